@@ -1,0 +1,97 @@
+// The training step as data. Ops stand in program order. Every value is written by exactly one op, except
+// accumulators (parameter gradients, the loss), which several ops add into in program order, and external values
+// (parameters, inputs), which no op of this graph writes first. Shapes are those of one rank; every rank holds the
+// same graph.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/core/tensor.h"
+#include "engine/graph/attributes.h"
+
+namespace recollect {
+
+using ValueId = int32_t;
+using OpId = int32_t;
+inline constexpr ValueId kNone = -1;  // an optional input that is absent
+
+enum class Category : uint8_t {
+  kParameter, kGradient, kOptimizer, kActivation, kWorkspace, kCommunication, kInput,
+};
+inline constexpr int kCategoryCount = 7;
+std::string_view name_of(Category category);
+
+enum class Phase : uint8_t { kForward, kBackward, kOptimizer };
+inline constexpr int kPhaseCount = 3;
+std::string_view name_of(Phase phase);
+
+// What the tensor-parallel ranks hold of a value: all the same, or each its own part.
+enum class Placement : uint8_t { kReplicated, kSharded };
+
+struct Value {
+  std::string name;  // a path: "layer3/mlp/fc1"
+  Shape shape;
+  DType dtype = DType::kF32;
+  Category category = Category::kActivation;
+  Placement placement = Placement::kReplicated;
+  bool persistent = false;   // lives in the persistent region, across programs and steps
+  bool accumulator = false;  // many ops may add into it
+  OpId producer = kNone;     // the first writer; kNone for external values
+  int layer = -1;            // -1 outside the layers
+  uint64_t bytes() const { return static_cast<uint64_t>(shape.elements()) * size_of(dtype); }
+};
+
+// How an op that writes accumulators treats what they hold.
+enum class Accumulate : uint8_t {
+  kNever,             // overwrite
+  kAfterFirstMicroBatch,  // overwrite in the first micro-batch of a step, add in the others
+  kAlways,            // add
+};
+
+enum class RunWhen : uint8_t { kAlways, kLastMicroBatch };
+
+enum class StreamId : uint8_t { kCompute, kCommunication, kDeviceToHost, kHostToDevice };
+inline constexpr int kStreamCount = 4;
+std::string_view name_of(StreamId stream);
+
+struct OpDef;
+
+struct Op {
+  const OpDef* def = nullptr;
+  std::string name;
+  Attributes attributes;
+  std::vector<ValueId> inputs;   // kNone where an optional input is absent
+  std::vector<ValueId> outputs;
+  int layer = -1;
+  Phase phase = Phase::kForward;
+  Accumulate accumulate = Accumulate::kNever;
+  RunWhen when = RunWhen::kAlways;
+  StreamId stream = StreamId::kCompute;
+};
+
+class Graph {
+ public:
+  ValueId add_value(Value value);
+  // Appends the op, infers its outputs' shapes and dtypes, and returns the first output. `outputs` may name
+  // existing accumulators; kNone entries and missing ones become fresh values named after the op.
+  OpId add_op(Op op);
+
+  const Value& value(ValueId id) const { return values_.at(id); }
+  Value& value(ValueId id) { return values_.at(id); }
+  const Op& op(OpId id) const { return ops_.at(id); }
+  Op& op(OpId id) { return ops_.at(id); }
+  const std::vector<Value>& values() const { return values_; }
+  const std::vector<Op>& ops() const { return ops_; }
+  // Replaces the program order wholesale; producers are recomputed. For passes.
+  void set_ops(std::vector<Op> ops);
+  ValueId find(std::string_view name) const;  // kNone when there is none
+
+ private:
+  std::vector<Value> values_;
+  std::vector<Op> ops_;
+};
+
+}  // namespace recollect

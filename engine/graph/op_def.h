@@ -1,0 +1,65 @@
+// One op kind, in one place: which shapes it makes, what it costs, which ops are its gradient. Kinds are registered
+// explicitly (`register_engine_ops`, `register_comm_ops`); nothing happens at static initialisation.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace recollect {
+
+class GradientBuilder;
+
+// A read-only look at one op of a graph, for inference, cost and kernel binding.
+struct OpView {
+  const Graph& graph;
+  const Op& op;
+
+  bool has_input(int i) const { return i < static_cast<int>(op.inputs.size()) && op.inputs[i] != kNone; }
+  const Value& in(int i) const;   // throws where the input is absent
+  const Value& out(int i) const;
+  const Attributes& attributes() const { return op.attributes; }
+};
+
+struct OutputSpec {
+  Shape shape;
+  DType dtype = DType::kF32;
+  std::string suffix = {};  // "" names the value after the op, "mean" makes it "<op>/mean"
+  Placement placement = Placement::kReplicated;
+  Category category = Category::kActivation;
+};
+
+struct Cost {
+  double flops = 0;       // multiply and add count two
+  double bytes = 0;       // moved to and from memory
+  double link_bytes = 0;  // sent by this rank over the link of the op's axis
+};
+
+struct OpDef {
+  std::string name;
+  // Checks inputs and attributes (an Error names the op) and returns one spec per output.
+  std::vector<OutputSpec> (*infer)(const OpView&) = nullptr;
+  Cost (*cost)(const OpView&) = nullptr;
+  // Emits the ops of the gradient; null where none flows.
+  void (*gradient)(GradientBuilder&, OpId) = nullptr;
+  // Pairs {output, input}: the output may take the input's storage when that input dies here.
+  std::vector<std::pair<int, int>> in_place = {};
+  // Groups for selective recomputation: "attention", "mlp", "norm", "activation", "dropout", "gemm"; "" is none.
+  std::string group = {};
+};
+
+class OpRegistry {
+ public:
+  void add(OpDef def);                            // a second op kind of the same name is an Error
+  const OpDef* find(std::string_view name) const;  // throws where there is none
+  std::vector<const OpDef*> all() const;
+
+ private:
+  std::map<std::string, std::unique_ptr<OpDef>, std::less<>> defs_;
+};
+
+}  // namespace recollect

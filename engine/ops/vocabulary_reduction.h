@@ -1,0 +1,18 @@
+// The language-model head needs three numbers per token from every part of a divided vocabulary. The engine does
+// not know ranks: whoever divides the vocabulary supplies this reduction.
+#pragma once
+
+#include <cstdint>
+
+namespace recollect {
+
+class VocabularyReduction {
+ public:
+  virtual ~VocabularyReduction() = default;
+  virtual void max(double* values, int64_t count) = 0;  // elementwise over all parts, in place
+  virtual void sum(double* values, int64_t count) = 0;
+  virtual void max(float* values, int64_t count) = 0;
+  virtual void sum(float* values, int64_t count) = 0;
+};
+
+}  // namespace recollect

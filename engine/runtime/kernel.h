@@ -1,0 +1,59 @@
+// A Kernel is one op bound to its shapes: made once, at start-up, run every step. Making it may plan, build
+// primitives and allocate; running it must not allocate.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/core/tensor.h"
+#include "engine/graph/op_def.h"
+
+namespace recollect {
+
+// All that differs between two runs of one program, apart from the contents of its external values.
+struct RunState {
+  uint64_t seed = 0;
+  int64_t step = 0;           // 0-based optimizer step
+  int64_t micro_batch = 0;    // 0-based, within the step
+  int64_t micro_batches = 1;  // in the step
+  int64_t first_sample = 0;   // index in the global batch of this micro-batch's first sample
+  bool first_micro_batch() const { return micro_batch == 0; }
+  bool last_micro_batch() const { return micro_batch + 1 == micro_batches; }
+};
+
+struct KernelArgs {
+  std::span<const Tensor> in;  // an absent optional input is an undefined Tensor
+  std::span<const Tensor> out;
+  std::byte* workspace = nullptr;  // 64-byte aligned, Kernel::workspace_bytes() long
+  const RunState* state = nullptr;
+  bool accumulate = false;   // add into accumulator outputs instead of overwriting them
+  void* stream = nullptr;    // the device's native stream; null on CPU, where the calling thread is the stream
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual std::size_t workspace_bytes() const { return 0; }
+  virtual void run(const KernelArgs& args) = 0;
+};
+
+using KernelFactory = std::function<std::unique_ptr<Kernel>(const OpView&)>;
+
+// op kind -> kernel factory, of one backend and one rank.
+class KernelTable {
+ public:
+  void add(std::string op, KernelFactory factory);
+  void add(std::string op, void (*function)(const KernelArgs&, const Attributes&));  // needs no preparation
+  std::unique_ptr<Kernel> make(const OpView& view) const;  // an Error names the op kind that the backend lacks
+  bool has(std::string_view op) const { return factories_.find(op) != factories_.end(); }
+
+ private:
+  std::map<std::string, KernelFactory, std::less<>> factories_;
+};
+
+}  // namespace recollect
