@@ -1,0 +1,108 @@
+#include "engine/graph/graph.h"
+
+#include "engine/graph/op_def.h"
+
+namespace recollect {
+
+std::string_view name_of(Category category) {
+  constexpr std::string_view names[] = {"parameters", "gradients", "optimizer", "activations",
+                                        "workspace", "communication", "input"};
+  return names[static_cast<int>(category)];
+}
+
+std::string_view name_of(Phase phase) {
+  constexpr std::string_view names[] = {"forward", "backward", "optimizer"};
+  return names[static_cast<int>(phase)];
+}
+
+std::string_view name_of(StreamId stream) {
+  constexpr std::string_view names[] = {"compute", "communication", "device_to_host", "host_to_device"};
+  return names[static_cast<int>(stream)];
+}
+
+std::string Attributes::to_string() const {
+  std::string text;
+  for (const auto& [name, value] : items_) {
+    if (!text.empty()) text += ' ';
+    text += name + '=';
+    if (const auto* i = std::get_if<int64_t>(&value)) text += std::to_string(*i);
+    if (const auto* d = std::get_if<double>(&value)) text += std::to_string(*d);
+    if (const auto* s = std::get_if<std::string>(&value)) text += *s;
+  }
+  return text;
+}
+
+const Value& OpView::in(int i) const {
+  if (!has_input(i)) throw Error(ExitCode::kInternal, op.name + ": input " + std::to_string(i) + " is absent");
+  return graph.value(op.inputs[i]);
+}
+
+const Value& OpView::out(int i) const {
+  if (i >= static_cast<int>(op.outputs.size()) || op.outputs[i] == kNone)
+    throw Error(ExitCode::kInternal, op.name + ": output " + std::to_string(i) + " is absent");
+  return graph.value(op.outputs[i]);
+}
+
+void OpRegistry::add(OpDef def) {
+  require(!defs_.contains(def.name), "op kind '" + def.name + "' is registered twice");
+  std::string name = def.name;
+  defs_.emplace(std::move(name), std::make_unique<OpDef>(std::move(def)));
+}
+
+const OpDef* OpRegistry::find(std::string_view name) const {
+  const auto it = defs_.find(name);
+  if (it == defs_.end()) throw Error(ExitCode::kInternal, "unknown op kind '" + std::string(name) + "'");
+  return it->second.get();
+}
+
+std::vector<const OpDef*> OpRegistry::all() const {
+  std::vector<const OpDef*> list;
+  for (const auto& [name, def] : defs_) list.push_back(def.get());
+  return list;
+}
+
+ValueId Graph::add_value(Value value) {
+  values_.push_back(std::move(value));
+  return static_cast<ValueId>(values_.size()) - 1;
+}
+
+OpId Graph::add_op(Op op) {
+  const OpId id = static_cast<OpId>(ops_.size());
+  const std::vector<OutputSpec> specs = op.def->infer(OpView{*this, op});
+  op.outputs.resize(specs.size(), kNone);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const OutputSpec& spec = specs[i];
+    if (op.outputs[i] == kNone) {
+      Value value{.name = spec.suffix.empty() ? op.name : op.name + "/" + spec.suffix,
+                  .shape = spec.shape, .dtype = spec.dtype, .category = spec.category,
+                  .placement = spec.placement, .layer = op.layer};
+      op.outputs[i] = add_value(std::move(value));
+    }
+    Value& value = values_.at(op.outputs[i]);
+    if (value.shape != spec.shape || value.dtype != spec.dtype)
+      throw Error(ExitCode::kInternal, op.name + " (" + op.def->name + "): output " + value.name + " is " +
+                                           value.shape.to_string() + " " + std::string(name_of(value.dtype)) +
+                                           ", the op makes " + spec.shape.to_string() + " " +
+                                           std::string(name_of(spec.dtype)));
+    require(value.producer == kNone || value.accumulator, value.name + " is written twice");
+    if (value.producer == kNone) value.producer = id;
+  }
+  ops_.push_back(std::move(op));
+  return id;
+}
+
+void Graph::set_ops(std::vector<Op> ops) {
+  ops_ = std::move(ops);
+  for (Value& value : values_) value.producer = kNone;
+  for (OpId id = 0; id < static_cast<OpId>(ops_.size()); ++id)
+    for (ValueId out : ops_[id].outputs)
+      if (out != kNone && values_[out].producer == kNone) values_[out].producer = id;
+}
+
+ValueId Graph::find(std::string_view name) const {
+  for (std::size_t i = 0; i < values_.size(); ++i)
+    if (values_[i].name == name) return static_cast<ValueId>(i);
+  return kNone;
+}
+
+}  // namespace recollect

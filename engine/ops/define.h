@@ -1,0 +1,46 @@
+// What the op definitions share: checks whose Errors name the op, and the dtype rules of ops.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/graph/differentiate.h"
+#include "engine/graph/op_def.h"
+
+namespace recollect::ops {
+
+inline void check(bool condition, const OpView& view, const std::string& what) {
+  if (!condition)
+    throw Error(ExitCode::kInternal, view.op.name + " (" + view.op.def->name + "): " + what, "this is a bug in recollect");
+}
+
+inline void check_shape(const OpView& view, const Value& value, const Shape& expected) {
+  check(value.shape == expected, view,
+        value.name + " is " + value.shape.to_string() + ", expected " + expected.to_string());
+}
+
+// The dtype of statistics, biases, norm weights and parameter gradients beside activations of dtype `a`.
+inline DType statistics_dtype(DType a) { return a == DType::kF64 ? DType::kF64 : DType::kF32; }
+
+// An output like `value`, in shape, dtype and placement.
+inline OutputSpec like(const Value& value, std::string suffix = {}) {
+  return {.shape = value.shape, .dtype = value.dtype, .suffix = std::move(suffix), .placement = value.placement};
+}
+
+inline OutputSpec gradient_like(const Value& parameter, std::string suffix = {}) {
+  return {.shape = parameter.shape, .dtype = statistics_dtype(parameter.dtype), .suffix = std::move(suffix),
+          .placement = parameter.placement};
+}
+
+// Memory traffic of an op that reads its inputs and writes its outputs once, with `flops` per output element.
+Cost streaming_cost(const OpView& view, double flops_per_element);
+
+void register_embedding(OpRegistry& registry);
+void register_layer_norm(OpRegistry& registry);
+void register_linear(OpRegistry& registry);
+void register_attention(OpRegistry& registry);
+void register_pointwise(OpRegistry& registry);
+void register_lm_head(OpRegistry& registry);
+void register_optimizer(OpRegistry& registry);
+
+}  // namespace recollect::ops

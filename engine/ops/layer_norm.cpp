@@ -1,0 +1,55 @@
+// Layer normalisation (Ba et al., 2016). The backward op can add the residual branch's gradient on its way.
+#include "engine/ops/define.h"
+
+namespace recollect::ops {
+
+namespace {
+
+void check_operands(const OpView& v, const Value& x, const Value& weight) {
+  check(x.shape.rank() == 2, v, "x is [tokens, hidden]");
+  check_shape(v, weight, {x.shape[1]});
+  check(weight.dtype == statistics_dtype(x.dtype), v, "weight and bias have the statistics dtype");
+}
+
+std::vector<OutputSpec> infer(const OpView& v) {
+  const Value& x = v.in(0);
+  check_operands(v, x, v.in(1));
+  check_operands(v, x, v.in(2));
+  const OutputSpec statistic{.shape = {x.shape[0]}, .dtype = statistics_dtype(x.dtype), .placement = x.placement};
+  OutputSpec mean = statistic, rstd = statistic;
+  mean.suffix = "mean";
+  rstd.suffix = "rstd";
+  return {like(x), mean, rstd};
+}
+
+std::vector<OutputSpec> infer_backward(const OpView& v) {
+  const Value &dy = v.in(0), &x = v.in(1), &weight = v.in(2);
+  check_shape(v, dy, x.shape);
+  check_operands(v, x, weight);
+  if (v.has_input(5)) check_shape(v, v.in(5), x.shape);
+  return {like(x), gradient_like(weight, "dweight"), gradient_like(weight, "dbias")};
+}
+
+void gradient(GradientBuilder& g, OpId id) {
+  const Op op = g.graph().op(id);
+  const ValueId x = op.inputs[0];
+  const ValueId earlier = g.take(x);
+  const ValueId dx =
+      g.emit("backward", "layer_norm_backward", op.attributes,
+             {g.upstream(op.outputs[0]), x, op.inputs[1], op.outputs[1], op.outputs[2], earlier},
+             {kNone, g.accumulator(op.inputs[1]), g.accumulator(op.inputs[2])});
+  g.contribute(x, dx);
+}
+
+}  // namespace
+
+void register_layer_norm(OpRegistry& registry) {
+  registry.add({.name = "layer_norm", .infer = infer,
+                .cost = [](const OpView& v) { return streaming_cost(v, 8); },
+                .gradient = gradient, .group = "norm"});
+  registry.add({.name = "layer_norm_backward", .infer = infer_backward,
+                .cost = [](const OpView& v) { return streaming_cost(v, 16); },
+                .in_place = {{0, 0}}});
+}
+
+}  // namespace recollect::ops

@@ -1,0 +1,65 @@
+// y = x w^T + bias. Weights are [out, in], as in torch.nn.Linear.
+#include "engine/ops/define.h"
+
+namespace recollect::ops {
+
+namespace {
+
+std::vector<OutputSpec> infer_linear(const OpView& v) {
+  const Value &x = v.in(0), &w = v.in(1);
+  check(x.shape.rank() == 2 && w.shape.rank() == 2 && x.shape[1] == w.shape[1], v,
+        "x " + x.shape.to_string() + " does not fit w " + w.shape.to_string());
+  check(x.dtype == w.dtype, v, "x and w have different dtypes");
+  if (v.has_input(2)) {
+    check_shape(v, v.in(2), {w.shape[0]});
+    check(v.in(2).dtype == statistics_dtype(x.dtype), v, "the bias has the statistics dtype");
+  }
+  // A divided weight of which x sees all columns makes divided features; a divided x stays divided.
+  return {{.shape = {x.shape[0], w.shape[0]}, .dtype = x.dtype, .placement = w.placement}};
+}
+
+std::vector<OutputSpec> infer_backward_input(const OpView& v) {
+  const Value &dy = v.in(0), &w = v.in(1);
+  check(dy.shape.rank() == 2 && dy.shape[1] == w.shape[0], v, "dy does not fit w");
+  return {{.shape = {dy.shape[0], w.shape[1]}, .dtype = dy.dtype, .placement = dy.placement}};
+}
+
+std::vector<OutputSpec> infer_backward_weight(const OpView& v) {
+  const Value &x = v.in(0), &dy = v.in(1);
+  check(x.shape[0] == dy.shape[0], v, "x and dy have different numbers of rows");
+  const DType s = statistics_dtype(x.dtype);
+  std::vector<OutputSpec> specs{{.shape = {dy.shape[1], x.shape[1]}, .dtype = s, .suffix = "dweight"}};
+  if (v.attributes().integer("bias")) specs.push_back({.shape = {dy.shape[1]}, .dtype = s, .suffix = "dbias"});
+  return specs;
+}
+
+void gradient(GradientBuilder& g, OpId id) {
+  const Op op = g.graph().op(id);
+  const ValueId x = op.inputs[0], w = op.inputs[1], dy = g.upstream(op.outputs[0]);
+  const bool bias = op.inputs.size() > 2 && op.inputs[2] != kNone;
+  std::vector<ValueId> accumulators{g.accumulator(w)};
+  if (bias) accumulators.push_back(g.accumulator(op.inputs[2]));
+  g.emit("backward_weight", "linear_backward_weight", {{"bias", int64_t{bias}}}, {x, dy}, accumulators);
+  if (g.wanted(x)) g.contribute(x, g.emit("backward_input", "linear_backward_input", {}, {dy, w}));
+}
+
+// 2 m n k for the product of the first two operands, however they are transposed.
+Cost gemm_cost(const OpView& v) {
+  Cost cost = streaming_cost(v, 0);
+  const Shape &a = v.in(0).shape, &b = v.in(1).shape;
+  const bool weight = v.op.def->name == "linear_backward_weight";
+  const double m = static_cast<double>(a[0]), k = static_cast<double>(a[1]);
+  const double n = static_cast<double>(weight ? b[1] : v.out(0).shape[1]);
+  cost.flops = 2 * m * n * k;
+  return cost;
+}
+
+}  // namespace
+
+void register_linear(OpRegistry& registry) {
+  registry.add({.name = "linear", .infer = infer_linear, .cost = gemm_cost, .gradient = gradient, .group = "gemm"});
+  registry.add({.name = "linear_backward_input", .infer = infer_backward_input, .cost = gemm_cost});
+  registry.add({.name = "linear_backward_weight", .infer = infer_backward_weight, .cost = gemm_cost});
+}
+
+}  // namespace recollect::ops

@@ -1,0 +1,44 @@
+// Language-model head and cross-entropy as one op. Trained, it also makes its gradient while the logits of a chunk of
+// rows are at hand: the loss is the program's last word, so its own gradient is one.
+#include "engine/ops/define.h"
+
+namespace recollect::ops {
+
+namespace {
+
+std::vector<OutputSpec> infer(const OpView& v) {
+  const Value &x = v.in(0), &w = v.in(1), &labels = v.in(2), &scale = v.in(3);
+  check(x.shape.rank() == 2 && w.shape.rank() == 2 && x.shape[1] == w.shape[1], v, "x does not fit w");
+  check(labels.dtype == DType::kI32 && labels.shape.rank() == 2 && labels.shape.elements() == x.shape[0], v,
+        "labels are [samples, sequence] i32, one per row of x");
+  check(scale.dtype == DType::kF64 && scale.shape == Shape{1}, v, "scale is [1] f64");
+  check(v.attributes().integer("chunk_rows") > 0, v, "chunk_rows is positive");
+  std::vector<OutputSpec> specs{{.shape = {1}, .dtype = DType::kF64}};
+  if (v.attributes().integer("gradient")) {
+    specs.push_back(like(x, "dx"));
+    specs.push_back(gradient_like(w, "dweight"));
+  }
+  return specs;
+}
+
+void gradient(GradientBuilder& g, OpId id) {
+  const Op op = g.graph().op(id);
+  require(g.upstream(op.outputs[0]) == kNone, "lm_head_loss must be the loss itself");
+  const auto made = g.extend_forward("gradient", {kNone, g.accumulator(op.inputs[1])});
+  g.contribute(op.inputs[0], made[0]);
+}
+
+Cost cost(const OpView& v) {
+  const double product = 2.0 * static_cast<double>(v.in(0).shape.elements()) * static_cast<double>(v.in(1).shape[0]);
+  Cost cost = streaming_cost(v, 0);
+  cost.flops = product * (v.attributes().integer("gradient") ? 3 : 1);
+  return cost;
+}
+
+}  // namespace
+
+void register_lm_head(OpRegistry& registry) {
+  registry.add({.name = "lm_head_loss", .infer = infer, .cost = cost, .gradient = gradient});
+}
+
+}  // namespace recollect::ops

@@ -1,0 +1,32 @@
+#include "engine/ops/ops.h"
+
+#include "engine/ops/define.h"
+
+namespace recollect {
+
+namespace ops {
+
+Cost streaming_cost(const OpView& view, double flops_per_element) {
+  Cost cost;
+  for (ValueId in : view.op.inputs)
+    if (in != kNone) cost.bytes += static_cast<double>(view.graph.value(in).bytes());
+  for (ValueId out : view.op.outputs)
+    if (out != kNone) cost.bytes += static_cast<double>(view.graph.value(out).bytes());
+  if (!view.op.outputs.empty() && view.op.outputs[0] != kNone)
+    cost.flops = flops_per_element * static_cast<double>(view.out(0).shape.elements());
+  return cost;
+}
+
+}  // namespace ops
+
+void register_engine_ops(OpRegistry& registry) {
+  ops::register_embedding(registry);
+  ops::register_layer_norm(registry);
+  ops::register_linear(registry);
+  ops::register_attention(registry);
+  ops::register_pointwise(registry);
+  ops::register_lm_head(registry);
+  ops::register_optimizer(registry);
+}
+
+}  // namespace recollect
