@@ -1,0 +1,235 @@
+#include "engine/runtime/executor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "engine/runtime/lifetime.h"
+
+namespace recollect {
+
+namespace {
+
+template <typename T>
+bool all_finite(const Tensor& tensor) {
+  const T* data = tensor.as<T>();
+  for (int64_t i = 0; i < tensor.elements(); ++i)
+    if (!std::isfinite(static_cast<double>(data[i]))) return false;
+  return true;
+}
+
+bool finite(const Tensor& tensor) {
+  switch (tensor.dtype) {
+    case DType::kF64: return all_finite<double>(tensor);
+    case DType::kF32: return all_finite<float>(tensor);
+    case DType::kBF16: return all_finite<bf16>(tensor);
+    default: return true;
+  }
+}
+
+}  // namespace
+
+Executor::Executor(Program program)
+    : program_(std::move(program)),
+      arena_(program_.foretold().arena_bytes()),
+      executed_(program_.graph.ops().size(), 0),
+      done_(program_.graph.ops().size()),
+      wait_seconds_(program_.graph.ops().size(), 0.0) {
+  const Graph& graph = program_.graph;
+  bool used[kStreamCount] = {};
+  optimizer_begin_ = static_cast<OpId>(graph.ops().size());
+  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+    const Op& op = graph.op(id);
+    used[static_cast<int>(op.stream)] = true;
+    const bool optimizer = op.phase == Phase::kOptimizer;
+    if (optimizer) optimizer_begin_ = std::min(optimizer_begin_, id);
+    require(optimizer || optimizer_begin_ > id, "the optimizer phase comes last");
+    BoundOp bound;
+    for (ValueId v : op.inputs) bound.in.push_back(v == kNone ? Tensor{} : tensor(v));
+    for (ValueId v : op.outputs) bound.out.push_back(v == kNone ? Tensor{} : tensor(v));
+    if (program_.workspaces[id]) bound.workspace = arena_.at(program_.layout.workspace_offsets[id]);
+    bound_.push_back(std::move(bound));
+  }
+  for (int s = 1; s < kStreamCount; ++s)
+    if (used[s]) workers_.push_back({static_cast<StreamId>(s), {}});
+  for (Worker& worker : workers_) worker.thread = std::thread([this, s = worker.stream] { worker_loop(s); });
+}
+
+Executor::~Executor() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  for (Worker& worker : workers_) worker.thread.join();
+}
+
+Tensor Executor::tensor(ValueId value) const {
+  const Value& v = program_.graph.value(value);
+  return {arena_.at(program_.layout.value_offsets[value]), v.shape, v.dtype};
+}
+
+void Executor::run_micro_batch(const RunState& state) { run(0, optimizer_begin_, state); }
+
+void Executor::run_optimizer(const RunState& state) {
+  run(optimizer_begin_, static_cast<OpId>(program_.graph.ops().size()), state);
+}
+
+void Executor::run(OpId begin, OpId end, const RunState& state) {
+  {
+    std::lock_guard lock(mutex_);
+    ++run_;
+    busy_ = static_cast<int>(workers_.size());
+    begin_ = begin;
+    end_ = end;
+    state_ = &state;
+    failed_ = false;
+    error_ = nullptr;
+  }
+  wake_.notify_all();
+  run_stream(StreamId::kCompute, begin, end, state);
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [&] { return busy_ == 0; });
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Executor::worker_loop(StreamId stream) {
+  uint32_t finished = 0;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [&] { return stopping_ || run_ != finished; });
+    if (stopping_) return;
+    finished = run_;
+    const OpId begin = begin_, end = end_;
+    const RunState& state = *state_;
+    lock.unlock();
+    run_stream(stream, begin, end, state);
+    lock.lock();
+    if (--busy_ == 0) idle_.notify_all();
+  }
+}
+
+// After a failure every stream still goes through its ops, marking them done without running them, so that nobody
+// waits for ever.
+void Executor::run_stream(StreamId stream, OpId begin, OpId end, const RunState& state) {
+  for (OpId id = begin; id < end; ++id) {
+    const Op& op = program_.graph.op(id);
+    if (op.stream != stream) continue;
+    for (OpId before : program_.schedule.waits[id])
+      if (before >= begin) wait_for(before, id);
+    if (!failed_.load(std::memory_order_acquire)) try {
+        run_op(id, state);
+      } catch (...) {
+        fail(std::current_exception());
+      }
+    done_[id].store(run_, std::memory_order_release);
+    if (program_.schedule.waited_for[id]) done_[id].notify_all();
+  }
+}
+
+void Executor::run_op(OpId id, const RunState& state) {
+  const Op& op = program_.graph.op(id);
+  if (op.when == RunWhen::kLastMicroBatch && !state.last_micro_batch()) return;
+  const BoundOp& bound = bound_[id];
+  program_.kernels[id]->run({.in = bound.in, .out = bound.out, .workspace = bound.workspace, .state = &state,
+                             .accumulate = op.accumulate == Accumulate::kAlways ||
+                                           (op.accumulate == Accumulate::kAfterFirstMicroBatch &&
+                                            !state.first_micro_batch())});
+  executed_[id] = 1;
+}
+
+void Executor::wait_for(OpId before, OpId waiter) {
+  uint32_t seen = done_[before].load(std::memory_order_acquire);
+  if (seen == run_) return;
+  const auto start = std::chrono::steady_clock::now();
+  while (seen != run_) {
+    done_[before].wait(seen, std::memory_order_acquire);
+    seen = done_[before].load(std::memory_order_acquire);
+  }
+  wait_seconds_[waiter] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void Executor::fail(std::exception_ptr error) {
+  std::lock_guard lock(mutex_);
+  if (!error_) error_ = std::move(error);  // the first failure is the cause; later ones are its echo
+  failed_.store(true, std::memory_order_release);
+}
+
+MemoryLedger Executor::measured() const {
+  const Graph& graph = program_.graph;
+  const std::vector<Span> spans = op_spans(graph, program_.schedule);
+  MemoryLedger ledger;
+  MemoryLedger::Row persistent{};
+  std::vector<Block> blocks;
+  std::vector<int> block_of(graph.values().size(), -1);
+  const uint64_t transient_begin = program_.foretold().persistent_bytes;
+  const auto touch = [&](ValueId v, const Tensor& tensor, const Span& span) {
+    const Value& value = graph.value(v);
+    const auto offset = static_cast<uint64_t>(static_cast<std::byte*>(tensor.data) - arena_.at(0));
+    int& index = block_of[v];
+    if (index < 0) {
+      index = static_cast<int>(blocks.size());
+      blocks.push_back({aligned(tensor.bytes()), value.category, span.begin, span.end, offset});
+    }
+    blocks[index].begin = std::min(blocks[index].begin, span.begin);
+    blocks[index].end = std::max(blocks[index].end, span.end);
+  };
+  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+    if (!executed_[id]) continue;
+    const Op& op = graph.op(id);
+    for (std::size_t i = 0; i < op.inputs.size(); ++i)
+      if (op.inputs[i] != kNone) touch(op.inputs[i], bound_[id].in[i], spans[id]);
+    for (std::size_t i = 0; i < op.outputs.size(); ++i)
+      if (op.outputs[i] != kNone) touch(op.outputs[i], bound_[id].out[i], spans[id]);
+    if (bound_[id].workspace)
+      blocks.push_back({aligned(program_.kernels[id]->workspace_bytes()), Category::kWorkspace, spans[id].begin,
+                        spans[id].end, static_cast<uint64_t>(bound_[id].workspace - arena_.at(0))});
+  }
+  // Blocks below the transient region last for ever; of those above, one that begins exactly where and when another
+  // ends has taken its storage over.
+  std::vector<Block> transient;
+  for (const Block& block : blocks) {
+    if (block.offset < transient_begin)
+      persistent[static_cast<int>(block.category)] += block.bytes;
+    else
+      transient.push_back(block);
+  }
+  std::sort(transient.begin(), transient.end(), [](const Block& a, const Block& b) { return a.begin < b.begin; });
+  std::vector<Block> merged;
+  uint64_t top = transient_begin;
+  for (const Block& block : transient) {
+    top = std::max(top, block.offset + block.bytes);
+    Block* taken_over = nullptr;
+    for (Block& other : merged) {
+      if (!other.overlaps_in_time(block) || other.offset >= block.offset + block.bytes ||
+          block.offset >= other.offset + other.bytes)
+        continue;
+      require(other.offset == block.offset && other.bytes == block.bytes && other.end == block.begin,
+              "two live values overlap in memory");
+      taken_over = &other;
+    }
+    if (taken_over)
+      taken_over->end = block.end;
+    else
+      merged.push_back(block);
+  }
+  ledger.persistent_bytes = MemoryLedger::sum(persistent);
+  ledger.transient_bytes = top - transient_begin;
+  find_peaks(graph, persistent, merged, ledger);
+  return ledger;
+}
+
+std::string Executor::find_non_finite(const RunState& state) {
+  const Graph& graph = program_.graph;
+  for (OpId id = 0; id < optimizer_begin_; ++id) {
+    const Op& op = graph.op(id);
+    for (ValueId v : op.inputs)
+      if (v != kNone && graph.value(v).producer == kNone && !finite(tensor(v))) return graph.value(v).name;
+    run_op(id, state);
+    for (ValueId v : op.outputs)
+      if (v != kNone && !finite(tensor(v))) return graph.value(v).name;
+  }
+  return {};
+}
+
+}  // namespace recollect

@@ -1,0 +1,85 @@
+// Runs a Program. Reserves its arena once; running a step allocates nothing and decides nothing. The compute stream is
+// the calling thread; every other stream that the program uses is a worker thread of its own, so a wait that is missing
+// from the schedule is a data race that ThreadSanitizer can see.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/core/arena.h"
+#include "engine/runtime/program.h"
+
+namespace recollect {
+
+class Executor {
+ public:
+  explicit Executor(Program program);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // Forward and backward of one micro-batch: every op before the optimizer phase. Returns when all streams are idle;
+  // an Error of any op is thrown here.
+  void run_micro_batch(const RunState& state);
+  // The optimizer phase, once per step.
+  void run_optimizer(const RunState& state);
+
+  Tensor tensor(ValueId value) const;
+  const Program& program() const { return program_; }
+
+  // What the kernels that have run were really handed: the same ledger, from operands instead of from the plan.
+  // Throws kInternal if two blocks that live at the same time overlap.
+  MemoryLedger measured() const;
+
+  // Runs a micro-batch op by op on the calling thread and returns the name of the first value, in program order,
+  // that holds an infinity or a NaN; empty if there is none. Gradients are garbage afterwards.
+  std::string find_non_finite(const RunState& state);
+
+  // Seconds that each op's stream has spent waiting for other streams on its behalf, summed over runs.
+  std::span<const double> wait_seconds() const { return wait_seconds_; }
+
+ private:
+  struct BoundOp {
+    std::vector<Tensor> in, out;
+    std::byte* workspace = nullptr;
+  };
+  struct Worker {
+    StreamId stream;
+    std::thread thread;
+  };
+
+  void run(OpId begin, OpId end, const RunState& state);
+  void run_stream(StreamId stream, OpId begin, OpId end, const RunState& state);
+  void run_op(OpId id, const RunState& state);
+  void wait_for(OpId before, OpId waiter);
+  void fail(std::exception_ptr error);
+  void worker_loop(StreamId stream);
+
+  Program program_;
+  Arena arena_;
+  OpId optimizer_begin_ = 0;
+  std::vector<BoundOp> bound_;                  // by op
+  std::vector<char> executed_;                  // by op: has it ever run?
+  std::vector<std::atomic<uint32_t>> done_;     // by op: the run in which it last finished
+  std::vector<double> wait_seconds_;            // by op; written by the op's own stream
+  std::vector<Worker> workers_;
+
+  std::mutex mutex_;
+  std::condition_variable wake_, idle_;
+  uint32_t run_ = 0;  // number of the current run
+  int busy_ = 0;      // workers that have not finished it
+  OpId begin_ = 0, end_ = 0;
+  const RunState* state_ = nullptr;
+  bool stopping_ = false;
+  std::atomic<bool> failed_ = false;
+  std::exception_ptr error_;
+};
+
+}  // namespace recollect

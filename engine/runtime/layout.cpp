@@ -1,0 +1,167 @@
+#include "engine/runtime/layout.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/core/arena.h"
+#include "engine/graph/op_def.h"
+#include "engine/runtime/lifetime.h"
+
+namespace recollect {
+
+namespace {
+
+bool persists(const Value& value) { return value.persistent || value.producer == kNone; }
+
+struct Use {
+  std::vector<OpId> last;                // by value: the last op that touches it; kNone if none does
+  std::vector<char> one_stream;          // by value: all its ops run on the compute stream
+};
+
+Use find_uses(const Graph& graph) {
+  Use use{std::vector<OpId>(graph.values().size(), kNone), std::vector<char>(graph.values().size(), 1)};
+  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+    const Op& op = graph.op(id);
+    for (const auto* list : {&op.inputs, &op.outputs})
+      for (ValueId v : *list) {
+        if (v == kNone) continue;
+        use.last[v] = id;
+        if (op.stream != StreamId::kCompute) use.one_stream[v] = 0;
+      }
+  }
+  return use;
+}
+
+// An output takes over the storage of an input that the op kind allows, of equal size, that dies there.
+std::vector<ValueId> share_storage(const Graph& graph, const Use& use) {
+  std::vector<ValueId> storage(graph.values().size());
+  std::iota(storage.begin(), storage.end(), 0);
+  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+    const Op& op = graph.op(id);
+    if (op.stream != StreamId::kCompute) continue;
+    std::vector<ValueId> taken;
+    for (const auto& [o, i] : op.def->in_place) {
+      if (o >= static_cast<int>(op.outputs.size()) || i >= static_cast<int>(op.inputs.size())) continue;
+      const ValueId out = op.outputs[o], in = op.inputs[i];
+      if (out == kNone || in == kNone || storage[out] != out) continue;
+      const Value &a = graph.value(in), &b = graph.value(out);
+      if (persists(a) || persists(b) || aligned(a.bytes()) != aligned(b.bytes())) continue;
+      const bool twice = std::count(op.inputs.begin(), op.inputs.end(), in) > 1;
+      if (use.last[in] != id || twice || !use.one_stream[in] || !use.one_stream[out]) continue;
+      if (std::find(taken.begin(), taken.end(), in) != taken.end()) continue;
+      taken.push_back(in);
+      storage[out] = storage[in];
+    }
+  }
+  return storage;
+}
+
+// Persistent values by category; gradients in the order of their last writer, which is when a bucket may leave.
+uint64_t place_persistent(const Graph& graph, Layout& layout, MemoryLedger::Row& row) {
+  std::vector<OpId> last_write(graph.values().size(), kNone);
+  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id)
+    if (graph.op(id).phase != Phase::kOptimizer && graph.op(id).stream == StreamId::kCompute)
+      for (ValueId v : graph.op(id).outputs)
+        if (v != kNone) last_write[v] = id;
+  std::vector<ValueId> order;
+  for (ValueId v = 0; v < static_cast<ValueId>(graph.values().size()); ++v)
+    if (persists(graph.value(v))) order.push_back(v);
+  std::stable_sort(order.begin(), order.end(), [&](ValueId a, ValueId b) {
+    const Category ca = graph.value(a).category, cb = graph.value(b).category;
+    if (ca != cb) return ca < cb;
+    return ca == Category::kGradient && last_write[a] < last_write[b];
+  });
+  uint64_t offset = 0;
+  for (ValueId v : order) {
+    layout.value_offsets[v] = offset;
+    const uint64_t bytes = aligned(graph.value(v).bytes());
+    row[static_cast<int>(graph.value(v).category)] += bytes;
+    offset += bytes;
+  }
+  return offset;
+}
+
+// Greedy: blocks in the given order, each at the lowest offset free during its life. Returns the height reached.
+uint64_t place(std::vector<Block>& blocks, const std::vector<int>& order) {
+  std::vector<int> placed;  // by offset
+  uint64_t height = 0;
+  for (int index : order) {
+    Block& block = blocks[index];
+    uint64_t offset = 0;
+    for (int other_index : placed) {
+      const Block& other = blocks[other_index];
+      if (!block.overlaps_in_time(other)) continue;
+      if (offset + block.bytes <= other.offset) break;
+      offset = std::max(offset, other.offset + other.bytes);
+    }
+    block.offset = offset;
+    height = std::max(height, offset + block.bytes);
+    const auto at = std::upper_bound(placed.begin(), placed.end(), offset,
+                                     [&](uint64_t o, int i) { return o < blocks[i].offset; });
+    placed.insert(at, index);
+  }
+  return height;
+}
+
+// Large blocks first, or long lives first: neither is always best, so take the lower.
+uint64_t place_best(std::vector<Block>& blocks) {
+  std::vector<int> by_size(blocks.size()), by_life(blocks.size());
+  std::iota(by_size.begin(), by_size.end(), 0);
+  std::iota(by_life.begin(), by_life.end(), 0);
+  std::stable_sort(by_size.begin(), by_size.end(), [&](int a, int b) { return blocks[a].bytes > blocks[b].bytes; });
+  const auto life = [&](int i) { return blocks[i].end == kForever ? kForever : blocks[i].end - blocks[i].begin; };
+  std::stable_sort(by_life.begin(), by_life.end(), [&](int a, int b) { return life(a) > life(b); });
+  std::vector<Block> other = blocks;
+  const uint64_t size_height = place(blocks, by_size), life_height = place(other, by_life);
+  if (life_height < size_height) blocks = std::move(other);
+  return std::min(size_height, life_height);
+}
+
+}  // namespace
+
+Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vector<uint64_t>& workspaces) {
+  Layout layout;
+  layout.value_offsets.assign(graph.values().size(), 0);
+  layout.workspace_offsets.assign(graph.ops().size(), 0);
+  layout.storage = share_storage(graph, find_uses(graph));
+  MemoryLedger::Row persistent{};
+  layout.ledger.persistent_bytes = place_persistent(graph, layout, persistent);
+
+  const std::vector<Span> spans = op_spans(graph, schedule);
+  std::vector<Block> blocks;
+  std::vector<int> block_of(graph.values().size(), -1);
+  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+    const Op& op = graph.op(id);
+    for (const auto* list : {&op.inputs, &op.outputs})
+      for (ValueId v : *list) {
+        if (v == kNone || persists(graph.value(v))) continue;
+        int& index = block_of[layout.storage[v]];
+        if (index < 0) {
+          index = static_cast<int>(blocks.size());
+          blocks.push_back({.bytes = aligned(graph.value(v).bytes()), .category = graph.value(v).category,
+                            .begin = spans[id].begin, .end = spans[id].end});
+        }
+        blocks[index].begin = std::min(blocks[index].begin, spans[id].begin);
+        blocks[index].end = std::max(blocks[index].end, spans[id].end);
+      }
+  }
+  std::vector<int> workspace_block(graph.ops().size(), -1);
+  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+    if (workspaces[id] == 0) continue;
+    workspace_block[id] = static_cast<int>(blocks.size());
+    blocks.push_back({.bytes = aligned(workspaces[id]), .category = Category::kWorkspace,
+                      .begin = spans[id].begin, .end = spans[id].end});
+  }
+  layout.ledger.transient_bytes = place_best(blocks);
+  find_peaks(graph, persistent, blocks, layout.ledger);
+
+  const uint64_t base = layout.ledger.persistent_bytes;
+  for (std::size_t v = 0; v < block_of.size(); ++v)
+    if (const int index = block_of[layout.storage[v]]; index >= 0 && !persists(graph.value(static_cast<ValueId>(v))))
+      layout.value_offsets[v] = base + blocks[index].offset;
+  for (std::size_t op = 0; op < workspace_block.size(); ++op)
+    if (workspace_block[op] >= 0) layout.workspace_offsets[op] = base + blocks[workspace_block[op]].offset;
+  return layout;
+}
+
+}  // namespace recollect

@@ -1,0 +1,25 @@
+// Where every value of a program lives. Persistent values stand side by side, by category, gradients in the order in
+// which backward finishes them. All others share one transient region: an offset each, chosen from lifetimes, so that
+// no two values that live at the same time overlap.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "engine/runtime/ledger.h"
+#include "engine/runtime/schedule.h"
+
+namespace recollect {
+
+struct Layout {
+  std::vector<uint64_t> value_offsets;      // by value: from the start of the arena
+  std::vector<uint64_t> workspace_offsets;  // by op
+  std::vector<ValueId> storage;             // by value: the value whose bytes it takes over (itself, if none)
+  MemoryLedger ledger;                      // what this layout foretells
+};
+
+// `workspaces`: bytes that the kernel of each op asks for.
+Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vector<uint64_t>& workspaces);
+
+}  // namespace recollect

@@ -1,0 +1,27 @@
+// Who holds the bytes, and when. For each phase, the bytes of every category at the moment of that phase's peak; the
+// categories of a row sum to that peak exactly. Sizes are those the arena gives out: rounded up to 64 bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "engine/graph/graph.h"
+
+namespace recollect {
+
+struct MemoryLedger {
+  using Row = std::array<uint64_t, kCategoryCount>;
+
+  std::array<Row, kPhaseCount> at_peak{};            // [phase][category]
+  std::array<std::string, kPhaseCount> peak_op;      // the op that runs at the peak
+  uint64_t persistent_bytes = 0;                     // parameters, gradients, optimizer, input
+  uint64_t transient_bytes = 0;                      // the region that everything else shares
+  uint64_t arena_bytes() const { return persistent_bytes + transient_bytes; }
+
+  static uint64_t sum(const Row& row);
+  uint64_t peak() const;  // over the phases: what is really held; arena_bytes() minus this is fragmentation
+  bool operator==(const MemoryLedger&) const = default;
+};
+
+}  // namespace recollect

@@ -1,0 +1,43 @@
+#include "engine/runtime/lifetime.h"
+
+#include <algorithm>
+
+namespace recollect {
+
+void find_peaks(const Graph& graph, const MemoryLedger::Row& persistent, const std::vector<Block>& blocks,
+                MemoryLedger& ledger) {
+  // Ticks 2i and 2i + 1 both belong to op i; a block counts at every tick from begin to end.
+  const int64_t ticks = 2 * static_cast<int64_t>(graph.ops().size());
+  struct Change {
+    int64_t tick;
+    int category;
+    int64_t bytes;
+  };
+  std::vector<Change> changes;
+  changes.reserve(2 * blocks.size());
+  for (const Block& block : blocks) {
+    const auto bytes = static_cast<int64_t>(block.bytes);
+    changes.push_back({std::max<int64_t>(block.begin, 0), static_cast<int>(block.category), bytes});
+    if (block.end < ticks - 1) changes.push_back({block.end + 1, static_cast<int>(block.category), -bytes});
+  }
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.tick < b.tick; });
+
+  MemoryLedger::Row now = persistent;
+  std::size_t next = 0;
+  std::array<uint64_t, kPhaseCount> peak{};
+  for (int64_t tick = 0; tick < ticks; ++tick) {
+    while (next < changes.size() && changes[next].tick == tick) {
+      now[changes[next].category] += static_cast<uint64_t>(changes[next].bytes);
+      ++next;
+    }
+    const Op& op = graph.op(static_cast<OpId>(tick / 2));
+    const int phase = static_cast<int>(op.phase);
+    const uint64_t total = MemoryLedger::sum(now);
+    if (total <= peak[phase]) continue;
+    peak[phase] = total;
+    ledger.at_peak[phase] = now;
+    ledger.peak_op[phase] = op.name;
+  }
+}
+
+}  // namespace recollect

@@ -1,0 +1,27 @@
+// From blocks of memory with a beginning and an end to the peak of every phase. The plan and the measurement share
+// this sum; they differ in where the blocks come from: the one from the graph, the other from the kernels' operands.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "engine/runtime/ledger.h"
+#include "engine/runtime/schedule.h"
+
+namespace recollect {
+
+struct Block {
+  uint64_t bytes = 0;  // rounded up to the arena's alignment
+  Category category = Category::kActivation;
+  int64_t begin = 0;   // ticks, as Span; inclusive
+  int64_t end = 0;
+  uint64_t offset = 0;
+  bool overlaps_in_time(const Block& other) const { return begin <= other.end && other.begin <= end; }
+};
+
+// Fills `ledger.at_peak` and `peak_op` from the persistent bytes and the transient blocks.
+void find_peaks(const Graph& graph, const MemoryLedger::Row& persistent, const std::vector<Block>& blocks,
+                MemoryLedger& ledger);
+
+}  // namespace recollect

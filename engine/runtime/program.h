@@ -1,0 +1,28 @@
+// A training step, ready to run: the graph, the waits between its streams, a kernel for every op, and an address for
+// every value. Made once per model, batch shape and parallel layout; nothing in it changes afterwards.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "engine/runtime/kernel.h"
+#include "engine/runtime/layout.h"
+#include "engine/runtime/schedule.h"
+
+namespace recollect {
+
+struct Program {
+  Graph graph;
+  Schedule schedule;
+  std::vector<std::unique_ptr<Kernel>> kernels;  // by op
+  std::vector<uint64_t> workspaces;              // by op, bytes
+  Layout layout;
+
+  const MemoryLedger& foretold() const { return layout.ledger; }
+};
+
+// Reserves no memory for values; kernels may prepare themselves.
+Program compile(Graph graph, const KernelTable& kernels);
+
+}  // namespace recollect

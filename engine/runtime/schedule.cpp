@@ -1,0 +1,100 @@
+#include "engine/runtime/schedule.h"
+
+#include <algorithm>
+#include <array>
+
+namespace recollect {
+
+namespace {
+
+using PerStream = std::array<OpId, kStreamCount>;  // the latest op of each stream; kNone where there is none
+
+constexpr PerStream kNobody = {kNone, kNone, kNone, kNone};
+
+void raise(PerStream& latest, StreamId stream, OpId op) {
+  OpId& slot = latest[static_cast<int>(stream)];
+  slot = std::max(slot, op);
+}
+
+struct Access {
+  PerStream writers = kNobody;
+  PerStream readers = kNobody;
+};
+
+// The latest op of each stream that `op` must come after.
+PerStream dependencies(const Op& op, const std::vector<Access>& accesses) {
+  PerStream needed = kNobody;
+  for (ValueId v : op.inputs)
+    if (v != kNone)
+      for (int s = 0; s < kStreamCount; ++s) raise(needed, static_cast<StreamId>(s), accesses[v].writers[s]);
+  for (ValueId v : op.outputs)
+    if (v != kNone)
+      for (int s = 0; s < kStreamCount; ++s) {
+        raise(needed, static_cast<StreamId>(s), accesses[v].writers[s]);
+        raise(needed, static_cast<StreamId>(s), accesses[v].readers[s]);
+      }
+  return needed;
+}
+
+}  // namespace
+
+Schedule make_schedule(const Graph& graph) {
+  Schedule schedule;
+  schedule.waits.resize(graph.ops().size());
+  schedule.waited_for.assign(graph.ops().size(), 0);
+  std::vector<Access> accesses(graph.values().size());
+  std::array<PerStream, kStreamCount> seen;  // what each stream has already waited for
+  seen.fill(kNobody);
+  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+    const Op& op = graph.op(id);
+    const PerStream needed = dependencies(op, accesses);
+    PerStream& known = seen[static_cast<int>(op.stream)];
+    for (int s = 0; s < kStreamCount; ++s) {
+      if (static_cast<StreamId>(s) == op.stream || needed[s] == kNone || needed[s] <= known[s]) continue;
+      known[s] = needed[s];
+      schedule.waits[id].push_back(needed[s]);
+      schedule.waited_for[needed[s]] = 1;
+    }
+    for (ValueId v : op.inputs)
+      if (v != kNone) raise(accesses[v].readers, op.stream, id);
+    for (ValueId v : op.outputs)
+      if (v != kNone) raise(accesses[v].writers, op.stream, id);
+  }
+  return schedule;
+}
+
+std::vector<Span> op_spans(const Graph& graph, const Schedule& schedule) {
+  const OpId count = static_cast<OpId>(graph.ops().size());
+  std::vector<Span> spans(count);
+  std::array<int64_t, kStreamCount> begun;  // a stream's ops begin in order
+  begun.fill(-1);
+  for (OpId id = 0; id < count; ++id) {
+    int64_t& begin = begun[static_cast<int>(graph.op(id).stream)];
+    if (graph.op(id).stream == StreamId::kCompute) {
+      begin = 2 * id;
+    } else {
+      for (OpId before : schedule.waits[id])
+        begin = std::max(begin, graph.op(before).stream == StreamId::kCompute ? int64_t{2} * before + 1
+                                                                             : spans[before].begin);
+    }
+    spans[id].begin = begin;
+  }
+  // Backwards: an op has ended once a compute op waits for it, or for a later op of its stream, or for an op of
+  // another stream that does.
+  std::array<int64_t, kStreamCount> ended;
+  ended.fill(kForever);
+  std::vector<int64_t> waited_by(count, kForever);
+  for (OpId id = count - 1; id >= 0; --id) {
+    const int stream = static_cast<int>(graph.op(id).stream);
+    const bool compute = graph.op(id).stream == StreamId::kCompute;
+    if (!compute) ended[stream] = std::min(ended[stream], waited_by[id]);
+    spans[id].end = compute ? int64_t{2} * id : ended[stream];
+    for (OpId before : schedule.waits[id]) {
+      const int64_t known = compute ? int64_t{2} * id - 1 : spans[id].end;
+      waited_by[before] = std::min(waited_by[before], known);
+    }
+  }
+  return spans;
+}
+
+}  // namespace recollect
