@@ -1,0 +1,178 @@
+// Causal attention, one row of scores at a time: memory grows with the sequence, never with its square.
+// Backward computes the probabilities again from lse, once along queries (for dq) and once along keys (for dk
+// and dv).
+#include <cmath>
+
+#include "engine/ops/reference/kernels.h"
+#include "engine/ops/reference/random_mask.h"
+
+namespace recollect::reference {
+namespace {
+
+// One head of one sample: where its rows lie, its scores and its dropout.
+template <typename T>
+class Head {
+ public:
+  Head(const KernelArgs& args, const Attributes& attributes, const T* qkv, int64_t sample, int64_t head)
+      : mask_(attributes, *args.state) {
+    heads_ = attributes.integer("heads");
+    size_ = attributes.integer("head_size");
+    length_ = attributes.integer("sequence_length");
+    first_row_ = sample * length_;
+    head_ = head;
+    qkv_ = qkv;
+    const int64_t global_sample = args.state->first_sample + sample;
+    const int64_t global_head = attributes.integer("first_head") + head;
+    first_index_ = (global_sample * attributes.integer("all_heads") + global_head) * length_ * length_;
+  }
+
+  // Element numbers in qkv (part 0 is q, 1 is k, 2 is v) and in o.
+  int64_t at(int part, int64_t token, int64_t c) const {
+    return (first_row_ + token) * 3 * heads_ * size_ + (part * heads_ + head_) * size_ + c;
+  }
+  int64_t at_output(int64_t token, int64_t c) const {
+    return (first_row_ + token) * heads_ * size_ + head_ * size_ + c;
+  }
+
+  double q(int64_t token, int64_t c) const { return qkv_[at(0, token, c)]; }
+  double k(int64_t token, int64_t c) const { return qkv_[at(1, token, c)]; }
+  double v(int64_t token, int64_t c) const { return qkv_[at(2, token, c)]; }
+  double scale() const { return 1 / std::sqrt(double(size_)); }
+
+  double score(int64_t query, int64_t key) const {
+    double sum = 0;
+    for (int64_t c = 0; c < size_; ++c) sum += q(query, c) * k(key, c);
+    return sum * scale();
+  }
+
+  double dropout(double value, int64_t query, int64_t key) const {
+    return mask_.apply(value, first_index_ + query * length_ + key);
+  }
+
+ private:
+  RandomMask mask_;
+  const T* qkv_;
+  int64_t heads_, size_, length_, first_row_, head_, first_index_;
+};
+
+std::size_t forward_workspace(const OpView& view) {
+  return view.attributes().integer("sequence_length") * sizeof(double);
+}
+
+template <typename T>
+void attention(const KernelArgs& args, const Attributes& attributes) {
+  const T* qkv = args.in[0].as<T>();
+  T* o = args.out[0].as<T>();
+  T* lse = args.out[1].as<T>();
+  const int64_t heads = attributes.integer("heads"), size = attributes.integer("head_size");
+  const int64_t length = attributes.integer("sequence_length"), samples = args.in[0].shape[0] / length;
+  double* probability = reinterpret_cast<double*>(args.workspace);
+  for (int64_t row = 0; row < samples * heads; ++row) {
+    const Head<T> head(args, attributes, qkv, row / heads, row % heads);
+    for (int64_t query = 0; query < length; ++query) {
+      double max = -INFINITY, sum = 0;
+      for (int64_t key = 0; key <= query; ++key) {
+        probability[key] = head.score(query, key);
+        max = std::fmax(max, probability[key]);
+      }
+      for (int64_t key = 0; key <= query; ++key) sum += std::exp(probability[key] - max);
+      const double row_lse = max + std::log(sum);
+      for (int64_t key = 0; key <= query; ++key)
+        probability[key] = head.dropout(std::exp(probability[key] - row_lse), query, key);
+      for (int64_t c = 0; c < size; ++c) {
+        double value = 0;
+        for (int64_t key = 0; key <= query; ++key) value += probability[key] * head.v(key, c);
+        o[head.at_output(query, c)] = static_cast<T>(value);
+      }
+      lse[row * length + query] = static_cast<T>(row_lse);
+    }
+  }
+}
+
+std::size_t backward_workspace(const OpView& view) { return 3 * forward_workspace(view); }
+
+// With P the probabilities, D dropout and dP = D(do v'): dscore = P * (dP - delta), where delta, the sum of P
+// * dP over a row, equals do . o.
+template <typename T>
+struct Backward {
+  const Head<T>& head;
+  const T* d_o;
+  const T* lse;  // of this head
+  int64_t length, size;
+  double* delta;    // [length], by query
+  double* dropped;  // [length], probabilities after dropout
+  double* dscore;   // [length]
+
+  // Fills dropped[at] and dscore[at] for one pair of query and key.
+  void pair(int64_t query, int64_t key, int64_t at) const {
+    double d_probability = 0;
+    for (int64_t c = 0; c < size; ++c) d_probability += d_o[head.at_output(query, c)] * head.v(key, c);
+    const double probability = std::exp(head.score(query, key) - lse[query]);
+    dropped[at] = head.dropout(probability, query, key);
+    dscore[at] = probability * (head.dropout(d_probability, query, key) - delta[query]) * head.scale();
+  }
+
+  void along_queries(T* dqkv) const {
+    for (int64_t query = 0; query < length; ++query) {
+      for (int64_t key = 0; key <= query; ++key) pair(query, key, key);
+      for (int64_t c = 0; c < size; ++c) {
+        double dq = 0;
+        for (int64_t key = 0; key <= query; ++key) dq += dscore[key] * head.k(key, c);
+        dqkv[head.at(0, query, c)] = static_cast<T>(dq);
+      }
+    }
+  }
+
+  void along_keys(T* dqkv) const {
+    for (int64_t key = 0; key < length; ++key) {
+      for (int64_t query = key; query < length; ++query) pair(query, key, query);
+      for (int64_t c = 0; c < size; ++c) {
+        double dk = 0, dv = 0;
+        for (int64_t query = key; query < length; ++query) {
+          dk += dscore[query] * head.q(query, c);
+          dv += dropped[query] * d_o[head.at_output(query, c)];
+        }
+        dqkv[head.at(1, key, c)] = static_cast<T>(dk);
+        dqkv[head.at(2, key, c)] = static_cast<T>(dv);
+      }
+    }
+  }
+};
+
+template <typename T>
+void attention_backward(const KernelArgs& args, const Attributes& attributes) {
+  const T* d_o = args.in[0].as<T>();
+  const T* o = args.in[2].as<T>();
+  T* dqkv = args.out[0].as<T>();
+  const int64_t heads = attributes.integer("heads"), size = attributes.integer("head_size");
+  const int64_t length = attributes.integer("sequence_length"), samples = args.in[0].shape[0] / length;
+  double* delta = reinterpret_cast<double*>(args.workspace);
+  for (int64_t row = 0; row < samples * heads; ++row) {
+    const Head<T> head(args, attributes, args.in[1].as<T>(), row / heads, row % heads);
+    for (int64_t query = 0; query < length; ++query) {
+      delta[query] = 0;
+      for (int64_t c = 0; c < size; ++c)
+        delta[query] += double(d_o[head.at_output(query, c)]) * o[head.at_output(query, c)];
+    }
+    const Backward<T> backward{head,
+                               d_o,
+                               args.in[3].as<T>() + row * length,
+                               length,
+                               size,
+                               delta,
+                               delta + length,
+                               delta + 2 * length};
+    backward.along_queries(dqkv);
+    backward.along_keys(dqkv);
+  }
+}
+
+}  // namespace
+
+void register_attention(KernelTable& table) {
+  add_kernel(table, "attention", attention<double>, attention<float>, forward_workspace);
+  add_kernel(table, "attention_backward", attention_backward<double>, attention_backward<float>,
+             backward_workspace);
+}
+
+}  // namespace recollect::reference

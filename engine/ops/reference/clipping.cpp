@@ -1,0 +1,33 @@
+// Clipping by the global norm. Both numbers are f64 whatever the gradients are.
+#include <cmath>
+
+#include "engine/ops/reference/kernels.h"
+
+namespace recollect::reference {
+namespace {
+
+template <typename T>
+void squared_norm(const KernelArgs& args, const Attributes&) {
+  double sum = 0;
+  for (const Tensor& gradient : args.in)
+    for (int64_t i = 0; i < gradient.elements(); ++i)
+      sum += double(gradient.as<T>()[i]) * gradient.as<T>()[i];
+  args.out[0].as<double>()[0] = sum;
+}
+
+void clip_factor(const KernelArgs& args, const Attributes& attributes) {
+  const double norm = std::sqrt(args.in[0].as<double>()[0] + args.in[1].as<double>()[0]);
+  const double max_norm = attributes.real("max_norm");
+  const double factor = max_norm / (norm + 1e-6);
+  args.out[0].as<double>()[0] = norm;
+  args.out[1].as<double>()[0] = max_norm > 0 && factor < 1 ? factor : 1;
+}
+
+}  // namespace
+
+void register_clipping(KernelTable& table) {
+  add_kernel(table, "squared_norm", squared_norm<double>, squared_norm<float>);
+  add_kernel(table, "clip_factor", clip_factor, clip_factor);
+}
+
+}  // namespace recollect::reference

@@ -1,0 +1,89 @@
+// y = (x - mean) * rstd * weight + bias, row by row. Mean and rstd are stored: backward normalises again from
+// them.
+#include <cmath>
+
+#include "engine/ops/reference/kernels.h"
+
+namespace recollect::reference {
+namespace {
+
+template <typename T>
+void layer_norm(const KernelArgs& args, const Attributes& attributes) {
+  const T* x = args.in[0].as<T>();
+  const T* weight = args.in[1].as<T>();
+  const T* bias = args.in[2].as<T>();
+  T* y = args.out[0].as<T>();
+  const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1];
+  for (int64_t t = 0; t < tokens; ++t) {
+    const T* row = x + t * width;
+    double sum = 0;
+    for (int64_t c = 0; c < width; ++c) sum += row[c];
+    const double mean = sum / width;
+    double squares = 0;
+    for (int64_t c = 0; c < width; ++c) squares += (row[c] - mean) * (row[c] - mean);
+    const double rstd = 1 / std::sqrt(squares / width + attributes.real("epsilon"));
+    for (int64_t c = 0; c < width; ++c)
+      y[t * width + c] = static_cast<T>((row[c] - mean) * rstd * weight[c] + bias[c]);
+    args.out[1].as<T>()[t] = static_cast<T>(mean);
+    args.out[2].as<T>()[t] = static_cast<T>(rstd);
+  }
+}
+
+template <typename T>
+void parameter_gradients(const KernelArgs& args) {
+  const T* dy = args.in[0].as<T>();
+  const T* x = args.in[1].as<T>();
+  const T* mean = args.in[3].as<T>();
+  const T* rstd = args.in[4].as<T>();
+  const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1];
+  for (int64_t c = 0; c < width; ++c) {
+    double dweight = 0, dbias = 0;
+    for (int64_t t = 0; t < tokens; ++t) {
+      const double gradient = dy[t * width + c];
+      dweight += gradient * (x[t * width + c] - double(mean[t])) * rstd[t];
+      dbias += gradient;
+    }
+    store(args.out[1].as<T>()[c], dweight, args.accumulate);
+    store(args.out[2].as<T>()[c], dbias, args.accumulate);
+  }
+}
+
+// With n = (x - mean) * rstd and g = dy * weight: dx = rstd * (g - average(g) - n * average(g * n)) + add.
+template <typename T>
+void input_gradient(const KernelArgs& args) {
+  const T* dy = args.in[0].as<T>();
+  const T* x = args.in[1].as<T>();
+  const T* weight = args.in[2].as<T>();
+  const T* add = present(args.in, 5) ? args.in[5].as<T>() : nullptr;
+  T* dx = args.out[0].as<T>();
+  const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1];
+  for (int64_t t = 0; t < tokens; ++t) {
+    const double mean = args.in[3].as<T>()[t], rstd = args.in[4].as<T>()[t];
+    double average_g = 0, average_gn = 0;
+    for (int64_t i = t * width; i < (t + 1) * width; ++i) {
+      const double g = double(dy[i]) * weight[i - t * width];
+      average_g += g / width;
+      average_gn += g * (x[i] - mean) * rstd / width;
+    }
+    for (int64_t i = t * width; i < (t + 1) * width; ++i) {
+      const double g = double(dy[i]) * weight[i - t * width];
+      const double gradient = rstd * (g - average_g - (x[i] - mean) * rstd * average_gn);
+      dx[i] = static_cast<T>(gradient + (add ? double(add[i]) : 0.0));
+    }
+  }
+}
+
+template <typename T>
+void layer_norm_backward(const KernelArgs& args, const Attributes&) {
+  parameter_gradients<T>(args);  // first: dx may take the place of dy or x
+  input_gradient<T>(args);
+}
+
+}  // namespace
+
+void register_layer_norm(KernelTable& table) {
+  add_kernel(table, "layer_norm", layer_norm<double>, layer_norm<float>);
+  add_kernel(table, "layer_norm_backward", layer_norm_backward<double>, layer_norm_backward<float>);
+}
+
+}  // namespace recollect::reference

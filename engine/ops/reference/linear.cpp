@@ -1,0 +1,79 @@
+// Matrix products with weights stored [out, in], and the column sum that is a bias's gradient.
+#include "engine/ops/reference/kernels.h"
+
+namespace recollect::reference {
+namespace {
+
+template <typename T>
+void linear(const KernelArgs& args, const Attributes&) {
+  const T* x = args.in[0].as<T>();
+  const T* w = args.in[1].as<T>();
+  const T* bias = present(args.in, 2) ? args.in[2].as<T>() : nullptr;
+  T* y = args.out[0].as<T>();
+  const int64_t tokens = args.in[0].shape[0], outs = args.in[1].shape[0], ins = args.in[1].shape[1];
+  for (int64_t t = 0; t < tokens; ++t) {
+    for (int64_t o = 0; o < outs; ++o) {
+      double sum = bias ? double(bias[o]) : 0.0;
+      for (int64_t i = 0; i < ins; ++i) sum += double(x[t * ins + i]) * w[o * ins + i];
+      y[t * outs + o] = static_cast<T>(sum);
+    }
+  }
+}
+
+template <typename T>
+void linear_backward_input(const KernelArgs& args, const Attributes&) {
+  const T* dy = args.in[0].as<T>();
+  const T* w = args.in[1].as<T>();
+  T* dx = args.out[0].as<T>();
+  const int64_t tokens = args.in[0].shape[0], outs = args.in[1].shape[0], ins = args.in[1].shape[1];
+  for (int64_t t = 0; t < tokens; ++t) {
+    for (int64_t i = 0; i < ins; ++i) {
+      double sum = 0;
+      for (int64_t o = 0; o < outs; ++o) sum += double(dy[t * outs + o]) * w[o * ins + i];
+      dx[t * ins + i] = static_cast<T>(sum);
+    }
+  }
+}
+
+template <typename T>
+void sum_columns(const Tensor& from, const Tensor& to, bool accumulate) {
+  const T* dy = from.as<T>();
+  const int64_t tokens = from.shape[0], width = from.shape[1];
+  for (int64_t c = 0; c < width; ++c) {
+    double sum = 0;
+    for (int64_t t = 0; t < tokens; ++t) sum += dy[t * width + c];
+    store(to.as<T>()[c], sum, accumulate);
+  }
+}
+
+template <typename T>
+void linear_backward_weight(const KernelArgs& args, const Attributes& attributes) {
+  const T* x = args.in[0].as<T>();
+  const T* dy = args.in[1].as<T>();
+  T* dw = args.out[0].as<T>();
+  const int64_t tokens = args.in[0].shape[0], ins = args.in[0].shape[1], outs = args.in[1].shape[1];
+  for (int64_t o = 0; o < outs; ++o) {
+    for (int64_t i = 0; i < ins; ++i) {
+      double sum = 0;
+      for (int64_t t = 0; t < tokens; ++t) sum += double(dy[t * outs + o]) * x[t * ins + i];
+      store(dw[o * ins + i], sum, args.accumulate);
+    }
+  }
+  if (attributes.integer("bias")) sum_columns<T>(args.in[1], args.out[1], args.accumulate);
+}
+
+template <typename T>
+void column_sum(const KernelArgs& args, const Attributes&) {
+  sum_columns<T>(args.in[0], args.out[0], args.accumulate);
+}
+
+}  // namespace
+
+void register_linear(KernelTable& table) {
+  add_kernel(table, "linear", linear<double>, linear<float>);
+  add_kernel(table, "linear_backward_input", linear_backward_input<double>, linear_backward_input<float>);
+  add_kernel(table, "linear_backward_weight", linear_backward_weight<double>, linear_backward_weight<float>);
+  add_kernel(table, "column_sum", column_sum<double>, column_sum<float>);
+}
+
+}  // namespace recollect::reference

@@ -1,0 +1,40 @@
+// Which elements a dropout op keeps. A pure function of the key and the global element index: nothing depends
+// on how tokens and heads are divided over ranks, and backward asks again instead of storing a mask.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/core/philox.h"
+#include "engine/graph/attributes.h"
+#include "engine/runtime/kernel.h"
+
+namespace recollect::reference {
+
+class RandomMask {
+ public:
+  RandomMask(const Attributes& attributes, const RunState& state)
+      : p_(attributes.real("p")), threshold_(dropout_threshold(p_)) {
+    key_.seed = state.seed;
+    key_.step = static_cast<uint64_t>(state.step);
+    key_.layer = static_cast<uint32_t>(attributes.integer("layer"));
+    key_.site = static_cast<uint32_t>(attributes.integer("site"));
+  }
+
+  // The value after dropout of the element with this global index.
+  double apply(double value, int64_t index) const {
+    if (p_ == 0) return value;
+    return random_word(key_, static_cast<uint64_t>(index)) < threshold_ ? 0.0 : value / (1 - p_);
+  }
+
+ private:
+  RandomKey key_;
+  double p_;
+  uint32_t threshold_;
+};
+
+// The global number of the first row of a [T, h] value; its elements are numbered row by row.
+inline int64_t first_global_row(const Attributes& attributes, const RunState& state) {
+  return state.first_sample * attributes.integer("sequence_length") + attributes.integer("first_token");
+}
+
+}  // namespace recollect::reference
