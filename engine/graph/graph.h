@@ -62,9 +62,9 @@ struct OpDef;
 struct Op {
   const OpDef* def = nullptr;
   std::string name;
-  Attributes attributes;
-  std::vector<ValueId> inputs;   // kNone where an optional input is absent
-  std::vector<ValueId> outputs;
+  Attributes attributes = {};
+  std::vector<ValueId> inputs = {};  // kNone where an optional input is absent
+  std::vector<ValueId> outputs = {};
   int layer = -1;
   Phase phase = Phase::kForward;
   Accumulate accumulate = Accumulate::kNever;

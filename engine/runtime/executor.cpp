@@ -221,15 +221,17 @@ MemoryLedger Executor::measured() const {
 
 std::string Executor::find_non_finite(const RunState& state) {
   const Graph& graph = program_.graph;
+  std::string first;
+  const auto look = [&](ValueId v) {
+    if (first.empty() && v != kNone && !finite(tensor(v))) first = graph.value(v).name;
+  };
   for (OpId id = 0; id < optimizer_begin_; ++id) {
-    const Op& op = graph.op(id);
-    for (ValueId v : op.inputs)
-      if (v != kNone && graph.value(v).producer == kNone && !finite(tensor(v))) return graph.value(v).name;
-    run_op(id, state);
-    for (ValueId v : op.outputs)
-      if (v != kNone && !finite(tensor(v))) return graph.value(v).name;
+    for (ValueId v : graph.op(id).inputs)
+      if (v != kNone && graph.value(v).category != Category::kGradient) look(v);
+    run_op(id, state);  // to the end even when found: the other ranks take part in the same collectives
+    for (ValueId v : graph.op(id).outputs) look(v);
   }
-  return {};
+  return first;
 }
 
 }  // namespace recollect

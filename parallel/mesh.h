@@ -1,0 +1,41 @@
+// The ranks as an array with named axes. The tensor axis varies fastest: world rank = data_rank * tensor_size +
+// tensor_rank. Built once and passed by reference. Each (axis, stream) pair has a communicator of its own, so that
+// collectives of different streams never mix.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "comm/communicator.h"
+#include "engine/graph/graph.h"
+
+namespace recollect {
+
+inline constexpr std::string_view kTensorAxis = "tensor";
+inline constexpr std::string_view kDataAxis = "data";
+
+class Mesh {
+ public:
+  // Collective over the world. Error kConfiguration unless world size = data_size * tensor_size.
+  Mesh(std::unique_ptr<Communicator> world, int data_size, int tensor_size);
+
+  int data_size() const { return data_size_; }
+  int tensor_size() const { return tensor_size_; }
+  int data_rank() const { return world_->rank() / tensor_size_; }
+  int tensor_rank() const { return world_->rank() % tensor_size_; }
+  Communicator& world() const { return *world_; }
+  // `stream` is kCompute or kCommunication.
+  Communicator& communicator(std::string_view axis, StreamId stream) const;
+
+ private:
+  struct Axis {
+    std::unique_ptr<Communicator> compute, communication;
+  };
+
+  std::unique_ptr<Communicator> world_;
+  int data_size_, tensor_size_;
+  Axis tensor_, data_;
+};
+
+}  // namespace recollect
