@@ -1,0 +1,74 @@
+// Whole files, in and out. Reading maps: nothing is loaded until it is touched. Writing replaces: the bytes
+// go to a temporary file in the same folder, reach the disk, and only then take the final name, so that a
+// reader (or a mapping of the old file) never sees half of anything, and a failure leaves nothing behind.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace recollect {
+
+// A read-only mapping of a whole regular file, of any size including 0. Pages keep the old content when the
+// file is replaced by a rename. A file that somebody shortens in place while it is mapped kills the process
+// (SIGBUS), as it does every user of mmap. Errors: kInput when the file is missing, is not a regular file or
+// cannot be read.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  const std::string& path() const { return path_; }
+  std::size_t size() const { return size_; }
+  std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
+  std::string_view text() const { return {static_cast<const char*>(data_), size_}; }
+
+ private:
+  std::string path_;
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// A file being written that takes its name only at commit(). Until then, and for ever when commit() is not
+// reached, whatever was at `path` is untouched; the destructor removes the temporary file. Errors: kStorage,
+// naming the path and the system's reason.
+class ReplacementFile {
+ public:
+  explicit ReplacementFile(const std::string& path);
+  ~ReplacementFile();
+  ReplacementFile(ReplacementFile&& other) noexcept;
+  ReplacementFile& operator=(ReplacementFile&&) = delete;
+
+  const std::string& path() const { return path_; }
+  // Claims disk space for the first `bytes` bytes, so that a full disk is found before any of them is
+  // written.
+  void reserve(uint64_t bytes);
+  void write_at(uint64_t offset, std::span<const std::byte> bytes);
+  // Flushes to the disk, renames, flushes the folder. After an error the temporary file is gone.
+  void commit();
+
+ private:
+  void discard() noexcept;
+
+  std::string path_;
+  std::string temporary_;
+  int descriptor_ = -1;
+};
+
+// Replaces the file at `path` by one that holds exactly `text`. Errors: kStorage.
+void write_text_file(const std::string& path, std::string_view text);
+
+// Weights that would have to be unpickled are refused: unpickling runs code chosen by whoever made the file.
+// True for a zip archive (PyTorch 1.6 and later) and for a bare pickle. Ask only about a file that is not
+// valid safetensors: a header length can begin with the same bytes.
+bool looks_like_pickle(std::span<const std::byte> bytes);
+// True for the names PyTorch gives such files: .bin, .pt, .pth, .ckpt, .pkl.
+bool has_pickle_extension(std::string_view path);
+// Throws kInput with the way to convert the file.
+[[noreturn]] void refuse_pickle(const std::string& path);
+
+}  // namespace recollect

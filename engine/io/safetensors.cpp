@@ -1,0 +1,89 @@
+#include "engine/io/safetensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/core/error.h"
+#include "engine/io/strict_json.h"
+
+namespace recollect {
+namespace {
+
+// The source may have any alignment.
+template <typename Source, typename T>
+void convert(const std::byte* source, T* destination, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    Source value;
+    std::memcpy(&value, source + i * sizeof(Source), sizeof(Source));
+    destination[i] = static_cast<T>(value);
+  }
+}
+
+[[noreturn]] void refuse_dtype(const std::string& path, const TensorEntry& entry) {
+  throw Error(ExitCode::kInput,
+              fmt::format("{}: tensor {} at byte {} has dtype {}, which cannot be used here", path,
+                          escaped_name(entry.name), entry.offset, escaped_name(entry.dtype_name)),
+              "weights must be F64, F32, BF16 or F16");
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::string& path)
+    : file_(path), header_(parse_safetensors_header(file_.bytes(), path)) {}
+
+const TensorEntry* SafetensorsFile::find(std::string_view name) const {
+  const auto& by_name = header_.by_name;
+  const auto found =
+      std::lower_bound(by_name.begin(), by_name.end(), name,
+                       [this](uint32_t i, std::string_view n) { return header_.entries[i].name < n; });
+  if (found == by_name.end() || header_.entries[*found].name != name) return nullptr;
+  return &header_.entries[*found];
+}
+
+const TensorEntry& SafetensorsFile::at(std::string_view name) const {
+  const TensorEntry* entry = find(name);
+  if (entry == nullptr)
+    throw Error(ExitCode::kInput, fmt::format("{}: there is no tensor {}", path(), escaped_name(name)));
+  if (!entry->dtype) refuse_dtype(path(), *entry);
+  return *entry;
+}
+
+std::span<const std::byte> SafetensorsFile::bytes(const TensorEntry& entry) const {
+  require(entry.offset + entry.bytes <= file_.size(), "a tensor entry of another file");
+  return file_.bytes().subspan(entry.offset, entry.bytes);
+}
+
+template <typename T>
+void SafetensorsFile::read_as(const TensorEntry& entry, T* destination, int64_t first_row,
+                              int64_t rows) const {
+  if (!entry.dtype || !is_floating(*entry.dtype)) refuse_dtype(path(), entry);
+  const int64_t all_rows = entry.shape.empty() ? 1 : entry.shape[0];
+  if (rows == kAllRows) rows = all_rows - first_row;
+  require(first_row >= 0 && rows >= 0 && rows <= all_rows - first_row,
+          fmt::format("rows [{}, {}) of {} {}", first_row, first_row + rows, entry.name,
+                      shape_to_string(entry.shape)));
+  if (rows == 0) return;
+  const auto row_elements = static_cast<std::size_t>(entry.elements() / all_rows);
+  const std::byte* source =
+      bytes(entry).data() + static_cast<std::size_t>(first_row) * row_elements * size_of(*entry.dtype);
+  const std::size_t count = static_cast<std::size_t>(rows) * row_elements;
+  switch (*entry.dtype) {
+    case DType::kF64:
+      return convert<double>(source, destination, count);
+    case DType::kF32:
+      return convert<float>(source, destination, count);
+    case DType::kBF16:
+      return convert<bf16>(source, destination, count);
+    case DType::kF16:
+      return convert<f16>(source, destination, count);
+    default:
+      refuse_dtype(path(), entry);
+  }
+}
+
+template void SafetensorsFile::read_as(const TensorEntry&, float*, int64_t, int64_t) const;
+template void SafetensorsFile::read_as(const TensorEntry&, double*, int64_t, int64_t) const;
+
+}  // namespace recollect

@@ -1,0 +1,54 @@
+// The header of a safetensors file, trusted by nobody: a u64 length, that many bytes of JSON, then the data.
+// After parsing, every tensor lies inside the file, has exactly the bytes its shape and dtype ask for, and
+// the tensors cover the data exactly: no hole, no overlap, nothing behind them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/core/dtype.h"
+
+namespace recollect {
+
+inline constexpr uint64_t kMaxSafetensorsHeader = 100'000'000;  // bytes; the format's own limit
+inline constexpr std::size_t kMaxSafetensorsRank = 8;
+
+struct TensorEntry {
+  std::string name;
+  std::string dtype_name;  // as the file spells it: "F32", "BF16", "I8", ...
+  std::optional<DType>
+      dtype;  // empty when we cannot compute with it; an error only for whoever asks for the tensor
+  std::vector<int64_t> shape;  // row-major; empty for a scalar
+  uint64_t offset = 0;         // of the first byte, from the start of the file
+  uint64_t bytes = 0;
+
+  int64_t elements() const {
+    int64_t n = 1;
+    for (int64_t d : shape) n *= d;
+    return n;
+  }
+};
+
+struct SafetensorsHeader {
+  std::vector<TensorEntry> entries;             // in file order
+  std::vector<uint32_t> by_name;                // indices into entries, sorted by name
+  std::map<std::string, std::string> metadata;  // "__metadata__"
+};
+
+// `file`: the whole file. `path` names it in errors.
+// Errors: kInput, with the tensor's name and the byte where it applies. Nothing is allocated in proportion to
+// a number that the file claims, only to bytes that it has.
+SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, const std::string& path);
+
+// "F32" and so on for the dtypes we can compute with.
+std::string_view safetensors_name_of(DType dtype);
+// "[2, 3]"
+std::string shape_to_string(std::span<const int64_t> shape);
+
+}  // namespace recollect

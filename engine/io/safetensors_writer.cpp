@@ -1,0 +1,138 @@
+#include "engine/io/safetensors_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "engine/core/error.h"
+#include "engine/io/safetensors_header.h"
+#include "engine/io/strict_json.h"
+
+namespace recollect {
+namespace {
+
+template <typename Stored, typename T>
+void round_to(const T* values, std::byte* out, std::size_t count) {
+  auto* stored = reinterpret_cast<Stored*>(out);
+  for (std::size_t i = 0; i < count; ++i) {
+    if constexpr (std::is_same_v<Stored, double>)
+      stored[i] = values[i];
+    else
+      stored[i] = Stored(static_cast<float>(values[i]));
+  }
+}
+
+template <typename T>
+void round_to(DType dtype, const T* values, std::byte* out, std::size_t count) {
+  switch (dtype) {
+    case DType::kF64:
+      return round_to<double>(values, out, count);
+    case DType::kF32:
+      return round_to<float>(values, out, count);
+    case DType::kBF16:
+      return round_to<bf16>(values, out, count);
+    case DType::kF16:
+      return round_to<f16>(values, out, count);
+    default:
+      throw Error(ExitCode::kInternal, "write_converted() of an integer tensor");
+  }
+}
+
+}  // namespace
+
+SafetensorsWriter::SafetensorsWriter(std::string path, std::map<std::string, std::string> metadata)
+    : path_(std::move(path)), metadata_(std::move(metadata)) {}
+
+void SafetensorsWriter::declare(const std::string& name, DType dtype, std::vector<int64_t> shape) {
+  require(!file_, "declare() after the first write");
+  require(name != "__metadata__", "a tensor cannot be called __metadata__");
+  uint64_t bytes = size_of(dtype);
+  bool overflow = shape.size() > kMaxSafetensorsRank;
+  for (int64_t dim : shape)
+    overflow |= dim < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes);
+  require(!overflow,
+          fmt::format("the shape {} of {} cannot be saved", shape_to_string(shape), escaped_name(name)));
+  require(index_.emplace(name, slots_.size()).second,
+          fmt::format("tensor {} declared twice", escaped_name(name)));
+  slots_.push_back({name, dtype, std::move(shape), bytes});
+}
+
+void SafetensorsWriter::lay_out() {
+  // Wide elements first: every tensor is then aligned to its own element.
+  std::vector<Slot*> order;
+  for (Slot& slot : slots_) order.push_back(&slot);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Slot* a, const Slot* b) { return size_of(a->dtype) > size_of(b->dtype); });
+  std::string text;
+  uint64_t end = 0;
+  try {
+    // Built by hand around the pieces: the library's ordered object looks names up one by one.
+    text = metadata_.empty() ? "{" : "{\"__metadata__\":" + nlohmann::json(metadata_).dump();
+    for (Slot* slot : order) {
+      slot->begin = end;
+      require(!__builtin_add_overflow(end, slot->bytes, &end), "the file would not fit 64 bits");
+      text += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                          text.size() > 1 ? "," : "", nlohmann::json(slot->name).dump(),
+                          safetensors_name_of(slot->dtype), fmt::join(slot->shape, ","), slot->begin, end);
+    }
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ExitCode::kInternal, fmt::format("a tensor name for {} is not valid UTF-8", path_));
+  }
+  text += "}";
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+  require(length <= kMaxSafetensorsHeader, "too many tensors for one safetensors file");
+  for (Slot* slot : order) slot->begin += 8 + length;
+  uint64_t total = 0;
+  require(!__builtin_add_overflow(end, 8 + length, &total), "the file would not fit 64 bits");
+
+  ReplacementFile file(path_);
+  file.reserve(total);
+  file.write_at(0, std::as_bytes(std::span(&length, 1)));
+  file.write_at(8, std::as_bytes(std::span(text)));
+  file_.emplace(std::move(file));
+}
+
+SafetensorsWriter::Slot& SafetensorsWriter::slot_of(std::string_view name) {
+  const auto found = index_.find(name);
+  require(found != index_.end(), fmt::format("tensor {} was not declared", escaped_name(name)));
+  return slots_[found->second];
+}
+
+void SafetensorsWriter::write(std::string_view name, std::span<const std::byte> bytes) {
+  Slot& slot = slot_of(name);
+  if (!file_) lay_out();
+  require(bytes.size() <= slot.bytes - slot.written,
+          fmt::format("too many bytes for tensor {}", escaped_name(name)));
+  file_->write_at(slot.begin + slot.written, bytes);
+  slot.written += bytes.size();
+}
+
+template <typename T>
+void SafetensorsWriter::write_converted(std::string_view name, const T* values, std::size_t count) {
+  const Slot& slot = slot_of(name);
+  alignas(8) std::array<std::byte, 64 * 1024> piece;
+  const std::size_t piece_elements = piece.size() / size_of(slot.dtype);
+  for (std::size_t done = 0; done < count;) {
+    const std::size_t elements = std::min(piece_elements, count - done);
+    round_to(slot.dtype, values + done, piece.data(), elements);
+    write(name, std::span(piece).first(elements * size_of(slot.dtype)));
+    done += elements;
+  }
+}
+
+template void SafetensorsWriter::write_converted(std::string_view, const float*, std::size_t);
+template void SafetensorsWriter::write_converted(std::string_view, const double*, std::size_t);
+
+void SafetensorsWriter::finish() {
+  if (!file_) lay_out();
+  for (const Slot& slot : slots_)
+    require(slot.written == slot.bytes, fmt::format("tensor {} is incomplete: {} of {} bytes",
+                                                    escaped_name(slot.name), slot.written, slot.bytes));
+  file_->commit();
+}
+
+}  // namespace recollect

@@ -1,0 +1,59 @@
+// Writes one safetensors file: declare every tensor, then stream the data, then finish. All space is claimed
+// before the first byte is written; the file appears under its name complete or not at all, even over a file
+// that is mapped.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/core/dtype.h"
+#include "engine/io/files.h"
+
+namespace recollect {
+
+class SafetensorsWriter {
+ public:
+  // `metadata` goes to "__metadata__"; Transformers insists on {"format": "pt"}.
+  explicit SafetensorsWriter(std::string path,
+                             std::map<std::string, std::string> metadata = {{"format", "pt"}});
+
+  // Names are valid UTF-8, unique and not "__metadata__" (else kInternal). Only before the first write.
+  void declare(const std::string& name, DType dtype, std::vector<int64_t> shape);
+
+  // The next bytes of a tensor. Tensors may be written in any order and in pieces of any size.
+  // Errors: kStorage; the first call also lays out the file and claims its space.
+  void write(std::string_view name, std::span<const std::byte> bytes);
+  // The next `count` elements of a floating tensor, rounded to its dtype. T is float or double.
+  template <typename T>
+  void write_converted(std::string_view name, const T* values, std::size_t count);
+
+  // Every declared tensor must be complete (else kInternal). Errors: kStorage.
+  void finish();
+
+ private:
+  struct Slot {
+    std::string name;
+    DType dtype;
+    std::vector<int64_t> shape;
+    uint64_t bytes = 0;
+    uint64_t begin = 0;  // in the file
+    uint64_t written = 0;
+  };
+
+  void lay_out();
+  Slot& slot_of(std::string_view name);
+
+  std::string path_;
+  std::map<std::string, std::string> metadata_;
+  std::vector<Slot> slots_;
+  std::map<std::string, std::size_t, std::less<>> index_;
+  std::optional<ReplacementFile> file_;
+};
+
+}  // namespace recollect

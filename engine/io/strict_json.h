@@ -1,0 +1,19 @@
+// JSON from people we do not know: no duplicate keys, bounded depth, valid UTF-8, no bytes after the value.
+// What is accepted means the same to every parser.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace recollect {
+
+// Parses one whole document into a tree. `source` names the file in errors.
+// Errors: kInput with the byte offset and, for a duplicate key, the key.
+nlohmann::json parse_strict_json(std::string_view text, const std::string& source, int max_depth = 32);
+
+// A name from a file as it appears in our messages: in quotes, control characters escaped (a name cannot
+// forge a log line), invalid UTF-8 replaced, cut after 200 bytes.
+std::string escaped_name(std::string_view name);
+
+}  // namespace recollect
