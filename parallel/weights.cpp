@@ -1,0 +1,197 @@
+#include "parallel/weights.h"
+
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <optional>
+#include <set>
+
+#include "engine/core/philox.h"
+#include "engine/io/safetensors_writer.h"
+
+namespace recollect {
+
+namespace {
+
+constexpr uint32_t kInitLayer = 0xfffffe;  // RandomKey::layer of weight initialisation
+constexpr std::string_view kPrefix = "transformer.";
+
+double load_element(const Tensor& tensor, int64_t i) {
+  switch (tensor.dtype) {
+    case DType::kF64: return tensor.as<double>()[i];
+    case DType::kF32: return tensor.as<float>()[i];
+    case DType::kBF16: return tensor.as<bf16>()[i];
+    default: throw Error(ExitCode::kInternal, "a weight is not floating");
+  }
+}
+
+void store_element(const Tensor& tensor, int64_t i, double value) {
+  switch (tensor.dtype) {
+    case DType::kF64: tensor.as<double>()[i] = value; return;
+    case DType::kF32: tensor.as<float>()[i] = static_cast<float>(value); return;
+    case DType::kBF16: tensor.as<bf16>()[i] = bf16(static_cast<float>(value)); return;
+    default: throw Error(ExitCode::kInternal, "a weight is not floating");
+  }
+}
+
+// Standard normals of elements 4 * block ... 4 * block + 3: Box-Muller on the four words of one Philox block.
+std::array<double, 4> normals(uint64_t seed, uint64_t parameter, uint64_t block) {
+  const auto words = philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), kInitLayer << 8,
+                                 static_cast<uint32_t>(parameter)},
+                                static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
+  std::array<double, 4> out;
+  for (int i = 0; i < 4; i += 2) {
+    const double radius = std::sqrt(-2.0 * std::log((words[i] + 0.5) * 0x1p-32));
+    const double angle = 2.0 * std::numbers::pi * ((words[i + 1] + 0.5) * 0x1p-32);
+    out[i] = radius * std::cos(angle);
+    out[i + 1] = radius * std::sin(angle);
+  }
+  return out;
+}
+
+std::vector<int64_t> file_shape(const Parameter& p) {
+  if (p.vector) return {p.rows};
+  return p.transposed_in_file ? std::vector{p.columns, p.rows} : std::vector{p.rows, p.columns};
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+// Buffers that files of old versions carry, and the tied head.
+bool is_ignorable(std::string_view name) {
+  return name == "lm_head.weight" || name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+}
+
+std::string_view without_prefix(std::string_view name) {
+  return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+}
+
+}  // namespace
+
+void Weights::store(const Parameter& p, int64_t index, double value) const {
+  store_element(executor_.tensor(p.master), index, value);
+  if (p.value != p.master) store_element(executor_.tensor(p.value), index, value);
+}
+
+void Weights::initialize(uint64_t seed) const {
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    const Parameter& p = parameters_[index];
+    const int64_t rows = p.local_rows(mesh_.tensor_size());
+#pragma omp parallel for schedule(static)
+    for (int64_t r = 0; r < rows; ++r) initialize_row(p, index, r, seed);
+  }
+}
+
+void Weights::initialize_row(const Parameter& p, uint64_t index, int64_t r, uint64_t seed) const {
+  const int rank = mesh_.tensor_rank(), size = mesh_.tensor_size();
+  const int64_t columns = p.local_columns(size), row = p.whole_row(r, rank, size);
+  if (row >= p.rows || p.init == Parameter::Init::kZero) return;  // the arena is zero already
+  uint64_t block = ~uint64_t{0};
+  std::array<double, 4> normal{};
+  for (int64_t c = 0; c < columns; ++c) {
+    const uint64_t element = row * p.columns + p.whole_column(c, rank, size);
+    if (p.init == Parameter::Init::kNormal && element / 4 != block) normal = normals(seed, index, block = element / 4);
+    store(p, r * columns + c, p.init == Parameter::Init::kOne ? 1.0 : p.init_std * normal[element % 4]);
+  }
+}
+
+void Weights::load(const SafetensorsSet& source) const {
+  std::set<std::string, std::less<>> expected;
+  for (const Parameter& p : parameters_) expected.insert(p.name);
+  std::string problems;
+  for (const std::string& name : source.names())
+    if (!expected.contains(without_prefix(name)) && !is_ignorable(without_prefix(name)))
+      problems += "\n  unknown: " + name;
+  std::vector<std::string> names;
+  for (const Parameter& p : parameters_) {
+    std::string name = std::string(kPrefix) + p.name;
+    const TensorEntry* entry = source.find(name);
+    if (!entry) entry = source.find(name = p.name);
+    if (!entry)
+      problems += "\n  missing: " + p.name;
+    else if (entry->shape != file_shape(p))
+      problems += "\n  misshapen: " + name + " is " + shape_text(entry->shape) + ", the model's is " +
+                  shape_text(file_shape(p));
+    names.push_back(name);
+  }
+  if (!problems.empty())
+    throw Error(ExitCode::kInput, "the weights do not fit the model:" + problems,
+                "check model.* against the config.json beside the weights");
+  for (std::size_t i = 0; i < parameters_.size(); ++i) load_one(parameters_[i], source, names[i]);
+}
+
+void Weights::load_one(const Parameter& p, const SafetensorsSet& source, const std::string& name) const {
+  const int rank = mesh_.tensor_rank(), size = mesh_.tensor_size();
+  const int64_t rows = p.local_rows(size), columns = p.local_columns(size);
+  std::vector<double> read;
+  if (p.transposed_in_file) {
+    read.resize(p.rows * p.columns);
+    source.read_as(name, read.data());
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        store(p, r * columns + c,
+              read[p.whole_column(c, rank, size) * p.rows + p.whole_row(r, rank, size)]);
+    return;
+  }
+  require(p.split != Parameter::Split::kColumns, "only transposed weights are split by columns");
+  read.resize(p.columns);
+  for (int64_t r = 0; r < rows; ++r) {  // this rank's rows and no others
+    const int64_t row = p.whole_row(r, rank, size);
+    if (row < p.rows) source.read_as(name, read.data(), row, 1);
+    for (int64_t c = 0; c < columns; ++c) store(p, r * columns + c, row < p.rows ? read[c] : 0.0);
+  }
+}
+
+// The whole tensor as the file has it; empty on all ranks but the first of the tensor axis.
+std::vector<double> Weights::gather_whole(const Parameter& p, const Tensor& part) const {
+  const int size = mesh_.tensor_size();
+  const int64_t rows = p.local_rows(size), columns = p.local_columns(size), n = rows * columns;
+  const bool divided = p.split != Parameter::Split::kNone && size > 1;
+  std::vector<double> local(n), parts;
+  for (int64_t i = 0; i < n; ++i) local[i] = load_element(part, i);
+  if (divided) {
+    parts.resize(n * size);
+    mesh_.communicator(kTensorAxis, StreamId::kCompute)
+        .all_gather({local.data(), {n}, DType::kF64}, {parts.data(), {n * size}, DType::kF64});
+  } else {
+    parts = std::move(local);
+  }
+  if (mesh_.tensor_rank() != 0) return {};
+  std::vector<double> whole(p.rows * p.columns);
+  for (int rank = 0; rank < (divided ? size : 1); ++rank)
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t row = p.whole_row(r, rank, size);
+      for (int64_t c = 0; c < columns && row < p.rows; ++c) {
+        const int64_t column = p.whole_column(c, rank, size);
+        whole[p.transposed_in_file ? column * p.rows + row : row * p.columns + column] =
+            parts[rank * n + r * columns + c];
+      }
+    }
+  return whole;
+}
+
+void Weights::save(const std::string& path, const std::string& prefix) const {
+  save_whole(path, prefix, What::kMaster);
+}
+
+void Weights::save_gradients(const std::string& path) const { save_whole(path, std::string(kPrefix), What::kGradient); }
+
+void Weights::save_whole(const std::string& path, const std::string& prefix, What what) const {
+  if (mesh_.data_rank() != 0) return;
+  std::optional<SafetensorsWriter> writer;
+  if (mesh_.tensor_rank() == 0) {
+    writer.emplace(path);
+    for (const Parameter& p : parameters_)
+      writer->declare(prefix + p.name, executor_.tensor(p.gradient).dtype, file_shape(p));
+  }
+  for (const Parameter& p : parameters_) {
+    const std::vector<double> whole = gather_whole(p, executor_.tensor(what == What::kMaster ? p.master : p.gradient));
+    if (writer) writer->write_converted(prefix + p.name, whole.data(), whole.size());
+  }
+  if (writer) writer->finish();
+}
+
+}  // namespace recollect
