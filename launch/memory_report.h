@@ -1,0 +1,21 @@
+// What a rank's memory was foretold to be and what it was: `memory.rankN.json` in the output folder (bytes), and one
+// table of all ranks on the terminal (MiB).
+#pragma once
+
+#include <string>
+
+#include "comm/communicator.h"
+#include "engine/runtime/ledger.h"
+
+namespace recollect {
+
+struct MemoryReport {
+  MemoryLedger foretold;
+  MemoryLedger measured;
+};
+
+std::string memory_json(const MemoryReport& report, int rank);
+// Collective over the world; the text is whole on rank 0 and empty elsewhere.
+std::string memory_table(const MemoryReport& report, Communicator& world);
+
+}  // namespace recollect

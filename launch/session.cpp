@@ -1,0 +1,124 @@
+#include "launch/session.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "engine/data/dataset.h"
+#include "engine/io/safetensors.h"
+
+namespace recollect {
+
+namespace {
+
+DatasetSpec dataset_spec(const Config& config) {
+  return {.format = std::string(name_of(config.data.format)), .paths = config.data.path,
+          .sequence_length = config.data.sequence_length, .vocabulary_size = config.model.vocab_size,
+          .dtype = std::string(name_of(config.data.dtype)), .random_low = config.data.low,
+          .random_high = config.data.high, .seed = static_cast<uint64_t>(config.data.seed)};
+}
+
+LoaderSpec loader_spec(const Config& config, const Mesh& mesh) {
+  return {.micro_batch_size = config.training.micro_batch_size,
+          .accumulation_steps = config.training.gradient_accumulation_steps,
+          .data_rank = mesh.data_rank(), .data_size = mesh.data_size(), .shuffle = config.data.shuffle,
+          .seed = static_cast<uint64_t>(config.data.seed), .prefetch = config.data.prefetch};
+}
+
+LearningRateSchedule rate_schedule(const Config& config) {
+  const Config::Scheduler& s = config.scheduler;
+  const auto by_ratio =
+      static_cast<int64_t>(std::ceil(s.warmup_ratio * static_cast<double>(config.training.max_steps)));
+  return {.name = std::string(name_of(s.name)), .peak = config.optimizer.learning_rate, .minimum = s.min_lr,
+          .warmup_steps = s.warmup_steps > 0 ? s.warmup_steps : by_ratio, .total_steps = config.training.max_steps};
+}
+
+void check_memory_limit(const Config& config, const Program& program) {
+  const uint64_t needed = program.foretold().arena_bytes();
+  const auto limit = static_cast<uint64_t>(config.device.memory_limit);
+  if (limit && needed > limit)
+    throw Error(ExitCode::kDeviceMemory,
+                fmt::format("the run needs {} bytes on this rank; device.memory_limit is {}", needed, limit),
+                "lower training.micro_batch_size, or use more tensor-parallel ranks");
+}
+
+}  // namespace
+
+Session::Session(const Config& config, std::unique_ptr<Communicator> world)
+    : config_(config),
+      mesh_(std::move(world), static_cast<int>(config.parallelism.data_parallel_size),
+            static_cast<int>(config.parallelism.tensor_parallel_size)),
+      made_(make_training_program(config_, mesh_)),
+      executor_((check_memory_limit(config_, made_.program), std::make_unique<Executor>(std::move(made_.program)))),
+      weights_(made_.model.parameters, *executor_, mesh_),
+      schedule_(rate_schedule(config_)) {
+  if (config_.model.pretrained.empty())
+    weights_.initialize(static_cast<uint64_t>(config_.training.seed));
+  else
+    weights_.load(SafetensorsSet(config_.model.pretrained));
+  loader_ = std::make_unique<Loader>(make_dataset(dataset_spec(config_)), loader_spec(config_, mesh_));
+}
+
+void Session::load_micro_batch(const StepBatch& batch, int64_t micro_batch) {
+  const Tensor ids = executor_->tensor(made_.model.ids), labels = executor_->tensor(made_.model.labels);
+  const int64_t first = micro_batch * ids.elements();
+  std::memcpy(ids.data, batch.ids.data() + first, ids.bytes());
+  std::memcpy(labels.data, batch.labels.data() + first, labels.bytes());
+}
+
+void Session::set_scalars(int64_t valid_targets) {
+  executor_->tensor(made_.model.scale).as<double>()[0] = 1.0 / static_cast<double>(valid_targets);
+  double* values = executor_->tensor(made_.optimizer.schedule).as<double>();
+  const auto t = static_cast<double>(step_ + 1);
+  values[0] = learning_rate(schedule_, step_);
+  values[1] = 1.0 - std::pow(config_.optimizer.beta1, t);
+  values[2] = 1.0 - std::pow(config_.optimizer.beta2, t);
+}
+
+StepResult Session::step() {
+  const auto start = std::chrono::steady_clock::now();
+  const StepBatch& batch = loader_->next();
+  int64_t valid = batch.valid_targets;
+  mesh_.communicator(kDataAxis, StreamId::kCompute).all_reduce({&valid, {1}, DType::kI64}, ReduceOp::kSum);
+  if (valid == 0)
+    throw Error(ExitCode::kInput, fmt::format("step {}: the global batch has no target that counts", step_ + 1),
+                "every label is -100, or sequences have one token");
+  set_scalars(valid);
+  RunState state{.seed = static_cast<uint64_t>(config_.training.seed), .step = step_,
+                 .micro_batches = config_.training.gradient_accumulation_steps};
+  for (state.micro_batch = 0; state.micro_batch < state.micro_batches; ++state.micro_batch) {
+    load_micro_batch(batch, state.micro_batch);
+    state.first_sample = batch.first_sample_of(state.micro_batch);
+    executor_->run_micro_batch(state);
+  }
+  if (!config_.debug.dump_gradients.empty() && step_ + 1 == config_.debug.dump_step)
+    weights_.save_gradients(config_.debug.dump_gradients);
+  executor_->run_optimizer(state);
+
+  StepResult result{.step = step_ + 1, .loss = scalar(made_.optimizer.total_loss),
+                    .grad_norm = scalar(made_.optimizer.norm), .learning_rate = learning_rate(schedule_, step_),
+                    .valid_targets = valid};
+  result.tokens = config_.training.global_batch_size * config_.data.sequence_length;
+  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) explain_non_finite(batch, state, result);
+  ++step_;
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+void Session::explain_non_finite(const StepBatch& batch, RunState state, const StepResult& result) {
+  std::string first;
+  for (state.micro_batch = 0; state.micro_batch < state.micro_batches; ++state.micro_batch) {
+    load_micro_batch(batch, state.micro_batch);
+    state.first_sample = batch.first_sample_of(state.micro_batch);
+    const std::string found = executor_->find_non_finite(state);
+    if (first.empty()) first = found;
+  }
+  throw Error(ExitCode::kNumerics,
+              fmt::format("step {}: loss {}, gradient norm {}; the first value that is not finite is {}", result.step,
+                          result.loss, result.grad_norm, first.empty() ? "on another data-parallel rank" : first),
+              "lower optimizer.learning_rate, or look at the data of this step");
+}
+
+}  // namespace recollect

@@ -1,0 +1,57 @@
+// One rank's training: the executor, its weights and its data, a step at a time. Says nothing on the terminal and writes
+// no files; `train` does.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/data/loader.h"
+#include "engine/optim/learning_rate.h"
+#include "engine/runtime/executor.h"
+#include "launch/config/config.h"
+#include "launch/training_program.h"
+#include "parallel/mesh.h"
+#include "parallel/weights.h"
+
+namespace recollect {
+
+struct StepResult {
+  int64_t step = 0;  // 1 for the first
+  double loss = 0;   // mean over the valid targets of the global batch
+  double grad_norm = 0;
+  double learning_rate = 0;
+  int64_t tokens = 0;         // read by all ranks, padding included
+  int64_t valid_targets = 0;  // that count in the loss, of all ranks
+  double seconds = 0;
+};
+
+class Session {
+ public:
+  // `config` is resolved for this world. Reserves all memory, and loads or initialises the weights.
+  Session(const Config& config, std::unique_ptr<Communicator> world);
+
+  // One optimizer step. Error kNumerics, naming the first bad tensor, when loss or gradients are not finite; the
+  // weights are then those from before the step.
+  StepResult step();
+
+  const Executor& executor() const { return *executor_; }
+  const Weights& weights() const { return weights_; }
+  const Mesh& mesh() const { return mesh_; }
+
+ private:
+  void load_micro_batch(const StepBatch& batch, int64_t micro_batch);
+  void set_scalars(int64_t valid_targets);
+  double scalar(ValueId value) const { return executor_->tensor(value).as<double>()[0]; }
+  [[noreturn]] void explain_non_finite(const StepBatch& batch, RunState state, const StepResult& result);
+
+  Config config_;
+  Mesh mesh_;
+  TrainingProgram made_;
+  std::unique_ptr<Executor> executor_;
+  Weights weights_;
+  std::unique_ptr<Loader> loader_;
+  LearningRateSchedule schedule_;
+  int64_t step_ = 0;  // steps done
+};
+
+}  // namespace recollect

@@ -1,0 +1,79 @@
+#include "launch/training_program.h"
+
+#include "comm/collective_ops.h"
+#include "comm/vocabulary_reduction.h"
+#include "engine/graph/differentiate.h"
+#include "engine/ops/ops.h"
+#include "parallel/gradient_reduction.h"
+
+namespace recollect {
+
+namespace {
+
+Gpt2Shape model_shape(const Config::Model& m) {
+  return {.vocabulary = m.vocab_size, .positions = m.n_positions, .hidden = m.n_embd, .layers = m.n_layer,
+          .heads = m.n_head, .inner = m.n_inner,
+          .gelu = m.activation_function == ActivationFunction::kGelu ? "erf" : "tanh",
+          .residual_dropout = m.resid_pdrop, .embedding_dropout = m.embd_pdrop, .attention_dropout = m.attn_pdrop,
+          .norm_epsilon = m.layer_norm_epsilon, .init_std = m.initializer_range};
+}
+
+OptimizerSettings optimizer_settings(const Config::Optimizer& o) {
+  return {.name = std::string(name_of(o.name)), .beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon,
+          .momentum = o.momentum, .weight_decay = o.weight_decay, .decay_all = o.decay_all,
+          .max_grad_norm = o.max_grad_norm};
+}
+
+KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduction* vocabulary) {
+  KernelTable table;
+  if (config.device.backend == BackendKind::kReference)
+    reference::register_kernels(table, vocabulary);
+  else
+    cpu::register_kernels(table, vocabulary);
+  register_comm_kernels(table, [&mesh](std::string_view axis, StreamId stream) -> Communicator& {
+    return mesh.communicator(axis, stream);
+  });
+  return table;
+}
+
+}  // namespace
+
+DType compute_dtype(Precision precision) {
+  switch (precision) {
+    case Precision::kFP64: return DType::kF64;
+    case Precision::kFP32: return DType::kF32;
+    case Precision::kBF16: return DType::kBF16;
+  }
+  throw Error(ExitCode::kInternal, "unknown precision");
+}
+
+TrainingProgram make_training_program(const Config& config, const Mesh& mesh) {
+  TrainingProgram made;
+  made.registry = std::make_unique<OpRegistry>();
+  register_engine_ops(*made.registry);
+  register_comm_ops(*made.registry);
+  if (mesh.tensor_size() > 1)
+    made.vocabulary =
+        std::make_unique<CommunicatorVocabularyReduction>(mesh.communicator(kTensorAxis, StreamId::kCompute));
+
+  Graph graph;
+  const OpRegistry& registry = *made.registry;
+  const ParallelLayout layout{mesh.tensor_rank(), mesh.tensor_size(), config.parallelism.sequence_parallel};
+  made.model = build_gpt2(graph, registry, model_shape(config.model),
+                          {config.training.micro_batch_size, config.data.sequence_length}, layout,
+                          compute_dtype(config.training.precision));
+  std::vector<Parameter>& parameters = made.model.parameters;
+  std::vector<ValueId> targets;
+  for (const Parameter& p : parameters) targets.push_back(p.value);
+  const Gradients gradients = differentiate(graph, registry, targets, {{made.model.loss, kNone}});
+  for (Parameter& p : parameters) p.gradient = gradients.at(p.value);
+  reduce_gradients(graph, registry, parameters,
+                   {.data_size = mesh.data_size(), .tensor_size = mesh.tensor_size(),
+                    .bucket_bytes = static_cast<uint64_t>(config.parallelism.gradient_bucket_mb) << 20});
+  made.optimizer = append_optimizer(graph, registry, parameters, made.model.loss, optimizer_settings(config.optimizer),
+                                    mesh.data_size(), mesh.tensor_size());
+  made.program = compile(std::move(graph), make_kernels(config, mesh, made.vocabulary.get()));
+  return made;
+}
+
+}  // namespace recollect

@@ -1,0 +1,30 @@
+// From configuration to program: model, gradients, their reduction, the optimizer, compiled for one backend. The one
+// place where all folders meet; training and estimation both start here.
+#pragma once
+
+#include <memory>
+
+#include "engine/graph/op_def.h"
+#include "engine/ops/vocabulary_reduction.h"
+#include "engine/runtime/program.h"
+#include "launch/config/config.h"
+#include "parallel/gpt2.h"
+#include "parallel/mesh.h"
+#include "parallel/optimizer_step.h"
+
+namespace recollect {
+
+struct TrainingProgram {
+  std::unique_ptr<OpRegistry> registry;  // the graph's ops point into it
+  std::unique_ptr<VocabularyReduction> vocabulary;  // the kernels point to it
+  LanguageModel model;
+  OptimizerHandles optimizer;
+  Program program;
+};
+
+// `mesh` must outlive the program.
+TrainingProgram make_training_program(const Config& config, const Mesh& mesh);
+
+DType compute_dtype(Precision precision);
+
+}  // namespace recollect
