@@ -1,0 +1,204 @@
+// The whole configuration of a run as plain typed data, one struct per section. A Config that `read_config`
+// returned is complete and consistent: every key has its value, defaults derived from other keys included.
+// What depends on the number of ranks (data_parallel_size, the batch sizes) is complete after
+// `resolve_world`.
+//
+// The names, aliases, ranges and help of the keys live in one table, keys.cpp.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace recollect {
+
+// The spellings of an enumeration, in the order of its values; specialised next to each one.
+template <typename E>
+inline constexpr int kSpellings = 0;
+
+template <typename E>
+concept Spelled = std::is_enum_v<E> && !std::is_same_v<decltype(kSpellings<E>), const int>;
+
+template <Spelled E>
+constexpr std::string_view name_of(E value) {
+  return kSpellings<E>[static_cast<std::size_t>(value)];
+}
+
+enum class ModelType { kGPT2 };
+template <>
+inline constexpr std::array<std::string_view, 1> kSpellings<ModelType> = {"gpt2"};
+
+enum class ActivationFunction {
+  kGeluNew,
+  kGeluPytorchTanh,
+  kGelu
+};  // the first two are one function; the last uses erf
+template <>
+inline constexpr std::array<std::string_view, 3> kSpellings<ActivationFunction> = {
+    "gelu_new", "gelu_pytorch_tanh", "gelu"};
+
+enum class CommunicatorKind { kAuto, kSelf, kLocal, kMpi };
+template <>
+inline constexpr std::array<std::string_view, 4> kSpellings<CommunicatorKind> = {"auto", "self", "local",
+                                                                                 "mpi"};
+
+enum class BackendKind { kCpu, kReference, kCuda };
+template <>
+inline constexpr std::array<std::string_view, 3> kSpellings<BackendKind> = {"cpu", "reference", "cuda"};
+
+enum class Precision { kFP32, kBF16, kFP64 };
+template <>
+inline constexpr std::array<std::string_view, 3> kSpellings<Precision> = {"fp32", "bf16", "fp64"};
+
+enum class OptimizerName { kAdamW, kAdamWHF, kAdam, kSGD };
+template <>
+inline constexpr std::array<std::string_view, 4> kSpellings<OptimizerName> = {"adamw", "adamw_hf", "adam",
+                                                                              "sgd"};
+
+enum class SchedulerName { kConstant, kLinear, kCosine };
+template <>
+inline constexpr std::array<std::string_view, 3> kSpellings<SchedulerName> = {"constant", "linear", "cosine"};
+
+enum class CheckpointingMode { kNone, kFull, kSelective, kBudget };
+template <>
+inline constexpr std::array<std::string_view, 4> kSpellings<CheckpointingMode> = {"none", "full", "selective",
+                                                                                  "budget"};
+
+enum class DataFormat { kRandom, kJsonl, kTokens, kText };
+template <>
+inline constexpr std::array<std::string_view, 4> kSpellings<DataFormat> = {"random", "jsonl", "tokens",
+                                                                           "text"};
+
+enum class TokenType { kAuto, kU16, kU32 };
+template <>
+inline constexpr std::array<std::string_view, 3> kSpellings<TokenType> = {"auto", "uint16", "uint32"};
+
+enum class ProgressStyle { kAuto, kOn, kOff };
+template <>
+inline constexpr std::array<std::string_view, 3> kSpellings<ProgressStyle> = {"auto", "on", "off"};
+
+// Where a value came from: "file:line:column", "command line: key=value", or a path. Line 0: not a place in
+// the configuration file.
+struct Place {
+  std::string text;
+  int line = 0;
+  int column = 0;
+};
+
+struct Config {
+  struct Model {
+    ModelType type = ModelType::kGPT2;
+    std::string config;      // path of a Hugging Face config.json, or ""
+    std::string pretrained;  // directory with config.json and model.safetensors, or ""
+    int64_t vocab_size = 50257;
+    int64_t n_positions = 1024;
+    int64_t n_embd = 768;
+    int64_t n_layer = 12;
+    int64_t n_head = 12;
+    int64_t n_inner = 0;  // 0 only before `read_config` has made it 4 * n_embd
+    ActivationFunction activation_function = ActivationFunction::kGeluNew;
+    double resid_pdrop = 0.1;
+    double embd_pdrop = 0.1;
+    double attn_pdrop = 0.1;
+    double layer_norm_epsilon = 1e-5;
+    double initializer_range = 0.02;
+    bool tie_word_embeddings = true;
+  };
+
+  struct Parallelism {
+    int64_t tensor_parallel_size = 1;
+    int64_t data_parallel_size = 0;  // 0: world / tensor_parallel_size
+    bool sequence_parallel = false;
+    CommunicatorKind communicator = CommunicatorKind::kAuto;
+    int64_t ranks_per_process = 1;
+    int64_t timeout_seconds = 120;
+    int64_t gradient_bucket_mb = 25;  // MiB of gradients per all-reduce over the data axis
+  };
+
+  struct Device {
+    BackendKind backend = BackendKind::kCpu;
+    int64_t threads = 0;       // per rank; 0: cores / ranks on this node
+    int64_t memory_limit = 0;  // bytes per rank; 0: none
+  };
+
+  struct Training {
+    int64_t micro_batch_size = 0;             // sequences per data-parallel rank and micro-batch
+    int64_t global_batch_size = 0;            // sequences per optimizer step; 0 only before `resolve_world`
+    int64_t gradient_accumulation_steps = 0;  // micro-batches per optimizer step
+    int64_t max_steps = 100;
+    Precision precision = Precision::kFP32;
+    int64_t seed = 42;
+  };
+
+  struct Optimizer {
+    OptimizerName name = OptimizerName::kAdamW;
+    double learning_rate = 3e-4;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-8;
+    double momentum = 0;  // sgd only
+    double weight_decay = 0;
+    bool decay_all = false;    // false: biases and norms are not decayed
+    double max_grad_norm = 1;  // 0: no clipping
+  };
+
+  struct Scheduler {
+    SchedulerName name = SchedulerName::kConstant;
+    int64_t warmup_steps = 0;
+    double warmup_ratio = 0;  // of training.max_steps; at most one of the two is not 0
+    double min_lr = 0;
+  };
+
+  struct ActivationCheckpointing {
+    CheckpointingMode mode = CheckpointingMode::kNone;
+  };
+
+  struct Data {
+    DataFormat format = DataFormat::kText;
+    std::vector<std::string> path;  // empty for random only
+    int64_t sequence_length = 0;    // 0 only before `read_config` has made it model.n_positions
+    bool shuffle = true;
+    int64_t seed = 0;                    // training.seed where not given
+    TokenType dtype = TokenType::kAuto;  // of headerless token files
+    int64_t low = 0;                     // random: ids are uniform in [low, high)
+    int64_t high = 0;                    // 0 only before `read_config` has made it model.vocab_size
+    int64_t prefetch = 2;                // batches prepared ahead
+  };
+
+  struct Checkpoint {
+    bool save_model = false;  // model.safetensors and config.json at the end
+  };
+
+  struct Logging {
+    int64_t steps = 1;  // a line on the terminal every so many steps
+    ProgressStyle progress = ProgressStyle::kAuto;
+  };
+
+  struct Debug {
+    std::string dump_gradients;  // file to write, or ""
+    int64_t dump_step = 1;       // the first step is 1
+  };
+
+  Model model;
+  Parallelism parallelism;
+  Device device;
+  Training training;
+  Optimizer optimizer;
+  Scheduler scheduler;
+  ActivationCheckpointing activation_checkpointing;
+  Data data;
+  Checkpoint checkpoint;
+  Logging logging;
+  Debug debug;
+  std::string output_dir = "output";
+
+  // Key -> where it was given, for messages; "" -> the file. Not part of the configuration: never compared,
+  // dumped or hashed.
+  std::map<std::string, Place> origins;
+};
+
+}  // namespace recollect

@@ -1,0 +1,25 @@
+// The model section as a Hugging Face GPT-2 config.json. Keys that do not matter for training are ignored;
+// keys that would change the mathematics in a way this program does not implement are errors.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "launch/config/config.h"
+#include "launch/config/problems.h"
+
+namespace recollect {
+
+// Throws Error kConfiguration, one "path: message" per line.
+Config::Model read_hf_config(const std::string& path);
+
+// The same into a Config, except for the model keys that already have an origin. What is wrong goes to
+// `problems`.
+void merge_hf_config(const std::string& path, Config& config, Problems& problems);
+
+// Writes a config.json that Transformers loads; `dtype` is that of the weights beside it ("float32",
+// "bfloat16", ...). Throws Error kStorage.
+void write_hf_config(const std::string& path, const Config::Model& model,
+                     const std::string& dtype = "float32");
+
+}  // namespace recollect

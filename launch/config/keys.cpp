@@ -1,0 +1,274 @@
+// The table itself: one line per key. The default of a key is its member's initialiser in config.h.
+#include "launch/config/keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <concepts>
+#include <initializer_list>
+
+#include "launch/config/spelling.h"
+
+namespace recollect {
+namespace {
+
+using Names = std::initializer_list<const char*>;
+
+template <typename T>
+std::string type_name(const ValueRange& range) {
+  if constexpr (std::same_as<T, bool>) return "boolean";
+  if constexpr (std::same_as<T, int64_t>) return range.byte_size ? "bytes" : "integer";
+  if constexpr (std::same_as<T, double>) return "number";
+  if constexpr (std::same_as<T, std::string>) return "text";
+  if constexpr (std::same_as<T, std::vector<std::string>>) return "texts";
+  return "choice";
+}
+
+// The key of the value that `member` reaches in a Config; `member` works on const and mutable ones.
+template <typename Member>
+ConfigKey make_key(std::string section, std::string name, const Member& member, const ValueRange& range,
+                   std::string help, Names aliases) {
+  using T = std::remove_cvref_t<decltype(member(std::declval<Config&>()))>;
+  ConfigKey key;
+  key.section = std::move(section);
+  key.name = std::move(name);
+  key.aliases.assign(aliases.begin(), aliases.end());
+  key.type = type_name<T>(range);
+  key.range = range;
+  key.help = std::move(help);
+  if constexpr (Spelled<T>) {
+    key.choices.assign(kSpellings<T>.begin(), kSpellings<T>.end());
+    key.read = [member](Config& config, const YamlNode& node) {
+      std::size_t index = 0;
+      std::string wrong = read_choice(node, kSpellings<T>, index);
+      if (wrong.empty()) member(config) = static_cast<T>(index);
+      return wrong;
+    };
+    key.print = [member](const Config& config) { return print_text(name_of(member(config))); };
+  } else {
+    key.read = [member, range](Config& config, const YamlNode& node) {
+      return read_value(node, range, member(config));
+    };
+    key.print = [member, range](const Config& config) { return print_value(member(config), range); };
+  }
+  return key;
+}
+
+// Adds keys of one section.
+template <typename S>
+class Adder {
+ public:
+  Adder(std::vector<ConfigKey>& keys, std::string section, S Config::*part)
+      : keys_(keys), section_(std::move(section)), part_(part) {}
+
+  template <typename T>
+  void operator()(const char* name, T S::*member, const ValueRange& range, const char* help,
+                  Names aliases = {}) const {
+    const auto reach = [ part = part_, member ](auto& config) -> auto& { return config.*part.*member; };
+    keys_.push_back(make_key(section_, name, reach, range, help, aliases));
+  }
+
+ private:
+  std::vector<ConfigKey>& keys_;
+  std::string section_;
+  S Config::*part_;
+};
+
+ValueRange any() { return {}; }
+ValueRange not_empty() { return {.required = true}; }
+ValueRange between(double low, double high) { return {.low = low, .high = high}; }
+ValueRange at_least(double low) { return {.low = low}; }
+ValueRange above(double low) { return {.low = low, .low_open = true}; }
+ValueRange fraction() { return {.low = 0, .high = 1, .high_open = true}; }
+ValueRange byte_size() { return {.low = 0, .byte_size = true}; }
+
+// Upper bounds that no real run meets; they keep products of sizes inside 64 bits.
+constexpr double kMaxSize = 1 << 24;
+constexpr double kMaxBatch = 1 << 20;
+constexpr double kMaxCount = 2147483647;
+
+void add_model(std::vector<ConfigKey>& keys) {
+  using S = Config::Model;
+  const Adder<S> add(keys, "model", &Config::model);
+  add("type", &S::type, any(), "architecture", {"model_type"});
+  add("config", &S::config, any(), "Hugging Face config.json to start from; keys given here override it");
+  add("pretrained", &S::pretrained, any(), "directory with config.json and model.safetensors");
+  add("vocab_size", &S::vocab_size, between(1, kMaxCount), "token ids are below this");
+  add("n_positions", &S::n_positions, between(1, kMaxSize), "longest sequence", {"max_position_embeddings"});
+  add("n_embd", &S::n_embd, between(1, kMaxSize), "width of the residual stream", {"hidden_size"});
+  add("n_layer", &S::n_layer, between(1, 65536), "transformer layers", {"num_hidden_layers"});
+  add("n_head", &S::n_head, between(1, 65536), "attention heads", {"num_attention_heads"});
+  add("n_inner", &S::n_inner, between(0, kMaxSize), "width of the MLP; 0: 4 n_embd", {"intermediate_size"});
+  add("activation_function", &S::activation_function, any(),
+      "of the MLP; gelu_new: tanh form, gelu: erf form");
+  add("resid_pdrop", &S::resid_pdrop, fraction(), "dropout before each residual addition");
+  add("embd_pdrop", &S::embd_pdrop, fraction(), "dropout after the embeddings");
+  add("attn_pdrop", &S::attn_pdrop, fraction(), "dropout of attention probabilities");
+  add("layer_norm_epsilon", &S::layer_norm_epsilon, above(0), "added to the variance");
+  add("initializer_range", &S::initializer_range, at_least(0), "standard deviation of the initial weights");
+  add("tie_word_embeddings", &S::tie_word_embeddings, any(), "the head is the token embedding; only true");
+}
+
+void add_parallelism(std::vector<ConfigKey>& keys) {
+  using S = Config::Parallelism;
+  const Adder<S> add(keys, "parallelism", &Config::parallelism);
+  add("tensor_parallel_size", &S::tensor_parallel_size, between(1, 65536), "ranks that share each layer",
+      {"tp", "tensor_model_parallel_size"});
+  add("data_parallel_size", &S::data_parallel_size, between(0, kMaxBatch), "replicas; 0: world / tensor");
+  add("sequence_parallel", &S::sequence_parallel, any(), "norms and residuals on 1/tensor of the tokens");
+  add("communicator", &S::communicator, any(), "how ranks talk; auto: by what started them");
+  add("ranks_per_process", &S::ranks_per_process, between(1, 1024), "ranks that are threads of one process");
+  add("timeout_seconds", &S::timeout_seconds, between(1, kMaxCount), "a peer this late is lost");
+  add("gradient_bucket_mb", &S::gradient_bucket_mb, between(1, 65536), "MiB per gradient all-reduce");
+}
+
+void add_device(std::vector<ConfigKey>& keys) {
+  using S = Config::Device;
+  const Adder<S> add(keys, "device", &Config::device);
+  add("backend", &S::backend, any(), "kernels to run");
+  add("threads", &S::threads, between(0, 4096), "per rank; 0: cores / ranks on the node");
+  add("memory_limit", &S::memory_limit, byte_size(), "per rank, such as 4GiB; 0: none");
+}
+
+void add_training(std::vector<ConfigKey>& keys) {
+  using S = Config::Training;
+  const Adder<S> add(keys, "training", &Config::training);
+  add("micro_batch_size", &S::micro_batch_size, between(0, kMaxBatch), "sequences per pass; 0: derived",
+      {"per_device_train_batch_size", "train_micro_batch_size_per_gpu"});
+  add("global_batch_size", &S::global_batch_size, between(0, kMaxCount), "sequences per step; 0: derived",
+      {"train_batch_size"});
+  add("gradient_accumulation_steps", &S::gradient_accumulation_steps, between(0, kMaxBatch),
+      "passes per step; 0: derived");
+  add("max_steps", &S::max_steps, between(1, kMaxCount), "optimizer steps", {"train_iters", "train_steps"});
+  add("precision", &S::precision, any(), "of activations and products");
+  add("seed", &S::seed, at_least(0), "of initial weights and dropout");
+}
+
+void add_optimizer(std::vector<ConfigKey>& keys) {
+  using S = Config::Optimizer;
+  const Adder<S> add(keys, "optimizer", &Config::optimizer);
+  add("name", &S::name, any(), "update rule");
+  add("learning_rate", &S::learning_rate, at_least(0), "its peak", {"lr"});
+  add("beta1", &S::beta1, fraction(), "decay of the first moment");
+  add("beta2", &S::beta2, fraction(), "decay of the second moment");
+  add("epsilon", &S::epsilon, at_least(0), "added to the denominator");
+  add("momentum", &S::momentum, fraction(), "of sgd");
+  add("weight_decay", &S::weight_decay, at_least(0), "strength of weight decay");
+  add("decay_all", &S::decay_all, any(), "decay biases and norms too");
+  add("max_grad_norm", &S::max_grad_norm, at_least(0), "clip the global norm to this; 0: never",
+      {"clip_grad", "gradient_clipping"});
+}
+
+void add_scheduler(std::vector<ConfigKey>& keys) {
+  using S = Config::Scheduler;
+  const Adder<S> add(keys, "scheduler", &Config::scheduler);
+  add("name", &S::name, any(), "shape after the warm-up");
+  add("warmup_steps", &S::warmup_steps, between(0, kMaxCount), "steps of linear warm-up");
+  add("warmup_ratio", &S::warmup_ratio, between(0, 1), "warm-up as a part of max_steps");
+  add("min_lr", &S::min_lr, at_least(0), "learning rate at the end");
+}
+
+void add_data(std::vector<ConfigKey>& keys) {
+  using S = Config::Data;
+  const Adder<S> add(keys, "data", &Config::data);
+  add("format", &S::format, any(), "random ids, jsonl records, token files or bytes of text");
+  add("path", &S::path, any(), "a file or folder, or a list of them");
+  add("sequence_length", &S::sequence_length, between(0, kMaxSize), "tokens; 0: n_positions", {"seq_length"});
+  add("shuffle", &S::shuffle, any(), "false: file order");
+  add("seed", &S::seed, at_least(0), "of the order; training.seed where not given");
+  add("dtype", &S::dtype, any(), "of token files without a header");
+  add("low", &S::low, between(0, kMaxCount), "random: smallest id");
+  add("high", &S::high, between(0, kMaxCount), "random: ids are below this; 0: vocab_size");
+  add("prefetch", &S::prefetch, between(1, 1024), "batches prepared ahead");
+}
+
+void add_others(std::vector<ConfigKey>& keys) {
+  using AC = Config::ActivationCheckpointing;
+  Adder(keys, "activation_checkpointing", &Config::activation_checkpointing)(
+      "mode", &AC::mode, any(), "which activations are recomputed");
+  Adder(keys, "checkpoint", &Config::checkpoint)("save_model", &Config::Checkpoint::save_model, any(),
+                                                 "write model.safetensors and config.json at the end");
+  const Adder logging(keys, "logging", &Config::logging);
+  logging("steps", &Config::Logging::steps, between(1, kMaxCount), "steps between lines on the terminal");
+  logging("progress", &Config::Logging::progress, any(), "progress bar; auto: on a terminal");
+  const Adder debug(keys, "debug", &Config::debug);
+  debug("dump_gradients", &Config::Debug::dump_gradients, any(), "file for the full gradients of one step");
+  debug("dump_step", &Config::Debug::dump_step, between(1, kMaxCount), "which step; the first is 1");
+  keys.push_back(make_key("", "output_dir", [](auto& config) -> auto& { return config.output_dir; },
+                          not_empty(), "where everything the run writes goes", {}));
+}
+
+}  // namespace
+
+KeyTable::KeyTable()
+    : sections_{
+          "model", "parallelism", "device",  "training", "optimizer", "scheduler", "activation_checkpointing",
+          "data",  "checkpoint",  "logging", "debug"} {
+  add_model(keys_);
+  add_parallelism(keys_);
+  add_device(keys_);
+  add_training(keys_);
+  add_optimizer(keys_);
+  add_scheduler(keys_);
+  add_data(keys_);
+  add_others(keys_);
+  const auto order = [this](const ConfigKey& key) {
+    return std::find(sections_.begin(), sections_.end(), key.section) - sections_.begin();
+  };
+  std::stable_sort(keys_.begin(), keys_.end(),
+                   [&](const ConfigKey& a, const ConfigKey& b) { return order(a) < order(b); });
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    const ConfigKey& key = keys_[i];
+    by_path_[key.path()] = i;
+    for (const std::string& alias : key.aliases) by_path_[fmt::format("{}.{}", key.section, alias)] = i;
+  }
+}
+
+bool KeyTable::is_section(std::string_view name) const {
+  return std::find(sections_.begin(), sections_.end(), name) != sections_.end();
+}
+
+const ConfigKey* KeyTable::find(const std::string& section, const std::string& name) const {
+  const auto found = by_path_.find(section.empty() ? name : section + "." + name);
+  // A dotted name of the top level is no key of the top level.
+  if (found == by_path_.end() || keys_[found->second].section != section) return nullptr;
+  return &keys_[found->second];
+}
+
+std::string KeyTable::explain_unknown(const std::string& section, const std::string& name) const {
+  const std::string shown = name.size() > 60 ? name.substr(0, 57) + "..." : name;
+  const std::string suggestion = suggest(section, name);
+  return fmt::format("unknown key '{}'{}{}", shown,
+                     section.empty() ? "" : fmt::format(" in section '{}'", section),
+                     suggestion.empty() ? "" : "; " + suggestion);
+}
+
+std::string KeyTable::suggest(const std::string& section, const std::string& name) const {
+  if (section.empty() && by_path_.contains(name)) return fmt::format("write '{}' inside the section", name);
+  if (!section.empty() && is_section(name)) return fmt::format("'{}' is a section of the top level", name);
+  if (!section.empty() && find("", name)) return fmt::format("'{}' belongs at the top level", name);
+  std::vector<std::string> homes;
+  for (const std::string_view home : sections_) {
+    if (find(std::string(home), name)) homes.push_back(fmt::format("'{}'", home));
+  }
+  if (!homes.empty()) return fmt::format("'{}' belongs in section {}", name, fmt::join(homes, " or "));
+
+  std::vector<std::string_view> here;
+  std::vector<std::string_view> elsewhere;
+  for (const auto& [path, index] : by_path_) {
+    const std::string& home = keys_[index].section;
+    const std::string_view last = std::string_view(path).substr(home.empty() ? 0 : home.size() + 1);
+    (home == section ? here : elsewhere).push_back(last);
+  }
+  if (section.empty()) here.insert(here.end(), sections_.begin(), sections_.end());
+  if (const std::string near = nearest(name, here); !near.empty())
+    return fmt::format("did you mean '{}'?", near);
+  const std::string near = nearest(name, elsewhere);
+  if (near.empty()) return "";
+  if (find("", near)) return fmt::format("did you mean '{}' of the top level?", near);
+  const auto home = std::find_if(sections_.begin(), sections_.end(),
+                                 [&](std::string_view s) { return find(std::string(s), near) != nullptr; });
+  return fmt::format("did you mean '{}' in section '{}'?", near, *home);
+}
+
+}  // namespace recollect

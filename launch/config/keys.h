@@ -1,0 +1,53 @@
+// Every key of the configuration, in one table: it drives reading YAML and config.json, command-line
+// overrides, the resolved dump and the comparison between ranks. A key that is not in the table does not
+// exist.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launch/config/config.h"
+#include "launch/config/scalars.h"
+
+namespace recollect {
+
+struct ConfigKey {
+  std::string section;               // "" for a key of the top level
+  std::string name;                  // "max_steps"
+  std::vector<std::string> aliases;  // other names in the same section
+  std::string type;                  // "integer", "number", "boolean", "text", "bytes", "texts", or "choice"
+  std::vector<std::string> choices;  // of a choice
+  ValueRange range;
+  std::string help;
+  // Sets the key in a configuration and returns "", or returns why the node's value is refused.
+  std::function<std::string(Config&, const YamlNode&)> read;
+  std::function<std::string(const Config&)> print;  // as YAML
+
+  std::string path() const { return section.empty() ? name : section + "." + name; }
+};
+
+class KeyTable {
+ public:
+  KeyTable();
+
+  const std::vector<ConfigKey>& keys() const { return keys_; }
+  std::span<const std::string_view> sections() const { return sections_; }
+  bool is_section(std::string_view name) const;
+  // The key of that name or alias in a section, or null.
+  const ConfigKey* find(const std::string& section, const std::string& name) const;
+  // "unknown key ...", with the section where it belongs or the key that was probably meant.
+  std::string explain_unknown(const std::string& section, const std::string& name) const;
+
+ private:
+  std::string suggest(const std::string& section, const std::string& name) const;
+
+  std::vector<ConfigKey> keys_;
+  std::vector<std::string_view> sections_;                   // views of string literals
+  std::map<std::string, std::size_t, std::less<>> by_path_;  // aliases too
+};
+
+}  // namespace recollect

@@ -1,0 +1,60 @@
+#include "launch/config/overrides.h"
+
+#include <fmt/format.h>
+
+namespace recollect {
+
+std::vector<Override> split_overrides(const std::vector<std::string>& words, Problems& problems) {
+  std::vector<Override> overrides;
+  bool expecting = false;  // after a --set
+  for (const std::string& argument : words) {
+    if (argument == "--set" && !expecting) {
+      expecting = true;
+      continue;
+    }
+    expecting = false;
+    const std::string word = argument.starts_with("--set=") ? argument.substr(6) : argument;
+    const Place place{fmt::format("command line: {}", word), 0, 0};
+    const std::size_t equals = word.find('=');
+    if (find_invalid_text(word) != std::string::npos) {
+      problems.add({"command line", 0, 0}, "an override is not UTF-8 text");
+    } else if (equals == std::string::npos || equals == 0) {
+      problems.add(place, "expected section.key=value");
+    } else {
+      overrides.push_back({word, word.substr(0, equals), word.substr(equals + 1), place});
+    }
+  }
+  if (expecting) problems.add({"command line: --set", 0, 0}, "expected section.key=value after it");
+  return overrides;
+}
+
+const ConfigKey* find_override(const Override& entry, const KeyTable& table, Problems& problems) {
+  if (table.is_section(entry.key)) {
+    problems.add(entry.place, fmt::format("'{}' is a section; name one of its keys", entry.key));
+    return nullptr;
+  }
+  const std::size_t dot = entry.key.find('.');
+  const std::string section = dot == std::string::npos ? "" : entry.key.substr(0, dot);
+  const std::string name = dot == std::string::npos ? entry.key : entry.key.substr(dot + 1);
+  if (!section.empty() && !table.is_section(section)) {
+    problems.add(entry.place, table.explain_unknown("", section));
+    return nullptr;
+  }
+  const ConfigKey* key = table.find(section, name);
+  if (!key) problems.add(entry.place, table.explain_unknown(section, name));
+  return key;
+}
+
+YamlNode override_node(const Override& entry, const ConfigKey& key, Problems& problems) {
+  YamlNode node;
+  node.kind = YamlNode::Kind::kScalar;
+  node.place = entry.place;
+  node.text = entry.value;
+  if (key.type != "texts" || !entry.value.starts_with('[')) return node;
+  Problems found;
+  node = parse_document("value", entry.value, found);
+  if (!found.empty()) problems.add(entry.place, found.text());
+  return node;
+}
+
+}  // namespace recollect

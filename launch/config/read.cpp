@@ -1,0 +1,157 @@
+#include "launch/config/read.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "launch/config/document.h"
+#include "launch/config/file_text.h"
+#include "launch/config/hf_config.h"
+#include "launch/config/keys.h"
+#include "launch/config/overrides.h"
+
+namespace recollect {
+namespace {
+
+class Reader {
+ public:
+  Reader(const std::string& name, Problems& problems) : problems_(problems) {
+    config_.origins[""] = {name, 0, 0};
+  }
+
+  void read_document(const YamlNode& root) {
+    if (root.kind == YamlNode::Kind::kRefused) return;
+    if (root.kind != YamlNode::Kind::kMapping) {
+      problems_.add(root.place, fmt::format("expected a mapping of sections, found {}", describe(root)));
+      return;
+    }
+    for (const auto& [key, value] : root.entries) {
+      if (key.kind != YamlNode::Kind::kScalar) continue;
+      if (table_.is_section(key.text)) {
+        read_section(key, value);
+      } else {
+        read_entry("", key, value);
+      }
+    }
+  }
+
+  // The command line wins over the file, so it is read second.
+  void read_overrides(const std::vector<std::string>& words) {
+    std::map<std::string, std::string> given;  // key -> the word that gave it
+    for (const Override& entry : split_overrides(words, problems_)) {
+      const ConfigKey* key = find_override(entry, table_, problems_);
+      if (!key) continue;
+      if (const auto [first, inserted] = given.emplace(key->path(), entry.word); !inserted) {
+        problems_.add(entry.place, fmt::format("{} is already given by {}", key->path(), first->second));
+        continue;
+      }
+      broken_.erase(key->path());
+      assign(*key, override_node(entry, *key, problems_), entry.place);
+    }
+  }
+
+  Config finish(const BuildFeatures& features) {
+    merge_model_file();
+    if (problems_.full()) return config_;
+    Config::Model& m = config_.model;
+    Config::Data& d = config_.data;
+    if (m.n_inner == 0) m.n_inner = 4 * m.n_embd;
+    if (d.sequence_length == 0) d.sequence_length = m.n_positions;
+    if (d.high == 0) d.high = m.vocab_size;
+    if (!config_.origins.contains("data.seed")) d.seed = config_.training.seed;
+    std::vector<Finding> found = validate(config_, features);
+    if (config_.parallelism.data_parallel_size > 0) {
+      for (Finding& finding : resolve_batch(config_)) found.push_back(std::move(finding));
+    }
+    report(found, config_, broken_, problems_);
+    return std::move(config_);
+  }
+
+ private:
+  void read_section(const YamlNode& section, const YamlNode& body) {
+    if (body.kind == YamlNode::Kind::kRefused) return;
+    if (body.kind != YamlNode::Kind::kMapping) {
+      problems_.add(body.kind == YamlNode::Kind::kNull ? section.place : body.place,
+                    fmt::format("section '{}' must hold keys, found {}", section.text, describe(body)));
+      return;
+    }
+    for (const auto& [key, value] : body.entries) {
+      if (key.kind == YamlNode::Kind::kScalar) read_entry(section.text, key, value);
+    }
+  }
+
+  void read_entry(const std::string& section, const YamlNode& name, const YamlNode& value) {
+    if (problems_.full()) return;
+    const ConfigKey* key = table_.find(section, name.text);
+    if (!key) {
+      problems_.add(name.place, table_.explain_unknown(section, name.text));
+      return;
+    }
+    if (const auto [first, inserted] = given_.emplace(key->path(), name.text); !inserted) {
+      problems_.add(name.place, fmt::format("'{}' and '{}' are the same key", first->second, name.text));
+      return;
+    }
+    assign(*key, value, value.place);
+  }
+
+  void assign(const ConfigKey& key, const YamlNode& value, const Place& place) {
+    config_.origins[key.path()] = place;
+    const bool refused = value.kind == YamlNode::Kind::kRefused;
+    const std::string wrong = refused ? "" : key.read(config_, value);
+    if (!wrong.empty()) problems_.add(place, fmt::format("{}: {}", key.path(), wrong));
+    if (refused || !wrong.empty()) broken_.insert(key.path());
+  }
+
+  void merge_model_file() {
+    const Config::Model& m = config_.model;
+    if (m.config.empty() && m.pretrained.empty()) return;
+    const std::string path =
+        m.config.empty() ? (std::filesystem::path(m.pretrained) / "config.json").string() : m.config;
+    Problems found;
+    merge_hf_config(path, config_, found);
+    if (found.empty()) return;
+    // Without the model's file, every check on the model would only be noise.
+    for (const ConfigKey& key : table_.keys()) {
+      if (key.section == "model") broken_.insert(key.path());
+    }
+    problems_.append(found);
+  }
+
+  Problems& problems_;
+  const KeyTable table_;
+  Config config_;
+  std::map<std::string, std::string> given_;  // in the file: key -> the name it was given by
+  std::set<std::string> broken_;              // keys whose value was refused
+};
+
+}  // namespace
+
+Config read_config(const std::string& path, const std::vector<std::string>& overrides,
+                   const BuildFeatures& features) {
+  std::string text;
+  if (std::string wrong = read_file_text(path, kMaxDocumentBytes, text); !wrong.empty()) {
+    Problems problems;
+    problems.add({path, 0, 0}, wrong);
+    problems.raise();
+  }
+  return read_config_text(path, text, overrides, features);
+}
+
+Config read_config_text(const std::string& name, std::string_view text,
+                        const std::vector<std::string>& overrides, const BuildFeatures& features) {
+  Problems problems;
+  Reader reader(name, problems);
+  const YamlNode root = parse_document(name, text, problems);
+  // After a syntax error nothing is known about the keys; what they miss is not the user's mistake.
+  const bool readable = root.kind != YamlNode::Kind::kRefused;
+  reader.read_document(root);
+  reader.read_overrides(overrides);
+  if (!readable) problems.raise();
+  Config config = reader.finish(features);
+  problems.raise();
+  return config;
+}
+
+}  // namespace recollect

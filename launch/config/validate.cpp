@@ -1,0 +1,256 @@
+#include "launch/config/validate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launch/config/problems.h"
+
+namespace recollect {
+namespace {
+
+using Findings = std::vector<Finding>;
+
+void check_model(const Config& config, Findings& found) {
+  const Config::Model& m = config.model;
+  if (m.n_embd % m.n_head != 0) {
+    found.push_back(
+        {{"model.n_head", "model.n_embd"},
+         fmt::format("model.n_embd {} is not a multiple of model.n_head {}", m.n_embd, m.n_head)});
+  }
+  if (!m.tie_word_embeddings) {
+    found.push_back({{"model.tie_word_embeddings"}, "model.tie_word_embeddings: only true is supported"});
+  }
+  if (!m.config.empty() && !m.pretrained.empty()) {
+    found.push_back(
+        {{"model.config", "model.pretrained"},
+         "model.config and model.pretrained are both given; model.pretrained brings its own config.json"});
+  }
+}
+
+void check_parallelism(const Config& config, Findings& found) {
+  const Config::Model& m = config.model;
+  const int64_t tensor = config.parallelism.tensor_parallel_size;
+  const auto must_divide = [&](const char* key, int64_t value) {
+    if (value % tensor == 0) return;
+    found.push_back(
+        {{"parallelism.tensor_parallel_size", key},
+         fmt::format("{} {} is not a multiple of parallelism.tensor_parallel_size {}", key, value, tensor)});
+  };
+  must_divide("model.n_head", m.n_head);
+  must_divide("model.n_inner", m.n_inner);
+  const int64_t ranks = tensor * std::max<int64_t>(1, config.parallelism.data_parallel_size);
+  if (config.parallelism.communicator == CommunicatorKind::kSelf && ranks > 1) {
+    found.push_back(
+        {{"parallelism.communicator", "parallelism.tensor_parallel_size", "parallelism.data_parallel_size"},
+         fmt::format("parallelism.communicator self is a world of one rank, but {} are asked for", ranks)});
+  }
+}
+
+void check_sequence_parallel(const Config& config, Findings& found) {
+  const int64_t tensor = config.parallelism.tensor_parallel_size;
+  if (!config.parallelism.sequence_parallel) return;
+  if (tensor == 1) {
+    found.push_back({{"parallelism.sequence_parallel", "parallelism.tensor_parallel_size"},
+                     "parallelism.sequence_parallel has no effect with parallelism.tensor_parallel_size 1"});
+    return;
+  }
+  const int64_t tokens = config.training.micro_batch_size * config.data.sequence_length;
+  if (tokens % tensor == 0) return;
+  found.push_back(
+      {{"parallelism.sequence_parallel", "parallelism.tensor_parallel_size", "training.micro_batch_size",
+        "data.sequence_length", "model.n_positions"},
+       fmt::format("sequence parallelism divides the tokens of a micro-batch, {} x {} = {}, by "
+                   "parallelism.tensor_parallel_size {}, which does not divide them",
+                   config.training.micro_batch_size, config.data.sequence_length, tokens, tensor)});
+}
+
+void check_device(const Config& config, const BuildFeatures& features, Findings& found) {
+  const BackendKind backend = config.device.backend;
+  const Precision precision = config.training.precision;
+  const std::vector<std::string> keys = {"training.precision", "device.backend"};
+  if (backend == BackendKind::kCuda && !features.cuda) {
+    found.push_back(
+        {{"device.backend"},
+         "device.backend cuda: this build has no CUDA backend; configure with -DRECOLLECT_CUDA=ON "
+         "(CMake preset cuda), which needs nvcc"});
+  }
+  if (precision == Precision::kFP64 && backend != BackendKind::kReference) {
+    found.push_back({keys, fmt::format("training.precision fp64 needs device.backend reference, not {}",
+                                       name_of(backend))});
+  }
+  if (precision == Precision::kBF16 && backend == BackendKind::kReference) {
+    found.push_back({keys, "training.precision bf16 needs device.backend cpu or cuda, not reference"});
+  }
+}
+
+void check_schedule(const Config& config, Findings& found) {
+  const Config::Scheduler& s = config.scheduler;
+  if (s.warmup_steps > 0 && s.warmup_ratio > 0) {
+    found.push_back({{"scheduler.warmup_steps", "scheduler.warmup_ratio"},
+                     "scheduler.warmup_steps and scheduler.warmup_ratio are both given; give one"});
+  }
+  if (s.min_lr > config.optimizer.learning_rate) {
+    found.push_back({{"scheduler.min_lr", "optimizer.learning_rate"},
+                     fmt::format("scheduler.min_lr {} is above optimizer.learning_rate {}", s.min_lr,
+                                 config.optimizer.learning_rate)});
+  }
+  if (config.activation_checkpointing.mode != CheckpointingMode::kNone) {
+    found.push_back({{"activation_checkpointing.mode"},
+                     fmt::format("activation_checkpointing.mode {} is not built yet; only none is",
+                                 name_of(config.activation_checkpointing.mode))});
+  }
+  if (!config.debug.dump_gradients.empty() && config.debug.dump_step > config.training.max_steps) {
+    found.push_back({{"debug.dump_step", "training.max_steps"},
+                     fmt::format("debug.dump_step {} is after the last step, training.max_steps {}",
+                                 config.debug.dump_step, config.training.max_steps)});
+  }
+}
+
+void check_random_ids(const Config& config, Findings& found) {
+  const Config::Data& d = config.data;
+  if (d.low >= d.high) {
+    found.push_back({{"data.low", "data.high", "model.vocab_size"},
+                     fmt::format("data.low {} is not below data.high {}", d.low, d.high)});
+  }
+  if (d.high > config.model.vocab_size) {
+    found.push_back(
+        {{"data.high", "model.vocab_size"},
+         fmt::format("data.high {} is above model.vocab_size {}", d.high, config.model.vocab_size)});
+  }
+}
+
+void check_data(const Config& config, Findings& found) {
+  const Config::Data& d = config.data;
+  if (d.sequence_length > config.model.n_positions) {
+    found.push_back({{"data.sequence_length", "model.n_positions"},
+                     fmt::format("data.sequence_length {} is above model.n_positions {}", d.sequence_length,
+                                 config.model.n_positions)});
+  }
+  if (d.format == DataFormat::kRandom) {
+    check_random_ids(config, found);
+  } else if (d.path.empty()) {
+    found.push_back({{"data.path", "data.format"},
+                     fmt::format("data.path is missing; data.format {} reads files", name_of(d.format))});
+  }
+  if (d.format == DataFormat::kText && config.model.vocab_size < 256) {
+    found.push_back({{"model.vocab_size", "data.format"},
+                     fmt::format("data.format text has 256 token ids, model.vocab_size {} is less",
+                                 config.model.vocab_size)});
+  }
+}
+
+// Why no whole numbers complete the batch sizes.
+Finding batch_disagreement(const Config& config) {
+  const Config::Training& t = config.training;
+  const int64_t replicas = config.parallelism.data_parallel_size;
+  std::string factors;
+  int64_t product = replicas;
+  const auto times = [&](const char* name, int64_t value) {
+    if (value == 0) return;
+    factors += fmt::format("{} {} x ", name, value);
+    product *= value;
+  };
+  times("micro_batch_size", t.micro_batch_size);
+  times("gradient_accumulation_steps", t.gradient_accumulation_steps);
+  const bool complete = t.micro_batch_size != 0 && t.gradient_accumulation_steps != 0;
+  return {{"training.global_batch_size", "training.micro_batch_size", "training.gradient_accumulation_steps",
+           "parallelism.data_parallel_size"},
+          fmt::format("training.global_batch_size {} is not {} {}data_parallel_size {} = {}",
+                      t.global_batch_size, complete ? "" : "a multiple of", factors, replicas, product)};
+}
+
+// The first of the keys that somebody gave, for the place of a message.
+Place place_of(const Finding& finding, const Config& config) {
+  for (const std::string& key : finding.keys) {
+    if (const auto origin = config.origins.find(key); origin != config.origins.end()) return origin->second;
+  }
+  const auto file = config.origins.find("");
+  return file != config.origins.end() ? file->second : Place{"configuration", 0, 0};
+}
+
+}  // namespace
+
+std::vector<Finding> validate(const Config& config, const BuildFeatures& features) {
+  Findings found;
+  check_model(config, found);
+  check_parallelism(config, found);
+  check_sequence_parallel(config, found);
+  check_device(config, features, found);
+  check_schedule(config, found);
+  check_data(config, found);
+  return found;
+}
+
+std::vector<Finding> resolve_batch(Config& config) {
+  Config::Training& t = config.training;
+  const int64_t replicas = config.parallelism.data_parallel_size;
+  int64_t micro = t.micro_batch_size;
+  int64_t steps = t.gradient_accumulation_steps;
+  if (t.global_batch_size == 0) {
+    if (micro == 0) micro = 1;
+    if (steps == 0) steps = 1;
+  } else if (micro == 0) {
+    if (steps == 0) steps = 1;
+    micro = t.global_batch_size / (steps * replicas);
+  } else if (steps == 0) {
+    steps = t.global_batch_size / (micro * replicas);
+  }
+  const int64_t global = micro * steps * replicas;
+  if (t.global_batch_size != 0 && t.global_batch_size != global) return {batch_disagreement(config)};
+  t.micro_batch_size = micro;
+  t.gradient_accumulation_steps = steps;
+  t.global_batch_size = global;
+  return {};
+}
+
+void report(const std::vector<Finding>& findings, const Config& config, const std::set<std::string>& broken,
+            Problems& problems) {
+  for (const Finding& finding : findings) {
+    const bool unsure = std::any_of(finding.keys.begin(), finding.keys.end(),
+                                    [&](const std::string& key) { return broken.contains(key); });
+    if (!unsure) problems.add(place_of(finding, config), finding.message);
+  }
+}
+
+void resolve_world(Config& config, int world_size) {
+  Config resolved = config;
+  Config::Parallelism& p = resolved.parallelism;
+  const int64_t world = world_size;
+  const std::vector<std::string> keys = {"parallelism.tensor_parallel_size", "parallelism.data_parallel_size",
+                                         "parallelism.communicator", "parallelism.ranks_per_process"};
+  std::vector<Finding> found;
+  if (p.data_parallel_size == 0 && world % p.tensor_parallel_size == 0) {
+    p.data_parallel_size = world / p.tensor_parallel_size;
+  }
+  const int64_t ranks = p.tensor_parallel_size * p.data_parallel_size;
+  if (p.data_parallel_size == 0) {
+    found.push_back(
+        {keys, fmt::format("a world of {} {} cannot be divided into groups of tensor_parallel_size {}", world,
+                           world == 1 ? "rank" : "ranks", p.tensor_parallel_size)});
+  } else if (ranks != world) {
+    found.push_back(
+        {keys, fmt::format("tensor_parallel_size {} x data_parallel_size {} = {} ranks, but the world has {}",
+                           p.tensor_parallel_size, p.data_parallel_size, ranks, world)});
+  }
+  if (world % p.ranks_per_process != 0) {
+    found.push_back({keys, fmt::format("ranks_per_process {} does not divide a world of {}",
+                                       p.ranks_per_process, world)});
+  }
+  if (p.communicator == CommunicatorKind::kSelf && world > 1) {
+    found.push_back({keys, fmt::format("communicator self is a world of one rank, this one has {}", world)});
+  }
+  const std::string hint =
+      found.empty() ? ""
+                    : "the number of ranks is tensor_parallel_size x data_parallel_size: start that many";
+  if (found.empty()) {
+    found = resolve_batch(resolved);
+    check_sequence_parallel(resolved, found);
+  }
+  Problems problems;
+  report(found, config, {}, problems);
+  problems.raise(hint);
+  config = std::move(resolved);
+}
+
+}  // namespace recollect
