@@ -1,6 +1,6 @@
-// A group of ranks and its collectives. Every rank of the group makes the same calls in the same order; results do
-// not depend on timing (summation order is fixed). A world of one is a null object: every call is a no-op or a copy.
-// A peer that does not come within the timeout is Error kPeerLost, naming the collective.
+// A group of ranks and its collectives. Every rank of the group makes the same calls in the same order;
+// results do not depend on timing (summation order is fixed). A world of one is a null object: every call is
+// a no-op or a copy. A peer that does not come within the timeout is Error kPeerLost, naming the collective.
 #pragma once
 
 #include <chrono>
@@ -31,8 +31,8 @@ class Communicator {
 
   // Collective. The ranks that give the same colour form a new group, in the order of their ranks here.
   virtual std::unique_ptr<Communicator> split(int color) = 0;
-  // Makes the peers' pending and future calls fail with kPeerLost. Called by a rank that is about to stop on an
-  // error; must not wait for anybody.
+  // Makes the peers' pending and future calls fail with kPeerLost. Called by a rank that is about to stop on
+  // an error; must not wait for anybody.
   virtual void abort(const std::string& why) noexcept = 0;
 };
 

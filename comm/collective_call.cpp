@@ -1,0 +1,102 @@
+#include "comm/collective_call.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "comm/reduction.h"
+
+namespace recollect {
+namespace {
+
+const char* verb_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kBarrier:
+      return "barrier";
+    case CollectiveKind::kAllReduce:
+      return "all_reduce";
+    case CollectiveKind::kAllGather:
+      return "all_gather";
+    case CollectiveKind::kReduceScatter:
+      return "reduce_scatter";
+    case CollectiveKind::kBroadcast:
+      return "broadcast";
+    case CollectiveKind::kSplit:
+      return "split";
+  }
+  return "unknown collective";
+}
+
+void check_reducible(const char* collective, DType dtype) {
+  require(is_reducible(dtype),
+          std::string(collective) + " of " + std::string(name_of(dtype)) + " does not exist");
+}
+
+// `whole` holds `size` parts.
+void check_parts(const char* collective, const Tensor& part, const Tensor& whole, int size) {
+  require(part.dtype == whole.dtype && part.bytes() * static_cast<std::size_t>(size) == whole.bytes(),
+          std::string(collective) + " over " + std::to_string(size) + " ranks: the part is " +
+              std::string(name_of(part.dtype)) + " " + part.shape.to_string() + ", the whole is " +
+              std::string(name_of(whole.dtype)) + " " + whole.shape.to_string());
+}
+
+}  // namespace
+
+std::string CollectiveCall::name() const {
+  return std::string(verb_of(kind)) + " #" + std::to_string(sequence);
+}
+
+std::string CollectiveCall::to_string() const {
+  if (kind == CollectiveKind::kBarrier || kind == CollectiveKind::kSplit) return name();
+  std::string detail;
+  if (kind == CollectiveKind::kAllReduce) detail = op == ReduceOp::kSum ? "sum, " : "max, ";
+  if (kind == CollectiveKind::kBroadcast) detail = "from rank " + std::to_string(root) + ", ";
+  return name() + " (" + detail + std::string(name_of(dtype)) + ", " + std::to_string(bytes) + " bytes)";
+}
+
+CollectiveCall all_reduce_call(const Tensor& tensor, ReduceOp op) {
+  check_reducible("all_reduce", tensor.dtype);
+  return {.bytes = tensor.bytes(), .kind = CollectiveKind::kAllReduce, .dtype = tensor.dtype, .op = op};
+}
+
+CollectiveCall all_gather_call(const Tensor& in, const Tensor& out, int size) {
+  check_parts("all_gather", in, out, size);
+  return {.bytes = in.bytes(), .kind = CollectiveKind::kAllGather, .dtype = in.dtype};
+}
+
+CollectiveCall reduce_scatter_call(const Tensor& in, const Tensor& out, int size) {
+  check_reducible("reduce_scatter", in.dtype);
+  check_parts("reduce_scatter", out, in, size);
+  return {.bytes = in.bytes(), .kind = CollectiveKind::kReduceScatter, .dtype = in.dtype};
+}
+
+CollectiveCall broadcast_call(const Tensor& tensor, int root, int size) {
+  require(root >= 0 && root < size, "broadcast from rank " + std::to_string(root) + " in a group of " +
+                                        std::to_string(size) + " ranks");
+  return {.bytes = tensor.bytes(), .root = root, .kind = CollectiveKind::kBroadcast, .dtype = tensor.dtype};
+}
+
+void check_agreement(std::span<const CollectiveCall> calls, std::span<const int> ranks) {
+  if (std::all_of(calls.begin(), calls.end(), [&](const CollectiveCall& c) { return c == calls[0]; })) return;
+  std::string text;
+  std::vector<bool> told(calls.size());
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (told[i]) continue;
+    std::vector<int> same;
+    for (std::size_t j = i; j < calls.size(); ++j) {
+      if (!(calls[j] == calls[i])) continue;
+      told[j] = true;
+      same.push_back(ranks[j]);
+    }
+    text += (i ? "; " : "") + name_ranks(same) + ": " + calls[i].to_string();
+  }
+  throw Error(ExitCode::kRanksDisagree, "the ranks make different collective calls: " + text,
+              "every rank must run the same program on the same shapes; compare the ranks' configurations");
+}
+
+std::string name_ranks(std::span<const int> ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
+  return text;
+}
+
+}  // namespace recollect

@@ -1,0 +1,126 @@
+#include "comm/collective_ops.h"
+
+#include <string>
+#include <vector>
+
+#include "engine/graph/differentiate.h"
+
+namespace recollect {
+namespace {
+
+void check(bool condition, const OpView& v, const std::string& what) {
+  require(condition, v.op.name + " (" + v.op.def->name + "): " + what);
+}
+
+int64_t ranks_of(const OpView& v) {
+  const std::string& axis = v.attributes().text("axis");
+  const int64_t size = v.attributes().integer("size");
+  check(axis == "tensor" || axis == "data", v, "axis '" + axis + "' is neither tensor nor data");
+  check(size >= 1, v, "size is " + std::to_string(size));
+  return size;
+}
+
+// Placement is about the tensor axis only: collectives of the data axis leave it as it is.
+OutputSpec result(const OpView& v, Shape shape, Placement over_tensor) {
+  const Value& x = v.in(0);
+  const bool tensor = v.attributes().text("axis") == "tensor";
+  return {.shape = shape, .dtype = x.dtype, .placement = tensor ? over_tensor : x.placement};
+}
+
+std::vector<OutputSpec> infer_all_reduce(const OpView& v) {
+  ranks_of(v);
+  if (v.attributes().has("op")) {
+    const std::string& op = v.attributes().text("op");
+    check(op == "sum" || op == "max", v, "op is sum or max, not '" + op + "'");
+  }
+  return {result(v, v.in(0).shape, Placement::kReplicated)};
+}
+
+std::vector<OutputSpec> infer_copy_to_ranks(const OpView& v) {
+  ranks_of(v);
+  return {result(v, v.in(0).shape, v.in(0).placement)};
+}
+
+std::vector<OutputSpec> infer_all_gather(const OpView& v) {
+  Shape shape = v.in(0).shape;
+  check(shape.rank() >= 1, v, "x has rows");
+  shape[0] *= ranks_of(v);
+  return {result(v, shape, Placement::kReplicated)};
+}
+
+std::vector<OutputSpec> infer_reduce_scatter(const OpView& v) {
+  Shape shape = v.in(0).shape;
+  const int64_t size = ranks_of(v);
+  check(shape.rank() >= 1 && shape[0] % size == 0, v,
+        "the rows of " + shape.to_string() + " do not divide over " + std::to_string(size) + " ranks");
+  shape[0] /= size;
+  return {result(v, shape, Placement::kSharded)};
+}
+
+std::vector<OutputSpec> infer_all_reduce_accumulators(const OpView& v) {
+  ranks_of(v);
+  check(!v.op.inputs.empty() && v.op.inputs == v.op.outputs, v, "its outputs are its inputs");
+  std::vector<OutputSpec> specs;
+  for (int i = 0; i < static_cast<int>(v.op.inputs.size()); ++i) {
+    const Value& x = v.in(i);
+    check(x.accumulator, v, x.name + " is no accumulator");
+    specs.push_back({.shape = x.shape, .dtype = x.dtype, .placement = x.placement, .category = x.category});
+  }
+  return specs;
+}
+
+// `rounds`: how often a byte of the whole crosses the link, for many ranks. Two for a reduce-scatter and an
+// all-gather.
+Cost collective_cost(const OpView& v, double rounds, double flops_per_element) {
+  const auto size = static_cast<double>(v.attributes().integer("size"));
+  Cost cost;
+  for (int i = 0; i < static_cast<int>(v.op.inputs.size()); ++i) {
+    const double in = static_cast<double>(v.in(i).bytes()), out = static_cast<double>(v.out(i).bytes());
+    cost.bytes += in + out;
+    cost.flops += flops_per_element * static_cast<double>(v.in(i).shape.elements()) * (size - 1) / size;
+    cost.link_bytes += rounds * std::max(in, out) * (size - 1) / size;
+  }
+  return cost;
+}
+
+Cost copy_cost(const OpView& v) { return {.bytes = 2.0 * static_cast<double>(v.in(0).bytes())}; }
+
+void all_reduce_gradient(GradientBuilder& g, OpId id) {
+  const Op& op = g.graph().op(id);
+  require(!op.attributes.has("op") || op.attributes.text("op") == "sum",
+          op.name + ": no gradient flows through a maximum over ranks");
+  g.contribute(op.inputs[0], g.upstream(op.outputs[0]));
+}
+
+void emit_for_upstream(GradientBuilder& g, OpId id, const std::string& kind) {
+  const Op op = g.graph().op(id);
+  g.contribute(op.inputs[0], g.emit("backward", kind, op.attributes, {g.upstream(op.outputs[0])}));
+}
+
+}  // namespace
+
+void register_comm_ops(OpRegistry& registry) {
+  registry.add({.name = "all_reduce",
+                .infer = infer_all_reduce,
+                .cost = [](const OpView& v) { return collective_cost(v, 2, 1); },
+                .gradient = all_reduce_gradient,
+                .in_place = {{0, 0}}});
+  registry.add({.name = "copy_to_ranks",
+                .infer = infer_copy_to_ranks,
+                .cost = copy_cost,
+                .gradient = [](GradientBuilder& g, OpId id) { emit_for_upstream(g, id, "all_reduce"); },
+                .in_place = {{0, 0}}});
+  registry.add({.name = "all_gather",
+                .infer = infer_all_gather,
+                .cost = [](const OpView& v) { return collective_cost(v, 1, 0); },
+                .gradient = [](GradientBuilder& g, OpId id) { emit_for_upstream(g, id, "reduce_scatter"); }});
+  registry.add({.name = "reduce_scatter",
+                .infer = infer_reduce_scatter,
+                .cost = [](const OpView& v) { return collective_cost(v, 1, 1); },
+                .gradient = [](GradientBuilder& g, OpId id) { emit_for_upstream(g, id, "all_gather"); }});
+  registry.add({.name = "all_reduce_accumulators",
+                .infer = infer_all_reduce_accumulators,
+                .cost = [](const OpView& v) { return collective_cost(v, 2, 1); }});
+}
+
+}  // namespace recollect

@@ -1,0 +1,29 @@
+// The op kinds that comm contributes, so that the engine need not know of ranks. All carry `axis` ("tensor"
+// or "data") and `size`, the number of ranks on it.
+//
+// kind                      inputs          outputs               gradient (after Megatron-LM)
+// all_reduce                x               y = sum over ranks    dy itself: what follows is replicated
+//     `op`: "sum", which is the default, or "max", through which no gradient flows.
+// copy_to_ranks             x               y = x                 all_reduce of dy: every rank used x for its
+// part all_gather                x [n,...]       y [size * n,...]      reduce_scatter of dy reduce_scatter x
+// [size * n,..] y [n,...]             all_gather of dy all_reduce_accumulators   N accumulators  the same N,
+// summed in place; back to back in memory, as one buffer
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "comm/communicator.h"
+#include "engine/graph/op_def.h"
+#include "engine/runtime/kernel.h"
+
+namespace recollect {
+
+void register_comm_ops(OpRegistry& registry);
+
+// Who does the collectives of an axis on a stream. Asked when kernels are made; must outlive them.
+using CommunicatorLookup = std::function<Communicator&(std::string_view axis, StreamId stream)>;
+
+void register_comm_kernels(KernelTable& table, const CommunicatorLookup& lookup);
+
+}  // namespace recollect

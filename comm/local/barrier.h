@@ -1,0 +1,38 @@
+// The one place where ranks of a region wait for each other. Nobody waits longer than the timeout, and no
+// longer than it takes to see (every fifth of a second) that a missing rank has died or left. More ranks than
+// cores is normal: waiting is sleeping, after a short spin only where every rank has a core.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/local/segment.h"
+
+namespace recollect::local {
+
+class Barrier {
+ public:
+  Barrier(std::shared_ptr<Segment> segment, Region& region, int rank, std::chrono::milliseconds timeout);
+
+  // Returns when every rank of the region has come. kPeerLost names `call` and the ranks that are missing;
+  // whoever finds that first stops the whole segment with that reason.
+  void wait(const CollectiveCall& call);
+
+ private:
+  void sleep_until_passed(uint32_t before, const CollectiveCall& call);
+  void look_for_the_lost(uint32_t before, const CollectiveCall& call,
+                         std::chrono::steady_clock::time_point deadline);
+  std::vector<int> missing_ranks() const;
+  [[noreturn]] void throw_stopped(const CollectiveCall& call) const;
+
+  std::shared_ptr<Segment> segment_;
+  Region& region_;
+  RankState& mine_;
+  std::chrono::milliseconds timeout_;
+  ProcessIdentity self_;
+  int spins_;
+};
+
+}  // namespace recollect::local

@@ -1,0 +1,220 @@
+// How the processes of one run find their segment. Rank 0 makes it under a name that comes from the run id,
+// after taking away what an earlier run may have left there; the others look until they find one whose
+// creator lives. Rank 0 takes the name away as soon as everybody has joined.
+//
+// A joiner may open a segment of an earlier run that is just being replaced. It notices: that segment has
+// lost its name without ever becoming complete. Joiners never take away a name while the run may still come
+// together, since it could be the new one.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <thread>
+
+#include "comm/local.h"
+#include "comm/local/local_communicator.h"
+
+namespace recollect {
+namespace local {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto kPollInterval = 1ms;
+constexpr auto kLookInterval = 200ms;
+
+// "/recollect-1000-6c62272e07bb0142": the user, and FNV-1a of the run id.
+std::string object_name(const std::string& run_id) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const unsigned char c : run_id) hash = (hash ^ c) * 0x100000001b3;
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string digits;
+  for (int shift = 60; shift >= 0; shift -= 4) digits += kDigits[(hash >> shift) & 15];
+  return "/recollect-" + std::to_string(::getuid()) + "-" + digits;
+}
+
+class Rendezvous {
+ public:
+  explicit Rendezvous(const LocalWorld& world)
+      : world_(world), name_(object_name(world.run_id)), deadline_(Clock::now() + world.timeout) {}
+
+  std::shared_ptr<Segment> meet() { return world_.rank == 0 ? create() : find(); }
+
+ private:
+  std::shared_ptr<Segment> create();
+  void wait_for_all(Segment& segment);
+  std::shared_ptr<Segment> find();
+  std::shared_ptr<Segment> try_open() const;
+  bool claim(Segment& segment) const;
+  bool wait_until_complete(const Segment& segment) const;
+  void remove_name_of(const Segment& segment) const noexcept;
+  bool is_late() const { return Clock::now() >= deadline_; }
+  std::string run() const { return "run '" + world_.run_id + "'"; }
+
+  const LocalWorld& world_;
+  const std::string name_;
+  const Clock::time_point deadline_;
+};
+
+struct NameGuard {
+  const std::string& name;
+  ~NameGuard() { ::shm_unlink(name.c_str()); }
+};
+
+std::shared_ptr<Segment> Rendezvous::create() {
+  ::shm_unlink(name_.c_str());
+  const int descriptor = ::shm_open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (descriptor < 0) {
+    const int reason = errno;
+    if (reason == EEXIST)
+      throw Error(ExitCode::kConfiguration, "two processes are rank 0 of " + run() + " on this node",
+                  "give every run its own RECOLLECT_RUN_ID and every process its own rank");
+    throw Error(ExitCode::kHostMemory,
+                "making the shared segment " + name_ + ": " + std::generic_category().message(reason),
+                "the ranks of one node need POSIX shared memory (/dev/shm)");
+  }
+  const NameGuard guard{name_};
+  auto segment = Segment::make_shared(descriptor, world_.size, usable_chunk(world_.size, world_.chunk_bytes));
+  claim(*segment);
+  wait_for_all(*segment);
+  segment->header().complete.store(1, std::memory_order_release);
+  return segment;  // the guard takes the name away: everybody has the segment open
+}
+
+void Rendezvous::wait_for_all(Segment& segment) {
+  auto next_look = Clock::now() + kLookInterval;
+  while (true) {
+    const bool look = Clock::now() >= next_look;
+    std::vector<int> missing, dead;
+    for (int r = 0; r < world_.size; ++r) {
+      const RankState& state = segment.rank_state(segment.root(), r);
+      if (state.membership.load(std::memory_order_acquire) != Membership::kJoined) {
+        missing.push_back(r);
+      } else if (look && !may_be_alive(state.process)) {
+        dead.push_back(r);
+      }
+    }
+    if (missing.empty()) return;
+    std::string lost;
+    if (!dead.empty()) {
+      lost =
+          "the process of " + name_ranks(dead) + " has ended while " + run() + " came together on this node";
+    } else if (is_late()) {
+      lost = name_ranks(missing) + " of " + run() + " did not join on this node within " +
+             std::to_string(world_.timeout.count()) + " ms";
+    }
+    if (!lost.empty()) {
+      segment.stop(lost);
+      throw Error(ExitCode::kPeerLost, lost,
+                  "were all " + std::to_string(world_.size) + " processes started?");
+    }
+    if (look) next_look = Clock::now() + kLookInterval;
+    std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
+std::shared_ptr<Segment> Rendezvous::find() {
+  std::shared_ptr<Segment> stale;
+  while (!is_late()) {
+    auto segment = try_open();
+    if (segment && may_be_alive(segment->header().creator)) {
+      if (segment->header().size != world_.size)
+        throw Error(ExitCode::kRanksDisagree, "rank 0 of " + run() + " expects " +
+                                                  std::to_string(segment->header().size) +
+                                                  " ranks on this node, rank " + std::to_string(world_.rank) +
+                                                  " expects " + std::to_string(world_.size));
+      if (claim(*segment) && wait_until_complete(*segment)) return segment;
+    } else if (segment) {
+      stale = segment;
+    }
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  if (stale) remove_name_of(*stale);
+  throw Error(ExitCode::kPeerLost,
+              "rank " + std::to_string(world_.rank) + " did not find rank 0 of " + run() +
+                  " on this node within " + std::to_string(world_.timeout.count()) + " ms",
+              "was rank 0 started, on this node and with the same run id?");
+}
+
+// Null while there is no finished segment under the name.
+std::shared_ptr<Segment> Rendezvous::try_open() const {
+  const int descriptor = ::shm_open(name_.c_str(), O_RDWR | O_CLOEXEC, 0);
+  return descriptor < 0 ? nullptr : Segment::open_shared(descriptor);
+}
+
+// False when another process has this rank in a segment that is no longer this run's.
+bool Rendezvous::claim(Segment& segment) const {
+  RankState& state = segment.rank_state(segment.root(), world_.rank);
+  auto absent = Membership::kAbsent;
+  if (state.membership.compare_exchange_strong(absent, Membership::kClaimed)) {
+    state.process = this_process();
+    state.membership.store(Membership::kJoined, std::memory_order_release);
+    return true;
+  }
+  if (absent == Membership::kJoined && may_be_alive(state.process) && !(state.process == this_process()))
+    throw Error(ExitCode::kConfiguration,
+                "two processes are rank " + std::to_string(world_.rank) + " of " + run() + " on this node: " +
+                    std::to_string(state.process.pid) + " and " + std::to_string(this_process().pid),
+                "give every run its own RECOLLECT_RUN_ID and every process its own rank");
+  return false;
+}
+
+// False when the segment turns out to be an earlier run's.
+bool Rendezvous::wait_until_complete(const Segment& segment) const {
+  auto next_look = Clock::now() + kLookInterval;
+  while (segment.header().complete.load(std::memory_order_acquire) == 0) {
+    if (segment.is_stopped())
+      throw Error(ExitCode::kPeerLost, "joining " + run() + " on this node: " + segment.stop_reason());
+    struct stat status {};
+    const bool nameless = ::fstat(segment.descriptor(), &status) == 0 && status.st_nlink == 0;
+    if (nameless && segment.header().complete.load(std::memory_order_acquire) == 0 && !segment.is_stopped())
+      return false;
+    if (Clock::now() >= next_look) {
+      next_look = Clock::now() + kLookInterval;
+      if (!may_be_alive(segment.header().creator)) {
+        remove_name_of(segment);
+        throw Error(ExitCode::kPeerLost,
+                    "rank 0 of " + run() + " has ended while the ranks of this node joined");
+      }
+    }
+    if (is_late()) {
+      throw Error(ExitCode::kPeerLost, "the ranks of " + run() + " on this node did not all join within " +
+                                           std::to_string(world_.timeout.count()) + " ms");
+    }
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  return true;
+}
+
+// Takes the name away if it still leads to this segment.
+void Rendezvous::remove_name_of(const Segment& segment) const noexcept {
+  const int descriptor = ::shm_open(name_.c_str(), O_RDWR | O_CLOEXEC, 0);
+  if (descriptor < 0) return;
+  struct stat named {
+  }, ours{};
+  const bool same = ::fstat(descriptor, &named) == 0 && ::fstat(segment.descriptor(), &ours) == 0 &&
+                    named.st_ino == ours.st_ino;
+  ::close(descriptor);
+  if (same) ::shm_unlink(name_.c_str());
+}
+
+}  // namespace
+}  // namespace local
+
+std::unique_ptr<Communicator> join_local_processes(const LocalWorld& world) {
+  require(world.size >= 1 && world.rank >= 0 && world.rank < world.size,
+          "rank " + std::to_string(world.rank) + " joins a node of " + std::to_string(world.size) + " ranks");
+  if (world.size == 1) return make_self_communicator();
+  if (world.run_id.empty())
+    throw Error(ExitCode::kConfiguration, "the processes of this node have no run id to find each other by",
+                "set RECOLLECT_RUN_ID to the same text for all processes of the run");
+  auto segment = local::Rendezvous(world).meet();
+  local::Region& root = segment->root();
+  return std::make_unique<local::LocalCommunicator>(std::move(segment), root, world.rank, world.timeout);
+}
+
+}  // namespace recollect

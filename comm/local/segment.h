@@ -1,0 +1,101 @@
+// The memory that the ranks of one node share: a header, then one region per group of ranks. The first region
+// is the whole group's; split() carves further ones. Everything in it is zero until written, holds no
+// pointers, and is laid out by this file alone.
+//
+// A region is: Region, one RankState per rank, then kBuffers staging slots per rank.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "comm/collective_call.h"
+#include "comm/local/process_identity.h"
+
+namespace recollect::local {
+
+inline constexpr int kBuffers = 3;
+
+enum class Membership : uint32_t { kAbsent, kClaimed, kJoined, kLeft };
+
+struct alignas(64) RankState {
+  std::atomic<uint32_t> arrived;       // how many barriers this rank has reached
+  std::atomic<Membership> membership;  // `process` is valid from kJoined on
+  int32_t world_rank;                  // rank in the segment's first region
+  ProcessIdentity process;
+  CollectiveCall calls[2];  // the calls with even and odd sequence numbers
+};
+
+struct alignas(64) Region {
+  int32_t size;
+  uint64_t chunk_bytes;  // of one slot
+  alignas(64)
+      std::atomic<uint32_t> turn;  // twice the number of barriers passed, plus one once the group has stopped
+  alignas(64) std::atomic<uint32_t> arrivals;  // ranks that have reached the barrier under way
+  std::atomic<uint32_t> sleepers;              // ranks in futex_wait on `turn`
+};
+
+enum class StopState : uint32_t { kRunning, kWriting, kStopped };
+
+struct alignas(64) Header {
+  static constexpr int kMaxRegions = 512;
+  static constexpr std::size_t kReasonBytes = 1024;
+
+  std::atomic<uint64_t> magic;  // written last by the creator
+  uint64_t bytes;
+  int32_t size;
+  ProcessIdentity creator;
+  std::atomic<uint32_t> complete;  // every rank has joined
+  std::atomic<StopState> stop;
+  char reason[kReasonBytes];
+  std::atomic<uint64_t> next_free;  // where the next region goes
+  std::atomic<uint32_t> region_count;
+  std::atomic<uint64_t> regions[kMaxRegions];  // offsets; 0 while one is being made
+};
+
+// The slot size that is used where `wanted` bytes are asked for: whole pages, and a cache line for every
+// rank.
+std::size_t usable_chunk(int size, std::size_t wanted);
+
+class Segment {
+ public:
+  // On this process's own memory, for rank threads.
+  static std::shared_ptr<Segment> make_private(int size, std::size_t chunk_bytes);
+  // Takes over the descriptor of a new, empty shared-memory object.
+  static std::shared_ptr<Segment> make_shared(int descriptor, int size, std::size_t chunk_bytes);
+  // Takes over the descriptor of an object that somebody else makes; null while its header is not finished.
+  static std::shared_ptr<Segment> open_shared(int descriptor);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  Header& header() const { return *reinterpret_cast<Header*>(base_); }
+  int descriptor() const { return descriptor_; }
+  Region& root() const { return region(first_region()); }
+  Region& region(uint64_t offset) const { return *reinterpret_cast<Region*>(base_ + offset); }
+  RankState& rank_state(Region& region, int rank) const;
+  std::byte* slot(Region& region, int rank, int buffer) const;
+
+  // Room for a group of `size` ranks; the offset, or 0 when the segment or the node's memory is exhausted.
+  uint64_t add_region(int size, std::size_t chunk_bytes) noexcept;
+
+  // Makes everybody's pending and future waits fail. The first reason counts.
+  void stop(const std::string& reason) noexcept;
+  bool is_stopped() const { return header().stop.load(std::memory_order_acquire) != StopState::kRunning; }
+  std::string stop_reason() const;
+
+ private:
+  Segment(std::byte* base, std::size_t bytes, int descriptor)
+      : base_(base), bytes_(bytes), descriptor_(descriptor) {}
+  static std::shared_ptr<Segment> map(int descriptor, std::size_t bytes);
+  static uint64_t first_region();
+  void initialise(int size, std::size_t chunk_bytes);
+
+  std::byte* base_;
+  std::size_t bytes_;
+  int descriptor_;  // -1 where the memory is this process's own
+};
+
+}  // namespace recollect::local

@@ -1,0 +1,19 @@
+// Elementwise reduction of the ranks' parts in rank order: ((part 0 + part 1) + part 2) + ... for every
+// element, however the elements are divided into calls. Every communicator that runs on the CPU reduces
+// through this one function, so they all give the same bits.
+#pragma once
+
+#include <cstdint>
+
+#include "comm/communicator.h"
+
+namespace recollect {
+
+// f64, f32, bf16 and i64.
+bool is_reducible(DType dtype);
+
+// out[i] = parts[0][i] op parts[1][i] op ... for i < elements; `out` may be one of the parts. bf16 is summed
+// in float and rounded once. i64 sums wrap. The maximum with a NaN is a NaN. `count` parts, at least one.
+void reduce_parts(DType dtype, ReduceOp op, const void* const* parts, int count, void* out, int64_t elements);
+
+}  // namespace recollect

@@ -1,0 +1,28 @@
+// The vocabulary's parts lie on the ranks of a communicator: reducing over parts is an all-reduce.
+#pragma once
+
+#include "comm/communicator.h"
+#include "engine/ops/vocabulary_reduction.h"
+
+namespace recollect {
+
+class CommunicatorVocabularyReduction final : public VocabularyReduction {
+ public:
+  // `communicator` must outlive this object and be the one of the stream that runs the language-model head.
+  explicit CommunicatorVocabularyReduction(Communicator& communicator) : communicator_(communicator) {}
+
+  void max(double* values, int64_t count) override { reduce(values, count, ReduceOp::kMax); }
+  void sum(double* values, int64_t count) override { reduce(values, count, ReduceOp::kSum); }
+  void max(float* values, int64_t count) override { reduce(values, count, ReduceOp::kMax); }
+  void sum(float* values, int64_t count) override { reduce(values, count, ReduceOp::kSum); }
+
+ private:
+  template <typename T>
+  void reduce(T* values, int64_t count, ReduceOp op) {
+    communicator_.all_reduce({values, {count}, kDTypeOf<T>}, op);
+  }
+
+  Communicator& communicator_;
+};
+
+}  // namespace recollect
