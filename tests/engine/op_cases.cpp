@@ -1,0 +1,189 @@
+// The parts of the table that are about tokens: lookup tables, normalisation, attention and the loss. Sizes
+// are odd on purpose; the large ones are there for blocked and vectorised loops, with a remainder in every
+// dimension.
+#include "tests/engine/op_cases.h"
+
+namespace recollect::testing {
+
+std::vector<OpCase> op_cases() {
+  std::vector<OpCase> cases;
+  add_table_cases(cases);
+  add_pointwise_cases(cases);
+  add_layer_norm_cases(cases);
+  add_linear_cases(cases);
+  add_attention_cases(cases);
+  add_lm_head_cases(cases);
+  add_optimizer_cases(cases);
+  return cases;
+}
+
+void add_both(std::vector<OpCase>& cases, OpCase c) {
+  cases.push_back(c);
+  c.name += "_accumulate";
+  c.accumulate = true;
+  cases.push_back(c);
+}
+
+void add_table_cases(std::vector<OpCase>& cases) {
+  struct Lookup {
+    const char* name;
+    int64_t samples, length, rows, width, first_row, ids;
+  };
+  for (const auto& [name, samples, length, rows, width, first_row, ids] :
+       {Lookup{"small", 1, 5, 11, 7, 0, 11}, Lookup{"divided", 2, 3, 8, 7, 8, 16},
+        Lookup{"length_1", 3, 1, 11, 1, 0, 11}, Lookup{"large", 2, 65, 300, 96, 0, 300}}) {
+    const ValueSpec id{.name = "ids",
+                       .shape = {samples, length},
+                       .storage = Storage::kI32,
+                       .fill = Fill::kIds,
+                       .limit = ids};
+    const Attributes attributes{{"first_row", first_row}};
+    cases.push_back({.name = std::string("embedding_") + name,
+                     .kind = "embedding",
+                     .inputs = {id, activation("table", {rows, width})},
+                     .attributes = attributes,
+                     .differentiable = {1}});
+    add_both(cases, {.name = std::string("embedding_backward_") + name,
+                     .kind = "embedding_backward",
+                     .inputs = {id, activation("dy", {samples * length, width})},
+                     .attributes = attributes,
+                     .accumulators = {{0, statistic("dtable", {rows, width})}}});
+  }
+
+  struct Position {
+    const char* name;
+    int64_t tokens, width, rows, length, first;
+  };
+  for (const auto& [name, tokens, width, rows, length, first] :
+       {Position{"small", 6, 7, 4, 3, 0}, Position{"later_tokens", 4, 7, 3, 3, 2},
+        Position{"length_1", 5, 3, 2, 1, 0}, Position{"large", 130, 96, 70, 65, 0}}) {
+    const Attributes attributes{{"sequence_length", length}, {"first_token", first}};
+    cases.push_back({.name = std::string("add_position_") + name,
+                     .kind = "add_position",
+                     .inputs = {activation("x", {tokens, width}), activation("table", {rows, width})},
+                     .attributes = attributes,
+                     .differentiable = {0, 1}});
+    add_both(cases, {.name = std::string("add_position_backward_") + name,
+                     .kind = "add_position_backward",
+                     .inputs = {activation("dy", {tokens, width})},
+                     .attributes = attributes,
+                     .accumulators = {{0, statistic("dtable", {rows, width})}}});
+  }
+}
+
+void add_layer_norm_cases(std::vector<OpCase>& cases) {
+  struct Size {
+    const char* name;
+    int64_t tokens, width;
+    double epsilon;
+  };
+  for (const auto& [name, tokens, width, epsilon] :
+       {Size{"small", 5, 7, 1e-5}, Size{"one_token", 1, 7, 1e-5}, Size{"width_3", 4, 3, 1e-2},
+        Size{"large", 65, 96, 1e-5}, Size{"wide", 3, 769, 1e-12}}) {
+    const Attributes attributes{{"epsilon", epsilon}};
+    ValueSpec x = activation("x", {tokens, width});
+    x.offset = 0.5;
+    const ValueSpec weight = statistic("weight", {width}, 0.3, 1), bias = statistic("bias", {width});
+    OpCase forward{.name = std::string("layer_norm_") + name,
+                   .kind = "layer_norm",
+                   .inputs = {x, weight, bias},
+                   .attributes = attributes,
+                   .differentiable = {0, 1, 2}};
+    cases.push_back(forward);
+    forward.name += "_with_residual";
+    forward.used_elsewhere = 0;
+    cases.push_back(forward);
+
+    OpCase backward{.name = std::string("layer_norm_backward_") + name,
+                    .kind = "layer_norm_backward",
+                    .inputs = {activation("dy", {tokens, width}), x, weight, statistic("mean", {tokens}),
+                               statistic("rstd", {tokens})},
+                    .attributes = attributes,
+                    .accumulators = {{1, statistic("dweight", {width})}, {2, statistic("dbias", {width})}},
+                    // Any bias does for the statistics.
+                    .derived = {{.kind = "layer_norm", .from = {1, 2, 2}, .inputs = {{1, 3}, {2, 4}}}}};
+    add_both(cases, backward);
+    backward.name += "_add";
+    backward.inputs.push_back(activation("add", {tokens, width}));
+    add_both(cases, backward);
+  }
+}
+
+void add_attention_cases(std::vector<OpCase>& cases) {
+  struct Size {
+    const char* name;
+    int64_t samples, length, heads, size, first_head, all_heads;
+    double p;
+  };
+  for (const auto& [name, samples, length, heads, size, first_head, all_heads, p] :
+       {Size{"small", 1, 5, 1, 3, 0, 1, 0}, Size{"two_heads", 2, 5, 2, 3, 0, 2, 0},
+        Size{"dropout", 2, 5, 2, 3, 0, 2, 0.3}, Size{"later_heads_dropout", 1, 5, 2, 3, 2, 4, 0.3},
+        Size{"length_1", 3, 1, 2, 3, 0, 2, 0}, Size{"length_1_dropout", 3, 1, 2, 3, 0, 2, 0.3},
+        Size{"size_1", 1, 4, 2, 1, 0, 2, 0}, Size{"large", 2, 65, 3, 32, 0, 3, 0},
+        Size{"large_dropout", 2, 65, 3, 32, 3, 6, 0.1}, Size{"long", 1, 200, 1, 64, 0, 1, 0},
+        Size{"wide_head_dropout", 1, 37, 1, 100, 0, 1, 0.1}}) {
+    const int64_t tokens = samples * length, width = heads * size;
+    const Attributes attributes{
+        {"heads", heads},           {"head_size", size},      {"sequence_length", length},
+        {"first_head", first_head}, {"all_heads", all_heads}, {"p", p},
+        {"layer", int64_t{3}},      {"site", int64_t{2}}};
+    cases.push_back({.name = std::string("attention_") + name,
+                     .kind = "attention",
+                     .inputs = {activation("qkv", {tokens, 3 * width})},
+                     .attributes = attributes,
+                     .differentiable = {0},
+                     .bf16_roundings = 4});
+    cases.push_back(
+        {.name = std::string("attention_backward_") + name,
+         .kind = "attention_backward",
+         .inputs = {activation("do", {tokens, width}), activation("qkv", {tokens, 3 * width}),
+                    activation("o", {tokens, width}), statistic("lse", {samples * heads, length})},
+         .attributes = attributes,
+         .derived = {{.kind = "attention", .from = {1}, .inputs = {{0, 2}, {1, 3}}}},
+         .bf16_roundings = 4});
+  }
+}
+
+void add_lm_head_cases(std::vector<OpCase>& cases) {
+  struct Size {
+    const char* name;
+    int64_t samples, length, width, rows, first_row, vocabulary, chunk;
+  };
+  for (const auto& [name, samples, length, width, rows, first_row, vocabulary, chunk] :
+       {Size{"one_chunk", 1, 5, 7, 11, 0, 11, 64}, Size{"chunks_of_3", 2, 5, 7, 11, 0, 11, 3},
+        Size{"padded", 2, 5, 7, 16, 0, 11, 4}, Size{"second_half", 2, 5, 7, 8, 8, 11, 4},
+        Size{"length_1", 3, 1, 7, 11, 0, 11, 2}, Size{"large", 2, 65, 96, 304, 0, 300, 48}}) {
+    const int64_t tokens = samples * length;
+    const ValueSpec labels{.name = "labels",
+                           .shape = {samples, length},
+                           .storage = Storage::kI32,
+                           .fill = Fill::kLabels,
+                           .limit = vocabulary};
+    const ValueSpec scale{.name = "scale",
+                          .shape = {1},
+                          .storage = Storage::kF64,
+                          .fill = Fill::kPositive,
+                          .scale = 0.01,
+                          .offset = 0.125};
+    const ValueSpec loss{.name = "loss", .shape = {1}, .storage = Storage::kF64};
+    Attributes attributes{{"vocabulary_size", vocabulary},
+                          {"first_row", first_row},
+                          {"chunk_rows", chunk},
+                          {"gradient", int64_t{0}}};
+    OpCase c{.name = std::string("lm_head_loss_") + name,
+             .kind = "lm_head_loss",
+             .inputs = {activation("x", {tokens, width}), activation("w", {rows, width}, 0.5), labels, scale},
+             .attributes = attributes,
+             .accumulators = {{0, loss}},
+             .differentiable = {0, 1},
+             .bf16_roundings = 4};
+    add_both(cases, c);
+    c.name += "_gradient";
+    c.attributes.set("gradient", int64_t{1});
+    c.accumulators[2] = statistic("dw", {rows, width});
+    c.differentiable = {};
+    add_both(cases, c);
+  }
+}
+
+}  // namespace recollect::testing

@@ -1,0 +1,88 @@
+// The table of op cases: one description per case, from which the harness makes every check (gradients,
+// parity of backends and precisions, memory discipline). A new op kind needs cases here and nothing else.
+#pragma once
+
+#include <map>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "engine/graph/attributes.h"
+#include "engine/runtime/kernel.h"
+
+namespace recollect::testing {
+
+// Which of a run's dtypes a value has: that of activations, that of statistics, or one that never changes.
+enum class Storage { kActivation, kStatistics, kI32, kF64 };
+
+enum class Fill {
+  kAbsent,    // an optional input that is not there
+  kNormal,    // offset + scale * normal
+  kPositive,  // offset + scale * |normal|
+  kIds,       // whole numbers in [0, limit)
+  kLabels,    // the same, every third of them -100
+  kGarbage,   // NaN in every byte: must be overwritten
+};
+
+struct ValueSpec {
+  std::string name = {};
+  Shape shape = {};
+  Storage storage = Storage::kActivation;
+  Fill fill = Fill::kNormal;
+  double scale = 1;
+  double offset = 0;
+  int64_t limit = 0;
+};
+
+// Inputs that are outputs of another op kind on some of the same inputs, as a backward op's statistics are.
+struct Derived {
+  std::string kind;
+  std::vector<int> from;      // the other op's inputs, by number of the case's inputs
+  std::map<int, int> inputs;  // the other op's output -> the case's input
+};
+
+struct OpCase {
+  std::string name;
+  std::string kind;
+  std::vector<ValueSpec> inputs = {};
+  Attributes attributes = {};
+  std::map<int, ValueSpec> accumulators = {};  // by output; absent outputs are overwritten
+  bool accumulate = false;                     // accumulators hold numbers before the run
+  std::vector<int> differentiable = {};        // inputs whose gradient is checked
+  int used_elsewhere = -1;                     // an input that reaches the loss past this op, too
+  std::vector<Derived> derived = {};
+  RunState state = {.seed = 0x1234567890abcdef, .step = 7, .first_sample = 3};
+  // How many roundings to bf16 an element of the result may be away; 1 is that of storing it.
+  double bf16_roundings = 2;
+};
+
+inline void PrintTo(const OpCase& c, std::ostream* out) { *out << c.name; }
+
+// Every case, with distinct names.
+std::vector<OpCase> op_cases();
+
+// The parts of the table, by subject.
+void add_table_cases(std::vector<OpCase>& cases);  // embedding, add_position
+void add_pointwise_cases(std::vector<OpCase>& cases);
+void add_layer_norm_cases(std::vector<OpCase>& cases);
+void add_linear_cases(std::vector<OpCase>& cases);
+void add_attention_cases(std::vector<OpCase>& cases);
+void add_lm_head_cases(std::vector<OpCase>& cases);
+void add_optimizer_cases(std::vector<OpCase>& cases);
+
+// Adds the case, and again with accumulators that hold numbers already.
+void add_both(std::vector<OpCase>& cases, OpCase c);
+
+inline ValueSpec activation(std::string name, Shape shape, double scale = 1) {
+  return {.name = std::move(name), .shape = shape, .scale = scale};
+}
+inline ValueSpec statistic(std::string name, Shape shape, double scale = 1, double offset = 0) {
+  return {.name = std::move(name),
+          .shape = shape,
+          .storage = Storage::kStatistics,
+          .scale = scale,
+          .offset = offset};
+}
+inline ValueSpec absent() { return {.fill = Fill::kAbsent}; }
+
+}  // namespace recollect::testing

@@ -1,0 +1,181 @@
+// The parts of the table that do not know tokens' order: elementwise ops, matrix products, clipping and
+// optimizers.
+#include "tests/engine/op_cases.h"
+
+namespace recollect::testing {
+namespace {
+
+struct Size {
+  const char* name;
+  int64_t tokens, width;
+};
+
+constexpr Size kSizes[] = {
+    {"small", 5, 7}, {"one_token", 1, 7}, {"width_1", 5, 1}, {"large", 65, 96}, {"wide", 67, 263}};
+
+Attributes dropout_attributes(double p, int64_t length, int64_t first_token) {
+  return {{"p", p},
+          {"layer", int64_t{3}},
+          {"site", int64_t{1}},
+          {"sequence_length", length},
+          {"first_token", first_token}};
+}
+
+void add_dropout_cases(std::vector<OpCase>& cases, const Size& size, double p, int64_t first_token) {
+  const std::string suffix =
+      std::string(size.name) + (p > 0 ? "_dropout" : "") + (first_token ? "_later" : "");
+  const Shape shape{size.tokens, size.width};
+  const Attributes attributes = dropout_attributes(p, size.tokens + 2, first_token);
+  cases.push_back({.name = "dropout_" + suffix,
+                   .kind = "dropout",
+                   .inputs = {activation("x", shape)},
+                   .attributes = attributes,
+                   .differentiable = {0}});
+  cases.push_back(
+      {.name = "bias_dropout_add_" + suffix,
+       .kind = "bias_dropout_add",
+       .inputs = {activation("x", shape), statistic("bias", {size.width}), activation("residual", shape)},
+       .attributes = attributes,
+       .differentiable = {0, 1, 2}});
+  add_both(cases, {.name = "bias_dropout_add_backward_" + suffix,
+                   .kind = "bias_dropout_add_backward",
+                   .inputs = {activation("dy", shape)},
+                   .attributes = attributes,
+                   .accumulators = {{1, statistic("dbias", {size.width})}}});
+}
+
+void add_gelu_cases(std::vector<OpCase>& cases, const Size& size, const char* form) {
+  const std::string suffix = std::string(form) + "_" + size.name;
+  const Shape shape{size.tokens, size.width};
+  const Attributes attributes{{"form", std::string(form)}};
+  const ValueSpec x = activation("x", shape, 2), bias = statistic("bias", {size.width});
+  cases.push_back({.name = "bias_gelu_" + suffix,
+                   .kind = "bias_gelu",
+                   .inputs = {x, bias},
+                   .attributes = attributes,
+                   .differentiable = {0, 1}});
+  add_both(cases, {.name = "bias_gelu_backward_" + suffix,
+                   .kind = "bias_gelu_backward",
+                   .inputs = {activation("dy", shape), x, bias},
+                   .attributes = attributes,
+                   .accumulators = {{1, statistic("dbias", {size.width})}}});
+}
+
+}  // namespace
+
+void add_pointwise_cases(std::vector<OpCase>& cases) {
+  for (const Size& size : kSizes) {
+    add_dropout_cases(cases, size, 0, 0);
+    add_dropout_cases(cases, size, 0.4, 0);
+    add_dropout_cases(cases, size, 0.4, 2);
+    add_gelu_cases(cases, size, "tanh");
+    add_gelu_cases(cases, size, "erf");
+    const Shape shape{size.tokens, size.width};
+    cases.push_back({.name = std::string("add_") + size.name,
+                     .kind = "add",
+                     .inputs = {activation("a", shape), activation("b", shape)},
+                     .attributes = {},
+                     .differentiable = {0, 1}});
+    add_both(cases, {.name = std::string("column_sum_") + size.name,
+                     .kind = "column_sum",
+                     .inputs = {activation("dy", shape)},
+                     .attributes = {},
+                     .accumulators = {{0, statistic("dbias", {size.width})}}});
+  }
+}
+
+void add_linear_cases(std::vector<OpCase>& cases) {
+  struct Product {
+    const char* name;
+    int64_t tokens, ins, outs;
+  };
+  for (const auto& [name, tokens, ins, outs] :
+       {Product{"small", 5, 7, 3}, Product{"one_token", 1, 7, 3}, Product{"ones", 1, 1, 1},
+        Product{"large", 65, 96, 300}, Product{"odd", 67, 33, 129}}) {
+    const ValueSpec x = activation("x", {tokens, ins}), w = activation("w", {outs, ins});
+    const ValueSpec dy = activation("dy", {tokens, outs}), bias = statistic("bias", {outs});
+    const std::string kind = "linear", suffix = std::string("_") + name;
+    cases.push_back(
+        {.name = kind + suffix, .kind = kind, .inputs = {x, w}, .attributes = {}, .differentiable = {0, 1}});
+    cases.push_back({.name = kind + "_absent_bias" + suffix,
+                     .kind = kind,
+                     .inputs = {x, w, absent()},
+                     .attributes = {},
+                     .differentiable = {0, 1}});
+    cases.push_back({.name = kind + "_bias" + suffix,
+                     .kind = kind,
+                     .inputs = {x, w, bias},
+                     .attributes = {},
+                     .differentiable = {0, 1, 2}});
+    cases.push_back({.name = kind + "_backward_input" + suffix,
+                     .kind = "linear_backward_input",
+                     .inputs = {dy, w},
+                     .attributes = {}});
+    OpCase weight{.name = kind + "_backward_weight" + suffix,
+                  .kind = "linear_backward_weight",
+                  .inputs = {x, dy},
+                  .attributes = {{"bias", int64_t{0}}},
+                  .accumulators = {{0, statistic("dw", {outs, ins})}}};
+    add_both(cases, weight);
+    weight.name = kind + "_backward_weight_bias" + suffix;
+    weight.attributes.set("bias", int64_t{1});
+    weight.accumulators[1] = statistic("dbias", {outs});
+    add_both(cases, weight);
+  }
+}
+
+void add_optimizer_cases(std::vector<OpCase>& cases) {
+  const auto number = [](const char* name, double value) {
+    return ValueSpec{.name = name, .shape = {1}, .storage = Storage::kF64, .scale = 0, .offset = value};
+  };
+  cases.push_back({.name = "squared_norm_one",
+                   .kind = "squared_norm",
+                   .inputs = {statistic("g", {5, 7})},
+                   .attributes = {}});
+  cases.push_back({.name = "squared_norm_many",
+                   .kind = "squared_norm",
+                   .inputs = {statistic("g", {5, 7}), statistic("h", {1}), statistic("k", {300, 96})},
+                   .attributes = {}});
+  for (const auto& [name, max_norm] : {std::pair{"clips", 1.0}, {"large_enough", 100.0}, {"never", 0.0}})
+    cases.push_back({.name = std::string("clip_factor_") + name,
+                     .kind = "clip_factor",
+                     .inputs = {number("sharded", 9.5), number("replicated", 3.25)},
+                     .attributes = {{"max_norm", max_norm}}});
+
+  const ValueSpec schedule{.name = "schedule",
+                           .shape = {3},
+                           .storage = Storage::kF64,
+                           .fill = Fill::kPositive,
+                           .scale = 0.01,
+                           .offset = 0.02};
+  for (const Shape& shape : {Shape{7}, Shape{5, 7}, Shape{65, 97}}) {
+    for (const int64_t cast : {0, 1}) {
+      const std::string suffix = "_" + std::to_string(shape.elements()) + (cast ? "_cast" : "");
+      const ValueSpec master = statistic("master", shape), m = statistic("m", shape, 0.1);
+      const ValueSpec v{.name = "v",
+                        .shape = shape,
+                        .storage = Storage::kStatistics,
+                        .fill = Fill::kPositive,
+                        .scale = 0.1,
+                        .offset = 0.01};
+      const ValueSpec param{.name = "param", .shape = shape, .fill = Fill::kGarbage};
+      for (const char* kind : {"adamw", "adamw_hf", "adam", "sgd"}) {
+        const bool sgd = std::string(kind) == "sgd";
+        OpCase c{.name = kind + suffix,
+                 .kind = kind,
+                 .inputs = {schedule, number("factor", 0.75), statistic("grad", shape)},
+                 .attributes = {{"weight_decay", 0.1}, {"cast", cast}},
+                 .accumulators = {{0, master}, {1, m}},
+                 .accumulate = true};
+        if (!sgd) c.accumulators[2] = v;
+        if (cast) c.accumulators[sgd ? 2 : 3] = param;
+        if (sgd) c.attributes.set("momentum", 0.9);
+        for (const auto& [name, value] : {std::pair{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}})
+          if (!sgd) c.attributes.set(name, value);
+        cases.push_back(c);
+      }
+    }
+  }
+}
+
+}  // namespace recollect::testing

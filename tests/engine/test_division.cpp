@@ -1,0 +1,201 @@
+// Work divided over ranks is the same work: a vocabulary in parts gives the whole's loss and gradients, and
+// dropout masks do not depend on where tokens, samples and heads are.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <barrier>
+#include <thread>
+
+#include "tests/engine/op_harness.h"
+
+namespace recollect::testing {
+namespace {
+
+// Where the parts of a vocabulary, one thread each, meet to reduce.
+class Meeting {
+ public:
+  explicit Meeting(int parts) : barrier_(parts), slots_(parts) {}
+
+  template <typename T, typename F>
+  void reduce(int part, T* values, int64_t count, F combine) {
+    slots_[part] = values;
+    barrier_.arrive_and_wait();
+    std::vector<T> result(static_cast<T*>(slots_[0]), static_cast<T*>(slots_[0]) + count);
+    for (std::size_t other = 1; other < slots_.size(); ++other)
+      for (int64_t i = 0; i < count; ++i) result[i] = combine(result[i], static_cast<T*>(slots_[other])[i]);
+    barrier_.arrive_and_wait();
+    std::copy(result.begin(), result.end(), values);
+  }
+
+ private:
+  std::barrier<> barrier_;
+  std::vector<void*> slots_;
+};
+
+class Part final : public VocabularyReduction {
+ public:
+  Part(Meeting& meeting, int part) : meeting_(meeting), part_(part) {}
+  void max(double* values, int64_t count) override { larger(values, count); }
+  void max(float* values, int64_t count) override { larger(values, count); }
+  void sum(double* values, int64_t count) override { total(values, count); }
+  void sum(float* values, int64_t count) override { total(values, count); }
+
+ private:
+  template <typename T>
+  void larger(T* values, int64_t count) {
+    meeting_.reduce(part_, values, count, [](T a, T b) { return std::max(a, b); });
+  }
+  template <typename T>
+  void total(T* values, int64_t count) {
+    meeting_.reduce(part_, values, count, [](T a, T b) { return a + b; });
+  }
+
+  Meeting& meeting_;
+  int part_;
+};
+
+using Register = void (*)(KernelTable&, VocabularyReduction*);
+
+struct Backend {
+  std::string name;
+  Register register_kernels;
+  Precision precision;
+  double tolerance;
+};
+
+OpCase loss_case(int64_t rows, int64_t first_row) {
+  const ValueSpec labels{
+      .name = "labels", .shape = {2, 5}, .storage = Storage::kI32, .fill = Fill::kLabels, .limit = 11};
+  const ValueSpec scale{.name = "scale", .shape = {1}, .storage = Storage::kF64, .scale = 0, .offset = 0.25};
+  return {.name = "divided_loss",
+          .kind = "lm_head_loss",
+          .inputs = {activation("x", {10, 7}), activation("w", {rows, 7}), labels, scale},
+          .attributes = {{"vocabulary_size", int64_t{11}},
+                         {"first_row", first_row},
+                         {"chunk_rows", int64_t{4}},
+                         {"gradient", int64_t{1}}}};
+}
+
+Numbers slice(const Numbers& numbers, std::size_t first, std::size_t count) {
+  return {numbers.begin() + first, numbers.begin() + first + count};
+}
+
+class DividedVocabulary : public ::testing::TestWithParam<Backend> {};
+
+// 11 entries padded to 16 rows, four to a part: the last part holds nothing but padding.
+TEST_P(DividedVocabulary, GivesTheWholesLossAndGradients) {
+  constexpr int parts = 4;
+  constexpr std::size_t rows = 16 / parts;
+  const Backend& backend = GetParam();
+  const OpCase whole = loss_case(16, 0);
+  const CaseData data = make_data(whole, backend.precision);
+  KernelTable reference;
+  reference::register_kernels(reference);
+  const std::vector<Numbers> want = run_case(whole, data, reference, kDouble);
+
+  Meeting meeting(parts);
+  std::vector<std::vector<Numbers>> got(parts);
+  std::vector<std::thread> threads;
+  for (int part = 0; part < parts; ++part) {
+    threads.emplace_back([&, part] {
+      Part reduction(meeting, part);
+      KernelTable kernels;
+      backend.register_kernels(kernels, &reduction);
+      CaseData mine = data;
+      mine.inputs[1] = slice(data.inputs[1], part * rows * 7, rows * 7);
+      got[part] = run_case(loss_case(rows, part * rows), mine, kernels, backend.precision);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+
+  Numbers dx(70, 0.0), dw;
+  for (const auto& outputs : got) {
+    EXPECT_EQ(outputs[0], got[0][0]) << "the parts disagree about the loss";
+    for (std::size_t i = 0; i < dx.size(); ++i) dx[i] += outputs[1][i];
+    dw.insert(dw.end(), outputs[2].begin(), outputs[2].end());
+  }
+  expect_close(got[0][0], want[0], backend.tolerance, "loss");
+  expect_close(dx, want[1], backend.tolerance, "dx");
+  expect_close(dw, want[2], backend.tolerance, "dw");
+  EXPECT_EQ(slice(dw, 77, 35), Numbers(35, 0.0)) << "padding learns";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Backends, DividedVocabulary,
+    ::testing::Values(Backend{"reference_double", reference::register_kernels, kDouble, 1e-13},
+                      Backend{"reference_float", reference::register_kernels, kFloat, 1e-6},
+                      Backend{"cpu_float", cpu::register_kernels, kFloat, 1e-5},
+                      Backend{"cpu_bf16", cpu::register_kernels, kBfloat16, 4 * 0x1p-9}),
+    [](const auto& info) { return info.param.name; });
+
+class DividedDropout : public ::testing::TestWithParam<Backend> {
+ protected:
+  Numbers run(const OpCase& c, const Numbers& input) {
+    KernelTable kernels;
+    GetParam().register_kernels(kernels, nullptr);
+    CaseData data;
+    data.inputs = {input};
+    return run_case(c, data, kernels, GetParam().precision)[0];
+  }
+};
+
+OpCase dropout_case(int64_t tokens, int64_t first_token, int64_t first_sample) {
+  OpCase c{.name = "divided_dropout",
+           .kind = "dropout",
+           .inputs = {activation("x", {tokens, 67})},
+           .attributes = {{"p", 0.4},
+                          {"layer", int64_t{3}},
+                          {"site", int64_t{1}},
+                          {"sequence_length", int64_t{6}},
+                          {"first_token", first_token}}};
+  c.state.first_sample = first_sample;
+  return c;
+}
+
+TEST_P(DividedDropout, DropsTheSameElementsWhereverTokensAndSamplesAre) {
+  const Numbers x = make_data(dropout_case(12, 0, 5), GetParam().precision).inputs[0];
+  const Numbers whole = run(dropout_case(12, 0, 5), x);
+  // Two sequence-parallel ranks of six tokens, then micro-batches of one sample.
+  EXPECT_EQ(run(dropout_case(6, 0, 5), slice(x, 0, 6 * 67)), slice(whole, 0, 6 * 67));
+  EXPECT_EQ(run(dropout_case(6, 6, 5), slice(x, 6 * 67, 6 * 67)), slice(whole, 6 * 67, 6 * 67));
+  EXPECT_EQ(run(dropout_case(6, 0, 6), slice(x, 6 * 67, 6 * 67)), slice(whole, 6 * 67, 6 * 67));
+  EXPECT_NE(run(dropout_case(12, 0, 6), x), whole) << "the sample does not matter";
+}
+
+OpCase attention_case(int64_t heads, int64_t first_head) {
+  return {.name = "divided_attention",
+          .kind = "attention",
+          .inputs = {activation("qkv", {9, 3 * heads * 5})},
+          .attributes = {{"heads", heads},
+                         {"head_size", int64_t{5}},
+                         {"sequence_length", int64_t{9}},
+                         {"first_head", first_head},
+                         {"all_heads", int64_t{4}},
+                         {"p", 0.3},
+                         {"layer", int64_t{3}},
+                         {"site", int64_t{2}}}};
+}
+
+TEST_P(DividedDropout, DropsTheSameProbabilitiesWhereverHeadsAre) {
+  const Numbers qkv = make_data(attention_case(4, 0), GetParam().precision).inputs[0];
+  const Numbers whole = run(attention_case(4, 0), qkv);
+  for (const int64_t first_head : {0, 2}) {
+    Numbers part, want;  // two heads of q, k and v; two heads of o
+    for (int64_t row = 0; row < 9; ++row) {
+      for (int64_t which = 0; which < 3; ++which)
+        for (int64_t i = 0; i < 10; ++i) part.push_back(qkv[(row * 3 + which) * 20 + first_head * 5 + i]);
+      for (int64_t i = 0; i < 10; ++i) want.push_back(whole[row * 20 + first_head * 5 + i]);
+    }
+    EXPECT_EQ(run(attention_case(2, first_head), part), want);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, DividedDropout,
+                         ::testing::Values(Backend{"reference_double", reference::register_kernels, kDouble,
+                                                   0},
+                                           Backend{"cpu_float", cpu::register_kernels, kFloat, 0},
+                                           Backend{"cpu_bf16", cpu::register_kernels, kBfloat16, 0}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace recollect::testing

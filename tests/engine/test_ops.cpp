@@ -1,0 +1,181 @@
+// Every op kind, case by case: gradients against finite differences, float against double, and the cpu
+// backend against the reference.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "engine/graph/differentiate.h"
+#include "tests/engine/op_harness.h"
+
+namespace recollect::testing {
+namespace {
+
+KernelTable reference_kernels() {
+  KernelTable table;
+  reference::register_kernels(table);
+  return table;
+}
+
+KernelTable cpu_kernels() {
+  KernelTable table;
+  cpu::register_kernels(table);
+  return table;
+}
+
+std::string name_of_case(const ::testing::TestParamInfo<OpCase>& info) { return info.param.name; }
+
+// Cases of a size that thousands of forward runs can afford.
+std::vector<OpCase> differentiable_cases() {
+  std::vector<OpCase> result;
+  for (const OpCase& c : op_cases()) {
+    int64_t elements = 0;
+    for (const ValueSpec& input : c.inputs) elements += input.shape.elements();
+    if (!c.differentiable.empty() && !c.accumulate && elements < 400) result.push_back(c);
+  }
+  return result;
+}
+
+// The loss L = sum(c * y) of one op, or the op's own output where it is the loss; plus sum(e * x) for an
+// input that is used elsewhere. Its gradient, as the op definitions build it, is compared with four-point
+// central differences.
+class Differences : public ::testing::TestWithParam<OpCase> {
+ protected:
+  void SetUp() override {
+    register_engine_ops(registry_);
+    const OpCase& c = GetParam();
+    data_ = make_data(c, kDouble);
+    graph_ = make_graph(c, registry_, kDouble);
+    const Op forward = graph_.op(0);
+    is_loss_ = c.kind == "lm_head_loss";
+    output_ = forward.outputs[0];
+    inputs_ = forward.inputs;
+    std::vector<GradientSeed> seeds{{.value = output_, .gradient = is_loss_ ? kNone : add_seed(output_)}};
+    if (c.used_elsewhere >= 0) {
+      const ValueId x = inputs_[c.used_elsewhere];
+      seeds.push_back({.value = x, .gradient = add_seed(x)});
+    }
+    std::vector<ValueId> targets;
+    for (const int input : c.differentiable) targets.push_back(inputs_[input]);
+    gradients_ = differentiate(graph_, registry_, targets, seeds);
+    seeds_ = seeds;
+    runner_ = std::make_unique<GraphRunner>(graph_, kernels_, c.state);
+    for (std::size_t i = 0; i < inputs_.size(); ++i)
+      if (inputs_[i] != kNone) write(runner_->tensor(inputs_[i]), data_.inputs[i]);
+    for (const GradientSeed& seed : seeds_)
+      if (seed.gradient != kNone)
+        write(runner_->tensor(seed.gradient),
+              random_numbers(activation("seed", graph_.value(seed.value).shape), 1000 + seed.value));
+  }
+
+  ValueId add_seed(ValueId of) {
+    return graph_.add_value(
+        {.name = "seed/" + graph_.value(of).name, .shape = graph_.value(of).shape, .dtype = DType::kF64});
+  }
+
+  double loss() {
+    runner_->run_op(0, false);
+    double sum = 0;
+    for (const GradientSeed& seed : seeds_) {
+      const Numbers value = read(runner_->tensor(seed.value));
+      if (seed.gradient == kNone) {
+        sum += value[0];
+        continue;
+      }
+      const Numbers factor = read(runner_->tensor(seed.gradient));
+      for (std::size_t i = 0; i < value.size(); ++i) sum += factor[i] * value[i];
+    }
+    return sum;
+  }
+
+  double difference(double& x) {
+    const double h = 1e-3, start = x;
+    const auto at = [&](double offset) {
+      x = start + offset;
+      return loss();
+    };
+    const double result = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
+    x = start;
+    return result;
+  }
+
+  OpRegistry registry_;
+  const KernelTable kernels_ = reference_kernels();
+  CaseData data_;
+  Graph graph_;
+  bool is_loss_ = false;
+  ValueId output_ = kNone;
+  std::vector<ValueId> inputs_;
+  std::vector<GradientSeed> seeds_;
+  Gradients gradients_;
+  std::unique_ptr<GraphRunner> runner_;
+};
+
+TEST_P(Differences, MatchTheGradient) {
+  runner_->run();
+  runner_->expect_intact();
+  for (const int input : GetParam().differentiable) {
+    ASSERT_TRUE(gradients_.contains(inputs_[input])) << "no gradient for " << GetParam().inputs[input].name;
+    const Numbers analytic = read(runner_->tensor(gradients_.at(inputs_[input])));
+    double* x = runner_->tensor(inputs_[input]).as<double>();
+    Numbers numeric;
+    for (std::size_t i = 0; i < analytic.size(); ++i) numeric.push_back(difference(x[i]));
+    expect_close(analytic, numeric, 1e-7, "gradient of " + GetParam().inputs[input].name);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Differences, ::testing::ValuesIn(differentiable_cases()), name_of_case);
+
+// Unit roundoffs, and what a result may be away from the double result in units of its scale. Float sums of a
+// few hundred terms in any order stay below 1e-5; a bf16 result may be off by some roundings of bf16 (2^-9
+// each), which the case states.
+constexpr double kFloatTolerance = 1e-5, kBfloat16Rounding = 0x1p-9;
+
+class Parity : public ::testing::TestWithParam<OpCase> {
+ protected:
+  // Compares `kernels` in `precision` with the reference in double on the same, rounded inputs.
+  void compare(const KernelTable& kernels, Precision precision, double tolerance) {
+    const OpCase& c = GetParam();
+    const CaseData data = make_data(c, precision);
+    const std::vector<Numbers> want = run_case(c, data, reference_kernels(), kDouble);
+    const std::vector<Numbers> got = run_case(c, data, kernels, precision);
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < want.size(); ++i)
+      expect_close(got[i], want[i], tolerance, "output " + std::to_string(i));
+  }
+};
+
+// The float reference computes in double and rounds what it stores: to a few roundings.
+TEST_P(Parity, ReferenceFloat) { compare(reference_kernels(), kFloat, 1e-6); }
+TEST_P(Parity, CpuFloat) { compare(cpu_kernels(), kFloat, kFloatTolerance); }
+TEST_P(Parity, CpuBfloat16) {
+  compare(cpu_kernels(), kBfloat16, GetParam().bf16_roundings * kBfloat16Rounding);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Parity, ::testing::ValuesIn(op_cases()), name_of_case);
+
+TEST(OpTable, HasACaseForEveryOpKind) {
+  OpRegistry registry;
+  register_engine_ops(registry);
+  std::set<std::string> covered, differentiated;
+  for (const OpCase& c : op_cases()) covered.insert(c.kind);
+  for (const OpCase& c : differentiable_cases()) differentiated.insert(c.kind);
+  for (const OpDef* def : registry.all()) {
+    EXPECT_TRUE(covered.contains(def->name)) << def->name << " has no case";
+    if (def->gradient) {
+      EXPECT_TRUE(differentiated.contains(def->name)) << def->name << " has a gradient that no case checks";
+    }
+  }
+}
+
+TEST(OpTable, EveryBackendHasEveryOpKind) {
+  OpRegistry registry;
+  register_engine_ops(registry);
+  const KernelTable reference = reference_kernels(), cpu = cpu_kernels();
+  for (const OpDef* def : registry.all()) {
+    EXPECT_TRUE(reference.has(def->name)) << "reference lacks " << def->name;
+    EXPECT_TRUE(cpu.has(def->name)) << "cpu lacks " << def->name;
+  }
+}
+
+}  // namespace
+}  // namespace recollect::testing

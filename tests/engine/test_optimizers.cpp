@@ -1,0 +1,131 @@
+// Several steps of every optimizer against its formula as PyTorch and Transformers document it, written here
+// again in double and in the textbook form (corrected moments), not in the kernels'.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/engine/op_harness.h"
+
+namespace recollect::testing {
+namespace {
+
+constexpr double kBeta1 = 0.9, kBeta2 = 0.95, kEpsilon = 1e-3, kMomentum = 0.8, kFactor = 0.5;
+constexpr int kSteps = 6;
+constexpr int64_t kElements = 19;
+
+double rate_at(int step) { return 0.02 / step; }
+
+struct Weight {
+  double value, m = 0, v = 0;
+};
+
+// `step` counts from 1; `gradient` is clipped already.
+void textbook_step(const std::string& kind, int step, double weight_decay, double gradient, Weight& w) {
+  const double rate = rate_at(step);
+  if (kind == "sgd") {
+    gradient += weight_decay * w.value;
+    w.m = step == 1 ? gradient : kMomentum * w.m + gradient;
+    w.value -= rate * w.m;
+    return;
+  }
+  if (kind == "adam") gradient += weight_decay * w.value;
+  if (kind == "adamw") w.value *= 1 - rate * weight_decay;
+  w.m = kBeta1 * w.m + (1 - kBeta1) * gradient;
+  w.v = kBeta2 * w.v + (1 - kBeta2) * gradient * gradient;
+  const double correction1 = 1 - std::pow(kBeta1, step), correction2 = 1 - std::pow(kBeta2, step);
+  if (kind == "adamw_hf") {
+    const double step_size = rate * std::sqrt(correction2) / correction1;
+    w.value += -step_size * (w.m / (std::sqrt(w.v) + kEpsilon));
+    w.value += -rate * weight_decay * w.value;
+  } else {
+    const double m_hat = w.m / correction1, v_hat = w.v / correction2;
+    w.value -= rate * m_hat / (std::sqrt(v_hat) + kEpsilon);
+  }
+}
+
+struct Setting {
+  std::string name, kind;
+  bool on_cpu;
+  Precision precision;
+  double tolerance, weight_decay;
+};
+
+std::vector<Setting> settings() {
+  std::vector<Setting> result;
+  for (const char* kind : {"adamw", "adamw_hf", "adam", "sgd"}) {
+    for (const double weight_decay : {0.0, 0.1}) {
+      const std::string name = std::string(kind) + (weight_decay > 0 ? "_decay" : "");
+      result.push_back({name + "_reference_double", kind, false, kDouble, 1e-14, weight_decay});
+      result.push_back({name + "_reference_float", kind, false, kFloat, 1e-6, weight_decay});
+      result.push_back({name + "_cpu_float", kind, true, kFloat, 2e-6, weight_decay});
+      result.push_back({name + "_cpu_bf16", kind, true, kBfloat16, 2e-6, weight_decay});
+    }
+  }
+  return result;
+}
+
+OpCase case_of(const Setting& s) {
+  const bool sgd = s.kind == "sgd";
+  OpCase c{.name = s.name,
+           .kind = s.kind,
+           .inputs = {{.name = "schedule", .shape = {3}, .storage = Storage::kF64},
+                      {.name = "factor", .shape = {1}, .storage = Storage::kF64},
+                      statistic("grad", {kElements})},
+           .attributes = {{"weight_decay", s.weight_decay}, {"cast", int64_t{1}}},
+           .accumulators = {{0, statistic("master", {kElements})}, {1, statistic("m", {kElements})}}};
+  if (!sgd) c.accumulators[2] = statistic("v", {kElements});
+  c.accumulators[sgd ? 2 : 3] = activation("param", {kElements});
+  if (sgd) c.attributes.set("momentum", kMomentum);
+  for (const auto& [name, value] : {std::pair{"beta1", kBeta1}, {"beta2", kBeta2}, {"epsilon", kEpsilon}})
+    if (!sgd) c.attributes.set(name, value);
+  return c;
+}
+
+class Optimizer : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(Optimizer, FollowsItsFormula) {
+  const Setting& s = GetParam();
+  OpRegistry registry;
+  register_engine_ops(registry);
+  KernelTable kernels;
+  s.on_cpu ? cpu::register_kernels(kernels) : reference::register_kernels(kernels);
+  const Graph graph = make_graph(case_of(s), registry, s.precision);
+  const Op& op = graph.op(0);
+  GraphRunner runner(graph, kernels, {});
+  const Tensor master = runner.tensor(op.outputs[0]), param = runner.tensor(op.outputs.back());
+  write(master, random_numbers(statistic("master", {kElements}), 1));
+  for (std::size_t i = 1; i + 1 < op.outputs.size(); ++i)
+    write(runner.tensor(op.outputs[i]), Numbers(kElements, 0.0));
+  std::vector<Weight> expected;
+  for (const double value : read(master)) expected.push_back({value});
+
+  for (int step = 1; step <= kSteps; ++step) {
+    write(runner.tensor(op.inputs[0]),
+          {rate_at(step), 1 - std::pow(kBeta1, step), 1 - std::pow(kBeta2, step)});
+    write(runner.tensor(op.inputs[1]), {kFactor});
+    const Tensor grad = runner.tensor(op.inputs[2]);
+    write(grad, random_numbers(statistic("grad", {kElements}), 10 + step));
+    const Numbers gradients = read(grad);
+    Numbers values, moments;
+    for (int64_t i = 0; i < kElements; ++i) {
+      textbook_step(s.kind, step, s.weight_decay, gradients[i] * kFactor, expected[i]);
+      values.push_back(expected[i].value);
+      moments.push_back(expected[i].m);
+    }
+    runner.run_op(0, true);
+    expect_close(read(master), values, s.tolerance, "master after step " + std::to_string(step));
+    expect_close(read(runner.tensor(op.outputs[1])), moments, s.tolerance,
+                 "m after step " + std::to_string(step));
+    GuardedBuffer rounded(param.bytes());
+    const Tensor expected_param{.data = rounded.data(), .shape = param.shape, .dtype = param.dtype};
+    write(expected_param, read(master));
+    EXPECT_EQ(read(param), read(expected_param)) << "param is not master, rounded";
+  }
+  runner.expect_intact();
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Optimizer, ::testing::ValuesIn(settings()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace recollect::testing
