@@ -46,9 +46,9 @@ void check_memory_limit(const Config& config, const Program& program) {
 
 }  // namespace
 
-Session::Session(const Config& config, std::unique_ptr<Communicator> world)
+Session::Session(const Config& config, Communicator& world)
     : config_(config),
-      mesh_(std::move(world), static_cast<int>(config.parallelism.data_parallel_size),
+      mesh_(world, static_cast<int>(config.parallelism.data_parallel_size),
             static_cast<int>(config.parallelism.tensor_parallel_size)),
       made_(make_training_program(config_, mesh_)),
       executor_((check_memory_limit(config_, made_.program), std::make_unique<Executor>(std::move(made_.program)))),

@@ -27,8 +27,8 @@ struct StepResult {
 
 class Session {
  public:
-  // `config` is resolved for this world. Reserves all memory, and loads or initialises the weights.
-  Session(const Config& config, std::unique_ptr<Communicator> world);
+  // `config` is resolved for this world, which must outlive the session. Reserves all memory, and loads or initialises the weights.
+  Session(const Config& config, Communicator& world);
 
   // One optimizer step. Error kNumerics, naming the first bad tensor, when loss or gradients are not finite; the
   // weights are then those from before the step.
@@ -37,6 +37,7 @@ class Session {
   const Executor& executor() const { return *executor_; }
   const Weights& weights() const { return weights_; }
   const Mesh& mesh() const { return mesh_; }
+  const std::vector<Parameter>& parameters() const { return made_.model.parameters; }
 
  private:
   void load_micro_batch(const StepBatch& batch, int64_t micro_batch);

@@ -2,17 +2,17 @@
 
 namespace recollect {
 
-Mesh::Mesh(std::unique_ptr<Communicator> world, int data_size, int tensor_size)
-    : world_(std::move(world)), data_size_(data_size), tensor_size_(tensor_size) {
-  if (world_->size() != data_size * tensor_size)
+Mesh::Mesh(Communicator& world, int data_size, int tensor_size)
+    : world_(world), data_size_(data_size), tensor_size_(tensor_size) {
+  if (world_.size() != data_size * tensor_size)
     throw Error(ExitCode::kConfiguration,
-                "the world has " + std::to_string(world_->size()) + " ranks, but data_parallel_size x " +
+                "the world has " + std::to_string(world_.size()) + " ranks, but data_parallel_size x " +
                     "tensor_parallel_size = " + std::to_string(data_size) + " x " + std::to_string(tensor_size),
                 "start " + std::to_string(data_size * tensor_size) + " ranks, or change the sizes");
-  tensor_.compute = world_->split(data_rank());
-  tensor_.communication = world_->split(data_rank());
-  data_.compute = world_->split(tensor_rank());
-  data_.communication = world_->split(tensor_rank());
+  tensor_.compute = world_.split(data_rank());
+  tensor_.communication = world_.split(data_rank());
+  data_.compute = world_.split(tensor_rank());
+  data_.communication = world_.split(tensor_rank());
 }
 
 Communicator& Mesh::communicator(std::string_view axis, StreamId stream) const {

@@ -17,14 +17,14 @@ inline constexpr std::string_view kDataAxis = "data";
 
 class Mesh {
  public:
-  // Collective over the world. Error kConfiguration unless world size = data_size * tensor_size.
-  Mesh(std::unique_ptr<Communicator> world, int data_size, int tensor_size);
+  // Collective over the world, which must outlive the mesh. Error kConfiguration unless world size = data_size * tensor_size.
+  Mesh(Communicator& world, int data_size, int tensor_size);
 
   int data_size() const { return data_size_; }
   int tensor_size() const { return tensor_size_; }
-  int data_rank() const { return world_->rank() / tensor_size_; }
-  int tensor_rank() const { return world_->rank() % tensor_size_; }
-  Communicator& world() const { return *world_; }
+  int data_rank() const { return world_.rank() / tensor_size_; }
+  int tensor_rank() const { return world_.rank() % tensor_size_; }
+  Communicator& world() const { return world_; }
   // `stream` is kCompute or kCommunication.
   Communicator& communicator(std::string_view axis, StreamId stream) const;
 
@@ -33,7 +33,7 @@ class Mesh {
     std::unique_ptr<Communicator> compute, communication;
   };
 
-  std::unique_ptr<Communicator> world_;
+  Communicator& world_;
   int data_size_, tensor_size_;
   Axis tensor_, data_;
 };

@@ -1,0 +1,36 @@
+// What rank 0 says while it trains: a bar on a terminal, plain lines elsewhere, and one JSON object per step in
+// metrics.jsonl.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "launch/session.h"
+
+namespace recollect {
+
+class Progress {
+ public:
+  // `every`: steps between lines.
+  Progress(const std::string& metrics_path, int64_t total_steps, int64_t every, ProgressStyle style,
+           uint64_t memory_bytes);
+  ~Progress();
+  void report(const StepResult& result);
+  // Ends the bar, so that what follows starts on a fresh line.
+  void finish();
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  void draw_bar(const StepResult& result);
+
+  std::unique_ptr<std::FILE, Close> metrics_;
+  int64_t total_steps_, every_;
+  bool bar_, drawn_ = false, complained_ = false;
+  uint64_t memory_bytes_;
+};
+
+}  // namespace recollect

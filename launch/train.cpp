@@ -1,0 +1,90 @@
+#include "launch/train.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "engine/io/files.h"
+#include "launch/config/agree.h"
+#include "launch/config/hf_config.h"
+#include "launch/config/read.h"
+#include "launch/memory_report.h"
+#include "launch/progress.h"
+#include "launch/session.h"
+
+namespace recollect {
+
+namespace {
+
+void make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw Error(ExitCode::kStorage, "cannot make the folder " + path + ": " + error.message());
+}
+
+void announce(const Config& config, const Session& session) {
+  int64_t whole = 0;
+  for (const Parameter& p : session.parameters()) whole += p.rows * p.columns;
+  fmt::print("{}: {} parameters, {}, backend {}; {} data x {} tensor ranks ({}){}\n", name_of(config.model.type), whole,
+             name_of(config.training.precision), name_of(config.device.backend), session.mesh().data_size(),
+             session.mesh().tensor_size(), session.mesh().world().name(),
+             config.parallelism.sequence_parallel ? ", sequence parallel" : "");
+  fmt::print("batch: {} sequences of {} = {} micro-batches of {} on each data rank\n", config.training.global_batch_size,
+             config.data.sequence_length, config.training.gradient_accumulation_steps,
+             config.training.micro_batch_size);
+  std::fflush(stdout);
+}
+
+void save_model(const Config& config, const Session& session) {
+  session.weights().save(config.output_dir + "/model.safetensors", "transformer.");
+  if (session.mesh().world().rank() != 0) return;
+  write_hf_config(config.output_dir + "/config.json", config.model,
+                  config.training.precision == Precision::kFP64 ? "float64" : "float32");
+  fmt::print("saved {0}/model.safetensors and {0}/config.json\n", config.output_dir);
+}
+
+void report_memory(const Config& config, const Session& session) {
+  Communicator& world = session.mesh().world();
+  const MemoryReport report{session.executor().program().foretold(), session.executor().measured()};
+  write_text_file(fmt::format("{}/memory.rank{}.json", config.output_dir, world.rank()),
+                  memory_json(report, world.rank()));
+  const std::string table = memory_table(report, world);
+  fmt::print("{}", table);
+}
+
+}  // namespace
+
+void train_rank(Config config, Communicator& world) {
+  try {
+    resolve_world(config, world.size());
+    check_ranks_agree(config, world);
+    const bool first = world.rank() == 0;
+    if (first) {
+      make_folder(config.output_dir);
+      write_text_file(config.output_dir + "/config.resolved.yaml", dump_resolved(config));
+    }
+    world.barrier();
+
+    Session session(config, world);
+    std::unique_ptr<Progress> progress;
+    if (first) {
+      announce(config, session);
+      progress = std::make_unique<Progress>(config.output_dir + "/metrics.jsonl", config.training.max_steps,
+                                            config.logging.steps, config.logging.progress,
+                                            session.executor().program().foretold().arena_bytes());
+    }
+    for (int64_t step = 0; step < config.training.max_steps; ++step) {
+      const StepResult result = session.step();
+      if (progress) progress->report(result);
+    }
+    if (progress) progress->finish();
+    report_memory(config, session);
+    if (config.checkpoint.save_model) save_model(config, session);
+    world.barrier();  // no rank leaves while another may still need it
+  } catch (const Error& error) {
+    world.abort(error.what());
+    throw;
+  }
+}
+
+}  // namespace recollect

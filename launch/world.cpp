@@ -1,0 +1,124 @@
+#include "launch/world.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include "comm/bootstrap.h"
+#include "comm/local.h"
+#include "comm/mpi.h"
+
+namespace recollect {
+
+namespace {
+
+// Launchers bind a rank to one core by default, which suits programs without threads. Ours has them: a rank takes every
+// core of the node that its share entitles it to, and the system spreads them.
+void claim_cores(const Config& config, int ranks_on_node) {
+  const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const int share = std::max(1, cores / std::max(1, ranks_on_node));
+  const int threads = config.device.threads > 0 ? static_cast<int>(config.device.threads) : share;
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) < threads) {
+    CPU_ZERO(&allowed);
+    for (int core = 0; core < std::min(cores, CPU_SETSIZE); ++core) CPU_SET(core, &allowed);
+    sched_setaffinity(0, sizeof allowed, &allowed);  // within what the container permits; else it stays as it was
+  }
+  omp_set_num_threads(threads);
+}
+
+std::chrono::milliseconds timeout(const Config& config) {
+  return std::chrono::seconds(config.parallelism.timeout_seconds);
+}
+
+// Rank threads of one process. The first to fail aborts its communicator, which ends the others.
+void run_threads(const Config& config, int size, const std::function<void(Communicator&)>& body) {
+  LocalGroup group(size, timeout(config));
+  std::mutex mutex;
+  std::exception_ptr first;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        claim_cores(config, size);
+        const std::unique_ptr<Communicator> world = group.join(rank);
+        body(*world);
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+std::string mpirun_hint(int64_t ranks) {
+  return fmt::format("start it with 'mpirun -np {} recollect train ...', or let parallelism.ranks_per_process: {} make "
+                     "the ranks threads of one process",
+                     ranks, ranks);
+}
+
+std::unique_ptr<Communicator> join_world(const Config& config, const RankEnvironment& who) {
+  const bool by_mpi = who.source == "Open MPI" || who.source == "Slurm" || who.source == "PMI";
+  CommunicatorKind kind = config.parallelism.communicator;
+  if (kind == CommunicatorKind::kAuto) kind = by_mpi ? CommunicatorKind::kMpi : CommunicatorKind::kLocal;
+  if (kind == CommunicatorKind::kSelf)
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("{} started {} ranks, but parallelism.communicator is self", who.source, who.size),
+                "each rank would train alone; use communicator: auto");
+  if (kind == CommunicatorKind::kLocal && who.local_size != who.size)
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("parallelism.communicator is local, but only {} of {} ranks are on this node",
+                            who.local_size, who.size),
+                "use communicator: mpi, and start the ranks with mpirun");
+  if (kind == CommunicatorKind::kLocal)
+    return join_local_processes(
+        {.run_id = who.run_id, .rank = who.rank, .size = who.size, .timeout = timeout(config)});
+  std::unique_ptr<Communicator> world = join_mpi_world(timeout(config));
+  if (world->size() != who.size)
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("{} says this is rank {} of {}, but the MPI world has {} rank(s)", who.source, who.rank,
+                            who.size, world->size()),
+                "start the ranks with mpirun, or set parallelism.communicator: local");
+  return world;
+}
+
+}  // namespace
+
+void run_ranks(const Config& config, const std::function<void(Communicator&)>& body) {
+  const std::optional<RankEnvironment> who = discover_ranks();
+  const int64_t wanted = config.parallelism.tensor_parallel_size * std::max<int64_t>(1, config.parallelism.data_parallel_size);
+  const int threads = static_cast<int>(config.parallelism.ranks_per_process);
+  if (who && who->size > 1) {
+    if (threads > 1)
+      throw Error(ExitCode::kConfiguration,
+                  fmt::format("{} started {} processes, and parallelism.ranks_per_process is {}", who->source,
+                              who->size, threads),
+                  "threads as ranks are for a single process: set ranks_per_process: 1");
+    claim_cores(config, who->local_size);
+    const std::unique_ptr<Communicator> world = join_world(config, *who);
+    body(*world);
+    return;
+  }
+  if (threads > 1) return run_threads(config, threads, body);
+  if (wanted > 1)
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("tensor_parallel_size x data_parallel_size asks for {} ranks, but this process is alone",
+                            wanted),
+                mpirun_hint(wanted));
+  claim_cores(config, 1);
+  const std::unique_ptr<Communicator> world = make_self_communicator();
+  body(*world);
+}
+
+}  // namespace recollect
