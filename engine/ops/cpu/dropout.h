@@ -1,0 +1,50 @@
+// Dropout multipliers of a run of elements: 0 where dropped, 1 / (1 - p) where kept, from the words of
+// engine/core/philox.h. Aligned groups of 64 elements cost sixteen Philox blocks, computed side by side.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/core/philox.h"
+#include "engine/graph/attributes.h"
+#include "engine/runtime/kernel.h"
+
+namespace recollect::cpu {
+
+// One run's dropout at one site.
+class DropoutMask {
+ public:
+  DropoutMask(const RandomKey& key, double p)
+      : key_(key), threshold_(dropout_threshold(p)), scale_(static_cast<float>(1.0 / (1.0 - p))) {}
+
+  // out[i] is the multiplier of element first + i, for i < count.
+  void multipliers(uint64_t first, int64_t count, float* out) const;
+
+ private:
+  void group(uint64_t index, float* out) const;  // the 64 elements from 64 * index
+
+  RandomKey key_;
+  uint32_t threshold_;
+  float scale_;
+};
+
+// What an op's attributes say of dropout; with a run's state it becomes a mask.
+class Dropout {
+ public:
+  explicit Dropout(const Attributes& attributes)
+      : p_(attributes.real("p")), layer_(attributes.integer("layer")), site_(attributes.integer("site")) {}
+
+  bool active() const { return p_ > 0; }
+  DropoutMask mask(const RunState& state) const {
+    return DropoutMask({.seed = state.seed,
+                        .step = static_cast<uint64_t>(state.step),
+                        .layer = static_cast<uint32_t>(layer_),
+                        .site = static_cast<uint32_t>(site_)},
+                       p_);
+  }
+
+ private:
+  double p_;
+  int64_t layer_, site_;
+};
+
+}  // namespace recollect::cpu

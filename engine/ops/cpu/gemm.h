@@ -1,0 +1,40 @@
+// One matrix product bound to its shape: C (+)= op(A) op(B) + bias, matrices dense and row-major. The
+// algorithm is chosen from the shape alone, never by timing, so equal shapes give equal bits. Scratch memory
+// comes from the caller.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "engine/core/dtype.h"
+
+namespace recollect::cpu {
+
+struct GemmSpec {
+  int64_t m = 0, n = 0, k = 0;  // C is [m, n]
+  bool transpose_a = false;     // A is stored [k, m]
+  bool transpose_b = false;     // B is stored [n, k]
+  DType in = DType::kF32;       // of A and B
+  DType out = DType::kF32;      // of C
+  bool bias = false;            // an f32 [n] is added to every row
+  bool accumulates = false;     // run() may be asked to add into C
+};
+
+class Gemm {
+ public:
+  explicit Gemm(const GemmSpec& spec);
+  ~Gemm();
+  Gemm(Gemm&&) noexcept;
+  Gemm& operator=(Gemm&&) noexcept;
+
+  std::size_t workspace_bytes() const;  // a multiple of 64
+  // `workspace` is 64-byte aligned. `bias` is read only when the spec has one.
+  void run(const void* a, const void* b, void* c, const float* bias, bool accumulate, std::byte* workspace);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace recollect::cpu

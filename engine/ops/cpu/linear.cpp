@@ -1,0 +1,93 @@
+// Linear layers: three matrix products, and the bias gradient's column sums.
+#include <omp.h>
+
+#include <optional>
+
+#include "engine/ops/cpu/column_sums.h"
+#include "engine/ops/cpu/gemm.h"
+#include "engine/ops/cpu/kernels.h"
+
+namespace recollect::cpu {
+
+namespace {
+
+class Product : public Kernel {
+ public:
+  explicit Product(const GemmSpec& spec) : gemm_(spec) {}
+  std::size_t workspace_bytes() const override { return gemm_.workspace_bytes(); }
+  void run(const KernelArgs& args) override {
+    const bool bias = args.in.size() > 2 && args.in[2].defined();
+    gemm_.run(args.in[0].data, args.in[1].data, args.out[0].data, bias ? args.in[2].as<float>() : nullptr,
+              false, args.workspace);
+  }
+
+ private:
+  Gemm gemm_;
+};
+
+template <typename A>
+class LinearBackwardWeight : public Kernel {
+ public:
+  LinearBackwardWeight(const GemmSpec& spec, bool bias)
+      : rows_(spec.k), columns_(spec.m), bias_(bias), gemm_(spec), sums_(omp_get_max_threads(), spec.m) {}
+
+  std::size_t workspace_bytes() const override {
+    return std::max(gemm_.workspace_bytes(), bias_ ? sums_.workspace_bytes() : 0);
+  }
+
+  void run(const KernelArgs& args) override {
+    gemm_.run(args.in[1].data, args.in[0].data, args.out[0].data, nullptr, args.accumulate, args.workspace);
+    if (!bias_) return;
+    const A* dy = args.in[1].as<A>();
+    sums_.run(rows_, args.workspace, args.out[1].as<float>(), args.accumulate, [&](int64_t r, float* sum) {
+      const A* row = dy + r * columns_;
+#pragma omp simd
+      for (int64_t c = 0; c < columns_; ++c) sum[c] += load(row[c]);
+    });
+  }
+
+ private:
+  int64_t rows_, columns_;
+  bool bias_;
+  Gemm gemm_;
+  ColumnSums sums_;
+};
+
+DType checked_type(const OpView& view) {
+  const DType dtype = view.in(0).dtype;
+  with_activation_type(dtype, view.op.def ? view.op.def->name : "linear", []<typename A>() {});
+  return dtype;
+}
+
+}  // namespace
+
+KernelPointer make_linear(const OpView& view) {
+  const DType dtype = checked_type(view);
+  const Shape x = view.in(0).shape, w = view.in(1).shape;
+  return std::make_unique<Product>(GemmSpec{.m = x[0],
+                                            .n = w[0],
+                                            .k = w[1],
+                                            .transpose_b = true,
+                                            .in = dtype,
+                                            .out = dtype,
+                                            .bias = view.has_input(2)});
+}
+
+KernelPointer make_linear_backward_input(const OpView& view) {
+  const DType dtype = checked_type(view);
+  const Shape dy = view.in(0).shape, w = view.in(1).shape;
+  return std::make_unique<Product>(GemmSpec{.m = dy[0], .n = w[1], .k = w[0], .in = dtype, .out = dtype});
+}
+
+KernelPointer make_linear_backward_weight(const OpView& view) {
+  const DType dtype = checked_type(view);
+  const Shape x = view.in(0).shape, dy = view.in(1).shape;
+  const GemmSpec spec{
+      .m = dy[1], .n = x[1], .k = x[0], .transpose_a = true, .in = dtype, .accumulates = true};
+  const bool bias = view.attributes().integer("bias") != 0;
+  return with_activation_type(dtype, "linear_backward_weight", [&]<typename A>() -> KernelPointer {
+    return std::make_unique<LinearBackwardWeight<A>>(spec, bias);
+  });
+}
+
+}  // namespace recollect::cpu

@@ -1,0 +1,210 @@
+// The language-model head and cross-entropy, chunk_rows rows of logits at a time: logits are made in the
+// workspace, turned into their own gradient in place, and multiplied into dx and dw. Rows without a target
+// have a gradient of exactly zero, and a chunk without any target costs no product.
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/ops/cpu/element.h"
+#include "engine/ops/cpu/gemm.h"
+#include "engine/ops/cpu/kernels.h"
+#include "engine/ops/cpu/simd_math.h"
+
+namespace recollect::cpu {
+
+namespace {
+
+constexpr int32_t kIgnored = -100;
+
+std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// The three products of a chunk of `rows` rows.
+struct ChunkProducts {
+  ChunkProducts(int64_t rows, int64_t vocabulary, int64_t width, DType dtype)
+      : logits({.m = rows, .n = vocabulary, .k = width, .transpose_b = true, .in = dtype, .out = dtype}),
+        dx({.m = rows, .n = width, .k = vocabulary, .in = dtype, .out = dtype}),
+        dw({.m = vocabulary, .n = width, .k = rows, .transpose_a = true, .in = dtype, .accumulates = true}) {}
+
+  std::size_t workspace_bytes() const {
+    return std::max({logits.workspace_bytes(), dx.workspace_bytes(), dw.workspace_bytes()});
+  }
+
+  Gemm logits, dx, dw;
+};
+
+template <typename A>
+class LmHeadLoss : public Kernel {
+ public:
+  LmHeadLoss(const OpView& view, VocabularyReduction* vocabulary)
+      : vocabulary_(vocabulary),
+        threads_(omp_get_max_threads()),
+        tokens_(view.in(0).shape[0]),
+        width_(view.in(0).shape[1]),
+        sequence_length_(view.in(2).shape[1]),
+        rows_(view.in(1).shape[0]),
+        chunk_(std::min(view.attributes().integer("chunk_rows"), tokens_)),
+        first_row_(view.attributes().integer("first_row")),
+        vocabulary_size_(view.attributes().integer("vocabulary_size")),
+        predicted_(std::clamp<int64_t>(vocabulary_size_ - first_row_, 0, rows_)),
+        gradient_(view.attributes().integer("gradient") != 0),
+        whole_(chunk_, rows_, width_, view.in(0).dtype),
+        rest_(tokens_ % chunk_
+                  ? std::make_unique<ChunkProducts>(tokens_ % chunk_, rows_, width_, view.in(0).dtype)
+                  : nullptr) {}
+
+  std::size_t workspace_bytes() const override {
+    return logit_bytes() + statistics_bytes() +
+           std::max(whole_.workspace_bytes(), rest_ ? rest_->workspace_bytes() : 0);
+  }
+
+  void run(const KernelArgs& args) override {
+    const double scale = args.in[3].as<double>()[0];
+    double sum = 0;
+    bool accumulate = args.accumulate;
+    for (int64_t first = 0; first < tokens_; first += chunk_) {
+      const int64_t count = std::min(chunk_, tokens_ - first);
+      if (has_target(args, first, count)) {
+        sum += chunk(args, first, count, scale, accumulate);
+        accumulate = true;
+      } else if (gradient_) {
+        std::fill_n(args.out[1].as<A>() + first * width_, count * width_, A{});
+      }
+    }
+    if (gradient_ && !accumulate) clear(args.out[2].as<float>());
+    double* loss = args.out[0].as<double>();
+    *loss = args.accumulate ? *loss + scale * sum : scale * sum;
+  }
+
+ private:
+  std::size_t logit_bytes() const { return padded(sizeof(A) * chunk_ * rows_); }
+  std::size_t statistics_bytes() const { return padded(3 * sizeof(double) * chunk_); }
+
+  // The vocabulary entry that row `row` predicts, or kIgnored.
+  int64_t target(const KernelArgs& args, int64_t row) const {
+    if ((row + 1) % sequence_length_ == 0) return kIgnored;
+    return args.in[2].as<int32_t>()[row + 1];
+  }
+
+  bool has_target(const KernelArgs& args, int64_t first, int64_t count) const {
+    bool found = false;
+    for (int64_t r = first; r < first + count; ++r) {
+      const int64_t label = target(args, r);
+      if (label == kIgnored) continue;
+      if (label < 0 || label >= vocabulary_size_)
+        throw Error(ExitCode::kInput, "label " + std::to_string(label) + " of token " +
+                                          std::to_string(r + 1) + " is outside the vocabulary of " +
+                                          std::to_string(vocabulary_size_));
+      found = true;
+    }
+    return found;
+  }
+
+  // Returns the chunk's sum of negative log likelihoods.
+  double chunk(const KernelArgs& args, int64_t first, int64_t count, double scale, bool accumulate) {
+    ChunkProducts& products = count == chunk_ ? whole_ : *rest_;
+    A* logits = reinterpret_cast<A*>(args.workspace);
+    double* max = reinterpret_cast<double*>(args.workspace + logit_bytes());
+    double* sums = max + chunk_;
+    std::byte* scratch = args.workspace + logit_bytes() + statistics_bytes();
+    const A* x = args.in[0].as<A>() + first * width_;
+
+    products.logits.run(x, args.in[1].data, logits, nullptr, false, scratch);
+    statistics(args, first, count, logits, max, sums);
+    double loss = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const double log_sum = max[i] + std::log(sums[i]);
+      if (target(args, first + i) != kIgnored) loss += log_sum - sums[count + i];
+      max[i] = log_sum;
+    }
+    if (!gradient_) return loss;
+
+    parallel_ranges(threads_, count, [&](int64_t from, int64_t to, int) {
+      for (int64_t i = from; i < to; ++i)
+        logit_gradient(logits + i * rows_, static_cast<float>(max[i]), target(args, first + i), scale);
+    });
+    products.dx.run(logits, args.in[1].data, args.out[1].as<A>() + first * width_, nullptr, false, scratch);
+    products.dw.run(logits, x, args.out[2].data, nullptr, accumulate, scratch);
+    return loss;
+  }
+
+  // Per row, over the whole vocabulary: the greatest logit; the sum of exponentials above it; the target's
+  // logit.
+  void statistics(const KernelArgs& args, int64_t first, int64_t count, const A* logits, double* max,
+                  double* sums) const {
+    const auto each_row = [&](auto f) {
+      parallel_ranges(threads_, count, [&](int64_t from, int64_t to, int) {
+        for (int64_t i = from; i < to; ++i) f(i, logits + i * rows_);
+      });
+    };
+    const auto exponentials = [&](int64_t i, const A* row) {
+      sums[i] = sum_of_exponentials(row, static_cast<float>(max[i]));
+      const int64_t t = target(args, first + i) - first_row_;
+      sums[count + i] = t >= 0 && t < predicted_ ? load(row[t]) : 0.0f;
+    };
+    if (!vocabulary_) {
+      each_row([&](int64_t i, const A* row) {
+        max[i] = greatest(row);
+        exponentials(i, row);
+      });
+      return;
+    }
+    each_row([&](int64_t i, const A* row) { max[i] = greatest(row); });
+    vocabulary_->max(max, count);
+    each_row(exponentials);
+    vocabulary_->sum(sums, 2 * count);
+  }
+
+  float greatest(const A* row) const {
+    float max = -std::numeric_limits<float>::infinity();
+#pragma omp simd reduction(max : max)
+    for (int64_t v = 0; v < predicted_; ++v) max = std::max(max, load(row[v]));
+    return max;
+  }
+
+  float sum_of_exponentials(const A* row, float max) const {
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t v = 0; v < predicted_; ++v) sum += fast_exp(load(row[v]) - max);
+    return sum;
+  }
+
+  // scale * (probability - [is the target]); zero in padding and where nothing is predicted.
+  void logit_gradient(A* row, float log_sum, int64_t target, double scale) const {
+    if (target == kIgnored) {
+      std::fill_n(row, rows_, A{});
+      return;
+    }
+    const float s = static_cast<float>(scale);
+    const int64_t t = target - first_row_;
+    const bool mine = t >= 0 && t < predicted_;
+    const float probability = mine ? fast_exp(load(row[t]) - log_sum) : 0.0f;
+#pragma omp simd
+    for (int64_t v = 0; v < predicted_; ++v) store(row + v, s * fast_exp(load(row[v]) - log_sum));
+    if (mine) store(row + t, s * (probability - 1.0f));
+    std::fill(row + predicted_, row + rows_, A{});
+  }
+
+  void clear(float* dw) const {
+    parallel_ranges(threads_, rows_ * width_,
+                    [&](int64_t first, int64_t last, int) { std::fill(dw + first, dw + last, 0.0f); });
+  }
+
+  VocabularyReduction* vocabulary_;
+  int threads_;
+  int64_t tokens_, width_, sequence_length_, rows_, chunk_, first_row_, vocabulary_size_, predicted_;
+  bool gradient_;
+  ChunkProducts whole_;
+  std::unique_ptr<ChunkProducts> rest_;
+};
+
+}  // namespace
+
+KernelPointer make_lm_head_loss(const OpView& view, VocabularyReduction* vocabulary) {
+  return with_activation_type(view.in(0).dtype, "lm_head_loss", [&]<typename A>() -> KernelPointer {
+    return std::make_unique<LmHeadLoss<A>>(view, vocabulary);
+  });
+}
+
+}  // namespace recollect::cpu

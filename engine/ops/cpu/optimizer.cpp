@@ -1,0 +1,225 @@
+// Gradient norm, clipping and the update rules: one pass over memory each, bounded by its bandwidth. The
+// squared norm adds up fixed blocks in order, so it does not depend on the thread count either.
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "engine/ops/cpu/element.h"
+#include "engine/ops/cpu/kernels.h"
+
+namespace recollect::cpu {
+
+namespace {
+
+constexpr int64_t kNormBlock = 1 << 15;
+constexpr int64_t kUpdateGrain = 1 << 12;
+
+class SquaredNorm : public Kernel {
+ public:
+  explicit SquaredNorm(const OpView& view) : threads_(omp_get_max_threads()) {
+    for (std::size_t i = 0; i < view.op.inputs.size(); ++i) {
+      const int64_t elements = view.in(static_cast<int>(i)).shape.elements();
+      for (int64_t first = 0; first < elements; first += kNormBlock)
+        blocks_.push_back({i, first, std::min(kNormBlock, elements - first)});
+    }
+  }
+
+  std::size_t workspace_bytes() const override {
+    return sizeof(double) * std::max<std::size_t>(blocks_.size(), 1);
+  }
+
+  void run(const KernelArgs& args) override {
+    double* partial = reinterpret_cast<double*>(args.workspace);
+    parallel_ranges(threads_, static_cast<int64_t>(blocks_.size()), [&](int64_t first, int64_t last, int) {
+      for (int64_t b = first; b < last; ++b)
+        partial[b] = squares(args.in[blocks_[b].input].as<float>() + blocks_[b].first, blocks_[b].count);
+    });
+    double sum = 0;
+    for (std::size_t b = 0; b < blocks_.size(); ++b) sum += partial[b];
+    *args.out[0].as<double>() = sum;
+  }
+
+ private:
+  struct Block {
+    std::size_t input;
+    int64_t first, count;
+  };
+
+  static double squares(const float* x, int64_t count) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]) * x[i];
+    return sum;
+  }
+
+  int threads_;
+  std::vector<Block> blocks_;
+};
+
+class ClipFactor : public Kernel {
+ public:
+  explicit ClipFactor(double max_norm) : max_norm_(max_norm) {}
+
+  void run(const KernelArgs& args) override {
+    const double norm = std::sqrt(*args.in[0].as<double>() + *args.in[1].as<double>());
+    *args.out[0].as<double>() = norm;
+    *args.out[1].as<double>() = max_norm_ > 0 ? std::min(1.0, max_norm_ / (norm + 1e-6)) : 1.0;
+  }
+
+ private:
+  double max_norm_;
+};
+
+// The numbers of one step that all elements share, rounded to float once.
+struct StepNumbers {
+  float clip, rate, decay, beta2, epsilon, step_size, inverse_root;
+  float rest1, rest2;  // 1 - beta1 and 1 - beta2, taken in double
+};
+
+// torch.optim.AdamW: decay first; epsilon added to the corrected root of v.
+struct AdamwRule {
+  static void update(const StepNumbers& s, float g, float& w, float& m, float& v) {
+    w -= s.rate * s.decay * w;
+    m += s.rest1 * (g - m);
+    v = s.beta2 * v + s.rest2 * g * g;
+    w -= s.step_size * m / (__builtin_sqrtf(v) * s.inverse_root + s.epsilon);
+  }
+};
+
+// torch.optim.Adam: decay is part of the gradient.
+struct AdamRule {
+  static void update(const StepNumbers& s, float g, float& w, float& m, float& v) {
+    g += s.decay * w;
+    m += s.rest1 * (g - m);
+    v = s.beta2 * v + s.rest2 * g * g;
+    w -= s.step_size * m / (__builtin_sqrtf(v) * s.inverse_root + s.epsilon);
+  }
+};
+
+// transformers' former AdamW: epsilon added to the uncorrected root, and decay last.
+struct AdamwHfRule {
+  static void update(const StepNumbers& s, float g, float& w, float& m, float& v) {
+    m += s.rest1 * (g - m);
+    v = s.beta2 * v + s.rest2 * g * g;
+    w -= s.step_size / s.inverse_root * m / (__builtin_sqrtf(v) + s.epsilon);
+    w -= s.rate * s.decay * w;
+  }
+};
+
+template <typename A, typename Rule>
+class AdamUpdate : public Kernel {
+ public:
+  explicit AdamUpdate(const OpView& view)
+      : threads_(omp_get_max_threads()),
+        beta1_(view.attributes().real("beta1")),
+        beta2_(view.attributes().real("beta2")),
+        epsilon_(view.attributes().real("epsilon")),
+        weight_decay_(view.attributes().real("weight_decay")),
+        cast_(view.attributes().integer("cast") != 0) {}
+
+  void run(const KernelArgs& args) override {
+    const StepNumbers s = numbers(args.in[0].as<double>(), *args.in[1].as<double>());
+    const float* g = args.in[2].as<float>();
+    float *w = args.out[0].as<float>(), *m = args.out[1].as<float>(), *v = args.out[2].as<float>();
+    A* param = cast_ ? args.out[3].as<A>() : nullptr;
+    parallel_grains(threads_, args.in[2].elements(), kUpdateGrain, [&](int64_t first, int64_t last, int) {
+      if (param) {
+#pragma omp simd
+        for (int64_t i = first; i < last; ++i) {
+          Rule::update(s, g[i] * s.clip, w[i], m[i], v[i]);
+          store(param + i, w[i]);
+        }
+      } else {
+#pragma omp simd
+        for (int64_t i = first; i < last; ++i) Rule::update(s, g[i] * s.clip, w[i], m[i], v[i]);
+      }
+    });
+  }
+
+ private:
+  StepNumbers numbers(const double* schedule, double clip) const {
+    const double rate = schedule[0], correction1 = schedule[1], correction2 = schedule[2];
+    return {.clip = static_cast<float>(clip),
+            .rate = static_cast<float>(rate),
+            .decay = static_cast<float>(weight_decay_),
+            .beta2 = static_cast<float>(beta2_),
+            .epsilon = static_cast<float>(epsilon_),
+            .step_size = static_cast<float>(rate / correction1),
+            .inverse_root = static_cast<float>(1.0 / std::sqrt(correction2)),
+            .rest1 = static_cast<float>(1.0 - beta1_),
+            .rest2 = static_cast<float>(1.0 - beta2_)};
+  }
+
+  int threads_;
+  double beta1_, beta2_, epsilon_, weight_decay_;
+  bool cast_;
+};
+
+template <typename A>
+class SgdUpdate : public Kernel {
+ public:
+  explicit SgdUpdate(const OpView& view)
+      : threads_(omp_get_max_threads()),
+        momentum_(static_cast<float>(view.attributes().real("momentum"))),
+        weight_decay_(static_cast<float>(view.attributes().real("weight_decay"))),
+        cast_(view.attributes().integer("cast") != 0) {}
+
+  void run(const KernelArgs& args) override {
+    const float rate = static_cast<float>(args.in[0].as<double>()[0]);
+    const float clip = static_cast<float>(*args.in[1].as<double>());
+    const float* g = args.in[2].as<float>();
+    float *w = args.out[0].as<float>(), *m = args.out[1].as<float>();
+    A* param = cast_ ? args.out[2].as<A>() : nullptr;
+    parallel_grains(threads_, args.in[2].elements(), kUpdateGrain, [&](int64_t first, int64_t last, int) {
+#pragma omp simd
+      for (int64_t i = first; i < last; ++i) {
+        m[i] = momentum_ * m[i] + (g[i] * clip + weight_decay_ * w[i]);
+        w[i] -= rate * m[i];
+      }
+      if (!param) return;
+#pragma omp simd
+      for (int64_t i = first; i < last; ++i) store(param + i, w[i]);
+    });
+  }
+
+ private:
+  int threads_;
+  float momentum_, weight_decay_;
+  bool cast_;
+};
+
+// A is the dtype of the parameter's copy; without one it does not matter.
+template <typename F>
+KernelPointer make_update(const OpView& view, const char* kind, int copy, F f) {
+  if (view.in(2).dtype != DType::kF32) with_activation_type(DType::kF64, kind, []<typename A>() {});
+  const bool cast = view.attributes().integer("cast") != 0;
+  return with_activation_type(cast ? view.out(copy).dtype : DType::kF32, kind, f);
+}
+
+template <typename Rule>
+KernelPointer make_adam_update(const OpView& view, const char* kind) {
+  return make_update(view, kind, 3, [&]<typename A>() -> KernelPointer {
+    return std::make_unique<AdamUpdate<A, Rule>>(view);
+  });
+}
+
+}  // namespace
+
+KernelPointer make_squared_norm(const OpView& view) { return std::make_unique<SquaredNorm>(view); }
+
+KernelPointer make_clip_factor(const OpView& view) {
+  return std::make_unique<ClipFactor>(view.attributes().real("max_norm"));
+}
+
+KernelPointer make_adamw(const OpView& view) { return make_adam_update<AdamwRule>(view, "adamw"); }
+KernelPointer make_adamw_hf(const OpView& view) { return make_adam_update<AdamwHfRule>(view, "adamw_hf"); }
+KernelPointer make_adam(const OpView& view) { return make_adam_update<AdamRule>(view, "adam"); }
+
+KernelPointer make_sgd(const OpView& view) {
+  return make_update(view, "sgd", 2,
+                     [&]<typename A>() -> KernelPointer { return std::make_unique<SgdUpdate<A>>(view); });
+}
+
+}  // namespace recollect::cpu
