@@ -16,6 +16,7 @@
 
 #include "comm/local.h"
 #include "comm/local/local_communicator.h"
+#include "comm/local/rendezvous.h"
 
 namespace recollect {
 namespace local {
@@ -27,20 +28,10 @@ using namespace std::chrono_literals;
 constexpr auto kPollInterval = 1ms;
 constexpr auto kLookInterval = 200ms;
 
-// "/recollect-1000-6c62272e07bb0142": the user, and FNV-1a of the run id.
-std::string object_name(const std::string& run_id) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const unsigned char c : run_id) hash = (hash ^ c) * 0x100000001b3;
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string digits;
-  for (int shift = 60; shift >= 0; shift -= 4) digits += kDigits[(hash >> shift) & 15];
-  return "/recollect-" + std::to_string(::getuid()) + "-" + digits;
-}
-
 class Rendezvous {
  public:
   explicit Rendezvous(const LocalWorld& world)
-      : world_(world), name_(object_name(world.run_id)), deadline_(Clock::now() + world.timeout) {}
+      : world_(world), name_(segment_name(world.run_id)), deadline_(Clock::now() + world.timeout) {}
 
   std::shared_ptr<Segment> meet() { return world_.rank == 0 ? create() : find(); }
 
@@ -49,6 +40,7 @@ class Rendezvous {
   void wait_for_all(Segment& segment);
   std::shared_ptr<Segment> find();
   std::shared_ptr<Segment> try_open() const;
+  void check_size(Segment& segment) const;
   bool claim(Segment& segment) const;
   bool wait_until_complete(const Segment& segment) const;
   void remove_name_of(const Segment& segment) const noexcept;
@@ -107,6 +99,7 @@ void Rendezvous::wait_for_all(Segment& segment) {
       lost = name_ranks(missing) + " of " + run() + " did not join on this node within " +
              std::to_string(world_.timeout.count()) + " ms";
     }
+    if (segment.is_stopped()) lost = segment.stop_reason();
     if (!lost.empty()) {
       segment.stop(lost);
       throw Error(ExitCode::kPeerLost, lost,
@@ -122,11 +115,7 @@ std::shared_ptr<Segment> Rendezvous::find() {
   while (!is_late()) {
     auto segment = try_open();
     if (segment && may_be_alive(segment->header().creator)) {
-      if (segment->header().size != world_.size)
-        throw Error(ExitCode::kRanksDisagree, "rank 0 of " + run() + " expects " +
-                                                  std::to_string(segment->header().size) +
-                                                  " ranks on this node, rank " + std::to_string(world_.rank) +
-                                                  " expects " + std::to_string(world_.size));
+      check_size(*segment);
       if (claim(*segment) && wait_until_complete(*segment)) return segment;
     } else if (segment) {
       stale = segment;
@@ -138,6 +127,15 @@ std::shared_ptr<Segment> Rendezvous::find() {
               "rank " + std::to_string(world_.rank) + " did not find rank 0 of " + run() +
                   " on this node within " + std::to_string(world_.timeout.count()) + " ms",
               "was rank 0 started, on this node and with the same run id?");
+}
+
+void Rendezvous::check_size(Segment& segment) const {
+  if (segment.header().size == world_.size) return;
+  const std::string text = "rank 0 of " + run() + " expects " + std::to_string(segment.header().size) +
+                           " ranks on this node, rank " + std::to_string(world_.rank) + " expects " +
+                           std::to_string(world_.size);
+  segment.stop(text);
+  throw Error(ExitCode::kRanksDisagree, text, "start all ranks of a run with the same world size");
 }
 
 // Null while there is no finished segment under the name.
@@ -203,6 +201,17 @@ void Rendezvous::remove_name_of(const Segment& segment) const noexcept {
 }
 
 }  // namespace
+
+// The user, and FNV-1a of the run id.
+std::string segment_name(const std::string& run_id) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const unsigned char c : run_id) hash = (hash ^ c) * 0x100000001b3;
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string digits;
+  for (int shift = 60; shift >= 0; shift -= 4) digits += kDigits[(hash >> shift) & 15];
+  return "/recollect-" + std::to_string(::getuid()) + "-" + digits;
+}
+
 }  // namespace local
 
 std::unique_ptr<Communicator> join_local_processes(const LocalWorld& world) {

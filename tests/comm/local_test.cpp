@@ -33,7 +33,6 @@ TEST_P(Ranks, ThreadsGetEveryCollectiveRight) {
 TEST_P(Ranks, ProcessesGetEveryCollectiveRight) {
   expect_fine(run_as_processes(
       GetParam(), [](Communicator& c) { check(c, kSizes); }, std::chrono::seconds(60), kTinyChunk));
-  EXPECT_TRUE(left_in_shared_memory().empty());
 }
 
 TEST_P(Ranks, ThreadsWithTheDefaultChunk) {
@@ -72,7 +71,6 @@ TEST_P(Ranks, ThreadsSplit) {
 
 TEST_P(Ranks, ProcessesSplit) {
   expect_fine(run_as_processes(GetParam(), split_and_check, std::chrono::seconds(60), kTinyChunk));
-  EXPECT_TRUE(left_in_shared_memory().empty());
 }
 
 // As the executor does: one communicator for the compute stream, one for the communication stream.

@@ -1,13 +1,15 @@
 #include "tests/comm/ranks.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <thread>
+
+#include "comm/local/rendezvous.h"
 
 namespace recollect::test {
 namespace {
@@ -99,6 +101,7 @@ std::vector<Outcome> run_processes(int ranks,
   const auto deadline = std::chrono::steady_clock::now() + kWatchdog;
   std::vector<Outcome> outcomes;
   for (const Child& child : children) outcomes.push_back(collect(child, deadline));
+  EXPECT_FALSE(is_in_shared_memory(run_id));
   return outcomes;
 }
 
@@ -111,13 +114,10 @@ std::vector<Outcome> run_as_processes(int ranks, const RankFunction& function,
   });
 }
 
-std::vector<std::string> left_in_shared_memory() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with("recollect-")) names.push_back(name);
-  }
-  return names;
+bool is_in_shared_memory(const std::string& run_id) {
+  const int descriptor = ::shm_open(local::segment_name(run_id).c_str(), O_RDONLY, 0);
+  if (descriptor >= 0) ::close(descriptor);
+  return descriptor >= 0;
 }
 
 void expect_fine(const std::vector<Outcome>& outcomes) {

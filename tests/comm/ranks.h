@@ -30,12 +30,13 @@ std::vector<Outcome> run_as_threads(int ranks, const RankFunction& function,
 std::vector<Outcome> run_as_processes(int ranks, const RankFunction& function,
                                       std::chrono::milliseconds timeout = std::chrono::seconds(60),
                                       std::size_t chunk_bytes = kDefaultChunkBytes);
-// The same without joining: the function gets the rank and the run id.
+// The same without joining: the function gets the rank and the run id. Nothing of the run may be left in
+// shared memory.
 std::vector<Outcome> run_processes(int ranks,
                                    const std::function<void(int rank, const std::string& run_id)>& function);
 
-// Names in the node's shared-memory directory that are ours.
-std::vector<std::string> left_in_shared_memory();
+// Whether the run's name is in the node's shared-memory directory.
+bool is_in_shared_memory(const std::string& run_id);
 
 // All ranks fine, each failure told.
 void expect_fine(const std::vector<Outcome>& outcomes);
