@@ -1,0 +1,62 @@
+// Training data as equally long sequences of token ids. A dataset is read by index, from any thread, in any
+// order; files are mapped and only the touched pages are loaded. Every id that read() hands out is inside the
+// vocabulary.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace recollect {
+
+inline constexpr int32_t kIgnoredLabel = -100;
+
+// The RandomKey::layer of everything random about data; dropout uses the layers below it and 0xffffff.
+inline constexpr uint32_t kDataRandomLayer = 0xfffffe;
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual int64_t size() const = 0;  // sequences
+  virtual int64_t sequence_length() const = 0;
+
+  // Fills exactly sequence_length() ids and labels of sequence `index` in [0, size()). Labels are aligned
+  // with the ids (the model shifts them): labels[i] == ids[i], or kIgnoredLabel where nothing is to be
+  // learnt. Allocates nothing. Errors: kInput for a file whose content changed after it was opened, or for an
+  // id outside the vocabulary where that was not checked at the start.
+  virtual void read(int64_t index, std::span<int32_t> ids, std::span<int32_t> labels) const = 0;
+};
+
+struct DatasetSpec {
+  // "random": ids uniform in [random_low, random_high), a pure function of (seed, index, position).
+  // "jsonl":  one {"input_ids": [...], "labels": [...]} per line, labels optional; short lines are padded
+  // (ids with 0,
+  //           labels with -100), longer ones are an error. Folders: *.jsonl.
+  // "tokens": .npy, llm.c .bin, Megatron .bin/.idx (the file, the .idx or their common prefix), or
+  // headerless; each
+  //           file is one stream cut into windows, its tail dropped. Folders: *.bin and *.npy.
+  // "text":   bytes as ids 0-255, the files joined by one newline byte each, cut into windows. Folders:
+  // *.txt.
+  std::string format;
+  // Files or folders (searched recursively, sorted by path).
+  std::vector<std::string> paths;
+  int64_t sequence_length = 0;
+  int64_t vocabulary_size = 0;
+  // For headerless token files: uint8, uint16, uint32, int32 or int64. A file that states its type must
+  // agree.
+  std::string dtype = "auto";
+  int64_t random_low = 0;
+  int64_t random_high = 0;                 // 0: vocabulary_size
+  int64_t random_size = int64_t{1} << 40;  // sequences
+  uint64_t seed = 0;
+};
+
+// Errors: kConfiguration for a spec that makes no sense, kInput for files that are missing, damaged, too
+// short or hold ids outside the vocabulary, naming file and line or byte. (Token files of more than 1 GiB
+// together are checked for the latter as they are read.)
+std::unique_ptr<Dataset> open_dataset(const DatasetSpec& spec);
+
+}  // namespace recollect
