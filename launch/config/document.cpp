@@ -6,7 +6,7 @@
 #include <yaml-cpp/mark.h>
 #include <yaml-cpp/parser.h>
 
-#include <cstring>
+#include <algorithm>
 #include <istream>
 #include <sstream>
 #include <unordered_map>
@@ -160,6 +160,13 @@ Place locate(const std::string& name, std::string_view text, std::size_t offset)
   return {fmt::format("{}:{}:{}", name, line, column), line, column};
 }
 
+bool is_indented_by_tab(std::string_view text, int line) {
+  for (; line > 0 && !text.empty(); --line)
+    text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  const std::size_t indent = std::min(text.find_first_not_of(" \t"), text.size());
+  return text.substr(0, indent).find('\t') != std::string_view::npos;
+}
+
 // Bytes of the UTF-8 character that starts here; 0 where there is none (overlong forms, surrogates, cut off).
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -226,7 +233,9 @@ YamlNode parse_document(const std::string& name, std::string_view text, Problems
   } catch (const Refusal&) {
     return refused;
   } catch (const YAML::Exception& error) {
-    problems.add(error.mark.is_null() ? refused.place : builder.place_of(error.mark), error.msg);
+    const bool tab = !error.mark.is_null() && is_indented_by_tab(text, error.mark.line);
+    problems.add(error.mark.is_null() ? refused.place : builder.place_of(error.mark),
+                 tab ? error.msg + "; indent with spaces, not tabs" : error.msg);
     return refused;
   }
   if (!builder.has_root()) {

@@ -22,11 +22,6 @@ class Reader {
   }
 
   void read_document(const YamlNode& root) {
-    if (root.kind == YamlNode::Kind::kRefused) return;
-    if (root.kind != YamlNode::Kind::kMapping) {
-      problems_.add(root.place, fmt::format("expected a mapping of sections, found {}", describe(root)));
-      return;
-    }
     for (const auto& [key, value] : root.entries) {
       if (key.kind != YamlNode::Kind::kScalar) continue;
       if (table_.is_section(key.text)) {
@@ -54,7 +49,6 @@ class Reader {
 
   Config finish(const BuildFeatures& features) {
     merge_model_file();
-    if (problems_.full()) return config_;
     Config::Model& m = config_.model;
     Config::Data& d = config_.data;
     if (m.n_inner == 0) m.n_inner = 4 * m.n_embd;
@@ -83,10 +77,9 @@ class Reader {
   }
 
   void read_entry(const std::string& section, const YamlNode& name, const YamlNode& value) {
-    if (problems_.full()) return;
     const ConfigKey* key = table_.find(section, name.text);
     if (!key) {
-      problems_.add(name.place, table_.explain_unknown(section, name.text));
+      problems_.add(name.place, problems_.full() ? "" : table_.explain_unknown(section, name.text));
       return;
     }
     if (const auto [first, inserted] = given_.emplace(key->path(), name.text); !inserted) {
@@ -144,8 +137,11 @@ Config read_config_text(const std::string& name, std::string_view text,
   Problems problems;
   Reader reader(name, problems);
   const YamlNode root = parse_document(name, text, problems);
-  // After a syntax error nothing is known about the keys; what they miss is not the user's mistake.
-  const bool readable = root.kind != YamlNode::Kind::kRefused;
+  // Where the document cannot be read, nothing is known about its keys: what they lack is no mistake.
+  const bool readable = root.kind == YamlNode::Kind::kMapping;
+  if (!readable && root.kind != YamlNode::Kind::kRefused) {
+    problems.add(root.place, fmt::format("expected a mapping of sections, found {}", describe(root)));
+  }
   reader.read_document(root);
   reader.read_overrides(overrides);
   if (!readable) problems.raise();

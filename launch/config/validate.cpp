@@ -156,8 +156,8 @@ Finding batch_disagreement(const Config& config) {
   const bool complete = t.micro_batch_size != 0 && t.gradient_accumulation_steps != 0;
   return {{"training.global_batch_size", "training.micro_batch_size", "training.gradient_accumulation_steps",
            "parallelism.data_parallel_size"},
-          fmt::format("training.global_batch_size {} is not {} {}data_parallel_size {} = {}",
-                      t.global_batch_size, complete ? "" : "a multiple of", factors, replicas, product)};
+          fmt::format("training.global_batch_size {} is not {}{}data_parallel_size {} = {}",
+                      t.global_batch_size, complete ? "" : "a multiple of ", factors, replicas, product)};
 }
 
 // The first of the keys that somebody gave, for the place of a message.

@@ -1,0 +1,317 @@
+// Reading YAML: what each key accepts, and exactly what is said, and where, about what it does not.
+#include <algorithm>
+#include <cctype>
+
+#include "launch/config/keys.h"
+#include "tests/launch/config_test_support.h"
+
+namespace recollect {
+namespace {
+
+TEST(Config, DefaultsAreCompleteAndDerived) {
+  const Config c = accepted(kLeast);
+  EXPECT_EQ(c.model.vocab_size, 50257);
+  EXPECT_EQ(c.model.n_inner, 4 * 768);
+  EXPECT_EQ(c.data.sequence_length, 1024);
+  EXPECT_EQ(c.data.high, 50257);
+  EXPECT_EQ(c.data.seed, c.training.seed);
+  EXPECT_EQ(c.parallelism.tensor_parallel_size, 1);
+  EXPECT_EQ(c.training.precision, Precision::kFP32);
+  EXPECT_FALSE(c.optimizer.decay_all);
+}
+
+TEST(Config, ReadsEveryKindOfValue) {
+  const Config c = accepted(R"(
+model: {hidden_size: 96, num_hidden_layers: 3, num_attention_heads: 6, max_position_embeddings: 64,
+        intermediate_size: 100, activation_function: gelu, resid_pdrop: .25, layer_norm_epsilon: 1e-6}
+parallelism: {tp: 2, sequence_parallel: true, communicator: local, ranks_per_process: 2, data_parallel_size: 2}
+device: {backend: reference, threads: 1, memory_limit: 4GiB}
+training:
+  per_device_train_batch_size: 4
+  train_batch_size: 32
+  train_iters: 7
+  precision: "fp64"
+  seed: 9223372036854775807
+optimizer: {name: adamw_hf, lr: 1e-4, beta1: 0, weight_decay: 1, clip_grad: 0, decay_all: true}
+scheduler: {name: linear, warmup_ratio: 0.1, min_lr: +1.5E-5}
+data: {format: tokens, path: [a.bin, "b c.bin"], seq_length: 32, shuffle: false, dtype: uint16}
+checkpoint: {save_model: true}
+logging: {steps: 5, progress: off}
+debug: {dump_gradients: g.safetensors, dump_step: 3}
+output_dir: runs/x
+)");
+  EXPECT_EQ(c.model.n_embd, 96);
+  EXPECT_EQ(c.model.n_layer, 3);
+  EXPECT_EQ(c.model.n_head, 6);
+  EXPECT_EQ(c.model.n_positions, 64);
+  EXPECT_EQ(c.model.n_inner, 100);
+  EXPECT_EQ(c.model.activation_function, ActivationFunction::kGelu);
+  EXPECT_EQ(c.model.resid_pdrop, 0.25);
+  EXPECT_EQ(c.model.layer_norm_epsilon, 1e-6);
+  EXPECT_EQ(c.parallelism.communicator, CommunicatorKind::kLocal);
+  EXPECT_EQ(c.device.backend, BackendKind::kReference);
+  EXPECT_EQ(c.device.memory_limit, int64_t{4} << 30);
+  EXPECT_EQ(c.training.micro_batch_size, 4);
+  EXPECT_EQ(c.training.gradient_accumulation_steps, 4);
+  EXPECT_EQ(c.training.max_steps, 7);
+  EXPECT_EQ(c.training.precision, Precision::kFP64);
+  EXPECT_EQ(c.training.seed, 9223372036854775807);
+  EXPECT_EQ(c.data.seed, 9223372036854775807);
+  EXPECT_EQ(c.optimizer.name, OptimizerName::kAdamWHF);
+  EXPECT_EQ(c.optimizer.learning_rate, 1e-4);
+  EXPECT_EQ(c.optimizer.max_grad_norm, 0);
+  EXPECT_EQ(c.scheduler.min_lr, 1.5e-5);
+  EXPECT_EQ(c.data.path, (std::vector<std::string>{"a.bin", "b c.bin"}));
+  EXPECT_EQ(c.data.sequence_length, 32);
+  EXPECT_EQ(c.data.dtype, TokenType::kU16);
+  EXPECT_EQ(c.logging.progress, ProgressStyle::kOff);
+  EXPECT_EQ(c.debug.dump_step, 3);
+  EXPECT_EQ(c.output_dir, "runs/x");
+}
+
+struct Case {
+  const char* text;      // after kLeast's one line, so the first line of the text is line 2
+  const char* expected;  // the whole message
+};
+
+class Refused : public testing::TestWithParam<Case> {};
+
+TEST_P(Refused, SaysWhatAndWhere) { EXPECT_EQ(refusal(kLeast + GetParam().text), GetParam().expected); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Keys, Refused,
+    testing::Values(
+        Case{"trainning: {seed: 1}\n", "c.yaml:2:1: unknown key 'trainning'; did you mean 'training'?"},
+        Case{"training: {max_step: 1}\n",
+             "c.yaml:2:12: unknown key 'max_step' in section 'training'; did you mean 'max_steps'?"},
+        Case{"training: {max-steps: 1}\n",
+             "c.yaml:2:12: unknown key 'max-steps' in section 'training'; did you mean 'max_steps'?"},
+        Case{"training:\n  learning_rate: 1\n",
+             "c.yaml:3:3: unknown key 'learning_rate' in section 'training'; 'learning_rate' belongs in "
+             "section "
+             "'optimizer'"},
+        Case{"training:\n  leanring_rate: 1\n",
+             "c.yaml:3:3: unknown key 'leanring_rate' in section 'training'; did you mean 'learning_rate' in "
+             "section 'optimizer'?"},
+        Case{"max_steps: 1\n",
+             "c.yaml:2:1: unknown key 'max_steps'; 'max_steps' belongs in section 'training'"},
+        Case{"seed: 1\n", "c.yaml:2:1: unknown key 'seed'; 'seed' belongs in section 'training' or 'data'"},
+        Case{"training.seed: 1\n",
+             "c.yaml:2:1: unknown key 'training.seed'; write 'training.seed' inside the section"},
+        Case{"training: {optimizer: {lr: 1}}\n",
+             "c.yaml:2:12: unknown key 'optimizer' in section 'training'; 'optimizer' is a section of the "
+             "top level"},
+        Case{"checkpoint: {output_dir: x}\n",
+             "c.yaml:2:14: unknown key 'output_dir' in section 'checkpoint'; 'output_dir' belongs at the top "
+             "level"},
+        Case{"model: {zzzzzzzz: 1}\n", "c.yaml:2:9: unknown key 'zzzzzzzz' in section 'model'"},
+        Case{"training: {seed: 1, seed: 2}\n", "c.yaml:2:21: duplicate key 'seed', first given on line 2"},
+        Case{"model: {n_embd: 768}\nmodel: {n_layer: 1}\n",
+             "c.yaml:3:1: duplicate key 'model', first given on line 2"},
+        Case{"optimizer: {lr: 1, learning_rate: 1}\n",
+             "c.yaml:2:20: 'lr' and 'learning_rate' are the same key"},
+        Case{"training: 3\n", "c.yaml:2:11: section 'training' must hold keys, found '3'"},
+        Case{"training:\n", "c.yaml:2:1: section 'training' must hold keys, found nothing"},
+        Case{"training: [seed]\n", "c.yaml:2:11: section 'training' must hold keys, found a list"},
+        Case{"? [a]\n: b\n", "c.yaml:2:3: a key must be a word, found a list"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, Refused,
+    testing::Values(
+        Case{"training: {seed: 010}\n",
+             "c.yaml:2:18: training.seed: expected a decimal integer without leading zeros, found '010'"},
+        Case{"training: {seed: 0x10}\n", "c.yaml:2:18: training.seed: expected an integer, found '0x10'"},
+        Case{"training: {seed: 1_000}\n", "c.yaml:2:18: training.seed: expected an integer, found '1_000'"},
+        Case{"training: {seed: 1e3}\n", "c.yaml:2:18: training.seed: expected an integer, found '1e3'"},
+        Case{"training: {seed: 1.0}\n", "c.yaml:2:18: training.seed: expected an integer, found '1.0'"},
+        Case{"training: {seed: \"1\"}\n",
+             "c.yaml:2:18: training.seed: expected an integer, found the text \"1\""},
+        Case{"training: {seed: -1}\n", "c.yaml:2:18: training.seed: -1 is out of range; must be at least 0"},
+        Case{"training: {seed: 9223372036854775808}\n",
+             "c.yaml:2:18: training.seed: 9223372036854775808 is more than 64 bits hold"},
+        Case{"training: {seed: }\n", "c.yaml:2:18: training.seed: expected an integer, found nothing"},
+        Case{"training: {seed: null}\n", "c.yaml:2:18: training.seed: expected an integer, found nothing"},
+        Case{"training: {seed: [1]}\n", "c.yaml:2:18: training.seed: expected an integer, found a list"},
+        Case{"training: {seed: true}\n", "c.yaml:2:18: training.seed: expected an integer, found 'true'"},
+        Case{"training: {max_steps: 0}\n",
+             "c.yaml:2:23: training.max_steps: 0 is out of range; must be in [1, 2147483647]"},
+        Case{"optimizer: {lr: .nan}\n",
+             "c.yaml:2:17: optimizer.learning_rate: expected a finite decimal number, found '.nan'"},
+        Case{"optimizer: {lr: -.inf}\n",
+             "c.yaml:2:17: optimizer.learning_rate: expected a finite decimal number, found '-.inf'"},
+        Case{"optimizer: {lr: inf}\n",
+             "c.yaml:2:17: optimizer.learning_rate: expected a finite decimal number, found 'inf'"},
+        Case{"optimizer: {lr: 0x1p-3}\n",
+             "c.yaml:2:17: optimizer.learning_rate: expected a finite decimal number, found '0x1p-3'"},
+        Case{"optimizer: {lr: 01.5}\n",
+             "c.yaml:2:17: optimizer.learning_rate: expected a decimal number without leading zeros, found "
+             "'01.5'"},
+        Case{"optimizer: {lr: 1e}\n",
+             "c.yaml:2:17: optimizer.learning_rate: expected a finite decimal number, found '1e'"},
+        Case{"optimizer: {lr: 1e999}\n",
+             "c.yaml:2:17: optimizer.learning_rate: 1e999 is not a number that double precision can hold"},
+        Case{"optimizer: {beta1: 1}\n", "c.yaml:2:20: optimizer.beta1: 1 is out of range; must be in [0, 1)"},
+        Case{"model: {layer_norm_epsilon: 0}\n",
+             "c.yaml:2:29: model.layer_norm_epsilon: 0 is out of range; must be greater than 0"},
+        Case{"checkpoint: {save_model: yes}\n",
+             "c.yaml:2:26: checkpoint.save_model: expected true or false, found 'yes'"},
+        Case{"training: {precision: bf61}\n",
+             "c.yaml:2:23: training.precision: expected one of fp32, bf16, fp64, found 'bf61'; did you mean "
+             "'bf16'?"},
+        Case{"model: {type: llama}\n", "c.yaml:2:15: model.type: expected gpt2, found 'llama'"},
+        Case{"device: {memory_limit: 4GB}\n",
+             "c.yaml:2:24: device.memory_limit: expected bytes such as 4GiB, 512MiB or a plain integer, "
+             "found '4GB'"},
+        Case{
+            "device: {memory_limit: 0.5GiB}\n",
+            "c.yaml:2:24: device.memory_limit: expected bytes such as 4GiB, 512MiB or a plain integer, found "
+            "'0.5GiB'"},
+        Case{"device: {memory_limit: 99999999TiB}\n",
+             "c.yaml:2:24: device.memory_limit: 99999999TiB is more than 64 bits hold"},
+        Case{"output_dir: ''\n", "c.yaml:2:13: output_dir: must not be empty"},
+        Case{"output_dir: [a]\n", "c.yaml:2:13: output_dir: expected text, found a list"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Structure, Refused,
+    testing::Values(
+        Case{"model: &m {n_layer: 1}\n",
+             "c.yaml:2:8: anchors (&name) are not supported; write the value again"},
+        Case{"training: {seed: !!int 1}\n", "c.yaml:2:18: tags (!name) are not supported"},
+        Case{"training: {max_steps: &n 1, seed: *n}\n",
+             "c.yaml:2:23: anchors (&name) are not supported; write the value again\n"
+             "c.yaml:2:35: aliases (*name) are not supported; write the value again"},
+        Case{"<<: {seed: 1}\n", "c.yaml:2:1: unknown key '<<'"},
+        Case{"---\nmodel: {n_layer: 1}\n", "c.yaml:2:1: a second document; a configuration is one document"},
+        Case{"training: {seed: 1\n", "c.yaml:3:1: end of map flow not found"},
+        Case{"model:\n\tn_layer: 1\n", "c.yaml:3:9: illegal map value; indent with spaces, not tabs"},
+        Case{"a: \xff\n", "c.yaml:2:4: byte 0xff is not UTF-8 text"},
+        Case{"a: \x01\n", "c.yaml:2:4: byte 0x01 is not UTF-8 text"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Together, Refused,
+    testing::Values(
+        Case{"model: {n_embd: 10, n_head: 3}\n",
+             "c.yaml:2:29: model.n_embd 10 is not a multiple of model.n_head 3"},
+        Case{"parallelism: {tp: 5}\n",
+             "c.yaml:2:19: model.n_head 12 is not a multiple of parallelism.tensor_parallel_size 5\n"
+             "c.yaml:2:19: model.n_inner 3072 is not a multiple of parallelism.tensor_parallel_size 5"},
+        Case{"model: {tie_word_embeddings: false}\n",
+             "c.yaml:2:30: model.tie_word_embeddings: only true is supported"},
+        Case{"model: {n_positions: 8}\ntraining: {seed: x}\n"
+             "logging: {progress: onn}\n",
+             "c.yaml:3:18: training.seed: expected an integer, found 'x'\n"
+             "c.yaml:4:21: logging.progress: expected one of auto, on, off, found 'onn'; did you mean 'on'?"},
+        Case{"parallelism: {sequence_parallel: true}\n",
+             "c.yaml:2:34: parallelism.sequence_parallel has no effect with parallelism.tensor_parallel_size "
+             "1"},
+        Case{"parallelism: {sequence_parallel: true, tp: 2}\ntraining: {micro_batch_size: 1}\n"
+             "model: {n_positions: 5}\n",
+             "c.yaml:2:34: sequence parallelism divides the tokens of a micro-batch, 1 x 5 = 5, by "
+             "parallelism.tensor_parallel_size 2, which does not divide them"},
+        Case{"parallelism: {communicator: self, data_parallel_size: 2}\n",
+             "c.yaml:2:29: parallelism.communicator self is a world of one rank, but 2 are asked for"},
+        Case{"training: {precision: fp64}\n",
+             "c.yaml:2:23: training.precision fp64 needs device.backend reference, not cpu"},
+        Case{"training: {precision: bf16}\ndevice: {backend: reference}\n",
+             "c.yaml:2:23: training.precision bf16 needs device.backend cpu or cuda, not reference"},
+        Case{"device: {backend: cuda}\n",
+             "c.yaml:2:19: device.backend cuda: this build has no CUDA backend; configure with "
+             "-DRECOLLECT_CUDA=ON (CMake preset cuda), which needs nvcc"},
+        Case{"scheduler: {warmup_steps: 1, warmup_ratio: 0.1}\n",
+             "c.yaml:2:27: scheduler.warmup_steps and scheduler.warmup_ratio are both given; give one"},
+        Case{"scheduler: {min_lr: 1}\n",
+             "c.yaml:2:21: scheduler.min_lr 1 is above optimizer.learning_rate 0.0003"},
+        Case{"activation_checkpointing: {mode: full}\n",
+             "c.yaml:2:34: activation_checkpointing.mode full is not built yet; only none is"},
+        Case{"training: {micro_batch_size: 3, global_batch_size: 32, gradient_accumulation_steps: 2}\n"
+             "parallelism: {data_parallel_size: 4}\n",
+             "c.yaml:2:52: training.global_batch_size 32 is not micro_batch_size 3 x "
+             "gradient_accumulation_steps 2 "
+             "x data_parallel_size 4 = 24"},
+        Case{"training: {micro_batch_size: 3, global_batch_size: 32}\nparallelism: {data_parallel_size: 4}\n",
+             "c.yaml:2:52: training.global_batch_size 32 is not a multiple of micro_batch_size 3 x "
+             "data_parallel_size 4 = 12"},
+        Case{"debug: {dump_gradients: g, dump_step: 101}\n",
+             "c.yaml:2:39: debug.dump_step 101 is after the last step, training.max_steps 100"}));
+
+TEST(Config, RefusesWhatDataCannotBe) {
+  EXPECT_EQ(refusal("data: {format: jsonl}"),
+            "c.yaml:1:16: data.path is missing; data.format jsonl reads files");
+  EXPECT_EQ(refusal("output_dir: x"), "c.yaml: data.path is missing; data.format text reads files");
+  EXPECT_EQ(refusal("data: {format: jsonl, path: []}"),
+            "c.yaml:1:29: data.path is missing; data.format jsonl reads files");
+  EXPECT_EQ(refusal("data: {format: text, path: x}\nmodel: {vocab_size: 255}"),
+            "c.yaml:2:21: data.format text has 256 token ids, model.vocab_size 255 is less");
+  EXPECT_EQ(refusal("data: {format: random, low: 9, high: 9}"),
+            "c.yaml:1:29: data.low 9 is not below data.high 9");
+  EXPECT_EQ(refusal("data: {format: random, high: 50258}"),
+            "c.yaml:1:30: data.high 50258 is above model.vocab_size 50257");
+  EXPECT_EQ(refusal("data: {format: random, sequence_length: 1025}"),
+            "c.yaml:1:41: data.sequence_length 1025 is above model.n_positions 1024");
+}
+
+TEST(Config, RefusesWhatIsNoMappingOfSections) {
+  EXPECT_EQ(refusal(""), "c.yaml:1:1: empty; a configuration is a mapping of sections");
+  EXPECT_EQ(refusal("# only a comment\n"), "c.yaml:1:1: empty; a configuration is a mapping of sections");
+  EXPECT_EQ(refusal("hello"), "c.yaml:1:1: expected a mapping of sections, found 'hello'");
+  EXPECT_EQ(refusal("- model\n"), "c.yaml:1:1: expected a mapping of sections, found a list");
+}
+
+TEST(Config, ReportsEverythingInOnePassInTheOrderOfTheFile) {
+  EXPECT_EQ(refusal("model: {n_embd: ten, n_haed: 2}\n"
+                    "parallelism: {tp: 0}\n"
+                    "data: {format: random, sequence_length: 4096}\n"
+                    "foo: 1\n",
+                    {"training.seed=x"}),
+            "c.yaml:1:17: model.n_embd: expected an integer, found 'ten'\n"
+            "c.yaml:1:22: unknown key 'n_haed' in section 'model'; did you mean 'n_head'?\n"
+            "c.yaml:2:19: parallelism.tensor_parallel_size: 0 is out of range; must be in [1, 65536]\n"
+            "c.yaml:3:41: data.sequence_length 4096 is above model.n_positions 1024\n"
+            "c.yaml:4:1: unknown key 'foo'\n"
+            "command line: training.seed=x: training.seed: expected an integer, found 'x'");
+}
+
+TEST(Config, ManyErrorsAreCounted) {
+  std::string text;
+  for (int i = 0; i < 250; ++i) text += "zz" + std::to_string(i) + ": 1\n";
+  const std::string message = refusal(text);
+  EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 100);
+  EXPECT_NE(message.find("... and "), std::string::npos);
+}
+
+TEST(Config, AMissingFileIsAConfigurationError) {
+  try {
+    read_config("no/such/file.yaml");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kConfiguration);
+    EXPECT_STREQ(error.what(), "no/such/file.yaml: cannot be read: No such file or directory");
+  }
+  EXPECT_THROW(read_config("/"), Error);
+}
+
+TEST(Config, TheRepositorysFilesAreGood) {
+  const std::string folder = std::string(RECOLLECT_SOURCE_DIR) + "/configs/";
+  Config tiny = read_config(folder + "gpt2-tiny.yaml");
+  resolve_world(tiny, 2);
+  EXPECT_EQ(tiny.training.global_batch_size, 8);
+  Config large = read_config(folder + "gpt2-124m.yaml", {"training.precision=bf16"});
+  resolve_world(large, 1);
+  EXPECT_EQ(large.training.global_batch_size, 2);
+}
+
+TEST(ConfigKeys, EveryKeyIsDescribedAndFoundByEachName) {
+  const KeyTable table;
+  const auto lower = [](const std::string& text) {
+    return std::none_of(text.begin(), text.end(), ::isupper);
+  };
+  for (const ConfigKey& key : table.keys()) {
+    EXPECT_FALSE(key.help.empty()) << key.path();
+    EXPECT_TRUE(lower(key.name)) << key.path();
+    EXPECT_EQ(table.find(key.section, key.name), &key) << key.path();
+    for (const std::string& alias : key.aliases) EXPECT_EQ(table.find(key.section, alias), &key) << alias;
+  }
+}
+
+}  // namespace
+}  // namespace recollect

@@ -1,0 +1,161 @@
+// Hugging Face config.json: read strictly where it matters, merged below the YAML, written so that it reads
+// back.
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "launch/config/hf_config.h"
+#include "tests/launch/config_test_support.h"
+
+namespace recollect {
+namespace {
+
+// A folder of the test's own, removed at its end.
+class HFConfig : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              (std::string("recollect_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    path_ = (folder_ / "config.json").string();
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  void write(const std::string& text) const { std::ofstream(path_) << text; }
+
+  std::string said(const std::string& text) const {
+    write(text);
+    try {
+      read_hf_config(path_);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kConfiguration);
+      std::string message = error.what();
+      for (std::size_t at; (at = message.find(path_)) != std::string::npos;)
+        message.replace(at, path_.size(), "J");
+      return message;
+    }
+    return "accepted";
+  }
+
+  std::filesystem::path folder_;
+  std::string path_;
+};
+
+constexpr const char* kTransformers = R"({
+  "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.0, "bos_token_id": 50256,
+  "embd_pdrop": 0.25, "eos_token_id": 50256, "initializer_range": 0.02, "layer_norm_epsilon": 1e-05,
+  "model_type": "gpt2", "n_ctx": 32, "n_embd": 48, "n_head": 4, "n_inner": null, "n_layer": 2, "n_positions": 32,
+  "reorder_and_upcast_attn": false, "resid_pdrop": 0.1, "scale_attn_by_inverse_layer_idx": false,
+  "scale_attn_weights": true, "summary_activation": null, "summary_proj_to_labels": true, "summary_type": "cls_index",
+  "task_specific_params": {"text-generation": {"do_sample": true, "max_length": 50}}, "torch_dtype": "float32",
+  "transformers_version": "4.40.0", "use_cache": true, "vocab_size": 101})";
+
+TEST_F(HFConfig, ReadsWhatTransformersWrites) {
+  write(kTransformers);
+  const Config::Model m = read_hf_config(path_);
+  EXPECT_EQ(m.vocab_size, 101);
+  EXPECT_EQ(m.n_positions, 32);
+  EXPECT_EQ(m.n_embd, 48);
+  EXPECT_EQ(m.n_layer, 2);
+  EXPECT_EQ(m.n_head, 4);
+  EXPECT_EQ(m.n_inner, 192);
+  EXPECT_EQ(m.embd_pdrop, 0.25);
+  EXPECT_EQ(m.attn_pdrop, 0);
+  EXPECT_EQ(m.layer_norm_epsilon, 1e-5);
+}
+
+TEST_F(HFConfig, YamlOverridesIt) {
+  write(kTransformers);
+  for (const std::string& source : {"config: " + path_, "pretrained: " + folder_.string()}) {
+    const Config c = accepted(kLeast + "model:\n  attn_pdrop: 0.5\n  hidden_size: 96\n  " + source,
+                              {"model.num_hidden_layers=3"});
+    EXPECT_EQ(c.model.attn_pdrop, 0.5);
+    EXPECT_EQ(c.model.n_embd, 96);
+    EXPECT_EQ(c.model.n_inner, 384);
+    EXPECT_EQ(c.model.n_layer, 3);
+    EXPECT_EQ(c.model.embd_pdrop, 0.25);
+    EXPECT_EQ(c.data.sequence_length, 32);
+    EXPECT_EQ(flatten(read_config_text("dump", dump_resolved(c))), flatten(c));
+  }
+}
+
+TEST_F(HFConfig, RefusesWhatItCannotBe) {
+  EXPECT_EQ(said("{"),
+            "J: not JSON: [json.exception.parse_error.101] parse error at line 1, column 2: syntax error "
+            "while parsing object key - unexpected end of input; expected string literal");
+  EXPECT_EQ(said("[]"), "J: not a JSON object");
+  EXPECT_EQ(said("{}"), "J: model_type is missing; expected gpt2");
+  EXPECT_EQ(said(R"({"model_type": "llama"})"), "J: model_type: expected gpt2, found the text \"llama\"");
+  EXPECT_EQ(said(R"({"model_type": "gpt2", "n_embd": "48", "n_layer": 0, "attn_pdrop": 1.5, "n_head": 2.0})"),
+            "J: attn_pdrop: 1.5 is out of range; must be in [0, 1)\n"
+            "J: n_embd: expected an integer, found the text \"48\"\n"
+            "J: n_head: expected an integer, found '2.0'\n"
+            "J: n_layer: 0 is out of range; must be in [1, 65536]");
+  EXPECT_EQ(said(R"({"model_type": "gpt2", "n_embd": 1, "n_embd": 2})"), "J: duplicate key 'n_embd'");
+  EXPECT_EQ(said(R"({"model_type": "gpt2", "n_embd": 1, "hidden_size": 2})"),
+            "J: hidden_size and n_embd are the same key");
+  EXPECT_EQ(said(R"({"model_type": "gpt2", "n_embd": [1]})"), "J: n_embd: expected an integer, found a list");
+}
+
+TEST_F(HFConfig, RefusesOtherMathematics) {
+  for (const auto& [key, value] :
+       std::vector<std::pair<std::string, std::string>>{{"scale_attn_by_inverse_layer_idx", "true"},
+                                                        {"reorder_and_upcast_attn", "true"},
+                                                        {"add_cross_attention", "true"},
+                                                        {"is_encoder_decoder", "true"},
+                                                        {"scale_attn_weights", "false"},
+                                                        {"tie_word_embeddings", "false"}}) {
+    const std::string other = value == "true" ? "false" : "true";
+    EXPECT_EQ(said("{\"model_type\": \"gpt2\", \"" + key + "\": " + value + "}"),
+              "J: " + key + ": " + value + " is not supported, only " + other);
+    EXPECT_EQ(said("{\"model_type\": \"gpt2\", \"" + key + "\": " + other + "}"), "accepted");
+  }
+  EXPECT_EQ(said(R"({"model_type": "gpt2", "quantization_config": {"bits": 4}})"),
+            "J: quantization_config is not supported");
+  EXPECT_EQ(said(R"({"model_type": "gpt2", "scale_attn_weights": )" + std::string(100000, '[') +
+                 std::string(100000, ']') + "}"),
+            "J: scale_attn_weights: array is not supported, only true");
+}
+
+TEST_F(HFConfig, ABrokenOneIsReportedWithTheRest) {
+  write(R"({"model_type": "gpt2", "n_embd": 0})");
+  EXPECT_EQ(
+      refusal("model: {n_head: 7, config: " + path_ + "}\ndata: {format: randm}\n"),
+      "c.yaml:2:16: data.format: expected one of random, jsonl, tokens, text, found 'randm'; did you mean "
+      "'random'?\n" +
+          path_ + ": n_embd: 0 is out of range; must be in [1, 16777216]");
+  EXPECT_EQ(refusal(kLeast + "model: {config: nowhere.json}"),
+            "nowhere.json: cannot be read: No such file or directory");
+  EXPECT_EQ(refusal(kLeast + "model: {config: " + path_ + ", n_embd: 12, pretrained: x}"),
+            "c.yaml:2:" + std::to_string(17) +
+                ": model.config and model.pretrained are both given; "
+                "model.pretrained brings its own config.json");
+}
+
+TEST_F(HFConfig, WhatIsWrittenReadsBack) {
+  Config::Model m;
+  m.vocab_size = 101;
+  m.n_embd = 24;
+  m.n_head = 3;
+  m.n_inner = 77;
+  m.activation_function = ActivationFunction::kGelu;
+  m.resid_pdrop = 1.0 / 3;
+  m.layer_norm_epsilon = 1e-6;
+  write_hf_config(path_, m, "bfloat16");
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".part"));
+  Config before = accepted(kLeast);
+  Config after = before;
+  before.model = m;
+  after.model = read_hf_config(path_);
+  EXPECT_EQ(flatten(after), flatten(before));
+  try {
+    write_hf_config((folder_ / "missing" / "config.json").string(), m);
+    FAIL() << "written";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kStorage);
+  }
+}
+
+}  // namespace
+}  // namespace recollect

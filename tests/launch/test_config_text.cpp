@@ -1,0 +1,108 @@
+// The command line's overrides, and the resolved dump: what is written reads back to the same configuration.
+#include <cmath>
+
+#include "launch/config/keys.h"
+#include "tests/launch/config_test_support.h"
+
+namespace recollect {
+namespace {
+
+TEST(ConfigOverrides, WinOverTheFile) {
+  const Config c =
+      accepted(kLeast + "training: {seed: 1}\noptimizer: {lr: 1}\n",
+               {"training.seed=2", "--set", "optimizer.learning_rate=0.5", "--set=parallelism.tp=3",
+                "output_dir=a=b", "data.path=[x, 'y z']", "debug.dump_gradients=null: #x"});
+  EXPECT_EQ(c.training.seed, 2);
+  EXPECT_EQ(c.optimizer.learning_rate, 0.5);
+  EXPECT_EQ(c.parallelism.tensor_parallel_size, 3);
+  EXPECT_EQ(c.output_dir, "a=b");
+  EXPECT_EQ(c.data.path, (std::vector<std::string>{"x", "y z"}));
+  EXPECT_EQ(c.debug.dump_gradients, "null: #x");
+  EXPECT_EQ(accepted(kLeast, {"data.path=x"}).data.path, std::vector<std::string>{"x"});
+}
+
+TEST(ConfigOverrides, AreRefusedAsStrictlyAsTheFile) {
+  const auto said = [](const std::vector<std::string>& words) { return refusal(kLeast, words); };
+  EXPECT_EQ(said({"training.max_step=1"}),
+            "command line: training.max_step=1: unknown key 'max_step' in section 'training'; did you mean "
+            "'max_steps'?");
+  EXPECT_EQ(said({"max_steps=1"}),
+            "command line: max_steps=1: unknown key 'max_steps'; 'max_steps' belongs in section 'training'");
+  EXPECT_EQ(said({"trainin.seed=1"}),
+            "command line: trainin.seed=1: unknown key 'trainin'; did you mean 'training'?");
+  EXPECT_EQ(said({"training=1"}), "command line: training=1: 'training' is a section; name one of its keys");
+  EXPECT_EQ(said({"training.seed"}), "command line: training.seed: expected section.key=value");
+  EXPECT_EQ(said({"=1"}), "command line: =1: expected section.key=value");
+  EXPECT_EQ(said({"--set"}), "command line: --set: expected section.key=value after it");
+  EXPECT_EQ(
+      said({"training.seed=010"}),
+      "command line: training.seed=010: training.seed: expected a decimal integer without leading zeros, "
+      "found '010'");
+  EXPECT_EQ(said({"training.seed="}),
+            "command line: training.seed=: training.seed: expected an integer, found ''");
+  EXPECT_EQ(
+      said({"optimizer.lr=1", "optimizer.learning_rate=2"}),
+      "command line: optimizer.learning_rate=2: optimizer.learning_rate is already given by optimizer.lr=1");
+  EXPECT_EQ(said({"parallelism.tp=5"}),
+            "command line: parallelism.tp=5: model.n_head 12 is not a multiple of "
+            "parallelism.tensor_parallel_size 5\n"
+            "command line: parallelism.tp=5: model.n_inner 3072 is not a multiple of "
+            "parallelism.tensor_parallel_size 5");
+  EXPECT_EQ(said({"data.path=[a"}), "command line: data.path=[a: value:1:1: end of sequence flow not found");
+  EXPECT_EQ(said({"data.path=[[a]]"}),
+            "command line: data.path=[[a]]: data.path: expected a list of texts, found a list");
+  EXPECT_EQ(said({"output_dir=\xff"}), "command line: an override is not UTF-8 text");
+}
+
+TEST(ConfigDump, ListsEveryKeyAndReadsBack) {
+  Config c = accepted(
+      R"(
+model: {n_embd: 96, n_head: 6, n_positions: 64, layer_norm_epsilon: 1.1e-05, initializer_range: 0.1}
+device: {memory_limit: 1536MiB}
+optimizer: {lr: 0.30000000000000004, epsilon: 5e-324, weight_decay: 123456789.123456789}
+data: {format: jsonl, path: ["a b", "null", "12", "x: y", "#", "- z", "\"quoted\\", "tab\there", "é", "[k]", "yes"]}
+logging: {progress: on}
+output_dir: "true"
+)");
+  resolve_world(c, 4);
+  const std::string text = dump_resolved(c);
+  const Config again = read_config_text("dump", text);
+  EXPECT_EQ(flatten(again), flatten(c));
+  EXPECT_EQ(again.optimizer.learning_rate, 0.30000000000000004);
+  EXPECT_EQ(again.optimizer.epsilon, 5e-324);
+  EXPECT_EQ(again.data.path, c.data.path);
+  EXPECT_EQ(again.data.path[6], "\"quoted\\");
+  EXPECT_EQ(again.data.path[7], "tab\there");
+  EXPECT_EQ(again.output_dir, "true");
+  EXPECT_EQ(dump_resolved(again), text);
+  EXPECT_NE(text.find("  memory_limit: 1536MiB\n"), std::string::npos);
+  EXPECT_NE(text.find("  progress: \"on\"\n"), std::string::npos);
+  for (const auto& [key, value] : flatten(c)) {
+    const std::string name = key.substr(key.find('.') == std::string::npos ? 0 : key.find('.') + 1);
+    EXPECT_NE(text.find(name + ": " + value + "\n"), std::string::npos) << key;
+  }
+}
+
+TEST(ConfigDump, LongListsReadBack) {
+  Config c = accepted(kLeast);
+  for (int i = 0; i < 3000; ++i) c.data.path.push_back("folder/with: colon/" + std::to_string(i));
+  EXPECT_EQ(read_config_text("dump", dump_resolved(c)).data.path, c.data.path);
+}
+
+TEST(ConfigScalars, NumbersPrintToTheSameBits) {
+  uint64_t state = 1;
+  for (int i = 0; i < 20000; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const double value = std::bit_cast<double>(state);
+    if (!std::isfinite(value)) continue;
+    YamlNode node;
+    node.kind = YamlNode::Kind::kScalar;
+    node.text = print_value(value, {});
+    double back = 0;
+    EXPECT_EQ(read_value(node, {}, back), "") << node.text;
+    EXPECT_EQ(std::bit_cast<uint64_t>(back), state) << node.text;
+  }
+}
+
+}  // namespace
+}  // namespace recollect
