@@ -30,7 +30,7 @@ void add_table_cases(std::vector<OpCase>& cases) {
     int64_t samples, length, rows, width, first_row, ids;
   };
   for (const auto& [name, samples, length, rows, width, first_row, ids] :
-       {Lookup{"small", 1, 5, 11, 7, 0, 11}, Lookup{"divided", 2, 3, 8, 7, 8, 16},
+       {Lookup{"small", 1, 5, 11, 7, 0, 11}, Lookup{"divided", 2, 5, 8, 7, 8, 24},
         Lookup{"length_1", 3, 1, 11, 1, 0, 11}, Lookup{"large", 2, 65, 300, 96, 0, 300}}) {
     const ValueSpec id{.name = "ids",
                        .shape = {samples, length},
