@@ -54,7 +54,7 @@ CommandLine parse(int argc, char** argv) {
   return line;
 }
 
-void run(const CommandLine& line) {
+void run(const CommandLine& line, std::unique_ptr<recollect::MpiEnvironment>& mpi) {
   using recollect::Error;
   using recollect::ExitCode;
   if (line.command != "train")
@@ -63,7 +63,7 @@ void run(const CommandLine& line) {
   if (line.words.empty()) throw Error(ExitCode::kConfiguration, "train needs a configuration file", kUsage);
   const std::vector<std::string> overrides(line.words.begin() + 1, line.words.end());
   const recollect::Config config = recollect::read_config(line.words.front(), overrides);
-  recollect::run_ranks(config, [&](recollect::Communicator& world) { recollect::train_rank(config, world); });
+  recollect::run_ranks(config, mpi, [&](recollect::Communicator& world) { recollect::train_rank(config, world); });
 }
 
 std::string rank_label() {
@@ -88,26 +88,22 @@ int fail(recollect::ExitCode code, const std::string& what, const std::string& h
 
 int main(int argc, char** argv) {
   using recollect::ExitCode;
+  std::unique_ptr<recollect::MpiEnvironment> mpi;
   try {
-    const recollect::MpiEnvironment mpi;
-    try {
-      const CommandLine line = parse(argc, argv);
-      if (line.version) {
-        fmt::print("recollect {}\n", RECOLLECT_VERSION);
-      } else if (line.help) {
-        fmt::print("{}", kUsage);
-      } else {
-        run(line);
-      }
-      return 0;
-    } catch (const recollect::Error& error) {
-      return fail(error.code(), error.what(), error.hint());
-    } catch (const std::bad_alloc&) {
-      return fail(ExitCode::kHostMemory, "out of host memory", "");
-    } catch (const std::exception& error) {
-      return fail(ExitCode::kInternal, error.what(), "this is a bug in recollect");
+    const CommandLine line = parse(argc, argv);
+    if (line.version) {
+      fmt::print("recollect {}\n", RECOLLECT_VERSION);
+    } else if (line.help) {
+      fmt::print("{}", kUsage);
+    } else {
+      run(line, mpi);
     }
+    return 0;
+  } catch (const recollect::Error& error) {
+    return fail(error.code(), error.what(), error.hint());
+  } catch (const std::bad_alloc&) {
+    return fail(ExitCode::kHostMemory, "out of host memory", "");
   } catch (const std::exception& error) {
-    return fail(ExitCode::kInternal, error.what(), "");
+    return fail(ExitCode::kInternal, error.what(), "this is a bug in recollect");
   }
 }

@@ -20,11 +20,10 @@ DatasetSpec dataset_spec(const Config& config) {
           .random_high = config.data.high, .seed = static_cast<uint64_t>(config.data.seed)};
 }
 
-LoaderSpec loader_spec(const Config& config, const Mesh& mesh) {
+LoaderOptions loader_options(const Config& config, const Mesh& mesh) {
   return {.micro_batch_size = config.training.micro_batch_size,
           .accumulation_steps = config.training.gradient_accumulation_steps,
-          .data_rank = mesh.data_rank(), .data_size = mesh.data_size(), .shuffle = config.data.shuffle,
-          .seed = static_cast<uint64_t>(config.data.seed), .prefetch = config.data.prefetch};
+          .data_rank = mesh.data_rank(), .data_size = mesh.data_size()};
 }
 
 LearningRateSchedule rate_schedule(const Config& config) {
@@ -58,7 +57,9 @@ Session::Session(const Config& config, Communicator& world)
     weights_.initialize(static_cast<uint64_t>(config_.training.seed));
   else
     weights_.load(SafetensorsSet(config_.model.pretrained));
-  loader_ = std::make_unique<Loader>(make_dataset(dataset_spec(config_)), loader_spec(config_, mesh_));
+  dataset_ = open_dataset(dataset_spec(config_));
+  const SampleOrder order(dataset_->size(), static_cast<uint64_t>(config_.data.seed), config_.data.shuffle);
+  loader_ = std::make_unique<Loader>(*dataset_, order, loader_options(config_, mesh_));
 }
 
 void Session::load_micro_batch(const StepBatch& batch, int64_t micro_batch) {

@@ -50,6 +50,7 @@ class Session {
   TrainingProgram made_;
   std::unique_ptr<Executor> executor_;
   Weights weights_;
+  std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<Loader> loader_;
   LearningRateSchedule schedule_;
   int64_t step_ = 0;  // steps done

@@ -68,7 +68,8 @@ std::string mpirun_hint(int64_t ranks) {
                      ranks, ranks);
 }
 
-std::unique_ptr<Communicator> join_world(const Config& config, const RankEnvironment& who) {
+std::unique_ptr<Communicator> join_world(const Config& config, const RankEnvironment& who,
+                                         std::unique_ptr<MpiEnvironment>& mpi) {
   const bool by_mpi = who.source == "Open MPI" || who.source == "Slurm" || who.source == "PMI";
   CommunicatorKind kind = config.parallelism.communicator;
   if (kind == CommunicatorKind::kAuto) kind = by_mpi ? CommunicatorKind::kMpi : CommunicatorKind::kLocal;
@@ -84,7 +85,8 @@ std::unique_ptr<Communicator> join_world(const Config& config, const RankEnviron
   if (kind == CommunicatorKind::kLocal)
     return join_local_processes(
         {.run_id = who.run_id, .rank = who.rank, .size = who.size, .timeout = timeout(config)});
-  std::unique_ptr<Communicator> world = join_mpi_world(timeout(config));
+  mpi = std::make_unique<MpiEnvironment>();
+  std::unique_ptr<Communicator> world = join_mpi_world(*mpi, timeout(config));
   if (world->size() != who.size)
     throw Error(ExitCode::kConfiguration,
                 fmt::format("{} says this is rank {} of {}, but the MPI world has {} rank(s)", who.source, who.rank,
@@ -95,7 +97,8 @@ std::unique_ptr<Communicator> join_world(const Config& config, const RankEnviron
 
 }  // namespace
 
-void run_ranks(const Config& config, const std::function<void(Communicator&)>& body) {
+void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,
+               const std::function<void(Communicator&)>& body) {
   const std::optional<RankEnvironment> who = discover_ranks();
   const int64_t wanted = config.parallelism.tensor_parallel_size * std::max<int64_t>(1, config.parallelism.data_parallel_size);
   const int threads = static_cast<int>(config.parallelism.ranks_per_process);
@@ -106,7 +109,7 @@ void run_ranks(const Config& config, const std::function<void(Communicator&)>& b
                               who->size, threads),
                   "threads as ranks are for a single process: set ranks_per_process: 1");
     claim_cores(config, who->local_size);
-    const std::unique_ptr<Communicator> world = join_world(config, *who);
+    const std::unique_ptr<Communicator> world = join_world(config, *who, mpi);
     body(*world);
     return;
   }

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "comm/communicator.h"
+#include "comm/mpi.h"
 #include "launch/config/config.h"
 
 namespace recollect {
@@ -12,6 +14,10 @@ namespace recollect {
 // Runs `body` once for every rank of this process, each with its communicator over the whole world; several ranks are
 // threads. Returns when all are done. The first Error of any rank stops the others and is thrown here. Error
 // kConfiguration where launcher and configuration contradict each other.
-void run_ranks(const Config& config, const std::function<void(Communicator&)>& body);
+//
+// MPI is started in `mpi` if it is needed; it must stay until the process has said its last word, because a rank that
+// fails ends the others through it.
+void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,
+               const std::function<void(Communicator&)>& body);
 
 }  // namespace recollect

@@ -13,7 +13,7 @@ namespace recollect {
 
 namespace {
 
-constexpr uint32_t kInitLayer = 0xfffffe;  // RandomKey::layer of weight initialisation
+constexpr uint32_t kInitLayer = 0xfffffd;  // RandomKey::layer of weight initialisation
 constexpr std::string_view kPrefix = "transformer.";
 
 double load_element(const Tensor& tensor, int64_t i) {

@@ -1,0 +1,34 @@
+# Sourced by the scripts that build: installs what is missing, with apt. Does nothing where all is there.
+
+packages="g++ cmake ninja-build git libdnnl-dev libopenmpi-dev openmpi-bin libyaml-cpp-dev libfmt-dev
+  nlohmann-json3-dev libboost-program-options-dev libgtest-dev libbenchmark-dev"
+
+install_packages() {
+  command -v dpkg-query >/dev/null || return 0  # not Debian: CMake will name what it cannot find
+  missing=""
+  for package in $packages; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+  done
+  [ -z "$missing" ] && return 0
+  echo "installing:$missing"
+  as_root=""
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { echo "need root or sudo to install:$missing" >&2; return 2; }
+    as_root="sudo"
+  fi
+  $as_root apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
+}
+
+# build PRESET [targets...]: configures once, then builds what has changed.
+build() {
+  preset=$1
+  shift
+  [ -f "build/$preset/build.ninja" ] || cmake --preset "$preset" >/dev/null
+  cmake --build --preset "$preset" ${1:+--target "$@"}
+}
+
+# mpirun refuses root and more ranks than cores unless told otherwise, and binds ranks to single cores.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export OMPI_MCA_btl_vader_single_copy_mechanism=none  # containers often forbid it

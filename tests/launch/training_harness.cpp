@@ -1,0 +1,109 @@
+#include "tests/launch/training_harness.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <mutex>
+
+#include "engine/io/safetensors.h"
+#include "launch/config/read.h"
+#include "launch/world.h"
+
+namespace recollect::test {
+
+const char* const kTinyYaml = R"(
+model: {type: gpt2, vocab_size: 61, n_positions: 16, n_embd: 24, n_layer: 2, n_head: 4,
+        resid_pdrop: 0.1, embd_pdrop: 0.1, attn_pdrop: 0.1, initializer_range: 0.2}
+device: {backend: reference, threads: 1}
+training: {precision: fp64, micro_batch_size: 1, global_batch_size: 4, max_steps: 2, seed: 7}
+optimizer: {name: adamw, learning_rate: 1e-2, weight_decay: 0.1}
+data: {format: random, sequence_length: 8}
+)";
+
+namespace {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "recollect-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+Tensors read_tensors(const std::string& path, const std::string& prefix) {
+  const SafetensorsFile file(path);
+  Tensors tensors;
+  for (const TensorEntry& entry : file.entries()) {
+    if (!entry.name.starts_with(prefix)) continue;
+    int64_t elements = 1;
+    for (int64_t d : entry.shape) elements *= d;
+    std::vector<double>& values = tensors[entry.name.substr(prefix.size())];
+    values.resize(elements);
+    file.read_as(entry, values.data());
+  }
+  return tensors;
+}
+
+Trained train(const std::string& yaml, const std::vector<std::string>& overrides) {
+  const TemporaryFolder folder;
+  Config config = read_config_text("test.yaml", yaml, overrides);
+  if (config.debug.dump_gradients.empty()) config.debug.dump_gradients = folder.file("gradients.safetensors");
+  Trained result;
+  const int ranks = static_cast<int>(config.parallelism.ranks_per_process);
+  result.foretold.resize(ranks);
+  result.measured.resize(ranks);
+  std::unique_ptr<MpiEnvironment> mpi;
+  run_ranks(config, mpi, [&](Communicator& world) {
+    Config mine = config;
+    try {
+      resolve_world(mine, world.size());
+      Session session(mine, world);
+      for (int64_t step = 0; step < mine.training.max_steps; ++step) {
+        const StepResult done = session.step();
+        if (world.rank() == 0) result.steps.push_back(done);
+      }
+      result.foretold[world.rank()] = session.executor().program().foretold();
+      result.measured[world.rank()] = session.executor().measured();
+      session.weights().save(folder.file("model.safetensors"), "");
+      world.barrier();
+    } catch (const std::exception& error) {
+      world.abort(error.what());
+      throw;
+    }
+  });
+  result.gradients = read_tensors(config.debug.dump_gradients, "transformer.");
+  result.parameters = read_tensors(folder.file("model.safetensors"), "");
+  return result;
+}
+
+double largest_difference(const Tensors& a, const Tensors& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (const auto& [name, left] : a) {
+    const auto found = b.find(name);
+    if (found == b.end() || found->second.size() != left.size()) {
+      ADD_FAILURE() << name << " is missing or of another size";
+      return INFINITY;
+    }
+    double scale = 0, difference = 0;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      scale = std::max(scale, std::abs(left[i]));
+      const double d = std::abs(left[i] - found->second[i]);
+      difference = std::isnan(d) ? INFINITY : std::max(difference, d);
+    }
+    EXPECT_GT(scale, 0) << name << " is all zero: nothing is compared";
+    if (scale > 0) largest = std::max(largest, difference / scale);
+  }
+  return largest;
+}
+
+}  // namespace recollect::test
