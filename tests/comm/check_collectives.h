@@ -55,6 +55,8 @@ class CollectiveChecker {
 
   // What went wrong on this rank; empty when nothing did.
   std::vector<std::string> run(const std::vector<int64_t>& sizes);
+  // One large size, where checking every dtype would take long.
+  std::vector<std::string> run_large(int64_t n);
 
  private:
   template <typename T>
@@ -158,6 +160,14 @@ inline std::vector<std::string> CollectiveChecker::run(const std::vector<int64_t
     broadcast<uint8_t>(n);
     comm_.barrier();
   }
+  return failures_;
+}
+
+inline std::vector<std::string> CollectiveChecker::run_large(int64_t n) {
+  all_reduce<double>(Data::kRandom, ReduceOp::kSum, n);
+  reduce_scatter<bf16>(Data::kRandom, n);
+  all_gather<float>(n);
+  broadcast<float>(n);
   return failures_;
 }
 

@@ -1,0 +1,46 @@
+#include <mpi.h>
+
+#include "comm/mpi.h"
+#include "comm/mpi/mpi_communicator.h"
+
+namespace recollect {
+
+MpiEnvironment::MpiEnvironment() : failed_(std::make_shared<std::atomic<bool>>(false)) {
+  int started = 0;
+  MPI_Initialized(&started);
+  if (started) throw Error(ExitCode::kConfiguration, "MPI was started before recollect started it");
+  int granted = MPI_THREAD_SINGLE;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &granted);
+  if (granted == MPI_THREAD_MULTIPLE) return;
+  MPI_Finalize();
+  throw Error(ExitCode::kConfiguration,
+              "this MPI library does not let several threads communicate (MPI_THREAD_MULTIPLE)",
+              "use an Open MPI built with thread support, or the communicator for one node");
+}
+
+MpiEnvironment::~MpiEnvironment() {
+  if (failed_->load()) mpi_abort(static_cast<int>(ExitCode::kPeerLost));
+  MPI_Finalize();
+}
+
+std::unique_ptr<Communicator> join_mpi_world(const MpiEnvironment& environment,
+                                             std::chrono::milliseconds timeout) {
+  MPI_Comm world = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &world);
+  int size = 1;
+  MPI_Comm_size(world, &size);
+  if (size == 1) {
+    MPI_Comm_free(&world);
+    return make_self_communicator();
+  }
+  return std::make_unique<mpi::MpiCommunicator>(world, mpi::Settings{timeout, environment.failed_});
+}
+
+void mpi_abort(int exit_code) {
+  int started = 0, finished = 0;
+  MPI_Initialized(&started);
+  MPI_Finalized(&finished);
+  if (started && !finished) MPI_Abort(MPI_COMM_WORLD, exit_code);
+}
+
+}  // namespace recollect

@@ -1,0 +1,234 @@
+// The op kinds of comm: shapes, costs, gradients, and kernels over rank threads.
+#include "comm/collective_ops.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <numeric>
+#include <vector>
+
+#include "comm/vocabulary_reduction.h"
+#include "engine/graph/differentiate.h"
+#include "engine/ops/ops.h"
+#include "tests/comm/ranks.h"
+
+namespace recollect {
+namespace {
+
+using namespace test;
+
+class Ops : public ::testing::Test {
+ protected:
+  Ops() {
+    register_engine_ops(registry_);
+    register_comm_ops(registry_);
+  }
+
+  ValueId external(const std::string& name, Shape shape, DType dtype = DType::kF32,
+                   bool accumulator = false) {
+    return graph_.add_value({.name = name, .shape = shape, .dtype = dtype, .accumulator = accumulator});
+  }
+  OpId add(const std::string& kind, std::vector<ValueId> inputs, int64_t size,
+           std::vector<ValueId> outputs = {}, const std::string& axis = "tensor") {
+    return graph_.add_op({.def = registry_.find(kind),
+                          .name = "the/" + kind,
+                          .attributes = {{"axis", axis}, {"size", size}},
+                          .inputs = std::move(inputs),
+                          .outputs = std::move(outputs)});
+  }
+  const Value& result(OpId id) { return graph_.value(graph_.op(id).outputs[0]); }
+  Cost cost(OpId id) { return graph_.op(id).def->cost(OpView{graph_, graph_.op(id)}); }
+  std::string kind_of_producer(ValueId value) { return graph_.op(graph_.value(value).producer).def->name; }
+
+  Graph graph_;
+  OpRegistry registry_;
+};
+
+TEST_F(Ops, InferShapes) {
+  const ValueId x = external("x", {12, 5}, DType::kBF16);
+  EXPECT_EQ(result(add("all_reduce", {x}, 4)).shape, (Shape{12, 5}));
+  EXPECT_EQ(result(add("copy_to_ranks", {x}, 4)).shape, (Shape{12, 5}));
+  EXPECT_EQ(result(add("all_gather", {x}, 4)).shape, (Shape{48, 5}));
+  const Value scattered = result(add("reduce_scatter", {x}, 4));
+  EXPECT_EQ(scattered.shape, (Shape{3, 5}));
+  EXPECT_EQ(scattered.dtype, DType::kBF16);
+  EXPECT_EQ(scattered.placement, Placement::kSharded);
+  EXPECT_EQ(result(add("all_gather", {graph_.find("the/reduce_scatter")}, 4)).placement,
+            Placement::kReplicated);
+}
+
+TEST_F(Ops, RefuseWhatCannotBe) {
+  const ValueId x = external("x", {12, 5}), sum = external("sum", {4}, DType::kF32, true);
+  EXPECT_THROW(add("reduce_scatter", {x}, 5), Error);
+  EXPECT_THROW(add("all_reduce", {x}, 4, {}, "pipeline"), Error);
+  EXPECT_THROW(add("all_reduce", {x}, 0), Error);
+  EXPECT_THROW(add("all_reduce_accumulators", {x}, 2, {x}), Error);
+  EXPECT_THROW(add("all_reduce_accumulators", {sum}, 2), Error);
+}
+
+TEST_F(Ops, CostsOfTheLink) {
+  const ValueId x = external("x", {12, 5}), sum = external("sum", {100}, DType::kF32, true);
+  EXPECT_DOUBLE_EQ(cost(add("all_reduce", {x}, 4)).link_bytes, 2.0 * 3 / 4 * 240);
+  EXPECT_DOUBLE_EQ(cost(add("all_gather", {x}, 4)).link_bytes, 3.0 / 4 * 960);
+  EXPECT_DOUBLE_EQ(cost(add("reduce_scatter", {x}, 4)).link_bytes, 3.0 / 4 * 240);
+  EXPECT_DOUBLE_EQ(cost(add("copy_to_ranks", {x}, 4)).link_bytes, 0);
+  EXPECT_DOUBLE_EQ(cost(add("all_reduce_accumulators", {sum}, 2, {sum})).link_bytes, 400);
+  EXPECT_DOUBLE_EQ(cost(add("all_reduce", {x}, 1)).link_bytes, 0);
+}
+
+TEST_F(Ops, GradientsAreMegatrons) {
+  const std::vector<std::array<std::string, 2>> pairs = {
+      {"copy_to_ranks", "all_reduce"}, {"all_gather", "reduce_scatter"}, {"reduce_scatter", "all_gather"}};
+  for (const auto& [forward, backward] : pairs) {
+    Graph fresh;
+    std::swap(graph_, fresh);
+    const ValueId x = external("x", {12, 5});
+    const ValueId y = graph_.op(add(forward, {x}, 4)).outputs[0];
+    const ValueId dy = external("dy", graph_.value(y).shape);
+    const Gradients gradients = differentiate(graph_, registry_, {x}, {{y, dy}});
+    ASSERT_TRUE(gradients.contains(x)) << forward;
+    EXPECT_EQ(kind_of_producer(gradients.at(x)), backward);
+    EXPECT_EQ(graph_.value(gradients.at(x)).shape, (Shape{12, 5}));
+    EXPECT_EQ(graph_.op(graph_.value(gradients.at(x)).producer).attributes.integer("size"), 4);
+  }
+  const ValueId x = external("x2", {12, 5});
+  const ValueId y = graph_.op(add("all_reduce", {x}, 4)).outputs[0];
+  const ValueId dy = external("dy2", {12, 5});
+  EXPECT_EQ(differentiate(graph_, registry_, {x}, {{y, dy}}).at(x), dy);
+}
+
+TEST_F(Ops, NoGradientFlowsThroughAMaximum) {
+  const ValueId x = external("x", {3});
+  const OpId id = graph_.add_op(
+      {.def = registry_.find("all_reduce"),
+       .name = "max",
+       .attributes = {{"axis", std::string("tensor")}, {"size", int64_t{2}}, {"op", std::string("max")}},
+       .inputs = {x}});
+  const ValueId dy = external("dy", {3});
+  EXPECT_THROW(differentiate(graph_, registry_, {x}, {{graph_.op(id).outputs[0], dy}}), Error);
+}
+
+// Runs one op's kernel on this rank's tensors.
+void run_op(const Graph& graph, OpId id, Communicator& c, std::vector<Tensor> in, std::vector<Tensor> out) {
+  KernelTable table;
+  register_comm_kernels(table, [&](std::string_view axis, StreamId stream) -> Communicator& {
+    EXPECT_EQ(axis, "tensor");
+    EXPECT_EQ(stream, StreamId::kCompute);
+    return c;
+  });
+  table.make(OpView{graph, graph.op(id)})->run({.in = in, .out = out});
+}
+
+TEST_F(Ops, KernelsOverThreeRanks) {
+  const ValueId x = external("x", {3, 2});
+  const OpId reduce = add("all_reduce", {x}, 3), copy = add("copy_to_ranks", {x}, 3);
+  const OpId gather = add("all_gather", {x}, 3), scatter = add("reduce_scatter", {x}, 3);
+  const OpId max = graph_.add_op(
+      {.def = registry_.find("all_reduce"),
+       .name = "max",
+       .attributes = {{"axis", std::string("tensor")}, {"size", int64_t{3}}, {"op", std::string("max")}},
+       .inputs = {x}});
+  expect_fine(run_as_threads(3, [&](Communicator& c) {
+    std::vector<float> in(6), out(6), all(18), part(2);
+    for (int i = 0; i < 6; ++i) in[i] = static_cast<float>(10 * c.rank() + i);
+    const Tensor tin{in.data(), {3, 2}, DType::kF32}, tout{out.data(), {3, 2}, DType::kF32};
+    run_op(graph_, reduce, c, {tin}, {tout});
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], 30.0f + 3.0f * i);
+    run_op(graph_, max, c, {tin}, {tout});
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], 20.0f + i);
+    run_op(graph_, copy, c, {tin}, {tout});
+    EXPECT_EQ(out, in);
+    run_op(graph_, gather, c, {tin}, {{all.data(), {9, 2}, DType::kF32}});
+    for (int i = 0; i < 18; ++i) EXPECT_EQ(all[i], 10.0f * (i / 6) + i % 6);
+    run_op(graph_, scatter, c, {tin}, {{part.data(), {1, 2}, DType::kF32}});
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(part[i], 30.0f + 3.0f * (2 * c.rank() + i));
+    run_op(graph_, reduce, c, {tin}, {tin});
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(in[i], 30.0f + 3.0f * i);
+  }));
+}
+
+TEST_F(Ops, AKernelForAnotherNumberOfRanksIsNotMade) {
+  const OpId id = add("all_reduce", {external("x", {3})}, 2);
+  const auto self = make_self_communicator();
+  float value[3] = {};
+  const Tensor tensor{value, {3}, DType::kF32};
+  EXPECT_THROW(run_op(graph_, id, *self, {tensor}, {tensor}), Error);
+}
+
+// Counts the calls that reach another communicator.
+class Counting final : public Communicator {
+ public:
+  explicit Counting(Communicator& inner) : inner_(inner) {}
+  int calls = 0;
+
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  std::string name() const override { return inner_.name(); }
+  void all_reduce(const Tensor& tensor, ReduceOp op, void* stream) override {
+    ++calls;
+    inner_.all_reduce(tensor, op, stream);
+  }
+  void all_gather(const Tensor& in, const Tensor& out, void* stream) override {
+    inner_.all_gather(in, out, stream);
+  }
+  void reduce_scatter(const Tensor& in, const Tensor& out, void* stream) override {
+    inner_.reduce_scatter(in, out, stream);
+  }
+  void broadcast(const Tensor& tensor, int root, void* stream) override {
+    inner_.broadcast(tensor, root, stream);
+  }
+  void barrier() override { inner_.barrier(); }
+  std::unique_ptr<Communicator> split(int color) override { return inner_.split(color); }
+  void abort(const std::string& why) noexcept override { inner_.abort(why); }
+
+ private:
+  Communicator& inner_;
+};
+
+TEST_F(Ops, AccumulatorsThatLieBackToBackAreOneBuffer) {
+  // Elements from the start of each tensor to the start of the next, and how many buffers that makes.
+  const std::vector<std::pair<std::array<int64_t, 3>, int>> layouts = {
+      {{16, 32, 0}, 1},  // padded to 64 bytes
+      {{10, 20, 0}, 1},  // without a gap
+      {{26, 20, 0}, 2},  // a gap of 64 bytes
+      {{10, 100, 0}, 2}, {{100, 200, 0}, 3},
+  };
+  std::vector<ValueId> values;
+  for (const int64_t n : {10, 20, 5})
+    values.push_back(external("sum" + std::to_string(n), {n}, DType::kF32, true));
+  const OpId id = add("all_reduce_accumulators", values, 2, values);
+  for (const auto& [steps, buffers] : layouts) {
+    expect_fine(run_as_threads(2, [&](Communicator& c) {
+      alignas(64) std::array<float, 512> memory;
+      memory.fill(static_cast<float>(c.rank() + 1));
+      const std::vector<Tensor> tensors = {{memory.data(), {10}, DType::kF32},
+                                           {memory.data() + steps[0], {20}, DType::kF32},
+                                           {memory.data() + steps[0] + steps[1], {5}, DType::kF32}};
+      Counting counting(c);
+      run_op(graph_, id, counting, tensors, tensors);
+      EXPECT_EQ(counting.calls, buffers);
+      for (const Tensor& tensor : tensors)
+        for (int64_t i = 0; i < tensor.elements(); ++i) EXPECT_EQ(tensor.as<float>()[i], 3.0f);
+      EXPECT_EQ(memory[static_cast<std::size_t>(steps[0] + steps[1] + 5)], static_cast<float>(c.rank() + 1));
+    }));
+  }
+}
+
+TEST(VocabularyReductionOverRanks, ReducesEveryPart) {
+  expect_fine(run_as_threads(3, [](Communicator& c) {
+    CommunicatorVocabularyReduction reduction(c);
+    std::vector<double> sums(5, c.rank() + 1.0), maxima(5, -c.rank());
+    std::vector<float> float_sums(5, c.rank() + 1.0f), float_maxima(5, c.rank() - 7.0f);
+    reduction.sum(sums.data(), 5);
+    reduction.max(maxima.data(), 5);
+    reduction.sum(float_sums.data(), 5);
+    reduction.max(float_maxima.data(), 5);
+    EXPECT_EQ(sums, std::vector<double>(5, 6.0));
+    EXPECT_EQ(maxima, std::vector<double>(5, 0.0));
+    EXPECT_EQ(float_sums, std::vector<float>(5, 6.0f));
+    EXPECT_EQ(float_maxima, std::vector<float>(5, -5.0f));
+  }));
+}
+
+}  // namespace
+}  // namespace recollect
