@@ -23,6 +23,8 @@ std::vector<std::string> overrides(const Layout& layout) {
           "training.micro_batch_size=" + std::to_string(layout.micro_batch)};
 }
 
+// SGD, because Adam divides by the gradient's own size: where a gradient is zero but for rounding (the key's bias, which
+// softmax cannot see), it turns that rounding into a step.
 class Layouts : public testing::TestWithParam<Layout> {};
 
 TEST_P(Layouts, AgreeWithOneRank) {
@@ -34,7 +36,7 @@ TEST_P(Layouts, AgreeWithOneRank) {
     EXPECT_NEAR(cut.steps[i].grad_norm, one.steps[i].grad_norm, 1e-12 * one.steps[i].grad_norm);
   }
   EXPECT_LE(largest_difference(one.gradients, cut.gradients), 1e-12);
-  EXPECT_LE(largest_difference(one.parameters, cut.parameters), 1e-10);
+  EXPECT_LE(largest_difference(one.parameters, cut.parameters), 1e-12);
   for (std::size_t rank = 0; rank < cut.foretold.size(); ++rank) EXPECT_EQ(cut.foretold[rank], cut.measured[rank]);
 }
 
