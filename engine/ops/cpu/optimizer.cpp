@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "engine/ops/clip.h"
 #include "engine/ops/cpu/element.h"
 #include "engine/ops/cpu/kernels.h"
 
@@ -65,7 +66,7 @@ class ClipFactor : public Kernel {
   void run(const KernelArgs& args) override {
     const double norm = std::sqrt(*args.in[0].as<double>() + *args.in[1].as<double>());
     *args.out[0].as<double>() = norm;
-    *args.out[1].as<double>() = max_norm_ > 0 ? std::min(1.0, max_norm_ / (norm + 1e-6)) : 1.0;
+    *args.out[1].as<double>() = clip_factor(norm, max_norm_);
   }
 
  private:
@@ -120,6 +121,7 @@ class AdamUpdate : public Kernel {
         cast_(view.attributes().integer("cast") != 0) {}
 
   void run(const KernelArgs& args) override {
+    if (std::isnan(*args.in[1].as<double>())) return;
     const StepNumbers s = numbers(args.in[0].as<double>(), *args.in[1].as<double>());
     const float* g = args.in[2].as<float>();
     float *w = args.out[0].as<float>(), *m = args.out[1].as<float>(), *v = args.out[2].as<float>();
@@ -169,6 +171,7 @@ class SgdUpdate : public Kernel {
   void run(const KernelArgs& args) override {
     const float rate = static_cast<float>(args.in[0].as<double>()[0]);
     const float clip = static_cast<float>(*args.in[1].as<double>());
+    if (std::isnan(clip)) return;
     const float* g = args.in[2].as<float>();
     float *w = args.out[0].as<float>(), *m = args.out[1].as<float>();
     A* param = cast_ ? args.out[2].as<A>() : nullptr;

@@ -1,6 +1,7 @@
 // Clipping by the global norm. Both numbers are f64 whatever the gradients are.
 #include <cmath>
 
+#include "engine/ops/clip.h"
 #include "engine/ops/reference/kernels.h"
 
 namespace recollect::reference {
@@ -18,9 +19,8 @@ void squared_norm(const KernelArgs& args, const Attributes&) {
 void clip_factor(const KernelArgs& args, const Attributes& attributes) {
   const double norm = std::sqrt(args.in[0].as<double>()[0] + args.in[1].as<double>()[0]);
   const double max_norm = attributes.real("max_norm");
-  const double factor = max_norm / (norm + 1e-6);
   args.out[0].as<double>()[0] = norm;
-  args.out[1].as<double>()[0] = max_norm > 0 && factor < 1 ? factor : 1;
+  args.out[1].as<double>()[0] = recollect::clip_factor(norm, max_norm);
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ template <typename T, Decay decay>
 void adam_step(const KernelArgs& args, const Attributes& attributes) {
   const Schedule schedule = schedule_of(args);
   const double clip = args.in[1].as<double>()[0];
+  if (std::isnan(clip)) return;
   const double beta1 = attributes.real("beta1"), beta2 = attributes.real("beta2");
   const double epsilon = attributes.real("epsilon"), weight_decay = attributes.real("weight_decay");
   for (int64_t i = 0; i < args.in[2].elements(); ++i) {
@@ -55,6 +56,7 @@ void adam_step(const KernelArgs& args, const Attributes& attributes) {
 template <typename T>
 void sgd_step(const KernelArgs& args, const Attributes& attributes) {
   const double rate = schedule_of(args).rate, clip = args.in[1].as<double>()[0];
+  if (std::isnan(clip)) return;
   const double momentum = attributes.real("momentum"), weight_decay = attributes.real("weight_decay");
   for (int64_t i = 0; i < args.in[2].elements(); ++i) {
     const double master = args.out[0].as<T>()[i];
