@@ -52,8 +52,8 @@ struct OpCase {
   int used_elsewhere = -1;                     // an input that reaches the loss past this op, too
   std::vector<Derived> derived = {};
   RunState state = {.seed = 0x1234567890abcdef, .step = 7, .first_sample = 3};
-  // How many roundings to bf16 an element of the result may be away; 1 is that of storing it.
-  double bf16_roundings = 2;
+  // How many roundings to bf16 (2^-8 of the value's scale) a result may be away; 1 is that of storing it.
+  double bf16_roundings = 1;
 };
 
 inline void PrintTo(const OpCase& c, std::ostream* out) { *out << c.name; }

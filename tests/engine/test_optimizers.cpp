@@ -143,6 +143,48 @@ TEST_P(Optimizer, FollowsItsFormula) {
   runner.expect_intact();
 }
 
+TEST_P(Optimizer, TakesNoStepWhereTheFactorIsNaN) {
+  const Setting& s = GetParam();
+  OpRegistry registry;
+  register_engine_ops(registry);
+  KernelTable kernels;
+  s.on_cpu ? cpu::register_kernels(kernels) : reference::register_kernels(kernels);
+  const Graph graph = make_graph(case_of(s), registry, s.precision);
+  const Op& op = graph.op(0);
+  GraphRunner runner(graph, kernels, {});
+  write(runner.tensor(op.inputs[0]), {0.1, 0.1, 0.05});
+  write(runner.tensor(op.inputs[1]), {std::nan("")});
+  write(runner.tensor(op.inputs[2]), Numbers(kElements, 1.0));
+  std::vector<std::vector<std::byte>> before;
+  for (const ValueId out : op.outputs) {
+    write(runner.tensor(out), Numbers(kElements, 2.0));
+    before.push_back(runner.bytes(out));
+  }
+  runner.run_op(0, true);
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_EQ(runner.bytes(op.outputs[i]), before[i]) << "output " << i << " changed";
+}
+
+TEST(ClipFactor, IsNaNWhereTheNormIsNotFinite) {
+  const OpCase c{.name = "clip",
+                 .kind = "clip_factor",
+                 .inputs = {{.name = "sharded", .shape = {1}, .storage = Storage::kF64},
+                            {.name = "replicated", .shape = {1}, .storage = Storage::kF64}},
+                 .attributes = {{"max_norm", 1.0}}};
+  KernelTable reference, cpu;
+  reference::register_kernels(reference);
+  cpu::register_kernels(cpu);
+  for (const KernelTable* kernels : {&reference, &cpu}) {
+    for (const double bad : {double{INFINITY}, std::nan("")}) {
+      CaseData data;
+      data.inputs = {{1.0}, {bad}};
+      const auto outputs = run_case(c, data, *kernels, kFloat);
+      EXPECT_FALSE(std::isfinite(outputs[0][0]));
+      EXPECT_TRUE(std::isnan(outputs[1][0]));
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, Optimizer, ::testing::ValuesIn(settings()),
                          [](const auto& info) { return info.param.name; });
 
