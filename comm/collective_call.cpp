@@ -26,17 +26,18 @@ const char* verb_of(CollectiveKind kind) {
   return "unknown collective";
 }
 
+// These run in every call, so a message is only made when there is something to say: nothing here allocates.
 void check_reducible(const char* collective, DType dtype) {
-  require(is_reducible(dtype),
-          std::string(collective) + " of " + std::string(name_of(dtype)) + " does not exist");
+  if (is_reducible(dtype)) return;
+  require(false, std::string(collective) + " of " + std::string(name_of(dtype)) + " does not exist");
 }
 
 // `whole` holds `size` parts.
 void check_parts(const char* collective, const Tensor& part, const Tensor& whole, int size) {
-  require(part.dtype == whole.dtype && part.bytes() * static_cast<std::size_t>(size) == whole.bytes(),
-          std::string(collective) + " over " + std::to_string(size) + " ranks: the part is " +
-              std::string(name_of(part.dtype)) + " " + part.shape.to_string() + ", the whole is " +
-              std::string(name_of(whole.dtype)) + " " + whole.shape.to_string());
+  if (part.dtype == whole.dtype && part.bytes() * static_cast<std::size_t>(size) == whole.bytes()) return;
+  require(false, std::string(collective) + " over " + std::to_string(size) + " ranks: the part is " +
+                     std::string(name_of(part.dtype)) + " " + part.shape.to_string() + ", the whole is " +
+                     std::string(name_of(whole.dtype)) + " " + whole.shape.to_string());
 }
 
 }  // namespace
@@ -70,8 +71,9 @@ CollectiveCall reduce_scatter_call(const Tensor& in, const Tensor& out, int size
 }
 
 CollectiveCall broadcast_call(const Tensor& tensor, int root, int size) {
-  require(root >= 0 && root < size, "broadcast from rank " + std::to_string(root) + " in a group of " +
-                                        std::to_string(size) + " ranks");
+  if (root < 0 || root >= size)
+    require(false, "broadcast from rank " + std::to_string(root) + " in a group of " + std::to_string(size) +
+                       " ranks");
   return {.bytes = tensor.bytes(), .root = root, .kind = CollectiveKind::kBroadcast, .dtype = tensor.dtype};
 }
 

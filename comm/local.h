@@ -20,7 +20,7 @@ namespace recollect {
 
 inline constexpr std::chrono::milliseconds kDefaultPeerTimeout = std::chrono::minutes(5);
 // Bytes of one staging slot; a rank has three of them in every group.
-inline constexpr std::size_t kDefaultChunkBytes = 512 << 10;
+inline constexpr std::size_t kDefaultChunkBytes = 256 << 10;
 
 namespace local {
 class Segment;

@@ -12,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLookInterval{200};
-constexpr int kSpins = 2000;  // some tens of microseconds
+constexpr int kSpins = 300;  // some microseconds: longer hurts where others want the core
 
 void relax() {
 #if defined(__x86_64__)
@@ -72,43 +72,52 @@ void Barrier::sleep_until_passed(uint32_t before, const CollectiveCall& call) {
   }
 }
 
-std::vector<int> Barrier::missing_ranks() const {
-  std::vector<int> missing;
+bool Barrier::has_arrived(int rank) const {
   const uint32_t here = mine_.arrived.load(std::memory_order_relaxed);
-  for (int r = 0; r < region_.size; ++r)
-    if (segment_->rank_state(region_, r).arrived.load(std::memory_order_acquire) != here)
-      missing.push_back(r);
-  return missing;
+  return segment_->rank_state(region_, rank).arrived.load(std::memory_order_acquire) == here;
 }
 
+bool Barrier::has_left(int rank) const {
+  const RankState& state = segment_->rank_state(region_, rank);
+  return !has_arrived(rank) && state.membership.load(std::memory_order_acquire) == Membership::kLeft;
+}
+
+// Of ranks that have arrived too: one may have been killed half-way through arriving.
+bool Barrier::has_died(int rank) const {
+  const RankState& state = segment_->rank_state(region_, rank);
+  const Membership membership = state.membership.load(std::memory_order_acquire);
+  const bool known = membership == Membership::kJoined || membership == Membership::kLeft;
+  return known && !(state.process == self_) && !may_be_alive(state.process);
+}
+
+template <typename Predicate>
+std::vector<int> Barrier::ranks_that(Predicate predicate) const {
+  std::vector<int> found;
+  for (int r = 0; r < region_.size; ++r)
+    if (predicate(r)) found.push_back(segment_->rank_state(region_, r).world_rank);
+  return found;
+}
+
+// Allocates only when it has bad news: a long wait for a slow rank is part of training.
 void Barrier::look_for_the_lost(uint32_t before, const CollectiveCall& call, Clock::time_point deadline) {
-  std::vector<int> dead, left, late;
-  for (int r : missing_ranks()) {
-    const RankState& state = segment_->rank_state(region_, r);
-    late.push_back(state.world_rank);
-    if (state.membership.load(std::memory_order_acquire) == Membership::kLeft)
-      left.push_back(state.world_rank);
-  }
-  // Ranks that have arrived count too: one may have been killed half-way through arriving.
-  for (int r = 0; r < region_.size; ++r) {
-    const RankState& state = segment_->rank_state(region_, r);
-    const Membership membership = state.membership.load(std::memory_order_acquire);
-    const bool known = membership == Membership::kJoined || membership == Membership::kLeft;
-    if (known && !(state.process == self_) && !may_be_alive(state.process)) dead.push_back(state.world_rank);
-  }
-  const std::string during = call.name() + " of rank " + std::to_string(mine_.world_rank) + ": ";
-  std::string lost;
-  if (!dead.empty()) {
-    lost = during + "the process of " + name_ranks(dead) + " has ended";
-  } else if (!left.empty()) {
-    lost = during + name_ranks(left) + " has left the group";
-  } else if (Clock::now() >= deadline) {
-    const std::string who = late.empty() ? "a rank that was about to arrive" : name_ranks(late);
-    lost = during + who + " did not come within " + std::to_string(timeout_.count()) + " ms";
-  }
+  const bool late = Clock::now() >= deadline;
+  bool lost = late;
+  for (int r = 0; r < region_.size && !lost; ++r) lost = has_left(r) || has_died(r);
   // The barrier may have been passed while this rank was looking.
-  if (lost.empty() || region_.turn.load() >> 1 != before) return;
-  segment_->stop(lost);
+  if (!lost || region_.turn.load() >> 1 != before) return;
+  const auto dead = ranks_that([&](int r) { return has_died(r); });
+  const auto left = ranks_that([&](int r) { return has_left(r); });
+  const auto missing = ranks_that([&](int r) { return !has_arrived(r); });
+  std::string reason = call.name() + " of rank " + std::to_string(mine_.world_rank) + ": ";
+  if (!dead.empty()) {
+    reason += "the process of " + name_ranks(dead) + " has ended";
+  } else if (!left.empty()) {
+    reason += name_ranks(left) + " has left the group";
+  } else {
+    reason += (missing.empty() ? "a rank that was about to arrive" : name_ranks(missing)) +
+              " did not come within " + std::to_string(timeout_.count()) + " ms";
+  }
+  segment_->stop(reason);
   throw_stopped(call);
 }
 

@@ -24,7 +24,11 @@ class Barrier {
   void sleep_until_passed(uint32_t before, const CollectiveCall& call);
   void look_for_the_lost(uint32_t before, const CollectiveCall& call,
                          std::chrono::steady_clock::time_point deadline);
-  std::vector<int> missing_ranks() const;
+  bool has_arrived(int rank) const;
+  bool has_left(int rank) const;
+  bool has_died(int rank) const;
+  template <typename Predicate>
+  std::vector<int> ranks_that(Predicate predicate) const;
   [[noreturn]] void throw_stopped(const CollectiveCall& call) const;
 
   std::shared_ptr<Segment> segment_;
