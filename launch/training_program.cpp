@@ -1,5 +1,7 @@
 #include "launch/training_program.h"
 
+#include "checkpointing/policies.h"
+#include "checkpointing/recompute.h"
 #include "comm/collective_ops.h"
 #include "comm/vocabulary_reduction.h"
 #include "engine/graph/differentiate.h"
@@ -22,6 +24,10 @@ OptimizerSettings optimizer_settings(const Config::Optimizer& o) {
   return {.name = std::string(name_of(o.name)), .beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon,
           .momentum = o.momentum, .weight_decay = o.weight_decay, .decay_all = o.decay_all,
           .max_grad_norm = o.max_grad_norm};
+}
+
+PolicySettings policy_settings(const Config::ActivationCheckpointing& c) {
+  return {.mode = std::string(name_of(c.mode)), .k = c.k, .recompute = c.recompute};
 }
 
 KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduction* vocabulary) {
@@ -67,6 +73,8 @@ TrainingProgram make_training_program(const Config& config, const Mesh& mesh) {
   for (const Parameter& p : parameters) targets.push_back(p.value);
   const Gradients gradients = differentiate(graph, registry, targets, {{made.model.loss, kNone}});
   for (Parameter& p : parameters) p.gradient = gradients.at(p.value);
+  made.plan = make_plan(graph, policy_settings(config.activation_checkpointing));
+  recompute(graph, made.plan);
   reduce_gradients(graph, registry, parameters,
                    {.data_size = mesh.data_size(), .tensor_size = mesh.tensor_size(),
                     .bucket_bytes = static_cast<uint64_t>(config.parallelism.gradient_bucket_mb) << 20});

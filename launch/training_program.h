@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "checkpointing/plan.h"
 #include "engine/graph/op_def.h"
 #include "engine/ops/vocabulary_reduction.h"
 #include "engine/runtime/program.h"
@@ -18,6 +19,7 @@ struct TrainingProgram {
   std::unique_ptr<OpRegistry> registry;  // the graph's ops point into it
   std::unique_ptr<VocabularyReduction> vocabulary;  // the kernels point to it
   LanguageModel model;
+  Plan plan;
   OptimizerHandles optimizer;
   Program program;
 };

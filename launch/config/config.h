@@ -63,10 +63,10 @@ enum class SchedulerName { kConstant, kLinear, kCosine };
 template <>
 inline constexpr std::array<std::string_view, 3> kSpellings<SchedulerName> = {"constant", "linear", "cosine"};
 
-enum class CheckpointingMode { kNone, kFull, kSelective, kBudget };
+enum class CheckpointingMode { kNone, kFull, kEveryK, kSqrt, kSelective, kRecursive, kPoor };
 template <>
-inline constexpr std::array<std::string_view, 4> kSpellings<CheckpointingMode> = {"none", "full", "selective",
-                                                                                  "budget"};
+inline constexpr std::array<std::string_view, 7> kSpellings<CheckpointingMode> = {
+    "none", "full", "every_k", "sqrt", "selective", "recursive", "poor"};
 
 enum class DataFormat { kRandom, kJsonl, kTokens, kText };
 template <>
@@ -155,6 +155,8 @@ struct Config {
 
   struct ActivationCheckpointing {
     CheckpointingMode mode = CheckpointingMode::kNone;
+    int64_t k = 0;                       // every_k: layers a segment
+    std::vector<std::string> recompute;  // selective: groups of ops; empty: those that cost little
   };
 
   struct Data {

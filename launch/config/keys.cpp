@@ -184,8 +184,11 @@ void add_data(std::vector<ConfigKey>& keys) {
 
 void add_others(std::vector<ConfigKey>& keys) {
   using AC = Config::ActivationCheckpointing;
-  Adder(keys, "activation_checkpointing", &Config::activation_checkpointing)(
-      "mode", &AC::mode, any(), "which activations are recomputed");
+  const Adder<AC> checkpointing(keys, "activation_checkpointing", &Config::activation_checkpointing);
+  checkpointing("mode", &AC::mode, any(), "which activations are recomputed");
+  checkpointing("k", &AC::k, between(0, 65536), "every_k: layers a segment");
+  checkpointing("recompute", &AC::recompute, any(),
+                "selective: groups among attention, mlp, norm, activation, dropout; none given: norm, activation");
   Adder(keys, "checkpoint", &Config::checkpoint)("save_model", &Config::Checkpoint::save_model, any(),
                                                  "write model.safetensors and config.json at the end");
   const Adder logging(keys, "logging", &Config::logging);

@@ -1,8 +1,10 @@
 #include "launch/config/validate.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
 
 #include "launch/config/problems.h"
 
@@ -95,15 +97,32 @@ void check_schedule(const Config& config, Findings& found) {
                      fmt::format("scheduler.min_lr {} is above optimizer.learning_rate {}", s.min_lr,
                                  config.optimizer.learning_rate)});
   }
-  if (config.activation_checkpointing.mode != CheckpointingMode::kNone) {
-    found.push_back({{"activation_checkpointing.mode"},
-                     fmt::format("activation_checkpointing.mode {} is not built yet; only none is",
-                                 name_of(config.activation_checkpointing.mode))});
-  }
   if (!config.debug.dump_gradients.empty() && config.debug.dump_step > config.training.max_steps) {
     found.push_back({{"debug.dump_step", "training.max_steps"},
                      fmt::format("debug.dump_step {} is after the last step, training.max_steps {}",
                                  config.debug.dump_step, config.training.max_steps)});
+  }
+}
+
+void check_checkpointing(const Config& config, Findings& found) {
+  const Config::ActivationCheckpointing& c = config.activation_checkpointing;
+  const bool every_k = c.mode == CheckpointingMode::kEveryK;
+  if (every_k != (c.k > 0)) {
+    found.push_back({{"activation_checkpointing.k", "activation_checkpointing.mode"},
+                     every_k ? "activation_checkpointing.mode every_k needs activation_checkpointing.k"
+                             : "activation_checkpointing.k has no effect without mode every_k"});
+  }
+  if (!c.recompute.empty() && c.mode != CheckpointingMode::kSelective) {
+    found.push_back({{"activation_checkpointing.recompute", "activation_checkpointing.mode"},
+                     "activation_checkpointing.recompute has no effect without mode selective"});
+  }
+  static constexpr std::array<std::string_view, 5> kGroups = {"attention", "mlp", "norm", "activation", "dropout"};
+  for (const std::string& group : c.recompute) {
+    if (std::find(kGroups.begin(), kGroups.end(), group) != kGroups.end()) continue;
+    found.push_back({{"activation_checkpointing.recompute"},
+                     fmt::format("activation_checkpointing.recompute: '{}' is none of attention, mlp, norm, activation, "
+                                 "dropout",
+                                 group)});
   }
 }
 
@@ -178,6 +197,7 @@ std::vector<Finding> validate(const Config& config, const BuildFeatures& feature
   check_sequence_parallel(config, found);
   check_device(config, features, found);
   check_schedule(config, found);
+  check_checkpointing(config, found);
   check_data(config, found);
   return found;
 }

@@ -1,0 +1,98 @@
+#include "checkpointing/policies.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "engine/graph/op_def.h"
+
+namespace recollect {
+
+namespace {
+
+int64_t ceil_sqrt(int64_t n) {
+  auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(n)));
+  while (root * root < n) ++root;
+  return root;
+}
+
+// Segments of k layers: the inputs of each but the last, of which everything is kept.
+void keep_segments(const Graph& graph, const std::vector<ValueId>& inputs, int64_t k, Plan& plan) {
+  const auto layers = static_cast<int64_t>(inputs.size());
+  const int64_t last = (layers - 1) / k * k;
+  for (int64_t layer = 0; layer < last; layer += k) plan.values.at(graph.value(inputs[layer]).name).keep = true;
+  for (ValueId v : saved_values(graph)) {
+    const Value& value = graph.value(v);
+    if (value.layer >= last || v == inputs[last]) plan.values.at(value.name).keep = true;
+  }
+}
+
+// The first layer's input and all of the last layer; with `midpoints` also the inputs met when halving the way between
+// them, again and again.
+void keep_path(const Graph& graph, const std::vector<ValueId>& inputs, bool midpoints, Plan& plan) {
+  const auto layers = static_cast<int64_t>(inputs.size());
+  for (ValueId v : saved_values(graph))
+    if (graph.value(v).layer == layers - 1 || graph.value(v).layer < 0) plan.values.at(graph.value(v).name).keep = true;
+  plan.values.at(graph.value(inputs[0]).name).keep = true;
+  plan.values.at(graph.value(inputs[layers - 1]).name).keep = true;
+  for (int64_t low = 0; midpoints && layers - low > 1;) {
+    low = (low + layers) / 2;
+    plan.values.at(graph.value(inputs[low]).name).keep = true;
+  }
+}
+
+void keep_unless_in_groups(const Graph& graph, const std::vector<std::string>& groups, Plan& plan) {
+  const std::set<std::string> chosen(groups.begin(), groups.end());
+  for (ValueId v : saved_values(graph)) {
+    const Value& value = graph.value(v);
+    const Op& op = graph.op(value.producer);
+    const bool in_mlp = value.name.find("/mlp/") != std::string::npos && !op.def->group.empty();
+    const bool is_statistic = value.shape.rank() == 1 || op.outputs.front() != v;  // a number a row: not worth a rerun
+    const bool recompute = !is_statistic && (chosen.contains(op.def->group) || (chosen.contains("mlp") && in_mlp));
+    plan.values.at(value.name).keep = !recompute || value.layer < 0;
+  }
+  for (ValueId input : layer_inputs(graph)) plan.values.at(graph.value(input).name).keep = true;
+}
+
+}  // namespace
+
+std::vector<std::string> cheap_groups() { return {"norm", "activation"}; }
+
+Plan make_plan(const Graph& graph, const PolicySettings& s) {
+  Plan plan;
+  const std::vector<ValueId> saved = saved_values(graph), inputs = layer_inputs(graph);
+  const bool all = s.mode == "none" || inputs.empty();
+  for (ValueId v : saved) plan.values[graph.value(v).name] = {.keep = all || graph.value(v).layer < 0};
+  if (!all) {
+    const auto layers = static_cast<int64_t>(inputs.size());
+    if (s.mode == "full") {
+      for (ValueId v : inputs) plan.values.at(graph.value(v).name).keep = true;
+      // What the ops after the last layer read is that layer's output.
+      for (ValueId v : saved) {
+        const bool read_outside = std::any_of(graph.ops().begin(), graph.ops().end(), [&](const Op& op) {
+          return op.layer < 0 && std::find(op.inputs.begin(), op.inputs.end(), v) != op.inputs.end();
+        });
+        if (read_outside) plan.values.at(graph.value(v).name).keep = true;
+      }
+    } else if (s.mode == "every_k") {
+      keep_segments(graph, inputs, s.k, plan);
+    } else if (s.mode == "sqrt") {
+      keep_segments(graph, inputs, ceil_sqrt(layers), plan);
+    } else if (s.mode == "selective") {
+      keep_unless_in_groups(graph, s.recompute.empty() ? cheap_groups() : s.recompute, plan);
+    } else if (s.mode == "recursive" || s.mode == "poor") {
+      keep_path(graph, inputs, s.mode == "recursive", plan);
+      plan.replay = s.mode == "recursive" ? Replay::kBisect : Replay::kNothing;
+    } else {
+      throw Error(ExitCode::kConfiguration, "activation_checkpointing.mode: unknown mode '" + s.mode + "'");
+    }
+  }
+  for (auto& [name, decision] : plan.values) {
+    const Value& value = graph.value(graph.find(name));
+    decision.partition = s.partition && decision.keep && value.layer >= 0 && value.placement == Placement::kReplicated;
+    decision.host = s.host && decision.keep && value.layer >= 0;
+  }
+  return plan;
+}
+
+}  // namespace recollect

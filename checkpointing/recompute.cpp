@@ -1,0 +1,100 @@
+#include "checkpointing/recompute.h"
+
+#include <set>
+#include <unordered_map>
+
+namespace recollect {
+
+namespace {
+
+class Recomputer {
+ public:
+  Recomputer(Graph& graph, const Plan& plan) : graph_(graph), replay_(plan.replay), inputs_(layer_inputs(graph)) {
+    for (ValueId v : saved_values(graph)) {
+      const auto decision = plan.values.find(graph.value(v).name);
+      require(decision != plan.values.end(), "the plan says nothing of " + graph.value(v).name);
+      if (!decision->second.keep) continue;
+      kept_.insert(v);
+    }
+  }
+
+  void run() {
+    const std::vector<Op> before = graph_.ops();
+    for (const Op& op : before) {
+      if (op.phase == Phase::kBackward) {
+        if (op.layer != layer_) enter(op.layer);
+        Op changed = op;
+        for (ValueId& v : changed.inputs) v = available(v);
+        ops_.push_back(std::move(changed));
+      } else {
+        ops_.push_back(op);
+      }
+    }
+    graph_.set_ops(std::move(ops_));
+  }
+
+ private:
+  // Backward comes to another layer: forget what the replay rule does not hold, and note what it will.
+  void enter(int layer) {
+    if (replay_ != Replay::kSegment)
+      std::erase_if(remade_, [&](const auto& item) { return !held_.contains(item.first) || layer < 0; });
+    layer_ = layer;
+    if (replay_ != Replay::kBisect || layer < 0) return;
+    int low = layer;
+    while (low > 0 && !kept_.contains(inputs_[low]) && !remade_.contains(inputs_[low])) --low;
+    held_.clear();
+    for (const auto& [value, clone] : remade_) held_.insert(value);  // those of earlier halvings
+    for (const int end = layer + 1; end - low > 1;) {
+      low = (low + end) / 2;
+      held_.insert(inputs_[low]);
+    }
+  }
+
+  // The value itself where it is still there, otherwise its clone, made now if need be.
+  ValueId available(ValueId v) {
+    if (v == kNone) return v;
+    const Value& value = graph_.value(v);
+    if (value.persistent || value.producer == kNone || kept_.contains(v)) return v;
+    const Op& producer = graph_.op(value.producer);
+    if (producer.phase != Phase::kForward || writes_accumulators(producer)) return v;
+    if (const auto found = remade_.find(v); found != remade_.end()) return found->second;
+    remake(producer);
+    return remade_.at(v);
+  }
+
+  void remake(const Op& original) {
+    Op clone = original;
+    for (ValueId& input : clone.inputs) input = available(input);
+    clone.name = "recompute/" + original.name;
+    clone.phase = Phase::kBackward;
+    for (ValueId& output : clone.outputs) {
+      Value copy = graph_.value(output);
+      copy.name = "recompute/" + copy.name;
+      const ValueId again = graph_.add_value(std::move(copy));
+      remade_[output] = again;
+      output = again;
+    }
+    ops_.push_back(std::move(clone));
+  }
+
+  bool writes_accumulators(const Op& op) const {
+    for (ValueId v : op.outputs)
+      if (v != kNone && graph_.value(v).accumulator) return true;
+    return false;
+  }
+
+  Graph& graph_;
+  Replay replay_;
+  std::vector<ValueId> inputs_;
+  std::set<ValueId> kept_;
+  std::unordered_map<ValueId, ValueId> remade_;  // original -> its newest clone
+  std::set<ValueId> held_;                       // originals whose clones outlive the layer (kBisect)
+  int layer_ = -2;
+  std::vector<Op> ops_;
+};
+
+}  // namespace
+
+void recompute(Graph& graph, const Plan& plan) { Recomputer(graph, plan).run(); }
+
+}  // namespace recollect

@@ -1,0 +1,116 @@
+// The first promise: whatever is checkpointed, loss, gradients and parameters are the same bits. And its twin: a mode
+// that does nothing must fail, so what runs again is counted.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/graph/op_def.h"
+#include "launch/config/read.h"
+#include "launch/training_program.h"
+#include "tests/launch/training_harness.h"
+
+namespace recollect::test {
+namespace {
+
+// Odd sizes: 5 layers, 3 heads of 5, vocabulary 37, sequence 7.
+const char* const kOddYaml = R"(
+model: {type: gpt2, vocab_size: 37, n_positions: 9, n_embd: 20, n_layer: 5, n_head: 4, n_inner: 36,
+        initializer_range: 0.2}
+device: {backend: cpu, threads: 1}
+training: {micro_batch_size: 2, max_steps: 20, seed: 3}
+optimizer: {name: adamw, learning_rate: 1e-2, weight_decay: 0.1}
+data: {format: random, sequence_length: 8}
+)";
+
+std::vector<std::string> layout(int tensor, const std::string& precision, const std::string& dropout,
+                                int accumulation, bool sequence_parallel) {
+  return {"parallelism.tensor_parallel_size=" + std::to_string(tensor),
+          "parallelism.ranks_per_process=" + std::to_string(tensor),
+          std::string("parallelism.sequence_parallel=") + (sequence_parallel ? "true" : "false"),
+          "training.precision=" + precision, "model.resid_pdrop=" + dropout, "model.embd_pdrop=" + dropout,
+          "model.attn_pdrop=" + dropout, "training.gradient_accumulation_steps=" + std::to_string(accumulation)};
+}
+
+std::vector<std::string> with(std::vector<std::string> words, std::initializer_list<std::string> more) {
+  words.insert(words.end(), more);
+  return words;
+}
+
+void expect_same_bits(const Trained& a, const Trained& b, const std::string& what) {
+  ASSERT_EQ(a.steps.size(), b.steps.size());
+  for (std::size_t i = 0; i < a.steps.size(); ++i) {
+    EXPECT_EQ(a.steps[i].loss, b.steps[i].loss) << what << ", step " << i + 1;
+    EXPECT_EQ(a.steps[i].grad_norm, b.steps[i].grad_norm) << what << ", step " << i + 1;
+  }
+  EXPECT_EQ(a.gradients, b.gradients) << what;
+  EXPECT_EQ(a.parameters, b.parameters) << what;
+  EXPECT_EQ(b.foretold, b.measured) << what;
+}
+
+struct Case {
+  int tensor;
+  std::string precision, dropout;
+  int accumulation;
+  bool sequence_parallel;
+};
+
+class Exact : public testing::TestWithParam<Case> {};
+
+TEST_P(Exact, EveryModeGivesTheBitsOfNone) {
+  const Case& c = GetParam();
+  const std::vector<std::string> words = layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel);
+  const Trained none = train(kOddYaml, words);
+  EXPECT_EQ(none.foretold, none.measured);
+  for (const char* mode : {"full", "sqrt", "selective", "recursive", "poor"})
+    expect_same_bits(none, train(kOddYaml, with(words, {std::string("activation_checkpointing.mode=") + mode})), mode);
+  expect_same_bits(none, train(kOddYaml, with(words, {"activation_checkpointing.mode=every_k",
+                                                      "activation_checkpointing.k=2"})), "every_k");
+  for (const char* group : {"attention", "mlp", "norm", "activation", "dropout", "[attention, mlp, norm]"})
+    expect_same_bits(none, train(kOddYaml, with(words, {"activation_checkpointing.mode=selective",
+                                                        std::string("activation_checkpointing.recompute=") + group})),
+                     group);
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (int tensor : {1, 2, 4})
+    for (const char* precision : {"fp32", "bf16"})
+      for (const char* dropout : {"0", "0.1"})
+        for (int accumulation : {1, 4})
+          for (bool sequence : {false, true})
+            if (tensor > 1 || !sequence) all.push_back({tensor, precision, dropout, accumulation, sequence});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Exact, testing::ValuesIn(cases()), [](const auto& info) {
+  const Case& c = info.param;
+  return "Tensor" + std::to_string(c.tensor) + c.precision + (c.dropout == "0" ? "" : "Dropout") + "Accumulate" +
+         std::to_string(c.accumulation) + (c.sequence_parallel ? "Sequence" : "");
+});
+
+// How often each layer's attention runs in one micro-batch.
+int64_t evaluations(const std::string& mode, int layers) {
+  Config config = read_config_text("test.yaml", kOddYaml,
+                                   {"model.n_layer=" + std::to_string(layers), "activation_checkpointing.mode=" + mode});
+  const std::unique_ptr<Communicator> world = make_self_communicator();
+  resolve_world(config, 1);
+  const Mesh mesh(*world, 1, 1);
+  const TrainingProgram made = make_training_program(config, mesh);
+  int64_t count = 0;
+  for (const Op& op : made.program.graph.ops()) count += op.def->name == "layer_norm" && op.layer >= 0 &&
+                                                         op.name.ends_with("attn/norm");
+  return count;
+}
+
+TEST(Counting, EvaluationsEqualTheory) {
+  for (int n : {1, 2, 3, 4, 5, 8, 9, 16}) {
+    EXPECT_EQ(evaluations("none", n), n);
+    EXPECT_LE(evaluations("sqrt", n), 2 * n - std::sqrt(n) + 1e-9) << n;
+    EXPECT_EQ(evaluations("poor", n), n * (n + 1) / 2) << n;
+    EXPECT_EQ(evaluations("full", n), 2 * n) << n;
+  }
+  for (int n : {2, 4, 8, 16}) EXPECT_EQ(evaluations("recursive", n), n + n / 2 * std::log2(n)) << n;
+}
+
+}  // namespace
+}  // namespace recollect::test
