@@ -79,7 +79,7 @@ TEST_P(Ranks, ProcessesSplit) {
 void use_from_two_threads(Communicator& c) {
   const auto other = c.split(0);
   Outcome outcome;
-  std::thread stream([&] {
+  std::jthread stream([&] {
     try {
       check(*other, {7, 5003, 1021});
     } catch (const Error& error) {

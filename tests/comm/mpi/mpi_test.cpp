@@ -28,7 +28,7 @@ constexpr int64_t kLarge = 600011;  // several chunks of staging memory, for dou
 std::vector<std::string> check_streams(Communicator& world) {
   const auto other = world.split(0);
   std::vector<std::string> failures;
-  std::thread stream([&] { failures = CollectiveChecker(*other).run({1021, 7, 5003}); });
+  std::jthread stream([&] { failures = CollectiveChecker(*other).run({1021, 7, 5003}); });
   auto mine = CollectiveChecker(world).run({61, 5003, 1021, 1});
   stream.join();
   mine.insert(mine.end(), failures.begin(), failures.end());
