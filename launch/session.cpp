@@ -23,7 +23,7 @@ DatasetSpec dataset_spec(const Config& config) {
 LoaderOptions loader_options(const Config& config, const Mesh& mesh) {
   return {.micro_batch_size = config.training.micro_batch_size,
           .accumulation_steps = config.training.gradient_accumulation_steps,
-          .data_rank = mesh.data_rank(), .data_size = mesh.data_size()};
+          .data_rank = mesh.data_rank(), .data_size = mesh.data_size(), .prefetch = config.data.prefetch};
 }
 
 LearningRateSchedule rate_schedule(const Config& config) {

@@ -7,9 +7,6 @@
 namespace recollect {
 namespace {
 
-// One batch in the step's hands, one ready, one being read.
-constexpr std::size_t kRingSize = 3;
-
 void size_batch(StepBatch& batch, const Dataset& dataset, const LoaderOptions& options) {
   const auto micros = static_cast<std::size_t>(options.accumulation_steps);
   const std::size_t tokens =
@@ -50,12 +47,13 @@ void read_step_batch(const Dataset& dataset, const SampleOrder& order, const Loa
 }
 
 Loader::Loader(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options)
-    : dataset_(dataset), order_(order), options_(options), ring_(kRingSize) {
+    : dataset_(dataset), order_(order), options_(options) {
   require(order.size() == dataset.size(),
           "the sample order is over another number of sequences than the dataset");
-  require(options.micro_batch_size >= 1 && options.accumulation_steps >= 1 && options.start_step >= 0 &&
+  require(options.micro_batch_size >= 1 && options.accumulation_steps >= 1 && options.start_step >= 0 && options.prefetch >= 1 &&
               options.data_rank >= 0 && options.data_rank < options.data_size,
           "loader options out of range");
+  ring_.resize(static_cast<std::size_t>(options.prefetch) + 1);  // and one in the step's hands
   for (StepBatch& batch : ring_) size_batch(batch, dataset, options);
   thread_ = std::thread([this] { read_ahead(); });
 }

@@ -23,6 +23,7 @@ struct LoaderOptions {
   int64_t data_rank = 0;
   int64_t data_size = 1;
   int64_t start_step = 0;
+  int64_t prefetch = 2;  // batches read ahead of the one in use, at least 1
 
   int64_t global_batch_size() const { return micro_batch_size * accumulation_steps * data_size; }
 };

@@ -9,6 +9,7 @@
 #include "launch/config/document.h"
 #include "launch/config/file_text.h"
 #include "launch/config/hf_config.h"
+#include "launch/config/inert.h"
 #include "launch/config/keys.h"
 #include "launch/config/overrides.h"
 
@@ -48,14 +49,17 @@ class Reader {
   }
 
   Config finish(const BuildFeatures& features) {
-    merge_model_file();
+    Config otherwise = merge_model_file();
     Config::Model& m = config_.model;
     Config::Data& d = config_.data;
     if (m.n_inner == 0) m.n_inner = 4 * m.n_embd;
     if (d.sequence_length == 0) d.sequence_length = m.n_positions;
     if (d.high == 0) d.high = m.vocab_size;
     if (!config_.origins.contains("data.seed")) d.seed = config_.training.seed;
+    otherwise.data.high = m.vocab_size;
+    otherwise.data.seed = config_.training.seed;
     std::vector<Finding> found = validate(config_, features);
+    for (Finding& finding : find_inert(config_, otherwise)) found.push_back(std::move(finding));
     if (config_.parallelism.data_parallel_size > 0) {
       for (Finding& finding : resolve_batch(config_)) found.push_back(std::move(finding));
     }
@@ -97,19 +101,24 @@ class Reader {
     if (refused || !wrong.empty()) broken_.insert(key.path());
   }
 
-  void merge_model_file() {
+  // Completes the model from its config.json, and returns the configuration that had been if nothing else were given.
+  Config merge_model_file() {
+    Config otherwise;
     const Config::Model& m = config_.model;
-    if (m.config.empty() && m.pretrained.empty()) return;
+    if (m.config.empty() && m.pretrained.empty()) return otherwise;
     const std::string path =
         m.config.empty() ? (std::filesystem::path(m.pretrained) / "config.json").string() : m.config;
     Problems found;
     merge_hf_config(path, config_, found);
-    if (found.empty()) return;
+    Problems same;
+    merge_hf_config(path, otherwise, same);
+    if (found.empty()) return otherwise;
     // Without the model's file, every check on the model would only be noise.
     for (const ConfigKey& key : table_.keys()) {
       if (key.section == "model") broken_.insert(key.path());
     }
     problems_.append(found);
+    return otherwise;
   }
 
   Problems& problems_;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "launch/config/inert.h"
 #include "launch/config/problems.h"
 
 namespace recollect {
@@ -266,6 +267,9 @@ void resolve_world(Config& config, int world_size) {
   if (found.empty()) {
     found = resolve_batch(resolved);
     check_sequence_parallel(resolved, found);
+    Config otherwise = resolved;  // with the number of replicas, more keys may turn out to be without effect
+    otherwise.parallelism = {};
+    for (Finding& finding : find_inert(resolved, otherwise)) found.push_back(std::move(finding));
   }
   Problems problems;
   report(found, config, {}, problems);

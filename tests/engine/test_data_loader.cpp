@@ -199,10 +199,13 @@ TEST(Loader, ReadingAheadChangesNothing) {
 
 TEST(Loader, BatchesLieInAFixedRing) {
   const CountingDataset dataset(37, 6);
-  Loader loader(dataset, SampleOrder(37, 2, true), {.micro_batch_size = 3, .accumulation_steps = 2});
-  std::set<const int32_t*> addresses;
-  for (int step = 0; step < 30; ++step) addresses.insert(loader.next().ids.data());
-  EXPECT_EQ(addresses.size(), 3u);
+  for (int64_t prefetch : {1, 2, 5}) {
+    Loader loader(dataset, SampleOrder(37, 2, true),
+                  {.micro_batch_size = 3, .accumulation_steps = 2, .prefetch = prefetch});
+    std::set<const int32_t*> addresses;
+    for (int step = 0; step < 30; ++step) addresses.insert(loader.next().ids.data());
+    EXPECT_EQ(addresses.size(), static_cast<std::size_t>(prefetch) + 1);
+  }
 }
 
 TEST(Loader, ReadsAheadByABoundedAmount) {

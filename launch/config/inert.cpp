@@ -1,0 +1,97 @@
+#include "launch/config/inert.h"
+
+#include <fmt/format.h>
+
+#include "launch/config/keys.h"
+
+namespace recollect {
+namespace {
+
+struct Rule {
+  std::vector<const char*> keys;     // without effect ...
+  std::vector<const char*> because;  // ... by the value of these ...
+  bool (*inert)(const Config&);      // ... when this holds
+  const char* reason;
+};
+
+bool not_random(const Config& c) { return c.data.format != DataFormat::kRandom; }
+
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule> table = {
+      {{"model.initializer_range"},
+       {"model.pretrained"},
+       [](const Config& c) { return !c.model.pretrained.empty(); },
+       "the weights are loaded, not drawn"},
+      {{"parallelism.gradient_bucket_mb"},
+       {"parallelism.data_parallel_size", "parallelism.sequence_parallel"},
+       [](const Config& c) {
+         return c.parallelism.data_parallel_size == 1 && !c.parallelism.sequence_parallel;
+       },
+       "gradients are reduced over neither data nor sequence parallel ranks"},
+      {{"optimizer.momentum"},
+       {"optimizer.name"},
+       [](const Config& c) { return c.optimizer.name != OptimizerName::kSGD; },
+       "only sgd has momentum"},
+      {{"optimizer.beta1", "optimizer.beta2", "optimizer.epsilon"},
+       {"optimizer.name"},
+       [](const Config& c) { return c.optimizer.name == OptimizerName::kSGD; },
+       "sgd keeps no moments"},
+      {{"optimizer.decay_all"},
+       {"optimizer.weight_decay"},
+       [](const Config& c) { return c.optimizer.weight_decay == 0; },
+       "nothing is decayed"},
+      {{"scheduler.min_lr"},
+       {"scheduler.name"},
+       [](const Config& c) { return c.scheduler.name == SchedulerName::kConstant; },
+       "the learning rate does not fall"},
+      {{"data.path"}, {"data.format"}, [](const Config& c) { return !not_random(c); }, "no file is read"},
+      {{"data.low", "data.high"}, {"data.format"}, not_random, "ids come from files"},
+      {{"data.dtype"},
+       {"data.format"},
+       [](const Config& c) { return c.data.format != DataFormat::kTokens; },
+       "only token files are read as integers of a type"},
+      {{"data.seed"},
+       {"data.shuffle", "data.format"},
+       [](const Config& c) { return !c.data.shuffle && not_random(c); },
+       "samples come in the order of the files"},
+      {{"logging.steps"},
+       {"logging.progress"},
+       [](const Config& c) { return c.logging.progress == ProgressStyle::kOn; },
+       "a progress bar is drawn at every step"},
+      {{"debug.dump_step"},
+       {"debug.dump_gradients"},
+       [](const Config& c) { return c.debug.dump_gradients.empty(); },
+       "no gradients are written"},
+  };
+  return table;
+}
+
+std::string state_of(const KeyTable& table, const std::string& path, const Config& config) {
+  const std::size_t dot = path.find('.');
+  const ConfigKey* key = table.find(path.substr(0, dot), path.substr(dot + 1));
+  return key->print(config);
+}
+
+}  // namespace
+
+std::vector<Finding> find_inert(const Config& config, const Config& otherwise) {
+  std::vector<Finding> found;
+  const KeyTable table;
+  for (const Rule& rule : rules()) {
+    if (!rule.inert(config)) continue;
+    std::vector<std::string> causes;
+    for (const char* cause : rule.because)
+      causes.push_back(fmt::format("{} {}", cause, state_of(table, cause, config)));
+    for (const char* key : rule.keys) {
+      if (!config.origins.contains(key) || state_of(table, key, config) == state_of(table, key, otherwise))
+        continue;
+      Finding finding{
+          {key}, fmt::format("{} has no effect with {}: {}", key, fmt::join(causes, " and "), rule.reason)};
+      finding.keys.insert(finding.keys.end(), rule.because.begin(), rule.because.end());
+      found.push_back(std::move(finding));
+    }
+  }
+  return found;
+}
+
+}  // namespace recollect

@@ -1,0 +1,15 @@
+// Keys that were given and change nothing. A switch without effect is a mistake in the configuration: whoever
+// set it believes in something that does not happen.
+#pragma once
+
+#include <vector>
+
+#include "launch/config/validate.h"
+
+namespace recollect {
+
+// The keys that somebody gave, that no part of the run will look at, and whose value is not the one they
+// would have had anyway (`otherwise`): a resolved dump states every key, and must be accepted.
+std::vector<Finding> find_inert(const Config& config, const Config& otherwise);
+
+}  // namespace recollect

@@ -1,0 +1,113 @@
+// No key without effect: each one that was given for nothing is refused with the reason, and none is refused
+// whose value is the one it would have had anyway.
+#include "launch/config/hf_config.h"
+#include "tests/engine/temporary_folder.h"
+#include "tests/launch/config_test_support.h"
+
+namespace recollect {
+namespace {
+
+struct Case {
+  const char* text;      // after kLeast's one line
+  const char* expected;  // the whole message
+};
+
+class Inert : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Inert, SaysWhy) { EXPECT_EQ(refusal(kLeast + GetParam().text), GetParam().expected); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Keys, Inert,
+    ::testing::Values(
+        Case{
+            "optimizer: {momentum: 0.9}\n",
+            "c.yaml:2:23: optimizer.momentum has no effect with optimizer.name adamw: only sgd has momentum"},
+        Case{"optimizer: {name: sgd, beta1: 0.8, beta2: 0.9, epsilon: 1e-6}\n",
+             "c.yaml:2:31: optimizer.beta1 has no effect with optimizer.name sgd: sgd keeps no moments\n"
+             "c.yaml:2:43: optimizer.beta2 has no effect with optimizer.name sgd: sgd keeps no moments\n"
+             "c.yaml:2:57: optimizer.epsilon has no effect with optimizer.name sgd: sgd keeps no moments"},
+        Case{"optimizer: {decay_all: true}\n",
+             "c.yaml:2:24: optimizer.decay_all has no effect with optimizer.weight_decay 0: nothing is "
+             "decayed"},
+        Case{"scheduler: {warmup_steps: 3, min_lr: 1e-5}\n",
+             "c.yaml:2:38: scheduler.min_lr has no effect with scheduler.name constant: the learning rate "
+             "does not "
+             "fall"},
+        Case{"parallelism: {data_parallel_size: 1, gradient_bucket_mb: 5}\n",
+             "c.yaml:2:58: parallelism.gradient_bucket_mb has no effect with parallelism.data_parallel_size "
+             "1 and "
+             "parallelism.sequence_parallel false: gradients are reduced over neither data nor sequence "
+             "parallel "
+             "ranks"},
+        Case{"logging: {progress: on, steps: 7}\n",
+             "c.yaml:2:32: logging.steps has no effect with logging.progress \"on\": a progress bar is drawn "
+             "at "
+             "every step"},
+        Case{"debug: {dump_step: 2}\n",
+             "c.yaml:2:20: debug.dump_step has no effect with debug.dump_gradients \"\": no gradients are "
+             "written"}));
+
+TEST(InertKeys, OfDataSayWhy) {
+  EXPECT_EQ(refusal("data: {format: random, path: x}"),
+            "c.yaml:1:30: data.path has no effect with data.format random: no file is read");
+  EXPECT_EQ(refusal("data: {format: random, dtype: uint16}"),
+            "c.yaml:1:31: data.dtype has no effect with data.format random: only token files are read as "
+            "integers of "
+            "a type");
+  EXPECT_EQ(refusal("data: {path: x, low: 1, high: 5}"),
+            "c.yaml:1:22: data.low has no effect with data.format text: ids come from files\n"
+            "c.yaml:1:31: data.high has no effect with data.format text: ids come from files");
+  EXPECT_EQ(refusal("data: {path: x, shuffle: false, seed: 5}"),
+            "c.yaml:1:39: data.seed has no effect with data.shuffle false and data.format text: samples come "
+            "in the "
+            "order of the files");
+  EXPECT_EQ(refusal("data: {path: x, seed: 5}"), "accepted");
+}
+
+TEST(InertKeys, AreOnlyThoseOfAnotherValue) {
+  EXPECT_EQ(
+      refusal(kLeast + "optimizer: {momentum: 0}\ndebug: {dump_step: 1}\nlogging: {steps: 1, progress: on}\n"
+                       "parallelism: {data_parallel_size: 1, gradient_bucket_mb: 25}\n"),
+      "accepted");
+  EXPECT_EQ(refusal("data: {path: x, high: 300, low: 0, shuffle: false, seed: 42}\nmodel: {vocab_size: 300}"),
+            "accepted");
+}
+
+// The number of replicas may only be known with the world.
+TEST(InertKeys, AreFoundWhenTheWorldIsKnown) {
+  const std::string text = kLeast + "parallelism: {gradient_bucket_mb: 5}\n";
+  Config one = accepted(text), two = accepted(text),
+         sequence =
+             accepted(kLeast + "parallelism: {gradient_bucket_mb: 5, tp: 2, sequence_parallel: true}\n");
+  resolve_world(two, 2);
+  resolve_world(sequence, 2);
+  try {
+    resolve_world(one, 1);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kConfiguration);
+    EXPECT_NE(std::string(error.what()).find("c.yaml:2:35: parallelism.gradient_bucket_mb has no effect"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+// What config.json says of the weights' origin is no wish of the user's.
+TEST(InertKeys, InitializerRangeOfLoadedWeights) {
+  const testing::TemporaryFolder folder;
+  Config::Model model;
+  model.initializer_range = 0.5;
+  write_hf_config(folder.file("config.json"), model);
+  const std::string loaded = kLeast + "model: {pretrained: " + folder.path();
+  const Config config = accepted(loaded + "}\n");
+  EXPECT_EQ(config.model.initializer_range, 0.5);
+  EXPECT_EQ(flatten(read_config_text("dump", dump_resolved(config))), flatten(config));
+  EXPECT_EQ(refusal(loaded + ", initializer_range: 0.5}\n"), "accepted");
+  const std::string said = refusal(loaded + ", initializer_range: 0.02}\n");
+  EXPECT_NE(said.find("model.initializer_range has no effect with model.pretrained"), std::string::npos)
+      << said;
+  EXPECT_NE(said.find("the weights are loaded, not drawn"), std::string::npos) << said;
+}
+
+}  // namespace
+}  // namespace recollect
