@@ -16,11 +16,12 @@ int64_t ceil_sqrt(int64_t n) {
   return root;
 }
 
-// Segments of k layers: the inputs of each but the last, of which everything is kept.
+// Segments of k layers, the first one shorter where k does not divide: the inputs of each, and all of the last.
 void keep_segments(const Graph& graph, const std::vector<ValueId>& inputs, int64_t k, Plan& plan) {
   const auto layers = static_cast<int64_t>(inputs.size());
-  const int64_t last = (layers - 1) / k * k;
-  for (int64_t layer = 0; layer < last; layer += k) plan.values.at(graph.value(inputs[layer]).name).keep = true;
+  const int64_t last = std::max<int64_t>(0, layers - k);
+  for (int64_t layer = last; layer > 0; layer -= k) plan.values.at(graph.value(inputs[layer]).name).keep = true;
+  plan.values.at(graph.value(inputs[0]).name).keep = true;
   for (ValueId v : saved_values(graph)) {
     const Value& value = graph.value(v);
     if (value.layer >= last || v == inputs[last]) plan.values.at(value.name).keep = true;

@@ -19,6 +19,7 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
 
   std::byte* at(std::size_t offset) const { return base_ + offset; }
+  std::size_t offset_of(const void* address) const { return static_cast<const std::byte*>(address) - base_; }
   std::size_t bytes() const { return bytes_; }
 
  private:

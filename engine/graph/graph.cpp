@@ -15,8 +15,10 @@ std::string_view name_of(Phase phase) {
   return names[static_cast<int>(phase)];
 }
 
+std::string_view name_of(MemorySpace space) { return space == MemorySpace::kDevice ? "device" : "host"; }
+
 std::string_view name_of(StreamId stream) {
-  constexpr std::string_view names[] = {"compute", "communication", "device_to_host", "host_to_device"};
+  constexpr std::string_view names[] = {"compute", "communication", "gather", "device_to_host", "host_to_device"};
   return names[static_cast<int>(stream)];
 }
 
@@ -75,7 +77,7 @@ OpId Graph::add_op(Op op) {
     if (op.outputs[i] == kNone) {
       Value value{.name = spec.suffix.empty() ? op.name : op.name + "/" + spec.suffix,
                   .shape = spec.shape, .dtype = spec.dtype, .category = spec.category,
-                  .placement = spec.placement, .layer = op.layer};
+                  .placement = spec.placement, .space = spec.space, .layer = op.layer};
       op.outputs[i] = add_value(std::move(value));
     }
     Value& value = values_.at(op.outputs[i]);

@@ -31,12 +31,17 @@ std::string_view name_of(Phase phase);
 // What the tensor-parallel ranks hold of a value: all the same, or each its own part.
 enum class Placement : uint8_t { kReplicated, kSharded };
 
+// Which arena a value lives in.
+enum class MemorySpace : uint8_t { kDevice, kHost };
+std::string_view name_of(MemorySpace space);
+
 struct Value {
   std::string name;  // a path: "layer3/mlp/fc1"
   Shape shape;
   DType dtype = DType::kF32;
   Category category = Category::kActivation;
   Placement placement = Placement::kReplicated;
+  MemorySpace space = MemorySpace::kDevice;
   bool persistent = false;   // lives in the persistent region, across programs and steps
   bool accumulator = false;  // many ops may add into it
   OpId producer = kNone;     // the first writer; kNone for external values
@@ -53,8 +58,8 @@ enum class Accumulate : uint8_t {
 
 enum class RunWhen : uint8_t { kAlways, kLastMicroBatch };
 
-enum class StreamId : uint8_t { kCompute, kCommunication, kDeviceToHost, kHostToDevice };
-inline constexpr int kStreamCount = 4;
+enum class StreamId : uint8_t { kCompute, kCommunication, kGather, kDeviceToHost, kHostToDevice };
+inline constexpr int kStreamCount = 5;
 std::string_view name_of(StreamId stream);
 
 struct OpDef;
@@ -70,6 +75,9 @@ struct Op {
   Accumulate accumulate = Accumulate::kNever;
   RunWhen when = RunWhen::kAlways;
   StreamId stream = StreamId::kCompute;
+  // Values that must have been made before this op begins, though it does not read them: what keeps a side stream from
+  // running too far ahead.
+  std::vector<ValueId> after = {};
 };
 
 class Graph {

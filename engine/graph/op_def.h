@@ -31,6 +31,7 @@ struct OutputSpec {
   std::string suffix = {};  // "" names the value after the op, "mean" makes it "<op>/mean"
   Placement placement = Placement::kReplicated;
   Category category = Category::kActivation;
+  MemorySpace space = MemorySpace::kDevice;
 };
 
 struct Cost {

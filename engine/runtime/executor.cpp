@@ -32,6 +32,7 @@ bool finite(const Tensor& tensor) {
 Executor::Executor(Program program)
     : program_(std::move(program)),
       arena_(program_.foretold().arena_bytes()),
+      host_arena_(program_.foretold().host_bytes),
       executed_(program_.graph.ops().size(), 0),
       done_(program_.graph.ops().size()),
       wait_seconds_(program_.graph.ops().size(), 0.0) {
@@ -66,7 +67,8 @@ Executor::~Executor() {
 
 Tensor Executor::tensor(ValueId value) const {
   const Value& v = program_.graph.value(value);
-  return {arena_.at(program_.layout.value_offsets[value]), v.shape, v.dtype};
+  const Arena& arena = v.space == MemorySpace::kDevice ? arena_ : host_arena_;
+  return {arena.at(program_.layout.value_offsets[value]), v.shape, v.dtype};
 }
 
 void Executor::run_micro_batch(const RunState& state) { run(0, optimizer_begin_, state); }
@@ -158,18 +160,16 @@ void Executor::fail(std::exception_ptr error) {
 MemoryLedger Executor::measured() const {
   const Graph& graph = program_.graph;
   const std::vector<Span> spans = op_spans(graph, program_.schedule);
-  MemoryLedger ledger;
-  MemoryLedger::Row persistent{};
   std::vector<Block> blocks;
   std::vector<int> block_of(graph.values().size(), -1);
-  const uint64_t transient_begin = program_.foretold().persistent_bytes;
   const auto touch = [&](ValueId v, const Tensor& tensor, const Span& span) {
     const Value& value = graph.value(v);
-    const auto offset = static_cast<uint64_t>(static_cast<std::byte*>(tensor.data) - arena_.at(0));
+    const Arena& arena = value.space == MemorySpace::kDevice ? arena_ : host_arena_;
     int& index = block_of[v];
     if (index < 0) {
       index = static_cast<int>(blocks.size());
-      blocks.push_back({aligned(tensor.bytes()), value.category, span.begin, span.end, offset});
+      blocks.push_back({.bytes = aligned(tensor.bytes()), .category = value.category, .begin = span.begin,
+                        .end = span.end, .offset = arena.offset_of(tensor.data), .space = value.space});
     }
     blocks[index].begin = std::min(blocks[index].begin, span.begin);
     blocks[index].end = std::max(blocks[index].end, span.end);
@@ -182,41 +182,11 @@ MemoryLedger Executor::measured() const {
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
       if (op.outputs[i] != kNone) touch(op.outputs[i], bound_[id].out[i], spans[id]);
     if (bound_[id].workspace)
-      blocks.push_back({aligned(program_.kernels[id]->workspace_bytes()), Category::kWorkspace, spans[id].begin,
-                        spans[id].end, static_cast<uint64_t>(bound_[id].workspace - arena_.at(0))});
+      blocks.push_back({.bytes = aligned(program_.kernels[id]->workspace_bytes()), .category = Category::kWorkspace,
+                        .begin = spans[id].begin, .end = spans[id].end,
+                        .offset = arena_.offset_of(bound_[id].workspace)});
   }
-  // Blocks below the transient region last for ever; of those above, one that begins exactly where and when another
-  // ends has taken its storage over.
-  std::vector<Block> transient;
-  for (const Block& block : blocks) {
-    if (block.offset < transient_begin)
-      persistent[static_cast<int>(block.category)] += block.bytes;
-    else
-      transient.push_back(block);
-  }
-  std::sort(transient.begin(), transient.end(), [](const Block& a, const Block& b) { return a.begin < b.begin; });
-  std::vector<Block> merged;
-  uint64_t top = transient_begin;
-  for (const Block& block : transient) {
-    top = std::max(top, block.offset + block.bytes);
-    Block* taken_over = nullptr;
-    for (Block& other : merged) {
-      if (!other.overlaps_in_time(block) || other.offset >= block.offset + block.bytes ||
-          block.offset >= other.offset + other.bytes)
-        continue;
-      require(other.offset == block.offset && other.bytes == block.bytes && other.end == block.begin,
-              "two live values overlap in memory");
-      taken_over = &other;
-    }
-    if (taken_over)
-      taken_over->end = block.end;
-    else
-      merged.push_back(block);
-  }
-  ledger.persistent_bytes = MemoryLedger::sum(persistent);
-  ledger.transient_bytes = top - transient_begin;
-  find_peaks(graph, persistent, merged, ledger);
-  return ledger;
+  return ledger_of(graph, std::move(blocks), program_.foretold().persistent_bytes);
 }
 
 std::string Executor::find_non_finite(const RunState& state) {

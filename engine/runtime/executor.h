@@ -63,7 +63,7 @@ class Executor {
   void worker_loop(StreamId stream);
 
   Program program_;
-  Arena arena_;
+  Arena arena_, host_arena_;
   OpId optimizer_begin_ = 0;
   std::vector<BoundOp> bound_;                  // by op
   std::vector<char> executed_;                  // by op: has it ever run?

@@ -45,7 +45,7 @@ std::vector<ValueId> share_storage(const Graph& graph, const Use& use) {
       const ValueId out = op.outputs[o], in = op.inputs[i];
       if (out == kNone || in == kNone || storage[out] != out) continue;
       const Value &a = graph.value(in), &b = graph.value(out);
-      if (persists(a) || persists(b) || aligned(a.bytes()) != aligned(b.bytes())) continue;
+      if (a.space != b.space || persists(a) || persists(b) || aligned(a.bytes()) != aligned(b.bytes())) continue;
       const bool twice = std::count(op.inputs.begin(), op.inputs.end(), in) > 1;
       if (use.last[in] != id || twice || !use.one_stream[in] || !use.one_stream[out]) continue;
       if (std::find(taken.begin(), taken.end(), in) != taken.end()) continue;
@@ -104,10 +104,11 @@ uint64_t place(std::vector<Block>& blocks, const std::vector<int>& order) {
 }
 
 // Large blocks first, or long lives first: neither is always best, so take the lower.
-uint64_t place_best(std::vector<Block>& blocks) {
-  std::vector<int> by_size(blocks.size()), by_life(blocks.size());
-  std::iota(by_size.begin(), by_size.end(), 0);
-  std::iota(by_life.begin(), by_life.end(), 0);
+uint64_t place_best(std::vector<Block>& blocks, MemorySpace space) {
+  std::vector<int> by_size;
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    if (blocks[i].space == space) by_size.push_back(static_cast<int>(i));
+  std::vector<int> by_life = by_size;
   std::stable_sort(by_size.begin(), by_size.end(), [&](int a, int b) { return blocks[a].bytes > blocks[b].bytes; });
   const auto life = [&](int i) { return blocks[i].end == kForever ? kForever : blocks[i].end - blocks[i].begin; };
   std::stable_sort(by_life.begin(), by_life.end(), [&](int a, int b) { return life(a) > life(b); });
@@ -139,7 +140,7 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
         if (index < 0) {
           index = static_cast<int>(blocks.size());
           blocks.push_back({.bytes = aligned(graph.value(v).bytes()), .category = graph.value(v).category,
-                            .begin = spans[id].begin, .end = spans[id].end});
+                            .begin = spans[id].begin, .end = spans[id].end, .space = graph.value(v).space});
         }
         blocks[index].begin = std::min(blocks[index].begin, spans[id].begin);
         blocks[index].end = std::max(blocks[index].end, spans[id].end);
@@ -152,13 +153,14 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
     blocks.push_back({.bytes = aligned(workspaces[id]), .category = Category::kWorkspace,
                       .begin = spans[id].begin, .end = spans[id].end});
   }
-  layout.ledger.transient_bytes = place_best(blocks);
+  layout.ledger.transient_bytes = place_best(blocks, MemorySpace::kDevice);
+  layout.ledger.host_bytes = place_best(blocks, MemorySpace::kHost);
   find_peaks(graph, persistent, blocks, layout.ledger);
 
-  const uint64_t base = layout.ledger.persistent_bytes;
+  const uint64_t base = layout.ledger.persistent_bytes;  // transient values of the device stand above the others
   for (std::size_t v = 0; v < block_of.size(); ++v)
     if (const int index = block_of[layout.storage[v]]; index >= 0 && !persists(graph.value(static_cast<ValueId>(v))))
-      layout.value_offsets[v] = base + blocks[index].offset;
+      layout.value_offsets[v] = (blocks[index].space == MemorySpace::kDevice ? base : 0) + blocks[index].offset;
   for (std::size_t op = 0; op < workspace_block.size(); ++op)
     if (workspace_block[op] >= 0) layout.workspace_offsets[op] = base + blocks[workspace_block[op]].offset;
   return layout;

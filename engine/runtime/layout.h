@@ -13,7 +13,7 @@
 namespace recollect {
 
 struct Layout {
-  std::vector<uint64_t> value_offsets;      // by value: from the start of the arena
+  std::vector<uint64_t> value_offsets;      // by value: from the start of the arena of its memory space
   std::vector<uint64_t> workspace_offsets;  // by op
   std::vector<ValueId> storage;             // by value: the value whose bytes it takes over (itself, if none)
   MemoryLedger ledger;                      // what this layout foretells

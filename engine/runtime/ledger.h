@@ -1,5 +1,5 @@
 // Who holds the bytes, and when. For each phase, the bytes of every category at the moment of that phase's peak; the
-// categories of a row sum to that peak exactly. Sizes are those the arena gives out: rounded up to 64 bytes.
+// categories of a row sum to that peak exactly. Rows and peaks are of the device. Sizes are those the arena gives out: rounded up to 64 bytes.
 #pragma once
 
 #include <array>
@@ -17,6 +17,7 @@ struct MemoryLedger {
   std::array<std::string, kPhaseCount> peak_op;      // the op that runs at the peak
   uint64_t persistent_bytes = 0;                     // parameters, gradients, optimizer, input
   uint64_t transient_bytes = 0;                      // the region that everything else shares
+  uint64_t host_bytes = 0;                           // the arena in host memory
   uint64_t arena_bytes() const { return persistent_bytes + transient_bytes; }
 
   static uint64_t sum(const Row& row);

@@ -16,6 +16,7 @@ void find_peaks(const Graph& graph, const MemoryLedger::Row& persistent, const s
   std::vector<Change> changes;
   changes.reserve(2 * blocks.size());
   for (const Block& block : blocks) {
+    if (block.space != MemorySpace::kDevice) continue;
     const auto bytes = static_cast<int64_t>(block.bytes);
     changes.push_back({std::max<int64_t>(block.begin, 0), static_cast<int>(block.category), bytes});
     if (block.end < ticks - 1) changes.push_back({block.end + 1, static_cast<int>(block.category), -bytes});
@@ -38,6 +39,51 @@ void find_peaks(const Graph& graph, const MemoryLedger::Row& persistent, const s
     ledger.at_peak[phase] = now;
     ledger.peak_op[phase] = op.name;
   }
+}
+
+namespace {
+
+bool overlap_in_memory(const Block& a, const Block& b) {
+  return a.space == b.space && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+// Adds a block to those already seen, which began no later.
+void merge(std::vector<Block>& merged, const Block& block) {
+  Block* taken_over = nullptr;
+  for (Block& other : merged) {
+    if (!other.overlaps_in_time(block) || !overlap_in_memory(other, block)) continue;
+    require(other.offset == block.offset && other.bytes == block.bytes && other.end == block.begin,
+            "two live values overlap in memory");
+    taken_over = &other;
+  }
+  if (taken_over)
+    taken_over->end = block.end;
+  else
+    merged.push_back(block);
+}
+
+}  // namespace
+
+MemoryLedger ledger_of(const Graph& graph, std::vector<Block> blocks, uint64_t transient_begin) {
+  MemoryLedger ledger;
+  MemoryLedger::Row persistent{};
+  std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) { return a.begin < b.begin; });
+  std::vector<Block> transient;
+  uint64_t top = transient_begin;
+  for (const Block& block : blocks) {
+    const bool device = block.space == MemorySpace::kDevice;
+    if (device && block.offset < transient_begin) {
+      persistent[static_cast<int>(block.category)] += block.bytes;
+      continue;
+    }
+    uint64_t& height = device ? top : ledger.host_bytes;
+    height = std::max(height, block.offset + block.bytes);
+    merge(transient, block);
+  }
+  ledger.persistent_bytes = MemoryLedger::sum(persistent);
+  ledger.transient_bytes = top - transient_begin;
+  find_peaks(graph, persistent, transient, ledger);
+  return ledger;
 }
 
 }  // namespace recollect

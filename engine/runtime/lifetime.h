@@ -17,11 +17,17 @@ struct Block {
   int64_t begin = 0;   // ticks, as Span; inclusive
   int64_t end = 0;
   uint64_t offset = 0;
+  MemorySpace space = MemorySpace::kDevice;
   bool overlaps_in_time(const Block& other) const { return begin <= other.end && other.begin <= end; }
 };
 
 // Fills `ledger.at_peak` and `peak_op` from the persistent bytes and the transient blocks.
 void find_peaks(const Graph& graph, const MemoryLedger::Row& persistent, const std::vector<Block>& blocks,
                 MemoryLedger& ledger);
+
+// The ledger of blocks found in arenas of which the device's holds persistent values below `transient_begin`. A block that
+// begins exactly where and when another ends has taken its storage over; any other overlap of two that live at the same
+// time is Error kInternal.
+MemoryLedger ledger_of(const Graph& graph, std::vector<Block> blocks, uint64_t transient_begin);
 
 }  // namespace recollect

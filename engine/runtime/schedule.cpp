@@ -9,7 +9,7 @@ namespace {
 
 using PerStream = std::array<OpId, kStreamCount>;  // the latest op of each stream; kNone where there is none
 
-constexpr PerStream kNobody = {kNone, kNone, kNone, kNone};
+constexpr PerStream kNobody = {kNone, kNone, kNone, kNone, kNone};
 
 void raise(PerStream& latest, StreamId stream, OpId op) {
   OpId& slot = latest[static_cast<int>(stream)];
@@ -24,9 +24,10 @@ struct Access {
 // The latest op of each stream that `op` must come after.
 PerStream dependencies(const Op& op, const std::vector<Access>& accesses) {
   PerStream needed = kNobody;
-  for (ValueId v : op.inputs)
-    if (v != kNone)
-      for (int s = 0; s < kStreamCount; ++s) raise(needed, static_cast<StreamId>(s), accesses[v].writers[s]);
+  for (const auto* list : {&op.inputs, &op.after})
+    for (ValueId v : *list)
+      for (int s = 0; s < kStreamCount && v != kNone; ++s)
+        raise(needed, static_cast<StreamId>(s), accesses[v].writers[s]);
   for (ValueId v : op.outputs)
     if (v != kNone)
       for (int s = 0; s < kStreamCount; ++s) {
