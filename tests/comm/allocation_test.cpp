@@ -19,13 +19,14 @@ std::atomic<int64_t>& allocations() {
 
 }  // namespace
 
-void* operator new(std::size_t bytes) {
+// Not inlined: the compiler would take free for a mismatch with new.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   allocations().fetch_add(1, std::memory_order_relaxed);
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace recollect {
 namespace {
