@@ -90,8 +90,9 @@ Plan make_plan(const Graph& graph, const PolicySettings& s) {
   }
   for (auto& [name, decision] : plan.values) {
     const Value& value = graph.value(graph.find(name));
-    decision.partition = s.partition && decision.keep && value.layer >= 0 && value.placement == Placement::kReplicated;
-    decision.host = s.host && decision.keep && value.layer >= 0;
+    const bool of_a_layer = value.layer >= 0 || (!inputs.empty() && name == graph.value(inputs[0]).name);
+    decision.partition = s.partition && decision.keep && of_a_layer && value.placement == Placement::kReplicated;
+    decision.host = s.host && decision.keep && of_a_layer;
   }
   return plan;
 }

@@ -2,6 +2,7 @@
 
 #include "checkpointing/policies.h"
 #include "checkpointing/recompute.h"
+#include "checkpointing/residency_ops.h"
 #include "comm/collective_ops.h"
 #include "comm/vocabulary_reduction.h"
 #include "engine/graph/differentiate.h"
@@ -27,7 +28,28 @@ OptimizerSettings optimizer_settings(const Config::Optimizer& o) {
 }
 
 PolicySettings policy_settings(const Config::ActivationCheckpointing& c) {
-  return {.mode = std::string(name_of(c.mode)), .k = c.k, .recompute = c.recompute};
+  return {.mode = std::string(name_of(c.mode)), .k = c.k, .recompute = c.recompute,
+          .partition = c.partition_activations, .host = c.cpu_checkpointing};
+}
+
+// Recompute, then move. A switch that turns out to move nothing is an error.
+void checkpoint(Graph& graph, const Config& config, const Mesh& mesh, TrainingProgram& made) {
+  const Config::ActivationCheckpointing& c = config.activation_checkpointing;
+  made.plan = make_plan(graph, policy_settings(c));
+  recompute(graph, made.plan);
+  if (!c.partition_activations && !c.cpu_checkpointing) return;
+  made.residency = place_kept_values(graph, *made.registry, made.plan,
+                                     {.tensor_size = mesh.tensor_size(),
+                                      .keep_last = c.keep_last < 0 ? 1 : c.keep_last,
+                                      .prefetch = c.prefetch < 0 ? 1 : c.prefetch});
+  const auto inert = [&](const std::string& key) {
+    return Error(ExitCode::kConfiguration,
+                 "activation_checkpointing." + key + " has no effect: in mode " + std::string(name_of(c.mode)) +
+                     " every value that it could move is needed at once",
+                 "use more layers, another mode, or a smaller keep_last");
+  };
+  if (c.partition_activations && made.residency.partitioned_values == 0) throw inert("partition_activations");
+  if (c.cpu_checkpointing && made.residency.host_values == 0) throw inert("cpu_checkpointing");
 }
 
 KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduction* vocabulary) {
@@ -36,9 +58,11 @@ KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduc
     reference::register_kernels(table, vocabulary);
   else
     cpu::register_kernels(table, vocabulary);
-  register_comm_kernels(table, [&mesh](std::string_view axis, StreamId stream) -> Communicator& {
+  const CommunicatorLookup lookup = [&mesh](std::string_view axis, StreamId stream) -> Communicator& {
     return mesh.communicator(axis, stream);
-  });
+  };
+  register_comm_kernels(table, lookup);
+  register_checkpointing_kernels(table, lookup);
   return table;
 }
 
@@ -58,6 +82,7 @@ TrainingProgram make_training_program(const Config& config, const Mesh& mesh) {
   made.registry = std::make_unique<OpRegistry>();
   register_engine_ops(*made.registry);
   register_comm_ops(*made.registry);
+  register_checkpointing_ops(*made.registry);
   if (mesh.tensor_size() > 1)
     made.vocabulary =
         std::make_unique<CommunicatorVocabularyReduction>(mesh.communicator(kTensorAxis, StreamId::kCompute));
@@ -73,8 +98,7 @@ TrainingProgram make_training_program(const Config& config, const Mesh& mesh) {
   for (const Parameter& p : parameters) targets.push_back(p.value);
   const Gradients gradients = differentiate(graph, registry, targets, {{made.model.loss, kNone}});
   for (Parameter& p : parameters) p.gradient = gradients.at(p.value);
-  made.plan = make_plan(graph, policy_settings(config.activation_checkpointing));
-  recompute(graph, made.plan);
+  checkpoint(graph, config, mesh, made);
   reduce_gradients(graph, registry, parameters,
                    {.data_size = mesh.data_size(), .tensor_size = mesh.tensor_size(),
                     .bucket_bytes = static_cast<uint64_t>(config.parallelism.gradient_bucket_mb) << 20});

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "checkpointing/plan.h"
+#include "checkpointing/residency.h"
 #include "engine/graph/op_def.h"
 #include "engine/ops/vocabulary_reduction.h"
 #include "engine/runtime/program.h"
@@ -20,6 +21,7 @@ struct TrainingProgram {
   std::unique_ptr<VocabularyReduction> vocabulary;  // the kernels point to it
   LanguageModel model;
   Plan plan;
+  ResidencyReport residency;
   OptimizerHandles optimizer;
   Program program;
 };

@@ -11,15 +11,19 @@ Mesh::Mesh(Communicator& world, int data_size, int tensor_size)
                 "start " + std::to_string(data_size * tensor_size) + " ranks, or change the sizes");
   tensor_.compute = world_.split(data_rank());
   tensor_.communication = world_.split(data_rank());
+  tensor_.gather = world_.split(data_rank());
   data_.compute = world_.split(tensor_rank());
   data_.communication = world_.split(tensor_rank());
 }
 
 Communicator& Mesh::communicator(std::string_view axis, StreamId stream) const {
   require(axis == kTensorAxis || axis == kDataAxis, "unknown mesh axis");
-  require(stream == StreamId::kCompute || stream == StreamId::kCommunication, "no communicator for this stream");
   const Axis& chosen = axis == kTensorAxis ? tensor_ : data_;
-  return stream == StreamId::kCompute ? *chosen.compute : *chosen.communication;
+  const auto& found = stream == StreamId::kCompute         ? chosen.compute
+                      : stream == StreamId::kCommunication ? chosen.communication
+                                                           : chosen.gather;
+  require(found != nullptr && stream <= StreamId::kGather, "no communicator for this stream");
+  return *found;
 }
 
 }  // namespace recollect

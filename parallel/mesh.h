@@ -25,12 +25,12 @@ class Mesh {
   int data_rank() const { return world_.rank() / tensor_size_; }
   int tensor_rank() const { return world_.rank() % tensor_size_; }
   Communicator& world() const { return world_; }
-  // `stream` is kCompute or kCommunication.
+  // `stream` is kCompute, kCommunication or, on the tensor axis, kGather.
   Communicator& communicator(std::string_view axis, StreamId stream) const;
 
  private:
   struct Axis {
-    std::unique_ptr<Communicator> compute, communication;
+    std::unique_ptr<Communicator> compute, communication, gather;
   };
 
   Communicator& world_;

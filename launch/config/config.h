@@ -157,6 +157,10 @@ struct Config {
     CheckpointingMode mode = CheckpointingMode::kNone;
     int64_t k = 0;                       // every_k: layers a segment
     std::vector<std::string> recompute;  // selective: groups of ops; empty: those that cost little
+    bool partition_activations = false;
+    bool cpu_checkpointing = false;
+    int64_t keep_last = -1;  // -1: what is needed at once
+    int64_t prefetch = -1;   // layers ahead; -1: one
   };
 
   struct Data {

@@ -189,6 +189,14 @@ void add_others(std::vector<ConfigKey>& keys) {
   checkpointing("k", &AC::k, between(0, 65536), "every_k: layers a segment");
   checkpointing("recompute", &AC::recompute, any(),
                 "selective: groups among attention, mlp, norm, activation, dropout; none given: norm, activation");
+  checkpointing("partition_activations", &AC::partition_activations, any(),
+                "kept values that are the same on all tensor ranks: 1/t on each, gathered before use",
+                {"partitioned_checkpointing", "distribute_saved_activations"});
+  checkpointing("cpu_checkpointing", &AC::cpu_checkpointing, any(),
+                "kept values wait in host memory, copied out and back on side streams", {"cpu_offloading"});
+  checkpointing("keep_last", &AC::keep_last, between(-1, 65536),
+                "layers at the end whose values never leave; -1: what is needed at once");
+  checkpointing("prefetch", &AC::prefetch, between(-1, 65536), "layers that fetches run ahead; -1: one");
   Adder(keys, "checkpoint", &Config::checkpoint)("save_model", &Config::Checkpoint::save_model, any(),
                                                  "write model.safetensors and config.json at the end");
   const Adder logging(keys, "logging", &Config::logging);

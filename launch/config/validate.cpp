@@ -117,6 +117,30 @@ void check_checkpointing(const Config& config, Findings& found) {
     found.push_back({{"activation_checkpointing.recompute", "activation_checkpointing.mode"},
                      "activation_checkpointing.recompute has no effect without mode selective"});
   }
+  if (c.partition_activations && config.parallelism.tensor_parallel_size == 1) {
+    found.push_back({{"activation_checkpointing.partition_activations", "parallelism.tensor_parallel_size"},
+                     "activation_checkpointing.partition_activations has no effect with one tensor rank: there is "
+                     "nobody to share kept values with"});
+  }
+  if (c.partition_activations && config.parallelism.sequence_parallel) {
+    found.push_back({{"activation_checkpointing.partition_activations", "parallelism.sequence_parallel"},
+                     "activation_checkpointing.partition_activations has no effect under sequence parallelism: kept "
+                     "values are divided over the tensor ranks already"});
+  }
+  const bool leaves = c.partition_activations || c.cpu_checkpointing;
+  for (const auto& [key, value] : {std::pair{"keep_last", c.keep_last}, std::pair{"prefetch", c.prefetch}}) {
+    if (value < 0 || leaves) continue;
+    found.push_back({{fmt::format("activation_checkpointing.{}", key)},
+                     fmt::format("activation_checkpointing.{} has no effect: no kept value leaves the device "
+                                 "(partition_activations, cpu_checkpointing)",
+                                 key)});
+  }
+  if (leaves && c.keep_last >= config.model.n_layer) {
+    found.push_back({{"activation_checkpointing.keep_last", "model.n_layer"},
+                     fmt::format("activation_checkpointing.keep_last {} keeps the values of all {} layers where they "
+                                 "are: partition_activations and cpu_checkpointing have no effect",
+                                 c.keep_last, config.model.n_layer)});
+  }
   static constexpr std::array<std::string_view, 5> kGroups = {"attention", "mlp", "norm", "activation", "dropout"};
   for (const std::string& group : c.recompute) {
     if (std::find(kGroups.begin(), kGroups.end(), group) != kGroups.end()) continue;

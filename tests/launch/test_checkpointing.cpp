@@ -71,6 +71,22 @@ TEST_P(Exact, EveryModeGivesTheBitsOfNone) {
                      group);
 }
 
+TEST_P(Exact, EverySwitchGivesTheBitsOfNone) {
+  const Case& c = GetParam();
+  const std::vector<std::string> words = layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel);
+  const Trained none = train(kOddYaml, words);
+  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "poor"})
+    for (bool partition : {false, true})
+      for (bool host : {false, true}) {
+        if ((partition && (c.tensor == 1 || c.sequence_parallel)) || (!partition && !host)) continue;
+        std::vector<std::string> switched =
+            with(words, {std::string("activation_checkpointing.mode=") + mode,
+                         std::string("activation_checkpointing.partition_activations=") + (partition ? "true" : "false"),
+                         std::string("activation_checkpointing.cpu_checkpointing=") + (host ? "true" : "false")});
+        expect_same_bits(none, train(kOddYaml, switched), std::string(mode) + (partition ? "+partition" : "") + (host ? "+host" : ""));
+      }
+}
+
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (int tensor : {1, 2, 4})

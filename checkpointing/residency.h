@@ -1,0 +1,34 @@
+// Carries out the other half of a plan: where kept values live. A value that leaves is stored as soon as it is made (its
+// slice, its copy to the host) and fetched on side streams ahead of the layer that needs it. Its place on the device is
+// free in between: the compute stream goes on to the second layer after only when the copy is out.
+//
+// What is needed at once never leaves: values first read by the ops behind the layers or by the last `keep_last` layers.
+#pragma once
+
+#include <cstdint>
+
+#include "checkpointing/plan.h"
+#include "engine/graph/op_def.h"
+
+namespace recollect {
+
+struct ResidencySettings {
+  int64_t tensor_size = 1;
+  int64_t keep_last = 1;
+  int64_t prefetch = 1;  // a fetch begins with the backward of the layer so many layers ahead
+};
+
+// What the switches do in one micro-batch on this rank.
+struct ResidencyReport {
+  int64_t partitioned_values = 0, host_values = 0;
+  uint64_t partition_saved_bytes = 0;  // of device memory between forward and backward
+  uint64_t host_saved_bytes = 0;
+  uint64_t gathered_bytes = 0;         // made whole again
+  uint64_t to_host_bytes = 0, to_device_bytes = 0;
+};
+
+// To be called after recompute().
+ResidencyReport place_kept_values(Graph& graph, const OpRegistry& registry, const Plan& plan,
+                                  const ResidencySettings& settings);
+
+}  // namespace recollect
