@@ -67,9 +67,11 @@ class Recomputer {
     for (ValueId& input : clone.inputs) input = available(input);
     clone.name = "recompute/" + original.name;
     clone.phase = Phase::kBackward;
+    clone.layer = layer_;  // it belongs to the backward that asked for it
     for (ValueId& output : clone.outputs) {
       Value copy = graph_.value(output);
       copy.name = "recompute/" + copy.name;
+      copy.layer = layer_;
       const ValueId again = graph_.add_value(std::move(copy));
       remade_[output] = again;
       output = again;
