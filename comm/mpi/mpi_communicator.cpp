@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <numeric>
 #include <thread>
 
@@ -61,9 +62,10 @@ MpiCommunicator::MpiCommunicator(MPI_Comm handle, Settings settings)
   names_ = world_ranks(handle_, size_);
 }
 
-// Freeing is collective, so not after a failure.
+// Freeing is collective, so it is not for a rank that has failed or is on its way out with an Error.
 MpiCommunicator::~MpiCommunicator() {
-  if (!broken_ && !settings_.failed->load()) MPI_Comm_free(&handle_);
+  if (std::uncaught_exceptions() > 0) settings_.failed->store(true);
+  if (!settings_.failed->load()) MPI_Comm_free(&handle_);
 }
 
 void MpiCommunicator::fail(const std::string& what) {

@@ -5,6 +5,7 @@
 //   mpi_test            checks collectives; exit 0 when every rank is content
 //   mpi_test disagree   one rank makes another call; exit 8 when all ranks are told, 1 when not
 //   mpi_test late       one rank does not come in time; exit 9 when it is named, 1 when not
+//   mpi_test leave      one rank ends with an Error; exit 7
 //   mpi_test lost       one rank is killed; exit 0 never
 #include <fmt/format.h>
 #include <signal.h>
@@ -98,6 +99,9 @@ int run(const std::string& mode) {
     status = expect_error(*world, "disagree", "rank 1: all_reduce #1 (sum, f32, 12 bytes)",
                           ExitCode::kRanksDisagree);
     std::this_thread::sleep_for(500ms);  // every rank gets to tell
+  } else if (mode == "leave") {
+    if (world->rank() == 1) throw Error(ExitCode::kNumerics, "loss is NaN");
+    world->barrier();
   } else if (mode == "late" || mode == "lost") {
     status = expect_error(*world, mode.c_str(), "rank 1 did not come within 500 ms", ExitCode::kPeerLost);
   } else {
@@ -120,6 +124,10 @@ int run(const std::string& mode) {
 int main(int argc, char** argv) {
   try {
     return recollect::run(argc > 1 ? argv[1] : "");
+  } catch (const recollect::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    recollect::mpi_abort(static_cast<int>(error.code()));
+    return static_cast<int>(error.code());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     recollect::mpi_abort(1);
