@@ -91,8 +91,7 @@ int expect_error(Communicator& world, const char* mode, const std::string& expec
   return 1;
 }
 
-int run(const std::string& mode) {
-  const MpiEnvironment environment;
+int run(const MpiEnvironment& environment, const std::string& mode) {
   const auto world = join_mpi_world(environment, mode == "late" ? 500ms : 60s);
   int status = 0;
   if (mode == "disagree") {
@@ -122,8 +121,9 @@ int run(const std::string& mode) {
 }  // namespace recollect
 
 int main(int argc, char** argv) {
+  const recollect::MpiEnvironment environment;
   try {
-    return recollect::run(argc > 1 ? argv[1] : "");
+    return recollect::run(environment, argc > 1 ? argv[1] : "");
   } catch (const recollect::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     recollect::mpi_abort(static_cast<int>(error.code()));
