@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "engine/core/error.h"
+#include "engine/ops/cpu/amx_gemm.h"
 
 namespace recollect::cpu {
 
@@ -32,11 +33,9 @@ bool reorder_pays(const GemmSpec& s) {
   return s.in == DType::kF32 && !s.transpose_b && s.m >= 256 && s.n * sizeof(float) % 4096 == 0;
 }
 
-}  // namespace
-
-class Gemm::Impl {
+class DnnlGemm {
  public:
-  explicit Impl(const GemmSpec& spec) : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+  explicit DnnlGemm(const GemmSpec& spec) : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
     const memory::desc a = matrix(spec.m, spec.k, spec.transpose_a, spec.in);
     const memory::desc b = matrix(spec.k, spec.n, spec.transpose_b, spec.in);
     memory::desc b_used = b;
@@ -137,6 +136,31 @@ class Gemm::Impl {
   dnnl::stream stream_;
   Product overwrite_, add_, reorder_;
   std::size_t packed_bytes_ = 0;
+};
+
+}  // namespace
+
+class Gemm::Impl {
+ public:
+  explicit Impl(const GemmSpec& spec) {
+    if (AmxGemm::suits(spec))
+      amx_ = std::make_unique<AmxGemm>(spec);
+    else
+      dnnl_ = std::make_unique<DnnlGemm>(spec);
+  }
+
+  std::size_t workspace_bytes() const { return amx_ ? amx_->workspace_bytes() : dnnl_->workspace_bytes(); }
+
+  void run(const void* a, const void* b, void* c, const float* bias, bool accumulate, std::byte* workspace) {
+    if (amx_)
+      amx_->run(a, b, c, bias, accumulate, workspace);
+    else
+      dnnl_->run(a, b, c, bias, accumulate, workspace);
+  }
+
+ private:
+  std::unique_ptr<AmxGemm> amx_;
+  std::unique_ptr<DnnlGemm> dnnl_;
 };
 
 Gemm::Gemm(const GemmSpec& spec) : impl_(std::make_unique<Impl>(spec)) {}

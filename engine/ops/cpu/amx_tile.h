@@ -1,0 +1,169 @@
+// Matrix tiles of Intel AMX, and the two shapes in which operands of bf16 products are packed for them. Only
+// for files that have tested RECOLLECT_AMX. A tile is 16 rows of 64 bytes; packed tiles are contiguous.
+//
+//   left operand   16 rows x 32 of depth: row i, depth k at [i][k]
+//   right operand  32 of depth x 16 columns: depth k, column j at [k / 2][j][k % 2]
+#pragma once
+
+#if defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__linux__)
+#define RECOLLECT_AMX 1
+
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/core/dtype.h"
+
+namespace recollect::cpu::amx {
+
+inline constexpr int64_t kRows = 16, kDepth = 32;  // of a left tile
+inline constexpr int64_t kTile = kRows * kDepth;   // bf16 elements in a tile
+inline constexpr int64_t kPrefetch = 64;           // columns ahead, where rows are read 32 columns at a time
+
+// Asks the kernel for the tile registers. False where it or the processor refuses.
+inline bool available() {
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+struct alignas(64) TileLayout {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+// Not on the stack: GCC 12 knows only of the first eight bytes that _tile_loadconfig reads, and may write the
+// others after it.
+inline constexpr TileLayout kWholeTiles;
+
+// Whole tiles in all eight registers of the calling thread, for as long as this object lives.
+class TileRegisters {
+ public:
+  TileRegisters() { _tile_loadconfig(&kWholeTiles); }
+  ~TileRegisters() { _tile_release(); }
+  TileRegisters(const TileRegisters&) = delete;
+  TileRegisters& operator=(const TileRegisters&) = delete;
+};
+
+inline __mmask32 first_lanes(int64_t n) {
+  return n >= 32 ? ~__mmask32{0} : n <= 0 ? __mmask32{0} : (__mmask32{1} << n) - 1;
+}
+
+// Transposes a 16 x 16 matrix of 32-bit words, one row per vector.
+inline void transpose(__m512i (&rows)[16]) {
+  using Words = uint32_t __attribute__((vector_size(64)));
+  using Pairs = uint64_t __attribute__((vector_size(64)));
+  Words r[16], t[16];
+  for (int i = 0; i < 16; ++i) r[i] = reinterpret_cast<Words>(rows[i]);
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+    t[i + 1] =
+        __builtin_shufflevector(r[i], r[i + 1], 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+  }
+  Pairs p[16], q[16];
+  for (int i = 0; i < 16; ++i) p[i] = reinterpret_cast<Pairs>(t[i]);
+  for (int i = 0; i < 16; i += 4)
+    for (int j = 0; j < 2; ++j) {
+      q[i + 2 * j] = __builtin_shufflevector(p[i + j], p[i + j + 2], 0, 8, 2, 10, 4, 12, 6, 14);
+      q[i + 2 * j + 1] = __builtin_shufflevector(p[i + j], p[i + j + 2], 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+  // Now q[4 i + j] holds in its four quarters columns j, j + 4, j + 8 and j + 12 of rows 4 i to 4 i + 3.
+  for (int j = 0; j < 4; ++j) {
+    const Pairs even01 = __builtin_shufflevector(q[j], q[j + 4], 0, 1, 4, 5, 8, 9, 12, 13);
+    const Pairs odd01 = __builtin_shufflevector(q[j], q[j + 4], 2, 3, 6, 7, 10, 11, 14, 15);
+    const Pairs even23 = __builtin_shufflevector(q[j + 8], q[j + 12], 0, 1, 4, 5, 8, 9, 12, 13);
+    const Pairs odd23 = __builtin_shufflevector(q[j + 8], q[j + 12], 2, 3, 6, 7, 10, 11, 14, 15);
+    rows[j] = reinterpret_cast<__m512i>(__builtin_shufflevector(even01, even23, 0, 1, 4, 5, 8, 9, 12, 13));
+    rows[j + 4] = reinterpret_cast<__m512i>(__builtin_shufflevector(odd01, odd23, 0, 1, 4, 5, 8, 9, 12, 13));
+    rows[j + 8] =
+        reinterpret_cast<__m512i>(__builtin_shufflevector(even01, even23, 2, 3, 6, 7, 10, 11, 14, 15));
+    rows[j + 12] =
+        reinterpret_cast<__m512i>(__builtin_shufflevector(odd01, odd23, 2, 3, 6, 7, 10, 11, 14, 15));
+  }
+}
+
+// 16 rows of 32 elements, zero beyond rows and columns.
+inline void load_rows(const bf16* from, int64_t stride, int64_t rows, int64_t columns, __m512i (&to)[16]) {
+  const __mmask32 mask = first_lanes(columns);
+  for (int i = 0; i < 16; ++i)
+    to[i] = i < rows ? _mm512_maskz_loadu_epi16(mask, from + i * stride) : _mm512_setzero_si512();
+}
+
+inline void store_tile(const __m512i (&rows)[16], bf16* to) {
+  for (int i = 0; i < 16; ++i) _mm512_storeu_si512(to + i * kDepth, rows[i]);
+}
+
+// Rows 2i and 2i + 1 of 32 columns, interleaved: `low` has columns 0-15, `high` 16-31, both of depth pair i.
+inline void interleave(__m512i even, __m512i odd, __m512i& low, __m512i& high) {
+  alignas(64) static constexpr uint16_t kLow[32] = {0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,
+                                                    37, 6,  38, 7,  39, 8,  40, 9,  41, 10, 42,
+                                                    11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
+  const __m512i low_index = _mm512_load_si512(kLow);
+  const __m512i high_index = _mm512_add_epi16(low_index, _mm512_set1_epi16(16));
+  low = _mm512_permutex2var_epi16(even, low_index, odd);
+  high = _mm512_permutex2var_epi16(even, high_index, odd);
+}
+
+// 32 rows of depth (zero beyond `depth`) of 32 columns, as depth pairs of the first and of the last 16
+// columns.
+inline void load_pairs(const bf16* from, int64_t stride, int64_t depth, int64_t columns, __m512i (&low)[16],
+                       __m512i (&high)[16]) {
+  const __mmask32 mask = first_lanes(columns);
+  for (int i = 0; i < 16; ++i) {
+    const bf16* row = from + 2 * i * stride;
+    _mm_prefetch(row + kPrefetch, _MM_HINT_T1);
+    _mm_prefetch(row + stride + kPrefetch, _MM_HINT_T1);
+    const __m512i even = 2 * i < depth ? _mm512_maskz_loadu_epi16(mask, row) : _mm512_setzero_si512();
+    const __m512i odd =
+        2 * i + 1 < depth ? _mm512_maskz_loadu_epi16(mask, row + stride) : _mm512_setzero_si512();
+    interleave(even, odd, low[i], high[i]);
+  }
+}
+
+// GCC does not know that loading a tile reads memory: this keeps earlier stores before it.
+inline void settle_memory() { asm volatile("" ::: "memory"); }
+
+// Four tiles of sums, 0 1 over 2 3, in registers 0 to 3.
+inline void clear_sums() {
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+}
+inline void load_sums(const float* from, int64_t stride) {
+  settle_memory();
+  const int64_t bytes = stride * static_cast<int64_t>(sizeof(float));
+  _tile_loadd(0, from, bytes);
+  _tile_loadd(1, from + kRows, bytes);
+  _tile_loadd(2, from + kRows * stride, bytes);
+  _tile_loadd(3, from + kRows * stride + kRows, bytes);
+}
+inline void store_sums(float* to, int64_t stride) {
+  const int64_t bytes = stride * static_cast<int64_t>(sizeof(float));
+  _tile_stored(0, to, bytes);
+  _tile_stored(1, to + kRows, bytes);
+  _tile_stored(2, to + kRows * stride, bytes);
+  _tile_stored(3, to + kRows * stride + kRows, bytes);
+}
+
+// Adds 32 rows by 32 columns of a product to the sums: `steps` pairs of left tiles times pairs of right
+// tiles.
+inline void multiply(const bf16* left, const bf16* right, int64_t steps) {
+  settle_memory();
+  for (int64_t s = 0; s < steps; ++s, left += 2 * kTile, right += 2 * kTile) {
+    _tile_loadd(4, left, 64);
+    _tile_loadd(6, right, 64);
+    _tile_loadd(7, right + kTile, 64);
+    _tile_loadd(5, left + kTile, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+}
+
+}  // namespace recollect::cpu::amx
+
+#endif

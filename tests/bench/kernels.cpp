@@ -1,0 +1,292 @@
+// How fast the cpu backend's kernels are at the shapes of a GPT-2 124M step (1024 tokens as 2 x 512), next to
+// the machine's own GEMM rate. FLOPs and bytes are those that the op definitions state; the best of many runs
+// counts.
+//
+//   bench_kernels [part of a name] [f32|bf16]
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/core/arena.h"
+#include "engine/core/philox.h"
+#include "engine/ops/cpu/gemm.h"
+#include "engine/ops/ops.h"
+
+namespace recollect::bench {
+namespace {
+
+constexpr int64_t kSamples = 2, kLength = 512, kTokens = kSamples * kLength, kHidden = 768, kHeads = 12;
+constexpr int64_t kVocabulary = 50257, kPaddedVocabulary = 50304;
+
+void fill(const Tensor& tensor) {
+  const int64_t n = tensor.elements();
+  for (int64_t i = 0; i < n; ++i) {
+    const double u = random_unit({.seed = 1}, static_cast<uint64_t>(i % 65521)) - 0.5;
+    if (tensor.dtype == DType::kF64) tensor.as<double>()[i] = 0.1 + u * u;
+    if (tensor.dtype == DType::kF32) tensor.as<float>()[i] = static_cast<float>(u);
+    if (tensor.dtype == DType::kBF16) tensor.as<bf16>()[i] = bf16(static_cast<float>(u));
+    if (tensor.dtype == DType::kI32) tensor.as<int32_t>()[i] = static_cast<int32_t>((u + 0.5) * kVocabulary);
+  }
+}
+
+// Seconds of the fastest of the runs that fit into about half a second.
+template <typename F>
+double best_seconds(F run) {
+  using Clock = std::chrono::steady_clock;
+  run();
+  double best = 1e9, spent = 0;
+  for (int runs = 0; runs < 3 || (spent < 0.5 && runs < 2000); ++runs) {
+    const auto start = Clock::now();
+    run();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    best = std::min(best, seconds);
+    spent += seconds;
+  }
+  return best;
+}
+
+double gemm_rate(DType dtype) {
+  constexpr int64_t n = 2048;
+  cpu::Gemm gemm({.m = n, .n = n, .k = n, .transpose_b = true, .in = dtype, .out = dtype});
+  const std::size_t bytes = n * n * size_of(dtype);
+  Arena a(bytes), b(bytes), c(bytes), workspace(gemm.workspace_bytes());
+  fill({a.at(0), {n, n}, dtype});
+  fill({b.at(0), {n, n}, dtype});
+  const double s =
+      best_seconds([&] { gemm.run(a.at(0), b.at(0), c.at(0), nullptr, false, workspace.at(0)); });
+  return 2.0 * n * n * n / s;
+}
+
+struct Input {
+  Shape shape;
+  char type;  // 'a' activation, 's' statistics, 'i' i32, 'd' f64
+};
+
+struct Case {
+  std::string name, kind;
+  std::vector<Input> inputs;
+  Attributes attributes = {};
+  std::vector<std::pair<int, Input>> accumulators = {};
+  bool accumulate = false;
+};
+
+class OneOp {
+ public:
+  OneOp(const Case& c, const OpRegistry& registry, const KernelTable& kernels, DType activation) : case_(c) {
+    Op op{.def = registry.find(c.kind),
+          .name = c.kind,
+          .attributes = c.attributes,
+          .inputs = {},
+          .outputs = {}};
+    const auto add = [&](const Input& in, bool accumulator) {
+      const DType dtype = in.type == 'a'   ? activation
+                          : in.type == 's' ? DType::kF32
+                          : in.type == 'i' ? DType::kI32
+                                           : DType::kF64;
+      return graph_.add_value(
+          {.name = "value", .shape = in.shape, .dtype = dtype, .accumulator = accumulator});
+    };
+    for (const Input& in : c.inputs) op.inputs.push_back(add(in, false));
+    for (const auto& [output, in] : c.accumulators) {
+      op.outputs.resize(output + 1, kNone);
+      op.outputs[output] = add(in, true);
+    }
+    graph_.add_op(std::move(op));
+    for (const Value& value : graph_.values()) {
+      memory_.push_back(std::make_unique<Arena>(value.bytes()));
+      fill({memory_.back()->at(0), value.shape, value.dtype});
+    }
+    for (const ValueId id : graph_.op(0).inputs) in_.push_back(tensor(id));
+    for (const ValueId id : graph_.op(0).outputs) out_.push_back(tensor(id));
+    kernel_ = kernels.make(view());
+    workspace_ = std::make_unique<Arena>(kernel_->workspace_bytes());
+  }
+
+  void run() {
+    kernel_->run({.in = in_,
+                  .out = out_,
+                  .workspace = workspace_->at(0),
+                  .state = &state_,
+                  .accumulate = case_.accumulate});
+  }
+  Cost cost() const { return graph_.op(0).def->cost(view()); }
+  std::size_t workspace_bytes() const { return kernel_->workspace_bytes(); }
+
+ private:
+  OpView view() const { return {graph_, graph_.op(0)}; }
+  Tensor tensor(ValueId id) const {
+    return {memory_[id]->at(0), graph_.value(id).shape, graph_.value(id).dtype};
+  }
+
+  const Case& case_;
+  Graph graph_;
+  std::vector<std::unique_ptr<Arena>> memory_;
+  std::vector<Tensor> in_, out_;
+  std::unique_ptr<Kernel> kernel_;
+  std::unique_ptr<Arena> workspace_;
+  RunState state_{.seed = 1};
+};
+
+void add_linear_cases(std::vector<Case>& cases) {
+  struct Layer {
+    const char* name;
+    int64_t in, out;
+  };
+  for (const auto& [name, in, out] :
+       {Layer{"qkv", kHidden, 3 * kHidden}, Layer{"proj", kHidden, kHidden},
+        Layer{"fc1", kHidden, 4 * kHidden}, Layer{"fc2", 4 * kHidden, kHidden}}) {
+    const Input x{{kTokens, in}, 'a'}, w{{out, in}, 'a'}, dy{{kTokens, out}, 'a'}, dw{{out, in}, 's'};
+    const std::string layer = name;
+    cases.push_back({.name = layer + " forward", .kind = "linear", .inputs = {x, w}});
+    cases.push_back({.name = layer + " backward input", .kind = "linear_backward_input", .inputs = {dy, w}});
+    Case weight{.name = layer + " backward weight",
+                .kind = "linear_backward_weight",
+                .inputs = {x, dy},
+                .attributes = {{"bias", int64_t{0}}},
+                .accumulators = {{0, dw}}};
+    cases.push_back(weight);
+    weight.name += ", adding";
+    weight.accumulate = true;
+    cases.push_back(weight);
+  }
+}
+
+void add_attention_cases(std::vector<Case>& cases) {
+  const Input qkv{{kTokens, 3 * kHidden}, 'a'}, o{{kTokens, kHidden}, 'a'},
+      lse{{kSamples * kHeads, kLength}, 's'};
+  for (const double p : {0.0, 0.1}) {
+    const std::string suffix = p > 0 ? ", dropout" : "";
+    const Attributes attributes{{"heads", kHeads},
+                                {"head_size", kHidden / kHeads},
+                                {"sequence_length", kLength},
+                                {"first_head", int64_t{0}},
+                                {"all_heads", kHeads},
+                                {"p", p},
+                                {"layer", int64_t{0}},
+                                {"site", int64_t{0}}};
+    cases.push_back(
+        {.name = "attention" + suffix, .kind = "attention", .inputs = {qkv}, .attributes = attributes});
+    cases.push_back({.name = "attention backward" + suffix,
+                     .kind = "attention_backward",
+                     .inputs = {o, qkv, o, lse},
+                     .attributes = attributes});
+  }
+}
+
+void add_head_cases(std::vector<Case>& cases) {
+  for (const int64_t chunk : {256, 512, 1024})
+    cases.push_back({.name = "head, " + std::to_string(chunk) + " rows",
+                     .kind = "lm_head_loss",
+                     .inputs = {{{kTokens, kHidden}, 'a'},
+                                {{kPaddedVocabulary, kHidden}, 'a'},
+                                {{kSamples, kLength}, 'i'},
+                                {{1}, 'd'}},
+                     .attributes = {{"vocabulary_size", kVocabulary},
+                                    {"first_row", int64_t{0}},
+                                    {"chunk_rows", chunk},
+                                    {"gradient", int64_t{1}}},
+                     .accumulators = {{0, {{1}, 'd'}}, {2, {{kPaddedVocabulary, kHidden}, 's'}}}});
+}
+
+void add_streaming_cases(std::vector<Case>& cases) {
+  const Input x{{kTokens, kHidden}, 'a'}, wide{{kTokens, 4 * kHidden}, 'a'}, row{{kHidden}, 's'};
+  const Input wide_row{{4 * kHidden}, 's'}, token{{kTokens}, 's'}, ids{{kSamples, kLength}, 'i'};
+  const Input table{{kPaddedVocabulary, kHidden}, 'a'}, dtable{{kPaddedVocabulary, kHidden}, 's'};
+  const Attributes form{{"form", std::string("tanh")}}, epsilon{{"epsilon", 1e-5}},
+      first{{"first_row", int64_t{0}}};
+  cases.push_back({.name = "embedding", .kind = "embedding", .inputs = {ids, table}, .attributes = first});
+  cases.push_back({.name = "embedding backward, adding",
+                   .kind = "embedding_backward",
+                   .inputs = {ids, x},
+                   .attributes = first,
+                   .accumulators = {{0, dtable}},
+                   .accumulate = true});
+  cases.push_back(
+      {.name = "layer_norm", .kind = "layer_norm", .inputs = {x, row, row}, .attributes = epsilon});
+  cases.push_back({.name = "layer_norm backward",
+                   .kind = "layer_norm_backward",
+                   .inputs = {x, x, row, token, token, x},
+                   .attributes = epsilon,
+                   .accumulators = {{1, row}, {2, row}}});
+  cases.push_back({.name = "bias_gelu", .kind = "bias_gelu", .inputs = {wide, wide_row}, .attributes = form});
+  cases.push_back({.name = "bias_gelu backward",
+                   .kind = "bias_gelu_backward",
+                   .inputs = {wide, wide, wide_row},
+                   .attributes = form,
+                   .accumulators = {{1, wide_row}}});
+  for (const double p : {0.0, 0.1}) {
+    const std::string suffix = p > 0 ? ", dropout" : "";
+    const Attributes dropout{{"p", p},
+                             {"layer", int64_t{0}},
+                             {"site", int64_t{0}},
+                             {"sequence_length", kLength},
+                             {"first_token", int64_t{0}}};
+    cases.push_back({.name = "bias_dropout_add" + suffix,
+                     .kind = "bias_dropout_add",
+                     .inputs = {x, row, x},
+                     .attributes = dropout});
+    cases.push_back({.name = "bias_dropout_add backward" + suffix,
+                     .kind = "bias_dropout_add_backward",
+                     .inputs = {x},
+                     .attributes = dropout,
+                     .accumulators = {{1, row}}});
+  }
+}
+
+void add_optimizer_cases(std::vector<Case>& cases, bool cast) {
+  const Input weights{{kPaddedVocabulary, kHidden}, 's'}, param{{kPaddedVocabulary, kHidden}, 'a'};
+  Case adamw{.name = "adamw",
+             .kind = "adamw",
+             .inputs = {{{3}, 'd'}, {{1}, 'd'}, weights},
+             .attributes = {{"beta1", 0.9},
+                            {"beta2", 0.999},
+                            {"epsilon", 1e-8},
+                            {"weight_decay", 0.01},
+                            {"cast", int64_t{cast}}},
+             .accumulators = {{0, weights}, {1, weights}, {2, weights}}};
+  if (cast) adamw.accumulators.push_back({3, param});
+  cases.push_back(adamw);
+  cases.push_back({.name = "squared_norm", .kind = "squared_norm", .inputs = {weights}});
+}
+
+void run(const std::string& filter, DType dtype) {
+  OpRegistry registry;
+  register_engine_ops(registry);
+  KernelTable kernels;
+  cpu::register_kernels(kernels);
+  std::vector<Case> cases;
+  add_linear_cases(cases);
+  add_attention_cases(cases);
+  add_head_cases(cases);
+  add_streaming_cases(cases);
+  add_optimizer_cases(cases, dtype == DType::kBF16);
+  const double rate = gemm_rate(dtype);
+  fmt::print("{} on {} threads: GEMM of 2048 at {:.0f} GFLOP/s\n", name_of(dtype), omp_get_max_threads(),
+             rate / 1e9);
+  fmt::print("{:<36}{:>10}{:>10}{:>9}{:>8}{:>15}\n", "kernel", "ms", "GFLOP/s", "of GEMM", "GB/s",
+             "workspace MB");
+  for (const Case& c : cases) {
+    if (c.name.find(filter) == std::string::npos) continue;
+    OneOp op(c, registry, kernels, dtype);
+    const double seconds = best_seconds([&] { op.run(); });
+    const Cost cost = op.cost();
+    fmt::print("{:<36}{:>10.3f}{:>10.0f}{:>8.0f}%{:>8.1f}{:>15.1f}\n", c.name, seconds * 1e3,
+               cost.flops / seconds / 1e9, 100 * cost.flops / seconds / rate, cost.bytes / seconds / 1e9,
+               static_cast<double>(op.workspace_bytes()) / 1e6);
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+}  // namespace recollect::bench
+
+int main(int argc, char** argv) {
+  const std::string filter = argc > 1 ? argv[1] : "", type = argc > 2 ? argv[2] : "";
+  if (type != "bf16") recollect::bench::run(filter, recollect::DType::kF32);
+  if (type != "f32") recollect::bench::run(filter, recollect::DType::kBF16);
+}
