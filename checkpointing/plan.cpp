@@ -44,8 +44,10 @@ std::vector<ValueId> layer_inputs(const Graph& graph) {
     if (op.phase != Phase::kForward || op.layer < 0) continue;
     inputs.resize(std::max<std::size_t>(inputs.size(), op.layer + 1), kNone);
     for (ValueId v : op.inputs) {
-      if (v == kNone || !made_going_forward(graph, v) || graph.op(graph.value(v).producer).layer == op.layer) continue;
-      require(inputs[op.layer] == kNone || inputs[op.layer] == v, "a layer takes one value from those before it");
+      if (v == kNone || !made_going_forward(graph, v) || graph.op(graph.value(v).producer).layer == op.layer)
+        continue;
+      require(inputs[op.layer] == kNone || inputs[op.layer] == v,
+              "a layer takes one value from those before it");
       inputs[op.layer] = v;
     }
   }

@@ -1,6 +1,6 @@
-// For every forward value that backward needs: is it kept or recomputed, and if kept, where. A plan is data: it prints
-// as YAML, reads back, compares and hashes. Policies make plans (policies.h); passes carry them out (recompute.h,
-// residency.h).
+// For every forward value that backward needs: is it kept or recomputed, and if kept, where. A plan is data:
+// it prints as YAML, reads back, compares and hashes. Policies make plans (policies.h); passes carry them out
+// (recompute.h, residency.h).
 #pragma once
 
 #include <map>

@@ -16,11 +16,13 @@ int64_t ceil_sqrt(int64_t n) {
   return root;
 }
 
-// Segments of k layers, the first one shorter where k does not divide: the inputs of each, and all of the last.
+// Segments of k layers, the first one shorter where k does not divide: the inputs of each, and all of the
+// last.
 void keep_segments(const Graph& graph, const std::vector<ValueId>& inputs, int64_t k, Plan& plan) {
   const auto layers = static_cast<int64_t>(inputs.size());
   const int64_t last = std::max<int64_t>(0, layers - k);
-  for (int64_t layer = last; layer > 0; layer -= k) plan.values.at(graph.value(inputs[layer]).name).keep = true;
+  for (int64_t layer = last; layer > 0; layer -= k)
+    plan.values.at(graph.value(inputs[layer]).name).keep = true;
   plan.values.at(graph.value(inputs[0]).name).keep = true;
   for (ValueId v : saved_values(graph)) {
     const Value& value = graph.value(v);
@@ -28,12 +30,13 @@ void keep_segments(const Graph& graph, const std::vector<ValueId>& inputs, int64
   }
 }
 
-// The first layer's input and all of the last layer; with `midpoints` also the inputs met when halving the way between
-// them, again and again.
+// The first layer's input and all of the last layer; with `midpoints` also the inputs met when halving the
+// way between them, again and again.
 void keep_path(const Graph& graph, const std::vector<ValueId>& inputs, bool midpoints, Plan& plan) {
   const auto layers = static_cast<int64_t>(inputs.size());
   for (ValueId v : saved_values(graph))
-    if (graph.value(v).layer == layers - 1 || graph.value(v).layer < 0) plan.values.at(graph.value(v).name).keep = true;
+    if (graph.value(v).layer == layers - 1 || graph.value(v).layer < 0)
+      plan.values.at(graph.value(v).name).keep = true;
   plan.values.at(graph.value(inputs[0]).name).keep = true;
   plan.values.at(graph.value(inputs[layers - 1]).name).keep = true;
   for (int64_t low = 0; midpoints && layers - low > 1;) {
@@ -48,8 +51,10 @@ void keep_unless_in_groups(const Graph& graph, const std::vector<std::string>& g
     const Value& value = graph.value(v);
     const Op& op = graph.op(value.producer);
     const bool in_mlp = value.name.find("/mlp/") != std::string::npos && !op.def->group.empty();
-    const bool is_statistic = value.shape.rank() == 1 || op.outputs.front() != v;  // a number a row: not worth a rerun
-    const bool recompute = !is_statistic && (chosen.contains(op.def->group) || (chosen.contains("mlp") && in_mlp));
+    const bool is_statistic =
+        value.shape.rank() == 1 || op.outputs.front() != v;  // a number a row: not worth a rerun
+    const bool recompute =
+        !is_statistic && (chosen.contains(op.def->group) || (chosen.contains("mlp") && in_mlp));
     plan.values.at(value.name).keep = !recompute || value.layer < 0;
   }
   for (ValueId input : layer_inputs(graph)) plan.values.at(graph.value(input).name).keep = true;
@@ -91,7 +96,8 @@ Plan make_plan(const Graph& graph, const PolicySettings& s) {
   for (auto& [name, decision] : plan.values) {
     const Value& value = graph.value(graph.find(name));
     const bool of_a_layer = value.layer >= 0 || (!inputs.empty() && name == graph.value(inputs[0]).name);
-    decision.partition = s.partition && decision.keep && of_a_layer && value.placement == Placement::kReplicated;
+    decision.partition =
+        s.partition && decision.keep && of_a_layer && value.placement == Placement::kReplicated;
     decision.host = s.host && decision.keep && of_a_layer;
   }
   return plan;

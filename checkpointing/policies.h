@@ -1,8 +1,8 @@
 // Policies: from a differentiated graph to a plan.
 //
 // none       keeps everything.
-// full       keeps each layer's input (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, k = 1).
-// every_k    keeps the input of every k-th layer, and all of the last segment, which is needed at once.
+// full       keeps each layer's input (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, k
+// = 1). every_k    keeps the input of every k-th layer, and all of the last segment, which is needed at once.
 // sqrt       every_k with k = ceil(sqrt(layers)): at most 2n - sqrt(n) layer evaluations.
 // selective  keeps what costs much to make again and recomputes the named groups (Korthikanti et al., 2022).
 // recursive  log n layer inputs held, n + n/2 log2 n evaluations (Chen et al., section 4.2).

@@ -9,7 +9,8 @@ namespace {
 
 class Recomputer {
  public:
-  Recomputer(Graph& graph, const Plan& plan) : graph_(graph), replay_(plan.replay), inputs_(layer_inputs(graph)) {
+  Recomputer(Graph& graph, const Plan& plan)
+      : graph_(graph), replay_(plan.replay), inputs_(layer_inputs(graph)) {
     for (ValueId v : saved_values(graph)) {
       const auto decision = plan.values.find(graph.value(v).name);
       require(decision != plan.values.end(), "the plan says nothing of " + graph.value(v).name);

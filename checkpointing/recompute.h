@@ -1,6 +1,7 @@
-// Carries out the recompute half of a plan: in backward, a value that was not kept is made again, just before its first
-// use, by clones of the ops that made it, from the nearest values that are there. Lean by construction, since only what
-// somebody reads is cloned; exact by construction, since a clone is the same op with the same attributes.
+// Carries out the recompute half of a plan: in backward, a value that was not kept is made again, just before
+// its first use, by clones of the ops that made it, from the nearest values that are there. Lean by
+// construction, since only what somebody reads is cloned; exact by construction, since a clone is the same op
+// with the same attributes.
 #pragma once
 
 #include "checkpointing/plan.h"

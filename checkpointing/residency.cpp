@@ -14,7 +14,10 @@ constexpr int kLayersInFlight = 2;  // forward runs at most so many layers ahead
 class Residency {
  public:
   Residency(Graph& graph, const OpRegistry& registry, const ResidencySettings& settings)
-      : graph_(graph), registry_(registry), settings_(settings), ops_(graph.ops()),
+      : graph_(graph),
+        registry_(registry),
+        settings_(settings),
+        ops_(graph.ops()),
         layers_(static_cast<int>(layer_inputs(graph).size())) {
     for (int i = 0; i < size(); ++i) {
       if (ops_[i].phase == Phase::kForward) first_forward_.try_emplace(ops_[i].layer, i);
@@ -58,12 +61,24 @@ class Residency {
   }
 
   // Makes the op and its output without placing it in the program yet.
-  Op make(const std::string& name, const char* kind, StreamId stream, Phase phase, Attributes attributes, ValueId input) {
-    Op op{.def = registry_.find(kind), .name = name, .attributes = std::move(attributes), .inputs = {input},
-          .layer = graph_.value(input).layer, .phase = phase, .stream = stream};
+  Op make(const std::string& name, const char* kind, StreamId stream, Phase phase, Attributes attributes,
+          ValueId input) {
+    Op op{.def = registry_.find(kind),
+          .name = name,
+          .attributes = std::move(attributes),
+          .inputs = {input},
+          .layer = graph_.value(input).layer,
+          .phase = phase,
+          .stream = stream};
     const OutputSpec spec = op.def->infer(OpView{graph_, op}).at(0);
-    op.outputs = {graph_.add_value({.name = name, .shape = spec.shape, .dtype = spec.dtype, .category = spec.category,
-                                    .placement = spec.placement, .space = spec.space, .layer = op.layer})};
+    op.outputs = {graph_.add_value({.name = name,
+                                    .shape = spec.shape,
+                                    .dtype = spec.dtype,
+                                    .category = spec.category,
+                                    .placement = spec.placement,
+                                    .space = spec.space,
+                                    .pooled = settings_.pooled && spec.space == MemorySpace::kDevice,
+                                    .layer = op.layer})};
     return op;
   }
 
@@ -103,7 +118,8 @@ class Residency {
     const std::string name = "fetched/layer" + std::to_string(layer) + "/" + graph_.value(v).name;
     const int ahead = layer + static_cast<int>(settings_.prefetch);
     const auto found = first_backward_.find(ahead);
-    const int position = found != first_backward_.end() && ahead < layers_ ? found->second : first_backward_.begin()->second;
+    const int position =
+        found != first_backward_.end() && ahead < layers_ ? found->second : first_backward_.begin()->second;
     const std::vector<ValueId> token = made_before(position);
     std::vector<Op>& before = before_[position];
     if (decision.host) {
@@ -153,6 +169,7 @@ ResidencyReport place_kept_values(Graph& graph, const OpRegistry& registry, cons
   for (ValueId v : saved_values(graph)) {
     const auto decision = plan.values.find(graph.value(v).name);
     if (decision == plan.values.end() || !decision->second.keep) continue;
+    graph.value(v).pooled = settings.pooled;
     if (decision->second.partition || decision->second.host) residency.move(v, decision->second);
   }
   return residency.finish();

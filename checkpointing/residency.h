@@ -1,8 +1,10 @@
-// Carries out the other half of a plan: where kept values live. A value that leaves is stored as soon as it is made (its
-// slice, its copy to the host) and fetched on side streams ahead of the layer that needs it. Its place on the device is
-// free in between: the compute stream goes on to the second layer after only when the copy is out.
+// Carries out the other half of a plan: where kept values live. A value that leaves is stored as soon as it
+// is made (its slice, its copy to the host) and fetched on side streams ahead of the layer that needs it. Its
+// place on the device is free in between: the compute stream goes on to the second layer after only when the
+// copy is out.
 //
-// What is needed at once never leaves: values first read by the ops behind the layers or by the last `keep_last` layers.
+// What is needed at once never leaves: values first read by the ops behind the layers or by the last
+// `keep_last` layers.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +17,7 @@ namespace recollect {
 struct ResidencySettings {
   int64_t tensor_size = 1;
   int64_t keep_last = 1;
+  bool pooled = false;   // kept and fetched values in a best-fit pool instead of the planned arena
   int64_t prefetch = 1;  // a fetch begins with the backward of the layer so many layers ahead
 };
 
@@ -23,7 +26,7 @@ struct ResidencyReport {
   int64_t partitioned_values = 0, host_values = 0;
   uint64_t partition_saved_bytes = 0;  // of device memory between forward and backward
   uint64_t host_saved_bytes = 0;
-  uint64_t gathered_bytes = 0;         // made whole again
+  uint64_t gathered_bytes = 0;  // made whole again
   uint64_t to_host_bytes = 0, to_device_bytes = 0;
 };
 

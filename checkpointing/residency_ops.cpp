@@ -17,10 +17,18 @@ Shape whole_shape(const Attributes& attributes) {
     const int64_t d = attributes.integer(dim);
     if (d == 0) break;
     switch (shape.rank()) {
-      case 0: shape = {d}; break;
-      case 1: shape = {shape[0], d}; break;
-      case 2: shape = {shape[0], shape[1], d}; break;
-      default: shape = {shape[0], shape[1], shape[2], d}; break;
+      case 0:
+        shape = {d};
+        break;
+      case 1:
+        shape = {shape[0], d};
+        break;
+      case 2:
+        shape = {shape[0], shape[1], d};
+        break;
+      default:
+        shape = {shape[0], shape[1], shape[2], d};
+        break;
     }
   }
   return shape;
@@ -28,14 +36,16 @@ Shape whole_shape(const Attributes& attributes) {
 
 std::vector<OutputSpec> infer_slice(const OpView& v) {
   const int64_t size = v.attributes().integer("size");
-  return {{.shape = {part_elements(v.in(0).shape.elements(), size)}, .dtype = v.in(0).dtype,
+  return {{.shape = {part_elements(v.in(0).shape.elements(), size)},
+           .dtype = v.in(0).dtype,
            .placement = Placement::kSharded}};
 }
 
 std::vector<OutputSpec> infer_gather(const OpView& v) {
   const Shape shape = whole_shape(v.attributes());
   const int64_t size = v.attributes().integer("size");
-  require(v.in(0).shape == Shape{part_elements(shape.elements(), size)}, v.op.name + ": the part has another size");
+  require(v.in(0).shape == Shape{part_elements(shape.elements(), size)},
+          v.op.name + ": the part has another size");
   return {{.shape = shape, .dtype = v.in(0).dtype}};
 }
 
@@ -49,7 +59,8 @@ Cost copy_cost(const OpView& v) {
 }
 
 Cost gather_cost(const OpView& v) {
-  const auto bytes = static_cast<double>(v.out(0).bytes()), size = static_cast<double>(v.attributes().integer("size"));
+  const auto bytes = static_cast<double>(v.out(0).bytes()),
+             size = static_cast<double>(v.attributes().integer("size"));
   return {.bytes = 2 * bytes, .link_bytes = bytes * (size - 1) / size};
 }
 
@@ -73,7 +84,8 @@ class Slice final : public Kernel {
 class Gather final : public Kernel {
  public:
   Gather(const OpView& view, Communicator& communicator)
-      : communicator_(communicator), padded_(view.in(0).bytes() * communicator.size()),
+      : communicator_(communicator),
+        padded_(view.in(0).bytes() * communicator.size()),
         direct_(padded_ == view.out(0).bytes()) {}
 
   std::size_t workspace_bytes() const override { return direct_ ? 0 : padded_; }
@@ -91,7 +103,9 @@ class Gather final : public Kernel {
   bool direct_;
 };
 
-void copy(const KernelArgs& args, const Attributes&) { std::memcpy(args.out[0].data, args.in[0].data, args.in[0].bytes()); }
+void copy(const KernelArgs& args, const Attributes&) {
+  std::memcpy(args.out[0].data, args.in[0].data, args.in[0].bytes());
+}
 
 }  // namespace
 
@@ -105,9 +119,11 @@ Attributes gather_attributes(const Value& value, int64_t size) {
 void register_checkpointing_ops(OpRegistry& registry) {
   registry.add({.name = "checkpoint_slice", .infer = infer_slice, .cost = copy_cost});
   registry.add({.name = "checkpoint_gather", .infer = infer_gather, .cost = gather_cost});
-  registry.add({.name = "copy_to_host", .infer = [](const OpView& v) { return infer_copy(v, MemorySpace::kHost); },
+  registry.add({.name = "copy_to_host",
+                .infer = [](const OpView& v) { return infer_copy(v, MemorySpace::kHost); },
                 .cost = copy_cost});
-  registry.add({.name = "copy_to_device", .infer = [](const OpView& v) { return infer_copy(v, MemorySpace::kDevice); },
+  registry.add({.name = "copy_to_device",
+                .infer = [](const OpView& v) { return infer_copy(v, MemorySpace::kDevice); },
                 .cost = copy_cost});
 }
 

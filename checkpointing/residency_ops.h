@@ -3,9 +3,9 @@
 // kind               inputs      outputs                              attributes
 // checkpoint_slice   v           part [ceil(n / size)]: this rank's   size
 //     share of v's n elements in memory order, the last one padded with zeros
-// checkpoint_gather  part        v                                    size rank dim0 dim1 dim2 (of v; 0: absent)
-// copy_to_host       v           the same in host memory
-// copy_to_device     v           the same in device memory
+// checkpoint_gather  part        v                                    size rank dim0 dim1 dim2 (of v; 0:
+// absent) copy_to_host       v           the same in host memory copy_to_device     v           the same in
+// device memory
 #pragma once
 
 #include "comm/collective_ops.h"

@@ -37,10 +37,11 @@ void checkpoint(Graph& graph, const Config& config, const Mesh& mesh, TrainingPr
   const Config::ActivationCheckpointing& c = config.activation_checkpointing;
   made.plan = make_plan(graph, policy_settings(c));
   recompute(graph, made.plan);
-  if (!c.partition_activations && !c.cpu_checkpointing) return;
+  if (!c.partition_activations && !c.cpu_checkpointing && c.contiguous_checkpointing) return;
   made.residency = place_kept_values(graph, *made.registry, made.plan,
                                      {.tensor_size = mesh.tensor_size(),
                                       .keep_last = c.keep_last < 0 ? 1 : c.keep_last,
+                                      .pooled = !c.contiguous_checkpointing,
                                       .prefetch = c.prefetch < 0 ? 1 : c.prefetch});
   const auto inert = [&](const std::string& key) {
     return Error(ExitCode::kConfiguration,

@@ -39,7 +39,6 @@ void GradientBuilder::contribute(ValueId value, ValueId gradient) {
   if (!wanted(value) || gradient == kNone) return;
   const ValueId earlier = take(value);
   if (earlier != kNone) gradient = emit("sum", "add", {}, {earlier, gradient});
-  graph_.value(gradient).placement = graph_.value(value).placement;
   arrived_[value] = gradient;
 }
 

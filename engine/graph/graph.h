@@ -42,6 +42,7 @@ struct Value {
   Category category = Category::kActivation;
   Placement placement = Placement::kReplicated;
   MemorySpace space = MemorySpace::kDevice;
+  bool pooled = false;       // given its place by a run-time allocator instead of by the plan of lifetimes
   bool persistent = false;   // lives in the persistent region, across programs and steps
   bool accumulator = false;  // many ops may add into it
   OpId producer = kNone;     // the first writer; kNone for external values

@@ -169,7 +169,8 @@ MemoryLedger Executor::measured() const {
     if (index < 0) {
       index = static_cast<int>(blocks.size());
       blocks.push_back({.bytes = aligned(tensor.bytes()), .category = value.category, .begin = span.begin,
-                        .end = span.end, .offset = arena.offset_of(tensor.data), .space = value.space});
+                        .end = span.end, .offset = arena.offset_of(tensor.data), .space = value.space,
+                        .pooled = value.pooled});
     }
     blocks[index].begin = std::min(blocks[index].begin, span.begin);
     blocks[index].end = std::max(blocks[index].end, span.end);

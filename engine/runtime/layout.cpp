@@ -45,7 +45,7 @@ std::vector<ValueId> share_storage(const Graph& graph, const Use& use) {
       const ValueId out = op.outputs[o], in = op.inputs[i];
       if (out == kNone || in == kNone || storage[out] != out) continue;
       const Value &a = graph.value(in), &b = graph.value(out);
-      if (a.space != b.space || persists(a) || persists(b) || aligned(a.bytes()) != aligned(b.bytes())) continue;
+      if (a.space != b.space || a.pooled != b.pooled || persists(a) || persists(b) || aligned(a.bytes()) != aligned(b.bytes())) continue;
       const bool twice = std::count(op.inputs.begin(), op.inputs.end(), in) > 1;
       if (use.last[in] != id || twice || !use.one_stream[in] || !use.one_stream[out]) continue;
       if (std::find(taken.begin(), taken.end(), in) != taken.end()) continue;
@@ -107,7 +107,7 @@ uint64_t place(std::vector<Block>& blocks, const std::vector<int>& order) {
 uint64_t place_best(std::vector<Block>& blocks, MemorySpace space) {
   std::vector<int> by_size;
   for (std::size_t i = 0; i < blocks.size(); ++i)
-    if (blocks[i].space == space) by_size.push_back(static_cast<int>(i));
+    if (blocks[i].space == space && !blocks[i].pooled) by_size.push_back(static_cast<int>(i));
   std::vector<int> by_life = by_size;
   std::stable_sort(by_size.begin(), by_size.end(), [&](int a, int b) { return blocks[a].bytes > blocks[b].bytes; });
   const auto life = [&](int i) { return blocks[i].end == kForever ? kForever : blocks[i].end - blocks[i].begin; };
@@ -116,6 +116,35 @@ uint64_t place_best(std::vector<Block>& blocks, MemorySpace space) {
   const uint64_t size_height = place(blocks, by_size), life_height = place(other, by_life);
   if (life_height < size_height) blocks = std::move(other);
   return std::min(size_height, life_height);
+}
+
+// What an allocator that knows nothing of the future does: at its beginning each block takes the smallest free gap that
+// holds it, or grows the pool; at its end it leaves its gap, joined with the free neighbours. Returns the pool's size.
+uint64_t place_pooled(std::vector<Block>& blocks) {
+  std::vector<int> arrivals;
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    if (blocks[i].pooled) arrivals.push_back(static_cast<int>(i));
+  std::stable_sort(arrivals.begin(), arrivals.end(), [&](int a, int b) { return blocks[a].begin < blocks[b].begin; });
+  std::vector<int> live;  // by offset
+  uint64_t size = 0;
+  for (int index : arrivals) {
+    Block& block = blocks[index];
+    std::erase_if(live, [&](int i) { return blocks[i].end < block.begin; });
+    uint64_t best_gap = ~uint64_t{0}, gap_begin = 0;
+    block.offset = live.empty() ? 0 : blocks[live.back()].offset + blocks[live.back()].bytes;
+    for (int i : live) {
+      const uint64_t gap = blocks[i].offset - gap_begin;
+      if (gap >= block.bytes && gap < best_gap) {
+        best_gap = gap;
+        block.offset = gap_begin;
+      }
+      gap_begin = blocks[i].offset + blocks[i].bytes;
+    }
+    live.insert(std::upper_bound(live.begin(), live.end(), block.offset,
+                                 [&](uint64_t o, int i) { return o < blocks[i].offset; }), index);
+    size = std::max(size, block.offset + block.bytes);
+  }
+  return size;
 }
 
 }  // namespace
@@ -140,7 +169,8 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
         if (index < 0) {
           index = static_cast<int>(blocks.size());
           blocks.push_back({.bytes = aligned(graph.value(v).bytes()), .category = graph.value(v).category,
-                            .begin = spans[id].begin, .end = spans[id].end, .space = graph.value(v).space});
+                            .begin = spans[id].begin, .end = spans[id].end, .space = graph.value(v).space,
+                              .pooled = graph.value(v).pooled});
         }
         blocks[index].begin = std::min(blocks[index].begin, spans[id].begin);
         blocks[index].end = std::max(blocks[index].end, spans[id].end);
@@ -153,7 +183,10 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
     blocks.push_back({.bytes = aligned(workspaces[id]), .category = Category::kWorkspace,
                       .begin = spans[id].begin, .end = spans[id].end});
   }
-  layout.ledger.transient_bytes = place_best(blocks, MemorySpace::kDevice);
+  const uint64_t planned = place_best(blocks, MemorySpace::kDevice);
+  layout.ledger.transient_bytes = planned + place_pooled(blocks);
+  for (Block& block : blocks)
+    if (block.pooled) block.offset += planned;
   layout.ledger.host_bytes = place_best(blocks, MemorySpace::kHost);
   find_peaks(graph, persistent, blocks, layout.ledger);
 

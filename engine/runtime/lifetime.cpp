@@ -4,8 +4,33 @@
 
 namespace recollect {
 
+namespace {
+
+// How far the pooled blocks reach, and how many of their bytes are in use at once at the most.
+void measure_pool(const std::vector<Block>& blocks, MemoryLedger& ledger) {
+  uint64_t bottom = ~uint64_t{0}, top = 0;
+  std::vector<std::pair<int64_t, int64_t>> changes;  // tick, bytes; what ends comes before what begins
+  for (const Block& block : blocks) {
+    if (!block.pooled) continue;
+    bottom = std::min(bottom, block.offset);
+    top = std::max(top, block.offset + block.bytes);
+    const auto bytes = static_cast<int64_t>(block.bytes);
+    changes.emplace_back(block.begin, bytes);
+    if (block.end != kForever) changes.emplace_back(block.end + 1, -bytes);
+  }
+  if (changes.empty()) return;
+  std::sort(changes.begin(), changes.end());
+  int64_t now = 0, peak = 0;
+  for (const auto& [tick, bytes] : changes) peak = std::max(peak, now += bytes);
+  ledger.pooled_bytes = top - bottom;
+  ledger.pooled_peak = static_cast<uint64_t>(peak);
+}
+
+}  // namespace
+
 void find_peaks(const Graph& graph, const MemoryLedger::Row& persistent, const std::vector<Block>& blocks,
                 MemoryLedger& ledger) {
+  measure_pool(blocks, ledger);
   // Ticks 2i and 2i + 1 both belong to op i; a block counts at every tick from begin to end.
   const int64_t ticks = 2 * static_cast<int64_t>(graph.ops().size());
   struct Change {

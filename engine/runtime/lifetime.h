@@ -18,10 +18,11 @@ struct Block {
   int64_t end = 0;
   uint64_t offset = 0;
   MemorySpace space = MemorySpace::kDevice;
+  bool pooled = false;
   bool overlaps_in_time(const Block& other) const { return begin <= other.end && other.begin <= end; }
 };
 
-// Fills `ledger.at_peak` and `peak_op` from the persistent bytes and the transient blocks.
+// Fills `ledger.at_peak`, `peak_op` and the pool's figures from the persistent bytes and the placed transient blocks.
 void find_peaks(const Graph& graph, const MemoryLedger::Row& persistent, const std::vector<Block>& blocks,
                 MemoryLedger& ledger);
 

@@ -159,6 +159,7 @@ struct Config {
     std::vector<std::string> recompute;  // selective: groups of ops; empty: those that cost little
     bool partition_activations = false;
     bool cpu_checkpointing = false;
+    bool contiguous_checkpointing = true;  // false: kept values in a best-fit pool
     int64_t keep_last = -1;  // -1: what is needed at once
     int64_t prefetch = -1;   // layers ahead; -1: one
   };

@@ -194,6 +194,9 @@ void add_others(std::vector<ConfigKey>& keys) {
                 {"partitioned_checkpointing", "distribute_saved_activations"});
   checkpointing("cpu_checkpointing", &AC::cpu_checkpointing, any(),
                 "kept values wait in host memory, copied out and back on side streams", {"cpu_offloading"});
+  checkpointing("contiguous_checkpointing", &AC::contiguous_checkpointing, any(),
+                "kept values in the planned arena, without fragmentation; false: in a best-fit pool",
+                {"contiguous_memory_optimization"});
   checkpointing("keep_last", &AC::keep_last, between(-1, 65536),
                 "layers at the end whose values never leave; -1: what is needed at once");
   checkpointing("prefetch", &AC::prefetch, between(-1, 65536), "layers that fetches run ahead; -1: one");

@@ -1,5 +1,5 @@
-// The first promise: whatever is checkpointed, loss, gradients and parameters are the same bits. And its twin: a mode
-// that does nothing must fail, so what runs again is counted.
+// The first promise: whatever is checkpointed, loss, gradients and parameters are the same bits. And its
+// twin: a mode that does nothing must fail, so what runs again is counted.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,8 +27,11 @@ std::vector<std::string> layout(int tensor, const std::string& precision, const 
   return {"parallelism.tensor_parallel_size=" + std::to_string(tensor),
           "parallelism.ranks_per_process=" + std::to_string(tensor),
           std::string("parallelism.sequence_parallel=") + (sequence_parallel ? "true" : "false"),
-          "training.precision=" + precision, "model.resid_pdrop=" + dropout, "model.embd_pdrop=" + dropout,
-          "model.attn_pdrop=" + dropout, "training.gradient_accumulation_steps=" + std::to_string(accumulation)};
+          "training.precision=" + precision,
+          "model.resid_pdrop=" + dropout,
+          "model.embd_pdrop=" + dropout,
+          "model.attn_pdrop=" + dropout,
+          "training.gradient_accumulation_steps=" + std::to_string(accumulation)};
 }
 
 std::vector<std::string> with(std::vector<std::string> words, std::initializer_list<std::string> more) {
@@ -58,33 +61,44 @@ class Exact : public testing::TestWithParam<Case> {};
 
 TEST_P(Exact, EveryModeGivesTheBitsOfNone) {
   const Case& c = GetParam();
-  const std::vector<std::string> words = layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel);
+  const std::vector<std::string> words =
+      layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel);
   const Trained none = train(kOddYaml, words);
   EXPECT_EQ(none.foretold, none.measured);
   for (const char* mode : {"full", "sqrt", "selective", "recursive", "poor"})
-    expect_same_bits(none, train(kOddYaml, with(words, {std::string("activation_checkpointing.mode=") + mode})), mode);
-  expect_same_bits(none, train(kOddYaml, with(words, {"activation_checkpointing.mode=every_k",
-                                                      "activation_checkpointing.k=2"})), "every_k");
+    expect_same_bits(
+        none, train(kOddYaml, with(words, {std::string("activation_checkpointing.mode=") + mode})), mode);
+  expect_same_bits(
+      none,
+      train(kOddYaml, with(words, {"activation_checkpointing.mode=every_k", "activation_checkpointing.k=2"})),
+      "every_k");
   for (const char* group : {"attention", "mlp", "norm", "activation", "dropout", "[attention, mlp, norm]"})
-    expect_same_bits(none, train(kOddYaml, with(words, {"activation_checkpointing.mode=selective",
-                                                        std::string("activation_checkpointing.recompute=") + group})),
-                     group);
+    expect_same_bits(
+        none,
+        train(kOddYaml, with(words, {"activation_checkpointing.mode=selective",
+                                     std::string("activation_checkpointing.recompute=") + group})),
+        group);
 }
 
 TEST_P(Exact, EverySwitchGivesTheBitsOfNone) {
   const Case& c = GetParam();
-  const std::vector<std::string> words = layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel);
+  const std::vector<std::string> words =
+      layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel);
   const Trained none = train(kOddYaml, words);
   for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "poor"})
-    for (bool partition : {false, true})
-      for (bool host : {false, true}) {
-        if ((partition && (c.tensor == 1 || c.sequence_parallel)) || (!partition && !host)) continue;
-        std::vector<std::string> switched =
-            with(words, {std::string("activation_checkpointing.mode=") + mode,
-                         std::string("activation_checkpointing.partition_activations=") + (partition ? "true" : "false"),
-                         std::string("activation_checkpointing.cpu_checkpointing=") + (host ? "true" : "false")});
-        expect_same_bits(none, train(kOddYaml, switched), std::string(mode) + (partition ? "+partition" : "") + (host ? "+host" : ""));
-      }
+    for (int switches = 1; switches < 8; ++switches) {
+      const bool partition = switches & 1, host = switches & 2, pool = switches & 4;
+      if (partition && (c.tensor == 1 || c.sequence_parallel)) continue;
+      std::vector<std::string> switched = with(
+          words,
+          {std::string("activation_checkpointing.mode=") + mode,
+           std::string("activation_checkpointing.partition_activations=") + (partition ? "true" : "false"),
+           std::string("activation_checkpointing.cpu_checkpointing=") + (host ? "true" : "false"),
+           std::string("activation_checkpointing.contiguous_checkpointing=") + (pool ? "false" : "true")});
+      expect_same_bits(none, train(kOddYaml, switched),
+                       std::string(mode) + (partition ? "+partition" : "") + (host ? "+host" : "") +
+                           (pool ? "+pool" : ""));
+    }
 }
 
 std::vector<Case> cases() {
@@ -100,21 +114,22 @@ std::vector<Case> cases() {
 
 INSTANTIATE_TEST_SUITE_P(All, Exact, testing::ValuesIn(cases()), [](const auto& info) {
   const Case& c = info.param;
-  return "Tensor" + std::to_string(c.tensor) + c.precision + (c.dropout == "0" ? "" : "Dropout") + "Accumulate" +
-         std::to_string(c.accumulation) + (c.sequence_parallel ? "Sequence" : "");
+  return "Tensor" + std::to_string(c.tensor) + c.precision + (c.dropout == "0" ? "" : "Dropout") +
+         "Accumulate" + std::to_string(c.accumulation) + (c.sequence_parallel ? "Sequence" : "");
 });
 
 // How often each layer's attention runs in one micro-batch.
 int64_t evaluations(const std::string& mode, int layers) {
-  Config config = read_config_text("test.yaml", kOddYaml,
-                                   {"model.n_layer=" + std::to_string(layers), "activation_checkpointing.mode=" + mode});
+  Config config =
+      read_config_text("test.yaml", kOddYaml,
+                       {"model.n_layer=" + std::to_string(layers), "activation_checkpointing.mode=" + mode});
   const std::unique_ptr<Communicator> world = make_self_communicator();
   resolve_world(config, 1);
   const Mesh mesh(*world, 1, 1);
   const TrainingProgram made = make_training_program(config, mesh);
   int64_t count = 0;
-  for (const Op& op : made.program.graph.ops()) count += op.def->name == "layer_norm" && op.layer >= 0 &&
-                                                         op.name.ends_with("attn/norm");
+  for (const Op& op : made.program.graph.ops())
+    count += op.def->name == "layer_norm" && op.layer >= 0 && op.name.ends_with("attn/norm");
   return count;
 }
 
