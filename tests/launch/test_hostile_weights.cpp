@@ -1,0 +1,144 @@
+// model.pretrained with files that are broken, or that are another model's: exit 3, naming the file, the byte
+// or the tensor.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <functional>
+
+#include "tests/launch/process.h"
+
+namespace recollect::test {
+namespace {
+
+using nlohmann::json;
+
+const std::string kGolden = std::string(RECOLLECT_SOURCE_DIR) + "/tests/golden/plain";
+
+struct Weights {
+  json header;
+  std::string data;
+};
+
+std::string little_endian(uint64_t value) {
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &value, 8);
+  return bytes;
+}
+
+Weights golden_weights() {
+  const std::string bytes = testing::TemporaryFolder::read(kGolden + "/model.safetensors");
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), 8);
+  return {json::parse(bytes.substr(8, length)), bytes.substr(8 + length)};
+}
+
+std::string file_of(const Weights& weights) {
+  std::string header = weights.header.dump();
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  return little_endian(header.size()) + header + weights.data;
+}
+
+// A file made from the golden one with its header changed.
+std::string changed(const std::function<void(json&)>& change) {
+  Weights weights = golden_weights();
+  change(weights.header);
+  return file_of(weights);
+}
+
+struct Case {
+  const char* name;
+  std::function<std::string()> file;
+  std::vector<const char*> says;
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class HostileWeights : public ::testing::TestWithParam<Case> {};
+
+Finished train_on(const std::string& file) {
+  const Workplace place;
+  place.folder().write("weights/model.safetensors", file);
+  std::filesystem::copy(kGolden + "/config.json", place.file("weights"));
+  place.folder().write("c.yaml",
+                       "model: {pretrained: weights}\ndevice: {backend: reference, threads: 1}\n"
+                       "training: {precision: fp64, max_steps: 1}\ndata: {format: random}\n"
+                       "logging: {progress: off}\noutput_dir: out\n");
+  return place.train({});
+}
+
+TEST_P(HostileWeights, AreRejected) {
+  const Finished finished = train_on(GetParam().file());
+  EXPECT_EQ(finished.status, 3) << finished.err;
+  for (const char* text : GetParam().says)
+    EXPECT_NE(finished.err.find(text), std::string::npos) << text << "\n" << finished.err;
+}
+
+TEST(GoodWeights, AreTrained) {  // or the table would prove nothing
+  const Finished finished = train_on(changed([](json&) {}));
+  EXPECT_EQ(finished.status, 0) << finished.err;
+}
+
+const char* const kBias = "transformer.h.0.ln_1.bias";
+const char* const kWeight = "transformer.h.0.attn.c_attn.weight";
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, HostileWeights,
+    ::testing::Values(Case{"Empty", [] { return std::string(); }, {"model.safetensors"}},
+                      Case{"HugeHeader",
+                           [] { return little_endian(uint64_t{1} << 62) + "{}"; },
+                           {"model.safetensors", "header"}},
+                      Case{"OverflowingHeader",
+                           [] { return little_endian(~uint64_t{0}) + "{}"; },
+                           {"model.safetensors", "header"}},
+                      Case{"HeaderIsNoJson",
+                           [] { return little_endian(8) + "{\"a\": ?}" + std::string(64, '\0'); },
+                           {"model.safetensors", "the header is not valid JSON"}},
+                      Case{"Truncated",
+                           [] { return changed([](json&) {}).substr(0, 20000); },
+                           {"model.safetensors", "do not lie in the file's 17408 bytes"}},
+                      Case{"Overlapping",
+                           [] {
+                             return changed([](json& h) {
+                               h[kBias]["data_offsets"] = h["transformer.h.0.ln_1.weight"]["data_offsets"];
+                             });
+                           },
+                           {"model.safetensors", "ln_1"}},
+                      Case{"OffsetsOverflow",
+                           [] {
+                             return changed([](json& h) {
+                               h[kBias]["data_offsets"] = {~uint64_t{0} - 191, ~uint64_t{0}};
+                             });
+                           },
+                           {"model.safetensors", kBias}},
+                      Case{"DuplicateKey",
+                           [] {
+                             Weights weights = golden_weights();
+                             std::string text = file_of(weights);
+                             const std::size_t at = text.find("transformer.h.0.ln_1.weight");
+                             return text.replace(at, 27, "transformer.h.0.ln_2.weight");
+                           },
+                           {"model.safetensors", "transformer.h.0.ln_2.weight", "twice"}},
+                      Case{"UnknownDtype",
+                           [] { return changed([](json& h) { h[kBias]["dtype"] = "F65"; }); },
+                           {kBias, "F65"}},
+                      Case{"IntegerWeights",
+                           [] { return changed([](json& h) { h[kBias]["dtype"] = "I64"; }); },
+                           {"h.0.ln_1.bias", "I64"}},
+                      Case{"Misshapen",
+                           [] { return changed([](json& h) {
+                                  h[kWeight]["shape"] = {72, 24};
+                                }); },
+                           {"h.0.attn.c_attn.weight", "72, 24", "24, 72"}},
+                      Case{"MissingAndUnknown",
+                           [] {
+                             return changed([](json& h) {
+                               h["transformer.h.0.ln_1.bais"] = h[kBias];
+                               h.erase(kBias);
+                             });
+                           },
+                           {"h.0.ln_1.bias", "h.0.ln_1.bais"}}),
+    [](const ::testing::TestParamInfo<Case>& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace recollect::test

@@ -1,0 +1,174 @@
+// Ranks that are processes under mpirun, over MPI and over shared memory: the numbers of rank threads, and an
+// end for all when one ends.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <thread>
+
+#include "tests/launch/process.h"
+#include "tests/launch/training_harness.h"
+
+namespace recollect::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+// It knows nothing of the MPI library's locks, and would report races that are none.
+void skip_what_thread_sanitizer_cannot_see(const std::string& communicator) {
+#ifdef __SANITIZE_THREAD__
+  if (communicator == "mpi") GTEST_SKIP() << "MPI under ThreadSanitizer";
+#else
+  (void)communicator;
+#endif
+}
+
+struct Layout {
+  const char* communicator;
+  int tensor, data;
+  bool sequence_parallel;
+
+  int ranks() const { return tensor * data; }
+  Words words() const {
+    return {"parallelism.tensor_parallel_size=" + std::to_string(tensor),
+            "parallelism.data_parallel_size=" + std::to_string(data),
+            std::string("parallelism.sequence_parallel=") + (sequence_parallel ? "true" : "false")};
+  }
+};
+
+void PrintTo(const Layout& l, std::ostream* out) {
+  *out << l.communicator << " tensor " << l.tensor << " data " << l.data
+       << (l.sequence_parallel ? " sequence" : "");
+}
+
+class Processes : public ::testing::TestWithParam<Layout> {
+ protected:
+  void SetUp() override { skip_what_thread_sanitizer_cannot_see(GetParam().communicator); }
+};
+
+TEST_P(Processes, AgreeWithOneRank) {
+  const Layout& layout = GetParam();
+  static const Trained one = train(kTinyYaml);
+  const Workplace place;
+  const Finished finished = place.train_under_mpirun(
+      layout.ranks(),
+      layout.words() + Words{std::string("parallelism.communicator=") + layout.communicator,
+                             "debug.dump_gradients=g.safetensors", "checkpoint.save_model=true"});
+  ASSERT_EQ(finished.status, 0) << finished.out << finished.err;
+  EXPECT_NE(finished.out.find(std::string("(") + layout.communicator + ")"), std::string::npos)
+      << finished.out;
+  const auto metrics = place.metrics();
+  ASSERT_EQ(metrics.size(), one.steps.size());
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    EXPECT_NEAR(metrics[i]["loss"], one.steps[i].loss, 1e-12 * one.steps[i].loss);
+    EXPECT_NEAR(metrics[i]["grad_norm"], one.steps[i].grad_norm, 1e-12 * one.steps[i].grad_norm);
+  }
+  EXPECT_LE(largest_difference(read_tensors(place.file("g.safetensors"), "transformer."), one.gradients),
+            1e-12);
+  EXPECT_LE(
+      largest_difference(read_tensors(place.file("out/model.safetensors"), "transformer."), one.parameters),
+      1e-12);
+  for (int rank = 0; rank < layout.ranks(); ++rank)
+    EXPECT_TRUE(std::filesystem::exists(place.file("out/memory.rank" + std::to_string(rank) + ".json")));
+}
+
+std::string layout_name(const ::testing::TestParamInfo<Layout>& info) {
+  const Layout& l = info.param;
+  return std::string(l.communicator) + "Tensor" + std::to_string(l.tensor) + "Data" + std::to_string(l.data) +
+         (l.sequence_parallel ? "Sequence" : "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Processes,
+                         ::testing::Values(Layout{"mpi", 2, 1, false}, Layout{"mpi", 4, 1, true},
+                                           Layout{"mpi", 1, 2, false}, Layout{"mpi", 2, 2, true},
+                                           Layout{"local", 2, 1, false}, Layout{"local", 4, 1, true},
+                                           Layout{"local", 1, 2, false}, Layout{"local", 2, 2, true}),
+                         layout_name);
+
+class Launched : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override { skip_what_thread_sanitizer_cannot_see(GetParam()); }
+  Words two_ranks() const {
+    return {"parallelism.tensor_parallel_size=2", std::string("parallelism.communicator=") + GetParam()};
+  }
+};
+
+TEST_P(Launched, RanksOfDifferentConfigurationsSaySo) {
+  const Workplace place;
+  const Words rank = Words{"-np", "1", recollect_binary(), "train", "c.yaml"} + two_ranks();
+  const Words command =
+      mpirun() + rank + Words{"optimizer.momentum=0.8", ":"} + rank + Words{"training.seed=8"};
+  const Finished finished = Process(command, place.folder().path()).wait(Workplace::kBound);
+  EXPECT_EQ(finished.status, 8) << finished.err;
+  for (const char* text :
+       {"the ranks have different configurations", "optimizer.momentum: 0.8 on rank 0; 0.9 on rank 1",
+        "training.seed: 7 on rank 0; 8 on rank 1"})
+    EXPECT_NE(finished.err.find(text), std::string::npos) << text << "\n" << finished.err;
+  EXPECT_TRUE(place.metrics().empty());
+}
+
+TEST_P(Launched, TheWrongNumberOfRanksIsRefused) {
+  const Workplace place;
+  const Finished finished = place.train_under_mpirun(3, two_ranks());
+  EXPECT_EQ(finished.status, 2) << finished.err;
+  EXPECT_NE(finished.err.find("a world of 3 ranks cannot be divided into groups of tensor_parallel_size 2"),
+            std::string::npos)
+      << finished.err;
+}
+
+TEST_P(Launched, ErrorsKeepTheirExitStatus) {
+  const Workplace place;
+  EXPECT_EQ(place.train_under_mpirun(2, two_ranks() + Words{"training.seed=x"}).status, 2);
+  EXPECT_EQ(place.train_under_mpirun(2, two_ranks() + Words{"data.format=jsonl", "data.path=nothing"}).status,
+            3);
+  EXPECT_EQ(place.train_under_mpirun(2, two_ranks() + Words{"device.memory_limit=1KiB"}).status, 4);
+  EXPECT_EQ(place.train_under_mpirun(2, two_ranks() + Words{"output_dir=c.yaml/x"}).status, 6);
+  EXPECT_EQ(place
+                .train_under_mpirun(
+                    2, two_ranks() + Words{"optimizer.learning_rate=1e300", "optimizer.max_grad_norm=0"})
+                .status,
+            7);
+}
+
+// Waits until it holds; false when it does not within the bound.
+template <typename Condition>
+bool wait_until(Condition condition, std::chrono::seconds bound) {
+  const auto deadline = std::chrono::steady_clock::now() + bound;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(10ms);
+  }
+  return true;
+}
+
+TEST_P(Launched, ARankThatIsKilledEndsTheRun) {
+  const Workplace place;
+  Process run(mpirun() + Words{"-np", "2", recollect_binary(), "train", "c.yaml"} + two_ranks() +
+                  Words{"training.max_steps=100000000"},
+              place.folder().path());
+  const auto training = [&] {
+    return std::filesystem::exists(place.file("out/metrics.jsonl")) &&
+           std::filesystem::file_size(place.file("out/metrics.jsonl")) > 1000;
+  };
+  ASSERT_TRUE(wait_until(training, 120s)) << run.wait(1s).err;
+  const std::vector<pid_t> ranks = descendants(run.pid(), "recollect");
+  ASSERT_EQ(ranks.size(), 2u);
+  ASSERT_EQ(::kill(ranks[1], SIGKILL), 0);
+  const auto start = std::chrono::steady_clock::now();
+  const Finished finished = run.wait(60s);
+  EXPECT_NE(finished.status, 0);
+  EXPECT_NE(finished.status, kNotInTime);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 30s) << "a lost rank must be noticed quickly";
+  for (const pid_t rank : ranks)
+    EXPECT_TRUE(wait_until([&] { return !is_running(rank); }, 5s)) << "a rank is left";
+}
+
+INSTANTIATE_TEST_SUITE_P(Communicators, Launched, ::testing::Values("mpi", "local"),
+                         [](const ::testing::TestParamInfo<const char*>& info) {
+                           return std::string(info.param);
+                         });
+
+}  // namespace
+}  // namespace recollect::test

@@ -1,0 +1,171 @@
+// What a run leaves in its output folder: enough to run again to the same bits, and numbers that add up.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <regex>
+
+#include "launch/config/read.h"
+#include "tests/launch/process.h"
+#include "tests/launch/training_harness.h"
+
+namespace recollect::test {
+namespace {
+
+using nlohmann::json;
+
+const Words kTwoRanks = {"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"};
+
+// The metrics without what a clock decides.
+std::vector<json> timeless(std::vector<json> metrics) {
+  for (json& step : metrics) {
+    step.erase("tokens_per_second");
+    step.erase("step_seconds");
+  }
+  return metrics;
+}
+
+TEST(Outputs, TheResolvedConfigurationIsTheRun) {
+  const Workplace place;
+  ASSERT_EQ(place.train(kTwoRanks + Words{"checkpoint.save_model=true", "training.max_steps=3"}).status, 0);
+  const std::string resolved = place.file("out/config.resolved.yaml");
+  const Config again = read_config(resolved);
+  EXPECT_EQ(dump_resolved(again), testing::TemporaryFolder::read(resolved));
+  EXPECT_EQ(again.parallelism.data_parallel_size, 1);
+  const Finished second = place.recollect({"train", "out/config.resolved.yaml", "output_dir=again"});
+  ASSERT_EQ(second.status, 0) << second.err;
+  ASSERT_EQ(place.metrics().size(), 3u);
+  EXPECT_EQ(timeless(place.metrics("out")), timeless(place.metrics("again")));
+  for (const char* name : {"/model.safetensors", "/config.json"})
+    EXPECT_EQ(testing::TemporaryFolder::read(place.file(std::string("out") + name)),
+              testing::TemporaryFolder::read(place.file(std::string("again") + name)))
+        << name;
+}
+
+TEST(Outputs, MetricsHaveTheirKeysAndDigits) {
+  const Workplace place;
+  const Words words = {"training.max_steps=4", "scheduler.name=linear", "scheduler.warmup_steps=2"};
+  ASSERT_EQ(place.train(words).status, 0);
+  const std::vector<json> metrics = place.metrics();
+  ASSERT_EQ(metrics.size(), 4u);
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    const json& step = metrics[i];
+    for (const char* key :
+         {"step", "loss", "grad_norm", "learning_rate", "tokens", "tokens_per_second", "step_seconds"})
+      EXPECT_TRUE(step.contains(key)) << key;
+    EXPECT_EQ(step["step"], i + 1);
+    EXPECT_EQ(step["tokens"], 4 * 8);
+    EXPECT_GT(step["grad_norm"], 0.0);
+    const double rate = step["tokens_per_second"], seconds = step["step_seconds"];
+    EXPECT_NEAR(rate * seconds, 32.0, 1e-3);
+    EXPECT_EQ(step["learning_rate"], std::vector<double>({0, 0.005, 0.01, 0.005})[i]);
+  }
+  // A double needs 17 digits; what reads back must be the number that was computed.
+  const Trained same =
+      train(kTinyYaml, {"training.max_steps=4", "scheduler.name=linear", "scheduler.warmup_steps=2"});
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    EXPECT_EQ(metrics[i]["loss"].get<double>(), same.steps[i].loss);
+    EXPECT_EQ(metrics[i]["grad_norm"].get<double>(), same.steps[i].grad_norm);
+  }
+  const std::string text = testing::TemporaryFolder::read(place.file("out/metrics.jsonl"));
+  EXPECT_TRUE(std::regex_search(text, std::regex(R"("loss": \d\.\d{15,16}[,e])"))) << text;
+}
+
+// One rank's ledger: categories add up to their phase's total, and the highest total is the peak.
+void expect_sums(const json& ledger) {
+  int64_t peak = 0;
+  for (const char* phase : {"forward", "backward", "optimizer"}) {
+    int64_t sum = 0;
+    for (const char* category :
+         {"parameters", "gradients", "optimizer", "activations", "workspace", "communication", "input"})
+      sum += ledger.at(phase).at(category).get<int64_t>();
+    EXPECT_EQ(sum, ledger.at(phase).at("total").get<int64_t>()) << phase;
+    peak = std::max(peak, sum);
+  }
+  EXPECT_EQ(peak, ledger.at("peak").get<int64_t>());
+  EXPECT_LE(peak, ledger.at("arena").get<int64_t>());
+}
+
+TEST(Outputs, MemoryOfEveryRankIsWhatWasForetold) {
+  const Workplace place;
+  const Finished finished =
+      place.train({"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=4",
+                   "parallelism.sequence_parallel=true"});
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  for (int rank = 0; rank < 4; ++rank) {
+    const json memory = json::parse(
+        testing::TemporaryFolder::read(place.file("out/memory.rank" + std::to_string(rank) + ".json")));
+    EXPECT_EQ(memory.at("rank"), rank);
+    EXPECT_EQ(memory.at("foretold"), memory.at("measured"));
+    expect_sums(memory.at("measured"));
+    EXPECT_GT(memory.at("measured").at("backward").at("activations"), 0);
+    EXPECT_GT(memory.at("measured").at("optimizer").at("optimizer"), 0);
+    EXPECT_NE(finished.out.find("rank " + std::to_string(rank)), std::string::npos) << finished.out;
+  }
+  EXPECT_FALSE(std::filesystem::exists(place.file("out/memory.rank4.json")));
+}
+
+TEST(Outputs, NothingIsWrittenThatWasNotAskedFor) {
+  const Workplace place;
+  ASSERT_EQ(place.train({"training.max_steps=1"}).status, 0);
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(place.file("out")))
+    names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"config.resolved.yaml", "memory.rank0.json", "metrics.jsonl"}));
+}
+
+TEST(Outputs, GradientsAreOfTheStepThatWasAskedFor) {
+  const Workplace place;
+  const Words words = {"training.max_steps=3", "debug.dump_gradients=g.safetensors", "debug.dump_step=2"};
+  ASSERT_EQ(place.train(words).status, 0);
+  const Trained same = train(
+      kTinyYaml, {"training.max_steps=3", "debug.dump_step=2", "debug.dump_gradients=" + place.file("same")});
+  const Trained first = train(kTinyYaml, {"training.max_steps=3"});
+  const Tensors dumped = read_tensors(place.file("g.safetensors"), "transformer.");
+  EXPECT_EQ(dumped.size(), 2 + 2 * 12 + 2u);
+  EXPECT_EQ(largest_difference(dumped, same.gradients), 0);
+  EXPECT_GT(largest_difference(dumped, first.gradients), 1e-3);
+  // Before clipping: their norm is the one in the metrics.
+  double squares = 0;
+  for (const auto& [name, values] : dumped)
+    for (const double value : values) squares += value * value;
+  const double norm = place.metrics().at(1).at("grad_norm");
+  EXPECT_GT(norm, 1.0);  // or clipping would not have changed them
+  EXPECT_NEAR(std::sqrt(squares), norm, 1e-12 * norm);
+}
+
+// A model that two ranks have trained and saved: Transformers loads it, and has the loss that we have on
+// loading it.
+TEST(Outputs, TransformersLoadsWhatWasSaved) {
+  if (std::system("python3 -c 'import torch, transformers, safetensors' >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "python3 has no torch, transformers and safetensors here";
+  const std::string golden = std::string(RECOLLECT_SOURCE_DIR) + "/tests/golden/";
+  const std::string batch = golden + "plain/batch.jsonl";
+  const Workplace place;
+  const Words data = {"data.format=jsonl",           "data.path=" + batch,
+                      "data.shuffle=false",          "data.sequence_length=12",
+                      "training.micro_batch_size=2", "training.global_batch_size=2"};
+  const Finished first =
+      place.train(kTwoRanks + data + Words{"checkpoint.save_model=true", "training.max_steps=3"});
+  ASSERT_EQ(first.status, 0) << first.err;
+  place.folder().write("loaded.yaml",
+                       "model: {pretrained: out, resid_pdrop: 0, embd_pdrop: 0, attn_pdrop: 0}\n"
+                       "device: {backend: reference, threads: 1}\n"
+                       "training: {precision: fp64, max_steps: 1}\noutput_dir: loaded\n");
+  const Finished loaded = place.recollect(Words{"train", "loaded.yaml"} + data);
+  ASSERT_EQ(loaded.status, 0) << loaded.err;
+  const double loss = place.metrics("loaded").at(0).at("loss");
+  EXPECT_NE(loss, place.metrics().at(0).at("loss").get<double>());
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.17g", loss);
+  const Finished checked = Process({"python3", golden + "check_saved.py", "out", "--batch", batch, "--loss",
+                                    digits, "--tolerance", "1e-10"},
+                                   place.folder().path())
+                               .wait(Workplace::kBound);
+  EXPECT_EQ(checked.status, 0) << checked.out << checked.err;
+}
+
+}  // namespace
+}  // namespace recollect::test

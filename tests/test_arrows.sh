@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# The architecture as includes: who may know whom, no foreign types in public headers, no file that nobody can read in one
+# sitting. Each rule is first shown a file that breaks it.
+set -euo pipefail
+
+# may_include FOLDER ALLOWED...: includes of our own, from anywhere below FOLDER, that lead elsewhere.
+may_include() {
+  local folder=$1 ours="engine|comm|parallel|checkpointing|launch|tests" allowed
+  shift
+  allowed=$(IFS='|'; echo "$*")
+  [ -d "$folder" ] || return 0
+  grep -rnE --include=*.{h,cpp,cu,cuh} "^[[:space:]]*#[[:space:]]*include[[:space:]]*[\"<]($ours)/" "$folder" |
+    grep -vE "[\"<]($allowed)/" | sed 's/^/arrow: /' || true
+}
+
+# Headers that others see; those in a folder of the library's own name are private to it.
+foreign_types() {
+  grep -rnE --include=*.h "#[[:space:]]*include[[:space:]]*[\"<](mpi|cuda_runtime|cuda_runtime_api|nccl)\.h" . |
+    grep -vE "^[^:]*/(mpi|cuda|nccl)/" | sed 's/^/foreign: /' || true
+  grep -rnE --include=*.{h,cpp,cu} "include \"comm/(mpi|nccl)/" . | grep -vE "^\./(comm|tests/comm)/" |
+    sed 's/^/private: /' || true
+}
+
+too_long() {
+  find . -type d \( -name '.git' -o -name 'build*' \) -prune -o -type f \
+    \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.py' -o -name '*.sh' \
+    -o -name CMakeLists.txt \) -exec awk 'END { if (FNR > 500) print "long: " FILENAME " has " FNR " lines" }' {} \;
+}
+
+findings() {
+  cd "$1"
+  may_include engine engine
+  may_include comm comm engine
+  may_include parallel parallel comm engine
+  may_include checkpointing checkpointing comm engine
+  may_include launch launch parallel checkpointing comm engine
+  foreign_types
+  too_long
+}
+
+show_that_rules_bite() {
+  local tree found
+  tree=$(mktemp -d)
+  trap 'rm -rf "$tree"' RETURN
+  mkdir -p "$tree"/{engine,comm/mpi,parallel,checkpointing,launch}
+  echo '#include "comm/local.h"' >"$tree/engine/a.h"
+  echo '#  include "launch/train.h"' >"$tree/comm/b.cpp"
+  echo '#include "checkpointing/plan.h"' >"$tree/parallel/c.cpp"
+  echo '#include "parallel/mesh.h"' >"$tree/checkpointing/d.h"
+  echo '#include "tests/e.h"' >"$tree/launch/e.cpp"
+  echo '#include <mpi.h>' >"$tree/comm/f.h"
+  echo '#include <mpi.h>' >"$tree/comm/mpi/fine.h"
+  echo '#include "comm/mpi/fine.h"' >"$tree/launch/g.cpp"
+  printf '\n%.0s' {1..501} >"$tree/launch/h.cpp"
+  found=$(findings "$tree" | grep -oE '[a-h]\.(h|cpp)( has 501 lines|:1:)' | sort | tr -d '\n')
+  [ "$found" = "a.h:1:b.cpp:1:c.cpp:1:d.h:1:e.cpp:1:f.h:1:g.cpp:1:h.cpp has 501 lines" ] ||
+    { echo "a rule does not bite; found only: $found" >&2; return 1; }
+}
+
+show_that_rules_bite
+root=$(cd "$(dirname "$0")/.." && pwd)
+found=$(findings "$root")
+[ -z "$found" ] || { echo "$found"; exit 1; }
