@@ -3,9 +3,13 @@
 #include <set>
 #include <unordered_map>
 
+#include "engine/graph/op_def.h"
+
 namespace recollect {
 
 namespace {
+
+constexpr std::string_view kPrefix = "recompute/";
 
 class Recomputer {
  public:
@@ -66,12 +70,12 @@ class Recomputer {
   void remake(const Op& original) {
     Op clone = original;
     for (ValueId& input : clone.inputs) input = available(input);
-    clone.name = "recompute/" + original.name;
+    clone.name = std::string(kPrefix) + original.name;
     clone.phase = Phase::kBackward;
     clone.layer = layer_;  // it belongs to the backward that asked for it
     for (ValueId& output : clone.outputs) {
       Value copy = graph_.value(output);
-      copy.name = "recompute/" + copy.name;
+      copy.name = std::string(kPrefix) + copy.name;
       copy.layer = layer_;
       const ValueId again = graph_.add_value(std::move(copy));
       remade_[output] = again;
@@ -99,5 +103,12 @@ class Recomputer {
 }  // namespace
 
 void recompute(Graph& graph, const Plan& plan) { Recomputer(graph, plan).run(); }
+
+double recomputed_flops(const Graph& graph) {
+  double flops = 0;
+  for (const Op& op : graph.ops())
+    if (op.name.starts_with(kPrefix)) flops += op.def->cost(OpView{graph, op}).flops;
+  return flops;
+}
 
 }  // namespace recollect

@@ -11,13 +11,14 @@ namespace recollect {
 namespace {
 
 // One rank's report as numbers, to travel in one collective.
-constexpr int kNumbers = 2 * (kPhaseCount * kCategoryCount + 2);
+constexpr int kNumbers = 2 * (kPhaseCount * kCategoryCount + 3);
 
 void append(std::vector<int64_t>& numbers, const MemoryLedger& ledger) {
   for (const auto& row : ledger.at_peak)
     for (uint64_t bytes : row) numbers.push_back(static_cast<int64_t>(bytes));
   numbers.push_back(static_cast<int64_t>(ledger.persistent_bytes));
   numbers.push_back(static_cast<int64_t>(ledger.transient_bytes));
+  numbers.push_back(static_cast<int64_t>(ledger.host_bytes));
 }
 
 nlohmann::ordered_json ledger_json(const MemoryLedger& ledger) {
@@ -33,6 +34,8 @@ nlohmann::ordered_json ledger_json(const MemoryLedger& ledger) {
   json["peak"] = ledger.peak();
   json["arena"] = ledger.arena_bytes();
   json["unused_at_peak"] = ledger.arena_bytes() - ledger.peak();
+  json["host_arena"] = ledger.host_bytes;
+  json["pool"] = {{"bytes", ledger.pooled_bytes}, {"in_use_at_peak", ledger.pooled_peak}};
   return json;
 }
 
@@ -60,6 +63,7 @@ std::vector<std::string> column(const int64_t* numbers) {
   cells.push_back(mib(arena(measured)));
   cells.push_back(mib(arena(numbers)));
   cells.push_back(fmt::format("{}", arena(measured) - arena(numbers)));
+  cells.push_back(mib(measured[kPhaseCount * kCategoryCount + 2]));
   return cells;
 }
 
@@ -71,6 +75,7 @@ std::string memory_json(const MemoryReport& report, int rank) {
   json["unit"] = "bytes";
   json["foretold"] = ledger_json(report.foretold);
   json["measured"] = ledger_json(report.measured);
+  for (const auto& [name, text] : report.checkpointing) json["activation_checkpointing"][name] = text;
   return json.dump(2) + "\n";
 }
 
@@ -85,7 +90,8 @@ std::string memory_table(const MemoryReport& report, Communicator& world) {
 
   std::vector<std::vector<std::string>> columns(1);
   for (int c = 0; c < kCategoryCount; ++c) columns[0].emplace_back(name_of(static_cast<Category>(c)));
-  for (const char* name : {"at peak", "peak in", "arena", "arena, foretold", "difference, bytes"})
+  for (const char* name : {"at peak", "peak in", "arena", "arena, foretold", "difference, bytes",
+                           "host arena"})
     columns[0].emplace_back(name);
   for (int r = 0; r < world.size(); ++r) columns.push_back(column(all.data() + r * kNumbers));
 
@@ -97,6 +103,7 @@ std::string memory_table(const MemoryReport& report, Communicator& world) {
     for (std::size_t r = 1; r < columns.size(); ++r) text += fmt::format("{:>12}", columns[r][line]);
     text += '\n';
   }
+  for (const auto& [name, sentence] : report.checkpointing) text += fmt::format("rank 0, {}: {}\n", name, sentence);
   return text;
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "engine/runtime/ledger.h"
@@ -12,6 +14,7 @@ namespace recollect {
 struct MemoryReport {
   MemoryLedger foretold;
   MemoryLedger measured;
+  std::vector<std::pair<std::string, std::string>> checkpointing;  // switch -> what it saved, moved and cost on this rank
 };
 
 std::string memory_json(const MemoryReport& report, int rank);

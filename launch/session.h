@@ -35,6 +35,7 @@ class Session {
   StepResult step();
 
   const Executor& executor() const { return *executor_; }
+  const ResidencyReport& residency() const { return made_.residency; }
   const Weights& weights() const { return weights_; }
   const Mesh& mesh() const { return mesh_; }
   const std::vector<Parameter>& parameters() const { return made_.model.parameters; }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "engine/io/files.h"
+#include "launch/checkpointing_report.h"
 #include "launch/config/agree.h"
 #include "launch/config/hf_config.h"
 #include "launch/config/read.h"
@@ -45,7 +46,8 @@ void save_model(const Config& config, const Session& session) {
 
 void report_memory(const Config& config, const Session& session) {
   Communicator& world = session.mesh().world();
-  const MemoryReport report{session.executor().program().foretold(), session.executor().measured()};
+  const MemoryReport report{session.executor().program().foretold(), session.executor().measured(),
+                            checkpointing_report(config, session, config.training.max_steps)};
   write_text_file(fmt::format("{}/memory.rank{}.json", config.output_dir, world.rank()),
                   memory_json(report, world.rank()));
   const std::string table = memory_table(report, world);

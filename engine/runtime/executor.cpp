@@ -10,6 +10,10 @@ namespace recollect {
 
 namespace {
 
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 template <typename T>
 bool all_finite(const Tensor& tensor) {
   const T* data = tensor.as<T>();
@@ -90,8 +94,10 @@ void Executor::run(OpId begin, OpId end, const RunState& state) {
   }
   wake_.notify_all();
   run_stream(StreamId::kCompute, begin, end, state);
+  const auto finished = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
   idle_.wait(lock, [&] { return busy_ == 0; });
+  if (!workers_.empty()) join_seconds_ += seconds_since(finished);
   if (error_) std::rethrow_exception(error_);
 }
 
@@ -148,7 +154,10 @@ void Executor::wait_for(OpId before, OpId waiter) {
     done_[before].wait(seen, std::memory_order_acquire);
     seen = done_[before].load(std::memory_order_acquire);
   }
-  wait_seconds_[waiter] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = seconds_since(start);
+  wait_seconds_[waiter] += seconds;
+  if (program_.graph.op(waiter).stream == StreamId::kCompute)
+    exposed_seconds_[static_cast<int>(program_.graph.op(before).stream)] += seconds;
 }
 
 void Executor::fail(std::exception_ptr error) {

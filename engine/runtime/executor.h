@@ -3,6 +3,7 @@
 // from the schedule is a data race that ThreadSanitizer can see.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <exception>
@@ -44,6 +45,9 @@ class Executor {
 
   // Seconds that each op's stream has spent waiting for other streams on its behalf, summed over runs.
   std::span<const double> wait_seconds() const { return wait_seconds_; }
+  // Of those, what the compute stream waited for another one; and for all of them at the end of runs.
+  double exposed_seconds(StreamId stream) const { return exposed_seconds_[static_cast<int>(stream)]; }
+  double join_seconds() const { return join_seconds_; }
 
  private:
   struct BoundOp {
@@ -69,6 +73,8 @@ class Executor {
   std::vector<char> executed_;                  // by op: has it ever run?
   std::vector<std::atomic<uint32_t>> done_;     // by op: the run in which it last finished
   std::vector<double> wait_seconds_;            // by op; written by the op's own stream
+  std::array<double, kStreamCount> exposed_seconds_{};  // written by the compute stream
+  double join_seconds_ = 0;
   std::vector<Worker> workers_;
 
   std::mutex mutex_;

@@ -1,0 +1,47 @@
+#include "launch/checkpointing_report.h"
+
+#include <fmt/format.h>
+
+#include "checkpointing/recompute.h"
+
+namespace recollect {
+
+namespace {
+
+std::string mib(uint64_t bytes) { return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20)); }
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> checkpointing_report(const Config& config, const Session& session,
+                                                                      int64_t steps) {
+  const Config::ActivationCheckpointing& c = config.activation_checkpointing;
+  const Executor& executor = session.executor();
+  const ResidencyReport& r = session.residency();
+  const auto exposed = [&](StreamId stream) {
+    return fmt::format("{:.3f} ms a step exposed", 1e3 * executor.exposed_seconds(stream) / static_cast<double>(steps));
+  };
+  std::vector<std::pair<std::string, std::string>> report;
+  if (c.mode != CheckpointingMode::kNone)
+    report.emplace_back("mode", fmt::format("{}: {:.3f} GFLOP a micro-batch run again", name_of(c.mode),
+                                            1e-9 * recomputed_flops(executor.program().graph)));
+  if (c.partition_activations)
+    report.emplace_back("partition_activations",
+                        fmt::format("{} values: saved {}, gathered {} a micro-batch, {}", r.partitioned_values,
+                                    mib(r.partition_saved_bytes), mib(r.gathered_bytes), exposed(StreamId::kGather)));
+  if (c.cpu_checkpointing)
+    report.emplace_back("cpu_checkpointing",
+                        fmt::format("{} values: saved {}, moved {} out and {} back a micro-batch, {} going out and {} "
+                                    "coming back; {} in host memory",
+                                    r.host_values, mib(r.host_saved_bytes), mib(r.to_host_bytes),
+                                    mib(r.to_device_bytes), exposed(StreamId::kDeviceToHost),
+                                    exposed(StreamId::kHostToDevice), mib(executor.program().foretold().host_bytes)));
+  if (!c.contiguous_checkpointing) {
+    const MemoryLedger& ledger = executor.program().foretold();
+    report.emplace_back("contiguous_checkpointing off",
+                        fmt::format("the pool takes {} for values of {}: {} of fragmentation", mib(ledger.pooled_bytes),
+                                    mib(ledger.pooled_peak), mib(ledger.pooled_bytes - ledger.pooled_peak)));
+  }
+  return report;
+}
+
+}  // namespace recollect
