@@ -29,6 +29,9 @@ class Communicator {
   virtual void broadcast(const Tensor& tensor, int root, void* stream = nullptr) = 0;
   virtual void barrier() = 0;
 
+  // What this rank's buffers take, outside the arenas; taken when the group is made.
+  virtual std::size_t staging_bytes() const { return 0; }
+
   // Collective. The ranks that give the same colour form a new group, in the order of their ranks here.
   virtual std::unique_ptr<Communicator> split(int color) = 0;
   // Makes the peers' pending and future calls fail with kPeerLost. Called by a rank that is about to stop on

@@ -11,7 +11,8 @@ namespace recollect {
 namespace {
 
 // One rank's report as numbers, to travel in one collective.
-constexpr int kNumbers = 2 * (kPhaseCount * kCategoryCount + 3);
+constexpr int kLedgerNumbers = kPhaseCount * kCategoryCount + 3;
+constexpr int kNumbers = 2 * kLedgerNumbers + 1;
 
 void append(std::vector<int64_t>& numbers, const MemoryLedger& ledger) {
   for (const auto& row : ledger.at_peak)
@@ -43,7 +44,7 @@ std::string mib(int64_t bytes) { return fmt::format("{:.2f}", static_cast<double
 
 // A rank's column: the categories at that rank's highest phase, their sum, the arena, and what was foretold of it.
 std::vector<std::string> column(const int64_t* numbers) {
-  const int64_t* measured = numbers + kNumbers / 2;
+  const int64_t* measured = numbers + kLedgerNumbers;
   const auto row_sum = [](const int64_t* row) {
     int64_t total = 0;
     for (int c = 0; c < kCategoryCount; ++c) total += row[c];
@@ -63,7 +64,8 @@ std::vector<std::string> column(const int64_t* numbers) {
   cells.push_back(mib(arena(measured)));
   cells.push_back(mib(arena(numbers)));
   cells.push_back(fmt::format("{}", arena(measured) - arena(numbers)));
-  cells.push_back(mib(measured[kPhaseCount * kCategoryCount + 2]));
+  cells.push_back(mib(measured[kLedgerNumbers - 1]));
+  cells.push_back(mib(numbers[kNumbers - 1]));
   return cells;
 }
 
@@ -75,6 +77,7 @@ std::string memory_json(const MemoryReport& report, int rank) {
   json["unit"] = "bytes";
   json["foretold"] = ledger_json(report.foretold);
   json["measured"] = ledger_json(report.measured);
+  json["communication_buffers"] = report.communication_buffers;
   for (const auto& [name, text] : report.checkpointing) json["activation_checkpointing"][name] = text;
   return json.dump(2) + "\n";
 }
@@ -83,6 +86,7 @@ std::string memory_table(const MemoryReport& report, Communicator& world) {
   std::vector<int64_t> mine;
   append(mine, report.foretold);
   append(mine, report.measured);
+  mine.push_back(static_cast<int64_t>(report.communication_buffers));
   std::vector<int64_t> all(mine.size() * world.size());
   world.all_gather({mine.data(), {static_cast<int64_t>(mine.size())}, DType::kI64},
                    {all.data(), {static_cast<int64_t>(all.size())}, DType::kI64});
@@ -91,7 +95,7 @@ std::string memory_table(const MemoryReport& report, Communicator& world) {
   std::vector<std::vector<std::string>> columns(1);
   for (int c = 0; c < kCategoryCount; ++c) columns[0].emplace_back(name_of(static_cast<Category>(c)));
   for (const char* name : {"at peak", "peak in", "arena", "arena, foretold", "difference, bytes",
-                           "host arena"})
+                           "host arena", "communicators"})
     columns[0].emplace_back(name);
   for (int r = 0; r < world.size(); ++r) columns.push_back(column(all.data() + r * kNumbers));
 

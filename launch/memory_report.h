@@ -14,6 +14,7 @@ namespace recollect {
 struct MemoryReport {
   MemoryLedger foretold;
   MemoryLedger measured;
+  uint64_t communication_buffers = 0;  // of the communicators, outside the arenas
   std::vector<std::pair<std::string, std::string>> checkpointing;  // switch -> what it saved, moved and cost on this rank
 };
 

@@ -47,6 +47,7 @@ void save_model(const Config& config, const Session& session) {
 void report_memory(const Config& config, const Session& session) {
   Communicator& world = session.mesh().world();
   const MemoryReport report{session.executor().program().foretold(), session.executor().measured(),
+                            session.mesh().staging_bytes(),
                             checkpointing_report(config, session, config.training.max_steps)};
   write_text_file(fmt::format("{}/memory.rank{}.json", config.output_dir, world.rank()),
                   memory_json(report, world.rank()));

@@ -16,6 +16,14 @@ Mesh::Mesh(Communicator& world, int data_size, int tensor_size)
   data_.communication = world_.split(tensor_rank());
 }
 
+std::size_t Mesh::staging_bytes() const {
+  std::size_t bytes = world_.staging_bytes();
+  for (const Axis* axis : {&tensor_, &data_})
+    for (const auto* c : {&axis->compute, &axis->communication, &axis->gather})
+      if (*c) bytes += (*c)->staging_bytes();
+  return bytes;
+}
+
 Communicator& Mesh::communicator(std::string_view axis, StreamId stream) const {
   require(axis == kTensorAxis || axis == kDataAxis, "unknown mesh axis");
   const Axis& chosen = axis == kTensorAxis ? tensor_ : data_;

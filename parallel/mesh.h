@@ -25,6 +25,7 @@ class Mesh {
   int data_rank() const { return world_.rank() / tensor_size_; }
   int tensor_rank() const { return world_.rank() % tensor_size_; }
   Communicator& world() const { return world_; }
+  std::size_t staging_bytes() const;  // of all communicators, the world's included
   // `stream` is kCompute, kCommunication or, on the tensor axis, kGather.
   Communicator& communicator(std::string_view axis, StreamId stream) const;
 
