@@ -58,6 +58,8 @@ Cost copy_cost(const OpView& v) {
   return {.bytes = 2 * bytes, .link_bytes = bytes};
 }
 
+Cost slice_cost(const OpView& v) { return {.bytes = 2 * static_cast<double>(v.out(0).bytes())}; }
+
 Cost gather_cost(const OpView& v) {
   const auto bytes = static_cast<double>(v.out(0).bytes()),
              size = static_cast<double>(v.attributes().integer("size"));
@@ -117,7 +119,7 @@ Attributes gather_attributes(const Value& value, int64_t size) {
 }
 
 void register_checkpointing_ops(OpRegistry& registry) {
-  registry.add({.name = "checkpoint_slice", .infer = infer_slice, .cost = copy_cost});
+  registry.add({.name = "checkpoint_slice", .infer = infer_slice, .cost = slice_cost});
   registry.add({.name = "checkpoint_gather", .infer = infer_gather, .cost = gather_cost});
   registry.add({.name = "copy_to_host",
                 .infer = [](const OpView& v) { return infer_copy(v, MemorySpace::kHost); },

@@ -1,69 +1,25 @@
 // The command line. Prints an Error once per rank and turns it into the exit code.
+#include <algorithm>
 #include <cstdio>
-#include <iostream>
 #include <new>
 #include <string>
-#include <vector>
 
-#include <boost/program_options.hpp>
 #include <fmt/format.h>
 
 #include "comm/bootstrap.h"
 #include "comm/mpi.h"
-#include "launch/config/read.h"
-#include "launch/train.h"
-#include "launch/world.h"
+#include "launch/commands.h"
 
 namespace {
 
-namespace options = boost::program_options;
-
-constexpr const char* kUsage =
-    "usage: recollect train CONFIG.yaml [section.key=value ...]\n"
-    "\n"
-    "Trains what CONFIG.yaml describes. Run alone, or as mpirun -np N recollect train ...\n"
-    "with N = data_parallel_size x tensor_parallel_size.\n";
-
-struct CommandLine {
-  std::string command;
-  std::vector<std::string> words;  // configuration file, then overrides
-  bool help = false, version = false;
-};
-
-CommandLine parse(int argc, char** argv) {
-  CommandLine line;
-  std::vector<std::string> sets;
-  options::options_description visible("options");
-  visible.add_options()("help,h", options::bool_switch(&line.help), "print this")(
-      "version", options::bool_switch(&line.version), "print the version")(
-      "set", options::value(&sets)->composing(), "section.key=value, as without --set");
-  options::options_description hidden;
-  hidden.add_options()("command", options::value(&line.command))("words", options::value(&line.words));
-  options::positional_options_description positional;
-  positional.add("command", 1).add("words", -1);
-  options::options_description all;
-  all.add(visible).add(hidden);
-  try {
-    options::variables_map values;
-    options::store(options::command_line_parser(argc, argv).options(all).positional(positional).run(), values);
-    options::notify(values);
-  } catch (const options::error& error) {
-    throw recollect::Error(recollect::ExitCode::kConfiguration, error.what(), kUsage);
-  }
-  line.words.insert(line.words.end(), sets.begin(), sets.end());
-  return line;
-}
-
-void run(const CommandLine& line, std::unique_ptr<recollect::MpiEnvironment>& mpi) {
+void run(const recollect::Words& words, std::unique_ptr<recollect::MpiEnvironment>& mpi) {
   using recollect::Error;
   using recollect::ExitCode;
-  if (line.command != "train")
-    throw Error(ExitCode::kConfiguration,
-                line.command.empty() ? "no command given" : fmt::format("unknown command '{}'", line.command), kUsage);
-  if (line.words.empty()) throw Error(ExitCode::kConfiguration, "train needs a configuration file", kUsage);
-  const std::vector<std::string> overrides(line.words.begin() + 1, line.words.end());
-  const recollect::Config config = recollect::read_config(line.words.front(), overrides);
-  recollect::run_ranks(config, mpi, [&](recollect::Communicator& world) { recollect::train_rank(config, world); });
+  if (words.empty()) throw Error(ExitCode::kConfiguration, "no command given", recollect::usage());
+  for (const recollect::Command& command : recollect::commands())
+    if (words.front() == command.name) return command.run({words.begin() + 1, words.end()}, mpi);
+  throw Error(ExitCode::kConfiguration, fmt::format("unknown command '{}'", words.front()),
+              recollect::usage());
 }
 
 std::string rank_label() {
@@ -90,13 +46,16 @@ int main(int argc, char** argv) {
   using recollect::ExitCode;
   std::unique_ptr<recollect::MpiEnvironment> mpi;
   try {
-    const CommandLine line = parse(argc, argv);
-    if (line.version) {
+    const recollect::Words words(argv + 1, argv + argc);
+    const auto asks = [&](const char* option) {
+      return std::find(words.begin(), words.end(), option) != words.end();
+    };
+    if (asks("--version")) {
       fmt::print("recollect {}\n", RECOLLECT_VERSION);
-    } else if (line.help) {
-      fmt::print("{}", kUsage);
+    } else if (asks("--help") || asks("-h")) {
+      fmt::print("{}", recollect::usage());
     } else {
-      run(line, mpi);
+      run(words, mpi);
     }
     return 0;
   } catch (const recollect::Error& error) {

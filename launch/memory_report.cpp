@@ -22,24 +22,6 @@ void append(std::vector<int64_t>& numbers, const MemoryLedger& ledger) {
   numbers.push_back(static_cast<int64_t>(ledger.host_bytes));
 }
 
-nlohmann::ordered_json ledger_json(const MemoryLedger& ledger) {
-  nlohmann::ordered_json json;
-  for (int p = 0; p < kPhaseCount; ++p) {
-    nlohmann::ordered_json phase;
-    for (int c = 0; c < kCategoryCount; ++c)
-      phase[std::string(name_of(static_cast<Category>(c)))] = ledger.at_peak[p][c];
-    phase["total"] = MemoryLedger::sum(ledger.at_peak[p]);
-    phase["peak_op"] = ledger.peak_op[p];
-    json[std::string(name_of(static_cast<Phase>(p)))] = phase;
-  }
-  json["peak"] = ledger.peak();
-  json["arena"] = ledger.arena_bytes();
-  json["unused_at_peak"] = ledger.arena_bytes() - ledger.peak();
-  json["host_arena"] = ledger.host_bytes;
-  json["pool"] = {{"bytes", ledger.pooled_bytes}, {"in_use_at_peak", ledger.pooled_peak}};
-  return json;
-}
-
 std::string mib(int64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
 
 // A rank's column: the categories at that rank's highest phase, their sum, the arena, and what was foretold of it.
@@ -70,6 +52,24 @@ std::vector<std::string> column(const int64_t* numbers) {
 }
 
 }  // namespace
+
+nlohmann::ordered_json ledger_json(const MemoryLedger& ledger) {
+  nlohmann::ordered_json json;
+  for (int p = 0; p < kPhaseCount; ++p) {
+    nlohmann::ordered_json phase;
+    for (int c = 0; c < kCategoryCount; ++c)
+      phase[std::string(name_of(static_cast<Category>(c)))] = ledger.at_peak[p][c];
+    phase["total"] = MemoryLedger::sum(ledger.at_peak[p]);
+    phase["peak_op"] = ledger.peak_op[p];
+    json[std::string(name_of(static_cast<Phase>(p)))] = phase;
+  }
+  json["peak"] = ledger.peak();
+  json["arena"] = ledger.arena_bytes();
+  json["unused_at_peak"] = ledger.arena_bytes() - ledger.peak();
+  json["host_arena"] = ledger.host_bytes;
+  json["pool"] = {{"bytes", ledger.pooled_bytes}, {"in_use_at_peak", ledger.pooled_peak}};
+  return json;
+}
 
 std::string memory_json(const MemoryReport& report, int rank) {
   nlohmann::ordered_json json;
@@ -109,6 +109,15 @@ std::string memory_table(const MemoryReport& report, Communicator& world) {
   }
   for (const auto& [name, sentence] : report.checkpointing) text += fmt::format("rank 0, {}: {}\n", name, sentence);
   return text;
+}
+
+void check_memory_limit(uint64_t limit, const MemoryLedger& foretold) {
+  const uint64_t needed = foretold.arena_bytes();
+  if (limit && needed > limit)
+    throw Error(ExitCode::kDeviceMemory,
+                fmt::format("the run needs {} bytes on this rank; device.memory_limit is {}", needed, limit),
+                "`recollect estimate --compare` lists what activation checkpointing can do; or lower "
+                "training.micro_batch_size, or use more tensor-parallel ranks");
 }
 
 }  // namespace recollect

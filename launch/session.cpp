@@ -8,6 +8,7 @@
 
 #include "engine/data/dataset.h"
 #include "engine/io/safetensors.h"
+#include "launch/memory_report.h"
 
 namespace recollect {
 
@@ -34,15 +35,6 @@ LearningRateSchedule rate_schedule(const Config& config) {
           .warmup_steps = s.warmup_steps > 0 ? s.warmup_steps : by_ratio, .total_steps = config.training.max_steps};
 }
 
-void check_memory_limit(const Config& config, const Program& program) {
-  const uint64_t needed = program.foretold().arena_bytes();
-  const auto limit = static_cast<uint64_t>(config.device.memory_limit);
-  if (limit && needed > limit)
-    throw Error(ExitCode::kDeviceMemory,
-                fmt::format("the run needs {} bytes on this rank; device.memory_limit is {}", needed, limit),
-                "lower training.micro_batch_size, or use more tensor-parallel ranks");
-}
-
 }  // namespace
 
 Session::Session(const Config& config, Communicator& world)
@@ -50,7 +42,7 @@ Session::Session(const Config& config, Communicator& world)
       mesh_(world, static_cast<int>(config.parallelism.data_parallel_size),
             static_cast<int>(config.parallelism.tensor_parallel_size)),
       made_(make_training_program(config_, mesh_)),
-      executor_((check_memory_limit(config_, made_.program), std::make_unique<Executor>(std::move(made_.program)))),
+      executor_((check_memory_limit(static_cast<uint64_t>(config_.device.memory_limit), made_.program.foretold()), std::make_unique<Executor>(std::move(made_.program)))),
       weights_(made_.model.parameters, *executor_, mesh_),
       schedule_(rate_schedule(config_)) {
   if (config_.model.pretrained.empty())

@@ -22,12 +22,13 @@ namespace recollect {
 
 namespace {
 
+int cores_of_node() { return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)); }
+
 // Launchers bind a rank to one core by default, which suits programs without threads. Ours has them: a rank takes every
 // core of the node that its share entitles it to, and the system spreads them.
 void claim_cores(const Config& config, int ranks_on_node) {
-  const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  const int share = std::max(1, cores / std::max(1, ranks_on_node));
-  const int threads = config.device.threads > 0 ? static_cast<int>(config.device.threads) : share;
+  const int cores = cores_of_node();
+  const int threads = threads_per_rank(config, ranks_on_node);
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) < threads) {
     CPU_ZERO(&allowed);
@@ -96,6 +97,11 @@ std::unique_ptr<Communicator> join_world(const Config& config, const RankEnviron
 }
 
 }  // namespace
+
+int threads_per_rank(const Config& config, int ranks_on_node) {
+  if (config.device.threads > 0) return static_cast<int>(config.device.threads);
+  return std::max(1, cores_of_node() / std::max(1, ranks_on_node));
+}
 
 void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,
                const std::function<void(Communicator&)>& body) {

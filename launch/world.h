@@ -20,4 +20,8 @@ namespace recollect {
 void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,
                const std::function<void(Communicator&)>& body);
 
+// OpenMP threads of a rank that shares its node with others: device.threads, or an equal share of the cores. Kernels
+// size their workspaces by it, so whoever foretells a run's memory must ask the same question.
+int threads_per_rank(const Config& config, int ranks_on_node);
+
 }  // namespace recollect

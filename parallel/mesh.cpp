@@ -1,5 +1,7 @@
 #include "parallel/mesh.h"
 
+#include "comm/planned.h"
+
 namespace recollect {
 
 Mesh::Mesh(Communicator& world, int data_size, int tensor_size)
@@ -22,6 +24,19 @@ std::size_t Mesh::staging_bytes() const {
     for (const auto* c : {&axis->compute, &axis->communication, &axis->gather})
       if (*c) bytes += (*c)->staging_bytes();
   return bytes;
+}
+
+Mesh::Mesh(std::unique_ptr<Communicator> planned, int data_size, int tensor_size)
+    : planned_(std::move(planned)), world_(*planned_), data_size_(data_size), tensor_size_(tensor_size) {
+  for (auto* communicator : {&tensor_.compute, &tensor_.communication, &tensor_.gather})
+    *communicator = make_planned_communicator(tensor_rank(), tensor_size_);
+  for (auto* communicator : {&data_.compute, &data_.communication})
+    *communicator = make_planned_communicator(data_rank(), data_size_);
+}
+
+Mesh Mesh::planned(int data_rank, int data_size, int tensor_rank, int tensor_size) {
+  return {make_planned_communicator(data_rank * tensor_size + tensor_rank, data_size * tensor_size), data_size,
+          tensor_size};
 }
 
 Communicator& Mesh::communicator(std::string_view axis, StreamId stream) const {

@@ -19,6 +19,8 @@ class Mesh {
  public:
   // Collective over the world, which must outlive the mesh. Error kConfiguration unless world size = data_size * tensor_size.
   Mesh(Communicator& world, int data_size, int tensor_size);
+  // A place in a mesh without peers, to plan with: its communicators know rank and size, and refuse to communicate.
+  static Mesh planned(int data_rank, int data_size, int tensor_rank, int tensor_size);
 
   int data_size() const { return data_size_; }
   int tensor_size() const { return tensor_size_; }
@@ -34,6 +36,9 @@ class Mesh {
     std::unique_ptr<Communicator> compute, communication, gather;
   };
 
+  Mesh(std::unique_ptr<Communicator> planned, int data_size, int tensor_size);
+
+  std::unique_ptr<Communicator> planned_;  // the world, where nobody else owns it
   Communicator& world_;
   int data_size_, tensor_size_;
   Axis tensor_, data_;

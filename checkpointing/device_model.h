@@ -1,0 +1,26 @@
+// What a device is to the simulator: a handful of rates. Rates are those that kernels reach, not those of
+// data sheets.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace recollect {
+
+struct DeviceModel {
+  std::string name;
+  double gemm_f32 = 0, gemm_bf16 = 0,
+         gemm_f64 = 0;          // FLOP/s of matrix products, by the dtype of their operands
+  double attention_share = 1;   // of the rate of matrix products that attention reaches
+  double vector_flops = 0;      // FLOP/s of everything else
+  double memory_bandwidth = 0;  // bytes/s, read and written counted alike
+  double link_bandwidth = 0;    // bytes/s that a rank sends to its peers
+  double link_latency = 0;      // seconds a collective takes whatever its size
+  double to_host_bandwidth = 0, to_device_bandwidth = 0;
+  double launch_overhead = 0;  // seconds that every op costs its stream
+};
+
+// "cpu" or "h200". Error kConfiguration for any other name.
+DeviceModel device_preset(std::string_view name);
+
+}  // namespace recollect

@@ -1,0 +1,13 @@
+// A place in a world that does not exist: it knows its rank and its size, so that a program can be planned
+// for it. Nobody answers, so every collective, split included, is Error kInternal.
+#pragma once
+
+#include <memory>
+
+#include "comm/communicator.h"
+
+namespace recollect {
+
+std::unique_ptr<Communicator> make_planned_communicator(int rank, int size);
+
+}  // namespace recollect

@@ -1,0 +1,75 @@
+#include "launch/device_file.h"
+
+#include <filesystem>
+#include <map>
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include "engine/core/error.h"
+
+namespace recollect {
+
+namespace {
+
+struct Rate {
+  const char* key;
+  double DeviceModel::*member;
+};
+
+constexpr Rate kRates[] = {{"gemm_f32", &DeviceModel::gemm_f32},
+                           {"gemm_bf16", &DeviceModel::gemm_bf16},
+                           {"gemm_f64", &DeviceModel::gemm_f64},
+                           {"attention_share", &DeviceModel::attention_share},
+                           {"vector_flops", &DeviceModel::vector_flops},
+                           {"memory_bandwidth", &DeviceModel::memory_bandwidth},
+                           {"link_bandwidth", &DeviceModel::link_bandwidth},
+                           {"link_latency", &DeviceModel::link_latency},
+                           {"to_host_bandwidth", &DeviceModel::to_host_bandwidth},
+                           {"to_device_bandwidth", &DeviceModel::to_device_bandwidth},
+                           {"launch_overhead", &DeviceModel::launch_overhead}};
+
+bool may_be_zero(std::string_view key) { return key == "link_latency" || key == "launch_overhead"; }
+
+DeviceModel read_file(const std::string& path) {
+  const auto wrong = [&](const std::string& what) {
+    return Error(ExitCode::kConfiguration, path + ": " + what,
+                 "`recollect calibrate --out FILE` writes such files");
+  };
+  std::map<std::string, std::string> given;
+  try {
+    for (const auto& item : YAML::LoadFile(path))
+      given[item.first.as<std::string>()] = item.second.as<std::string>();
+  } catch (const YAML::Exception& error) {
+    throw wrong(error.what());
+  }
+  DeviceModel device{.name = path};
+  given.erase("name");
+  for (const Rate& rate : kRates) {
+    const auto found = given.find(rate.key);
+    if (found == given.end()) throw wrong(fmt::format("{} is missing", rate.key));
+    double& value = device.*rate.member;
+    const bool number = YAML::convert<double>::decode(YAML::Node(found->second), value);
+    if (!number || !(value > 0 || (value == 0 && may_be_zero(rate.key))) || value > 1e30)
+      throw wrong(fmt::format("{}: '{}' is no rate", rate.key, found->second));
+    given.erase(found);
+  }
+  if (!given.empty()) throw wrong(fmt::format("unknown key '{}'", given.begin()->first));
+  return device;
+}
+
+}  // namespace
+
+std::string to_yaml(const DeviceModel& device) {
+  std::string text = fmt::format("name: {}\n", device.name);
+  for (const Rate& rate : kRates) text += fmt::format("{}: {:.6g}\n", rate.key, device.*rate.member);
+  return text;
+}
+
+DeviceModel read_device_model(const std::string& name_or_path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(name_or_path, ignored) ? read_file(name_or_path)
+                                                                 : device_preset(name_or_path);
+}
+
+}  // namespace recollect

@@ -1,0 +1,160 @@
+#include "launch/estimate.h"
+
+#include <algorithm>
+
+#include <omp.h>
+
+#include "checkpointing/recompute.h"
+#include "launch/config/validate.h"
+#include "launch/world.h"
+
+namespace recollect {
+
+namespace {
+
+class ThreadCount {
+ public:
+  explicit ThreadCount(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
+  ~ThreadCount() { omp_set_num_threads(before_); }
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  int before_;
+};
+
+double micro_batch_flops(const Graph& graph) {
+  double flops = 0;
+  for (const Op& op : graph.ops())
+    if (op.phase != Phase::kOptimizer && op.def->cost) flops += op.def->cost(OpView{graph, op}).flops;
+  return flops;
+}
+
+std::vector<Wait> list_waits(const Program& program, const Simulation& simulation) {
+  std::vector<Wait> waits;
+  for (std::size_t id = 0; id < simulation.exposed_seconds.size(); ++id) {
+    if (simulation.exposed_seconds[id] <= 0) continue;
+    Wait wait{.op = program.graph.op(static_cast<OpId>(id)).name,
+              .waits_for = {},
+              .seconds = simulation.exposed_seconds[id]};
+    for (OpId before : program.schedule.waits[id])
+      wait.waits_for += (wait.waits_for.empty() ? "" : ", ") + program.graph.op(before).name;
+    waits.push_back(std::move(wait));
+  }
+  std::stable_sort(waits.begin(), waits.end(),
+                   [](const Wait& a, const Wait& b) { return a.seconds > b.seconds; });
+  return waits;
+}
+
+bool fits(const Config& config, const MemoryLedger& memory) {
+  const auto limit = static_cast<uint64_t>(config.device.memory_limit);
+  return limit == 0 || memory.arena_bytes() <= limit;
+}
+
+}  // namespace
+
+void resolve_planned_world(Config& config) {
+  const Config::Parallelism& p = config.parallelism;
+  int64_t ranks = p.tensor_parallel_size * std::max<int64_t>(1, p.data_parallel_size);
+  if (p.data_parallel_size == 0) ranks = std::max(ranks, p.ranks_per_process);
+  resolve_world(config, static_cast<int>(ranks));
+}
+
+PlannedTraining plan_training(const Config& config, int data_rank, int tensor_rank) {
+  const auto data_size = static_cast<int>(config.parallelism.data_parallel_size);
+  const auto tensor_size = static_cast<int>(config.parallelism.tensor_parallel_size);
+  const ThreadCount threads(threads_per_rank(config, data_size * tensor_size));
+  PlannedTraining planned;
+  planned.mesh = std::make_unique<Mesh>(Mesh::planned(data_rank, data_size, tensor_rank, tensor_size));
+  planned.made = make_training_program(config, *planned.mesh);
+  return planned;
+}
+
+Estimate estimate(const Config& config, const DeviceModel& device, Ranks ranks) {
+  const PlannedTraining planned = plan_training(config, 0, 0);
+  const Program& program = planned.made.program;
+  Estimate result{.ranks = planned.mesh->world().size(),
+                  .memory = program.foretold(),
+                  .residency = planned.made.residency,
+                  .flops = micro_batch_flops(program.graph),
+                  .recomputed_flops = recomputed_flops(program.graph),
+                  .simulation = simulate(program.graph, program.schedule, device,
+                                         config.training.gradient_accumulation_steps),
+                  .waits = {}};
+  result.waits = list_waits(program, result.simulation);
+  if (ranks == Ranks::kFirstAndLast && result.ranks > 1) {
+    const PlannedTraining last =
+        plan_training(config, planned.mesh->data_size() - 1, planned.mesh->tensor_size() - 1);
+    require(last.made.program.foretold() == result.memory,
+            "the first and the last rank need the same memory");
+  }
+  return result;
+}
+
+Config without_checkpointing(const Config& config) {
+  Config none = config;
+  none.activation_checkpointing = {};
+  return none;
+}
+
+std::vector<Variant> compare_variants(const Config& config, const DeviceModel& device) {
+  std::vector<Variant> variants;
+  for (std::string_view mode : kSpellings<CheckpointingMode>)
+    for (const auto& [partition, host] :
+         {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
+      Config changed = config;
+      Config::ActivationCheckpointing& c = changed.activation_checkpointing;
+      const auto* spelled =
+          std::find(kSpellings<CheckpointingMode>.begin(), kSpellings<CheckpointingMode>.end(), mode);
+      c.mode = static_cast<CheckpointingMode>(spelled - kSpellings<CheckpointingMode>.begin());
+      c.k = c.mode != CheckpointingMode::kEveryK ? 0 : c.k > 0 ? c.k : 2;
+      if (c.mode != CheckpointingMode::kSelective) c.recompute.clear();
+      c.partition_activations = partition;
+      c.cpu_checkpointing = host;
+      if (!partition && !host) c.keep_last = c.prefetch = -1;
+      Variant variant{.mode = std::string(mode), .partition = partition, .host = host, .estimate = {}};
+      if (c.k > 0) variant.mode += " " + std::to_string(c.k);
+      if (!validate(changed, {}).empty()) continue;
+      try {
+        variant.estimate = estimate(changed, device, Ranks::kFirst);
+      } catch (const Error& error) {
+        if (error.code() != ExitCode::kConfiguration) throw;
+        continue;  // a switch that would have no effect
+      }
+      variant.fits = fits(config, variant.estimate.memory);
+      variants.push_back(std::move(variant));
+    }
+  std::stable_sort(variants.begin(), variants.end(), [](const Variant& a, const Variant& b) {
+    const double ta = a.estimate.simulation.step_seconds, tb = b.estimate.simulation.step_seconds;
+    if (a.fits != b.fits) return a.fits;
+    if (ta != tb) return ta < tb;
+    return a.estimate.memory.arena_bytes() < b.estimate.memory.arena_bytes();
+  });
+  return variants;
+}
+
+int64_t largest_micro_batch(const Config& config) {
+  if (config.device.memory_limit == 0)
+    throw Error(ExitCode::kConfiguration, "--max-micro-batch needs a limit that the run must fit",
+                "give device.memory_limit=BYTES");
+  const auto fit = [&](int64_t micro_batch) {
+    Config changed = config;
+    changed.training.micro_batch_size = micro_batch;
+    changed.training.global_batch_size = 0;
+    resolve_planned_world(changed);
+    return fits(changed, plan_training(changed, 0, 0).made.program.foretold());
+  };
+  if (!fit(1)) return 0;
+  int64_t low = 1, high = 2;  // low fits, high does not
+  while (fit(high)) {
+    low = high;
+    high *= 2;
+  }
+  while (high - low > 1) {
+    const int64_t middle = (low + high) / 2;
+    (fit(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+}  // namespace recollect

@@ -1,0 +1,68 @@
+// What a run would hold and how long a step would take, from the very program that the run would execute: it
+// is planned for ranks that do not exist, and no memory is reserved for its values.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpointing/simulator.h"
+#include "launch/config/config.h"
+#include "launch/training_program.h"
+#include "parallel/mesh.h"
+
+namespace recollect {
+
+// Fits the configuration to the ranks that it asks for: tensor x data of them, and one data replica where it
+// does not say.
+void resolve_planned_world(Config& config);
+
+struct PlannedTraining {
+  std::unique_ptr<Mesh> mesh;  // the program's kernels point into it
+  TrainingProgram made;
+};
+
+// The program of one rank of a resolved configuration. All ranks are taken to share this node, as far as
+// threads go.
+PlannedTraining plan_training(const Config& config, int data_rank, int tensor_rank);
+
+struct Wait {
+  std::string op, waits_for;
+  double seconds = 0;
+};
+
+struct Estimate {
+  int64_t ranks = 1;
+  MemoryLedger memory;        // of every rank: all have the same
+  ResidencyReport residency;  // of one micro-batch
+  double flops = 0;           // of one micro-batch, recomputation included, without the optimizer
+  double recomputed_flops = 0;
+  Simulation simulation;
+  std::vector<Wait> waits;  // exposed ones of a step, longest first
+};
+
+enum class Ranks { kFirst, kFirstAndLast };
+
+// `ranks`: whether the claim that all ranks have the same numbers is checked, by planning the last one too.
+Estimate estimate(const Config& resolved, const DeviceModel& device, Ranks ranks = Ranks::kFirstAndLast);
+
+// The same run without activation checkpointing.
+Config without_checkpointing(const Config& config);
+
+// A way to checkpoint, ready to be estimated.
+struct Variant {
+  std::string mode;
+  bool partition = false, host = false;
+  Estimate estimate;
+  bool fits = true;  // in device.memory_limit
+};
+
+// All modes x {partition, host} that have an effect in this configuration, best first: what fits, then the
+// fastest, then the smallest.
+std::vector<Variant> compare_variants(const Config& resolved, const DeviceModel& device);
+
+// The largest micro batch whose arena fits device.memory_limit; 0 where not even 1 does. Accumulation and
+// ranks stay.
+int64_t largest_micro_batch(const Config& resolved);
+
+}  // namespace recollect

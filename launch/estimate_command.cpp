@@ -1,0 +1,173 @@
+#include "launch/estimate_command.h"
+
+#include <fmt/format.h>
+#include <boost/program_options.hpp>
+#include <nlohmann/json.hpp>
+
+#include "launch/device_file.h"
+#include "launch/estimate.h"
+#include "launch/memory_report.h"
+
+namespace recollect {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  bool json = false, compare = false, max_micro_batch = false;
+  std::string device = "cpu";
+};
+
+std::string mib(uint64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
+
+std::string phase_table(const Estimate& e) {
+  const MemoryLedger& m = e.memory;
+  std::string text = fmt::format("{:<20}", e.ranks == 1 ? "memory, MiB" : "memory of each, MiB");
+  for (int p = 0; p < kPhaseCount; ++p) text += fmt::format("{:>12}", name_of(static_cast<Phase>(p)));
+  for (int c = 0; c < kCategoryCount; ++c) {
+    text += fmt::format("\n{:<20}", name_of(static_cast<Category>(c)));
+    for (int p = 0; p < kPhaseCount; ++p) text += fmt::format("{:>12}", mib(m.at_peak[p][c]));
+  }
+  text += fmt::format("\n{:<20}", "at peak");
+  for (int p = 0; p < kPhaseCount; ++p) text += fmt::format("{:>12}", mib(MemoryLedger::sum(m.at_peak[p])));
+  text += '\n';
+  for (int p = 0; p < kPhaseCount; ++p)
+    text += fmt::format("  peak of {} in {}\n", name_of(static_cast<Phase>(p)), m.peak_op[p]);
+  text += fmt::format("{:<20}{:>12}   ({} bytes; {} unused at the peak)\n", "device", mib(m.arena_bytes()),
+                      m.arena_bytes(), m.arena_bytes() - m.peak());
+  return text + fmt::format("{:<20}{:>12}\n", "host", mib(m.host_bytes));
+}
+
+// `none`: the same without activation checkpointing.
+std::string effect_text(const Estimate& e, const Estimate& none) {
+  const auto saved =
+      static_cast<double>(none.memory.arena_bytes()) - static_cast<double>(e.memory.arena_bytes());
+  const ResidencyReport& r = e.residency;
+  std::string text =
+      fmt::format("against mode none: {:.2f} MiB of the device saved ({:.1f} %)\n", saved / (1 << 20),
+                  100 * saved / static_cast<double>(none.memory.arena_bytes()));
+  text += fmt::format(
+      "per micro-batch: {:.3f} GFLOP recomputed ({:.1f} % more), {} MiB gathered, {} MiB to the host, "
+      "{} MiB back\n",
+      e.recomputed_flops / 1e9, 100 * e.recomputed_flops / none.flops, mib(r.gathered_bytes),
+      mib(r.to_host_bytes), mib(r.to_device_bytes));
+  return text;
+}
+
+std::string time_text(const Estimate& e, const Estimate& none, const DeviceModel& device) {
+  constexpr std::size_t kLongest = 5;
+  const Simulation& s = e.simulation;
+  std::string text = fmt::format(
+      "step on {}: {:.3f} ms, of which {:.3f} ms exposed waits; mode none: {:.3f} ms\n", device.name,
+      1e3 * s.step_seconds, 1e3 * s.total_exposed_seconds(), 1e3 * none.simulation.step_seconds);
+  for (int i = 0; i < kStreamCount; ++i)
+    if (s.busy_seconds[i] > 0)
+      text += fmt::format("  {:<16} busy {:.3f} ms\n", name_of(static_cast<StreamId>(i)),
+                          1e3 * s.busy_seconds[i]);
+  for (std::size_t i = 0; i < std::min(kLongest, e.waits.size()); ++i)
+    text += fmt::format("  {:.3f} ms: {} waits for {}\n", 1e3 * e.waits[i].seconds, e.waits[i].op,
+                        e.waits[i].waits_for);
+  if (s.tail_seconds > 0)
+    text += fmt::format("  {:.3f} ms: for other streams to finish\n", 1e3 * s.tail_seconds);
+  return text;
+}
+
+Json estimate_json(const Estimate& e) {
+  const ResidencyReport& r = e.residency;
+  Json json{{"unit", "bytes, seconds"}, {"ranks", e.ranks}, {"memory", ledger_json(e.memory)}};
+  json["per_micro_batch"] = {{"flops", e.flops},
+                             {"recomputed_flops", e.recomputed_flops},
+                             {"partitioned_values", r.partitioned_values},
+                             {"host_values", r.host_values},
+                             {"gathered", r.gathered_bytes},
+                             {"to_host", r.to_host_bytes},
+                             {"to_device", r.to_device_bytes}};
+  json["step_seconds"] = e.simulation.step_seconds;
+  json["exposed_seconds"] = e.simulation.total_exposed_seconds();
+  for (int s = 0; s < kStreamCount; ++s)
+    json["busy_seconds"][std::string(name_of(static_cast<StreamId>(s)))] = e.simulation.busy_seconds[s];
+  json["waits"] = Json::array();
+  for (const Wait& wait : e.waits)
+    json["waits"].push_back({{"op", wait.op}, {"waits_for", wait.waits_for}, {"seconds", wait.seconds}});
+  return json;
+}
+
+void print_one(const Config& config, const DeviceModel& device, bool json) {
+  const Estimate e = estimate(config, device),
+                 none = estimate(without_checkpointing(config), device, Ranks::kFirst);
+  if (json) {
+    Json document = estimate_json(e);
+    document["device_model"] = device.name;
+    document["none"] = estimate_json(none);
+    document["saved"] =
+        static_cast<int64_t>(none.memory.arena_bytes()) - static_cast<int64_t>(e.memory.arena_bytes());
+    fmt::print("{}\n", document.dump(2));
+  } else {
+    if (e.ranks > 1) fmt::print("{} ranks, all alike\n", e.ranks);
+    fmt::print("{}\n{}\n{}", phase_table(e), effect_text(e, none), time_text(e, none, device));
+  }
+  check_memory_limit(static_cast<uint64_t>(config.device.memory_limit), e.memory);
+}
+
+void print_comparison(const Config& config, const DeviceModel& device, bool json) {
+  const std::vector<Variant> variants = compare_variants(config, device);
+  Json document = Json::array();
+  if (!json)
+    fmt::print("{:<12}{:<11}{:<6}{:>12}{:>12}{:>12}{:>12}{:>14}\n", "mode", "partition", "host", "device MiB",
+               "host MiB", "step ms", "waits ms", "recomputed");
+  for (const Variant& v : variants) {
+    const Estimate& e = v.estimate;
+    if (json) {
+      document.push_back({{"mode", v.mode},
+                          {"partition_activations", v.partition},
+                          {"cpu_checkpointing", v.host},
+                          {"fits", v.fits},
+                          {"estimate", estimate_json(e)}});
+      continue;
+    }
+    fmt::print("{:<12}{:<11}{:<6}{:>12}{:>12}{:>12.3f}{:>12.3f}{:>12.1f} %{}\n", v.mode,
+               v.partition ? "yes" : "-", v.host ? "yes" : "-", mib(e.memory.arena_bytes()),
+               mib(e.memory.host_bytes), 1e3 * e.simulation.step_seconds,
+               1e3 * e.simulation.total_exposed_seconds(),
+               100 * e.recomputed_flops / (e.flops - e.recomputed_flops),
+               v.fits ? "" : "  over device.memory_limit");
+  }
+  if (json) fmt::print("{}\n", document.dump(2));
+}
+
+void print_largest(const Config& config, bool json) {
+  const int64_t largest = largest_micro_batch(config);
+  if (json)
+    fmt::print("{}\n", Json{{"micro_batch_size", largest}}.dump(2));
+  else if (largest > 0)
+    fmt::print("training.micro_batch_size={} is the largest that fits {} bytes\n", largest,
+               config.device.memory_limit);
+  if (largest == 0)
+    throw Error(ExitCode::kDeviceMemory,
+                fmt::format("not even one sequence fits device.memory_limit {}", config.device.memory_limit),
+                "use more tensor-parallel ranks, or activation checkpointing");
+}
+
+}  // namespace
+
+void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
+  namespace options = boost::program_options;
+  Options chosen;
+  options::options_description own;
+  own.add_options()("json", options::bool_switch(&chosen.json))("compare",
+                                                                options::bool_switch(&chosen.compare))(
+      "max-micro-batch", options::bool_switch(&chosen.max_micro_batch))("device",
+                                                                        options::value(&chosen.device));
+  Config config = read_config_words("estimate", parse_options(words, own));
+  if (chosen.compare && chosen.max_micro_batch)
+    throw Error(ExitCode::kConfiguration, "--compare and --max-micro-batch are two questions",
+                "ask them one by one");
+  const DeviceModel device = read_device_model(chosen.device);
+  resolve_planned_world(config);
+  if (chosen.compare) return print_comparison(config, device, chosen.json);
+  if (chosen.max_micro_batch) return print_largest(config, chosen.json);
+  print_one(config, device, chosen.json);
+}
+
+}  // namespace recollect

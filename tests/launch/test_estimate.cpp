@@ -1,0 +1,283 @@
+// The second promise: what is foretold without ranks is what the ranks of a run find, to the byte; and bytes
+// and operations equal what can be computed by hand.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "launch/config/read.h"
+#include "launch/device_file.h"
+#include "launch/estimate.h"
+#include "launch/explain.h"
+#include "tests/launch/process.h"
+#include "tests/launch/training_harness.h"
+
+namespace recollect::test {
+namespace {
+
+// Odd sizes: 5 layers, heads of 5, vocabulary 37.
+const char* const kOddYaml = R"(
+model: {type: gpt2, vocab_size: 37, n_positions: 9, n_embd: 20, n_layer: 5, n_head: 4, n_inner: 36}
+device: {backend: cpu, threads: 1}
+training: {micro_batch_size: 2, max_steps: 2, seed: 3}
+data: {format: random, sequence_length: 8}
+)";
+
+const char* const kGpt2 = RECOLLECT_SOURCE_DIR "/configs/gpt2-124m.yaml";
+
+std::string ac(const std::string& word) { return "activation_checkpointing." + word; }
+
+Config planned(Config config) {
+  resolve_planned_world(config);
+  return config;
+}
+
+struct Case {
+  int tensor;
+  std::string precision;
+  std::vector<std::string> words;
+};
+
+class Foretold : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Foretold, IsWhatEveryRankMeasures) {
+  std::vector<std::string> words = GetParam().words;
+  words.push_back("parallelism.tensor_parallel_size=" + std::to_string(GetParam().tensor));
+  if (std::none_of(words.begin(), words.end(),
+                   [](const auto& w) { return w.starts_with("parallelism.ranks_per"); }))
+    words.push_back("parallelism.ranks_per_process=" + std::to_string(GetParam().tensor));
+  words.push_back("training.precision=" + GetParam().precision);
+  const Estimate e = estimate(planned(read_config_text("test.yaml", kOddYaml, words)), device_preset("cpu"));
+  const Trained run = train(kOddYaml, words);
+  ASSERT_EQ(run.measured.size(), static_cast<std::size_t>(e.ranks));
+  for (const MemoryLedger& measured : run.measured) EXPECT_EQ(e.memory, measured);
+}
+
+std::vector<Case> cases() {
+  const std::string partition = ac("partition_activations=true"), host = ac("cpu_checkpointing=true");
+  const auto mode = [](const std::string& name) { return ac("mode=" + name); };
+  return {{1, "fp32", {}},
+          {1, "bf16", {mode("full")}},
+          {1, "fp32", {mode("sqrt"), host}},
+          {1, "fp32", {"device.threads=3", mode("selective"), "training.gradient_accumulation_steps=2"}},
+          {2, "fp32", {}},
+          {2, "bf16", {mode("full"), partition}},
+          {2, "fp32", {mode("full"), host}},
+          {2, "bf16", {mode("every_k"), ac("k=2"), partition, host}},
+          {2, "fp32", {mode("recursive"), partition}},
+          {2, "bf16", {mode("full"), "parallelism.sequence_parallel=true", host}},
+          {2, "fp32", {mode("full"), "parallelism.data_parallel_size=2", "parallelism.ranks_per_process=4"}},
+          {4, "fp32", {mode("full"), partition, host}},
+          {4, "bf16", {mode("none"), partition, host}},
+          {4, "fp32", {mode("poor"), host}},
+          {4, "bf16", {mode("selective"), ac("recompute=[attention, mlp]"), partition}},
+          {4, "fp32", {mode("full"), partition, host, ac("contiguous_checkpointing=false")}}};
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Foretold, ::testing::ValuesIn(cases()));
+
+// By hand, for one layer of T tokens: what backward reads and what leads to it, which leaves out the second
+// product of the MLP and the residual behind it.
+double layer_flops(double samples, double s, double h, double t) {
+  const double tokens = samples * s, inner = 4 * h;
+  const double products = 2 * tokens * h * (3 * h + h + inner) / t;
+  const double attention = 2 * samples * (h / t) * s * (s + 1);
+  const double norms = 2 * 8 * tokens * h, gelu = 12 * tokens * inner / t, residual = 3 * tokens * h;
+  const double sum_over_ranks = tokens * h * (t - 1) / t;
+  return products + attention + norms + gelu + residual + sum_over_ranks;
+}
+
+TEST(Counting, RecomputedFlopsAreThoseComputedByHand) {
+  for (int tensor : {1, 4}) {
+    const std::vector<std::string> words = {"parallelism.tensor_parallel_size=" + std::to_string(tensor),
+                                            "data.sequence_length=128", "training.micro_batch_size=2"};
+    const auto recomputed = [&](const std::string& mode) {
+      std::vector<std::string> more = words;
+      more.push_back(ac("mode=" + mode));
+      return estimate(planned(read_config(kGpt2, more)), device_preset("cpu"), Ranks::kFirst)
+          .recomputed_flops;
+    };
+    EXPECT_EQ(recomputed("none"), 0);
+    EXPECT_DOUBLE_EQ(recomputed("full"), 12 * layer_flops(2, 128, 768, tensor)) << tensor;
+  }
+}
+
+// Values that exist between the last op of forward and the first of backward.
+std::vector<ValueId> live_at_boundary(const Program& program) {
+  const Graph& graph = program.graph;
+  const std::vector<Span> spans = op_spans(graph, program.schedule);
+  OpId first = 0;
+  while (graph.op(first).phase != Phase::kBackward || graph.op(first).stream != StreamId::kCompute) ++first;
+  const int64_t boundary = 2 * static_cast<int64_t>(first) - 1;
+  std::vector<Span> lives(graph.values().size(), {kForever, -1});
+  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id)
+    for (const auto* list : {&graph.op(id).inputs, &graph.op(id).outputs})
+      for (ValueId v : *list) {
+        if (v == kNone) continue;
+        lives[v].begin = std::min(lives[v].begin, spans[id].begin);
+        lives[v].end = std::max(lives[v].end, spans[id].end);
+      }
+  std::vector<ValueId> live;
+  for (ValueId v = 0; v < static_cast<ValueId>(lives.size()); ++v)
+    if (!graph.value(v).persistent && lives[v].begin <= boundary && lives[v].end >= boundary)
+      live.push_back(v);
+  return live;
+}
+
+struct Kept {
+  uint64_t whole = 0, parts = 0,
+           host = 0;  // bytes of layer inputs at the boundary: on the device, and in host memory
+};
+
+Kept kept_inputs(const std::vector<std::string>& words) {
+  std::vector<std::string> all = {"parallelism.tensor_parallel_size=4", "data.sequence_length=128",
+                                  "training.micro_batch_size=8", "training.precision=bf16", ac("mode=full")};
+  all.insert(all.end(), words.begin(), words.end());
+  const PlannedTraining training = plan_training(planned(read_config(kGpt2, all)), 0, 0);
+  const Graph& graph = training.made.program.graph;
+  Kept kept;
+  for (ValueId input : layer_inputs(graph))
+    for (ValueId v : live_at_boundary(training.made.program)) {
+      const std::string &name = graph.value(v).name, &of = graph.value(input).name;
+      if (name == of) kept.whole += graph.value(v).bytes();
+      if (name == "kept/" + of) kept.parts += graph.value(v).bytes();
+      if (name == "host/" + of) kept.host += graph.value(v).bytes();
+    }
+  return kept;
+}
+
+TEST(Counting, KeptBytesAreTheClosedFormulas) {
+  constexpr uint64_t kOne = 2 * 128 * 8 * 768;  // 2 s b h
+  constexpr uint64_t kAway = 11;                // all layers but the last, whose input is needed at once
+  const std::string partition = ac("partition_activations=true"), host = ac("cpu_checkpointing=true");
+  const Kept full = kept_inputs({});
+  EXPECT_EQ(full.whole, 12 * kOne);
+  EXPECT_EQ(full.parts + full.host, 0u);
+  const Kept divided = kept_inputs({partition});
+  EXPECT_EQ(divided.whole, kOne);
+  EXPECT_EQ(divided.parts, kAway * kOne / 4);
+  const Kept away = kept_inputs({host});
+  EXPECT_EQ(away.whole, kOne);
+  EXPECT_EQ(away.host, kAway * kOne);
+  const Kept both = kept_inputs({partition, host});
+  EXPECT_EQ(both.whole, kOne);
+  EXPECT_EQ(both.parts, 0u);
+  EXPECT_EQ(both.host, kAway * kOne / 4);
+}
+
+TEST(Estimate, OfGpt2AtTensorDegreeFourTakesNoTime) {
+  const Config config =
+      planned(read_config(kGpt2, {"parallelism.tensor_parallel_size=4", "data.sequence_length=128",
+                                  "training.micro_batch_size=8"}));
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<Variant> variants = compare_variants(config, device_preset("cpu"));
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  EXPECT_EQ(variants.size(), 4u * kSpellings<CheckpointingMode>.size());
+  EXPECT_LT(seconds / static_cast<double>(variants.size()), 2);
+  for (std::size_t i = 1; i < variants.size(); ++i)
+    EXPECT_LE(variants[i - 1].estimate.simulation.step_seconds, variants[i].estimate.simulation.step_seconds);
+}
+
+TEST(Estimate, ComparisonPutsWhatFitsFirstAndLeavesOutWhatHasNoEffect) {
+  Config config = planned(read_config(kGpt2, {}));
+  const std::vector<Variant> all = compare_variants(config, device_preset("cpu"));
+  for (const Variant& v : all) EXPECT_FALSE(v.partition);
+  uint64_t smallest = ~uint64_t{0}, largest = 0;
+  for (const Variant& v : all) {
+    smallest = std::min(smallest, v.estimate.memory.arena_bytes());
+    largest = std::max(largest, v.estimate.memory.arena_bytes());
+  }
+  ASSERT_LT(smallest, largest);
+  config.device.memory_limit = static_cast<int64_t>((smallest + largest) / 2);
+  const std::vector<Variant> some = compare_variants(config, device_preset("cpu"));
+  ASSERT_EQ(some.size(), all.size());
+  EXPECT_TRUE(some.front().fits);
+  EXPECT_FALSE(some.back().fits);
+  EXPECT_TRUE(std::is_partitioned(some.begin(), some.end(), [](const Variant& v) { return v.fits; }));
+}
+
+TEST(Estimate, LargestMicroBatchFitsAndTheNextDoesNot) {
+  Config config = planned(read_config_text("test.yaml", kOddYaml, {"device.memory_limit=2000000"}));
+  const int64_t largest = largest_micro_batch(config);
+  ASSERT_GT(largest, 1);
+  const auto bytes = [&](int64_t micro_batch) {
+    Config changed = config;
+    changed.training.micro_batch_size = micro_batch;
+    return plan_training(changed, 0, 0).made.program.foretold().arena_bytes();
+  };
+  EXPECT_LE(bytes(largest), 2000000u);
+  EXPECT_GT(bytes(largest + 1), 2000000u);
+  config.device.memory_limit = 1000;
+  EXPECT_EQ(largest_micro_batch(config), 0);
+}
+
+TEST(Explain, HasALineForEveryOpAndNamesWhatItWaitsFor) {
+  const PlannedTraining training = plan_training(
+      planned(read_config_text("test.yaml", kOddYaml, {ac("mode=full"), ac("cpu_checkpointing=true")})), 0,
+      0);
+  const std::string text = schedule_text(training.made.program);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'),
+            static_cast<int64_t>(training.made.program.graph.ops().size()) + 1);
+  EXPECT_NE(text.find("host/layer0/mlp/residual copy_to_host | waits for layer0/mlp/residual"),
+            std::string::npos)
+      << text;
+}
+
+class EstimateCommand : public ::testing::Test {
+ protected:
+  EstimateCommand() { place_.folder().write("odd.yaml", kOddYaml); }
+  Workplace place_;
+};
+
+TEST_F(EstimateCommand, PrintsBeforeItRefusesWhatDoesNotFit) {
+  const Finished refused = place_.recollect({"estimate", "odd.yaml", "device.memory_limit=65536"});
+  EXPECT_EQ(refused.status, 4) << refused.err;
+  EXPECT_NE(refused.out.find("activations"), std::string::npos) << refused.out;
+  EXPECT_NE(refused.err.find("device.memory_limit is 65536"), std::string::npos) << refused.err;
+}
+
+TEST_F(EstimateCommand, SaysTheSameInJsonBytes) {
+  const Finished done = place_.recollect(
+      {"estimate", "odd.yaml", "--json", ac("mode=full"), "parallelism.tensor_parallel_size=2"});
+  ASSERT_EQ(done.status, 0) << done.err;
+  const auto json = nlohmann::json::parse(done.out);
+  const Estimate e =
+      estimate(planned(read_config_text("test.yaml", kOddYaml,
+                                        {ac("mode=full"), "parallelism.tensor_parallel_size=2"})),
+               device_preset("cpu"));
+  EXPECT_EQ(json["ranks"], 2);
+  EXPECT_EQ(json["memory"]["arena"], e.memory.arena_bytes());
+  EXPECT_EQ(json["memory"]["backward"]["activations"],
+            e.memory.at_peak[1][static_cast<int>(Category::kActivation)]);
+  EXPECT_EQ(json["per_micro_batch"]["recomputed_flops"], e.recomputed_flops);
+  EXPECT_EQ(json["none"]["per_micro_batch"]["recomputed_flops"], 0);
+}
+
+TEST_F(EstimateCommand, ReadsWhatCalibrateWrote) {
+  const Finished measured = place_.recollect({"calibrate", "--out", "device.yaml"});
+  ASSERT_EQ(measured.status, 0) << measured.err;
+  const DeviceModel device = read_device_model(place_.file("device.yaml"));
+  EXPECT_GT(device.gemm_f32, 1e8);
+  EXPECT_GT(device.memory_bandwidth, 1e8);
+  const Finished done = place_.recollect({"estimate", "odd.yaml", "--device", "device.yaml", "--compare"});
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_NE(done.out.find("recursive"), std::string::npos) << done.out;
+  place_.folder().write("broken.yaml", "gemm_f32: fast\n");
+  const Finished broken = place_.recollect({"estimate", "odd.yaml", "--device", "broken.yaml"});
+  EXPECT_EQ(broken.status, 2);
+  EXPECT_NE(broken.err.find("broken.yaml: gemm_f32: 'fast' is no rate"), std::string::npos) << broken.err;
+}
+
+TEST_F(EstimateCommand, RefusesContradictions) {
+  for (const Words& words : {Words{"--compare", "--max-micro-batch"}, Words{"--max-micro-batch"},
+                             Words{"--device", "abacus"}, Words{ac("partition_activations=true")}}) {
+    const Finished refused = place_.recollect(Words{"estimate", "odd.yaml"} + words);
+    EXPECT_EQ(refused.status, 2) << words.front() << refused.out;
+  }
+}
+
+}  // namespace
+}  // namespace recollect::test
