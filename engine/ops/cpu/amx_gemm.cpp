@@ -157,25 +157,10 @@ void AmxGemm::strip(const Call& call, const Group& group, int64_t line, int64_t 
 // 32 rows of A (`left`) or columns of B from `line`, depths `begin` to `end`: pairs of tiles.
 void AmxGemm::pack(const Call& call, bool left, int64_t line, int64_t begin, int64_t end, bf16* to) const {
   const bf16* matrix = left ? call.a : call.b;
-  const int64_t all = left ? spec_.m : spec_.n, lines = all - line;
+  const int64_t all = left ? spec_.m : spec_.n;
   const bool strided = left ? spec_.transpose_a : !spec_.transpose_b;
-  __m512i low[16], high[16];
-  for (int64_t k = begin; k < end; k += amx::kDepth, to += 2 * amx::kTile) {
-    if (strided) {
-      amx::load_pairs(matrix + k * all + line, all, end - k, lines, low, high);
-    } else {
-      const bf16* from = matrix + line * spec_.k + k;
-      amx::load_rows(from, spec_.k, lines, end - k, low);
-      amx::load_rows(from + amx::kRows * spec_.k, spec_.k, lines - amx::kRows, end - k, high);
-    }
-    // Strided lines come as depth pairs, as right tiles have them; contiguous ones as left tiles have them.
-    if (strided == left) {
-      amx::transpose(low);
-      amx::transpose(high);
-    }
-    amx::store_tile(low, to);
-    amx::store_tile(high, to + amx::kTile);
-  }
+  const bf16* from = matrix + (strided ? begin * all + line : line * spec_.k + begin);
+  amx::pack(from, strided ? all : spec_.k, strided, left, all - line, end - begin, to);
 }
 
 void AmxGemm::block(const Call& call, const Block& b, const bf16* left, const bf16* right) const {

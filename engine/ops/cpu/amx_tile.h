@@ -122,6 +122,29 @@ inline void load_pairs(const bf16* from, int64_t stride, int64_t depth, int64_t 
   }
 }
 
+// Packs 32 lines, rows of a left operand or columns of a right one, as pairs of tiles for every 32 of depth.
+// Element (line, k) stands at from[line * stride + k], or where the lines are `strided` at from[k * stride +
+// line]. What lies beyond `lines` and `depth` is zero.
+inline void pack(const bf16* from, int64_t stride, bool strided, bool left, int64_t lines, int64_t depth,
+                 bf16* to) {
+  __m512i low[16], high[16];
+  for (int64_t k = 0; k < depth; k += kDepth, to += 2 * kTile) {
+    if (strided) {
+      load_pairs(from + k * stride, stride, depth - k, lines, low, high);
+    } else {
+      load_rows(from + k, stride, lines, depth - k, low);
+      load_rows(from + k + kRows * stride, stride, lines - kRows, depth - k, high);
+    }
+    // Strided lines come as depth pairs, as right tiles have them; contiguous ones as left tiles have them.
+    if (strided == left) {
+      transpose(low);
+      transpose(high);
+    }
+    store_tile(low, to);
+    store_tile(high, to + kTile);
+  }
+}
+
 // GCC does not know that loading a tile reads memory: this keeps earlier stores before it.
 inline void settle_memory() { asm volatile("" ::: "memory"); }
 
@@ -157,6 +180,22 @@ inline void multiply(const bf16* left, const bf16* right, int64_t steps) {
     _tile_loadd(6, right, 64);
     _tile_loadd(7, right + kTile, 64);
     _tile_loadd(5, left + kTile, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+}
+
+// The same with a left operand that is not packed: 32 rows, `stride` elements apart.
+inline void multiply_rows(const bf16* left, int64_t stride, const bf16* right, int64_t steps) {
+  settle_memory();
+  const int64_t bytes = stride * static_cast<int64_t>(sizeof(bf16));
+  for (int64_t s = 0; s < steps; ++s, left += kDepth, right += 2 * kTile) {
+    _tile_loadd(4, left, bytes);
+    _tile_loadd(6, right, 64);
+    _tile_loadd(7, right + kTile, 64);
+    _tile_loadd(5, left + kRows * stride, bytes);
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
     _tile_dpbf16ps(2, 5, 6);

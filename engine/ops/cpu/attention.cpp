@@ -1,6 +1,5 @@
 // Causal attention, forward: scores, softmax and output of one strip at a time.
 #include <algorithm>
-#include <limits>
 
 #include "engine/ops/cpu/attention_kernel.h"
 #include "engine/ops/cpu/kernels.h"
@@ -64,15 +63,15 @@ class Attention : public AttentionKernel<A> {
 
   // Replaces the first `valid` scores by exponentials, the others by zero. Returns the exponentials' sum.
   static float softmax_row(float* row, int64_t valid, int64_t width, float* lse) {
-    float max = -std::numeric_limits<float>::infinity(), sum = 0.0f;
-#pragma omp simd reduction(max : max)
-    for (int64_t j = 0; j < valid; ++j) max = std::max(max, row[j]);
+    const float max = greatest(row, valid);
+    float sum = 0.0f;
+    const int64_t end = whole_vectors(valid);
 #pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < valid; ++j) {
-      row[j] = fast_exp(row[j] - max);
+    for (int64_t j = 0; j < end; ++j) {
+      row[j] = j < valid ? fast_exp(row[j] - max) : 0.0f;
       sum += row[j];
     }
-    std::fill(row + valid, row + width, 0.0f);
+    std::fill(row + end, row + width, 0.0f);
     *lse = max + std::log(sum);
     return sum;
   }
@@ -91,6 +90,7 @@ class Attention : public AttentionKernel<A> {
 }  // namespace
 
 KernelPointer make_attention(const OpView& view) {
+  if (KernelPointer kernel = make_amx_attention(view)) return kernel;
   return with_activation_type(view.in(0).dtype, "attention", [&]<typename A>() -> KernelPointer {
     return std::make_unique<Attention<A>>(view);
   });

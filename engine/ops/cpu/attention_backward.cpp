@@ -85,15 +85,16 @@ class AttentionBackward : public AttentionKernel<A> {
     for (int64_t j = 0; j < valid; j += kPanel) {
       const int64_t n = std::min(kPanel, valid - j);
       if (dropout_.active()) mask.multipliers(index + j, n, keep);
+      const int64_t end = whole_vectors(n);
 #pragma omp simd
-      for (int64_t i = 0; i < n; ++i) {
-        const float probability = fast_exp(p[j + i] - lse);
+      for (int64_t i = 0; i < end; ++i) {
+        const float probability = i < n ? fast_exp(p[j + i] - lse) : 0.0f;
         p[j + i] = probability * keep[i];
         dp[j + i] = probability * (dp[j + i] * keep[i] - dot);
       }
     }
-    std::fill(p + valid, p + width, 0.0f);
-    std::fill(dp + valid, dp + width, 0.0f);
+    std::fill(p + whole_vectors(valid), p + width, 0.0f);
+    std::fill(dp + whole_vectors(valid), dp + width, 0.0f);
   }
 
   void store_rows(const float* from, int64_t rows, float scale, A* to) const {
@@ -107,6 +108,7 @@ class AttentionBackward : public AttentionKernel<A> {
 }  // namespace
 
 KernelPointer make_attention_backward(const OpView& view) {
+  if (KernelPointer kernel = make_amx_attention_backward(view)) return kernel;
   return with_activation_type(view.in(0).dtype, "attention_backward", [&]<typename A>() -> KernelPointer {
     return std::make_unique<AttentionBackward<A>>(view);
   });

@@ -19,6 +19,10 @@
 
 namespace recollect::cpu {
 
+// Rows of scores are worked on in whole vectors, without remainders: what lies beyond the valid ones is set
+// to zero.
+inline int64_t whole_vectors(int64_t n) { return (n + 31) / 32 * 32; }  // of bf16
+
 struct AttentionShape {
   explicit AttentionShape(const OpView& view)
       : threads(omp_get_max_threads()),

@@ -34,6 +34,9 @@ KernelPointer make_linear_backward_weight(const OpView& view);
 
 KernelPointer make_attention(const OpView& view);
 KernelPointer make_attention_backward(const OpView& view);
+// For bf16 where the processor has AMX; null elsewhere.
+KernelPointer make_amx_attention(const OpView& view);
+KernelPointer make_amx_attention_backward(const OpView& view);
 
 // `vocabulary` may be null: then this rank holds the whole vocabulary.
 KernelPointer make_lm_head_loss(const OpView& view, VocabularyReduction* vocabulary);

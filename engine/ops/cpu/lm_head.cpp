@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "engine/ops/cpu/element.h"
 #include "engine/ops/cpu/gemm.h"
@@ -145,22 +144,15 @@ class LmHeadLoss : public Kernel {
     };
     if (!vocabulary_) {
       each_row([&](int64_t i, const A* row) {
-        max[i] = greatest(row);
+        max[i] = greatest(row, predicted_);
         exponentials(i, row);
       });
       return;
     }
-    each_row([&](int64_t i, const A* row) { max[i] = greatest(row); });
+    each_row([&](int64_t i, const A* row) { max[i] = greatest(row, predicted_); });
     vocabulary_->max(max, count);
     each_row(exponentials);
     vocabulary_->sum(sums, 2 * count);
-  }
-
-  float greatest(const A* row) const {
-    float max = -std::numeric_limits<float>::infinity();
-#pragma omp simd reduction(max : max)
-    for (int64_t v = 0; v < predicted_; ++v) max = std::max(max, load(row[v]));
-    return max;
   }
 
   float sum_of_exponentials(const A* row, float max) const {

@@ -4,6 +4,9 @@
 
 #include <bit>
 #include <cstdint>
+#include <limits>
+
+#include "engine/ops/cpu/element.h"
 
 namespace recollect::cpu {
 
@@ -26,6 +29,35 @@ inline float fast_exp(float x) {
   const float y = p * r * r + r + 1.0f;
   const float power = std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127u) << 23);
   return x < kLowest ? 0.0f : y * power;
+}
+
+// The greatest of n numbers; NaN is passed over. In the compiler's vector types, since no compiler may turn a
+// maximum of floats that can be NaN into a vector reduction.
+template <typename A>
+float greatest(const A* x, int64_t n) {
+  constexpr int kLanes = 16, kUnroll = 4, kStep = kLanes * kUnroll;
+  using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
+  constexpr float kLeast = -std::numeric_limits<float>::infinity();
+  const auto update = [x](Floats& best, int64_t at) {
+    Floats v;
+    for (int l = 0; l < kLanes; ++l) v[l] = load(x[at + l]);
+    best = v > best ? v : best;
+  };
+  Floats best[kUnroll];
+  for (Floats& b : best) b = Floats{} + kLeast;
+  int64_t i = 0;
+  for (; i + kStep <= n; i += kStep)
+    for (int u = 0; u < kUnroll; ++u) update(best[u], i + u * kLanes);
+  for (; i + kLanes <= n; i += kLanes) update(best[0], i);
+  float max = kLeast;
+  if (i < n && n >= kLanes) {
+    update(best[0], n - kLanes);  // looks at some numbers twice
+    i = n;
+  }
+  for (; i < n; ++i) max = load(x[i]) > max ? load(x[i]) : max;
+  for (int u = 0; u < kUnroll; ++u)
+    for (int l = 0; l < kLanes; ++l) max = best[u][l] > max ? best[u][l] : max;
+  return max;
 }
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + fast_exp(-x)); }
