@@ -120,8 +120,7 @@ class AmxAttention : public Kernel {
         for (int64_t j = 0; j < n; ++j) scores[first + j] *= keep[j];
       }
     }
-#pragma omp simd
-    for (int64_t j = 0; j < end; ++j) store_parts(high + j, low + j, scores[j]);
+    store_parts(scores, end, high, low);
     *lse = top + std::log(sum);
     return sum;
   }

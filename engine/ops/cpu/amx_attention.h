@@ -34,10 +34,24 @@ class Pieces {
   std::size_t used_ = 0;
 };
 
-// high + low is the value to about 16 bits.
-inline void store_parts(bf16* high, bf16* low, float value) {
-  store(high, value);
-  store(low, value - load(bf16(value)));
+// high + low is from, to about 16 bits. Goes in steps of 32.
+inline void store_parts(const float* from, int64_t n, bf16* high, bf16* low) {
+  const __m512i first_half = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  const __m512i second_half = _mm512_add_epi32(first_half, _mm512_set1_epi32(8));
+  for (int64_t j = 0; j < n; j += 32) {
+    const __m512 first = _mm512_loadu_ps(from + j), second = _mm512_loadu_ps(from + j + 16);
+    const __m512i rounded = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first));
+    // As words, the odd elements are in place with others below them, and the even ones have to be shifted
+    // there.
+    const __m512 even = _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, rounded, 16));
+    const __m512 odd = _mm512_castsi512_ps(_mm512_and_si512(rounded, _mm512_set1_epi32(-65536)));
+    const __m512 first_high = _mm512_permutex2var_ps(even, first_half, odd);
+    const __m512 second_high = _mm512_permutex2var_ps(even, second_half, odd);
+    const __m512i rest = reinterpret_cast<__m512i>(
+        _mm512_cvtne2ps_pbh(_mm512_sub_ps(second, second_high), _mm512_sub_ps(first, first_high)));
+    _mm512_storeu_si512(high + j, rounded);
+    _mm512_storeu_si512(low + j, rest);
+  }
 }
 
 struct AmxAttentionShape : AttentionShape {

@@ -165,7 +165,7 @@ class AmxAttentionBackward : public Kernel {
   }
 
   void gradient_row(const DropoutMask& mask, uint64_t index, float lse, float dot, int64_t valid,
-                    const float* scores, const float* dp, Parts p, Parts ds) const {
+                    float* scores, float* dp, Parts p, Parts ds) const {
     const float scale = shape_.scale;
     float keep[kPanel];
     std::fill_n(keep, kPanel, 1.0f);
@@ -174,9 +174,11 @@ class AmxAttentionBackward : public Kernel {
 #pragma omp simd
     for (int64_t j = 0; j < end; ++j) {
       const float probability = j < valid ? fast_exp(scores[j] * scale - lse) : 0.0f;
-      store_parts(p.high + j, p.low + j, probability * keep[j]);
-      store_parts(ds.high + j, ds.low + j, probability * (dp[j] * keep[j] - dot));
+      scores[j] = probability * keep[j];
+      dp[j] = probability * (dp[j] * keep[j] - dot);
     }
+    store_parts(scores, end, p.high, p.low);
+    store_parts(dp, end, ds.high, ds.low);
   }
 
   void query_gradient(const Unit& unit, int64_t query, int64_t rows, int64_t at, const Scratch& s) const {
