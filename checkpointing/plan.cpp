@@ -10,6 +10,12 @@ std::string_view name_of(Replay replay) {
   return names[static_cast<int>(replay)];
 }
 
+std::string word_of(const Decision& decision) {
+  if (!decision.keep) return "recompute";
+  if (decision.partition) return decision.host ? "partitioned+host" : "partitioned";
+  return decision.host ? "host" : "device";
+}
+
 namespace {
 
 // An op that adds into accumulators cannot run twice.
@@ -56,17 +62,7 @@ std::vector<ValueId> layer_inputs(const Graph& graph) {
 
 std::string to_yaml(const Plan& plan) {
   std::string text = "replay: " + std::string(name_of(plan.replay)) + "\nvalues:\n";
-  for (const auto& [name, decision] : plan.values) {
-    text += "  " + name + ": ";
-    if (!decision.keep) {
-      text += "recompute\n";
-      continue;
-    }
-    std::string where;
-    if (decision.partition) where = "partitioned";
-    if (decision.host) where += where.empty() ? "host" : "+host";
-    text += (where.empty() ? "device" : where) + "\n";
-  }
+  for (const auto& [name, decision] : plan.values) text += "  " + name + ": " + word_of(decision) + "\n";
   return text;
 }
 

@@ -27,10 +27,19 @@ enum class Replay {
 };
 std::string_view name_of(Replay replay);
 
+// The word of a plan file: "recompute", "device", "partitioned", "host" or "partitioned+host".
+std::string word_of(const Decision& decision);
+
 struct Plan {
   std::map<std::string, Decision> values;  // by name: every value of saved_values()
   Replay replay = Replay::kSegment;
   bool operator==(const Plan&) const = default;
+};
+
+// What backward uses in place of a value that was not kept where it was made: the same bits, made or brought again.
+struct Reproduction {
+  ValueId original = kNone;
+  ValueId again = kNone;
 };
 
 // The forward values that backward reads and that could be recomputed, in program order.

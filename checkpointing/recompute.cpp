@@ -23,7 +23,7 @@ class Recomputer {
     }
   }
 
-  void run() {
+  std::vector<Reproduction> run() {
     const std::vector<Op> before = graph_.ops();
     for (const Op& op : before) {
       if (op.phase == Phase::kBackward) {
@@ -36,6 +36,7 @@ class Recomputer {
       }
     }
     graph_.set_ops(std::move(ops_));
+    return std::move(made_);
   }
 
  private:
@@ -79,6 +80,7 @@ class Recomputer {
       copy.layer = layer_;
       const ValueId again = graph_.add_value(std::move(copy));
       remade_[output] = again;
+      made_.push_back({output, again});
       output = again;
     }
     ops_.push_back(std::move(clone));
@@ -98,11 +100,12 @@ class Recomputer {
   std::set<ValueId> held_;                       // originals whose clones outlive the layer (kBisect)
   int layer_ = -2;
   std::vector<Op> ops_;
+  std::vector<Reproduction> made_;
 };
 
 }  // namespace
 
-void recompute(Graph& graph, const Plan& plan) { Recomputer(graph, plan).run(); }
+std::vector<Reproduction> recompute(Graph& graph, const Plan& plan) { return Recomputer(graph, plan).run(); }
 
 double recomputed_flops(const Graph& graph) {
   double flops = 0;

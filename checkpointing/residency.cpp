@@ -138,6 +138,7 @@ class Residency {
       report_.gathered_bytes += graph_.value(stored).bytes();
       before.push_back(std::move(gather));
     }
+    report_.returned.push_back({v, stored});
     return stored;
   }
 

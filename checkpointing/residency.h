@@ -28,6 +28,7 @@ struct ResidencyReport {
   uint64_t host_saved_bytes = 0;
   uint64_t gathered_bytes = 0;  // made whole again
   uint64_t to_host_bytes = 0, to_device_bytes = 0;
+  std::vector<Reproduction> returned;  // gathered or brought back
 };
 
 // To be called after recompute().

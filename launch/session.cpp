@@ -37,12 +37,13 @@ LearningRateSchedule rate_schedule(const Config& config) {
 
 }  // namespace
 
-Session::Session(const Config& config, Communicator& world)
+Session::Session(const Config& config, Communicator& world, const SessionParts& parts)
     : config_(config),
       mesh_(world, static_cast<int>(config.parallelism.data_parallel_size),
             static_cast<int>(config.parallelism.tensor_parallel_size)),
-      made_(make_training_program(config_, mesh_)),
-      executor_((check_memory_limit(static_cast<uint64_t>(config_.device.memory_limit), made_.program.foretold()), std::make_unique<Executor>(std::move(made_.program)))),
+      made_(parts.make_program(config_, mesh_)),
+      executor_((check_memory_limit(static_cast<uint64_t>(config_.device.memory_limit), made_.program.foretold()),
+                 std::make_unique<Executor>(std::move(made_.program), parts.probe))),
       weights_(made_.model.parameters, *executor_, mesh_),
       schedule_(rate_schedule(config_)) {
   if (config_.model.pretrained.empty())

@@ -2,6 +2,7 @@
 // no files; `train` does.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -25,10 +26,16 @@ struct StepResult {
   double seconds = 0;
 };
 
+// What tests exchange: how the program comes about, and who watches it run.
+struct SessionParts {
+  std::function<TrainingProgram(const Config&, const Mesh&)> make_program = make_training_program;
+  ExecutorProbe* probe = nullptr;
+};
+
 class Session {
  public:
   // `config` is resolved for this world, which must outlive the session. Reserves all memory, and loads or initialises the weights.
-  Session(const Config& config, Communicator& world);
+  Session(const Config& config, Communicator& world, const SessionParts& parts = {});
 
   // One optimizer step. Error kNumerics, naming the first bad tensor, when loss or gradients are not finite; the
   // weights are then those from before the step.
@@ -36,6 +43,7 @@ class Session {
 
   const Executor& executor() const { return *executor_; }
   const ResidencyReport& residency() const { return made_.residency; }
+  const Plan& plan() const { return made_.plan; }
   const Weights& weights() const { return weights_; }
   const Mesh& mesh() const { return mesh_; }
   const std::vector<Parameter>& parameters() const { return made_.model.parameters; }

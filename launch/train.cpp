@@ -10,6 +10,7 @@
 #include "launch/config/hf_config.h"
 #include "launch/config/read.h"
 #include "launch/memory_report.h"
+#include "launch/plan_file.h"
 #include "launch/progress.h"
 #include "launch/session.h"
 
@@ -69,6 +70,8 @@ void train_rank(Config config, Communicator& world) {
     world.barrier();
 
     Session session(config, world);
+    check_plans_agree(session.plan(), world);
+    if (first) write_text_file(config.output_dir + "/plan.yaml", to_yaml(session.plan()));
     std::unique_ptr<Progress> progress;
     if (first) {
       announce(config, session);

@@ -6,7 +6,7 @@
 
 namespace recollect {
 
-// Writes config.resolved.yaml, metrics.jsonl, memory.rankN.json and, when asked, the model into config.output_dir.
+// Writes config.resolved.yaml, plan.yaml, metrics.jsonl, memory.rankN.json and, when asked, the model into config.output_dir.
 void train_rank(Config config, Communicator& world);
 
 }  // namespace recollect

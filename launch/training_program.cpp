@@ -1,12 +1,16 @@
 #include "launch/training_program.h"
 
+#include <algorithm>
+
 #include "checkpointing/policies.h"
 #include "checkpointing/recompute.h"
 #include "checkpointing/residency_ops.h"
+#include "checkpointing/verify.h"
 #include "comm/collective_ops.h"
 #include "comm/vocabulary_reduction.h"
 #include "engine/graph/differentiate.h"
 #include "engine/ops/ops.h"
+#include "launch/plan_file.h"
 #include "parallel/gradient_reduction.h"
 
 namespace recollect {
@@ -32,25 +36,44 @@ PolicySettings policy_settings(const Config::ActivationCheckpointing& c) {
           .partition = c.partition_activations, .host = c.cpu_checkpointing};
 }
 
-// Recompute, then move. A switch that turns out to move nothing is an error.
+Plan choose_plan(const Graph& graph, const Config::ActivationCheckpointing& c, const Mesh& mesh) {
+  return c.plan.empty() ? make_plan(graph, policy_settings(c)) : read_plan(c.plan, graph, mesh.tensor_size());
+}
+
+// Recompute, then move, then check. A switch that turns out to do nothing is an error.
 void checkpoint(Graph& graph, const Config& config, const Mesh& mesh, TrainingProgram& made) {
   const Config::ActivationCheckpointing& c = config.activation_checkpointing;
-  made.plan = make_plan(graph, policy_settings(c));
-  recompute(graph, made.plan);
-  if (!c.partition_activations && !c.cpu_checkpointing && c.contiguous_checkpointing) return;
+  made.plan = choose_plan(graph, c, mesh);
+  std::vector<Reproduction> reproductions = recompute(graph, made.plan);
   made.residency = place_kept_values(graph, *made.registry, made.plan,
                                      {.tensor_size = mesh.tensor_size(),
                                       .keep_last = c.keep_last < 0 ? 1 : c.keep_last,
                                       .pooled = !c.contiguous_checkpointing,
                                       .prefetch = c.prefetch < 0 ? 1 : c.prefetch});
   const auto inert = [&](const std::string& key) {
+    const std::string plan = c.plan.empty() ? "in mode " + std::string(name_of(c.mode)) : "by " + c.plan;
     return Error(ExitCode::kConfiguration,
-                 "activation_checkpointing." + key + " has no effect: in mode " + std::string(name_of(c.mode)) +
+                 "activation_checkpointing." + key + " has no effect: " + plan +
                      " every value that it could move is needed at once",
                  "use more layers, another mode, or a smaller keep_last");
   };
-  if (c.partition_activations && made.residency.partitioned_values == 0) throw inert("partition_activations");
-  if (c.cpu_checkpointing && made.residency.host_values == 0) throw inert("cpu_checkpointing");
+  const auto planned = [&](bool Decision::*switched) {
+    return std::any_of(made.plan.values.begin(), made.plan.values.end(),
+                       [&](const auto& item) { return item.second.*switched; });
+  };
+  const ResidencyReport& moved = made.residency;
+  if (c.partition_activations && moved.partitioned_values == 0) throw inert("partition_activations");
+  if (c.cpu_checkpointing && moved.host_values == 0) throw inert("cpu_checkpointing");
+  if (!c.plan.empty() && planned(&Decision::partition) && moved.partitioned_values == 0) throw inert("plan");
+  if (!c.plan.empty() && planned(&Decision::host) && moved.host_values == 0) throw inert("plan");
+
+  if (!c.verify) return;
+  reproductions.insert(reproductions.end(), moved.returned.begin(), moved.returned.end());
+  if (reproductions.empty())
+    throw Error(ExitCode::kConfiguration,
+                "activation_checkpointing.verify has no effect: nothing is recomputed, gathered or brought back",
+                "choose a mode, a switch or a plan");
+  verify_reproductions(graph, *made.registry, reproductions);
 }
 
 KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduction* vocabulary) {
@@ -64,6 +87,7 @@ KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduc
   };
   register_comm_kernels(table, lookup);
   register_checkpointing_kernels(table, lookup);
+  register_verify_kernels(table, mesh.world().rank());
   return table;
 }
 
@@ -84,6 +108,7 @@ TrainingProgram make_training_program(const Config& config, const Mesh& mesh) {
   register_engine_ops(*made.registry);
   register_comm_ops(*made.registry);
   register_checkpointing_ops(*made.registry);
+  register_verify_ops(*made.registry);
   if (mesh.tensor_size() > 1)
     made.vocabulary =
         std::make_unique<CommunicatorVocabularyReduction>(mesh.communicator(kTensorAxis, StreamId::kCompute));

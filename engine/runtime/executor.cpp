@@ -33,8 +33,9 @@ bool finite(const Tensor& tensor) {
 
 }  // namespace
 
-Executor::Executor(Program program)
+Executor::Executor(Program program, ExecutorProbe* probe)
     : program_(std::move(program)),
+      probe_(probe),
       arena_(program_.foretold().arena_bytes()),
       host_arena_(program_.foretold().host_bytes),
       executed_(program_.graph.ops().size(), 0),
@@ -125,11 +126,13 @@ void Executor::run_stream(StreamId stream, OpId begin, OpId end, const RunState&
     if (op.stream != stream) continue;
     for (OpId before : program_.schedule.waits[id])
       if (before >= begin) wait_for(before, id);
+    if (probe_) probe_->before_op(*this, id);
     if (!failed_.load(std::memory_order_acquire)) try {
         run_op(id, state);
       } catch (...) {
         fail(std::current_exception());
       }
+    if (probe_) probe_->after_op(*this, id);
     done_[id].store(run_, std::memory_order_release);
     if (program_.schedule.waited_for[id]) done_[id].notify_all();
   }

@@ -19,9 +19,22 @@
 
 namespace recollect {
 
+class Executor;
+
+// Watches an Executor from outside, for tests that disturb it. Each call comes on the thread of the op's stream, for
+// every op in turn, whether it runs or is passed over: `before_op` when its waits are over, `after_op` before anybody
+// may learn that it is done.
+class ExecutorProbe {
+ public:
+  virtual ~ExecutorProbe() = default;
+  virtual void before_op(const Executor&, OpId) {}
+  virtual void after_op(const Executor&, OpId) {}
+};
+
 class Executor {
  public:
-  explicit Executor(Program program);
+  // `probe`, if any, must outlive the executor.
+  explicit Executor(Program program, ExecutorProbe* probe = nullptr);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -67,6 +80,7 @@ class Executor {
   void worker_loop(StreamId stream);
 
   Program program_;
+  ExecutorProbe* probe_;
   Arena arena_, host_arena_;
   OpId optimizer_begin_ = 0;
   std::vector<BoundOp> bound_;                  // by op

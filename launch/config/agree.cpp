@@ -98,7 +98,13 @@ std::string explain(const std::vector<std::map<std::string, std::string>>& confi
 }  // namespace
 
 void check_ranks_agree(const Config& config, Communicator& communicator) {
-  const std::string mine = join(flatten(config));
+  check_texts_agree(flatten(config), "configurations", "start every rank with the same file and the same overrides",
+                    communicator);
+}
+
+void check_texts_agree(const std::map<std::string, std::string>& texts, const std::string& what,
+                       const std::string& hint, Communicator& communicator) {
+  const std::string mine = join(texts);
   const auto ranks = static_cast<std::size_t>(communicator.size());
   int64_t summary[2] = {static_cast<int64_t>(digest(mine)), static_cast<int64_t>(mine.size())};
   std::vector<int64_t> summaries(2 * ranks);
@@ -114,8 +120,7 @@ void check_ranks_agree(const Config& config, Communicator& communicator) {
   if (same) return;
   std::vector<std::map<std::string, std::string>> configs;
   for (const std::string& text : gather_texts(mine, sizes, communicator)) configs.push_back(take_apart(text));
-  throw Error(ExitCode::kRanksDisagree, "the ranks have different configurations" + explain(configs),
-              "start every rank with the same file and the same overrides");
+  throw Error(ExitCode::kRanksDisagree, "the ranks have different " + what + explain(configs), hint);
 }
 
 }  // namespace recollect

@@ -162,6 +162,8 @@ struct Config {
     bool contiguous_checkpointing = true;  // false: kept values in a best-fit pool
     int64_t keep_last = -1;  // -1: what is needed at once
     int64_t prefetch = -1;   // layers ahead; -1: one
+    std::string plan;        // file that decides for every value, instead of mode and switches, or ""
+    bool verify = false;     // compare what comes again with what was there
   };
 
   struct Data {

@@ -200,6 +200,9 @@ void add_others(std::vector<ConfigKey>& keys) {
   checkpointing("keep_last", &AC::keep_last, between(-1, 65536),
                 "layers at the end whose values never leave; -1: what is needed at once");
   checkpointing("prefetch", &AC::prefetch, between(-1, 65536), "layers that fetches run ahead; -1: one");
+  checkpointing("plan", &AC::plan, any(), "file that decides for every value, instead of mode and switches");
+  checkpointing("verify", &AC::verify, any(),
+                "hash every value that is recomputed, gathered or brought back; the first difference ends the run");
   Adder(keys, "checkpoint", &Config::checkpoint)("save_model", &Config::Checkpoint::save_model, any(),
                                                  "write model.safetensors and config.json at the end");
   const Adder logging(keys, "logging", &Config::logging);

@@ -127,7 +127,12 @@ void check_checkpointing(const Config& config, Findings& found) {
                      "activation_checkpointing.partition_activations has no effect under sequence parallelism: kept "
                      "values are divided over the tensor ranks already"});
   }
-  const bool leaves = c.partition_activations || c.cpu_checkpointing;
+  if (!c.plan.empty() && (c.mode != CheckpointingMode::kNone || c.partition_activations || c.cpu_checkpointing)) {
+    found.push_back({{"activation_checkpointing.plan", "activation_checkpointing.mode"},
+                     "activation_checkpointing.plan decides what is recomputed and where the rest lives: mode, "
+                     "partition_activations and cpu_checkpointing must not be given with it"});
+  }
+  const bool leaves = c.partition_activations || c.cpu_checkpointing || !c.plan.empty();
   for (const auto& [key, value] : {std::pair{"keep_last", c.keep_last}, std::pair{"prefetch", c.prefetch}}) {
     if (value < 0 || leaves) continue;
     found.push_back({{fmt::format("activation_checkpointing.{}", key)},

@@ -1,0 +1,30 @@
+// Plans as files: what `to_yaml` writes and people edit. For every forward value that backward needs, the
+// last line whose pattern matches its name decides; a value that no line names is kept on the device.
+//
+//   replay: segment              # or bisect, nothing: what a recomputation leaves behind; segment where
+//   absent values:
+//     h.*: recompute             # * stands for any text
+//     h.*/attn/norm: device
+//     h.0/attn/norm: partitioned+host    # or partitioned, host
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "checkpointing/plan.h"
+#include "comm/communicator.h"
+
+namespace recollect {
+
+// For the values of this differentiated graph. Error kConfiguration, at file:line:column, for whatever cannot
+// be meant: unknown keys and words, a pattern that matches nothing, `partitioned` where nothing that matches
+// is the same on `tensor_size` > 1 ranks. What a pattern matches beside replicated values is not partitioned.
+Plan read_plan(const std::string& path, const Graph& graph, int tensor_size);
+
+// The same for a text; `name` stands for the file's name in messages.
+Plan read_plan_text(const std::string& name, std::string_view text, const Graph& graph, int tensor_size);
+
+// Collective. Error kRanksDisagree, naming the values, where the ranks hold different plans.
+void check_plans_agree(const Plan& plan, Communicator& communicator);
+
+}  // namespace recollect
