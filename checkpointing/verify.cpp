@@ -1,7 +1,6 @@
 #include "checkpointing/verify.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <map>
 
@@ -13,8 +12,12 @@ namespace {
 
 constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15u;  // odd, so that multiplying loses nothing
 
-// One to one in each argument.
-uint64_t mix(uint64_t hash, uint64_t word) { return std::rotl((hash ^ word) * kMultiplier, 29); }
+// One to one in each argument. High bits are folded down first, since a product only spreads upwards.
+uint64_t mix(uint64_t hash, uint64_t word) {
+  hash ^= word;
+  hash ^= hash >> 32;
+  return hash * kMultiplier;
+}
 
 std::vector<OutputSpec> infer_hash(const OpView&) { return {{.shape = {1}, .dtype = DType::kI64}}; }
 

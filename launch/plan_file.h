@@ -3,9 +3,9 @@
 //
 //   replay: segment              # or bisect, nothing: what a recomputation leaves behind; segment where
 //   absent values:
-//     h.*: recompute             # * stands for any text
-//     h.*/attn/norm: device
-//     h.0/attn/norm: partitioned+host    # or partitioned, host
+//     layer*: recompute             # * stands for any text
+//     layer*/attn/norm: device
+//     layer0/attn/norm: partitioned+host    # or partitioned, host
 #pragma once
 
 #include <string>

@@ -39,17 +39,6 @@ std::vector<std::string> with(std::vector<std::string> words, std::initializer_l
   return words;
 }
 
-void expect_same_bits(const Trained& a, const Trained& b, const std::string& what) {
-  ASSERT_EQ(a.steps.size(), b.steps.size());
-  for (std::size_t i = 0; i < a.steps.size(); ++i) {
-    EXPECT_EQ(a.steps[i].loss, b.steps[i].loss) << what << ", step " << i + 1;
-    EXPECT_EQ(a.steps[i].grad_norm, b.steps[i].grad_norm) << what << ", step " << i + 1;
-  }
-  EXPECT_EQ(a.gradients, b.gradients) << what;
-  EXPECT_EQ(a.parameters, b.parameters) << what;
-  EXPECT_EQ(b.foretold, b.measured) << what;
-}
-
 struct Case {
   int tensor;
   std::string precision, dropout;

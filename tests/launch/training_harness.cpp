@@ -22,22 +22,12 @@ optimizer: {name: sgd, momentum: 0.9, learning_rate: 1e-2, weight_decay: 0.1}
 data: {format: random, sequence_length: 8}
 )";
 
-namespace {
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "recollect-XXXXXX").string();
+  path_ = mkdtemp(pattern.data());
+}
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "recollect-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
-}  // namespace
+TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(path_); }
 
 Tensors read_tensors(const std::string& path, const std::string& prefix) {
   const SafetensorsFile file(path);
@@ -53,7 +43,8 @@ Tensors read_tensors(const std::string& path, const std::string& prefix) {
   return tensors;
 }
 
-Trained train(const std::string& yaml, const std::vector<std::string>& overrides) {
+Trained train(const std::string& yaml, const std::vector<std::string>& overrides,
+              const std::function<SessionParts(int rank)>& parts) {
   const TemporaryFolder folder;
   Config config = read_config_text("test.yaml", yaml, overrides);
   if (config.debug.dump_gradients.empty()) config.debug.dump_gradients = folder.file("gradients.safetensors");
@@ -66,7 +57,7 @@ Trained train(const std::string& yaml, const std::vector<std::string>& overrides
     Config mine = config;
     try {
       resolve_world(mine, world.size());
-      Session session(mine, world);
+      Session session(mine, world, parts ? parts(world.rank()) : SessionParts{});
       for (int64_t step = 0; step < mine.training.max_steps; ++step) {
         const StepResult done = session.step();
         if (world.rank() == 0) result.steps.push_back(done);
@@ -83,6 +74,17 @@ Trained train(const std::string& yaml, const std::vector<std::string>& overrides
   result.gradients = read_tensors(config.debug.dump_gradients, "transformer.");
   result.parameters = read_tensors(folder.file("model.safetensors"), "");
   return result;
+}
+
+void expect_same_bits(const Trained& a, const Trained& b, const std::string& what) {
+  ASSERT_EQ(a.steps.size(), b.steps.size());
+  for (std::size_t i = 0; i < a.steps.size(); ++i) {
+    EXPECT_EQ(a.steps[i].loss, b.steps[i].loss) << what << ", step " << i + 1;
+    EXPECT_EQ(a.steps[i].grad_norm, b.steps[i].grad_norm) << what << ", step " << i + 1;
+  }
+  EXPECT_EQ(a.gradients, b.gradients) << what;
+  EXPECT_EQ(a.parameters, b.parameters) << what;
+  EXPECT_EQ(b.foretold, b.measured) << what;
 }
 
 double largest_difference(const Tensors& a, const Tensors& b) {

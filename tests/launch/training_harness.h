@@ -2,6 +2,8 @@
 // everything that a comparison wants to see.
 #pragma once
 
+#include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,8 +23,25 @@ struct Trained {
 };
 
 // `overrides` are "section.key=value" words on top of `yaml`. Runs training.max_steps steps on as many ranks as
-// parallelism.ranks_per_process says.
-Trained train(const std::string& yaml, const std::vector<std::string>& overrides = {});
+// parallelism.ranks_per_process says. `parts` may exchange parts of each rank's session; it is called on the rank's thread.
+Trained train(const std::string& yaml, const std::vector<std::string>& overrides = {},
+              const std::function<SessionParts(int rank)>& parts = {});
+
+// Fails the test unless both trained to the same bits, and `b` in the memory that was foretold.
+void expect_same_bits(const Trained& a, const Trained& b, const std::string& what);
+
+// A folder that goes away with this object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
 
 // A tiny model on random tokens in double precision on the reference backend.
 extern const char* const kTinyYaml;

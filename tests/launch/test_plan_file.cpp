@@ -1,0 +1,125 @@
+// Plan files: what is written reads back, and nothing is read that was not meant.
+#include <gtest/gtest.h>
+
+#include "engine/io/files.h"
+#include "launch/config/read.h"
+#include "launch/plan_file.h"
+#include "launch/world.h"
+#include "tests/launch/training_harness.h"
+
+namespace recollect::test {
+namespace {
+
+const char* const kYaml = R"(
+model: {type: gpt2, vocab_size: 23, n_positions: 5, n_embd: 12, n_layer: 3, n_head: 2}
+device: {backend: cpu, threads: 1}
+training: {micro_batch_size: 1, max_steps: 1}
+data: {format: random}
+)";
+
+// What `use` sees: the graph before recomputation has the same forward values as the program's.
+template <typename Use>
+void with_program(const std::vector<std::string>& overrides, const Use& use) {
+  Config config = read_config_text("test.yaml", kYaml, overrides);
+  const std::unique_ptr<Communicator> world = make_self_communicator();
+  resolve_world(config, 1);
+  const Mesh mesh(*world, 1, 1);
+  use(make_training_program(config, mesh));
+}
+
+Plan read(const std::string& text, int tensor_size = 1) {
+  Plan plan;
+  with_program({}, [&](const TrainingProgram& made) {
+    plan = read_plan_text("plan.yaml", text, made.program.graph, tensor_size);
+  });
+  return plan;
+}
+
+std::string complaint(const std::string& text, int tensor_size = 1) {
+  try {
+    read(text, tensor_size);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kConfiguration);
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(PlanFile, WhatIsWrittenReadsBack) {
+  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "poor"})
+    for (const char* host : {"true", "false"})
+      with_program(
+          {std::string("activation_checkpointing.mode=") + mode,
+           std::string("activation_checkpointing.cpu_checkpointing=") + host},
+          [&](const TrainingProgram& made) { EXPECT_EQ(read(to_yaml(made.plan)), made.plan) << mode; });
+  Plan divided =
+      read("values: {layer1/attn/residual: partitioned, layer0/attn/residual: partitioned+host}", 2);
+  EXPECT_TRUE(divided.values.at("layer1/attn/residual").partition &&
+              divided.values.at("layer0/attn/residual").host);
+  with_program({}, [&](const TrainingProgram& made) {
+    EXPECT_EQ(read_plan_text("plan.yaml", to_yaml(divided), made.program.graph, 2), divided);
+  });
+}
+
+TEST(PlanFile, TheLastPatternThatMatchesDecides) {
+  const Plan plan =
+      read("replay: bisect\nvalues:\n  layer*: recompute\n  layer*/attn/qkv: host\n  layer1*qkv: device\n");
+  EXPECT_EQ(plan.replay, Replay::kBisect);
+  EXPECT_EQ(word_of(plan.values.at("layer0/attn/qkv")), "host");
+  EXPECT_EQ(word_of(plan.values.at("layer1/attn/qkv")), "device");
+  EXPECT_EQ(word_of(plan.values.at("layer1/mlp/fc1")), "recompute");
+  EXPECT_EQ(word_of(plan.values.at("embedding/dropout")), "device");
+}
+
+TEST(PlanFile, WhatCannotBeMeantIsAnError) {
+  EXPECT_EQ(complaint("values:\n  layer0/attn/qkv: hots\n").find("plan.yaml:2:20: layer0/attn/qkv: "), 0u)
+      << complaint("values:\n  layer0/attn/qkv: hots\n");
+  EXPECT_EQ(complaint("values:\n  layer0/atn/qkv: host\n"),
+            "plan.yaml:2:3: 'layer0/atn/qkv' matches no value that backward needs; did you mean "
+            "'layer0/attn/qkv'?");
+  EXPECT_EQ(complaint("values:\n  layer7/*: host\n"),
+            "plan.yaml:2:3: 'layer7/*' matches no value that backward needs");
+  EXPECT_EQ(complaint("valeus: {}\n"),
+            "plan.yaml:1:1: unknown key 'valeus'; did you mean 'values'?\n"
+            "plan.yaml:1:1: 'values' is missing");
+  EXPECT_EQ(complaint("replay: segments\nvalues: {}\n").find("plan.yaml:1:9: replay: "), 0u);
+  EXPECT_EQ(complaint("values: {layer0/attn/qkv: host, layer0/attn/qkv: device}\n").find("plan.yaml:1:"), 0u);
+  EXPECT_EQ(complaint("values: {layer*: partitioned}\n"),
+            "plan.yaml:1:10: layer*: nothing can be partitioned over one tensor rank");
+  EXPECT_NE(complaint("[1]").find("expected a mapping"), std::string::npos);
+  EXPECT_EQ(complaint("").find("plan.yaml:1:1: empty"), 0u);
+}
+
+TEST(PlanFile, ReplacesModeAndSwitches) {
+  const TemporaryFolder folder;
+  write_text_file(folder.file("plan.yaml"), "values: {layer*: recompute, layer*/mlp/residual: device}\n");
+  const std::string plan = "activation_checkpointing.plan=" + folder.file("plan.yaml");
+  expect_same_bits(train(kYaml), train(kYaml, {plan}), "plan");
+  EXPECT_THROW(train(kYaml, {plan, "activation_checkpointing.mode=full"}), Error);
+  EXPECT_THROW(train(kYaml, {plan, "activation_checkpointing.cpu_checkpointing=true"}), Error);
+  EXPECT_THROW(train(kYaml, {"activation_checkpointing.plan=" + folder.file("absent.yaml")}), Error);
+}
+
+TEST(PlanFile, RanksWithDifferentPlansStop) {
+  const Config config = read_config_text("test.yaml", kYaml, {"parallelism.ranks_per_process=2"});
+  std::unique_ptr<MpiEnvironment> mpi;
+  Plan plan;
+  plan.values["layer0/attn/qkv"] = {};
+  run_ranks(config, mpi, [&](Communicator& world) { check_plans_agree(plan, world); });
+  try {
+    run_ranks(config, mpi, [&](Communicator& world) {
+      Plan mine = plan;
+      if (world.rank() == 1) mine.values["layer0/attn/qkv"].keep = false;
+      check_plans_agree(mine, world);
+    });
+    ADD_FAILURE() << "nobody noticed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kRanksDisagree);
+    EXPECT_NE(std::string(error.what()).find("values.layer0/attn/qkv: device on rank 0; recompute on rank 1"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace recollect::test

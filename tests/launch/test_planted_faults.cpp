@@ -1,0 +1,222 @@
+// Tests of the tests: with a fault planted into the program, each guard must speak up.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "checkpointing/residency_ops.h"
+#include "checkpointing/verify.h"
+#include "comm/collective_ops.h"
+#include "engine/ops/ops.h"
+#include "tests/launch/training_harness.h"
+
+namespace recollect::test {
+namespace {
+
+const char* const kYaml = R"(
+model: {type: gpt2, vocab_size: 37, n_positions: 9, n_embd: 20, n_layer: 4, n_head: 2, n_inner: 36,
+        initializer_range: 0.2, resid_pdrop: 0.3, embd_pdrop: 0.3, attn_pdrop: 0.3}
+device: {backend: cpu, threads: 1}
+training: {micro_batch_size: 2, max_steps: 2, seed: 3}
+optimizer: {name: sgd, learning_rate: 1e-1}
+data: {format: random, sequence_length: 7}
+)";
+
+using Words = std::vector<std::string>;
+
+Words checkpointing(std::initializer_list<std::string> keys, bool verify) {
+  Words words;
+  for (const std::string& key : keys) words.push_back("activation_checkpointing." + key);
+  if (verify) words.push_back("activation_checkpointing.verify=true");
+  return words;
+}
+
+using Fault = std::function<void(TrainingProgram&)>;
+
+Trained train_with(const Fault& fault, const Words& words, ExecutorProbe* probe = nullptr) {
+  return train(kYaml, words, [&](int) {
+    return SessionParts{.make_program =
+                            [&](const Config& config, const Mesh& mesh) {
+                              TrainingProgram made = make_training_program(config, mesh);
+                              fault(made);
+                              return made;
+                            },
+                        .probe = probe};
+  });
+}
+
+// The Error that ends the run; none is a failure of the test.
+Error error_of(const Fault& fault, const Words& words, ExecutorProbe* probe = nullptr) {
+  try {
+    train_with(fault, words, probe);
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nobody noticed the fault";
+  return Error(ExitCode::kOk, "");
+}
+
+bool has(const Error& error, const std::string& text) {
+  return std::string(error.what()).find(text) != std::string::npos;
+}
+
+OpId find_op(const Graph& graph, const std::string& name) {
+  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id)
+    if (graph.op(id).name == name) return id;
+  ADD_FAILURE() << "there is no op " << name;
+  return 0;
+}
+
+// Compiles the program of one rank again after its graph was changed.
+void recompile(TrainingProgram& made, Communicator& self) {
+  KernelTable table;
+  cpu::register_kernels(table, nullptr);
+  const CommunicatorLookup lookup = [&self](std::string_view, StreamId) -> Communicator& { return self; };
+  register_comm_kernels(table, lookup);
+  register_checkpointing_kernels(table, lookup);
+  register_verify_kernels(table, self.rank());
+  made.program = compile(std::move(made.program.graph), table);
+}
+
+TEST(PlantedFault, WrongRandomKeyOfARecomputedOp) {
+  const std::unique_ptr<Communicator> self = make_self_communicator();
+  for (const char* name : {"recompute/layer1/attn/core", "recompute/layer2/attn/residual"}) {
+    const Fault fault = [&](TrainingProgram& made) {
+      Op& op = made.program.graph.op(find_op(made.program.graph, name));
+      op.attributes.set("site", op.attributes.integer("site") + 64);
+      recompile(made, *self);
+    };
+    const Words silent = checkpointing({"mode=full"}, false);
+    const Trained right = train(kYaml, silent), wrong = train_with(fault, silent);
+    EXPECT_EQ(right.steps[0].loss, wrong.steps[0].loss) << "forward is not touched";
+    EXPECT_NE(right.gradients, wrong.gradients) << name;
+    EXPECT_NE(right.parameters, wrong.parameters) << name;
+
+    const Error error = error_of(fault, checkpointing({"mode=full"}, true));
+    EXPECT_EQ(error.code(), ExitCode::kIntegrity) << error.what();
+    const std::string original = std::string(name).substr(std::string("recompute/").size());
+    EXPECT_TRUE(has(error, original + " that forward made in layer " + original.substr(5, 1)) &&
+                has(error, "on rank 0, step 1"))
+        << error.what();
+  }
+}
+
+// Holds the ops of one side stream back until the op that should have waited for the first of them is over.
+class Latecomer final : public ExecutorProbe {
+ public:
+  void hold(OpId late, OpId consumer) {
+    late_ = late;
+    consumer_ = consumer;
+  }
+
+  void before_op(const Executor&, OpId id) override {
+    if (id != late_) return;
+    std::unique_lock lock(mutex_);
+    const bool overtaken =
+        over_.wait_for(lock, std::chrono::seconds(20), [&] { return consumed_ > arrived_; });
+    EXPECT_TRUE(overtaken) << "somebody still waits for the op";
+    ++arrived_;
+  }
+
+  void after_op(const Executor&, OpId id) override {
+    if (id != consumer_) return;
+    std::lock_guard lock(mutex_);
+    ++consumed_;
+    over_.notify_all();
+  }
+
+ private:
+  OpId late_ = kNone, consumer_ = kNone;
+  std::mutex mutex_;
+  std::condition_variable over_;
+  int consumed_ = 0, arrived_ = 0;
+};
+
+// Takes away the compute stream's wait for the fetch of a layer's input.
+Fault missing_wait(Latecomer& probe) {
+  return [&probe](TrainingProgram& made) {
+    const Graph& graph = made.program.graph;
+    const OpId fetch = find_op(graph, "fetched/layer1/layer0/mlp/residual");
+    for (OpId id = fetch; id < static_cast<OpId>(graph.ops().size()); ++id) {
+      std::vector<OpId>& waits = made.program.schedule.waits[id];
+      if (graph.op(id).stream != StreamId::kCompute || std::erase(waits, fetch) == 0) continue;
+      probe.hold(fetch, id);
+      return;
+    }
+    ADD_FAILURE() << "nobody waits for the fetch";
+  };
+}
+
+TEST(PlantedFault, MissingWaitForAFetchedValue) {
+  const auto mode = {std::string("mode=full"), std::string("cpu_checkpointing=true")};
+  const Trained right = train(kYaml, checkpointing(mode, false));
+  Latecomer unseen;
+  const Trained wrong = train_with(missing_wait(unseen), checkpointing(mode, false), &unseen);
+  EXPECT_EQ(right.steps[0].loss, wrong.steps[0].loss) << "forward is not touched";
+  EXPECT_NE(right.gradients, wrong.gradients);
+
+  Latecomer seen;
+  const Error error = error_of(missing_wait(seen), checkpointing(mode, true), &seen);
+  EXPECT_EQ(error.code(), ExitCode::kIntegrity) << error.what();
+  EXPECT_TRUE(has(error, "fetched/layer1/layer0/mlp/residual")) << error.what();
+}
+
+// Lays a value of forward where the first layer's input still waits for its backward.
+void reuse_early(TrainingProgram& made) {
+  const Graph& graph = made.program.graph;
+  Layout& layout = made.program.layout;
+  const ValueId waiting = graph.find("embedding/dropout"), intruder = graph.find("layer2/attn/residual");
+  ASSERT_TRUE(waiting != kNone && intruder != kNone);
+  ASSERT_NE(layout.storage[waiting], layout.storage[intruder]);
+  ASSERT_EQ(graph.value(waiting).bytes(), graph.value(intruder).bytes());
+  for (std::size_t v = 0; v < layout.storage.size(); ++v)
+    if (layout.storage[v] == layout.storage[intruder])
+      layout.value_offsets[v] = layout.value_offsets[waiting];
+}
+
+TEST(PlantedFault, SlotReusedTooEarly) {
+  const Error measured = error_of(reuse_early, checkpointing({"mode=full"}, false));
+  EXPECT_EQ(measured.code(), ExitCode::kInternal) << measured.what();
+  EXPECT_TRUE(has(measured, "two live values overlap in memory")) << measured.what();
+  const Error verified = error_of(reuse_early, checkpointing({"mode=full"}, true));
+  EXPECT_EQ(verified.code(), ExitCode::kIntegrity) << verified.what();
+  EXPECT_TRUE(has(verified, "recompute/layer0/")) << verified.what();
+}
+
+// And without a fault: silence, the same bits, in the memory foretold.
+TEST(Verify, ChangesNothing) {
+  const Trained none = train(kYaml, {});
+  for (const char* mode : {"full", "selective", "recursive", "poor"})
+    for (const char* host : {"true", "false"})
+      expect_same_bits(
+          none,
+          train(kYaml,
+                checkpointing({std::string("mode=") + mode, std::string("cpu_checkpointing=") + host}, true)),
+          mode);
+}
+
+TEST(Verify, IsAnErrorWhereNothingComesAgain) {
+  const Error error = error_of([](TrainingProgram&) {}, checkpointing({}, true));
+  EXPECT_EQ(error.code(), ExitCode::kConfiguration);
+  EXPECT_TRUE(has(error, "verify has no effect: nothing is recomputed")) << error.what();
+}
+
+TEST(Verify, EveryBitOfEveryByteCounts) {
+  std::vector<uint64_t> hashes;
+  for (std::size_t bytes : {0, 1, 7, 8, 9, 31, 32, 33, 100}) {
+    std::vector<unsigned char> data(bytes, 0);
+    hashes.push_back(hash_bytes(data.data(), bytes));
+    for (std::size_t i = 0; i < bytes * 8; ++i) {
+      data[i / 8] ^= 1 << i % 8;
+      hashes.push_back(hash_bytes(data.data(), bytes));
+      data[i / 8] ^= 1 << i % 8;
+    }
+  }
+  std::sort(hashes.begin(), hashes.end());
+  EXPECT_EQ(std::adjacent_find(hashes.begin(), hashes.end()), hashes.end());
+}
+
+}  // namespace
+}  // namespace recollect::test

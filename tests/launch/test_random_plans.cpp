@@ -1,0 +1,95 @@
+// Whatever a plan keeps, recomputes, divides or sends away, the bits are the same.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "engine/io/files.h"
+#include "launch/config/read.h"
+#include "launch/plan_file.h"
+#include "tests/launch/training_harness.h"
+
+namespace recollect::test {
+namespace {
+
+const char* const kYaml = R"(
+model: {type: gpt2, vocab_size: 23, n_positions: 5, n_embd: 12, n_layer: 4, n_head: 2, n_inner: 20,
+        initializer_range: 0.2}
+device: {backend: cpu, threads: 1}
+training: {micro_batch_size: 1, max_steps: 2, seed: 5}
+optimizer: {name: sgd, learning_rate: 1e-1}
+data: {format: random, sequence_length: 5}
+)";
+
+std::vector<std::string> words(int tensor) {
+  return {"parallelism.tensor_parallel_size=" + std::to_string(tensor),
+          "parallelism.ranks_per_process=" + std::to_string(tensor)};
+}
+
+struct Saved {
+  std::string name;
+  bool replicated;
+};
+
+// The values that a plan decides about.
+std::vector<Saved> saved(int tensor) {
+  std::vector<Saved> list;
+  train(kYaml, words(tensor), [&](int rank) {
+    return SessionParts{.make_program = [&list, rank](const Config& config, const Mesh& mesh) {
+      TrainingProgram made = make_training_program(config, mesh);
+      for (const auto& [name, decision] : made.plan.values) {
+        const Graph& graph = made.program.graph;
+        if (rank == 0)
+          list.push_back({name, graph.value(graph.find(name)).placement == Placement::kReplicated});
+      }
+      return made;
+    }};
+  });
+  return list;
+}
+
+Plan random_plan(const std::vector<Saved>& values, int tensor, std::mt19937& random) {
+  Plan plan;
+  plan.replay = static_cast<Replay>(random() % 3);
+  const unsigned keep = random() % 5;  // from almost nothing to almost all
+  for (const auto& [name, replicated] : values) {
+    Decision& decision = plan.values[name];
+    decision.keep = random() % 5 <= keep;
+    decision.partition = decision.keep && replicated && tensor > 1 && random() % 2;
+    decision.host = decision.keep && random() % 2;
+  }
+  plan.values.at("layer0/attn/residual") = {.partition = tensor > 1,
+                                            .host = true};  // something that does move
+  return plan;
+}
+
+class RandomPlans : public testing::TestWithParam<int> {};
+
+TEST_P(RandomPlans, GiveTheBitsOfNone) {
+  const int tensor = GetParam();
+  const TemporaryFolder folder;
+  const Trained none = train(kYaml, words(tensor));
+  const std::vector<Saved> values = saved(tensor);
+  ASSERT_GT(values.size(), 40u);
+  std::mt19937 random(tensor);
+  int ran = 0;
+  for (int i = 0; ran < 150; ++i) {
+    ASSERT_LT(i, 200) << "too many plans are refused";
+    const Plan plan = random_plan(values, tensor, random);
+    write_text_file(folder.file("plan.yaml"), to_yaml(plan));
+    std::vector<std::string> list = words(tensor);
+    list.push_back("activation_checkpointing.plan=" + folder.file("plan.yaml"));
+    if (i % 2) list.push_back("activation_checkpointing.verify=true");
+    try {
+      expect_same_bits(none, train(kYaml, list), "plan " + std::to_string(i) + "\n" + to_yaml(plan));
+      ++ran;
+    } catch (const Error& error) {  // what would move may all be needed by the last layer's recomputation
+      EXPECT_NE(std::string(error.what()).find("plan has no effect"), std::string::npos) << error.what();
+    }
+    if (testing::Test::HasFailure()) break;  // the first plan that fails says enough
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tensor, RandomPlans, testing::Values(1, 2));
+
+}  // namespace
+}  // namespace recollect::test

@@ -1,0 +1,60 @@
+// Bits do not depend on when side streams get their turn, nor on what is in memory that nobody lives in.
+#include <gtest/gtest.h>
+
+#include "tests/launch/stress_probes.h"
+#include "tests/launch/training_harness.h"
+
+namespace recollect::test {
+namespace {
+
+const char* const kYaml = R"(
+model: {type: gpt2, vocab_size: 37, n_positions: 9, n_embd: 20, n_layer: 5, n_head: 4, n_inner: 36,
+        initializer_range: 0.2}
+device: {backend: cpu, threads: 1}
+training: {micro_batch_size: 2, gradient_accumulation_steps: 2, max_steps: 3, seed: 3}
+optimizer: {name: adamw, learning_rate: 1e-2, weight_decay: 0.1}
+data: {format: random, sequence_length: 7}
+)";
+
+std::vector<std::string> words(int tensor, const std::string& mode, bool partition, bool host,
+                               bool contiguous) {
+  const std::string key = "activation_checkpointing.";
+  std::vector<std::string> list = {"parallelism.tensor_parallel_size=" + std::to_string(tensor),
+                                   "parallelism.ranks_per_process=" + std::to_string(tensor),
+                                   key + "mode=" + mode};
+  if (partition) list.push_back(key + "partition_activations=true");
+  if (host) list.push_back(key + "cpu_checkpointing=true");
+  if (!contiguous) list.push_back(key + "contiguous_checkpointing=false");
+  return list;
+}
+
+class Stress : public testing::TestWithParam<int> {};
+
+TEST_P(Stress, EveryModeAndSwitchGivesTheBitsOfNone) {
+  const int tensor = GetParam();
+  const Trained none = train(kYaml, words(tensor, "none", false, false, true));
+  uint64_t seed = 1;
+  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "poor"})
+    for (bool partition : {false, true})
+      for (bool host : {false, true})
+        for (bool contiguous : {true, false}) {
+          if ((partition && tensor == 1) || (!partition && !host && !contiguous)) continue;
+          std::vector<std::unique_ptr<StressProbe>> probes;
+          for (int rank = 0; rank < tensor; ++rank) probes.push_back(std::make_unique<StressProbe>(++seed));
+          const Trained disturbed =
+              train(kYaml, words(tensor, mode, partition, host, contiguous),
+                    [&](int rank) { return SessionParts{.probe = probes[rank].get()}; });
+          const std::string what = std::string(mode) + (partition ? "+partition" : "") +
+                                   (host ? "+host" : "") + (contiguous ? "" : "+pool");
+          expect_same_bits(none, disturbed, what);
+          for (const auto& probe : probes) {
+            EXPECT_GT(probe->poisoned_bytes(), disturbed.measured[0].transient_bytes) << what;
+            EXPECT_EQ(probe->late_ops() > 0, partition || host) << what;
+          }
+        }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tensor, Stress, testing::Values(1, 2));
+
+}  // namespace
+}  // namespace recollect::test
