@@ -1,5 +1,7 @@
 #include "launch/checkpointing_report.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "checkpointing/recompute.h"
@@ -21,14 +23,16 @@ std::vector<std::pair<std::string, std::string>> checkpointing_report(const Conf
     return fmt::format("{:.3f} ms a step exposed", 1e3 * executor.exposed_seconds(stream) / static_cast<double>(steps));
   };
   std::vector<std::pair<std::string, std::string>> report;
-  if (c.mode != CheckpointingMode::kNone)
-    report.emplace_back("mode", fmt::format("{}: {:.3f} GFLOP a micro-batch run again", name_of(c.mode),
+  const bool planned = !c.plan.empty();
+  if (c.mode != CheckpointingMode::kNone || planned)
+    report.emplace_back(planned ? "plan" : "mode",
+                        fmt::format("{}: {:.3f} GFLOP a micro-batch run again", planned ? c.plan : name_of(c.mode),
                                             1e-9 * recomputed_flops(executor.program().graph)));
-  if (c.partition_activations)
+  if (r.partitioned_values > 0)
     report.emplace_back("partition_activations",
                         fmt::format("{} values: saved {}, gathered {} a micro-batch, {}", r.partitioned_values,
                                     mib(r.partition_saved_bytes), mib(r.gathered_bytes), exposed(StreamId::kGather)));
-  if (c.cpu_checkpointing)
+  if (r.host_values > 0)
     report.emplace_back("cpu_checkpointing",
                         fmt::format("{} values: saved {}, moved {} out and {} back a micro-batch, {} going out and {} "
                                     "coming back; {} in host memory",
@@ -40,6 +44,13 @@ std::vector<std::pair<std::string, std::string>> checkpointing_report(const Conf
     report.emplace_back("contiguous_checkpointing off",
                         fmt::format("the pool takes {} for values of {}: {} of fragmentation", mib(ledger.pooled_bytes),
                                     mib(ledger.pooled_peak), mib(ledger.pooled_bytes - ledger.pooled_peak)));
+  }
+  if (c.verify) {
+    const std::vector<Op>& ops = executor.program().graph.ops();
+    report.emplace_back("verify", fmt::format("{} values a micro-batch compared, all equal",
+                                              std::count_if(ops.begin(), ops.end(), [](const Op& op) {
+                                                return op.def->name == "checkpoint_verify";
+                                              })));
   }
   return report;
 }

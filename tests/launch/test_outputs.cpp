@@ -113,7 +113,7 @@ TEST(Outputs, NothingIsWrittenThatWasNotAskedFor) {
   for (const auto& entry : std::filesystem::directory_iterator(place.file("out")))
     names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
-  EXPECT_EQ(names, (std::vector<std::string>{"config.resolved.yaml", "memory.rank0.json", "metrics.jsonl"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"config.resolved.yaml", "memory.rank0.json", "metrics.jsonl", "plan.yaml"}));
 }
 
 TEST(Outputs, GradientsAreOfTheStepThatWasAskedFor) {
