@@ -14,7 +14,8 @@ DeviceModel cpu() {
           .gemm_f32 = 210e9,
           .gemm_bf16 = 430e9,
           .gemm_f64 = 1e9,
-          .attention_share = 0.4,
+          .attention_f32 = 130e9,
+          .attention_bf16 = 130e9,
           .vector_flops = 20e9,
           .memory_bandwidth = 15e9,
           .link_bandwidth = 3e9,
@@ -25,17 +26,18 @@ DeviceModel cpu() {
 }
 
 // NVIDIA H200 SXM. Dense bf16 products: 790 TFLOP/s measured at 8192^3 (data sheet: 989). f32 products run as
-// TF32, half the rate of bf16. f64: 67 TFLOP/s, data sheet. Attention: about half of the products' rate
-// (cuDNN 9.19, causal, sequence 2048, head size 128: 484 forward and 370 backward of 790). Memory: 4.8 TB/s
-// by the data sheet, of which streaming kernels reach about 4.0. NVLink 4: 450 GB/s each way by the data
-// sheet; all-gathers on eight ranks reach about 370. PCIe 5 x16: 63 GB/s in theory, about 55 reached, each
-// way. Launches: a few microseconds, hidden in a captured graph.
+// TF32, half the rate of bf16. f64: 67 TFLOP/s, data sheet. Attention in
+// bf16: cuDNN 9.19, causal, sequence 2048, head size 128, 484 forward and 370 backward; in f32 a guess.
+// Memory: 4.8 TB/s by the data sheet, of which streaming kernels reach about 4.0. NVLink 4: 450 GB/s each way
+// by the data sheet; all-gathers on eight ranks reach about 370. PCIe 5 x16: 63 GB/s in theory, about 55
+// reached, each way. Launches: a few microseconds, hidden in a captured graph.
 DeviceModel h200() {
   return {.name = "h200",
           .gemm_f32 = 395e12,
           .gemm_bf16 = 790e12,
           .gemm_f64 = 67e12,
-          .attention_share = 0.5,
+          .attention_f32 = 100e12,
+          .attention_bf16 = 420e12,
           .vector_flops = 60e12,
           .memory_bandwidth = 4.0e12,
           .link_bandwidth = 370e9,

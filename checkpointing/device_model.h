@@ -10,8 +10,9 @@ namespace recollect {
 struct DeviceModel {
   std::string name;
   double gemm_f32 = 0, gemm_bf16 = 0,
-         gemm_f64 = 0;          // FLOP/s of matrix products, by the dtype of their operands
-  double attention_share = 1;   // of the rate of matrix products that attention reaches
+         gemm_f64 = 0;  // FLOP/s of matrix products, by the dtype of their operands
+  double attention_f32 = 0,
+         attention_bf16 = 0;    // FLOP/s of attention; in f64 it is taken to run as products do
   double vector_flops = 0;      // FLOP/s of everything else
   double memory_bandwidth = 0;  // bytes/s, read and written counted alike
   double link_bandwidth = 0;    // bytes/s that a rank sends to its peers

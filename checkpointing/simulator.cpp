@@ -14,11 +14,14 @@ double arithmetic_rate(const Graph& graph, const Op& op, const DeviceModel& devi
   const std::string_view kind = op.def->name;
   const bool attention = kind.starts_with("attention");
   if (!attention && !kind.starts_with("linear") && kind != "lm_head_loss") return device.vector_flops;
-  const DType dtype = graph.value(op.inputs.at(0)).dtype;
-  const double products = dtype == DType::kF64    ? device.gemm_f64
-                          : dtype == DType::kBF16 ? device.gemm_bf16
-                                                  : device.gemm_f32;
-  return products * (attention ? device.attention_share : 1);
+  switch (graph.value(op.inputs.at(0)).dtype) {
+    case DType::kF64:
+      return device.gemm_f64;
+    case DType::kBF16:
+      return attention ? device.attention_bf16 : device.gemm_bf16;
+    default:
+      return attention ? device.attention_f32 : device.gemm_f32;
+  }
 }
 
 double link_seconds(const Op& op, double link_bytes, const DeviceModel& device) {

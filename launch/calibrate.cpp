@@ -90,13 +90,14 @@ double gemm_rate(Bench& bench, DType dtype) {
   return m.cost.flops / m.seconds;
 }
 
-double attention_rate(Bench& bench) {
+double attention_rate(Bench& bench, DType dtype) {
   constexpr int64_t kHeads = 8, kHeadSize = 64, kSequence = 512;
   const Attributes attributes{
       {"heads", kHeads},          {"head_size", kHeadSize}, {"sequence_length", kSequence},
       {"first_head", int64_t{0}}, {"all_heads", kHeads},    {"p", 0.0},
       {"layer", int64_t{0}},      {"site", int64_t{0}}};
-  const Measured m = bench.measure("attention", attributes, {{{2 * kSequence, 3 * kHeads * kHeadSize}}});
+  const Measured m =
+      bench.measure("attention", attributes, {{{2 * kSequence, 3 * kHeads * kHeadSize}, dtype}});
   return m.cost.flops / m.seconds;
 }
 
@@ -136,7 +137,8 @@ DeviceModel measure_device() {
   device.gemm_bf16 = gemm_rate(bench, DType::kBF16);
   // Only the reference backend computes in double, and no model of it is of use.
   device.gemm_f64 = device.gemm_f32 / 2;
-  device.attention_share = attention_rate(bench) / device.gemm_f32;
+  device.attention_f32 = attention_rate(bench, DType::kF32);
+  device.attention_bf16 = attention_rate(bench, DType::kBF16);
   const Measured gelu =
       bench.measure("bias_gelu", {{"form", std::string("tanh")}}, {{{64, kSide}}, {{kSide}}});
   device.vector_flops = gelu.cost.flops / gelu.seconds;

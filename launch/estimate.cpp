@@ -145,11 +145,14 @@ int64_t largest_micro_batch(const Config& config) {
     return fits(changed, plan_training(changed, 0, 0).made.program.foretold());
   };
   if (!fit(1)) return 0;
+  const int64_t most = std::max<int64_t>(1, kMostTokens / config.data.sequence_length);
   int64_t low = 1, high = 2;  // low fits, high does not
-  while (fit(high)) {
-    low = high;
-    high *= 2;
+  while (low < most && fit(std::min(high, most))) {
+    low = std::min(high, most);
+    high = 2 * low;
   }
+  if (low == most) return most;
+  high = std::min(high, most);
   while (high - low > 1) {
     const int64_t middle = (low + high) / 2;
     (fit(middle) ? low : high) = middle;

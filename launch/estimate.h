@@ -63,6 +63,8 @@ std::vector<Variant> compare_variants(const Config& resolved, const DeviceModel&
 
 // The largest micro batch whose arena fits device.memory_limit; 0 where not even 1 does. Accumulation and
 // ranks stay.
+// The search ends at kMostTokens in a micro-batch.
+inline constexpr int64_t kMostTokens = 1 << 24;
 int64_t largest_micro_batch(const Config& resolved);
 
 }  // namespace recollect

@@ -104,7 +104,9 @@ void print_one(const Config& config, const DeviceModel& device, bool json) {
         static_cast<int64_t>(none.memory.arena_bytes()) - static_cast<int64_t>(e.memory.arena_bytes());
     fmt::print("{}\n", document.dump(2));
   } else {
-    if (e.ranks > 1) fmt::print("{} ranks, all alike\n", e.ranks);
+    if (e.ranks > 1)
+      fmt::print("{} ranks ({} data x {} tensor), all alike\n", e.ranks,
+                 config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size);
     fmt::print("{}\n{}\n{}", phase_table(e), effect_text(e, none), time_text(e, none, device));
   }
   check_memory_limit(static_cast<uint64_t>(config.device.memory_limit), e.memory);
@@ -138,10 +140,12 @@ void print_comparison(const Config& config, const DeviceModel& device, bool json
 
 void print_largest(const Config& config, bool json) {
   const int64_t largest = largest_micro_batch(config);
+  const bool all = largest == std::max<int64_t>(1, kMostTokens / config.data.sequence_length);
   if (json)
     fmt::print("{}\n", Json{{"micro_batch_size", largest}}.dump(2));
   else if (largest > 0)
-    fmt::print("training.micro_batch_size={} is the largest that fits {} bytes\n", largest,
+    fmt::print("training.micro_batch_size={} {} {} bytes\n", largest,
+               all ? "and all below fit; none above was tried. The limit is" : "is the largest that fits",
                config.device.memory_limit);
   if (largest == 0)
     throw Error(ExitCode::kDeviceMemory,

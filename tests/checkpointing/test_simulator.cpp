@@ -129,12 +129,32 @@ TEST(Simulator, AnOpTakesTheLongerOfArithmeticMemoryAndLink) {
   EXPECT_DOUBLE_EQ(seconds("add", {a, a}, device), 1 + 3 * 800 / 10.0);
 }
 
+TEST(Simulator, AttentionHasARateOfItsOwn) {
+  OpRegistry registry;
+  register_engine_ops(registry);
+  Graph graph;
+  const ValueId qkv = graph.add_value({.name = "qkv",
+                                       .shape = {6, 3 * 2 * 4},
+                                       .dtype = DType::kBF16,
+                                       .category = Category::kInput,
+                                       .persistent = true});
+  const OpId id = graph.add_op(
+      {.def = registry.find("attention"),
+       .name = "attention",
+       .attributes = {{"heads", int64_t{2}}, {"head_size", int64_t{4}}, {"sequence_length", int64_t{3}}},
+       .inputs = {qkv}});
+  const DeviceModel device{
+      .name = "by hand", .gemm_bf16 = 1, .attention_f32 = 2, .attention_bf16 = 100, .memory_bandwidth = 1e12};
+  EXPECT_DOUBLE_EQ(op_seconds(graph, graph.op(id), device), 2.0 * 2 * 8 * 3 * 4 / 100);
+}
+
 TEST(DeviceModel, PresetsAreComplete) {
   for (const char* name : {"cpu", "h200"}) {
     const DeviceModel d = device_preset(name);
     EXPECT_EQ(d.name, name);
-    for (double rate : {d.gemm_f32, d.gemm_bf16, d.gemm_f64, d.attention_share, d.vector_flops,
-                        d.memory_bandwidth, d.link_bandwidth, d.to_host_bandwidth, d.to_device_bandwidth})
+    for (double rate :
+         {d.gemm_f32, d.gemm_bf16, d.gemm_f64, d.attention_f32, d.attention_bf16, d.vector_flops,
+          d.memory_bandwidth, d.link_bandwidth, d.to_host_bandwidth, d.to_device_bandwidth})
       EXPECT_GT(rate, 0) << name;
   }
   EXPECT_THROW(device_preset("abacus"), Error);

@@ -212,6 +212,8 @@ TEST(Estimate, LargestMicroBatchFitsAndTheNextDoesNot) {
   EXPECT_GT(bytes(largest + 1), 2000000u);
   config.device.memory_limit = 1000;
   EXPECT_EQ(largest_micro_batch(config), 0);
+  config.device.memory_limit = int64_t{4} << 60;
+  EXPECT_EQ(largest_micro_batch(config), kMostTokens / 8);
 }
 
 TEST(Explain, HasALineForEveryOpAndNamesWhatItWaitsFor) {
