@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <thread>
 #include <tuple>
@@ -150,6 +151,21 @@ DeviceModel measure_device() {
   return device;
 }
 
+namespace {
+
+// What other programs take is missing from every rate.
+void warn_if_busy() {
+  double load = 0;
+  const double cores = std::thread::hardware_concurrency();
+  if (getloadavg(&load, 1) == 1 && load > cores / 2)
+    fmt::print(
+        stderr,
+        "recollect: this machine is busy (load {:.1f} on {} cores): what is measured now is too slow\n", load,
+        cores);
+}
+
+}  // namespace
+
 void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   namespace options = boost::program_options;
   std::string out;
@@ -157,6 +173,7 @@ void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   own.add_options()("out", options::value(&out));
   if (!parse_options(words, own).empty())
     throw Error(ExitCode::kConfiguration, "calibrate takes no configuration", usage());
+  warn_if_busy();
   const std::string text = to_yaml(measure_device());
   fmt::print("{}", text);
   if (!out.empty()) write_text_file(out, text);
