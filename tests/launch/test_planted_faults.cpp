@@ -185,6 +185,35 @@ TEST(PlantedFault, SlotReusedTooEarly) {
   EXPECT_TRUE(has(verified, "recompute/layer0/")) << verified.what();
 }
 
+// A memory error: one bit of what waits in host memory turns over.
+class BitFlip final : public ExecutorProbe {
+ public:
+  void after_op(const Executor& executor, OpId id) override {
+    const Op& op = executor.program().graph.op(id);
+    if (op.name == "host/layer1/mlp/residual")
+      *static_cast<unsigned char*>(executor.tensor(op.outputs[0]).data) ^= 1;
+  }
+};
+
+TEST(PlantedFault, OneBitFlippedOnOneRankEndsAllRanks) {
+  BitFlip flip;
+  Words words = checkpointing({"mode=full", "partition_activations=true", "cpu_checkpointing=true"}, true);
+  words.insert(words.end(), {"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"});
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    train(kYaml, words, [&](int rank) { return SessionParts{.probe = rank == 1 ? &flip : nullptr}; });
+    ADD_FAILURE() << "nobody noticed the fault";
+  } catch (const Error& error) {
+    // What was gathered is the same on both ranks: either may be the first to say so.
+    EXPECT_EQ(error.code(), ExitCode::kIntegrity) << error.what();
+    EXPECT_TRUE(
+        has(error, "fetched/layer2/layer1/mlp/residual is not the layer1/mlp/residual that forward made"))
+        << error.what();
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30))
+      << "the others waited in vain";
+}
+
 // And without a fault: silence, the same bits, in the memory foretold.
 TEST(Verify, ChangesNothing) {
   const Trained none = train(kYaml, {});
