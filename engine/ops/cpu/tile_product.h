@@ -14,18 +14,18 @@ namespace tile {
 
 using Floats = float __attribute__((vector_size(kVector * sizeof(float)), aligned(4), may_alias));
 
-inline Floats vector_at(const float* p) { return *reinterpret_cast<const Floats*>(p); }
-
 // C[rows, 16 * vectors] (+)= A B, with A's element (i, k) at a[i * a_row + k * a_column].
 template <int rows, int vectors>
 void block(int64_t depth, const float* a, int64_t a_row, int64_t a_column, const float* b, int64_t b_row,
            float* c, int64_t c_row, bool add) {
   Floats sum[rows][vectors];
   for (int i = 0; i < rows; ++i)
-    for (int j = 0; j < vectors; ++j) sum[i][j] = add ? vector_at(c + i * c_row + j * kVector) : Floats{};
+    for (int j = 0; j < vectors; ++j)
+      sum[i][j] = add ? *reinterpret_cast<const Floats*>(c + i * c_row + j * kVector) : Floats{};
   for (int64_t k = 0; k < depth; ++k) {
     Floats right[vectors];
-    for (int j = 0; j < vectors; ++j) right[j] = vector_at(b + k * b_row + j * kVector);
+    for (int j = 0; j < vectors; ++j)
+      right[j] = *reinterpret_cast<const Floats*>(b + k * b_row + j * kVector);
     for (int i = 0; i < rows; ++i) {
       const float left = a[i * a_row + k * a_column];
       for (int j = 0; j < vectors; ++j) sum[i][j] += left * right[j];
