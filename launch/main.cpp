@@ -1,8 +1,11 @@
 // The command line. Prints an Error once per rank and turns it into the exit code.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <new>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -22,20 +25,23 @@ void run(const recollect::Words& words, std::unique_ptr<recollect::MpiEnvironmen
               recollect::usage());
 }
 
-std::string rank_label() {
+std::optional<int> rank_of_several() {
   try {
     const auto who = recollect::discover_ranks();
-    return who && who->size > 1 ? fmt::format("recollect: rank {}: ", who->rank) : "recollect: ";
+    return who && who->size > 1 ? std::optional(who->rank) : std::nullopt;
   } catch (const recollect::Error&) {
-    return "recollect: ";
+    return std::nullopt;
   }
 }
 
 int fail(recollect::ExitCode code, const std::string& what, const std::string& hint) {
-  std::string text = rank_label() + what + "\n";
+  const std::optional<int> rank = rank_of_several();
+  std::string text = (rank ? fmt::format("recollect: rank {}: ", *rank) : "recollect: ") + what + "\n";
   if (!hint.empty()) text += "  " + hint + "\n";
   std::fflush(stdout);
   std::fputs(text.c_str(), stderr);
+  // A launcher ends with the status of the first process that ends: let the rank whose error it was be that one.
+  if (code == recollect::ExitCode::kPeerLost && rank) std::this_thread::sleep_for(std::chrono::seconds(1));
   recollect::mpi_abort(static_cast<int>(code));  // returns where MPI was never started
   return static_cast<int>(code);
 }

@@ -87,7 +87,7 @@ void train_rank(Config config, Communicator& world) {
     report_memory(config, session);
     if (config.checkpoint.save_model) save_model(config, session);
     world.barrier();  // no rank leaves while another may still need it
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     world.abort(error.what());
     throw;
   }

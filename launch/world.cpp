@@ -42,7 +42,19 @@ std::chrono::milliseconds timeout(const Config& config) {
   return std::chrono::seconds(config.parallelism.timeout_seconds);
 }
 
-// Rank threads of one process. The first to fail aborts its communicator, which ends the others.
+// Whether a rank failed only because another one did.
+bool is_echo(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error.code() == ExitCode::kPeerLost;
+  } catch (...) {
+    return false;
+  }
+}
+
+// Rank threads of one process. The first to fail aborts its communicator, which ends the others; what they then say of a
+// lost peer is not the news.
 void run_threads(const Config& config, int size, const std::function<void(Communicator&)>& body) {
   LocalGroup group(size, timeout(config));
   std::mutex mutex;
@@ -56,7 +68,7 @@ void run_threads(const Config& config, int size, const std::function<void(Commun
         body(*world);
       } catch (...) {
         std::lock_guard lock(mutex);
-        if (!first) first = std::current_exception();
+        if (!first || (is_echo(first) && !is_echo(std::current_exception()))) first = std::current_exception();
       }
     });
   for (std::thread& thread : threads) thread.join();

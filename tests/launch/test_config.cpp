@@ -219,10 +219,8 @@ INSTANTIATE_TEST_SUITE_P(
              "-DRECOLLECT_CUDA=ON (CMake preset cuda), which needs nvcc"},
         Case{"scheduler: {warmup_steps: 1, warmup_ratio: 0.1}\n",
              "c.yaml:2:27: scheduler.warmup_steps and scheduler.warmup_ratio are both given; give one"},
-        Case{"scheduler: {min_lr: 1}\n",
+        Case{"scheduler: {min_lr: 1, name: linear}\n",
              "c.yaml:2:21: scheduler.min_lr 1 is above optimizer.learning_rate 0.0003"},
-        Case{"activation_checkpointing: {mode: full}\n",
-             "c.yaml:2:34: activation_checkpointing.mode full is not built yet; only none is"},
         Case{"training: {micro_batch_size: 3, global_batch_size: 32, gradient_accumulation_steps: 2}\n"
              "parallelism: {data_parallel_size: 4}\n",
              "c.yaml:2:52: training.global_batch_size 32 is not micro_batch_size 3 x "

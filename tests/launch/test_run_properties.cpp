@@ -31,12 +31,13 @@ void* count(std::size_t bytes) {
 
 }  // namespace
 
-void* operator new(std::size_t bytes) { return count(bytes); }
-void* operator new[](std::size_t bytes) { return count(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+// Not inlined: a compiler that sees half of a pair takes it for a mistake.
+[[gnu::noinline]] void* operator new(std::size_t bytes) { return count(bytes); }
+[[gnu::noinline]] void* operator new[](std::size_t bytes) { return count(bytes); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace recollect::test {
 namespace {
