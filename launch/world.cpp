@@ -35,7 +35,9 @@ void claim_cores(const Config& config, int ranks_on_node) {
     for (int core = 0; core < std::min(cores, CPU_SETSIZE); ++core) CPU_SET(core, &allowed);
     sched_setaffinity(0, sizeof allowed, &allowed);  // within what the container permits; else it stays as it was
   }
-  omp_set_num_threads(threads);
+  // Kernels divide their work among as many threads as OpenMP promises: the promise must be one that it keeps.
+  omp_set_dynamic(0);
+  omp_set_num_threads(std::min(threads, omp_get_thread_limit()));
 }
 
 std::chrono::milliseconds timeout(const Config& config) {

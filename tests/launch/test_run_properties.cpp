@@ -34,6 +34,8 @@ void* count(std::size_t bytes) {
 // Not inlined: a compiler that sees half of a pair takes it for a mistake.
 [[gnu::noinline]] void* operator new(std::size_t bytes) { return count(bytes); }
 [[gnu::noinline]] void* operator new[](std::size_t bytes) { return count(bytes); }
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return count(bytes); }
+[[gnu::noinline]] void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return count(bytes); }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
