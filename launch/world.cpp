@@ -35,9 +35,8 @@ void claim_cores(const Config& config, int ranks_on_node) {
     for (int core = 0; core < std::min(cores, CPU_SETSIZE); ++core) CPU_SET(core, &allowed);
     sched_setaffinity(0, sizeof allowed, &allowed);  // within what the container permits; else it stays as it was
   }
-  // Kernels divide their work among as many threads as OpenMP promises: the promise must be one that it keeps.
   omp_set_dynamic(0);
-  omp_set_num_threads(std::min(threads, omp_get_thread_limit()));
+  omp_set_num_threads(threads);
 }
 
 std::chrono::milliseconds timeout(const Config& config) {
@@ -112,9 +111,11 @@ std::unique_ptr<Communicator> join_world(const Config& config, const RankEnviron
 
 }  // namespace
 
+// Kernels divide their work, and the plan sizes their workspace, by this count: it must be one that OpenMP keeps.
 int threads_per_rank(const Config& config, int ranks_on_node) {
-  if (config.device.threads > 0) return static_cast<int>(config.device.threads);
-  return std::max(1, cores_of_node() / std::max(1, ranks_on_node));
+  const int wanted = config.device.threads > 0 ? static_cast<int>(config.device.threads)
+                                               : std::max(1, cores_of_node() / std::max(1, ranks_on_node));
+  return std::min(wanted, omp_get_thread_limit());
 }
 
 void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,
