@@ -2,8 +2,14 @@
 // count and thread number alone, so that results depend on nothing else.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <type_traits>
+
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
 
 #include "engine/core/dtype.h"
 #include "engine/core/error.h"
@@ -14,6 +20,38 @@ inline float load(float value) { return value; }
 inline float load(bf16 value) { return static_cast<float>(value); }
 inline void store(float* at, float value) { *at = value; }
 inline void store(bf16* at, float value) { *at = bf16(value); }
+
+// Rounds to nearest, ties to even.
+inline void narrow(const float* from, int64_t n, bf16* to) {
+  int64_t i = 0;
+#ifdef __AVX512BF16__
+  for (; i + 32 <= n; i += 32) {
+    const __m512 low = _mm512_loadu_ps(from + i), high = _mm512_loadu_ps(from + i + 16);
+    _mm512_storeu_si512(to + i, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+  }
+#endif
+#pragma omp simd
+  for (int64_t j = i; j < n; ++j) store(to + j, from[j]);
+}
+
+// to[i] = f(i) for i < n, in order of i by runs. f may read to[i], and is inlined into vector code; bf16 is rounded by
+// an instruction of its own where there is one, which the compiler does not find by itself.
+template <typename A, typename F>
+void write_each(A* to, int64_t n, F f) {
+  if constexpr (std::is_same_v<A, float>) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) to[i] = f(i);
+  } else {
+    constexpr int64_t kRun = 256;
+    alignas(64) float run[kRun];
+    for (int64_t first = 0; first < n; first += kRun) {
+      const int64_t count = std::min(kRun, n - first);
+#pragma omp simd
+      for (int64_t i = 0; i < count; ++i) run[i] = f(first + i);
+      narrow(run, count, to + first);
+    }
+  }
+}
 
 // Calls f<float>() or f<bf16>(). An Error names the op kind for every other dtype.
 template <typename F>

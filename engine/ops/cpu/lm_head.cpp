@@ -172,8 +172,7 @@ class LmHeadLoss : public Kernel {
     const int64_t t = target - first_row_;
     const bool mine = t >= 0 && t < predicted_;
     const float probability = mine ? fast_exp(load(row[t]) - log_sum) : 0.0f;
-#pragma omp simd
-    for (int64_t v = 0; v < predicted_; ++v) store(row + v, s * fast_exp(load(row[v]) - log_sum));
+    write_each(row, predicted_, [&](int64_t v) { return s * fast_exp(load(row[v]) - log_sum); });
     if (mine) store(row + t, s * (probability - 1.0f));
     std::fill(row + predicted_, row + rows_, A{});
   }

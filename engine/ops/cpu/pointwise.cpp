@@ -78,8 +78,7 @@ class BiasGelu : public RowKernel {
       for (int64_t r = first; r < last; ++r) {
         const A* from = x + r * width_;
         A* to = y + r * width_;
-#pragma omp simd
-        for (int64_t c = 0; c < width_; ++c) store(to + c, Form::value(load(from[c]) + bias[c]));
+        write_each(to, width_, [&](int64_t c) { return Form::value(load(from[c]) + bias[c]); });
       }
     });
   }
@@ -97,12 +96,11 @@ class BiasGeluBackward : public RowKernel {
     A* dx = args.out[0].as<A>();
     sums_.run(rows_, args.workspace, args.out[1].as<float>(), args.accumulate, [&](int64_t r, float* sum) {
       const int64_t at = r * width_;
-#pragma omp simd
-      for (int64_t c = 0; c < width_; ++c) {
+      write_each(dx + at, width_, [&](int64_t c) {
         const float g = load(dy[at + c]) * Form::derivative(load(x[at + c]) + bias[c]);
-        store(dx + at + c, g);
         sum[c] += g;
-      }
+        return g;
+      });
     });
   }
 

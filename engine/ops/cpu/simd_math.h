@@ -10,11 +10,11 @@
 
 namespace recollect::cpu {
 
-// e^x to about 1 ulp. 0 below -87.3 (results would be denormal); at least 2.4e38 above 88.3, never infinite.
+// e^x to about 1 ulp. 0 below -87.7 (results would be denormal); at least 2.4e38 above 88.3, never infinite.
 inline float fast_exp(float x) {
-  constexpr float kLowest = -87.3f, kHighest = 88.376f;
-  float c = x > kHighest ? kHighest : x;
-  c = c < kLowest ? kLowest : c;
+  constexpr float kLowest = -88.0f, kHighest = 88.376f;  // at the lowest, `power` below is zero
+  float c = kHighest < x ? kHighest : x;
+  c = kLowest > c ? kLowest : c;
   // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits of the sum.
   constexpr float kRounder = 12582912.0f;
   const float shifted = c * 1.44269504088896341f + kRounder;
@@ -28,7 +28,7 @@ inline float fast_exp(float x) {
   p = p * r + 5.0000001201e-1f;
   const float y = p * r * r + r + 1.0f;
   const float power = std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127u) << 23);
-  return x < kLowest ? 0.0f : y * power;
+  return y * power;
 }
 
 // The greatest of n numbers; NaN is passed over. In the compiler's vector types, since no compiler may turn a
