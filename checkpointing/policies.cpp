@@ -45,16 +45,23 @@ void keep_path(const Graph& graph, const std::vector<ValueId>& inputs, bool midp
   }
 }
 
+// Of the op that made it, or of the one whose value it only hands to the ranks.
+std::string_view group_of(const Graph& graph, const Value& value) {
+  const Op& op = graph.op(value.producer);
+  return op.def->name == "copy_to_ranks" ? group_of(graph, graph.value(op.inputs.at(0))) : op.def->group;
+}
+
 void keep_unless_in_groups(const Graph& graph, const std::vector<std::string>& groups, Plan& plan) {
-  const std::set<std::string> chosen(groups.begin(), groups.end());
+  const std::set<std::string_view> chosen(groups.begin(), groups.end());
   for (ValueId v : saved_values(graph)) {
     const Value& value = graph.value(v);
     const Op& op = graph.op(value.producer);
-    const bool in_mlp = value.name.find("/mlp/") != std::string::npos && !op.def->group.empty();
+    const std::string_view group = group_of(graph, value);
+    const bool in_mlp = value.name.find("/mlp/") != std::string::npos && !group.empty();
     const bool is_statistic =
         value.shape.rank() == 1 || op.outputs.front() != v;  // a number a row: not worth a rerun
     const bool recompute =
-        !is_statistic && (chosen.contains(op.def->group) || (chosen.contains("mlp") && in_mlp));
+        !is_statistic && (chosen.contains(group) || (chosen.contains("mlp") && in_mlp));
     plan.values.at(value.name).keep = !recompute || value.layer < 0;
   }
   for (ValueId input : layer_inputs(graph)) plan.values.at(graph.value(input).name).keep = true;
