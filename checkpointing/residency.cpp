@@ -31,7 +31,7 @@ class Residency {
     for (int i = 0; i < size(); ++i)
       if (ops_[i].phase == Phase::kBackward && std::count(ops_[i].inputs.begin(), ops_[i].inputs.end(), v))
         uses[ops_[i].layer].push_back(i);
-    if (uses.empty() || needed_at_once(uses)) return;
+    if (uses.empty() || needed_at_once(uses, decision)) return;
     const ValueId stored = store(v, decision);
     for (const auto& [layer, positions] : uses) {
       const ValueId again = fetch(v, stored, decision, layer);
@@ -54,10 +54,17 @@ class Residency {
  private:
   int size() const { return static_cast<int>(ops_.size()); }
 
-  bool needed_at_once(const std::map<int, std::vector<int>>& uses) const {
-    return std::any_of(uses.begin(), uses.end(), [&](const auto& item) {
-      return item.first < 0 || item.first >= layers_ - settings_.keep_last;
-    });
+  // `uses` by layer: the first is that of the ops behind the layers, where there are any.
+  bool needed_at_once(const std::map<int, std::vector<int>>& uses, const Decision& decision) {
+    const bool behind = uses.begin()->first < 0;
+    const int64_t from_end = layers_ - uses.rbegin()->first;
+    if (!behind && from_end <= std::max<int64_t>(1, settings_.keep_last))
+      report_.keep_last_that_matters = std::max(report_.keep_last_that_matters, from_end);
+    if (!behind && from_end > settings_.keep_last) return false;
+    Staying& staying = behind ? report_.read_behind_layers : report_.read_in_last_layers;
+    staying.partition += decision.partition;
+    staying.host += decision.host;
+    return true;
   }
 
   // Makes the op and its output without placing it in the program yet.
@@ -139,6 +146,7 @@ class Residency {
       before.push_back(std::move(gather));
     }
     report_.returned.push_back({v, stored});
+    report_.prefetch_that_matters = std::max<int64_t>(report_.prefetch_that_matters, layers_ - layer);
     return stored;
   }
 

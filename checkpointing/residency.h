@@ -21,6 +21,11 @@ struct ResidencySettings {
   int64_t prefetch = 1;  // a fetch begins with the backward of the layer so many layers ahead
 };
 
+// Values that the plan lets leave and that stay, by what they were to do.
+struct Staying {
+  int64_t partition = 0, host = 0;
+};
+
 // What the switches do in one micro-batch on this rank.
 struct ResidencyReport {
   int64_t partitioned_values = 0, host_values = 0;
@@ -29,6 +34,9 @@ struct ResidencyReport {
   uint64_t gathered_bytes = 0;  // made whole again
   uint64_t to_host_bytes = 0, to_device_bytes = 0;
   std::vector<Reproduction> returned;  // gathered or brought back
+  Staying read_behind_layers, read_in_last_layers;  // the latter because of keep_last
+  // A larger one does no more. keep_last: 0 where it holds nothing back, with keep_last 0 what 1 would do.
+  int64_t keep_last_that_matters = 0, prefetch_that_matters = 0;
 };
 
 // To be called after recompute().

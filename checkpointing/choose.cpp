@@ -1,0 +1,59 @@
+#include "checkpointing/choose.h"
+
+#include "checkpointing/simulator.h"
+
+namespace recollect {
+
+namespace {
+
+struct Trial {
+  ResidencyReport report;
+  double seconds = 0;
+};
+
+Trial simulate_with(const Graph& graph, const OpRegistry& registry, const Plan& plan,
+                    const ResidencySettings& settings, const DeviceModel& device) {
+  Graph moved = graph;
+  Trial trial{.report = place_kept_values(moved, registry, plan, settings)};
+  if (trial.report.returned.empty()) return trial;
+  trial.seconds = simulate(moved, make_schedule(moved), device, 1).step_seconds;
+  return trial;
+}
+
+// Nothing that moved at first has come to a standstill.
+bool moves_as_much(const ResidencyReport& now, const ResidencyReport& first) {
+  return (now.partitioned_values > 0) == (first.partitioned_values > 0) &&
+         (now.host_values > 0) == (first.host_values > 0);
+}
+
+}  // namespace
+
+ResidencySettings least_residency(ResidencySettings settings) {
+  if (settings.keep_last == kOpen) settings.keep_last = 1;
+  if (settings.prefetch == kOpen) settings.prefetch = 1;
+  return settings;
+}
+
+ResidencySettings choose_residency(const Graph& graph, const OpRegistry& registry, const Plan& plan,
+                                   const ResidencySettings& settings, const DeviceModel& device) {
+  ResidencySettings chosen = least_residency(settings);
+  if (settings.keep_last != kOpen && settings.prefetch != kOpen) return chosen;
+  const Trial first = simulate_with(graph, registry, plan, chosen, device);
+  if (first.report.returned.empty()) return chosen;
+  double best = first.seconds;
+  const auto one_more = [&](int64_t ResidencySettings::*layers) {
+    if (settings.*layers != kOpen || chosen.*layers == kMostLayers) return false;
+    ResidencySettings more = chosen;
+    ++(more.*layers);
+    const Trial trial = simulate_with(graph, registry, plan, more, device);
+    if (!moves_as_much(trial.report, first.report) || trial.seconds >= best * (1 - kLeastGain)) return false;
+    chosen = more;
+    best = trial.seconds;
+    return true;
+  };
+  while (one_more(&ResidencySettings::prefetch) || one_more(&ResidencySettings::keep_last)) {
+  }
+  return chosen;
+}
+
+}  // namespace recollect
