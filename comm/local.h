@@ -22,6 +22,9 @@ inline constexpr std::chrono::milliseconds kDefaultPeerTimeout = std::chrono::mi
 // Bytes of one staging slot; a rank has three of them in every group.
 inline constexpr std::size_t kDefaultChunkBytes = 256 << 10;
 
+// Of a rank in a group of `size` ranks that was split from a world of `world_size`.
+std::size_t local_staging_bytes(int world_size, int size);
+
 namespace local {
 class Segment;
 }

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <memory>
 
 #include "comm/communicator.h"
@@ -36,6 +37,9 @@ class MpiEnvironment {
 // Collective over all processes that mpirun started. A world of one is the self communicator.
 std::unique_ptr<Communicator> join_mpi_world(const MpiEnvironment& environment,
                                              std::chrono::milliseconds timeout);
+
+// Staging memory of a rank in a group of `size` ranks.
+std::size_t mpi_staging_bytes(int size);
 
 // Ends all processes of the MPI run, this one with `exit_code`; does not return where MPI runs. For main,
 // after an Error in a run that uses MPI. Does nothing when MPI is not initialised or already finalised.

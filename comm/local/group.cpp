@@ -4,6 +4,10 @@
 
 namespace recollect {
 
+std::size_t local_staging_bytes(int world_size, int size) {
+  return size == 1 ? 0 : local::kBuffers * local::usable_chunk(world_size, kDefaultChunkBytes);
+}
+
 LocalGroup::LocalGroup(int size, std::chrono::milliseconds timeout, std::size_t chunk_bytes)
     : timeout_(timeout), size_(size) {
   require(size >= 1, "a group of " + std::to_string(size) + " ranks");

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <thread>
 
+#include "comm/mpi.h"
 #include "comm/reduction.h"
 
 namespace recollect::mpi {
@@ -53,7 +54,7 @@ MpiCommunicator::MpiCommunicator(MPI_Comm handle, Settings settings)
   MPI_Comm_rank(handle_, &rank_);
   MPI_Comm_size(handle_, &size_);
   share_bytes_ = share_for(size_);
-  staging_.resize(share_bytes_ * static_cast<std::size_t>(size_));
+  staging_.resize(mpi_staging_bytes(size_));
   requests_.reserve(2 * static_cast<std::size_t>(size_));
   peers_.reserve(2 * static_cast<std::size_t>(size_));
   finished_.resize(2 * static_cast<std::size_t>(size_));
@@ -254,3 +255,7 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color) {
 void MpiCommunicator::abort(const std::string&) noexcept { settings_.failed->store(true); }
 
 }  // namespace recollect::mpi
+
+std::size_t recollect::mpi_staging_bytes(int size) {
+  return size == 1 ? 0 : mpi::share_for(size) * static_cast<std::size_t>(size);
+}
