@@ -7,6 +7,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "engine/core/error.h"
+#include "launch/config/agree.h"
 
 namespace recollect {
 
@@ -71,6 +72,12 @@ DeviceModel read_device_model(const std::string& name_or_path) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(name_or_path, ignored) ? read_file(name_or_path)
                                                                  : device_preset(name_or_path);
+}
+
+void check_device_models_agree(const DeviceModel& device, Communicator& communicator) {
+  std::map<std::string, std::string> texts;
+  for (const Rate& rate : kRates) texts[rate.key] = fmt::format("{}", device.*rate.member);
+  check_texts_agree(texts, "device models", "give every rank the same file as device.model", communicator);
 }
 
 }  // namespace recollect

@@ -123,6 +123,7 @@ struct Config {
     BackendKind backend = BackendKind::kCpu;
     int64_t threads = 0;       // per rank; 0: cores / ranks on this node
     int64_t memory_limit = 0;  // bytes per rank; 0: none
+    std::string model;  // preset or file of rates; "" only before `read_config` has made it the backend's
   };
 
   struct Training {
@@ -160,8 +161,9 @@ struct Config {
     bool partition_activations = false;
     bool cpu_checkpointing = false;
     bool contiguous_checkpointing = true;  // false: kept values in a best-fit pool
-    int64_t keep_last = -1;  // -1: what is needed at once
-    int64_t prefetch = -1;   // layers ahead; -1: one
+    int64_t keep_last = -1;  // -1: chosen by the simulator
+    int64_t prefetch = -1;   // layers ahead; -1: chosen by the simulator
+    int64_t number_checkpoints = 0;  // what the mode must keep of layer inputs; 0: whatever it keeps
     std::string plan;        // file that decides for every value, instead of mode and switches, or ""
     bool verify = false;     // compare what comes again with what was there
   };

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <initializer_list>
 
+#include "launch/config/foreign_keys.h"
 #include "launch/config/spelling.h"
 
 namespace recollect {
@@ -128,6 +129,8 @@ void add_device(std::vector<ConfigKey>& keys) {
   add("backend", &S::backend, any(), "kernels to run");
   add("threads", &S::threads, between(0, 4096), "per rank; 0: cores / ranks on the node");
   add("memory_limit", &S::memory_limit, byte_size(), "per rank, such as 4GiB; 0: none");
+  add("model", &S::model, any(),
+      "rates that the simulator reckons with: cpu, h200, or a file that calibrate wrote; not given: the backend's");
 }
 
 void add_training(std::vector<ConfigKey>& keys) {
@@ -185,7 +188,7 @@ void add_data(std::vector<ConfigKey>& keys) {
 void add_others(std::vector<ConfigKey>& keys) {
   using AC = Config::ActivationCheckpointing;
   const Adder<AC> checkpointing(keys, "activation_checkpointing", &Config::activation_checkpointing);
-  checkpointing("mode", &AC::mode, any(), "which activations are recomputed");
+  checkpointing("mode", &AC::mode, any(), "which activations are recomputed", {"recompute_granularity"});
   checkpointing("k", &AC::k, between(0, 65536), "every_k: layers a segment");
   checkpointing("recompute", &AC::recompute, any(),
                 "selective: groups among attention, mlp, norm, activation, dropout; none given: norm, activation");
@@ -198,8 +201,11 @@ void add_others(std::vector<ConfigKey>& keys) {
                 "kept values in the planned arena, without fragmentation; false: in a best-fit pool",
                 {"contiguous_memory_optimization"});
   checkpointing("keep_last", &AC::keep_last, between(-1, 65536),
-                "layers at the end whose values never leave; -1: what is needed at once");
-  checkpointing("prefetch", &AC::prefetch, between(-1, 65536), "layers that fetches run ahead; -1: one");
+                "layers at the end whose values never leave; -1: chosen by the simulator");
+  checkpointing("prefetch", &AC::prefetch, between(-1, 65536),
+                "layers that fetches run ahead; -1: chosen by the simulator");
+  checkpointing("number_checkpoints", &AC::number_checkpoints, between(0, 65536),
+                "layer inputs that are kept, to be checked; 0: not checked");
   checkpointing("plan", &AC::plan, any(), "file that decides for every value, instead of mode and switches");
   checkpointing("verify", &AC::verify, any(),
                 "hash every value that is recomputed, gathered or brought back; the first difference ends the run");
@@ -253,6 +259,7 @@ const ConfigKey* KeyTable::find(const std::string& section, const std::string& n
 }
 
 std::string KeyTable::explain_unknown(const std::string& section, const std::string& name) const {
+  if (const std::string advice = foreign_key_advice(section, name); !advice.empty()) return advice;
   const std::string shown = name.size() > 60 ? name.substr(0, 57) + "..." : name;
   const std::string suggestion = suggest(section, name);
   return fmt::format("unknown key '{}'{}{}", shown,

@@ -8,10 +8,12 @@
 
 #include "launch/config/document.h"
 #include "launch/config/file_text.h"
+#include "launch/config/foreign_keys.h"
 #include "launch/config/hf_config.h"
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
 #include "launch/config/overrides.h"
+#include "launch/device_file.h"
 
 namespace recollect {
 namespace {
@@ -44,7 +46,7 @@ class Reader {
         continue;
       }
       broken_.erase(key->path());
-      assign(*key, override_node(entry, *key, problems_), entry.place);
+      assign(*key, entry.key.substr(entry.key.find('.') + 1), override_node(entry, *key, problems_), entry.place);
     }
   }
 
@@ -56,9 +58,12 @@ class Reader {
     if (d.sequence_length == 0) d.sequence_length = m.n_positions;
     if (d.high == 0) d.high = m.vocab_size;
     if (!config_.origins.contains("data.seed")) d.seed = config_.training.seed;
+    if (config_.device.model.empty())
+      config_.device.model = config_.device.backend == BackendKind::kCuda ? "h200" : "cpu";
     otherwise.data.high = m.vocab_size;
     otherwise.data.seed = config_.training.seed;
     std::vector<Finding> found = validate(config_, features);
+    check_device_model(found);
     for (Finding& finding : find_inert(config_, otherwise)) found.push_back(std::move(finding));
     if (config_.parallelism.data_parallel_size > 0) {
       for (Finding& finding : resolve_batch(config_)) found.push_back(std::move(finding));
@@ -90,15 +95,25 @@ class Reader {
       problems_.add(name.place, fmt::format("'{}' and '{}' are the same key", first->second, name.text));
       return;
     }
-    assign(*key, value, value.place);
+    assign(*key, name.text, value, value.place);
   }
 
-  void assign(const ConfigKey& key, const YamlNode& value, const Place& place) {
+  // `name`: that by which the key was given.
+  void assign(const ConfigKey& key, const std::string& name, const YamlNode& value, const Place& place) {
     config_.origins[key.path()] = place;
     const bool refused = value.kind == YamlNode::Kind::kRefused;
-    const std::string wrong = refused ? "" : key.read(config_, value);
+    std::string wrong = refused ? "" : foreign_value_advice(key.section, name, value.text);
+    if (!refused && wrong.empty()) wrong = key.read(config_, value);
     if (!wrong.empty()) problems_.add(place, fmt::format("{}: {}", key.path(), wrong));
     if (refused || !wrong.empty()) broken_.insert(key.path());
+  }
+
+  void check_device_model(std::vector<Finding>& found) const {
+    try {
+      read_device_model(config_.device.model);
+    } catch (const Error& error) {
+      found.push_back({{"device.model"}, fmt::format("device.model: {}; {}", error.what(), error.hint())});
+    }
   }
 
   // Completes the model from its config.json, and returns the configuration that had been if nothing else were given.
