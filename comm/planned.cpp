@@ -5,11 +5,13 @@ namespace {
 
 class PlannedCommunicator final : public Communicator {
  public:
-  PlannedCommunicator(int rank, int size) : rank_(rank), size_(size) {}
+  PlannedCommunicator(int rank, int size, std::size_t staging_bytes)
+      : rank_(rank), size_(size), staging_bytes_(staging_bytes) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::string name() const override { return "planned"; }
+  std::size_t staging_bytes() const override { return staging_bytes_; }
 
   void all_reduce(const Tensor&, ReduceOp, void*) override { refuse("all_reduce"); }
   void all_gather(const Tensor&, const Tensor&, void*) override { refuse("all_gather"); }
@@ -28,13 +30,14 @@ class PlannedCommunicator final : public Communicator {
   }
 
   int rank_, size_;
+  std::size_t staging_bytes_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_planned_communicator(int rank, int size) {
+std::unique_ptr<Communicator> make_planned_communicator(int rank, int size, std::size_t staging_bytes) {
   require(size > 0 && rank >= 0 && rank < size, "a planned rank lies in its world");
-  return std::make_unique<PlannedCommunicator>(rank, size);
+  return std::make_unique<PlannedCommunicator>(rank, size, staging_bytes);
 }
 
 }  // namespace recollect

@@ -52,6 +52,16 @@ std::vector<std::pair<std::string, std::string>> checkpointing_report(const Conf
                                                 return op.def->name == "checkpoint_verify";
                                               })));
   }
+  for (const Choice& choice : session.choices())
+    report.emplace_back(choice.key, fmt::format("{} ({})", choice.layers, choice.reason));
+  for (const Remark& remark : session.remarks()) {
+    const auto of_key = [&](const auto& line) { return line.first == remark.key; };
+    const auto line = std::find_if(report.begin(), report.end(), of_key);
+    if (line == report.end())
+      report.emplace_back(remark.key, remark.sentence);
+    else
+      line->second += "; " + remark.sentence;
+  }
   return report;
 }
 

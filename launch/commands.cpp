@@ -22,11 +22,11 @@ void train_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
 constexpr Command kCommands[] = {
     {"train", "CONFIG.yaml [section.key=value ...]", "train what CONFIG.yaml describes", train_command},
     {"estimate",
-     "CONFIG.yaml [section.key=value ...] [--json] [--device FILE|cpu|h200] [--compare | --max-micro-batch]",
+     "CONFIG.yaml [section.key=value ...] [--json] [--compare | --max-micro-batch]",
      "foretell memory and step time without training", estimate_command},
     {"explain", "CONFIG.yaml [section.key=value ...]", "print the checkpointing plan and every op of a step",
      explain_command},
-    {"calibrate", "[--out FILE]", "measure this machine for estimate --device FILE", calibrate_command},
+    {"calibrate", "[--out FILE]", "measure this machine for device.model=FILE", calibrate_command},
 };
 
 }  // namespace

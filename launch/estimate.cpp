@@ -5,6 +5,8 @@
 #include <omp.h>
 
 #include "checkpointing/recompute.h"
+#include "comm/local.h"
+#include "comm/mpi.h"
 #include "launch/config/validate.h"
 #include "launch/world.h"
 
@@ -22,6 +24,17 @@ class ThreadCount {
  private:
   int before_;
 };
+
+StagingRule staging_rule(CommunicatorKind kind, int world_size) {
+  switch (kind) {
+    case CommunicatorKind::kLocal:
+      return [world_size](int size) { return local_staging_bytes(world_size, size); };
+    case CommunicatorKind::kMpi:
+      return mpi_staging_bytes;
+    default:
+      return [](int) { return std::size_t{0}; };
+  }
+}
 
 double micro_batch_flops(const Graph& graph) {
   double flops = 0;
@@ -63,19 +76,28 @@ void resolve_planned_world(Config& config) {
 PlannedTraining plan_training(const Config& config, int data_rank, int tensor_rank) {
   const auto data_size = static_cast<int>(config.parallelism.data_parallel_size);
   const auto tensor_size = static_cast<int>(config.parallelism.tensor_parallel_size);
-  const ThreadCount threads(threads_per_rank(config, data_size * tensor_size));
+  const int world_size = data_size * tensor_size;
+  const ThreadCount threads(threads_per_rank(config, world_size));
+  const StagingRule staging = staging_rule(expected_communicator(config, world_size), world_size);
   PlannedTraining planned;
-  planned.mesh = std::make_unique<Mesh>(Mesh::planned(data_rank, data_size, tensor_rank, tensor_size));
+  planned.mesh = std::make_unique<Mesh>(Mesh::planned(data_rank, data_size, tensor_rank, tensor_size, staging));
   planned.made = make_training_program(config, *planned.mesh);
   return planned;
 }
 
-Estimate estimate(const Config& config, const DeviceModel& device, Ranks ranks) {
+Estimate estimate(const Config& config, Ranks ranks) {
   const PlannedTraining planned = plan_training(config, 0, 0);
   const Program& program = planned.made.program;
-  Estimate result{.ranks = planned.mesh->world().size(),
+  const DeviceModel& device = planned.made.device;
+  const int world_size = planned.mesh->world().size();
+  Estimate result{.ranks = world_size,
+                  .device = device,
+                  .communicator = expected_communicator(config, world_size),
+                  .communication_buffers = planned.mesh->staging_bytes(),
                   .memory = program.foretold(),
                   .residency = planned.made.residency,
+                  .choices = planned.made.choices,
+                  .remarks = planned.made.remarks,
                   .flops = micro_batch_flops(program.graph),
                   .recomputed_flops = recomputed_flops(program.graph),
                   .simulation = simulate(program.graph, program.schedule, device,
@@ -85,7 +107,8 @@ Estimate estimate(const Config& config, const DeviceModel& device, Ranks ranks) 
   if (ranks == Ranks::kFirstAndLast && result.ranks > 1) {
     const PlannedTraining last =
         plan_training(config, planned.mesh->data_size() - 1, planned.mesh->tensor_size() - 1);
-    require(last.made.program.foretold() == result.memory,
+    require(last.made.program.foretold() == result.memory &&
+                last.mesh->staging_bytes() == result.communication_buffers,
             "the first and the last rank need the same memory");
   }
   return result;
@@ -97,7 +120,7 @@ Config without_checkpointing(const Config& config) {
   return none;
 }
 
-std::vector<Variant> compare_variants(const Config& config, const DeviceModel& device) {
+std::vector<Variant> compare_variants(const Config& config) {
   std::vector<Variant> variants;
   for (std::string_view mode : kSpellings<CheckpointingMode>)
     for (const auto& [partition, host] :
@@ -112,11 +135,13 @@ std::vector<Variant> compare_variants(const Config& config, const DeviceModel& d
       c.partition_activations = partition;
       c.cpu_checkpointing = host;
       if (!partition && !host) c.keep_last = c.prefetch = -1;
+      c.plan.clear();  // the table's rows decide what it decides
+      c.number_checkpoints = 0;
       Variant variant{.mode = std::string(mode), .partition = partition, .host = host, .estimate = {}};
       if (c.k > 0) variant.mode += " " + std::to_string(c.k);
       if (!validate(changed, {}).empty()) continue;
       try {
-        variant.estimate = estimate(changed, device, Ranks::kFirst);
+        variant.estimate = estimate(changed, Ranks::kFirst);
       } catch (const Error& error) {
         if (error.code() != ExitCode::kConfiguration) throw;
         continue;  // a switch that would have no effect

@@ -33,8 +33,13 @@ struct Wait {
 
 struct Estimate {
   int64_t ranks = 1;
+  DeviceModel device;
+  CommunicatorKind communicator = CommunicatorKind::kSelf;
+  uint64_t communication_buffers = 0;  // of the communicators of a rank, outside the arenas
   MemoryLedger memory;        // of every rank: all have the same
   ResidencyReport residency;  // of one micro-batch
+  std::vector<Choice> choices;
+  std::vector<Remark> remarks;
   double flops = 0;           // of one micro-batch, recomputation included, without the optimizer
   double recomputed_flops = 0;
   Simulation simulation;
@@ -43,8 +48,8 @@ struct Estimate {
 
 enum class Ranks { kFirst, kFirstAndLast };
 
-// `ranks`: whether the claim that all ranks have the same numbers is checked, by planning the last one too.
-Estimate estimate(const Config& resolved, const DeviceModel& device, Ranks ranks = Ranks::kFirstAndLast);
+// On the device that the configuration names. `ranks`: whether the claim that all ranks have the same numbers is checked, by planning the last one too.
+Estimate estimate(const Config& resolved, Ranks ranks = Ranks::kFirstAndLast);
 
 // The same run without activation checkpointing.
 Config without_checkpointing(const Config& config);
@@ -59,7 +64,7 @@ struct Variant {
 
 // All modes x {partition, host} that have an effect in this configuration, best first: what fits, then the
 // fastest, then the smallest.
-std::vector<Variant> compare_variants(const Config& resolved, const DeviceModel& device);
+std::vector<Variant> compare_variants(const Config& resolved);
 
 // The largest micro batch whose arena fits device.memory_limit; 0 where not even 1 does. Accumulation and
 // ranks stay.

@@ -4,7 +4,6 @@
 #include <boost/program_options.hpp>
 #include <nlohmann/json.hpp>
 
-#include "launch/device_file.h"
 #include "launch/estimate.h"
 #include "launch/memory_report.h"
 
@@ -16,7 +15,6 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   bool json = false, compare = false, max_micro_batch = false;
-  std::string device = "cpu";
 };
 
 std::string mib(uint64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
@@ -36,7 +34,9 @@ std::string phase_table(const Estimate& e) {
     text += fmt::format("  peak of {} in {}\n", name_of(static_cast<Phase>(p)), m.peak_op[p]);
   text += fmt::format("{:<20}{:>12}   ({} bytes; {} unused at the peak)\n", "device", mib(m.arena_bytes()),
                       m.arena_bytes(), m.arena_bytes() - m.peak());
-  return text + fmt::format("{:<20}{:>12}\n", "host", mib(m.host_bytes));
+  text += fmt::format("{:<20}{:>12}\n", "host", mib(m.host_bytes));
+  return text + fmt::format("{:<20}{:>12}   ({})\n", "communicators", mib(e.communication_buffers),
+                            name_of(e.communicator));
 }
 
 // `none`: the same without activation checkpointing.
@@ -52,14 +52,17 @@ std::string effect_text(const Estimate& e, const Estimate& none) {
       "{} MiB back\n",
       e.recomputed_flops / 1e9, 100 * e.recomputed_flops / none.flops, mib(r.gathered_bytes),
       mib(r.to_host_bytes), mib(r.to_device_bytes));
+  for (const Choice& choice : e.choices)
+    text += fmt::format("{}: {} ({})\n", choice.key, choice.layers, choice.reason);
+  for (const Remark& remark : e.remarks) text += fmt::format("{}: {}\n", remark.key, remark.sentence);
   return text;
 }
 
-std::string time_text(const Estimate& e, const Estimate& none, const DeviceModel& device) {
+std::string time_text(const Estimate& e, const Estimate& none) {
   constexpr std::size_t kLongest = 5;
   const Simulation& s = e.simulation;
   std::string text = fmt::format(
-      "step on {}: {:.3f} ms, of which {:.3f} ms exposed waits; mode none: {:.3f} ms\n", device.name,
+      "step on {}: {:.3f} ms, of which {:.3f} ms exposed waits; mode none: {:.3f} ms\n", e.device.name,
       1e3 * s.step_seconds, 1e3 * s.total_exposed_seconds(), 1e3 * none.simulation.step_seconds);
   for (int i = 0; i < kStreamCount; ++i)
     if (s.busy_seconds[i] > 0)
@@ -76,6 +79,11 @@ std::string time_text(const Estimate& e, const Estimate& none, const DeviceModel
 Json estimate_json(const Estimate& e) {
   const ResidencyReport& r = e.residency;
   Json json{{"unit", "bytes, seconds"}, {"ranks", e.ranks}, {"memory", ledger_json(e.memory)}};
+  json["communicator"] = name_of(e.communicator);
+  json["communication_buffers"] = e.communication_buffers;
+  for (const Choice& choice : e.choices) json[choice.key] = {{"layers", choice.layers}, {"reason", choice.reason}};
+  json["remarks"] = Json::array();
+  for (const Remark& remark : e.remarks) json["remarks"].push_back(remark.key + ": " + remark.sentence);
   json["per_micro_batch"] = {{"flops", e.flops},
                              {"recomputed_flops", e.recomputed_flops},
                              {"partitioned_values", r.partitioned_values},
@@ -93,12 +101,11 @@ Json estimate_json(const Estimate& e) {
   return json;
 }
 
-void print_one(const Config& config, const DeviceModel& device, bool json) {
-  const Estimate e = estimate(config, device),
-                 none = estimate(without_checkpointing(config), device, Ranks::kFirst);
+void print_one(const Config& config, bool json) {
+  const Estimate e = estimate(config), none = estimate(without_checkpointing(config), Ranks::kFirst);
   if (json) {
     Json document = estimate_json(e);
-    document["device_model"] = device.name;
+    document["device_model"] = e.device.name;
     document["none"] = estimate_json(none);
     document["saved"] =
         static_cast<int64_t>(none.memory.arena_bytes()) - static_cast<int64_t>(e.memory.arena_bytes());
@@ -107,13 +114,13 @@ void print_one(const Config& config, const DeviceModel& device, bool json) {
     if (e.ranks > 1)
       fmt::print("{} ranks ({} data x {} tensor), all alike\n", e.ranks,
                  config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size);
-    fmt::print("{}\n{}\n{}", phase_table(e), effect_text(e, none), time_text(e, none, device));
+    fmt::print("{}\n{}\n{}", phase_table(e), effect_text(e, none), time_text(e, none));
   }
   check_memory_limit(static_cast<uint64_t>(config.device.memory_limit), e.memory);
 }
 
-void print_comparison(const Config& config, const DeviceModel& device, bool json) {
-  const std::vector<Variant> variants = compare_variants(config, device);
+void print_comparison(const Config& config, bool json) {
+  const std::vector<Variant> variants = compare_variants(config);
   Json document = Json::array();
   if (!json)
     fmt::print("{:<12}{:<11}{:<6}{:>12}{:>12}{:>12}{:>12}{:>14}\n", "mode", "partition", "host", "device MiB",
@@ -161,17 +168,15 @@ void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   options::options_description own;
   own.add_options()("json", options::bool_switch(&chosen.json))("compare",
                                                                 options::bool_switch(&chosen.compare))(
-      "max-micro-batch", options::bool_switch(&chosen.max_micro_batch))("device",
-                                                                        options::value(&chosen.device));
+      "max-micro-batch", options::bool_switch(&chosen.max_micro_batch));
   Config config = read_config_words("estimate", parse_options(words, own));
   if (chosen.compare && chosen.max_micro_batch)
     throw Error(ExitCode::kConfiguration, "--compare and --max-micro-batch are two questions",
                 "ask them one by one");
-  const DeviceModel device = read_device_model(chosen.device);
   resolve_planned_world(config);
-  if (chosen.compare) return print_comparison(config, device, chosen.json);
+  if (chosen.compare) return print_comparison(config, chosen.json);
   if (chosen.max_micro_batch) return print_largest(config, chosen.json);
-  print_one(config, device, chosen.json);
+  print_one(config, chosen.json);
 }
 
 }  // namespace recollect

@@ -47,6 +47,9 @@ void explain_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   Config config = read_config_words("explain", parse_options(words));
   resolve_planned_world(config);
   const PlannedTraining planned = plan_training(config, 0, 0);
+  for (const Choice& choice : planned.made.choices)
+    fmt::print("# {}: {} ({})\n", choice.key, choice.layers, choice.reason);
+  for (const Remark& remark : planned.made.remarks) fmt::print("# {}: {}\n", remark.key, remark.sentence);
   fmt::print("{}\n{}", to_yaml(planned.made.plan), schedule_text(planned.made.program));
 }
 

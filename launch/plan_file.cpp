@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include <fmt/format.h>
@@ -44,6 +45,9 @@ class Reader {
     for (ValueId v : saved_) plan_.values[graph.value(v).name] = {};
     for (const auto& [name, decision] : plan_.values) names_.push_back(name);
   }
+
+  // Values that a line would partition and that are sharded.
+  int64_t divided_already() const { return static_cast<int64_t>(divided_.size()); }
 
   Plan read(const YamlNode& root) {
     bool values = false;
@@ -126,6 +130,8 @@ class Reader {
       mine.partition =
           decision.partition && tensor_size_ > 1 && graph_.value(v).placement == Placement::kReplicated;
       partitioned |= mine.partition;
+      divided_.erase(v);
+      if (decision.partition && graph_.value(v).placement == Placement::kSharded) divided_.insert(v);
       plan_.values[graph_.value(v).name] = mine;
     }
     if (decision.partition && !partitioned)
@@ -143,31 +149,37 @@ class Reader {
   Problems& problems_;
   std::vector<ValueId> saved_;
   std::vector<std::string_view> names_;
+  std::set<ValueId> divided_;
   Plan plan_;
 };
 
 }  // namespace
 
-Plan read_plan(const std::string& path, const Graph& graph, int tensor_size) {
+Plan read_plan(const std::string& path, const Graph& graph, int tensor_size, int64_t* divided_already) {
   std::string text;
   if (const std::string wrong = read_file_text(path, kMaxDocumentBytes, text); !wrong.empty()) {
     Problems problems;
     problems.add({path, 0, 0}, wrong);
     problems.raise();
   }
-  return read_plan_text(path, text, graph, tensor_size);
+  return read_plan_text(path, text, graph, tensor_size, divided_already);
 }
 
-Plan read_plan_text(const std::string& name, std::string_view text, const Graph& graph, int tensor_size) {
+Plan read_plan_text(const std::string& name, std::string_view text, const Graph& graph, int tensor_size,
+                    int64_t* divided_already) {
   Problems problems;
   const YamlNode root = parse_document(name, text, problems);
-  Plan plan = Reader(graph, tensor_size, problems).read(root);
+  Reader reader(graph, tensor_size, problems);
+  Plan plan = reader.read(root);
   problems.raise("a run writes its plan to plan.yaml in its output_dir: start from that");
+  if (divided_already) *divided_already = reader.divided_already();
   return plan;
 }
 
-void check_plans_agree(const Plan& plan, Communicator& communicator) {
-  std::map<std::string, std::string> texts{{"replay", std::string(name_of(plan.replay))}};
+void check_plans_agree(const Plan& plan, const ResidencySettings& moves, Communicator& communicator) {
+  std::map<std::string, std::string> texts{{"replay", std::string(name_of(plan.replay))},
+                                           {"keep_last", fmt::format("{}", moves.keep_last)},
+                                           {"prefetch", fmt::format("{}", moves.prefetch)}};
   for (const auto& [name, decision] : plan.values) texts["values." + name] = word_of(decision);
   check_texts_agree(texts, "checkpointing plans",
                     "start every rank with the same activation_checkpointing.plan", communicator);

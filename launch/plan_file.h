@@ -12,19 +12,23 @@
 #include <string_view>
 
 #include "checkpointing/plan.h"
+#include "checkpointing/residency.h"
 #include "comm/communicator.h"
 
 namespace recollect {
 
 // For the values of this differentiated graph. Error kConfiguration, at file:line:column, for whatever cannot
 // be meant: unknown keys and words, a pattern that matches nothing, `partitioned` where nothing that matches
-// is the same on `tensor_size` > 1 ranks. What a pattern matches beside replicated values is not partitioned.
-Plan read_plan(const std::string& path, const Graph& graph, int tensor_size);
+// is the same on `tensor_size` > 1 ranks. What a pattern matches beside replicated values is not partitioned,
+// but counted in `divided_already`.
+Plan read_plan(const std::string& path, const Graph& graph, int tensor_size, int64_t* divided_already = nullptr);
 
 // The same for a text; `name` stands for the file's name in messages.
-Plan read_plan_text(const std::string& name, std::string_view text, const Graph& graph, int tensor_size);
+Plan read_plan_text(const std::string& name, std::string_view text, const Graph& graph, int tensor_size,
+                    int64_t* divided_already = nullptr);
 
-// Collective. Error kRanksDisagree, naming the values, where the ranks hold different plans.
-void check_plans_agree(const Plan& plan, Communicator& communicator);
+// Collective. Error kRanksDisagree, naming the values, where the ranks hold different plans or would move values at
+// different times.
+void check_plans_agree(const Plan& plan, const ResidencySettings& moves, Communicator& communicator);
 
 }  // namespace recollect

@@ -43,6 +43,9 @@ class Session {
 
   const Executor& executor() const { return *executor_; }
   const ResidencyReport& residency() const { return made_.residency; }
+  const ResidencySettings& moves() const { return made_.moves; }
+  const std::vector<Choice>& choices() const { return made_.choices; }
+  const std::vector<Remark>& remarks() const { return made_.remarks; }
   const Plan& plan() const { return made_.plan; }
   const Weights& weights() const { return weights_; }
   const Mesh& mesh() const { return mesh_; }

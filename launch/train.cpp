@@ -9,6 +9,7 @@
 #include "launch/config/agree.h"
 #include "launch/config/hf_config.h"
 #include "launch/config/read.h"
+#include "launch/device_file.h"
 #include "launch/memory_report.h"
 #include "launch/plan_file.h"
 #include "launch/progress.h"
@@ -62,6 +63,7 @@ void train_rank(Config config, Communicator& world) {
   try {
     resolve_world(config, world.size());
     check_ranks_agree(config, world);
+    check_device_models_agree(read_device_model(config.device.model), world);
     const bool first = world.rank() == 0;
     if (first) {
       make_folder(config.output_dir);
@@ -70,7 +72,7 @@ void train_rank(Config config, Communicator& world) {
     world.barrier();
 
     Session session(config, world);
-    check_plans_agree(session.plan(), world);
+    check_plans_agree(session.plan(), session.moves(), world);
     if (first) write_text_file(config.output_dir + "/plan.yaml", to_yaml(session.plan()));
     std::unique_ptr<Progress> progress;
     if (first) {

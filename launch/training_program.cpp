@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "checkpointing/choose.h"
 #include "checkpointing/policies.h"
 #include "checkpointing/recompute.h"
 #include "checkpointing/residency_ops.h"
@@ -10,6 +11,7 @@
 #include "comm/vocabulary_reduction.h"
 #include "engine/graph/differentiate.h"
 #include "engine/ops/ops.h"
+#include "launch/device_file.h"
 #include "launch/plan_file.h"
 #include "parallel/gradient_reduction.h"
 
@@ -36,20 +38,36 @@ PolicySettings policy_settings(const Config::ActivationCheckpointing& c) {
           .partition = c.partition_activations, .host = c.cpu_checkpointing};
 }
 
-Plan choose_plan(const Graph& graph, const Config::ActivationCheckpointing& c, const Mesh& mesh) {
-  return c.plan.empty() ? make_plan(graph, policy_settings(c)) : read_plan(c.plan, graph, mesh.tensor_size());
+// What is left open is chosen, or, where `least`, as little as can be.
+void decide_moves(const Graph& graph, const Config& config, const Mesh& mesh, bool least, TrainingProgram& made) {
+  const Config::ActivationCheckpointing& c = config.activation_checkpointing;
+  const ResidencySettings asked{.tensor_size = mesh.tensor_size(),
+                                .keep_last = c.keep_last,
+                                .pooled = !c.contiguous_checkpointing,
+                                .prefetch = c.prefetch};
+  made.moves = least ? least_residency(asked)
+                     : choose_residency(graph, *made.registry, made.plan, asked, made.device);
+}
+
+// What a report says of these numbers.
+std::vector<Choice> list_choices(const Config::ActivationCheckpointing& c, const TrainingProgram& made, bool least) {
+  if (made.residency.returned.empty()) return {};
+  const char* chosen = least ? "device.memory_limit" : "simulated";
+  return {{"keep_last", made.moves.keep_last, c.keep_last < 0 ? chosen : "given"},
+          {"prefetch", made.moves.prefetch, c.prefetch < 0 ? chosen : "given"}};
 }
 
 // Recompute, then move, then check. A switch that turns out to do nothing is an error.
-void checkpoint(Graph& graph, const Config& config, const Mesh& mesh, TrainingProgram& made) {
+void checkpoint(Graph& graph, const Config& config, const Mesh& mesh, bool least, TrainingProgram& made) {
   const Config::ActivationCheckpointing& c = config.activation_checkpointing;
-  made.plan = choose_plan(graph, c, mesh);
+  int64_t divided_already = 0;
+  made.plan = c.plan.empty() ? make_plan(graph, policy_settings(c))
+                             : read_plan(c.plan, graph, mesh.tensor_size(), &divided_already);
+  made.remarks = check_plan(config, policy_settings(c), graph, made.plan, divided_already);
   std::vector<Reproduction> reproductions = recompute(graph, made.plan);
-  made.residency = place_kept_values(graph, *made.registry, made.plan,
-                                     {.tensor_size = mesh.tensor_size(),
-                                      .keep_last = c.keep_last < 0 ? 1 : c.keep_last,
-                                      .pooled = !c.contiguous_checkpointing,
-                                      .prefetch = c.prefetch < 0 ? 1 : c.prefetch});
+  decide_moves(graph, config, mesh, least, made);
+  made.residency = place_kept_values(graph, *made.registry, made.plan, made.moves);
+  made.choices = list_choices(c, made, least);
   const auto inert = [&](const std::string& key) {
     const std::string plan = c.plan.empty() ? "in mode " + std::string(name_of(c.mode)) : "by " + c.plan;
     return Error(ExitCode::kConfiguration,
@@ -66,6 +84,7 @@ void checkpoint(Graph& graph, const Config& config, const Mesh& mesh, TrainingPr
   if (c.cpu_checkpointing && moved.host_values == 0) throw inert("cpu_checkpointing");
   if (!c.plan.empty() && planned(&Decision::partition) && moved.partitioned_values == 0) throw inert("plan");
   if (!c.plan.empty() && planned(&Decision::host) && moved.host_values == 0) throw inert("plan");
+  for (Remark& remark : check_moves(config, graph, made.moves, moved)) made.remarks.push_back(std::move(remark));
 
   if (!c.verify) return;
   reproductions.insert(reproductions.end(), moved.returned.begin(), moved.returned.end());
@@ -102,8 +121,11 @@ DType compute_dtype(Precision precision) {
   throw Error(ExitCode::kInternal, "unknown precision");
 }
 
-TrainingProgram make_training_program(const Config& config, const Mesh& mesh) {
+namespace {
+
+TrainingProgram build(const Config& config, const Mesh& mesh, bool least) {
   TrainingProgram made;
+  made.device = read_device_model(config.device.model);
   made.registry = std::make_unique<OpRegistry>();
   register_engine_ops(*made.registry);
   register_comm_ops(*made.registry);
@@ -124,7 +146,7 @@ TrainingProgram make_training_program(const Config& config, const Mesh& mesh) {
   for (const Parameter& p : parameters) targets.push_back(p.value);
   const Gradients gradients = differentiate(graph, registry, targets, {{made.model.loss, kNone}});
   for (Parameter& p : parameters) p.gradient = gradients.at(p.value);
-  checkpoint(graph, config, mesh, made);
+  checkpoint(graph, config, mesh, least, made);
   reduce_gradients(graph, registry, parameters,
                    {.data_size = mesh.data_size(), .tensor_size = mesh.tensor_size(),
                     .bucket_bytes = static_cast<uint64_t>(config.parallelism.gradient_bucket_mb) << 20});
@@ -132,6 +154,19 @@ TrainingProgram make_training_program(const Config& config, const Mesh& mesh) {
                                     mesh.data_size(), mesh.tensor_size());
   made.program = compile(std::move(graph), make_kernels(config, mesh, made.vocabulary.get()));
   return made;
+}
+
+}  // namespace
+
+// Speed is no reason to be over the limit.
+TrainingProgram make_training_program(const Config& config, const Mesh& mesh) {
+  TrainingProgram made = build(config, mesh, false);
+  const auto limit = static_cast<uint64_t>(config.device.memory_limit);
+  const auto more_than_least = [](const Choice& choice) { return choice.reason == "simulated" && choice.layers > 1; };
+  if (limit == 0 || made.program.foretold().arena_bytes() <= limit ||
+      std::none_of(made.choices.begin(), made.choices.end(), more_than_least))
+    return made;
+  return build(config, mesh, true);
 }
 
 }  // namespace recollect

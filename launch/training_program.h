@@ -4,12 +4,14 @@
 
 #include <memory>
 
+#include "checkpointing/device_model.h"
 #include "checkpointing/plan.h"
 #include "checkpointing/residency.h"
 #include "engine/graph/op_def.h"
 #include "engine/ops/vocabulary_reduction.h"
 #include "engine/runtime/program.h"
 #include "launch/config/config.h"
+#include "launch/switch_effects.h"
 #include "parallel/gpt2.h"
 #include "parallel/mesh.h"
 #include "parallel/optimizer_step.h"
@@ -22,6 +24,10 @@ struct TrainingProgram {
   LanguageModel model;
   Plan plan;
   ResidencyReport residency;
+  DeviceModel device;
+  ResidencySettings moves;      // what the configuration leaves open is decided
+  std::vector<Choice> choices;  // of that, where anything moves
+  std::vector<Remark> remarks;
   OptimizerHandles optimizer;
   Program program;
 };

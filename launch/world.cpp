@@ -118,6 +118,13 @@ int threads_per_rank(const Config& config, int ranks_on_node) {
   return std::min(wanted, omp_get_thread_limit());
 }
 
+CommunicatorKind expected_communicator(const Config& config, int ranks) {
+  const Config::Parallelism& p = config.parallelism;
+  if (ranks == 1) return CommunicatorKind::kSelf;
+  if (p.ranks_per_process > 1) return CommunicatorKind::kLocal;
+  return p.communicator == CommunicatorKind::kAuto ? CommunicatorKind::kMpi : p.communicator;
+}
+
 void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,
                const std::function<void(Communicator&)>& body) {
   const std::optional<RankEnvironment> who = discover_ranks();

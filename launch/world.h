@@ -20,6 +20,10 @@ namespace recollect {
 void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,
                const std::function<void(Communicator&)>& body);
 
+// How the ranks of a run would talk to each other: as the configuration says, and where it leaves that open as
+// mpirun would have it.
+CommunicatorKind expected_communicator(const Config& config, int ranks);
+
 // OpenMP threads of a rank that shares its node with others: device.threads, or an equal share of the cores. Kernels
 // size their workspaces by it, so whoever foretells a run's memory must ask the same question.
 int threads_per_rank(const Config& config, int ranks_on_node);

@@ -26,17 +26,17 @@ std::size_t Mesh::staging_bytes() const {
   return bytes;
 }
 
-Mesh::Mesh(std::unique_ptr<Communicator> planned, int data_size, int tensor_size)
+Mesh::Mesh(std::unique_ptr<Communicator> planned, int data_size, int tensor_size, const StagingRule& staging)
     : planned_(std::move(planned)), world_(*planned_), data_size_(data_size), tensor_size_(tensor_size) {
   for (auto* communicator : {&tensor_.compute, &tensor_.communication, &tensor_.gather})
-    *communicator = make_planned_communicator(tensor_rank(), tensor_size_);
+    *communicator = make_planned_communicator(tensor_rank(), tensor_size_, staging(tensor_size_));
   for (auto* communicator : {&data_.compute, &data_.communication})
-    *communicator = make_planned_communicator(data_rank(), data_size_);
+    *communicator = make_planned_communicator(data_rank(), data_size_, staging(data_size_));
 }
 
-Mesh Mesh::planned(int data_rank, int data_size, int tensor_rank, int tensor_size) {
-  return {make_planned_communicator(data_rank * tensor_size + tensor_rank, data_size * tensor_size), data_size,
-          tensor_size};
+Mesh Mesh::planned(int data_rank, int data_size, int tensor_rank, int tensor_size, const StagingRule& staging) {
+  const int rank = data_rank * tensor_size + tensor_rank, size = data_size * tensor_size;
+  return {make_planned_communicator(rank, size, staging(size)), data_size, tensor_size, staging};
 }
 
 Communicator& Mesh::communicator(std::string_view axis, StreamId stream) const {

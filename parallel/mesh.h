@@ -3,6 +3,8 @@
 // collectives of different streams never mix.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,12 +17,15 @@ namespace recollect {
 inline constexpr std::string_view kTensorAxis = "tensor";
 inline constexpr std::string_view kDataAxis = "data";
 
+// What a rank's staging buffers take in a group of that many ranks, by group size.
+using StagingRule = std::function<std::size_t(int size)>;
+
 class Mesh {
  public:
   // Collective over the world, which must outlive the mesh. Error kConfiguration unless world size = data_size * tensor_size.
   Mesh(Communicator& world, int data_size, int tensor_size);
   // A place in a mesh without peers, to plan with: its communicators know rank and size, and refuse to communicate.
-  static Mesh planned(int data_rank, int data_size, int tensor_rank, int tensor_size);
+  static Mesh planned(int data_rank, int data_size, int tensor_rank, int tensor_size, const StagingRule& staging);
 
   int data_size() const { return data_size_; }
   int tensor_size() const { return tensor_size_; }
@@ -36,7 +41,7 @@ class Mesh {
     std::unique_ptr<Communicator> compute, communication, gather;
   };
 
-  Mesh(std::unique_ptr<Communicator> planned, int data_size, int tensor_size);
+  Mesh(std::unique_ptr<Communicator> planned, int data_size, int tensor_size, const StagingRule& staging);
 
   std::unique_ptr<Communicator> planned_;  // the world, where nobody else owns it
   Communicator& world_;

@@ -50,10 +50,11 @@ TEST_P(Foretold, IsWhatEveryRankMeasures) {
                    [](const auto& w) { return w.starts_with("parallelism.ranks_per"); }))
     words.push_back("parallelism.ranks_per_process=" + std::to_string(GetParam().tensor));
   words.push_back("training.precision=" + GetParam().precision);
-  const Estimate e = estimate(planned(read_config_text("test.yaml", kOddYaml, words)), device_preset("cpu"));
+  const Estimate e = estimate(planned(read_config_text("test.yaml", kOddYaml, words)));
   const Trained run = train(kOddYaml, words);
   ASSERT_EQ(run.measured.size(), static_cast<std::size_t>(e.ranks));
   for (const MemoryLedger& measured : run.measured) EXPECT_EQ(e.memory, measured);
+  for (uint64_t bytes : run.communication_buffers) EXPECT_EQ(e.communication_buffers, bytes);
 }
 
 std::vector<Case> cases() {
@@ -97,7 +98,7 @@ TEST(Counting, RecomputedFlopsAreThoseComputedByHand) {
     const auto recomputed = [&](const std::string& mode) {
       std::vector<std::string> more = words;
       more.push_back(ac("mode=" + mode));
-      return estimate(planned(read_config(kGpt2, more)), device_preset("cpu"), Ranks::kFirst)
+      return estimate(planned(read_config(kGpt2, more)), Ranks::kFirst)
           .recomputed_flops;
     };
     EXPECT_EQ(recomputed("none"), 0);
@@ -173,7 +174,7 @@ TEST(Estimate, OfGpt2AtTensorDegreeFourTakesNoTime) {
       planned(read_config(kGpt2, {"parallelism.tensor_parallel_size=4", "data.sequence_length=128",
                                   "training.micro_batch_size=8"}));
   const auto begin = std::chrono::steady_clock::now();
-  const std::vector<Variant> variants = compare_variants(config, device_preset("cpu"));
+  const std::vector<Variant> variants = compare_variants(config);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   EXPECT_EQ(variants.size(), 4u * kSpellings<CheckpointingMode>.size());
   EXPECT_LT(seconds / static_cast<double>(variants.size()), 2);
@@ -183,7 +184,7 @@ TEST(Estimate, OfGpt2AtTensorDegreeFourTakesNoTime) {
 
 TEST(Estimate, ComparisonPutsWhatFitsFirstAndLeavesOutWhatHasNoEffect) {
   Config config = planned(read_config(kGpt2, {}));
-  const std::vector<Variant> all = compare_variants(config, device_preset("cpu"));
+  const std::vector<Variant> all = compare_variants(config);
   for (const Variant& v : all) EXPECT_FALSE(v.partition);
   uint64_t smallest = ~uint64_t{0}, largest = 0;
   for (const Variant& v : all) {
@@ -192,7 +193,7 @@ TEST(Estimate, ComparisonPutsWhatFitsFirstAndLeavesOutWhatHasNoEffect) {
   }
   ASSERT_LT(smallest, largest);
   config.device.memory_limit = static_cast<int64_t>((smallest + largest) / 2);
-  const std::vector<Variant> some = compare_variants(config, device_preset("cpu"));
+  const std::vector<Variant> some = compare_variants(config);
   ASSERT_EQ(some.size(), all.size());
   EXPECT_TRUE(some.front().fits);
   EXPECT_FALSE(some.back().fits);
@@ -248,8 +249,7 @@ TEST_F(EstimateCommand, SaysTheSameInJsonBytes) {
   const auto json = nlohmann::json::parse(done.out);
   const Estimate e =
       estimate(planned(read_config_text("test.yaml", kOddYaml,
-                                        {ac("mode=full"), "parallelism.tensor_parallel_size=2"})),
-               device_preset("cpu"));
+                                        {ac("mode=full"), "parallelism.tensor_parallel_size=2"})));
   EXPECT_EQ(json["ranks"], 2);
   EXPECT_EQ(json["memory"]["arena"], e.memory.arena_bytes());
   EXPECT_EQ(json["memory"]["backward"]["activations"],
@@ -258,24 +258,43 @@ TEST_F(EstimateCommand, SaysTheSameInJsonBytes) {
   EXPECT_EQ(json["none"]["per_micro_batch"]["recomputed_flops"], 0);
 }
 
+TEST_F(EstimateCommand, SaysWhatWasChosenAndWhatDoesNothing) {
+  const Words words = {"odd.yaml", ac("mode=full"), ac("cpu_checkpointing=true"), ac("prefetch=9")};
+  const Finished text = place_.recollect(Words{"estimate"} + words),
+                 json = place_.recollect(Words{"estimate", "--json"} + words),
+                 explained = place_.recollect(Words{"explain"} + words);
+  for (const char* line : {"keep_last: 1 (simulated)\n", "prefetch: 9 (given)\n",
+                           "prefetch: is no earlier than 5 would be\n"}) {
+    EXPECT_NE(text.out.find(std::string("\n") + line), std::string::npos) << text.out << text.err;
+    EXPECT_NE(explained.out.find(std::string("# ") + line), std::string::npos) << explained.err;
+  }
+  ASSERT_EQ(json.status, 0) << json.err;
+  const auto said = nlohmann::json::parse(json.out);
+  EXPECT_EQ(said["keep_last"]["layers"], 1);
+  EXPECT_EQ(said["keep_last"]["reason"], "simulated");
+  EXPECT_EQ(said["prefetch"]["reason"], "given");
+  EXPECT_EQ(said["remarks"][0], "prefetch: is no earlier than 5 would be");
+  EXPECT_FALSE(said["none"].contains("keep_last"));
+}
+
 TEST_F(EstimateCommand, ReadsWhatCalibrateWrote) {
   const Finished measured = place_.recollect({"calibrate", "--out", "device.yaml"});
   ASSERT_EQ(measured.status, 0) << measured.err;
   const DeviceModel device = read_device_model(place_.file("device.yaml"));
   EXPECT_GT(device.gemm_f32, 1e8);
   EXPECT_GT(device.memory_bandwidth, 1e8);
-  const Finished done = place_.recollect({"estimate", "odd.yaml", "--device", "device.yaml", "--compare"});
+  const Finished done = place_.recollect({"estimate", "odd.yaml", "device.model=device.yaml", "--compare"});
   EXPECT_EQ(done.status, 0) << done.err;
   EXPECT_NE(done.out.find("recursive"), std::string::npos) << done.out;
   place_.folder().write("broken.yaml", "gemm_f32: fast\n");
-  const Finished broken = place_.recollect({"estimate", "odd.yaml", "--device", "broken.yaml"});
+  const Finished broken = place_.recollect({"estimate", "odd.yaml", "device.model=broken.yaml"});
   EXPECT_EQ(broken.status, 2);
   EXPECT_NE(broken.err.find("broken.yaml: gemm_f32: 'fast' is no rate"), std::string::npos) << broken.err;
 }
 
 TEST_F(EstimateCommand, RefusesContradictions) {
   for (const Words& words : {Words{"--compare", "--max-micro-batch"}, Words{"--max-micro-batch"},
-                             Words{"--device", "abacus"}, Words{ac("partition_activations=true")}}) {
+                             Words{"device.model=abacus"}, Words{ac("partition_activations=true")}}) {
     const Finished refused = place_.recollect(Words{"estimate", "odd.yaml"} + words);
     EXPECT_EQ(refused.status, 2) << words.front() << refused.out;
   }

@@ -6,8 +6,10 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
+#include "launch/device_file.h"
 #include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
 
@@ -74,6 +76,26 @@ TEST_P(Processes, AgreeWithOneRank) {
     EXPECT_TRUE(std::filesystem::exists(place.file("out/memory.rank" + std::to_string(rank) + ".json")));
 }
 
+// The communicators' own memory, which lies outside the arenas, is foretold too.
+TEST_P(Processes, TakeTheBuffersThatWereForetold) {
+  const Layout& layout = GetParam();
+  const Workplace place;
+  const Words words = layout.words() + Words{std::string("parallelism.communicator=") + layout.communicator};
+  const Finished foretold = place.recollect(Words{"estimate", "c.yaml", "--json"} + words);
+  ASSERT_EQ(foretold.status, 0) << foretold.err;
+  const auto estimate = nlohmann::json::parse(foretold.out);
+  EXPECT_EQ(estimate["communicator"], layout.communicator);
+  ASSERT_GT(estimate["communication_buffers"], 0);
+  const Finished finished = place.train_under_mpirun(layout.ranks(), words);
+  ASSERT_EQ(finished.status, 0) << finished.out << finished.err;
+  for (int rank = 0; rank < layout.ranks(); ++rank) {
+    std::ifstream file(place.file("out/memory.rank" + std::to_string(rank) + ".json"));
+    const auto measured = nlohmann::json::parse(file);
+    EXPECT_EQ(measured["communication_buffers"], estimate["communication_buffers"]) << "rank " << rank;
+    EXPECT_EQ(measured["measured"], estimate["memory"]) << "rank " << rank;
+  }
+}
+
 std::string layout_name(const ::testing::TestParamInfo<Layout>& info) {
   const Layout& l = info.param;
   return std::string(l.communicator) + "Tensor" + std::to_string(l.tensor) + "Data" + std::to_string(l.data) +
@@ -107,6 +129,27 @@ TEST_P(Launched, RanksOfDifferentConfigurationsSaySo) {
         "training.seed: 7 on rank 0; 8 on rank 1"})
     EXPECT_NE(finished.err.find(text), std::string::npos) << text << "\n" << finished.err;
   EXPECT_TRUE(place.metrics().empty());
+}
+
+// A file of the same name that says something else on another node.
+TEST_P(Launched, RanksOfDifferentDeviceModelsSaySo) {
+  const Workplace place;
+  DeviceModel device = device_preset("cpu");
+  for (const char* folder : {"a", "b"}) {
+    ASSERT_TRUE(std::filesystem::create_directory(place.file(folder)));
+    place.folder().write(std::string(folder) + "/device.yaml", to_yaml(device));
+    device.to_host_bandwidth = 1e6;
+  }
+  const auto rank = [&](const char* folder) {
+    return Words{"-np", "1", "-wdir", place.file(folder), recollect_binary(), "train", place.file("c.yaml"),
+                 "device.model=device.yaml"} +
+           two_ranks();
+  };
+  const Finished finished =
+      Process(mpirun() + rank("a") + Words{":"} + rank("b"), place.folder().path()).wait(Workplace::kBound);
+  EXPECT_EQ(finished.status, 8) << finished.err;
+  EXPECT_NE(finished.err.find("to_host_bandwidth: 1000000 on rank 1; 6000000000 on rank 0"), std::string::npos)
+      << finished.err;
 }
 
 TEST_P(Launched, TheWrongNumberOfRanksIsRefused) {

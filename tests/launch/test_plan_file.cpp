@@ -105,12 +105,12 @@ TEST(PlanFile, RanksWithDifferentPlansStop) {
   std::unique_ptr<MpiEnvironment> mpi;
   Plan plan;
   plan.values["layer0/attn/qkv"] = {};
-  run_ranks(config, mpi, [&](Communicator& world) { check_plans_agree(plan, world); });
+  run_ranks(config, mpi, [&](Communicator& world) { check_plans_agree(plan, {}, world); });
   try {
     run_ranks(config, mpi, [&](Communicator& world) {
       Plan mine = plan;
       if (world.rank() == 1) mine.values["layer0/attn/qkv"].keep = false;
-      check_plans_agree(mine, world);
+      check_plans_agree(mine, {}, world);
     });
     ADD_FAILURE() << "nobody noticed";
   } catch (const Error& error) {

@@ -52,6 +52,7 @@ Trained train(const std::string& yaml, const std::vector<std::string>& overrides
   const int ranks = static_cast<int>(config.parallelism.ranks_per_process);
   result.foretold.resize(ranks);
   result.measured.resize(ranks);
+  result.communication_buffers.resize(ranks);
   std::unique_ptr<MpiEnvironment> mpi;
   run_ranks(config, mpi, [&](Communicator& world) {
     Config mine = config;
@@ -64,6 +65,7 @@ Trained train(const std::string& yaml, const std::vector<std::string>& overrides
       }
       result.foretold[world.rank()] = session.executor().program().foretold();
       result.measured[world.rank()] = session.executor().measured();
+      result.communication_buffers[world.rank()] = session.mesh().staging_bytes();
       session.weights().save(folder.file("model.safetensors"), "");
       world.barrier();
     } catch (const std::exception& error) {

@@ -20,6 +20,7 @@ struct Trained {
   Tensors gradients;   // of the first step, whole, before clipping
   Tensors parameters;  // after the last step, whole
   std::vector<MemoryLedger> foretold, measured;  // by rank
+  std::vector<uint64_t> communication_buffers;   // by rank
 };
 
 // `overrides` are "section.key=value" words on top of `yaml`. Runs training.max_steps steps on as many ranks as
