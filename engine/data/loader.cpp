@@ -17,12 +17,12 @@ void size_batch(StepBatch& batch, const Dataset& dataset, const LoaderOptions& o
   batch.micro_valid_targets.resize(micros);
 }
 
+}  // namespace
+
 int64_t count_targets(std::span<const int32_t> labels) {
   return static_cast<int64_t>(labels.size()) - 1 -
          std::count(labels.begin() + 1, labels.end(), kIgnoredLabel);
 }
-
-}  // namespace
 
 void read_step_batch(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options,
                      int64_t step, StepBatch& batch) {

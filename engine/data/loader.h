@@ -47,6 +47,9 @@ struct StepBatch {
   }
 };
 
+// Targets of one sequence that count: its labels but the first, without ignored ones.
+int64_t count_targets(std::span<const int32_t> labels);
+
 // Fills `batch` for `step`, sizing its vectors if they have another size. What the Loader does ahead of time.
 void read_step_batch(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options,
                      int64_t step, StepBatch& batch);

@@ -10,7 +10,7 @@
 // random_word(key, index) < dropout_threshold(p), else divided by (1 - p). For a [T, h] value the index is
 // (first_sample * sequence_length + first_token + row) * h + column, where first_sample comes from the RunState and
 // first_token is the op's attribute (sequence parallelism starts later ranks at later tokens). With p = 0 no random
-// word is drawn.
+// word is drawn, nor in an evaluation (RunState::training false), where dropout is the identity.
 //
 // kind                    inputs                               outputs               attributes
 // embedding               ids [b,s] i32, table [V,h]           y [T,h]               first_row
@@ -47,9 +47,9 @@
 //                         scale [1] f64                        dx?, acc dw?          chunk_rows gradient (0 or 1)
 //     Row i of a sample predicts labels[i + 1]; the last row, and targets of -100, do not count. loss is
 //     scale * the sum of negative log likelihoods; dx and dw (with gradient = 1) are its gradients, so no later op
-//     needs the logits. Works through chunk_rows rows at a time. Local row r of w is vocabulary entry first_row + r;
-//     entries from vocabulary_size on are padding: never predicted, gradient zero. With the vocabulary divided over
-//     ranks dx is this rank's part of a sum.
+//     needs the logits; an evaluation leaves them alone. Works through chunk_rows rows at a time. Local row r of w is
+//     vocabulary entry first_row + r; entries from vocabulary_size on are padding: never predicted, gradient zero.
+//     With the vocabulary divided over ranks dx is this rank's part of a sum.
 // squared_norm            any number of gradients S            sum [1] f64
 // clip_factor             sharded [1] f64, replicated [1] f64  norm [1], factor [1]  max_norm (0: never clips)
 //     norm = sqrt(sharded + replicated); factor = min(1, max_norm / (norm + 1e-6)), as torch's clip_grad_norm_; NaN

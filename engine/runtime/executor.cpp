@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "engine/runtime/lifetime.h"
 
@@ -31,6 +32,20 @@ bool finite(const Tensor& tensor) {
   }
 }
 
+// By op before `end`: does it make a persistent value, or what another one needs that does?
+std::vector<char> ops_that_lead_on(const Graph& graph, OpId end) {
+  std::vector<char> leads(end, 0), wanted(graph.values().size(), 0);
+  for (OpId id = end - 1; id >= 0; --id) {
+    const Op& op = graph.op(id);
+    leads[id] = std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) {
+      return v != kNone && (graph.value(v).persistent || wanted[v]);
+    });
+    for (ValueId v : op.inputs)
+      if (leads[id] && v != kNone) wanted[v] = 1;
+  }
+  return leads;
+}
+
 }  // namespace
 
 Executor::Executor(Program program, ExecutorProbe* probe)
@@ -43,19 +58,22 @@ Executor::Executor(Program program, ExecutorProbe* probe)
       wait_seconds_(program_.graph.ops().size(), 0.0) {
   const Graph& graph = program_.graph;
   bool used[kStreamCount] = {};
-  optimizer_begin_ = static_cast<OpId>(graph.ops().size());
+  forward_end_ = optimizer_begin_ = static_cast<OpId>(graph.ops().size());
   for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
     const Op& op = graph.op(id);
     used[static_cast<int>(op.stream)] = true;
     const bool optimizer = op.phase == Phase::kOptimizer;
+    if (op.phase != Phase::kForward) forward_end_ = std::min(forward_end_, id);
     if (optimizer) optimizer_begin_ = std::min(optimizer_begin_, id);
     require(optimizer || optimizer_begin_ > id, "the optimizer phase comes last");
+    require(op.phase != Phase::kForward || forward_end_ > id, "the forward phase comes first");
     BoundOp bound;
     for (ValueId v : op.inputs) bound.in.push_back(v == kNone ? Tensor{} : tensor(v));
     for (ValueId v : op.outputs) bound.out.push_back(v == kNone ? Tensor{} : tensor(v));
     if (program_.workspaces[id]) bound.workspace = arena_.at(program_.layout.workspace_offsets[id]);
     bound_.push_back(std::move(bound));
   }
+  leads_on_ = ops_that_lead_on(graph, forward_end_);
   for (int s = 1; s < kStreamCount; ++s)
     if (used[s]) workers_.push_back({static_cast<StreamId>(s), {}});
   for (Worker& worker : workers_) worker.thread = std::thread([this, s = worker.stream] { worker_loop(s); });
@@ -78,6 +96,11 @@ Tensor Executor::tensor(ValueId value) const {
 
 void Executor::run_micro_batch(const RunState& state) { run(0, optimizer_begin_, state); }
 
+void Executor::run_forward(const RunState& state) {
+  require(!state.training, "forward alone is for evaluations");
+  run(0, forward_end_, state);
+}
+
 void Executor::run_optimizer(const RunState& state) {
   run(optimizer_begin_, static_cast<OpId>(program_.graph.ops().size()), state);
 }
@@ -98,7 +121,7 @@ void Executor::run(OpId begin, OpId end, const RunState& state) {
   const auto finished = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
   idle_.wait(lock, [&] { return busy_ == 0; });
-  if (!workers_.empty()) join_seconds_ += seconds_since(finished);
+  if (!workers_.empty() && state.training) join_seconds_ += seconds_since(finished);
   if (error_) std::rethrow_exception(error_);
 }
 
@@ -125,7 +148,7 @@ void Executor::run_stream(StreamId stream, OpId begin, OpId end, const RunState&
     const Op& op = program_.graph.op(id);
     if (op.stream != stream) continue;
     for (OpId before : program_.schedule.waits[id])
-      if (before >= begin) wait_for(before, id);
+      if (before >= begin) wait_for(before, id, state.training);
     if (probe_) probe_->before_op(*this, id);
     if (!failed_.load(std::memory_order_acquire)) try {
         run_op(id, state);
@@ -141,6 +164,7 @@ void Executor::run_stream(StreamId stream, OpId begin, OpId end, const RunState&
 void Executor::run_op(OpId id, const RunState& state) {
   const Op& op = program_.graph.op(id);
   if (op.when == RunWhen::kLastMicroBatch && !state.last_micro_batch()) return;
+  if (!state.training && !leads_on_[id]) return;
   const BoundOp& bound = bound_[id];
   program_.kernels[id]->run({.in = bound.in, .out = bound.out, .workspace = bound.workspace, .state = &state,
                              .accumulate = op.accumulate == Accumulate::kAlways ||
@@ -149,7 +173,7 @@ void Executor::run_op(OpId id, const RunState& state) {
   executed_[id] = 1;
 }
 
-void Executor::wait_for(OpId before, OpId waiter) {
+void Executor::wait_for(OpId before, OpId waiter, bool counts) {
   uint32_t seen = done_[before].load(std::memory_order_acquire);
   if (seen == run_) return;
   const auto start = std::chrono::steady_clock::now();
@@ -157,10 +181,15 @@ void Executor::wait_for(OpId before, OpId waiter) {
     done_[before].wait(seen, std::memory_order_acquire);
     seen = done_[before].load(std::memory_order_acquire);
   }
+  if (!counts) return;
   const double seconds = seconds_since(start);
   wait_seconds_[waiter] += seconds;
   if (program_.graph.op(waiter).stream == StreamId::kCompute)
     exposed_seconds_[static_cast<int>(program_.graph.op(before).stream)] += seconds;
+}
+
+double Executor::total_exposed_seconds() const {
+  return std::accumulate(exposed_seconds_.begin(), exposed_seconds_.end(), join_seconds_);
 }
 
 void Executor::fail(std::exception_ptr error) {

@@ -42,6 +42,9 @@ class Executor {
   // Forward and backward of one micro-batch: every op before the optimizer phase. Returns when all streams are idle;
   // an Error of any op is thrown here.
   void run_micro_batch(const RunState& state);
+  // Of forward, the ops that lead to what outlives it, such as the loss: an evaluation's micro-batch, for a state whose
+  // `training` is false. What forward stores for backward is left out. Its waits do not count in the sums below.
+  void run_forward(const RunState& state);
   // The optimizer phase, once per step.
   void run_optimizer(const RunState& state);
 
@@ -58,9 +61,11 @@ class Executor {
 
   // Seconds that each op's stream has spent waiting for other streams on its behalf, summed over runs.
   std::span<const double> wait_seconds() const { return wait_seconds_; }
-  // Of those, what the compute stream waited for another one; and for all of them at the end of runs.
+  // Of those, what the compute stream waited for another one; and for all of them at the end of runs. Together they are
+  // the compute stream's idle time.
   double exposed_seconds(StreamId stream) const { return exposed_seconds_[static_cast<int>(stream)]; }
   double join_seconds() const { return join_seconds_; }
+  double total_exposed_seconds() const;
 
  private:
   struct BoundOp {
@@ -75,14 +80,15 @@ class Executor {
   void run(OpId begin, OpId end, const RunState& state);
   void run_stream(StreamId stream, OpId begin, OpId end, const RunState& state);
   void run_op(OpId id, const RunState& state);
-  void wait_for(OpId before, OpId waiter);
+  void wait_for(OpId before, OpId waiter, bool counts);
   void fail(std::exception_ptr error);
   void worker_loop(StreamId stream);
 
   Program program_;
   ExecutorProbe* probe_;
   Arena arena_, host_arena_;
-  OpId optimizer_begin_ = 0;
+  OpId forward_end_ = 0, optimizer_begin_ = 0;
+  std::vector<char> leads_on_;                  // by op of forward: does it lead to what outlives it?
   std::vector<BoundOp> bound_;                  // by op
   std::vector<char> executed_;                  // by op: has it ever run?
   std::vector<std::atomic<uint32_t>> done_;     // by op: the run in which it last finished

@@ -111,7 +111,7 @@ class AmxAttention : public Kernel {
       scores[j] = j < valid ? fast_exp(scores[j] * scale - top) : 0.0f;
       sum += scores[j];
     }
-    if (dropout_.active()) {
+    if (mask.active()) {
       float keep[kPanel];
       for (int64_t first = 0; first < valid; first += kPanel) {
         const int64_t n = std::min(kPanel, valid - first);

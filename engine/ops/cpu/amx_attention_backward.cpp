@@ -169,7 +169,7 @@ class AmxAttentionBackward : public Kernel {
     const float scale = shape_.scale;
     float keep[kPanel];
     std::fill_n(keep, kPanel, 1.0f);
-    if (dropout_.active()) mask.multipliers(index, valid, keep);
+    if (mask.active()) mask.multipliers(index, valid, keep);
     const int64_t end = whole_vectors(valid);
 #pragma omp simd
     for (int64_t j = 0; j < end; ++j) {

@@ -49,7 +49,7 @@ class Attention : public AttentionKernel<A> {
       for (int64_t i = 0; i < rows; ++i) {
         float* row = p + i * strip_row_;
         inverse[i] = 1.0f / softmax_row(row, first + i + 1, panels * kPanel, lse + i);
-        if (dropout_.active())
+        if (mask.active())
           drop(mask, shape_.probability_at(*args.state, unit, first + i), first + i + 1, row);
       }
       tile_product(rows, size_, panels * kPanel, p, strip_row_, 1, v, size_, o, size_, false);

@@ -84,7 +84,7 @@ class AttentionBackward : public AttentionKernel<A> {
     std::fill_n(keep, kPanel, 1.0f);
     for (int64_t j = 0; j < valid; j += kPanel) {
       const int64_t n = std::min(kPanel, valid - j);
-      if (dropout_.active()) mask.multipliers(index + j, n, keep);
+      if (mask.active()) mask.multipliers(index + j, n, keep);
       const int64_t end = whole_vectors(n);
 #pragma omp simd
       for (int64_t i = 0; i < end; ++i) {

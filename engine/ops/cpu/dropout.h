@@ -16,6 +16,7 @@ class DropoutMask {
   DropoutMask(const RandomKey& key, double p)
       : key_(key), threshold_(dropout_threshold(p)), scale_(static_cast<float>(1.0 / (1.0 - p))) {}
 
+  bool active() const { return threshold_ > 0; }  // or else every multiplier is 1
   // out[i] is the multiplier of element first + i, for i < count.
   void multipliers(uint64_t first, int64_t count, float* out) const;
 
@@ -27,19 +28,18 @@ class DropoutMask {
   float scale_;
 };
 
-// What an op's attributes say of dropout; with a run's state it becomes a mask.
+// What an op's attributes say of dropout; with a run's state it becomes a mask, which in an evaluation drops nothing.
 class Dropout {
  public:
   explicit Dropout(const Attributes& attributes)
       : p_(attributes.real("p")), layer_(attributes.integer("layer")), site_(attributes.integer("site")) {}
 
-  bool active() const { return p_ > 0; }
   DropoutMask mask(const RunState& state) const {
     return DropoutMask({.seed = state.seed,
                         .step = static_cast<uint64_t>(state.step),
                         .layer = static_cast<uint32_t>(layer_),
                         .site = static_cast<uint32_t>(site_)},
-                       p_);
+                       state.training ? p_ : 0.0);
   }
 
  private:

@@ -60,18 +60,19 @@ class LmHeadLoss : public Kernel {
 
   void run(const KernelArgs& args) override {
     const double scale = args.in[3].as<double>()[0];
+    const bool gradient = gradient_ && args.state->training;
     double sum = 0;
     bool accumulate = args.accumulate;
     for (int64_t first = 0; first < tokens_; first += chunk_) {
       const int64_t count = std::min(chunk_, tokens_ - first);
       if (has_target(args, first, count)) {
-        sum += chunk(args, first, count, scale, accumulate);
+        sum += chunk(args, first, count, scale, gradient, accumulate);
         accumulate = true;
-      } else if (gradient_) {
+      } else if (gradient) {
         std::fill_n(args.out[1].as<A>() + first * width_, count * width_, A{});
       }
     }
-    if (gradient_ && !accumulate) clear(args.out[2].as<float>());
+    if (gradient && !accumulate) clear(args.out[2].as<float>());
     double* loss = args.out[0].as<double>();
     *loss = args.accumulate ? *loss + scale * sum : scale * sum;
   }
@@ -101,7 +102,8 @@ class LmHeadLoss : public Kernel {
   }
 
   // Returns the chunk's sum of negative log likelihoods.
-  double chunk(const KernelArgs& args, int64_t first, int64_t count, double scale, bool accumulate) {
+  double chunk(const KernelArgs& args, int64_t first, int64_t count, double scale, bool gradient,
+               bool accumulate) {
     ChunkProducts& products = count == chunk_ ? whole_ : *rest_;
     A* logits = reinterpret_cast<A*>(args.workspace);
     double* max = reinterpret_cast<double*>(args.workspace + logit_bytes());
@@ -117,7 +119,7 @@ class LmHeadLoss : public Kernel {
       if (target(args, first + i) != kIgnored) loss += log_sum - sums[count + i];
       max[i] = log_sum;
     }
-    if (!gradient_) return loss;
+    if (!gradient) return loss;
 
     parallel_ranges(threads_, count, [&](int64_t from, int64_t to, int) {
       for (int64_t i = from; i < to; ++i)

@@ -41,8 +41,8 @@ class DropoutKernel : public RowKernel {
   void run(const KernelArgs& args) override {
     const A* x = args.in[0].as<A>();
     A* y = args.out[0].as<A>();
-    if (!dropout_.active()) return copy(x, y);
     const DropoutMask mask = dropout_.mask(*args.state);
+    if (!mask.active()) return copy(x, y);
     const uint64_t origin = first_element(attributes_, *args.state, width_);
     parallel_grains(threads_, rows_ * width_, kRun, [&](int64_t first, int64_t last, int) {
       float keep[kRun];
@@ -125,7 +125,7 @@ class BiasDropoutAdd : public RowKernel {
       for (int64_t r = first; r < last; ++r) {
         for (int64_t c = 0; c < width_; c += kRun) {
           const int64_t at = r * width_ + c, n = std::min(kRun, width_ - c);
-          if (dropout_.active()) mask.multipliers(origin + at, n, keep);
+          if (mask.active()) mask.multipliers(origin + at, n, keep);
 #pragma omp simd
           for (int64_t j = 0; j < n; ++j)
             store(y + at + j, load(residual[at + j]) + (load(x[at + j]) + bias[c + j]) * keep[j]);
@@ -155,7 +155,7 @@ class BiasDropoutAddBackward : public RowKernel {
       std::fill_n(keep, kRun, 1.0f);
       for (int64_t c = 0; c < width_; c += kRun) {
         const int64_t at = r * width_ + c, n = std::min(kRun, width_ - c);
-        if (dropout_.active()) mask.multipliers(origin + at, n, keep);
+        if (mask.active()) mask.multipliers(origin + at, n, keep);
 #pragma omp simd
         for (int64_t j = 0; j < n; ++j) {
           const float g = load(dy[at + j]) * keep[j];

@@ -48,7 +48,7 @@ class LmHeadLoss final : public Kernel {
       const Chunk chunk{first, std::min(chunk_, tokens - first)};
       logits(args, chunk);
       sum += negative_log_likelihood(args, chunk);
-      if (!with_gradient_) continue;
+      if (!with_gradient_ || !args.state->training) continue;
       logit_gradients(args, chunk, scale);
       input_gradient(args, chunk);
       weight_gradient(args, chunk);

@@ -13,7 +13,7 @@ namespace recollect::reference {
 class RandomMask {
  public:
   RandomMask(const Attributes& attributes, const RunState& state)
-      : p_(attributes.real("p")), threshold_(dropout_threshold(p_)) {
+      : p_(state.training ? attributes.real("p") : 0.0), threshold_(dropout_threshold(p_)) {
     key_.seed = state.seed;
     key_.step = static_cast<uint64_t>(state.step);
     key_.layer = static_cast<uint32_t>(attributes.integer("layer"));
