@@ -16,7 +16,8 @@ namespace {
 
 void train_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
   const Config config = read_config_words("train", parse_options(words));
-  run_ranks(config, mpi, [&](Communicator& world) { train_rank(config, world); });
+  const ReportSignal signal;
+  run_ranks(config, mpi, [&](Communicator& world) { train_rank(config, world, signal); });
 }
 
 constexpr Command kCommands[] = {

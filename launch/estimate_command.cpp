@@ -19,26 +19,6 @@ struct Options {
 
 std::string mib(uint64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
 
-std::string phase_table(const Estimate& e) {
-  const MemoryLedger& m = e.memory;
-  std::string text = fmt::format("{:<20}", e.ranks == 1 ? "memory, MiB" : "memory of each, MiB");
-  for (int p = 0; p < kPhaseCount; ++p) text += fmt::format("{:>12}", name_of(static_cast<Phase>(p)));
-  for (int c = 0; c < kCategoryCount; ++c) {
-    text += fmt::format("\n{:<20}", name_of(static_cast<Category>(c)));
-    for (int p = 0; p < kPhaseCount; ++p) text += fmt::format("{:>12}", mib(m.at_peak[p][c]));
-  }
-  text += fmt::format("\n{:<20}", "at peak");
-  for (int p = 0; p < kPhaseCount; ++p) text += fmt::format("{:>12}", mib(MemoryLedger::sum(m.at_peak[p])));
-  text += '\n';
-  for (int p = 0; p < kPhaseCount; ++p)
-    text += fmt::format("  peak of {} in {}\n", name_of(static_cast<Phase>(p)), m.peak_op[p]);
-  text += fmt::format("{:<20}{:>12}   ({} bytes; {} unused at the peak)\n", "device", mib(m.arena_bytes()),
-                      m.arena_bytes(), m.arena_bytes() - m.peak());
-  text += fmt::format("{:<20}{:>12}\n", "host", mib(m.host_bytes));
-  return text + fmt::format("{:<20}{:>12}   ({})\n", "communicators", mib(e.communication_buffers),
-                            name_of(e.communicator));
-}
-
 // `none`: the same without activation checkpointing.
 std::string effect_text(const Estimate& e, const Estimate& none) {
   const auto saved =
@@ -114,7 +94,9 @@ void print_one(const Config& config, bool json) {
     if (e.ranks > 1)
       fmt::print("{} ranks ({} data x {} tensor), all alike\n", e.ranks,
                  config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size);
-    fmt::print("{}\n{}\n{}", phase_table(e), effect_text(e, none), time_text(e, none));
+    fmt::print("{}{:<20}{:>12}   ({})\n\n{}\n{}",
+               phase_table(e.ranks == 1 ? "memory, MiB" : "memory of each, MiB", e.memory), "communicators",
+               mib(e.communication_buffers), name_of(e.communicator), effect_text(e, none), time_text(e, none));
   }
   check_memory_limit(static_cast<uint64_t>(config.device.memory_limit), e.memory);
 }

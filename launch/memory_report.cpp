@@ -22,7 +22,10 @@ void append(std::vector<int64_t>& numbers, const MemoryLedger& ledger) {
   numbers.push_back(static_cast<int64_t>(ledger.host_bytes));
 }
 
-std::string mib(int64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
+template <typename Bytes>
+std::string mib(Bytes bytes) {
+  return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20));
+}
 
 // A rank's column: the categories at that rank's highest phase, their sum, the arena, and what was foretold of it.
 std::vector<std::string> column(const int64_t* numbers) {
@@ -71,14 +74,52 @@ nlohmann::ordered_json ledger_json(const MemoryLedger& ledger) {
   return json;
 }
 
-std::string memory_json(const MemoryReport& report, int rank) {
+std::string phase_table(const std::string& title, const MemoryLedger& foretold, const MemoryLedger* measured) {
+  std::vector<std::pair<std::string, const MemoryLedger*>> ledgers{{"foretold", &foretold}};
+  if (measured) ledgers.emplace_back("measured", measured);
+  const auto row = [&](std::string_view name, const auto& cell) {
+    std::string line = fmt::format("{:<20}", name);
+    for (int p = 0; p < kPhaseCount; ++p)
+      for (const auto& [which, ledger] : ledgers) line += fmt::format("{:>12}", cell(*ledger, p));
+    return line + "\n";
+  };
+  std::string text = fmt::format("{:<20}", title);
+  for (int p = 0; p < kPhaseCount; ++p)
+    text += fmt::format("{:>{}}", name_of(static_cast<Phase>(p)), 12 * ledgers.size());
+  text += '\n';
+  if (measured) text += row("", [&](const MemoryLedger& l, int) { return &l == measured ? "measured" : "foretold"; });
+  for (int c = 0; c < kCategoryCount; ++c)
+    text += row(name_of(static_cast<Category>(c)), [c](const MemoryLedger& l, int p) { return mib(l.at_peak[p][c]); });
+  text += row("at peak", [](const MemoryLedger& l, int p) { return mib(MemoryLedger::sum(l.at_peak[p])); });
+  for (int p = 0; p < kPhaseCount; ++p)
+    if (!foretold.peak_op[p].empty())
+      text += fmt::format("  peak of {} in {}\n", name_of(static_cast<Phase>(p)), foretold.peak_op[p]);
+  for (const auto& [which, ledger] : ledgers) {
+    const std::string suffix = measured ? ", " + which : "";
+    const uint64_t arena = ledger->arena_bytes();
+    text += fmt::format("{:<20}{:>12}   ({} bytes; {} unused at the peak)\n", "device" + suffix, mib(arena), arena,
+                        arena - ledger->peak());
+    text += fmt::format("{:<20}{:>12}\n", "host" + suffix, mib(ledger->host_bytes));
+  }
+  return text;
+}
+
+std::string rank_text(const MemoryReport& report) {
+  std::string text = phase_table(fmt::format("rank {}, MiB", report.rank), report.foretold, &report.measured);
+  for (const auto& [name, sentence] : report.checkpointing)
+    text += fmt::format("rank {}, {}: {}\n", report.rank, name, sentence);
+  return text + step_text(report.step);
+}
+
+std::string memory_json(const MemoryReport& report) {
   nlohmann::ordered_json json;
-  json["rank"] = rank;
+  json["rank"] = report.rank;
   json["unit"] = "bytes";
   json["foretold"] = ledger_json(report.foretold);
   json["measured"] = ledger_json(report.measured);
   json["communication_buffers"] = report.communication_buffers;
   for (const auto& [name, text] : report.checkpointing) json["activation_checkpointing"][name] = text;
+  if (report.step.steps > 0) json["step"] = step_json(report.step);
   return json.dump(2) + "\n";
 }
 
@@ -107,7 +148,6 @@ std::string memory_table(const MemoryReport& report, Communicator& world) {
     for (std::size_t r = 1; r < columns.size(); ++r) text += fmt::format("{:>12}", columns[r][line]);
     text += '\n';
   }
-  for (const auto& [name, sentence] : report.checkpointing) text += fmt::format("rank 0, {}: {}\n", name, sentence);
   return text;
 }
 

@@ -40,17 +40,32 @@ void Progress::report(const StepResult& r) {
       R"("valid_targets": {}, "tokens_per_second": {:.6g}, "step_seconds": {:.6g}}})"
       "\n",
       r.step, r.loss, r.grad_norm, r.learning_rate, r.tokens, r.valid_targets, tokens_per_second(r), r.seconds);
-  const bool written = std::fputs(line.c_str(), metrics_.get()) >= 0 && std::fflush(metrics_.get()) == 0;
-  if (!written && !complained_) {  // training is worth more than its log
-    complained_ = true;
-    fmt::print(stderr, "recollect: metrics.jsonl cannot be written: {}\n", std::strerror(errno));
-  }
+  write(line);
   if (bar_) {
     draw_bar(r);
   } else if (r.step == 1 || r.step == total_steps_ || r.step % every_ == 0) {
     fmt::print("step {}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.3g}  {:.0f} tokens/s  {:.1f} ms\n", r.step,
                total_steps_, r.loss, r.grad_norm, r.learning_rate, tokens_per_second(r), 1e3 * r.seconds);
     std::fflush(stdout);
+  }
+}
+
+void Progress::report(const EvaluationResult& r, int64_t steps_done) {
+  write(fmt::format(R"({{"step": {}, "eval_loss": {:.17g}, "eval_tokens": {}, "eval_valid_targets": {}, )"
+                    R"("eval_seconds": {:.6g}}})"
+                    "\n",
+                    steps_done, r.loss, r.tokens, r.valid_targets, r.seconds));
+  finish();
+  fmt::print("step {}/{}  evaluation loss {:.4f}  {} tokens  {:.1f} ms\n", steps_done, total_steps_, r.loss, r.tokens,
+             1e3 * r.seconds);
+  std::fflush(stdout);
+}
+
+void Progress::write(const std::string& line) {
+  const bool written = std::fputs(line.c_str(), metrics_.get()) >= 0 && std::fflush(metrics_.get()) == 0;
+  if (!written && !complained_) {  // training is worth more than its log
+    complained_ = true;
+    fmt::print(stderr, "recollect: metrics.jsonl cannot be written: {}\n", std::strerror(errno));
   }
 }
 

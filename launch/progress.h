@@ -1,5 +1,5 @@
-// What rank 0 says while it trains: a bar on a terminal, plain lines elsewhere, and one JSON object per step in
-// metrics.jsonl.
+// What rank 0 says while it trains: a bar on a terminal, plain lines elsewhere, and in metrics.jsonl one JSON object
+// per step, which has a "loss", and one per evaluation, which has an "eval_loss".
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@ class Progress {
            uint64_t memory_bytes);
   ~Progress();
   void report(const StepResult& result);
+  void report(const EvaluationResult& result, int64_t steps_done);
   // Ends the bar, so that what follows starts on a fresh line.
   void finish();
 
@@ -25,6 +26,7 @@ class Progress {
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
+  void write(const std::string& line);
   void draw_bar(const StepResult& result);
 
   std::unique_ptr<std::FILE, Close> metrics_;

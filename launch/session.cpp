@@ -14,8 +14,8 @@ namespace recollect {
 
 namespace {
 
-DatasetSpec dataset_spec(const Config& config) {
-  return {.format = std::string(name_of(config.data.format)), .paths = config.data.path,
+DatasetSpec dataset_spec(const Config& config, DataFormat format, const std::vector<std::string>& paths) {
+  return {.format = std::string(name_of(format)), .paths = paths,
           .sequence_length = config.data.sequence_length, .vocabulary_size = config.model.vocab_size,
           .dtype = std::string(name_of(config.data.dtype)), .random_low = config.data.low,
           .random_high = config.data.high, .seed = static_cast<uint64_t>(config.data.seed)};
@@ -50,7 +50,11 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
     weights_.initialize(static_cast<uint64_t>(config_.training.seed));
   else
     weights_.load(SafetensorsSet(config_.model.pretrained));
-  dataset_ = open_dataset(dataset_spec(config_));
+  const Config::Evaluation& e = config_.evaluation;
+  if (e.every_steps > 0)
+    evaluation_ = std::make_unique<Evaluation>(config_, mesh_, open_dataset(dataset_spec(config_, e.format, e.path)));
+  if (config_.training.max_steps == 0) return;
+  dataset_ = open_dataset(dataset_spec(config_, config_.data.format, config_.data.path));
   const SampleOrder order(dataset_->size(), static_cast<uint64_t>(config_.data.seed), config_.data.shuffle);
   loader_ = std::make_unique<Loader>(*dataset_, order, loader_options(config_, mesh_));
 }
@@ -100,6 +104,8 @@ StepResult Session::step() {
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
+
+EvaluationResult Session::evaluate() { return evaluation_->run(*executor_, made_.model, step_); }
 
 void Session::explain_non_finite(const StepBatch& batch, RunState state, const StepResult& result) {
   std::string first;

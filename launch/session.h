@@ -10,6 +10,7 @@
 #include "engine/optim/learning_rate.h"
 #include "engine/runtime/executor.h"
 #include "launch/config/config.h"
+#include "launch/evaluation.h"
 #include "launch/training_program.h"
 #include "parallel/mesh.h"
 #include "parallel/weights.h"
@@ -40,6 +41,8 @@ class Session {
   // One optimizer step. Error kNumerics, naming the first bad tensor, when loss or gradients are not finite; the
   // weights are then those from before the step.
   StepResult step();
+  // The loss on the evaluation set with the weights as they are. Only for a run that evaluates.
+  EvaluationResult evaluate();
 
   const Executor& executor() const { return *executor_; }
   const ResidencyReport& residency() const { return made_.residency; }
@@ -47,6 +50,7 @@ class Session {
   const std::vector<Choice>& choices() const { return made_.choices; }
   const std::vector<Remark>& remarks() const { return made_.remarks; }
   const Plan& plan() const { return made_.plan; }
+  const DeviceModel& device() const { return made_.device; }
   const Weights& weights() const { return weights_; }
   const Mesh& mesh() const { return mesh_; }
   const std::vector<Parameter>& parameters() const { return made_.model.parameters; }
@@ -64,6 +68,7 @@ class Session {
   Weights weights_;
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<Loader> loader_;
+  std::unique_ptr<Evaluation> evaluation_;
   LearningRateSchedule schedule_;
   int64_t step_ = 0;  // steps done
 };

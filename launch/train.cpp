@@ -46,20 +46,55 @@ void save_model(const Config& config, const Session& session) {
   fmt::print("saved {0}/model.safetensors and {0}/config.json\n", config.output_dir);
 }
 
-void report_memory(const Config& config, const Session& session) {
+MemoryReport report_of(const Config& config, const Session& session, const StepTimes& times) {
+  const Executor& executor = session.executor();
+  return {.rank = session.mesh().world().rank(), .foretold = executor.program().foretold(),
+          .measured = executor.measured(), .communication_buffers = session.mesh().staging_bytes(),
+          .checkpointing = checkpointing_report(config, session, times.steps()),
+          .step = compare_steps(config, session, times)};
+}
+
+// All steps, and what comes between them: evaluations, and answers to the signal. `progress` is null on all ranks but
+// the first.
+StepTimes run_steps(const Config& config, Session& session, Progress* progress, const ReportSignal& signal) {
+  StepTimes times;
+  uint32_t answered = 0;
+  const auto after_step = [&](int64_t done) {
+    if (evaluation_due(config, done)) {
+      const EvaluationResult result = session.evaluate();
+      if (progress) progress->report(result, done);
+    }
+    const uint32_t asked = signal.count();
+    if (asked == answered) return;
+    answered = asked;
+    if (progress) progress->finish();
+    const MemoryReport report = report_of(config, session, times);
+    fmt::print("{}", fmt::format("rank {} after step {}/{}\n{}", report.rank, done, config.training.max_steps,
+                                 rank_text(report)));
+    std::fflush(stdout);
+  };
+  for (int64_t step = 0; step < config.training.max_steps; ++step) {
+    const StepResult result = session.step();
+    times.add(result.seconds);
+    if (progress) progress->report(result);
+    after_step(result.step);
+  }
+  if (config.training.max_steps == 0) after_step(0);
+  if (progress) progress->finish();
+  return times;
+}
+
+void report_memory(const Config& config, const Session& session, const StepTimes& times) {
   Communicator& world = session.mesh().world();
-  const MemoryReport report{session.executor().program().foretold(), session.executor().measured(),
-                            session.mesh().staging_bytes(),
-                            checkpointing_report(config, session, config.training.max_steps)};
-  write_text_file(fmt::format("{}/memory.rank{}.json", config.output_dir, world.rank()),
-                  memory_json(report, world.rank()));
+  const MemoryReport report = report_of(config, session, times);
+  write_text_file(fmt::format("{}/memory.rank{}.json", config.output_dir, world.rank()), memory_json(report));
   const std::string table = memory_table(report, world);
-  fmt::print("{}", table);
+  if (world.rank() == 0) fmt::print("{}{}", table, rank_text(report));
 }
 
 }  // namespace
 
-void train_rank(Config config, Communicator& world) {
+void train_rank(Config config, Communicator& world, const ReportSignal& signal) {
   try {
     resolve_world(config, world.size());
     check_ranks_agree(config, world);
@@ -81,12 +116,8 @@ void train_rank(Config config, Communicator& world) {
                                             config.logging.steps, config.logging.progress,
                                             session.executor().program().foretold().arena_bytes());
     }
-    for (int64_t step = 0; step < config.training.max_steps; ++step) {
-      const StepResult result = session.step();
-      if (progress) progress->report(result);
-    }
-    if (progress) progress->finish();
-    report_memory(config, session);
+    const StepTimes times = run_steps(config, session, progress.get(), signal);
+    report_memory(config, session, times);
     if (config.checkpoint.save_model) save_model(config, session);
     world.barrier();  // no rank leaves while another may still need it
   } catch (const std::exception& error) {

@@ -3,10 +3,12 @@
 
 #include "comm/communicator.h"
 #include "launch/config/config.h"
+#include "launch/report_signal.h"
 
 namespace recollect {
 
 // Writes config.resolved.yaml, plan.yaml, metrics.jsonl, memory.rankN.json and, when asked, the model into config.output_dir.
-void train_rank(Config config, Communicator& world);
+// Whenever `signal` has come, the rank prints its own report after the step in progress.
+void train_rank(Config config, Communicator& world, const ReportSignal& signal);
 
 }  // namespace recollect

@@ -142,6 +142,11 @@ TrainingProgram build(const Config& config, const Mesh& mesh, bool least) {
                           {config.training.micro_batch_size, config.data.sequence_length}, layout,
                           compute_dtype(config.training.precision));
   std::vector<Parameter>& parameters = made.model.parameters;
+  if (config.training.max_steps == 0) {  // never goes backward: forward is the program
+    for (Parameter& p : parameters) p.master = p.value;
+    made.program = compile(std::move(graph), make_kernels(config, mesh, made.vocabulary.get()));
+    return made;
+  }
   std::vector<ValueId> targets;
   for (const Parameter& p : parameters) targets.push_back(p.value);
   const Gradients gradients = differentiate(graph, registry, targets, {{made.model.loss, kNone}});

@@ -130,7 +130,7 @@ struct Config {
     int64_t micro_batch_size = 0;             // sequences per data-parallel rank and micro-batch
     int64_t global_batch_size = 0;            // sequences per optimizer step; 0 only before `resolve_world`
     int64_t gradient_accumulation_steps = 0;  // micro-batches per optimizer step
-    int64_t max_steps = 100;
+    int64_t max_steps = 100;  // 0: only evaluate
     Precision precision = Precision::kFP32;
     int64_t seed = 42;
   };
@@ -180,6 +180,13 @@ struct Config {
     int64_t prefetch = 2;                // batches prepared ahead
   };
 
+  struct Evaluation {
+    std::vector<std::string> path;          // empty for random only
+    DataFormat format = DataFormat::kText;  // data.format where not given
+    int64_t every_steps = 0;                // and after the last step; 0: never
+    int64_t batches = 0;                    // micro-batches of each data rank, at most; 0: the whole set
+  };
+
   struct Checkpoint {
     bool save_model = false;  // model.safetensors and config.json at the end
   };
@@ -202,6 +209,7 @@ struct Config {
   Scheduler scheduler;
   ActivationCheckpointing activation_checkpointing;
   Data data;
+  Evaluation evaluation;
   Checkpoint checkpoint;
   Logging logging;
   Debug debug;

@@ -14,7 +14,11 @@ struct Rule {
   const char* reason;
 };
 
-bool not_random(const Config& c) { return c.data.format != DataFormat::kRandom; }
+bool evaluates(const Config& c) { return c.evaluation.every_steps > 0; }
+bool reads(const Config& c, DataFormat format) {
+  return c.data.format == format || (evaluates(c) && c.evaluation.format == format);
+}
+bool not_random(const Config& c) { return !reads(c, DataFormat::kRandom); }
 
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> table = {
@@ -44,16 +48,31 @@ const std::vector<Rule>& rules() {
        {"scheduler.name"},
        [](const Config& c) { return c.scheduler.name == SchedulerName::kConstant; },
        "the learning rate does not fall"},
-      {{"data.path"}, {"data.format"}, [](const Config& c) { return !not_random(c); }, "no file is read"},
+      {{"data.path"},
+       {"data.format"},
+       [](const Config& c) { return c.data.format == DataFormat::kRandom; },
+       "no file is read"},
       {{"data.low", "data.high"}, {"data.format"}, not_random, "ids come from files"},
       {{"data.dtype"},
        {"data.format"},
-       [](const Config& c) { return c.data.format != DataFormat::kTokens; },
+       [](const Config& c) { return !reads(c, DataFormat::kTokens); },
        "only token files are read as integers of a type"},
       {{"data.seed"},
        {"data.shuffle", "data.format"},
        [](const Config& c) { return !c.data.shuffle && not_random(c); },
        "samples come in the order of the files"},
+      {{"evaluation.path", "evaluation.format", "evaluation.batches"},
+       {"evaluation.every_steps"},
+       [](const Config& c) { return !evaluates(c); },
+       "nothing is evaluated"},
+      {{"evaluation.path"},
+       {"evaluation.format"},
+       [](const Config& c) { return evaluates(c) && c.evaluation.format == DataFormat::kRandom; },
+       "no file is read"},
+      {{"checkpoint.save_model"},
+       {"training.max_steps"},
+       [](const Config& c) { return c.training.max_steps == 0; },
+       "the model stays as it is"},
       {{"logging.steps"},
        {"logging.progress"},
        [](const Config& c) { return c.logging.progress == ProgressStyle::kOn; },

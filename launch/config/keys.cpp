@@ -142,7 +142,8 @@ void add_training(std::vector<ConfigKey>& keys) {
       {"train_batch_size"});
   add("gradient_accumulation_steps", &S::gradient_accumulation_steps, between(0, kMaxBatch),
       "passes per step; 0: derived");
-  add("max_steps", &S::max_steps, between(1, kMaxCount), "optimizer steps", {"train_iters", "train_steps"});
+  add("max_steps", &S::max_steps, between(0, kMaxCount), "optimizer steps; 0: only evaluate",
+      {"train_iters", "train_steps"});
   add("precision", &S::precision, any(), "of activations and products");
   add("seed", &S::seed, at_least(0), "of initial weights and dropout");
 }
@@ -185,6 +186,17 @@ void add_data(std::vector<ConfigKey>& keys) {
   add("prefetch", &S::prefetch, between(1, 1024), "batches prepared ahead");
 }
 
+void add_evaluation(std::vector<ConfigKey>& keys) {
+  using S = Config::Evaluation;
+  const Adder<S> add(keys, "evaluation", &Config::evaluation);
+  add("path", &S::path, any(), "a file or folder that is not trained on, or a list of them");
+  add("format", &S::format, any(), "as data.format, which it is where not given");
+  add("every_steps", &S::every_steps, between(0, kMaxCount), "evaluate so often, and after the last step; 0: never",
+      {"eval_steps", "eval_interval"});
+  add("batches", &S::batches, between(0, kMaxCount), "micro-batches of each data rank, at most; 0: the whole set, once",
+      {"eval_iters"});
+}
+
 void add_others(std::vector<ConfigKey>& keys) {
   using AC = Config::ActivationCheckpointing;
   const Adder<AC> checkpointing(keys, "activation_checkpointing", &Config::activation_checkpointing);
@@ -225,8 +237,8 @@ void add_others(std::vector<ConfigKey>& keys) {
 
 KeyTable::KeyTable()
     : sections_{
-          "model", "parallelism", "device",  "training", "optimizer", "scheduler", "activation_checkpointing",
-          "data",  "checkpoint",  "logging", "debug"} {
+          "model", "parallelism", "device",     "training", "optimizer", "scheduler", "activation_checkpointing",
+          "data",  "evaluation",  "checkpoint", "logging",  "debug"} {
   add_model(keys_);
   add_parallelism(keys_);
   add_device(keys_);
@@ -234,6 +246,7 @@ KeyTable::KeyTable()
   add_optimizer(keys_);
   add_scheduler(keys_);
   add_data(keys_);
+  add_evaluation(keys_);
   add_others(keys_);
   const auto order = [this](const ConfigKey& key) {
     return std::find(sections_.begin(), sections_.end(), key.section) - sections_.begin();

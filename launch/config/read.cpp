@@ -60,7 +60,9 @@ class Reader {
     if (!config_.origins.contains("data.seed")) d.seed = config_.training.seed;
     if (config_.device.model.empty())
       config_.device.model = config_.device.backend == BackendKind::kCuda ? "h200" : "cpu";
+    if (!config_.origins.contains("evaluation.format")) config_.evaluation.format = d.format;
     otherwise.data.high = m.vocab_size;
+    otherwise.evaluation.format = d.format;
     otherwise.data.seed = config_.training.seed;
     std::vector<Finding> found = validate(config_, features);
     check_device_model(found);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "launch/config/inert.h"
+#include "launch/config/keys.h"
 #include "launch/config/problems.h"
 
 namespace recollect {
@@ -156,6 +157,23 @@ void check_checkpointing(const Config& config, Findings& found) {
   }
 }
 
+// A run without steps evaluates. Nothing that serves backward has an effect in it.
+void check_steps(const Config& config, Findings& found) {
+  if (config.training.max_steps > 0) return;
+  if (config.evaluation.every_steps == 0) {
+    found.push_back({{"training.max_steps", "evaluation.every_steps"},
+                     "training.max_steps 0 trains nothing, and evaluation.every_steps 0 evaluates nothing"});
+  }
+  const Config defaults;
+  const KeyTable table;
+  for (const ConfigKey& key : table.keys()) {
+    if (key.section != "activation_checkpointing" || key.print(config) == key.print(defaults)) continue;
+    found.push_back({{key.path(), "training.max_steps"},
+                     fmt::format("{} has no effect with training.max_steps 0: this run never goes backward",
+                                 key.path())});
+  }
+}
+
 void check_random_ids(const Config& config, Findings& found) {
   const Config::Data& d = config.data;
   if (d.low >= d.high) {
@@ -169,6 +187,20 @@ void check_random_ids(const Config& config, Findings& found) {
   }
 }
 
+// What `section` reads: files where it must, and ids that the vocabulary has.
+void check_source(const std::string& section, DataFormat format, const std::vector<std::string>& path,
+                  int64_t vocabulary, Findings& found) {
+  const std::string format_key = section + ".format";
+  if (format != DataFormat::kRandom && path.empty()) {
+    found.push_back({{section + ".path", format_key},
+                     fmt::format("{0}.path is missing; {0}.format {1} reads files", section, name_of(format))});
+  }
+  if (format == DataFormat::kText && vocabulary < 256) {
+    found.push_back({{"model.vocab_size", format_key},
+                     fmt::format("{} text has 256 token ids, model.vocab_size {} is less", format_key, vocabulary)});
+  }
+}
+
 void check_data(const Config& config, Findings& found) {
   const Config::Data& d = config.data;
   if (d.sequence_length > config.model.n_positions) {
@@ -176,16 +208,15 @@ void check_data(const Config& config, Findings& found) {
                      fmt::format("data.sequence_length {} is above model.n_positions {}", d.sequence_length,
                                  config.model.n_positions)});
   }
-  if (d.format == DataFormat::kRandom) {
+  const Config::Evaluation& e = config.evaluation;
+  const bool trains = config.training.max_steps > 0, evaluates = e.every_steps > 0;
+  if ((trains && d.format == DataFormat::kRandom) || (evaluates && e.format == DataFormat::kRandom))
     check_random_ids(config, found);
-  } else if (d.path.empty()) {
-    found.push_back({{"data.path", "data.format"},
-                     fmt::format("data.path is missing; data.format {} reads files", name_of(d.format))});
-  }
-  if (d.format == DataFormat::kText && config.model.vocab_size < 256) {
-    found.push_back({{"model.vocab_size", "data.format"},
-                     fmt::format("data.format text has 256 token ids, model.vocab_size {} is less",
-                                 config.model.vocab_size)});
+  if (trains) check_source("data", d.format, d.path, config.model.vocab_size, found);
+  if (evaluates) check_source("evaluation", e.format, e.path, config.model.vocab_size, found);
+  if (evaluates && e.format == DataFormat::kRandom && e.batches == 0) {
+    found.push_back({{"evaluation.batches", "evaluation.format", "data.format"},
+                     "evaluation.batches 0 means the whole set, and random data has no end: say how many"});
   }
 }
 
@@ -229,6 +260,7 @@ std::vector<Finding> validate(const Config& config, const BuildFeatures& feature
   check_schedule(config, found);
   check_checkpointing(config, found);
   check_data(config, found);
+  check_steps(config, found);
   return found;
 }
 

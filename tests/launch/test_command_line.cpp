@@ -63,8 +63,18 @@ INSTANTIATE_TEST_SUITE_P(
              {"unknown key 'max_step'", "did you mean 'max_steps'?"}},
         Case{"OverrideOutOfRange",
              2,
+             train({"training.max_steps=-1"}),
+             {"training.max_steps: -1 is out of range"}},
+        Case{"NothingToDo",
+             2,
              train({"training.max_steps=0"}),
-             {"training.max_steps: 0 is out of range"}},
+             {"training.max_steps 0 trains nothing, and evaluation.every_steps 0 evaluates nothing"}},
+        Case{"CheckpointingWithoutBackward",
+             2,
+             train({"training.max_steps=0", "evaluation.every_steps=1", "evaluation.batches=1",
+                    "activation_checkpointing.mode=full"}),
+             {"activation_checkpointing.mode has no effect with training.max_steps 0: this run never goes "
+              "backward"}},
         Case{"OverrideWithoutEffect", 2, train({"optimizer.beta1=0.8"}), {"optimizer.beta1 has no effect"}}),
     case_name);
 

@@ -59,20 +59,28 @@ Trained train(const std::string& yaml, const std::vector<std::string>& overrides
     try {
       resolve_world(mine, world.size());
       Session session(mine, world, parts ? parts(world.rank()) : SessionParts{});
+      const auto evaluate_if_due = [&](int64_t steps_done) {
+        if (!evaluation_due(mine, steps_done)) return;
+        const EvaluationResult evaluated = session.evaluate();
+        if (world.rank() == 0) result.evaluations.push_back(evaluated);
+      };
       for (int64_t step = 0; step < mine.training.max_steps; ++step) {
         const StepResult done = session.step();
         if (world.rank() == 0) result.steps.push_back(done);
+        evaluate_if_due(done.step);
       }
+      if (mine.training.max_steps == 0) evaluate_if_due(0);
       result.foretold[world.rank()] = session.executor().program().foretold();
       result.measured[world.rank()] = session.executor().measured();
       result.communication_buffers[world.rank()] = session.mesh().staging_bytes();
-      session.weights().save(folder.file("model.safetensors"), "");
+      if (mine.training.max_steps > 0) session.weights().save(folder.file("model.safetensors"), "");
       world.barrier();
     } catch (const std::exception& error) {
       world.abort(error.what());
       throw;
     }
   });
+  if (config.training.max_steps == 0) return result;
   result.gradients = read_tensors(config.debug.dump_gradients, "transformer.");
   result.parameters = read_tensors(folder.file("model.safetensors"), "");
   return result;

@@ -17,6 +17,7 @@ using Tensors = std::map<std::string, std::vector<double>>;  // by the names of 
 
 struct Trained {
   std::vector<StepResult> steps;
+  std::vector<EvaluationResult> evaluations;
   Tensors gradients;   // of the first step, whole, before clipping
   Tensors parameters;  // after the last step, whole
   std::vector<MemoryLedger> foretold, measured;  // by rank
@@ -24,7 +25,8 @@ struct Trained {
 };
 
 // `overrides` are "section.key=value" words on top of `yaml`. Runs training.max_steps steps on as many ranks as
-// parallelism.ranks_per_process says. `parts` may exchange parts of each rank's session; it is called on the rank's thread.
+// parallelism.ranks_per_process says, and evaluates where the configuration says so. `parts` may exchange parts of each
+// rank's session; it is called on the rank's thread.
 Trained train(const std::string& yaml, const std::vector<std::string>& overrides = {},
               const std::function<SessionParts(int rank)>& parts = {});
 

@@ -1,0 +1,49 @@
+// The loss on a set that is not trained on: forward of the training program, between steps, in the memory of
+// training, with dropout off. Every evaluation sees the same sequences, from the beginning of the set on, in
+// file order; where they do not fill the micro-batches of all data ranks, the rest is padding that no loss
+// counts. Nothing of the training is touched: the steps after an evaluation are bit for bit those without it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "engine/data/dataset.h"
+#include "engine/runtime/executor.h"
+#include "launch/config/config.h"
+#include "parallel/gpt2.h"
+#include "parallel/mesh.h"
+
+namespace recollect {
+
+struct EvaluationResult {
+  double loss = 0;            // mean over the valid targets of all data ranks
+  int64_t tokens = 0;         // read by all data ranks, without the padding sequences
+  int64_t valid_targets = 0;  // that count in the loss
+  double seconds = 0;
+};
+
+// Whether one follows when so many steps are done: after every evaluation.every_steps, and at the end of the
+// run.
+bool evaluation_due(const Config& config, int64_t steps_done);
+
+class Evaluation {
+ public:
+  // `config` is resolved.
+  Evaluation(const Config& config, const Mesh& mesh, std::unique_ptr<Dataset> dataset);
+
+  // Collective. Error kInput where no target counts, kNumerics where the loss is not finite.
+  EvaluationResult run(Executor& executor, const LanguageModel& model, int64_t steps_done) const;
+
+ private:
+  struct Read {
+    int64_t tokens = 0, valid_targets = 0;
+  };
+  // Fills the model's inputs with this rank's part of a micro-batch.
+  Read load(const Executor& executor, const LanguageModel& model, int64_t micro_batch) const;
+
+  const Mesh& mesh_;
+  std::unique_ptr<Dataset> dataset_;
+  int64_t micro_batches_;
+};
+
+}  // namespace recollect

@@ -1,0 +1,40 @@
+// How long steps were foretold to take and how long they took; likewise the time in which the compute stream
+// stood waiting for the others. Of one rank, and never a collective.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "launch/session.h"
+
+namespace recollect {
+
+// The seconds of the latest steps, in memory that does not grow.
+class StepTimes {
+ public:
+  void add(double seconds) { seconds_[static_cast<std::size_t>(steps_++) % seconds_.size()] = seconds; }
+  int64_t steps() const { return steps_; }
+  double median() const;  // 0 before the first step
+
+ private:
+  std::array<double, 1024> seconds_{};
+  int64_t steps_ = 0;
+};
+
+struct StepReport {
+  std::string device;                                 // whose model foretells
+  double foretold = 0, measured = 0;                  // seconds of a step; measured: the median
+  double foretold_exposed = 0, measured_exposed = 0;  // measured: the mean
+  std::array<double, kStreamCount> exposed{};         // measured, by the stream that was waited for
+  double joined = 0;                                  // measured: at the ends of micro-batches and steps
+  int64_t steps = 0;                                  // 0: nothing was measured
+};
+
+StepReport compare_steps(const Config& config, const Session& session, const StepTimes& times);
+std::string step_text(const StepReport& report);  // empty where nothing was measured
+nlohmann::ordered_json step_json(const StepReport& report);
+
+}  // namespace recollect

@@ -1,0 +1,94 @@
+// SIGUSR2: every rank that gets it prints its own report after the step in progress, and training goes on.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "launch/report_signal.h"
+#include "tests/launch/process.h"
+
+namespace recollect::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+template <typename Condition>
+bool wait_until(Condition condition) {
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(10ms);
+  }
+  return true;
+}
+
+const Words kEndless = {"training.max_steps=100000000", "logging.steps=1000000",
+                        "parallelism.tensor_parallel_size=2", "activation_checkpointing.mode=full",
+                        "activation_checkpointing.cpu_checkpointing=true"};
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+// Sends the signal twice to the process that was started, with training in between and behind.
+void expect_reports(const Workplace& place, const Words& command) {
+  Process run(command, place.folder().path());
+  const auto output = [&] { return testing::TemporaryFolder::read(place.file("stdout.txt")); };
+  const auto trained = [&](std::uintmax_t bytes) {
+    return wait_until([&] {
+      return std::filesystem::exists(place.file("out/metrics.jsonl")) &&
+             std::filesystem::file_size(place.file("out/metrics.jsonl")) > bytes;
+    });
+  };
+  ASSERT_TRUE(trained(1000)) << output() << run.wait(1s).err;
+  for (int times = 1; times <= 2; ++times) {
+    ASSERT_EQ(::kill(run.pid(), SIGUSR2), 0);
+    for (const char* rank : {"rank 0", "rank 1"}) {
+      ASSERT_TRUE(wait_until([&] { return count(output(), std::string(rank) + " after step ") == times; }))
+          << output();
+      for (const std::string line : {", MiB", ", mode: ", ", cpu_checkpointing: "})
+        ASSERT_TRUE(wait_until([&] { return count(output(), rank + line) == times; }))
+            << rank << line << output();
+    }
+    ASSERT_TRUE(wait_until([&] { return count(output(), "\nstep: foretold ") == 2 * times; })) << output();
+    ASSERT_TRUE(trained(std::filesystem::file_size(place.file("out/metrics.jsonl")) + 1000))
+        << "training stopped";
+  }
+}
+
+TEST(ReportOnSignal, OfTwoRankThreads) {
+  const Workplace place;
+  expect_reports(place,
+                 Words{recollect_binary(), "train", "c.yaml", "parallelism.ranks_per_process=2"} + kEndless);
+}
+
+#ifndef __SANITIZE_THREAD__  // it knows nothing of the MPI library's locks
+TEST(ReportOnSignal, OfTwoProcessesUnderMpirunWhichPassesItOn) {
+  const Workplace place;
+  expect_reports(place, mpirun() + Words{"-np", "2", recollect_binary(), "train", "c.yaml"} + kEndless);
+}
+#endif
+
+TEST(ReportSignal, CountsWhileItLivesAndLeavesNothingBehind) {
+  struct sigaction before {
+  }, after{};
+  sigaction(SIGUSR2, nullptr, &before);
+  {
+    const ReportSignal signal;
+    EXPECT_EQ(signal.count(), 0u);
+    ::raise(SIGUSR2);
+    ::raise(SIGUSR2);
+    EXPECT_EQ(signal.count(), 2u);
+    const ReportSignal nested;
+    EXPECT_EQ(nested.count(), 0u);
+  }
+  sigaction(SIGUSR2, nullptr, &after);
+  EXPECT_EQ(before.sa_handler, after.sa_handler);
+}
+
+}  // namespace
+}  // namespace recollect::test
