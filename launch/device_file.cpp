@@ -4,10 +4,12 @@
 #include <map>
 
 #include <fmt/format.h>
-#include <yaml-cpp/yaml.h>
 
 #include "engine/core/error.h"
 #include "launch/config/agree.h"
+#include "launch/config/document.h"
+#include "launch/config/file_text.h"
+#include "launch/config/scalars.h"
 
 namespace recollect {
 
@@ -38,22 +40,22 @@ DeviceModel read_file(const std::string& path) {
     return Error(ExitCode::kConfiguration, path + ": " + what,
                  "`recollect calibrate --out FILE` writes such files");
   };
-  std::map<std::string, std::string> given;
-  try {
-    for (const auto& item : YAML::LoadFile(path))
-      given[item.first.as<std::string>()] = item.second.as<std::string>();
-  } catch (const YAML::Exception& error) {
-    throw wrong(error.what());
-  }
+  std::string text;
+  if (const std::string why = read_file_text(path, kMaxDocumentBytes, text); !why.empty()) throw wrong(why);
+  Problems problems;
+  const YamlNode root = parse_document(path, text, problems);
+  problems.raise(wrong("").hint());
+  std::map<std::string, YamlNode> given;
+  for (const auto& [key, value] : root.entries) given[key.text] = value;
   DeviceModel device{.name = path};
   given.erase("name");
   for (const Rate& rate : kRates) {
     const auto found = given.find(rate.key);
     if (found == given.end()) throw wrong(fmt::format("{} is missing", rate.key));
     double& value = device.*rate.member;
-    const bool number = YAML::convert<double>::decode(YAML::Node(found->second), value);
-    if (!number || !(value > 0 || (value == 0 && may_be_zero(rate.key))) || value > 1e30)
-      throw wrong(fmt::format("{}: '{}' is no rate", rate.key, found->second));
+    const bool number = read_value(found->second, ValueRange{.low = 0, .high = 1e30}, value).empty();
+    if (!number || (value == 0 && !may_be_zero(rate.key)))
+      throw wrong(fmt::format("{}: '{}' is no rate", rate.key, found->second.text));
     given.erase(found);
   }
   if (!given.empty()) throw wrong(fmt::format("unknown key '{}'", given.begin()->first));

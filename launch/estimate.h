@@ -48,7 +48,8 @@ struct Estimate {
 
 enum class Ranks { kFirst, kFirstAndLast };
 
-// On the device that the configuration names. `ranks`: whether the claim that all ranks have the same numbers is checked, by planning the last one too.
+// On the device that the configuration names. `ranks`: whether the claim that all ranks have the same numbers is
+// checked, by planning the last one too.
 Estimate estimate(const Config& resolved, Ranks ranks = Ranks::kFirstAndLast);
 
 // The same run without activation checkpointing.

@@ -25,7 +25,8 @@ class Mesh {
   // Collective over the world, which must outlive the mesh. Error kConfiguration unless world size = data_size * tensor_size.
   Mesh(Communicator& world, int data_size, int tensor_size);
   // A place in a mesh without peers, to plan with: its communicators know rank and size, and refuse to communicate.
-  static Mesh planned(int data_rank, int data_size, int tensor_rank, int tensor_size, const StagingRule& staging);
+  static Mesh planned(int data_rank, int data_size, int tensor_rank, int tensor_size,
+                      const StagingRule& staging);
 
   int data_size() const { return data_size_; }
   int tensor_size() const { return tensor_size_; }

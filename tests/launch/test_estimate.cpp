@@ -289,7 +289,13 @@ TEST_F(EstimateCommand, ReadsWhatCalibrateWrote) {
   place_.folder().write("broken.yaml", "gemm_f32: fast\n");
   const Finished broken = place_.recollect({"estimate", "odd.yaml", "device.model=broken.yaml"});
   EXPECT_EQ(broken.status, 2);
-  EXPECT_NE(broken.err.find("broken.yaml: gemm_f32: 'fast' is no rate"), std::string::npos) << broken.err;
+  EXPECT_NE(broken.err.find("device.model: broken.yaml: gemm_f32: 'fast' is no rate"), std::string::npos)
+      << broken.err;
+  place_.folder().write("twice.yaml", "gemm_f32: 1\ngemm_f32: 2\n");
+  const Finished twice = place_.recollect({"estimate", "odd.yaml", "device.model=twice.yaml"});
+  EXPECT_EQ(twice.status, 2);
+  EXPECT_NE(twice.err.find("device.model: twice.yaml:2:1: duplicate key 'gemm_f32'"), std::string::npos)
+      << twice.err;
 }
 
 TEST_F(EstimateCommand, RefusesContradictions) {
