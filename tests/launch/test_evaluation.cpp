@@ -215,7 +215,7 @@ TEST(Evaluation, AnEvaluationOnlyReservesWhatForwardNeeds) {
   const auto foretold = [](const Words& words) {
     Config config = read_config_text("test.yaml", kYaml, words);
     resolve_planned_world(config);
-    return estimate(config, device_preset("cpu")).memory;
+    return estimate(config).memory;
   };
   const MemoryLedger training = foretold(kEvaluate),
                      evaluation = foretold(kEvaluate + Words{"training.max_steps=0"});
