@@ -95,6 +95,22 @@ void checkpoint(Graph& graph, const Config& config, const Mesh& mesh, bool least
   verify_reproductions(graph, *made.registry, reproductions);
 }
 
+// What follows forward, in a run that goes backward.
+void append_training(Graph& graph, const Config& config, const Mesh& mesh, bool least, TrainingProgram& made) {
+  const OpRegistry& registry = *made.registry;
+  std::vector<Parameter>& parameters = made.model.parameters;
+  std::vector<ValueId> targets;
+  for (const Parameter& p : parameters) targets.push_back(p.value);
+  const Gradients gradients = differentiate(graph, registry, targets, {{made.model.loss, kNone}});
+  for (Parameter& p : parameters) p.gradient = gradients.at(p.value);
+  checkpoint(graph, config, mesh, least, made);
+  reduce_gradients(graph, registry, parameters,
+                   {.data_size = mesh.data_size(), .tensor_size = mesh.tensor_size(),
+                    .bucket_bytes = static_cast<uint64_t>(config.parallelism.gradient_bucket_mb) << 20});
+  made.optimizer = append_optimizer(graph, registry, parameters, made.model.loss, optimizer_settings(config.optimizer),
+                                    mesh.data_size(), mesh.tensor_size());
+}
+
 KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduction* vocabulary) {
   KernelTable table;
   if (config.device.backend == BackendKind::kReference)
@@ -136,27 +152,14 @@ TrainingProgram build(const Config& config, const Mesh& mesh, bool least) {
         std::make_unique<CommunicatorVocabularyReduction>(mesh.communicator(kTensorAxis, StreamId::kCompute));
 
   Graph graph;
-  const OpRegistry& registry = *made.registry;
   const ParallelLayout layout{mesh.tensor_rank(), mesh.tensor_size(), config.parallelism.sequence_parallel};
-  made.model = build_gpt2(graph, registry, model_shape(config.model),
+  made.model = build_gpt2(graph, *made.registry, model_shape(config.model),
                           {config.training.micro_batch_size, config.data.sequence_length}, layout,
                           compute_dtype(config.training.precision));
-  std::vector<Parameter>& parameters = made.model.parameters;
-  if (config.training.max_steps == 0) {  // never goes backward: forward is the program
-    for (Parameter& p : parameters) p.master = p.value;
-    made.program = compile(std::move(graph), make_kernels(config, mesh, made.vocabulary.get()));
-    return made;
-  }
-  std::vector<ValueId> targets;
-  for (const Parameter& p : parameters) targets.push_back(p.value);
-  const Gradients gradients = differentiate(graph, registry, targets, {{made.model.loss, kNone}});
-  for (Parameter& p : parameters) p.gradient = gradients.at(p.value);
-  checkpoint(graph, config, mesh, least, made);
-  reduce_gradients(graph, registry, parameters,
-                   {.data_size = mesh.data_size(), .tensor_size = mesh.tensor_size(),
-                    .bucket_bytes = static_cast<uint64_t>(config.parallelism.gradient_bucket_mb) << 20});
-  made.optimizer = append_optimizer(graph, registry, parameters, made.model.loss, optimizer_settings(config.optimizer),
-                                    mesh.data_size(), mesh.tensor_size());
+  if (config.training.max_steps > 0)
+    append_training(graph, config, mesh, least, made);
+  else
+    for (Parameter& p : made.model.parameters) p.master = p.value;
   made.program = compile(std::move(graph), make_kernels(config, mesh, made.vocabulary.get()));
   return made;
 }

@@ -104,12 +104,21 @@ TEST(Outputs, MemoryOfEveryRankIsWhatWasForetold) {
         testing::TemporaryFolder::read(place.file("out/memory.rank" + std::to_string(rank) + ".json")));
     EXPECT_EQ(memory.at("rank"), rank);
     EXPECT_EQ(memory.at("foretold"), memory.at("measured"));
+    EXPECT_EQ(memory.at("step").at("steps"), 2);
+    EXPECT_GT(memory.at("step").at("measured").at("step"), 0.0);
+    EXPECT_GT(memory.at("step").at("foretold").at("step"), 0.0);
+    EXPECT_EQ(memory.at("step").at("measured").at("exposed_for").size(), 5u);
     expect_sums(memory.at("measured"));
     EXPECT_GT(memory.at("measured").at("backward").at("activations"), 0);
     EXPECT_GT(memory.at("measured").at("optimizer").at("optimizer"), 0);
     EXPECT_NE(finished.out.find("rank " + std::to_string(rank)), std::string::npos) << finished.out;
   }
   EXPECT_FALSE(std::filesystem::exists(place.file("out/memory.rank4.json")));
+  // Of the first rank, every phase with what was foretold beside what was measured; and the step likewise.
+  for (const char* text : {"rank 0, MiB ", "foretold    measured    foretold    measured    foretold    measured",
+                           "\nstep: foretold ", " ms on cpu, measured ", "\nexposed waits a step: foretold "})
+    EXPECT_NE(finished.out.find(text), std::string::npos) << text << finished.out;
+  EXPECT_EQ(finished.out.find("rank 1, MiB "), std::string::npos) << finished.out;
 }
 
 TEST(Outputs, NothingIsWrittenThatWasNotAskedFor) {

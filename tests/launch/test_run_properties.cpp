@@ -44,18 +44,23 @@ void* count(std::size_t bytes) {
 namespace recollect::test {
 namespace {
 
-// Allocations during steps 3 to 6 of a run on one rank.
+// Allocations during steps 3 to 6 of a run on one rank, and the evaluations between them, if it has any.
 int64_t allocations_in_steps(const std::vector<std::string>& overrides, int64_t& bytes) {
   Config config = read_config_text("test.yaml", kTinyYaml, overrides);
   const std::unique_ptr<Communicator> world = make_self_communicator();
   resolve_world(config, 1);
   Session session(config, *world);
+  const bool evaluates = config.evaluation.every_steps > 0;
   session.step();
   session.step();
+  if (evaluates) session.evaluate();
   allocations = 0;
   allocated_bytes = 0;
   counting = true;
-  for (int i = 0; i < 4; ++i) session.step();
+  for (int i = 0; i < 4; ++i) {
+    session.step();
+    if (evaluates) session.evaluate();
+  }
   counting = false;
   bytes = allocated_bytes;
   return allocations;
@@ -64,6 +69,7 @@ int64_t allocations_in_steps(const std::vector<std::string>& overrides, int64_t&
 TEST(Allocation, NoneAfterStartUpOnReference) {
   int64_t bytes = 0;
   EXPECT_EQ(allocations_in_steps({}, bytes), 0);
+  EXPECT_EQ(allocations_in_steps({"evaluation.every_steps=1", "evaluation.batches=2"}, bytes), 0);
 }
 
 // oneDNN builds a table of its arguments each time a primitive runs: a few dozen bytes, freed at once. Nothing else may
