@@ -1,0 +1,102 @@
+// Blocks on a disk, written and read by offset in one file that nobody else sees: it has no name, so whatever becomes of
+// the process leaves nothing behind. Bytes travel past the system's page cache where the disk allows it, through a ring
+// of aligned slots that the caller lends; each slot is served by a thread of its own, so that several requests are under
+// way at once. A call returns when its bytes are on the file, or in memory. After open() nothing is allocated.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace recollect {
+
+// What a DiskStore asks of the system, for tests to make it fail. Each sets errno as the system call does.
+class DiskCalls {
+ public:
+  virtual ~DiskCalls() = default;
+  virtual int set_direct(int file);
+  virtual int reserve(int file, uint64_t bytes);
+  virtual ssize_t write(int file, const void* from, std::size_t bytes, off_t offset);
+  virtual ssize_t read(int file, void* to, std::size_t bytes, off_t offset);
+};
+
+class DiskStore {
+ public:
+  static constexpr std::size_t kBlock = 4096;  // offsets and requests are multiples of it
+  static constexpr int kSlots = 4;
+  static constexpr std::size_t kSlotBytes = std::size_t{1} << 20;
+  static constexpr std::size_t kRingBytes = kSlots * kSlotBytes;
+
+  struct Traffic {
+    uint64_t bytes = 0;
+    double seconds = 0;  // in calls
+    double bytes_per_second() const { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; }
+  };
+
+  explicit DiskStore(std::string folder) : folder_(std::move(folder)) {}
+  ~DiskStore();
+  DiskStore(const DiskStore&) = delete;
+  DiskStore& operator=(const DiskStore&) = delete;
+
+  // `calls` must outlive the store. Before open().
+  void replace_calls(DiskCalls& calls) { calls_ = &calls; }
+  // Reserves that many bytes. Errors: kStorage, where the folder cannot be written or has not that much space.
+  void open(uint64_t bytes);
+
+  // `name` is for messages; `offset` and `ring`, which is kRingBytes long, are multiples of kBlock; what lies between the
+  // end of the bytes and the next multiple of kBlock in the file is overwritten. One call at a time. Errors: kStorage,
+  // with the name, the system's reason and the offset in the file.
+  void write(std::string_view name, const void* data, std::size_t bytes, uint64_t offset, std::byte* ring);
+  void read(std::string_view name, void* data, std::size_t bytes, uint64_t offset, std::byte* ring);
+
+  bool direct() const { return direct_; }
+  const Traffic& written() const { return written_; }
+  const Traffic& read() const { return read_; }
+
+ private:
+  struct Request {
+    bool writes = false;
+    std::string_view name;
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    uint64_t offset = 0;
+    std::byte* ring = nullptr;
+    std::size_t chunks() const { return (bytes + kSlotBytes - 1) / kSlotBytes; }
+  };
+
+  void run(const Request& request, Traffic& traffic);
+  void serve(int slot);
+  void move(const Request& request, std::size_t chunk, std::byte* slot);
+  void transfer(const Request& request, std::byte* slot, std::size_t bytes, uint64_t offset);
+  void slot_loop(int slot);
+
+  std::string folder_;
+  DiskCalls system_;
+  DiskCalls* calls_ = &system_;
+  int file_ = -1;
+  bool direct_ = false;
+  Traffic written_, read_;
+
+  // The first slot is the caller's own.
+  std::array<std::thread, kSlots - 1> threads_;
+  std::mutex mutex_;
+  std::condition_variable wake_, idle_;
+  Request request_;
+  uint64_t number_ = 0;  // of the current request that the threads have a part in
+  int busy_ = 0;
+  bool stopping_ = false;
+  std::atomic<std::size_t> next_chunk_ = 0;
+  std::atomic<bool> failed_ = false;
+  std::exception_ptr error_;
+};
+
+}  // namespace recollect
