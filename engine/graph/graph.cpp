@@ -15,10 +15,14 @@ std::string_view name_of(Phase phase) {
   return names[static_cast<int>(phase)];
 }
 
-std::string_view name_of(MemorySpace space) { return space == MemorySpace::kDevice ? "device" : "host"; }
+std::string_view name_of(MemorySpace space) {
+  constexpr std::string_view names[] = {"device", "host", "disk"};
+  return names[static_cast<int>(space)];
+}
 
 std::string_view name_of(StreamId stream) {
-  constexpr std::string_view names[] = {"compute", "communication", "gather", "device_to_host", "host_to_device"};
+  constexpr std::string_view names[] = {"compute", "communication", "gather", "device_to_host", "host_to_device",
+                                        "disk"};
   return names[static_cast<int>(stream)];
 }
 

@@ -31,8 +31,8 @@ std::string_view name_of(Phase phase);
 // What the tensor-parallel ranks hold of a value: all the same, or each its own part.
 enum class Placement : uint8_t { kReplicated, kSharded };
 
-// Which arena a value lives in.
-enum class MemorySpace : uint8_t { kDevice, kHost };
+// Which arena a value lives in, or that it is in a file.
+enum class MemorySpace : uint8_t { kDevice, kHost, kDisk };
 std::string_view name_of(MemorySpace space);
 
 struct Value {
@@ -59,8 +59,8 @@ enum class Accumulate : uint8_t {
 
 enum class RunWhen : uint8_t { kAlways, kLastMicroBatch };
 
-enum class StreamId : uint8_t { kCompute, kCommunication, kGather, kDeviceToHost, kHostToDevice };
-inline constexpr int kStreamCount = 5;
+enum class StreamId : uint8_t { kCompute, kCommunication, kGather, kDeviceToHost, kHostToDevice, kDisk };
+inline constexpr int kStreamCount = 6;
 std::string_view name_of(StreamId stream);
 
 struct OpDef;

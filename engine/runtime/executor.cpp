@@ -11,9 +11,13 @@ namespace recollect {
 
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point start, Clock::time_point end) {
+  return std::chrono::duration<double>(end - start).count();
 }
+
+double seconds_since(Clock::time_point start) { return seconds_between(start, Clock::now()); }
 
 template <typename T>
 bool all_finite(const Tensor& tensor) {
@@ -55,7 +59,8 @@ Executor::Executor(Program program, ExecutorProbe* probe)
       host_arena_(program_.foretold().host_bytes),
       executed_(program_.graph.ops().size(), 0),
       done_(program_.graph.ops().size()),
-      wait_seconds_(program_.graph.ops().size(), 0.0) {
+      wait_seconds_(program_.graph.ops().size(), 0.0),
+      began_after_(program_.graph.ops().size()) {
   const Graph& graph = program_.graph;
   bool used[kStreamCount] = {};
   forward_end_ = optimizer_begin_ = static_cast<OpId>(graph.ops().size());
@@ -90,8 +95,10 @@ Executor::~Executor() {
 
 Tensor Executor::tensor(ValueId value) const {
   const Value& v = program_.graph.value(value);
-  const Arena& arena = v.space == MemorySpace::kDevice ? arena_ : host_arena_;
-  return {arena.at(program_.layout.value_offsets[value]), v.shape, v.dtype};
+  const uint64_t offset = program_.layout.value_offsets[value];
+  // A value on the disk has no address in memory: its `data` is its offset in the file.
+  if (v.space == MemorySpace::kDisk) return {reinterpret_cast<void*>(offset), v.shape, v.dtype};
+  return {arena_of(v.space).at(offset), v.shape, v.dtype};
 }
 
 void Executor::run_micro_batch(const RunState& state) { run(0, optimizer_begin_, state); }
@@ -144,11 +151,14 @@ void Executor::worker_loop(StreamId stream) {
 // After a failure every stream still goes through its ops, marking them done without running them, so that nobody
 // waits for ever.
 void Executor::run_stream(StreamId stream, OpId begin, OpId end, const RunState& state) {
+  HeldUp& held_up = held_up_[static_cast<int>(stream)];
+  held_up = {};
   for (OpId id = begin; id < end; ++id) {
     const Op& op = program_.graph.op(id);
     if (op.stream != stream) continue;
     for (OpId before : program_.schedule.waits[id])
       if (before >= begin) wait_for(before, id, state.training);
+    began_after_[id] = held_up;
     if (probe_) probe_->before_op(*this, id);
     if (!failed_.load(std::memory_order_acquire)) try {
         run_op(id, state);
@@ -181,11 +191,26 @@ void Executor::wait_for(OpId before, OpId waiter, bool counts) {
     done_[before].wait(seen, std::memory_order_acquire);
     seen = done_[before].load(std::memory_order_acquire);
   }
-  if (!counts) return;
-  const double seconds = seconds_since(start);
-  wait_seconds_[waiter] += seconds;
-  if (program_.graph.op(waiter).stream == StreamId::kCompute)
-    exposed_seconds_[static_cast<int>(program_.graph.op(before).stream)] += seconds;
+  const auto end = std::chrono::steady_clock::now();
+  const StreamId stream = program_.graph.op(waiter).stream;
+  if (counts) wait_seconds_[waiter] += seconds_between(start, end);
+  if (stream != StreamId::kCompute)
+    held_up_[static_cast<int>(stream)] = {end, before};
+  else if (counts)
+    expose(before, start, end);
+}
+
+// The compute stream stood from `start` to `end`, for op `before`. Whatever of that time the op's own stream had stood
+// for another one is the other's doing, and so on.
+void Executor::expose(OpId before, Time start, Time end) {
+  double& seconds = exposed_seconds_[static_cast<int>(program_.graph.op(before).stream)];
+  const HeldUp& cause = began_after_[before];
+  if (cause.until <= start || program_.graph.op(cause.by).stream == StreamId::kCompute) {
+    seconds += seconds_between(start, end);
+    return;
+  }
+  seconds += seconds_between(cause.until, end);
+  expose(cause.by, start, cause.until);
 }
 
 double Executor::total_exposed_seconds() const {
@@ -205,12 +230,13 @@ MemoryLedger Executor::measured() const {
   std::vector<int> block_of(graph.values().size(), -1);
   const auto touch = [&](ValueId v, const Tensor& tensor, const Span& span) {
     const Value& value = graph.value(v);
-    const Arena& arena = value.space == MemorySpace::kDevice ? arena_ : host_arena_;
+    const uint64_t offset = value.space == MemorySpace::kDisk ? reinterpret_cast<uint64_t>(tensor.data)
+                                                              : arena_of(value.space).offset_of(tensor.data);
     int& index = block_of[v];
     if (index < 0) {
       index = static_cast<int>(blocks.size());
-      blocks.push_back({.bytes = aligned(tensor.bytes()), .category = value.category, .begin = span.begin,
-                        .end = span.end, .offset = arena.offset_of(tensor.data), .space = value.space,
+      blocks.push_back({.bytes = block_bytes(tensor.bytes(), value.space), .category = value.category,
+                        .begin = span.begin, .end = span.end, .offset = offset, .space = value.space,
                         .pooled = value.pooled});
     }
     blocks[index].begin = std::min(blocks[index].begin, span.begin);
@@ -235,7 +261,7 @@ std::string Executor::find_non_finite(const RunState& state) {
   const Graph& graph = program_.graph;
   std::string first;
   const auto look = [&](ValueId v) {
-    if (first.empty() && v != kNone && !finite(tensor(v))) first = graph.value(v).name;
+    if (first.empty() && v != kNone && graph.value(v).space != MemorySpace::kDisk && !finite(tensor(v))) first = graph.value(v).name;
   };
   for (OpId id = 0; id < optimizer_begin_; ++id) {
     for (ValueId v : graph.op(id).inputs)

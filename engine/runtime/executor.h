@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <memory>
@@ -61,8 +62,9 @@ class Executor {
 
   // Seconds that each op's stream has spent waiting for other streams on its behalf, summed over runs.
   std::span<const double> wait_seconds() const { return wait_seconds_; }
-  // Of those, what the compute stream waited for another one; and for all of them at the end of runs. Together they are
-  // the compute stream's idle time.
+  // Of those, what the compute stream waited because another one was not ready, which is the one that was really late: a
+  // copy that could not begin because of the disk is the disk's doing. And for all of them at the end of runs. Together
+  // they are the compute stream's idle time.
   double exposed_seconds(StreamId stream) const { return exposed_seconds_[static_cast<int>(stream)]; }
   double join_seconds() const { return join_seconds_; }
   double total_exposed_seconds() const;
@@ -76,11 +78,19 @@ class Executor {
     StreamId stream;
     std::thread thread;
   };
+  using Time = std::chrono::steady_clock::time_point;
+  // The last time that a stream had to wait in this run: until when, and for which op.
+  struct HeldUp {
+    Time until{};
+    OpId by = kNone;
+  };
 
   void run(OpId begin, OpId end, const RunState& state);
   void run_stream(StreamId stream, OpId begin, OpId end, const RunState& state);
   void run_op(OpId id, const RunState& state);
   void wait_for(OpId before, OpId waiter, bool counts);
+  void expose(OpId before, Time start, Time end);
+  const Arena& arena_of(MemorySpace space) const { return space == MemorySpace::kDevice ? arena_ : host_arena_; }
   void fail(std::exception_ptr error);
   void worker_loop(StreamId stream);
 
@@ -93,6 +103,8 @@ class Executor {
   std::vector<char> executed_;                  // by op: has it ever run?
   std::vector<std::atomic<uint32_t>> done_;     // by op: the run in which it last finished
   std::vector<double> wait_seconds_;            // by op; written by the op's own stream
+  std::vector<HeldUp> began_after_;             // by op: what its stream had last waited for when it began
+  std::array<HeldUp, kStreamCount> held_up_{};  // each written by its own stream
   std::array<double, kStreamCount> exposed_seconds_{};  // written by the compute stream
   double join_seconds_ = 0;
   std::vector<Worker> workers_;

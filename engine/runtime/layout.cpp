@@ -56,8 +56,9 @@ std::vector<ValueId> share_storage(const Graph& graph, const Use& use) {
   return storage;
 }
 
-// Persistent values by category; gradients in the order of their last writer, which is when a bucket may leave.
-uint64_t place_persistent(const Graph& graph, Layout& layout, MemoryLedger::Row& row) {
+// Persistent values of a space by category; gradients in the order of their last writer, which is when a bucket may
+// leave.
+uint64_t place_persistent(const Graph& graph, MemorySpace space, Layout& layout, MemoryLedger::Row& row) {
   std::vector<OpId> last_write(graph.values().size(), kNone);
   for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id)
     if (graph.op(id).phase != Phase::kOptimizer && graph.op(id).stream == StreamId::kCompute)
@@ -65,7 +66,7 @@ uint64_t place_persistent(const Graph& graph, Layout& layout, MemoryLedger::Row&
         if (v != kNone) last_write[v] = id;
   std::vector<ValueId> order;
   for (ValueId v = 0; v < static_cast<ValueId>(graph.values().size()); ++v)
-    if (persists(graph.value(v))) order.push_back(v);
+    if (persists(graph.value(v)) && graph.value(v).space == space) order.push_back(v);
   std::stable_sort(order.begin(), order.end(), [&](ValueId a, ValueId b) {
     const Category ca = graph.value(a).category, cb = graph.value(b).category;
     if (ca != cb) return ca < cb;
@@ -154,8 +155,9 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
   layout.value_offsets.assign(graph.values().size(), 0);
   layout.workspace_offsets.assign(graph.ops().size(), 0);
   layout.storage = share_storage(graph, find_uses(graph));
-  MemoryLedger::Row persistent{};
-  layout.ledger.persistent_bytes = place_persistent(graph, layout, persistent);
+  MemoryLedger::Row persistent{}, of_host{};
+  layout.ledger.persistent_bytes = place_persistent(graph, MemorySpace::kDevice, layout, persistent);
+  const uint64_t host_persistent = place_persistent(graph, MemorySpace::kHost, layout, of_host);
 
   const std::vector<Span> spans = op_spans(graph, schedule);
   std::vector<Block> blocks;
@@ -168,8 +170,8 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
         int& index = block_of[layout.storage[v]];
         if (index < 0) {
           index = static_cast<int>(blocks.size());
-          blocks.push_back({.bytes = aligned(graph.value(v).bytes()), .category = graph.value(v).category,
-                            .begin = spans[id].begin, .end = spans[id].end, .space = graph.value(v).space,
+          blocks.push_back({.bytes = block_bytes(graph.value(v).bytes(), graph.value(v).space),
+                            .category = graph.value(v).category, .begin = spans[id].begin, .end = spans[id].end, .space = graph.value(v).space,
                               .pooled = graph.value(v).pooled});
         }
         blocks[index].begin = std::min(blocks[index].begin, spans[id].begin);
@@ -187,15 +189,17 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
   layout.ledger.transient_bytes = planned + place_pooled(blocks);
   for (Block& block : blocks)
     if (block.pooled) block.offset += planned;
-  layout.ledger.host_bytes = place_best(blocks, MemorySpace::kHost);
+  layout.ledger.host_bytes = host_persistent + place_best(blocks, MemorySpace::kHost);
+  layout.ledger.disk_bytes = place_best(blocks, MemorySpace::kDisk);
   find_peaks(graph, persistent, blocks, layout.ledger);
 
-  const uint64_t base = layout.ledger.persistent_bytes;  // transient values of the device stand above the others
+  // Transient values stand above the persistent ones of their space: device, host, disk.
+  const uint64_t bases[] = {layout.ledger.persistent_bytes, host_persistent, 0};
   for (std::size_t v = 0; v < block_of.size(); ++v)
     if (const int index = block_of[layout.storage[v]]; index >= 0 && !persists(graph.value(static_cast<ValueId>(v))))
-      layout.value_offsets[v] = (blocks[index].space == MemorySpace::kDevice ? base : 0) + blocks[index].offset;
+      layout.value_offsets[v] = bases[static_cast<int>(blocks[index].space)] + blocks[index].offset;
   for (std::size_t op = 0; op < workspace_block.size(); ++op)
-    if (workspace_block[op] >= 0) layout.workspace_offsets[op] = base + blocks[workspace_block[op]].offset;
+    if (workspace_block[op] >= 0) layout.workspace_offsets[op] = bases[0] + blocks[workspace_block[op]].offset;
   return layout;
 }
 

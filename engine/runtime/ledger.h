@@ -20,6 +20,7 @@ struct MemoryLedger {
   uint64_t pooled_bytes = 0;                         // of the transient region: what the run-time allocator takes
   uint64_t pooled_peak = 0;                          // the most of it that is in use at once; the rest is fragmentation
   uint64_t host_bytes = 0;                           // the arena in host memory
+  uint64_t disk_bytes = 0;                           // the file on the disk
   uint64_t arena_bytes() const { return persistent_bytes + transient_bytes; }
 
   static uint64_t sum(const Row& row);

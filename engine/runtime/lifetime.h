@@ -5,14 +5,22 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/core/arena.h"
 #include "engine/graph/graph.h"
 #include "engine/runtime/ledger.h"
 #include "engine/runtime/schedule.h"
 
 namespace recollect {
 
+inline constexpr uint64_t kDiskAlignment = 4096;  // of values in a file: what direct I/O asks for
+
+// What a value takes of its memory space.
+constexpr uint64_t block_bytes(uint64_t bytes, MemorySpace space) {
+  return space == MemorySpace::kDisk ? (bytes + kDiskAlignment - 1) / kDiskAlignment * kDiskAlignment : aligned(bytes);
+}
+
 struct Block {
-  uint64_t bytes = 0;  // rounded up to the arena's alignment
+  uint64_t bytes = 0;  // rounded up to the alignment of its space
   Category category = Category::kActivation;
   int64_t begin = 0;   // ticks, as Span; inclusive
   int64_t end = 0;

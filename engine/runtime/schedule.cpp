@@ -9,7 +9,11 @@ namespace {
 
 using PerStream = std::array<OpId, kStreamCount>;  // the latest op of each stream; kNone where there is none
 
-constexpr PerStream kNobody = {kNone, kNone, kNone, kNone, kNone};
+constexpr PerStream kNobody = [] {
+  PerStream nobody{};
+  nobody.fill(kNone);
+  return nobody;
+}();
 
 void raise(PerStream& latest, StreamId stream, OpId op) {
   OpId& slot = latest[static_cast<int>(stream)];
