@@ -68,6 +68,10 @@ template <>
 inline constexpr std::array<std::string_view, 7> kSpellings<CheckpointingMode> = {
     "none", "full", "every_k", "sqrt", "selective", "recursive", "poor"};
 
+enum class StorageDType { kSame, kBF16 };
+template <>
+inline constexpr std::array<std::string_view, 2> kSpellings<StorageDType> = {"same", "bf16"};
+
 enum class DataFormat { kRandom, kJsonl, kTokens, kText };
 template <>
 inline constexpr std::array<std::string_view, 4> kSpellings<DataFormat> = {"random", "jsonl", "tokens",
@@ -160,7 +164,12 @@ struct Config {
     std::vector<std::string> recompute;  // selective: groups of ops; empty: those that cost little
     bool partition_activations = false;
     bool cpu_checkpointing = false;
+    struct Disk {
+      std::string path;   // folder where kept values wait, or ""
+      int64_t limit = 0;  // bytes per rank; 0: none
+    } disk_checkpointing;
     bool contiguous_checkpointing = true;  // false: kept values in a best-fit pool
+    StorageDType storage_dtype = StorageDType::kSame;  // of kept values; bf16 is lossy
     int64_t keep_last = -1;  // -1: chosen by the simulator
     int64_t prefetch = -1;   // layers ahead; -1: chosen by the simulator
     int64_t number_checkpoints = 0;  // what the mode must keep of layer inputs; 0: whatever it keeps

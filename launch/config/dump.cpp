@@ -1,4 +1,6 @@
 // A Config as text.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "launch/config/keys.h"
@@ -6,14 +8,25 @@
 
 namespace recollect {
 
+namespace {
+
+// Of the keys in a section: two blanks for each level.
+std::string indent(const std::string& section) {
+  if (section.empty()) return "";
+  return std::string(2 + 2 * static_cast<std::size_t>(std::count(section.begin(), section.end(), '.')), ' ');
+}
+
+}  // namespace
+
 std::string dump_resolved(const Config& config) {
   std::string text;
   std::string section;
   const KeyTable table;
   for (const ConfigKey& key : table.keys()) {
-    if (key.section != section && !key.section.empty()) text += fmt::format("{}:\n", key.section);
+    if (key.section != section && !key.section.empty())  // an inner section follows its outer one in the table
+      text += fmt::format("{}{}:\n", indent(key.section).substr(2), key.section.substr(key.section.rfind('.') + 1));
     section = key.section;
-    text += fmt::format("{}{}: {}\n", section.empty() ? "" : "  ", key.name, key.print(config));
+    text += fmt::format("{}{}: {}\n", indent(section), key.name, key.print(config));
   }
   return text;
 }

@@ -48,6 +48,10 @@ const std::vector<Rule>& rules() {
        {"scheduler.name"},
        [](const Config& c) { return c.scheduler.name == SchedulerName::kConstant; },
        "the learning rate does not fall"},
+      {{"activation_checkpointing.disk_checkpointing.limit"},
+       {"activation_checkpointing.disk_checkpointing.path"},
+       [](const Config& c) { return c.activation_checkpointing.disk_checkpointing.path.empty(); },
+       "nothing is kept on the disk"},
       {{"data.path"},
        {"data.format"},
        [](const Config& c) { return c.data.format == DataFormat::kRandom; },
@@ -86,7 +90,7 @@ const std::vector<Rule>& rules() {
 }
 
 std::string state_of(const KeyTable& table, const std::string& path, const Config& config) {
-  const std::size_t dot = path.find('.');
+  const std::size_t dot = path.rfind('.');
   const ConfigKey* key = table.find(path.substr(0, dot), path.substr(dot + 1));
   return key->print(config);
 }

@@ -221,6 +221,14 @@ void add_others(std::vector<ConfigKey>& keys) {
   checkpointing("plan", &AC::plan, any(), "file that decides for every value, instead of mode and switches");
   checkpointing("verify", &AC::verify, any(),
                 "hash every value that is recomputed, gathered or brought back; the first difference ends the run");
+  checkpointing("storage_dtype", &AC::storage_dtype, any(),
+                "of kept values that are not needed at once; bf16 halves fp32, and is lossy");
+  const auto disk = [](auto& config) -> auto& { return config.activation_checkpointing.disk_checkpointing; };
+  const std::string disk_section = "activation_checkpointing.disk_checkpointing";
+  keys.push_back(make_key(disk_section, "path", [disk](auto& config) -> auto& { return disk(config).path; }, any(),
+                          "folder on the disk where kept values wait; each rank has a file there without a name", {}));
+  keys.push_back(make_key(disk_section, "limit", [disk](auto& config) -> auto& { return disk(config).limit; },
+                          byte_size(), "bytes there per rank, such as 100GiB; 0: none", {}));
   Adder(keys, "checkpoint", &Config::checkpoint)("save_model", &Config::Checkpoint::save_model, any(),
                                                  "write model.safetensors and config.json at the end");
   const Adder logging(keys, "logging", &Config::logging);
@@ -233,12 +241,18 @@ void add_others(std::vector<ConfigKey>& keys) {
                           not_empty(), "where everything the run writes goes", {}));
 }
 
+// "a.b" is the section b inside a.
+std::string_view outer_of(std::string_view section) {
+  const std::size_t dot = section.rfind('.');
+  return section.substr(0, dot == std::string_view::npos ? 0 : dot);
+}
+std::string_view leaf_of(std::string_view section) { return section.substr(section.rfind('.') + 1); }
+
 }  // namespace
 
 KeyTable::KeyTable()
-    : sections_{
-          "model", "parallelism", "device",     "training", "optimizer", "scheduler", "activation_checkpointing",
-          "data",  "evaluation",  "checkpoint", "logging",  "debug"} {
+    : sections_{"model",     "parallelism", "device", "training", "optimizer", "scheduler", "activation_checkpointing",
+                "activation_checkpointing.disk_checkpointing", "data", "evaluation", "checkpoint", "logging", "debug"} {
   add_model(keys_);
   add_parallelism(keys_);
   add_device(keys_);
@@ -260,8 +274,10 @@ KeyTable::KeyTable()
   }
 }
 
-bool KeyTable::is_section(std::string_view name) const {
-  return std::find(sections_.begin(), sections_.end(), name) != sections_.end();
+bool KeyTable::is_section(std::string_view outer, std::string_view name) const {
+  return std::any_of(sections_.begin(), sections_.end(), [&](std::string_view section) {
+    return outer_of(section) == outer && leaf_of(section) == name;
+  });
 }
 
 const ConfigKey* KeyTable::find(const std::string& section, const std::string& name) const {
@@ -282,11 +298,11 @@ std::string KeyTable::explain_unknown(const std::string& section, const std::str
 
 std::string KeyTable::suggest(const std::string& section, const std::string& name) const {
   if (section.empty() && by_path_.contains(name)) return fmt::format("write '{}' inside the section", name);
-  if (!section.empty() && is_section(name)) return fmt::format("'{}' is a section of the top level", name);
+  if (!section.empty() && is_section("", name)) return fmt::format("'{}' is a section of the top level", name);
   if (!section.empty() && find("", name)) return fmt::format("'{}' belongs at the top level", name);
   std::vector<std::string> homes;
   for (const std::string_view home : sections_) {
-    if (find(std::string(home), name)) homes.push_back(fmt::format("'{}'", home));
+    if (find(std::string(home), name) || is_section(home, name)) homes.push_back(fmt::format("'{}'", home));
   }
   if (!homes.empty()) return fmt::format("'{}' belongs in section {}", name, fmt::join(homes, " or "));
 
@@ -297,7 +313,8 @@ std::string KeyTable::suggest(const std::string& section, const std::string& nam
     const std::string_view last = std::string_view(path).substr(home.empty() ? 0 : home.size() + 1);
     (home == section ? here : elsewhere).push_back(last);
   }
-  if (section.empty()) here.insert(here.end(), sections_.begin(), sections_.end());
+  for (const std::string_view inner : sections_)
+    if (outer_of(inner) == section) here.push_back(leaf_of(inner));
   if (const std::string near = nearest(name, here); !near.empty())
     return fmt::format("did you mean '{}'?", near);
   const std::string near = nearest(name, elsewhere);

@@ -16,7 +16,7 @@
 namespace recollect {
 
 struct ConfigKey {
-  std::string section;               // "" for a key of the top level
+  std::string section;               // "" for a key of the top level; "outer.inner" for a section in a section
   std::string name;                  // "max_steps"
   std::vector<std::string> aliases;  // other names in the same section
   std::string type;                  // "integer", "number", "boolean", "text", "bytes", "texts", or "choice"
@@ -36,7 +36,8 @@ class KeyTable {
 
   const std::vector<ConfigKey>& keys() const { return keys_; }
   std::span<const std::string_view> sections() const { return sections_; }
-  bool is_section(std::string_view name) const;
+  // Whether `name` is a section inside `outer` ("": of the top level).
+  bool is_section(std::string_view outer, std::string_view name) const;
   // The key of that name or alias in a section, or null.
   const ConfigKey* find(const std::string& section, const std::string& name) const;
   // "unknown key ...", with the section where it belongs or the key that was probably meant.

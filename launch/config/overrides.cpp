@@ -29,15 +29,18 @@ std::vector<Override> split_overrides(const std::vector<std::string>& words, Pro
 }
 
 const ConfigKey* find_override(const Override& entry, const KeyTable& table, Problems& problems) {
-  if (table.is_section(entry.key)) {
-    problems.add(entry.place, fmt::format("'{}' is a section; name one of its keys", entry.key));
-    return nullptr;
+  std::string section, name = entry.key;
+  for (std::size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.')) {
+    const std::string inner = name.substr(0, dot);
+    if (!table.is_section(section, inner)) {
+      if (section.empty()) name = inner;  // the rest is of no section
+      break;
+    }
+    section += section.empty() ? inner : "." + inner;
+    name.erase(0, dot + 1);
   }
-  const std::size_t dot = entry.key.find('.');
-  const std::string section = dot == std::string::npos ? "" : entry.key.substr(0, dot);
-  const std::string name = dot == std::string::npos ? entry.key : entry.key.substr(dot + 1);
-  if (!section.empty() && !table.is_section(section)) {
-    problems.add(entry.place, table.explain_unknown("", section));
+  if (table.is_section(section, name)) {
+    problems.add(entry.place, fmt::format("'{}' is a section; name one of its keys", entry.key));
     return nullptr;
   }
   const ConfigKey* key = table.find(section, name);

@@ -24,16 +24,7 @@ class Reader {
     config_.origins[""] = {name, 0, 0};
   }
 
-  void read_document(const YamlNode& root) {
-    for (const auto& [key, value] : root.entries) {
-      if (key.kind != YamlNode::Kind::kScalar) continue;
-      if (table_.is_section(key.text)) {
-        read_section(key, value);
-      } else {
-        read_entry("", key, value);
-      }
-    }
-  }
+  void read_document(const YamlNode& root) { read_entries("", root); }
 
   // The command line wins over the file, so it is read second.
   void read_overrides(const std::vector<std::string>& words) {
@@ -75,16 +66,23 @@ class Reader {
   }
 
  private:
-  void read_section(const YamlNode& section, const YamlNode& body) {
-    if (body.kind == YamlNode::Kind::kRefused) return;
-    if (body.kind != YamlNode::Kind::kMapping) {
-      problems_.add(body.kind == YamlNode::Kind::kNull ? section.place : body.place,
-                    fmt::format("section '{}' must hold keys, found {}", section.text, describe(body)));
-      return;
-    }
+  // What a section holds, or the document: keys, and sections inside.
+  void read_entries(const std::string& section, const YamlNode& body) {
     for (const auto& [key, value] : body.entries) {
-      if (key.kind == YamlNode::Kind::kScalar) read_entry(section.text, key, value);
+      if (key.kind != YamlNode::Kind::kScalar) continue;
+      if (table_.is_section(section, key.text)) {
+        read_section(section.empty() ? key.text : section + "." + key.text, key.place, value);
+      } else {
+        read_entry(section, key, value);
+      }
     }
+  }
+
+  void read_section(const std::string& section, const Place& place, const YamlNode& body) {
+    if (body.kind == YamlNode::Kind::kRefused) return;
+    if (body.kind == YamlNode::Kind::kMapping) return read_entries(section, body);
+    problems_.add(body.kind == YamlNode::Kind::kNull ? place : body.place,
+                  fmt::format("section '{}' must hold keys, found {}", section, describe(body)));
   }
 
   void read_entry(const std::string& section, const YamlNode& name, const YamlNode& value) {

@@ -106,6 +106,21 @@ void check_schedule(const Config& config, Findings& found) {
   }
 }
 
+void check_storage_dtype(const Config& config, Findings& found) {
+  const Config::ActivationCheckpointing& c = config.activation_checkpointing;
+  if (c.storage_dtype == StorageDType::kSame) return;
+  if (c.verify) {
+    found.push_back({{"activation_checkpointing.storage_dtype", "activation_checkpointing.verify"},
+                     "activation_checkpointing.verify compares bits, and activation_checkpointing.storage_dtype bf16 "
+                     "changes them: give one of the two"});
+  }
+  if (config.training.precision == Precision::kBF16) {
+    found.push_back({{"activation_checkpointing.storage_dtype", "training.precision"},
+                     "activation_checkpointing.storage_dtype bf16 has no effect with training.precision bf16: kept "
+                     "values have that type already"});
+  }
+}
+
 void check_checkpointing(const Config& config, Findings& found) {
   const Config::ActivationCheckpointing& c = config.activation_checkpointing;
   const bool every_k = c.mode == CheckpointingMode::kEveryK;
@@ -133,18 +148,22 @@ void check_checkpointing(const Config& config, Findings& found) {
                      "activation_checkpointing.plan decides what is recomputed and where the rest lives: mode, "
                      "partition_activations and cpu_checkpointing must not be given with it"});
   }
-  const bool leaves = c.partition_activations || c.cpu_checkpointing || !c.plan.empty();
+  const bool packs = c.storage_dtype != StorageDType::kSame;
+  const bool leaves = c.partition_activations || c.cpu_checkpointing || !c.disk_checkpointing.path.empty() ||
+                      !c.plan.empty();
   for (const auto& [key, value] : {std::pair{"keep_last", c.keep_last}, std::pair{"prefetch", c.prefetch}}) {
-    if (value < 0 || leaves) continue;
+    if (value < 0 || leaves || (packs && key == std::string_view("keep_last"))) continue;
     found.push_back({{fmt::format("activation_checkpointing.{}", key)},
                      fmt::format("activation_checkpointing.{} has no effect: no kept value leaves the device "
-                                 "(partition_activations, cpu_checkpointing)",
+                                 "(partition_activations, cpu_checkpointing, disk_checkpointing)",
                                  key)});
   }
-  if (leaves && c.keep_last >= config.model.n_layer) {
+  check_storage_dtype(config, found);
+  if ((leaves || packs) && c.keep_last >= config.model.n_layer) {
     found.push_back({{"activation_checkpointing.keep_last", "model.n_layer"},
                      fmt::format("activation_checkpointing.keep_last {} keeps the values of all {} layers where they "
-                                 "are: partition_activations and cpu_checkpointing have no effect",
+                                 "are: partition_activations, cpu_checkpointing, disk_checkpointing and "
+                                 "storage_dtype have no effect",
                                  c.keep_last, config.model.n_layer)});
   }
   static constexpr std::array<std::string_view, 5> kGroups = {"attention", "mlp", "norm", "activation", "dropout"};
