@@ -23,7 +23,8 @@ Trial simulate_with(const Graph& graph, const OpRegistry& registry, const Plan& 
 // Nothing that moved at first has come to a standstill.
 bool moves_as_much(const ResidencyReport& now, const ResidencyReport& first) {
   return (now.partitioned_values > 0) == (first.partitioned_values > 0) &&
-         (now.host_values > 0) == (first.host_values > 0);
+         (now.host_values > 0) == (first.host_values > 0) && (now.disk_values > 0) == (first.disk_values > 0) &&
+         (now.packed_values > 0) == (first.packed_values > 0);
 }
 
 }  // namespace

@@ -12,8 +12,16 @@ std::string_view name_of(Replay replay) {
 
 std::string word_of(const Decision& decision) {
   if (!decision.keep) return "recompute";
-  if (decision.partition) return decision.host ? "partitioned+host" : "partitioned";
-  return decision.host ? "host" : "device";
+  std::string word;
+  for (const auto& [on, name] : {std::pair{decision.partition, "partitioned"}, {decision.host, "host"},
+                                 {decision.disk, "disk"}})
+    if (on) word += (word.empty() ? "" : "+") + std::string(name);
+  return word.empty() ? "device" : word;
+}
+
+bool is_statistic(const Graph& graph, ValueId v) {
+  const Value& value = graph.value(v);
+  return value.shape.rank() == 1 || graph.op(value.producer).outputs.front() != v;
 }
 
 namespace {

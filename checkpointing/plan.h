@@ -16,6 +16,7 @@ struct Decision {
   bool keep = true;        // otherwise it is recomputed from what is kept
   bool partition = false;  // each tensor rank keeps 1/t of it
   bool host = false;       // it waits in host memory
+  bool disk = false;       // it waits on the disk; with `host`, host memory is the buffer on its way
   bool operator==(const Decision&) const = default;
 };
 
@@ -27,7 +28,7 @@ enum class Replay {
 };
 std::string_view name_of(Replay replay);
 
-// The word of a plan file: "recompute", "device", "partitioned", "host" or "partitioned+host".
+// The word of a plan file: "recompute", "device", or where it goes on its way: "partitioned+host+disk", or some of that.
 std::string word_of(const Decision& decision);
 
 struct Plan {
@@ -41,6 +42,9 @@ struct Reproduction {
   ValueId original = kNone;
   ValueId again = kNone;
 };
+
+// A number a row, beside what an op is for: not worth making again, nor storing with fewer bits.
+bool is_statistic(const Graph& graph, ValueId v);
 
 // The forward values that backward reads and that could be recomputed, in program order.
 std::vector<ValueId> saved_values(const Graph& graph);

@@ -58,10 +58,8 @@ void keep_unless_in_groups(const Graph& graph, const std::vector<std::string>& g
     const Op& op = graph.op(value.producer);
     const std::string_view group = group_of(graph, value);
     const bool in_mlp = value.name.find("/mlp/") != std::string::npos && !group.empty();
-    const bool is_statistic =
-        value.shape.rank() == 1 || op.outputs.front() != v;  // a number a row: not worth a rerun
     const bool recompute =
-        !is_statistic && (chosen.contains(group) || (chosen.contains("mlp") && in_mlp));
+        !is_statistic(graph, v) && (chosen.contains(group) || (chosen.contains("mlp") && in_mlp));
     plan.values.at(value.name).keep = !recompute || value.layer < 0;
   }
   for (ValueId input : layer_inputs(graph)) plan.values.at(graph.value(input).name).keep = true;
@@ -106,6 +104,7 @@ Plan make_plan(const Graph& graph, const PolicySettings& s) {
     decision.partition =
         s.partition && decision.keep && of_a_layer && value.placement == Placement::kReplicated;
     decision.host = s.host && decision.keep && of_a_layer;
+    decision.disk = s.disk && decision.keep && of_a_layer;
   }
   return plan;
 }

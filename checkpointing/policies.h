@@ -21,7 +21,7 @@ struct PolicySettings {
   int64_t k = 1;                       // every_k
   std::vector<std::string> recompute;  // selective: attention, mlp, norm, activation, dropout
   bool partition = false;              // the switches apply to the values that the mode keeps
-  bool host = false;
+  bool host = false, disk = false;
 };
 
 // The groups that cost little and save much, and never run a GEMM again.

@@ -9,7 +9,9 @@ namespace recollect {
 
 namespace {
 
-constexpr int kLayersInFlight = 2;  // forward runs at most so many layers ahead of the copies to the host
+constexpr int kLayersInFlight = 2;  // forward runs at most so many layers ahead of what frees the device,
+constexpr int kLayersInHost = 3;    // and so many ahead of the disk, where host memory is the buffer before it;
+constexpr int kLayersFromHost = 2;  // there, the last so many layers to leave are still in host memory when wanted
 
 class Residency {
  public:
@@ -31,10 +33,17 @@ class Residency {
     for (int i = 0; i < size(); ++i)
       if (ops_[i].phase == Phase::kBackward && std::count(ops_[i].inputs.begin(), ops_[i].inputs.end(), v))
         uses[ops_[i].layer].push_back(i);
-    if (uses.empty() || needed_at_once(uses, decision)) return;
-    const ValueId stored = store(v, decision);
+    const bool leaves = decision.partition || decision.host || decision.disk;
+    if (uses.empty() || !(leaves || packs(v)) || needed_at_once(uses, decision)) return;
+    Decision far = decision, near = decision;  // for backward of layers that come later, and soon
+    near.disk = decision.disk && !decision.host;
+    const auto soon = [&](int layer) { return layer >= layers_ - settings_.keep_last - kLayersFromHost; };
+    if (std::all_of(uses.begin(), uses.end(), [&](const auto& item) { return soon(item.first); })) far = near;
+    const Stored stored = store(v, far);
     for (const auto& [layer, positions] : uses) {
-      const ValueId again = fetch(v, stored, decision, layer);
+      const bool from_host = soon(layer) && decision.host;
+      const ValueId again = fetch(v, from_host ? stored.in_host : stored.last, soon(layer) ? near : far, layer,
+                                  positions.front());
       for (int position : positions)
         std::replace(ops_[position].inputs.begin(), ops_[position].inputs.end(), v, again);
     }
@@ -64,19 +73,20 @@ class Residency {
     Staying& staying = behind ? report_.read_behind_layers : report_.read_in_last_layers;
     staying.partition += decision.partition;
     staying.host += decision.host;
+    staying.disk += decision.disk;
     return true;
   }
 
   // Makes the op and its output without placing it in the program yet.
   Op make(const std::string& name, const char* kind, StreamId stream, Phase phase, Attributes attributes,
-          ValueId input) {
+          std::vector<ValueId> inputs) {
     Op op{.def = registry_.find(kind),
           .name = name,
           .attributes = std::move(attributes),
-          .inputs = {input},
-          .layer = graph_.value(input).layer,
+          .inputs = std::move(inputs),
           .phase = phase,
           .stream = stream};
+    op.layer = graph_.value(op.inputs.front()).layer;
     const OutputSpec spec = op.def->infer(OpView{graph_, op}).at(0);
     op.outputs = {graph_.add_value({.name = name,
                                     .shape = spec.shape,
@@ -89,65 +99,119 @@ class Residency {
     return op;
   }
 
-  ValueId store(ValueId v, const Decision& decision) {
+  // Puts an op at the end of those to be inserted and goes on with what it made.
+  ValueId insert(std::vector<Op>& into, Op op) {
+    const ValueId made = op.outputs[0];
+    into.push_back(std::move(op));
+    return made;
+  }
+
+  struct Stored {
+    ValueId in_host = kNone;  // on its way
+    ValueId last = kNone;
+  };
+
+  Stored store(ValueId v, const Decision& decision) {
     const std::string name = graph_.value(v).name;
     const OpId producer = graph_.value(v).producer;
-    ValueId stored = v;
+    const int layer = ops_[producer].layer;
+    std::vector<Op>& behind = behind_[producer];
+    const auto bytes = [this](ValueId value) { return graph_.value(value).bytes(); };
+    ValueId stored = v, in_host = kNone;
+    if (packs(v)) {
+      stored = insert(behind, make("packed/" + name, "checkpoint_pack", StreamId::kCompute, Phase::kForward, {}, {v}));
+      ++report_.packed_values;
+      report_.packed_saved_bytes += bytes(v) - bytes(stored);
+    }
     if (decision.partition) {
-      const uint64_t whole = graph_.value(v).bytes();
-      Op slice = make("kept/" + name, "checkpoint_slice", StreamId::kCompute, Phase::kForward,
-                      {{"size", settings_.tensor_size}}, stored);
-      stored = slice.outputs[0];
+      const uint64_t whole = bytes(stored);
+      stored = insert(behind, make("kept/" + name, "checkpoint_slice", StreamId::kCompute, Phase::kForward,
+                                   {{"size", settings_.tensor_size}}, {stored}));
       ++report_.partitioned_values;
-      report_.partition_saved_bytes += whole - graph_.value(stored).bytes();
-      behind_[producer].push_back(std::move(slice));
+      report_.partition_saved_bytes += whole - bytes(stored);
     }
     if (decision.host) {
-      Op copy = make("host/" + name, "copy_to_host", StreamId::kDeviceToHost, Phase::kForward, {}, stored);
-      stored = copy.outputs[0];
+      stored = insert(behind, make("host/" + name, "copy_to_host", StreamId::kDeviceToHost, Phase::kForward, {},
+                                   {stored}));
       ++report_.host_values;
-      report_.host_saved_bytes += graph_.value(stored).bytes();
-      report_.to_host_bytes += graph_.value(stored).bytes();
-      behind_[producer].push_back(std::move(copy));
-      hold_back(ops_[producer].layer, stored);
+      report_.host_saved_bytes += bytes(stored);
+      report_.to_host_bytes += bytes(stored);
+      hold_back(layer + kLayersInFlight, stored);
+      in_host = stored;
     }
-    return stored;
+    if (decision.disk) {
+      stored = insert(behind, make("disk/" + name, "write_to_disk", StreamId::kDisk, Phase::kForward, {},
+                                   {stored, ring()}));
+      ++report_.disk_values;
+      report_.disk_saved_bytes += bytes(stored);
+      report_.to_disk_bytes += bytes(stored);
+      hold_back(layer + (decision.host ? kLayersInHost : kLayersInFlight), stored);
+    }
+    return {in_host, stored};
   }
 
-  // Forward of the second layer from here waits until the copy is out, which is what frees the value's place.
-  void hold_back(int layer, ValueId copied) {
-    const auto later = first_forward_.find(layer + kLayersInFlight);
+  // Forward of that layer waits until the value is out, which is what frees the place from which it goes.
+  void hold_back(int layer, ValueId out) {
+    const auto later = first_forward_.find(layer);
     const int position = later != first_forward_.end() ? later->second : last_forward_;
-    ops_[position].after.push_back(copied);
+    ops_[position].after.push_back(out);
   }
 
-  ValueId fetch(ValueId v, ValueId stored, const Decision& decision, int layer) {
+  // Where the backward begins that is `ahead` layers before the one of `layer`.
+  int backward_ahead(int layer, int64_t ahead) const {
+    const auto found = first_backward_.find(static_cast<int>(layer + ahead));
+    return found != first_backward_.end() && layer + ahead < layers_ ? found->second : first_backward_.begin()->second;
+  }
+
+  ValueId fetch(ValueId v, ValueId stored, const Decision& decision, int layer, int first_use) {
     const std::string name = "fetched/layer" + std::to_string(layer) + "/" + graph_.value(v).name;
-    const int ahead = layer + static_cast<int>(settings_.prefetch);
-    const auto found = first_backward_.find(ahead);
-    const int position =
-        found != first_backward_.end() && ahead < layers_ ? found->second : first_backward_.begin()->second;
-    const std::vector<ValueId> token = made_before(position);
-    std::vector<Op>& before = before_[position];
+    const std::string whole = packs(v) ? name + "/packed" : name, part = decision.partition ? whole + "/part" : whole;
+    const int position = backward_ahead(layer, settings_.prefetch);
+    const auto bring = [&](int before, const std::string& called, const char* kind, StreamId stream,
+                           Attributes attributes, std::vector<ValueId> inputs) {
+      Op op = make(called, kind, stream, Phase::kBackward, std::move(attributes), std::move(inputs));
+      if (stream != StreamId::kCompute) op.after = made_before(before);
+      stored = insert(before_[before], std::move(op));
+    };
+    if (decision.disk) {
+      const int earlier = decision.host ? backward_ahead(layer, settings_.prefetch + 1) : position;
+      bring(earlier, decision.host ? name + "/host" : part, "read_from_disk", StreamId::kDisk,
+            {{"to", std::string(decision.host ? "host" : "device")}}, {stored, ring()});
+      report_.from_disk_bytes += graph_.value(stored).bytes();
+    }
     if (decision.host) {
-      Op copy = make(decision.partition ? name + "/part" : name, "copy_to_device", StreamId::kHostToDevice,
-                     Phase::kBackward, {}, stored);
-      copy.after = token;
-      stored = copy.outputs[0];
+      bring(position, part, "copy_to_device", StreamId::kHostToDevice, {}, {stored});
       report_.to_device_bytes += graph_.value(stored).bytes();
-      before.push_back(std::move(copy));
     }
     if (decision.partition) {
-      Op gather = make(name, "checkpoint_gather", StreamId::kGather, Phase::kBackward,
-                       gather_attributes(graph_.value(v), settings_.tensor_size), stored);
-      gather.after = token;
-      stored = gather.outputs[0];
+      bring(position, whole, "checkpoint_gather", StreamId::kGather,
+            gather_attributes(graph_.value(v), settings_.tensor_size), {stored});
       report_.gathered_bytes += graph_.value(stored).bytes();
-      before.push_back(std::move(gather));
     }
+    if (packs(v))
+      bring(first_use, name, "checkpoint_unpack", StreamId::kCompute,
+            {{"dtype", std::string(name_of(graph_.value(v).dtype))}}, {stored});
     report_.returned.push_back({v, stored});
     report_.prefetch_that_matters = std::max<int64_t>(report_.prefetch_that_matters, layers_ - layer);
     return stored;
+  }
+
+  bool packs(ValueId v) const {
+    const Value& value = graph_.value(v);
+    return settings_.bf16 && is_floating(value.dtype) && size_of(value.dtype) > size_of(DType::kBF16) &&
+           !is_statistic(graph_, v);
+  }
+
+  // The buffer of all requests to the disk.
+  ValueId ring() {
+    if (ring_ == kNone)
+      ring_ = graph_.add_value({.name = "disk/ring",
+                                .shape = {static_cast<int64_t>(DiskStore::kRingBytes)},
+                                .dtype = DType::kU8,
+                                .category = Category::kWorkspace,
+                                .space = MemorySpace::kHost,
+                                .persistent = true});
+    return ring_;
   }
 
   // What the nearest compute op before this position made.
@@ -166,6 +230,7 @@ class Residency {
   int layers_;
   std::map<int, int> first_forward_, first_backward_;  // by layer: position
   int last_forward_ = 0;
+  ValueId ring_ = kNone;
   std::map<int, std::vector<Op>> before_, behind_;  // ops to insert, by position
   ResidencyReport report_;
 };
@@ -179,7 +244,7 @@ ResidencyReport place_kept_values(Graph& graph, const OpRegistry& registry, cons
     const auto decision = plan.values.find(graph.value(v).name);
     if (decision == plan.values.end() || !decision->second.keep) continue;
     graph.value(v).pooled = settings.pooled;
-    if (decision->second.partition || decision->second.host) residency.move(v, decision->second);
+    residency.move(v, decision->second);
   }
   return residency.finish();
 }

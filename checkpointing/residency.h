@@ -1,10 +1,12 @@
 // Carries out the other half of a plan: where kept values live. A value that leaves is stored as soon as it
-// is made (its slice, its copy to the host) and fetched on side streams ahead of the layer that needs it. Its
-// place on the device is free in between: the compute stream goes on to the second layer after only when the
-// copy is out.
+// is made (its slice, its copy to the host, its way to the disk) and fetched on side streams ahead of the layer
+// that needs it. Its place on the device is free in between: the compute stream goes on to the second layer after
+// only when the copy is out; and where host memory is the buffer before the disk, to the third only when it is on the
+// disk. What is then wanted soon stays in that buffer and does not go to the disk.
 //
 // What is needed at once never leaves: values first read by the ops behind the layers or by the last
-// `keep_last` layers.
+// `keep_last` layers. All others may be stored in fewer bits, wherever they are kept: the one thing here that
+// changes what backward reads.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +21,24 @@ struct ResidencySettings {
   int64_t keep_last = 1;
   bool pooled = false;   // kept and fetched values in a best-fit pool instead of the planned arena
   int64_t prefetch = 1;  // a fetch begins with the backward of the layer so many layers ahead
+  bool bf16 = false;     // floats of more bits are stored as bf16, statistics excepted
 };
 
 // Values that the plan lets leave and that stay, by what they were to do.
 struct Staying {
-  int64_t partition = 0, host = 0;
+  int64_t partition = 0, host = 0, disk = 0;
 };
 
 // What the switches do in one micro-batch on this rank.
 struct ResidencyReport {
-  int64_t partitioned_values = 0, host_values = 0;
+  int64_t partitioned_values = 0, host_values = 0, disk_values = 0, packed_values = 0;
   uint64_t partition_saved_bytes = 0;  // of device memory between forward and backward
   uint64_t host_saved_bytes = 0;
   uint64_t gathered_bytes = 0;  // made whole again
   uint64_t to_host_bytes = 0, to_device_bytes = 0;
+  uint64_t disk_saved_bytes = 0;  // of the memory, the host's or the device's, from which values go to the disk
+  uint64_t to_disk_bytes = 0, from_disk_bytes = 0;
+  uint64_t packed_saved_bytes = 0;  // by storing them in fewer bits, whole values counted
   std::vector<Reproduction> returned;  // gathered or brought back
   Staying read_behind_layers, read_in_last_layers;  // the latter because of keep_last
   // A larger one does no more. keep_last: 0 where it holds nothing back, with keep_last 0 what 1 would do.

@@ -53,6 +53,21 @@ std::vector<OutputSpec> infer_copy(const OpView& v, MemorySpace space) {
   return {{.shape = v.in(0).shape, .dtype = v.in(0).dtype, .placement = v.in(0).placement, .space = space}};
 }
 
+std::vector<OutputSpec> infer_read(const OpView& v) {
+  require(v.in(0).space == MemorySpace::kDisk, v.op.name + ": what is read is not on the disk");
+  return infer_copy(v, v.attributes().text("to") == "host" ? MemorySpace::kHost : MemorySpace::kDevice);
+}
+
+std::vector<OutputSpec> infer_cast(const OpView& v, DType dtype) {
+  return {{.shape = v.in(0).shape, .dtype = dtype, .placement = v.in(0).placement}};
+}
+
+DType unpacked_dtype(const Attributes& attributes) {
+  return attributes.text("dtype") == "f64" ? DType::kF64 : DType::kF32;
+}
+
+Cost cast_cost(const OpView& v) { return {.bytes = static_cast<double>(v.in(0).bytes() + v.out(0).bytes())}; }
+
 Cost copy_cost(const OpView& v) {
   const auto bytes = static_cast<double>(v.in(0).bytes());
   return {.bytes = 2 * bytes, .link_bytes = bytes};
@@ -105,6 +120,46 @@ class Gather final : public Kernel {
   bool direct_;
 };
 
+// On one side of the copy the tensor's `data` is an offset in the file.
+class DiskCopy final : public Kernel {
+ public:
+  DiskCopy(DiskStore& disk, const OpView& view, bool writes)
+      : disk_(disk), name_(writes ? view.in(0).name : view.out(0).name), writes_(writes) {}
+
+  void run(const KernelArgs& args) override {
+    const Tensor &in = args.in[0], &out = args.out[0];
+    auto* ring = args.in[1].as<uint8_t>();
+    if (writes_)
+      disk_.write(name_, in.data, in.bytes(), reinterpret_cast<uint64_t>(out.data), reinterpret_cast<std::byte*>(ring));
+    else
+      disk_.read(name_, out.data, in.bytes(), reinterpret_cast<uint64_t>(in.data), reinterpret_cast<std::byte*>(ring));
+  }
+
+ private:
+  DiskStore& disk_;
+  std::string name_;
+  bool writes_;
+};
+
+template <typename From, typename To>
+void cast(const Tensor& in, const Tensor& out) {
+  const From* from = in.as<From>();
+  To* to = out.as<To>();
+  const int64_t count = in.elements();
+#pragma omp parallel for simd
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(static_cast<float>(from[i]));
+}
+
+void pack(const KernelArgs& args, const Attributes&) {
+  const Tensor &in = args.in[0], &out = args.out[0];
+  in.dtype == DType::kF64 ? cast<double, bf16>(in, out) : cast<float, bf16>(in, out);
+}
+
+void unpack(const KernelArgs& args, const Attributes&) {
+  const Tensor &in = args.in[0], &out = args.out[0];
+  out.dtype == DType::kF64 ? cast<bf16, double>(in, out) : cast<bf16, float>(in, out);
+}
+
 void copy(const KernelArgs& args, const Attributes&) {
   std::memcpy(args.out[0].data, args.in[0].data, args.in[0].bytes());
 }
@@ -127,9 +182,19 @@ void register_checkpointing_ops(OpRegistry& registry) {
   registry.add({.name = "copy_to_device",
                 .infer = [](const OpView& v) { return infer_copy(v, MemorySpace::kDevice); },
                 .cost = copy_cost});
+  registry.add({.name = "write_to_disk",
+                .infer = [](const OpView& v) { return infer_copy(v, MemorySpace::kDisk); },
+                .cost = copy_cost});
+  registry.add({.name = "read_from_disk", .infer = infer_read, .cost = copy_cost});
+  registry.add({.name = "checkpoint_pack",
+                .infer = [](const OpView& v) { return infer_cast(v, DType::kBF16); },
+                .cost = cast_cost});
+  registry.add({.name = "checkpoint_unpack",
+                .infer = [](const OpView& v) { return infer_cast(v, unpacked_dtype(v.attributes())); },
+                .cost = cast_cost});
 }
 
-void register_checkpointing_kernels(KernelTable& table, const CommunicatorLookup& lookup) {
+void register_checkpointing_kernels(KernelTable& table, const CommunicatorLookup& lookup, DiskStore* disk) {
   table.add("checkpoint_slice", [lookup](const OpView&) -> std::unique_ptr<Kernel> {
     return std::make_unique<Slice>(lookup("tensor", StreamId::kCompute).rank());
   });
@@ -138,6 +203,13 @@ void register_checkpointing_kernels(KernelTable& table, const CommunicatorLookup
   });
   table.add("copy_to_host", copy);
   table.add("copy_to_device", copy);
+  table.add("checkpoint_pack", pack);
+  table.add("checkpoint_unpack", unpack);
+  if (!disk) return;
+  for (const bool writes : {true, false})
+    table.add(writes ? "write_to_disk" : "read_from_disk", [disk, writes](const OpView& view) -> std::unique_ptr<Kernel> {
+      return std::make_unique<DiskCopy>(*disk, view, writes);
+    });
 }
 
 }  // namespace recollect

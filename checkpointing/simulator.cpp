@@ -28,6 +28,9 @@ double link_seconds(const Op& op, double link_bytes, const DeviceModel& device) 
   if (link_bytes == 0) return 0;
   if (op.stream == StreamId::kDeviceToHost) return link_bytes / device.to_host_bandwidth;
   if (op.stream == StreamId::kHostToDevice) return link_bytes / device.to_device_bandwidth;
+  if (op.stream == StreamId::kDisk)
+    return link_bytes /
+           (op.def->name == "write_to_disk" ? device.disk_write_bandwidth : device.disk_read_bandwidth);
   return device.link_latency + link_bytes / device.link_bandwidth;
 }
 

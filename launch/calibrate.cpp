@@ -151,6 +151,19 @@ DeviceModel measure_device() {
   return device;
 }
 
+bool measure_disk(const std::string& folder, DeviceModel& device) {
+  constexpr std::size_t kValue = std::size_t{64} << 20;
+  constexpr int kValues = 4;
+  DiskStore disk(folder);
+  disk.open(kValues * kValue);
+  const Arena value(kValue), ring(DiskStore::kRingBytes);
+  for (int i = 0; i < kValues; ++i) disk.write("a value", value.at(0), kValue, i * kValue, ring.at(0));
+  for (int i = 0; i < kValues; ++i) disk.read("a value", value.at(0), kValue, i * kValue, ring.at(0));
+  device.disk_write_bandwidth = disk.written().bytes_per_second();
+  device.disk_read_bandwidth = disk.read().bytes_per_second();
+  return disk.direct();
+}
+
 namespace {
 
 // What other programs take is missing from every rate.
@@ -168,13 +181,16 @@ void warn_if_busy() {
 
 void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   namespace options = boost::program_options;
-  std::string out;
+  std::string out, disk;
   options::options_description own;
-  own.add_options()("out", options::value(&out));
+  own.add_options()("out", options::value(&out))("disk", options::value(&disk));
   if (!parse_options(words, own).empty())
     throw Error(ExitCode::kConfiguration, "calibrate takes no configuration", usage());
   warn_if_busy();
-  const std::string text = to_yaml(measure_device());
+  DeviceModel device = measure_device();
+  if (!disk.empty() && !measure_disk(disk, device))
+    fmt::print(stderr, "recollect: {} takes no direct I/O: what is measured there is the system's page cache\n", disk);
+  const std::string text = to_yaml(device);
   fmt::print("{}", text);
   if (!out.empty()) write_text_file(out, text);
 }

@@ -27,7 +27,7 @@ constexpr Command kCommands[] = {
      "foretell memory and step time without training", estimate_command},
     {"explain", "CONFIG.yaml [section.key=value ...]", "print the checkpointing plan and every op of a step",
      explain_command},
-    {"calibrate", "[--out FILE]", "measure this machine for device.model=FILE", calibrate_command},
+    {"calibrate", "[--out FILE] [--disk FOLDER]", "measure this machine for device.model=FILE", calibrate_command},
 };
 
 }  // namespace

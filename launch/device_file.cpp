@@ -31,7 +31,11 @@ constexpr Rate kRates[] = {{"gemm_f32", &DeviceModel::gemm_f32},
                            {"link_latency", &DeviceModel::link_latency},
                            {"to_host_bandwidth", &DeviceModel::to_host_bandwidth},
                            {"to_device_bandwidth", &DeviceModel::to_device_bandwidth},
-                           {"launch_overhead", &DeviceModel::launch_overhead}};
+                           {"launch_overhead", &DeviceModel::launch_overhead},
+                           {"disk_write_bandwidth", &DeviceModel::disk_write_bandwidth},
+                           {"disk_read_bandwidth", &DeviceModel::disk_read_bandwidth}};
+
+bool may_be_absent(std::string_view key) { return key.starts_with("disk_"); }
 
 bool may_be_zero(std::string_view key) { return key == "link_latency" || key == "launch_overhead"; }
 
@@ -51,6 +55,7 @@ DeviceModel read_file(const std::string& path) {
   given.erase("name");
   for (const Rate& rate : kRates) {
     const auto found = given.find(rate.key);
+    if (found == given.end() && may_be_absent(rate.key)) continue;
     if (found == given.end()) throw wrong(fmt::format("{} is missing", rate.key));
     double& value = device.*rate.member;
     const bool number = read_value(found->second, ValueRange{.low = 0, .high = 1e30}, value).empty();
@@ -66,7 +71,8 @@ DeviceModel read_file(const std::string& path) {
 
 std::string to_yaml(const DeviceModel& device) {
   std::string text = fmt::format("name: {}\n", device.name);
-  for (const Rate& rate : kRates) text += fmt::format("{}: {:.6g}\n", rate.key, device.*rate.member);
+  for (const Rate& rate : kRates)
+    if (device.*rate.member > 0 || !may_be_absent(rate.key)) text += fmt::format("{}: {:.6g}\n", rate.key, device.*rate.member);
   return text;
 }
 

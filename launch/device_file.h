@@ -11,7 +11,7 @@ namespace recollect {
 
 std::string to_yaml(const DeviceModel& device);
 
-// A preset's name, or the path of a file; a file must give every rate, and nothing else. Error
+// A preset's name, or the path of a file; a file must give every rate but those of a disk, and nothing else. Error
 // kConfiguration, naming the file and the key.
 DeviceModel read_device_model(const std::string& name_or_path);
 

@@ -60,8 +60,9 @@ std::vector<Wait> list_waits(const Program& program, const Simulation& simulatio
 }
 
 bool fits(const Config& config, const MemoryLedger& memory) {
-  const auto limit = static_cast<uint64_t>(config.device.memory_limit);
-  return limit == 0 || memory.arena_bytes() <= limit;
+  const auto within = [](uint64_t bytes, int64_t limit) { return limit == 0 || bytes <= static_cast<uint64_t>(limit); };
+  return within(memory.arena_bytes(), config.device.memory_limit) &&
+         within(memory.disk_bytes, config.activation_checkpointing.disk_checkpointing.limit);
 }
 
 }  // namespace
@@ -89,6 +90,9 @@ Estimate estimate(const Config& config, Ranks ranks) {
   const PlannedTraining planned = plan_training(config, 0, 0);
   const Program& program = planned.made.program;
   const DeviceModel& device = planned.made.device;
+  if (program.foretold().disk_bytes > 0 && !(device.disk_write_bandwidth > 0 && device.disk_read_bandwidth > 0))
+    throw Error(ExitCode::kConfiguration, "device model " + device.name + " does not know how fast the disk is",
+                "measure it: `recollect calibrate --disk FOLDER --out FILE`");
   const int world_size = planned.mesh->world().size();
   Estimate result{.ranks = world_size,
                   .device = device,
@@ -123,8 +127,9 @@ Config without_checkpointing(const Config& config) {
 std::vector<Variant> compare_variants(const Config& config) {
   std::vector<Variant> variants;
   for (std::string_view mode : kSpellings<CheckpointingMode>)
-    for (const auto& [partition, host] :
-         {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
+    for (int switches = 0; switches < 8; ++switches) {
+      const bool partition = switches & 1, host = switches & 2, disk = switches & 4;
+      if (disk && config.activation_checkpointing.disk_checkpointing.path.empty()) continue;
       Config changed = config;
       Config::ActivationCheckpointing& c = changed.activation_checkpointing;
       const auto* spelled =
@@ -134,10 +139,12 @@ std::vector<Variant> compare_variants(const Config& config) {
       if (c.mode != CheckpointingMode::kSelective) c.recompute.clear();
       c.partition_activations = partition;
       c.cpu_checkpointing = host;
-      if (!partition && !host) c.keep_last = c.prefetch = -1;
+      if (!disk) c.disk_checkpointing = {};
       c.plan.clear();  // the table's rows decide what it decides
       c.number_checkpoints = 0;
-      Variant variant{.mode = std::string(mode), .partition = partition, .host = host, .estimate = {}};
+      if (switches == 0) c.keep_last = c.prefetch = -1;
+      Variant variant{
+          .mode = std::string(mode), .partition = partition, .host = host, .disk = disk, .estimate = {}};
       if (c.k > 0) variant.mode += " " + std::to_string(c.k);
       if (!validate(changed, {}).empty()) continue;
       try {

@@ -58,13 +58,13 @@ Config without_checkpointing(const Config& config);
 // A way to checkpoint, ready to be estimated.
 struct Variant {
   std::string mode;
-  bool partition = false, host = false;
+  bool partition = false, host = false, disk = false;
   Estimate estimate;
-  bool fits = true;  // in device.memory_limit
+  bool fits = true;  // in device.memory_limit, and in the disk's
 };
 
-// All modes x {partition, host} that have an effect in this configuration, best first: what fits, then the
-// fastest, then the smallest.
+// All modes x {partition, host, disk where its path is given} that have an effect in this configuration, best
+// first: what fits, then the fastest, then the smallest.
 std::vector<Variant> compare_variants(const Config& resolved);
 
 // The largest micro batch whose arena fits device.memory_limit; 0 where not even 1 does. Accumulation and

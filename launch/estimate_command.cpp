@@ -29,9 +29,15 @@ std::string effect_text(const Estimate& e, const Estimate& none) {
                   100 * saved / static_cast<double>(none.memory.arena_bytes()));
   text += fmt::format(
       "per micro-batch: {:.3f} GFLOP recomputed ({:.1f} % more), {} MiB gathered, {} MiB to the host, "
-      "{} MiB back\n",
+      "{} MiB back",
       e.recomputed_flops / 1e9, 100 * e.recomputed_flops / none.flops, mib(r.gathered_bytes),
       mib(r.to_host_bytes), mib(r.to_device_bytes));
+  if (r.disk_values > 0)
+    text += fmt::format(", {} MiB to the disk, {} MiB from it", mib(r.to_disk_bytes), mib(r.from_disk_bytes));
+  if (r.packed_values > 0)
+    text += fmt::format("; {} values stored as bf16, which is lossy: {} MiB less", r.packed_values,
+                        mib(r.packed_saved_bytes));
+  text += "\n";
   for (const Choice& choice : e.choices)
     text += fmt::format("{}: {} ({})\n", choice.key, choice.layers, choice.reason);
   for (const Remark& remark : e.remarks) text += fmt::format("{}: {}\n", remark.key, remark.sentence);
@@ -70,7 +76,12 @@ Json estimate_json(const Estimate& e) {
                              {"host_values", r.host_values},
                              {"gathered", r.gathered_bytes},
                              {"to_host", r.to_host_bytes},
-                             {"to_device", r.to_device_bytes}};
+                             {"to_device", r.to_device_bytes},
+                             {"disk_values", r.disk_values},
+                             {"to_disk", r.to_disk_bytes},
+                             {"from_disk", r.from_disk_bytes},
+                             {"packed_values", r.packed_values},
+                             {"packed_saved", r.packed_saved_bytes}};
   json["step_seconds"] = e.simulation.step_seconds;
   json["exposed_seconds"] = e.simulation.total_exposed_seconds();
   for (int s = 0; s < kStreamCount; ++s)
@@ -98,31 +109,34 @@ void print_one(const Config& config, bool json) {
                phase_table(e.ranks == 1 ? "memory, MiB" : "memory of each, MiB", e.memory), "communicators",
                mib(e.communication_buffers), name_of(e.communicator), effect_text(e, none), time_text(e, none));
   }
-  check_memory_limit(static_cast<uint64_t>(config.device.memory_limit), e.memory);
+  check_limits(config, e.memory);
 }
 
 void print_comparison(const Config& config, bool json) {
   const std::vector<Variant> variants = compare_variants(config);
+  const bool disk = !config.activation_checkpointing.disk_checkpointing.path.empty();  // else it has no columns
+  const auto yes = [](bool on) { return on ? "yes" : "-"; };
   Json document = Json::array();
   if (!json)
-    fmt::print("{:<12}{:<11}{:<6}{:>12}{:>12}{:>12}{:>12}{:>14}\n", "mode", "partition", "host", "device MiB",
-               "host MiB", "step ms", "waits ms", "recomputed");
+    fmt::print("{:<12}{:<11}{:<6}{}{:>12}{:>12}{}{:>12}{:>12}{:>14}\n", "mode", "partition", "host",
+               disk ? "disk  " : "", "device MiB", "host MiB", disk ? "    disk MiB" : "", "step ms", "waits ms",
+               "recomputed");
   for (const Variant& v : variants) {
     const Estimate& e = v.estimate;
     if (json) {
       document.push_back({{"mode", v.mode},
                           {"partition_activations", v.partition},
                           {"cpu_checkpointing", v.host},
+                          {"disk_checkpointing", v.disk},
                           {"fits", v.fits},
                           {"estimate", estimate_json(e)}});
       continue;
     }
-    fmt::print("{:<12}{:<11}{:<6}{:>12}{:>12}{:>12.3f}{:>12.3f}{:>12.1f} %{}\n", v.mode,
-               v.partition ? "yes" : "-", v.host ? "yes" : "-", mib(e.memory.arena_bytes()),
-               mib(e.memory.host_bytes), 1e3 * e.simulation.step_seconds,
-               1e3 * e.simulation.total_exposed_seconds(),
-               100 * e.recomputed_flops / (e.flops - e.recomputed_flops),
-               v.fits ? "" : "  over device.memory_limit");
+    fmt::print("{:<12}{:<11}{:<6}{}{:>12}{:>12}{}{:>12.3f}{:>12.3f}{:>12.1f} %{}\n", v.mode, yes(v.partition),
+               yes(v.host), disk ? fmt::format("{:<6}", yes(v.disk)) : "", mib(e.memory.arena_bytes()),
+               mib(e.memory.host_bytes), disk ? fmt::format("{:>12}", mib(e.memory.disk_bytes)) : "",
+               1e3 * e.simulation.step_seconds, 1e3 * e.simulation.total_exposed_seconds(),
+               100 * e.recomputed_flops / (e.flops - e.recomputed_flops), v.fits ? "" : "  over a limit");
   }
   if (json) fmt::print("{}\n", document.dump(2));
 }

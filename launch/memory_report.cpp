@@ -11,7 +11,7 @@ namespace recollect {
 namespace {
 
 // One rank's report as numbers, to travel in one collective.
-constexpr int kLedgerNumbers = kPhaseCount * kCategoryCount + 3;
+constexpr int kLedgerNumbers = kPhaseCount * kCategoryCount + 4;
 constexpr int kNumbers = 2 * kLedgerNumbers + 1;
 
 void append(std::vector<int64_t>& numbers, const MemoryLedger& ledger) {
@@ -20,6 +20,7 @@ void append(std::vector<int64_t>& numbers, const MemoryLedger& ledger) {
   numbers.push_back(static_cast<int64_t>(ledger.persistent_bytes));
   numbers.push_back(static_cast<int64_t>(ledger.transient_bytes));
   numbers.push_back(static_cast<int64_t>(ledger.host_bytes));
+  numbers.push_back(static_cast<int64_t>(ledger.disk_bytes));
 }
 
 template <typename Bytes>
@@ -49,6 +50,7 @@ std::vector<std::string> column(const int64_t* numbers) {
   cells.push_back(mib(arena(measured)));
   cells.push_back(mib(arena(numbers)));
   cells.push_back(fmt::format("{}", arena(measured) - arena(numbers)));
+  cells.push_back(mib(measured[kLedgerNumbers - 2]));
   cells.push_back(mib(measured[kLedgerNumbers - 1]));
   cells.push_back(mib(numbers[kNumbers - 1]));
   return cells;
@@ -70,6 +72,7 @@ nlohmann::ordered_json ledger_json(const MemoryLedger& ledger) {
   json["arena"] = ledger.arena_bytes();
   json["unused_at_peak"] = ledger.arena_bytes() - ledger.peak();
   json["host_arena"] = ledger.host_bytes;
+  json["disk"] = ledger.disk_bytes;
   json["pool"] = {{"bytes", ledger.pooled_bytes}, {"in_use_at_peak", ledger.pooled_peak}};
   return json;
 }
@@ -100,6 +103,7 @@ std::string phase_table(const std::string& title, const MemoryLedger& foretold, 
     text += fmt::format("{:<20}{:>12}   ({} bytes; {} unused at the peak)\n", "device" + suffix, mib(arena), arena,
                         arena - ledger->peak());
     text += fmt::format("{:<20}{:>12}\n", "host" + suffix, mib(ledger->host_bytes));
+    if (ledger->disk_bytes > 0) text += fmt::format("{:<20}{:>12}\n", "disk" + suffix, mib(ledger->disk_bytes));
   }
   return text;
 }
@@ -136,7 +140,7 @@ std::string memory_table(const MemoryReport& report, Communicator& world) {
   std::vector<std::vector<std::string>> columns(1);
   for (int c = 0; c < kCategoryCount; ++c) columns[0].emplace_back(name_of(static_cast<Category>(c)));
   for (const char* name : {"at peak", "peak in", "arena", "arena, foretold", "difference, bytes",
-                           "host arena", "communicators"})
+                           "host arena", "disk", "communicators"})
     columns[0].emplace_back(name);
   for (int r = 0; r < world.size(); ++r) columns.push_back(column(all.data() + r * kNumbers));
 
@@ -151,13 +155,21 @@ std::string memory_table(const MemoryReport& report, Communicator& world) {
   return text;
 }
 
-void check_memory_limit(uint64_t limit, const MemoryLedger& foretold) {
-  const uint64_t needed = foretold.arena_bytes();
-  if (limit && needed > limit)
+void check_limits(const Config& config, const MemoryLedger& foretold) {
+  const auto over = [](uint64_t needed, int64_t limit) { return limit > 0 && needed > static_cast<uint64_t>(limit); };
+  if (over(foretold.arena_bytes(), config.device.memory_limit))
     throw Error(ExitCode::kDeviceMemory,
-                fmt::format("the run needs {} bytes on this rank; device.memory_limit is {}", needed, limit),
+                fmt::format("the run needs {} bytes on this rank; device.memory_limit is {}", foretold.arena_bytes(),
+                            config.device.memory_limit),
                 "`recollect estimate --compare` lists what activation checkpointing can do; or lower "
                 "training.micro_batch_size, or use more tensor-parallel ranks");
+  const Config::ActivationCheckpointing::Disk& disk = config.activation_checkpointing.disk_checkpointing;
+  if (over(foretold.disk_bytes, disk.limit))
+    throw Error(ExitCode::kStorage,
+                fmt::format("the run needs {} bytes of disk on this rank; "
+                            "activation_checkpointing.disk_checkpointing.limit is {}",
+                            foretold.disk_bytes, disk.limit),
+                "raise the limit, or keep less: another mode, a larger keep_last, storage_dtype: bf16");
 }
 
 }  // namespace recollect

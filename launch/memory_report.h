@@ -10,6 +10,7 @@
 
 #include "comm/communicator.h"
 #include "engine/runtime/ledger.h"
+#include "launch/config/config.h"
 #include "launch/step_report.h"
 
 namespace recollect {
@@ -33,7 +34,8 @@ std::string rank_text(const MemoryReport& report);
 // Collective over the world; the text is whole on rank 0 and empty elsewhere.
 std::string memory_table(const MemoryReport& report, Communicator& world);
 
-// Error kDeviceMemory where the device needs more than `limit` bytes; 0 is no limit.
-void check_memory_limit(uint64_t limit, const MemoryLedger& foretold);
+// Error kDeviceMemory where a rank needs more than device.memory_limit, kStorage where it needs more of the disk than
+// activation_checkpointing.disk_checkpointing.limit.
+void check_limits(const Config& config, const MemoryLedger& foretold);
 
 }  // namespace recollect

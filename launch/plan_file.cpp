@@ -67,8 +67,9 @@ class Reader {
 
  private:
   static constexpr std::array<std::string_view, 2> kKeys = {"replay", "values"};
-  static constexpr std::array<std::string_view, 5> kWords = {"recompute", "device", "partitioned", "host",
-                                                             "partitioned+host"};
+  static constexpr std::array<std::string_view, 9> kWords = {
+      "recompute", "device",           "partitioned", "host",     "partitioned+host",
+      "disk",      "partitioned+disk", "host+disk",   "partitioned+host+disk"};
 
   static std::string meant(std::string_view word, std::span<const std::string_view> candidates) {
     const std::string near = nearest(word, candidates);
@@ -112,8 +113,9 @@ class Reader {
       problems_.add(node.place, fmt::format("{}: {}", pattern, wrong));
       return std::nullopt;
     }
+    const auto goes = [&](std::string_view where) { return kWords[index].find(where) != std::string_view::npos; };
     return Decision{
-        .keep = index != 0, .partition = index == 2 || index == 4, .host = index == 3 || index == 4};
+        .keep = index != 0, .partition = goes("partitioned"), .host = goes("host"), .disk = goes("disk")};
   }
 
   std::vector<ValueId> find(std::string_view pattern) const {

@@ -5,7 +5,7 @@
 //   absent values:
 //     layer*: recompute             # * stands for any text
 //     layer*/attn/norm: device
-//     layer0/attn/norm: partitioned+host    # or partitioned, host
+//     layer0/attn/norm: partitioned+host+disk    # or one or two of these
 #pragma once
 
 #include <string>

@@ -35,6 +35,13 @@ LearningRateSchedule rate_schedule(const Config& config) {
           .warmup_steps = s.warmup_steps > 0 ? s.warmup_steps : by_ratio, .total_steps = config.training.max_steps};
 }
 
+// What cannot fit, on the device or on the disk, is refused before any memory is reserved.
+std::unique_ptr<Executor> make_executor(const Config& config, TrainingProgram& made, ExecutorProbe* probe) {
+  check_limits(config, made.program.foretold());
+  if (made.disk) made.disk->open(made.program.foretold().disk_bytes);
+  return std::make_unique<Executor>(std::move(made.program), probe);
+}
+
 }  // namespace
 
 Session::Session(const Config& config, Communicator& world, const SessionParts& parts)
@@ -42,8 +49,7 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
       mesh_(world, static_cast<int>(config.parallelism.data_parallel_size),
             static_cast<int>(config.parallelism.tensor_parallel_size)),
       made_(parts.make_program(config_, mesh_)),
-      executor_((check_memory_limit(static_cast<uint64_t>(config_.device.memory_limit), made_.program.foretold()),
-                 std::make_unique<Executor>(std::move(made_.program), parts.probe))),
+      executor_(make_executor(config_, made_, parts.probe)),
       weights_(made_.model.parameters, *executor_, mesh_),
       schedule_(rate_schedule(config_)) {
   if (config_.model.pretrained.empty())

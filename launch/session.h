@@ -49,6 +49,7 @@ class Session {
   const ResidencySettings& moves() const { return made_.moves; }
   const std::vector<Choice>& choices() const { return made_.choices; }
   const std::vector<Remark>& remarks() const { return made_.remarks; }
+  const DiskStore* disk() const { return made_.disk.get(); }  // null where nothing goes to the disk
   const Plan& plan() const { return made_.plan; }
   const DeviceModel& device() const { return made_.device; }
   const Weights& weights() const { return weights_; }

@@ -137,6 +137,7 @@ std::vector<Remark> check_moves(const Config& config, const Graph& graph, const 
   const bool planned = !c.plan.empty();
   staying(planned ? "plan, partitioned" : "partition_activations", &Staying::partition);
   staying(planned ? "plan, host" : "cpu_checkpointing", &Staying::host);
+  staying(planned ? "plan, disk" : "disk_checkpointing", &Staying::disk);
   return remarks;
 }
 

@@ -1,5 +1,6 @@
 #include "launch/train.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -18,6 +19,8 @@
 namespace recollect {
 
 namespace {
+
+constexpr int64_t kStepsToJudge = 3;  // before a disk is called slow
 
 void make_folder(const std::string& path) {
   std::error_code error;
@@ -58,6 +61,8 @@ MemoryReport report_of(const Config& config, const Session& session, const StepT
 // the first.
 StepTimes run_steps(const Config& config, Session& session, Progress* progress, const ReportSignal& signal) {
   StepTimes times;
+  double seconds = 0;
+  bool warned = false;
   uint32_t answered = 0;
   const auto after_step = [&](int64_t done) {
     if (evaluation_due(config, done)) {
@@ -77,6 +82,12 @@ StepTimes run_steps(const Config& config, Session& session, Progress* progress, 
     const StepResult result = session.step();
     times.add(result.seconds);
     if (progress) progress->report(result);
+    seconds += result.seconds;
+    if (!warned && result.step >= std::min(kStepsToJudge, config.training.max_steps)) {
+      const std::string warning = slow_disk_warning(session, result.step, seconds);
+      if (!warning.empty()) fmt::print(stderr, "recollect: rank {}: {}\n", session.mesh().world().rank(), warning);
+      warned = !warning.empty();
+    }
     after_step(result.step);
   }
   if (config.training.max_steps == 0) after_step(0);

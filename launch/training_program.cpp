@@ -35,7 +35,8 @@ OptimizerSettings optimizer_settings(const Config::Optimizer& o) {
 
 PolicySettings policy_settings(const Config::ActivationCheckpointing& c) {
   return {.mode = std::string(name_of(c.mode)), .k = c.k, .recompute = c.recompute,
-          .partition = c.partition_activations, .host = c.cpu_checkpointing};
+          .partition = c.partition_activations, .host = c.cpu_checkpointing,
+          .disk = !c.disk_checkpointing.path.empty()};
 }
 
 // What is left open is chosen, or, where `least`, as little as can be.
@@ -44,7 +45,8 @@ void decide_moves(const Graph& graph, const Config& config, const Mesh& mesh, bo
   const ResidencySettings asked{.tensor_size = mesh.tensor_size(),
                                 .keep_last = c.keep_last,
                                 .pooled = !c.contiguous_checkpointing,
-                                .prefetch = c.prefetch};
+                                .prefetch = c.prefetch,
+                                .bf16 = c.storage_dtype == StorageDType::kBF16};
   made.moves = least ? least_residency(asked)
                      : choose_residency(graph, *made.registry, made.plan, asked, made.device);
 }
@@ -80,11 +82,18 @@ void checkpoint(Graph& graph, const Config& config, const Mesh& mesh, bool least
                        [&](const auto& item) { return item.second.*switched; });
   };
   const ResidencyReport& moved = made.residency;
+  const bool disk = !c.disk_checkpointing.path.empty();
+  if (planned(&Decision::disk) && !disk)
+    throw Error(ExitCode::kConfiguration, "activation_checkpointing.plan sends values to the disk, and nobody says where",
+                "give activation_checkpointing.disk_checkpointing.path");
   if (c.partition_activations && moved.partitioned_values == 0) throw inert("partition_activations");
   if (c.cpu_checkpointing && moved.host_values == 0) throw inert("cpu_checkpointing");
+  if (disk && moved.disk_values == 0) throw inert("disk_checkpointing");
+  if (c.storage_dtype != StorageDType::kSame && moved.packed_values == 0) throw inert("storage_dtype");
   if (!c.plan.empty() && planned(&Decision::partition) && moved.partitioned_values == 0) throw inert("plan");
   if (!c.plan.empty() && planned(&Decision::host) && moved.host_values == 0) throw inert("plan");
   for (Remark& remark : check_moves(config, graph, made.moves, moved)) made.remarks.push_back(std::move(remark));
+  if (disk) made.disk = std::make_unique<DiskStore>(c.disk_checkpointing.path);
 
   if (!c.verify) return;
   reproductions.insert(reproductions.end(), moved.returned.begin(), moved.returned.end());
@@ -111,7 +120,7 @@ void append_training(Graph& graph, const Config& config, const Mesh& mesh, bool 
                                     mesh.data_size(), mesh.tensor_size());
 }
 
-KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduction* vocabulary) {
+KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduction* vocabulary, DiskStore* disk) {
   KernelTable table;
   if (config.device.backend == BackendKind::kReference)
     reference::register_kernels(table, vocabulary);
@@ -121,7 +130,7 @@ KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduc
     return mesh.communicator(axis, stream);
   };
   register_comm_kernels(table, lookup);
-  register_checkpointing_kernels(table, lookup);
+  register_checkpointing_kernels(table, lookup, disk);
   register_verify_kernels(table, mesh.world().rank());
   return table;
 }
@@ -160,7 +169,7 @@ TrainingProgram build(const Config& config, const Mesh& mesh, bool least) {
     append_training(graph, config, mesh, least, made);
   else
     for (Parameter& p : made.model.parameters) p.master = p.value;
-  made.program = compile(std::move(graph), make_kernels(config, mesh, made.vocabulary.get()));
+  made.program = compile(std::move(graph), make_kernels(config, mesh, made.vocabulary.get(), made.disk.get()));
   return made;
 }
 

@@ -8,6 +8,7 @@
 #include "checkpointing/plan.h"
 #include "checkpointing/residency.h"
 #include "engine/graph/op_def.h"
+#include "engine/io/disk_store.h"
 #include "engine/ops/vocabulary_reduction.h"
 #include "engine/runtime/program.h"
 #include "launch/config/config.h"
@@ -21,6 +22,7 @@ namespace recollect {
 struct TrainingProgram {
   std::unique_ptr<OpRegistry> registry;  // the graph's ops point into it
   std::unique_ptr<VocabularyReduction> vocabulary;  // the kernels point to it
+  std::unique_ptr<DiskStore> disk;  // they point to it too; null where nothing goes to the disk. Not open yet
   LanguageModel model;
   Plan plan;
   ResidencyReport residency;

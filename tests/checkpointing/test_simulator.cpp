@@ -102,10 +102,15 @@ TEST(Simulator, AnOpTakesTheLongerOfArithmeticMemoryAndLink) {
     return graph.add_value(
         {.name = "x", .shape = shape, .dtype = dtype, .category = Category::kInput, .persistent = true});
   };
+  ValueId made = kNone;  // what the last op made
   const auto seconds = [&](const char* kind, std::vector<ValueId> inputs, const DeviceModel& device,
-                           StreamId stream = StreamId::kCompute) {
-    const OpId id = graph.add_op(
-        {.def = registry.find(kind), .name = kind, .inputs = std::move(inputs), .stream = stream});
+                           StreamId stream = StreamId::kCompute, Attributes attributes = {}) {
+    const OpId id = graph.add_op({.def = registry.find(kind),
+                                  .name = kind,
+                                  .attributes = std::move(attributes),
+                                  .inputs = std::move(inputs),
+                                  .stream = stream});
+    made = graph.op(id).outputs[0];
     return op_seconds(graph, graph.op(id), device);
   };
   DeviceModel device{.name = "by hand",
@@ -117,6 +122,8 @@ TEST(Simulator, AnOpTakesTheLongerOfArithmeticMemoryAndLink) {
                      .link_bandwidth = 1e3,
                      .to_host_bandwidth = 100,
                      .to_device_bandwidth = 50,
+                     .disk_write_bandwidth = 20,
+                     .disk_read_bandwidth = 40,
                      .launch_overhead = 1};
   const ValueId a = input({10, 20}, DType::kF32), w = input({30, 20}, DType::kF32);
   EXPECT_DOUBLE_EQ(seconds("linear", {a, w}, device), 1 + 2.0 * 10 * 20 * 30 / 1e6);
@@ -125,6 +132,9 @@ TEST(Simulator, AnOpTakesTheLongerOfArithmeticMemoryAndLink) {
   EXPECT_DOUBLE_EQ(seconds("add", {a, a}, device), 1 + 200 / 1e3);
   EXPECT_DOUBLE_EQ(seconds("copy_to_host", {a}, device, StreamId::kDeviceToHost), 1 + 800 / 100.0);
   EXPECT_DOUBLE_EQ(seconds("copy_to_device", {a}, device, StreamId::kHostToDevice), 1 + 800 / 50.0);
+  EXPECT_DOUBLE_EQ(seconds("write_to_disk", {a}, device, StreamId::kDisk), 1 + 800 / 20.0);
+  EXPECT_DOUBLE_EQ(seconds("read_from_disk", {made}, device, StreamId::kDisk, {{"to", std::string("device")}}),
+                   1 + 800 / 40.0);
   device.memory_bandwidth = 10;
   EXPECT_DOUBLE_EQ(seconds("add", {a, a}, device), 1 + 3 * 800 / 10.0);
 }
@@ -154,7 +164,8 @@ TEST(DeviceModel, PresetsAreComplete) {
     EXPECT_EQ(d.name, name);
     for (double rate :
          {d.gemm_f32, d.gemm_bf16, d.gemm_f64, d.attention_f32, d.attention_bf16, d.vector_flops,
-          d.memory_bandwidth, d.link_bandwidth, d.to_host_bandwidth, d.to_device_bandwidth})
+          d.memory_bandwidth, d.link_bandwidth, d.to_host_bandwidth, d.to_device_bandwidth,
+          d.disk_write_bandwidth, d.disk_read_bandwidth})
       EXPECT_GT(rate, 0) << name;
   }
   EXPECT_THROW(device_preset("abacus"), Error);

@@ -34,6 +34,7 @@ std::vector<Life> lives(const Executor& executor) {
     for (const auto* list : {&graph.op(id).inputs, &graph.op(id).outputs})
       for (ValueId v : *list) {
         if (v == kNone || graph.value(v).persistent || graph.value(v).producer == kNone) continue;
+        if (graph.value(v).space == MemorySpace::kDisk) continue;
         Life& life = by_storage[program.layout.storage[v]];
         life.space = graph.value(v).space;
         life.offset = program.layout.value_offsets[v];
@@ -77,6 +78,10 @@ void StressProbe::before_op(const Executor& executor, OpId id) {
   for (const Dead& dead : dead_before_[id]) {
     std::memset(dead.begin, 0xFF, dead.bytes);
     poisoned_bytes_ += dead.bytes;
+  }
+  if (program.graph.op(id).stream == StreamId::kDisk) {
+    const Tensor ring = executor.tensor(program.graph.op(id).inputs.at(1));
+    std::memset(ring.data, 0xFF, ring.bytes());
   }
   if (program.workspaces[id] == 0) return;
   const ValueId any = program.graph.op(id).outputs.at(0);  // workspaces lie in the arena of device values

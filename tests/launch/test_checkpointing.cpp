@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "engine/graph/op_def.h"
 #include "launch/config/read.h"
@@ -91,6 +92,34 @@ TEST_P(Exact, EverySwitchGivesTheBitsOfNone) {
                        std::string(mode) + (partition ? "+partition" : "") + (host ? "+host" : "") +
                            (pool ? "+pool" : ""));
     }
+}
+
+// Of a file system in memory where there is one: what is asked here is who waits for whom, many thousand times. The other
+// tests of the disk ask one.
+std::string quick_folder() {
+  return std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path().string();
+}
+
+// What waits on the disk, straight or through host memory, whole or divided.
+TEST_P(Exact, TheDiskGivesTheBitsOfNone) {
+  const Case& c = GetParam();
+  const std::vector<std::string> words =
+      layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel);
+  const Trained none = train(kOddYaml, words);
+  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "poor"})
+    for (const bool partition : {false, true})
+      for (const bool host : {false, true}) {
+        if (partition && (c.tensor == 1 || c.sequence_parallel)) continue;
+        const std::string key = "activation_checkpointing.";
+        const Trained on_disk = train(
+            kOddYaml, with(words, {key + "mode=" + mode, key + "disk_checkpointing.path=" + quick_folder(),
+                                   key + "partition_activations=" + (partition ? "true" : "false"),
+                                   key + "cpu_checkpointing=" + (host ? "true" : "false")}));
+        const std::string what =
+            std::string(mode) + (partition ? "+partition" : "") + (host ? "+host" : "") + "+disk";
+        expect_same_bits(none, on_disk, what);
+        EXPECT_GT(on_disk.measured[0].disk_bytes, 0u) << what;
+      }
 }
 
 std::vector<Case> cases() {

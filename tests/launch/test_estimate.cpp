@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
@@ -58,7 +59,9 @@ TEST_P(Foretold, IsWhatEveryRankMeasures) {
 }
 
 std::vector<Case> cases() {
-  const std::string partition = ac("partition_activations=true"), host = ac("cpu_checkpointing=true");
+  const std::string partition = ac("partition_activations=true"), host = ac("cpu_checkpointing=true"),
+                    disk = ac("disk_checkpointing.path=" + std::filesystem::temp_directory_path().string()),
+                    packed = ac("storage_dtype=bf16");
   const auto mode = [](const std::string& name) { return ac("mode=" + name); };
   return {{1, "fp32", {}},
           {1, "bf16", {mode("full")}},
@@ -75,7 +78,15 @@ std::vector<Case> cases() {
           {4, "bf16", {mode("none"), partition, host}},
           {4, "fp32", {mode("poor"), host}},
           {4, "bf16", {mode("selective"), ac("recompute=[attention, mlp]"), partition}},
-          {4, "fp32", {mode("full"), partition, host, ac("contiguous_checkpointing=false")}}};
+          {4, "fp32", {mode("full"), partition, host, ac("contiguous_checkpointing=false")}},
+          {1, "fp32", {mode("none"), disk}},
+          {1, "bf16", {mode("full"), host, disk}},
+          {2, "fp32", {mode("selective"), partition, disk}},
+          {2, "bf16", {mode("full"), "parallelism.sequence_parallel=true", host, disk}},
+          {4, "fp32", {mode("none"), partition, host, disk, ac("contiguous_checkpointing=false")}},
+          {1, "fp32", {mode("full"), packed}},
+          {2, "fp32", {mode("none"), partition, packed, ac("contiguous_checkpointing=false")}},
+          {2, "fp32", {mode("recursive"), partition, host, disk, packed}}};
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Foretold, ::testing::ValuesIn(cases()));
@@ -129,13 +140,13 @@ std::vector<ValueId> live_at_boundary(const Program& program) {
 }
 
 struct Kept {
-  uint64_t whole = 0, parts = 0,
-           host = 0;  // bytes of layer inputs at the boundary: on the device, and in host memory
+  // Bytes of layer inputs at the boundary: on the device, in host memory and on the disk.
+  uint64_t whole = 0, packed = 0, parts = 0, host = 0, disk = 0;
 };
 
-Kept kept_inputs(const std::vector<std::string>& words) {
+Kept kept_inputs(const std::vector<std::string>& words, const std::string& precision = "bf16") {
   std::vector<std::string> all = {"parallelism.tensor_parallel_size=4", "data.sequence_length=128",
-                                  "training.micro_batch_size=8", "training.precision=bf16", ac("mode=full")};
+                                  "training.micro_batch_size=8", "training.precision=" + precision, ac("mode=full")};
   all.insert(all.end(), words.begin(), words.end());
   const PlannedTraining training = plan_training(planned(read_config(kGpt2, all)), 0, 0);
   const Graph& graph = training.made.program.graph;
@@ -145,7 +156,9 @@ Kept kept_inputs(const std::vector<std::string>& words) {
       const std::string &name = graph.value(v).name, &of = graph.value(input).name;
       if (name == of) kept.whole += graph.value(v).bytes();
       if (name == "kept/" + of) kept.parts += graph.value(v).bytes();
+      if (name == "packed/" + of) kept.packed += graph.value(v).bytes();
       if (name == "host/" + of) kept.host += graph.value(v).bytes();
+      if (name == "disk/" + of) kept.disk += graph.value(v).bytes();
     }
   return kept;
 }
@@ -167,6 +180,33 @@ TEST(Counting, KeptBytesAreTheClosedFormulas) {
   EXPECT_EQ(both.whole, kOne);
   EXPECT_EQ(both.parts, 0u);
   EXPECT_EQ(both.host, kAway * kOne / 4);
+  const Kept packed = kept_inputs({ac("storage_dtype=bf16")}, "fp32");
+  EXPECT_EQ(packed.whole, 2 * kOne);  // of the last layer only, and of four bytes
+  EXPECT_EQ(packed.packed, kAway * kOne);
+  const std::string disk = ac("disk_checkpointing.path=/nowhere");
+  for (const auto& words : {std::vector{disk}, {disk, host}}) {
+    const Kept away = kept_inputs(words);
+    const bool buffered = words.size() > 1;
+    EXPECT_EQ(away.whole, kOne);
+    EXPECT_EQ(away.host, buffered ? 2 * kOne : 0u);  // the last two to leave
+    EXPECT_EQ(away.disk, (buffered ? kAway - 2 : kAway) * kOne);
+  }
+  const Kept all = kept_inputs({disk, partition});
+  EXPECT_EQ(all.whole, kOne);
+  EXPECT_EQ(all.disk, kAway * kOne / 4);
+}
+
+TEST(Counting, HostMemoryBeforeTheDiskHoldsAFewLayers) {
+  const auto host_bytes = [](int layers, bool disk) {
+    std::vector<std::string> words = {"model.n_layer=" + std::to_string(layers), ac("cpu_checkpointing=true")};
+    if (disk) words.push_back(ac("disk_checkpointing.path=/nowhere"));
+    return plan_training(planned(read_config_text("test.yaml", kOddYaml, words)), 0, 0)
+        .made.program.foretold()
+        .host_bytes;
+  };
+  const uint64_t layer = host_bytes(12, false) - host_bytes(11, false);
+  EXPECT_EQ(host_bytes(40, true), host_bytes(12, true));
+  EXPECT_LE(host_bytes(12, true), DiskStore::kRingBytes + 5 * layer);
 }
 
 TEST(Estimate, OfGpt2AtTensorDegreeFourTakesNoTime) {
@@ -219,14 +259,17 @@ TEST(Estimate, LargestMicroBatchFitsAndTheNextDoesNot) {
 
 TEST(Explain, HasALineForEveryOpAndNamesWhatItWaitsFor) {
   const PlannedTraining training = plan_training(
-      planned(read_config_text("test.yaml", kOddYaml, {ac("mode=full"), ac("cpu_checkpointing=true")})), 0,
-      0);
+      planned(read_config_text("test.yaml", kOddYaml,
+                               {ac("mode=full"), ac("cpu_checkpointing=true"), ac("disk_checkpointing.path=/x")})),
+      0, 0);
   const std::string text = schedule_text(training.made.program);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'),
             static_cast<int64_t>(training.made.program.graph.ops().size()) + 1);
-  EXPECT_NE(text.find("host/layer0/mlp/residual copy_to_host | waits for layer0/mlp/residual"),
-            std::string::npos)
-      << text;
+  for (const char* line : {"host/layer0/mlp/residual copy_to_host | waits for layer0/mlp/residual",
+                           "disk           disk/layer0/mlp/residual write_to_disk | waits for host/layer0/mlp/residual | "
+                           "disk/layer0/mlp/residual disk 4096+1280",
+                           "read_from_disk (to=host) | waits for "})
+    EXPECT_NE(text.find(line), std::string::npos) << line << '\n' << text;
 }
 
 class EstimateCommand : public ::testing::Test {
@@ -296,6 +339,32 @@ TEST_F(EstimateCommand, ReadsWhatCalibrateWrote) {
   EXPECT_EQ(twice.status, 2);
   EXPECT_NE(twice.err.find("device.model: twice.yaml:2:1: duplicate key 'gemm_f32'"), std::string::npos)
       << twice.err;
+}
+
+TEST_F(EstimateCommand, KnowsTheDiskOnlyWhereItIsMeasured) {
+  const Words disk = {ac("disk_checkpointing.path=."), ac("mode=full")};
+  const Finished without = place_.recollect({"calibrate", "--out", "without.yaml"});
+  ASSERT_EQ(without.status, 0) << without.err;
+  const Finished with = place_.recollect({"calibrate", "--disk", ".", "--out", "with.yaml"});
+  ASSERT_EQ(with.status, 0) << with.err;
+  EXPECT_EQ(place_.folder().count(), 6u) << "two outputs, two device files and two configurations";
+  EXPECT_GT(read_device_model(place_.file("with.yaml")).disk_write_bandwidth, 1e6);
+  EXPECT_GT(read_device_model(place_.file("with.yaml")).disk_read_bandwidth, 1e6);
+  const Finished blind = place_.recollect(Words{"estimate", "odd.yaml", "--device", "without.yaml"} + disk);
+  EXPECT_EQ(blind.status, 2);
+  EXPECT_NE(blind.err.find("calibrate --disk FOLDER"), std::string::npos) << blind.err;
+  const Finished seeing = place_.recollect(Words{"estimate", "odd.yaml", "--device", "with.yaml"} + disk);
+  EXPECT_EQ(seeing.status, 0) << seeing.err;
+  EXPECT_NE(seeing.out.find("MiB to the disk"), std::string::npos) << seeing.out;
+}
+
+TEST_F(EstimateCommand, ComparesTheDiskWhereItHasAPath) {
+  const Words compare = {"estimate", "odd.yaml", "--compare"};
+  const Finished without = place_.recollect(compare), with = place_.recollect(
+      compare + Words{ac("disk_checkpointing.path=/nowhere"), ac("disk_checkpointing.limit=64KiB")});
+  EXPECT_EQ(without.out.find("disk"), std::string::npos) << without.out;
+  EXPECT_NE(with.out.find("disk MiB"), std::string::npos) << with.out;
+  EXPECT_NE(with.out.find("over a limit"), std::string::npos) << with.out;
 }
 
 TEST_F(EstimateCommand, RefusesContradictions) {

@@ -56,6 +56,15 @@ TEST(PlanFile, WhatIsWrittenReadsBack) {
       read("values: {layer1/attn/residual: partitioned, layer0/attn/residual: partitioned+host}", 2);
   EXPECT_TRUE(divided.values.at("layer1/attn/residual").partition &&
               divided.values.at("layer0/attn/residual").host);
+  const Plan disk = read("values: {layer0/attn/qkv: disk, layer0/attn/residual: host+disk}");
+  EXPECT_TRUE(disk.values.at("layer0/attn/qkv").disk && !disk.values.at("layer0/attn/qkv").host);
+  for (const bool partition : {false, true})
+    for (const bool host : {false, true}) {
+      Plan plan;
+      for (const auto& [name, decision] : divided.values) plan.values[name] = {};
+      plan.values.at("layer0/attn/residual") = {.partition = partition, .host = host, .disk = true};
+      EXPECT_EQ(read(to_yaml(plan), 2), plan) << to_yaml(plan);
+    }
   with_program({}, [&](const TrainingProgram& made) {
     EXPECT_EQ(read_plan_text("plan.yaml", to_yaml(divided), made.program.graph, 2), divided);
   });
@@ -98,6 +107,12 @@ TEST(PlanFile, ReplacesModeAndSwitches) {
   EXPECT_THROW(train(kYaml, {plan, "activation_checkpointing.mode=full"}), Error);
   EXPECT_THROW(train(kYaml, {plan, "activation_checkpointing.cpu_checkpointing=true"}), Error);
   EXPECT_THROW(train(kYaml, {"activation_checkpointing.plan=" + folder.file("absent.yaml")}), Error);
+  write_text_file(folder.file("disk.yaml"), "values: {layer0/mlp/residual: disk}\n");
+  const std::string disk = "activation_checkpointing.plan=" + folder.file("disk.yaml");
+  EXPECT_THROW(train(kYaml, {disk}), Error) << "nobody says where the disk is";
+  const std::string path = "activation_checkpointing.disk_checkpointing.path=" + folder.file("");
+  expect_same_bits(train(kYaml), train(kYaml, {disk, path}), "plan with a disk");
+  EXPECT_THROW(train(kYaml, {plan, path}), Error) << "a disk that the plan does not use";
 }
 
 TEST(PlanFile, RanksWithDifferentPlansStop) {

@@ -11,6 +11,7 @@
 
 #include "launch/config/read.h"
 #include "launch/session.h"
+#include "tests/engine/temporary_folder.h"
 #include "tests/launch/training_harness.h"
 
 namespace {
@@ -70,6 +71,19 @@ TEST(Allocation, NoneAfterStartUpOnReference) {
   int64_t bytes = 0;
   EXPECT_EQ(allocations_in_steps({}, bytes), 0);
   EXPECT_EQ(allocations_in_steps({"evaluation.every_steps=1", "evaluation.batches=2"}, bytes), 0);
+}
+
+TEST(Allocation, NoneOnTheWayToTheDisk) {
+  const testing::TemporaryFolder folder;
+  const std::string key = "activation_checkpointing.";
+  for (const char* host : {"false", "true"}) {
+    int64_t bytes = 0;
+    EXPECT_EQ(allocations_in_steps({"model.n_layer=5", key + "mode=full", key + "cpu_checkpointing=" + host,
+                                    key + "storage_dtype=bf16", key + "disk_checkpointing.path=" + folder.path()},
+                                   bytes),
+              0)
+        << bytes;
+  }
 }
 
 // oneDNN builds a table of its arguments each time a primitive runs: a few dozen bytes, freed at once. Nothing else may

@@ -16,14 +16,15 @@ optimizer: {name: adamw, learning_rate: 1e-2, weight_decay: 0.1}
 data: {format: random, sequence_length: 7}
 )";
 
-std::vector<std::string> words(int tensor, const std::string& mode, bool partition, bool host,
-                               bool contiguous) {
+std::vector<std::string> words(int tensor, const std::string& mode, bool partition, bool host, bool contiguous,
+                               const std::string& disk = "") {
   const std::string key = "activation_checkpointing.";
   std::vector<std::string> list = {"parallelism.tensor_parallel_size=" + std::to_string(tensor),
                                    "parallelism.ranks_per_process=" + std::to_string(tensor),
                                    key + "mode=" + mode};
   if (partition) list.push_back(key + "partition_activations=true");
   if (host) list.push_back(key + "cpu_checkpointing=true");
+  if (!disk.empty()) list.push_back(key + "disk_checkpointing.path=" + disk);
   if (!contiguous) list.push_back(key + "contiguous_checkpointing=false");
   return list;
 }
@@ -33,23 +34,25 @@ class Stress : public testing::TestWithParam<int> {};
 TEST_P(Stress, EveryModeAndSwitchGivesTheBitsOfNone) {
   const int tensor = GetParam();
   const Trained none = train(kYaml, words(tensor, "none", false, false, true));
+  const TemporaryFolder folder;
   uint64_t seed = 1;
   for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "poor"})
     for (bool partition : {false, true})
       for (bool host : {false, true})
-        for (bool contiguous : {true, false}) {
+        for (int more : {0, 1, 2}) {  // nothing, the pool, the disk
+          const bool contiguous = more != 1, disk = more == 2;
           if ((partition && tensor == 1) || (!partition && !host && !contiguous)) continue;
           std::vector<std::unique_ptr<StressProbe>> probes;
           for (int rank = 0; rank < tensor; ++rank) probes.push_back(std::make_unique<StressProbe>(++seed));
           const Trained disturbed =
-              train(kYaml, words(tensor, mode, partition, host, contiguous),
+              train(kYaml, words(tensor, mode, partition, host, contiguous, disk ? folder.file("") : ""),
                     [&](int rank) { return SessionParts{.probe = probes[rank].get()}; });
           const std::string what = std::string(mode) + (partition ? "+partition" : "") +
-                                   (host ? "+host" : "") + (contiguous ? "" : "+pool");
+                                   (host ? "+host" : "") + (disk ? "+disk" : "") + (contiguous ? "" : "+pool");
           expect_same_bits(none, disturbed, what);
           for (const auto& probe : probes) {
             EXPECT_GT(probe->poisoned_bytes(), disturbed.measured[0].transient_bytes) << what;
-            EXPECT_EQ(probe->late_ops() > 0, partition || host) << what;
+            EXPECT_EQ(probe->late_ops() > 0, partition || host || disk) << what;
           }
         }
 }
