@@ -55,7 +55,6 @@ void keep_unless_in_groups(const Graph& graph, const std::vector<std::string>& g
   const std::set<std::string_view> chosen(groups.begin(), groups.end());
   for (ValueId v : saved_values(graph)) {
     const Value& value = graph.value(v);
-    const Op& op = graph.op(value.producer);
     const std::string_view group = group_of(graph, value);
     const bool in_mlp = value.name.find("/mlp/") != std::string::npos && !group.empty();
     const bool recompute =

@@ -28,13 +28,14 @@ class Residency {
     }
   }
 
-  void move(ValueId v, const Decision& decision) {
+  // Returns what waits for backward: the value itself, or what is stored of it.
+  ValueId move(ValueId v, const Decision& decision) {
     std::map<int, std::vector<int>> uses;  // layer whose backward it is -> positions
     for (int i = 0; i < size(); ++i)
       if (ops_[i].phase == Phase::kBackward && std::count(ops_[i].inputs.begin(), ops_[i].inputs.end(), v))
         uses[ops_[i].layer].push_back(i);
     const bool leaves = decision.partition || decision.host || decision.disk;
-    if (uses.empty() || !(leaves || packs(v)) || needed_at_once(uses, decision)) return;
+    if (uses.empty() || !(leaves || packs(v)) || needed_at_once(uses, decision)) return v;
     Decision far = decision, near = decision;  // for backward of layers that come later, and soon
     near.disk = decision.disk && !decision.host;
     const auto soon = [&](int layer) { return layer >= layers_ - settings_.keep_last - kLayersFromHost; };
@@ -47,6 +48,12 @@ class Residency {
       for (int position : positions)
         std::replace(ops_[position].inputs.begin(), ops_[position].inputs.end(), v, again);
     }
+    return stored.last;
+  }
+
+  void count_layer_input(ValueId waiting) {
+    const Value& value = graph_.value(waiting);
+    report_.layer_inputs[static_cast<int>(value.space)] += value.bytes();
   }
 
   ResidencyReport finish() {
@@ -240,11 +247,13 @@ class Residency {
 ResidencyReport place_kept_values(Graph& graph, const OpRegistry& registry, const Plan& plan,
                                   const ResidencySettings& settings) {
   Residency residency(graph, registry, settings);
+  const std::vector<ValueId> inputs = layer_inputs(graph);
   for (ValueId v : saved_values(graph)) {
     const auto decision = plan.values.find(graph.value(v).name);
     if (decision == plan.values.end() || !decision->second.keep) continue;
     graph.value(v).pooled = settings.pooled;
-    residency.move(v, decision->second);
+    const ValueId waiting = residency.move(v, decision->second);
+    if (std::count(inputs.begin(), inputs.end(), v)) residency.count_layer_input(waiting);
   }
   return residency.finish();
 }

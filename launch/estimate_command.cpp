@@ -38,6 +38,10 @@ std::string effect_text(const Estimate& e, const Estimate& none) {
     text += fmt::format("; {} values stored as bf16, which is lossy: {} MiB less", r.packed_values,
                         mib(r.packed_saved_bytes));
   text += "\n";
+  text += "layer inputs between forward and backward, MiB:";
+  for (int s = 0; s < kMemorySpaceCount; ++s)
+    text += fmt::format(" {} {}", name_of(static_cast<MemorySpace>(s)), mib(r.layer_inputs[s]));
+  text += '\n';
   for (const Choice& choice : e.choices)
     text += fmt::format("{}: {} ({})\n", choice.key, choice.layers, choice.reason);
   for (const Remark& remark : e.remarks) text += fmt::format("{}: {}\n", remark.key, remark.sentence);
@@ -82,6 +86,8 @@ Json estimate_json(const Estimate& e) {
                              {"from_disk", r.from_disk_bytes},
                              {"packed_values", r.packed_values},
                              {"packed_saved", r.packed_saved_bytes}};
+  for (int s = 0; s < kMemorySpaceCount; ++s)
+    json["layer_inputs"][std::string(name_of(static_cast<MemorySpace>(s)))] = r.layer_inputs[s];
   json["step_seconds"] = e.simulation.step_seconds;
   json["exposed_seconds"] = e.simulation.total_exposed_seconds();
   for (int s = 0; s < kStreamCount; ++s)

@@ -33,6 +33,7 @@ enum class Placement : uint8_t { kReplicated, kSharded };
 
 // Which arena a value lives in, or that it is in a file.
 enum class MemorySpace : uint8_t { kDevice, kHost, kDisk };
+inline constexpr int kMemorySpaceCount = 3;
 std::string_view name_of(MemorySpace space);
 
 struct Value {

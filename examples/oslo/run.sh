@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# What each switch buys in the case of OSLO's tutorial: six rows, foretold for its batch of 128 and, with a smaller batch,
+# measured in a run on four ranks.
+#
+#   examples/oslo/run.sh [BATCH]     BATCH: sequences of the runs (default 4); 0: no runs
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+batch=${1:-4}
+recollect=${RECOLLECT:-build/cpu/recollect}
+config=examples/oslo/oslo.yaml
+output=$(mktemp -d)
+trap 'rm -rf "$output"' EXIT
+
+# number KEY...: the number at this path of the JSON on stdin, which has one key a line.
+number() {
+  awk -v path="$*" '
+    BEGIN { n = split(path, keys, " ") }
+    at < n && index($0, "\"" keys[at + 1] "\":") { at++; if (at == n) { gsub(/[^0-9]/, "", $2); print $2; exit } }'
+}
+mib() { awk -v bytes="$1" 'BEGIN { printf "%.2f", bytes / 1048576 }'; }
+
+ac=activation_checkpointing
+off="$ac.contiguous_checkpointing=false"
+rows=(
+  "none"
+  "full|$ac.mode=full $off"
+  "+ partition|$ac.mode=full $off $ac.keep_last=0 $ac.partition_activations=true"
+  "+ host|$ac.mode=full $off $ac.keep_last=0 $ac.partition_activations=true $ac.cpu_checkpointing=true"
+  "+ arena|$ac.mode=full $ac.keep_last=0 $ac.partition_activations=true $ac.cpu_checkpointing=true"
+)
+
+foretold() {
+  echo "foretold for batch 128: MiB of each of the 4 ranks"
+  printf '%-28s%14s%14s%14s%14s%14s\n' "" "layer inputs" "in host mem" "device" "host" "device saved"
+  # What a loss that holds its logits would add: one float for every token and word, in the memory of this rank.
+  local none logits
+  none=$("$recollect" estimate $config --json | number memory arena)
+  logits=$((128 * 128 * 50304 / 4 * 4))
+  printf '%-28s%14s%14s%14s%14s%14s\n' "none, logits held (computed)" "" "" "$(mib $((none + logits)))" "" ""
+  local before=$((none + logits))
+  for row in "${rows[@]}"; do
+    local name=${row%%|*} words=${row#*|} json arena
+    [ "$words" = "$name" ] && words=
+    json=$("$recollect" estimate $config --json $words)
+    arena=$(number memory arena <<<"$json")
+    printf '%-28s%14s%14s%14s%14s%14s\n' "$name" "$(mib "$(number layer_inputs device <<<"$json")")" \
+      "$(mib "$(number layer_inputs host <<<"$json")")" "$(mib "$arena")" "$(mib "$(number memory host_arena <<<"$json")")" \
+      "$(mib $((before - arena)))"
+    before=$arena
+  done
+}
+
+measured() {
+  echo
+  echo "measured with batch $batch: bytes of rank 0"
+  printf '%-28s%14s%14s%14s%14s\n' "" "device" "foretold" "host" "foretold"
+  for row in "${rows[@]}"; do
+    local name=${row%%|*} words=${row#*|} json="$output/memory.rank0.json"
+    [ "$words" = "$name" ] && words=
+    "$recollect" train $config training.micro_batch_size="$batch" output_dir="$output" $words >"$output/log"
+    printf '%-28s%14s%14s%14s%14s\n' "$name" "$(number measured arena <"$json")" "$(number foretold arena <"$json")" \
+      "$(number measured host_arena <"$json")" "$(number foretold host_arena <"$json")"
+  done
+}
+
+foretold
+[ "$batch" = 0 ] || measured
