@@ -32,7 +32,8 @@ DeviceModel cpu() {
 // bf16: cuDNN 9.19, causal, sequence 2048, head size 128, 484 forward and 370 backward; in f32 a guess.
 // Memory: 4.8 TB/s by the data sheet, of which streaming kernels reach about 4.0. NVLink 4: 450 GB/s each way
 // by the data sheet; all-gathers on eight ranks reach about 370. PCIe 5 x16: 63 GB/s in theory, about 55
-// reached, each way. Disk: one PCIe 5 NVMe drive a GPU, of the order of data sheets. Launches: a few microseconds, hidden in a captured graph.
+// reached, each way. Disk: one PCIe 5 NVMe drive a GPU, of the order of data sheets. Launches: a few
+// microseconds, hidden in a captured graph.
 DeviceModel h200() {
   return {.name = "h200",
           .gemm_f32 = 395e12,

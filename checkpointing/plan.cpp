@@ -13,8 +13,8 @@ std::string_view name_of(Replay replay) {
 std::string word_of(const Decision& decision) {
   if (!decision.keep) return "recompute";
   std::string word;
-  for (const auto& [on, name] : {std::pair{decision.partition, "partitioned"}, {decision.host, "host"},
-                                 {decision.disk, "disk"}})
+  for (const auto& [on, name] :
+       {std::pair{decision.partition, "partitioned"}, {decision.host, "host"}, {decision.disk, "disk"}})
     if (on) word += (word.empty() ? "" : "+") + std::string(name);
   return word.empty() ? "device" : word;
 }

@@ -28,7 +28,8 @@ enum class Replay {
 };
 std::string_view name_of(Replay replay);
 
-// The word of a plan file: "recompute", "device", or where it goes on its way: "partitioned+host+disk", or some of that.
+// The word of a plan file: "recompute", "device", or where it goes on its way: "partitioned+host+disk", or
+// some of that.
 std::string word_of(const Decision& decision);
 
 struct Plan {

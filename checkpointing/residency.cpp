@@ -9,9 +9,9 @@ namespace recollect {
 
 namespace {
 
-constexpr int kLayersInFlight = 2;  // forward runs at most so many layers ahead of what frees the device,
-constexpr int kLayersInHost = 3;    // and so many ahead of the disk, where host memory is the buffer before it;
-constexpr int kLayersFromHost = 2;  // there, the last so many layers to leave are still in host memory when wanted
+// Forward runs at most so many layers ahead of what frees the device, and so many ahead of the disk, where host
+// memory is the buffer before it; there, the last layers to leave are still in the buffer when they are wanted.
+constexpr int kLayersInFlight = 2, kLayersInHost = 3, kLayersFromHost = 2;
 
 class Residency {
  public:
@@ -36,15 +36,15 @@ class Residency {
         uses[ops_[i].layer].push_back(i);
     const bool leaves = decision.partition || decision.host || decision.disk;
     if (uses.empty() || !(leaves || packs(v)) || needed_at_once(uses, decision)) return v;
-    Decision far = decision, near = decision;  // for backward of layers that come later, and soon
-    near.disk = decision.disk && !decision.host;
+    Decision buffered = decision;  // for layers whose backward finds it in host memory on its way to the disk
+    buffered.disk = decision.disk && !decision.host;
     const auto soon = [&](int layer) { return layer >= layers_ - settings_.keep_last - kLayersFromHost; };
-    if (std::all_of(uses.begin(), uses.end(), [&](const auto& item) { return soon(item.first); })) far = near;
-    const Stored stored = store(v, far);
+    const bool all_soon =
+        std::all_of(uses.begin(), uses.end(), [&](const auto& item) { return soon(item.first); });
+    const Stored stored = store(v, all_soon ? buffered : decision);
     for (const auto& [layer, positions] : uses) {
-      const bool from_host = soon(layer) && decision.host;
-      const ValueId again = fetch(v, from_host ? stored.in_host : stored.last, soon(layer) ? near : far, layer,
-                                  positions.front());
+      const ValueId from = soon(layer) && decision.host ? stored.in_host : stored.last;
+      const ValueId again = fetch(v, from, soon(layer) ? buffered : decision, layer, positions.front());
       for (int position : positions)
         std::replace(ops_[position].inputs.begin(), ops_[position].inputs.end(), v, again);
     }
@@ -59,6 +59,8 @@ class Residency {
   ResidencyReport finish() {
     std::vector<Op> merged;
     for (int i = 0; i < size(); ++i) {
+      // What is fetched for several layers at once: backward comes to the deepest first.
+      std::stable_sort(before_[i].begin(), before_[i].end(), [](const Op& a, const Op& b) { return a.layer > b.layer; });
       for (Op& op : before_[i]) merged.push_back(std::move(op));
       merged.push_back(std::move(ops_[i]));
       for (Op& op : behind_[i]) merged.push_back(std::move(op));
@@ -126,7 +128,8 @@ class Residency {
     const auto bytes = [this](ValueId value) { return graph_.value(value).bytes(); };
     ValueId stored = v, in_host = kNone;
     if (packs(v)) {
-      stored = insert(behind, make("packed/" + name, "checkpoint_pack", StreamId::kCompute, Phase::kForward, {}, {v}));
+      stored = insert(
+          behind, make("packed/" + name, "checkpoint_pack", StreamId::kCompute, Phase::kForward, {}, {v}));
       ++report_.packed_values;
       report_.packed_saved_bytes += bytes(v) - bytes(stored);
     }
@@ -138,8 +141,8 @@ class Residency {
       report_.partition_saved_bytes += whole - bytes(stored);
     }
     if (decision.host) {
-      stored = insert(behind, make("host/" + name, "copy_to_host", StreamId::kDeviceToHost, Phase::kForward, {},
-                                   {stored}));
+      stored = insert(behind, make("host/" + name, "copy_to_host", StreamId::kDeviceToHost, Phase::kForward,
+                                   {}, {stored}));
       ++report_.host_values;
       report_.host_saved_bytes += bytes(stored);
       report_.to_host_bytes += bytes(stored);
@@ -167,12 +170,14 @@ class Residency {
   // Where the backward begins that is `ahead` layers before the one of `layer`.
   int backward_ahead(int layer, int64_t ahead) const {
     const auto found = first_backward_.find(static_cast<int>(layer + ahead));
-    return found != first_backward_.end() && layer + ahead < layers_ ? found->second : first_backward_.begin()->second;
+    return found != first_backward_.end() && layer + ahead < layers_ ? found->second
+                                                                     : first_backward_.begin()->second;
   }
 
   ValueId fetch(ValueId v, ValueId stored, const Decision& decision, int layer, int first_use) {
     const std::string name = "fetched/layer" + std::to_string(layer) + "/" + graph_.value(v).name;
-    const std::string whole = packs(v) ? name + "/packed" : name, part = decision.partition ? whole + "/part" : whole;
+    const std::string whole = packs(v) ? name + "/packed" : name,
+                      part = decision.partition ? whole + "/part" : whole;
     const int position = backward_ahead(layer, settings_.prefetch);
     const auto bring = [&](int before, const std::string& called, const char* kind, StreamId stream,
                            Attributes attributes, std::vector<ValueId> inputs) {

@@ -1,8 +1,8 @@
 // Carries out the other half of a plan: where kept values live. A value that leaves is stored as soon as it
-// is made (its slice, its copy to the host, its way to the disk) and fetched on side streams ahead of the layer
-// that needs it. Its place on the device is free in between: the compute stream goes on to the second layer after
-// only when the copy is out; and where host memory is the buffer before the disk, to the third only when it is on the
-// disk. What is then wanted soon stays in that buffer and does not go to the disk.
+// is made (its slice, its copy to the host, its way to the disk) and fetched on side streams ahead of the
+// layer that needs it. Its place on the device is free in between: the compute stream goes on to the second
+// layer after only when the copy is out; and where host memory is the buffer before the disk, to the third
+// only when it is on the disk. What is then wanted soon stays in that buffer and does not go to the disk.
 //
 // What is needed at once never leaves: values first read by the ops behind the layers or by the last
 // `keep_last` layers. All others may be stored in fewer bits, wherever they are kept: the one thing here that
@@ -37,7 +37,7 @@ struct ResidencyReport {
   uint64_t host_saved_bytes = 0;
   uint64_t gathered_bytes = 0;  // made whole again
   uint64_t to_host_bytes = 0, to_device_bytes = 0;
-  uint64_t disk_saved_bytes = 0;  // of the memory, the host's or the device's, from which values go to the disk
+  uint64_t disk_saved_bytes = 0;  // of the memory from which they go there, the host's or the device's
   uint64_t to_disk_bytes = 0, from_disk_bytes = 0;
   uint64_t packed_saved_bytes = 0;  // by storing them in fewer bits, whole values counted
   std::array<uint64_t, kMemorySpaceCount> layer_inputs{};  // bytes of those that are kept, by where they wait

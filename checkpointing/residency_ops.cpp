@@ -130,9 +130,11 @@ class DiskCopy final : public Kernel {
     const Tensor &in = args.in[0], &out = args.out[0];
     auto* ring = args.in[1].as<uint8_t>();
     if (writes_)
-      disk_.write(name_, in.data, in.bytes(), reinterpret_cast<uint64_t>(out.data), reinterpret_cast<std::byte*>(ring));
+      disk_.write(name_, in.data, in.bytes(), reinterpret_cast<uint64_t>(out.data),
+                  reinterpret_cast<std::byte*>(ring));
     else
-      disk_.read(name_, out.data, in.bytes(), reinterpret_cast<uint64_t>(in.data), reinterpret_cast<std::byte*>(ring));
+      disk_.read(name_, out.data, in.bytes(), reinterpret_cast<uint64_t>(in.data),
+                 reinterpret_cast<std::byte*>(ring));
   }
 
  private:
@@ -207,9 +209,10 @@ void register_checkpointing_kernels(KernelTable& table, const CommunicatorLookup
   table.add("checkpoint_unpack", unpack);
   if (!disk) return;
   for (const bool writes : {true, false})
-    table.add(writes ? "write_to_disk" : "read_from_disk", [disk, writes](const OpView& view) -> std::unique_ptr<Kernel> {
-      return std::make_unique<DiskCopy>(*disk, view, writes);
-    });
+    table.add(writes ? "write_to_disk" : "read_from_disk",
+              [disk, writes](const OpView& view) -> std::unique_ptr<Kernel> {
+                return std::make_unique<DiskCopy>(*disk, view, writes);
+              });
 }
 
 }  // namespace recollect

@@ -3,7 +3,7 @@
 // kind               inputs      outputs                              attributes
 // checkpoint_slice   v           part [ceil(n / size)]: this rank's   size
 //     share of v's n elements in memory order, the last one padded with zeros
-// checkpoint_gather  part        v                                    size dim0 dim1 dim2 dim3 (of v; 0: absent)
+// checkpoint_gather  part        v                                    size dim0..dim3 (of v; 0: absent)
 // copy_to_host       v           the same in host memory
 // copy_to_device     v           the same in device memory
 // write_to_disk      v, ring     the same on the disk
@@ -22,7 +22,8 @@ namespace recollect {
 
 void register_checkpointing_ops(OpRegistry& registry);
 // `disk`, which must outlive the kernels, may be null where nothing goes to the disk.
-void register_checkpointing_kernels(KernelTable& table, const CommunicatorLookup& lookup, DiskStore* disk = nullptr);
+void register_checkpointing_kernels(KernelTable& table, const CommunicatorLookup& lookup,
+                                    DiskStore* disk = nullptr);
 
 // An op that makes `value` whole again from its part.
 Attributes gather_attributes(const Value& value, int64_t size);

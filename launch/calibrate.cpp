@@ -189,7 +189,9 @@ void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   warn_if_busy();
   DeviceModel device = measure_device();
   if (!disk.empty() && !measure_disk(disk, device))
-    fmt::print(stderr, "recollect: {} takes no direct I/O: what is measured there is the system's page cache\n", disk);
+    fmt::print(stderr,
+               "recollect: {} takes no direct I/O: what is measured there is the system's page cache\n",
+               disk);
   const std::string text = to_yaml(device);
   fmt::print("{}", text);
   if (!out.empty()) write_text_file(out, text);

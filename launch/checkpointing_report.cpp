@@ -44,15 +44,16 @@ std::vector<std::pair<std::string, std::string>> checkpointing_report(const Conf
                                     mib(r.to_device_bytes), exposed(StreamId::kDeviceToHost),
                                     exposed(StreamId::kHostToDevice), mib(executor.program().foretold().host_bytes)));
   if (const DiskStore* disk = session.disk())
-    report.emplace_back("disk_checkpointing",
-                        fmt::format("{} values: saved {}, written {} at {} and read {} at {} a micro-batch, {} I/O, {}; {} "
-                                    "on the disk",
-                                    r.disk_values, mib(r.disk_saved_bytes), mib(r.to_disk_bytes), rate(disk->written()),
-                                    mib(r.from_disk_bytes), rate(disk->read()), disk->direct() ? "direct" : "buffered",
-                                    exposed(StreamId::kDisk), mib(executor.program().foretold().disk_bytes)));
+    report.emplace_back(
+        "disk_checkpointing",
+        fmt::format("{} values: saved {}, written {} at {} and read {} at {} a micro-batch, {} I/O, {}; {} "
+                    "on the disk",
+                    r.disk_values, mib(r.disk_saved_bytes), mib(r.to_disk_bytes), rate(disk->written()),
+                    mib(r.from_disk_bytes), rate(disk->read()), disk->direct() ? "direct" : "buffered",
+                    exposed(StreamId::kDisk), mib(executor.program().foretold().disk_bytes)));
   if (r.packed_values > 0)
-    report.emplace_back("storage_dtype", fmt::format("bf16, lossy: {} values stored in {} less", r.packed_values,
-                                                     mib(r.packed_saved_bytes)));
+    report.emplace_back("storage_dtype", fmt::format("bf16, lossy: {} values stored in {} less",
+                                                     r.packed_values, mib(r.packed_saved_bytes)));
   if (!c.contiguous_checkpointing) {
     const MemoryLedger& ledger = executor.program().foretold();
     report.emplace_back("contiguous_checkpointing off",
@@ -84,7 +85,8 @@ std::string slow_disk_warning(const Session& session, int64_t steps, double seco
   const double waited = session.executor().exposed_seconds(StreamId::kDisk);
   if (!disk || waited <= 0.1 * seconds) return "";
   return fmt::format(
-      "the disk is too slow for this step: {:.3f} s of {:.3f} s a step are spent waiting for it (it writes {} and reads {}); "
+      "the disk is too slow for this step: {:.3f} s of {:.3f} s a step are spent waiting for it (it writes "
+      "{} and reads {}); "
       "keep less on it, or give it more to hide behind",
       waited / static_cast<double>(steps), seconds / static_cast<double>(steps), rate(disk->written()),
       rate(disk->read()));

@@ -14,8 +14,8 @@ namespace recollect {
 std::vector<std::pair<std::string, std::string>> checkpointing_report(const Config& config, const Session& session,
                                                                       int64_t steps);
 
-// What to say when the compute stream has stood for the disk for more than a tenth of these `seconds`, which the session's
-// `steps` took; otherwise nothing.
+// What to say when the compute stream has stood for the disk for more than a tenth of these `seconds`, which
+// the session's `steps` took; otherwise nothing.
 std::string slow_disk_warning(const Session& session, int64_t steps, double seconds);
 
 }  // namespace recollect

@@ -72,7 +72,8 @@ DeviceModel read_file(const std::string& path) {
 std::string to_yaml(const DeviceModel& device) {
   std::string text = fmt::format("name: {}\n", device.name);
   for (const Rate& rate : kRates)
-    if (device.*rate.member > 0 || !may_be_absent(rate.key)) text += fmt::format("{}: {:.6g}\n", rate.key, device.*rate.member);
+    if (device.*rate.member > 0 || !may_be_absent(rate.key))
+      text += fmt::format("{}: {:.6g}\n", rate.key, device.*rate.member);
   return text;
 }
 

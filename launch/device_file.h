@@ -11,8 +11,8 @@ namespace recollect {
 
 std::string to_yaml(const DeviceModel& device);
 
-// A preset's name, or the path of a file; a file must give every rate but those of a disk, and nothing else. Error
-// kConfiguration, naming the file and the key.
+// A preset's name, or the path of a file; a file must give every rate but those of a disk, and nothing else.
+// Error kConfiguration, naming the file and the key.
 DeviceModel read_device_model(const std::string& name_or_path);
 
 // Collective. Error kRanksDisagree, naming the rates, where the ranks have different ones: they could choose

@@ -60,7 +60,9 @@ std::vector<Wait> list_waits(const Program& program, const Simulation& simulatio
 }
 
 bool fits(const Config& config, const MemoryLedger& memory) {
-  const auto within = [](uint64_t bytes, int64_t limit) { return limit == 0 || bytes <= static_cast<uint64_t>(limit); };
+  const auto within = [](uint64_t bytes, int64_t limit) {
+    return limit == 0 || bytes <= static_cast<uint64_t>(limit);
+  };
   return within(memory.arena_bytes(), config.device.memory_limit) &&
          within(memory.disk_bytes, config.activation_checkpointing.disk_checkpointing.limit);
 }

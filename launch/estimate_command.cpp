@@ -125,8 +125,8 @@ void print_comparison(const Config& config, bool json) {
   Json document = Json::array();
   if (!json)
     fmt::print("{:<12}{:<11}{:<6}{}{:>12}{:>12}{}{:>12}{:>12}{:>14}\n", "mode", "partition", "host",
-               disk ? "disk  " : "", "device MiB", "host MiB", disk ? "    disk MiB" : "", "step ms", "waits ms",
-               "recomputed");
+               disk ? "disk  " : "", "device MiB", "host MiB", disk ? "    disk MiB" : "", "step ms",
+               "waits ms", "recomputed");
   for (const Variant& v : variants) {
     const Estimate& e = v.estimate;
     if (json) {

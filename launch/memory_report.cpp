@@ -156,11 +156,13 @@ std::string memory_table(const MemoryReport& report, Communicator& world) {
 }
 
 void check_limits(const Config& config, const MemoryLedger& foretold) {
-  const auto over = [](uint64_t needed, int64_t limit) { return limit > 0 && needed > static_cast<uint64_t>(limit); };
+  const auto over = [](uint64_t needed, int64_t limit) {
+    return limit > 0 && needed > static_cast<uint64_t>(limit);
+  };
   if (over(foretold.arena_bytes(), config.device.memory_limit))
     throw Error(ExitCode::kDeviceMemory,
-                fmt::format("the run needs {} bytes on this rank; device.memory_limit is {}", foretold.arena_bytes(),
-                            config.device.memory_limit),
+                fmt::format("the run needs {} bytes on this rank; device.memory_limit is {}",
+                            foretold.arena_bytes(), config.device.memory_limit),
                 "`recollect estimate --compare` lists what activation checkpointing can do; or lower "
                 "training.micro_batch_size, or use more tensor-parallel ranks");
   const Config::ActivationCheckpointing::Disk& disk = config.activation_checkpointing.disk_checkpointing;

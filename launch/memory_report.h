@@ -34,8 +34,8 @@ std::string rank_text(const MemoryReport& report);
 // Collective over the world; the text is whole on rank 0 and empty elsewhere.
 std::string memory_table(const MemoryReport& report, Communicator& world);
 
-// Error kDeviceMemory where a rank needs more than device.memory_limit, kStorage where it needs more of the disk than
-// activation_checkpointing.disk_checkpointing.limit.
+// Error kDeviceMemory where a rank needs more than device.memory_limit, kStorage where it needs more of the
+// disk than activation_checkpointing.disk_checkpointing.limit.
 void check_limits(const Config& config, const MemoryLedger& foretold);
 
 }  // namespace recollect

@@ -68,8 +68,8 @@ class Reader {
  private:
   static constexpr std::array<std::string_view, 2> kKeys = {"replay", "values"};
   static constexpr std::array<std::string_view, 9> kWords = {
-      "recompute", "device",           "partitioned", "host",     "partitioned+host",
-      "disk",      "partitioned+disk", "host+disk",   "partitioned+host+disk"};
+      "recompute",        "device",    "partitioned",          "host", "partitioned+host", "disk",
+      "partitioned+disk", "host+disk", "partitioned+host+disk"};
 
   static std::string meant(std::string_view word, std::span<const std::string_view> candidates) {
     const std::string near = nearest(word, candidates);
@@ -113,7 +113,9 @@ class Reader {
       problems_.add(node.place, fmt::format("{}: {}", pattern, wrong));
       return std::nullopt;
     }
-    const auto goes = [&](std::string_view where) { return kWords[index].find(where) != std::string_view::npos; };
+    const auto goes = [&](std::string_view where) {
+      return kWords[index].find(where) != std::string_view::npos;
+    };
     return Decision{
         .keep = index != 0, .partition = goes("partitioned"), .host = goes("host"), .disk = goes("disk")};
   }

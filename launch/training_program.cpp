@@ -34,8 +34,11 @@ OptimizerSettings optimizer_settings(const Config::Optimizer& o) {
 }
 
 PolicySettings policy_settings(const Config::ActivationCheckpointing& c) {
-  return {.mode = std::string(name_of(c.mode)), .k = c.k, .recompute = c.recompute,
-          .partition = c.partition_activations, .host = c.cpu_checkpointing,
+  return {.mode = std::string(name_of(c.mode)),
+          .k = c.k,
+          .recompute = c.recompute,
+          .partition = c.partition_activations,
+          .host = c.cpu_checkpointing,
           .disk = !c.disk_checkpointing.path.empty()};
 }
 
@@ -84,7 +87,8 @@ void checkpoint(Graph& graph, const Config& config, const Mesh& mesh, bool least
   const ResidencyReport& moved = made.residency;
   const bool disk = !c.disk_checkpointing.path.empty();
   if (planned(&Decision::disk) && !disk)
-    throw Error(ExitCode::kConfiguration, "activation_checkpointing.plan sends values to the disk, and nobody says where",
+    throw Error(ExitCode::kConfiguration,
+                "activation_checkpointing.plan sends values to the disk, and nobody says where",
                 "give activation_checkpointing.disk_checkpointing.path");
   if (c.partition_activations && moved.partitioned_values == 0) throw inert("partition_activations");
   if (c.cpu_checkpointing && moved.host_values == 0) throw inert("cpu_checkpointing");

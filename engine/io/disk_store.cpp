@@ -29,7 +29,7 @@ constexpr std::size_t round_up(std::size_t bytes) {
 int open_nameless(const std::string& folder) {
   const int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return file;
-  std::string path = folder + "/recollect-XXXXXX";  // this kind of file system cannot: take the name away at once
+  std::string path = folder + "/recollect-XXXXXX";  // for file systems that cannot: the name goes at once
   const int named = ::mkostemp(path.data(), O_CLOEXEC);
   if (named >= 0) ::unlink(path.c_str());
   return named;
@@ -38,7 +38,9 @@ int open_nameless(const std::string& folder) {
 }  // namespace
 
 int DiskCalls::set_direct(int file) { return ::fcntl(file, F_SETFL, ::fcntl(file, F_GETFL) | O_DIRECT); }
-int DiskCalls::reserve(int file, uint64_t bytes) { return ::fallocate(file, 0, 0, static_cast<off_t>(bytes)); }
+int DiskCalls::reserve(int file, uint64_t bytes) {
+  return ::fallocate(file, 0, 0, static_cast<off_t>(bytes));
+}
 ssize_t DiskCalls::write(int file, const void* from, std::size_t bytes, off_t offset) {
   return ::pwrite(file, from, bytes, offset);
 }
@@ -61,8 +63,9 @@ void DiskStore::open(uint64_t bytes) {
   require(file_ < 0, "a disk store is opened once");
   file_ = open_nameless(folder_);
   if (file_ < 0)
-    throw Error(ExitCode::kStorage, fmt::format("cannot make a file in {}: {}", folder_, reason(errno)),
-                "activation_checkpointing.disk_checkpointing.path must be a folder that exists and can be written");
+    throw Error(
+        ExitCode::kStorage, fmt::format("cannot make a file in {}: {}", folder_, reason(errno)),
+        "activation_checkpointing.disk_checkpointing.path must be a folder that exists and can be written");
   int refused = 0;
   do {
     refused = calls_->reserve(file_, bytes) == 0 ? 0 : errno;
@@ -71,23 +74,26 @@ void DiskStore::open(uint64_t bytes) {
     struct statvfs space {};
     const uint64_t available = ::fstatvfs(file_, &space) == 0 ? uint64_t{space.f_bavail} * space.f_frsize : 0;
     throw Error(ExitCode::kStorage,
-                fmt::format("kept values need {} bytes in {}, where {} are available: {}", bytes, folder_, available,
-                            reason(refused)),
+                fmt::format("kept values need {} bytes in {}, where {} are available: {}", bytes, folder_,
+                            available, reason(refused)),
                 "free some space, choose another folder, or keep less (activation_checkpointing.mode)");
   }
   if (refused != 0 && refused != EOPNOTSUPP && refused != ENOSYS)
-    throw Error(ExitCode::kStorage, fmt::format("cannot reserve {} bytes in {}: {}", bytes, folder_, reason(refused)));
+    throw Error(ExitCode::kStorage,
+                fmt::format("cannot reserve {} bytes in {}: {}", bytes, folder_, reason(refused)));
   direct_ = calls_->set_direct(file_) == 0;
   for (int i = 0; i < kSlots - 1; ++i) threads_[i] = std::thread([this, i] { slot_loop(i + 1); });
 }
 
-void DiskStore::write(std::string_view name, const void* data, std::size_t bytes, uint64_t offset, std::byte* ring) {
+void DiskStore::write(std::string_view name, const void* data, std::size_t bytes, uint64_t offset,
+                      std::byte* ring) {
   auto* from = static_cast<std::byte*>(const_cast<void*>(data));  // only ever read
   run({.writes = true, .name = name, .data = from, .bytes = bytes, .offset = offset, .ring = ring}, written_);
 }
 
 void DiskStore::read(std::string_view name, void* data, std::size_t bytes, uint64_t offset, std::byte* ring) {
-  run({.name = name, .data = static_cast<std::byte*>(data), .bytes = bytes, .offset = offset, .ring = ring}, read_);
+  run({.name = name, .data = static_cast<std::byte*>(data), .bytes = bytes, .offset = offset, .ring = ring},
+      read_);
 }
 
 void DiskStore::run(const Request& request, Traffic& traffic) {
@@ -164,11 +170,13 @@ void DiskStore::transfer(const Request& request, std::byte* slot, std::size_t by
     const std::size_t blocks = moved > 0 ? static_cast<std::size_t>(moved) / kBlock * kBlock : 0;
     idle = blocks > 0 ? 0 : idle + 1;
     if (moved < 0 || idle == kPatience) {
-      const std::string why = moved < 0 ? reason(errno) : request.writes ? "nothing is written" : "the file ends there";
+      const std::string why = moved < 0        ? reason(errno)
+                              : request.writes ? "nothing is written"
+                                               : "the file ends there";
       throw Error(ExitCode::kStorage,
                   fmt::format("cannot {} {} {} the disk: {}, at offset {} of the file in {}",
-                              request.writes ? "write" : "read", request.name, request.writes ? "to" : "from", why, at,
-                              folder_),
+                              request.writes ? "write" : "read", request.name, request.writes ? "to" : "from",
+                              why, at, folder_),
                   "look at the disk that holds activation_checkpointing.disk_checkpointing.path");
     }
     done += blocks;

@@ -1,7 +1,8 @@
-// Blocks on a disk, written and read by offset in one file that nobody else sees: it has no name, so whatever becomes of
-// the process leaves nothing behind. Bytes travel past the system's page cache where the disk allows it, through a ring
-// of aligned slots that the caller lends; each slot is served by a thread of its own, so that several requests are under
-// way at once. A call returns when its bytes are on the file, or in memory. After open() nothing is allocated.
+// Blocks on a disk, written and read by offset in one file that nobody else sees: it has no name, so whatever
+// becomes of the process leaves nothing behind. Bytes travel past the system's page cache where the disk
+// allows it, through a ring of aligned slots that the caller lends; each slot is served by a thread of its
+// own, so that several requests are under way at once. A call returns when its bytes are on the file, or in
+// memory. After open() nothing is allocated.
 #pragma once
 
 #include <sys/types.h>
@@ -49,12 +50,13 @@ class DiskStore {
 
   // `calls` must outlive the store. Before open().
   void replace_calls(DiskCalls& calls) { calls_ = &calls; }
-  // Reserves that many bytes. Errors: kStorage, where the folder cannot be written or has not that much space.
+  // Reserves that many bytes. Errors: kStorage, where the folder cannot be written or has not that much
+  // space.
   void open(uint64_t bytes);
 
-  // `name` is for messages; `offset` and `ring`, which is kRingBytes long, are multiples of kBlock; what lies between the
-  // end of the bytes and the next multiple of kBlock in the file is overwritten. One call at a time. Errors: kStorage,
-  // with the name, the system's reason and the offset in the file.
+  // `name` is for messages; `offset` and `ring`, which is kRingBytes long, are multiples of kBlock; what lies
+  // between the end of the bytes and the next multiple of kBlock in the file is overwritten. One call at a
+  // time. Errors: kStorage, with the name, the system's reason and the offset in the file.
   void write(std::string_view name, const void* data, std::size_t bytes, uint64_t offset, std::byte* ring);
   void read(std::string_view name, void* data, std::size_t bytes, uint64_t offset, std::byte* ring);
 

@@ -200,8 +200,8 @@ void Executor::wait_for(OpId before, OpId waiter, bool counts) {
     expose(before, start, end);
 }
 
-// The compute stream stood from `start` to `end`, for op `before`. Whatever of that time the op's own stream had stood
-// for another one is the other's doing, and so on.
+// The compute stream stood from `start` to `end`, for op `before`. Whatever of that time the op's own stream
+// had stood for another one is the other's doing, and so on.
 void Executor::expose(OpId before, Time start, Time end) {
   double& seconds = exposed_seconds_[static_cast<int>(program_.graph.op(before).stream)];
   const HeldUp& cause = began_after_[before];
@@ -235,8 +235,12 @@ MemoryLedger Executor::measured() const {
     int& index = block_of[v];
     if (index < 0) {
       index = static_cast<int>(blocks.size());
-      blocks.push_back({.bytes = block_bytes(tensor.bytes(), value.space), .category = value.category,
-                        .begin = span.begin, .end = span.end, .offset = offset, .space = value.space,
+      blocks.push_back({.bytes = block_bytes(tensor.bytes(), value.space),
+                        .category = value.category,
+                        .begin = span.begin,
+                        .end = span.end,
+                        .offset = offset,
+                        .space = value.space,
                         .pooled = value.pooled});
     }
     blocks[index].begin = std::min(blocks[index].begin, span.begin);
@@ -261,7 +265,8 @@ std::string Executor::find_non_finite(const RunState& state) {
   const Graph& graph = program_.graph;
   std::string first;
   const auto look = [&](ValueId v) {
-    if (first.empty() && v != kNone && graph.value(v).space != MemorySpace::kDisk && !finite(tensor(v))) first = graph.value(v).name;
+    if (first.empty() && v != kNone && graph.value(v).space != MemorySpace::kDisk && !finite(tensor(v)))
+      first = graph.value(v).name;
   };
   for (OpId id = 0; id < optimizer_begin_; ++id) {
     for (ValueId v : graph.op(id).inputs)

@@ -90,7 +90,9 @@ class Executor {
   void run_op(OpId id, const RunState& state);
   void wait_for(OpId before, OpId waiter, bool counts);
   void expose(OpId before, Time start, Time end);
-  const Arena& arena_of(MemorySpace space) const { return space == MemorySpace::kDevice ? arena_ : host_arena_; }
+  const Arena& arena_of(MemorySpace space) const {
+    return space == MemorySpace::kDevice ? arena_ : host_arena_;
+  }
   void fail(std::exception_ptr error);
   void worker_loop(StreamId stream);
 

@@ -56,8 +56,8 @@ std::vector<ValueId> share_storage(const Graph& graph, const Use& use) {
   return storage;
 }
 
-// Persistent values of a space by category; gradients in the order of their last writer, which is when a bucket may
-// leave.
+// Persistent values of a space by category; gradients in the order of their last writer, which is when a
+// bucket may leave.
 uint64_t place_persistent(const Graph& graph, MemorySpace space, Layout& layout, MemoryLedger::Row& row) {
   std::vector<OpId> last_write(graph.values().size(), kNone);
   for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id)
@@ -171,8 +171,11 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
         if (index < 0) {
           index = static_cast<int>(blocks.size());
           blocks.push_back({.bytes = block_bytes(graph.value(v).bytes(), graph.value(v).space),
-                            .category = graph.value(v).category, .begin = spans[id].begin, .end = spans[id].end, .space = graph.value(v).space,
-                              .pooled = graph.value(v).pooled});
+                            .category = graph.value(v).category,
+                            .begin = spans[id].begin,
+                            .end = spans[id].end,
+                            .space = graph.value(v).space,
+                            .pooled = graph.value(v).pooled});
         }
         blocks[index].begin = std::min(blocks[index].begin, spans[id].begin);
         blocks[index].end = std::max(blocks[index].end, spans[id].end);
@@ -199,7 +202,8 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
     if (const int index = block_of[layout.storage[v]]; index >= 0 && !persists(graph.value(static_cast<ValueId>(v))))
       layout.value_offsets[v] = bases[static_cast<int>(blocks[index].space)] + blocks[index].offset;
   for (std::size_t op = 0; op < workspace_block.size(); ++op)
-    if (workspace_block[op] >= 0) layout.workspace_offsets[op] = bases[0] + blocks[workspace_block[op]].offset;
+    if (workspace_block[op] >= 0)
+      layout.workspace_offsets[op] = bases[0] + blocks[workspace_block[op]].offset;
   return layout;
 }
 

@@ -101,7 +101,9 @@ MemoryLedger ledger_of(const Graph& graph, std::vector<Block> blocks, uint64_t t
       persistent[static_cast<int>(block.category)] += block.bytes;
       continue;
     }
-    uint64_t& height = device ? top : block.space == MemorySpace::kHost ? ledger.host_bytes : ledger.disk_bytes;
+    uint64_t& height = device                              ? top
+                       : block.space == MemorySpace::kHost ? ledger.host_bytes
+                                                           : ledger.disk_bytes;
     height = std::max(height, block.offset + block.bytes);
     merge(transient, block);
   }

@@ -7,16 +7,16 @@
 
 #include "engine/core/arena.h"
 #include "engine/graph/graph.h"
+#include "engine/io/disk_store.h"
 #include "engine/runtime/ledger.h"
 #include "engine/runtime/schedule.h"
 
 namespace recollect {
 
-inline constexpr uint64_t kDiskAlignment = 4096;  // of values in a file: what direct I/O asks for
-
 // What a value takes of its memory space.
 constexpr uint64_t block_bytes(uint64_t bytes, MemorySpace space) {
-  return space == MemorySpace::kDisk ? (bytes + kDiskAlignment - 1) / kDiskAlignment * kDiskAlignment : aligned(bytes);
+  constexpr uint64_t kBlock = DiskStore::kBlock;
+  return space == MemorySpace::kDisk ? (bytes + kBlock - 1) / kBlock * kBlock : aligned(bytes);
 }
 
 struct Block {

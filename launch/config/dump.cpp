@@ -23,8 +23,10 @@ std::string dump_resolved(const Config& config) {
   std::string section;
   const KeyTable table;
   for (const ConfigKey& key : table.keys()) {
-    if (key.section != section && !key.section.empty())  // an inner section follows its outer one in the table
-      text += fmt::format("{}{}:\n", indent(key.section).substr(2), key.section.substr(key.section.rfind('.') + 1));
+    // An inner section follows the keys of its outer one in the table.
+    if (key.section != section && !key.section.empty())
+      text += fmt::format("{}{}:\n", indent(key.section).substr(2),
+                          key.section.substr(key.section.rfind('.') + 1));
     section = key.section;
     text += fmt::format("{}{}: {}\n", indent(section), key.name, key.print(config));
   }

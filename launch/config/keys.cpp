@@ -225,8 +225,9 @@ void add_others(std::vector<ConfigKey>& keys) {
                 "of kept values that are not needed at once; bf16 halves fp32, and is lossy");
   const auto disk = [](auto& config) -> auto& { return config.activation_checkpointing.disk_checkpointing; };
   const std::string disk_section = "activation_checkpointing.disk_checkpointing";
-  keys.push_back(make_key(disk_section, "path", [disk](auto& config) -> auto& { return disk(config).path; }, any(),
-                          "folder on the disk where kept values wait; each rank has a file there without a name", {}));
+  keys.push_back(
+      make_key(disk_section, "path", [disk](auto& config) -> auto& { return disk(config).path; }, any(),
+               "folder on the disk where kept values wait; each rank has a file there without a name", {}));
   keys.push_back(make_key(disk_section, "limit", [disk](auto& config) -> auto& { return disk(config).limit; },
                           byte_size(), "bytes there per rank, such as 100GiB; 0: none", {}));
   Adder(keys, "checkpoint", &Config::checkpoint)("save_model", &Config::Checkpoint::save_model, any(),
@@ -298,7 +299,8 @@ std::string KeyTable::explain_unknown(const std::string& section, const std::str
 
 std::string KeyTable::suggest(const std::string& section, const std::string& name) const {
   if (section.empty() && by_path_.contains(name)) return fmt::format("write '{}' inside the section", name);
-  if (!section.empty() && is_section("", name)) return fmt::format("'{}' is a section of the top level", name);
+  if (!section.empty() && is_section("", name))
+    return fmt::format("'{}' is a section of the top level", name);
   if (!section.empty() && find("", name)) return fmt::format("'{}' belongs at the top level", name);
   std::vector<std::string> homes;
   for (const std::string_view home : sections_) {

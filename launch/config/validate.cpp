@@ -110,14 +110,16 @@ void check_storage_dtype(const Config& config, Findings& found) {
   const Config::ActivationCheckpointing& c = config.activation_checkpointing;
   if (c.storage_dtype == StorageDType::kSame) return;
   if (c.verify) {
-    found.push_back({{"activation_checkpointing.storage_dtype", "activation_checkpointing.verify"},
-                     "activation_checkpointing.verify compares bits, and activation_checkpointing.storage_dtype bf16 "
-                     "changes them: give one of the two"});
+    found.push_back(
+        {{"activation_checkpointing.storage_dtype", "activation_checkpointing.verify"},
+         "activation_checkpointing.verify compares bits, and activation_checkpointing.storage_dtype bf16 "
+         "changes them: give one of the two"});
   }
   if (config.training.precision == Precision::kBF16) {
-    found.push_back({{"activation_checkpointing.storage_dtype", "training.precision"},
-                     "activation_checkpointing.storage_dtype bf16 has no effect with training.precision bf16: kept "
-                     "values have that type already"});
+    found.push_back(
+        {{"activation_checkpointing.storage_dtype", "training.precision"},
+         "activation_checkpointing.storage_dtype bf16 has no effect with training.precision bf16: kept "
+         "values have that type already"});
   }
 }
 
@@ -149,8 +151,8 @@ void check_checkpointing(const Config& config, Findings& found) {
                      "partition_activations and cpu_checkpointing must not be given with it"});
   }
   const bool packs = c.storage_dtype != StorageDType::kSame;
-  const bool leaves = c.partition_activations || c.cpu_checkpointing || !c.disk_checkpointing.path.empty() ||
-                      !c.plan.empty();
+  const bool leaves =
+      c.partition_activations || c.cpu_checkpointing || !c.disk_checkpointing.path.empty() || !c.plan.empty();
   for (const auto& [key, value] : {std::pair{"keep_last", c.keep_last}, std::pair{"prefetch", c.prefetch}}) {
     if (value < 0 || leaves || (packs && key == std::string_view("keep_last"))) continue;
     found.push_back({{fmt::format("activation_checkpointing.{}", key)},
@@ -160,11 +162,12 @@ void check_checkpointing(const Config& config, Findings& found) {
   }
   check_storage_dtype(config, found);
   if ((leaves || packs) && c.keep_last >= config.model.n_layer) {
-    found.push_back({{"activation_checkpointing.keep_last", "model.n_layer"},
-                     fmt::format("activation_checkpointing.keep_last {} keeps the values of all {} layers where they "
-                                 "are: partition_activations, cpu_checkpointing, disk_checkpointing and "
-                                 "storage_dtype have no effect",
-                                 c.keep_last, config.model.n_layer)});
+    found.push_back(
+        {{"activation_checkpointing.keep_last", "model.n_layer"},
+         fmt::format("activation_checkpointing.keep_last {} keeps the values of all {} layers where they "
+                     "are: partition_activations, cpu_checkpointing, disk_checkpointing and "
+                     "storage_dtype have no effect",
+                     c.keep_last, config.model.n_layer)});
   }
   static constexpr std::array<std::string_view, 5> kGroups = {"attention", "mlp", "norm", "activation", "dropout"};
   for (const std::string& group : c.recompute) {

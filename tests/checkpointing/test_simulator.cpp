@@ -133,8 +133,9 @@ TEST(Simulator, AnOpTakesTheLongerOfArithmeticMemoryAndLink) {
   EXPECT_DOUBLE_EQ(seconds("copy_to_host", {a}, device, StreamId::kDeviceToHost), 1 + 800 / 100.0);
   EXPECT_DOUBLE_EQ(seconds("copy_to_device", {a}, device, StreamId::kHostToDevice), 1 + 800 / 50.0);
   EXPECT_DOUBLE_EQ(seconds("write_to_disk", {a}, device, StreamId::kDisk), 1 + 800 / 20.0);
-  EXPECT_DOUBLE_EQ(seconds("read_from_disk", {made}, device, StreamId::kDisk, {{"to", std::string("device")}}),
-                   1 + 800 / 40.0);
+  EXPECT_DOUBLE_EQ(
+      seconds("read_from_disk", {made}, device, StreamId::kDisk, {{"to", std::string("device")}}),
+      1 + 800 / 40.0);
   device.memory_bandwidth = 10;
   EXPECT_DOUBLE_EQ(seconds("add", {a, a}, device), 1 + 3 * 800 / 10.0);
 }
@@ -162,10 +163,9 @@ TEST(DeviceModel, PresetsAreComplete) {
   for (const char* name : {"cpu", "h200"}) {
     const DeviceModel d = device_preset(name);
     EXPECT_EQ(d.name, name);
-    for (double rate :
-         {d.gemm_f32, d.gemm_bf16, d.gemm_f64, d.attention_f32, d.attention_bf16, d.vector_flops,
-          d.memory_bandwidth, d.link_bandwidth, d.to_host_bandwidth, d.to_device_bandwidth,
-          d.disk_write_bandwidth, d.disk_read_bandwidth})
+    for (double rate : {d.gemm_f32, d.gemm_bf16, d.gemm_f64, d.attention_f32, d.attention_bf16,
+                        d.vector_flops, d.memory_bandwidth, d.link_bandwidth, d.to_host_bandwidth,
+                        d.to_device_bandwidth, d.disk_write_bandwidth, d.disk_read_bandwidth})
       EXPECT_GT(rate, 0) << name;
   }
   EXPECT_THROW(device_preset("abacus"), Error);

@@ -1,5 +1,5 @@
-// A disk store gives back what was written, whatever the system does on the way; and where it cannot, it says which value,
-// why and where.
+// A disk store gives back what was written, whatever the system does on the way; and where it cannot, it says
+// which value, why and where.
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -83,7 +83,8 @@ class DiskStoreTest : public ::testing::Test {
       write(values.back(), offset);
       offset += (size + DiskStore::kBlock - 1) / DiskStore::kBlock * DiskStore::kBlock;
     }
-    for (std::size_t i = values.size(); i-- > 0;) EXPECT_TRUE(read(values[i].size(), offsets[i]) == values[i]) << i;
+    for (std::size_t i = values.size(); i-- > 0;)
+      EXPECT_TRUE(read(values[i].size(), offsets[i]) == values[i]) << i;
   }
 
   const TemporaryFolder folder_;
@@ -127,7 +128,8 @@ TEST_F(DiskStoreTest, DoesWithoutAReservationWhereThereIsNone) {
 
 TEST_F(DiskStoreTest, AFullDiskIsKnownAtOnce) {
   calls_.reserve_error = ENOSPC;
-  expect_error(ExitCode::kStorage, {"need 1099511627776 bytes in " + folder_.path(), "are available", "No space left"},
+  expect_error(ExitCode::kStorage,
+               {"need 1099511627776 bytes in " + folder_.path(), "are available", "No space left"},
                [&] { store_.open(uint64_t{1} << 40); });
 }
 
@@ -137,7 +139,8 @@ TEST_F(DiskStoreTest, NamesTheValueTheReasonAndThePlace) {
   calls_.failure = ENOSPC;
   const std::vector<std::byte> data(2 << 20);
   write(data, 4096);  // calls 0 and 1
-  expect_error(ExitCode::kStorage, {"cannot write layer1/value to the disk: No space left on device, at offset "},
+  expect_error(ExitCode::kStorage,
+               {"cannot write layer1/value to the disk: No space left on device, at offset "},
                [&] { write(data, 8 << 20); });
   calls_.calls = 0;
   calls_.failing = 0;
@@ -160,7 +163,8 @@ TEST_F(DiskStoreTest, DoesNotTryForEver) {
 
 TEST_F(DiskStoreTest, AFolderThatIsNoneIsNamed) {
   DiskStore missing(folder_.file("missing"));
-  expect_error(ExitCode::kStorage, {folder_.file("missing"), "No such file or directory"}, [&] { missing.open(4096); });
+  expect_error(ExitCode::kStorage, {folder_.file("missing"), "No such file or directory"},
+               [&] { missing.open(4096); });
   DiskStore file(folder_.write("file", "text"));
   expect_error(ExitCode::kStorage, {folder_.file("file"), "Not a directory"}, [&] { file.open(4096); });
 }

@@ -12,8 +12,8 @@ namespace recollect::test {
 
 // For one executor. Ops of side streams begin a little late, each time by another amount; memory that no
 // value lives in any more is overwritten with 0xFF (a NaN in every floating-point type) before the compute
-// stream's next op, and so are every workspace and the ring of requests to the disk before their op. What is on the disk
-// stays as it is.
+// stream's next op, and so are every workspace and the ring of requests to the disk before their op. What is
+// on the disk stays as it is.
 class StressProbe final : public ExecutorProbe {
  public:
   explicit StressProbe(uint64_t seed) : seed_(seed) {}

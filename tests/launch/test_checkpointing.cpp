@@ -94,10 +94,11 @@ TEST_P(Exact, EverySwitchGivesTheBitsOfNone) {
     }
 }
 
-// Of a file system in memory where there is one: what is asked here is who waits for whom, many thousand times. The other
-// tests of the disk ask one.
+// Of a file system in memory where there is one: what is asked here is who waits for whom, many thousand
+// times. The other tests of the disk ask one.
 std::string quick_folder() {
-  return std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path().string();
+  return std::filesystem::is_directory("/dev/shm") ? "/dev/shm"
+                                                   : std::filesystem::temp_directory_path().string();
 }
 
 // What waits on the disk, straight or through host memory, whole or divided.

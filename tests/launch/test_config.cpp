@@ -119,18 +119,21 @@ INSTANTIATE_TEST_SUITE_P(
              "c.yaml:2:28: unknown key 'disk_checkpoint' in section 'activation_checkpointing'; did you mean "
              "'disk_checkpointing'?"},
         Case{"activation_checkpointing: {disk_checkpointing: {pth: x}}\n",
-             "c.yaml:2:49: unknown key 'pth' in section 'activation_checkpointing.disk_checkpointing'; did you mean "
+             "c.yaml:2:49: unknown key 'pth' in section 'activation_checkpointing.disk_checkpointing'; did "
+             "you mean "
              "'path'?"},
         Case{"activation_checkpointing:\n  disk_checkpointing: x\n",
              "c.yaml:3:23: section 'activation_checkpointing.disk_checkpointing' must hold keys, found 'x'"},
         Case{"activation_checkpointing:\n  disk_checkpointing:\n",
-             "c.yaml:3:3: section 'activation_checkpointing.disk_checkpointing' must hold keys, found nothing"},
+             "c.yaml:3:3: section 'activation_checkpointing.disk_checkpointing' must hold keys, found "
+             "nothing"},
         Case{"activation_checkpointing.disk_checkpointing: {path: x}\n",
              "c.yaml:2:1: unknown key 'activation_checkpointing.disk_checkpointing'"},
         Case{"activation_checkpointing: {disk_checkpointing: {path: x, path: y}}\n",
              "c.yaml:2:58: duplicate key 'path', first given on line 2"},
         Case{"activation_checkpointing: {disk_checkpointing: {limit: lots}}\n",
-             "c.yaml:2:56: activation_checkpointing.disk_checkpointing.limit: expected bytes such as 4GiB, 512MiB or a "
+             "c.yaml:2:56: activation_checkpointing.disk_checkpointing.limit: expected bytes such as 4GiB, "
+             "512MiB or a "
              "plain integer, found 'lots'"},
         Case{"activation_checkpointing: {disk_checkpointing: {limit: 1GiB}}\n",
              "c.yaml:2:56: activation_checkpointing.disk_checkpointing.limit has no effect with "
@@ -258,12 +261,14 @@ INSTANTIATE_TEST_SUITE_P(
              "c.yaml:2:39: debug.dump_step 101 is after the last step, training.max_steps 100"}));
 
 TEST(Config, SectionsStandInSections) {
-  const Config c = accepted(kLeast + "activation_checkpointing: {mode: full, disk_checkpointing: {path: /d, limit: 2GiB}}\n",
-                            {"activation_checkpointing.disk_checkpointing.path=/e"});
+  const Config c = accepted(
+      kLeast + "activation_checkpointing: {mode: full, disk_checkpointing: {path: /d, limit: 2GiB}}\n",
+      {"activation_checkpointing.disk_checkpointing.path=/e"});
   EXPECT_EQ(c.activation_checkpointing.disk_checkpointing.path, "/e");
   EXPECT_EQ(c.activation_checkpointing.disk_checkpointing.limit, int64_t{2} << 30);
   const std::string dumped = dump_resolved(c);
-  EXPECT_NE(dumped.find("\n  disk_checkpointing:\n    path: /e\n    limit: 2GiB\ndata:\n"), std::string::npos) << dumped;
+  EXPECT_NE(dumped.find("\n  disk_checkpointing:\n    path: /e\n    limit: 2GiB\ndata:\n"), std::string::npos)
+      << dumped;
   EXPECT_EQ(flatten(accepted(dumped)), flatten(c));
 }
 

@@ -31,11 +31,13 @@ TEST(ConfigOverrides, AreRefusedAsStrictlyAsTheFile) {
   EXPECT_EQ(said({"trainin.seed=1"}),
             "command line: trainin.seed=1: unknown key 'trainin'; did you mean 'training'?");
   const std::string disk = "activation_checkpointing.disk_checkpointing";
-  EXPECT_EQ(said({disk + "=x"}), "command line: " + disk + "=x: '" + disk + "' is a section; name one of its keys");
-  EXPECT_EQ(said({disk + ".lmit=1"}), "command line: " + disk + ".lmit=1: unknown key 'lmit' in section '" + disk +
-                                          "'; did you mean 'limit'?");
-  EXPECT_EQ(said({disk + ".path.x=1"}),
-            "command line: " + disk + ".path.x=1: unknown key 'path.x' in section '" + disk + "'; did you mean 'path'?");
+  EXPECT_EQ(said({disk + "=x"}),
+            "command line: " + disk + "=x: '" + disk + "' is a section; name one of its keys");
+  EXPECT_EQ(said({disk + ".lmit=1"}), "command line: " + disk + ".lmit=1: unknown key 'lmit' in section '" +
+                                          disk + "'; did you mean 'limit'?");
+  EXPECT_EQ(said({disk + ".path.x=1"}), "command line: " + disk +
+                                            ".path.x=1: unknown key 'path.x' in section '" + disk +
+                                            "'; did you mean 'path'?");
   EXPECT_EQ(said({"training=1"}), "command line: training=1: 'training' is a section; name one of its keys");
   EXPECT_EQ(said({"training.seed"}), "command line: training.seed: expected section.key=value");
   EXPECT_EQ(said({"=1"}), "command line: =1: expected section.key=value");

@@ -1,5 +1,5 @@
-// The disk as a place where kept values wait: what it does to a run when it fails, lies, is slow or is not there, and that
-// it keeps nothing.
+// The disk as a place where kept values wait: what it does to a run when it fails, lies, is slow or is not
+// there, and that it keeps nothing.
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -31,7 +31,9 @@ data: {format: random, sequence_length: 7}
 std::string ac(const std::string& word) { return "activation_checkpointing." + word; }
 
 std::string folder() { return std::filesystem::temp_directory_path().string(); }
-Words on_disk(const std::string& mode) { return {ac("mode=" + mode), ac("disk_checkpointing.path=" + folder())}; }
+Words on_disk(const std::string& mode) {
+  return {ac("mode=" + mode), ac("disk_checkpointing.path=" + folder())};
+}
 
 // Trains on a disk of whose system calls `calls` are the calls.
 Trained train_on(DiskCalls& calls, const Words& words) {
@@ -78,19 +80,23 @@ TEST(DiskFault, ErrorsInTheMiddleOfARunNameTheValue) {
   for (const Words& host : {Words{}, Words{ac("cpu_checkpointing=true")}})
     for (int call : {0, 1, 3}) {
       FailingDisk full(true, call, ENOSPC), broken(false, call, EIO);
-      const Error write = error_of(full, on_disk("full") + host), read = error_of(broken, on_disk("full") + host);
+      const Error write = error_of(full, on_disk("full") + host),
+                  read = error_of(broken, on_disk("full") + host);
       EXPECT_EQ(write.code(), ExitCode::kStorage) << write.what();
-      EXPECT_TRUE(has(write.what(), "cannot write ") && has(write.what(), "No space left on device, at offset "))
+      EXPECT_TRUE(has(write.what(), "cannot write ") &&
+                  has(write.what(), "No space left on device, at offset "))
           << write.what();
       EXPECT_EQ(read.code(), ExitCode::kStorage) << read.what();
-      EXPECT_TRUE(has(read.what(), "cannot read fetched/layer") && has(read.what(), "Input/output error, at offset "))
+      EXPECT_TRUE(has(read.what(), "cannot read fetched/layer") &&
+                  has(read.what(), "Input/output error, at offset "))
           << read.what();
     }
 }
 
 TEST(DiskFault, OneRanksErrorEndsAllRanks) {
   FailingDisk broken(false, 2, EIO);
-  const Words words = on_disk("full") + Words{"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"};
+  const Words words =
+      on_disk("full") + Words{"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"};
   try {
     train(kYaml, words, [&](int rank) {
       return SessionParts{.make_program = [&broken, rank](const Config& config, const Mesh& mesh) {
@@ -138,7 +144,8 @@ class LyingDisk final : public DiskCalls {
   std::atomic<int> count_ = 0;
 };
 
-// Says that bytes are on the file when they are still in the ring: their slot is used for other bytes too early.
+// Says that bytes are on the file when they are still in the ring: their slot is used for other bytes too
+// early.
 class HastyDisk final : public DiskCalls {
  public:
   ssize_t write(int file, const void* from, std::size_t bytes, off_t offset) override {
@@ -183,8 +190,9 @@ TEST(Disk, VerifyChangesNothing) {
   const Trained none = train(kYaml);
   for (const char* mode : {"none", "full", "selective", "recursive", "poor"})
     for (const char* host : {"false", "true"})
-      expect_same_bits(none,
-                       train(kYaml, on_disk(mode) + Words{ac("verify=true"), ac("cpu_checkpointing=") + host}), mode);
+      expect_same_bits(
+          none, train(kYaml, on_disk(mode) + Words{ac("verify=true"), ac("cpu_checkpointing=") + host}),
+          mode);
 }
 
 // Looking for the first value that is not finite runs every op again, those of the disk too.
@@ -205,7 +213,7 @@ TEST(Disk, ARunThatDivergesSaysWhere) {
 class SlowDisk final : public DiskCalls {
  public:
   ssize_t read(int file, void* to, std::size_t bytes, off_t offset) override {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
     return DiskCalls::read(file, to, bytes, offset);
   }
 };
@@ -213,7 +221,8 @@ class SlowDisk final : public DiskCalls {
 TEST(Disk, ASlowOneIsNamedEvenBehindHostMemory) {
   SlowDisk slow;
   for (const char* host : {"false", "true"}) {
-    Config config = read_config_text("test.yaml", kYaml, on_disk("full") + Words{ac("cpu_checkpointing=") + host});
+    Config config =
+        read_config_text("test.yaml", kYaml, on_disk("full") + Words{ac("cpu_checkpointing=") + host});
     const std::unique_ptr<Communicator> world = make_self_communicator();
     resolve_world(config, 1);
     Session session(config, *world, {.make_program = [&](const Config& c, const Mesh& mesh) {
@@ -228,13 +237,12 @@ TEST(Disk, ASlowOneIsNamedEvenBehindHostMemory) {
     EXPECT_EQ(slow_disk_warning(session, 3, 1e6), "") << "in a step that takes so long nobody would mind";
     // The compute stream waits for copies that wait for the disk: it is the disk that is late.
     const Executor& executor = session.executor();
-    EXPECT_GT(executor.exposed_seconds(StreamId::kDisk), 3 * 0.02);
-    EXPECT_LT(executor.exposed_seconds(StreamId::kHostToDevice), 0.02);
     double waited = 0, exposed = 0;
     for (OpId id = 0; id < static_cast<OpId>(executor.program().graph.ops().size()); ++id)
       if (executor.program().graph.op(id).stream == StreamId::kCompute) waited += executor.wait_seconds()[id];
     for (int s = 0; s < kStreamCount; ++s) exposed += executor.exposed_seconds(static_cast<StreamId>(s));
     EXPECT_NEAR(waited, exposed, 1e-9 * waited) << "every wait is somebody's";
+    EXPECT_GT(executor.exposed_seconds(StreamId::kDisk), 0.7 * exposed);
     bool reported = false;
     for (const auto& [name, text] : checkpointing_report(config, session, 3))
       reported |= name == "disk_checkpointing" && has(text, "ms a step exposed") && has(text, "MB/s");
@@ -248,9 +256,9 @@ TEST(Disk, WhatCannotBeIsRefusedBeforeTheFirstStep) {
   const Workplace place;
   place.folder().write("file", "");
   const Words full = {ac("mode=full"), "model.n_layer=4", "logging.progress=off"};
-  for (const auto& [word, said] :
-       {std::pair<std::string, std::string>{path_word("missing"), "cannot make a file in missing: No such file"},
-        {path_word("file"), "cannot make a file in file: Not a directory"}}) {
+  for (const auto& [word, said] : {std::pair<std::string, std::string>{
+                                       path_word("missing"), "cannot make a file in missing: No such file"},
+                                   {path_word("file"), "cannot make a file in file: Not a directory"}}) {
     const Finished refused = place.train(full + Words{word});
     EXPECT_EQ(refused.status, 6) << refused.err;
     EXPECT_TRUE(has(refused.err, said)) << refused.err;
@@ -263,7 +271,8 @@ TEST(Disk, WhatCannotBeIsRefusedBeforeTheFirstStep) {
     EXPECT_TRUE(has(refused.err, "12288 bytes of disk on this rank") && has(refused.err, "limit is 8192"))
         << refused.err;
   }
-  const Finished inert = place.train(full + Words{path_word("."), ac("keep_last=3"), ac("cpu_checkpointing=true")});
+  const Finished inert =
+      place.train(full + Words{path_word("."), ac("keep_last=3"), ac("cpu_checkpointing=true")});
   EXPECT_EQ(inert.status, 2) << inert.err;
   EXPECT_TRUE(has(inert.err, "disk_checkpointing has no effect")) << inert.err;
 }
@@ -275,7 +284,8 @@ std::vector<std::string> open_files(pid_t pid) {
   DIR* entries = ::opendir(folder.c_str());
   while (const dirent* entry = entries ? ::readdir(entries) : nullptr) {
     char target[4096] = {};
-    if (::readlink((folder + entry->d_name).c_str(), target, sizeof target - 1) > 0) files.emplace_back(target);
+    if (::readlink((folder + entry->d_name).c_str(), target, sizeof target - 1) > 0)
+      files.emplace_back(target);
   }
   if (entries) ::closedir(entries);
   return files;
@@ -287,7 +297,9 @@ TEST(Disk, HoldsNothingThatAnybodySeesAndAKillLeavesNothing) {
   Process run({recollect_binary(), "train", "c.yaml", "training.max_steps=1000000", ac("mode=full"),
                path_word(disk.path())},
               place.folder().path());
-  const auto steps_taken = [&] { return testing::TemporaryFolder::read(place.file("out/metrics.jsonl")).size() > 1000; };
+  const auto steps_taken = [&] {
+    return testing::TemporaryFolder::read(place.file("out/metrics.jsonl")).size() > 1000;
+  };
   for (int i = 0; i < 2000 && !steps_taken(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   ASSERT_TRUE(steps_taken());
   EXPECT_EQ(disk.count(), 0u);

@@ -146,7 +146,8 @@ struct Kept {
 
 Kept kept_inputs(const std::vector<std::string>& words, const std::string& precision = "bf16") {
   std::vector<std::string> all = {"parallelism.tensor_parallel_size=4", "data.sequence_length=128",
-                                  "training.micro_batch_size=8", "training.precision=" + precision, ac("mode=full")};
+                                  "training.micro_batch_size=8", "training.precision=" + precision,
+                                  ac("mode=full")};
   all.insert(all.end(), words.begin(), words.end());
   const PlannedTraining training = plan_training(planned(read_config(kGpt2, all)), 0, 0);
   const Graph& graph = training.made.program.graph;
@@ -198,7 +199,8 @@ TEST(Counting, KeptBytesAreTheClosedFormulas) {
 
 TEST(Counting, HostMemoryBeforeTheDiskHoldsAFewLayers) {
   const auto host_bytes = [](int layers, bool disk) {
-    std::vector<std::string> words = {"model.n_layer=" + std::to_string(layers), ac("cpu_checkpointing=true")};
+    std::vector<std::string> words = {"model.n_layer=" + std::to_string(layers),
+                                      ac("cpu_checkpointing=true")};
     if (disk) words.push_back(ac("disk_checkpointing.path=/nowhere"));
     return plan_training(planned(read_config_text("test.yaml", kOddYaml, words)), 0, 0)
         .made.program.foretold()
@@ -258,17 +260,19 @@ TEST(Estimate, LargestMicroBatchFitsAndTheNextDoesNot) {
 }
 
 TEST(Explain, HasALineForEveryOpAndNamesWhatItWaitsFor) {
-  const PlannedTraining training = plan_training(
-      planned(read_config_text("test.yaml", kOddYaml,
-                               {ac("mode=full"), ac("cpu_checkpointing=true"), ac("disk_checkpointing.path=/x")})),
-      0, 0);
+  const PlannedTraining training =
+      plan_training(planned(read_config_text(
+                        "test.yaml", kOddYaml,
+                        {ac("mode=full"), ac("cpu_checkpointing=true"), ac("disk_checkpointing.path=/x")})),
+                    0, 0);
   const std::string text = schedule_text(training.made.program);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'),
             static_cast<int64_t>(training.made.program.graph.ops().size()) + 1);
-  for (const char* line : {"host/layer0/mlp/residual copy_to_host | waits for layer0/mlp/residual",
-                           "disk           disk/layer0/mlp/residual write_to_disk | waits for host/layer0/mlp/residual | "
-                           "disk/layer0/mlp/residual disk 4096+1280",
-                           "read_from_disk (to=host) | waits for "})
+  for (const char* line :
+       {"host/layer0/mlp/residual copy_to_host | waits for layer0/mlp/residual",
+        "disk           disk/layer0/mlp/residual write_to_disk | waits for host/layer0/mlp/residual | "
+        "disk/layer0/mlp/residual disk 4096+1280",
+        "read_from_disk (to=host) | waits for "})
     EXPECT_NE(text.find(line), std::string::npos) << line << '\n' << text;
 }
 
@@ -360,8 +364,9 @@ TEST_F(EstimateCommand, KnowsTheDiskOnlyWhereItIsMeasured) {
 
 TEST_F(EstimateCommand, ComparesTheDiskWhereItHasAPath) {
   const Words compare = {"estimate", "odd.yaml", "--compare"};
-  const Finished without = place_.recollect(compare), with = place_.recollect(
-      compare + Words{ac("disk_checkpointing.path=/nowhere"), ac("disk_checkpointing.limit=64KiB")});
+  const Finished without = place_.recollect(compare),
+                 with = place_.recollect(compare + Words{ac("disk_checkpointing.path=/nowhere"),
+                                                         ac("disk_checkpointing.limit=64KiB")});
   EXPECT_EQ(without.out.find("disk"), std::string::npos) << without.out;
   EXPECT_NE(with.out.find("disk MiB"), std::string::npos) << with.out;
   EXPECT_NE(with.out.find("over a limit"), std::string::npos) << with.out;

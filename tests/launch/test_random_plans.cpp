@@ -80,7 +80,8 @@ TEST_P(RandomPlans, GiveTheBitsOfNone) {
     write_text_file(folder.file("plan.yaml"), to_yaml(plan));
     std::vector<std::string> list = words(tensor);
     list.push_back("activation_checkpointing.plan=" + folder.file("plan.yaml"));
-    if (std::any_of(plan.values.begin(), plan.values.end(), [](const auto& item) { return item.second.disk; }))
+    if (std::any_of(plan.values.begin(), plan.values.end(),
+                    [](const auto& item) { return item.second.disk; }))
       list.push_back("activation_checkpointing.disk_checkpointing.path=" + folder.file(""));
     if (i % 2) list.push_back("activation_checkpointing.verify=true");
     try {

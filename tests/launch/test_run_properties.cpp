@@ -78,10 +78,11 @@ TEST(Allocation, NoneOnTheWayToTheDisk) {
   const std::string key = "activation_checkpointing.";
   for (const char* host : {"false", "true"}) {
     int64_t bytes = 0;
-    EXPECT_EQ(allocations_in_steps({"model.n_layer=5", key + "mode=full", key + "cpu_checkpointing=" + host,
-                                    key + "storage_dtype=bf16", key + "disk_checkpointing.path=" + folder.path()},
-                                   bytes),
-              0)
+    EXPECT_EQ(
+        allocations_in_steps({"model.n_layer=5", key + "mode=full", key + "cpu_checkpointing=" + host,
+                              key + "storage_dtype=bf16", key + "disk_checkpointing.path=" + folder.path()},
+                             bytes),
+        0)
         << bytes;
   }
 }

@@ -1,5 +1,5 @@
-// storage_dtype: bf16 is the one lossy choice: it halves what is kept, exactly; where the halves are kept changes no bit;
-// and whoever cannot mean it is told.
+// storage_dtype: bf16 is the one lossy choice: it halves what is kept, exactly; where the halves are kept
+// changes no bit; and whoever cannot mean it is told.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -47,8 +47,8 @@ TEST_P(StorageDType, IsCloseAndTheSameWhereverItIsKept) {
     for (int where = 1; where < 16; ++where) {
       Words kept = words + Words{kPacked};
       if ((where & 1) && tensor == 1) continue;
-      for (const auto& [bit, word] : {std::pair{1, kPartition}, {2, kHost}, {4, kDisk},
-                                      {8, ac("contiguous_checkpointing=false")}})
+      for (const auto& [bit, word] :
+           {std::pair{1, kPartition}, {2, kHost}, {4, kDisk}, {8, ac("contiguous_checkpointing=false")}})
         if (where & bit) kept.push_back(word);
       expect_same_bits(packed, train(kYaml, kept), GetParam() + " " + std::to_string(where));
     }
@@ -58,7 +58,8 @@ TEST_P(StorageDType, IsCloseAndTheSameWhereverItIsKept) {
 INSTANTIATE_TEST_SUITE_P(Modes, StorageDType, ::testing::Values("none", "full", "recursive"));
 
 TEST(StorageDType, OfDoublesToo) {
-  const Words words = {"device.backend=reference", "training.precision=fp64", "training.max_steps=3", ac("mode=full")};
+  const Words words = {"device.backend=reference", "training.precision=fp64", "training.max_steps=3",
+                       ac("mode=full")};
   const Trained same = train(kYaml, words), packed = train(kYaml, words + Words{kPacked});
   EXPECT_FALSE(same.gradients == packed.gradients);
   EXPECT_LT(largest_difference(same.gradients, packed.gradients), 0.05);
@@ -113,11 +114,13 @@ TEST(StorageDType, IsRefusedWhereItCannotBeMeant) {
   const auto says = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  says(refusal({ac("mode=full"), ac("verify=true")}), "verify compares bits, and activation_checkpointing.storage_dtype");
+  says(refusal({ac("mode=full"), ac("verify=true")}),
+       "verify compares bits, and activation_checkpointing.storage_dtype");
   says(refusal({ac("mode=full"), "training.precision=bf16"}), "no effect with training.precision bf16");
   says(refusal({ac("mode=full"), "model.n_layer=1"}), "storage_dtype has no effect");
   says(refusal({ac("mode=full"), ac("keep_last=5")}), "keep_last 5 keeps the values of all 5 layers");
-  const Finished done = place.recollect({"train", "odd.yaml", kPacked, ac("mode=full"), "training.max_steps=1"});
+  const Finished done =
+      place.recollect({"train", "odd.yaml", kPacked, ac("mode=full"), "training.max_steps=1"});
   EXPECT_EQ(done.status, 0) << done.err;
   says(done.out, "storage_dtype: bf16, lossy: 4 values stored in 0.00 MiB less");
 }

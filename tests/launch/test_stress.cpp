@@ -16,8 +16,8 @@ optimizer: {name: adamw, learning_rate: 1e-2, weight_decay: 0.1}
 data: {format: random, sequence_length: 7}
 )";
 
-std::vector<std::string> words(int tensor, const std::string& mode, bool partition, bool host, bool contiguous,
-                               const std::string& disk = "") {
+std::vector<std::string> words(int tensor, const std::string& mode, bool partition, bool host,
+                               bool contiguous, const std::string& disk = "") {
   const std::string key = "activation_checkpointing.";
   std::vector<std::string> list = {"parallelism.tensor_parallel_size=" + std::to_string(tensor),
                                    "parallelism.ranks_per_process=" + std::to_string(tensor),
@@ -48,7 +48,8 @@ TEST_P(Stress, EveryModeAndSwitchGivesTheBitsOfNone) {
               train(kYaml, words(tensor, mode, partition, host, contiguous, disk ? folder.file("") : ""),
                     [&](int rank) { return SessionParts{.probe = probes[rank].get()}; });
           const std::string what = std::string(mode) + (partition ? "+partition" : "") +
-                                   (host ? "+host" : "") + (disk ? "+disk" : "") + (contiguous ? "" : "+pool");
+                                   (host ? "+host" : "") + (disk ? "+disk" : "") +
+                                   (contiguous ? "" : "+pool");
           expect_same_bits(none, disturbed, what);
           for (const auto& probe : probes) {
             EXPECT_GT(probe->poisoned_bytes(), disturbed.measured[0].transient_bytes) << what;
