@@ -200,7 +200,7 @@ TEST(Counting, KeptBytesAreTheClosedFormulas) {
 TEST(Counting, HostMemoryBeforeTheDiskHoldsAFewLayers) {
   const auto host_bytes = [](int layers, bool disk) {
     std::vector<std::string> words = {"model.n_layer=" + std::to_string(layers),
-                                      ac("cpu_checkpointing=true")};
+                                      ac("cpu_checkpointing=true"), ac("keep_last=1"), ac("prefetch=1")};
     if (disk) words.push_back(ac("disk_checkpointing.path=/nowhere"));
     return plan_training(planned(read_config_text("test.yaml", kOddYaml, words)), 0, 0)
         .made.program.foretold()
@@ -354,10 +354,10 @@ TEST_F(EstimateCommand, KnowsTheDiskOnlyWhereItIsMeasured) {
   EXPECT_EQ(place_.folder().count(), 6u) << "two outputs, two device files and two configurations";
   EXPECT_GT(read_device_model(place_.file("with.yaml")).disk_write_bandwidth, 1e6);
   EXPECT_GT(read_device_model(place_.file("with.yaml")).disk_read_bandwidth, 1e6);
-  const Finished blind = place_.recollect(Words{"estimate", "odd.yaml", "--device", "without.yaml"} + disk);
+  const Finished blind = place_.recollect(Words{"estimate", "odd.yaml", "device.model=without.yaml"} + disk);
   EXPECT_EQ(blind.status, 2);
   EXPECT_NE(blind.err.find("calibrate --disk FOLDER"), std::string::npos) << blind.err;
-  const Finished seeing = place_.recollect(Words{"estimate", "odd.yaml", "--device", "with.yaml"} + disk);
+  const Finished seeing = place_.recollect(Words{"estimate", "odd.yaml", "device.model=with.yaml"} + disk);
   EXPECT_EQ(seeing.status, 0) << seeing.err;
   EXPECT_NE(seeing.out.find("MiB to the disk"), std::string::npos) << seeing.out;
 }

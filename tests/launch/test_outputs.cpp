@@ -107,7 +107,7 @@ TEST(Outputs, MemoryOfEveryRankIsWhatWasForetold) {
     EXPECT_EQ(memory.at("step").at("steps"), 2);
     EXPECT_GT(memory.at("step").at("measured").at("step"), 0.0);
     EXPECT_GT(memory.at("step").at("foretold").at("step"), 0.0);
-    EXPECT_EQ(memory.at("step").at("measured").at("exposed_for").size(), 5u);
+    EXPECT_EQ(memory.at("step").at("measured").at("exposed_for").size(), static_cast<std::size_t>(kStreamCount));
     expect_sums(memory.at("measured"));
     EXPECT_GT(memory.at("measured").at("backward").at("activations"), 0);
     EXPECT_GT(memory.at("measured").at("optimizer").at("optimizer"), 0);
