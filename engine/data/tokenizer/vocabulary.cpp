@@ -1,0 +1,49 @@
+#include "engine/data/tokenizer/vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/core/error.h"
+#include "engine/io/strict_json.h"
+
+namespace recollect {
+
+Vocabulary::Vocabulary(std::vector<std::pair<std::string, uint64_t>> tokens, const std::string& source)
+    : source_(source) {
+  std::sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const auto& [token, id] = tokens[i];
+    if (i > 0 && tokens[i - 1].second == id)
+      throw Error(ExitCode::kInput, fmt::format("{}: the id {} belongs to both {} and {}", source, id,
+                                                escaped_name(tokens[i - 1].first), escaped_name(token)));
+    if (id != i)
+      throw Error(ExitCode::kInput,
+                  fmt::format("{}: no token has the id {}, the next one is {} of {}", source, i, id,
+                              escaped_name(token)),
+                  "ids must be 0, 1, 2 and so on without a hole");
+  }
+  if (tokens.empty()) throw Error(ExitCode::kInput, source + ": the vocabulary is empty");
+  tokens_.reserve(tokens.size());
+  for (auto& [token, id] : tokens) tokens_.push_back(std::move(token));
+  ids_.reserve(tokens_.size());
+  for (std::size_t id = 0; id < tokens_.size(); ++id)
+    if (const auto [had, fresh] = ids_.emplace(tokens_[id], static_cast<uint32_t>(id)); !fresh)
+      throw Error(ExitCode::kInput, fmt::format("{}: the token {} appears twice, as {} and as {}", source,
+                                                escaped_name(tokens_[id]), had->second, id));
+}
+
+std::optional<uint32_t> Vocabulary::find(std::string_view token) const {
+  const auto found = ids_.find(token);
+  return found == ids_.end() ? std::nullopt : std::optional(found->second);
+}
+
+uint32_t Vocabulary::at(std::string_view token, std::string_view needed_for) const {
+  const std::optional<uint32_t> id = find(token);
+  if (!id)
+    throw Error(ExitCode::kInput, fmt::format("{}: {} names {}, which is no token of the vocabulary", source_,
+                                              needed_for, escaped_name(token)));
+  return *id;
+}
+
+}  // namespace recollect
