@@ -14,9 +14,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "token files are little-endian and read in place");
 
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
-constexpr std::string_view kMegatronMagic("MMIDIDX\0\0", 9);
-constexpr int32_t kLlmcGpt2Magic = 20240520, kLlmcLlama3Magic = 20240801, kLlmcEvaluationMagic = 20240522;
-constexpr uint64_t kLlmcHeaderBytes = 256 * sizeof(int32_t);
+constexpr int32_t kLlmcEvaluationMagic = 20240522;
 
 struct TypeName {
   TokenType type;
@@ -158,11 +156,11 @@ std::optional<TokenType> megatron_type(uint8_t code) {
   switch (code) {
     case 1:
       return TokenType::kU8;
-    case 4:
+    case kMegatronI32:
       return TokenType::kI32;
     case 5:
       return TokenType::kI64;
-    case 8:
+    case kMegatronU16:
       return TokenType::kU16;
     default:
       return std::nullopt;  // 2 int8, 3 int16, 6 and 7 floating: no token ids
@@ -217,7 +215,7 @@ TokenLayout parse_llmc(Bytes file, const std::string& path) {
   if (magic == kLlmcEvaluationMagic)
     input_error(fmt::format("{}: an llm.c multiple-choice evaluation file", path), "it cannot be trained on");
   const bool llama = magic == kLlmcLlama3Magic;
-  if (version != (llama ? 7 : 1))
+  if (version != (llama ? kLlmcLlama3Version : kLlmcGpt2Version))
     input_error(fmt::format("{}: version {} of an llm.c file with magic {}", path, version, magic),
                 "known are 20240520 with version 1 and 20240801 with version 7");
   if (file.size() < kLlmcHeaderBytes)
@@ -234,7 +232,7 @@ bool is_megatron_index(Bytes index) { return begins_with(index, kMegatronMagic);
 
 TokenLayout parse_megatron_index(Bytes index, const std::string& index_path, uint64_t data_bytes,
                                  const std::string& data_path) {
-  constexpr uint64_t kHeaderBytes = 34;
+  constexpr uint64_t kHeaderBytes = kMegatronHeaderBytes;
   if (index.size() < kHeaderBytes)
     input_error(
         fmt::format("{}: truncated: {} bytes of a {}-byte header", index_path, index.size(), kHeaderBytes));

@@ -23,6 +23,14 @@ struct TokenLayout {
   uint64_t count = 0;
 };
 
+// What the headers say, for those who read them and those who write them.
+inline constexpr int32_t kLlmcGpt2Magic = 20240520, kLlmcLlama3Magic = 20240801;
+inline constexpr int32_t kLlmcGpt2Version = 1, kLlmcLlama3Version = 7;
+inline constexpr uint64_t kLlmcHeaderBytes = 256 * sizeof(int32_t);
+inline constexpr std::string_view kMegatronMagic("MMIDIDX\0\0", 9);
+inline constexpr uint64_t kMegatronHeaderBytes = 34;
+inline constexpr uint8_t kMegatronI32 = 4, kMegatronU16 = 8;
+
 using Bytes = std::span<const std::byte>;
 
 // NumPy: little-endian uint8/16/32, int32/64, C order, one dim or two (read as one stream).

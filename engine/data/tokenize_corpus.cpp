@@ -1,0 +1,153 @@
+#include "engine/data/tokenize_corpus.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "engine/core/error.h"
+#include "engine/data/corpus.h"
+
+namespace recollect {
+namespace {
+
+struct Encoded {
+  std::vector<uint32_t> ids;
+  std::vector<std::size_t> document_ends;
+};
+
+class Work {
+ public:
+  Work(const Tokenizer& tokenizer, const CorpusSpec& spec, TokenWriter& writer,
+       const std::function<void(uint64_t, uint64_t)>& progress)
+      : tokenizer_(tokenizer),
+        spec_(spec),
+        corpus_(spec.inputs, tokenizer),
+        writer_(writer),
+        progress_(progress) {}
+
+  uint64_t run() {
+    std::vector<std::jthread> helpers;
+    for (int i = 1; i < spec_.threads; ++i) helpers.emplace_back([this] { encode_chunks(); });
+    encode_chunks();
+    helpers.clear();
+    if (error_) std::rethrow_exception(error_);
+    return done_;
+  }
+
+ private:
+  void encode_chunks() {
+    try {
+      EncodingMemory memory;
+      Encoded encoded;
+      while (encode_next(encoded, memory)) {
+      }
+    } catch (...) {  // no memory for those: there is no turn to wait for
+      const std::lock_guard lock(writing_);
+      stop(std::current_exception());
+    }
+  }
+
+  // Takes a chunk, encodes it, and writes it when all before it are written. False when there is none, or one
+  // has failed.
+  bool encode_next(Encoded& encoded, EncodingMemory& memory) {
+    Chunk chunk;
+    uint64_t number = 0;
+    std::exception_ptr failure;
+    {
+      const std::lock_guard lock(reading_);
+      number = taken_;
+      try {
+        if (ended_ || !corpus_.next(chunk)) return false;
+      } catch (...) {
+        failure = std::current_exception();
+        ended_ = true;
+      }
+      ++taken_;
+    }
+    try {
+      if (!failure) encode(chunk, encoded, memory);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    return write(number, chunk, encoded, failure);
+  }
+
+  bool write(uint64_t number, const Chunk& chunk, const Encoded& encoded, std::exception_ptr failure) {
+    std::unique_lock lock(writing_);
+    turn_.wait(lock, [&] { return written_ == number || error_; });
+    if (error_) return false;
+    try {
+      if (failure) std::rethrow_exception(failure);
+      writer_.append(encoded.ids, encoded.document_ends);
+      done_ += chunk.end - chunk.begin;
+      progress_(done_, corpus_.bytes());
+    } catch (...) {
+      stop(std::current_exception());
+      return false;
+    }
+    ++written_;
+    turn_.notify_all();
+    return true;
+  }
+
+  // The lock on writing_ is held.
+  void stop(std::exception_ptr error) {
+    if (!error_) error_ = std::move(error);
+    turn_.notify_all();
+  }
+
+  void encode(const Chunk& chunk, Encoded& encoded, EncodingMemory& memory) const {
+    encoded.ids.clear();
+    encoded.document_ends.clear();
+    const auto end_document = [&] {
+      if (spec_.end_of_document) encoded.ids.push_back(*spec_.end_of_document);
+      encoded.document_ends.push_back(encoded.ids.size());
+    };
+    const std::string_view text = chunk.text();
+    if (!chunk.is_jsonl) {
+      if (const std::size_t bad = first_invalid_utf8(text); bad != std::string_view::npos)
+        throw Error(ExitCode::kInput,
+                    fmt::format("{}: byte {}: not UTF-8", chunk.file->path(), chunk.begin + bad),
+                    "convert the file, for example with iconv");
+      tokenizer_.encode(text, memory, encoded.ids);
+      if (chunk.ends_file()) end_document();
+      return;
+    }
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t newline = std::min(text.find('\n', begin), text.size());
+      const std::string document = text_of_json(text.substr(begin, newline - begin), spec_.key,
+                                                chunk.file->path(), chunk.begin + begin);
+      tokenizer_.encode(document, memory, encoded.ids);
+      end_document();
+      begin = newline + 1;
+    }
+  }
+
+  const Tokenizer& tokenizer_;
+  const CorpusSpec& spec_;
+  std::mutex reading_;  // guards what the next chunk is
+  Corpus corpus_;
+  uint64_t taken_ = 0;
+  bool ended_ = false;
+  std::mutex writing_;  // guards the rest
+  std::condition_variable turn_;
+  TokenWriter& writer_;
+  const std::function<void(uint64_t, uint64_t)>& progress_;
+  uint64_t written_ = 0, done_ = 0;
+  std::exception_ptr error_;
+};
+
+}  // namespace
+
+uint64_t tokenize_corpus(const Tokenizer& tokenizer, const CorpusSpec& spec, TokenWriter& writer,
+                         const std::function<void(uint64_t, uint64_t)>& progress) {
+  const uint64_t bytes = Work(tokenizer, spec, writer, progress).run();
+  if (writer.tokens() == 0) throw Error(ExitCode::kInput, "the input holds no text");
+  return bytes;
+}
+
+}  // namespace recollect

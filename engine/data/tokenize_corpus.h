@@ -1,0 +1,32 @@
+// Text files into one token file. The input is cut into chunks that can be encoded by themselves; threads
+// take them in order and write them in order, so that the file, and the error where there is one, do not
+// depend on how many threads there are, and each holds one chunk at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/data/token_writer.h"
+#include "engine/data/tokenizer/tokenizer.h"
+
+namespace recollect {
+
+struct CorpusSpec {
+  // Files, or folders searched for *.txt and *.jsonl. A file is one document, taken byte by byte (no newline
+  // is translated); of a .jsonl file every line is one: an object with the text under `key`.
+  std::vector<std::string> inputs;
+  std::string key = "text";
+  std::optional<uint32_t> end_of_document;  // appended to every document
+  int threads = 1;
+};
+
+// Writes everything but the end: finish() is the caller's. `progress` hears the bytes done and those there
+// are, from one thread at a time. Returns the bytes of input. Errors: kInput naming file and byte for what is
+// not UTF-8 or not JSON, a line without the key, input without any text; kStorage.
+uint64_t tokenize_corpus(const Tokenizer& tokenizer, const CorpusSpec& spec, TokenWriter& writer,
+                         const std::function<void(uint64_t done, uint64_t all)>& progress);
+
+}  // namespace recollect
