@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "engine/core/error.h"
 #include "engine/io/strict_json.h"
@@ -11,18 +12,20 @@ namespace recollect {
 
 Vocabulary::Vocabulary(std::vector<std::pair<std::string, uint64_t>> tokens, const std::string& source)
     : source_(source) {
-  std::sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    const auto& [token, id] = tokens[i];
-    if (i > 0 && tokens[i - 1].second == id)
-      throw Error(ExitCode::kInput, fmt::format("{}: the id {} belongs to both {} and {}", source, id,
-                                                escaped_name(tokens[i - 1].first), escaped_name(token)));
-    if (id != i)
+  std::sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.second, a.first) < std::tie(b.second, b.first);
+  });
+  const auto same = std::adjacent_find(tokens.begin(), tokens.end(),
+                                       [](const auto& a, const auto& b) { return a.second == b.second; });
+  if (same != tokens.end())
+    throw Error(ExitCode::kInput, fmt::format("{}: the id {} belongs to both {} and {}", source, same->second,
+                                              escaped_name(same->first), escaped_name((same + 1)->first)));
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i].second != i)
       throw Error(ExitCode::kInput,
-                  fmt::format("{}: no token has the id {}, the next one is {} of {}", source, i, id,
-                              escaped_name(token)),
+                  fmt::format("{}: no token has the id {}, the next one is {} of {}", source, i,
+                              tokens[i].second, escaped_name(tokens[i].first)),
                   "ids must be 0, 1, 2 and so on without a hole");
-  }
   if (tokens.empty()) throw Error(ExitCode::kInput, source + ": the vocabulary is empty");
   tokens_.reserve(tokens.size());
   for (auto& [token, id] : tokens) tokens_.push_back(std::move(token));

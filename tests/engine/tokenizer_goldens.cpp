@@ -1,0 +1,121 @@
+#include "tests/engine/tokenizer_goldens.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "engine/data/tokenizer/unicode.h"
+#include "tests/engine/temporary_folder.h"
+
+namespace recollect::testing {
+namespace {
+
+constexpr uint64_t kFnvStart = 0xcbf29ce484222325, kFnvPrime = 0x100000001b3;
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t below(uint64_t bound) {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return (state_ >> 33) % bound;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+constexpr std::pair<uint32_t, uint32_t> kRanges[] = {
+    {0x20, 0x7f},     {0x00, 0x80},     {0xa0, 0x250},      {0x300, 0x370},     {0x370, 0x530},
+    {0x590, 0x700},   {0x900, 0x1000},  {0x1e00, 0x2100},   {0x3000, 0x3100},   {0x4e00, 0x9fff},
+    {0xac00, 0xd7a4}, {0xf900, 0xfb00}, {0x1d100, 0x1d200}, {0x1f300, 0x1f700}, {0x0, 0x20000}};
+
+constexpr std::string_view kSnippets[] = {" ",
+                                          "\n",
+                                          "\r\n",
+                                          "\t",
+                                          "\u00a0",
+                                          "<|endoftext|>",
+                                          "<|endoftext",
+                                          "[SEP]",
+                                          "[mask]",
+                                          "'s",
+                                          " 'LL",
+                                          "don't",
+                                          "''re",
+                                          "if (x != 0) { return f(&x)[i++]; }\n",
+                                          "def f(self, *args):\n    return {**args}\n",
+                                          "\u302e\U0001d165",
+                                          "e\u0301",
+                                          "-"};
+
+bool is_surrogate(uint32_t point) { return point >= 0xd800 && point < 0xe000; }
+
+}  // namespace
+
+std::string tokenizer_golden_folder() { return RECOLLECT_SOURCE_DIR "/tests/golden/tokenizer"; }
+
+const nlohmann::json read_tokenizer_goldens() {
+  return nlohmann::json::parse(TemporaryFolder::read(tokenizer_golden_folder() + "/cases.json"));
+}
+
+std::string fnv(std::string_view bytes) {
+  uint64_t value = kFnvStart;
+  for (const char c : bytes) value = (value ^ static_cast<unsigned char>(c)) * kFnvPrime;
+  return fmt::format("{:016x}", value);
+}
+
+std::string fnv(const std::vector<uint32_t>& ids) {
+  return fnv({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(uint32_t)});
+}
+
+std::string every_code_point() {
+  std::string text;
+  for (uint32_t point = 0; point < 0x110000; ++point) {
+    if (is_surrogate(point)) continue;
+    std::string c;
+    append_utf8(point, c);
+    for (const std::string_view part : {"a", "", "b ", "", "\u302e", "", "1\u0301", "", " ", "", "\n"})
+      text += part.empty() ? std::string_view(c) : part;
+  }
+  return text;
+}
+
+std::string mixed_text(const std::string& novel) {
+  std::vector<std::string_view> lines;
+  for (std::string_view rest = novel;;) {
+    const std::size_t newline = rest.find('\n');
+    lines.push_back(rest.substr(0, newline));
+    if (newline == std::string_view::npos) break;
+    rest.remove_prefix(newline + 1);
+  }
+  Random random(2026);
+  std::string out;
+  for (int i = 0; i < 9000; ++i) {
+    const uint64_t kind = random.below(4);
+    if (kind == 0) {
+      const std::size_t at = random.below(lines.size());
+      for (std::size_t line = at; line < std::min(at + 8, lines.size()); ++line)
+        out.append(line == at ? "" : "\n").append(lines[line]);
+    } else if (kind == 1) {
+      const auto [first, last] = kRanges[random.below(std::size(kRanges))];
+      for (uint64_t left = random.below(60); left > 0; --left)
+        if (const auto point = static_cast<uint32_t>(first + random.below(last - first));
+            !is_surrogate(point))
+          append_utf8(point, out);
+    } else {
+      const std::string_view snippet = kSnippets[random.below(std::size(kSnippets))];
+      for (uint64_t left = kind == 2 ? 1 : random.below(40); left > 0; --left) out += snippet;
+    }
+  }
+  return out;
+}
+
+std::optional<std::string> test_data(const std::string& name) {
+  const char* folder = std::getenv("RECOLLECT_TEST_DATA");
+  const std::string path =
+      (folder ? folder : std::string(RECOLLECT_SOURCE_DIR "/../shared/data")) + "/" + name;
+  return std::filesystem::exists(path) ? std::optional(path) : std::nullopt;
+}
+
+}  // namespace recollect::testing
