@@ -7,6 +7,7 @@
 #include "launch/config/read.h"
 #include "launch/estimate_command.h"
 #include "launch/explain.h"
+#include "launch/tokenize.h"
 #include "launch/train.h"
 #include "launch/world.h"
 
@@ -28,6 +29,10 @@ constexpr Command kCommands[] = {
     {"explain", "CONFIG.yaml [section.key=value ...]", "print the checkpointing plan and every op of a step",
      explain_command},
     {"calibrate", "[--out FILE] [--disk FOLDER]", "measure this machine for device.model=FILE", calibrate_command},
+    {"tokenize",
+     "--tokenizer FILE|FOLDER --output FILE INPUT... [--format llm.c|headerless|megatron]\n"
+     "           [--dtype uint16|uint32] [--key text] [--end-of-document TOKEN|none] [--threads N]",
+     "make a token file of text (*.txt, *.jsonl, folders)", tokenize_command},
 };
 
 }  // namespace

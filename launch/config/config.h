@@ -77,9 +77,9 @@ template <>
 inline constexpr std::array<std::string_view, 4> kSpellings<DataFormat> = {"random", "jsonl", "tokens",
                                                                            "text"};
 
-enum class TokenType { kAuto, kU16, kU32 };
+enum class TokenDtype { kAuto, kU16, kU32 };
 template <>
-inline constexpr std::array<std::string_view, 3> kSpellings<TokenType> = {"auto", "uint16", "uint32"};
+inline constexpr std::array<std::string_view, 3> kSpellings<TokenDtype> = {"auto", "uint16", "uint32"};
 
 enum class ProgressStyle { kAuto, kOn, kOff };
 template <>
@@ -183,7 +183,7 @@ struct Config {
     int64_t sequence_length = 0;    // 0 only before `read_config` has made it model.n_positions
     bool shuffle = true;
     int64_t seed = 0;                    // training.seed where not given
-    TokenType dtype = TokenType::kAuto;  // of headerless token files
+    TokenDtype dtype = TokenDtype::kAuto;  // of headerless token files
     int64_t low = 0;                     // random: ids are uniform in [low, high)
     int64_t high = 0;                    // 0 only before `read_config` has made it model.vocab_size
     int64_t prefetch = 2;                // batches prepared ahead

@@ -63,7 +63,7 @@ output_dir: runs/x
   EXPECT_EQ(c.scheduler.min_lr, 1.5e-5);
   EXPECT_EQ(c.data.path, (std::vector<std::string>{"a.bin", "b c.bin"}));
   EXPECT_EQ(c.data.sequence_length, 32);
-  EXPECT_EQ(c.data.dtype, TokenType::kU16);
+  EXPECT_EQ(c.data.dtype, TokenDtype::kU16);
   EXPECT_EQ(c.logging.progress, ProgressStyle::kOff);
   EXPECT_EQ(c.debug.dump_step, 3);
   EXPECT_EQ(c.output_dir, "runs/x");
