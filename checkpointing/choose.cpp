@@ -8,7 +8,7 @@ namespace {
 
 struct Trial {
   ResidencyReport report;
-  double seconds = 0;
+  double seconds = 0, waited = 0;  // of forward and backward; of the compute stream
 };
 
 Trial simulate_with(const Graph& graph, const OpRegistry& registry, const Plan& plan,
@@ -16,14 +16,17 @@ Trial simulate_with(const Graph& graph, const OpRegistry& registry, const Plan& 
   Graph moved = graph;
   Trial trial{.report = place_kept_values(moved, registry, plan, settings)};
   if (trial.report.returned.empty()) return trial;
-  trial.seconds = simulate(moved, make_schedule(moved), device, 1).step_seconds;
+  const Simulation simulation = simulate(moved, make_schedule(moved), device, 1);
+  trial.seconds = simulation.step_seconds;
+  trial.waited = simulation.total_exposed_seconds();
   return trial;
 }
 
 // Nothing that moved at first has come to a standstill.
 bool moves_as_much(const ResidencyReport& now, const ResidencyReport& first) {
   return (now.partitioned_values > 0) == (first.partitioned_values > 0) &&
-         (now.host_values > 0) == (first.host_values > 0) && (now.disk_values > 0) == (first.disk_values > 0) &&
+         (now.host_values > 0) == (first.host_values > 0) &&
+         (now.disk_values > 0) == (first.disk_values > 0) &&
          (now.packed_values > 0) == (first.packed_values > 0);
 }
 
@@ -41,15 +44,17 @@ ResidencySettings choose_residency(const Graph& graph, const OpRegistry& registr
   if (settings.keep_last != kOpen && settings.prefetch != kOpen) return chosen;
   const Trial first = simulate_with(graph, registry, plan, chosen, device);
   if (first.report.returned.empty()) return chosen;
-  double best = first.seconds;
+  Trial best = first;
   const auto one_more = [&](int64_t ResidencySettings::*layers) {
     if (settings.*layers != kOpen || chosen.*layers == kMostLayers) return false;
     ResidencySettings more = chosen;
     ++(more.*layers);
     const Trial trial = simulate_with(graph, registry, plan, more, device);
-    if (!moves_as_much(trial.report, first.report) || trial.seconds >= best * (1 - kLeastGain)) return false;
+    const bool worth_it =
+        best.waited - trial.waited > kLeastGain * best.seconds && trial.seconds < best.seconds;
+    if (!worth_it || !moves_as_much(trial.report, first.report)) return false;
     chosen = more;
-    best = trial.seconds;
+    best = trial;
     return true;
   };
   while (one_more(&ResidencySettings::prefetch) || one_more(&ResidencySettings::keep_last)) {

@@ -1,7 +1,9 @@
-// Decides what is left open of how kept values move: how many layers at the end keep theirs, and how many layers
-// ahead a fetch begins. It starts from one of each and takes one more only while that makes forward and backward
-// more than 1 % shorter on the simulator's clocks, prefetch first, because it holds memory in backward alone. The
-// answer follows from graph, plan and device model, so it is the same in an estimate and on every rank of the run.
+// Decides what is left open of how kept values move: how many layers at the end keep theirs, and how many
+// layers ahead a fetch begins. It starts from one of each and takes one more only while that shortens the
+// compute stream's waits by more than 1 % of forward and backward on the simulator's clocks, prefetch first,
+// because it holds memory in backward alone. What storing costs without any wait is no reason to keep. The
+// answer follows from graph, plan and device model, so it is the same in an estimate and on every rank of the
+// run.
 #pragma once
 
 #include "checkpointing/device_model.h"
@@ -11,12 +13,13 @@ namespace recollect {
 
 inline constexpr int64_t kOpen = -1;        // a keep_last or prefetch to be decided
 inline constexpr int64_t kMostLayers = 4;   // that are chosen of either
-inline constexpr double kLeastGain = 0.01;  // of the simulated time, for one more layer
+inline constexpr double kLeastGain = 0.01;  // of the simulated time, in waits, for one more layer
 
 // `settings` with one where it is open: the start, and the least memory.
 ResidencySettings least_residency(ResidencySettings settings);
 
-// `settings` with an answer for what is open. To be called after recompute(), with what place_kept_values() takes.
+// `settings` with an answer for what is open. To be called after recompute(), with what place_kept_values()
+// takes.
 ResidencySettings choose_residency(const Graph& graph, const OpRegistry& registry, const Plan& plan,
                                    const ResidencySettings& settings, const DeviceModel& device);
 

@@ -19,7 +19,7 @@ struct DeviceModel {
   double link_latency = 0;      // seconds a collective takes whatever its size
   double to_host_bandwidth = 0, to_device_bandwidth = 0;
   double disk_write_bandwidth = 0, disk_read_bandwidth = 0;  // of a rank; 0: not known
-  double launch_overhead = 0;  // seconds that every op costs its stream
+  double launch_overhead = 0;                                // seconds that every op costs its stream
 };
 
 // "cpu" or "h200". Error kConfiguration for any other name.

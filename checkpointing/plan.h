@@ -38,7 +38,8 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// What backward uses in place of a value that was not kept where it was made: the same bits, made or brought again.
+// What backward uses in place of a value that was not kept where it was made: the same bits, made or brought
+// again.
 struct Reproduction {
   ValueId original = kNone;
   ValueId again = kNone;

@@ -8,8 +8,8 @@
 
 namespace recollect {
 
-// To be called on a differentiated graph, before gradients are reduced and the optimizer is appended. Returns what
-// was made again, in program order.
+// To be called on a differentiated graph, before gradients are reduced and the optimizer is appended. Returns
+// what was made again, in program order.
 std::vector<Reproduction> recompute(Graph& graph, const Plan& plan);
 
 // What recomputation adds to one micro-batch, on this rank.

@@ -9,8 +9,9 @@ namespace recollect {
 
 namespace {
 
-// Forward runs at most so many layers ahead of what frees the device, and so many ahead of the disk, where host
-// memory is the buffer before it; there, the last layers to leave are still in the buffer when they are wanted.
+// Forward runs at most so many layers ahead of what frees the device, and so many ahead of the disk, where
+// host memory is the buffer before it; there, the last layers to leave are still in the buffer when they are
+// wanted.
 constexpr int kLayersInFlight = 2, kLayersInHost = 3, kLayersFromHost = 2;
 
 class Residency {
@@ -60,7 +61,8 @@ class Residency {
     std::vector<Op> merged;
     for (int i = 0; i < size(); ++i) {
       // What is fetched for several layers at once: backward comes to the deepest first.
-      std::stable_sort(before_[i].begin(), before_[i].end(), [](const Op& a, const Op& b) { return a.layer > b.layer; });
+      std::stable_sort(before_[i].begin(), before_[i].end(),
+                       [](const Op& a, const Op& b) { return a.layer > b.layer; });
       for (Op& op : before_[i]) merged.push_back(std::move(op));
       merged.push_back(std::move(ops_[i]));
       for (Op& op : behind_[i]) merged.push_back(std::move(op));

@@ -41,8 +41,8 @@ struct ResidencyReport {
   uint64_t to_disk_bytes = 0, from_disk_bytes = 0;
   uint64_t packed_saved_bytes = 0;  // by storing them in fewer bits, whole values counted
   std::array<uint64_t, kMemorySpaceCount> layer_inputs{};  // bytes of those that are kept, by where they wait
-  std::vector<Reproduction> returned;  // gathered or brought back
-  Staying read_behind_layers, read_in_last_layers;  // the latter because of keep_last
+  std::vector<Reproduction> returned;                      // gathered or brought back
+  Staying read_behind_layers, read_in_last_layers;         // the latter because of keep_last
   // A larger one does no more. keep_last: 0 where it holds nothing back, with keep_last 0 what 1 would do.
   int64_t keep_last_that_matters = 0, prefetch_that_matters = 0;
 };

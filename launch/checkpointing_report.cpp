@@ -18,31 +18,35 @@ std::string rate(const DiskStore::Traffic& traffic) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> checkpointing_report(const Config& config, const Session& session,
-                                                                      int64_t steps) {
+std::vector<std::pair<std::string, std::string>> checkpointing_report(const Config& config,
+                                                                      const Session& session, int64_t steps) {
   const Config::ActivationCheckpointing& c = config.activation_checkpointing;
   const Executor& executor = session.executor();
   const ResidencyReport& r = session.residency();
   const auto exposed = [&](StreamId stream) {
-    return fmt::format("{:.3f} ms a step exposed", 1e3 * executor.exposed_seconds(stream) / static_cast<double>(steps));
+    return fmt::format("{:.3f} ms a step exposed",
+                       1e3 * executor.exposed_seconds(stream) / static_cast<double>(steps));
   };
   std::vector<std::pair<std::string, std::string>> report;
   const bool planned = !c.plan.empty();
   if (c.mode != CheckpointingMode::kNone || planned)
-    report.emplace_back(planned ? "plan" : "mode",
-                        fmt::format("{}: {:.3f} GFLOP a micro-batch run again", planned ? c.plan : name_of(c.mode),
-                                            1e-9 * recomputed_flops(executor.program().graph)));
+    report.emplace_back(
+        planned ? "plan" : "mode",
+        fmt::format("{}: {:.3f} GFLOP a micro-batch run again", planned ? c.plan : name_of(c.mode),
+                    1e-9 * recomputed_flops(executor.program().graph)));
   if (r.partitioned_values > 0)
-    report.emplace_back("partition_activations",
-                        fmt::format("{} values: saved {}, gathered {} a micro-batch, {}", r.partitioned_values,
-                                    mib(r.partition_saved_bytes), mib(r.gathered_bytes), exposed(StreamId::kGather)));
+    report.emplace_back(
+        "partition_activations",
+        fmt::format("{} values: saved {}, gathered {} a micro-batch, {}", r.partitioned_values,
+                    mib(r.partition_saved_bytes), mib(r.gathered_bytes), exposed(StreamId::kGather)));
   if (r.host_values > 0)
-    report.emplace_back("cpu_checkpointing",
-                        fmt::format("{} values: saved {}, moved {} out and {} back a micro-batch, {} going out and {} "
-                                    "coming back; {} in host memory",
-                                    r.host_values, mib(r.host_saved_bytes), mib(r.to_host_bytes),
-                                    mib(r.to_device_bytes), exposed(StreamId::kDeviceToHost),
-                                    exposed(StreamId::kHostToDevice), mib(executor.program().foretold().host_bytes)));
+    report.emplace_back(
+        "cpu_checkpointing",
+        fmt::format("{} values: saved {}, moved {} out and {} back a micro-batch, {} going out and {} "
+                    "coming back; {} in host memory",
+                    r.host_values, mib(r.host_saved_bytes), mib(r.to_host_bytes), mib(r.to_device_bytes),
+                    exposed(StreamId::kDeviceToHost), exposed(StreamId::kHostToDevice),
+                    mib(executor.program().foretold().host_bytes)));
   if (const DiskStore* disk = session.disk())
     report.emplace_back(
         "disk_checkpointing",
@@ -56,9 +60,10 @@ std::vector<std::pair<std::string, std::string>> checkpointing_report(const Conf
                                                      r.packed_values, mib(r.packed_saved_bytes)));
   if (!c.contiguous_checkpointing) {
     const MemoryLedger& ledger = executor.program().foretold();
-    report.emplace_back("contiguous_checkpointing off",
-                        fmt::format("the pool takes {} for values of {}: {} of fragmentation", mib(ledger.pooled_bytes),
-                                    mib(ledger.pooled_peak), mib(ledger.pooled_bytes - ledger.pooled_peak)));
+    report.emplace_back(
+        "contiguous_checkpointing off",
+        fmt::format("the pool takes {} for values of {}: {} of fragmentation", mib(ledger.pooled_bytes),
+                    mib(ledger.pooled_peak), mib(ledger.pooled_bytes - ledger.pooled_peak)));
   }
   if (c.verify) {
     const std::vector<Op>& ops = executor.program().graph.ops();

@@ -23,12 +23,12 @@ void train_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
 
 constexpr Command kCommands[] = {
     {"train", "CONFIG.yaml [section.key=value ...]", "train what CONFIG.yaml describes", train_command},
-    {"estimate",
-     "CONFIG.yaml [section.key=value ...] [--json] [--compare | --max-micro-batch]",
+    {"estimate", "CONFIG.yaml [section.key=value ...] [--json] [--compare | --max-micro-batch]",
      "foretell memory and step time without training", estimate_command},
     {"explain", "CONFIG.yaml [section.key=value ...]", "print the checkpointing plan and every op of a step",
      explain_command},
-    {"calibrate", "[--out FILE] [--disk FOLDER]", "measure this machine for device.model=FILE", calibrate_command},
+    {"calibrate", "[--out FILE] [--disk FOLDER]", "measure this machine for device.model=FILE",
+     calibrate_command},
     {"tokenize",
      "--tokenizer FILE|FOLDER --output FILE INPUT... [--format llm.c|headerless|megatron]\n"
      "           [--dtype uint16|uint32] [--key text] [--end-of-document TOKEN|none] [--threads N]",

@@ -83,7 +83,8 @@ PlannedTraining plan_training(const Config& config, int data_rank, int tensor_ra
   const ThreadCount threads(threads_per_rank(config, world_size));
   const StagingRule staging = staging_rule(expected_communicator(config, world_size), world_size);
   PlannedTraining planned;
-  planned.mesh = std::make_unique<Mesh>(Mesh::planned(data_rank, data_size, tensor_rank, tensor_size, staging));
+  planned.mesh =
+      std::make_unique<Mesh>(Mesh::planned(data_rank, data_size, tensor_rank, tensor_size, staging));
   planned.made = make_training_program(config, *planned.mesh);
   return planned;
 }
@@ -92,8 +93,10 @@ Estimate estimate(const Config& config, Ranks ranks) {
   const PlannedTraining planned = plan_training(config, 0, 0);
   const Program& program = planned.made.program;
   const DeviceModel& device = planned.made.device;
-  if (program.foretold().disk_bytes > 0 && !(device.disk_write_bandwidth > 0 && device.disk_read_bandwidth > 0))
-    throw Error(ExitCode::kConfiguration, "device model " + device.name + " does not know how fast the disk is",
+  if (program.foretold().disk_bytes > 0 &&
+      !(device.disk_write_bandwidth > 0 && device.disk_read_bandwidth > 0))
+    throw Error(ExitCode::kConfiguration,
+                "device model " + device.name + " does not know how fast the disk is",
                 "measure it: `recollect calibrate --disk FOLDER --out FILE`");
   const int world_size = planned.mesh->world().size();
   Estimate result{.ranks = world_size,

@@ -36,11 +36,11 @@ struct Estimate {
   DeviceModel device;
   CommunicatorKind communicator = CommunicatorKind::kSelf;
   uint64_t communication_buffers = 0;  // of the communicators of a rank, outside the arenas
-  MemoryLedger memory;        // of every rank: all have the same
-  ResidencyReport residency;  // of one micro-batch
+  MemoryLedger memory;                 // of every rank: all have the same
+  ResidencyReport residency;           // of one micro-batch
   std::vector<Choice> choices;
   std::vector<Remark> remarks;
-  double flops = 0;           // of one micro-batch, recomputation included, without the optimizer
+  double flops = 0;  // of one micro-batch, recomputation included, without the optimizer
   double recomputed_flops = 0;
   Simulation simulation;
   std::vector<Wait> waits;  // exposed ones of a step, longest first
@@ -48,8 +48,8 @@ struct Estimate {
 
 enum class Ranks { kFirst, kFirstAndLast };
 
-// On the device that the configuration names. `ranks`: whether the claim that all ranks have the same numbers is
-// checked, by planning the last one too.
+// On the device that the configuration names. `ranks`: whether the claim that all ranks have the same numbers
+// is checked, by planning the last one too.
 Estimate estimate(const Config& resolved, Ranks ranks = Ranks::kFirstAndLast);
 
 // The same run without activation checkpointing.

@@ -71,7 +71,8 @@ Json estimate_json(const Estimate& e) {
   Json json{{"unit", "bytes, seconds"}, {"ranks", e.ranks}, {"memory", ledger_json(e.memory)}};
   json["communicator"] = name_of(e.communicator);
   json["communication_buffers"] = e.communication_buffers;
-  for (const Choice& choice : e.choices) json[choice.key] = {{"layers", choice.layers}, {"reason", choice.reason}};
+  for (const Choice& choice : e.choices)
+    json[choice.key] = {{"layers", choice.layers}, {"reason", choice.reason}};
   json["remarks"] = Json::array();
   for (const Remark& remark : e.remarks) json["remarks"].push_back(remark.key + ": " + remark.sentence);
   json["per_micro_batch"] = {{"flops", e.flops},
@@ -113,14 +114,16 @@ void print_one(const Config& config, bool json) {
                  config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size);
     fmt::print("{}{:<20}{:>12}   ({})\n\n{}\n{}",
                phase_table(e.ranks == 1 ? "memory, MiB" : "memory of each, MiB", e.memory), "communicators",
-               mib(e.communication_buffers), name_of(e.communicator), effect_text(e, none), time_text(e, none));
+               mib(e.communication_buffers), name_of(e.communicator), effect_text(e, none),
+               time_text(e, none));
   }
   check_limits(config, e.memory);
 }
 
 void print_comparison(const Config& config, bool json) {
   const std::vector<Variant> variants = compare_variants(config);
-  const bool disk = !config.activation_checkpointing.disk_checkpointing.path.empty();  // else it has no columns
+  const bool disk =
+      !config.activation_checkpointing.disk_checkpointing.path.empty();  // else it has no columns
   const auto yes = [](bool on) { return on ? "yes" : "-"; };
   Json document = Json::array();
   if (!json)
@@ -168,9 +171,9 @@ void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   namespace options = boost::program_options;
   Options chosen;
   options::options_description own;
-  own.add_options()("json", options::bool_switch(&chosen.json))("compare",
-                                                                options::bool_switch(&chosen.compare))(
-      "max-micro-batch", options::bool_switch(&chosen.max_micro_batch));
+  own.add_options()("json", options::bool_switch(&chosen.json))(
+      "compare", options::bool_switch(&chosen.compare))("max-micro-batch",
+                                                        options::bool_switch(&chosen.max_micro_batch));
   Config config = read_config_words("estimate", parse_options(words, own));
   if (chosen.compare && chosen.max_micro_batch)
     throw Error(ExitCode::kConfiguration, "--compare and --max-micro-batch are two questions",

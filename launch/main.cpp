@@ -40,7 +40,8 @@ int fail(recollect::ExitCode code, const std::string& what, const std::string& h
   if (!hint.empty()) text += "  " + hint + "\n";
   std::fflush(stdout);
   std::fputs(text.c_str(), stderr);
-  // A launcher ends with the status of the first process that ends: let the rank whose error it was be that one.
+  // A launcher ends with the status of the first process that ends: let the rank whose error it was be that
+  // one.
   if (code == recollect::ExitCode::kPeerLost && rank) std::this_thread::sleep_for(std::chrono::seconds(1));
   recollect::mpi_abort(static_cast<int>(code));  // returns where MPI was never started
   return static_cast<int>(code);

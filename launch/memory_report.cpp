@@ -28,7 +28,8 @@ std::string mib(Bytes bytes) {
   return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20));
 }
 
-// A rank's column: the categories at that rank's highest phase, their sum, the arena, and what was foretold of it.
+// A rank's column: the categories at that rank's highest phase, their sum, the arena, and what was foretold
+// of it.
 std::vector<std::string> column(const int64_t* numbers) {
   const int64_t* measured = numbers + kLedgerNumbers;
   const auto row_sum = [](const int64_t* row) {
@@ -77,7 +78,8 @@ nlohmann::ordered_json ledger_json(const MemoryLedger& ledger) {
   return json;
 }
 
-std::string phase_table(const std::string& title, const MemoryLedger& foretold, const MemoryLedger* measured) {
+std::string phase_table(const std::string& title, const MemoryLedger& foretold,
+                        const MemoryLedger* measured) {
   std::vector<std::pair<std::string, const MemoryLedger*>> ledgers{{"foretold", &foretold}};
   if (measured) ledgers.emplace_back("measured", measured);
   const auto row = [&](std::string_view name, const auto& cell) {
@@ -90,9 +92,11 @@ std::string phase_table(const std::string& title, const MemoryLedger& foretold, 
   for (int p = 0; p < kPhaseCount; ++p)
     text += fmt::format("{:>{}}", name_of(static_cast<Phase>(p)), 12 * ledgers.size());
   text += '\n';
-  if (measured) text += row("", [&](const MemoryLedger& l, int) { return &l == measured ? "measured" : "foretold"; });
+  if (measured)
+    text += row("", [&](const MemoryLedger& l, int) { return &l == measured ? "measured" : "foretold"; });
   for (int c = 0; c < kCategoryCount; ++c)
-    text += row(name_of(static_cast<Category>(c)), [c](const MemoryLedger& l, int p) { return mib(l.at_peak[p][c]); });
+    text += row(name_of(static_cast<Category>(c)),
+                [c](const MemoryLedger& l, int p) { return mib(l.at_peak[p][c]); });
   text += row("at peak", [](const MemoryLedger& l, int p) { return mib(MemoryLedger::sum(l.at_peak[p])); });
   for (int p = 0; p < kPhaseCount; ++p)
     if (!foretold.peak_op[p].empty())
@@ -100,10 +104,11 @@ std::string phase_table(const std::string& title, const MemoryLedger& foretold, 
   for (const auto& [which, ledger] : ledgers) {
     const std::string suffix = measured ? ", " + which : "";
     const uint64_t arena = ledger->arena_bytes();
-    text += fmt::format("{:<20}{:>12}   ({} bytes; {} unused at the peak)\n", "device" + suffix, mib(arena), arena,
-                        arena - ledger->peak());
+    text += fmt::format("{:<20}{:>12}   ({} bytes; {} unused at the peak)\n", "device" + suffix, mib(arena),
+                        arena, arena - ledger->peak());
     text += fmt::format("{:<20}{:>12}\n", "host" + suffix, mib(ledger->host_bytes));
-    if (ledger->disk_bytes > 0) text += fmt::format("{:<20}{:>12}\n", "disk" + suffix, mib(ledger->disk_bytes));
+    if (ledger->disk_bytes > 0)
+      text += fmt::format("{:<20}{:>12}\n", "disk" + suffix, mib(ledger->disk_bytes));
   }
   return text;
 }

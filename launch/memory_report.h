@@ -1,5 +1,6 @@
-// What a rank's memory was foretold to be and what it was: `memory.rankN.json` in the output folder (bytes), and tables
-// on the terminal (MiB): one of all ranks, and one rank's by category and phase, with what checkpointing bought and cost.
+// What a rank's memory was foretold to be and what it was: `memory.rankN.json` in the output folder (bytes),
+// and tables on the terminal (MiB): one of all ranks, and one rank's by category and phase, with what
+// checkpointing bought and cost.
 #pragma once
 
 #include <string>
@@ -20,14 +21,17 @@ struct MemoryReport {
   MemoryLedger foretold;
   MemoryLedger measured;
   uint64_t communication_buffers = 0;  // of the communicators, outside the arenas
-  std::vector<std::pair<std::string, std::string>> checkpointing;  // switch -> what it saved, moved and cost on this rank
+  std::vector<std::pair<std::string, std::string>>
+      checkpointing;  // switch -> what it saved, moved and cost on this rank
   StepReport step;
 };
 
 // Bytes by phase and category, the peaks, and what is reserved.
 nlohmann::ordered_json ledger_json(const MemoryLedger& ledger);
-// Categories by phase, as they stand at the peak of each phase; where something was measured, beside what was foretold.
-std::string phase_table(const std::string& title, const MemoryLedger& foretold, const MemoryLedger* measured = nullptr);
+// Categories by phase, as they stand at the peak of each phase; where something was measured, beside what was
+// foretold.
+std::string phase_table(const std::string& title, const MemoryLedger& foretold,
+                        const MemoryLedger* measured = nullptr);
 std::string memory_json(const MemoryReport& report);
 // All that a rank can say by itself.
 std::string rank_text(const MemoryReport& report);

@@ -21,14 +21,15 @@ namespace recollect {
 // be meant: unknown keys and words, a pattern that matches nothing, `partitioned` where nothing that matches
 // is the same on `tensor_size` > 1 ranks. What a pattern matches beside replicated values is not partitioned,
 // but counted in `divided_already`.
-Plan read_plan(const std::string& path, const Graph& graph, int tensor_size, int64_t* divided_already = nullptr);
+Plan read_plan(const std::string& path, const Graph& graph, int tensor_size,
+               int64_t* divided_already = nullptr);
 
 // The same for a text; `name` stands for the file's name in messages.
 Plan read_plan_text(const std::string& name, std::string_view text, const Graph& graph, int tensor_size,
                     int64_t* divided_already = nullptr);
 
-// Collective. Error kRanksDisagree, naming the values, where the ranks hold different plans or would move values at
-// different times.
+// Collective. Error kRanksDisagree, naming the values, where the ranks hold different plans or would move
+// values at different times.
 void check_plans_agree(const Plan& plan, const ResidencySettings& moves, Communicator& communicator);
 
 }  // namespace recollect

@@ -20,10 +20,13 @@ double tokens_per_second(const StepResult& r) { return static_cast<double>(r.tok
 
 Progress::Progress(const std::string& metrics_path, int64_t total_steps, int64_t every, ProgressStyle style,
                    uint64_t memory_bytes)
-    : metrics_(std::fopen(metrics_path.c_str(), "w")), total_steps_(total_steps), every_(every),
+    : metrics_(std::fopen(metrics_path.c_str(), "w")),
+      total_steps_(total_steps),
+      every_(every),
       bar_(style == ProgressStyle::kOn || (style == ProgressStyle::kAuto && isatty(STDOUT_FILENO))),
       memory_bytes_(memory_bytes) {
-  if (!metrics_) throw Error(ExitCode::kStorage, "cannot write " + metrics_path + ": " + std::strerror(errno));
+  if (!metrics_)
+    throw Error(ExitCode::kStorage, "cannot write " + metrics_path + ": " + std::strerror(errno));
 }
 
 Progress::~Progress() { finish(); }
@@ -39,7 +42,8 @@ void Progress::report(const StepResult& r) {
       R"({{"step": {}, "loss": {:.17g}, "grad_norm": {:.17g}, "learning_rate": {:.17g}, "tokens": {}, )"
       R"("valid_targets": {}, "tokens_per_second": {:.6g}, "step_seconds": {:.6g}}})"
       "\n",
-      r.step, r.loss, r.grad_norm, r.learning_rate, r.tokens, r.valid_targets, tokens_per_second(r), r.seconds);
+      r.step, r.loss, r.grad_norm, r.learning_rate, r.tokens, r.valid_targets, tokens_per_second(r),
+      r.seconds);
   write(line);
   if (bar_) {
     draw_bar(r);
@@ -56,8 +60,8 @@ void Progress::report(const EvaluationResult& r, int64_t steps_done) {
                     "\n",
                     steps_done, r.loss, r.tokens, r.valid_targets, r.seconds));
   finish();
-  fmt::print("step {}/{}  evaluation loss {:.4f}  {} tokens  {:.1f} ms\n", steps_done, total_steps_, r.loss, r.tokens,
-             1e3 * r.seconds);
+  fmt::print("step {}/{}  evaluation loss {:.4f}  {} tokens  {:.1f} ms\n", steps_done, total_steps_, r.loss,
+             r.tokens, 1e3 * r.seconds);
   std::fflush(stdout);
 }
 
@@ -71,8 +75,8 @@ void Progress::write(const std::string& line) {
 
 void Progress::draw_bar(const StepResult& r) {
   const auto full = static_cast<int>(kBarWidth * r.step / std::max<int64_t>(1, total_steps_));
-  fmt::print("\r[{:=<{}}{: <{}}] {}/{}  loss {:.4f}  {:.0f} tokens/s  {:.2f} GiB ", "", full, "", kBarWidth - full,
-             r.step, total_steps_, r.loss, tokens_per_second(r),
+  fmt::print("\r[{:=<{}}{: <{}}] {}/{}  loss {:.4f}  {:.0f} tokens/s  {:.2f} GiB ", "", full, "",
+             kBarWidth - full, r.step, total_steps_, r.loss, tokens_per_second(r),
              static_cast<double>(memory_bytes_) / (1u << 30));
   std::fflush(stdout);
   drawn_ = true;

@@ -1,5 +1,5 @@
-// What rank 0 says while it trains: a bar on a terminal, plain lines elsewhere, and in metrics.jsonl one JSON object
-// per step, which has a "loss", and one per evaluation, which has an "eval_loss".
+// What rank 0 says while it trains: a bar on a terminal, plain lines elsewhere, and in metrics.jsonl one JSON
+// object per step, which has a "loss", and one per evaluation, which has an "eval_loss".
 #pragma once
 
 #include <cstdint>

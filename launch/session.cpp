@@ -15,24 +15,33 @@ namespace recollect {
 namespace {
 
 DatasetSpec dataset_spec(const Config& config, DataFormat format, const std::vector<std::string>& paths) {
-  return {.format = std::string(name_of(format)), .paths = paths,
-          .sequence_length = config.data.sequence_length, .vocabulary_size = config.model.vocab_size,
-          .dtype = std::string(name_of(config.data.dtype)), .random_low = config.data.low,
-          .random_high = config.data.high, .seed = static_cast<uint64_t>(config.data.seed)};
+  return {.format = std::string(name_of(format)),
+          .paths = paths,
+          .sequence_length = config.data.sequence_length,
+          .vocabulary_size = config.model.vocab_size,
+          .dtype = std::string(name_of(config.data.dtype)),
+          .random_low = config.data.low,
+          .random_high = config.data.high,
+          .seed = static_cast<uint64_t>(config.data.seed)};
 }
 
 LoaderOptions loader_options(const Config& config, const Mesh& mesh) {
   return {.micro_batch_size = config.training.micro_batch_size,
           .accumulation_steps = config.training.gradient_accumulation_steps,
-          .data_rank = mesh.data_rank(), .data_size = mesh.data_size(), .prefetch = config.data.prefetch};
+          .data_rank = mesh.data_rank(),
+          .data_size = mesh.data_size(),
+          .prefetch = config.data.prefetch};
 }
 
 LearningRateSchedule rate_schedule(const Config& config) {
   const Config::Scheduler& s = config.scheduler;
   const auto by_ratio =
       static_cast<int64_t>(std::ceil(s.warmup_ratio * static_cast<double>(config.training.max_steps)));
-  return {.name = std::string(name_of(s.name)), .peak = config.optimizer.learning_rate, .minimum = s.min_lr,
-          .warmup_steps = s.warmup_steps > 0 ? s.warmup_steps : by_ratio, .total_steps = config.training.max_steps};
+  return {.name = std::string(name_of(s.name)),
+          .peak = config.optimizer.learning_rate,
+          .minimum = s.min_lr,
+          .warmup_steps = s.warmup_steps > 0 ? s.warmup_steps : by_ratio,
+          .total_steps = config.training.max_steps};
 }
 
 // What cannot fit, on the device or on the disk, is refused before any memory is reserved.
@@ -58,7 +67,8 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
     weights_.load(SafetensorsSet(config_.model.pretrained));
   const Config::Evaluation& e = config_.evaluation;
   if (e.every_steps > 0)
-    evaluation_ = std::make_unique<Evaluation>(config_, mesh_, open_dataset(dataset_spec(config_, e.format, e.path)));
+    evaluation_ =
+        std::make_unique<Evaluation>(config_, mesh_, open_dataset(dataset_spec(config_, e.format, e.path)));
   if (config_.training.max_steps == 0) return;
   dataset_ = open_dataset(dataset_spec(config_, config_.data.format, config_.data.path));
   const SampleOrder order(dataset_->size(), static_cast<uint64_t>(config_.data.seed), config_.data.shuffle);
@@ -87,10 +97,12 @@ StepResult Session::step() {
   int64_t valid = batch.valid_targets;
   mesh_.communicator(kDataAxis, StreamId::kCompute).all_reduce({&valid, {1}, DType::kI64}, ReduceOp::kSum);
   if (valid == 0)
-    throw Error(ExitCode::kInput, fmt::format("step {}: the global batch has no target that counts", step_ + 1),
+    throw Error(ExitCode::kInput,
+                fmt::format("step {}: the global batch has no target that counts", step_ + 1),
                 "every label is -100, or sequences have one token");
   set_scalars(valid);
-  RunState state{.seed = static_cast<uint64_t>(config_.training.seed), .step = step_,
+  RunState state{.seed = static_cast<uint64_t>(config_.training.seed),
+                 .step = step_,
                  .micro_batches = config_.training.gradient_accumulation_steps};
   for (state.micro_batch = 0; state.micro_batch < state.micro_batches; ++state.micro_batch) {
     load_micro_batch(batch, state.micro_batch);
@@ -101,11 +113,14 @@ StepResult Session::step() {
     weights_.save_gradients(config_.debug.dump_gradients);
   executor_->run_optimizer(state);
 
-  StepResult result{.step = step_ + 1, .loss = scalar(made_.optimizer.total_loss),
-                    .grad_norm = scalar(made_.optimizer.norm), .learning_rate = learning_rate(schedule_, step_),
+  StepResult result{.step = step_ + 1,
+                    .loss = scalar(made_.optimizer.total_loss),
+                    .grad_norm = scalar(made_.optimizer.norm),
+                    .learning_rate = learning_rate(schedule_, step_),
                     .valid_targets = valid};
   result.tokens = config_.training.global_batch_size * config_.data.sequence_length;
-  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) explain_non_finite(batch, state, result);
+  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
+    explain_non_finite(batch, state, result);
   ++step_;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
@@ -121,10 +136,11 @@ void Session::explain_non_finite(const StepBatch& batch, RunState state, const S
     const std::string found = executor_->find_non_finite(state);
     if (first.empty()) first = found;
   }
-  throw Error(ExitCode::kNumerics,
-              fmt::format("step {}: loss {}, gradient norm {}; the first value that is not finite is {}", result.step,
-                          result.loss, result.grad_norm, first.empty() ? "on another data-parallel rank" : first),
-              "lower optimizer.learning_rate, or look at the data of this step");
+  throw Error(
+      ExitCode::kNumerics,
+      fmt::format("step {}: loss {}, gradient norm {}; the first value that is not finite is {}", result.step,
+                  result.loss, result.grad_norm, first.empty() ? "on another data-parallel rank" : first),
+      "lower optimizer.learning_rate, or look at the data of this step");
 }
 
 }  // namespace recollect

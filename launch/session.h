@@ -1,5 +1,5 @@
-// One rank's training: the executor, its weights and its data, a step at a time. Says nothing on the terminal and writes
-// no files; `train` does.
+// One rank's training: the executor, its weights and its data, a step at a time. Says nothing on the terminal
+// and writes no files; `train` does.
 #pragma once
 
 #include <functional>
@@ -35,11 +35,12 @@ struct SessionParts {
 
 class Session {
  public:
-  // `config` is resolved for this world, which must outlive the session. Reserves all memory, and loads or initialises the weights.
+  // `config` is resolved for this world, which must outlive the session. Reserves all memory, and loads or
+  // initialises the weights.
   Session(const Config& config, Communicator& world, const SessionParts& parts = {});
 
-  // One optimizer step. Error kNumerics, naming the first bad tensor, when loss or gradients are not finite; the
-  // weights are then those from before the step.
+  // One optimizer step. Error kNumerics, naming the first bad tensor, when loss or gradients are not finite;
+  // the weights are then those from before the step.
   StepResult step();
   // The loss on the evaluation set with the weights as they are. Only for a run that evaluates.
   EvaluationResult evaluate();

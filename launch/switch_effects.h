@@ -1,5 +1,5 @@
-// The fourth promise: no key of activation_checkpointing is without effect. One that does nothing at all is Error
-// kConfiguration, which says why; where only a part of it does nothing, the reports carry a remark.
+// The fourth promise: no key of activation_checkpointing is without effect. One that does nothing at all is
+// Error kConfiguration, which says why; where only a part of it does nothing, the reports carry a remark.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct Choice {
   std::string reason;  // "given", "simulated", or the key that left no choice
 };
 
-// Of the plan, before anything is recomputed. `settings` made it, unless it was read from a file, which asked to
-// partition `divided_already` values that are.
+// Of the plan, before anything is recomputed. `settings` made it, unless it was read from a file, which asked
+// to partition `divided_already` values that are.
 std::vector<Remark> check_plan(const Config& config, const PolicySettings& settings, const Graph& graph,
                                const Plan& plan, int64_t divided_already);
 

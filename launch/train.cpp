@@ -31,13 +31,14 @@ void make_folder(const std::string& path) {
 void announce(const Config& config, const Session& session) {
   int64_t whole = 0;
   for (const Parameter& p : session.parameters()) whole += p.rows * p.columns;
-  fmt::print("{}: {} parameters, {}, backend {}; {} data x {} tensor ranks ({}){}\n", name_of(config.model.type), whole,
-             name_of(config.training.precision), name_of(config.device.backend), session.mesh().data_size(),
-             session.mesh().tensor_size(), session.mesh().world().name(),
+  fmt::print("{}: {} parameters, {}, backend {}; {} data x {} tensor ranks ({}){}\n",
+             name_of(config.model.type), whole, name_of(config.training.precision),
+             name_of(config.device.backend), session.mesh().data_size(), session.mesh().tensor_size(),
+             session.mesh().world().name(),
              config.parallelism.sequence_parallel ? ", sequence parallel" : "");
-  fmt::print("batch: {} sequences of {} = {} micro-batches of {} on each data rank\n", config.training.global_batch_size,
-             config.data.sequence_length, config.training.gradient_accumulation_steps,
-             config.training.micro_batch_size);
+  fmt::print("batch: {} sequences of {} = {} micro-batches of {} on each data rank\n",
+             config.training.global_batch_size, config.data.sequence_length,
+             config.training.gradient_accumulation_steps, config.training.micro_batch_size);
   std::fflush(stdout);
 }
 
@@ -51,14 +52,16 @@ void save_model(const Config& config, const Session& session) {
 
 MemoryReport report_of(const Config& config, const Session& session, const StepTimes& times) {
   const Executor& executor = session.executor();
-  return {.rank = session.mesh().world().rank(), .foretold = executor.program().foretold(),
-          .measured = executor.measured(), .communication_buffers = session.mesh().staging_bytes(),
+  return {.rank = session.mesh().world().rank(),
+          .foretold = executor.program().foretold(),
+          .measured = executor.measured(),
+          .communication_buffers = session.mesh().staging_bytes(),
           .checkpointing = checkpointing_report(config, session, times.steps()),
           .step = compare_steps(config, session, times)};
 }
 
-// All steps, and what comes between them: evaluations, and answers to the signal. `progress` is null on all ranks but
-// the first.
+// All steps, and what comes between them: evaluations, and answers to the signal. `progress` is null on all
+// ranks but the first.
 StepTimes run_steps(const Config& config, Session& session, Progress* progress, const ReportSignal& signal) {
   StepTimes times;
   double seconds = 0;
@@ -85,7 +88,8 @@ StepTimes run_steps(const Config& config, Session& session, Progress* progress, 
     seconds += result.seconds;
     if (!warned && result.step >= std::min(kStepsToJudge, config.training.max_steps)) {
       const std::string warning = slow_disk_warning(session, result.step, seconds);
-      if (!warning.empty()) fmt::print(stderr, "recollect: rank {}: {}\n", session.mesh().world().rank(), warning);
+      if (!warning.empty())
+        fmt::print(stderr, "recollect: rank {}: {}\n", session.mesh().world().rank(), warning);
       warned = !warning.empty();
     }
     after_step(result.step);

@@ -20,16 +20,28 @@ namespace recollect {
 namespace {
 
 Gpt2Shape model_shape(const Config::Model& m) {
-  return {.vocabulary = m.vocab_size, .positions = m.n_positions, .hidden = m.n_embd, .layers = m.n_layer,
-          .heads = m.n_head, .inner = m.n_inner,
+  return {.vocabulary = m.vocab_size,
+          .positions = m.n_positions,
+          .hidden = m.n_embd,
+          .layers = m.n_layer,
+          .heads = m.n_head,
+          .inner = m.n_inner,
           .gelu = m.activation_function == ActivationFunction::kGelu ? "erf" : "tanh",
-          .residual_dropout = m.resid_pdrop, .embedding_dropout = m.embd_pdrop, .attention_dropout = m.attn_pdrop,
-          .norm_epsilon = m.layer_norm_epsilon, .init_std = m.initializer_range};
+          .residual_dropout = m.resid_pdrop,
+          .embedding_dropout = m.embd_pdrop,
+          .attention_dropout = m.attn_pdrop,
+          .norm_epsilon = m.layer_norm_epsilon,
+          .init_std = m.initializer_range};
 }
 
 OptimizerSettings optimizer_settings(const Config::Optimizer& o) {
-  return {.name = std::string(name_of(o.name)), .beta1 = o.beta1, .beta2 = o.beta2, .epsilon = o.epsilon,
-          .momentum = o.momentum, .weight_decay = o.weight_decay, .decay_all = o.decay_all,
+  return {.name = std::string(name_of(o.name)),
+          .beta1 = o.beta1,
+          .beta2 = o.beta2,
+          .epsilon = o.epsilon,
+          .momentum = o.momentum,
+          .weight_decay = o.weight_decay,
+          .decay_all = o.decay_all,
           .max_grad_norm = o.max_grad_norm};
 }
 
@@ -43,19 +55,21 @@ PolicySettings policy_settings(const Config::ActivationCheckpointing& c) {
 }
 
 // What is left open is chosen, or, where `least`, as little as can be.
-void decide_moves(const Graph& graph, const Config& config, const Mesh& mesh, bool least, TrainingProgram& made) {
+void decide_moves(const Graph& graph, const Config& config, const Mesh& mesh, bool least,
+                  TrainingProgram& made) {
   const Config::ActivationCheckpointing& c = config.activation_checkpointing;
   const ResidencySettings asked{.tensor_size = mesh.tensor_size(),
                                 .keep_last = c.keep_last,
                                 .pooled = !c.contiguous_checkpointing,
                                 .prefetch = c.prefetch,
                                 .bf16 = c.storage_dtype == StorageDType::kBF16};
-  made.moves = least ? least_residency(asked)
-                     : choose_residency(graph, *made.registry, made.plan, asked, made.device);
+  made.moves =
+      least ? least_residency(asked) : choose_residency(graph, *made.registry, made.plan, asked, made.device);
 }
 
 // What a report says of these numbers.
-std::vector<Choice> list_choices(const Config::ActivationCheckpointing& c, const TrainingProgram& made, bool least) {
+std::vector<Choice> list_choices(const Config::ActivationCheckpointing& c, const TrainingProgram& made,
+                                 bool least) {
   if (made.residency.returned.empty()) return {};
   const char* chosen = least ? "device.memory_limit" : "simulated";
   return {{"keep_last", made.moves.keep_last, c.keep_last < 0 ? chosen : "given"},
@@ -96,20 +110,23 @@ void checkpoint(Graph& graph, const Config& config, const Mesh& mesh, bool least
   if (c.storage_dtype != StorageDType::kSame && moved.packed_values == 0) throw inert("storage_dtype");
   if (!c.plan.empty() && planned(&Decision::partition) && moved.partitioned_values == 0) throw inert("plan");
   if (!c.plan.empty() && planned(&Decision::host) && moved.host_values == 0) throw inert("plan");
-  for (Remark& remark : check_moves(config, graph, made.moves, moved)) made.remarks.push_back(std::move(remark));
+  for (Remark& remark : check_moves(config, graph, made.moves, moved))
+    made.remarks.push_back(std::move(remark));
   if (disk) made.disk = std::make_unique<DiskStore>(c.disk_checkpointing.path);
 
   if (!c.verify) return;
   reproductions.insert(reproductions.end(), moved.returned.begin(), moved.returned.end());
   if (reproductions.empty())
-    throw Error(ExitCode::kConfiguration,
-                "activation_checkpointing.verify has no effect: nothing is recomputed, gathered or brought back",
-                "choose a mode, a switch or a plan");
+    throw Error(
+        ExitCode::kConfiguration,
+        "activation_checkpointing.verify has no effect: nothing is recomputed, gathered or brought back",
+        "choose a mode, a switch or a plan");
   verify_reproductions(graph, *made.registry, reproductions);
 }
 
 // What follows forward, in a run that goes backward.
-void append_training(Graph& graph, const Config& config, const Mesh& mesh, bool least, TrainingProgram& made) {
+void append_training(Graph& graph, const Config& config, const Mesh& mesh, bool least,
+                     TrainingProgram& made) {
   const OpRegistry& registry = *made.registry;
   std::vector<Parameter>& parameters = made.model.parameters;
   std::vector<ValueId> targets;
@@ -118,13 +135,16 @@ void append_training(Graph& graph, const Config& config, const Mesh& mesh, bool 
   for (Parameter& p : parameters) p.gradient = gradients.at(p.value);
   checkpoint(graph, config, mesh, least, made);
   reduce_gradients(graph, registry, parameters,
-                   {.data_size = mesh.data_size(), .tensor_size = mesh.tensor_size(),
+                   {.data_size = mesh.data_size(),
+                    .tensor_size = mesh.tensor_size(),
                     .bucket_bytes = static_cast<uint64_t>(config.parallelism.gradient_bucket_mb) << 20});
-  made.optimizer = append_optimizer(graph, registry, parameters, made.model.loss, optimizer_settings(config.optimizer),
-                                    mesh.data_size(), mesh.tensor_size());
+  made.optimizer =
+      append_optimizer(graph, registry, parameters, made.model.loss, optimizer_settings(config.optimizer),
+                       mesh.data_size(), mesh.tensor_size());
 }
 
-KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduction* vocabulary, DiskStore* disk) {
+KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduction* vocabulary,
+                         DiskStore* disk) {
   KernelTable table;
   if (config.device.backend == BackendKind::kReference)
     reference::register_kernels(table, vocabulary);
@@ -143,9 +163,12 @@ KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduc
 
 DType compute_dtype(Precision precision) {
   switch (precision) {
-    case Precision::kFP64: return DType::kF64;
-    case Precision::kFP32: return DType::kF32;
-    case Precision::kBF16: return DType::kBF16;
+    case Precision::kFP64:
+      return DType::kF64;
+    case Precision::kFP32:
+      return DType::kF32;
+    case Precision::kBF16:
+      return DType::kBF16;
   }
   throw Error(ExitCode::kInternal, "unknown precision");
 }
@@ -173,7 +196,8 @@ TrainingProgram build(const Config& config, const Mesh& mesh, bool least) {
     append_training(graph, config, mesh, least, made);
   else
     for (Parameter& p : made.model.parameters) p.master = p.value;
-  made.program = compile(std::move(graph), make_kernels(config, mesh, made.vocabulary.get(), made.disk.get()));
+  made.program =
+      compile(std::move(graph), make_kernels(config, mesh, made.vocabulary.get(), made.disk.get()));
   return made;
 }
 
@@ -183,7 +207,9 @@ TrainingProgram build(const Config& config, const Mesh& mesh, bool least) {
 TrainingProgram make_training_program(const Config& config, const Mesh& mesh) {
   TrainingProgram made = build(config, mesh, false);
   const auto limit = static_cast<uint64_t>(config.device.memory_limit);
-  const auto more_than_least = [](const Choice& choice) { return choice.reason == "simulated" && choice.layers > 1; };
+  const auto more_than_least = [](const Choice& choice) {
+    return choice.reason == "simulated" && choice.layers > 1;
+  };
   if (limit == 0 || made.program.foretold().arena_bytes() <= limit ||
       std::none_of(made.choices.begin(), made.choices.end(), more_than_least))
     return made;

@@ -1,5 +1,5 @@
-// From configuration to program: model, gradients, their reduction, the optimizer, compiled for one backend. The one
-// place where all folders meet; training and estimation both start here.
+// From configuration to program: model, gradients, their reduction, the optimizer, compiled for one backend.
+// The one place where all folders meet; training and estimation both start here.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@
 namespace recollect {
 
 struct TrainingProgram {
-  std::unique_ptr<OpRegistry> registry;  // the graph's ops point into it
+  std::unique_ptr<OpRegistry> registry;             // the graph's ops point into it
   std::unique_ptr<VocabularyReduction> vocabulary;  // the kernels point to it
   std::unique_ptr<DiskStore> disk;  // they point to it too; null where nothing goes to the disk. Not open yet
   LanguageModel model;

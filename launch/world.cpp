@@ -24,8 +24,8 @@ namespace {
 
 int cores_of_node() { return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)); }
 
-// Launchers bind a rank to one core by default, which suits programs without threads. Ours has them: a rank takes every
-// core of the node that its share entitles it to, and the system spreads them.
+// Launchers bind a rank to one core by default, which suits programs without threads. Ours has them: a rank
+// takes every core of the node that its share entitles it to, and the system spreads them.
 void claim_cores(const Config& config, int ranks_on_node) {
   const int cores = cores_of_node();
   const int threads = threads_per_rank(config, ranks_on_node);
@@ -33,7 +33,8 @@ void claim_cores(const Config& config, int ranks_on_node) {
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) < threads) {
     CPU_ZERO(&allowed);
     for (int core = 0; core < std::min(cores, CPU_SETSIZE); ++core) CPU_SET(core, &allowed);
-    sched_setaffinity(0, sizeof allowed, &allowed);  // within what the container permits; else it stays as it was
+    sched_setaffinity(0, sizeof allowed,
+                      &allowed);  // within what the container permits; else it stays as it was
   }
   omp_set_dynamic(0);
   omp_set_num_threads(threads);
@@ -54,8 +55,8 @@ bool is_echo(const std::exception_ptr& failure) {
   }
 }
 
-// Rank threads of one process. The first to fail aborts its communicator, which ends the others; what they then say of a
-// lost peer is not the news.
+// Rank threads of one process. The first to fail aborts its communicator, which ends the others; what they
+// then say of a lost peer is not the news.
 void run_threads(const Config& config, int size, const std::function<void(Communicator&)>& body) {
   LocalGroup group(size, timeout(config));
   std::mutex mutex;
@@ -69,7 +70,8 @@ void run_threads(const Config& config, int size, const std::function<void(Commun
         body(*world);
       } catch (...) {
         std::lock_guard lock(mutex);
-        if (!first || (is_echo(first) && !is_echo(std::current_exception()))) first = std::current_exception();
+        if (!first || (is_echo(first) && !is_echo(std::current_exception())))
+          first = std::current_exception();
       }
     });
   for (std::thread& thread : threads) thread.join();
@@ -77,9 +79,10 @@ void run_threads(const Config& config, int size, const std::function<void(Commun
 }
 
 std::string mpirun_hint(int64_t ranks) {
-  return fmt::format("start it with 'mpirun -np {} recollect train ...', or let parallelism.ranks_per_process: {} make "
-                     "the ranks threads of one process",
-                     ranks, ranks);
+  return fmt::format(
+      "start it with 'mpirun -np {} recollect train ...', or let parallelism.ranks_per_process: {} make "
+      "the ranks threads of one process",
+      ranks, ranks);
 }
 
 std::unique_ptr<Communicator> join_world(const Config& config, const RankEnvironment& who,
@@ -88,9 +91,10 @@ std::unique_ptr<Communicator> join_world(const Config& config, const RankEnviron
   CommunicatorKind kind = config.parallelism.communicator;
   if (kind == CommunicatorKind::kAuto) kind = by_mpi ? CommunicatorKind::kMpi : CommunicatorKind::kLocal;
   if (kind == CommunicatorKind::kSelf)
-    throw Error(ExitCode::kConfiguration,
-                fmt::format("{} started {} ranks, but parallelism.communicator is self", who.source, who.size),
-                "each rank would train alone; use communicator: auto");
+    throw Error(
+        ExitCode::kConfiguration,
+        fmt::format("{} started {} ranks, but parallelism.communicator is self", who.source, who.size),
+        "each rank would train alone; use communicator: auto");
   if (kind == CommunicatorKind::kLocal && who.local_size != who.size)
     throw Error(ExitCode::kConfiguration,
                 fmt::format("parallelism.communicator is local, but only {} of {} ranks are on this node",
@@ -103,15 +107,16 @@ std::unique_ptr<Communicator> join_world(const Config& config, const RankEnviron
   std::unique_ptr<Communicator> world = join_mpi_world(*mpi, timeout(config));
   if (world->size() != who.size)
     throw Error(ExitCode::kConfiguration,
-                fmt::format("{} says this is rank {} of {}, but the MPI world has {} rank(s)", who.source, who.rank,
-                            who.size, world->size()),
+                fmt::format("{} says this is rank {} of {}, but the MPI world has {} rank(s)", who.source,
+                            who.rank, who.size, world->size()),
                 "start the ranks with mpirun, or set parallelism.communicator: local");
   return world;
 }
 
 }  // namespace
 
-// Kernels divide their work, and the plan sizes their workspace, by this count: it must be one that OpenMP keeps.
+// Kernels divide their work, and the plan sizes their workspace, by this count: it must be one that OpenMP
+// keeps.
 int threads_per_rank(const Config& config, int ranks_on_node) {
   const int wanted = config.device.threads > 0 ? static_cast<int>(config.device.threads)
                                                : std::max(1, cores_of_node() / std::max(1, ranks_on_node));
@@ -128,7 +133,8 @@ CommunicatorKind expected_communicator(const Config& config, int ranks) {
 void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,
                const std::function<void(Communicator&)>& body) {
   const std::optional<RankEnvironment> who = discover_ranks();
-  const int64_t wanted = config.parallelism.tensor_parallel_size * std::max<int64_t>(1, config.parallelism.data_parallel_size);
+  const int64_t wanted =
+      config.parallelism.tensor_parallel_size * std::max<int64_t>(1, config.parallelism.data_parallel_size);
   const int threads = static_cast<int>(config.parallelism.ranks_per_process);
   if (who && who->size > 1) {
     if (threads > 1)
@@ -143,10 +149,11 @@ void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,
   }
   if (threads > 1) return run_threads(config, threads, body);
   if (wanted > 1)
-    throw Error(ExitCode::kConfiguration,
-                fmt::format("tensor_parallel_size x data_parallel_size asks for {} ranks, but this process is alone",
-                            wanted),
-                mpirun_hint(wanted));
+    throw Error(
+        ExitCode::kConfiguration,
+        fmt::format("tensor_parallel_size x data_parallel_size asks for {} ranks, but this process is alone",
+                    wanted),
+        mpirun_hint(wanted));
   claim_cores(config, 1);
   const std::unique_ptr<Communicator> world = make_self_communicator();
   body(*world);

@@ -1,5 +1,5 @@
-// From the environment and the configuration to the ranks of this process. A process that its launcher counts among
-// several never trains alone.
+// From the environment and the configuration to the ranks of this process. A process that its launcher counts
+// among several never trains alone.
 #pragma once
 
 #include <functional>
@@ -11,21 +11,21 @@
 
 namespace recollect {
 
-// Runs `body` once for every rank of this process, each with its communicator over the whole world; several ranks are
-// threads. Returns when all are done. The first Error of any rank stops the others and is thrown here. Error
-// kConfiguration where launcher and configuration contradict each other.
+// Runs `body` once for every rank of this process, each with its communicator over the whole world; several
+// ranks are threads. Returns when all are done. The first Error of any rank stops the others and is thrown
+// here. Error kConfiguration where launcher and configuration contradict each other.
 //
-// MPI is started in `mpi` if it is needed; it must stay until the process has said its last word, because a rank that
-// fails ends the others through it.
+// MPI is started in `mpi` if it is needed; it must stay until the process has said its last word, because a
+// rank that fails ends the others through it.
 void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,
                const std::function<void(Communicator&)>& body);
 
-// How the ranks of a run would talk to each other: as the configuration says, and where it leaves that open as
-// mpirun would have it.
+// How the ranks of a run would talk to each other: as the configuration says, and where it leaves that open
+// as mpirun would have it.
 CommunicatorKind expected_communicator(const Config& config, int ranks);
 
-// OpenMP threads of a rank that shares its node with others: device.threads, or an equal share of the cores. Kernels
-// size their workspaces by it, so whoever foretells a run's memory must ask the same question.
+// OpenMP threads of a rank that shares its node with others: device.threads, or an equal share of the cores.
+// Kernels size their workspaces by it, so whoever foretells a run's memory must ask the same question.
 int threads_per_rank(const Config& config, int ranks_on_node);
 
 }  // namespace recollect

@@ -8,7 +8,8 @@ namespace {
 
 ValueId block(LayerBuilder& b, const Gpt2Shape& shape, int64_t layer, ValueId x) {
   const std::string h = "h." + std::to_string(layer);
-  const double std = shape.init_std, projection_std = std / std::sqrt(2.0 * static_cast<double>(shape.layers));
+  const double std = shape.init_std,
+               projection_std = std / std::sqrt(2.0 * static_cast<double>(shape.layers));
   b.enter_layer(static_cast<int>(layer));
 
   ValueId a = b.norm("attn/norm", h + ".ln_1", x, shape.norm_epsilon);
@@ -26,18 +27,23 @@ ValueId block(LayerBuilder& b, const Gpt2Shape& shape, int64_t layer, ValueId x)
 
 }  // namespace
 
-LanguageModel build_gpt2(Graph& graph, const OpRegistry& registry, const Gpt2Shape& shape, const BatchShape& batch,
-                         ParallelLayout layout, DType dtype) {
+LanguageModel build_gpt2(Graph& graph, const OpRegistry& registry, const Gpt2Shape& shape,
+                         const BatchShape& batch, ParallelLayout layout, DType dtype) {
   LayerBuilder b(graph, registry, layout, dtype, batch.samples, batch.sequence_length);
   const auto input = [&](const char* name, Shape s, DType t) {
-    return graph.add_value({.name = name, .shape = s, .dtype = t, .category = Category::kInput, .persistent = true});
+    return graph.add_value(
+        {.name = name, .shape = s, .dtype = t, .category = Category::kInput, .persistent = true});
   };
   LanguageModel model;
   model.ids = input("input/ids", {batch.samples, batch.sequence_length}, DType::kI32);
   model.labels = input("input/labels", {batch.samples, batch.sequence_length}, DType::kI32);
   model.scale = input("input/scale", {1}, DType::kF64);
-  model.loss = graph.add_value({.name = "loss", .shape = {1}, .dtype = DType::kF64, .category = Category::kWorkspace,
-                                .persistent = true, .accumulator = true});
+  model.loss = graph.add_value({.name = "loss",
+                                .shape = {1},
+                                .dtype = DType::kF64,
+                                .category = Category::kWorkspace,
+                                .persistent = true,
+                                .accumulator = true});
 
   const ValueId wte = b.vocabulary_table("wte.weight", shape.vocabulary, shape.hidden, shape.init_std);
   const ValueId wpe = b.replicated_table("wpe.weight", shape.positions, shape.hidden, shape.init_std);

@@ -1,5 +1,5 @@
-// GPT-2 (Radford et al., 2019) with the semantics of Hugging Face's GPT2LMHeadModel: learned positions, pre-norm
-// blocks, three dropouts, tied head, labels shifted inside, -100 ignored.
+// GPT-2 (Radford et al., 2019) with the semantics of Hugging Face's GPT2LMHeadModel: learned positions,
+// pre-norm blocks, three dropouts, tied head, labels shifted inside, -100 ignored.
 #pragma once
 
 #include <string>
@@ -36,7 +36,7 @@ struct LanguageModel {
   std::vector<Parameter> parameters;
 };
 
-LanguageModel build_gpt2(Graph& graph, const OpRegistry& registry, const Gpt2Shape& shape, const BatchShape& batch,
-                         ParallelLayout layout, DType dtype);
+LanguageModel build_gpt2(Graph& graph, const OpRegistry& registry, const Gpt2Shape& shape,
+                         const BatchShape& batch, ParallelLayout layout, DType dtype);
 
 }  // namespace recollect

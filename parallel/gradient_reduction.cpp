@@ -32,10 +32,14 @@ std::vector<Ready> by_completion(const Graph& graph, const std::vector<Parameter
 
 Op reduction_op(const OpRegistry& registry, const std::string& name, std::string_view axis, int size,
                 std::vector<ValueId> gradients) {
-  return {.def = registry.find("all_reduce_accumulators"), .name = name,
+  return {.def = registry.find("all_reduce_accumulators"),
+          .name = name,
           .attributes = {{"axis", std::string(axis)}, {"size", int64_t{size}}},
-          .inputs = gradients, .outputs = std::move(gradients), .phase = Phase::kBackward,
-          .when = RunWhen::kLastMicroBatch, .stream = StreamId::kCommunication};
+          .inputs = gradients,
+          .outputs = std::move(gradients),
+          .phase = Phase::kBackward,
+          .when = RunWhen::kLastMicroBatch,
+          .stream = StreamId::kCommunication};
 }
 
 }  // namespace
@@ -49,7 +53,8 @@ void reduce_gradients(Graph& graph, const OpRegistry& registry, const std::vecto
   const auto flush = [&](OpId behind) {
     const std::string name = "reduce/bucket" + std::to_string(number++);
     if (!partial.empty() && reduction.tensor_size > 1)
-      after[behind].push_back(reduction_op(registry, name + "/tensor", kTensorAxis, reduction.tensor_size, partial));
+      after[behind].push_back(
+          reduction_op(registry, name + "/tensor", kTensorAxis, reduction.tensor_size, partial));
     if (!bucket.empty() && reduction.data_size > 1)
       after[behind].push_back(reduction_op(registry, name + "/data", kDataAxis, reduction.data_size, bucket));
     bucket.clear();

@@ -1,5 +1,6 @@
-// The gradients that several ranks hold parts of are summed while backward goes on: buckets of neighbours leave on the
-// communication stream as soon as their last contribution is in, in the last micro-batch of a step.
+// The gradients that several ranks hold parts of are summed while backward goes on: buckets of neighbours
+// leave on the communication stream as soon as their last contribution is in, in the last micro-batch of a
+// step.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ struct GradientReduction {
   uint64_t bucket_bytes = 25u << 20;  // a bucket leaves when it holds at least this
 };
 
-// To be called when backward is complete. Gradients are summed over the data axis, and those marked partial over the
-// tensor axis first.
+// To be called when backward is complete. Gradients are summed over the data axis, and those marked partial
+// over the tensor axis first.
 void reduce_gradients(Graph& graph, const OpRegistry& registry, const std::vector<Parameter>& parameters,
                       const GradientReduction& reduction);
 

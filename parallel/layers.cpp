@@ -19,8 +19,13 @@ DType statistics_dtype(DType a) { return a == DType::kF64 ? DType::kF64 : DType:
 
 LayerBuilder::LayerBuilder(Graph& graph, const OpRegistry& registry, ParallelLayout layout, DType dtype,
                            int64_t samples, int64_t sequence_length)
-    : graph_(graph), registry_(registry), layout_(layout), dtype_(dtype), samples_(samples),
-      sequence_length_(sequence_length), tokens_(samples * sequence_length) {}
+    : graph_(graph),
+      registry_(registry),
+      layout_(layout),
+      dtype_(dtype),
+      samples_(samples),
+      sequence_length_(sequence_length),
+      tokens_(samples * sequence_length) {}
 
 void LayerBuilder::enter_layer(int layer) {
   layer_ = layer;
@@ -33,9 +38,14 @@ std::string LayerBuilder::path(const std::string& name) const {
 
 ValueId LayerBuilder::emit(const std::string& name, const std::string& kind, Attributes attributes,
                            std::vector<ValueId> inputs, std::vector<ValueId> outputs, Accumulate accumulate) {
-  const OpId id = graph_.add_op({.def = registry_.find(kind), .name = path(name), .attributes = std::move(attributes),
-                                 .inputs = std::move(inputs), .outputs = std::move(outputs), .layer = layer_,
-                                 .phase = Phase::kForward, .accumulate = accumulate});
+  const OpId id = graph_.add_op({.def = registry_.find(kind),
+                                 .name = path(name),
+                                 .attributes = std::move(attributes),
+                                 .inputs = std::move(inputs),
+                                 .outputs = std::move(outputs),
+                                 .layer = layer_,
+                                 .phase = Phase::kForward,
+                                 .accumulate = accumulate});
   return graph_.op(id).outputs.at(0);
 }
 
@@ -46,30 +56,45 @@ ValueId LayerBuilder::parameter(Parameter p, Category category) {
                               .shape = p.vector ? Shape{rows} : Shape{rows, columns},
                               .dtype = p.vector ? statistics_dtype(dtype_) : dtype_,
                               .category = category,
-                              .placement = p.split == Parameter::Split::kNone || !parallel() ? Placement::kReplicated
-                                                                                             : Placement::kSharded,
-                              .persistent = true, .layer = layer_});
+                              .placement = p.split == Parameter::Split::kNone || !parallel()
+                                               ? Placement::kReplicated
+                                               : Placement::kSharded,
+                              .persistent = true,
+                              .layer = layer_});
   parameters_.push_back(std::move(p));
   return parameters_.back().value;
 }
 
 ValueId LayerBuilder::vector_parameter(const std::string& file_name, int64_t size, Parameter::Init init,
                                        Parameter::Split split, int blocks, bool sees_part_of_tokens) {
-  return parameter({.name = file_name, .rows = size, .vector = true, .split = split, .blocks = blocks,
+  return parameter({.name = file_name,
+                    .rows = size,
+                    .vector = true,
+                    .split = split,
+                    .blocks = blocks,
                     .partial_gradient = sees_part_of_tokens && layout_.sequence_parallel && parallel(),
                     .init = init});
 }
 
-ValueId LayerBuilder::vocabulary_table(const std::string& file_name, int64_t rows, int64_t columns, double init_std) {
-  return parameter({.name = file_name, .rows = rows, .columns = columns,
+ValueId LayerBuilder::vocabulary_table(const std::string& file_name, int64_t rows, int64_t columns,
+                                       double init_std) {
+  return parameter({.name = file_name,
+                    .rows = rows,
+                    .columns = columns,
                     .padded_rows = round_up(rows, kVocabularyMultiple * layout_.tensor_size),
-                    .split = Parameter::Split::kRows, .init = Parameter::Init::kNormal, .init_std = init_std});
+                    .split = Parameter::Split::kRows,
+                    .init = Parameter::Init::kNormal,
+                    .init_std = init_std});
 }
 
-ValueId LayerBuilder::replicated_table(const std::string& file_name, int64_t rows, int64_t columns, double init_std) {
-  return parameter({.name = file_name, .rows = rows, .columns = columns,
+ValueId LayerBuilder::replicated_table(const std::string& file_name, int64_t rows, int64_t columns,
+                                       double init_std) {
+  return parameter({.name = file_name,
+                    .rows = rows,
+                    .columns = columns,
                     .partial_gradient = layout_.sequence_parallel && parallel(),
-                    .init = Parameter::Init::kNormal, .init_std = init_std});
+                    .init = Parameter::Init::kNormal,
+                    .init_std = init_std});
 }
 
 ValueId LayerBuilder::enter_parallel(const std::string& name, ValueId x) {
@@ -87,8 +112,11 @@ ValueId LayerBuilder::leave_parallel(const std::string& name, ValueId x) {
 Attributes LayerBuilder::dropout_attributes(double p) {
   const int64_t first =
       layout_.sequence_parallel && parallel() ? layout_.tensor_rank * (tokens_ / layout_.tensor_size) : 0;
-  return {{"p", p}, {"layer", layer_ < 0 ? kOutsideLayers : int64_t{layer_}}, {"site", site_++},
-          {"sequence_length", sequence_length_}, {"first_token", first}};
+  return {{"p", p},
+          {"layer", layer_ < 0 ? kOutsideLayers : int64_t{layer_}},
+          {"site", site_++},
+          {"sequence_length", sequence_length_},
+          {"first_token", first}};
 }
 
 ValueId LayerBuilder::vocabulary_embedding(const std::string& name, ValueId ids, ValueId table) {
@@ -100,7 +128,8 @@ ValueId LayerBuilder::vocabulary_embedding(const std::string& name, ValueId ids,
 ValueId LayerBuilder::position_embedding(const std::string& name, ValueId x, ValueId table) {
   const int64_t first =
       layout_.sequence_parallel && parallel() ? layout_.tensor_rank * (tokens_ / layout_.tensor_size) : 0;
-  return emit(name, "add_position", {{"sequence_length", sequence_length_}, {"first_token", first}}, {x, table});
+  return emit(name, "add_position", {{"sequence_length", sequence_length_}, {"first_token", first}},
+              {x, table});
 }
 
 ValueId LayerBuilder::dropout(const std::string& name, ValueId x, double p) {
@@ -117,24 +146,33 @@ ValueId LayerBuilder::norm(const std::string& name, const std::string& file_name
   return emit(name, "layer_norm", {{"epsilon", epsilon}}, {x, weight, bias});
 }
 
-ValueId LayerBuilder::column_linear(const std::string& name, const std::string& file_name, ValueId x, int64_t out,
-                                    int blocks, double init_std, bool bias) {
+ValueId LayerBuilder::column_linear(const std::string& name, const std::string& file_name, ValueId x,
+                                    int64_t out, int blocks, double init_std, bool bias) {
   const int64_t in = graph_.value(x).shape[1];
-  const ValueId weight = parameter({.name = file_name + ".weight", .rows = out, .columns = in,
-                                    .transposed_in_file = true, .split = Parameter::Split::kRows, .blocks = blocks,
-                                    .init = Parameter::Init::kNormal, .init_std = init_std});
+  const ValueId weight = parameter({.name = file_name + ".weight",
+                                    .rows = out,
+                                    .columns = in,
+                                    .transposed_in_file = true,
+                                    .split = Parameter::Split::kRows,
+                                    .blocks = blocks,
+                                    .init = Parameter::Init::kNormal,
+                                    .init_std = init_std});
   std::vector<ValueId> inputs{enter_parallel(name + "/enter", x), weight};
   if (bias)
-    inputs.push_back(
-        vector_parameter(file_name + ".bias", out, Parameter::Init::kZero, Parameter::Split::kRows, blocks, false));
+    inputs.push_back(vector_parameter(file_name + ".bias", out, Parameter::Init::kZero,
+                                      Parameter::Split::kRows, blocks, false));
   return emit(name, "linear", {}, std::move(inputs));
 }
 
 ValueId LayerBuilder::row_linear(const std::string& name, const std::string& file_name, ValueId x, int64_t in,
                                  int64_t out, double init_std) {
-  const ValueId weight = parameter({.name = file_name + ".weight", .rows = out, .columns = in,
-                                    .transposed_in_file = true, .split = Parameter::Split::kColumns,
-                                    .init = Parameter::Init::kNormal, .init_std = init_std});
+  const ValueId weight = parameter({.name = file_name + ".weight",
+                                    .rows = out,
+                                    .columns = in,
+                                    .transposed_in_file = true,
+                                    .split = Parameter::Split::kColumns,
+                                    .init = Parameter::Init::kNormal,
+                                    .init_std = init_std});
   const ValueId part = emit(name, "linear", {}, {x, weight});
   graph_.value(part).placement = parallel() ? Placement::kSharded : Placement::kReplicated;
   return leave_parallel(name + "/sum", part);
@@ -144,14 +182,19 @@ ValueId LayerBuilder::causal_attention(const std::string& name, ValueId qkv, int
                                        double p) {
   const int64_t local = heads / layout_.tensor_size;
   return emit(name, "attention",
-              {{"heads", local}, {"head_size", head_size}, {"sequence_length", sequence_length_},
-               {"first_head", layout_.tensor_rank * local}, {"all_heads", heads}, {"p", p},
-               {"layer", int64_t{layer_}}, {"site", site_++}},
+              {{"heads", local},
+               {"head_size", head_size},
+               {"sequence_length", sequence_length_},
+               {"first_head", layout_.tensor_rank * local},
+               {"all_heads", heads},
+               {"p", p},
+               {"layer", int64_t{layer_}},
+               {"site", site_++}},
               {qkv});
 }
 
-ValueId LayerBuilder::bias_gelu(const std::string& name, const std::string& file_name, ValueId x, int64_t width,
-                                const std::string& form) {
+ValueId LayerBuilder::bias_gelu(const std::string& name, const std::string& file_name, ValueId x,
+                                int64_t width, const std::string& form) {
   const ValueId bias =
       vector_parameter(file_name + ".bias", width, Parameter::Init::kZero, Parameter::Split::kRows, 1, false);
   return emit(name, "bias_gelu", {{"form", form}}, {x, bias});
@@ -159,17 +202,19 @@ ValueId LayerBuilder::bias_gelu(const std::string& name, const std::string& file
 
 ValueId LayerBuilder::residual(const std::string& name, const std::string& file_name, ValueId branch,
                                ValueId residual, double p) {
-  const ValueId bias = vector_parameter(file_name + ".bias", graph_.value(branch).shape[1], Parameter::Init::kZero,
-                                        Parameter::Split::kNone, 1, true);
+  const ValueId bias = vector_parameter(file_name + ".bias", graph_.value(branch).shape[1],
+                                        Parameter::Init::kZero, Parameter::Split::kNone, 1, true);
   return emit(name, "bias_dropout_add", dropout_attributes(p), {branch, bias, residual});
 }
 
-void LayerBuilder::vocabulary_loss(const std::string& name, ValueId x, ValueId table, ValueId labels, ValueId scale,
-                                   ValueId loss, int64_t vocabulary_size) {
+void LayerBuilder::vocabulary_loss(const std::string& name, ValueId x, ValueId table, ValueId labels,
+                                   ValueId scale, ValueId loss, int64_t vocabulary_size) {
   const int64_t rows = graph_.value(table).shape[0];
   const int64_t chunk = std::clamp(round_up(tokens_ / 2, kSmallestChunk), kSmallestChunk, kLargestChunk);
   emit(name, "lm_head_loss",
-       {{"vocabulary_size", vocabulary_size}, {"first_row", layout_.tensor_rank * rows}, {"chunk_rows", chunk},
+       {{"vocabulary_size", vocabulary_size},
+        {"first_row", layout_.tensor_rank * rows},
+        {"chunk_rows", chunk},
         {"gradient", int64_t{0}}},
        {enter_parallel(name + "/enter", x), table, labels, scale}, {loss}, Accumulate::kAfterFirstMicroBatch);
 }

@@ -1,7 +1,7 @@
-// Tensor-parallel layers (Shoeybi et al., "Megatron-LM", 2019; sequence parallelism: Korthikanti et al., 2022), as
-// functions that append ops to a graph. With one tensor rank no collective is appended, so there is no serial twin.
-// Shapes are local: T tokens of a micro-batch, h hidden, t tensor ranks. With sequence parallelism the values between
-// the linear layers hold T/t tokens.
+// Tensor-parallel layers (Shoeybi et al., "Megatron-LM", 2019; sequence parallelism: Korthikanti et al.,
+// 2022), as functions that append ops to a graph. With one tensor rank no collective is appended, so there is
+// no serial twin. Shapes are local: T tokens of a micro-batch, h hidden, t tensor ranks. With sequence
+// parallelism the values between the linear layers hold T/t tokens.
 #pragma once
 
 #include <string>
@@ -33,19 +33,20 @@ class LayerBuilder {
   ValueId dropout(const std::string& name, ValueId x, double p);
   ValueId norm(const std::string& name, const std::string& file_name, ValueId x, double epsilon);
   // [T, h] whole on every rank -> [T, out/t]. `blocks`: see Parameter. The weight is [out, in].
-  ValueId column_linear(const std::string& name, const std::string& file_name, ValueId x, int64_t out, int blocks,
-                        double init_std, bool bias);
+  ValueId column_linear(const std::string& name, const std::string& file_name, ValueId x, int64_t out,
+                        int blocks, double init_std, bool bias);
   // [T, in/t] -> [T, h] (or T/t tokens), summed over ranks, without bias: residual() adds it.
-  ValueId row_linear(const std::string& name, const std::string& file_name, ValueId x, int64_t in, int64_t out,
-                     double init_std);
+  ValueId row_linear(const std::string& name, const std::string& file_name, ValueId x, int64_t in,
+                     int64_t out, double init_std);
   ValueId causal_attention(const std::string& name, ValueId qkv, int64_t heads, int64_t head_size, double p);
   ValueId bias_gelu(const std::string& name, const std::string& file_name, ValueId x, int64_t width,
                     const std::string& form);
   // residual + dropout(branch + bias)
-  ValueId residual(const std::string& name, const std::string& file_name, ValueId branch, ValueId residual, double p);
+  ValueId residual(const std::string& name, const std::string& file_name, ValueId branch, ValueId residual,
+                   double p);
   // Adds the loss of all rows into `loss`; the head's weight is the vocabulary table.
-  void vocabulary_loss(const std::string& name, ValueId x, ValueId table, ValueId labels, ValueId scale, ValueId loss,
-                       int64_t vocabulary_size);
+  void vocabulary_loss(const std::string& name, ValueId x, ValueId table, ValueId labels, ValueId scale,
+                       ValueId loss, int64_t vocabulary_size);
 
   // A table whose rows are divided over the ranks, padded to a multiple of 64 rows a rank.
   ValueId vocabulary_table(const std::string& file_name, int64_t rows, int64_t columns, double init_std);
@@ -54,11 +55,12 @@ class LayerBuilder {
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
  private:
-  ValueId emit(const std::string& name, const std::string& kind, Attributes attributes, std::vector<ValueId> inputs,
-               std::vector<ValueId> outputs = {}, Accumulate accumulate = Accumulate::kNever);
+  ValueId emit(const std::string& name, const std::string& kind, Attributes attributes,
+               std::vector<ValueId> inputs, std::vector<ValueId> outputs = {},
+               Accumulate accumulate = Accumulate::kNever);
   ValueId parameter(Parameter parameter, Category category = Category::kParameter);
-  ValueId vector_parameter(const std::string& file_name, int64_t size, Parameter::Init init, Parameter::Split split,
-                           int blocks, bool sees_part_of_tokens);
+  ValueId vector_parameter(const std::string& file_name, int64_t size, Parameter::Init init,
+                           Parameter::Split split, int blocks, bool sees_part_of_tokens);
   ValueId enter_parallel(const std::string& name, ValueId x);  // whole tokens, gradient summed over ranks
   ValueId leave_parallel(const std::string& name, ValueId x);  // sum over ranks
   Attributes dropout_attributes(double p);

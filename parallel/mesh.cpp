@@ -9,7 +9,8 @@ Mesh::Mesh(Communicator& world, int data_size, int tensor_size)
   if (world_.size() != data_size * tensor_size)
     throw Error(ExitCode::kConfiguration,
                 "the world has " + std::to_string(world_.size()) + " ranks, but data_parallel_size x " +
-                    "tensor_parallel_size = " + std::to_string(data_size) + " x " + std::to_string(tensor_size),
+                    "tensor_parallel_size = " + std::to_string(data_size) + " x " +
+                    std::to_string(tensor_size),
                 "start " + std::to_string(data_size * tensor_size) + " ranks, or change the sizes");
   tensor_.compute = world_.split(data_rank());
   tensor_.communication = world_.split(data_rank());
@@ -34,7 +35,8 @@ Mesh::Mesh(std::unique_ptr<Communicator> planned, int data_size, int tensor_size
     *communicator = make_planned_communicator(data_rank(), data_size_, staging(data_size_));
 }
 
-Mesh Mesh::planned(int data_rank, int data_size, int tensor_rank, int tensor_size, const StagingRule& staging) {
+Mesh Mesh::planned(int data_rank, int data_size, int tensor_rank, int tensor_size,
+                   const StagingRule& staging) {
   const int rank = data_rank * tensor_size + tensor_rank, size = data_size * tensor_size;
   return {make_planned_communicator(rank, size, staging(size)), data_size, tensor_size, staging};
 }

@@ -1,6 +1,6 @@
-// The ranks as an array with named axes. The tensor axis varies fastest: world rank = data_rank * tensor_size +
-// tensor_rank. Built once and passed by reference. Each (axis, stream) pair has a communicator of its own, so that
-// collectives of different streams never mix.
+// The ranks as an array with named axes. The tensor axis varies fastest: world rank = data_rank * tensor_size
+// + tensor_rank. Built once and passed by reference. Each (axis, stream) pair has a communicator of its own,
+// so that collectives of different streams never mix.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,11 @@ using StagingRule = std::function<std::size_t(int size)>;
 
 class Mesh {
  public:
-  // Collective over the world, which must outlive the mesh. Error kConfiguration unless world size = data_size * tensor_size.
+  // Collective over the world, which must outlive the mesh. Error kConfiguration unless world size =
+  // data_size * tensor_size.
   Mesh(Communicator& world, int data_size, int tensor_size);
-  // A place in a mesh without peers, to plan with: its communicators know rank and size, and refuse to communicate.
+  // A place in a mesh without peers, to plan with: its communicators know rank and size, and refuse to
+  // communicate.
   static Mesh planned(int data_rank, int data_size, int tensor_rank, int tensor_size,
                       const StagingRule& staging);
 

@@ -10,27 +10,41 @@ class Builder {
  public:
   Builder(Graph& graph, const OpRegistry& registry) : graph_(graph), registry_(registry) {}
 
-  OpId emit(const std::string& name, const std::string& kind, Attributes attributes, std::vector<ValueId> inputs,
-            std::vector<ValueId> outputs = {}) {
-    return graph_.add_op({.def = registry_.find(kind), .name = name, .attributes = std::move(attributes),
-                          .inputs = std::move(inputs), .outputs = std::move(outputs), .phase = Phase::kOptimizer,
+  OpId emit(const std::string& name, const std::string& kind, Attributes attributes,
+            std::vector<ValueId> inputs, std::vector<ValueId> outputs = {}) {
+    return graph_.add_op({.def = registry_.find(kind),
+                          .name = name,
+                          .attributes = std::move(attributes),
+                          .inputs = std::move(inputs),
+                          .outputs = std::move(outputs),
+                          .phase = Phase::kOptimizer,
                           .accumulate = Accumulate::kAlways});
   }
 
   // A scalar that outlives the step, so that the host can read it.
   ValueId scalar(const std::string& name, Category category, int64_t size = 1) {
-    return graph_.add_value({.name = name, .shape = {size}, .dtype = DType::kF64, .category = category,
-                             .persistent = true, .accumulator = true});
+    return graph_.add_value({.name = name,
+                             .shape = {size},
+                             .dtype = DType::kF64,
+                             .category = category,
+                             .persistent = true,
+                             .accumulator = true});
   }
 
   ValueId state(const std::string& prefix, const Parameter& p) {
     const Value gradient = graph_.value(p.gradient);
-    return graph_.add_value({.name = prefix + "/" + p.name, .shape = gradient.shape, .dtype = gradient.dtype,
-                             .category = Category::kOptimizer, .placement = gradient.placement, .persistent = true,
-                             .accumulator = true, .layer = gradient.layer});
+    return graph_.add_value({.name = prefix + "/" + p.name,
+                             .shape = gradient.shape,
+                             .dtype = gradient.dtype,
+                             .category = Category::kOptimizer,
+                             .placement = gradient.placement,
+                             .persistent = true,
+                             .accumulator = true,
+                             .layer = gradient.layer});
   }
 
-  ValueId squared_norm(const std::string& name, const std::vector<Parameter>& parameters, Placement placement) {
+  ValueId squared_norm(const std::string& name, const std::vector<Parameter>& parameters,
+                       Placement placement) {
     std::vector<ValueId> gradients;
     for (const Parameter& p : parameters)
       if (graph_.value(p.gradient).placement == placement) gradients.push_back(p.gradient);
@@ -72,25 +86,26 @@ class Builder {
 
 }  // namespace
 
-OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry, std::vector<Parameter>& parameters,
-                                  ValueId loss, const OptimizerSettings& settings, int data_size, int tensor_size) {
+OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
+                                  std::vector<Parameter>& parameters, ValueId loss,
+                                  const OptimizerSettings& settings, int data_size, int tensor_size) {
   Builder b(graph, registry);
   OptimizerHandles handles;
   handles.schedule = b.scalar("input/schedule", Category::kInput, 3);
   if (data_size > 1) {
     handles.total_loss = b.scalar("loss/total", Category::kWorkspace);
-    b.emit("loss/total", "all_reduce", {{"axis", std::string(kDataAxis)}, {"size", int64_t{data_size}}}, {loss},
-           {handles.total_loss});
+    b.emit("loss/total", "all_reduce", {{"axis", std::string(kDataAxis)}, {"size", int64_t{data_size}}},
+           {loss}, {handles.total_loss});
   } else {
     handles.total_loss = loss;
   }
   const ValueId sharded =
-      b.all_reduce("norm/sharded/sum", b.squared_norm("norm/sharded", parameters, Placement::kSharded), kTensorAxis,
-                   tensor_size);
+      b.all_reduce("norm/sharded/sum", b.squared_norm("norm/sharded", parameters, Placement::kSharded),
+                   kTensorAxis, tensor_size);
   const ValueId replicated = b.squared_norm("norm/replicated", parameters, Placement::kReplicated);
   handles.norm = b.scalar("norm", Category::kWorkspace);
-  const OpId clip = b.emit("norm/clip", "clip_factor", {{"max_norm", settings.max_grad_norm}}, {sharded, replicated},
-                           {handles.norm});
+  const OpId clip = b.emit("norm/clip", "clip_factor", {{"max_norm", settings.max_grad_norm}},
+                           {sharded, replicated}, {handles.norm});
   for (Parameter& p : parameters) b.update(p, settings, handles.schedule, graph.op(clip).outputs[1]);
   return handles;
 }

@@ -1,4 +1,5 @@
-// The optimizer phase of a program: loss over the data ranks, global gradient norm, clipping, one update per parameter.
+// The optimizer phase of a program: loss over the data ranks, global gradient norm, clipping, one update per
+// parameter.
 #pragma once
 
 #include <string>
@@ -23,7 +24,8 @@ struct OptimizerHandles {
 };
 
 // Fills in the parameters' master and moments.
-OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry, std::vector<Parameter>& parameters,
-                                  ValueId loss, const OptimizerSettings& settings, int data_size, int tensor_size);
+OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
+                                  std::vector<Parameter>& parameters, ValueId loss,
+                                  const OptimizerSettings& settings, int data_size, int tensor_size);
 
 }  // namespace recollect

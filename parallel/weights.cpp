@@ -18,26 +18,37 @@ constexpr std::string_view kPrefix = "transformer.";
 
 double load_element(const Tensor& tensor, int64_t i) {
   switch (tensor.dtype) {
-    case DType::kF64: return tensor.as<double>()[i];
-    case DType::kF32: return tensor.as<float>()[i];
-    case DType::kBF16: return tensor.as<bf16>()[i];
-    default: throw Error(ExitCode::kInternal, "a weight is not floating");
+    case DType::kF64:
+      return tensor.as<double>()[i];
+    case DType::kF32:
+      return tensor.as<float>()[i];
+    case DType::kBF16:
+      return tensor.as<bf16>()[i];
+    default:
+      throw Error(ExitCode::kInternal, "a weight is not floating");
   }
 }
 
 void store_element(const Tensor& tensor, int64_t i, double value) {
   switch (tensor.dtype) {
-    case DType::kF64: tensor.as<double>()[i] = value; return;
-    case DType::kF32: tensor.as<float>()[i] = static_cast<float>(value); return;
-    case DType::kBF16: tensor.as<bf16>()[i] = bf16(static_cast<float>(value)); return;
-    default: throw Error(ExitCode::kInternal, "a weight is not floating");
+    case DType::kF64:
+      tensor.as<double>()[i] = value;
+      return;
+    case DType::kF32:
+      tensor.as<float>()[i] = static_cast<float>(value);
+      return;
+    case DType::kBF16:
+      tensor.as<bf16>()[i] = bf16(static_cast<float>(value));
+      return;
+    default:
+      throw Error(ExitCode::kInternal, "a weight is not floating");
   }
 }
 
 // Standard normals of elements 4 * block ... 4 * block + 3: Box-Muller on the four words of one Philox block.
 std::array<double, 4> normals(uint64_t seed, uint64_t parameter, uint64_t block) {
-  const auto words = philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), kInitLayer << 8,
-                                 static_cast<uint32_t>(parameter)},
+  const auto words = philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+                                 kInitLayer << 8, static_cast<uint32_t>(parameter)},
                                 static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
   std::array<double, 4> out;
   for (int i = 0; i < 4; i += 2) {
@@ -93,7 +104,8 @@ void Weights::initialize_row(const Parameter& p, uint64_t index, int64_t r, uint
   std::array<double, 4> normal{};
   for (int64_t c = 0; c < columns; ++c) {
     const uint64_t element = row * p.columns + p.whole_column(c, rank, size);
-    if (p.init == Parameter::Init::kNormal && element / 4 != block) normal = normals(seed, index, block = element / 4);
+    if (p.init == Parameter::Init::kNormal && element / 4 != block)
+      normal = normals(seed, index, block = element / 4);
     store(p, r * columns + c, p.init == Parameter::Init::kOne ? 1.0 : p.init_std * normal[element % 4]);
   }
 }
@@ -132,8 +144,7 @@ void Weights::load_one(const Parameter& p, const SafetensorsSet& source, const s
     source.read_as(name, read.data());
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t c = 0; c < columns; ++c)
-        store(p, r * columns + c,
-              read[p.whole_column(c, rank, size) * p.rows + p.whole_row(r, rank, size)]);
+        store(p, r * columns + c, read[p.whole_column(c, rank, size) * p.rows + p.whole_row(r, rank, size)]);
     return;
   }
   require(p.split != Parameter::Split::kColumns, "only transposed weights are split by columns");
@@ -177,7 +188,9 @@ void Weights::save(const std::string& path, const std::string& prefix) const {
   save_whole(path, prefix, What::kMaster);
 }
 
-void Weights::save_gradients(const std::string& path) const { save_whole(path, std::string(kPrefix), What::kGradient); }
+void Weights::save_gradients(const std::string& path) const {
+  save_whole(path, std::string(kPrefix), What::kGradient);
+}
 
 void Weights::save_whole(const std::string& path, const std::string& prefix, What what) const {
   if (mesh_.data_rank() != 0) return;
@@ -188,7 +201,8 @@ void Weights::save_whole(const std::string& path, const std::string& prefix, Wha
       writer->declare(prefix + p.name, executor_.tensor(p.gradient).dtype, file_shape(p));
   }
   for (const Parameter& p : parameters_) {
-    const std::vector<double> whole = gather_whole(p, executor_.tensor(what == What::kMaster ? p.master : p.gradient));
+    const std::vector<double> whole =
+        gather_whole(p, executor_.tensor(what == What::kMaster ? p.master : p.gradient));
     if (writer) writer->write_converted(prefix + p.name, whole.data(), whole.size());
   }
   if (writer) writer->finish();

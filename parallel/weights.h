@@ -1,5 +1,6 @@
-// Weights between files and ranks. A file holds whole tensors under Hugging Face's names; a rank holds its part of each,
-// padded and, where the file is transposed, turned. Everything here happens outside training steps and may allocate.
+// Weights between files and ranks. A file holds whole tensors under Hugging Face's names; a rank holds its
+// part of each, padded and, where the file is transposed, turned. Everything here happens outside training
+// steps and may allocate.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +20,16 @@ class Weights {
   Weights(const std::vector<Parameter>& parameters, const Executor& executor, const Mesh& mesh)
       : parameters_(parameters), executor_(executor), mesh_(mesh) {}
 
-  // Seeded normal, zero and one, as GPT2LMHeadModel initialises; a pure function of (seed, name, element), so that the
-  // parallel layout does not matter.
+  // Seeded normal, zero and one, as GPT2LMHeadModel initialises; a pure function of (seed, name, element), so
+  // that the parallel layout does not matter.
   void initialize(uint64_t seed) const;
 
-  // Names may carry a "transformer." prefix. lm_head.weight (tied) and the mask buffers of old files are passed over.
-  // Error kInput lists every unknown, missing and misshapen tensor.
+  // Names may carry a "transformer." prefix. lm_head.weight (tied) and the mask buffers of old files are
+  // passed over. Error kInput lists every unknown, missing and misshapen tensor.
   void load(const SafetensorsSet& source) const;
 
-  // Collective. World rank 0 writes the whole tensors: parameters under `prefix` + name in f64 or f32, or the gradients
-  // of this moment.
+  // Collective. World rank 0 writes the whole tensors: parameters under `prefix` + name in f64 or f32, or the
+  // gradients of this moment.
   void save(const std::string& path, const std::string& prefix) const;
   void save_gradients(const std::string& path) const;
 

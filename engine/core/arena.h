@@ -1,5 +1,5 @@
-// One block of memory, reserved once and handed out by offset. An Arena never grows; whoever plans the offsets answers
-// for their not overlapping.
+// One block of memory, reserved once and handed out by offset. An Arena never grows; whoever plans the
+// offsets answers for their not overlapping.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,9 @@
 namespace recollect {
 
 inline constexpr std::size_t kAlignment = 64;  // of every value and workspace in an arena
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+constexpr std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 class Arena {
  public:

@@ -1,9 +1,10 @@
-// Randomness without state: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11).
-// A random word is a pure function of (seed, step, layer, site, global element index), so recomputation repeats
-// it by construction and no value depends on how the work is divided over ranks or threads.
+// Randomness without state: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// SC11). A random word is a pure function of (seed, step, layer, site, global element index), so
+// recomputation repeats it by construction and no value depends on how the work is divided over ranks or
+// threads.
 //
-// Element e takes lane (e % 64) / 16 of block (e / 64) * 16 + e % 16: sixteen neighbours come from sixteen blocks,
-// which is what a vector unit wants.
+// Element e takes lane (e % 64) / 16 of block (e / 64) * 16 + e % 16: sixteen neighbours come from sixteen
+// blocks, which is what a vector unit wants.
 #pragma once
 
 #include <array>

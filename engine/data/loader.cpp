@@ -50,8 +50,8 @@ Loader::Loader(const Dataset& dataset, const SampleOrder& order, const LoaderOpt
     : dataset_(dataset), order_(order), options_(options) {
   require(order.size() == dataset.size(),
           "the sample order is over another number of sequences than the dataset");
-  require(options.micro_batch_size >= 1 && options.accumulation_steps >= 1 && options.start_step >= 0 && options.prefetch >= 1 &&
-              options.data_rank >= 0 && options.data_rank < options.data_size,
+  require(options.micro_batch_size >= 1 && options.accumulation_steps >= 1 && options.start_step >= 0 &&
+              options.prefetch >= 1 && options.data_rank >= 0 && options.data_rank < options.data_size,
           "loader options out of range");
   ring_.resize(static_cast<std::size_t>(options.prefetch) + 1);  // and one in the step's hands
   for (StepBatch& batch : ring_) size_batch(batch, dataset, options);

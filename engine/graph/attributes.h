@@ -33,7 +33,8 @@ class Attributes {
   const T& get(std::string_view name) const {
     const auto it = items_.find(name);
     if (it == items_.end() || !std::holds_alternative<T>(it->second))
-      throw Error(ExitCode::kInternal, "op attribute '" + std::string(name) + "' is missing or of another type");
+      throw Error(ExitCode::kInternal,
+                  "op attribute '" + std::string(name) + "' is missing or of another type");
     return std::get<T>(it->second);
   }
 

@@ -11,8 +11,8 @@ std::vector<char> mark_wanted(const Graph& graph, const std::vector<ValueId>& ta
   std::vector<char> wanted(graph.values().size(), 0);
   for (ValueId t : targets) wanted.at(t) = 1;
   for (const Op& op : graph.ops()) {
-    const bool any = std::any_of(op.inputs.begin(), op.inputs.end(),
-                                 [&](ValueId v) { return v != kNone && wanted[v]; });
+    const bool any =
+        std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) { return v != kNone && wanted[v]; });
     for (ValueId out : op.outputs)
       if (any && out != kNone) wanted[out] = 1;
   }
@@ -21,7 +21,8 @@ std::vector<char> mark_wanted(const Graph& graph, const std::vector<ValueId>& ta
 
 }  // namespace
 
-GradientBuilder::GradientBuilder(Graph& graph, const OpRegistry& registry, const std::vector<ValueId>& targets)
+GradientBuilder::GradientBuilder(Graph& graph, const OpRegistry& registry,
+                                 const std::vector<ValueId>& targets)
     : graph_(graph), registry_(registry), wanted_(mark_wanted(graph, targets)) {}
 
 ValueId GradientBuilder::upstream(ValueId output) const {
@@ -45,10 +46,14 @@ void GradientBuilder::contribute(ValueId value, ValueId gradient) {
 ValueId GradientBuilder::accumulator(ValueId parameter) {
   if (const auto it = accumulators_.find(parameter); it != accumulators_.end()) return it->second;
   const Value p = graph_.value(parameter);
-  const ValueId id = graph_.add_value({.name = "grad/" + p.name, .shape = p.shape,
+  const ValueId id = graph_.add_value({.name = "grad/" + p.name,
+                                       .shape = p.shape,
                                        .dtype = p.dtype == DType::kF64 ? DType::kF64 : DType::kF32,
-                                       .category = Category::kGradient, .placement = p.placement,
-                                       .persistent = true, .accumulator = true, .layer = p.layer});
+                                       .category = Category::kGradient,
+                                       .placement = p.placement,
+                                       .persistent = true,
+                                       .accumulator = true,
+                                       .layer = p.layer});
   accumulators_[parameter] = id;
   return id;
 }
@@ -69,14 +74,19 @@ Accumulate GradientBuilder::first_or_add(const std::vector<ValueId>& outputs) {
 ValueId GradientBuilder::emit(const std::string& suffix, const std::string& kind, Attributes attributes,
                               std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
   const Accumulate accumulate = first_or_add(outputs);
-  const OpId id = graph_.add_op({.def = registry_.find(kind), .name = forward().name + "/" + suffix,
-                                 .attributes = std::move(attributes), .inputs = std::move(inputs),
-                                 .outputs = std::move(outputs), .layer = forward().layer,
-                                 .phase = Phase::kBackward, .accumulate = accumulate});
+  const OpId id = graph_.add_op({.def = registry_.find(kind),
+                                 .name = forward().name + "/" + suffix,
+                                 .attributes = std::move(attributes),
+                                 .inputs = std::move(inputs),
+                                 .outputs = std::move(outputs),
+                                 .layer = forward().layer,
+                                 .phase = Phase::kBackward,
+                                 .accumulate = accumulate});
   return graph_.op(id).outputs.empty() ? kNone : graph_.op(id).outputs.front();
 }
 
-std::vector<ValueId> GradientBuilder::extend_forward(const std::string& attribute, std::vector<ValueId> outputs) {
+std::vector<ValueId> GradientBuilder::extend_forward(const std::string& attribute,
+                                                     std::vector<ValueId> outputs) {
   Op& op = graph_.op(current_);
   op.attributes.set(attribute, int64_t{1});
   first_or_add(outputs);
@@ -85,10 +95,15 @@ std::vector<ValueId> GradientBuilder::extend_forward(const std::string& attribut
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const OutputSpec& spec = specs[op.outputs.size()];
     if (outputs[i] == kNone)
-      outputs[i] = graph_.add_value({.name = op.name + "/" + spec.suffix, .shape = spec.shape, .dtype = spec.dtype,
-                                     .category = spec.category, .placement = spec.placement, .layer = op.layer});
+      outputs[i] = graph_.add_value({.name = op.name + "/" + spec.suffix,
+                                     .shape = spec.shape,
+                                     .dtype = spec.dtype,
+                                     .category = spec.category,
+                                     .placement = spec.placement,
+                                     .layer = op.layer});
     Value& value = graph_.value(outputs[i]);
-    require(value.shape == spec.shape && value.dtype == spec.dtype, "extend_forward: an output has another shape");
+    require(value.shape == spec.shape && value.dtype == spec.dtype,
+            "extend_forward: an output has another shape");
     if (value.producer == kNone) value.producer = current_;
     op.outputs.push_back(outputs[i]);
   }
@@ -108,7 +123,8 @@ Gradients differentiate(Graph& graph, const OpRegistry& registry, const std::vec
   for (OpId id = static_cast<OpId>(graph.ops().size()) - 1; id >= 0; --id) {
     const Op& op = graph.op(id);
     const bool reached = std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) {
-      return v != kNone && ((v < static_cast<ValueId>(is_loss.size()) && is_loss[v]) || builder.upstream(v) != kNone);
+      return v != kNone &&
+             ((v < static_cast<ValueId>(is_loss.size()) && is_loss[v]) || builder.upstream(v) != kNone);
     });
     if (!reached || !op.def->gradient) continue;
     builder.current_ = id;

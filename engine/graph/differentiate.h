@@ -1,6 +1,6 @@
-// Reverse-mode differentiation of a Graph: walks the forward ops backwards and lets each op kind emit its gradient
-// ops. Gradients of parameters are accumulators ("grad/<parameter>", statistics dtype, persistent); the first op of
-// a step's first micro-batch overwrites them, all others add.
+// Reverse-mode differentiation of a Graph: walks the forward ops backwards and lets each op kind emit its
+// gradient ops. Gradients of parameters are accumulators ("grad/<parameter>", statistics dtype, persistent);
+// the first op of a step's first micro-batch overwrites them, all others add.
 #pragma once
 
 #include <map>
@@ -12,14 +12,15 @@
 
 namespace recollect {
 
-// A value whose gradient is known: `gradient` has its shape. kNone stands for the loss itself, whose gradient is 1.
+// A value whose gradient is known: `gradient` has its shape. kNone stands for the loss itself, whose gradient
+// is 1.
 struct GradientSeed {
   ValueId value = kNone;
   ValueId gradient = kNone;
 };
 
-// target value -> the value that holds its gradient. Targets of category kParameter get accumulators; others get
-// whatever value carries their gradient. A target no gradient reaches is absent.
+// target value -> the value that holds its gradient. Targets of category kParameter get accumulators; others
+// get whatever value carries their gradient. A target no gradient reaches is absent.
 using Gradients = std::map<ValueId, ValueId>;
 
 Gradients differentiate(Graph& graph, const OpRegistry& registry, const std::vector<ValueId>& targets,

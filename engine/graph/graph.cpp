@@ -5,8 +5,8 @@
 namespace recollect {
 
 std::string_view name_of(Category category) {
-  constexpr std::string_view names[] = {"parameters", "gradients", "optimizer", "activations",
-                                        "workspace", "communication", "input"};
+  constexpr std::string_view names[] = {"parameters", "gradients",     "optimizer", "activations",
+                                        "workspace",  "communication", "input"};
   return names[static_cast<int>(category)];
 }
 
@@ -39,7 +39,8 @@ std::string Attributes::to_string() const {
 }
 
 const Value& OpView::in(int i) const {
-  if (!has_input(i)) throw Error(ExitCode::kInternal, op.name + ": input " + std::to_string(i) + " is absent");
+  if (!has_input(i))
+    throw Error(ExitCode::kInternal, op.name + ": input " + std::to_string(i) + " is absent");
   return graph.value(op.inputs[i]);
 }
 
@@ -80,8 +81,12 @@ OpId Graph::add_op(Op op) {
     const OutputSpec& spec = specs[i];
     if (op.outputs[i] == kNone) {
       Value value{.name = spec.suffix.empty() ? op.name : op.name + "/" + spec.suffix,
-                  .shape = spec.shape, .dtype = spec.dtype, .category = spec.category,
-                  .placement = spec.placement, .space = spec.space, .layer = op.layer};
+                  .shape = spec.shape,
+                  .dtype = spec.dtype,
+                  .category = spec.category,
+                  .placement = spec.placement,
+                  .space = spec.space,
+                  .layer = op.layer};
       op.outputs[i] = add_value(std::move(value));
     }
     Value& value = values_.at(op.outputs[i]);

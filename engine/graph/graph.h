@@ -1,7 +1,7 @@
 // The training step as data. Ops stand in program order. Every value is written by exactly one op, except
-// accumulators (parameter gradients, the loss), which several ops add into in program order, and external values
-// (parameters, inputs), which no op of this graph writes first. Shapes are those of one rank; every rank holds the
-// same graph.
+// accumulators (parameter gradients, the loss), which several ops add into in program order, and external
+// values (parameters, inputs), which no op of this graph writes first. Shapes are those of one rank; every
+// rank holds the same graph.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,13 @@ using OpId = int32_t;
 inline constexpr ValueId kNone = -1;  // an optional input that is absent
 
 enum class Category : uint8_t {
-  kParameter, kGradient, kOptimizer, kActivation, kWorkspace, kCommunication, kInput,
+  kParameter,
+  kGradient,
+  kOptimizer,
+  kActivation,
+  kWorkspace,
+  kCommunication,
+  kInput,
 };
 inline constexpr int kCategoryCount = 7;
 std::string_view name_of(Category category);
@@ -53,9 +59,9 @@ struct Value {
 
 // How an op that writes accumulators treats what they hold.
 enum class Accumulate : uint8_t {
-  kNever,             // overwrite
+  kNever,                 // overwrite
   kAfterFirstMicroBatch,  // overwrite in the first micro-batch of a step, add in the others
-  kAlways,            // add
+  kAlways,                // add
 };
 
 enum class RunWhen : uint8_t { kAlways, kLastMicroBatch };
@@ -77,8 +83,8 @@ struct Op {
   Accumulate accumulate = Accumulate::kNever;
   RunWhen when = RunWhen::kAlways;
   StreamId stream = StreamId::kCompute;
-  // Values that must have been made before this op begins, though it does not read them: what keeps a side stream from
-  // running too far ahead.
+  // Values that must have been made before this op begins, though it does not read them: what keeps a side
+  // stream from running too far ahead.
   std::vector<ValueId> after = {};
 };
 

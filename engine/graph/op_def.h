@@ -1,5 +1,6 @@
-// One op kind, in one place: which shapes it makes, what it costs, which ops are its gradient. Kinds are registered
-// explicitly (`register_engine_ops`, `register_comm_ops`); nothing happens at static initialisation.
+// One op kind, in one place: which shapes it makes, what it costs, which ops are its gradient. Kinds are
+// registered explicitly (`register_engine_ops`, `register_comm_ops`); nothing happens at static
+// initialisation.
 #pragma once
 
 #include <map>
@@ -20,7 +21,7 @@ struct OpView {
   const Op& op;
 
   bool has_input(int i) const { return i < static_cast<int>(op.inputs.size()) && op.inputs[i] != kNone; }
-  const Value& in(int i) const;   // throws where the input is absent
+  const Value& in(int i) const;  // throws where the input is absent
   const Value& out(int i) const;
   const Attributes& attributes() const { return op.attributes; }
 };
@@ -49,13 +50,14 @@ struct OpDef {
   void (*gradient)(GradientBuilder&, OpId) = nullptr;
   // Pairs {output, input}: the output may take the input's storage when that input dies here.
   std::vector<std::pair<int, int>> in_place = {};
-  // Groups for selective recomputation: "attention", "mlp", "norm", "activation", "dropout", "gemm"; "" is none.
+  // Groups for selective recomputation: "attention", "mlp", "norm", "activation", "dropout", "gemm"; "" is
+  // none.
   std::string group = {};
 };
 
 class OpRegistry {
  public:
-  void add(OpDef def);                            // a second op kind of the same name is an Error
+  void add(OpDef def);                             // a second op kind of the same name is an Error
   const OpDef* find(std::string_view name) const;  // throws where there is none
   std::vector<const OpDef*> all() const;
 

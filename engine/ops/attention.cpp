@@ -1,5 +1,5 @@
-// Causal multi-head attention without the score matrix (FlashAttention, Dao et al. 2022): what backward needs of the
-// probabilities is one logarithm per row and head.
+// Causal multi-head attention without the score matrix (FlashAttention, Dao et al. 2022): what backward needs
+// of the probabilities is one logarithm per row and head.
 #include "engine/ops/define.h"
 
 namespace recollect::ops {
@@ -22,7 +22,9 @@ std::vector<OutputSpec> infer(const OpView& v) {
   const Value& qkv = v.in(0);
   const Sizes z = sizes(v, qkv);
   return {{.shape = {qkv.shape[0], z.width}, .dtype = qkv.dtype, .placement = qkv.placement},
-          {.shape = {z.samples * z.heads, z.sequence}, .dtype = statistics_dtype(qkv.dtype), .suffix = "lse",
+          {.shape = {z.samples * z.heads, z.sequence},
+           .dtype = statistics_dtype(qkv.dtype),
+           .suffix = "lse",
            .placement = qkv.placement}};
 }
 
@@ -54,10 +56,14 @@ Cost attention_cost(const OpView& v, int qkv_input, double products) {
 }  // namespace
 
 void register_attention(OpRegistry& registry) {
-  registry.add({.name = "attention", .infer = infer, .cost = [](const OpView& v) { return attention_cost(v, 0, 2); },
-                .gradient = gradient, .group = "attention"});
-  registry.add({.name = "attention_backward", .infer = infer_backward,
-                .cost = [](const OpView& v) { return attention_cost(v, 1, 5); }});
+  registry.add({.name = "attention",
+                .infer = infer,
+                .cost = [](const OpView& v) { return attention_cost(v, 0, 2); },
+                .gradient = gradient,
+                .group = "attention"});
+  registry.add({.name = "attention_backward", .infer = infer_backward, .cost = [](const OpView& v) {
+                  return attention_cost(v, 1, 5);
+                }});
 }
 
 }  // namespace recollect::ops

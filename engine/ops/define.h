@@ -11,7 +11,8 @@ namespace recollect::ops {
 
 inline void check(bool condition, const OpView& view, const std::string& what) {
   if (!condition)
-    throw Error(ExitCode::kInternal, view.op.name + " (" + view.op.def->name + "): " + what, "this is a bug in recollect");
+    throw Error(ExitCode::kInternal, view.op.name + " (" + view.op.def->name + "): " + what,
+                "this is a bug in recollect");
 }
 
 inline void check_shape(const OpView& view, const Value& value, const Shape& expected) {
@@ -24,11 +25,14 @@ inline DType statistics_dtype(DType a) { return a == DType::kF64 ? DType::kF64 :
 
 // An output like `value`, in shape, dtype and placement.
 inline OutputSpec like(const Value& value, std::string suffix = {}) {
-  return {.shape = value.shape, .dtype = value.dtype, .suffix = std::move(suffix), .placement = value.placement};
+  return {
+      .shape = value.shape, .dtype = value.dtype, .suffix = std::move(suffix), .placement = value.placement};
 }
 
 inline OutputSpec gradient_like(const Value& parameter, std::string suffix = {}) {
-  return {.shape = parameter.shape, .dtype = statistics_dtype(parameter.dtype), .suffix = std::move(suffix),
+  return {.shape = parameter.shape,
+          .dtype = statistics_dtype(parameter.dtype),
+          .suffix = std::move(suffix),
           .placement = parameter.placement};
 }
 

@@ -10,7 +10,8 @@ std::vector<OutputSpec> infer_embedding(const OpView& v) {
   check(ids.dtype == DType::kI32 && ids.shape.rank() == 2, v, "ids are [samples, sequence] i32");
   check(table.shape.rank() == 2, v, "the table is [rows, hidden]");
   v.attributes().integer("first_row");
-  return {{.shape = {ids.shape.elements(), table.shape[1]}, .dtype = table.dtype, .placement = ids.placement}};
+  return {
+      {.shape = {ids.shape.elements(), table.shape[1]}, .dtype = table.dtype, .placement = ids.placement}};
 }
 
 std::vector<OutputSpec> infer_embedding_backward(const OpView& v) {
@@ -47,17 +48,22 @@ void add_position_gradient(GradientBuilder& g, OpId id) {
 }
 
 Cost cost_rows(const OpView& v) {  // reads and writes rows, whatever the table's size
-  const Value& y = v.op.outputs.size() == 1 && !v.out(0).accumulator ? v.out(0) : v.in(v.op.inputs.size() - 1);
+  const Value& y =
+      v.op.outputs.size() == 1 && !v.out(0).accumulator ? v.out(0) : v.in(v.op.inputs.size() - 1);
   return {.flops = static_cast<double>(y.shape.elements()), .bytes = 3.0 * static_cast<double>(y.bytes())};
 }
 
 }  // namespace
 
 void register_embedding(OpRegistry& registry) {
-  registry.add({.name = "embedding", .infer = infer_embedding, .cost = cost_rows, .gradient = embedding_gradient});
+  registry.add(
+      {.name = "embedding", .infer = infer_embedding, .cost = cost_rows, .gradient = embedding_gradient});
   registry.add({.name = "embedding_backward", .infer = infer_embedding_backward, .cost = cost_rows});
-  registry.add({.name = "add_position", .infer = infer_add_position, .cost = cost_rows,
-                .gradient = add_position_gradient, .in_place = {{0, 0}}});
+  registry.add({.name = "add_position",
+                .infer = infer_add_position,
+                .cost = cost_rows,
+                .gradient = add_position_gradient,
+                .in_place = {{0, 0}}});
   registry.add({.name = "add_position_backward", .infer = infer_add_position_backward, .cost = cost_rows});
 }
 

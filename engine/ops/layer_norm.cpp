@@ -15,7 +15,8 @@ std::vector<OutputSpec> infer(const OpView& v) {
   const Value& x = v.in(0);
   check_operands(v, x, v.in(1));
   check_operands(v, x, v.in(2));
-  const OutputSpec statistic{.shape = {x.shape[0]}, .dtype = statistics_dtype(x.dtype), .placement = x.placement};
+  const OutputSpec statistic{
+      .shape = {x.shape[0]}, .dtype = statistics_dtype(x.dtype), .placement = x.placement};
   OutputSpec mean = statistic, rstd = statistic;
   mean.suffix = "mean";
   rstd.suffix = "rstd";
@@ -44,10 +45,13 @@ void gradient(GradientBuilder& g, OpId id) {
 }  // namespace
 
 void register_layer_norm(OpRegistry& registry) {
-  registry.add({.name = "layer_norm", .infer = infer,
+  registry.add({.name = "layer_norm",
+                .infer = infer,
                 .cost = [](const OpView& v) { return streaming_cost(v, 8); },
-                .gradient = gradient, .group = "norm"});
-  registry.add({.name = "layer_norm_backward", .infer = infer_backward,
+                .gradient = gradient,
+                .group = "norm"});
+  registry.add({.name = "layer_norm_backward",
+                .infer = infer_backward,
                 .cost = [](const OpView& v) { return streaming_cost(v, 16); },
                 .in_place = {{0, 0}}});
 }

@@ -29,7 +29,8 @@ std::vector<OutputSpec> infer_backward_weight(const OpView& v) {
   check(x.shape[0] == dy.shape[0], v, "x and dy have different numbers of rows");
   const DType s = statistics_dtype(x.dtype);
   std::vector<OutputSpec> specs{{.shape = {dy.shape[1], x.shape[1]}, .dtype = s, .suffix = "dweight"}};
-  if (v.attributes().integer("bias")) specs.push_back({.shape = {dy.shape[1]}, .dtype = s, .suffix = "dbias"});
+  if (v.attributes().integer("bias"))
+    specs.push_back({.shape = {dy.shape[1]}, .dtype = s, .suffix = "dbias"});
   return specs;
 }
 
@@ -57,7 +58,8 @@ Cost gemm_cost(const OpView& v) {
 }  // namespace
 
 void register_linear(OpRegistry& registry) {
-  registry.add({.name = "linear", .infer = infer_linear, .cost = gemm_cost, .gradient = gradient, .group = "gemm"});
+  registry.add(
+      {.name = "linear", .infer = infer_linear, .cost = gemm_cost, .gradient = gradient, .group = "gemm"});
   registry.add({.name = "linear_backward_input", .infer = infer_backward_input, .cost = gemm_cost});
   registry.add({.name = "linear_backward_weight", .infer = infer_backward_weight, .cost = gemm_cost});
 }

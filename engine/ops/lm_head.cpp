@@ -1,5 +1,5 @@
-// Language-model head and cross-entropy as one op. Trained, it also makes its gradient while the logits of a chunk of
-// rows are at hand: the loss is the program's last word, so its own gradient is one.
+// Language-model head and cross-entropy as one op. Trained, it also makes its gradient while the logits of a
+// chunk of rows are at hand: the loss is the program's last word, so its own gradient is one.
 #include "engine/ops/define.h"
 
 namespace recollect::ops {
@@ -29,7 +29,8 @@ void gradient(GradientBuilder& g, OpId id) {
 }
 
 Cost cost(const OpView& v) {
-  const double product = 2.0 * static_cast<double>(v.in(0).shape.elements()) * static_cast<double>(v.in(1).shape[0]);
+  const double product =
+      2.0 * static_cast<double>(v.in(0).shape.elements()) * static_cast<double>(v.in(1).shape[0]);
   Cost cost = streaming_cost(v, 0);
   cost.flops = product * (v.attributes().integer("gradient") ? 3 : 1);
   return cost;

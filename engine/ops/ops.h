@@ -1,25 +1,28 @@
 // The op kinds of the engine: what each reads, writes and means. Backends implement exactly this.
 //
-// Conventions. T tokens = samples x sequence_length, in row order; h hidden size; activations are [T, width]. The
-// activation dtype A is f64, f32 or bf16. Weight matrices are [out, in], of dtype A. Biases, norm weights and
-// statistics have the statistics dtype S: f64 for A = f64, else f32. Parameter gradients have dtype S too. Arithmetic
-// is at least float. "acc" outputs are accumulators: overwritten, or added into when KernelArgs::accumulate is set.
-// Sums run in an order that depends on shapes and thread count only.
+// Conventions. T tokens = samples x sequence_length, in row order; h hidden size; activations are [T, width].
+// The activation dtype A is f64, f32 or bf16. Weight matrices are [out, in], of dtype A. Biases, norm weights
+// and statistics have the statistics dtype S: f64 for A = f64, else f32. Parameter gradients have dtype S
+// too. Arithmetic is at least float. "acc" outputs are accumulators: overwritten, or added into when
+// KernelArgs::accumulate is set. Sums run in an order that depends on shapes and thread count only.
 //
 // Dropout. `p`, `layer`, `site` and the run's seed and step make the RandomKey; an element is dropped when
 // random_word(key, index) < dropout_threshold(p), else divided by (1 - p). For a [T, h] value the index is
-// (first_sample * sequence_length + first_token + row) * h + column, where first_sample comes from the RunState and
-// first_token is the op's attribute (sequence parallelism starts later ranks at later tokens). With p = 0 no random
-// word is drawn, nor in an evaluation (RunState::training false), where dropout is the identity.
+// (first_sample * sequence_length + first_token + row) * h + column, where first_sample comes from the
+// RunState and first_token is the op's attribute (sequence parallelism starts later ranks at later tokens).
+// With p = 0 no random word is drawn, nor in an evaluation (RunState::training false), where dropout is the
+// identity.
 //
 // kind                    inputs                               outputs               attributes
 // embedding               ids [b,s] i32, table [V,h]           y [T,h]               first_row
 //     y[i] = table[ids[i] - first_row], zero where the id lies outside this rank's V rows.
 // embedding_backward      ids, dy [T,h]                        acc dtable [V,h] S    first_row
-// add_position            x [T,h], table [P,h]                 y [T,h]               sequence_length first_token
+// add_position            x [T,h], table [P,h]                 y [T,h]               sequence_length
+// first_token
 //     y[i] = x[i] + table[(first_token + i) % sequence_length]
-// add_position_backward   dy [T,h]                             acc dtable [P,h] S    sequence_length first_token
-// dropout                 x [T,h]                              y [T,h]               p layer site sequence_length
+// add_position_backward   dy [T,h]                             acc dtable [P,h] S    sequence_length
+// first_token dropout                 x [T,h]                              y [T,h]               p layer site
+// sequence_length
 //     its own gradient                                                               first_token
 // layer_norm              x [T,h], weight [h], bias [h]        y, mean [T] S,        epsilon
 //                                                              rstd [T] S
@@ -27,13 +30,18 @@
 //     dx also adds `add` when present.                         acc dbias
 // linear                  x [T,in], w [out,in], bias? [out]    y [T,out]
 // linear_backward_input   dy [T,out], w                        dx [T,in]
-// linear_backward_weight  x, dy                                acc dw [out,in],      bias (0 or 1: is dbias there)
+// linear_backward_weight  x, dy                                acc dw [out,in],      bias (0 or 1: is dbias
+// there)
 //                                                              acc dbias?
-// attention               qkv [T, 3*heads*d]                   o [T, heads*d],       heads head_size sequence_length
-//                                                              lse [b*heads, s] S    first_head all_heads p layer site
-//     Causal; a row of qkv is q | k | v, each heads x d. Scores are scaled by 1/sqrt(d); lse is the logarithm of the
-//     sum of exponentials of the scaled scores of a row, before dropout. Dropout acts on probabilities, with index
-//     (((first_sample + b) * all_heads + first_head + head) * s + query) * s + key. No s x s tensor is stored.
+// attention               qkv [T, 3*heads*d]                   o [T, heads*d],       heads head_size
+// sequence_length
+//                                                              lse [b*heads, s] S    first_head all_heads p
+//                                                              layer site
+//     Causal; a row of qkv is q | k | v, each heads x d. Scores are scaled by 1/sqrt(d); lse is the logarithm
+//     of the sum of exponentials of the scaled scores of a row, before dropout. Dropout acts on
+//     probabilities, with index
+//     (((first_sample + b) * all_heads + first_head + head) * s + query) * s + key. No s x s tensor is
+//     stored.
 // attention_backward      do, qkv, o, lse                      dqkv                  as attention
 // bias_gelu               x [T,f], bias [f]                    y [T,f]               form: tanh or erf
 // bias_gelu_backward      dy, x, bias                          dx, acc dbias         form
@@ -43,25 +51,31 @@
 //     dx = dropout(dy); dbias = its column sums. (The residual's gradient is dy.)
 // column_sum              dy [T,h]                             acc dbias [h] S
 // add                     a, b                                 y = a + b
-// lm_head_loss            x [T,h], w [V,h], labels [b,s] i32,  acc loss [1] f64,     vocabulary_size first_row
-//                         scale [1] f64                        dx?, acc dw?          chunk_rows gradient (0 or 1)
+// lm_head_loss            x [T,h], w [V,h], labels [b,s] i32,  acc loss [1] f64,     vocabulary_size
+// first_row
+//                         scale [1] f64                        dx?, acc dw?          chunk_rows gradient (0
+//                         or 1)
 //     Row i of a sample predicts labels[i + 1]; the last row, and targets of -100, do not count. loss is
-//     scale * the sum of negative log likelihoods; dx and dw (with gradient = 1) are its gradients, so no later op
-//     needs the logits; an evaluation leaves them alone. Works through chunk_rows rows at a time. Local row r of w is
-//     vocabulary entry first_row + r; entries from vocabulary_size on are padding: never predicted, gradient zero.
-//     With the vocabulary divided over ranks dx is this rank's part of a sum.
+//     scale * the sum of negative log likelihoods; dx and dw (with gradient = 1) are its gradients, so no
+//     later op needs the logits; an evaluation leaves them alone. Works through chunk_rows rows at a time.
+//     Local row r of w is vocabulary entry first_row + r; entries from vocabulary_size on are padding: never
+//     predicted, gradient zero. With the vocabulary divided over ranks dx is this rank's part of a sum.
 // squared_norm            any number of gradients S            sum [1] f64
-// clip_factor             sharded [1] f64, replicated [1] f64  norm [1], factor [1]  max_norm (0: never clips)
-//     norm = sqrt(sharded + replicated); factor = min(1, max_norm / (norm + 1e-6)), as torch's clip_grad_norm_; NaN
-//     where the norm is not finite: an update whose factor is NaN changes nothing.
-// adamw, adamw_hf, adam   schedule [3] f64, factor [1] f64,    acc master [..] S,    beta1 beta2 epsilon weight_decay
-//                         grad S                               acc m S, acc v S,     cast (0 or 1: is param there)
+// clip_factor             sharded [1] f64, replicated [1] f64  norm [1], factor [1]  max_norm (0: never
+// clips)
+//     norm = sqrt(sharded + replicated); factor = min(1, max_norm / (norm + 1e-6)), as torch's
+//     clip_grad_norm_; NaN where the norm is not finite: an update whose factor is NaN changes nothing.
+// adamw, adamw_hf, adam   schedule [3] f64, factor [1] f64,    acc master [..] S,    beta1 beta2 epsilon
+// weight_decay
+//                         grad S                               acc m S, acc v S,     cast (0 or 1: is param
+//                         there)
 //                                                              param? A
-//     schedule = {learning rate, 1 - beta1^t, 1 - beta2^t}; grad is multiplied by factor. One pass over memory. `adamw`
-//     is torch.optim.AdamW; `adam` is torch.optim.Adam (weight decay added to the gradient); `adamw_hf` adds epsilon
-//     to the uncorrected sqrt(v), scales the rate by sqrt(1 - beta2^t) / (1 - beta1^t), and decays after the update
-//     (transformers' former AdamW). param is master rounded to A.
-// sgd                     schedule, factor, grad               acc master, acc m,    momentum weight_decay cast
+//     schedule = {learning rate, 1 - beta1^t, 1 - beta2^t}; grad is multiplied by factor. One pass over
+//     memory. `adamw` is torch.optim.AdamW; `adam` is torch.optim.Adam (weight decay added to the gradient);
+//     `adamw_hf` adds epsilon to the uncorrected sqrt(v), scales the rate by sqrt(1 - beta2^t) / (1 -
+//     beta1^t), and decays after the update (transformers' former AdamW). param is master rounded to A.
+// sgd                     schedule, factor, grad               acc master, acc m,    momentum weight_decay
+// cast
 //                                                              param?
 //     torch.optim.SGD without dampening: m = momentum * m + g; at t = 1 (m zero) this is torch's first step.
 #pragma once

@@ -37,9 +37,9 @@ std::vector<OutputSpec> infer_bias_gelu_backward(const OpView& v) {
 
 void bias_gelu_gradient(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
-  g.contribute(op.inputs[0],
-               g.emit("backward", "bias_gelu_backward", op.attributes,
-                      {g.upstream(op.outputs[0]), op.inputs[0], op.inputs[1]}, {kNone, g.accumulator(op.inputs[1])}));
+  g.contribute(op.inputs[0], g.emit("backward", "bias_gelu_backward", op.attributes,
+                                    {g.upstream(op.outputs[0]), op.inputs[0], op.inputs[1]},
+                                    {kNone, g.accumulator(op.inputs[1])}));
 }
 
 std::vector<OutputSpec> infer_bias_dropout_add(const OpView& v) {
@@ -56,7 +56,8 @@ void bias_dropout_add_gradient(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
   const ValueId dy = g.upstream(op.outputs[0]), dbias = g.accumulator(op.inputs[1]);
   if (op.attributes.real("p") > 0) {
-    g.contribute(op.inputs[0], g.emit("backward", "bias_dropout_add_backward", op.attributes, {dy}, {kNone, dbias}));
+    g.contribute(op.inputs[0],
+                 g.emit("backward", "bias_dropout_add_backward", op.attributes, {dy}, {kNone, dbias}));
   } else {
     g.emit("backward", "column_sum", {}, {dy}, {dbias});
     g.contribute(op.inputs[0], dy);
@@ -84,23 +85,40 @@ void add_gradient(GradientBuilder& g, OpId id) {
 }  // namespace
 
 void register_pointwise(OpRegistry& registry) {
-  registry.add({.name = "dropout", .infer = infer_like_first,
+  registry.add({.name = "dropout",
+                .infer = infer_like_first,
                 .cost = [](const OpView& v) { return streaming_cost(v, 1); },
-                .gradient = dropout_gradient, .in_place = {{0, 0}}, .group = "dropout"});
-  registry.add({.name = "bias_gelu", .infer = infer_bias_gelu,
+                .gradient = dropout_gradient,
+                .in_place = {{0, 0}},
+                .group = "dropout"});
+  registry.add({.name = "bias_gelu",
+                .infer = infer_bias_gelu,
                 .cost = [](const OpView& v) { return streaming_cost(v, 12); },
-                .gradient = bias_gelu_gradient, .in_place = {{0, 0}}, .group = "activation"});
-  registry.add({.name = "bias_gelu_backward", .infer = infer_bias_gelu_backward,
-                .cost = [](const OpView& v) { return streaming_cost(v, 20); }, .in_place = {{0, 0}, {0, 1}}});
-  registry.add({.name = "bias_dropout_add", .infer = infer_bias_dropout_add,
+                .gradient = bias_gelu_gradient,
+                .in_place = {{0, 0}},
+                .group = "activation"});
+  registry.add({.name = "bias_gelu_backward",
+                .infer = infer_bias_gelu_backward,
+                .cost = [](const OpView& v) { return streaming_cost(v, 20); },
+                .in_place = {{0, 0}, {0, 1}}});
+  registry.add({.name = "bias_dropout_add",
+                .infer = infer_bias_dropout_add,
                 .cost = [](const OpView& v) { return streaming_cost(v, 3); },
-                .gradient = bias_dropout_add_gradient, .in_place = {{0, 0}, {0, 2}}, .group = "dropout"});
-  registry.add({.name = "bias_dropout_add_backward", .infer = infer_bias_dropout_add_backward,
-                .cost = [](const OpView& v) { return streaming_cost(v, 2); }, .in_place = {{0, 0}}});
-  registry.add({.name = "column_sum", .infer = infer_column_sum,
-                .cost = [](const OpView& v) { return streaming_cost(v, 0); }});
-  registry.add({.name = "add", .infer = infer_add, .cost = [](const OpView& v) { return streaming_cost(v, 1); },
-                .gradient = add_gradient, .in_place = {{0, 0}, {0, 1}}});
+                .gradient = bias_dropout_add_gradient,
+                .in_place = {{0, 0}, {0, 2}},
+                .group = "dropout"});
+  registry.add({.name = "bias_dropout_add_backward",
+                .infer = infer_bias_dropout_add_backward,
+                .cost = [](const OpView& v) { return streaming_cost(v, 2); },
+                .in_place = {{0, 0}}});
+  registry.add({.name = "column_sum", .infer = infer_column_sum, .cost = [](const OpView& v) {
+                  return streaming_cost(v, 0);
+                }});
+  registry.add({.name = "add",
+                .infer = infer_add,
+                .cost = [](const OpView& v) { return streaming_cost(v, 1); },
+                .gradient = add_gradient,
+                .in_place = {{0, 0}, {0, 1}}});
 }
 
 }  // namespace recollect::ops

@@ -1,5 +1,5 @@
-// The language-model head needs three numbers per token from every part of a divided vocabulary. The engine does
-// not know ranks: whoever divides the vocabulary supplies this reduction.
+// The language-model head needs three numbers per token from every part of a divided vocabulary. The engine
+// does not know ranks: whoever divides the vocabulary supplies this reduction.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@
 namespace recollect {
 
 double learning_rate(const LearningRateSchedule& s, int64_t step) {
-  if (step < s.warmup_steps) return s.peak * static_cast<double>(step) / static_cast<double>(std::max<int64_t>(1, s.warmup_steps));
+  if (step < s.warmup_steps)
+    return s.peak * static_cast<double>(step) / static_cast<double>(std::max<int64_t>(1, s.warmup_steps));
   if (s.name == "constant") return s.peak;
   const double span = static_cast<double>(std::max<int64_t>(1, s.total_steps - s.warmup_steps));
   const double progress = std::min(1.0, static_cast<double>(step - s.warmup_steps) / span);

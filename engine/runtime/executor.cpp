@@ -29,10 +29,14 @@ bool all_finite(const Tensor& tensor) {
 
 bool finite(const Tensor& tensor) {
   switch (tensor.dtype) {
-    case DType::kF64: return all_finite<double>(tensor);
-    case DType::kF32: return all_finite<float>(tensor);
-    case DType::kBF16: return all_finite<bf16>(tensor);
-    default: return true;
+    case DType::kF64:
+      return all_finite<double>(tensor);
+    case DType::kF32:
+      return all_finite<float>(tensor);
+    case DType::kBF16:
+      return all_finite<bf16>(tensor);
+    default:
+      return true;
   }
 }
 
@@ -148,8 +152,8 @@ void Executor::worker_loop(StreamId stream) {
   }
 }
 
-// After a failure every stream still goes through its ops, marking them done without running them, so that nobody
-// waits for ever.
+// After a failure every stream still goes through its ops, marking them done without running them, so that
+// nobody waits for ever.
 void Executor::run_stream(StreamId stream, OpId begin, OpId end, const RunState& state) {
   HeldUp& held_up = held_up_[static_cast<int>(stream)];
   held_up = {};
@@ -176,10 +180,13 @@ void Executor::run_op(OpId id, const RunState& state) {
   if (op.when == RunWhen::kLastMicroBatch && !state.last_micro_batch()) return;
   if (!state.training && !leads_on_[id]) return;
   const BoundOp& bound = bound_[id];
-  program_.kernels[id]->run({.in = bound.in, .out = bound.out, .workspace = bound.workspace, .state = &state,
-                             .accumulate = op.accumulate == Accumulate::kAlways ||
-                                           (op.accumulate == Accumulate::kAfterFirstMicroBatch &&
-                                            !state.first_micro_batch())});
+  program_.kernels[id]->run(
+      {.in = bound.in,
+       .out = bound.out,
+       .workspace = bound.workspace,
+       .state = &state,
+       .accumulate = op.accumulate == Accumulate::kAlways ||
+                     (op.accumulate == Accumulate::kAfterFirstMicroBatch && !state.first_micro_batch())});
   executed_[id] = 1;
 }
 
@@ -254,8 +261,10 @@ MemoryLedger Executor::measured() const {
     for (std::size_t i = 0; i < op.outputs.size(); ++i)
       if (op.outputs[i] != kNone) touch(op.outputs[i], bound_[id].out[i], spans[id]);
     if (bound_[id].workspace)
-      blocks.push_back({.bytes = aligned(program_.kernels[id]->workspace_bytes()), .category = Category::kWorkspace,
-                        .begin = spans[id].begin, .end = spans[id].end,
+      blocks.push_back({.bytes = aligned(program_.kernels[id]->workspace_bytes()),
+                        .category = Category::kWorkspace,
+                        .begin = spans[id].begin,
+                        .end = spans[id].end,
                         .offset = arena_.offset_of(bound_[id].workspace)});
   }
   return ledger_of(graph, std::move(blocks), program_.foretold().persistent_bytes);

@@ -1,6 +1,6 @@
-// Runs a Program. Reserves its arena once; running a step allocates nothing and decides nothing. The compute stream is
-// the calling thread; every other stream that the program uses is a worker thread of its own, so a wait that is missing
-// from the schedule is a data race that ThreadSanitizer can see.
+// Runs a Program. Reserves its arena once; running a step allocates nothing and decides nothing. The compute
+// stream is the calling thread; every other stream that the program uses is a worker thread of its own, so a
+// wait that is missing from the schedule is a data race that ThreadSanitizer can see.
 #pragma once
 
 #include <array>
@@ -22,9 +22,9 @@ namespace recollect {
 
 class Executor;
 
-// Watches an Executor from outside, for tests that disturb it. Each call comes on the thread of the op's stream, for
-// every op in turn, whether it runs or is passed over: `before_op` when its waits are over, `after_op` before anybody
-// may learn that it is done.
+// Watches an Executor from outside, for tests that disturb it. Each call comes on the thread of the op's
+// stream, for every op in turn, whether it runs or is passed over: `before_op` when its waits are over,
+// `after_op` before anybody may learn that it is done.
 class ExecutorProbe {
  public:
   virtual ~ExecutorProbe() = default;
@@ -40,11 +40,12 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // Forward and backward of one micro-batch: every op before the optimizer phase. Returns when all streams are idle;
-  // an Error of any op is thrown here.
+  // Forward and backward of one micro-batch: every op before the optimizer phase. Returns when all streams
+  // are idle; an Error of any op is thrown here.
   void run_micro_batch(const RunState& state);
-  // Of forward, the ops that lead to what outlives it, such as the loss: an evaluation's micro-batch, for a state whose
-  // `training` is false. What forward stores for backward is left out. Its waits do not count in the sums below.
+  // Of forward, the ops that lead to what outlives it, such as the loss: an evaluation's micro-batch, for a
+  // state whose `training` is false. What forward stores for backward is left out. Its waits do not count in
+  // the sums below.
   void run_forward(const RunState& state);
   // The optimizer phase, once per step.
   void run_optimizer(const RunState& state);
@@ -52,19 +53,19 @@ class Executor {
   Tensor tensor(ValueId value) const;
   const Program& program() const { return program_; }
 
-  // What the kernels that have run were really handed: the same ledger, from operands instead of from the plan.
-  // Throws kInternal if two blocks that live at the same time overlap.
+  // What the kernels that have run were really handed: the same ledger, from operands instead of from the
+  // plan. Throws kInternal if two blocks that live at the same time overlap.
   MemoryLedger measured() const;
 
-  // Runs a micro-batch op by op on the calling thread and returns the name of the first value, in program order,
-  // that holds an infinity or a NaN; empty if there is none. Gradients are garbage afterwards.
+  // Runs a micro-batch op by op on the calling thread and returns the name of the first value, in program
+  // order, that holds an infinity or a NaN; empty if there is none. Gradients are garbage afterwards.
   std::string find_non_finite(const RunState& state);
 
   // Seconds that each op's stream has spent waiting for other streams on its behalf, summed over runs.
   std::span<const double> wait_seconds() const { return wait_seconds_; }
-  // Of those, what the compute stream waited because another one was not ready, which is the one that was really late: a
-  // copy that could not begin because of the disk is the disk's doing. And for all of them at the end of runs. Together
-  // they are the compute stream's idle time.
+  // Of those, what the compute stream waited because another one was not ready, which is the one that was
+  // really late: a copy that could not begin because of the disk is the disk's doing. And for all of them at
+  // the end of runs. Together they are the compute stream's idle time.
   double exposed_seconds(StreamId stream) const { return exposed_seconds_[static_cast<int>(stream)]; }
   double join_seconds() const { return join_seconds_; }
   double total_exposed_seconds() const;

@@ -22,7 +22,7 @@ struct RunState {
   int64_t micro_batch = 0;    // 0-based, within the step
   int64_t micro_batches = 1;  // in the step
   int64_t first_sample = 0;   // number in the run of this micro-batch's first sample
-  bool training = true;       // false in an evaluation: dropout is the identity, and forward makes no gradients
+  bool training = true;  // false in an evaluation: dropout is the identity, and forward makes no gradients
   bool first_micro_batch() const { return micro_batch == 0; }
   bool last_micro_batch() const { return micro_batch + 1 == micro_batches; }
 };
@@ -32,8 +32,8 @@ struct KernelArgs {
   std::span<const Tensor> out;
   std::byte* workspace = nullptr;  // 64-byte aligned, Kernel::workspace_bytes() long
   const RunState* state = nullptr;
-  bool accumulate = false;   // add into accumulator outputs instead of overwriting them
-  void* stream = nullptr;    // the device's native stream; null on CPU, where the calling thread is the stream
+  bool accumulate = false;  // add into accumulator outputs instead of overwriting them
+  void* stream = nullptr;   // the device's native stream; null on CPU, where the calling thread is the stream
 };
 
 class Kernel {
@@ -50,7 +50,8 @@ class KernelTable {
  public:
   void add(std::string op, KernelFactory factory);
   void add(std::string op, void (*function)(const KernelArgs&, const Attributes&));  // needs no preparation
-  std::unique_ptr<Kernel> make(const OpView& view) const;  // an Error names the op kind that the backend lacks
+  std::unique_ptr<Kernel> make(
+      const OpView& view) const;  // an Error names the op kind that the backend lacks
   bool has(std::string_view op) const { return factories_.find(op) != factories_.end(); }
 
  private:

@@ -14,8 +14,8 @@ namespace {
 bool persists(const Value& value) { return value.persistent || value.producer == kNone; }
 
 struct Use {
-  std::vector<OpId> last;                // by value: the last op that touches it; kNone if none does
-  std::vector<char> one_stream;          // by value: all its ops run on the compute stream
+  std::vector<OpId> last;        // by value: the last op that touches it; kNone if none does
+  std::vector<char> one_stream;  // by value: all its ops run on the compute stream
 };
 
 Use find_uses(const Graph& graph) {
@@ -45,7 +45,9 @@ std::vector<ValueId> share_storage(const Graph& graph, const Use& use) {
       const ValueId out = op.outputs[o], in = op.inputs[i];
       if (out == kNone || in == kNone || storage[out] != out) continue;
       const Value &a = graph.value(in), &b = graph.value(out);
-      if (a.space != b.space || a.pooled != b.pooled || persists(a) || persists(b) || aligned(a.bytes()) != aligned(b.bytes())) continue;
+      if (a.space != b.space || a.pooled != b.pooled || persists(a) || persists(b) ||
+          aligned(a.bytes()) != aligned(b.bytes()))
+        continue;
       const bool twice = std::count(op.inputs.begin(), op.inputs.end(), in) > 1;
       if (use.last[in] != id || twice || !use.one_stream[in] || !use.one_stream[out]) continue;
       if (std::find(taken.begin(), taken.end(), in) != taken.end()) continue;
@@ -82,7 +84,8 @@ uint64_t place_persistent(const Graph& graph, MemorySpace space, Layout& layout,
   return offset;
 }
 
-// Greedy: blocks in the given order, each at the lowest offset free during its life. Returns the height reached.
+// Greedy: blocks in the given order, each at the lowest offset free during its life. Returns the height
+// reached.
 uint64_t place(std::vector<Block>& blocks, const std::vector<int>& order) {
   std::vector<int> placed;  // by offset
   uint64_t height = 0;
@@ -110,8 +113,11 @@ uint64_t place_best(std::vector<Block>& blocks, MemorySpace space) {
   for (std::size_t i = 0; i < blocks.size(); ++i)
     if (blocks[i].space == space && !blocks[i].pooled) by_size.push_back(static_cast<int>(i));
   std::vector<int> by_life = by_size;
-  std::stable_sort(by_size.begin(), by_size.end(), [&](int a, int b) { return blocks[a].bytes > blocks[b].bytes; });
-  const auto life = [&](int i) { return blocks[i].end == kForever ? kForever : blocks[i].end - blocks[i].begin; };
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [&](int a, int b) { return blocks[a].bytes > blocks[b].bytes; });
+  const auto life = [&](int i) {
+    return blocks[i].end == kForever ? kForever : blocks[i].end - blocks[i].begin;
+  };
   std::stable_sort(by_life.begin(), by_life.end(), [&](int a, int b) { return life(a) > life(b); });
   std::vector<Block> other = blocks;
   const uint64_t size_height = place(blocks, by_size), life_height = place(other, by_life);
@@ -119,13 +125,15 @@ uint64_t place_best(std::vector<Block>& blocks, MemorySpace space) {
   return std::min(size_height, life_height);
 }
 
-// What an allocator that knows nothing of the future does: at its beginning each block takes the smallest free gap that
-// holds it, or grows the pool; at its end it leaves its gap, joined with the free neighbours. Returns the pool's size.
+// What an allocator that knows nothing of the future does: at its beginning each block takes the smallest
+// free gap that holds it, or grows the pool; at its end it leaves its gap, joined with the free neighbours.
+// Returns the pool's size.
 uint64_t place_pooled(std::vector<Block>& blocks) {
   std::vector<int> arrivals;
   for (std::size_t i = 0; i < blocks.size(); ++i)
     if (blocks[i].pooled) arrivals.push_back(static_cast<int>(i));
-  std::stable_sort(arrivals.begin(), arrivals.end(), [&](int a, int b) { return blocks[a].begin < blocks[b].begin; });
+  std::stable_sort(arrivals.begin(), arrivals.end(),
+                   [&](int a, int b) { return blocks[a].begin < blocks[b].begin; });
   std::vector<int> live;  // by offset
   uint64_t size = 0;
   for (int index : arrivals) {
@@ -142,7 +150,8 @@ uint64_t place_pooled(std::vector<Block>& blocks) {
       gap_begin = blocks[i].offset + blocks[i].bytes;
     }
     live.insert(std::upper_bound(live.begin(), live.end(), block.offset,
-                                 [&](uint64_t o, int i) { return o < blocks[i].offset; }), index);
+                                 [&](uint64_t o, int i) { return o < blocks[i].offset; }),
+                index);
     size = std::max(size, block.offset + block.bytes);
   }
   return size;
@@ -185,8 +194,10 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
   for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
     if (workspaces[id] == 0) continue;
     workspace_block[id] = static_cast<int>(blocks.size());
-    blocks.push_back({.bytes = aligned(workspaces[id]), .category = Category::kWorkspace,
-                      .begin = spans[id].begin, .end = spans[id].end});
+    blocks.push_back({.bytes = aligned(workspaces[id]),
+                      .category = Category::kWorkspace,
+                      .begin = spans[id].begin,
+                      .end = spans[id].end});
   }
   const uint64_t planned = place_best(blocks, MemorySpace::kDevice);
   layout.ledger.transient_bytes = planned + place_pooled(blocks);
@@ -199,7 +210,8 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
   // Transient values stand above the persistent ones of their space: device, host, disk.
   const uint64_t bases[] = {layout.ledger.persistent_bytes, host_persistent, 0};
   for (std::size_t v = 0; v < block_of.size(); ++v)
-    if (const int index = block_of[layout.storage[v]]; index >= 0 && !persists(graph.value(static_cast<ValueId>(v))))
+    if (const int index = block_of[layout.storage[v]];
+        index >= 0 && !persists(graph.value(static_cast<ValueId>(v))))
       layout.value_offsets[v] = bases[static_cast<int>(blocks[index].space)] + blocks[index].offset;
   for (std::size_t op = 0; op < workspace_block.size(); ++op)
     if (workspace_block[op] >= 0)

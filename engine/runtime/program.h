@@ -1,5 +1,6 @@
-// A training step, ready to run: the graph, the waits between its streams, a kernel for every op, and an address for
-// every value. Made once per model, batch shape and parallel layout; nothing in it changes afterwards.
+// A training step, ready to run: the graph, the waits between its streams, a kernel for every op, and an
+// address for every value. Made once per model, batch shape and parallel layout; nothing in it changes
+// afterwards.
 #pragma once
 
 #include <memory>

@@ -80,12 +80,12 @@ std::vector<Span> op_spans(const Graph& graph, const Schedule& schedule) {
     } else {
       for (OpId before : schedule.waits[id])
         begin = std::max(begin, graph.op(before).stream == StreamId::kCompute ? int64_t{2} * before + 1
-                                                                             : spans[before].begin);
+                                                                              : spans[before].begin);
     }
     spans[id].begin = begin;
   }
-  // Backwards: an op has ended once a compute op waits for it, or for a later op of its stream, or for an op of
-  // another stream that does.
+  // Backwards: an op has ended once a compute op waits for it, or for a later op of its stream, or for an op
+  // of another stream that does.
   std::array<int64_t, kStreamCount> ended;
   ended.fill(kForever);
   std::vector<int64_t> waited_by(count, kForever);

@@ -98,8 +98,8 @@ std::string explain(const std::vector<std::map<std::string, std::string>>& confi
 }  // namespace
 
 void check_ranks_agree(const Config& config, Communicator& communicator) {
-  check_texts_agree(flatten(config), "configurations", "start every rank with the same file and the same overrides",
-                    communicator);
+  check_texts_agree(flatten(config), "configurations",
+                    "start every rank with the same file and the same overrides", communicator);
 }
 
 void check_texts_agree(const std::map<std::string, std::string>& texts, const std::string& what,

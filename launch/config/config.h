@@ -134,7 +134,7 @@ struct Config {
     int64_t micro_batch_size = 0;             // sequences per data-parallel rank and micro-batch
     int64_t global_batch_size = 0;            // sequences per optimizer step; 0 only before `resolve_world`
     int64_t gradient_accumulation_steps = 0;  // micro-batches per optimizer step
-    int64_t max_steps = 100;  // 0: only evaluate
+    int64_t max_steps = 100;                  // 0: only evaluate
     Precision precision = Precision::kFP32;
     int64_t seed = 42;
   };
@@ -168,13 +168,13 @@ struct Config {
       std::string path;   // folder where kept values wait, or ""
       int64_t limit = 0;  // bytes per rank; 0: none
     } disk_checkpointing;
-    bool contiguous_checkpointing = true;  // false: kept values in a best-fit pool
+    bool contiguous_checkpointing = true;              // false: kept values in a best-fit pool
     StorageDType storage_dtype = StorageDType::kSame;  // of kept values; bf16 is lossy
-    int64_t keep_last = -1;  // -1: chosen by the simulator
-    int64_t prefetch = -1;   // layers ahead; -1: chosen by the simulator
+    int64_t keep_last = -1;                            // -1: chosen by the simulator
+    int64_t prefetch = -1;                             // layers ahead; -1: chosen by the simulator
     int64_t number_checkpoints = 0;  // what the mode must keep of layer inputs; 0: whatever it keeps
-    std::string plan;        // file that decides for every value, instead of mode and switches, or ""
-    bool verify = false;     // compare what comes again with what was there
+    std::string plan;                // file that decides for every value, instead of mode and switches, or ""
+    bool verify = false;             // compare what comes again with what was there
   };
 
   struct Data {
@@ -182,11 +182,11 @@ struct Config {
     std::vector<std::string> path;  // empty for random only
     int64_t sequence_length = 0;    // 0 only before `read_config` has made it model.n_positions
     bool shuffle = true;
-    int64_t seed = 0;                    // training.seed where not given
+    int64_t seed = 0;                      // training.seed where not given
     TokenDtype dtype = TokenDtype::kAuto;  // of headerless token files
-    int64_t low = 0;                     // random: ids are uniform in [low, high)
-    int64_t high = 0;                    // 0 only before `read_config` has made it model.vocab_size
-    int64_t prefetch = 2;                // batches prepared ahead
+    int64_t low = 0;                       // random: ids are uniform in [low, high)
+    int64_t high = 0;                      // 0 only before `read_config` has made it model.vocab_size
+    int64_t prefetch = 2;                  // batches prepared ahead
   };
 
   struct Evaluation {

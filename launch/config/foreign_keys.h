@@ -1,5 +1,5 @@
-// Keys of DeepSpeed, OSLO, Megatron and Transformers that sound like ours and are not: whoever brings one is told
-// what to write. Names that mean exactly one of our keys are aliases, in keys.cpp.
+// Keys of DeepSpeed, OSLO, Megatron and Transformers that sound like ours and are not: whoever brings one is
+// told what to write. Names that mean exactly one of our keys are aliases, in keys.cpp.
 #pragma once
 
 #include <string>

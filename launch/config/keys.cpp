@@ -130,7 +130,8 @@ void add_device(std::vector<ConfigKey>& keys) {
   add("threads", &S::threads, between(0, 4096), "per rank; 0: cores / ranks on the node");
   add("memory_limit", &S::memory_limit, byte_size(), "per rank, such as 4GiB; 0: none");
   add("model", &S::model, any(),
-      "rates that the simulator reckons with: cpu, h200, or a file that calibrate wrote; not given: the backend's");
+      "rates that the simulator reckons with: cpu, h200, or a file that calibrate wrote; not given: the "
+      "backend's");
 }
 
 void add_training(std::vector<ConfigKey>& keys) {
@@ -191,10 +192,10 @@ void add_evaluation(std::vector<ConfigKey>& keys) {
   const Adder<S> add(keys, "evaluation", &Config::evaluation);
   add("path", &S::path, any(), "a file or folder that is not trained on, or a list of them");
   add("format", &S::format, any(), "as data.format, which it is where not given");
-  add("every_steps", &S::every_steps, between(0, kMaxCount), "evaluate so often, and after the last step; 0: never",
-      {"eval_steps", "eval_interval"});
-  add("batches", &S::batches, between(0, kMaxCount), "micro-batches of each data rank, at most; 0: the whole set, once",
-      {"eval_iters"});
+  add("every_steps", &S::every_steps, between(0, kMaxCount),
+      "evaluate so often, and after the last step; 0: never", {"eval_steps", "eval_interval"});
+  add("batches", &S::batches, between(0, kMaxCount),
+      "micro-batches of each data rank, at most; 0: the whole set, once", {"eval_iters"});
 }
 
 void add_others(std::vector<ConfigKey>& keys) {
@@ -202,8 +203,9 @@ void add_others(std::vector<ConfigKey>& keys) {
   const Adder<AC> checkpointing(keys, "activation_checkpointing", &Config::activation_checkpointing);
   checkpointing("mode", &AC::mode, any(), "which activations are recomputed", {"recompute_granularity"});
   checkpointing("k", &AC::k, between(0, 65536), "every_k: layers a segment");
-  checkpointing("recompute", &AC::recompute, any(),
-                "selective: groups among attention, mlp, norm, activation, dropout; none given: norm, activation");
+  checkpointing(
+      "recompute", &AC::recompute, any(),
+      "selective: groups among attention, mlp, norm, activation, dropout; none given: norm, activation");
   checkpointing("partition_activations", &AC::partition_activations, any(),
                 "kept values that are the same on all tensor ranks: 1/t on each, gathered before use",
                 {"partitioned_checkpointing", "distribute_saved_activations"});
@@ -219,8 +221,9 @@ void add_others(std::vector<ConfigKey>& keys) {
   checkpointing("number_checkpoints", &AC::number_checkpoints, between(0, 65536),
                 "layer inputs that are kept, to be checked; 0: not checked");
   checkpointing("plan", &AC::plan, any(), "file that decides for every value, instead of mode and switches");
-  checkpointing("verify", &AC::verify, any(),
-                "hash every value that is recomputed, gathered or brought back; the first difference ends the run");
+  checkpointing(
+      "verify", &AC::verify, any(),
+      "hash every value that is recomputed, gathered or brought back; the first difference ends the run");
   checkpointing("storage_dtype", &AC::storage_dtype, any(),
                 "of kept values that are not needed at once; bf16 halves fp32, and is lossy");
   const auto disk = [](auto& config) -> auto& { return config.activation_checkpointing.disk_checkpointing; };
@@ -252,8 +255,19 @@ std::string_view leaf_of(std::string_view section) { return section.substr(secti
 }  // namespace
 
 KeyTable::KeyTable()
-    : sections_{"model",     "parallelism", "device", "training", "optimizer", "scheduler", "activation_checkpointing",
-                "activation_checkpointing.disk_checkpointing", "data", "evaluation", "checkpoint", "logging", "debug"} {
+    : sections_{"model",
+                "parallelism",
+                "device",
+                "training",
+                "optimizer",
+                "scheduler",
+                "activation_checkpointing",
+                "activation_checkpointing.disk_checkpointing",
+                "data",
+                "evaluation",
+                "checkpoint",
+                "logging",
+                "debug"} {
   add_model(keys_);
   add_parallelism(keys_);
   add_device(keys_);

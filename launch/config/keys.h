@@ -17,7 +17,7 @@ namespace recollect {
 
 struct ConfigKey {
   std::string section;  // "" for a key of the top level; "outer.inner" for a section in a section
-  std::string name;                  // "max_steps"
+  std::string name;     // "max_steps"
   std::vector<std::string> aliases;  // other names in the same section
   std::string type;                  // "integer", "number", "boolean", "text", "bytes", "texts", or "choice"
   std::vector<std::string> choices;  // of a choice

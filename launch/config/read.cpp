@@ -37,7 +37,8 @@ class Reader {
         continue;
       }
       broken_.erase(key->path());
-      assign(*key, entry.key.substr(entry.key.find('.') + 1), override_node(entry, *key, problems_), entry.place);
+      assign(*key, entry.key.substr(entry.key.find('.') + 1), override_node(entry, *key, problems_),
+             entry.place);
     }
   }
 
@@ -116,7 +117,8 @@ class Reader {
     }
   }
 
-  // Completes the model from its config.json, and returns the configuration that had been if nothing else were given.
+  // Completes the model from its config.json, and returns the configuration that had been if nothing else
+  // were given.
   Config merge_model_file() {
     Config otherwise;
     const Config::Model& m = config_.model;

@@ -136,19 +136,23 @@ void check_checkpointing(const Config& config, Findings& found) {
                      "activation_checkpointing.recompute has no effect without mode selective"});
   }
   if (c.partition_activations && config.parallelism.tensor_parallel_size == 1) {
-    found.push_back({{"activation_checkpointing.partition_activations", "parallelism.tensor_parallel_size"},
-                     "activation_checkpointing.partition_activations has no effect with one tensor rank: there is "
-                     "nobody to share kept values with"});
+    found.push_back(
+        {{"activation_checkpointing.partition_activations", "parallelism.tensor_parallel_size"},
+         "activation_checkpointing.partition_activations has no effect with one tensor rank: there is "
+         "nobody to share kept values with"});
   }
   if (c.partition_activations && config.parallelism.sequence_parallel) {
-    found.push_back({{"activation_checkpointing.partition_activations", "parallelism.sequence_parallel"},
-                     "activation_checkpointing.partition_activations has no effect under sequence parallelism: kept "
-                     "values are divided over the tensor ranks already"});
+    found.push_back(
+        {{"activation_checkpointing.partition_activations", "parallelism.sequence_parallel"},
+         "activation_checkpointing.partition_activations has no effect under sequence parallelism: kept "
+         "values are divided over the tensor ranks already"});
   }
-  if (!c.plan.empty() && (c.mode != CheckpointingMode::kNone || c.partition_activations || c.cpu_checkpointing)) {
-    found.push_back({{"activation_checkpointing.plan", "activation_checkpointing.mode"},
-                     "activation_checkpointing.plan decides what is recomputed and where the rest lives: mode, "
-                     "partition_activations and cpu_checkpointing must not be given with it"});
+  if (!c.plan.empty() &&
+      (c.mode != CheckpointingMode::kNone || c.partition_activations || c.cpu_checkpointing)) {
+    found.push_back(
+        {{"activation_checkpointing.plan", "activation_checkpointing.mode"},
+         "activation_checkpointing.plan decides what is recomputed and where the rest lives: mode, "
+         "partition_activations and cpu_checkpointing must not be given with it"});
   }
   const bool packs = c.storage_dtype != StorageDType::kSame;
   const bool leaves =
@@ -169,13 +173,15 @@ void check_checkpointing(const Config& config, Findings& found) {
                      "storage_dtype have no effect",
                      c.keep_last, config.model.n_layer)});
   }
-  static constexpr std::array<std::string_view, 5> kGroups = {"attention", "mlp", "norm", "activation", "dropout"};
+  static constexpr std::array<std::string_view, 5> kGroups = {"attention", "mlp", "norm", "activation",
+                                                              "dropout"};
   for (const std::string& group : c.recompute) {
     if (std::find(kGroups.begin(), kGroups.end(), group) != kGroups.end()) continue;
-    found.push_back({{"activation_checkpointing.recompute"},
-                     fmt::format("activation_checkpointing.recompute: '{}' is none of attention, mlp, norm, activation, "
-                                 "dropout",
-                                 group)});
+    found.push_back(
+        {{"activation_checkpointing.recompute"},
+         fmt::format("activation_checkpointing.recompute: '{}' is none of attention, mlp, norm, activation, "
+                     "dropout",
+                     group)});
   }
 }
 
@@ -214,12 +220,14 @@ void check_source(const std::string& section, DataFormat format, const std::vect
                   int64_t vocabulary, Findings& found) {
   const std::string format_key = section + ".format";
   if (format != DataFormat::kRandom && path.empty()) {
-    found.push_back({{section + ".path", format_key},
-                     fmt::format("{0}.path is missing; {0}.format {1} reads files", section, name_of(format))});
+    found.push_back(
+        {{section + ".path", format_key},
+         fmt::format("{0}.path is missing; {0}.format {1} reads files", section, name_of(format))});
   }
   if (format == DataFormat::kText && vocabulary < 256) {
-    found.push_back({{"model.vocab_size", format_key},
-                     fmt::format("{} text has 256 token ids, model.vocab_size {} is less", format_key, vocabulary)});
+    found.push_back(
+        {{"model.vocab_size", format_key},
+         fmt::format("{} text has 256 token ids, model.vocab_size {} is less", format_key, vocabulary)});
   }
 }
 

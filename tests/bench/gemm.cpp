@@ -1,5 +1,5 @@
-// The machine's own GEMM rate: the best that oneDNN's matmul reaches on 2048 cubed and at GPT-2 124M's shapes, on all
-// threads.
+// The machine's own GEMM rate: the best that oneDNN's matmul reaches on 2048 cubed and at GPT-2 124M's
+// shapes, on all threads.
 //
 //   bench_gemm [--json]
 #include <fmt/format.h>
@@ -19,8 +19,8 @@ struct Product {
   int64_t m, n, k;
 };
 
-constexpr Product kProducts[] = {{2048, 2048, 2048}, {1024, 2304, 768}, {1024, 3072, 768}, {1024, 768, 3072},
-                                 {1024, 768, 768},   {512, 50304, 768}};
+constexpr Product kProducts[] = {{2048, 2048, 2048}, {1024, 2304, 768}, {1024, 3072, 768},
+                                 {1024, 768, 3072},  {1024, 768, 768},  {512, 50304, 768}};
 
 dnnl::matmul make_matmul(const dnnl::engine& engine, const Memory::desc& a, const Memory::desc& b,
                          const Memory::desc& c) {
@@ -46,7 +46,8 @@ double rate(const Product& p, Memory::data_type type) {
     const auto start = std::chrono::steady_clock::now();
     matmul.execute(stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
     stream.wait();
-    if (run >= 3) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    if (run >= 3)
+      seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
   return 2e-9 * static_cast<double>(p.m * p.n * p.k) / seconds[seconds.size() / 2];

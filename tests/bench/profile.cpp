@@ -1,5 +1,5 @@
-// Where a training step's time goes: trains a configuration in this process and prints, by op kind and phase, how long
-// the ops of its compute stream ran, with the rates that their costs make of it.
+// Where a training step's time goes: trains a configuration in this process and prints, by op kind and phase,
+// how long the ops of its compute stream ran, with the rates that their costs make of it.
 //
 //   bench_profile CONFIG.yaml [key=value ...]
 #include <fmt/format.h>
@@ -44,16 +44,20 @@ class OpTimes final : public ExecutorProbe {
 
   void print(int64_t steps, double step_seconds) const {
     std::vector<std::pair<std::pair<std::string, std::string>, Row>> sorted(rows_.begin(), rows_.end());
-    std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
-    fmt::print("{:<10}{:<28}{:>6}{:>12}{:>8}{:>10}{:>8}\n", "phase", "op", "runs", "ms a step", "%", "GFLOP/s", "GB/s");
+    std::sort(sorted.begin(), sorted.end(),
+              [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+    fmt::print("{:<10}{:<28}{:>6}{:>12}{:>8}{:>10}{:>8}\n", "phase", "op", "runs", "ms a step", "%",
+               "GFLOP/s", "GB/s");
     double sum = 0;
     for (const auto& [key, row] : sorted) {
       sum += row.seconds;
-      fmt::print("{:<10}{:<28}{:>6}{:>12.2f}{:>8.1f}{:>10.0f}{:>8.1f}\n", key.first, key.second, row.runs / steps,
-                 1e3 * row.seconds / static_cast<double>(steps), 100 * row.seconds / step_seconds,
-                 1e-9 * row.flops / row.seconds, 1e-9 * row.bytes / row.seconds);
+      fmt::print("{:<10}{:<28}{:>6}{:>12.2f}{:>8.1f}{:>10.0f}{:>8.1f}\n", key.first, key.second,
+                 row.runs / steps, 1e3 * row.seconds / static_cast<double>(steps),
+                 100 * row.seconds / step_seconds, 1e-9 * row.flops / row.seconds,
+                 1e-9 * row.bytes / row.seconds);
     }
-    fmt::print("{:<44}{:>12.2f}{:>8.1f}\n", "all ops", 1e3 * sum / static_cast<double>(steps), 100 * sum / step_seconds);
+    fmt::print("{:<44}{:>12.2f}{:>8.1f}\n", "all ops", 1e3 * sum / static_cast<double>(steps),
+               100 * sum / step_seconds);
     fmt::print("{:<44}{:>12.2f}\n", "step", 1e3 * step_seconds / static_cast<double>(steps));
   }
 
@@ -94,7 +98,8 @@ int main(int argc, char** argv) {
   }
   try {
     const Config config = read_config(argv[1], {argv + 2, argv + argc});
-    if (config.training.max_steps <= kWarmUp) throw Error(ExitCode::kConfiguration, "training.max_steps is too small to warm up");
+    if (config.training.max_steps <= kWarmUp)
+      throw Error(ExitCode::kConfiguration, "training.max_steps is too small to warm up");
     std::unique_ptr<MpiEnvironment> mpi;
     run_ranks(config, mpi, [&](Communicator& world) { profile(config, world); });
   } catch (const Error& error) {

@@ -66,7 +66,8 @@ TEST_P(Exact, EveryModeGivesTheBitsOfNone) {
     const std::vector<std::string> chosen =
         with(words, {"activation_checkpointing.mode=selective",
                      std::string("activation_checkpointing.recompute=") + group});
-    if (c.sequence_parallel && group == std::string("norm"))  // its gathered output is kept: nothing left to do
+    if (c.sequence_parallel &&
+        group == std::string("norm"))  // its gathered output is kept: nothing left to do
       EXPECT_THROW(train(kOddYaml, chosen), Error);
     else
       expect_same_bits(none, train(kOddYaml, chosen), group);
@@ -160,8 +161,7 @@ TEST(Counting, EvaluationsEqualTheory) {
     EXPECT_EQ(evaluations("none", n), n);
     EXPECT_EQ(evaluations("full", n), 2 * n) << n;
   }
-  for (int n : {3, 4, 5, 8, 9, 16})
-    EXPECT_LE(evaluations("sqrt", n), 2 * n - std::sqrt(n) + 1e-9) << n;
+  for (int n : {3, 4, 5, 8, 9, 16}) EXPECT_LE(evaluations("sqrt", n), 2 * n - std::sqrt(n) + 1e-9) << n;
   for (int n : {2, 3, 4, 5, 8, 9, 16}) EXPECT_EQ(evaluations("poor", n), n * (n + 1) / 2) << n;
   for (int n : {2, 4, 8, 16}) EXPECT_EQ(evaluations("recursive", n), n + n / 2 * std::log2(n)) << n;
 }

@@ -25,7 +25,8 @@ class CommandLine : public ::testing::TestWithParam<Case> {};
 TEST_P(CommandLine, StopsAndSaysWhy) {
   const Case& c = GetParam();
 #ifdef __SANITIZE_THREAD__
-  if (std::string(c.name) == "LauncherWithoutMpi") GTEST_SKIP() << "it knows nothing of the MPI library's locks";
+  if (std::string(c.name) == "LauncherWithoutMpi")
+    GTEST_SKIP() << "it knows nothing of the MPI library's locks";
 #endif
   const Workplace place;
   for (const auto& [name, content] : c.files) place.folder().write(name, content);

@@ -109,8 +109,7 @@ TEST(Counting, RecomputedFlopsAreThoseComputedByHand) {
     const auto recomputed = [&](const std::string& mode) {
       std::vector<std::string> more = words;
       more.push_back(ac("mode=" + mode));
-      return estimate(planned(read_config(kGpt2, more)), Ranks::kFirst)
-          .recomputed_flops;
+      return estimate(planned(read_config(kGpt2, more)), Ranks::kFirst).recomputed_flops;
     };
     EXPECT_EQ(recomputed("none"), 0);
     EXPECT_DOUBLE_EQ(recomputed("full"), 12 * layer_flops(2, 128, 768, tensor)) << tensor;
@@ -199,8 +198,8 @@ TEST(Counting, KeptBytesAreTheClosedFormulas) {
 
 TEST(Counting, HostMemoryBeforeTheDiskHoldsAFewLayers) {
   const auto host_bytes = [](int layers, bool disk) {
-    std::vector<std::string> words = {"model.n_layer=" + std::to_string(layers),
-                                      ac("cpu_checkpointing=true"), ac("keep_last=1"), ac("prefetch=1")};
+    std::vector<std::string> words = {"model.n_layer=" + std::to_string(layers), ac("cpu_checkpointing=true"),
+                                      ac("keep_last=1"), ac("prefetch=1")};
     if (disk) words.push_back(ac("disk_checkpointing.path=/nowhere"));
     return plan_training(planned(read_config_text("test.yaml", kOddYaml, words)), 0, 0)
         .made.program.foretold()
@@ -294,9 +293,8 @@ TEST_F(EstimateCommand, SaysTheSameInJsonBytes) {
       {"estimate", "odd.yaml", "--json", ac("mode=full"), "parallelism.tensor_parallel_size=2"});
   ASSERT_EQ(done.status, 0) << done.err;
   const auto json = nlohmann::json::parse(done.out);
-  const Estimate e =
-      estimate(planned(read_config_text("test.yaml", kOddYaml,
-                                        {ac("mode=full"), "parallelism.tensor_parallel_size=2"})));
+  const Estimate e = estimate(planned(
+      read_config_text("test.yaml", kOddYaml, {ac("mode=full"), "parallelism.tensor_parallel_size=2"})));
   EXPECT_EQ(json["ranks"], 2);
   EXPECT_EQ(json["memory"]["arena"], e.memory.arena_bytes());
   EXPECT_EQ(json["memory"]["backward"]["activations"],
@@ -310,8 +308,8 @@ TEST_F(EstimateCommand, SaysWhatWasChosenAndWhatDoesNothing) {
   const Finished text = place_.recollect(Words{"estimate"} + words),
                  json = place_.recollect(Words{"estimate", "--json"} + words),
                  explained = place_.recollect(Words{"explain"} + words);
-  for (const char* line : {"keep_last: 1 (simulated)\n", "prefetch: 9 (given)\n",
-                           "prefetch: is no earlier than 5 would be\n"}) {
+  for (const char* line :
+       {"keep_last: 1 (simulated)\n", "prefetch: 9 (given)\n", "prefetch: is no earlier than 5 would be\n"}) {
     EXPECT_NE(text.out.find(std::string("\n") + line), std::string::npos) << text.out << text.err;
     EXPECT_NE(explained.out.find(std::string("# ") + line), std::string::npos) << explained.err;
   }

@@ -1,5 +1,5 @@
-// Loss, every gradient and five optimizer steps against PyTorch and Transformers, from weights and batches that
-// tests/golden/make_goldens.py wrote.
+// Loss, every gradient and five optimizer steps against PyTorch and Transformers, from weights and batches
+// that tests/golden/make_goldens.py wrote.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,7 +12,9 @@
 namespace recollect::test {
 namespace {
 
-std::string golden(const std::string& name) { return std::string(RECOLLECT_SOURCE_DIR) + "/tests/golden/" + name; }
+std::string golden(const std::string& name) {
+  return std::string(RECOLLECT_SOURCE_DIR) + "/tests/golden/" + name;
+}
 
 struct Case {
   std::string name;
@@ -21,9 +23,15 @@ struct Case {
 
 // The golden's batch, in file order, `steps` times; micro-batches of `micro` samples (0: all).
 std::vector<std::string> overrides(const Case& c, const std::string& weights, int steps = 1, int micro = 0) {
-  return {"model.pretrained=" + golden(weights), "model.resid_pdrop=0", "model.embd_pdrop=0", "model.attn_pdrop=0",
-          "data.format=jsonl", "data.path=" + golden(c.name + "/batch.jsonl"), "data.shuffle=false",
-          "data.sequence_length=" + std::to_string(c.sequence), "training.global_batch_size=" + std::to_string(c.samples),
+  return {"model.pretrained=" + golden(weights),
+          "model.resid_pdrop=0",
+          "model.embd_pdrop=0",
+          "model.attn_pdrop=0",
+          "data.format=jsonl",
+          "data.path=" + golden(c.name + "/batch.jsonl"),
+          "data.shuffle=false",
+          "data.sequence_length=" + std::to_string(c.sequence),
+          "training.global_batch_size=" + std::to_string(c.samples),
           "training.micro_batch_size=" + std::to_string(micro ? micro : c.samples),
           "training.max_steps=" + std::to_string(steps)};
 }
@@ -46,7 +54,8 @@ TEST_P(Goldens, LossAndGradientsInDouble) {
   const double loss = golden_scalar(c, "loss");
   EXPECT_NEAR(trained.steps[0].loss, loss, 1e-10 * loss);
   EXPECT_LE(largest_difference(read_tensors(golden(c.name + "/golden.safetensors"), "grad/transformer."),
-                               trained.gradients), 1e-10);
+                               trained.gradients),
+            1e-10);
   EXPECT_EQ(trained.foretold, trained.measured);
 }
 
@@ -58,7 +67,8 @@ TEST_P(Goldens, LossAndGradientsInFloatOnTheCpuBackend) {
   const double loss = golden_scalar(c, "loss");
   EXPECT_NEAR(trained.steps[0].loss, loss, 1e-5 * loss);
   EXPECT_LE(largest_difference(read_tensors(golden(c.name + "/golden.safetensors"), "grad/transformer."),
-                               trained.gradients), 1e-5);
+                               trained.gradients),
+            1e-5);
   EXPECT_EQ(trained.foretold, trained.measured);
 }
 
@@ -83,15 +93,16 @@ TEST_P(Optimizers, FiveStepsMatchTorch) {
     if (entry["name"] == GetParam()) mine = entry;
   ASSERT_FALSE(mine.is_null());
   std::vector<std::string> words = overrides(c, c.name, 5);
-  words.insert(words.end(), {"optimizer.name=" + GetParam(),
-                             "optimizer.learning_rate=" + mine["learning_rate"].dump(),
-                             "optimizer.weight_decay=" + mine["weight_decay"].dump(),
-                             "optimizer.max_grad_norm=" + described["max_grad_norm"].dump()});
+  words.insert(words.end(),
+               {"optimizer.name=" + GetParam(), "optimizer.learning_rate=" + mine["learning_rate"].dump(),
+                "optimizer.weight_decay=" + mine["weight_decay"].dump(),
+                "optimizer.max_grad_norm=" + described["max_grad_norm"].dump()});
   if (!mine["eps"].is_null()) words.push_back("optimizer.epsilon=" + mine["eps"].dump());
   if (!mine["momentum"].is_null()) words.push_back("optimizer.momentum=" + mine["momentum"].dump());
   const Trained trained = train(kYaml, words);
   const std::string file = golden("plain/golden.safetensors");
-  EXPECT_LE(largest_difference(read_tensors(file, GetParam() + "/step5/transformer."), trained.parameters), 1e-6);
+  EXPECT_LE(largest_difference(read_tensors(file, GetParam() + "/step5/transformer."), trained.parameters),
+            1e-6);
   const std::vector<double> losses = read_tensors(file, GetParam() + "/loss").at("");
   const std::vector<double> norms = read_tensors(file, GetParam() + "/grad_norm").at("");
   ASSERT_EQ(losses.size(), 5u);
@@ -104,8 +115,8 @@ TEST_P(Optimizers, FiveStepsMatchTorch) {
 INSTANTIATE_TEST_SUITE_P(All, Optimizers, testing::Values("adamw", "adamw_hf", "adam", "sgd"),
                          [](const auto& info) { return info.param; });
 
-// F32, BF16 and F16 files, a missing prefix, several shards, an explicit tied head: the loss that torch has from exactly
-// these weights.
+// F32, BF16 and F16 files, a missing prefix, several shards, an explicit tied head: the loss that torch has
+// from exactly these weights.
 class Sources : public testing::TestWithParam<std::string> {};
 
 TEST_P(Sources, LoadToTheSameLoss) {
@@ -118,7 +129,8 @@ TEST_P(Sources, LoadToTheSameLoss) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Sources,
-                         testing::Values("f32", "bf16", "f16", "no_prefix", "sharded", "explicit_head", "hub_gpt2"),
+                         testing::Values("f32", "bf16", "f16", "no_prefix", "sharded", "explicit_head",
+                                         "hub_gpt2"),
                          [](const auto& info) { return info.param; });
 
 TEST(LearningRate, MatchesTransformersSchedules) {
@@ -128,7 +140,9 @@ TEST(LearningRate, MatchesTransformersSchedules) {
   for (const char* name : {"linear", "cosine"}) {
     const auto& rates = described.at("rates").at(name);
     for (std::size_t step = 0; step < rates.size(); ++step, ++compared)
-      EXPECT_NEAR(learning_rate({.name = name, .peak = described["learning_rate"].get<double>(), .warmup_steps = 4,
+      EXPECT_NEAR(learning_rate({.name = name,
+                                 .peak = described["learning_rate"].get<double>(),
+                                 .warmup_steps = 4,
                                  .total_steps = 20},
                                 static_cast<int64_t>(step)),
                   rates[step].get<double>(), 1e-15)

@@ -1,5 +1,5 @@
-// One training run, cut in every way: tensor ranks, data ranks, sequence parallelism, micro-batches. Loss and gradients
-// agree to rounding, with dropout on, and every layout's memory is what was foretold.
+// One training run, cut in every way: tensor ranks, data ranks, sequence parallelism, micro-batches. Loss and
+// gradients agree to rounding, with dropout on, and every layout's memory is what was foretold.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,8 +23,8 @@ std::vector<std::string> overrides(const Layout& layout) {
           "training.micro_batch_size=" + std::to_string(layout.micro_batch)};
 }
 
-// SGD, because Adam divides by the gradient's own size: where a gradient is zero but for rounding (the key's bias, which
-// softmax cannot see), it turns that rounding into a step.
+// SGD, because Adam divides by the gradient's own size: where a gradient is zero but for rounding (the key's
+// bias, which softmax cannot see), it turns that rounding into a step.
 class Layouts : public testing::TestWithParam<Layout> {};
 
 TEST_P(Layouts, AgreeWithOneRank) {
@@ -37,26 +37,29 @@ TEST_P(Layouts, AgreeWithOneRank) {
   }
   EXPECT_LE(largest_difference(one.gradients, cut.gradients), 1e-12);
   EXPECT_LE(largest_difference(one.parameters, cut.parameters), 1e-12);
-  for (std::size_t rank = 0; rank < cut.foretold.size(); ++rank) EXPECT_EQ(cut.foretold[rank], cut.measured[rank]);
+  for (std::size_t rank = 0; rank < cut.foretold.size(); ++rank)
+    EXPECT_EQ(cut.foretold[rank], cut.measured[rank]);
 }
 
 std::string layout_name(const testing::TestParamInfo<Layout>& info) {
   const Layout& l = info.param;
-  return "Tensor" + std::to_string(l.tensor) + "Data" + std::to_string(l.data) + "Micro" + std::to_string(l.micro_batch) +
-         (l.sequence_parallel ? "Sequence" : "");
+  return "Tensor" + std::to_string(l.tensor) + "Data" + std::to_string(l.data) + "Micro" +
+         std::to_string(l.micro_batch) + (l.sequence_parallel ? "Sequence" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Layouts,
-                         testing::Values(Layout{1, 1, false, 1}, Layout{1, 1, false, 2}, Layout{1, 1, false, 4},
-                                         Layout{2, 1, false, 1}, Layout{4, 1, false, 2}, Layout{1, 2, false, 1},
-                                         Layout{1, 2, false, 2}, Layout{2, 2, false, 1}, Layout{2, 1, true, 1},
-                                         Layout{4, 1, true, 2}, Layout{2, 2, true, 2}, Layout{1, 4, false, 1},
-                                         Layout{4, 2, true, 1}),
+                         testing::Values(Layout{1, 1, false, 1}, Layout{1, 1, false, 2},
+                                         Layout{1, 1, false, 4}, Layout{2, 1, false, 1},
+                                         Layout{4, 1, false, 2}, Layout{1, 2, false, 1},
+                                         Layout{1, 2, false, 2}, Layout{2, 2, false, 1},
+                                         Layout{2, 1, true, 1}, Layout{4, 1, true, 2}, Layout{2, 2, true, 2},
+                                         Layout{1, 4, false, 1}, Layout{4, 2, true, 1}),
                          layout_name);
 
 TEST(Layouts, DropoutMatters) {  // or the comparison above would prove less than it says
   const Trained with = train(kTinyYaml);
-  const Trained without = train(kTinyYaml, {"model.resid_pdrop=0", "model.embd_pdrop=0", "model.attn_pdrop=0"});
+  const Trained without =
+      train(kTinyYaml, {"model.resid_pdrop=0", "model.embd_pdrop=0", "model.attn_pdrop=0"});
   EXPECT_GT(largest_difference(with.gradients, without.gradients), 1e-3);
 }
 

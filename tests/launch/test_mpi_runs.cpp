@@ -141,14 +141,21 @@ TEST_P(Launched, RanksOfDifferentDeviceModelsSaySo) {
     device.to_host_bandwidth = 1e6;
   }
   const auto rank = [&](const char* folder) {
-    return Words{"-np", "1", "-wdir", place.file(folder), recollect_binary(), "train", place.file("c.yaml"),
+    return Words{"-np",
+                 "1",
+                 "-wdir",
+                 place.file(folder),
+                 recollect_binary(),
+                 "train",
+                 place.file("c.yaml"),
                  "device.model=device.yaml"} +
            two_ranks();
   };
   const Finished finished =
       Process(mpirun() + rank("a") + Words{":"} + rank("b"), place.folder().path()).wait(Workplace::kBound);
   EXPECT_EQ(finished.status, 8) << finished.err;
-  EXPECT_NE(finished.err.find("to_host_bandwidth: 1000000 on rank 1; 6000000000 on rank 0"), std::string::npos)
+  EXPECT_NE(finished.err.find("to_host_bandwidth: 1000000 on rank 1; 6000000000 on rank 0"),
+            std::string::npos)
       << finished.err;
 }
 

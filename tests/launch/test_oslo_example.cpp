@@ -1,5 +1,5 @@
-// The case of OSLO's tutorial, GPT-2 124M on four tensor ranks: what each switch takes off the device is known by hand,
-// and a run of it holds what was foretold.
+// The case of OSLO's tutorial, GPT-2 124M on four tensor ranks: what each switch takes off the device is
+// known by hand, and a run of it holds what was foretold.
 #include <gtest/gtest.h>
 
 #include "tests/launch/process.h"
@@ -40,13 +40,14 @@ TEST(OsloExample, LayerInputsTake576And144AndNoMiB) {
 TEST(OsloExample, EstimateIsWhatFourRanksOfGpt2Measure) {
   for (const Words& words : {Words{}, kFull, kHost}) {
     const Workplace place;
-    const Words small = Words{"training.micro_batch_size=1", "training.max_steps=1", "data.sequence_length=32"} + words;
+    const Words small =
+        Words{"training.micro_batch_size=1", "training.max_steps=1", "data.sequence_length=32"} + words;
     const json memory = estimated(place, small)["memory"];
     const Finished done = place.recollect(Words{"train", kConfig, "output_dir=out"} + small);
     ASSERT_EQ(done.status, 0) << done.err;
     for (int rank = 0; rank < 4; ++rank) {
-      const json report =
-          json::parse(testing::TemporaryFolder::read(place.file("out/memory.rank" + std::to_string(rank) + ".json")));
+      const json report = json::parse(
+          testing::TemporaryFolder::read(place.file("out/memory.rank" + std::to_string(rank) + ".json")));
       EXPECT_EQ(report["measured"], memory) << "rank " << rank;
       EXPECT_EQ(report["foretold"], memory) << "rank " << rank;
     }
@@ -60,7 +61,8 @@ TEST(OsloExample, ScriptPrintsSixRows) {
                   {{"RECOLLECT", recollect_binary()}});
   const Finished done = process.wait(Workplace::kBound);
   ASSERT_EQ(done.status, 0) << done.err;
-  for (const char* row : {"none, logits held", "\nnone ", "\nfull ", "\n+ partition ", "\n+ host ", "\n+ arena "})
+  for (const char* row :
+       {"none, logits held", "\nnone ", "\nfull ", "\n+ partition ", "\n+ host ", "\n+ arena "})
     EXPECT_NE(done.out.find(row), std::string::npos) << row << '\n' << done.out;
 }
 

@@ -70,7 +70,8 @@ TEST(Outputs, MetricsHaveTheirKeysAndDigits) {
     EXPECT_EQ(metrics[i]["grad_norm"].get<double>(), same.steps[i].grad_norm);
   }
   std::size_t most_digits = 0;
-  const std::string text = testing::TemporaryFolder::read(place.file("out/metrics.jsonl")), key = "\"loss\": ";
+  const std::string text = testing::TemporaryFolder::read(place.file("out/metrics.jsonl")),
+                    key = "\"loss\": ";
   for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + 1)) {
     const std::string number = text.substr(at + key.size(), text.find(',', at) - at - key.size());
     most_digits = std::max<std::size_t>(most_digits, std::count_if(number.begin(), number.end(), ::isdigit));
@@ -107,7 +108,8 @@ TEST(Outputs, MemoryOfEveryRankIsWhatWasForetold) {
     EXPECT_EQ(memory.at("step").at("steps"), 2);
     EXPECT_GT(memory.at("step").at("measured").at("step"), 0.0);
     EXPECT_GT(memory.at("step").at("foretold").at("step"), 0.0);
-    EXPECT_EQ(memory.at("step").at("measured").at("exposed_for").size(), static_cast<std::size_t>(kStreamCount));
+    EXPECT_EQ(memory.at("step").at("measured").at("exposed_for").size(),
+              static_cast<std::size_t>(kStreamCount));
     expect_sums(memory.at("measured"));
     EXPECT_GT(memory.at("measured").at("backward").at("activations"), 0);
     EXPECT_GT(memory.at("measured").at("optimizer").at("optimizer"), 0);
@@ -115,8 +117,9 @@ TEST(Outputs, MemoryOfEveryRankIsWhatWasForetold) {
   }
   EXPECT_FALSE(std::filesystem::exists(place.file("out/memory.rank4.json")));
   // Of the first rank, every phase with what was foretold beside what was measured; and the step likewise.
-  for (const char* text : {"rank 0, MiB ", "foretold    measured    foretold    measured    foretold    measured",
-                           "\nstep: foretold ", " ms on cpu, measured ", "\nexposed waits a step: foretold "})
+  for (const char* text :
+       {"rank 0, MiB ", "foretold    measured    foretold    measured    foretold    measured",
+        "\nstep: foretold ", " ms on cpu, measured ", "\nexposed waits a step: foretold "})
     EXPECT_NE(finished.out.find(text), std::string::npos) << text << finished.out;
   EXPECT_EQ(finished.out.find("rank 1, MiB "), std::string::npos) << finished.out;
 }
@@ -128,7 +131,8 @@ TEST(Outputs, NothingIsWrittenThatWasNotAskedFor) {
   for (const auto& entry : std::filesystem::directory_iterator(place.file("out")))
     names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
-  EXPECT_EQ(names, (std::vector<std::string>{"config.resolved.yaml", "memory.rank0.json", "metrics.jsonl", "plan.yaml"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"config.resolved.yaml", "memory.rank0.json", "metrics.jsonl",
+                                             "plan.yaml"}));
 }
 
 TEST(Outputs, GradientsAreOfTheStepThatWasAskedFor) {

@@ -1,5 +1,5 @@
-// What every run keeps: no allocation after start-up, no step on numbers that are not finite, bf16 close to float, the
-// same bits twice.
+// What every run keeps: no allocation after start-up, no step on numbers that are not finite, bf16 close to
+// float, the same bits twice.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -35,8 +35,12 @@ void* count(std::size_t bytes) {
 // Not inlined: a compiler that sees half of a pair takes it for a mistake.
 [[gnu::noinline]] void* operator new(std::size_t bytes) { return count(bytes); }
 [[gnu::noinline]] void* operator new[](std::size_t bytes) { return count(bytes); }
-[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return count(bytes); }
-[[gnu::noinline]] void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return count(bytes); }
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return count(bytes);
+}
+[[gnu::noinline]] void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return count(bytes);
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
@@ -87,8 +91,8 @@ TEST(Allocation, NoneOnTheWayToTheDisk) {
   }
 }
 
-// oneDNN builds a table of its arguments each time a primitive runs: a few dozen bytes, freed at once. Nothing else may
-// allocate, and none of it may be as large as a value.
+// oneDNN builds a table of its arguments each time a primitive runs: a few dozen bytes, freed at once.
+// Nothing else may allocate, and none of it may be as large as a value.
 TEST(Allocation, OnlyArgumentTablesOnCpu) {
   int64_t bytes = 0;
   const int64_t count = allocations_in_steps({"device.backend=cpu", "training.precision=fp32"}, bytes);
@@ -123,9 +127,10 @@ TEST(Numerics, ANonFiniteStepIsNamedAndNotTaken) {
 }
 
 TEST(Numerics, RanksStopTogether) {  // and not by waiting for each other
-  EXPECT_THROW(train(kTinyYaml, {"optimizer.learning_rate=1e300", "optimizer.max_grad_norm=0", "training.max_steps=4",
-                                 "parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"}),
-               Error);
+  EXPECT_THROW(
+      train(kTinyYaml, {"optimizer.learning_rate=1e300", "optimizer.max_grad_norm=0", "training.max_steps=4",
+                        "parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"}),
+      Error);
 }
 
 TEST(Bf16, FollowsFloat) {
@@ -135,15 +140,16 @@ TEST(Bf16, FollowsFloat) {
   bf16.push_back("training.precision=bf16");
   const Trained a = train(kTinyYaml, fp32), b = train(kTinyYaml, bf16);
   ASSERT_EQ(a.steps.size(), 10u);
-  for (std::size_t i = 0; i < a.steps.size(); ++i) EXPECT_NEAR(a.steps[i].loss, b.steps[i].loss, 0.01 * a.steps[i].loss);
+  for (std::size_t i = 0; i < a.steps.size(); ++i)
+    EXPECT_NEAR(a.steps[i].loss, b.steps[i].loss, 0.01 * a.steps[i].loss);
   EXPECT_EQ(b.foretold, b.measured);
 }
 
 TEST(Determinism, TheSameRunTwiceIsTheSameBits) {
   for (const char* precision : {"fp32", "bf16"}) {
-    const std::vector<std::string> words = {"device.backend=cpu", std::string("training.precision=") + precision,
-                                            "device.threads=2", "parallelism.tensor_parallel_size=2",
-                                            "parallelism.ranks_per_process=2"};
+    const std::vector<std::string> words = {
+        "device.backend=cpu", std::string("training.precision=") + precision, "device.threads=2",
+        "parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"};
     const Trained a = train(kTinyYaml, words), b = train(kTinyYaml, words);
     EXPECT_EQ(largest_difference(a.parameters, b.parameters), 0);
     EXPECT_EQ(a.steps.back().loss, b.steps.back().loss);

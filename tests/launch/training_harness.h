@@ -1,5 +1,5 @@
-// Trains a small configuration in this process, with rank threads where the layout asks for several ranks, and returns
-// everything that a comparison wants to see.
+// Trains a small configuration in this process, with rank threads where the layout asks for several ranks,
+// and returns everything that a comparison wants to see.
 #pragma once
 
 #include <filesystem>
@@ -18,15 +18,15 @@ using Tensors = std::map<std::string, std::vector<double>>;  // by the names of 
 struct Trained {
   std::vector<StepResult> steps;
   std::vector<EvaluationResult> evaluations;
-  Tensors gradients;   // of the first step, whole, before clipping
-  Tensors parameters;  // after the last step, whole
+  Tensors gradients;                             // of the first step, whole, before clipping
+  Tensors parameters;                            // after the last step, whole
   std::vector<MemoryLedger> foretold, measured;  // by rank
   std::vector<uint64_t> communication_buffers;   // by rank
 };
 
-// `overrides` are "section.key=value" words on top of `yaml`. Runs training.max_steps steps on as many ranks as
-// parallelism.ranks_per_process says, and evaluates where the configuration says so. `parts` may exchange parts of each
-// rank's session; it is called on the rank's thread.
+// `overrides` are "section.key=value" words on top of `yaml`. Runs training.max_steps steps on as many ranks
+// as parallelism.ranks_per_process says, and evaluates where the configuration says so. `parts` may exchange
+// parts of each rank's session; it is called on the rank's thread.
 Trained train(const std::string& yaml, const std::vector<std::string>& overrides = {},
               const std::function<SessionParts(int rank)>& parts = {});
 
@@ -49,8 +49,8 @@ class TemporaryFolder {
 // A tiny model on random tokens in double precision on the reference backend.
 extern const char* const kTinyYaml;
 
-// The largest difference between two tensors of one name, relative to that tensor's largest element. Fails the test
-// where names or sizes differ.
+// The largest difference between two tensors of one name, relative to that tensor's largest element. Fails
+// the test where names or sizes differ.
 double largest_difference(const Tensors& a, const Tensors& b);
 
 Tensors read_tensors(const std::string& path, const std::string& prefix);

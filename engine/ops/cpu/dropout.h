@@ -28,7 +28,8 @@ class DropoutMask {
   float scale_;
 };
 
-// What an op's attributes say of dropout; with a run's state it becomes a mask, which in an evaluation drops nothing.
+// What an op's attributes say of dropout; with a run's state it becomes a mask, which in an evaluation drops
+// nothing.
 class Dropout {
  public:
   explicit Dropout(const Attributes& attributes)

@@ -34,8 +34,8 @@ inline void narrow(const float* from, int64_t n, bf16* to) {
   for (int64_t j = i; j < n; ++j) store(to + j, from[j]);
 }
 
-// to[i] = f(i) for i < n, in order of i by runs. f may read to[i], and is inlined into vector code; bf16 is rounded by
-// an instruction of its own where there is one, which the compiler does not find by itself.
+// to[i] = f(i) for i < n, in order of i by runs. f may read to[i], and is inlined into vector code; bf16 is
+// rounded by an instruction of its own where there is one, which the compiler does not find by itself.
 template <typename A, typename F>
 void write_each(A* to, int64_t n, F f) {
   if constexpr (std::is_same_v<A, float>) {
