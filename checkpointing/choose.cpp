@@ -47,6 +47,8 @@ ResidencySettings choose_residency(const Graph& graph, const OpRegistry& registr
   Trial best = first;
   const auto one_more = [&](int64_t ResidencySettings::*layers) {
     if (settings.*layers != kOpen || chosen.*layers == kMostLayers) return false;
+    // Which values are rounded must not depend on what is fast.
+    if (settings.bf16 && layers == &ResidencySettings::keep_last) return false;
     ResidencySettings more = chosen;
     ++(more.*layers);
     const Trial trial = simulate_with(graph, registry, plan, more, device);

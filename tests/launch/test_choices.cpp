@@ -109,6 +109,11 @@ TEST_F(Choices, WhatIsGivenWins) {
       << "nothing leaves, so nothing was chosen";
 }
 
+TEST_F(Choices, WhatIsRoundedDoesNotDependOnThem) {
+  EXPECT_GT(chosen("slow", 1, {full_, host_}).keep_last, 1);
+  EXPECT_EQ(chosen("slow", 1, {full_, host_, ac("storage_dtype=bf16")}).keep_last, 1);
+}
+
 TEST_F(Choices, NeverKeepEverything) {
   for (int layers : {2, 3, 4}) {
     const PlannedTraining p =
