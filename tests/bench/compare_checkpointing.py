@@ -68,7 +68,6 @@ CONTENDERS = [
         "2 ranks, full + partition + host, pool",
         TWO_RANKS + ac(mode="full", contiguous_checkpointing=False, **MOVED),
         "2 ranks, full",
-        0.03,
     ),
     Contender(
         "2 ranks, full + partition + host + arena",
