@@ -1,7 +1,10 @@
 #include "checkpointing/residency_ops.h"
 
 #include <algorithm>
-#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "engine/runtime/enqueue.h"
 
 namespace recollect {
 
@@ -89,8 +92,8 @@ class Slice final : public Kernel {
     const Tensor &whole = args.in[0], &part = args.out[0];
     const std::size_t begin = std::min(rank_ * part.bytes(), whole.bytes());
     const std::size_t length = std::min(part.bytes(), whole.bytes() - begin);
-    std::memcpy(part.data, static_cast<const std::byte*>(whole.data) + begin, length);
-    std::memset(static_cast<std::byte*>(part.data) + length, 0, part.bytes() - length);
+    copy_bytes(part.data, static_cast<const std::byte*>(whole.data) + begin, length, args.stream);
+    clear_bytes(static_cast<std::byte*>(part.data) + length, part.bytes() - length, args.stream);
   }
 
  private:
@@ -111,7 +114,7 @@ class Gather final : public Kernel {
     const Tensor &part = args.in[0], &whole = args.out[0];
     const Shape flat{part.elements() * communicator_.size()};
     communicator_.all_gather(part, {direct_ ? whole.data : args.workspace, flat, part.dtype}, args.stream);
-    if (!direct_) std::memcpy(whole.data, args.workspace, whole.bytes());
+    if (!direct_) copy_bytes(whole.data, args.workspace, whole.bytes(), args.stream);
   }
 
  private:
@@ -126,44 +129,45 @@ class DiskCopy final : public Kernel {
   DiskCopy(DiskStore& disk, const OpView& view, bool writes)
       : disk_(disk), name_(writes ? view.in(0).name : view.out(0).name), writes_(writes) {}
 
+  void prepare(const KernelArgs& args) override {
+    in_ = args.in[0];
+    out_ = args.out[0];
+    ring_ = reinterpret_cast<std::byte*>(args.in[1].as<uint8_t>());
+  }
+
   void run(const KernelArgs& args) override {
-    const Tensor &in = args.in[0], &out = args.out[0];
-    auto* ring = args.in[1].as<uint8_t>();
-    if (writes_)
-      disk_.write(name_, in.data, in.bytes(), reinterpret_cast<uint64_t>(out.data),
-                  reinterpret_cast<std::byte*>(ring));
-    else
-      disk_.read(name_, out.data, in.bytes(), reinterpret_cast<uint64_t>(in.data),
-                 reinterpret_cast<std::byte*>(ring));
+    call_on_host([](void* self) { static_cast<DiskCopy*>(self)->copy(); }, this, args.stream);
+    if (!args.stream) check(*args.state);
+  }
+
+  void check(const RunState&) override {
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
  private:
+  void copy() noexcept {
+    try {
+      if (writes_)
+        disk_.write(name_, in_.data, in_.bytes(), reinterpret_cast<uint64_t>(out_.data), ring_);
+      else
+        disk_.read(name_, out_.data, in_.bytes(), reinterpret_cast<uint64_t>(in_.data), ring_);
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  }
+
   DiskStore& disk_;
   std::string name_;
   bool writes_;
+  Tensor in_, out_;
+  std::byte* ring_ = nullptr;
+  std::exception_ptr error_;
 };
 
-template <typename From, typename To>
-void cast(const Tensor& in, const Tensor& out) {
-  const From* from = in.as<From>();
-  To* to = out.as<To>();
-  const int64_t count = in.elements();
-#pragma omp parallel for simd
-  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(static_cast<float>(from[i]));
-}
-
-void pack(const KernelArgs& args, const Attributes&) {
-  const Tensor &in = args.in[0], &out = args.out[0];
-  in.dtype == DType::kF64 ? cast<double, bf16>(in, out) : cast<float, bf16>(in, out);
-}
-
-void unpack(const KernelArgs& args, const Attributes&) {
-  const Tensor &in = args.in[0], &out = args.out[0];
-  out.dtype == DType::kF64 ? cast<bf16, double>(in, out) : cast<bf16, float>(in, out);
-}
+void cast(const KernelArgs& args, const Attributes&) { convert(args.in[0], args.out[0], args.stream); }
 
 void copy(const KernelArgs& args, const Attributes&) {
-  std::memcpy(args.out[0].data, args.in[0].data, args.in[0].bytes());
+  copy_bytes(args.out[0].data, args.in[0].data, args.in[0].bytes(), args.stream);
 }
 
 }  // namespace
@@ -205,8 +209,8 @@ void register_checkpointing_kernels(KernelTable& table, const CommunicatorLookup
   });
   table.add("copy_to_host", copy);
   table.add("copy_to_device", copy);
-  table.add("checkpoint_pack", pack);
-  table.add("checkpoint_unpack", unpack);
+  table.add("checkpoint_pack", cast);
+  table.add("checkpoint_unpack", cast);
   if (!disk) return;
   for (const bool writes : {true, false})
     table.add(writes ? "write_to_disk" : "read_from_disk",

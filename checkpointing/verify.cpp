@@ -1,23 +1,15 @@
 #include "checkpointing/verify.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 #include <fmt/format.h>
 
+#include "engine/runtime/enqueue.h"
+
 namespace recollect {
 
 namespace {
-
-constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15u;  // odd, so that multiplying loses nothing
-
-// One to one in each argument. High bits are folded down first, since a product only spreads upwards.
-uint64_t mix(uint64_t hash, uint64_t word) {
-  hash ^= word;
-  hash ^= hash >> 32;
-  return hash * kMultiplier;
-}
 
 std::vector<OutputSpec> infer_hash(const OpView&) { return {{.shape = {1}, .dtype = DType::kI64}}; }
 
@@ -29,12 +21,11 @@ std::vector<OutputSpec> infer_verify(const OpView& v) {
 
 Cost read_cost(const OpView& v) { return {.bytes = static_cast<double>(v.in(0).bytes())}; }
 
-uint64_t hash_of(const Tensor& tensor) { return hash_bytes(tensor.data, tensor.bytes()); }
-
 void hash(const KernelArgs& args, const Attributes&) {
-  *args.out[0].as<int64_t>() = static_cast<int64_t>(hash_of(args.in[0]));
+  hash_bytes(args.in[0].data, args.in[0].bytes(), args.out[0].as<int64_t>(), args.stream);
 }
 
+// Hashes in its workspace and brings both hashes to where the host can compare them.
 class Verify final : public Kernel {
  public:
   Verify(const OpView& view, int rank)
@@ -43,23 +34,40 @@ class Verify final : public Kernel {
         layer_(view.attributes().integer("layer")),
         rank_(rank) {}
 
+  std::size_t workspace_bytes() const override { return sizeof(int64_t); }
+
+  void prepare(const KernelArgs& args) override { hashes_ = make_host_cell(sizeof(Hashes), args.stream); }
+
   void run(const KernelArgs& args) override {
-    const uint64_t now = hash_of(args.in[0]);
-    const auto then = static_cast<uint64_t>(*args.in[1].as<int64_t>());
+    auto* now = reinterpret_cast<int64_t*>(args.workspace);
+    hash_bytes(args.in[0].data, args.in[0].bytes(), now, args.stream);
+    copy_bytes(&hashes().now, now, sizeof(int64_t), args.stream);
+    copy_bytes(&hashes().then, args.in[1].data, sizeof(int64_t), args.stream);
+    if (!args.stream) check(*args.state);
+  }
+
+  void check(const RunState& state) override {
+    const auto [now, then] = hashes();
     if (now == then) return;
     throw Error(
         ExitCode::kIntegrity,
         fmt::format("activation_checkpointing.verify: {} is not the {} that forward made in layer {}: hash "
                     "{:016x} instead of {:016x}, on rank {}, step {}, micro-batch {}",
-                    again_, original_, layer_, now, then, rank_, args.state->step + 1,
-                    args.state->micro_batch),
+                    again_, original_, layer_, static_cast<uint64_t>(now), static_cast<uint64_t>(then), rank_,
+                    state.step + 1, state.micro_batch),
         "a fault of this machine's memory, or a bug in recollect");
   }
 
  private:
+  struct Hashes {
+    int64_t now, then;
+  };
+  Hashes& hashes() const { return *static_cast<Hashes*>(hashes_.get()); }
+
   std::string again_, original_;
   int64_t layer_;
   int rank_;
+  HostCell hashes_;
 };
 
 class Verifier {
@@ -118,23 +126,6 @@ class Verifier {
 };
 
 }  // namespace
-
-// Four chains, so that the multiplier's latency is hidden.
-uint64_t hash_bytes(const void* data, std::size_t bytes) {
-  const auto* at = static_cast<const std::byte*>(data);
-  uint64_t chains[4] = {1, 2, 3, 4};
-  std::size_t done = 0;
-  for (; done + 32 <= bytes; done += 32) {
-    uint64_t words[4];
-    std::memcpy(words, at + done, 32);
-    for (int i = 0; i < 4; ++i) chains[i] = mix(chains[i], words[i]);
-  }
-  uint64_t tail[4] = {};
-  if (done < bytes) std::memcpy(tail, at + done, bytes - done);
-  uint64_t hash = bytes;
-  for (int i = 0; i < 4; ++i) hash = mix(hash, mix(chains[i], tail[i]));
-  return hash;
-}
 
 void register_verify_ops(OpRegistry& registry) {
   registry.add({.name = "checkpoint_hash", .infer = infer_hash, .cost = read_cost});

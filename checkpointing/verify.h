@@ -18,9 +18,6 @@
 
 namespace recollect {
 
-// Of all bytes. Any change within one 8-byte word changes it.
-uint64_t hash_bytes(const void* data, std::size_t bytes);
-
 void register_verify_ops(OpRegistry& registry);
 void register_verify_kernels(KernelTable& table, int world_rank);  // the rank is for messages
 

@@ -1,7 +1,7 @@
-#include <cstring>
 #include <utility>
 
 #include "comm/collective_ops.h"
+#include "engine/runtime/enqueue.h"
 
 namespace recollect {
 namespace {
@@ -9,8 +9,9 @@ namespace {
 // Values in an arena start on 64-byte boundaries; the gap between neighbours belongs to nobody.
 constexpr std::ptrdiff_t kLargestGap = 63;
 
-void copy(const Tensor& from, const Tensor& to) {
-  if (from.data != to.data && from.bytes() > 0) std::memcpy(to.data, from.data, from.bytes());
+void copy(const KernelArgs& args) {
+  const Tensor &from = args.in[0], &to = args.out[0];
+  if (from.data != to.data) copy_bytes(to.data, from.data, from.bytes(), args.stream);
 }
 
 // A collective bound to its communicator.
@@ -69,13 +70,13 @@ void register_comm_kernels(KernelTable& table, const CommunicatorLookup& lookup)
     const bool max = view.attributes().has("op") && view.attributes().text("op") == "max";
     const ReduceOp op = max ? ReduceOp::kMax : ReduceOp::kSum;
     const auto function = [op](Communicator& communicator, const KernelArgs& args) {
-      copy(args.in[0], args.out[0]);
+      copy(args);
       communicator.all_reduce(args.out[0], op, args.stream);
     };
     return bind(view, lookup, function);
   });
   add(table, "copy_to_ranks", lookup,
-      [](Communicator&, const KernelArgs& args) { copy(args.in[0], args.out[0]); });
+      [](Communicator&, const KernelArgs& args) { copy(args); });
   add(table, "all_gather", lookup, [](Communicator& communicator, const KernelArgs& args) {
     communicator.all_gather(args.in[0], args.out[0], args.stream);
   });

@@ -11,15 +11,15 @@ class CommunicatorVocabularyReduction final : public VocabularyReduction {
   // `communicator` must outlive this object and be the one of the stream that runs the language-model head.
   explicit CommunicatorVocabularyReduction(Communicator& communicator) : communicator_(communicator) {}
 
-  void max(double* values, int64_t count) override { reduce(values, count, ReduceOp::kMax); }
-  void sum(double* values, int64_t count) override { reduce(values, count, ReduceOp::kSum); }
-  void max(float* values, int64_t count) override { reduce(values, count, ReduceOp::kMax); }
-  void sum(float* values, int64_t count) override { reduce(values, count, ReduceOp::kSum); }
+  void max(double* values, int64_t count, void* stream) override { reduce(values, count, ReduceOp::kMax, stream); }
+  void sum(double* values, int64_t count, void* stream) override { reduce(values, count, ReduceOp::kSum, stream); }
+  void max(float* values, int64_t count, void* stream) override { reduce(values, count, ReduceOp::kMax, stream); }
+  void sum(float* values, int64_t count, void* stream) override { reduce(values, count, ReduceOp::kSum, stream); }
 
  private:
   template <typename T>
-  void reduce(T* values, int64_t count, ReduceOp op) {
-    communicator_.all_reduce({values, {count}, kDTypeOf<T>}, op);
+  void reduce(T* values, int64_t count, ReduceOp op, void* stream) {
+    communicator_.all_reduce({values, {count}, kDTypeOf<T>}, op, stream);
   }
 
   Communicator& communicator_;

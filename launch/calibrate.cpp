@@ -76,7 +76,8 @@ class Bench {
                                            .persistent = true}));
     const OpId id = graph.add_op(std::move(op));
     const Cost cost = graph.op(id).def->cost(OpView{graph, graph.op(id)});
-    Executor executor(compile(std::move(graph), kernels_));
+    const std::unique_ptr<Device> device = make_cpu_device();
+    Executor executor(compile(std::move(graph), kernels_), *device);
     const RunState state;
     return {best_seconds([&] { executor.run_micro_batch(state); }), cost};
   }

@@ -25,7 +25,7 @@ std::vector<std::pair<std::string, std::string>> checkpointing_report(const Conf
   const ResidencyReport& r = session.residency();
   const auto exposed = [&](StreamId stream) {
     return fmt::format("{:.3f} ms a step exposed",
-                       1e3 * executor.exposed_seconds(stream) / static_cast<double>(steps));
+                       1e3 * executor.waits().exposed(stream) / static_cast<double>(steps));
   };
   std::vector<std::pair<std::string, std::string>> report;
   const bool planned = !c.plan.empty();
@@ -87,7 +87,7 @@ std::vector<std::pair<std::string, std::string>> checkpointing_report(const Conf
 
 std::string slow_disk_warning(const Session& session, int64_t steps, double seconds) {
   const DiskStore* disk = session.disk();
-  const double waited = session.executor().exposed_seconds(StreamId::kDisk);
+  const double waited = session.executor().waits().exposed(StreamId::kDisk);
   if (!disk || waited <= 0.1 * seconds) return "";
   return fmt::format(
       "the disk is too slow for this step: {:.3f} s of {:.3f} s a step are spent waiting for it (it writes "

@@ -25,13 +25,14 @@ Evaluation::Evaluation(const Config& config, const Mesh& mesh, std::unique_ptr<D
 // As in training, the micro-batches of the data ranks follow one another.
 Evaluation::Read Evaluation::load(const Executor& executor, const LanguageModel& model,
                                   int64_t micro_batch) const {
-  const Tensor ids = executor.tensor(model.ids), labels = executor.tensor(model.labels);
-  const int64_t samples = ids.shape[0], length = ids.shape[1];
+  const Shape shape = executor.tensor(model.ids).shape;
+  const int64_t samples = shape[0], length = shape[1];
+  std::vector<int32_t> ids(static_cast<std::size_t>(shape.elements())), labels(ids.size());
   const int64_t first = (micro_batch * mesh_.data_size() + mesh_.data_rank()) * samples;
   Read read;
   for (int64_t i = 0; i < samples; ++i) {
-    const std::span own_ids(ids.as<int32_t>() + i * length, static_cast<std::size_t>(length));
-    const std::span own_labels(labels.as<int32_t>() + i * length, static_cast<std::size_t>(length));
+    const std::span own_ids(ids.data() + i * length, static_cast<std::size_t>(length));
+    const std::span own_labels(labels.data() + i * length, static_cast<std::size_t>(length));
     if (first + i < dataset_->size()) {
       dataset_->read(first + i, own_ids, own_labels);
       read.tokens += length;
@@ -41,12 +42,15 @@ Evaluation::Read Evaluation::load(const Executor& executor, const LanguageModel&
       std::fill(own_labels.begin(), own_labels.end(), kIgnoredLabel);
     }
   }
+  executor.write(model.ids, ids.data());
+  executor.write(model.labels, labels.data());
   return read;
 }
 
 EvaluationResult Evaluation::run(Executor& executor, const LanguageModel& model, int64_t steps_done) const {
   const auto start = std::chrono::steady_clock::now();
-  executor.tensor(model.scale).as<double>()[0] = 1;  // the loss is then the sum over targets
+  const double scale = 1;  // the loss is then the sum over targets
+  executor.write(model.scale, &scale);
   RunState state{.step = steps_done, .micro_batches = micro_batches_, .training = false};
   int64_t counts[2] = {};
   for (; state.micro_batch < micro_batches_; ++state.micro_batch) {
@@ -55,8 +59,9 @@ EvaluationResult Evaluation::run(Executor& executor, const LanguageModel& model,
     counts[1] += read.valid_targets;
     executor.run_forward(state);
   }
-  double sum = executor.tensor(model.loss).as<double>()[0];
-  Communicator& replicas = mesh_.communicator(kDataAxis, StreamId::kCompute);
+  double sum = 0;
+  executor.read(&sum, model.loss);
+  Communicator& replicas = mesh_.host_communicator(kDataAxis);
   replicas.all_reduce({&sum, {1}, DType::kF64}, ReduceOp::kSum);
   replicas.all_reduce({counts, {2}, DType::kI64}, ReduceOp::kSum);
   if (counts[1] == 0)

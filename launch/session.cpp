@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <cstring>
 
 #include <fmt/format.h>
 
@@ -45,10 +44,11 @@ LearningRateSchedule rate_schedule(const Config& config) {
 }
 
 // What cannot fit, on the device or on the disk, is refused before any memory is reserved.
-std::unique_ptr<Executor> make_executor(const Config& config, TrainingProgram& made, ExecutorProbe* probe) {
+std::unique_ptr<Executor> make_executor(const Config& config, TrainingProgram& made, Device& device,
+                                        ExecutorProbe* probe) {
   check_limits(config, made.program.foretold());
   if (made.disk) made.disk->open(made.program.foretold().disk_bytes);
-  return std::make_unique<Executor>(std::move(made.program), probe);
+  return std::make_unique<Executor>(std::move(made.program), device, probe);
 }
 
 }  // namespace
@@ -58,7 +58,8 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
       mesh_(world, static_cast<int>(config.parallelism.data_parallel_size),
             static_cast<int>(config.parallelism.tensor_parallel_size)),
       made_(parts.make_program(config_, mesh_)),
-      executor_(make_executor(config_, made_, parts.probe)),
+      device_(make_cpu_device()),
+      executor_(make_executor(config_, made_, *device_, parts.probe)),
       weights_(made_.model.parameters, *executor_, mesh_),
       schedule_(rate_schedule(config_)) {
   if (config_.model.pretrained.empty())
@@ -76,26 +77,25 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
 }
 
 void Session::load_micro_batch(const StepBatch& batch, int64_t micro_batch) {
-  const Tensor ids = executor_->tensor(made_.model.ids), labels = executor_->tensor(made_.model.labels);
-  const int64_t first = micro_batch * ids.elements();
-  std::memcpy(ids.data, batch.ids.data() + first, ids.bytes());
-  std::memcpy(labels.data, batch.labels.data() + first, labels.bytes());
+  const int64_t first = micro_batch * executor_->tensor(made_.model.ids).elements();
+  executor_->write(made_.model.ids, batch.ids.data() + first);
+  executor_->write(made_.model.labels, batch.labels.data() + first);
 }
 
 void Session::set_scalars(int64_t valid_targets) {
-  executor_->tensor(made_.model.scale).as<double>()[0] = 1.0 / static_cast<double>(valid_targets);
-  double* values = executor_->tensor(made_.optimizer.schedule).as<double>();
+  const double scale = 1.0 / static_cast<double>(valid_targets);
+  executor_->write(made_.model.scale, &scale);
   const auto t = static_cast<double>(step_ + 1);
-  values[0] = learning_rate(schedule_, step_);
-  values[1] = 1.0 - std::pow(config_.optimizer.beta1, t);
-  values[2] = 1.0 - std::pow(config_.optimizer.beta2, t);
+  const double values[] = {learning_rate(schedule_, step_), 1.0 - std::pow(config_.optimizer.beta1, t),
+                           1.0 - std::pow(config_.optimizer.beta2, t)};
+  executor_->write(made_.optimizer.schedule, values);
 }
 
 StepResult Session::step() {
   const auto start = std::chrono::steady_clock::now();
   const StepBatch& batch = loader_->next();
   int64_t valid = batch.valid_targets;
-  mesh_.communicator(kDataAxis, StreamId::kCompute).all_reduce({&valid, {1}, DType::kI64}, ReduceOp::kSum);
+  mesh_.host_communicator(kDataAxis).all_reduce({&valid, {1}, DType::kI64}, ReduceOp::kSum);
   if (valid == 0)
     throw Error(ExitCode::kInput,
                 fmt::format("step {}: the global batch has no target that counts", step_ + 1),
@@ -123,6 +123,12 @@ StepResult Session::step() {
     explain_non_finite(batch, state, result);
   ++step_;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+double Session::scalar(ValueId value) const {
+  double result = 0;
+  executor_->read(&result, value);
   return result;
 }
 

@@ -60,12 +60,13 @@ class Session {
  private:
   void load_micro_batch(const StepBatch& batch, int64_t micro_batch);
   void set_scalars(int64_t valid_targets);
-  double scalar(ValueId value) const { return executor_->tensor(value).as<double>()[0]; }
+  double scalar(ValueId value) const;
   [[noreturn]] void explain_non_finite(const StepBatch& batch, RunState state, const StepResult& result);
 
   Config config_;
   Mesh mesh_;
   TrainingProgram made_;
+  std::unique_ptr<Device> device_;
   std::unique_ptr<Executor> executor_;
   Weights weights_;
   std::unique_ptr<Dataset> dataset_;

@@ -33,9 +33,9 @@ StepReport compare_steps(const Config& config, const Session& session, const Ste
   if (report.steps == 0) return report;
   const auto steps = static_cast<double>(report.steps);
   for (int s = 0; s < kStreamCount; ++s)
-    report.exposed[s] = executor.exposed_seconds(static_cast<StreamId>(s)) / steps;
-  report.joined = executor.join_seconds() / steps;
-  report.measured_exposed = executor.total_exposed_seconds() / steps;
+    report.exposed[s] = executor.waits().exposed(static_cast<StreamId>(s)) / steps;
+  report.joined = executor.waits().join() / steps;
+  report.measured_exposed = executor.waits().total_exposed() / steps;
   return report;
 }
 

@@ -4,7 +4,7 @@
 
 namespace recollect {
 
-Mesh::Mesh(Communicator& world, int data_size, int tensor_size)
+Mesh::Mesh(Communicator& world, int data_size, int tensor_size, Communicator* device_world)
     : world_(world), data_size_(data_size), tensor_size_(tensor_size) {
   if (world_.size() != data_size * tensor_size)
     throw Error(ExitCode::kConfiguration,
@@ -12,17 +12,21 @@ Mesh::Mesh(Communicator& world, int data_size, int tensor_size)
                     "tensor_parallel_size = " + std::to_string(data_size) + " x " +
                     std::to_string(tensor_size),
                 "start " + std::to_string(data_size * tensor_size) + " ranks, or change the sizes");
-  tensor_.compute = world_.split(data_rank());
-  tensor_.communication = world_.split(data_rank());
-  tensor_.gather = world_.split(data_rank());
-  data_.compute = world_.split(tensor_rank());
-  data_.communication = world_.split(tensor_rank());
+  Communicator& values = device_world ? *device_world : world_;
+  tensor_.compute = values.split(data_rank());
+  tensor_.communication = values.split(data_rank());
+  tensor_.gather = values.split(data_rank());
+  data_.compute = values.split(tensor_rank());
+  data_.communication = values.split(tensor_rank());
+  if (!device_world) return;
+  tensor_.host = world_.split(data_rank());
+  data_.host = world_.split(tensor_rank());
 }
 
 std::size_t Mesh::staging_bytes() const {
   std::size_t bytes = world_.staging_bytes();
   for (const Axis* axis : {&tensor_, &data_})
-    for (const auto* c : {&axis->compute, &axis->communication, &axis->gather})
+    for (const auto* c : {&axis->compute, &axis->communication, &axis->gather, &axis->host})
       if (*c) bytes += (*c)->staging_bytes();
   return bytes;
 }
@@ -41,9 +45,18 @@ Mesh Mesh::planned(int data_rank, int data_size, int tensor_rank, int tensor_siz
   return {make_planned_communicator(rank, size, staging(size)), data_size, tensor_size, staging};
 }
 
-Communicator& Mesh::communicator(std::string_view axis, StreamId stream) const {
+const Mesh::Axis& Mesh::axis_named(std::string_view axis) const {
   require(axis == kTensorAxis || axis == kDataAxis, "unknown mesh axis");
-  const Axis& chosen = axis == kTensorAxis ? tensor_ : data_;
+  return axis == kTensorAxis ? tensor_ : data_;
+}
+
+Communicator& Mesh::host_communicator(std::string_view axis) const {
+  const Axis& chosen = axis_named(axis);
+  return chosen.host ? *chosen.host : *chosen.compute;
+}
+
+Communicator& Mesh::communicator(std::string_view axis, StreamId stream) const {
+  const Axis& chosen = axis_named(axis);
   const auto& found = stream == StreamId::kCompute         ? chosen.compute
                       : stream == StreamId::kCommunication ? chosen.communication
                                                            : chosen.gather;

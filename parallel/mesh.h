@@ -23,8 +23,9 @@ using StagingRule = std::function<std::size_t(int size)>;
 class Mesh {
  public:
   // Collective over the world, which must outlive the mesh. Error kConfiguration unless world size =
-  // data_size * tensor_size.
-  Mesh(Communicator& world, int data_size, int tensor_size);
+  // data_size * tensor_size. `device_world`: the same ranks, talking about the memory of their devices, where
+  // that is another communicator's business; it must outlive the mesh too.
+  Mesh(Communicator& world, int data_size, int tensor_size, Communicator* device_world = nullptr);
   // A place in a mesh without peers, to plan with: its communicators know rank and size, and refuse to
   // communicate.
   static Mesh planned(int data_rank, int data_size, int tensor_rank, int tensor_size,
@@ -36,14 +37,18 @@ class Mesh {
   int tensor_rank() const { return world_.rank() % tensor_size_; }
   Communicator& world() const { return world_; }
   std::size_t staging_bytes() const;  // of all communicators, the world's included
-  // `stream` is kCompute, kCommunication or, on the tensor axis, kGather.
+  // For the program's values. `stream` is kCompute, kCommunication or, on the tensor axis, kGather.
   Communicator& communicator(std::string_view axis, StreamId stream) const;
+  // For ordinary memory, between steps.
+  Communicator& host_communicator(std::string_view axis) const;
 
  private:
   struct Axis {
     std::unique_ptr<Communicator> compute, communication, gather;
+    std::unique_ptr<Communicator> host;  // null where `compute` can do it
   };
 
+  const Axis& axis_named(std::string_view axis) const;
   Mesh(std::unique_ptr<Communicator> planned, int data_size, int tensor_size, const StagingRule& staging);
 
   std::unique_ptr<Communicator> planned_;  // the world, where nobody else owns it

@@ -1,5 +1,6 @@
 #include "parallel/weights.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
@@ -16,32 +17,48 @@ namespace {
 constexpr uint32_t kInitLayer = 0xfffffd;  // RandomKey::layer of weight initialisation
 constexpr std::string_view kPrefix = "transformer.";
 
-double load_element(const Tensor& tensor, int64_t i) {
-  switch (tensor.dtype) {
+constexpr int64_t kBlockElements = 1 << 17;  // of a parameter, on their way to the device
+
+// Numbers as `dtype` stores them, in memory that the next call takes again.
+const void* converted(const std::vector<double>& from, DType dtype, std::vector<std::byte>& memory) {
+  memory.resize(from.size() * size_of(dtype));
+  const Tensor to{memory.data(), {static_cast<int64_t>(from.size())}, dtype};
+  const auto into = [&]<typename T>(T* out) {
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      if constexpr (sizeof(T) == 2)
+        out[i] = T(static_cast<float>(from[i]));
+      else
+        out[i] = static_cast<T>(from[i]);
+    }
+  };
+  switch (dtype) {
     case DType::kF64:
-      return tensor.as<double>()[i];
+      return from.data();
     case DType::kF32:
-      return tensor.as<float>()[i];
+      into(to.as<float>());
+      return memory.data();
     case DType::kBF16:
-      return tensor.as<bf16>()[i];
+      into(to.as<bf16>());
+      return memory.data();
+    case DType::kF16:
+      into(to.as<f16>());
+      return memory.data();
     default:
       throw Error(ExitCode::kInternal, "a weight is not floating");
   }
 }
 
-void store_element(const Tensor& tensor, int64_t i, double value) {
+std::vector<double> as_doubles(const Tensor& tensor) {
+  const auto from = [&]<typename T>(const T* data) {
+    return std::vector<double>(data, data + tensor.elements());
+  };
   switch (tensor.dtype) {
     case DType::kF64:
-      tensor.as<double>()[i] = value;
-      return;
+      return from(tensor.as<double>());
     case DType::kF32:
-      tensor.as<float>()[i] = static_cast<float>(value);
-      return;
-    case DType::kBF16:
-      tensor.as<bf16>()[i] = bf16(static_cast<float>(value));
-      return;
+      return from(tensor.as<float>());
     default:
-      throw Error(ExitCode::kInternal, "a weight is not floating");
+      throw Error(ExitCode::kInternal, "what is saved of a weight is neither f64 nor f32");
   }
 }
 
@@ -82,31 +99,48 @@ std::string_view without_prefix(std::string_view name) {
 
 }  // namespace
 
-void Weights::store(const Parameter& p, int64_t index, double value) const {
-  store_element(executor_.tensor(p.master), index, value);
-  if (p.value != p.master) store_element(executor_.tensor(p.value), index, value);
+// To the master and to the compute copy, a block of rows at a time.
+void Weights::write_rows(const Parameter& p, const FillRows& fill) const {
+  const int64_t rows = p.local_rows(mesh_.tensor_size()), columns = p.local_columns(mesh_.tensor_size());
+  const int64_t together = std::max<int64_t>(1, kBlockElements / columns);
+  std::vector<double> numbers;
+  std::vector<std::byte> memory;
+  for (int64_t first = 0; first < rows; first += together) {
+    const int64_t count = std::min(together, rows - first);
+    numbers.assign(count * columns, 0.0);
+    fill(first, count, numbers.data());
+    for (const ValueId v : {p.master, p.value}) {
+      const DType dtype = executor_.tensor(v).dtype;
+      executor_.write(v, converted(numbers, dtype, memory), first * columns * size_of(dtype),
+                      numbers.size() * size_of(dtype));
+      if (p.value == p.master) break;
+    }
+  }
 }
 
 void Weights::initialize(uint64_t seed) const {
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     const Parameter& p = parameters_[index];
-    const int64_t rows = p.local_rows(mesh_.tensor_size());
+    if (p.init == Parameter::Init::kZero) continue;  // the arena is zero already
+    const int64_t columns = p.local_columns(mesh_.tensor_size());
+    write_rows(p, [&](int64_t first, int64_t count, double* out) {
 #pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < rows; ++r) initialize_row(p, index, r, seed);
+      for (int64_t r = 0; r < count; ++r) initialize_row(p, index, first + r, seed, out + r * columns);
+    });
   }
 }
 
-void Weights::initialize_row(const Parameter& p, uint64_t index, int64_t r, uint64_t seed) const {
+void Weights::initialize_row(const Parameter& p, uint64_t index, int64_t r, uint64_t seed, double* out) const {
   const int rank = mesh_.tensor_rank(), size = mesh_.tensor_size();
   const int64_t columns = p.local_columns(size), row = p.whole_row(r, rank, size);
-  if (row >= p.rows || p.init == Parameter::Init::kZero) return;  // the arena is zero already
+  if (row >= p.rows) return;
   uint64_t block = ~uint64_t{0};
   std::array<double, 4> normal{};
   for (int64_t c = 0; c < columns; ++c) {
     const uint64_t element = row * p.columns + p.whole_column(c, rank, size);
     if (p.init == Parameter::Init::kNormal && element / 4 != block)
       normal = normals(seed, index, block = element / 4);
-    store(p, r * columns + c, p.init == Parameter::Init::kOne ? 1.0 : p.init_std * normal[element % 4]);
+    out[c] = p.init == Parameter::Init::kOne ? 1.0 : p.init_std * normal[element % 4];
   }
 }
 
@@ -137,35 +171,39 @@ void Weights::load(const SafetensorsSet& source) const {
 
 void Weights::load_one(const Parameter& p, const SafetensorsSet& source, const std::string& name) const {
   const int rank = mesh_.tensor_rank(), size = mesh_.tensor_size();
-  const int64_t rows = p.local_rows(size), columns = p.local_columns(size);
+  const int64_t columns = p.local_columns(size);
   std::vector<double> read;
   if (p.transposed_in_file) {
     read.resize(p.rows * p.columns);
     source.read_as(name, read.data());
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < columns; ++c)
-        store(p, r * columns + c, read[p.whole_column(c, rank, size) * p.rows + p.whole_row(r, rank, size)]);
-    return;
+    return write_rows(p, [&](int64_t first, int64_t count, double* out) {
+      for (int64_t r = first; r < first + count; ++r)
+        for (int64_t c = 0; c < columns; ++c)
+          *out++ = read[p.whole_column(c, rank, size) * p.rows + p.whole_row(r, rank, size)];
+    });
   }
   require(p.split != Parameter::Split::kColumns, "only transposed weights are split by columns");
-  read.resize(p.columns);
-  for (int64_t r = 0; r < rows; ++r) {  // this rank's rows and no others
-    const int64_t row = p.whole_row(r, rank, size);
-    if (row < p.rows) source.read_as(name, read.data(), row, 1);
-    for (int64_t c = 0; c < columns; ++c) store(p, r * columns + c, row < p.rows ? read[c] : 0.0);
-  }
+  write_rows(p, [&](int64_t first, int64_t count, double* out) {  // this rank's rows and no others
+    for (int64_t r = 0; r < count; ++r) {
+      const int64_t row = p.whole_row(first + r, rank, size);
+      if (row < p.rows) source.read_as(name, out + r * columns, row, 1);
+    }
+  });
 }
 
 // The whole tensor as the file has it; empty on all ranks but the first of the tensor axis.
-std::vector<double> Weights::gather_whole(const Parameter& p, const Tensor& part) const {
+std::vector<double> Weights::gather_whole(const Parameter& p, ValueId value) const {
   const int size = mesh_.tensor_size();
   const int64_t rows = p.local_rows(size), columns = p.local_columns(size), n = rows * columns;
   const bool divided = p.split != Parameter::Split::kNone && size > 1;
-  std::vector<double> local(n), parts;
-  for (int64_t i = 0; i < n; ++i) local[i] = load_element(part, i);
+  Tensor part = executor_.tensor(value);
+  std::vector<std::byte> memory(part.bytes());
+  executor_.read(memory.data(), value);
+  part.data = memory.data();
+  std::vector<double> local = as_doubles(part), parts;
   if (divided) {
     parts.resize(n * size);
-    mesh_.communicator(kTensorAxis, StreamId::kCompute)
+    mesh_.host_communicator(kTensorAxis)
         .all_gather({local.data(), {n}, DType::kF64}, {parts.data(), {n * size}, DType::kF64});
   } else {
     parts = std::move(local);
@@ -201,8 +239,7 @@ void Weights::save_whole(const std::string& path, const std::string& prefix, Wha
       writer->declare(prefix + p.name, executor_.tensor(p.gradient).dtype, file_shape(p));
   }
   for (const Parameter& p : parameters_) {
-    const std::vector<double> whole =
-        gather_whole(p, executor_.tensor(what == What::kMaster ? p.master : p.gradient));
+    const std::vector<double> whole = gather_whole(p, what == What::kMaster ? p.master : p.gradient);
     if (writer) writer->write_converted(prefix + p.name, whole.data(), whole.size());
   }
   if (writer) writer->finish();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,9 +37,11 @@ class Weights {
  private:
   enum class What { kMaster, kGradient };
   void save_whole(const std::string& path, const std::string& prefix, What what) const;
-  std::vector<double> gather_whole(const Parameter& parameter, const Tensor& part) const;
-  void initialize_row(const Parameter& parameter, uint64_t index, int64_t row, uint64_t seed) const;
-  void store(const Parameter& parameter, int64_t index, double value) const;  // to master and compute copy
+  std::vector<double> gather_whole(const Parameter& parameter, ValueId value) const;
+  // Numbers of this rank's rows first ... first + count - 1, which are zeros before.
+  using FillRows = std::function<void(int64_t first, int64_t count, double* out)>;
+  void write_rows(const Parameter& parameter, const FillRows& fill) const;
+  void initialize_row(const Parameter& parameter, uint64_t index, int64_t row, uint64_t seed, double* out) const;
   void load_one(const Parameter& parameter, const SafetensorsSet& source, const std::string& name) const;
 
   const std::vector<Parameter>& parameters_;

@@ -14,27 +14,22 @@ namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
+void unmap(std::byte* base, std::size_t bytes) { munmap(base, bytes); }
+
 }  // namespace
 
-Arena::Arena(std::size_t bytes) : bytes_(bytes) {
+Arena::Arena(std::size_t bytes) {
   if (bytes == 0) return;
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   const std::string size = std::to_string(bytes);
   if (memory == MAP_FAILED)
     throw Error(ExitCode::kDeviceMemory, "cannot reserve " + size + " bytes: " + std::strerror(errno),
                 "lower training.micro_batch_size or use more tensor-parallel ranks");
-  base_ = static_cast<std::byte*>(memory);
+  memory_ = {static_cast<std::byte*>(memory), {bytes, unmap}};
   if (bytes >= kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);  // fewer page-table misses; advice only
-  if (madvise(memory, bytes, MADV_POPULATE_WRITE) != 0 && errno == ENOMEM) {
-    munmap(memory, bytes);
-    base_ = nullptr;
+  if (madvise(memory, bytes, MADV_POPULATE_WRITE) != 0 && errno == ENOMEM)
     throw Error(ExitCode::kDeviceMemory, "the system has no " + size + " bytes of memory to back the arena",
                 "lower training.micro_batch_size or use more tensor-parallel ranks");
-  }
-}
-
-Arena::~Arena() {
-  if (base_) munmap(base_, bytes_);
 }
 
 }  // namespace recollect

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 namespace recollect {
 
@@ -13,20 +14,27 @@ constexpr std::size_t aligned(std::size_t bytes) {
 
 class Arena {
  public:
-  // Zeroed, and backed by memory at once: what cannot be had fails here, not in the middle of a run.
-  // Error kDeviceMemory where the system refuses.
-  explicit Arena(std::size_t bytes);
-  ~Arena();
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
+  using Release = void (*)(std::byte* base, std::size_t bytes);
 
-  std::byte* at(std::size_t offset) const { return base_ + offset; }
-  std::size_t offset_of(const void* address) const { return static_cast<const std::byte*>(address) - base_; }
-  std::size_t bytes() const { return bytes_; }
+  // Host memory: zeroed, and backed by pages at once, so that what cannot be had fails here, not in the middle
+  // of a run. Error kDeviceMemory where the system refuses.
+  explicit Arena(std::size_t bytes);
+  // Memory of another kind, zeroed, that `release` gives back.
+  Arena(std::byte* base, std::size_t bytes, Release release) : memory_(base, {bytes, release}) {}
+
+  std::byte* at(std::size_t offset) const { return memory_.get() + offset; }
+  std::size_t offset_of(const void* address) const {
+    return static_cast<const std::byte*>(address) - memory_.get();
+  }
+  std::size_t bytes() const { return memory_.get_deleter().bytes; }
 
  private:
-  std::byte* base_ = nullptr;
-  std::size_t bytes_ = 0;
+  struct Deleter {
+    std::size_t bytes = 0;
+    Release release = nullptr;
+    void operator()(std::byte* base) const { release(base, bytes); }
+  };
+  std::unique_ptr<std::byte, Deleter> memory_;
 };
 
 }  // namespace recollect

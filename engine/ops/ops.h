@@ -97,5 +97,10 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary = null
 namespace cpu {
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary = nullptr);  // f32 and bf16
 }
+namespace cuda {
+class Libraries;  // engine/ops/cuda/libraries.h: a rank's handles of NVIDIA's libraries, and what they have chosen
+// f32, bf16 and f16. `libraries` must outlive the kernels; it is null where they are only planned with.
+void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libraries* libraries);
+}
 
 }  // namespace recollect

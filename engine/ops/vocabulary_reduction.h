@@ -9,10 +9,11 @@ namespace recollect {
 class VocabularyReduction {
  public:
   virtual ~VocabularyReduction() = default;
-  virtual void max(double* values, int64_t count) = 0;  // elementwise over all parts, in place
-  virtual void sum(double* values, int64_t count) = 0;
-  virtual void max(float* values, int64_t count) = 0;
-  virtual void sum(float* values, int64_t count) = 0;
+  // Elementwise over all parts, in place; `stream` is the device's, as in KernelArgs.
+  virtual void max(double* values, int64_t count, void* stream = nullptr) = 0;
+  virtual void sum(double* values, int64_t count, void* stream = nullptr) = 0;
+  virtual void max(float* values, int64_t count, void* stream = nullptr) = 0;
+  virtual void sum(float* values, int64_t count, void* stream = nullptr) = 0;
 };
 
 }  // namespace recollect

@@ -201,14 +201,14 @@ TEST(Evaluation, ItsWaitsAreNotThoseOfTraining) {
   Alone alone(kHost + kEvaluate, &late);
   alone.session->step();
   const Executor& executor = alone.session->executor();
-  const double exposed = executor.total_exposed_seconds();
-  const std::vector<double> waits(executor.wait_seconds().begin(), executor.wait_seconds().end());
+  const double exposed = executor.waits().total_exposed();
+  const std::vector<double> waits(executor.waits().by_op().begin(), executor.waits().by_op().end());
   EXPECT_GT(exposed, 0);
   for (int i = 0; i < 5; ++i) alone.session->evaluate();
-  EXPECT_EQ(executor.total_exposed_seconds(), exposed);
-  EXPECT_EQ(waits, std::vector<double>(executor.wait_seconds().begin(), executor.wait_seconds().end()));
+  EXPECT_EQ(executor.waits().total_exposed(), exposed);
+  EXPECT_EQ(waits, std::vector<double>(executor.waits().by_op().begin(), executor.waits().by_op().end()));
   alone.session->step();
-  EXPECT_GT(executor.total_exposed_seconds(), exposed);
+  EXPECT_GT(executor.waits().total_exposed(), exposed);
 }
 
 TEST(Evaluation, AnEvaluationOnlyReservesWhatForwardNeeds) {

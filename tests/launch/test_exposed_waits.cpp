@@ -58,7 +58,8 @@ Waits waits_of_rank(const Config& config, Communicator& world, std::chrono::mill
                   static_cast<int>(config.parallelism.tensor_parallel_size));
   TrainingProgram made = make_training_program(config, mesh);
   SlowSideStreams probe(delay);
-  Executor executor(std::move(made.program), &probe);
+  const std::unique_ptr<Device> device = make_cpu_device();
+  Executor executor(std::move(made.program), *device, &probe);
   double seconds = 0;
   const auto timed = [&](auto run) {
     const Clock::time_point start = Clock::now();
@@ -72,7 +73,7 @@ Waits waits_of_rank(const Config& config, Communicator& world, std::chrono::mill
     timed([&] { executor.run_optimizer(state); });
   }
   world.barrier();
-  return {.idle = seconds - probe.busy_seconds(), .exposed = executor.total_exposed_seconds()};
+  return {.idle = seconds - probe.busy_seconds(), .exposed = executor.waits().total_exposed()};
 }
 
 // By rank.

@@ -1,0 +1,24 @@
+// A Device that is one CUDA GPU. Where the backend is not built, absent.cpp answers.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/runtime/device.h"
+
+namespace recollect::cuda {
+
+struct DeviceOptions {
+  int ordinal = 0;             // of the devices that this process sees
+  bool pinned_required = false;  // host arena: Error kHostMemory instead of a warning where it cannot be pinned
+  bool graphs = true;            // capture each kind of run once, and replay it
+};
+
+// How many devices this process can use. Error kConfiguration, naming what is missing, where it can use none:
+// the backend in this build, a driver, or a device.
+int device_count();
+
+// Error kConfiguration as above, and where there is no device of that number.
+std::unique_ptr<Device> make_device(const DeviceOptions& options);
+
+}  // namespace recollect::cuda

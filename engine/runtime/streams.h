@@ -1,0 +1,40 @@
+// What carries a program's ops: each is issued on its own stream, after the ops of other streams that the
+// schedule says it waits for. There are two kinds: threads of this process, and the queues of a device.
+#pragma once
+
+#include <functional>
+
+#include "engine/runtime/kernel.h"
+#include "engine/runtime/schedule.h"
+#include "engine/runtime/wait_times.h"
+
+namespace recollect {
+
+// What streams are told of a program. The graph and the schedule must outlive them.
+struct StreamOps {
+  const Graph& graph;
+  const Schedule& schedule;
+  // Runs or enqueues one op. Of the arguments, streams give the state, where the device finds it, and the
+  // native stream.
+  std::function<void(OpId, const KernelArgs&)> run;
+  // Around every op in turn, on its stream, whether it runs or is passed over: when its waits are over, and
+  // before anybody may learn that it is done. Either both are given or none is.
+  std::function<void(OpId)> before, after;
+};
+
+class Streams {
+ public:
+  explicit Streams(StreamOps ops) : ops_(std::move(ops)), waits_(ops_.graph) {}
+  virtual ~Streams() = default;
+
+  // Runs ops [begin, end). Returns when all streams are idle; an Error of any op is thrown here.
+  virtual void run(OpId begin, OpId end, const RunState& state) = 0;
+
+  const WaitTimes& waits() const { return waits_; }
+
+ protected:
+  const StreamOps ops_;
+  WaitTimes waits_;
+};
+
+}  // namespace recollect

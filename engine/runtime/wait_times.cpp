@@ -1,0 +1,36 @@
+#include "engine/runtime/wait_times.h"
+
+#include <numeric>
+
+namespace recollect {
+
+WaitTimes::WaitTimes(const Graph& graph) : by_op_(graph.ops().size(), 0.0), began_after_(graph.ops().size()) {
+  for (const Op& op : graph.ops()) streams_.push_back(op.stream);
+}
+
+void WaitTimes::begin_run() { held_up_.fill({}); }
+
+void WaitTimes::waited(OpId waiter, OpId before, double start, double end, bool counts) {
+  if (counts) by_op_[waiter] += end - start;
+  if (streams_[waiter] != StreamId::kCompute)
+    held_up_[stream_of(waiter)] = {end, before};
+  else if (counts)
+    expose(before, start, end);
+}
+
+// The compute stream stood from `start` to `end`, for op `before`. Whatever of that time the op's own stream
+// had stood for another one is the other's doing, and so on.
+void WaitTimes::expose(OpId before, double start, double end) {
+  double& seconds = exposed_[stream_of(before)];
+  const HeldUp& cause = began_after_[before];
+  if (cause.until <= start || streams_[cause.by] == StreamId::kCompute) {
+    seconds += end - start;
+    return;
+  }
+  seconds += end - cause.until;
+  expose(cause.by, start, cause.until);
+}
+
+double WaitTimes::total_exposed() const { return std::accumulate(exposed_.begin(), exposed_.end(), join_); }
+
+}  // namespace recollect
