@@ -11,10 +11,18 @@ class CommunicatorVocabularyReduction final : public VocabularyReduction {
   // `communicator` must outlive this object and be the one of the stream that runs the language-model head.
   explicit CommunicatorVocabularyReduction(Communicator& communicator) : communicator_(communicator) {}
 
-  void max(double* values, int64_t count, void* stream) override { reduce(values, count, ReduceOp::kMax, stream); }
-  void sum(double* values, int64_t count, void* stream) override { reduce(values, count, ReduceOp::kSum, stream); }
-  void max(float* values, int64_t count, void* stream) override { reduce(values, count, ReduceOp::kMax, stream); }
-  void sum(float* values, int64_t count, void* stream) override { reduce(values, count, ReduceOp::kSum, stream); }
+  void max(double* values, int64_t count, void* stream = nullptr) override {
+    reduce(values, count, ReduceOp::kMax, stream);
+  }
+  void sum(double* values, int64_t count, void* stream = nullptr) override {
+    reduce(values, count, ReduceOp::kSum, stream);
+  }
+  void max(float* values, int64_t count, void* stream = nullptr) override {
+    reduce(values, count, ReduceOp::kMax, stream);
+  }
+  void sum(float* values, int64_t count, void* stream = nullptr) override {
+    reduce(values, count, ReduceOp::kSum, stream);
+  }
 
  private:
   template <typename T>

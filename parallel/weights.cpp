@@ -130,7 +130,8 @@ void Weights::initialize(uint64_t seed) const {
   }
 }
 
-void Weights::initialize_row(const Parameter& p, uint64_t index, int64_t r, uint64_t seed, double* out) const {
+void Weights::initialize_row(const Parameter& p, uint64_t index, int64_t r, uint64_t seed,
+                             double* out) const {
   const int rank = mesh_.tensor_rank(), size = mesh_.tensor_size();
   const int64_t columns = p.local_columns(size), row = p.whole_row(r, rank, size);
   if (row >= p.rows) return;
@@ -223,14 +224,14 @@ std::vector<double> Weights::gather_whole(const Parameter& p, ValueId value) con
 }
 
 void Weights::save(const std::string& path, const std::string& prefix) const {
-  save_whole(path, prefix, What::kMaster);
+  save_whole(path, prefix, What::kMaster, 1);
 }
 
-void Weights::save_gradients(const std::string& path) const {
-  save_whole(path, std::string(kPrefix), What::kGradient);
+void Weights::save_gradients(const std::string& path, double loss_scale) const {
+  save_whole(path, std::string(kPrefix), What::kGradient, loss_scale);
 }
 
-void Weights::save_whole(const std::string& path, const std::string& prefix, What what) const {
+void Weights::save_whole(const std::string& path, const std::string& prefix, What what, double scale) const {
   if (mesh_.data_rank() != 0) return;
   std::optional<SafetensorsWriter> writer;
   if (mesh_.tensor_rank() == 0) {
@@ -239,7 +240,8 @@ void Weights::save_whole(const std::string& path, const std::string& prefix, Wha
       writer->declare(prefix + p.name, executor_.tensor(p.gradient).dtype, file_shape(p));
   }
   for (const Parameter& p : parameters_) {
-    const std::vector<double> whole = gather_whole(p, what == What::kMaster ? p.master : p.gradient);
+    std::vector<double> whole = gather_whole(p, what == What::kMaster ? p.master : p.gradient);
+    for (double& x : whole) x /= scale;
     if (writer) writer->write_converted(prefix + p.name, whole.data(), whole.size());
   }
   if (writer) writer->finish();

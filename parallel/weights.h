@@ -30,18 +30,19 @@ class Weights {
   void load(const SafetensorsSet& source) const;
 
   // Collective. World rank 0 writes the whole tensors: parameters under `prefix` + name in f64 or f32, or the
-  // gradients of this moment.
+  // gradients of this moment, divided by the scale that they have.
   void save(const std::string& path, const std::string& prefix) const;
-  void save_gradients(const std::string& path) const;
+  void save_gradients(const std::string& path, double loss_scale) const;
 
  private:
   enum class What { kMaster, kGradient };
-  void save_whole(const std::string& path, const std::string& prefix, What what) const;
+  void save_whole(const std::string& path, const std::string& prefix, What what, double scale) const;
   std::vector<double> gather_whole(const Parameter& parameter, ValueId value) const;
   // Numbers of this rank's rows first ... first + count - 1, which are zeros before.
   using FillRows = std::function<void(int64_t first, int64_t count, double* out)>;
   void write_rows(const Parameter& parameter, const FillRows& fill) const;
-  void initialize_row(const Parameter& parameter, uint64_t index, int64_t row, uint64_t seed, double* out) const;
+  void initialize_row(const Parameter& parameter, uint64_t index, int64_t row, uint64_t seed,
+                      double* out) const;
   void load_one(const Parameter& parameter, const SafetensorsSet& source, const std::string& name) const;
 
   const std::vector<Parameter>& parameters_;

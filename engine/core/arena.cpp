@@ -25,7 +25,7 @@ Arena::Arena(std::size_t bytes) {
   if (memory == MAP_FAILED)
     throw Error(ExitCode::kDeviceMemory, "cannot reserve " + size + " bytes: " + std::strerror(errno),
                 "lower training.micro_batch_size or use more tensor-parallel ranks");
-  memory_ = {static_cast<std::byte*>(memory), {bytes, unmap}};
+  memory_ = {static_cast<std::byte*>(memory), Deleter{bytes, unmap}};
   if (bytes >= kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);  // fewer page-table misses; advice only
   if (madvise(memory, bytes, MADV_POPULATE_WRITE) != 0 && errno == ENOMEM)
     throw Error(ExitCode::kDeviceMemory, "the system has no " + size + " bytes of memory to back the arena",

@@ -16,11 +16,11 @@ class Arena {
  public:
   using Release = void (*)(std::byte* base, std::size_t bytes);
 
-  // Host memory: zeroed, and backed by pages at once, so that what cannot be had fails here, not in the middle
-  // of a run. Error kDeviceMemory where the system refuses.
+  // Host memory: zeroed, and backed by pages at once, so that what cannot be had fails here, not in the
+  // middle of a run. Error kDeviceMemory where the system refuses.
   explicit Arena(std::size_t bytes);
   // Memory of another kind, zeroed, that `release` gives back.
-  Arena(std::byte* base, std::size_t bytes, Release release) : memory_(base, {bytes, release}) {}
+  Arena(std::byte* base, std::size_t bytes, Release release) : memory_(base, Deleter{bytes, release}) {}
 
   std::byte* at(std::size_t offset) const { return memory_.get() + offset; }
   std::size_t offset_of(const void* address) const {
@@ -30,11 +30,11 @@ class Arena {
 
  private:
   struct Deleter {
-    std::size_t bytes = 0;
-    Release release = nullptr;
+    std::size_t bytes;
+    Release release;
     void operator()(std::byte* base) const { release(base, bytes); }
   };
-  std::unique_ptr<std::byte, Deleter> memory_;
+  std::unique_ptr<std::byte, Deleter> memory_{nullptr, Deleter{0, nullptr}};
 };
 
 }  // namespace recollect

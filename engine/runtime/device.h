@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/core/arena.h"
@@ -27,6 +28,9 @@ class Device {
   virtual void read(void* to, const void* from, std::size_t bytes) = 0;
 
   virtual std::unique_ptr<Streams> make_streams(StreamOps ops) = 0;
+
+  // Of its own memory, nobody's at this moment; nothing where that cannot be said.
+  virtual std::optional<uint64_t> free_bytes() const { return {}; }
 };
 
 std::unique_ptr<Device> make_cpu_device();

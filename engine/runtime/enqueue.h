@@ -19,8 +19,8 @@ void convert(const Tensor& from, const Tensor& to, void* stream);
 // A hash of all bytes; any change within one 8-byte word changes it. Backends have their own functions.
 void hash_bytes(const void* data, std::size_t bytes, int64_t* hash, void* stream);
 
-// Calls `function` on the host when all earlier work of the stream is done; the stream goes on when it returns.
-// It must not throw, nor ask anything of the device.
+// Calls `function` on the host when all earlier work of the stream is done; the stream goes on when it
+// returns. It must not throw, nor ask anything of the device.
 void call_on_host(void (*function)(void*), void* argument, void* stream);
 
 // A few zeroed bytes of host memory that work on the stream's device can write.

@@ -73,8 +73,10 @@ void Executor::bind() {
 
 void Executor::prepare() {
   for (std::size_t id = 0; id < bound_.size(); ++id)
-    program_.kernels[id]->prepare(
-        {.in = bound_[id].in, .out = bound_[id].out, .workspace = bound_[id].workspace});
+    program_.kernels[id]->prepare({.in = bound_[id].in,
+                                   .out = bound_[id].out,
+                                   .workspace = bound_[id].workspace,
+                                   .stream = streams_->native(program_.graph.op(id).stream)});
 }
 
 Tensor Executor::tensor(ValueId value) const {
@@ -199,7 +201,8 @@ std::string Executor::find_non_finite(const RunState& state) {
   for (OpId id = 0; id < optimizer_begin_; ++id) {
     for (ValueId v : graph.op(id).inputs)
       if (v != kNone && graph.value(v).category != Category::kGradient) look(v);
-    streams_->run(id, id + 1, state);  // to the end even when found: the other ranks take part in the same collectives
+    streams_->run(id, id + 1,
+                  state);  // to the end even when found: the other ranks take part in the same collectives
     for (ValueId v : graph.op(id).outputs) look(v);
   }
   return first;

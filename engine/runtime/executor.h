@@ -13,9 +13,9 @@ namespace recollect {
 
 class Executor;
 
-// Watches an Executor from outside, for tests that disturb it and for recording. Each call comes on the thread of
-// the op's stream, for every op in turn, whether it runs or is passed over: `before_op` when its waits are over,
-// `after_op` before anybody may learn that it is done.
+// Watches an Executor from outside, for tests that disturb it and for recording. Each call comes on the
+// thread of the op's stream, for every op in turn, whether it runs or is passed over: `before_op` when its
+// waits are over, `after_op` before anybody may learn that it is done.
 class ExecutorProbe {
  public:
   virtual ~ExecutorProbe() = default;

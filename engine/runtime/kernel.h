@@ -1,6 +1,6 @@
 // A Kernel is one op bound to its shapes: made once, at start-up, run every step. Making it may plan, build
-// primitives and allocate, but asks nothing of a device: programs are also made where there is none, to foretell
-// their memory. Running it must not allocate.
+// primitives and allocate, but asks nothing of a device: programs are also made where there is none, to
+// foretell their memory. Running it must not allocate.
 #pragma once
 
 #include <cstddef>
@@ -29,24 +29,24 @@ struct RunState {
 };
 
 struct KernelArgs {
-  std::span<const Tensor> in;  // an absent optional input is an undefined Tensor
-  std::span<const Tensor> out;
+  std::span<const Tensor> in = {};  // an absent optional input is an undefined Tensor
+  std::span<const Tensor> out = {};
   std::byte* workspace = nullptr;  // 64-byte aligned, Kernel::workspace_bytes() long
   const RunState* state = nullptr;
   const RunState* device_state = nullptr;  // the same, where the device's kernels can read it; null on CPU
-  bool accumulate = false;  // add into accumulator outputs instead of overwriting them
-  void* stream = nullptr;   // the device's native stream; null on CPU, where the calling thread is the stream
+  bool accumulate = false;                 // add into accumulator outputs instead of overwriting them
+  void* stream = nullptr;  // the device's native stream; null on CPU, where the calling thread is the stream
 };
 
 class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual std::size_t workspace_bytes() const { return 0; }
-  // Once, on the device that will run it and before the first run: may allocate, time and choose. The operands
-  // are those of every run; they hold nothing yet, and may be overwritten.
+  // Once, on the device that will run it and before the first run: may allocate, time and choose. The
+  // operands are those of every run; they hold nothing yet, and may be overwritten.
   virtual void prepare(const KernelArgs&) {}
-  // On a device that works behind the caller's back this enqueues on args.stream, and state may be gone before
-  // the work is done: what depends on it must come from device_state.
+  // On a device that works behind the caller's back this enqueues on args.stream, and state may be gone
+  // before the work is done: what depends on it must come from device_state.
   virtual void run(const KernelArgs& args) = 0;
   // When everything of a run is done: throws the Error that work in the background could not throw.
   virtual void check(const RunState&) {}

@@ -30,6 +30,9 @@ class Streams {
   // Runs ops [begin, end). Returns when all streams are idle; an Error of any op is thrown here.
   virtual void run(OpId begin, OpId end, const RunState& state) = 0;
 
+  // The device's own stream of that name, as kernels get it; null where streams are threads.
+  virtual void* native(StreamId) { return nullptr; }
+
   const WaitTimes& waits() const { return waits_; }
 
  protected:

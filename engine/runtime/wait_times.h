@@ -44,9 +44,9 @@ class WaitTimes {
   int stream_of(OpId id) const { return static_cast<int>(streams_[id]); }
   void expose(OpId before, double start, double end);
 
-  std::vector<StreamId> streams_;     // by op
-  std::vector<double> by_op_;         // written by the op's own stream
-  std::vector<HeldUp> began_after_;   // by op: what its stream had last waited for when it began
+  std::vector<StreamId> streams_;               // by op
+  std::vector<double> by_op_;                   // written by the op's own stream
+  std::vector<HeldUp> began_after_;             // by op: what its stream had last waited for when it began
   std::array<HeldUp, kStreamCount> held_up_{};  // each written by its own stream
   std::array<double, kStreamCount> exposed_{};  // written by the compute stream
   double join_ = 0;

@@ -1,5 +1,5 @@
-// Streams that are threads. The compute stream is the calling thread; every other stream that the program uses
-// is a worker thread of its own, so a wait that is missing from the schedule is a data race that
+// Streams that are threads. The compute stream is the calling thread; every other stream that the program
+// uses is a worker thread of its own, so a wait that is missing from the schedule is a data race that
 // ThreadSanitizer can see.
 #pragma once
 

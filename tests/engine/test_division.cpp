@@ -35,10 +35,10 @@ class Meeting {
 class Part final : public VocabularyReduction {
  public:
   Part(Meeting& meeting, int part) : meeting_(meeting), part_(part) {}
-  void max(double* values, int64_t count) override { larger(values, count); }
-  void max(float* values, int64_t count) override { larger(values, count); }
-  void sum(double* values, int64_t count) override { total(values, count); }
-  void sum(float* values, int64_t count) override { total(values, count); }
+  void max(double* values, int64_t count, void*) override { larger(values, count); }
+  void max(float* values, int64_t count, void*) override { larger(values, count); }
+  void sum(double* values, int64_t count, void*) override { total(values, count); }
+  void sum(float* values, int64_t count, void*) override { total(values, count); }
 
  private:
   template <typename T>

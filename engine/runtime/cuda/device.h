@@ -9,9 +9,10 @@
 namespace recollect::cuda {
 
 struct DeviceOptions {
-  int ordinal = 0;             // of the devices that this process sees
-  bool pinned_required = false;  // host arena: Error kHostMemory instead of a warning where it cannot be pinned
-  bool graphs = true;            // capture each kind of run once, and replay it
+  int ordinal = 0;  // of the devices that this process sees
+  bool pinned_required =
+      false;           // host arena: Error kHostMemory instead of a warning where it cannot be pinned
+  bool graphs = true;  // capture each kind of run once, and replay it
 };
 
 // How many devices this process can use. Error kConfiguration, naming what is missing, where it can use none:

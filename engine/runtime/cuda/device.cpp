@@ -1,0 +1,124 @@
+#include "engine/runtime/cuda/device.h"
+
+#include <cstdio>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "engine/runtime/cuda/event.h"
+#include "engine/runtime/cuda/streams.h"
+
+namespace recollect::cuda {
+
+namespace {
+
+constexpr const char* kFewerBytes =
+    "lower training.micro_batch_size, use more tensor-parallel ranks, or recompute and offload more "
+    "(recollect estimate CONFIG --compare)";
+
+void free_device(std::byte* base, std::size_t) { cudaFree(base); }
+void free_pinned(std::byte* base, std::size_t) { cudaFreeHost(base); }
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(const DeviceOptions& options) : options_(options) {
+    check(cudaSetDevice(options.ordinal), "choosing a device");
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, options.ordinal), "asking for the device's properties");
+    name_ = fmt::format("cuda:{} ({})", options.ordinal, properties.name);
+    transfers_.emplace();
+  }
+
+  std::string name() const override { return name_; }
+
+  Arena reserve(MemorySpace space, std::size_t bytes) override {
+    if (bytes == 0) return Arena(0);
+    return space == MemorySpace::kDevice ? reserve_device(bytes) : reserve_pinned(bytes);
+  }
+
+  // On a stream of its own: a plain copy from pageable memory may return before the device has the bytes.
+  void write(void* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
+  void read(void* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
+
+  std::unique_ptr<Streams> make_streams(StreamOps ops) override {
+    return std::make_unique<DeviceStreams>(std::move(ops), options_.graphs);
+  }
+
+  std::optional<uint64_t> free_bytes() const override {
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "asking for free memory");
+    return free;
+  }
+
+ private:
+  Arena reserve_device(std::size_t bytes) {
+    void* memory = nullptr;
+    const cudaError_t status = cudaMalloc(&memory, bytes);
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      throw Error(ExitCode::kDeviceMemory,
+                  fmt::format("{} has no {} bytes in one piece; {} are free", name_, bytes, *free_bytes()),
+                  kFewerBytes);
+    }
+    check(status, "reserving the device's arena");
+    Arena arena(static_cast<std::byte*>(memory), bytes, free_device);
+    check(cudaMemsetAsync(memory, 0, bytes, transfers_->get()), "clearing the arena");
+    check(cudaStreamSynchronize(transfers_->get()), "clearing the arena");
+    return arena;
+  }
+
+  Arena reserve_pinned(std::size_t bytes) {
+    void* memory = nullptr;
+    const cudaError_t status = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
+    if (status == cudaSuccess) {
+      std::memset(memory, 0, bytes);
+      return {static_cast<std::byte*>(memory), bytes, free_pinned};
+    }
+    const std::string why = cudaGetErrorString(status);
+    cudaGetLastError();
+    if (options_.pinned_required)
+      throw Error(ExitCode::kHostMemory, fmt::format("cannot pin {} bytes of host memory: {}", bytes, why),
+                  "raise the memory-lock limit (ulimit -l), or set device.pinned: preferred");
+    std::fprintf(stderr, "recollect: cannot pin %zu bytes of host memory (%s); copies will be slower\n",
+                 bytes, why.c_str());
+    return Arena(bytes);
+  }
+
+  void copy(void* to, const void* from, std::size_t bytes) {
+    if (bytes == 0) return;
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, transfers_->get()), "copying");
+    check(cudaStreamSynchronize(transfers_->get()), "copying");
+  }
+
+  DeviceOptions options_;
+  std::string name_;
+  std::optional<Stream> transfers_;
+};
+
+}  // namespace
+
+int device_count() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess && count > 0) return count;
+  cudaGetLastError();
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  const std::string what = driver == 0 ? "no NVIDIA driver"
+                           : status == cudaErrorNoDevice || count == 0
+                               ? "no CUDA device that this process may use"
+                               : cudaGetErrorString(status);
+  throw Error(ExitCode::kConfiguration, "device.backend: cuda: there is " + what,
+              "look at nvidia-smi and CUDA_VISIBLE_DEVICES, or train with device.backend: cpu");
+}
+
+std::unique_ptr<Device> make_device(const DeviceOptions& options) {
+  const int count = device_count();
+  if (options.ordinal < 0 || options.ordinal >= count)
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("there is no CUDA device {}: this process sees {}", options.ordinal, count),
+                "look at CUDA_VISIBLE_DEVICES");
+  return std::make_unique<CudaDevice>(options);
+}
+
+}  // namespace recollect::cuda

@@ -1,0 +1,161 @@
+#include "engine/runtime/cuda/streams.h"
+
+#include <nvtx3/nvToolsExt.h>
+
+#include <cstdio>
+#include <new>
+
+namespace recollect::cuda {
+
+DeviceStreams::DeviceStreams(StreamOps ops, bool graphs)
+    : Streams(std::move(ops)),
+      graphs_(graphs && !ops_.before),
+      forked_(cudaEventDisableTiming),
+      done_(ops_.graph.ops().size()),
+      done_stamps_(ops_.graph.ops().size()),
+      stamps_(ops_.graph.ops().size()),
+      start_(cudaEventDefault),
+      compute_end_(cudaEventDefault),
+      end_(cudaEventDefault) {
+  void* state = nullptr;
+  check(cudaHostAlloc(&state, sizeof(RunState), cudaHostAllocDefault), "reserving the run's state");
+  pinned_state_ = new (state) RunState;
+  check(cudaMalloc(&device_state_, sizeof(RunState)), "reserving the run's state");
+  streams_[static_cast<int>(StreamId::kCompute)].emplace();
+  for (OpId id = 0; id < static_cast<OpId>(ops_.graph.ops().size()); ++id) {
+    const int stream = static_cast<int>(ops_.graph.op(id).stream);
+    if (!streams_[stream]) {
+      streams_[stream].emplace();
+      ended_[stream] = Event(cudaEventDisableTiming);
+    }
+    if (ops_.schedule.waited_for[id]) {
+      done_[id] = Event(cudaEventDisableTiming);
+      done_stamps_[id] = Event(cudaEventDefault);
+    }
+    if (!ops_.schedule.waits[id].empty()) stamps_[id] = {Event(cudaEventDefault), Event(cudaEventDefault)};
+  }
+}
+
+DeviceStreams::~DeviceStreams() {
+  for (auto& stream : streams_)
+    if (stream) cudaStreamSynchronize(stream->get());
+  for (auto& [kind, replay] : replays_)
+    if (replay.graph) cudaGraphExecDestroy(replay.graph);
+  cudaFree(device_state_);
+  cudaFreeHost(pinned_state_);
+}
+
+void DeviceStreams::run(OpId begin, OpId end, const RunState& state) {
+  *pinned_state_ = state;
+  waits_.begin_run();
+  launch({begin, end, state.first_micro_batch(), state.last_micro_batch(), state.training}, state);
+  check(cudaStreamSynchronize(stream_of(StreamId::kCompute)), "running a step");
+  if (state.training) account(begin, end);
+}
+
+void DeviceStreams::launch(const Kind& kind, const RunState& state) {
+  Replay& replay = replays_[kind];
+  const auto compute = stream_of(StreamId::kCompute);
+  if (graphs_ && ++replay.runs == 2 && !capture(kind, state, replay)) graphs_ = false;
+  if (replay.graph)
+    check(cudaGraphLaunch(replay.graph, compute), "launching a step's graph");
+  else
+    enqueue(kind, state);
+}
+
+// False where something in the run cannot be captured; the run goes on without graphs then.
+bool DeviceStreams::capture(const Kind& kind, const RunState& state, Replay& replay) {
+  const auto compute = stream_of(StreamId::kCompute);
+  check(cudaStreamBeginCapture(compute, cudaStreamCaptureModeThreadLocal), "beginning a capture");
+  capturing_ = true;
+  std::string why;
+  try {
+    enqueue(kind, state);
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  capturing_ = false;
+  cudaGraph_t graph = nullptr;
+  cudaError_t status = cudaStreamEndCapture(compute, &graph);
+  if (status == cudaSuccess && why.empty()) status = cudaGraphInstantiate(&replay.graph, graph, 0);
+  if (graph) cudaGraphDestroy(graph);
+  if (status == cudaSuccess && why.empty()) return true;
+  if (why.empty()) why = cudaGetErrorString(status);
+  cudaGetLastError();  // it has been said
+  std::fprintf(stderr, "recollect: the step cannot be captured as a CUDA graph (%s); going on without\n",
+               why.c_str());
+  return false;
+}
+
+void DeviceStreams::enqueue(const Kind& kind, const RunState& state) {
+  const auto [begin, end, first, last, training] = kind;
+  const auto compute = stream_of(StreamId::kCompute);
+  stamp(start_, StreamId::kCompute);
+  check(cudaMemcpyAsync(device_state_, pinned_state_, sizeof(RunState), cudaMemcpyHostToDevice, compute),
+        "copying the run's state");
+  check(cudaEventRecord(forked_.get(), compute), "forking streams");
+  for (int s = 1; s < kStreamCount; ++s)
+    if (streams_[s]) check(cudaStreamWaitEvent(streams_[s]->get(), forked_.get(), 0), "forking streams");
+  for (OpId id = begin; id < end; ++id) enqueue_op(id, begin, state);
+  stamp(compute_end_, StreamId::kCompute);
+  for (int s = 1; s < kStreamCount; ++s) {
+    if (!streams_[s]) continue;
+    check(cudaEventRecord(ended_[s].get(), streams_[s]->get()), "joining streams");
+    check(cudaStreamWaitEvent(compute, ended_[s].get(), 0), "joining streams");
+  }
+  stamp(end_, StreamId::kCompute);
+}
+
+void DeviceStreams::enqueue_op(OpId id, OpId begin, const RunState& state) {
+  const Op& op = ops_.graph.op(id);
+  const auto stream = stream_of(op.stream);
+  nvtxRangePushA(op.name.c_str());
+  if (stamps_[id].came) stamp(stamps_[id].came, op.stream);
+  for (OpId before : ops_.schedule.waits[id])
+    if (before >= begin) check(cudaStreamWaitEvent(stream, done_[before].get(), 0), "waiting for an op");
+  if (stamps_[id].began) stamp(stamps_[id].began, op.stream);
+  if (ops_.before) ops_.before(id);
+  ops_.run(id, {.state = &state, .device_state = device_state_, .stream = stream});
+  if (ops_.after) ops_.after(id);
+  if (done_[id]) {
+    stamp(done_stamps_[id], op.stream);
+    check(cudaEventRecord(done_[id].get(), stream), "ending an op");
+  }
+  nvtxRangePop();
+}
+
+// In a graph the time is taken whenever the graph is replayed.
+void DeviceStreams::stamp(const Event& event, StreamId stream) {
+  const unsigned flags = capturing_ ? cudaEventRecordExternal : cudaEventRecordDefault;
+  check(cudaEventRecordWithFlags(event.get(), stream_of(stream), flags), "taking a time");
+}
+
+double DeviceStreams::seconds_until(const Event& event) const {
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, start_.get(), event.get()), "reading a time");
+  return 1e-3 * milliseconds;
+}
+
+// An op's stream stood until the last of the ops that it waits for was done.
+void DeviceStreams::account(OpId begin, OpId end) {
+  for (OpId id = begin; id < end; ++id) {
+    const Stamps& stamps = stamps_[id];
+    if (stamps.came) {
+      const double came = seconds_until(stamps.came), began = seconds_until(stamps.began);
+      OpId last = kNone;
+      double last_done = came;
+      for (OpId before : ops_.schedule.waits[id]) {
+        if (before < begin) continue;
+        const double done = seconds_until(done_stamps_[before]);
+        if (done <= last_done) continue;
+        last = before;
+        last_done = done;
+      }
+      if (last != kNone && began > came) waits_.waited(id, last, came, began, true);
+    }
+    waits_.begins(id);
+  }
+  waits_.joined(seconds_until(end_) - seconds_until(compute_end_));
+}
+
+}  // namespace recollect::cuda

@@ -1,0 +1,62 @@
+// Streams that are queues of one GPU. The calling thread enqueues all ops of a run in program order, each
+// behind the events of those it waits for, and then waits for the end. What is enqueued depends on nothing
+// but the kind of run (which ops, first or last micro-batch, training), so each kind is captured as a CUDA
+// graph when it comes for the second time, and replayed from then on.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "engine/runtime/cuda/event.h"
+#include "engine/runtime/streams.h"
+
+namespace recollect::cuda {
+
+class DeviceStreams final : public Streams {
+ public:
+  DeviceStreams(StreamOps ops, bool graphs);
+  ~DeviceStreams() override;
+
+  void run(OpId begin, OpId end, const RunState& state) override;
+  void* native(StreamId stream) override { return stream_of(stream); }
+
+ private:
+  // Begin, end, first micro-batch, last micro-batch, training.
+  using Kind = std::tuple<OpId, OpId, bool, bool, bool>;
+  struct Replay {
+    int runs = 0;
+    cudaGraphExec_t graph = nullptr;
+  };
+  // When a stream came to an op that waits, and when it went on.
+  struct Stamps {
+    Event came, began;
+  };
+
+  cudaStream_t stream_of(StreamId stream) const { return streams_[static_cast<int>(stream)]->get(); }
+  void launch(const Kind& kind, const RunState& state);
+  bool capture(const Kind& kind, const RunState& state, Replay& replay);
+  void enqueue(const Kind& kind, const RunState& state);
+  void enqueue_op(OpId id, OpId begin, const RunState& state);
+  void stamp(const Event& event, StreamId stream);
+  void account(OpId begin, OpId end);
+  double seconds_until(const Event& event) const;
+
+  bool graphs_;
+  bool capturing_ = false;
+  std::array<std::optional<Stream>, kStreamCount> streams_;
+  RunState* pinned_state_ = nullptr;  // what the next run copies to device_state_
+  RunState* device_state_ = nullptr;
+  Event forked_;                           // all streams begin behind it
+  std::array<Event, kStreamCount> ended_;  // of side streams
+  std::vector<Event> done_;                // by op that is waited for: orders streams
+  std::vector<Event> done_stamps_;         // the same, with a time
+  std::vector<Stamps> stamps_;             // by op that waits
+  Event start_, compute_end_, end_;        // of a run, with times
+  std::map<Kind, Replay> replays_;
+};
+
+}  // namespace recollect::cuda
