@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -15,6 +16,9 @@ namespace {
 constexpr int kBarWidth = 24;
 
 double tokens_per_second(const StepResult& r) { return static_cast<double>(r.tokens) / r.seconds; }
+
+// JSON has no infinity.
+std::string json_number(double x) { return std::isfinite(x) ? fmt::format("{:.17g}", x) : "null"; }
 
 }  // namespace
 
@@ -38,18 +42,22 @@ void Progress::finish() {
 }
 
 void Progress::report(const StepResult& r) {
+  const std::string scaled =
+      r.loss_scale == 1 ? ""
+                        : fmt::format(R"(, "loss_scale": {:.17g}, "skipped": {})", r.loss_scale, r.skipped);
   const std::string line = fmt::format(
-      R"({{"step": {}, "loss": {:.17g}, "grad_norm": {:.17g}, "learning_rate": {:.17g}, "tokens": {}, )"
-      R"("valid_targets": {}, "tokens_per_second": {:.6g}, "step_seconds": {:.6g}}})"
+      R"({{"step": {}, "loss": {:.17g}, "grad_norm": {}, "learning_rate": {:.17g}, "tokens": {}, )"
+      R"("valid_targets": {}, "tokens_per_second": {:.6g}, "step_seconds": {:.6g}{}}})"
       "\n",
-      r.step, r.loss, r.grad_norm, r.learning_rate, r.tokens, r.valid_targets, tokens_per_second(r),
-      r.seconds);
+      r.step, r.loss, json_number(r.grad_norm), r.learning_rate, r.tokens, r.valid_targets,
+      tokens_per_second(r), r.seconds, scaled);
   write(line);
   if (bar_) {
     draw_bar(r);
   } else if (r.step == 1 || r.step == total_steps_ || r.step % every_ == 0) {
-    fmt::print("step {}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.3g}  {:.0f} tokens/s  {:.1f} ms\n", r.step,
-               total_steps_, r.loss, r.grad_norm, r.learning_rate, tokens_per_second(r), 1e3 * r.seconds);
+    fmt::print("step {}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.3g}  {:.0f} tokens/s  {:.1f} ms{}\n", r.step,
+               total_steps_, r.loss, r.grad_norm, r.learning_rate, tokens_per_second(r), 1e3 * r.seconds,
+               r.skipped ? fmt::format("  skipped: overflow at loss scale {}", r.loss_scale) : "");
     std::fflush(stdout);
   }
 }

@@ -43,6 +43,12 @@ LearningRateSchedule rate_schedule(const Config& config) {
           .total_steps = config.training.max_steps};
 }
 
+LossScale loss_scale(const Config::Training& t) {
+  if (!t.scales_loss()) return LossScale::fixed(1);
+  return t.dynamic_loss_scale() ? LossScale::dynamic(t.initial_loss_scale, t.loss_scale_window)
+                                : LossScale::fixed(t.loss_scale);
+}
+
 // What cannot fit, on the device or on the disk, is refused before any memory is reserved.
 std::unique_ptr<Executor> make_executor(const Config& config, TrainingProgram& made, Device& device,
                                         ExecutorProbe* probe) {
@@ -61,7 +67,8 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
       device_(make_cpu_device()),
       executor_(make_executor(config_, made_, *device_, parts.probe)),
       weights_(made_.model.parameters, *executor_, mesh_),
-      schedule_(rate_schedule(config_)) {
+      schedule_(rate_schedule(config_)),
+      loss_scale_(loss_scale(config_.training)) {
   if (config_.model.pretrained.empty())
     weights_.initialize(static_cast<uint64_t>(config_.training.seed));
   else
@@ -83,10 +90,12 @@ void Session::load_micro_batch(const StepBatch& batch, int64_t micro_batch) {
 }
 
 void Session::set_scalars(int64_t valid_targets) {
-  const double scale = 1.0 / static_cast<double>(valid_targets);
+  const double loss_scale = loss_scale_.value();
+  const double scale = loss_scale / static_cast<double>(valid_targets);
   executor_->write(made_.model.scale, &scale);
-  const auto t = static_cast<double>(step_ + 1);
-  const double values[] = {learning_rate(schedule_, step_), 1.0 - std::pow(config_.optimizer.beta1, t),
+  if (made_.optimizer.loss_scale != kNone) executor_->write(made_.optimizer.loss_scale, &loss_scale);
+  const auto t = static_cast<double>(updates_ + 1);
+  const double values[] = {learning_rate(schedule_, updates_), 1.0 - std::pow(config_.optimizer.beta1, t),
                            1.0 - std::pow(config_.optimizer.beta2, t)};
   executor_->write(made_.optimizer.schedule, values);
 }
@@ -110,18 +119,21 @@ StepResult Session::step() {
     executor_->run_micro_batch(state);
   }
   if (!config_.debug.dump_gradients.empty() && step_ + 1 == config_.debug.dump_step)
-    weights_.save_gradients(config_.debug.dump_gradients);
+    weights_.save_gradients(config_.debug.dump_gradients, loss_scale_.value());
   executor_->run_optimizer(state);
 
   StepResult result{.step = step_ + 1,
-                    .loss = scalar(made_.optimizer.total_loss),
+                    .loss = scalar(made_.optimizer.total_loss) / loss_scale_.value(),
                     .grad_norm = scalar(made_.optimizer.norm),
-                    .learning_rate = learning_rate(schedule_, step_),
+                    .learning_rate = learning_rate(schedule_, updates_),
+                    .loss_scale = loss_scale_.value(),
                     .valid_targets = valid};
   result.tokens = config_.training.global_batch_size * config_.data.sequence_length;
-  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
+  result.skipped = !std::isfinite(result.grad_norm);
+  if (!std::isfinite(result.loss) || !loss_scale_.update(!result.skipped))
     explain_non_finite(batch, state, result);
   ++step_;
+  if (!result.skipped) ++updates_;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
@@ -142,11 +154,13 @@ void Session::explain_non_finite(const StepBatch& batch, RunState state, const S
     const std::string found = executor_->find_non_finite(state);
     if (first.empty()) first = found;
   }
-  throw Error(
-      ExitCode::kNumerics,
-      fmt::format("step {}: loss {}, gradient norm {}; the first value that is not finite is {}", result.step,
-                  result.loss, result.grad_norm, first.empty() ? "on another data-parallel rank" : first),
-      "lower optimizer.learning_rate, or look at the data of this step");
+  const std::string scaled =
+      config_.training.scales_loss() ? fmt::format(" at loss scale {}", result.loss_scale) : "";
+  throw Error(ExitCode::kNumerics,
+              fmt::format("step {}: loss {}, gradient norm {}{}; the first value that is not finite is {}",
+                          result.step, result.loss, result.grad_norm, scaled,
+                          first.empty() ? "on another data-parallel rank" : first),
+              "lower optimizer.learning_rate, or look at the data of this step");
 }
 
 }  // namespace recollect

@@ -8,6 +8,7 @@
 
 #include "engine/data/loader.h"
 #include "engine/optim/learning_rate.h"
+#include "engine/optim/loss_scale.h"
 #include "engine/runtime/executor.h"
 #include "launch/config/config.h"
 #include "launch/evaluation.h"
@@ -22,6 +23,8 @@ struct StepResult {
   double loss = 0;   // mean over the valid targets of the global batch
   double grad_norm = 0;
   double learning_rate = 0;
+  double loss_scale = 1;      // that the gradients of this step had
+  bool skipped = false;       // a gradient overflowed at that scale: nothing was updated
   int64_t tokens = 0;         // read by all ranks, padding included
   int64_t valid_targets = 0;  // that count in the loss, of all ranks
   double seconds = 0;
@@ -39,8 +42,8 @@ class Session {
   // initialises the weights.
   Session(const Config& config, Communicator& world, const SessionParts& parts = {});
 
-  // One optimizer step. Error kNumerics, naming the first bad tensor, when loss or gradients are not finite;
-  // the weights are then those from before the step.
+  // One optimizer step. Error kNumerics, naming the first bad tensor, when the loss is not finite, or
+  // gradients are not and no smaller loss scale could help; the weights are then those from before the step.
   StepResult step();
   // The loss on the evaluation set with the weights as they are. Only for a run that evaluates.
   EvaluationResult evaluate();
@@ -73,7 +76,9 @@ class Session {
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<Evaluation> evaluation_;
   LearningRateSchedule schedule_;
-  int64_t step_ = 0;  // steps done
+  LossScale loss_scale_;
+  int64_t step_ = 0;     // steps done
+  int64_t updates_ = 0;  // of them, those that were not skipped
 };
 
 }  // namespace recollect

@@ -34,7 +34,8 @@ Gpt2Shape model_shape(const Config::Model& m) {
           .init_std = m.initializer_range};
 }
 
-OptimizerSettings optimizer_settings(const Config::Optimizer& o) {
+OptimizerSettings optimizer_settings(const Config& config) {
+  const Config::Optimizer& o = config.optimizer;
   return {.name = std::string(name_of(o.name)),
           .beta1 = o.beta1,
           .beta2 = o.beta2,
@@ -42,7 +43,8 @@ OptimizerSettings optimizer_settings(const Config::Optimizer& o) {
           .momentum = o.momentum,
           .weight_decay = o.weight_decay,
           .decay_all = o.decay_all,
-          .max_grad_norm = o.max_grad_norm};
+          .max_grad_norm = o.max_grad_norm,
+          .loss_scaled = config.training.scales_loss()};
 }
 
 PolicySettings policy_settings(const Config::ActivationCheckpointing& c) {
@@ -138,9 +140,8 @@ void append_training(Graph& graph, const Config& config, const Mesh& mesh, bool 
                    {.data_size = mesh.data_size(),
                     .tensor_size = mesh.tensor_size(),
                     .bucket_bytes = static_cast<uint64_t>(config.parallelism.gradient_bucket_mb) << 20});
-  made.optimizer =
-      append_optimizer(graph, registry, parameters, made.model.loss, optimizer_settings(config.optimizer),
-                       mesh.data_size(), mesh.tensor_size());
+  made.optimizer = append_optimizer(graph, registry, parameters, made.model.loss, optimizer_settings(config),
+                                    mesh.data_size(), mesh.tensor_size());
 }
 
 KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduction* vocabulary,
@@ -169,6 +170,8 @@ DType compute_dtype(Precision precision) {
       return DType::kF32;
     case Precision::kBF16:
       return DType::kBF16;
+    case Precision::kFP16:
+      return DType::kF16;
   }
   throw Error(ExitCode::kInternal, "unknown precision");
 }

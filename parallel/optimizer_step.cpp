@@ -104,8 +104,9 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
                    kTensorAxis, tensor_size);
   const ValueId replicated = b.squared_norm("norm/replicated", parameters, Placement::kReplicated);
   handles.norm = b.scalar("norm", Category::kWorkspace);
+  if (settings.loss_scaled) handles.loss_scale = b.scalar("input/loss_scale", Category::kInput);
   const OpId clip = b.emit("norm/clip", "clip_factor", {{"max_norm", settings.max_grad_norm}},
-                           {sharded, replicated}, {handles.norm});
+                           {sharded, replicated, handles.loss_scale}, {handles.norm});
   for (Parameter& p : parameters) b.update(p, settings, handles.schedule, graph.op(clip).outputs[1]);
   return handles;
 }

@@ -7,11 +7,17 @@
 
 namespace recollect {
 
-// As torch's clip_grad_norm_; `max_norm` 0 never clips. NaN for a norm that is not finite: such a step is not
+struct Clip {
+  double norm, factor;
+};
+
+// As torch's clip_grad_norm_; `max_norm` 0 never clips. `sum`: of the squares of gradients that are
+// `loss_scale` times what they stand for. The factor is NaN for a norm that is not finite: such a step is not
 // taken.
-inline double clip_factor(double norm, double max_norm) {
-  if (!std::isfinite(norm)) return std::numeric_limits<double>::quiet_NaN();
-  return max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1.0;
+inline Clip clip(double sum, double max_norm, double loss_scale) {
+  const double norm = std::sqrt(sum) / loss_scale;
+  if (!std::isfinite(norm)) return {norm, std::numeric_limits<double>::quiet_NaN()};
+  return {norm, (max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1.0) / loss_scale};
 }
 
 }  // namespace recollect

@@ -61,10 +61,11 @@
 //     Local row r of w is vocabulary entry first_row + r; entries from vocabulary_size on are padding: never
 //     predicted, gradient zero. With the vocabulary divided over ranks dx is this rank's part of a sum.
 // squared_norm            any number of gradients S            sum [1] f64
-// clip_factor             sharded [1] f64, replicated [1] f64  norm [1], factor [1]  max_norm (0: never
-// clips)
-//     norm = sqrt(sharded + replicated); factor = min(1, max_norm / (norm + 1e-6)), as torch's
-//     clip_grad_norm_; NaN where the norm is not finite: an update whose factor is NaN changes nothing.
+// clip_factor             sharded [1] f64, replicated [1] f64, norm [1], factor [1]  max_norm (0: never
+// clips)                  loss_scale? [1] f64
+//     norm = sqrt(sharded + replicated) / loss_scale; factor = min(1, max_norm / (norm + 1e-6)) / loss_scale, as
+//     torch's clip_grad_norm_; loss_scale is 1 where absent. The factor is NaN where the norm is not finite: an
+//     update whose factor is NaN changes nothing.
 // adamw, adamw_hf, adam   schedule [3] f64, factor [1] f64,    acc master [..] S,    beta1 beta2 epsilon
 // weight_decay
 //                         grad S                               acc m S, acc v S,     cast (0 or 1: is param

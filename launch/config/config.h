@@ -50,9 +50,17 @@ enum class BackendKind { kCpu, kReference, kCuda };
 template <>
 inline constexpr std::array<std::string_view, 3> kSpellings<BackendKind> = {"cpu", "reference", "cuda"};
 
-enum class Precision { kFP32, kBF16, kFP64 };
+enum class CudaGraph { kAuto, kOff };
 template <>
-inline constexpr std::array<std::string_view, 3> kSpellings<Precision> = {"fp32", "bf16", "fp64"};
+inline constexpr std::array<std::string_view, 2> kSpellings<CudaGraph> = {"auto", "off"};
+
+enum class PinnedMemory { kPreferred, kRequired };
+template <>
+inline constexpr std::array<std::string_view, 2> kSpellings<PinnedMemory> = {"preferred", "required"};
+
+enum class Precision { kFP32, kBF16, kFP64, kFP16 };
+template <>
+inline constexpr std::array<std::string_view, 4> kSpellings<Precision> = {"fp32", "bf16", "fp64", "fp16"};
 
 enum class OptimizerName { kAdamW, kAdamWHF, kAdam, kSGD };
 template <>
@@ -127,6 +135,9 @@ struct Config {
     BackendKind backend = BackendKind::kCpu;
     int64_t threads = 0;       // per rank; 0: cores / ranks on this node
     int64_t memory_limit = 0;  // bytes per rank; 0: none
+    CudaGraph cuda_graph = CudaGraph::kAuto;
+    PinnedMemory pinned = PinnedMemory::kPreferred;
+    bool tf32 = false;  // products of fp32 training in TF32
     std::string model;  // preset or file of rates; "" only before `read_config` has made it the backend's
   };
 
@@ -136,7 +147,12 @@ struct Config {
     int64_t gradient_accumulation_steps = 0;  // micro-batches per optimizer step
     int64_t max_steps = 100;                  // 0: only evaluate
     Precision precision = Precision::kFP32;
+    double loss_scale = -1;             // -1: dynamic with fp16, else none; 0: dynamic
+    double initial_loss_scale = 65536;  // of a dynamic one
+    int64_t loss_scale_window = 1000;   // steps without overflow before a dynamic one doubles
     int64_t seed = 42;
+    bool scales_loss() const { return loss_scale >= 0 || precision == Precision::kFP16; }
+    bool dynamic_loss_scale() const { return scales_loss() && loss_scale <= 0; }
   };
 
   struct Optimizer {

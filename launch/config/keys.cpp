@@ -129,6 +129,10 @@ void add_device(std::vector<ConfigKey>& keys) {
   add("backend", &S::backend, any(), "kernels to run");
   add("threads", &S::threads, between(0, 4096), "per rank; 0: cores / ranks on the node");
   add("memory_limit", &S::memory_limit, byte_size(), "per rank, such as 4GiB; 0: none");
+  add("cuda_graph", &S::cuda_graph, any(),
+      "replay each kind of step as a CUDA graph where it can be captured");
+  add("pinned", &S::pinned, any(), "host memory that the device copies from and to at full speed");
+  add("tf32", &S::tf32, any(), "products of fp32 training in TF32: faster, 10 bits of mantissa");
   add("model", &S::model, any(),
       "rates that the simulator reckons with: cpu, h200, or a file that calibrate wrote; not given: the "
       "backend's");
@@ -146,6 +150,11 @@ void add_training(std::vector<ConfigKey>& keys) {
   add("max_steps", &S::max_steps, between(0, kMaxCount), "optimizer steps; 0: only evaluate",
       {"train_iters", "train_steps"});
   add("precision", &S::precision, any(), "of activations and products");
+  add("loss_scale", &S::loss_scale, at_least(-1),
+      "times the loss; 0: dynamic; -1: dynamic with fp16, else none");
+  add("initial_loss_scale", &S::initial_loss_scale, at_least(1), "where a dynamic loss scale begins");
+  add("loss_scale_window", &S::loss_scale_window, between(1, kMaxCount),
+      "steps without overflow before a dynamic loss scale doubles");
   add("seed", &S::seed, at_least(0), "of initial weights and dropout");
 }
 

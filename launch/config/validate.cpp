@@ -86,6 +86,12 @@ void check_device(const Config& config, const BuildFeatures& features, Findings&
   if (precision == Precision::kBF16 && backend == BackendKind::kReference) {
     found.push_back({keys, "training.precision bf16 needs device.backend cpu or cuda, not reference"});
   }
+  if (precision == Precision::kFP16 && backend != BackendKind::kCuda) {
+    found.push_back(
+        {keys, fmt::format("training.precision fp16 needs device.backend cuda, not {}; bf16 is as "
+                           "small and needs no loss scale",
+                           name_of(backend))});
+  }
 }
 
 void check_schedule(const Config& config, Findings& found) {

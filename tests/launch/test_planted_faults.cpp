@@ -9,6 +9,7 @@
 #include "checkpointing/residency_ops.h"
 #include "checkpointing/verify.h"
 #include "comm/collective_ops.h"
+#include "engine/core/hash.h"
 #include "engine/ops/ops.h"
 #include "tests/launch/training_harness.h"
 

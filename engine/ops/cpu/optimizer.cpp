@@ -64,9 +64,11 @@ class ClipFactor : public Kernel {
   explicit ClipFactor(double max_norm) : max_norm_(max_norm) {}
 
   void run(const KernelArgs& args) override {
-    const double norm = std::sqrt(*args.in[0].as<double>() + *args.in[1].as<double>());
+    const double loss_scale = args.in.size() > 2 && args.in[2].defined() ? *args.in[2].as<double>() : 1.0;
+    const auto [norm, factor] =
+        clip(*args.in[0].as<double>() + *args.in[1].as<double>(), max_norm_, loss_scale);
     *args.out[0].as<double>() = norm;
-    *args.out[1].as<double>() = clip_factor(norm, max_norm_);
+    *args.out[1].as<double>() = factor;
   }
 
  private:
