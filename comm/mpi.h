@@ -1,14 +1,11 @@
-// Ranks that talk through MPI, for CPU clusters. Sums are in rank order for every element, so they give the
-// same bits as the ranks of one node over shared memory.
+// Ranks that talk through MPI, for CPU clusters, with the collectives of comm/message_communicator.h.
 //
-// Every call first exchanges a small record with all ranks, so that different calls are kRanksDisagree and a
-// rank that does not come is kPeerLost with its name. MPI itself cannot be told to give up: after a failure
+// A rank that does not come is kPeerLost with its name. MPI itself cannot be told to give up: after a failure
 // the process must end through mpi_abort, which also ends the others.
 #pragma once
 
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <memory>
 
 #include "comm/communicator.h"
@@ -37,9 +34,6 @@ class MpiEnvironment {
 // Collective over all processes that mpirun started. A world of one is the self communicator.
 std::unique_ptr<Communicator> join_mpi_world(const MpiEnvironment& environment,
                                              std::chrono::milliseconds timeout);
-
-// Staging memory of a rank in a group of `size` ranks.
-std::size_t mpi_staging_bytes(int size);
 
 // Ends all processes of the MPI run, this one with `exit_code`; does not return where MPI runs. For main,
 // after an Error in a run that uses MPI. Does nothing when MPI is not initialised or already finalised.

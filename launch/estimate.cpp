@@ -6,7 +6,7 @@
 
 #include "checkpointing/recompute.h"
 #include "comm/local.h"
-#include "comm/mpi.h"
+#include "comm/message_communicator.h"
 #include "launch/config/validate.h"
 #include "launch/world.h"
 
@@ -30,7 +30,7 @@ StagingRule staging_rule(CommunicatorKind kind, int world_size) {
     case CommunicatorKind::kLocal:
       return [world_size](int size) { return local_staging_bytes(world_size, size); };
     case CommunicatorKind::kMpi:
-      return mpi_staging_bytes;
+      return message_staging_bytes;
     default:
       return [](int) { return std::size_t{0}; };
   }

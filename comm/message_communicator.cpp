@@ -1,0 +1,170 @@
+#include "comm/message_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "comm/reduction.h"
+
+namespace recollect {
+namespace {
+
+// Of one rank's share in staging memory, for few ranks; more ranks share kStagingBytes.
+constexpr std::size_t kLargestShare = 1 << 20;
+constexpr std::size_t kStagingBytes = 16 << 20;
+constexpr std::size_t kSmallestShare = 64 << 10;
+// Below this every rank gets all parts and sums them itself: one round of messages instead of two.
+constexpr std::size_t kSmallBytes = 8 << 10;
+// MPI counts in int; longer tensors go in several messages.
+constexpr std::size_t kLargestMessage = 256 << 20;
+constexpr std::size_t kCacheLine = 64;
+static_assert(kSmallBytes <= kSmallestShare);
+
+std::size_t share_for(int size) {
+  const std::size_t even = kStagingBytes / static_cast<std::size_t>(size) / kCacheLine * kCacheLine;
+  return std::clamp(even, kSmallestShare, kLargestShare);
+}
+
+void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0 && to != from) std::memmove(to, from, bytes);
+}
+
+}  // namespace
+
+std::size_t message_staging_bytes(int size) {
+  return size == 1 ? 0 : share_for(size) * static_cast<std::size_t>(size);
+}
+
+MessageCommunicator::MessageCommunicator(int rank, std::vector<int> names)
+    : rank_(rank),
+      size_(static_cast<int>(names.size())),
+      names_(std::move(names)),
+      share_bytes_(share_for(size_)),
+      staging_(message_staging_bytes(size_)),
+      parts_(size_),
+      calls_(size_) {}
+
+void MessageCommunicator::send_part(const void* data, std::size_t bytes, int to) {
+  if (bytes > 0) send(data, bytes, to);
+}
+
+void MessageCommunicator::receive_part(void* data, std::size_t bytes, int from) {
+  if (bytes > 0) receive(data, bytes, from);
+}
+
+void MessageCommunicator::exchange(const void* mine, void* all, std::size_t bytes) {
+  auto* to = static_cast<std::byte*>(all);
+  for (int r = 0; r < size_; ++r)
+    if (r != rank_) receive_part(to + static_cast<std::size_t>(r) * bytes, bytes, r);
+  for (int r = 0; r < size_; ++r)
+    if (r != rank_) send_part(mine, bytes, r);
+  copy_bytes(to + static_cast<std::size_t>(rank_) * bytes, mine, bytes);
+  wait_for_all();
+}
+
+void MessageCommunicator::start(CollectiveCall call) {
+  if (broken_ || has_failed()) fail("an earlier collective of this process failed");
+  call.sequence = call_.sequence + 1;
+  call_ = call;
+  exchange(&call_, calls_.data(), sizeof call_);
+  try {
+    check_agreement(calls_, names_);
+  } catch (const Error&) {
+    broken_ = true;
+    note_disagreement();
+    throw;
+  }
+}
+
+void MessageCommunicator::barrier() { start({.kind = CollectiveKind::kBarrier}); }
+
+void MessageCommunicator::reduce_small(const Tensor& tensor, ReduceOp op) {
+  for (int r = 0; r < size_; ++r)
+    if (r != rank_) receive_part(staging(r), tensor.bytes(), r);
+  for (int r = 0; r < size_; ++r)
+    if (r != rank_) send_part(tensor.data, tensor.bytes(), r);
+  for (int r = 0; r < size_; ++r) parts_[r] = r == rank_ ? tensor.data : staging(r);
+  wait_for_all();
+  reduce_parts(tensor.dtype, op, parts_.data(), size_, tensor.data, tensor.elements());
+}
+
+void MessageCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void*) {
+  start(all_reduce_call(tensor, op));
+  if (tensor.bytes() <= kSmallBytes) return reduce_small(tensor, op);
+  const std::size_t width = size_of(tensor.dtype);
+  const auto share = static_cast<int64_t>(share_bytes_ / width);
+  auto* data = static_cast<std::byte*>(tensor.data);
+  for (int64_t begin = 0; begin < tensor.elements(); begin += share * size_) {
+    const int64_t count = std::min(share * size_, tensor.elements() - begin);
+    const auto edge = [&](int r) { return static_cast<std::size_t>(begin + count * r / size_) * width; };
+    const auto bytes = [&](int r) { return edge(r + 1) - edge(r); };
+    for (int r = 0; r < size_; ++r)
+      if (r != rank_) receive_part(staging(r), bytes(rank_), r);
+    for (int r = 0; r < size_; ++r)
+      if (r != rank_) send_part(data + edge(r), bytes(r), r);
+    for (int r = 0; r < size_; ++r) parts_[r] = r == rank_ ? data + edge(r) : staging(r);
+    wait_for_all();
+    reduce_parts(tensor.dtype, op, parts_.data(), size_, data + edge(rank_),
+                 static_cast<int64_t>(bytes(rank_) / width));
+    for (int r = 0; r < size_; ++r)
+      if (r != rank_) receive_part(data + edge(r), bytes(r), r);
+    for (int r = 0; r < size_; ++r)
+      if (r != rank_) send_part(data + edge(rank_), bytes(rank_), r);
+    wait_for_all();
+  }
+}
+
+void MessageCommunicator::all_gather(const Tensor& in, const Tensor& out, void*) {
+  start(all_gather_call(in, out, size_));
+  const std::size_t part = in.bytes();
+  const auto* from = static_cast<const std::byte*>(in.data);
+  auto* to = static_cast<std::byte*>(out.data);
+  copy_bytes(to + static_cast<std::size_t>(rank_) * part, from, part);
+  const std::byte* mine = to + static_cast<std::size_t>(rank_) * part;
+  for (std::size_t begin = 0; begin < part; begin += kLargestMessage) {
+    const std::size_t bytes = std::min(kLargestMessage, part - begin);
+    for (int r = 0; r < size_; ++r)
+      if (r != rank_) receive_part(to + static_cast<std::size_t>(r) * part + begin, bytes, r);
+    for (int r = 0; r < size_; ++r)
+      if (r != rank_) send_part(mine + begin, bytes, r);
+    wait_for_all();
+  }
+}
+
+void MessageCommunicator::reduce_scatter(const Tensor& in, const Tensor& out, void*) {
+  start(reduce_scatter_call(in, out, size_));
+  const std::size_t width = size_of(in.dtype);
+  const auto share = static_cast<int64_t>(share_bytes_ / width);
+  const auto* from = static_cast<const std::byte*>(in.data);
+  const auto piece = [&](int r, int64_t begin) {
+    return from + static_cast<std::size_t>(r * out.elements() + begin) * width;
+  };
+  for (int64_t begin = 0; begin < out.elements(); begin += share) {
+    const int64_t count = std::min(share, out.elements() - begin);
+    const std::size_t bytes = static_cast<std::size_t>(count) * width;
+    for (int r = 0; r < size_; ++r)
+      if (r != rank_) receive_part(staging(r), bytes, r);
+    for (int r = 0; r < size_; ++r)
+      if (r != rank_) send_part(piece(r, begin), bytes, r);
+    for (int r = 0; r < size_; ++r) parts_[r] = r == rank_ ? piece(r, begin) : staging(r);
+    wait_for_all();
+    reduce_parts(in.dtype, ReduceOp::kSum, parts_.data(), size_,
+                 static_cast<std::byte*>(out.data) + static_cast<std::size_t>(begin) * width, count);
+  }
+}
+
+void MessageCommunicator::broadcast(const Tensor& tensor, int root, void*) {
+  start(broadcast_call(tensor, root, size_));
+  auto* data = static_cast<std::byte*>(tensor.data);
+  for (std::size_t begin = 0; begin < tensor.bytes(); begin += kLargestMessage) {
+    const std::size_t bytes = std::min(kLargestMessage, tensor.bytes() - begin);
+    if (rank_ != root) {
+      receive_part(data + begin, bytes, root);
+    } else {
+      for (int r = 0; r < size_; ++r)
+        if (r != rank_) send_part(data + begin, bytes, r);
+    }
+    wait_for_all();
+  }
+}
+
+}  // namespace recollect

@@ -1,0 +1,70 @@
+// Collectives made of messages between pairs of ranks, whatever carries them. A reduction sends every rank
+// its share of all parts, each rank sums its share in rank order, and the shares travel back; chunked,
+// through staging memory taken when the communicator is made. So sums have the same bits as over shared
+// memory.
+//
+// Every call first exchanges a small record with all ranks: different calls are kRanksDisagree on all of
+// them, and nobody leaves a call before everybody has come to it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "comm/collective_call.h"
+
+namespace recollect {
+
+// Staging memory of a rank in a group of `size` ranks; none in a world of one.
+std::size_t message_staging_bytes(int size);
+
+class MessageCommunicator : public Communicator {
+ public:
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::size_t staging_bytes() const override { return staging_.size(); }
+  void all_reduce(const Tensor& tensor, ReduceOp op, void* stream) override;
+  void all_gather(const Tensor& in, const Tensor& out, void* stream) override;
+  void reduce_scatter(const Tensor& in, const Tensor& out, void* stream) override;
+  void broadcast(const Tensor& tensor, int root, void* stream) override;
+  void barrier() override;
+
+ protected:
+  // `names` are the ranks as messages call them: world ranks.
+  MessageCommunicator(int rank, std::vector<int> names);
+
+  // What carries messages. At most one send and one receive per rank are under way when wait_for_all is
+  // called, none of them empty; messages of a pair arrive in order. Failures are fail()'s business.
+  virtual void send(const void* data, std::size_t bytes, int to) = 0;
+  virtual void receive(void* data, std::size_t bytes, int from) = 0;
+  virtual void wait_for_all() = 0;
+  // Error kPeerLost about the call under way; nothing works afterwards.
+  [[noreturn]] virtual void fail(const std::string& what) = 0;
+  virtual bool has_failed() const = 0;
+  // The ranks disagree: they may be at different places from now on.
+  virtual void note_disagreement() noexcept = 0;
+
+  void start(CollectiveCall call);
+  // Everybody's `bytes` to everybody, in rank order.
+  void exchange(const void* mine, void* all, std::size_t bytes);
+  const CollectiveCall& call() const { return call_; }
+  int name_of_rank(int rank) const { return names_[rank]; }
+  int own_name() const { return names_[rank_]; }
+
+ private:
+  void send_part(const void* data, std::size_t bytes, int to);
+  void receive_part(void* data, std::size_t bytes, int from);
+  void reduce_small(const Tensor& tensor, ReduceOp op);
+  std::byte* staging(int rank) { return staging_.data() + static_cast<std::size_t>(rank) * share_bytes_; }
+
+  const int rank_, size_;
+  const std::vector<int> names_;
+  const std::size_t share_bytes_;
+  std::vector<std::byte> staging_;  // one share from every rank
+  std::vector<const void*> parts_;
+  std::vector<CollectiveCall> calls_;
+  CollectiveCall call_;
+  bool broken_ = false;
+};
+
+}  // namespace recollect
