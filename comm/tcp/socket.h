@@ -1,0 +1,104 @@
+// TCP sockets that own themselves. They never block, never raise SIGPIPE and never survive an exec; waiting
+// is poll's business, always has a deadline, and goes on after a signal.
+#pragma once
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace recollect::tcp {
+
+using Clock = std::chrono::steady_clock;
+
+// A file descriptor with an owner.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int descriptor) : descriptor_(descriptor) {}
+  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket() { close(); }
+
+  int descriptor() const { return descriptor_; }
+  explicit operator bool() const { return descriptor_ >= 0; }
+  void close();
+
+ private:
+  int descriptor_ = -1;
+};
+
+// An IPv4 or IPv6 address with its port.
+class Address {
+ public:
+  Address() = default;
+  Address(const sockaddr* address, socklen_t length);
+  static Address of_this_end(const Socket& socket);
+  static Address of_other_end(const Socket& socket);
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }
+  socklen_t length() const { return length_; }
+  int family() const { return storage_.ss_family; }
+  std::string host() const;  // numeric
+  uint16_t port() const;
+  std::string to_string() const;  // "127.0.0.1:4711", "[::1]:4711"
+  bool is_loopback() const;
+  Address with_port(uint16_t port) const;
+  bool operator==(const Address& other) const;
+
+ private:
+  sockaddr_storage storage_{};
+  socklen_t length_ = 0;
+};
+
+// Of a name or a numeric address; none, and the reason in `problem`, when the resolver knows none.
+std::vector<Address> resolve(const std::string& host, uint16_t port, std::string& problem);
+
+// No socket, and errno in `error`, when it cannot be had. A listener accepts as many waiting connections as
+// the system allows.
+Socket listen_on(const Address& address, int& error);
+Socket connect_to(const Address& address, Clock::time_point deadline, int& error);
+Socket accept_from(const Socket& listener, int& error);
+
+// On a connection that is mostly silent: a peer that vanishes without a word (its node lost power, a cable
+// was cut) is noticed within half a minute.
+void keep_alive(const Socket& socket);
+
+// What a socket took or gave without waiting. `closed`: the other end has gone, or `error` happened.
+struct Moved {
+  std::size_t bytes = 0;
+  bool closed = false;
+  int error = 0;
+};
+Moved send_some(const Socket& socket, const void* data, std::size_t bytes);
+Moved receive_some(const Socket& socket, void* data, std::size_t bytes);
+
+// poll until something happens or the deadline passes; false for the latter.
+bool wait_for(std::span<pollfd> files, Clock::time_point deadline);
+
+enum class Transfer { kDone, kLate, kClosed };
+Transfer send_all(const Socket& socket, const void* data, std::size_t bytes, Clock::time_point deadline);
+Transfer receive_all(const Socket& socket, void* data, std::size_t bytes, Clock::time_point deadline);
+
+// "Connection refused"
+std::string error_text(int error);
+
+// An event that one thread signals and others poll for.
+class Signal {
+ public:
+  Signal();
+  const Socket& file() const { return file_; }
+  void raise() const noexcept;
+  void clear() const noexcept;
+
+ private:
+  Socket file_;
+};
+
+}  // namespace recollect::tcp
