@@ -1,5 +1,6 @@
 #include "comm/bootstrap.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -52,26 +53,49 @@ struct Names {
   std::initializer_list<const char*> local_size;
 };
 
+// What one launcher says.
+struct Statement {
+  RankEnvironment who;
+  bool tells_node = false;  // its local rank and size are not just assumed
+
+  std::string to_string() const {
+    std::string text =
+        who.source + " says rank " + std::to_string(who.rank) + " of " + std::to_string(who.size);
+    if (tells_node)
+      text +=
+          " (" + std::to_string(who.local_rank) + " of " + std::to_string(who.local_size) + " on its node)";
+    return text;
+  }
+};
+
+void refuse_half(const char* source, const char* first, bool has_first, const char* second, bool has_second) {
+  if (has_first == has_second) return;
+  throw Error(ExitCode::kConfiguration,
+              std::string(source) + ": " + (has_first ? first : second) + " is set, " +
+                  (has_first ? second : first) + " is not",
+              kHint);
+}
+
 // Nothing when the launcher is silent.
-std::optional<RankEnvironment> read(const Reader& env, const Names& names) {
+std::optional<Statement> read(const Reader& env, const Names& names) {
   const auto rank = env.number(names.rank);
   const auto size = env.first_number(names.size);
   if (!rank && !size) return std::nullopt;
-  if (!rank || !size) {
-    const char* there = rank ? names.rank : *names.size.begin();
-    const char* missing = rank ? *names.size.begin() : names.rank;
-    throw Error(ExitCode::kConfiguration,
-                std::string(names.source) + ": " + there + " is set, " + missing + " is not", kHint);
-  }
-  const int local_rank = env.first_number(names.local_rank).value_or(*rank);
-  const int local_size = env.first_number(names.local_size).value_or(*size);
-  if (*rank >= *size || local_rank >= local_size || local_size > *size)
-    throw Error(ExitCode::kConfiguration,
-                std::string(names.source) + ": rank " + std::to_string(*rank) + " of " +
-                    std::to_string(*size) + ", on its node " + std::to_string(local_rank) + " of " +
-                    std::to_string(local_size) + ", cannot be",
-                kHint);
-  return RankEnvironment{*rank, *size, local_rank, local_size, names.source, {}};
+  refuse_half(names.source, names.rank, rank.has_value(), *names.size.begin(), size.has_value());
+  const auto local_rank = env.first_number(names.local_rank), local_size = env.first_number(names.local_size);
+  if (local_rank || local_size)
+    refuse_half(names.source, *names.local_rank.begin(), local_rank.has_value(), *names.local_size.begin(),
+                local_size.has_value());
+  const RankEnvironment who{.rank = *rank,
+                            .size = *size,
+                            .local_rank = local_rank.value_or(*rank),
+                            .local_size = local_size.value_or(*size),
+                            .source = names.source,
+                            .run_id = {}};
+  const Statement said{who, local_rank.has_value()};
+  if (who.rank >= who.size || who.local_rank >= who.local_size || who.local_size > who.size)
+    throw Error(ExitCode::kConfiguration, said.to_string() + ", which cannot be", kHint);
+  return said;
 }
 
 // Slurm's list of tasks per node, "2(x3),1", at the given node; nothing when it is malformed or too short.
@@ -94,16 +118,23 @@ std::optional<int> tasks_on_node(const std::string& list, int node) {
   return std::nullopt;
 }
 
-std::optional<RankEnvironment> read_slurm(const Reader& env) {
+std::optional<Statement> read_slurm(const Reader& env) {
   if (!env.has("SLURM_STEP_ID") || !env.has("SLURM_PROCID")) return std::nullopt;
   auto found = read(env, {"Slurm", "SLURM_PROCID", {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, {}, {}});
+  const auto nodes = env.first_number({"SLURM_STEP_NUM_NODES", "SLURM_NNODES"});
+  const std::string list = env.text("SLURM_STEP_TASKS_PER_NODE");
+  if (!found || (list.empty() && nodes.value_or(1) == 1)) return found;
   const auto local_rank = env.number("SLURM_LOCALID");
-  const auto local_size =
-      tasks_on_node(env.text("SLURM_STEP_TASKS_PER_NODE"), env.number("SLURM_NODEID").value_or(0));
-  if (found && local_rank && local_size && *local_rank < *local_size) {
-    found->local_rank = *local_rank;
-    found->local_size = *local_size;
-  }
+  const auto local_size = tasks_on_node(list, env.number("SLURM_NODEID").value_or(0));
+  if (!local_rank || !local_size || *local_rank >= *local_size || *local_size > found->who.size)
+    throw Error(ExitCode::kConfiguration,
+                "Slurm: task " + std::to_string(found->who.rank) + " of " + std::to_string(found->who.size) +
+                    " is number '" + env.text("SLURM_LOCALID") + "' on node '" + env.text("SLURM_NODEID") +
+                    "', with '" + list + "' tasks on the nodes, which cannot be",
+                kHint);
+  found->who.local_rank = *local_rank;
+  found->who.local_size = *local_size;
+  found->tells_node = true;
   return found;
 }
 
@@ -121,20 +152,15 @@ std::string find_run_id(const Reader& env, const std::string& source) {
   return torchrun;
 }
 
-[[noreturn]] void throw_contradiction(const std::vector<RankEnvironment>& said) {
+[[noreturn]] void throw_contradiction(const std::vector<Statement>& said) {
   std::string text;
-  for (const RankEnvironment& s : said)
-    text += (text.empty() ? "" : "; ") + s.source + " says rank " + std::to_string(s.rank) + " of " +
-            std::to_string(s.size);
+  for (const Statement& s : said) text += (text.empty() ? "" : "; ") + s.to_string();
   throw Error(ExitCode::kConfiguration, "the launchers contradict each other: " + text, kHint);
 }
 
-}  // namespace
-
-std::optional<RankEnvironment> discover_ranks(const EnvironmentLookup& lookup) {
-  const Reader env(lookup);
-  std::vector<RankEnvironment> said;
-  const auto add = [&](std::optional<RankEnvironment> found) {
+std::vector<Statement> read_all(const Reader& env) {
+  std::vector<Statement> said;
+  const auto add = [&](std::optional<Statement> found) {
     if (found) said.push_back(std::move(*found));
   };
   add(read(env, {"RECOLLECT",
@@ -148,23 +174,47 @@ std::optional<RankEnvironment> discover_ranks(const EnvironmentLookup& lookup) {
                  {"OMPI_COMM_WORLD_SIZE"},
                  {"OMPI_COMM_WORLD_LOCAL_RANK"},
                  {"OMPI_COMM_WORLD_LOCAL_SIZE"}}));
-  const auto slurm = read_slurm(env);
-  add(slurm);
+  add(read_slurm(env));
   add(read(env, {"PMI",
                  "PMI_RANK",
                  {"PMI_SIZE"},
                  {"MPI_LOCALRANKID", "PMI_LOCAL_RANK"},
                  {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"}}));
+  return said;
+}
+
+// Whether this launcher is one that MPI asks who it is. Slurm only where it was told to help MPI.
+bool starts_mpi(const Reader& env, const std::string& source) {
+  return source == "Open MPI" || source == "PMI" ||
+         (source == "Slurm" && (env.has("PMIX_RANK") || env.has("PMI_RANK")));
+}
+
+}  // namespace
+
+std::optional<RankEnvironment> discover_ranks(const EnvironmentLookup& lookup) {
+  const Reader env(lookup);
+  const std::vector<Statement> said = read_all(env);
   if (said.empty()) return std::nullopt;
-  RankEnvironment& chosen = said.front();
-  for (const RankEnvironment& other : said) {
+  const bool in_slurm =
+      std::any_of(said.begin(), said.end(), [](const Statement& s) { return s.who.source == "Slurm"; });
+  Statement chosen = said.front();
+  for (const Statement& other : said) {
     // A Slurm step (and the PMI it brings) may hold another launcher's daemons: one task starts many ranks.
-    const bool outer = other.source == "Slurm" || (other.source == "PMI" && slurm);
-    if (outer && chosen.source != "Slurm" && other.size < chosen.size) continue;
-    if (other.rank != chosen.rank || other.size != chosen.size) throw_contradiction(said);
+    const bool outer = other.who.source == "Slurm" || (other.who.source == "PMI" && in_slurm);
+    if (outer && chosen.who.source != "Slurm" && other.who.size < chosen.who.size) continue;
+    if (other.who.rank != chosen.who.rank || other.who.size != chosen.who.size) throw_contradiction(said);
+    if (other.tells_node && !chosen.tells_node) {
+      chosen.who.local_rank = other.who.local_rank;
+      chosen.who.local_size = other.who.local_size;
+      chosen.tells_node = true;
+    }
+    if (other.tells_node &&
+        (other.who.local_rank != chosen.who.local_rank || other.who.local_size != chosen.who.local_size))
+      throw_contradiction(said);
+    if (starts_mpi(env, other.who.source)) chosen.who.by_mpi = true;
   }
-  chosen.run_id = find_run_id(env, chosen.source);
-  return chosen;
+  chosen.who.run_id = find_run_id(env, chosen.who.source);
+  return chosen.who;
 }
 
 std::optional<RankEnvironment> discover_ranks() {

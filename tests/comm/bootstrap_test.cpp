@@ -39,6 +39,7 @@ void expect_is(const Environment& environment, const RankEnvironment& expected) 
   EXPECT_EQ(found->local_size, expected.local_size);
   EXPECT_EQ(found->source, expected.source);
   EXPECT_EQ(found->run_id, expected.run_id);
+  EXPECT_EQ(found->by_mpi, expected.by_mpi);
 }
 
 const Environment kTorchrun{{"RANK", "5"},
@@ -80,10 +81,10 @@ TEST(Bootstrap, EachLauncherAlone) {
              {"RECOLLECT_LOCAL_SIZE", "2"}},
             {3, 4, 1, 2, "RECOLLECT", ""});
   expect_is(kTorchrun, {5, 8, 1, 4, "torchrun", "abc:29500"});
-  expect_is(kOpenMpi, {2, 4, 0, 2, "Open MPI", "123456"});
+  expect_is(kOpenMpi, {2, 4, 0, 2, "Open MPI", "123456", true});
   expect_is(kSlurm, {3, 5, 1, 2, "Slurm", "77.0"});
   expect_is({{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "1"}},
-            {1, 3, 0, 1, "PMI", ""});
+            {1, 3, 0, 1, "PMI", "", true});
 }
 
 TEST(Bootstrap, SlurmCountsTheTasksOfTheNode) {
@@ -92,16 +93,20 @@ TEST(Bootstrap, SlurmCountsTheTasksOfTheNode) {
   last["SLURM_LOCALID"] = "0";
   last["SLURM_NODEID"] = "2";
   expect_is(last, {4, 5, 0, 1, "Slurm", "77.0"});
-  for (const char* broken : {"", "x", "2(x", "2(x1", "2;3", "(x2)"}) {
+  for (const char* broken : {"x", "2(x", "2(x1", "2;3", "(x2)", "9"}) {
     last["SLURM_STEP_TASKS_PER_NODE"] = broken;
-    expect_is(last, {4, 5, 4, 5, "Slurm", "77.0"});
+    expect_error(last, {std::string("'") + broken + "' tasks on the nodes"});
   }
+  last.erase("SLURM_STEP_TASKS_PER_NODE");
+  expect_is(last, {4, 5, 4, 5, "Slurm", "77.0"});
+  last["SLURM_NNODES"] = "3";
+  expect_error(last, {"Slurm: task 4 of 5"});
 }
 
 TEST(Bootstrap, OursComesFirstAndTheRunIdCanBeGiven) {
   expect_is(both({{"RECOLLECT_RANK", "5"}, {"RECOLLECT_WORLD_SIZE", "8"}}, kTorchrun),
-            {5, 8, 5, 8, "RECOLLECT", "abc:29500"});
-  expect_is(both({{"RECOLLECT_RUN_ID", "given"}}, kOpenMpi), {2, 4, 0, 2, "Open MPI", "given"});
+            {5, 8, 1, 4, "RECOLLECT", "abc:29500"});
+  expect_is(both({{"RECOLLECT_RUN_ID", "given"}}, kOpenMpi), {2, 4, 0, 2, "Open MPI", "given", true});
 }
 
 TEST(Bootstrap, ContradictionsListWhoSaidWhat) {
@@ -113,20 +118,48 @@ TEST(Bootstrap, ContradictionsListWhoSaidWhat) {
   expect_error(both({{"RANK", "0"}, {"WORLD_SIZE", "1"}}, kSlurm), {"Slurm says rank 3 of 5"});
 }
 
+// They may agree on the world and not on the node, which decides how ranks talk.
+TEST(Bootstrap, ContradictionsAboutTheNodeToo) {
+  Environment ours{{"RECOLLECT_RANK", "5"},
+                   {"RECOLLECT_WORLD_SIZE", "8"},
+                   {"RECOLLECT_LOCAL_RANK", "5"},
+                   {"RECOLLECT_LOCAL_SIZE", "8"}};
+  expect_error(both(ours, kTorchrun), {"RECOLLECT says rank 5 of 8 (5 of 8 on its node)",
+                                       "torchrun says rank 5 of 8 (1 of 4 on its node)"});
+  ours["RECOLLECT_LOCAL_RANK"] = "1";
+  ours["RECOLLECT_LOCAL_SIZE"] = "4";
+  expect_is(both(ours, kTorchrun), {5, 8, 1, 4, "RECOLLECT", "abc:29500"});
+}
+
+// By hand, with Slurm's numbers: the node's part comes from Slurm.
+TEST(Bootstrap, WhoSaysNothingOfNodesLeavesItToTheNext) {
+  expect_is(both({{"RANK", "3"}, {"WORLD_SIZE", "5"}}, kSlurm), {3, 5, 1, 2, "torchrun", ""});
+}
+
+TEST(Bootstrap, WhetherMpiIsThere) {
+  EXPECT_FALSE(discover(kSlurm)->by_mpi);
+  EXPECT_TRUE(discover(both(kSlurm, {{"PMIX_RANK", "3"}}))->by_mpi);
+  EXPECT_TRUE(discover(both(kSlurm, {{"PMI_RANK", "3"}, {"PMI_SIZE", "5"}}))->by_mpi);
+  EXPECT_FALSE(discover(kTorchrun)->by_mpi);
+  EXPECT_TRUE(discover(both({{"RANK", "2"}, {"WORLD_SIZE", "4"}}, kOpenMpi))->by_mpi);
+}
+
 TEST(Bootstrap, ALauncherInsideASlurmStepIsNoContradiction) {
   Environment step = kSlurm;
   step["SLURM_PROCID"] = "1";
   step["SLURM_NTASKS"] = "2";
   step["PMI_RANK"] = "1";
   step["PMI_SIZE"] = "2";
-  expect_is(both(kOpenMpi, step), {2, 4, 0, 2, "Open MPI", "123456"});
-  expect_is(both(kTorchrun, step), {5, 8, 1, 4, "torchrun", "abc:29500"});
+  expect_is(both(kOpenMpi, step), {2, 4, 0, 2, "Open MPI", "123456", true});
+  expect_is(both(kTorchrun, step), {5, 8, 1, 4, "torchrun", "abc:29500"});  // and no MPI: that is the step's
 }
 
 TEST(Bootstrap, NonsenseIsRefused) {
   expect_error({{"WORLD_SIZE", "2"}}, {"RANK is not"});
   expect_error({{"RANK", "0"}}, {"WORLD_SIZE is not"});
   expect_error({{"RANK", "2"}, {"WORLD_SIZE", "2"}}, {"rank 2 of 2"});
+  expect_error({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}}, {"LOCAL_WORLD_SIZE is not"});
+  expect_error({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "1"}}, {"LOCAL_RANK is not"});
   expect_error({{"RANK", "-1"}, {"WORLD_SIZE", "2"}}, {"'-1'"});
   expect_error({{"RANK", "1x"}, {"WORLD_SIZE", "2"}}, {"'1x'"});
   expect_error({{"RANK", "0"}, {"WORLD_SIZE", "99999999999"}}, {"'99999999999'"});
