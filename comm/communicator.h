@@ -18,7 +18,7 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual std::string name() const = 0;  // "self", "local", "mpi", "nccl"
+  virtual std::string name() const = 0;  // "self", "local", "mpi", "tcp", "nccl"
 
   // Elementwise over the ranks, in place. f64, f32, bf16 (summed in float, rounded once), i64.
   virtual void all_reduce(const Tensor& tensor, ReduceOp op, void* stream = nullptr) = 0;

@@ -30,6 +30,7 @@ StagingRule staging_rule(CommunicatorKind kind, int world_size) {
     case CommunicatorKind::kLocal:
       return [world_size](int size) { return local_staging_bytes(world_size, size); };
     case CommunicatorKind::kMpi:
+    case CommunicatorKind::kTcp:
       return message_staging_bytes;
     default:
       return [](int) { return std::size_t{0}; };

@@ -17,6 +17,7 @@
 #include "comm/bootstrap.h"
 #include "comm/local.h"
 #include "comm/mpi.h"
+#include "comm/tcp.h"
 
 namespace recollect {
 
@@ -85,11 +86,31 @@ std::string mpirun_hint(int64_t ranks) {
       ranks, ranks);
 }
 
+CommunicatorKind choose_communicator(const Config& config, const RankEnvironment& who) {
+  if (config.parallelism.communicator != CommunicatorKind::kAuto) return config.parallelism.communicator;
+  if (who.by_mpi) return CommunicatorKind::kMpi;
+  return who.local_size == who.size ? CommunicatorKind::kLocal : CommunicatorKind::kTcp;
+}
+
+std::unique_ptr<Communicator> join_tcp(const Config& config, const RankEnvironment& who) {
+  const StoreEnvironment store = find_store(who);
+  if (who.rank == 0 && who.local_size < who.size && store.token.empty())
+    fmt::print(
+        stderr,
+        "recollect: ranks of several nodes meet without a token: whoever reaches {} may join them; set "
+        "RECOLLECT_STORE_TOKEN_FILE\n",
+        store.place.to_string());
+  return join_tcp_world({.run_id = who.run_id,
+                         .rank = who.rank,
+                         .size = who.size,
+                         .store = store,
+                         .join_timeout = timeout(config),
+                         .timeout = timeout(config)});
+}
+
 std::unique_ptr<Communicator> join_world(const Config& config, const RankEnvironment& who,
                                          std::unique_ptr<MpiEnvironment>& mpi) {
-  const bool by_mpi = who.source == "Open MPI" || who.source == "Slurm" || who.source == "PMI";
-  CommunicatorKind kind = config.parallelism.communicator;
-  if (kind == CommunicatorKind::kAuto) kind = by_mpi ? CommunicatorKind::kMpi : CommunicatorKind::kLocal;
+  const CommunicatorKind kind = choose_communicator(config, who);
   if (kind == CommunicatorKind::kSelf)
     throw Error(
         ExitCode::kConfiguration,
@@ -99,17 +120,18 @@ std::unique_ptr<Communicator> join_world(const Config& config, const RankEnviron
     throw Error(ExitCode::kConfiguration,
                 fmt::format("parallelism.communicator is local, but only {} of {} ranks are on this node",
                             who.local_size, who.size),
-                "use communicator: mpi, and start the ranks with mpirun");
+                "use communicator: tcp, or start the ranks with mpirun and use communicator: mpi");
   if (kind == CommunicatorKind::kLocal)
     return join_local_processes(
         {.run_id = who.run_id, .rank = who.rank, .size = who.size, .timeout = timeout(config)});
+  if (kind == CommunicatorKind::kTcp) return join_tcp(config, who);
   mpi = std::make_unique<MpiEnvironment>();
   std::unique_ptr<Communicator> world = join_mpi_world(*mpi, timeout(config));
   if (world->size() != who.size)
     throw Error(ExitCode::kConfiguration,
                 fmt::format("{} says this is rank {} of {}, but the MPI world has {} rank(s)", who.source,
                             who.rank, who.size, world->size()),
-                "start the ranks with mpirun, or set parallelism.communicator: local");
+                "start the ranks with mpirun, or set parallelism.communicator: local (one node) or tcp");
   return world;
 }
 
@@ -147,7 +169,16 @@ void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,
     body(*world);
     return;
   }
-  if (threads > 1) return run_threads(config, threads, body);
+  if (threads > 1) {
+    const CommunicatorKind kind = config.parallelism.communicator;
+    if (kind == CommunicatorKind::kMpi || kind == CommunicatorKind::kTcp)
+      throw Error(ExitCode::kConfiguration,
+                  fmt::format("parallelism.communicator {} is for processes; with ranks_per_process {} the "
+                              "ranks are threads",
+                              name_of(kind), threads),
+                  "use communicator: auto");
+    return run_threads(config, threads, body);
+  }
   if (wanted > 1)
     throw Error(
         ExitCode::kConfiguration,

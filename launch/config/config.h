@@ -41,10 +41,10 @@ template <>
 inline constexpr std::array<std::string_view, 3> kSpellings<ActivationFunction> = {
     "gelu_new", "gelu_pytorch_tanh", "gelu"};
 
-enum class CommunicatorKind { kAuto, kSelf, kLocal, kMpi };
+enum class CommunicatorKind { kAuto, kSelf, kLocal, kMpi, kTcp };
 template <>
-inline constexpr std::array<std::string_view, 4> kSpellings<CommunicatorKind> = {"auto", "self", "local",
-                                                                                 "mpi"};
+inline constexpr std::array<std::string_view, 5> kSpellings<CommunicatorKind> = {"auto", "self", "local",
+                                                                                 "mpi", "tcp"};
 
 enum class BackendKind { kCpu, kReference, kCuda };
 template <>

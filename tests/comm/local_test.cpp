@@ -2,10 +2,8 @@
 // into chunks.
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "comm/local.h"
-#include "tests/comm/check_collectives.h"
+#include "tests/comm/group_checks.h"
 #include "tests/comm/ranks.h"
 
 namespace recollect {
@@ -14,13 +12,6 @@ namespace {
 using namespace test;
 
 constexpr std::size_t kTinyChunk = 4096;  // several chunks already for a few thousand elements
-const std::vector<int64_t> kSizes{0, 1, 2, 7, 61, 1021, 4096, 10007};
-
-void check(Communicator& communicator, const std::vector<int64_t>& sizes) {
-  std::string text;
-  for (const std::string& failure : CollectiveChecker(communicator).run(sizes)) text += failure + "\n";
-  if (!text.empty()) throw Error(ExitCode::kIntegrity, text);
-}
 
 class Ranks : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Local, Ranks, ::testing::Values(1, 2, 3, 4, 7));
@@ -50,45 +41,12 @@ TEST_P(Ranks, KnowTheirPlace) {
   for (const int size : seen) EXPECT_EQ(size, GetParam());
 }
 
-// A mesh of 2 x 2 or 3 x 2 or a single row, and groups of those groups.
-void split_and_check(Communicator& c) {
-  const auto rows = c.split(c.rank() / 2);
-  const auto columns = c.split(c.rank() % 2);
-  const int in_row = c.rank() / 2 * 2 + 1 < c.size() ? 2 : 1;
-  EXPECT_EQ(rows->size(), in_row);
-  EXPECT_EQ(rows->rank(), c.rank() % 2);
-  EXPECT_EQ(columns->size(), (c.size() + 1 - c.rank() % 2) / 2);
-  EXPECT_EQ(columns->rank(), c.rank() / 2);
-  check(*rows, {1, 1021});
-  check(*columns, {1, 1021});
-  const auto again = columns->split(columns->rank() == 0 ? -5 : 5);
-  EXPECT_EQ(again->size(), columns->rank() == 0 ? 1 : columns->size() - 1);
-  check(*again, {1, 1021});
-  check(c, {61});
-}
-
 TEST_P(Ranks, ThreadsSplit) {
   expect_fine(run_as_threads(GetParam(), split_and_check, std::chrono::seconds(60), kTinyChunk));
 }
 
 TEST_P(Ranks, ProcessesSplit) {
   expect_fine(run_as_processes(GetParam(), split_and_check, std::chrono::seconds(60), kTinyChunk));
-}
-
-// As the executor does: one communicator for the compute stream, one for the communication stream.
-void use_from_two_threads(Communicator& c) {
-  const auto other = c.split(0);
-  Outcome outcome;
-  std::jthread stream([&] {
-    try {
-      check(*other, {7, 5003, 1021});
-    } catch (const Error& error) {
-      outcome = {error.code(), error.what()};
-    }
-  });
-  check(c, {5003, 7, 1021, 61});
-  stream.join();
-  if (outcome.code != ExitCode::kOk) throw Error(outcome.code, outcome.message);
 }
 
 TEST_P(Ranks, TwoStreamsOfThreads) {

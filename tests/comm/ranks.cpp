@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "comm/local/rendezvous.h"
+#include "comm/tcp.h"
+#include "comm/tcp/socket.h"
 
 namespace recollect::test {
 namespace {
@@ -73,22 +75,58 @@ Outcome collect(const Child& child, std::chrono::steady_clock::time_point deadli
   return {static_cast<ExitCode>(code), message};
 }
 
+std::vector<Outcome> run_threads(int ranks, const std::function<void(int rank)>& function) {
+  std::vector<Outcome> outcomes(ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] { outcomes[rank] = outcome_of([&] { function(rank); }); });
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
 }  // namespace
 
 std::vector<Outcome> run_as_threads(int ranks, const RankFunction& function,
                                     std::chrono::milliseconds timeout, std::size_t chunk_bytes) {
   LocalGroup group(ranks, timeout, chunk_bytes);
-  std::vector<Outcome> outcomes(ranks);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      outcomes[rank] = outcome_of([&] {
-        const auto communicator = group.join(rank);
-        function(*communicator);
-      });
-    });
-  for (std::thread& thread : threads) thread.join();
-  return outcomes;
+  return run_threads(ranks, [&](int rank) { function(*group.join(rank)); });
+}
+
+uint16_t free_port() {
+  std::string problem;
+  int error = 0;
+  const auto listener = tcp::listen_on(tcp::resolve("127.0.0.1", 0, problem).front(), error);
+  return tcp::Address::of_this_end(listener).port();
+}
+
+namespace {
+
+std::unique_ptr<Communicator> join_over_tcp(const std::string& run_id, int rank, int size, uint16_t port,
+                                            std::chrono::milliseconds timeout) {
+  StoreEnvironment store{.place = {"127.0.0.1", {port}}, .token = "open sesame"};
+  return join_tcp_world({.run_id = run_id,
+                         .rank = rank,
+                         .size = size,
+                         .store = store,
+                         .join_timeout = std::chrono::seconds(60),
+                         .timeout = timeout});
+}
+
+}  // namespace
+
+std::vector<Outcome> run_over_tcp_as_threads(int ranks, const RankFunction& function,
+                                             std::chrono::milliseconds timeout, std::size_t) {
+  const uint16_t port = free_port();
+  return run_threads(ranks,
+                     [&](int rank) { function(*join_over_tcp("threads", rank, ranks, port, timeout)); });
+}
+
+std::vector<Outcome> run_over_tcp_as_processes(int ranks, const RankFunction& function,
+                                               std::chrono::milliseconds timeout, std::size_t) {
+  const uint16_t port = free_port();
+  return run_processes(ranks, [&](int rank, const std::string& run_id) {
+    function(*join_over_tcp(run_id, rank, ranks, port, timeout));
+  });
 }
 
 std::vector<Outcome> run_processes(int ranks,

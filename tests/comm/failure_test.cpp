@@ -43,8 +43,16 @@ class Failure : public ::testing::TestWithParam<Runner> {
     return outcomes;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Local, Failure, ::testing::Values(run_as_threads, run_as_processes),
-                         [](const auto& info) { return info.index == 0 ? "Threads" : "Processes"; });
+std::string name_of_runner(const ::testing::TestParamInfo<Runner>& info) {
+  return info.index == 0 ? "Threads" : "Processes";
+}
+INSTANTIATE_TEST_SUITE_P(Local, Failure, ::testing::Values(run_as_threads, run_as_processes), name_of_runner);
+INSTANTIATE_TEST_SUITE_P(Tcp, Failure, ::testing::Values(run_over_tcp_as_threads, run_over_tcp_as_processes),
+                         name_of_runner);
+
+class ProcessFailure : public ::testing::TestWithParam<Runner> {};
+INSTANTIATE_TEST_SUITE_P(Over, ProcessFailure, ::testing::Values(run_as_processes, run_over_tcp_as_processes),
+                         [](const auto& info) { return info.index == 0 ? "SharedMemory" : "Tcp"; });
 
 TEST_P(Failure, DifferentCallsAreToldToAll) {
   const std::vector<std::pair<RankFunction, std::string>> odd_ones = {
@@ -138,9 +146,9 @@ TEST_P(Failure, NothingWorksAfterAFailure) {
   for (const Outcome& outcome : outcomes) expect_lost(outcome, {});
 }
 
-TEST(ProcessFailure, AKilledRankIsNoticedLongBeforeTheTimeout) {
+TEST_P(ProcessFailure, AKilledRankIsNoticedLongBeforeTheTimeout) {
   const auto start = Clock::now();
-  const auto outcomes = run_as_processes(
+  const auto outcomes = GetParam()(
       4,
       [](Communicator& c) {
         for (int i = 0; i < 100000; ++i) {
@@ -148,7 +156,7 @@ TEST(ProcessFailure, AKilledRankIsNoticedLongBeforeTheTimeout) {
           sum(c, i % 2 ? 1 : 300000);
         }
       },
-      kLong);
+      kLong, kDefaultChunkBytes);
   EXPECT_LT(Clock::now() - start, kQuickly);
   for (const int rank : {0, 2, 3})
     expect_lost(outcomes[rank], {"all_reduce #51", "the process of rank 1 has ended"});
@@ -156,10 +164,10 @@ TEST(ProcessFailure, AKilledRankIsNoticedLongBeforeTheTimeout) {
 }
 
 // In a loop, so that death strikes inside collectives and barriers too, not only between them.
-TEST(ProcessFailure, ARankKilledAnywhereIsNoticed) {
+TEST_P(ProcessFailure, ARankKilledAnywhereIsNoticed) {
   for (int delay = 0; delay < 12; ++delay) {
     const auto start = Clock::now();
-    const auto outcomes = run_as_processes(
+    const auto outcomes = GetParam()(
         3,
         [&](Communicator& c) {
           if (c.rank() == 2) {
@@ -170,7 +178,7 @@ TEST(ProcessFailure, ARankKilledAnywhereIsNoticed) {
           }
           while (true) sum(c, 100000);
         },
-        kLong);
+        kLong, kDefaultChunkBytes);
     EXPECT_LT(Clock::now() - start, kQuickly);
     for (const int rank : {0, 1}) expect_lost(outcomes[rank], {"rank 2"});
   }

@@ -1,0 +1,129 @@
+#include "comm/tcp/tcp_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/core/error.h"
+
+namespace recollect::tcp {
+namespace {
+
+int place_of(int world_rank, const std::vector<int>& members) {
+  return static_cast<int>(std::find(members.begin(), members.end(), world_rank) - members.begin());
+}
+
+// Of a new group. The first ones belong to the world itself.
+uint64_t make_group_number() {
+  constexpr uint64_t kWorlds = 16;
+  const Nonce nonce = make_nonce();
+  uint64_t number = 0;
+  std::memcpy(&number, nonce.data(), sizeof number);
+  return std::max(number, kWorlds);
+}
+
+}  // namespace
+
+TcpCommunicator::TcpCommunicator(std::shared_ptr<Peers> peers, const std::vector<int>& members,
+                                 std::vector<Socket> sockets)
+    : MessageCommunicator(place_of(peers->rank(), members), members),
+      peers_(std::move(peers)),
+      lanes_(members.size()),
+      files_(members.size() + 1) {
+  for (std::size_t i = 0; i < sockets.size(); ++i) lanes_[i].socket = std::move(sockets[i]);
+  files_.back() = {peers_->stop_event().descriptor(), POLLIN, 0};
+}
+
+void TcpCommunicator::send(const void* data, std::size_t bytes, int to) {
+  lanes_[to].out = static_cast<const std::byte*>(data);
+  lanes_[to].out_left = bytes;
+}
+
+void TcpCommunicator::receive(void* data, std::size_t bytes, int from) {
+  lanes_[from].in = static_cast<std::byte*>(data);
+  lanes_[from].in_left = bytes;
+}
+
+// What the sockets take and give without waiting, in bytes.
+std::size_t TcpCommunicator::move(int rank) {
+  Lane& lane = lanes_[rank];
+  Moved out, in;
+  if (lane.out_left > 0) out = send_some(lane.socket, lane.out, lane.out_left);
+  if (lane.in_left > 0) in = receive_some(lane.socket, lane.in, lane.in_left);
+  lane.out += out.bytes;
+  lane.out_left -= out.bytes;
+  lane.in += in.bytes;
+  lane.in_left -= in.bytes;
+  if (in.closed || (out.closed && in.bytes == 0)) fail(peers_->why_lost(name_of_rank(rank)));
+  return out.bytes + in.bytes;
+}
+
+// A long message may take longer than the timeout, as long as bytes move. What has already come is taken even
+// when somebody has stopped in the meantime: it may be the better explanation.
+void TcpCommunicator::wait_for_all() {
+  auto deadline = Clock::now() + peers_->timeout();
+  while (true) {
+    std::size_t moved = 0;
+    bool busy = false;
+    for (int r = 0; r < size(); ++r) {
+      if (lanes_[r].is_busy()) moved += move(r);
+      busy = busy || lanes_[r].is_busy();
+    }
+    if (!busy) return;
+    if (moved > 0) {
+      deadline = Clock::now() + peers_->timeout();
+    } else {
+      if (peers_->is_stopped()) fail(peers_->stop_reason());
+      wait_for_some(deadline);
+    }
+  }
+}
+
+void TcpCommunicator::wait_for_some(Clock::time_point deadline) {
+  for (int r = 0; r < size(); ++r) {
+    const Lane& lane = lanes_[r];
+    const int events = (lane.out_left > 0 ? POLLOUT : 0) | (lane.in_left > 0 ? POLLIN : 0);
+    files_[r] = {lane.is_busy() ? lane.socket.descriptor() : -1, static_cast<short>(events), 0};
+  }
+  if (wait_for(files_, deadline)) return;
+  std::vector<int> late;
+  for (int r = 0; r < size(); ++r)
+    if (lanes_[r].is_busy()) late.push_back(name_of_rank(r));
+  fail(name_ranks(late) + " did not come within " + std::to_string(peers_->timeout().count()) + " ms");
+}
+
+// Who has stopped already is not the news: what stopped it is.
+void TcpCommunicator::fail(const std::string& what) {
+  const std::string mine = call().name() + " of rank " + std::to_string(own_name());
+  const bool first = !peers_->is_stopped();
+  if (first) peers_->stop(mine + ": " + what);
+  throw Error(ExitCode::kPeerLost,
+              first ? mine + ": " + what : mine + " cannot finish: " + peers_->stop_reason(),
+              "look for the first error among the other ranks' messages");
+}
+
+// The first rank of every colour names the new group.
+std::unique_ptr<Communicator> TcpCommunicator::split(int color) {
+  start({.kind = CollectiveKind::kSplit});
+  std::vector<int> colors(size());
+  exchange(&color, colors.data(), sizeof color);
+  const uint64_t mine = make_group_number();
+  std::vector<uint64_t> numbers(size());
+  exchange(&mine, numbers.data(), sizeof mine);
+  std::vector<int> members;
+  for (int r = 0; r < size(); ++r)
+    if (colors[r] == color) members.push_back(name_of_rank(r));
+  if (members.size() == 1) return make_self_communicator();
+  const auto first = std::find(colors.begin(), colors.end(), color) - colors.begin();
+  return std::make_unique<TcpCommunicator>(peers_, members,
+                                           peers_->connect(numbers[first], members, peers_->timeout()));
+}
+
+void TcpCommunicator::abort(const std::string& why) noexcept {
+  try {
+    peers_->stop("rank " + std::to_string(own_name()) + " stopped: " + why);
+  } catch (...) {
+    peers_->stop("a rank stopped");
+  }
+}
+
+}  // namespace recollect::tcp

@@ -1,0 +1,46 @@
+// The collectives' messages over one socket per pair of ranks. Nothing blocks: sending and receiving go on
+// side by side with all ranks, so no order of large messages can make two ranks wait for each other.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/message_communicator.h"
+#include "comm/tcp/peers.h"
+
+namespace recollect::tcp {
+
+class TcpCommunicator final : public MessageCommunicator {
+ public:
+  // `members` are world ranks in the group's order; `sockets` lead to them.
+  TcpCommunicator(std::shared_ptr<Peers> peers, const std::vector<int>& members, std::vector<Socket> sockets);
+
+  std::string name() const override { return "tcp"; }
+  std::unique_ptr<Communicator> split(int color) override;
+  void abort(const std::string& why) noexcept override;
+
+ private:
+  struct Lane {
+    Socket socket;
+    const std::byte* out = nullptr;
+    std::byte* in = nullptr;
+    std::size_t out_left = 0, in_left = 0;
+    bool is_busy() const { return out_left + in_left > 0; }
+  };
+
+  void send(const void* data, std::size_t bytes, int to) override;
+  void receive(void* data, std::size_t bytes, int from) override;
+  void wait_for_all() override;
+  [[noreturn]] void fail(const std::string& what) override;
+  bool has_failed() const override { return peers_->is_stopped(); }
+  void note_disagreement() noexcept override {}
+  std::size_t move(int rank);
+  void wait_for_some(Clock::time_point deadline);
+
+  std::shared_ptr<Peers> peers_;
+  std::vector<Lane> lanes_;    // by rank in the group
+  std::vector<pollfd> files_;  // the lanes, then the stop event
+};
+
+}  // namespace recollect::tcp
