@@ -1,7 +1,8 @@
 # Sourced by the scripts that build: installs what is missing, with apt. Does nothing where all is there.
 
 packages="g++ cmake ninja-build git libdnnl-dev ocl-icd-opencl-dev libopenmpi-dev openmpi-bin libyaml-cpp-dev libfmt-dev
-  nlohmann-json3-dev libssl-dev libboost-program-options-dev libgtest-dev libbenchmark-dev"
+  nlohmann-json3-dev libssl-dev libboost-program-options-dev libgtest-dev libbenchmark-dev
+  iproute2"
 
 install_packages() {
   command -v dpkg-query >/dev/null || return 0  # not Debian: CMake will name what it cannot find

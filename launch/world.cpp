@@ -97,9 +97,9 @@ std::unique_ptr<Communicator> join_tcp(const Config& config, const RankEnvironme
   if (who.rank == 0 && who.local_size < who.size && store.token.empty())
     fmt::print(
         stderr,
-        "recollect: ranks of several nodes meet without a token: whoever reaches {} may join them; set "
-        "RECOLLECT_STORE_TOKEN_FILE\n",
-        store.place.to_string());
+        "recollect: ranks of several nodes meet on {} without a token: whoever reaches it may join them; "
+        "set RECOLLECT_STORE_TOKEN_FILE\n",
+        store.place.host);
   return join_tcp_world({.run_id = who.run_id,
                          .rank = who.rank,
                          .size = who.size,

@@ -100,7 +100,7 @@ bool StoreClient::call(const tcp::Address& address, bool only_one, const std::st
   const std::string identity = store::to_bytes(store::Identity{rank_, run_id_});
   const Introduction met = tcp::introduce(socket, token, identity, deadline);
   const auto refuse = [&](const std::string& what, const char* hint) {
-    if (only_one) throw Error(ExitCode::kConfiguration, who() + ": " + what, hint);
+    if (only_one) throw Error(ExitCode::kConfiguration, what, hint);
     problem = what;
     return false;
   };
