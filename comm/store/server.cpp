@@ -79,8 +79,8 @@ class StoreServer::Loop {
   const StoreLimits limits_;
   const std::string run_id_;
   store::Contents contents_;
+  std::size_t moving_bytes_ = 0;  // outlives the connections, which count in it
   std::list<Connection> connections_;
-  std::size_t moving_bytes_ = 0;
   bool changed_ = false;  // somebody who waits may have what it waits for
   std::vector<pollfd> files_;
   tcp::Signal wake_;

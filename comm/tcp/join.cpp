@@ -61,7 +61,9 @@ Table parse_table(const std::string& text, int size) {
 class Meeting {
  public:
   explicit Meeting(const TcpWorld& world)
-      : world_(world), prefix_("world/" + world.store.attempt + (world.store.attempt.empty() ? "" : "/")), place_(world.store.place) {
+      : world_(world),
+        prefix_("world/" + world.store.attempt + (world.store.attempt.empty() ? "" : "/")),
+        place_(world.store.place) {
     if (world.rank == 0 && !world.store.hosted_by_launcher) open_store();
     store_ = std::make_unique<StoreClient>(place_, world.store.token, world.run_id, world.rank,
                                            world.join_timeout);

@@ -54,8 +54,10 @@ Peers::Peers(int rank, std::vector<Address> places, Socket listener, std::string
       door_(
           std::move(listener), secret_, Door::Limits{},
           [this](const std::string& identity) { return judge(identity); },
-          [this](Socket socket, const std::string& identity) { let_in(std::move(socket), identity); }),
-      thread_([this] { attend(); }) {}
+          [this](Socket socket, const std::string& identity) { let_in(std::move(socket), identity); }) {
+  files_.reserve(places_.size() + Door::Limits{}.visitors + 2);  // none later: others count allocations
+  thread_ = std::thread([this] { attend(); });
+}
 
 Peers::~Peers() {
   tell_all(stopped_ ? stop_message(stop_reason()) : std::string(1, kGoodBye));

@@ -42,22 +42,28 @@ void every_collective(Communicator& c, std::vector<float>& in, std::vector<float
   c.barrier();
 }
 
-TEST(Allocation, NoneInCollectivesNotEvenWhenWaitingLong) {
-  std::atomic<int64_t> before = 0;
-  test::expect_fine(test::run_as_threads(3, [&](Communicator& c) {
-    std::vector<float> in(300007, 1.0f), out(3 * in.size(), 1.0f);
+void expect_no_allocations(Communicator& c, std::atomic<int64_t>& before) {
+  std::vector<float> in(300007, 1.0f), out(3 * in.size(), 1.0f);
+  every_collective(c, in, out);
+  if (c.rank() == 0) before = allocations().load();
+  c.barrier();
+  for (int i = 0; i < 3; ++i) {
+    if (c.rank() == i) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     every_collective(c, in, out);
-    if (c.rank() == 0) before = allocations().load();
-    c.barrier();
-    for (int i = 0; i < 3; ++i) {
-      if (c.rank() == i) std::this_thread::sleep_for(std::chrono::milliseconds(300));
-      every_collective(c, in, out);
-    }
-    if (c.rank() == 0) {
-      EXPECT_EQ(allocations() - before, 0);
-    }
-    c.barrier();
-  }));
+  }
+  if (c.rank() == 0) {
+    EXPECT_EQ(allocations() - before, 0);
+  }
+  c.barrier();
+}
+
+TEST(Allocation, NoneInCollectivesNotEvenWhenWaitingLong) {
+  for (const auto run : {test::run_as_threads, test::run_over_tcp_as_threads}) {
+    std::atomic<int64_t> before = 0;
+    test::expect_fine(run(
+        3, [&](Communicator& c) { expect_no_allocations(c, before); }, std::chrono::seconds(60),
+        kDefaultChunkBytes));
+  }
 }
 
 }  // namespace

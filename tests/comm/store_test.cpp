@@ -242,8 +242,7 @@ TEST(Store, NobodyThereIsALostPeer) {
 TEST(Store, TheWrongTokenOrRunIsRefusedAtOnce) {
   const auto server = open_store("monday", "secret");
   const auto refused = outcome_of([&] { client_of(*server, 2, "monday", "guess"); });
-  expect(refused, ExitCode::kConfiguration,
-         {"the store at " + server->address(), "have different tokens"});
+  expect(refused, ExitCode::kConfiguration, {"the store at " + server->address(), "have different tokens"});
   for (const char* secret : {"secret", "guess"})
     EXPECT_EQ(refused.message.find(secret), std::string::npos) << refused.message;
   expect(outcome_of([&] { client_of(*server, 2, "tuesday"); }), ExitCode::kConfiguration,

@@ -15,7 +15,7 @@ using namespace test;
 using namespace std::chrono_literals;
 
 class TcpRanks : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Tcp, TcpRanks, ::testing::Values(1, 2, 3, 4, 7));
+INSTANTIATE_TEST_SUITE_P(Tcp, TcpRanks, ::testing::Values(1, 2, 3, 4, 6));
 
 TEST_P(TcpRanks, ThreadsGetEveryCollectiveRight) {
   expect_fine(run_over_tcp_as_threads(GetParam(), [](Communicator& c) { check(c, kSizes); }));
@@ -23,14 +23,6 @@ TEST_P(TcpRanks, ThreadsGetEveryCollectiveRight) {
 
 TEST_P(TcpRanks, ProcessesGetEveryCollectiveRight) {
   expect_fine(run_over_tcp_as_processes(GetParam(), [](Communicator& c) { check(c, kSizes); }));
-}
-
-// More than staging memory and the sockets' own buffers hold: everybody sends while everybody receives.
-TEST_P(TcpRanks, LargeTensorsInManyPieces) {
-  const int64_t elements = GetParam() == 2 ? 1'000'003 : 200'003;
-  expect_fine(run_over_tcp_as_threads(GetParam(), [&](Communicator& c) {
-    for (const std::string& failure : CollectiveChecker(c).run_large(elements)) ADD_FAILURE() << failure;
-  }));
 }
 
 TEST_P(TcpRanks, KnowTheirPlaceAndForetellTheirMemory) {
@@ -53,7 +45,14 @@ TEST_P(TcpRanks, TwoStreams) {
   expect_fine(run_over_tcp_as_processes(GetParam(), use_from_two_threads));
 }
 
-// Whatever the ranks talk through.
+// More than staging memory and the sockets' own buffers hold: everybody sends while everybody receives.
+TEST(Tcp, LargeTensorsInManyPieces) {
+  for (const int ranks : {2, 3})
+    expect_fine(run_over_tcp_as_threads(ranks, [](Communicator& c) {
+      for (const std::string& failure : CollectiveChecker(c).run_large(600'011)) ADD_FAILURE() << failure;
+    }));
+}
+
 TEST(Tcp, SumsAreThoseOfSharedMemory) {
   std::vector<bf16> results[2];
   const auto sum = [&](std::vector<bf16>& result) {

@@ -75,6 +75,24 @@ TEST_F(Bootstrap, RankZeroMayComeLast) {
   EXPECT_EQ(numbers(place_.metrics()), two_by_two_in_one_process(place_));
 }
 
+// srun --mpi=none on two nodes with two tasks each.
+TEST_F(Bootstrap, SlurmWithoutMpi) {
+  for (int rank = 0; rank < 4; ++rank)
+    ranks_.start({{"SLURM_JOB_ID", "77"},
+                  {"SLURM_STEP_ID", "0"},
+                  {"SLURM_PROCID", std::to_string(rank)},
+                  {"SLURM_NTASKS", "4"},
+                  {"SLURM_LOCALID", std::to_string(rank % 2)},
+                  {"SLURM_NODEID", std::to_string(rank / 2)},
+                  {"SLURM_NNODES", "2"},
+                  {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"},
+                  {"MASTER_ADDR", "localhost"},
+                  {"MASTER_PORT", std::to_string(port_)}},
+                 two_by_two());
+  for (const Finished& rank : ranks_.wait()) EXPECT_EQ(rank.status, 0) << rank.err;
+  EXPECT_EQ(numbers(place_.metrics()), two_by_two_in_one_process(place_));
+}
+
 // One store for all attempts of a run, as a launcher that restarts has it.
 TEST_F(Bootstrap, ALauncherHostsTheStore) {
   const std::string token = make_store_token(), path = place_.file("token");
