@@ -56,6 +56,20 @@ std::vector<uint16_t> candidate_ports(const std::string& run_id, uint16_t master
   return ports;
 }
 
+// Debian gives a node's own name a loopback address, which torchrun then passes on to other nodes.
+void refuse_hidden_host(const std::string& host) {
+  if (host.starts_with("localhost")) return;
+  std::string problem, loopback;
+  for (const tcp::Address& address : tcp::resolve(host, 0, problem)) {
+    if (!address.is_loopback() || address.host() == host) return;
+    loopback = address.host();
+  }
+  if (!loopback.empty())
+    refuse(
+        "MASTER_ADDR '" + host + "' is " + loopback + " on its own node, where other nodes cannot reach it",
+        "set MASTER_ADDR to the node's address in the network (torchrun: --master-addr or --local-addr)");
+}
+
 const char* const kFileHint = "chmod 600 it, and let it belong to the user who runs the ranks";
 
 std::string read_token_file(const std::string& path) {
@@ -100,6 +114,7 @@ StoreEnvironment find_store(const RankEnvironment& who, const EnvironmentLookup&
   found.place.host = text(lookup, "MASTER_ADDR");
   if (found.place.host.empty())
     refuse("MASTER_ADDR is not set: the ranks do not know where to meet", kPlaceHint);
+  if (who.rank == 0 && who.local_size < who.size) refuse_hidden_host(found.place.host);
   const uint16_t port = read_port(lookup);
   const bool taken = !found.hosted_by_launcher && text(lookup, "TORCHELASTIC_USE_AGENT_STORE") == "True";
   found.place.ports = taken ? candidate_ports(who.run_id, port) : std::vector{port};

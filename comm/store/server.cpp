@@ -132,11 +132,11 @@ std::string StoreServer::Loop::judge(const std::string& identity) const {
   if (!who) return "it expects the ranks of a run here";
   if (who->run_id != run_id_)
     return "it belongs to run '" + run_id_ + "', this process to run '" + who->run_id + "'";
+  if (connections_.size() >= limits_.connections) return "it has no room for more connections";
   return {};
 }
 
 void StoreServer::Loop::admit(tcp::Socket socket, const std::string& identity) {
-  if (connections_.size() >= limits_.connections) return;
   tcp::keep_alive(socket);
   const int rank = store::parse_identity(identity)->rank;
   connections_.emplace_back(std::move(socket), rank, contents_.rank_is_here(rank), limits_, moving_bytes_);

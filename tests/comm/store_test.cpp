@@ -351,6 +351,23 @@ TEST(StoreEnvironment, NonsenseIsRefused) {
   refused(place({{"RECOLLECT_STORE", "me"}}), "RECOLLECT_STORE is 'me'");
 }
 
+// A name for the node itself that only the node itself can use.
+TEST(StoreEnvironment, ALoopbackNameIsNoPlaceForOtherNodes) {
+  const auto find_from = [&](int rank, int local_size, const std::string& host) {
+    const RankEnvironment who{.rank = rank, .size = 2, .local_size = local_size, .source = "x", .run_id = {}};
+    const Variables variables{{"MASTER_ADDR", host}, {"MASTER_PORT", "29500"}};
+    find_store(who, [&](const char* wanted) -> const char* {
+      const auto it = variables.find(wanted);
+      return it == variables.end() ? nullptr : it->second.c_str();
+    });
+  };
+  expect(outcome_of([&] { find_from(0, 1, "127.1"); }), ExitCode::kConfiguration,
+         {"'127.1' is 127.0.0.1 on its own node"});
+  find_from(1, 1, "127.1");
+  find_from(0, 2, "127.1");
+  for (const char* fine : {"localhost", "127.0.0.1", "::1"}) find_from(0, 1, fine);
+}
+
 TEST(StoreEnvironment, ATokenFileIsItsOwnersAlone) {
   const testing::TemporaryFolder folder;
   const std::string path = folder.file("token"), token = make_store_token();
