@@ -7,6 +7,7 @@
 #include "launch/config/read.h"
 #include "launch/estimate_command.h"
 #include "launch/explain.h"
+#include "launch/run/run_command.h"
 #include "launch/tokenize.h"
 #include "launch/train.h"
 #include "launch/world.h"
@@ -23,6 +24,8 @@ void train_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
 
 constexpr Command kCommands[] = {
     {"train", "CONFIG.yaml [section.key=value ...]", "train what CONFIG.yaml describes", train_command},
+    {"run", "[flags] PROGRAM [arguments]", "start PROGRAM, or train, as the ranks of this node (run --help)",
+     run_command},
     {"estimate", "CONFIG.yaml [section.key=value ...] [--json] [--compare | --max-micro-batch]",
      "foretell memory and step time without training", estimate_command},
     {"explain", "CONFIG.yaml [section.key=value ...]", "print the checkpointing plan and every op of a step",

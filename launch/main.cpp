@@ -54,8 +54,9 @@ int main(int argc, char** argv) {
   std::unique_ptr<recollect::MpiEnvironment> mpi;
   try {
     const recollect::Words words(argv + 1, argv + argc);
+    const bool launches = !words.empty() && words.front() == "run";  // then the rest may be a program's
     const auto asks = [&](const char* option) {
-      return std::find(words.begin(), words.end(), option) != words.end();
+      return !launches && std::find(words.begin(), words.end(), option) != words.end();
     };
     if (asks("--version")) {
       fmt::print("recollect {}\n", RECOLLECT_VERSION);

@@ -1,0 +1,197 @@
+#include "launch/run/attempt.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "launch/run/node.h"
+#include "launch/run/processes.h"
+
+namespace recollect::launcher {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// A rank that lost a peer may be seen to end before that peer is.
+constexpr auto kTimeForTheCause = 2s;
+// What a rank started may have something to say after the rank's end.
+constexpr auto kLastWords = 2s;
+
+struct Pipe {
+  Descriptor from, to;
+};
+
+Pipe make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw Error(ExitCode::kHostMemory, "no pipe for a rank: " + std::generic_category().message(errno),
+                "each rank takes two; ulimit -n says how many files a process may open");
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+template <typename Time>
+void make_earlier(std::optional<Time>& moment, Time candidate) {
+  moment = moment ? std::min(*moment, candidate) : candidate;
+}
+
+}  // namespace
+
+Attempt::~Attempt() { end_all(); }
+
+void Attempt::start(int rank, int port) {
+  const RankOutput& wanted = run_.options.output[rank];
+  const std::string folder = fmt::format("{}/attempt_{}/{}", run_.log_folder, number_, rank);
+  const auto log = [&](Stream stream) {
+    if (!wanted.kept[static_cast<int>(stream)]) return std::string();
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) throw Error(ExitCode::kStorage, "cannot make the folder " + folder + ": " + error.message());
+    return folder + (stream == Stream::kOut ? "/stdout.log" : "/stderr.log");
+  };
+  Pipe out = make_pipe(), err = make_pipe();
+  Rank started{0, Relay(std::move(out.from), rank, Stream::kOut, wanted.shown[0], log(Stream::kOut)),
+               Relay(std::move(err.from), rank, Stream::kError, wanted.shown[1], log(Stream::kError))};
+  started.pid =
+      start_process(run_.program, environment_of_rank(run_.options, run_.identity, number_, port, rank),
+                    out.to.get(), err.to.get(), run_.signals.blocked_before());
+  run_.guard.watch(started.pid);
+  ranks_.push_back(std::move(started));
+}
+
+Outcome Attempt::carry_out() {
+  const int port = run_.options.master_port != 0 ? run_.options.master_port : free_port();
+  for (int rank = 0; rank < run_.options.ranks; ++rank) start(rank, port);
+  while (goes_on()) {
+    wait();
+    reap();  // before signals: who has ended by now was not asked to
+    for (const int signal : run_.signals.take()) obey(signal);
+    if (tell_at_ && Clock::now() >= *tell_at_) tell_groups(SIGTERM);
+  }
+  end_all();
+  read_the_rest();
+  return judge();
+}
+
+void Attempt::end_all() {
+  if (!end_children(run_.spared)) run_.console.say("some processes of the run cannot be killed");
+  run_.guard.watch(0);
+}
+
+bool Attempt::goes_on() const {
+  if (kill_at_ && Clock::now() >= *kill_at_) return false;
+  if (ends_.size() < ranks_.size()) return true;
+  const bool silent = std::none_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) {
+    return rank.output.is_open() || rank.errors.is_open();
+  });
+  return !silent && last_words_until_ && Clock::now() < *last_words_until_;
+}
+
+void Attempt::wait() {
+  std::vector<pollfd> events{{run_.signals.descriptor(), POLLIN, 0}, {run_.console.waits_for(), POLLOUT, 0}};
+  std::vector<Relay*> relays;
+  for (Rank& rank : ranks_)
+    for (Relay* relay : {&rank.output, &rank.errors})
+      if (relay->is_open() && !run_.console.is_full()) {
+        events.push_back({relay->descriptor(), POLLIN, 0});
+        relays.push_back(relay);
+      }
+  auto until = Clock::now() + run_.options.monitor_interval;
+  for (const auto& moment : {tell_at_, kill_at_, last_words_until_})
+    if (moment) until = std::min(until, *moment);
+  const auto time = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+  ::poll(events.data(), events.size(), static_cast<int>(std::max<int64_t>(0, time)));
+  for (std::size_t i = 0; i < relays.size(); ++i)
+    if (events[i + 2].revents != 0) relays[i]->read_some(run_.console);
+  run_.console.write_some();
+}
+
+void Attempt::reap() {
+  int status = 0;
+  for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    const auto rank = std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& r) { return r.pid == pid; });
+    if (rank == ranks_.end()) continue;  // an orphan
+    rank->pid = 0;
+    ends_.push_back({.rank = static_cast<int>(rank - ranks_.begin()),
+                     .pid = pid,
+                     .wait_status = status,
+                     .time = std::chrono::system_clock::now(),
+                     .asked = asked_});
+    if (ends_.size() == ranks_.size()) last_words_until_ = Clock::now() + kLastWords;
+    const int code = ends_.back().status();
+    if (code == 0 || asked_) continue;
+    // Peers of a rank that was preempted are saving too, and must not be disturbed.
+    std::chrono::milliseconds patience = 0ms;
+    if (code == static_cast<int>(ExitCode::kPreempted)) patience = run_.options.grace;
+    if (code == static_cast<int>(ExitCode::kPeerLost)) patience = kTimeForTheCause;
+    make_earlier(tell_at_, Clock::now() + patience);
+  }
+}
+
+void Attempt::obey(int signal) {
+  if (!asks_to_end(signal)) {
+    for (const Rank& rank : ranks_)
+      if (rank.pid != 0) ::kill(rank.pid, signal);
+    return;
+  }
+  if (signal == SIGINT && std::exchange(int_came_, true)) {
+    kill_at_ = Clock::now();
+    return;
+  }
+  if (interrupted_by_ == 0) {
+    interrupted_by_ = signal;
+    run_.console.say(fmt::format("{} passed on to the ranks; SIGKILL follows after {} s{}",
+                                 signal_name(signal),
+                                 std::chrono::duration<double>(run_.options.grace).count(),
+                                 signal == SIGINT ? ", or a second SIGINT" : ""));
+  }
+  tell_groups(signal);
+}
+
+void Attempt::tell_groups(int signal) {
+  asked_ = true;
+  tell_at_.reset();
+  for (const Rank& rank : ranks_)
+    if (rank.pid != 0) ::kill(-rank.pid, signal);
+  make_earlier(kill_at_, Clock::now() + run_.options.grace);
+}
+
+// Nobody writes any more: what has not been read lies in the pipes.
+void Attempt::read_the_rest() {
+  for (Rank& rank : ranks_)
+    for (Relay* relay : {&rank.output, &rank.errors})
+      while (relay->is_open() && relay->read_some(run_.console)) {
+      }
+}
+
+Outcome Attempt::judge() {
+  const bool interrupted = interrupted_by_ != 0;
+  const RankEnd* root = root_cause(ends_);
+  if (root && root->status() == static_cast<int>(ExitCode::kPreempted)) {
+    run_.console.say(fmt::format("rank {} was preempted ({})", root->rank, root->text()));
+    return {root->status(), false, interrupted};
+  }
+  if (root) {
+    const Rank& rank = ranks_[static_cast<std::size_t>(root->rank)];
+    run_.console.line(Stream::kError, failure_box(*root, ends_, rank.output, rank.errors));
+    return {root->status(), true, interrupted};
+  }
+  if (!interrupted) return {};
+  // Ranks that end in their own way when they are asked to have the word.
+  for (RankEnd& end : ends_) end.asked = end.by_signal();
+  root = root_cause(ends_);
+  const bool all_done =
+      ends_.size() == ranks_.size() &&
+      std::all_of(ends_.begin(), ends_.end(), [](const RankEnd& e) { return e.status() == 0; });
+  return {root ? root->status() : all_done ? 0 : 128 + interrupted_by_, false, true};
+}
+
+}  // namespace recollect::launcher

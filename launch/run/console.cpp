@@ -1,0 +1,74 @@
+#include "launch/run/console.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+namespace recollect::launcher {
+
+namespace {
+
+constexpr std::size_t kFull = 4 << 20;
+
+// The same file as another opening of it, which alone does not block: the flags of the one we were given are
+// shared with whoever gave it.
+Descriptor own_opening(int descriptor) {
+  struct stat status {};
+  const bool may_block =
+      ::fstat(descriptor, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode));
+  Descriptor opened;
+  if (may_block) {
+    const std::string path = fmt::format("/proc/self/fd/{}", descriptor);
+    opened = Descriptor(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  }
+  return opened ? std::move(opened) : Descriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+}
+
+bool is_ready(int descriptor) {
+  pollfd entry{descriptor, POLLOUT, 0};
+  return ::poll(&entry, 1, 0) == 1;
+}
+
+}  // namespace
+
+Console::Console() : outputs_{own_opening(STDOUT_FILENO), own_opening(STDERR_FILENO)} {}
+
+void Console::line(Stream stream, std::string text) {
+  if (!output(stream)) return;
+  bytes_ += text.size();
+  waiting_.push_back({stream, std::move(text)});
+}
+
+void Console::say(const std::string& text) { line(Stream::kError, "recollect run: " + text + "\n"); }
+
+int Console::waits_for() const { return waiting_.empty() ? -1 : output(waiting_.front().stream).get(); }
+
+bool Console::is_full() const { return bytes_ > kFull; }
+
+void Console::write_some() {
+  while (!waiting_.empty()) {
+    Piece& piece = waiting_.front();
+    Descriptor& out = outputs_[static_cast<int>(piece.stream)];
+    if (out) {
+      if (!is_ready(out.get())) return;
+      // Where our own opening was refused: a pipe that is ready takes this much without blocking.
+      const std::size_t size = std::min<std::size_t>(piece.text.size() - written_, PIPE_BUF);
+      const ssize_t done = ::write(out.get(), piece.text.data() + written_, size);
+      if (done < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      if (done < 0) out.close();
+      written_ += done > 0 ? static_cast<std::size_t>(done) : 0;
+    }
+    if (out && written_ < piece.text.size()) continue;
+    bytes_ -= piece.text.size();
+    written_ = 0;
+    waiting_.pop_front();
+  }
+}
+
+}  // namespace recollect::launcher

@@ -1,0 +1,50 @@
+#include "launch/run/environment.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "launch/run/node.h"
+
+namespace recollect::launcher {
+
+int omp_threads_to_set(const RunOptions& options) {
+  if (options.ranks == 1 || std::getenv("OMP_NUM_THREADS")) return 0;
+  return std::max(1, cores_to_use() / options.ranks);
+}
+
+Words environment_of_rank(const RunOptions& options, const RunIdentity& identity, int attempt, int port,
+                          int rank) {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string text = *entry;
+    const std::size_t equals = std::min(text.find('='), text.size());
+    variables[text.substr(0, equals)] = text.substr(std::min(equals + 1, text.size()));
+  }
+  // What somebody else said in our own dialect would contradict what follows.
+  for (const char* name : {"RECOLLECT_RANK", "RECOLLECT_WORLD_SIZE", "RECOLLECT_LOCAL_RANK",
+                           "RECOLLECT_LOCAL_SIZE", "RECOLLECT_STORE", "RECOLLECT_STORE_TOKEN"})
+    variables.erase(name);
+  const std::string self = std::to_string(rank), all = std::to_string(options.ranks);
+  for (const char* name : {"RANK", "LOCAL_RANK", "ROLE_RANK"}) variables[name] = self;
+  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE"}) variables[name] = all;
+  variables["GROUP_RANK"] = "0";
+  variables["GROUP_WORLD_SIZE"] = "1";
+  variables["ROLE_NAME"] = "default";
+  variables["MASTER_ADDR"] = options.master_addr;
+  variables["MASTER_PORT"] = std::to_string(port);
+  variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(attempt);
+  variables["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(options.max_restarts);
+  variables["TORCHELASTIC_RUN_ID"] = options.run_id;
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";  // PyTorch's rank 0 serves its store itself
+  variables["RECOLLECT_RUN_ID"] = identity.run_id;
+  variables["RECOLLECT_STORE_TOKEN_FILE"] = identity.token_file;
+  if (const int threads = omp_threads_to_set(options)) variables["OMP_NUM_THREADS"] = std::to_string(threads);
+  Words entries;
+  for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
+  return entries;
+}
+
+}  // namespace recollect::launcher

@@ -1,0 +1,83 @@
+#include "launch/run/failure.h"
+
+#include <sys/wait.h>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "engine/core/error.h"
+#include "launch/run/node.h"
+#include "launch/run/signals.h"
+
+namespace recollect::launcher {
+
+namespace {
+
+constexpr int kWidth = 80;
+
+// A rank's text cannot move the cursor or pass for the launcher's.
+std::string harmless(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 32 && c != '\t') || byte == 127)
+      result += fmt::format("\\x{:02x}", byte);
+    else
+      result += c;
+  }
+  return result;
+}
+
+std::string time_text(std::chrono::system_clock::time_point time) {
+  using namespace std::chrono;
+  const auto milliseconds = duration_cast<std::chrono::milliseconds>(time.time_since_epoch()) % 1000;
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}.{:03}", fmt::localtime(system_clock::to_time_t(time)),
+                     milliseconds.count());
+}
+
+}  // namespace
+
+bool RankEnd::by_signal() const { return WIFSIGNALED(wait_status); }
+
+int RankEnd::status() const { return by_signal() ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status); }
+
+std::string RankEnd::text() const {
+  return by_signal()
+             ? fmt::format("{} (signal {})", signal_name(WTERMSIG(wait_status)), WTERMSIG(wait_status))
+             : fmt::format("exit code {}", WEXITSTATUS(wait_status));
+}
+
+const RankEnd* root_cause(std::span<const RankEnd> ends) {
+  const RankEnd* first = nullptr;
+  for (const RankEnd& end : ends) {
+    if (end.asked || end.status() == 0) continue;
+    if (end.status() != static_cast<int>(ExitCode::kPeerLost)) return &end;
+    if (!first) first = &end;
+  }
+  return first;
+}
+
+std::string failure_box(const RankEnd& root, std::span<const RankEnd> ends, const Relay& output,
+                        const Relay& errors) {
+  const std::string border = std::string(kWidth, '=') + "\n", rule = std::string(kWidth, '-') + "\n";
+  std::string text =
+      border + fmt::format("recollect run: rank {} FAILED: {}\n", root.rank, root.text()) + rule;
+  text += fmt::format("root cause (first observed failure)\n  rank   {} (local rank {}), pid {}\n", root.rank,
+                      root.rank, root.pid);
+  text += fmt::format("  time   {}\n  host   {}\n", time_text(root.time), host_name());
+  for (const Relay* relay : {&output, &errors})
+    if (!relay->log_path().empty()) text += fmt::format("  log    {}\n", relay->log_path());
+  const auto& lines = errors.tail().lines();
+  text += lines.empty() ? "  it wrote nothing to stderr\n"
+                        : fmt::format("  its last {} line(s) on stderr:\n", lines.size());
+  for (const std::string& line : lines) text += "    " + harmless(line) + "\n";
+  std::string others;
+  for (const RankEnd& end : ends)
+    if (&end != &root && !end.asked && end.status() != 0)
+      others += fmt::format("  rank {} (pid {}): {}, {:.3f} s later\n", end.rank, end.pid, end.text(),
+                            std::chrono::duration<double>(end.time - root.time).count());
+  if (!others.empty()) text += rule + "also failed\n" + others;
+  return text + border;
+}
+
+}  // namespace recollect::launcher

@@ -1,0 +1,33 @@
+// A small process beside the launcher that ends what the launcher started if the launcher cannot: it waits
+// for its death, and then kills the ranks' groups, so also what a rank had started itself, and removes what a
+// run leaves behind. An orderly end of the launcher ends the guard first.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "launch/run/descriptor.h"
+
+namespace recollect::launcher {
+
+class Guard {
+ public:
+  // Removes `files` in this order; a folder must be empty by then. To be made while the process has one
+  // thread.
+  explicit Guard(const std::vector<std::string>& files);
+  ~Guard();
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+  pid_t pid() const { return pid_; }
+  // Kills the group too. 0 forgets all groups.
+  void watch(pid_t group) const;
+
+ private:
+  Descriptor to_guard_;
+  pid_t pid_ = 0;
+};
+
+}  // namespace recollect::launcher

@@ -1,0 +1,20 @@
+// What every rank runs, found before the first of them is started.
+#pragma once
+
+#include <string>
+
+#include "launch/commands.h"
+
+namespace recollect::launcher {
+
+struct Program {
+  std::string path;
+  Words words;  // argv
+};
+
+// `words` begin with a command of ours (then it is this very binary), with a Python script (then, unless
+// `with_python` is false, it is python3 -u, or what PYTHON_EXEC names), or with a program as a shell would
+// find it. Error kConfiguration where there is none.
+Program find_program(const Words& words, bool with_python);
+
+}  // namespace recollect::launcher
