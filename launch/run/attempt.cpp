@@ -11,7 +11,6 @@
 
 #include <fmt/format.h>
 
-#include "launch/run/node.h"
 #include "launch/run/processes.h"
 
 namespace recollect::launcher {
@@ -47,7 +46,7 @@ void make_earlier(std::optional<Time>& moment, Time candidate) {
 
 Attempt::~Attempt() { end_all(); }
 
-void Attempt::start(int rank, int port) {
+void Attempt::start(int rank, const MeetingPoint& place) {
   const RankOutput& wanted = run_.options.output[rank];
   const std::string folder = fmt::format("{}/attempt_{}/{}", run_.log_folder, number_, rank);
   const auto log = [&](Stream stream) {
@@ -61,15 +60,15 @@ void Attempt::start(int rank, int port) {
   Rank started{0, Relay(std::move(out.from), rank, Stream::kOut, wanted.shown[0], log(Stream::kOut)),
                Relay(std::move(err.from), rank, Stream::kError, wanted.shown[1], log(Stream::kError))};
   started.pid =
-      start_process(run_.program, environment_of_rank(run_.options, run_.identity, number_, port, rank),
+      start_process(run_.program, environment_of_rank(run_.options, run_.identity, number_, place, rank),
                     out.to.get(), err.to.get(), run_.signals.blocked_before());
   run_.guard.watch(started.pid);
   ranks_.push_back(std::move(started));
 }
 
 Outcome Attempt::carry_out() {
-  const int port = run_.options.master_port != 0 ? run_.options.master_port : free_port();
-  for (int rank = 0; rank < run_.options.ranks; ++rank) start(rank, port);
+  const MeetingPoint place(run_.options, run_.identity, run_.program.ours);
+  for (int rank = 0; rank < run_.options.ranks; ++rank) start(rank, place);
   while (goes_on()) {
     wait();
     reap();  // before signals: who has ended by now was not asked to

@@ -46,7 +46,7 @@ class Attempt {
     Relay output, errors;
   };
 
-  void start(int rank, int port);
+  void start(int rank, const MeetingPoint& place);
   bool goes_on() const;
   void wait();
   void reap();

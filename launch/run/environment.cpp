@@ -10,13 +10,35 @@
 
 namespace recollect::launcher {
 
+namespace {
+
+// After a restart the port that the user named may still be busy with connections that wind up.
+constexpr std::chrono::milliseconds kPortPatience{2000};
+
+}  // namespace
+
 int omp_threads_to_set(const RunOptions& options) {
   if (options.ranks == 1 || std::getenv("OMP_NUM_THREADS")) return 0;
   return std::max(1, cores_to_use() / options.ranks);
 }
 
-Words environment_of_rank(const RunOptions& options, const RunIdentity& identity, int attempt, int port,
-                          int rank) {
+MeetingPoint::MeetingPoint(const RunOptions& options, const RunIdentity& identity, bool for_ours)
+    : port_(options.master_port) {
+  if (for_ours) {
+    store_ = std::make_unique<StoreServer>(StoreOptions{.host = options.master_addr,
+                                                        .ports = {static_cast<uint16_t>(port_)},
+                                                        .run_id = identity.run_id,
+                                                        .token = identity.token,
+                                                        .patience = kPortPatience,
+                                                        .limits = {}});
+    port_ = store_->port();
+  } else if (port_ == 0) {
+    port_ = free_port();
+  }
+}
+
+Words environment_of_rank(const RunOptions& options, const RunIdentity& identity, int attempt,
+                          const MeetingPoint& place, int rank) {
   std::map<std::string, std::string> variables;
   for (char** entry = environ; *entry; ++entry) {
     const std::string text = *entry;
@@ -34,12 +56,13 @@ Words environment_of_rank(const RunOptions& options, const RunIdentity& identity
   variables["GROUP_WORLD_SIZE"] = "1";
   variables["ROLE_NAME"] = "default";
   variables["MASTER_ADDR"] = options.master_addr;
-  variables["MASTER_PORT"] = std::to_string(port);
+  variables["MASTER_PORT"] = std::to_string(place.port());
   variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(attempt);
   variables["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(options.max_restarts);
   variables["TORCHELASTIC_RUN_ID"] = options.run_id;
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";  // PyTorch's rank 0 serves its store itself
   variables["RECOLLECT_RUN_ID"] = identity.run_id;
+  if (place.has_store()) variables["RECOLLECT_STORE"] = "launcher";
   variables["RECOLLECT_STORE_TOKEN_FILE"] = identity.token_file;
   if (const int threads = omp_threads_to_set(options)) variables["OMP_NUM_THREADS"] = std::to_string(threads);
   Words entries;

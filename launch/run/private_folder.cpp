@@ -1,9 +1,7 @@
 #include "launch/run/private_folder.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -12,21 +10,10 @@
 
 #include <fmt/format.h>
 
+#include "comm/store/environment.h"
 #include "engine/core/error.h"
-#include "launch/run/descriptor.h"
 
 namespace recollect::launcher {
-
-namespace {
-
-constexpr int kTokenBytes = 32;
-
-[[noreturn]] void fail(const std::string& what) {
-  throw Error(ExitCode::kStorage, what + ": " + std::generic_category().message(errno),
-              "the launcher keeps a secret of the run in a temporary folder; TMPDIR says where");
-}
-
-}  // namespace
 
 std::string random_hex(int bytes) {
   std::vector<unsigned char> random(static_cast<std::size_t>(bytes));
@@ -44,16 +31,18 @@ std::string temporary_folder() {
 
 PrivateFolder::PrivateFolder() {
   path_ = temporary_folder() + "/recollect-run-XXXXXX";
-  if (!::mkdtemp(path_.data())) fail("cannot make the folder " + path_);
+  if (!::mkdtemp(path_.data()))
+    throw Error(ExitCode::kStorage,
+                "cannot make the folder " + path_ + ": " + std::generic_category().message(errno),
+                "the launcher keeps a secret of the run in a temporary folder; TMPDIR says where");
+  token_ = make_store_token();
   token_file_ = path_ + "/token";
-  const std::string token = random_hex(kTokenBytes);
-  const Descriptor file(::open(token_file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file || ::write(file.get(), token.data(), token.size()) != static_cast<ssize_t>(token.size())) {
-    const int reason = errno;
+  try {
+    write_store_token(token_file_, token_);
+  } catch (const Error&) {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
-    errno = reason;
-    fail("cannot write " + token_file_);
+    throw;
   }
 }
 

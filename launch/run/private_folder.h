@@ -20,10 +20,12 @@ class PrivateFolder {
   PrivateFolder& operator=(const PrivateFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  const std::string& token_file() const { return token_file_; }  // 32 random bytes in hexadecimal, mode 0600
+  // 32 random bytes in hexadecimal, and the file of mode 0600 that holds them.
+  const std::string& token() const { return token_; }
+  const std::string& token_file() const { return token_file_; }
 
  private:
-  std::string path_, token_file_;
+  std::string path_, token_, token_file_;
 };
 
 }  // namespace recollect::launcher

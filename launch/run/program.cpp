@@ -50,18 +50,18 @@ Program find_program(const Words& words, bool with_python) {
   const std::string& first = words.front();
   const auto own = commands();
   if (std::any_of(own.begin(), own.end(), [&](const Command& command) { return first == command.name; })) {
-    Program program{own_path(), {"recollect"}};
+    Program program{own_path(), {"recollect"}, true};
     program.words.insert(program.words.end(), words.begin(), words.end());
     return program;
   }
   if (with_python && first.ends_with(".py")) {
     if (!is_file(first)) throw Error(ExitCode::kConfiguration, "there is no file " + first);
     const char* python = std::getenv("PYTHON_EXEC");
-    Program program{search(python ? python : "python3"), {"python3", "-u"}};
+    Program program{search(python ? python : "python3"), {"python3", "-u"}, false};
     program.words.insert(program.words.end(), words.begin(), words.end());
     return program;
   }
-  return {search(first), words};
+  return {search(first), words, false};
 }
 
 }  // namespace recollect::launcher

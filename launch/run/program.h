@@ -9,7 +9,8 @@ namespace recollect::launcher {
 
 struct Program {
   std::string path;
-  Words words;  // argv
+  Words words;        // argv
+  bool ours = false;  // this very binary
 };
 
 // `words` begin with a command of ours (then it is this very binary), with a Python script (then, unless

@@ -77,7 +77,7 @@ int launch(const Words& words) {
   adopt_orphans();
   std::vector<pid_t> spared = children();
   const PrivateFolder folder;
-  const RunIdentity identity{options.run_id + "." + random_hex(8), folder.token_file()};
+  const RunIdentity identity{options.run_id + "." + random_hex(8), folder.token(), folder.token_file()};
   const std::string shared_memory = "/dev/shm" + local::segment_name(identity.run_id);
   const Guard guard({shared_memory, folder.token_file(), folder.path()});
   spared.push_back(guard.pid());

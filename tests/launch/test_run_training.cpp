@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "launch/run/node.h"
 #include "tests/launch/run_support.h"
 
 namespace recollect::test {
@@ -78,6 +79,44 @@ bool trains(const Launch& launch) {
     const std::string file = launch.file("out/metrics.jsonl");
     return std::filesystem::exists(file) && std::filesystem::file_size(file) > 1000;
   });
+}
+
+// The launcher hosts the store where its ranks meet; behind another program, rank 0 does.
+TEST(RunTrainings, MeetInTheLaunchersStore) {
+  const Words words = Words{"train", "c.yaml", "parallelism.communicator=tcp"} + tensor_data(2, 1);
+  for (const Words& program : {words, shell("exec \"$0\" \"$@\"") + Words{recollect_binary()} + words}) {
+    Launch launch(Words{"--nproc-per-node=2"} + program);
+    const Finished finished = launch.finish(Workplace::kBound);
+    ASSERT_EQ(finished.status, 0) << finished.out << finished.err;
+    EXPECT_NE(finished.out.find("2 tensor ranks (tcp)"), std::string::npos) << finished.out;
+    expect_the_losses_of_one_rank(launch.place());
+  }
+  Launch said(Words{"--nproc-per-node=2"} + words + Words{"training.max_steps=100000000"});
+  ASSERT_TRUE(trains(said)) << said.err();
+  for (const pid_t rank : said.ranks()) EXPECT_EQ(variable_of(rank, "RECOLLECT_STORE"), "launcher");
+  said.signal(SIGTERM);
+  EXPECT_EQ(said.finish().status, 143);
+}
+
+TEST(RunTrainings, MeetAgainAfterARestart) {
+  for (const Words& port : {Words{}, Words{"--master-port=" + std::to_string(launcher::free_port())}}) {
+    Launch launch(Words{"--nproc-per-node=2", "--max-restarts=1"} + port +
+                  Words{"train", "c.yaml", "parallelism.communicator=tcp", "training.max_steps=100000000",
+                        "logging.steps=1000000"} +
+                  tensor_data(2, 1));
+    ASSERT_TRUE(trains(launch)) << launch.err();
+    ::kill(launch.ranks().front(), SIGKILL);
+    const auto again = [&] {
+      const auto ranks = launch.ranks();
+      return !ranks.empty() && variable_of(ranks.front(), "TORCHELASTIC_RESTART_COUNT") == "1";
+    };
+    ASSERT_TRUE(wait_until(again)) << launch.err();
+    ASSERT_TRUE(wait_until(
+        [&] { return launch.out().find("(tcp)", launch.out().find("(tcp)") + 1) != std::string::npos; }));
+    ASSERT_TRUE(trains(launch)) << launch.err();
+    launch.signal(SIGTERM);
+    EXPECT_EQ(launch.finish().status, 143);
+  }
 }
 
 TEST(RunTrainings, AnswerTheSignalThatAsksForAReport) {
