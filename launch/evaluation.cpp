@@ -19,20 +19,21 @@ Evaluation::Evaluation(const Config& config, const Mesh& mesh, std::unique_ptr<D
     : mesh_(mesh), dataset_(std::move(dataset)) {
   const int64_t together = config.training.micro_batch_size * mesh.data_size();
   const int64_t all = (dataset_->size() - 1) / together + 1;
+  const int64_t tokens = config.training.micro_batch_size * config.data.sequence_length;
+  ids_.resize(static_cast<std::size_t>(tokens));
+  labels_.resize(ids_.size());
   micro_batches_ = config.evaluation.batches > 0 ? std::min(config.evaluation.batches, all) : all;
 }
 
 // As in training, the micro-batches of the data ranks follow one another.
-Evaluation::Read Evaluation::load(const Executor& executor, const LanguageModel& model,
-                                  int64_t micro_batch) const {
+Evaluation::Read Evaluation::load(const Executor& executor, const LanguageModel& model, int64_t micro_batch) {
   const Shape shape = executor.tensor(model.ids).shape;
   const int64_t samples = shape[0], length = shape[1];
-  std::vector<int32_t> ids(static_cast<std::size_t>(shape.elements())), labels(ids.size());
   const int64_t first = (micro_batch * mesh_.data_size() + mesh_.data_rank()) * samples;
   Read read;
   for (int64_t i = 0; i < samples; ++i) {
-    const std::span own_ids(ids.data() + i * length, static_cast<std::size_t>(length));
-    const std::span own_labels(labels.data() + i * length, static_cast<std::size_t>(length));
+    const std::span own_ids(ids_.data() + i * length, static_cast<std::size_t>(length));
+    const std::span own_labels(labels_.data() + i * length, static_cast<std::size_t>(length));
     if (first + i < dataset_->size()) {
       dataset_->read(first + i, own_ids, own_labels);
       read.tokens += length;
@@ -42,12 +43,12 @@ Evaluation::Read Evaluation::load(const Executor& executor, const LanguageModel&
       std::fill(own_labels.begin(), own_labels.end(), kIgnoredLabel);
     }
   }
-  executor.write(model.ids, ids.data());
-  executor.write(model.labels, labels.data());
+  executor.write(model.ids, ids_.data());
+  executor.write(model.labels, labels_.data());
   return read;
 }
 
-EvaluationResult Evaluation::run(Executor& executor, const LanguageModel& model, int64_t steps_done) const {
+EvaluationResult Evaluation::run(Executor& executor, const LanguageModel& model, int64_t steps_done) {
   const auto start = std::chrono::steady_clock::now();
   const double scale = 1;  // the loss is then the sum over targets
   executor.write(model.scale, &scale);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "engine/data/dataset.h"
 #include "engine/runtime/executor.h"
@@ -32,18 +33,19 @@ class Evaluation {
   Evaluation(const Config& config, const Mesh& mesh, std::unique_ptr<Dataset> dataset);
 
   // Collective. Error kInput where no target counts, kNumerics where the loss is not finite.
-  EvaluationResult run(Executor& executor, const LanguageModel& model, int64_t steps_done) const;
+  EvaluationResult run(Executor& executor, const LanguageModel& model, int64_t steps_done);
 
  private:
   struct Read {
     int64_t tokens = 0, valid_targets = 0;
   };
   // Fills the model's inputs with this rank's part of a micro-batch.
-  Read load(const Executor& executor, const LanguageModel& model, int64_t micro_batch) const;
+  Read load(const Executor& executor, const LanguageModel& model, int64_t micro_batch);
 
   const Mesh& mesh_;
   std::unique_ptr<Dataset> dataset_;
   int64_t micro_batches_;
+  std::vector<int32_t> ids_, labels_;  // of a micro-batch
 };
 
 }  // namespace recollect
