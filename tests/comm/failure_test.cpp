@@ -159,8 +159,12 @@ TEST_P(ProcessFailure, AKilledRankIsNoticedLongBeforeTheTimeout) {
       },
       kLong, kDefaultChunkBytes);
   EXPECT_LT(Clock::now() - start, kQuickly);
-  for (const int rank : {0, 2, 3})
-    expect_lost(outcomes[rank], {"all_reduce #51", "the process of rank 1 has ended"});
+  for (const int rank : {0, 2, 3}) {
+    expect_lost(outcomes[rank], {"the process of rank 1 has ended"});
+    // What the killed process had sent of the call before may be lost with its connections.
+    const std::string& said = outcomes[rank].message;
+    EXPECT_TRUE(said.starts_with("all_reduce #51 ") || said.starts_with("all_reduce #50 ")) << said;
+  }
   EXPECT_EQ(static_cast<int>(outcomes[1].code), 128 + SIGKILL);
 }
 
