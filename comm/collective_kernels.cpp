@@ -75,8 +75,7 @@ void register_comm_kernels(KernelTable& table, const CommunicatorLookup& lookup)
     };
     return bind(view, lookup, function);
   });
-  add(table, "copy_to_ranks", lookup,
-      [](Communicator&, const KernelArgs& args) { copy(args); });
+  add(table, "copy_to_ranks", lookup, [](Communicator&, const KernelArgs& args) { copy(args); });
   add(table, "all_gather", lookup, [](Communicator& communicator, const KernelArgs& args) {
     communicator.all_gather(args.in[0], args.out[0], args.stream);
   });

@@ -63,9 +63,9 @@
 // squared_norm            any number of gradients S            sum [1] f64
 // clip_factor             sharded [1] f64, replicated [1] f64, norm [1], factor [1]  max_norm (0: never
 // clips)                  loss_scale? [1] f64
-//     norm = sqrt(sharded + replicated) / loss_scale; factor = min(1, max_norm / (norm + 1e-6)) / loss_scale, as
-//     torch's clip_grad_norm_; loss_scale is 1 where absent. The factor is NaN where the norm is not finite: an
-//     update whose factor is NaN changes nothing.
+//     norm = sqrt(sharded + replicated) / loss_scale; factor = min(1, max_norm / (norm + 1e-6)) / loss_scale,
+//     as torch's clip_grad_norm_; loss_scale is 1 where absent. The factor is NaN where the norm is not
+//     finite: an update whose factor is NaN changes nothing.
 // adamw, adamw_hf, adam   schedule [3] f64, factor [1] f64,    acc master [..] S,    beta1 beta2 epsilon
 // weight_decay
 //                         grad S                               acc m S, acc v S,     cast (0 or 1: is param
@@ -99,9 +99,10 @@ namespace cpu {
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary = nullptr);  // f32 and bf16
 }
 namespace cuda {
-class Libraries;  // engine/ops/cuda/libraries.h: a rank's handles of NVIDIA's libraries, and what they have chosen
+class Libraries;  // engine/ops/cuda/libraries.h: a rank's handles of NVIDIA's libraries, and what they have
+                  // chosen
 // f32, bf16 and f16. `libraries` must outlive the kernels; it is null where they are only planned with.
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libraries* libraries);
-}
+}  // namespace cuda
 
 }  // namespace recollect

@@ -185,7 +185,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"checkpoint: {save_model: yes}\n",
              "c.yaml:2:26: checkpoint.save_model: expected true or false, found 'yes'"},
         Case{"training: {precision: bf61}\n",
-             "c.yaml:2:23: training.precision: expected one of fp32, bf16, fp64, fp16, found 'bf61'; did you mean "
+             "c.yaml:2:23: training.precision: expected one of fp32, bf16, fp64, fp16, found 'bf61'; did you "
+             "mean "
              "'bf16'?"},
         Case{"model: {type: llama}\n", "c.yaml:2:15: model.type: expected gpt2, found 'llama'"},
         Case{"device: {memory_limit: 4GB}\n",

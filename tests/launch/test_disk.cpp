@@ -239,7 +239,8 @@ TEST(Disk, ASlowOneIsNamedEvenBehindHostMemory) {
     const Executor& executor = session.executor();
     double waited = 0, exposed = 0;
     for (OpId id = 0; id < static_cast<OpId>(executor.program().graph.ops().size()); ++id)
-      if (executor.program().graph.op(id).stream == StreamId::kCompute) waited += executor.waits().by_op()[id];
+      if (executor.program().graph.op(id).stream == StreamId::kCompute)
+        waited += executor.waits().by_op()[id];
     for (int s = 0; s < kStreamCount; ++s) exposed += executor.waits().exposed(static_cast<StreamId>(s));
     EXPECT_NEAR(waited, exposed, 1e-9 * waited) << "every wait is somebody's";
     EXPECT_GT(executor.waits().exposed(StreamId::kDisk), 0.7 * exposed);
