@@ -10,5 +10,5 @@ presets=${*:-cpu asan tsan}
 for preset in $presets; do
   echo "== $preset =="
   build "$preset"
-  ctest --test-dir "build/$preset" --output-on-failure --timeout 900
+  ctest --test-dir "build/$preset" --output-on-failure --timeout 1800
 done
