@@ -5,6 +5,7 @@
 
 #include "launch/calibrate.h"
 #include "launch/config/read.h"
+#include "launch/config_command.h"
 #include "launch/estimate_command.h"
 #include "launch/explain.h"
 #include "launch/run/run_command.h"
@@ -23,19 +24,44 @@ void train_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
 }
 
 constexpr Command kCommands[] = {
-    {"train", "CONFIG.yaml [section.key=value ...]", "train what CONFIG.yaml describes", train_command},
+    {"train", "CONFIG.yaml [section.key=value ...]", "train what CONFIG.yaml describes", train_command,
+     "  CONFIG.yaml           what to train, on what, and how; `recollect config reference` lists its keys\n"
+     "  section.key=value     sets a key and wins over the file; --set section.key=value is the same\n"
+     "\n"
+     "Several ranks: recollect run --nproc-per-node N train ... on one node, or mpirun -np N recollect train\n"
+     "..., with N = data_parallel_size x tensor_parallel_size; or threads of one process:\n"
+     "parallelism.ranks_per_process=N.\n"},
     {"run", "[flags] PROGRAM [arguments]", "start PROGRAM, or train, as the ranks of this node (run --help)",
      run_command},
     {"estimate", "CONFIG.yaml [section.key=value ...] [--json] [--compare | --max-micro-batch]",
-     "foretell memory and step time without training", estimate_command},
+     "foretell memory and step time without training", estimate_command,
+     "  --compare             every activation checkpointing mode and switch, as one table\n"
+     "  --max-micro-batch     the largest training.micro_batch_size that fits device.memory_limit\n"
+     "  --json                the same as JSON\n"},
     {"explain", "CONFIG.yaml [section.key=value ...]", "print the checkpointing plan and every op of a step",
      explain_command},
     {"calibrate", "[--out FILE] [--disk FOLDER]", "measure this machine for device.model=FILE",
-     calibrate_command},
+     calibrate_command,
+     "  --out FILE            write them to this file too, which device.model then names\n"
+     "  --disk FOLDER         measure the disk of this folder too\n"},
     {"tokenize",
      "--tokenizer FILE|FOLDER --output FILE INPUT... [--format llm.c|headerless|megatron]\n"
      "           [--dtype uint16|uint32] [--key text] [--end-of-document TOKEN|none] [--threads N]",
-     "make a token file of text (*.txt, *.jsonl, folders)", tokenize_command},
+     "make a token file of text (*.txt, *.jsonl, folders)", tokenize_command,
+     "  --tokenizer           tokenizer.json, vocab.json with merges.txt, or vocab.txt; or their folder\n"
+     "  --output FILE         the token file; of megatron, what its two files have in common\n"
+     "  --format              llm.c (default), headerless or megatron\n"
+     "  --dtype               of a headerless file; as narrow as the vocabulary allows otherwise\n"
+     "  --key                 of the text in *.jsonl; text where not given\n"
+     "  --end-of-document     what follows each text; <|endoftext|> or [SEP] where not given\n"
+     "  --threads             all cores where not given\n"},
+    {"config", "show CONFIG.yaml [section.key=value ...] [--ranks N] | schema | reference",
+     "print resolved values with their origin, the JSON Schema for editors, or the list of keys",
+     config_command,
+     "  show                  every value of a run as YAML, with a comment that says where it comes from\n"
+     "  --ranks N             what N ranks would make of it; as many as it asks for otherwise\n"
+     "  schema                JSON Schema, draft 7; an editor then completes and checks configurations\n"
+     "  reference             every key, its values, its default and its meaning, as Markdown\n"},
 };
 
 }  // namespace
@@ -49,8 +75,15 @@ std::string usage() {
                         command.name, command.arguments, command.help);
   return text +
          "\n"
-         "--help prints this, --version the version. Several ranks: mpirun -np N recollect train ...\n"
-         "with N = data_parallel_size x tensor_parallel_size.\n";
+         "--help prints this, COMMAND --help more of one command, --version the version.\n"
+         "Several ranks: mpirun -np N recollect train ... with N = data_parallel_size x "
+         "tensor_parallel_size.\n";
+}
+
+std::string usage_of(const Command& command) {
+  const std::string_view details = command.details;
+  return fmt::format("usage: recollect {} {}\n\n{}\n{}{}", command.name, command.arguments, command.help,
+                     details.empty() ? "" : "\n", details);
 }
 
 Words parse_options(const Words& words, const boost::program_options::options_description& own) {

@@ -22,10 +22,12 @@ struct Command {
   const char* help;  // one line
   // `words` stand behind the command's name. MPI is started in `mpi` where the command needs it.
   void (*run)(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
+  const char* details = "";  // what its own --help says of its words, a line for each
 };
 
 std::span<const Command> commands();
 std::string usage();
+std::string usage_of(const Command& command);
 
 // Stores the command's own options where they say, and returns all other words in order, --set ones last.
 // Error kConfiguration, with the usage, for unknown options.

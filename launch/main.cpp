@@ -55,13 +55,16 @@ int main(int argc, char** argv) {
   try {
     const recollect::Words words(argv + 1, argv + argc);
     const bool launches = !words.empty() && words.front() == "run";  // then the rest may be a program's
+    const auto named = std::find_if(
+        recollect::commands().begin(), recollect::commands().end(),
+        [&](const recollect::Command& command) { return !words.empty() && words.front() == command.name; });
     const auto asks = [&](const char* option) {
       return !launches && std::find(words.begin(), words.end(), option) != words.end();
     };
     if (asks("--version")) {
       fmt::print("recollect {}\n", RECOLLECT_VERSION);
     } else if (asks("--help") || asks("-h")) {
-      fmt::print("{}", recollect::usage());
+      fmt::print("{}", named == recollect::commands().end() ? recollect::usage() : usage_of(*named));
     } else {
       run(words, mpi);
     }

@@ -243,6 +243,8 @@ struct Config {
   // Key -> where it was given, for messages; "" -> the file. Not part of the configuration: never compared,
   // dumped or hashed.
   std::map<std::string, Place> origins;
+  // Key -> "4 x model.n_embd": how its value came about, where 0 or nothing had left it open. As `origins`.
+  std::map<std::string, std::string> derived;
 };
 
 }  // namespace recollect

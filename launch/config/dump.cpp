@@ -1,5 +1,6 @@
 // A Config as text.
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -10,15 +11,17 @@ namespace recollect {
 
 namespace {
 
+constexpr std::size_t kCommentColumn = 48;
+
 // Of the keys in a section: two blanks for each level.
 std::string indent(const std::string& section) {
   if (section.empty()) return "";
   return std::string(2 + 2 * static_cast<std::size_t>(std::count(section.begin(), section.end(), '.')), ' ');
 }
 
-}  // namespace
-
-std::string dump_resolved(const Config& config) {
+// `line` finishes the line of a key, "name: value".
+std::string dump(const Config& config,
+                 const std::function<std::string(const ConfigKey&, const std::string&)>& line) {
   std::string text;
   std::string section;
   const KeyTable table;
@@ -28,9 +31,32 @@ std::string dump_resolved(const Config& config) {
       text += fmt::format("{}{}:\n", indent(key.section).substr(2),
                           key.section.substr(key.section.rfind('.') + 1));
     section = key.section;
-    text += fmt::format("{}{}: {}\n", indent(section), key.name, key.print(config));
+    text += line(key, fmt::format("{}{}: {}", indent(section), key.name, key.print(config))) + '\n';
   }
   return text;
+}
+
+std::string origin(const Config& config, const std::string& key) {
+  if (const auto found = config.derived.find(key); found != config.derived.end())
+    return "derived from " + found->second;
+  const auto found = config.origins.find(key);
+  if (found == config.origins.end()) return "default";
+  std::string place = found->second.text;  // the command line may hold anything
+  std::replace_if(
+      place.begin(), place.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  return place;
+}
+
+}  // namespace
+
+std::string dump_resolved(const Config& config) {
+  return dump(config, [](const ConfigKey&, const std::string& line) { return line; });
+}
+
+std::string dump_with_origins(const Config& config) {
+  return dump(config, [&](const ConfigKey& key, const std::string& line) {
+    return fmt::format("{:<{}}  # {}", line, kCommentColumn, origin(config, key.path()));
+  });
 }
 
 std::map<std::string, std::string> flatten(const Config& config) {

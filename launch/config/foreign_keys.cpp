@@ -6,13 +6,6 @@ namespace recollect {
 
 namespace {
 
-struct ForeignKey {
-  std::string_view name;
-  std::string_view of;
-  std::string_view advice;
-};
-
-// In section activation_checkpointing.
 constexpr ForeignKey kForeignKeys[] = {
     {"synchronize_checkpoint_boundary", "DeepSpeed",
      "leave it out: streams wait for what they need, and only for that"},
@@ -57,6 +50,8 @@ constexpr ForeignValue kForeignValues[] = {
 bool is_ours(std::string_view section) { return section == "activation_checkpointing"; }
 
 }  // namespace
+
+std::span<const ForeignKey> foreign_keys() { return kForeignKeys; }
 
 std::string foreign_key_advice(std::string_view section, std::string_view name) {
   for (const ForeignKey& key : kForeignKeys)

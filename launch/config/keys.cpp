@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <concepts>
 #include <initializer_list>
 
@@ -36,6 +37,7 @@ ConfigKey make_key(std::string section, std::string name, const Member& member, 
   key.aliases.assign(aliases.begin(), aliases.end());
   key.type = type_name<T>(range);
   key.range = range;
+  key.choices.assign(range.words.begin(), range.words.end());
   key.help = std::move(help);
   if constexpr (Spelled<T>) {
     key.choices.assign(kSpellings<T>.begin(), kSpellings<T>.end());
@@ -81,7 +83,11 @@ ValueRange between(double low, double high) { return {.low = low, .high = high};
 ValueRange at_least(double low) { return {.low = low}; }
 ValueRange above(double low) { return {.low = low, .low_open = true}; }
 ValueRange fraction() { return {.low = 0, .high = 1, .high_open = true}; }
+ValueRange among(std::span<const std::string_view> words) { return {.words = words}; }
 ValueRange byte_size() { return {.low = 0, .byte_size = true}; }
+
+constexpr std::array<std::string_view, 5> kRecomputeGroups = {"attention", "mlp", "norm", "activation",
+                                                              "dropout"};
 
 // Upper bounds that no real run meets; they keep products of sizes inside 64 bits.
 constexpr double kMaxSize = 1 << 24;
@@ -212,9 +218,8 @@ void add_others(std::vector<ConfigKey>& keys) {
   const Adder<AC> checkpointing(keys, "activation_checkpointing", &Config::activation_checkpointing);
   checkpointing("mode", &AC::mode, any(), "which activations are recomputed", {"recompute_granularity"});
   checkpointing("k", &AC::k, between(0, 65536), "every_k: layers a segment");
-  checkpointing(
-      "recompute", &AC::recompute, any(),
-      "selective: groups among attention, mlp, norm, activation, dropout; none given: norm, activation");
+  checkpointing("recompute", &AC::recompute, among(kRecomputeGroups),
+                "selective: groups of ops; none given: norm and activation");
   checkpointing("partition_activations", &AC::partition_activations, any(),
                 "kept values that are the same on all tensor ranks: 1/t on each, gathered before use",
                 {"partitioned_checkpointing", "distribute_saved_activations"});
@@ -261,7 +266,36 @@ std::string_view outer_of(std::string_view section) {
 }
 std::string_view leaf_of(std::string_view section) { return section.substr(section.rfind('.') + 1); }
 
+struct SectionHelp {
+  std::string_view section, help;
+};
+constexpr SectionHelp kSectionHelp[] = {
+    {"", "Where the run's own files go."},
+    {"model", "What is trained. The names are those of Hugging Face's config.json."},
+    {"parallelism", "How the work is divided over ranks: tensor_parallel_size x data_parallel_size of them."},
+    {"device", "What each rank computes with, and how much memory it may take."},
+    {"training",
+     "How much, how often and in what precision. Any two of micro_batch_size, global_batch_size and "
+     "gradient_accumulation_steps determine the third."},
+    {"optimizer", "The update rule."},
+    {"scheduler", "The learning rate over the steps; optimizer.learning_rate is its peak."},
+    {"activation_checkpointing",
+     "What becomes of the activations between forward and backward: recomputed, partitioned, sent away."},
+    {"activation_checkpointing.disk_checkpointing", "The disk as the place where kept values wait."},
+    {"data", "What is trained on."},
+    {"evaluation", "A loss on other data, now and then."},
+    {"checkpoint", "What is saved."},
+    {"logging", "What the run says of itself."},
+    {"debug", "For looking inside."},
+};
+
 }  // namespace
+
+std::string_view KeyTable::section_help(std::string_view section) {
+  for (const SectionHelp& entry : kSectionHelp)
+    if (entry.section == section) return entry.help;
+  return "";
+}
 
 KeyTable::KeyTable()
     : sections_{"model",

@@ -20,7 +20,7 @@ struct ConfigKey {
   std::string name;     // "max_steps"
   std::vector<std::string> aliases;  // other names in the same section
   std::string type;                  // "integer", "number", "boolean", "text", "bytes", "texts", or "choice"
-  std::vector<std::string> choices;  // of a choice
+  std::vector<std::string> choices;  // of a choice, and of the entries of texts where not all will do
   ValueRange range;
   std::string help;
   // Sets the key in a configuration and returns "", or returns why the node's value is refused.
@@ -38,6 +38,8 @@ class KeyTable {
   std::span<const std::string_view> sections() const { return sections_; }
   // Whether `name` is a section inside `outer` ("": of the top level).
   bool is_section(std::string_view outer, std::string_view name) const;
+  // One sentence on what a section is for.
+  static std::string_view section_help(std::string_view section);
   // The key of that name or alias in a section, or null.
   const ConfigKey* find(const std::string& section, const std::string& name) const;
   // "unknown key ...", with the section where it belongs or the key that was probably meant.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <type_traits>
 
 #include "launch/config/document.h"
 #include "launch/config/file_text.h"
@@ -46,13 +47,17 @@ class Reader {
     Config otherwise = merge_model_file();
     Config::Model& m = config_.model;
     Config::Data& d = config_.data;
-    if (m.n_inner == 0) m.n_inner = 4 * m.n_embd;
-    if (d.sequence_length == 0) d.sequence_length = m.n_positions;
-    if (d.high == 0) d.high = m.vocab_size;
-    if (!config_.origins.contains("data.seed")) d.seed = config_.training.seed;
+    if (m.n_inner == 0) derive("model.n_inner", m.n_inner, 4 * m.n_embd, "4 x model.n_embd");
+    if (d.sequence_length == 0)
+      derive("data.sequence_length", d.sequence_length, m.n_positions, "model.n_positions");
+    if (d.high == 0) derive("data.high", d.high, m.vocab_size, "model.vocab_size");
+    if (!config_.origins.contains("data.seed"))
+      derive("data.seed", d.seed, config_.training.seed, "training.seed");
     if (config_.device.model.empty())
-      config_.device.model = config_.device.backend == BackendKind::kCuda ? "h200" : "cpu";
-    if (!config_.origins.contains("evaluation.format")) config_.evaluation.format = d.format;
+      derive("device.model", config_.device.model,
+             config_.device.backend == BackendKind::kCuda ? "h200" : "cpu", "device.backend");
+    if (!config_.origins.contains("evaluation.format"))
+      derive("evaluation.format", config_.evaluation.format, d.format, "data.format");
     otherwise.data.high = m.vocab_size;
     otherwise.evaluation.format = d.format;
     otherwise.data.seed = config_.training.seed;
@@ -67,6 +72,12 @@ class Reader {
   }
 
  private:
+  template <typename T>
+  void derive(const char* key, T& value, const std::type_identity_t<T>& made, const char* from) {
+    value = made;
+    config_.derived[key] = from;
+  }
+
   // What a section holds, or the document: keys, and sections inside.
   void read_entries(const std::string& section, const YamlNode& body) {
     for (const auto& [key, value] : body.entries) {

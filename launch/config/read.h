@@ -26,6 +26,9 @@ Config read_config_text(const std::string& name, std::string_view text,
 // Every key of the configuration as YAML, in the order of the table. Reading it gives the same configuration.
 std::string dump_resolved(const Config& config);
 
+// The same with a comment at each value: where it was given, or what it follows from.
+std::string dump_with_origins(const Config& config);
+
 // Key -> value, as YAML text.
 std::map<std::string, std::string> flatten(const Config& config);
 

@@ -97,6 +97,12 @@ std::string read_bytes(const YamlNode& node, const ValueRange& range, int64_t& o
   return "";
 }
 
+std::string unknown_word(const std::string& word, std::span<const std::string_view> words) {
+  const std::string message = fmt::format("'{}' is none of {}", word, fmt::join(words, ", "));
+  const std::string near = nearest(word, words);
+  return near.empty() ? message : fmt::format("{}; did you mean '{}'?", message, near);
+}
+
 }  // namespace
 
 std::string ValueRange::describe() const {
@@ -166,6 +172,9 @@ std::string read_value(const YamlNode& node, const ValueRange& range, std::vecto
   }
   if (std::find(values.begin(), values.end(), "") != values.end()) return "an entry is empty";
   if (range.required && values.empty()) return "must not be empty";
+  for (const std::string& value : values)
+    if (!range.words.empty() && std::find(range.words.begin(), range.words.end(), value) == range.words.end())
+      return unknown_word(value, range.words);
   out = std::move(values);
   return "";
 }

@@ -20,8 +20,9 @@ struct ValueRange {
   double high = std::numeric_limits<double>::infinity();
   bool low_open = false;
   bool high_open = false;
-  bool byte_size = false;  // written like "4GiB"
-  bool required = false;   // text: not empty
+  bool byte_size = false;                        // written like "4GiB"
+  bool required = false;                         // text: not empty
+  std::span<const std::string_view> words = {};  // texts: each entry is one of these
 
   std::string describe() const;  // "at least 1", "in [0, 1)", ...
 };

@@ -1,7 +1,6 @@
 #include "launch/config/validate.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -179,16 +178,6 @@ void check_checkpointing(const Config& config, Findings& found) {
                      "storage_dtype have no effect",
                      c.keep_last, config.model.n_layer)});
   }
-  static constexpr std::array<std::string_view, 5> kGroups = {"attention", "mlp", "norm", "activation",
-                                                              "dropout"};
-  for (const std::string& group : c.recompute) {
-    if (std::find(kGroups.begin(), kGroups.end(), group) != kGroups.end()) continue;
-    found.push_back(
-        {{"activation_checkpointing.recompute"},
-         fmt::format("activation_checkpointing.recompute: '{}' is none of attention, mlp, norm, activation, "
-                     "dropout",
-                     group)});
-  }
 }
 
 // A run without steps evaluates. Nothing that serves backward has an effect in it.
@@ -285,6 +274,27 @@ Place place_of(const Finding& finding, const Config& config) {
   return file != config.origins.end() ? file->second : Place{"configuration", 0, 0};
 }
 
+// Says of each batch size that is not given yet what it will follow from.
+void explain_batch(Config& config) {
+  const Config::Training& t = config.training;
+  const auto explain = [&](const char* key, int64_t given, const char* from) {
+    if (given == 0) config.derived[key] = from;
+  };
+  const bool whole = t.global_batch_size != 0;
+  explain("training.micro_batch_size", t.micro_batch_size,
+          whole ? "training.global_batch_size / (training.gradient_accumulation_steps x "
+                  "parallelism.data_parallel_size)"
+                : "training.global_batch_size, which is not given");
+  explain("training.gradient_accumulation_steps", t.gradient_accumulation_steps,
+          !whole                    ? "training.global_batch_size, which is not given"
+          : t.micro_batch_size == 0 ? "training.micro_batch_size, which is not given"
+                                    : "training.global_batch_size / (training.micro_batch_size x "
+                                      "parallelism.data_parallel_size)");
+  explain(
+      "training.global_batch_size", t.global_batch_size,
+      "training.micro_batch_size x training.gradient_accumulation_steps x parallelism.data_parallel_size");
+}
+
 }  // namespace
 
 std::vector<Finding> validate(const Config& config, const BuildFeatures& features) {
@@ -316,6 +326,7 @@ std::vector<Finding> resolve_batch(Config& config) {
   }
   const int64_t global = micro * steps * replicas;
   if (t.global_batch_size != 0 && t.global_batch_size != global) return {batch_disagreement(config)};
+  explain_batch(config);
   t.micro_batch_size = micro;
   t.gradient_accumulation_steps = steps;
   t.global_batch_size = global;
@@ -340,6 +351,8 @@ void resolve_world(Config& config, int world_size) {
   std::vector<Finding> found;
   if (p.data_parallel_size == 0 && world % p.tensor_parallel_size == 0) {
     p.data_parallel_size = world / p.tensor_parallel_size;
+    resolved.derived["parallelism.data_parallel_size"] =
+        fmt::format("{} {} / parallelism.tensor_parallel_size", world, world == 1 ? "rank" : "ranks");
   }
   const int64_t ranks = p.tensor_parallel_size * p.data_parallel_size;
   if (p.data_parallel_size == 0) {

@@ -1,0 +1,81 @@
+// The table of keys as a page.
+#include <fmt/format.h>
+
+#include "launch/config/foreign_keys.h"
+#include "launch/config/schema.h"
+
+namespace recollect {
+
+namespace {
+
+constexpr const char* kOpening =
+    "# Configuration\n"
+    "\n"
+    "Every key of a configuration file, in the order in which `config.resolved.yaml` states them. This page "
+    "is the\n"
+    "output of `recollect config reference`; `recollect config show CONFIG.yaml` prints the values of one "
+    "run, and\n"
+    "where each comes from.\n"
+    "\n"
+    "- A file is one YAML mapping of sections. On the command line a key is `section.key=value`, and wins "
+    "over the\n"
+    "  file.\n"
+    "- Numbers are decimal; bytes are written `4GiB`, `512MiB` or as an integer; a list of one may be "
+    "written as\n"
+    "  its entry.\n"
+    "- Unknown keys, wrong types, values out of range and settings without effect end the run with exit code "
+    "2.\n"
+    "- `recollect config schema > recollect.schema.json` makes the JSON Schema for editors. In the first "
+    "line of a\n"
+    "  configuration, `# yaml-language-server: $schema=recollect.schema.json` tells them where it is.\n";
+
+// Inside a cell, and outside code.
+std::string cell(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
+  return escaped;
+}
+
+std::string values(const ConfigKey& key) {
+  const std::string words = fmt::format("`{}`", fmt::join(key.choices, "` `"));
+  if (key.type == "choice") return words;
+  if (key.type == "texts") return key.choices.empty() ? "list of texts" : "list of " + words;
+  const std::string range = key.type == "bytes" ? "" : key.range.describe();
+  return range.empty() ? key.type : fmt::format("{}, {}", key.type, range);
+}
+
+std::string row(const ConfigKey& key, const Config& defaults) {
+  std::string names = fmt::format("`{}`", key.name);
+  for (const std::string& alias : key.aliases) names += fmt::format(", `{}`", alias);
+  return fmt::format("| {} | {} | `{}` | {} |\n", names, values(key), key.print(defaults), cell(key.help));
+}
+
+std::string section_text(const KeyTable& table, std::string_view section) {
+  const Config defaults;
+  std::string text = fmt::format("\n## {}\n\n", section.empty() ? "At the top level" : section);
+  if (const std::string_view help = table.section_help(section); !help.empty())
+    text += fmt::format("{}\n\n", help);
+  text += "| key | value | default | meaning |\n|---|---|---|---|\n";
+  for (const ConfigKey& key : table.keys())
+    if (key.section == section) text += row(key, defaults);
+  return text;
+}
+
+}  // namespace
+
+std::string config_reference(const KeyTable& table) {
+  std::string text = kOpening;
+  for (const std::string_view section : table.sections()) text += section_text(table, section);
+  text += section_text(table, "");
+  text +=
+      "\n## Keys of others\n\n"
+      "Names that mean the same elsewhere stand beside ours above. These, in `activation_checkpointing`, "
+      "sound like\n"
+      "ours and are not; whoever writes one is told what to write.\n\n"
+      "| key | of | instead |\n|---|---|---|\n";
+  for (const ForeignKey& key : foreign_keys())
+    text += fmt::format("| `{}` | {} | {} |\n", key.name, key.of, cell(std::string(key.advice)));
+  return text;
+}
+
+}  // namespace recollect

@@ -1,0 +1,11 @@
+// `recollect config`: a configuration and its keys, for people and for editors. Trains nothing and reads no
+// data.
+#pragma once
+
+#include "launch/commands.h"
+
+namespace recollect {
+
+void config_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
+
+}  // namespace recollect
