@@ -1,6 +1,7 @@
 #include "launch/train.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "launch/plan_file.h"
 #include "launch/progress.h"
 #include "launch/session.h"
+#include "launch/train_results.h"
 
 namespace recollect {
 
@@ -62,7 +64,9 @@ MemoryReport report_of(const Config& config, const Session& session, const StepT
 
 // All steps, and what comes between them: evaluations, and answers to the signal. `progress` is null on all
 // ranks but the first.
-StepTimes run_steps(const Config& config, Session& session, Progress* progress, const ReportSignal& signal) {
+StepTimes run_steps(const Config& config, Session& session, Progress* progress, const ReportSignal& signal,
+                    TrainResults& results) {
+  const auto start = std::chrono::steady_clock::now();
   StepTimes times;
   double seconds = 0;
   bool warned = false;
@@ -84,6 +88,7 @@ StepTimes run_steps(const Config& config, Session& session, Progress* progress, 
   for (int64_t step = 0; step < config.training.max_steps; ++step) {
     const StepResult result = session.step();
     times.add(result.seconds);
+    results.add(result, config.training.global_batch_size);
     if (progress) progress->report(result);
     seconds += result.seconds;
     if (!warned && result.step >= std::min(kStepsToJudge, config.training.max_steps)) {
@@ -96,6 +101,7 @@ StepTimes run_steps(const Config& config, Session& session, Progress* progress, 
   }
   if (config.training.max_steps == 0) after_step(0);
   if (progress) progress->finish();
+  results.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return times;
 }
 
@@ -105,6 +111,13 @@ void report_memory(const Config& config, const Session& session, const StepTimes
   write_text_file(fmt::format("{}/memory.rank{}.json", config.output_dir, world.rank()), memory_json(report));
   const std::string table = memory_table(report, world);
   if (world.rank() == 0) fmt::print("{}{}", table, rank_text(report));
+}
+
+void report_results(const Config& config, const Session& session, TrainResults& results) {
+  results.device_memory_peak = device_memory_peak(session);
+  if (session.mesh().world().rank() != 0 || results.steps == 0) return;
+  write_text_file(config.output_dir + "/train_results.json", results_json(results));
+  fmt::print("{}", results_text(results));
 }
 
 }  // namespace
@@ -131,8 +144,10 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
                                             config.logging.steps, config.logging.progress,
                                             session.executor().program().foretold().arena_bytes());
     }
-    const StepTimes times = run_steps(config, session, progress.get(), signal);
+    TrainResults results;
+    const StepTimes times = run_steps(config, session, progress.get(), signal, results);
     report_memory(config, session, times);
+    report_results(config, session, results);
     if (config.checkpoint.save_model) save_model(config, session);
     world.barrier();  // no rank leaves while another may still need it
   } catch (const std::exception& error) {

@@ -7,8 +7,9 @@
 
 namespace recollect {
 
-// Writes config.resolved.yaml, plan.yaml, metrics.jsonl, memory.rankN.json and, when asked, the model into
-// config.output_dir. Whenever `signal` has come, the rank prints its own report after the step in progress.
+// Writes config.resolved.yaml, plan.yaml, metrics.jsonl, memory.rankN.json, train_results.json and, when
+// asked, the model into config.output_dir. Whenever `signal` has come, the rank prints its own report after
+// the step in progress.
 void train_rank(Config config, Communicator& world, const ReportSignal& signal);
 
 }  // namespace recollect

@@ -132,7 +132,47 @@ TEST(Outputs, NothingIsWrittenThatWasNotAskedFor) {
     names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
   EXPECT_EQ(names, (std::vector<std::string>{"config.resolved.yaml", "memory.rank0.json", "metrics.jsonl",
-                                             "plan.yaml"}));
+                                             "plan.yaml", "train_results.json"}));
+}
+
+TEST(Outputs, TheClosingSummaryIsTheMeanOfTheSteps) {
+  const Workplace place;
+  const Finished finished = place.train(kTwoRanks + Words{"training.max_steps=5"});
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  const json results = json::parse(testing::TemporaryFolder::read(place.file("out/train_results.json")));
+  double loss = 0, seconds = 0;
+  for (const json& step : place.metrics()) {
+    loss += step.at("loss").get<double>() / 5;
+    seconds += step.at("step_seconds").get<double>();
+  }
+  EXPECT_NEAR(results.at("train_loss").get<double>(), loss, 1e-12);
+  EXPECT_EQ(results.at("train_steps"), 5);
+  EXPECT_EQ(results.at("train_samples"), 5 * 4);
+  const double runtime = results.at("train_runtime");
+  EXPECT_GE(runtime, seconds * 0.999);
+  EXPECT_NEAR(results.at("train_samples_per_second").get<double>() * runtime, 20, 1e-9);
+  EXPECT_NEAR(results.at("train_steps_per_second").get<double>() * runtime, 5, 1e-9);
+  EXPECT_NEAR(results.at("train_tokens_per_second").get<double>() * runtime, 5 * 4 * 8, 1e-9);
+  // The fullest rank's, which every rank has written by itself too.
+  uint64_t peak = 0;
+  for (const char* rank : {"0", "1"}) {
+    const json memory = json::parse(
+        testing::TemporaryFolder::read(place.file(std::string("out/memory.rank") + rank + ".json")));
+    peak = std::max(peak, memory.at("measured").at("peak").get<uint64_t>());
+  }
+  EXPECT_EQ(results.at("device_memory_peak"), peak);
+  for (const char* name : {"\ntrain_loss ", "\ntrain_runtime ", "\ntrain_samples_per_second ",
+                           "\ntrain_steps_per_second ", "\ndevice_memory_peak "})
+    EXPECT_NE(finished.out.find(name), std::string::npos) << finished.out;
+}
+
+TEST(Outputs, WithoutStepsThereIsNothingToSum) {
+  const Workplace place;
+  const Finished finished = place.recollect(
+      {"train", "c.yaml", "training.max_steps=0", "evaluation.every_steps=1", "evaluation.batches=1"});
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_FALSE(std::filesystem::exists(place.file("out/train_results.json")));
+  EXPECT_EQ(finished.out.find("train_loss"), std::string::npos) << finished.out;
 }
 
 TEST(Outputs, GradientsAreOfTheStepThatWasAskedFor) {
