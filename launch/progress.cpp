@@ -3,9 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cmath>
-#include <cstring>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -14,24 +12,19 @@ namespace recollect {
 namespace {
 
 constexpr int kBarWidth = 24;
+constexpr int kAllDigits = 17, kOfAClock = 6;
 
 double tokens_per_second(const StepResult& r) { return static_cast<double>(r.tokens) / r.seconds; }
 
-// JSON has no infinity.
-std::string json_number(double x) { return std::isfinite(x) ? fmt::format("{:.17g}", x) : "null"; }
-
 }  // namespace
 
-Progress::Progress(const std::string& metrics_path, int64_t total_steps, int64_t every, ProgressStyle style,
-                   uint64_t memory_bytes)
-    : metrics_(std::fopen(metrics_path.c_str(), "w")),
-      total_steps_(total_steps),
-      every_(every),
-      bar_(style == ProgressStyle::kOn || (style == ProgressStyle::kAuto && isatty(STDOUT_FILENO))),
-      memory_bytes_(memory_bytes) {
-  if (!metrics_)
-    throw Error(ExitCode::kStorage, "cannot write " + metrics_path + ": " + std::strerror(errno));
-}
+Progress::Progress(const Config& config, uint64_t memory_bytes)
+    : metrics_(config),
+      total_steps_(config.training.max_steps),
+      every_(config.logging.steps),
+      bar_(config.logging.progress == ProgressStyle::kOn ||
+           (config.logging.progress == ProgressStyle::kAuto && isatty(STDOUT_FILENO))),
+      memory_bytes_(memory_bytes) {}
 
 Progress::~Progress() { finish(); }
 
@@ -42,16 +35,19 @@ void Progress::finish() {
 }
 
 void Progress::report(const StepResult& r) {
-  const std::string scaled =
-      r.loss_scale == 1 ? ""
-                        : fmt::format(R"(, "loss_scale": {:.17g}, "skipped": {})", r.loss_scale, r.skipped);
-  const std::string line = fmt::format(
-      R"({{"step": {}, "loss": {:.17g}, "grad_norm": {}, "learning_rate": {:.17g}, "tokens": {}, )"
-      R"("valid_targets": {}, "tokens_per_second": {:.6g}, "step_seconds": {:.6g}{}}})"
-      "\n",
-      r.step, r.loss, json_number(r.grad_norm), r.learning_rate, r.tokens, r.valid_targets,
-      tokens_per_second(r), r.seconds, scaled);
-  write(line);
+  std::vector<Metric> metrics = {{"loss", r.loss, kAllDigits},
+                                 {"grad_norm", r.grad_norm, kAllDigits},
+                                 {"learning_rate", r.learning_rate, kAllDigits},
+                                 {"tokens", static_cast<double>(r.tokens)},
+                                 {"valid_targets", static_cast<double>(r.valid_targets)},
+                                 {"tokens_per_second", tokens_per_second(r), kOfAClock},
+                                 {"step_seconds", r.seconds, kOfAClock},
+                                 {"device_memory", static_cast<double>(memory_bytes_)}};
+  if (r.loss_scale != 1) {
+    metrics.push_back({"loss_scale", r.loss_scale, kAllDigits});
+    metrics.push_back({"skipped", r.skipped ? 1.0 : 0.0, Metric::kYesOrNo});
+  }
+  metrics_.write(r.step, metrics);
   if (bar_) {
     draw_bar(r);
   } else if (r.step == 1 || r.step == total_steps_ || r.step % every_ == 0) {
@@ -63,22 +59,14 @@ void Progress::report(const StepResult& r) {
 }
 
 void Progress::report(const EvaluationResult& r, int64_t steps_done) {
-  write(fmt::format(R"({{"step": {}, "eval_loss": {:.17g}, "eval_tokens": {}, "eval_valid_targets": {}, )"
-                    R"("eval_seconds": {:.6g}}})"
-                    "\n",
-                    steps_done, r.loss, r.tokens, r.valid_targets, r.seconds));
+  metrics_.write(steps_done, std::vector<Metric>{{"eval_loss", r.loss, kAllDigits},
+                                                 {"eval_tokens", static_cast<double>(r.tokens)},
+                                                 {"eval_valid_targets", static_cast<double>(r.valid_targets)},
+                                                 {"eval_seconds", r.seconds, kOfAClock}});
   finish();
   fmt::print("step {}/{}  evaluation loss {:.4f}  {} tokens  {:.1f} ms\n", steps_done, total_steps_, r.loss,
              r.tokens, 1e3 * r.seconds);
   std::fflush(stdout);
-}
-
-void Progress::write(const std::string& line) {
-  const bool written = std::fputs(line.c_str(), metrics_.get()) >= 0 && std::fflush(metrics_.get()) == 0;
-  if (!written && !complained_) {  // training is worth more than its log
-    complained_ = true;
-    fmt::print(stderr, "recollect: metrics.jsonl cannot be written: {}\n", std::strerror(errno));
-  }
 }
 
 void Progress::draw_bar(const StepResult& r) {

@@ -140,9 +140,7 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
     std::unique_ptr<Progress> progress;
     if (first) {
       announce(config, session);
-      progress = std::make_unique<Progress>(config.output_dir + "/metrics.jsonl", config.training.max_steps,
-                                            config.logging.steps, config.logging.progress,
-                                            session.executor().program().foretold().arena_bytes());
+      progress = std::make_unique<Progress>(config, session.executor().program().foretold().arena_bytes());
     }
     TrainResults results;
     const StepTimes times = run_steps(config, session, progress.get(), signal, results);

@@ -219,6 +219,8 @@ struct Config {
   struct Logging {
     int64_t steps = 1;  // a line on the terminal every so many steps
     ProgressStyle progress = ProgressStyle::kAuto;
+    std::vector<std::string> report_to = {"jsonl"};  // forms of metrics
+    std::string tensorboard_dir;                     // "": output_dir/tensorboard
   };
 
   struct Debug {

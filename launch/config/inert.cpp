@@ -1,5 +1,7 @@
 #include "launch/config/inert.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "launch/config/keys.h"
@@ -95,6 +97,13 @@ const std::vector<Rule>& rules() {
        {"logging.progress"},
        [](const Config& c) { return c.logging.progress == ProgressStyle::kOn; },
        "a progress bar is drawn at every step"},
+      {{"logging.tensorboard_dir"},
+       {"logging.report_to"},
+       [](const Config& c) {
+         const std::vector<std::string>& forms = c.logging.report_to;
+         return std::find(forms.begin(), forms.end(), "tensorboard") == forms.end();
+       },
+       "no event files are written"},
       {{"debug.dump_step"},
        {"debug.dump_gradients"},
        [](const Config& c) { return c.debug.dump_gradients.empty(); },

@@ -89,6 +89,8 @@ ValueRange byte_size() { return {.low = 0, .byte_size = true}; }
 constexpr std::array<std::string_view, 5> kRecomputeGroups = {"attention", "mlp", "norm", "activation",
                                                               "dropout"};
 
+constexpr std::array<std::string_view, 2> kMetricForms = {"jsonl", "tensorboard"};
+
 // Upper bounds that no real run meets; they keep products of sizes inside 64 bits.
 constexpr double kMaxSize = 1 << 24;
 constexpr double kMaxBatch = 1 << 20;
@@ -252,6 +254,10 @@ void add_others(std::vector<ConfigKey>& keys) {
   const Adder logging(keys, "logging", &Config::logging);
   logging("steps", &Config::Logging::steps, between(1, kMaxCount), "steps between lines on the terminal");
   logging("progress", &Config::Logging::progress, any(), "progress bar; auto: on a terminal");
+  logging("report_to", &Config::Logging::report_to, among(kMetricForms),
+          "forms of the metrics: metrics.jsonl in output_dir, TensorBoard event files; []: none");
+  logging("tensorboard_dir", &Config::Logging::tensorboard_dir, any(),
+          "folder of the event files; not given: output_dir/tensorboard");
   const Adder debug(keys, "debug", &Config::debug);
   debug("dump_gradients", &Config::Debug::dump_gradients, any(), "file for the full gradients of one step");
   debug("dump_step", &Config::Debug::dump_step, between(1, kMaxCount), "which step; the first is 1");

@@ -1,0 +1,37 @@
+// Scalars as TensorBoard reads them: an event file, which is a sequence of records, each a protocol buffer
+// between two check sums. A record reaches the file in one write, so that whoever reads while training goes
+// on finds whole records; a file that ends in half of one (a full disk, a crash) is read up to there.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace recollect {
+
+struct Scalar {
+  std::string_view tag;
+  double value = 0;  // TensorBoard's scalars have 24 bits of it
+};
+
+class EventFile {
+ public:
+  // A new file in `folder`, which is made where it is missing. Error kStorage.
+  explicit EventFile(const std::string& folder);
+  ~EventFile();
+  EventFile(const EventFile&) = delete;
+  EventFile& operator=(const EventFile&) = delete;
+
+  // One event with all of these. False, and errno, where it cannot be written.
+  bool write(int64_t step, std::span<const Scalar> scalars);
+  const std::string& path() const { return path_; }
+
+ private:
+  bool write_record(const std::string& event);
+
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+}  // namespace recollect
