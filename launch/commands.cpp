@@ -6,6 +6,7 @@
 #include "launch/calibrate.h"
 #include "launch/config/read.h"
 #include "launch/config_command.h"
+#include "launch/doctor/doctor.h"
 #include "launch/estimate_command.h"
 #include "launch/explain.h"
 #include "launch/run/run_command.h"
@@ -62,6 +63,13 @@ constexpr Command kCommands[] = {
      "  --ranks N             what N ranks would make of it; as many as it asks for otherwise\n"
      "  schema                JSON Schema, draft 7; an editor then completes and checks configurations\n"
      "  reference             every key, its values, its default and its meaning, as Markdown\n"},
+    {"doctor", "[--json] [--disk FOLDER]",
+     "examine this machine: can it train, and what to do where it cannot", doctor_command,
+     "  --disk FOLDER         the folder whose disk is examined; this one where not given\n"
+     "  --json                the same as JSON\n"
+     "\n"
+     "Trains a tiny model, alone and on two ranks of mpirun, in a temporary folder.\n"
+     "Exit code 0: training on the CPU works; 2: it does not.\n"},
 };
 
 }  // namespace
@@ -76,8 +84,8 @@ std::string usage() {
   return text +
          "\n"
          "--help prints this, COMMAND --help more of one command, --version the version.\n"
-         "Several ranks: mpirun -np N recollect train ... with N = data_parallel_size x "
-         "tensor_parallel_size.\n";
+         "Several ranks: mpirun -np N recollect train ...\n"
+         "with N = data_parallel_size x tensor_parallel_size.\n";
 }
 
 std::string usage_of(const Command& command) {

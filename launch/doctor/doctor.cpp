@@ -1,0 +1,99 @@
+#include "launch/doctor/doctor.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <boost/program_options.hpp>
+#include <nlohmann/json.hpp>
+
+#include "launch/doctor/check.h"
+
+namespace recollect {
+
+namespace {
+
+using doctor::Check;
+using doctor::Group;
+using doctor::Status;
+
+const char* name_of(Status status) {
+  return status == Status::kOk ? "ok" : status == Status::kWarn ? "warn" : "missing";
+}
+
+// This program's file; empty where the system does not say.
+std::string own_program() {
+  char path[4096];
+  const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
+  return length > 0 && length < static_cast<ssize_t>(sizeof path) ? std::string(path, length) : std::string();
+}
+
+std::vector<Group> examine(const std::string& folder) {
+  const doctor::SystemFiles files;
+  return {doctor::check_processor(files),
+          doctor::check_memory(files),
+          doctor::check_training(files, own_program()),
+          doctor::check_gpu(files),
+          doctor::check_disk(folder),
+          doctor::check_tools()};
+}
+
+std::string text(const std::vector<Group>& groups) {
+  constexpr int kName = 22;
+  std::string text;
+  for (const Group& group : groups) {
+    text += (text.empty() ? "" : "\n") + group.name + "\n";
+    for (const Check& check : group.checks) {
+      text += fmt::format("  {:<9}{:<{}}{}\n", name_of(check.status), check.name, kName, check.found);
+      if (!check.fix.empty()) text += fmt::format("  {:<9}{:<{}}-> {}\n", "", "", kName, check.fix);
+    }
+  }
+  return text;
+}
+
+std::string json(const std::vector<Group>& groups, bool ready) {
+  // What programs say of themselves need not be UTF-8.
+  using Json = nlohmann::ordered_json;
+  Json document{{"ready", ready}, {"checks", Json::array()}};
+  for (const Group& group : groups)
+    for (const Check& check : group.checks)
+      document["checks"].push_back({{"group", group.name},
+                                    {"name", check.name},
+                                    {"status", name_of(check.status)},
+                                    {"found", check.found},
+                                    {"fix", check.fix},
+                                    {"needed", check.needed}});
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+void doctor_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
+  namespace options = boost::program_options;
+  bool as_json = false;
+  std::string folder;
+  options::options_description own;
+  own.add_options()("json", options::bool_switch(&as_json))("disk",
+                                                            options::value(&folder)->default_value("."));
+  if (!parse_options(words, own).empty())
+    throw Error(ExitCode::kConfiguration, "doctor takes no configuration",
+                "recollect doctor [--json] [--disk FOLDER]");
+  ::signal(SIGXFSZ, SIG_IGN);  // a limit on files is something to report
+  const std::vector<Group> groups = examine(folder);
+  std::string lacking;
+  bool tried = true;
+  for (const Group& group : groups)
+    for (const Check& check : group.checks) {
+      if (check.needed && check.status == Status::kMissing)
+        lacking += (lacking.empty() ? "" : ", ") + check.name;
+      tried = tried && !(check.needed && check.found.starts_with("not tried"));
+    }
+  fmt::print("{}", as_json ? json(groups, lacking.empty()) : text(groups));
+  if (!lacking.empty())
+    throw Error(ExitCode::kConfiguration, "training on the CPU will not work here: " + lacking);
+  if (!as_json)
+    fmt::print("\n{}\n",
+               tried ? "training on the CPU works here" : "nothing here speaks against training on the CPU");
+}
+
+}  // namespace recollect

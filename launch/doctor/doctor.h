@@ -1,0 +1,11 @@
+// `recollect doctor`: whether this machine can train, and what to do where it cannot.
+#pragma once
+
+#include "launch/commands.h"
+
+namespace recollect {
+
+// Error kConfiguration after the report where training on the CPU would not work.
+void doctor_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
+
+}  // namespace recollect
