@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launch/estimate.h"
-#include "launch/memory_report.h"
+#include "launch/report/memory_report.h"
 
 namespace recollect {
 

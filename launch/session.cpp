@@ -7,7 +7,7 @@
 
 #include "engine/data/dataset.h"
 #include "engine/io/safetensors.h"
-#include "launch/memory_report.h"
+#include "launch/report/memory_report.h"
 
 namespace recollect {
 

@@ -7,12 +7,12 @@
 #include <fmt/format.h>
 
 #include "engine/io/files.h"
-#include "launch/checkpointing_report.h"
+#include "launch/report/checkpointing_report.h"
 #include "launch/config/agree.h"
 #include "launch/config/hf_config.h"
 #include "launch/config/read.h"
 #include "launch/device_file.h"
-#include "launch/memory_report.h"
+#include "launch/report/memory_report.h"
 #include "launch/plan_file.h"
 #include "launch/progress.h"
 #include "launch/session.h"

@@ -3,7 +3,7 @@
 
 #include "comm/communicator.h"
 #include "launch/config/config.h"
-#include "launch/report_signal.h"
+#include "launch/report/report_signal.h"
 
 namespace recollect {
 

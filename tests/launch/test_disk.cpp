@@ -11,8 +11,8 @@
 #include <mutex>
 #include <thread>
 
-#include "launch/checkpointing_report.h"
 #include "launch/config/read.h"
+#include "launch/report/checkpointing_report.h"
 #include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "launch/report_signal.h"
+#include "launch/report/report_signal.h"
 #include "tests/launch/process.h"
 
 namespace recollect::test {

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "launch/checkpointing_report.h"
 #include "launch/config/read.h"
 #include "launch/estimate.h"
+#include "launch/report/checkpointing_report.h"
 #include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
 

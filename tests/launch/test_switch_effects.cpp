@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "engine/io/files.h"
-#include "launch/checkpointing_report.h"
 #include "launch/config/read.h"
 #include "launch/estimate.h"
+#include "launch/report/checkpointing_report.h"
 #include "launch/world.h"
 #include "tests/launch/training_harness.h"
 

@@ -1,4 +1,4 @@
-#include "launch/report_signal.h"
+#include "launch/report/report_signal.h"
 
 #include <atomic>
 #include <cerrno>

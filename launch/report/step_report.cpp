@@ -1,4 +1,4 @@
-#include "launch/step_report.h"
+#include "launch/report/step_report.h"
 
 #include <algorithm>
 

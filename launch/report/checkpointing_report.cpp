@@ -1,4 +1,4 @@
-#include "launch/checkpointing_report.h"
+#include "launch/report/checkpointing_report.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "launch/memory_report.h"
+#include "launch/report/memory_report.h"
 
 #include <algorithm>
 #include <vector>

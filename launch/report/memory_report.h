@@ -12,7 +12,7 @@
 #include "comm/communicator.h"
 #include "engine/runtime/ledger.h"
 #include "launch/config/config.h"
-#include "launch/step_report.h"
+#include "launch/report/step_report.h"
 
 namespace recollect {
 
