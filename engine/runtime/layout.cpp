@@ -11,8 +11,6 @@ namespace recollect {
 
 namespace {
 
-bool persists(const Value& value) { return value.persistent || value.producer == kNone; }
-
 struct Use {
   std::vector<OpId> last;        // by value: the last op that touches it; kNone if none does
   std::vector<char> one_stream;  // by value: all its ops run on the compute stream
@@ -169,36 +167,7 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
   const uint64_t host_persistent = place_persistent(graph, MemorySpace::kHost, layout, of_host);
 
   const std::vector<Span> spans = op_spans(graph, schedule);
-  std::vector<Block> blocks;
-  std::vector<int> block_of(graph.values().size(), -1);
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
-    const Op& op = graph.op(id);
-    for (const auto* list : {&op.inputs, &op.outputs})
-      for (ValueId v : *list) {
-        if (v == kNone || persists(graph.value(v))) continue;
-        int& index = block_of[layout.storage[v]];
-        if (index < 0) {
-          index = static_cast<int>(blocks.size());
-          blocks.push_back({.bytes = block_bytes(graph.value(v).bytes(), graph.value(v).space),
-                            .category = graph.value(v).category,
-                            .begin = spans[id].begin,
-                            .end = spans[id].end,
-                            .space = graph.value(v).space,
-                            .pooled = graph.value(v).pooled});
-        }
-        blocks[index].begin = std::min(blocks[index].begin, spans[id].begin);
-        blocks[index].end = std::max(blocks[index].end, spans[id].end);
-      }
-  }
-  std::vector<int> workspace_block(graph.ops().size(), -1);
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
-    if (workspaces[id] == 0) continue;
-    workspace_block[id] = static_cast<int>(blocks.size());
-    blocks.push_back({.bytes = aligned(workspaces[id]),
-                      .category = Category::kWorkspace,
-                      .begin = spans[id].begin,
-                      .end = spans[id].end});
-  }
+  auto [blocks, block_of, workspace_block] = find_blocks(graph, spans, layout.storage, workspaces);
   const uint64_t planned = place_best(blocks, MemorySpace::kDevice);
   layout.ledger.transient_bytes = planned + place_pooled(blocks);
   for (Block& block : blocks)

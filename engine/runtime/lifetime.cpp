@@ -28,32 +28,71 @@ void measure_pool(const std::vector<Block>& blocks, MemoryLedger& ledger) {
 
 }  // namespace
 
+bool persists(const Value& value) { return value.persistent || value.producer == kNone; }
+
+TransientBlocks find_blocks(const Graph& graph, const std::vector<Span>& spans,
+                            const std::vector<ValueId>& storage, const std::vector<uint64_t>& workspaces) {
+  TransientBlocks found;
+  std::vector<Block>& blocks = found.blocks;
+  found.of_value.assign(graph.values().size(), -1);
+  found.of_workspace.assign(graph.ops().size(), -1);
+  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+    const Op& op = graph.op(id);
+    for (const auto* list : {&op.inputs, &op.outputs})
+      for (ValueId v : *list) {
+        if (v == kNone || persists(graph.value(v))) continue;
+        int& index = found.of_value[storage[v]];
+        if (index < 0) {
+          index = static_cast<int>(blocks.size());
+          blocks.push_back({.bytes = block_bytes(graph.value(v).bytes(), graph.value(v).space),
+                            .category = graph.value(v).category,
+                            .begin = spans[id].begin,
+                            .end = spans[id].end,
+                            .space = graph.value(v).space,
+                            .pooled = graph.value(v).pooled});
+        }
+        blocks[index].begin = std::min(blocks[index].begin, spans[id].begin);
+        blocks[index].end = std::max(blocks[index].end, spans[id].end);
+      }
+  }
+  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+    if (workspaces[id] == 0) continue;
+    found.of_workspace[id] = static_cast<int>(blocks.size());
+    blocks.push_back({.bytes = aligned(workspaces[id]),
+                      .category = Category::kWorkspace,
+                      .begin = spans[id].begin,
+                      .end = spans[id].end});
+  }
+  return found;
+}
+
+std::vector<MemoryChange> list_changes(const std::vector<Block>& blocks, std::size_t ops) {
+  const int64_t ticks = 2 * static_cast<int64_t>(ops);
+  std::vector<MemoryChange> changes;
+  changes.reserve(2 * blocks.size());
+  for (const Block& block : blocks) {
+    const auto bytes = static_cast<int64_t>(block.bytes);
+    changes.push_back({std::max<int64_t>(block.begin, 0), block.space, block.category, bytes});
+    if (block.end < ticks - 1) changes.push_back({block.end + 1, block.space, block.category, -bytes});
+  }
+  std::sort(changes.begin(), changes.end(),
+            [](const MemoryChange& a, const MemoryChange& b) { return a.tick < b.tick; });
+  return changes;
+}
+
 void find_peaks(const Graph& graph, const MemoryLedger::Row& persistent, const std::vector<Block>& blocks,
                 MemoryLedger& ledger) {
   measure_pool(blocks, ledger);
-  // Ticks 2i and 2i + 1 both belong to op i; a block counts at every tick from begin to end.
   const int64_t ticks = 2 * static_cast<int64_t>(graph.ops().size());
-  struct Change {
-    int64_t tick;
-    int category;
-    int64_t bytes;
-  };
-  std::vector<Change> changes;
-  changes.reserve(2 * blocks.size());
-  for (const Block& block : blocks) {
-    if (block.space != MemorySpace::kDevice) continue;
-    const auto bytes = static_cast<int64_t>(block.bytes);
-    changes.push_back({std::max<int64_t>(block.begin, 0), static_cast<int>(block.category), bytes});
-    if (block.end < ticks - 1) changes.push_back({block.end + 1, static_cast<int>(block.category), -bytes});
-  }
-  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.tick < b.tick; });
+  std::vector<MemoryChange> changes = list_changes(blocks, graph.ops().size());
+  std::erase_if(changes, [](const MemoryChange& change) { return change.space != MemorySpace::kDevice; });
 
   MemoryLedger::Row now = persistent;
   std::size_t next = 0;
   std::array<uint64_t, kPhaseCount> peak{};
   for (int64_t tick = 0; tick < ticks; ++tick) {
     while (next < changes.size() && changes[next].tick == tick) {
-      now[changes[next].category] += static_cast<uint64_t>(changes[next].bytes);
+      now[static_cast<int>(changes[next].category)] += static_cast<uint64_t>(changes[next].bytes);
       ++next;
     }
     const Op& op = graph.op(static_cast<OpId>(tick / 2));

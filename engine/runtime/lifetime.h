@@ -31,6 +31,29 @@ struct Block {
   bool overlaps_in_time(const Block& other) const { return begin <= other.end && other.begin <= end; }
 };
 
+// A value that stays from step to step, or that nobody in the graph makes.
+bool persists(const Value& value);
+
+// The transient blocks of a graph, without places; values that share storage are one.
+struct TransientBlocks {
+  std::vector<Block> blocks;
+  std::vector<int> of_value;      // by value that owns storage: its block; -1 where it has none
+  std::vector<int> of_workspace;  // by op
+};
+TransientBlocks find_blocks(const Graph& graph, const std::vector<Span>& spans,
+                            const std::vector<ValueId>& storage, const std::vector<uint64_t>& workspaces);
+
+// From this tick on, so many bytes more or less are held.
+struct MemoryChange {
+  int64_t tick = 0;  // ticks 2i and 2i + 1 both belong to op i; a block counts at every tick of its life
+  MemorySpace space = MemorySpace::kDevice;
+  Category category = Category::kActivation;
+  int64_t bytes = 0;
+  bool operator==(const MemoryChange&) const = default;
+};
+// By tick, of `ops` ops.
+std::vector<MemoryChange> list_changes(const std::vector<Block>& blocks, std::size_t ops);
+
 // Fills `ledger.at_peak`, `peak_op` and the pool's figures from the persistent bytes and the placed transient
 // blocks.
 void find_peaks(const Graph& graph, const MemoryLedger::Row& persistent, const std::vector<Block>& blocks,

@@ -1,12 +1,24 @@
 #include "engine/runtime/wait_times.h"
 
 #include <numeric>
+#include <utility>
 
 namespace recollect {
 
-WaitTimes::WaitTimes(const Graph& graph) : by_op_(graph.ops().size(), 0.0), began_after_(graph.ops().size()) {
-  for (const Op& op : graph.ops()) streams_.push_back(op.stream);
+namespace {
+
+std::vector<StreamId> streams_of(const Graph& graph) {
+  std::vector<StreamId> streams;
+  for (const Op& op : graph.ops()) streams.push_back(op.stream);
+  return streams;
 }
+
+}  // namespace
+
+WaitTimes::WaitTimes(const Graph& graph) : WaitTimes(streams_of(graph)) {}
+
+WaitTimes::WaitTimes(std::vector<StreamId> streams)
+    : streams_(std::move(streams)), by_op_(streams_.size(), 0.0), began_after_(streams_.size()) {}
 
 void WaitTimes::begin_run() { held_up_.fill({}); }
 

@@ -15,6 +15,7 @@ namespace recollect {
 class WaitTimes {
  public:
   explicit WaitTimes(const Graph& graph);
+  explicit WaitTimes(std::vector<StreamId> streams);  // by op
 
   void begin_run();
   // The stream of `waiter` stood from `start` to `end` for the op `before`, of another stream. What does not
