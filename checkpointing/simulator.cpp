@@ -1,6 +1,7 @@
 #include "checkpointing/simulator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string_view>
 
@@ -45,8 +46,11 @@ class Clocks {
         result_(result),
         finished_(durations.size()) {}
 
-  void run(OpId begin, OpId end, bool last_micro_batch) {
+  // `times`, if any, is the place for this run in a timeline of the step.
+  void run(OpId begin, OpId end, bool last_micro_batch, StepTimeline::Run* times) {
     std::array<double, kStreamCount> now{};
+    const double run_begin = result_.step_seconds;
+    const auto nanoseconds = [&](double seconds) { return std::llround(1e9 * (run_begin + seconds)); };
     for (OpId id = begin; id < end; ++id) {
       const Op& op = graph_.op(id);
       double& clock = now[static_cast<int>(op.stream)];
@@ -55,13 +59,19 @@ class Clocks {
         if (before >= begin) start = std::max(start, finished_[before]);
       if (op.stream == StreamId::kCompute) result_.exposed_seconds[id] += start - clock;
       const bool runs = op.when == RunWhen::kAlways || last_micro_batch;
-      clock = start + (runs ? durations_[id] : 0);
+      const double finish = start + (runs ? durations_[id] : 0);
       if (runs) result_.busy_seconds[static_cast<int>(op.stream)] += durations_[id];
-      finished_[id] = clock;
+      if (runs && times)
+        times->ops[static_cast<std::size_t>(id - begin)] = {nanoseconds(start), nanoseconds(finish),
+                                                            nanoseconds(start) - nanoseconds(clock)};
+      clock = finished_[id] = finish;
     }
     const double longest = *std::max_element(now.begin(), now.end());
     result_.tail_seconds += longest - now[static_cast<int>(StreamId::kCompute)];
     result_.step_seconds += longest;
+    if (!times) return;
+    times->begin = nanoseconds(0);
+    times->end = nanoseconds(longest);
   }
 
  private:
@@ -86,24 +96,27 @@ double op_seconds(const Graph& graph, const Op& op, const DeviceModel& device) {
 }
 
 Simulation simulate(const Graph& graph, const Schedule& schedule, const std::vector<double>& durations,
-                    int64_t micro_batches) {
+                    int64_t micro_batches, StepTimeline* timeline) {
   const auto count = static_cast<OpId>(graph.ops().size());
   require(durations.size() == graph.ops().size(), "the simulator needs a duration for every op");
   Simulation result;
   result.exposed_seconds.assign(count, 0);
   OpId optimizer = 0;
   while (optimizer < count && graph.op(optimizer).phase != Phase::kOptimizer) ++optimizer;
+  if (timeline) *timeline = StepTimeline::blank(graph, micro_batches);
+  const auto place_of = [&](int64_t run) { return timeline ? timeline->find(run) : nullptr; };
   Clocks clocks(graph, schedule, durations, result);
-  for (int64_t m = 0; m < micro_batches; ++m) clocks.run(0, optimizer, m + 1 == micro_batches);
-  clocks.run(optimizer, count, true);
+  for (int64_t m = 0; m < micro_batches; ++m) clocks.run(0, optimizer, m + 1 == micro_batches, place_of(m));
+  clocks.run(optimizer, count, true, place_of(StepTimeline::kOptimizer));
+  if (timeline) timeline->end = std::llround(1e9 * result.step_seconds);
   return result;
 }
 
 Simulation simulate(const Graph& graph, const Schedule& schedule, const DeviceModel& device,
-                    int64_t micro_batches) {
+                    int64_t micro_batches, StepTimeline* timeline) {
   std::vector<double> durations;
   for (const Op& op : graph.ops()) durations.push_back(op_seconds(graph, op, device));
-  return simulate(graph, schedule, durations, micro_batches);
+  return simulate(graph, schedule, durations, micro_batches, timeline);
 }
 
 }  // namespace recollect

@@ -10,6 +10,7 @@
 #include "checkpointing/device_model.h"
 #include "engine/graph/graph.h"
 #include "engine/runtime/schedule.h"
+#include "engine/runtime/step_timeline.h"
 
 namespace recollect {
 
@@ -27,12 +28,12 @@ struct Simulation {
 // no less than the link takes; and the overhead of starting it.
 double op_seconds(const Graph& graph, const Op& op, const DeviceModel& device);
 
-// One optimizer step of `micro_batches` micro-batches.
+// One optimizer step of `micro_batches` micro-batches. Where `timeline` is given, it becomes the step's.
 Simulation simulate(const Graph& graph, const Schedule& schedule, const DeviceModel& device,
-                    int64_t micro_batches);
+                    int64_t micro_batches, StepTimeline* timeline = nullptr);
 
 // The same with durations given by whoever asks, one for each op.
 Simulation simulate(const Graph& graph, const Schedule& schedule, const std::vector<double>& durations,
-                    int64_t micro_batches);
+                    int64_t micro_batches, StepTimeline* timeline = nullptr);
 
 }  // namespace recollect

@@ -1,6 +1,8 @@
 // The simulator on graphs small enough to time by hand.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "checkpointing/residency_ops.h"
 #include "checkpointing/simulator.h"
 #include "engine/graph/op_def.h"
@@ -91,6 +93,39 @@ TEST(Simulator, MicroBatchesRepeatAndTheOptimizerDoesNot) {
   EXPECT_DOUBLE_EQ(four.step_seconds, 4 * 5.75 + 0.5 + 7);
   EXPECT_DOUBLE_EQ(four.total_exposed_seconds(), 4 * 0.75);
   EXPECT_DOUBLE_EQ(four.busy_seconds[0] + four.total_exposed_seconds(), four.step_seconds);
+}
+
+// The same step as times of every op: what the sums are sums of.
+TEST(Simulator, ItsTimelineIsWhatItsSumsSay) {
+  Copies copies;
+  copies.add("reduce", "add", {copies.used_, copies.used_}, StreamId::kCompute, Phase::kBackward,
+             RunWhen::kLastMicroBatch);
+  copies.add("update", "add", {copies.used_, copies.used_}, StreamId::kCompute, Phase::kOptimizer);
+  const std::vector<double> durations = {1, 2.75, 1, kCompute, 1, 0.5, 7};
+  StepTimeline timeline;
+  const Simulation s = simulate(copies.graph_, make_schedule(copies.graph_), durations, 4, &timeline);
+  ASSERT_EQ(timeline.runs.size(), 3u);
+  EXPECT_EQ(timeline.end, std::llround(1e9 * s.step_seconds));
+  double exposed = 0;
+  for (const StepTimeline::Run& run : timeline.runs)
+    for (std::size_t i = 0; i < run.ops.size(); ++i) {
+      const OpTime& time = run.ops[i];
+      if (!time.ran()) continue;
+      const std::size_t op = run.first + i;
+      EXPECT_EQ(time.end - time.begin, std::llround(1e9 * durations[op])) << copies.graph_.ops()[op].name;
+      if (copies.graph_.ops()[op].stream == StreamId::kCompute)
+        exposed += 1e-9 * static_cast<double>(time.waited * timeline.stands_for(run));
+    }
+  EXPECT_DOUBLE_EQ(exposed, s.total_exposed_seconds());
+  // Of the last micro-batch, by hand: it begins when three of 5.75 s are over.
+  const StepTimeline::Run& last = timeline.runs[1];
+  const auto seconds = [](int64_t nanoseconds) { return 1e-9 * static_cast<double>(nanoseconds); };
+  EXPECT_DOUBLE_EQ(seconds(last.begin), 3 * 5.75);
+  EXPECT_DOUBLE_EQ(seconds(last.ops[4].begin), 4 * 5.75 - 1);
+  EXPECT_DOUBLE_EQ(seconds(last.ops[4].waited), 0.75);
+  EXPECT_FALSE(timeline.runs[0].ops[5].ran());
+  EXPECT_DOUBLE_EQ(seconds(last.ops[5].end), 4 * 5.75 + 0.5);
+  EXPECT_DOUBLE_EQ(seconds(timeline.runs[2].ops[0].begin), 4 * 5.75 + 0.5);
 }
 
 TEST(Simulator, AnOpTakesTheLongerOfArithmeticMemoryAndLink) {
