@@ -93,6 +93,11 @@ enum class ProgressStyle { kAuto, kOn, kOff };
 template <>
 inline constexpr std::array<std::string_view, 3> kSpellings<ProgressStyle> = {"auto", "on", "off"};
 
+enum class ReportFormat { kTable, kJson, kHtml, kTrace };
+template <>
+inline constexpr std::array<std::string_view, 4> kSpellings<ReportFormat> = {"table", "json", "html",
+                                                                             "trace"};
+
 // Where a value came from: "file:line:column", "command line: key=value", or a path. Line 0: not a place in
 // the configuration file.
 struct Place {
@@ -223,6 +228,15 @@ struct Config {
     std::string tensorboard_dir;                     // "": output_dir/tensorboard
   };
 
+  struct MemoryReport {
+    std::vector<std::string> at = {"start", "end"};  // and "step:N", when N steps are done
+    std::vector<std::string> formats = {"table", "json", "html", "trace"};  // of ReportFormat
+  };
+
+  struct Profiling {
+    int64_t step = 0;  // whose ops are timed; 0: none. Not given: the third, or the last of fewer
+  };
+
   struct Debug {
     std::string dump_gradients;  // file to write, or ""
     int64_t dump_step = 1;       // the first step is 1
@@ -239,6 +253,8 @@ struct Config {
   Evaluation evaluation;
   Checkpoint checkpoint;
   Logging logging;
+  MemoryReport memory_report;
+  Profiling profiling;
   Debug debug;
   std::string output_dir = "output";
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "launch/config/check_reports.h"
 #include "launch/config/keys.h"
 
 namespace recollect {
@@ -104,6 +105,26 @@ const std::vector<Rule>& rules() {
          return std::find(forms.begin(), forms.end(), "tensorboard") == forms.end();
        },
        "no event files are written"},
+      {{"memory_report.formats"},
+       {"memory_report.at"},
+       [](const Config& c) { return c.memory_report.at.empty(); },
+       "memory is never reported"},
+      {{"memory_report.at"},
+       {"memory_report.formats"},
+       [](const Config& c) { return c.memory_report.formats.empty(); },
+       "there is nothing to report in"},
+      {{"memory_report.formats"},
+       {"profiling.step"},
+       [](const Config& c) { return c.profiling.step == 0 && reports_in(c, ReportFormat::kTrace); },
+       "a trace is of a step whose ops are timed"},
+      {{"profiling.step"},
+       {"device.backend"},
+       [](const Config& c) { return c.profiling.step > 0 && c.device.backend == BackendKind::kCuda; },
+       "ops are timed on CPUs only: timing them one by one would forbid a GPU's step graphs"},
+      {{"profiling.step"},
+       {"memory_report.at", "memory_report.formats"},
+       [](const Config& c) { return c.profiling.step > 0 && !shows_profiled_step(c); },
+       "no report shows that step"},
       {{"debug.dump_step"},
        {"debug.dump_gradients"},
        [](const Config& c) { return c.debug.dump_gradients.empty(); },

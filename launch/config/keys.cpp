@@ -258,6 +258,13 @@ void add_others(std::vector<ConfigKey>& keys) {
           "forms of the metrics: metrics.jsonl in output_dir, TensorBoard event files; []: none");
   logging("tensorboard_dir", &Config::Logging::tensorboard_dir, any(),
           "folder of the event files; not given: output_dir/tensorboard");
+  const Adder report(keys, "memory_report", &Config::memory_report);
+  report("at", &Config::MemoryReport::at, any(), "when memory is reported: start, end, step:N; a list");
+  report("formats", &Config::MemoryReport::formats, among(kSpellings<ReportFormat>),
+         "how: table on the terminal, json, html and trace as files; a list");
+  Adder(keys, "profiling", &Config::profiling)(
+      "step", &Config::Profiling::step, between(0, kMaxCount),
+      "shown by html, json and trace; 0: none; not given: the third, or the last of fewer");
   const Adder debug(keys, "debug", &Config::debug);
   debug("dump_gradients", &Config::Debug::dump_gradients, any(), "file for the full gradients of one step");
   debug("dump_step", &Config::Debug::dump_step, between(1, kMaxCount), "which step; the first is 1");
@@ -292,6 +299,8 @@ constexpr SectionHelp kSectionHelp[] = {
     {"evaluation", "A loss on other data, now and then."},
     {"checkpoint", "What is saved."},
     {"logging", "What the run says of itself."},
+    {"memory_report", "What each rank says of its memory and its time, when, and in what form."},
+    {"profiling", "The one step whose ops are timed."},
     {"debug", "For looking inside."},
 };
 
@@ -316,6 +325,8 @@ KeyTable::KeyTable()
                 "evaluation",
                 "checkpoint",
                 "logging",
+                "memory_report",
+                "profiling",
                 "debug"} {
   add_model(keys_);
   add_parallelism(keys_);

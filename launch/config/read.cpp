@@ -58,6 +58,12 @@ class Reader {
              config_.device.backend == BackendKind::kCuda ? "h200" : "cpu", "device.backend");
     if (!config_.origins.contains("evaluation.format"))
       derive("evaluation.format", config_.evaluation.format, d.format, "data.format");
+    constexpr int64_t kWarmStep = 3;  // the first ones also pay for what happens once
+    const bool timed = config_.device.backend != BackendKind::kCuda;
+    const int64_t profiled = timed ? std::min(kWarmStep, config_.training.max_steps) : 0;
+    if (!config_.origins.contains("profiling.step"))
+      derive("profiling.step", config_.profiling.step, profiled, "training.max_steps and device.backend");
+    otherwise.profiling.step = profiled;
     otherwise.data.high = m.vocab_size;
     otherwise.evaluation.format = d.format;
     otherwise.data.seed = config_.training.seed;

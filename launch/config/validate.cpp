@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "launch/config/check_reports.h"
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
 #include "launch/config/problems.h"
@@ -307,6 +308,7 @@ std::vector<Finding> validate(const Config& config, const BuildFeatures& feature
   check_checkpointing(config, found);
   check_data(config, found);
   check_steps(config, found);
+  check_reports(config, found);
   return found;
 }
 
