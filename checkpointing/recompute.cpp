@@ -107,10 +107,12 @@ class Recomputer {
 
 std::vector<Reproduction> recompute(Graph& graph, const Plan& plan) { return Recomputer(graph, plan).run(); }
 
+bool is_recomputation(std::string_view op_name) { return op_name.starts_with(kPrefix); }
+
 double recomputed_flops(const Graph& graph) {
   double flops = 0;
   for (const Op& op : graph.ops())
-    if (op.name.starts_with(kPrefix)) flops += op.def->cost(OpView{graph, op}).flops;
+    if (is_recomputation(op.name)) flops += op.def->cost(OpView{graph, op}).flops;
   return flops;
 }
 

@@ -4,6 +4,8 @@
 // with the same attributes.
 #pragma once
 
+#include <string_view>
+
 #include "checkpointing/plan.h"
 
 namespace recollect {
@@ -11,6 +13,9 @@ namespace recollect {
 // To be called on a differentiated graph, before gradients are reduced and the optimizer is appended. Returns
 // what was made again, in program order.
 std::vector<Reproduction> recompute(Graph& graph, const Plan& plan);
+
+// Whether an op of that name makes something again.
+bool is_recomputation(std::string_view op_name);
 
 // What recomputation adds to one micro-batch, on this rank.
 double recomputed_flops(const Graph& graph);

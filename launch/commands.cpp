@@ -9,6 +9,7 @@
 #include "launch/doctor/doctor.h"
 #include "launch/estimate_command.h"
 #include "launch/explain.h"
+#include "launch/report/report_command.h"
 #include "launch/run/run_command.h"
 #include "launch/tokenize.h"
 #include "launch/train.h"
@@ -34,13 +35,23 @@ constexpr Command kCommands[] = {
      "parallelism.ranks_per_process=N.\n"},
     {"run", "[flags] PROGRAM [arguments]", "start PROGRAM, or train, as the ranks of this node (run --help)",
      run_command},
-    {"estimate", "CONFIG.yaml [section.key=value ...] [--json] [--compare | --max-micro-batch]",
+    {"estimate",
+     "CONFIG.yaml [section.key=value ...] [--json] [--compare | --max-micro-batch]\n"
+     "           [--trace FILE] [--html FILE]",
      "foretell memory and step time without training", estimate_command,
      "  --compare             every activation checkpointing mode and switch, as one table\n"
      "  --max-micro-batch     the largest training.micro_batch_size that fits device.memory_limit\n"
+     "  --trace FILE          the foretold step as a Chrome trace, for Perfetto\n"
+     "  --html FILE           the foretold step as a page\n"
      "  --json                the same as JSON\n"},
     {"explain", "CONFIG.yaml [section.key=value ...]", "print the checkpointing plan and every op of a step",
      explain_command},
+    {"report", "RUN_FOLDER [RUN_FOLDER] [--html FILE] [--trace FILE] [--json]",
+     "show again what a run has left in its output folder, or compare two", report_command,
+     "  RUN_FOLDER            output_dir of a run whose memory_report.formats has json\n"
+     "  --html FILE           the page of the run, or of both on one scale\n"
+     "  --trace FILE          the recorded step of all ranks, measured and foretold, for Perfetto\n"
+     "  --json                the numbers as JSON, and the differences of two runs\n"},
     {"calibrate", "[--out FILE] [--disk FOLDER]", "measure this machine for device.model=FILE",
      calibrate_command,
      "  --out FILE            write them to this file too, which device.model then names\n"

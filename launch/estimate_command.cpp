@@ -4,8 +4,13 @@
 #include <boost/program_options.hpp>
 #include <nlohmann/json.hpp>
 
+#include "engine/io/files.h"
 #include "launch/estimate.h"
-#include "launch/report/memory_report.h"
+#include "launch/limits.h"
+#include "launch/report/chrome_trace.h"
+#include "launch/report/html_page.h"
+#include "launch/report/memory_table.h"
+#include "launch/report/rank_report_json.h"
 
 namespace recollect {
 
@@ -15,6 +20,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   bool json = false, compare = false, max_micro_batch = false;
+  std::string trace, html;
 };
 
 std::string mib(uint64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
@@ -113,11 +119,25 @@ void print_one(const Config& config, bool json) {
       fmt::print("{} ranks ({} data x {} tensor), all alike\n", e.ranks,
                  config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size);
     fmt::print("{}{:<20}{:>12}   ({})\n\n{}\n{}",
-               phase_table(e.ranks == 1 ? "memory, MiB" : "memory of each, MiB", e.memory), "communicators",
+               phase_table(e.ranks == 1 ? "memory" : "memory of each", e.memory), "communicators",
                mib(e.communication_buffers), name_of(e.communicator), effect_text(e, none),
                time_text(e, none));
   }
   check_limits(config, e.memory);
+}
+
+// The step as the simulator foretells it, for eyes.
+void write_files(const Config& config, const Options& chosen) {
+  if (chosen.trace.empty() && chosen.html.empty()) return;
+  const PlannedTraining planned = plan_training(config, 0, 0);
+  const std::vector<std::vector<RankReport>> run{
+      {foretell(config, *planned.mesh, planned.made, planned.made.program)}};
+  if (!chosen.trace.empty()) {
+    ChromeTrace trace;
+    trace.add(run[0][0], ChromeTrace::Times::kForetold);
+    write_text_file(chosen.trace, trace.text());
+  }
+  if (!chosen.html.empty()) write_text_file(chosen.html, html_page(run));
 }
 
 void print_comparison(const Config& config, bool json) {
@@ -173,12 +193,14 @@ void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   options::options_description own;
   own.add_options()("json", options::bool_switch(&chosen.json))(
       "compare", options::bool_switch(&chosen.compare))("max-micro-batch",
-                                                        options::bool_switch(&chosen.max_micro_batch));
+                                                        options::bool_switch(&chosen.max_micro_batch))(
+      "trace", options::value(&chosen.trace))("html", options::value(&chosen.html));
   Config config = read_config_words("estimate", parse_options(words, own));
   if (chosen.compare && chosen.max_micro_batch)
     throw Error(ExitCode::kConfiguration, "--compare and --max-micro-batch are two questions",
                 "ask them one by one");
   resolve_planned_world(config);
+  write_files(config, chosen);
   if (chosen.compare) return print_comparison(config, chosen.json);
   if (chosen.max_micro_batch) return print_largest(config, chosen.json);
   print_one(config, chosen.json);

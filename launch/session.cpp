@@ -7,7 +7,7 @@
 
 #include "engine/data/dataset.h"
 #include "engine/io/safetensors.h"
-#include "launch/report/memory_report.h"
+#include "launch/limits.h"
 
 namespace recollect {
 
@@ -49,6 +49,13 @@ LossScale loss_scale(const Config::Training& t) {
                                 : LossScale::fixed(t.loss_scale);
 }
 
+std::unique_ptr<StepRecorder> make_recorder(const Config& config, const TrainingProgram& made,
+                                            ExecutorProbe* probe) {
+  if (config.profiling.step == 0) return nullptr;
+  return std::make_unique<StepRecorder>(made.program.graph, config.training.gradient_accumulation_steps,
+                                        probe);
+}
+
 // What cannot fit, on the device or on the disk, is refused before any memory is reserved.
 std::unique_ptr<Executor> make_executor(const Config& config, TrainingProgram& made, Device& device,
                                         ExecutorProbe* probe) {
@@ -65,7 +72,8 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
             static_cast<int>(config.parallelism.tensor_parallel_size)),
       made_(parts.make_program(config_, mesh_)),
       device_(make_cpu_device()),
-      executor_(make_executor(config_, made_, *device_, parts.probe)),
+      recorder_(make_recorder(config_, made_, parts.probe)),
+      executor_(make_executor(config_, made_, *device_, recorder_ ? recorder_.get() : parts.probe)),
       weights_(made_.model.parameters, *executor_, mesh_),
       schedule_(rate_schedule(config_)),
       loss_scale_(loss_scale(config_.training)) {
@@ -110,17 +118,22 @@ StepResult Session::step() {
                 fmt::format("step {}: the global batch has no target that counts", step_ + 1),
                 "every label is -100, or sequences have one token");
   set_scalars(valid);
+  if (recorder_ && step_ + 1 == config_.profiling.step) recorder_->begin_step();
   RunState state{.seed = static_cast<uint64_t>(config_.training.seed),
                  .step = step_,
                  .micro_batches = config_.training.gradient_accumulation_steps};
   for (state.micro_batch = 0; state.micro_batch < state.micro_batches; ++state.micro_batch) {
     load_micro_batch(batch, state.micro_batch);
     state.first_sample = batch.first_sample_of(state.micro_batch);
+    if (recorder_) recorder_->begin_run(*executor_, state.micro_batch);
     executor_->run_micro_batch(state);
+    if (recorder_) recorder_->end_run();
   }
   if (!config_.debug.dump_gradients.empty() && step_ + 1 == config_.debug.dump_step)
     weights_.save_gradients(config_.debug.dump_gradients, loss_scale_.value());
+  if (recorder_) recorder_->begin_run(*executor_, StepTimeline::kOptimizer);
   executor_->run_optimizer(state);
+  if (recorder_) recorder_->end_step();
 
   StepResult result{.step = step_ + 1,
                     .loss = scalar(made_.optimizer.total_loss) / loss_scale_.value(),

@@ -10,6 +10,7 @@
 #include "engine/optim/learning_rate.h"
 #include "engine/optim/loss_scale.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/step_recorder.h"
 #include "launch/config/config.h"
 #include "launch/evaluation.h"
 #include "launch/training_program.h"
@@ -48,6 +49,10 @@ class Session {
   // The loss on the evaluation set with the weights as they are. Only for a run that evaluates.
   EvaluationResult evaluate();
 
+  // But for its program, which the executor has.
+  const TrainingProgram& made() const { return made_; }
+  // Of the step profiling.step; null where none is recorded.
+  const StepRecorder* recorder() const { return recorder_.get(); }
   const Executor& executor() const { return *executor_; }
   const ResidencyReport& residency() const { return made_.residency; }
   const ResidencySettings& moves() const { return made_.moves; }
@@ -70,6 +75,7 @@ class Session {
   Mesh mesh_;
   TrainingProgram made_;
   std::unique_ptr<Device> device_;
+  std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<Executor> executor_;
   Weights weights_;
   std::unique_ptr<Dataset> dataset_;

@@ -7,14 +7,17 @@
 #include <fmt/format.h>
 
 #include "engine/io/files.h"
-#include "launch/report/checkpointing_report.h"
 #include "launch/config/agree.h"
+#include "launch/config/check_reports.h"
 #include "launch/config/hf_config.h"
 #include "launch/config/read.h"
 #include "launch/device_file.h"
-#include "launch/report/memory_report.h"
 #include "launch/plan_file.h"
 #include "launch/progress.h"
+#include "launch/report/checkpointing_report.h"
+#include "launch/report/memory_table.h"
+#include "launch/report/rank_report.h"
+#include "launch/report/run_folder.h"
 #include "launch/session.h"
 #include "launch/train_results.h"
 
@@ -30,17 +33,8 @@ void make_folder(const std::string& path) {
   if (error) throw Error(ExitCode::kStorage, "cannot make the folder " + path + ": " + error.message());
 }
 
-void announce(const Config& config, const Session& session) {
-  int64_t whole = 0;
-  for (const Parameter& p : session.parameters()) whole += p.rows * p.columns;
-  fmt::print("{}: {} parameters, {}, backend {}; {} data x {} tensor ranks ({}){}\n",
-             name_of(config.model.type), whole, name_of(config.training.precision),
-             name_of(config.device.backend), session.mesh().data_size(), session.mesh().tensor_size(),
-             session.mesh().world().name(),
-             config.parallelism.sequence_parallel ? ", sequence parallel" : "");
-  fmt::print("batch: {} sequences of {} = {} micro-batches of {} on each data rank\n",
-             config.training.global_batch_size, config.data.sequence_length,
-             config.training.gradient_accumulation_steps, config.training.micro_batch_size);
+void announce(const RunDescription& run) {
+  fmt::print("{}; {}\nbatch: {}\n", run.model, run.layout, run.batch);
   std::fflush(stdout);
 }
 
@@ -52,18 +46,31 @@ void save_model(const Config& config, const Session& session) {
   fmt::print("saved {0}/model.safetensors and {0}/config.json\n", config.output_dir);
 }
 
-MemoryReport report_of(const Config& config, const Session& session, const StepTimes& times) {
-  const Executor& executor = session.executor();
-  return {.rank = session.mesh().world().rank(),
-          .foretold = executor.program().foretold(),
-          .measured = executor.measured(),
-          .communication_buffers = session.mesh().staging_bytes(),
-          .checkpointing = checkpointing_report(config, session, times.steps()),
-          .step = compare_steps(config, session, times)};
+// Collective. What all ranks report together on an occasion of memory_report.at.
+void report_together(const Config& config, const RankReport& report, Communicator& world) {
+  if (reports_in(config, ReportFormat::kTable)) {
+    const std::vector<RankMemory> ranks = gather_memory(memory_of(report), world);
+    if (world.rank() == 0) {
+      if (report.measured)
+        fmt::print("{}{}", ranks_table(ranks), rank_text(report));
+      else
+        fmt::print("before the first step, foretold:\n{}{}", rank_text(report), outliers_text(ranks));
+      std::fflush(stdout);
+    }
+  }
+  write_run_files(config, report, world);
 }
 
-// All steps, and what comes between them: evaluations, and answers to the signal. `progress` is null on all
-// ranks but the first.
+// Not collective: SIGUSR2 comes to one rank earlier than to another, or to one alone.
+void report_alone(const Config& config, const RankReport& report) {
+  fmt::print("{}", fmt::format("rank {} after step {}/{}\n{}", report.rank, report.steps_done,
+                               config.training.max_steps, rank_text(report)));
+  std::fflush(stdout);
+  write_rank_json(config, report);
+}
+
+// All steps, and what comes between them: evaluations, reports, and answers to the signal. `progress` is null
+// on all ranks but the first.
 StepTimes run_steps(const Config& config, Session& session, Progress* progress, const ReportSignal& signal,
                     TrainResults& results) {
   const auto start = std::chrono::steady_clock::now();
@@ -76,14 +83,14 @@ StepTimes run_steps(const Config& config, Session& session, Progress* progress, 
       const EvaluationResult result = session.evaluate();
       if (progress) progress->report(result, done);
     }
+    const bool together = reports_at(config, fmt::format("step:{}", done));
     const uint32_t asked = signal.count();
-    if (asked == answered) return;
-    answered = asked;
+    if (!together && asked == answered) return;
     if (progress) progress->finish();
-    const MemoryReport report = report_of(config, session, times);
-    fmt::print("{}", fmt::format("rank {} after step {}/{}\n{}", report.rank, done, config.training.max_steps,
-                                 rank_text(report)));
-    std::fflush(stdout);
+    const RankReport report = report_of(config, session, times);
+    if (asked != answered) report_alone(config, report);
+    if (together) report_together(config, report, session.mesh().world());
+    answered = asked;
   };
   for (int64_t step = 0; step < config.training.max_steps; ++step) {
     const StepResult result = session.step();
@@ -103,14 +110,6 @@ StepTimes run_steps(const Config& config, Session& session, Progress* progress, 
   if (progress) progress->finish();
   results.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return times;
-}
-
-void report_memory(const Config& config, const Session& session, const StepTimes& times) {
-  Communicator& world = session.mesh().world();
-  const MemoryReport report = report_of(config, session, times);
-  write_text_file(fmt::format("{}/memory.rank{}.json", config.output_dir, world.rank()), memory_json(report));
-  const std::string table = memory_table(report, world);
-  if (world.rank() == 0) fmt::print("{}{}", table, rank_text(report));
 }
 
 void report_results(const Config& config, const Session& session, TrainResults& results) {
@@ -139,14 +138,18 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
     if (first) write_text_file(config.output_dir + "/plan.yaml", to_yaml(session.plan()));
     std::unique_ptr<Progress> progress;
     if (first) {
-      announce(config, session);
+      announce(describe(config, session.mesh(), session.parameters()));
       progress = std::make_unique<Progress>(config, session.executor().program().foretold().arena_bytes());
     }
+    if (reports_at(config, "start"))
+      report_together(config, foretell(config, session.mesh(), session.made(), session.executor().program()),
+                      world);
     TrainResults results;
     const StepTimes times = run_steps(config, session, progress.get(), signal, results);
-    report_memory(config, session, times);
+    if (config.checkpoint.save_model)
+      save_model(config, session);  // before a report that may fail to be written
+    if (reports_at(config, "end")) report_together(config, report_of(config, session, times), world);
     report_results(config, session, results);
-    if (config.checkpoint.save_model) save_model(config, session);
     world.barrier();  // no rank leaves while another may still need it
   } catch (const std::exception& error) {
     world.abort(error.what());

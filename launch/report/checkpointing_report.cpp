@@ -16,10 +16,65 @@ std::string rate(const DiskStore::Traffic& traffic) {
   return fmt::format("{:.0f} MB/s", 1e-6 * traffic.bytes_per_second());
 }
 
+// The values that are not kept, and the ops that make them again.
+SwitchEffect effect_of_mode(const char* name, const Plan& plan, const Graph& graph,
+                            const Timeline& timeline) {
+  SwitchEffect effect{.name = name, .flops = recomputed_flops(graph)};
+  for (const Value& value : graph.values()) {
+    const auto decision = plan.values.find(value.name);
+    if (decision == plan.values.end() || decision->second.keep) continue;
+    ++effect.values;
+    effect.saved_bytes += value.bytes();
+  }
+  effect.running.foretold = recompute_seconds(timeline.ops, timeline.foretold);
+  if (timeline.measured) effect.running.measured = recompute_seconds(timeline.ops, *timeline.measured);
+  return effect;
+}
+
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> checkpointing_report(const Config& config,
-                                                                      const Session& session, int64_t steps) {
+std::vector<SwitchEffect> effects_of_switches(const Config& config, const TrainingProgram& made,
+                                              const Program& program, const StepReport& step,
+                                              const Timeline& timeline) {
+  const Config::ActivationCheckpointing& c = config.activation_checkpointing;
+  const ResidencyReport& r = made.residency;
+  const auto exposed = [&](std::initializer_list<StreamId> streams) {
+    SwitchCost cost;
+    for (StreamId s : streams) {
+      cost.foretold += step.foretold_exposed.by_stream[static_cast<std::size_t>(s)];
+      cost.measured += step.measured_exposed.by_stream[static_cast<std::size_t>(s)];
+    }
+    return cost;
+  };
+  std::vector<SwitchEffect> effects;
+  if (c.mode != CheckpointingMode::kNone || !c.plan.empty())
+    effects.push_back(effect_of_mode(c.plan.empty() ? "mode" : "plan", made.plan, program.graph, timeline));
+  if (r.partitioned_values > 0)
+    effects.push_back({.name = "partition_activations",
+                       .values = r.partitioned_values,
+                       .saved_bytes = r.partition_saved_bytes,
+                       .moved_bytes = r.gathered_bytes,
+                       .exposed = exposed({StreamId::kGather})});
+  if (r.host_values > 0)
+    effects.push_back({.name = "cpu_checkpointing",
+                       .values = r.host_values,
+                       .saved_bytes = r.host_saved_bytes,
+                       .moved_bytes = r.to_host_bytes + r.to_device_bytes,
+                       .exposed = exposed({StreamId::kDeviceToHost, StreamId::kHostToDevice})});
+  if (r.disk_values > 0)
+    effects.push_back({.name = "disk_checkpointing",
+                       .values = r.disk_values,
+                       .saved_bytes = r.disk_saved_bytes,
+                       .moved_bytes = r.to_disk_bytes + r.from_disk_bytes,
+                       .exposed = exposed({StreamId::kDisk})});
+  if (r.packed_values > 0)
+    effects.push_back(
+        {.name = "storage_dtype", .values = r.packed_values, .saved_bytes = r.packed_saved_bytes});
+  return effects;
+}
+
+std::vector<SwitchSentence> checkpointing_report(const Config& config, const Session& session,
+                                                 int64_t steps) {
   const Config::ActivationCheckpointing& c = config.activation_checkpointing;
   const Executor& executor = session.executor();
   const ResidencyReport& r = session.residency();
@@ -27,7 +82,7 @@ std::vector<std::pair<std::string, std::string>> checkpointing_report(const Conf
     return fmt::format("{:.3f} ms a step exposed",
                        1e3 * executor.waits().exposed(stream) / static_cast<double>(steps));
   };
-  std::vector<std::pair<std::string, std::string>> report;
+  std::vector<SwitchSentence> report;
   const bool planned = !c.plan.empty();
   if (c.mode != CheckpointingMode::kNone || planned)
     report.emplace_back(

@@ -1,19 +1,43 @@
-// The fourth promise in words: what each checkpointing switch saved, what it moved, and how long the compute
-// stream waited for it.
+// The fourth promise: what each checkpointing switch saved, what it moved, and how long the compute stream
+// waited for it; in words for the terminal, and in numbers for everything else.
 #pragma once
 
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "launch/report/step_report.h"
 #include "launch/session.h"
 
 namespace recollect {
 
+// Seconds of a step, foretold and measured.
+struct SwitchCost {
+  double foretold = 0, measured = 0;
+  bool operator==(const SwitchCost&) const = default;
+};
+
+// What one switch does on this rank, in each micro-batch.
+struct SwitchEffect {
+  std::string name;          // of the key in activation_checkpointing
+  int64_t values = 0;        // that it concerns
+  uint64_t saved_bytes = 0;  // of the memory that they leave, between forward and backward
+  uint64_t moved_bytes = 0;  // over links, out and back
+  double flops = 0;          // run again
+  SwitchCost running = {};   // a step: ops that run again; measured in the recorded step
+  SwitchCost exposed = {};   // a step: the compute stream waited for what it moves; measured as the mean
+  bool operator==(const SwitchEffect&) const = default;
+};
+
+// Those that have one. `made` may have given its program away.
+std::vector<SwitchEffect> effects_of_switches(const Config& config, const TrainingProgram& made,
+                                              const Program& program, const StepReport& step,
+                                              const Timeline& timeline);
+
 // switch -> sentence, of this rank; empty where nothing is checkpointed. `steps`: how many the session has
 // taken.
-std::vector<std::pair<std::string, std::string>> checkpointing_report(const Config& config,
-                                                                      const Session& session, int64_t steps);
+using SwitchSentence = std::pair<std::string, std::string>;
+std::vector<SwitchSentence> checkpointing_report(const Config& config, const Session& session, int64_t steps);
 
 // What to say when the compute stream has stood for the disk for more than a tenth of these `seconds`, which
 // the session's `steps` took; otherwise nothing.

@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "checkpointing/simulator.h"
-
 namespace recollect {
 
 double StepTimes::median() const {
@@ -20,46 +18,64 @@ double StepTimes::median() const {
   return (*std::max_element(sorted.begin(), sorted.begin() + count / 2) + upper) / 2;
 }
 
-StepReport compare_steps(const Config& config, const Session& session, const StepTimes& times) {
+void add_measurement(const Session& session, const StepTimes& times, StepReport& report) {
+  report.steps = times.steps();
+  report.measured = times.median();
+  if (report.steps == 0) return;
   const Executor& executor = session.executor();
-  const DeviceModel& device = session.device();
-  const Simulation foretold = simulate(executor.program().graph, executor.program().schedule, device,
-                                       std::max<int64_t>(1, config.training.gradient_accumulation_steps));
-  StepReport report{.device = device.name,
-                    .foretold = foretold.step_seconds,
-                    .measured = times.median(),
-                    .foretold_exposed = foretold.total_exposed_seconds(),
-                    .steps = times.steps()};
-  if (report.steps == 0) return report;
   const auto steps = static_cast<double>(report.steps);
   for (int s = 0; s < kStreamCount; ++s)
-    report.exposed[s] = executor.waits().exposed(static_cast<StreamId>(s)) / steps;
-  report.joined = executor.waits().join() / steps;
-  report.measured_exposed = executor.waits().total_exposed() / steps;
-  return report;
+    report.measured_exposed.by_stream[s] = executor.waits().exposed(static_cast<StreamId>(s)) / steps;
+  report.measured_exposed.joined = executor.waits().join() / steps;
 }
 
 std::string step_text(const StepReport& r) {
   if (r.steps == 0) return {};
+  const ExposedWaits& exposed = r.measured_exposed;
   std::string text = fmt::format(
       "step: foretold {:.3f} ms on {}, measured {:.3f} ms (median)\n"
       "exposed waits a step: foretold {:.3f} ms, measured {:.3f} ms (mean)\n",
-      1e3 * r.foretold, r.device, 1e3 * r.measured, 1e3 * r.foretold_exposed, 1e3 * r.measured_exposed);
+      1e3 * r.foretold, r.device, 1e3 * r.measured, 1e3 * r.foretold_exposed.total(), 1e3 * exposed.total());
   for (int s = 0; s < kStreamCount; ++s)
-    if (r.exposed[s] > 0)
-      text += fmt::format("  {:.3f} ms for {}\n", 1e3 * r.exposed[s], name_of(static_cast<StreamId>(s)));
-  if (r.joined > 0) text += fmt::format("  {:.3f} ms for other streams to finish\n", 1e3 * r.joined);
+    if (exposed.by_stream[s] > 0)
+      text +=
+          fmt::format("  {:.3f} ms for {}\n", 1e3 * exposed.by_stream[s], name_of(static_cast<StreamId>(s)));
+  if (exposed.joined > 0)
+    text += fmt::format("  {:.3f} ms for other streams to finish\n", 1e3 * exposed.joined);
   return text;
 }
 
-nlohmann::ordered_json step_json(const StepReport& r) {
-  nlohmann::ordered_json json{{"unit", "seconds"}, {"steps", r.steps}};
-  json["foretold"] = {{"device_model", r.device}, {"step", r.foretold}, {"exposed", r.foretold_exposed}};
-  json["measured"] = {{"step", r.measured}, {"exposed", r.measured_exposed}};
+namespace {
+
+nlohmann::ordered_json times_json(double step, const ExposedWaits& exposed) {
+  nlohmann::ordered_json json{{"step", step}, {"exposed", exposed.total()}};
   for (int s = 1; s < kStreamCount; ++s)
-    json["measured"]["exposed_for"][std::string(name_of(static_cast<StreamId>(s)))] = r.exposed[s];
-  json["measured"]["exposed_for"]["others_to_finish"] = r.joined;
+    json["exposed_for"][std::string(name_of(static_cast<StreamId>(s)))] = exposed.by_stream[s];
+  json["exposed_for"]["others_to_finish"] = exposed.joined;
   return json;
+}
+
+}  // namespace
+
+nlohmann::ordered_json step_json(const StepReport& r) {
+  nlohmann::ordered_json json{{"unit", "seconds"}, {"steps", r.steps}, {"device_model", r.device}};
+  json["foretold"] = times_json(r.foretold, r.foretold_exposed);
+  if (r.steps > 0) json["measured"] = times_json(r.measured, r.measured_exposed);
+  return json;
+}
+
+StepReport read_step(const JsonPlace& json) {
+  const auto read_times = [](const JsonPlace& place, double& step, ExposedWaits& exposed) {
+    step = place.at("step").amount();
+    const JsonPlace waits = place.at("exposed_for");
+    for (int s = 1; s < kStreamCount; ++s)
+      exposed.by_stream[s] = waits.at(std::string(name_of(static_cast<StreamId>(s)))).amount();
+    exposed.joined = waits.at("others_to_finish").amount();
+  };
+  StepReport report{.device = json.at("device_model").text(), .steps = json.at("steps").integer()};
+  read_times(json.at("foretold"), report.foretold, report.foretold_exposed);
+  if (report.steps > 0) read_times(json.at("measured"), report.measured, report.measured_exposed);
+  return report;
 }
 
 }  // namespace recollect

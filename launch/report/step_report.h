@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include <nlohmann/json_fwd.hpp>
-
+#include "launch/report/checked_json.h"
+#include "launch/report/timeline.h"
 #include "launch/session.h"
 
 namespace recollect {
@@ -25,16 +25,16 @@ class StepTimes {
 };
 
 struct StepReport {
-  std::string device;                                 // whose model foretells
-  double foretold = 0, measured = 0;                  // seconds of a step; measured: the median
-  double foretold_exposed = 0, measured_exposed = 0;  // measured: the mean
-  std::array<double, kStreamCount> exposed{};         // measured, by the stream that was waited for
-  double joined = 0;                                  // measured: at the ends of micro-batches and steps
-  int64_t steps = 0;                                  // 0: nothing was measured
+  std::string device;                                         // whose model foretells
+  double foretold = 0, measured = 0;                          // seconds of a step; measured: the median
+  ExposedWaits foretold_exposed = {}, measured_exposed = {};  // measured: the mean
+  int64_t steps = 0;                                          // 0: nothing was measured
+  bool operator==(const StepReport&) const = default;
 };
 
-StepReport compare_steps(const Config& config, const Session& session, const StepTimes& times);
+void add_measurement(const Session& session, const StepTimes& times, StepReport& report);
 std::string step_text(const StepReport& report);  // empty where nothing was measured
 nlohmann::ordered_json step_json(const StepReport& report);
+StepReport read_step(const JsonPlace& json);
 
 }  // namespace recollect

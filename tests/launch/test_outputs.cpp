@@ -132,7 +132,8 @@ TEST(Outputs, NothingIsWrittenThatWasNotAskedFor) {
     names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
   EXPECT_EQ(names, (std::vector<std::string>{"config.resolved.yaml", "memory.rank0.json", "metrics.jsonl",
-                                             "plan.yaml", "train_results.json"}));
+                                             "plan.yaml", "report.html", "trace.rank0.json",
+                                             "train_results.json"}));
 }
 
 TEST(Outputs, TheClosingSummaryIsTheMeanOfTheSteps) {

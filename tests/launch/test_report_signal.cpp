@@ -24,8 +24,11 @@ bool wait_until(Condition condition) {
   return true;
 }
 
-const Words kEndless = {"training.max_steps=100000000", "logging.steps=1000000",
-                        "parallelism.tensor_parallel_size=2", "activation_checkpointing.mode=full",
+const Words kEndless = {"training.max_steps=100000000",
+                        "logging.steps=1000000",
+                        "parallelism.tensor_parallel_size=2",
+                        "activation_checkpointing.mode=full",
+                        "memory_report.at=[end]",  // the end never comes
                         "activation_checkpointing.cpu_checkpointing=true"};
 
 int count(const std::string& text, const std::string& part) {
@@ -57,6 +60,11 @@ void expect_reports(const Workplace& place, const Words& command) {
     ASSERT_TRUE(wait_until([&] { return count(output(), "\nstep: foretold ") == 2 * times; })) << output();
     ASSERT_TRUE(trained(std::filesystem::file_size(place.file("out/metrics.jsonl")) + 1000))
         << "training stopped";
+    for (const char* file : {"out/memory.rank0.json", "out/memory.rank1.json"}) {
+      const auto report = nlohmann::json::parse(testing::TemporaryFolder::read(place.file(file)));
+      EXPECT_GT(report.at("steps_done"), 0) << file;
+      EXPECT_EQ(report.at("foretold"), report.at("measured")) << file;
+    }
   }
 }
 

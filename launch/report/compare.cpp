@@ -1,0 +1,112 @@
+#include "launch/report/compare.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "launch/report/units.h"
+
+namespace recollect {
+
+namespace {
+
+constexpr int kNameWidth = 20, kCellWidth = 12;
+
+const MemoryLedger& best_known(const RankReport& report) {
+  return report.measured ? *report.measured : report.foretold;
+}
+
+int64_t less(uint64_t b, uint64_t a) { return static_cast<int64_t>(b) - static_cast<int64_t>(a); }
+
+// Measured where both runs have measured, for the two numbers to be of one kind.
+struct Times {
+  bool measured = false;
+  double step[2] = {}, exposed[2] = {};
+  Times(const RankReport& a, const RankReport& b) : measured(a.step.steps > 0 && b.step.steps > 0) {
+    for (int i = 0; i < 2; ++i) {
+      const StepReport& s = (i == 0 ? a : b).step;
+      step[i] = measured ? s.measured : s.foretold;
+      exposed[i] = (measured ? s.measured_exposed : s.foretold_exposed).total();
+    }
+  }
+};
+
+std::string head_text(const char* name, const RankReport& report) {
+  return fmt::format("{}: {}, rank {} of {}\n   {}; {}; {}\n", name, report.run.name, report.rank,
+                     report.ranks, report.run.model, report.run.layout, report.run.checkpointing);
+}
+
+std::string three_bytes(const ByteUnit& unit, uint64_t a, uint64_t b) {
+  const int64_t difference = less(b, a);
+  const std::string sign = difference > 0 ? "+" : difference < 0 ? "-" : "";
+  return fmt::format("{:>{w}}{:>{w}}{:>{w}}", unit(a), unit(b),
+                     sign + unit(static_cast<uint64_t>(std::abs(difference))), fmt::arg("w", kCellWidth));
+}
+
+std::string three_times(const char* name, const double (&seconds)[2]) {
+  return fmt::format("{:<{n}}{:>{w}.3f}{:>{w}.3f}{:>+{w}.3f}\n", name, 1e3 * seconds[0], 1e3 * seconds[1],
+                     1e3 * (seconds[1] - seconds[0]), fmt::arg("n", kNameWidth), fmt::arg("w", kCellWidth));
+}
+
+}  // namespace
+
+const RankReport& fullest(const std::vector<RankReport>& run) {
+  return *std::max_element(run.begin(), run.end(), [](const RankReport& a, const RankReport& b) {
+    return best_known(a).peak() < best_known(b).peak();
+  });
+}
+
+std::string comparison_text(const std::vector<RankReport>& run_a, const std::vector<RankReport>& run_b) {
+  const RankReport &a = fullest(run_a), &b = fullest(run_b);
+  const MemoryLedger &of_a = best_known(a), &of_b = best_known(b);
+  const ByteUnit& unit =
+      unit_for(std::max({of_a.arena_bytes(), of_b.arena_bytes(), of_a.host_bytes, of_b.host_bytes}));
+  std::string text = head_text("A", a) + head_text("B", b);
+  text += fmt::format("{:<{}}", fmt::format("memory, {}", unit.name), kNameWidth);
+  for (int p = 0; p < kPhaseCount; ++p)
+    text += fmt::format("{:>{}}", name_of(static_cast<Phase>(p)), 3 * kCellWidth);
+  text += fmt::format("\n{:<{}}", "", kNameWidth);
+  for (int p = 0; p < kPhaseCount; ++p)
+    for (const char* name : {"A", "B", "B - A"}) text += fmt::format("{:>{}}", name, kCellWidth);
+  const auto row = [&](std::string_view name, const auto& bytes) {
+    text += fmt::format("\n{:<{}}", name, kNameWidth);
+    for (int p = 0; p < kPhaseCount; ++p) text += three_bytes(unit, bytes(of_a, p), bytes(of_b, p));
+  };
+  for (int c = 0; c < kCategoryCount; ++c)
+    row(name_of(static_cast<Category>(c)), [c](const MemoryLedger& l, int p) { return l.at_peak[p][c]; });
+  row("at peak", [](const MemoryLedger& l, int p) { return MemoryLedger::sum(l.at_peak[p]); });
+  text += '\n';
+  const auto line = [&](const char* name, uint64_t bytes_a, uint64_t bytes_b) {
+    text += fmt::format("{:<{}}{}\n", name, kNameWidth, three_bytes(unit, bytes_a, bytes_b));
+  };
+  line("arena", of_a.arena_bytes(), of_b.arena_bytes());
+  line("host arena", of_a.host_bytes, of_b.host_bytes);
+  line("disk", of_a.disk_bytes, of_b.disk_bytes);
+  const Times times(a, b);
+  text += three_times(times.measured ? "step, ms" : "step foretold, ms", times.step);
+  return text + three_times("exposed waits, ms", times.exposed);
+}
+
+nlohmann::ordered_json comparison_json(const std::vector<RankReport>& run_a,
+                                       const std::vector<RankReport>& run_b) {
+  const RankReport &a = fullest(run_a), &b = fullest(run_b);
+  const MemoryLedger &of_a = best_known(a), &of_b = best_known(b);
+  const Times times(a, b);
+  nlohmann::ordered_json json{{"unit", "bytes, seconds"},
+                              {"ranks", {a.rank, b.rank}},
+                              {"times", times.measured ? "measured" : "foretold"}};
+  for (int p = 0; p < kPhaseCount; ++p) {
+    nlohmann::ordered_json& phase = json[std::string(name_of(static_cast<Phase>(p)))];
+    for (int c = 0; c < kCategoryCount; ++c)
+      phase[std::string(name_of(static_cast<Category>(c)))] = less(of_b.at_peak[p][c], of_a.at_peak[p][c]);
+    phase["total"] = less(MemoryLedger::sum(of_b.at_peak[p]), MemoryLedger::sum(of_a.at_peak[p]));
+  }
+  json["arena"] = less(of_b.arena_bytes(), of_a.arena_bytes());
+  json["host_arena"] = less(of_b.host_bytes, of_a.host_bytes);
+  json["disk"] = less(of_b.disk_bytes, of_a.disk_bytes);
+  json["step"] = times.step[1] - times.step[0];
+  json["exposed"] = times.exposed[1] - times.exposed[0];
+  return json;
+}
+
+}  // namespace recollect

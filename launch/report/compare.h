@@ -1,0 +1,20 @@
+// Two runs beside each other: bytes by category and phase, and times. Of each run speaks the rank that holds
+// the most at its peak.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "launch/report/rank_report.h"
+
+namespace recollect {
+
+const RankReport& fullest(const std::vector<RankReport>& run);
+
+std::string comparison_text(const std::vector<RankReport>& a, const std::vector<RankReport>& b);
+// {"unit", phase: {category: bytes of b less those of a}, ..., "step": seconds, "exposed": seconds}
+nlohmann::ordered_json comparison_json(const std::vector<RankReport>& a, const std::vector<RankReport>& b);
+
+}  // namespace recollect

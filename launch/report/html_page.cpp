@@ -1,0 +1,76 @@
+#include "launch/report/html_page.h"
+
+#include <map>
+
+#include "launch/report/page_template.h"
+#include "launch/report/rank_report_json.h"
+#include "launch/report/timeline_json.h"
+
+namespace recollect {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Equal parts once, in the order in which they first come.
+class Pool {
+ public:
+  std::size_t add(const Json& part) {
+    const auto [found, fresh] = indices_.emplace(part.dump(), indices_.size());
+    if (fresh) parts_ += (parts_.empty() ? "" : ",") + found->first;
+    return found->second;
+  }
+  std::string text() const { return "[" + parts_ + "]"; }
+
+ private:
+  std::map<std::string, std::size_t> indices_;
+  std::string parts_;
+};
+
+// Text that may stand in a script element: whatever a name holds, it cannot end the element.
+std::string inside_script(const std::string& json) {
+  std::string text;
+  for (const char c : json)
+    if (c == '<')
+      text += "\\u003c";
+    else
+      text += c;
+  return text;
+}
+
+std::string page_data(std::span<const std::vector<RankReport>> runs) {
+  Pool programs, times;
+  Json list = Json::array();
+  for (const std::vector<RankReport>& run : runs) {
+    Json ranks = Json::array();
+    for (const RankReport& report : run) {
+      Json rank = summary_json(report);
+      if (!report.timeline.ops.empty() && ranks.size() < kTimelinesInPage) {
+        Json timeline = timeline_json(report.timeline);
+        Json& parts = rank["timeline"];
+        parts["program"] = programs.add(timeline["program"]);
+        parts["foretold"] = times.add(timeline["foretold"]);
+        if (report.timeline.measured) parts["measured"] = times.add(timeline["measured"]);
+        parts["step"] = report.timeline.step;
+      }
+      ranks.push_back(std::move(rank));
+    }
+    list.push_back({{"ranks", std::move(ranks)}});
+  }
+  const std::string names = names_json().dump();
+  return names.substr(0, names.size() - 1) + ",\"runs\":" + list.dump() + ",\"programs\":" + programs.text() +
+         ",\"times\":" + times.text() + "}";
+}
+
+}  // namespace
+
+std::string html_page(std::span<const std::vector<RankReport>> runs) {
+  constexpr std::string_view kMark = "@data@";
+  const std::size_t at = kPageTemplate.find(kMark);
+  require(at != std::string_view::npos, "the page has no place for its data");
+  std::string page(kPageTemplate.substr(0, at));
+  page += inside_script(page_data(runs));
+  return page.append(kPageTemplate.substr(at + kMark.size()));
+}
+
+}  // namespace recollect

@@ -1,0 +1,19 @@
+// One self-contained HTML page of a run, or of two to be compared: it needs no network and no other file. Its
+// numbers are those of the JSON; what several ranks share (the program, the times foretold) is in it once.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "launch/report/rank_report.h"
+
+namespace recollect {
+
+// Of a run's ranks the first so many have their timeline in the page; the tables are of all.
+inline constexpr int kTimelinesInPage = 16;
+
+// Each run: the reports of its ranks, by rank; at least one.
+std::string html_page(std::span<const std::vector<RankReport>> runs);
+
+}  // namespace recollect

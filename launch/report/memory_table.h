@@ -1,0 +1,42 @@
+// Tables for the terminal: one of all ranks, and one rank's by category and phase. In GiB where something
+// reaches 1 GiB, otherwise in MiB, with two decimals; bytes are in the JSON. Each column sums to the arena.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "engine/runtime/ledger.h"
+#include "launch/report/rank_report.h"
+
+namespace recollect {
+
+// What the table of all ranks shows of one.
+struct RankMemory {
+  MemoryLedger foretold;
+  std::optional<MemoryLedger> measured;
+  uint64_t communication_buffers = 0;
+  double exposed_seconds = 0;  // a step, measured
+};
+RankMemory memory_of(const RankReport& report);
+// Collective over the world; without the names of peaks.
+std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& world);
+
+// Who stands out among several, and by how much.
+std::string outliers_text(std::span<const RankMemory> ranks);
+// All ranks side by side, at each one's highest phase, and who stands out.
+std::string ranks_table(std::span<const RankMemory> ranks);
+// Categories by phase, as they stand at the peak of each phase; where something was measured, beside what was
+// foretold.
+std::string phase_table(const std::string& title, const MemoryLedger& foretold,
+                        const MemoryLedger* measured = nullptr);
+// All that a rank can say by itself.
+std::string rank_text(const RankReport& report);
+
+// The rank whose number is furthest from the median; none where all are alike.
+std::optional<std::size_t> outlier(std::span<const double> numbers);
+double median(std::span<const double> numbers);
+
+}  // namespace recollect

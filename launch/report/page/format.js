@@ -1,0 +1,42 @@
+// Numbers as people read them, and small helpers for the document. Text goes in as text, never as markup.
+const MiB = 2 ** 20, GiB = 2 ** 30;
+const unitFor = (most) => (most >= GiB ? {name: "GiB", bytes: GiB} : {name: "MiB", bytes: MiB});
+// With two decimals; halves go to the even digit, as on the terminal.
+function inUnit(bytes, unit) {
+  const hundredths = (100 * bytes) / unit.bytes, down = Math.floor(hundredths);
+  const rounded = hundredths - down === 0.5 ? down + (down % 2) : Math.round(hundredths);
+  return (rounded / 100).toFixed(2);
+}
+const bytesText = (bytes) => {
+  const unit = unitFor(Math.abs(bytes));
+  return `${inUnit(bytes, unit)} ${unit.name}`;
+};
+// Milliseconds, with digits that suit their size.
+const msText = (ms) => {
+  const size = Math.abs(ms);
+  if (size >= 10000) return `${(ms / 1000).toFixed(2)} s`;
+  return `${ms.toFixed(size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : 3)} ms`;
+};
+const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, " ");
+const labels = {device_to_host: "device → host", host_to_device: "host → device"};
+const streamLabel = (name) => labels[name] ?? name;
+
+const byId = (id) => document.getElementById(id);
+// element("td", {class: "x", "data-bytes": 5}, "text" or children)
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes))
+    if (value !== undefined && value !== false) made.setAttribute(name, value);
+  made.append(...children.filter((child) => child !== undefined && child !== null));
+  return made;
+}
+const replace = (parent, ...children) => parent.replaceChildren(...children);
+
+// The colours of style.css, as they are in this light.
+let palette = {};
+function readPalette() {
+  const style = getComputedStyle(document.documentElement);
+  palette = new Proxy({}, {
+    get: (cache, name) => (cache[name] ??= style.getPropertyValue(`--${name}`).trim()),
+  });
+}

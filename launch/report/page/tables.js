@@ -1,0 +1,124 @@
+// The tables. Each cell of bytes carries them whole in data-bytes, under a path in data-key that is that of
+// the number in the JSON.
+const known = (rank) => rank.measured ?? rank.foretold;
+const waitsOf = (rank) => rank.step.measured?.exposed ?? 0;
+
+function bytesCell(bytes, unit, key, group) {
+  return element("td", {"data-key": key, "data-bytes": bytes, title: `${grouped(bytes)} bytes`,
+                        class: [group && "group", bytes === 0 && "zero"].filter(Boolean).join(" ") || undefined},
+                 inUnit(bytes, unit));
+}
+
+function differenceCell(bytes, unit, exact, key) {
+  const words = bytes === 0 ? "0" : exact ? grouped(bytes) : (bytes > 0 ? "+" : "−") + inUnit(Math.abs(bytes), unit);
+  return element("td", {"data-key": key, "data-bytes": bytes, title: `${grouped(bytes)} bytes`,
+                        class: bytes === 0 ? "zero" : exact ? "off" : undefined}, words);
+}
+
+const nameCell = (name, color) =>
+  element("th", {scope: "row"}, color ? element("i", {class: "swatch", style: `background:${color}`}) : null, name);
+
+// `columns`: [{name, path, ledger}], one or two of them; where there are two, their difference follows. Every
+// column of a phase sums to the arena.
+function memoryTable(columns, exact) {
+  const unit = unitFor(Math.max(...columns.map(({ledger}) => ledger.arena)));
+  const pair = columns.length > 1, span = columns.length + (pair ? 1 : 0);
+  const cells = (phase, key, of) => {
+    const numbers = columns.map(({ledger}) => of(ledger));
+    const made = columns.map(({path}, i) => bytesCell(numbers[i], unit, `${path}/${phase}/${key}`, i === 0));
+    const path = columns.map((column) => column.path).join("-");
+    if (pair) made.push(differenceCell(numbers[1] - numbers[0], unit, exact, `${path}/${phase}/${key}`));
+    return made;
+  };
+  const line = (name, key, of, attributes, color) =>
+    element("tr", attributes, nameCell(name, color), ...phases.flatMap((phase) => cells(phase, key, (l) => of(l, phase))));
+  const byCategory = categories.map((category) =>
+    line(category, category, (l, phase) => l[phase][category], {}, palette[category]));
+  replace(byId("memory-table"),
+    element("thead", {},
+      element("tr", {}, element("th", {}, unit.name),
+              ...phases.map((phase) => element("th", {colspan: span, class: "group"}, phase))),
+      element("tr", {}, element("th"), ...phases.flatMap(() => [
+        ...columns.map(({name}, i) => element("th", {class: i === 0 ? "group" : undefined}, name)),
+        ...(pair ? [element("th", {}, exact ? "difference, bytes" : "difference")] : [])]))),
+    element("tbody", {}, ...byCategory,
+      line("at peak", "total", (l, phase) => l[phase].total, {class: "sum"}),
+      line("not in use then", "unused", (l, phase) => l.arena - l[phase].total, {class: "quiet"}),
+      line("arena", "arena", (l) => l.arena, {class: "sum"})));
+}
+
+function switchesTable(runs) {
+  const rows = runs.flatMap(({label, rank}) => rank.switches.map((s) => ({label, rank, s})));
+  byId("switches-table").closest("section").hidden = rows.length === 0;
+  const flag = runs.length > 1, measured = rows.some(({rank}) => rank.step.steps > 0);
+  const heads = measured ? ["foretold", "measured"] : ["foretold"];
+  const time = (cost) => heads.map((head, i) =>
+    element("td", {"data-seconds": cost[head], class: i ? undefined : "group"}, msText(1e3 * cost[head])));
+  const none = () => heads.map((_, i) => element("td", {class: i ? "zero" : "group zero"}, "–"));
+  const group = () => heads.map((head, i) => element("th", {class: i ? undefined : "group"}, head));
+  replace(byId("switches-table"),
+    element("thead", {},
+      element("tr", {}, element("th", {colspan: flag ? 5 : 4}),
+              element("th", {class: "group", colspan: heads.length}, "exposed, a step"),
+              element("th", {class: "group", colspan: heads.length}, "running again, a step")),
+      element("tr", {}, element("th", {}, "switch"), ...(flag ? [element("th", {}, "run")] : []),
+              ...["values", "saved", "moved"].map((head) => element("th", {}, head)), ...group(), ...group())),
+    element("tbody", {}, ...rows.map(({label, s}) =>
+      element("tr", {"data-key": `switch/${s.name}`}, nameCell(s.name), ...(flag ? [element("td", {}, label)] : []),
+              element("td", {}, s.values), element("td", {"data-bytes": s.saved}, bytesText(s.saved)),
+              element("td", {"data-bytes": s.moved, class: s.moved ? undefined : "zero"},
+                      s.moved ? bytesText(s.moved) : "–"),
+              ...(s.moved ? time(s.exposed) : none()), ...(s.flops ? time(s.running) : none())))));
+  replace(byId("sentences"), ...runs.flatMap(({rank}) =>
+    rank.activation_checkpointing.map(({name, sentence}) => element("li", {}, `${name}: ${sentence}`))));
+}
+
+const medianOf = (numbers) => {
+  const sorted = [...numbers].sort((a, b) => a - b), half = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+};
+
+// The one furthest from the median; -1 where all are alike.
+function outlierOf(numbers) {
+  if (numbers.every((n) => n === numbers[0])) return -1;
+  const middle = medianOf(numbers), far = numbers.map((n) => Math.abs(n - middle));
+  return far.indexOf(Math.max(...far));
+}
+
+function ranksTable(ranks) {
+  byId("ranks-table").closest("section").hidden = ranks.length < 2;
+  if (ranks.length < 2) return;
+  const ledgers = ranks.map(known), unit = unitFor(Math.max(...ledgers.map((l) => l.arena)));
+  const far = outlierOf(ledgers.map((l) => l.peak)), waits = ranks.map(waitsOf), late = waits.indexOf(Math.max(...waits));
+  const peakPhase = ledgers.map((l) => phases.reduce((best, phase) => (l[phase].total > l[best].total ? phase : best)));
+  const cell = (i, bytes, key) => {
+    const made = bytesCell(bytes, unit, `ranks/${ranks[i].rank}/${key}`);
+    if (i === far) made.classList.add("outlier");
+    return made;
+  };
+  const line = (name, of, attributes = {}, color) =>
+    element("tr", attributes, nameCell(name, color), ...ranks.map((_, i) => of(i)));
+  const bytes = (name, key, of, attributes, color) => line(name, (i) => cell(i, of(ledgers[i], i), key), attributes, color);
+  replace(byId("ranks-table"),
+    element("thead", {}, element("tr", {}, element("th", {}, `at the peak, ${unit.name}`),
+                                 ...ranks.map((r) => element("th", {}, `rank ${r.rank}`)))),
+    element("tbody", {},
+      ...categories.map((c) => bytes(c, c, (l, i) => l[peakPhase[i]][c], {}, palette[c])),
+      bytes("at peak", "peak", (l) => l.peak, {class: "sum"}),
+      line("peak in", (i) => element("td", {}, peakPhase[i]), {class: "quiet"}),
+      bytes("not in use then", "unused_at_peak", (l) => l.unused_at_peak, {class: "quiet"}),
+      bytes("arena", "arena", (l) => l.arena, {class: "sum"}),
+      bytes("arena, foretold", "foretold_arena", (_, i) => ranks[i].foretold.arena),
+      line("difference, bytes", (i) => differenceCell(ledgers[i].arena - ranks[i].foretold.arena, unit, true)),
+      bytes("host arena", "host_arena", (l) => l.host_arena), bytes("disk", "disk", (l) => l.disk),
+      bytes("communicators", "communication_buffers", (_, i) => ranks[i].communication_buffers),
+      line("exposed waits", (i) => element("td", {
+        "data-seconds": waits[i], class: waits[late] > 0 && i === late ? "outlier" : undefined,
+      }, msText(1e3 * waits[i])))));
+  const alike = `All ${ranks.length} ranks hold the same.`;
+  const unlike = far < 0 ? alike : `Rank ${ranks[far].rank} stands out: ${bytesText(ledgers[far].peak)} at its peak; ` +
+    `the median is ${bytesText(medianOf(ledgers.map((l) => l.peak)))}.`;
+  const longest = () => ` Rank ${ranks[late].rank} waits longest: ${msText(1e3 * waits[late])} a step; ` +
+    `the median is ${msText(1e3 * medianOf(waits))}.`;
+  byId("ranks-note").textContent = unlike + (waits[late] > 0 ? longest() : "");
+}

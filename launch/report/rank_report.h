@@ -1,0 +1,51 @@
+// All that a rank says of its run: what it was foretold to hold and what it held, what each switch of
+// activation checkpointing did, how long steps took, and one step op by op. Made while the run goes on,
+// written to `memory.rankN.json` (rank_report_json.h), and the same again when read from there: tables, pages
+// and traces are made of nothing else.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/runtime/ledger.h"
+#include "launch/report/checkpointing_report.h"
+#include "launch/report/step_report.h"
+#include "launch/report/timeline.h"
+#include "launch/session.h"
+
+namespace recollect {
+
+// For whoever reads it; the same on all ranks.
+struct RunDescription {
+  std::string name;           // the output folder
+  std::string model;          // "gpt2: 842496 parameters, fp32, backend cpu"
+  std::string layout;         // "1 data x 2 tensor ranks (mpi)"
+  std::string batch;          // "8 sequences of 128 = 1 micro-batches of 8 on each data rank"
+  std::string checkpointing;  // "mode full, partition_activations"
+  bool operator==(const RunDescription&) const = default;
+};
+
+struct RankReport {
+  int rank = 0, ranks = 1;
+  RunDescription run;
+  int64_t steps_done = 0;
+  MemoryLedger foretold;
+  std::optional<MemoryLedger> measured;  // once something has run
+  uint64_t communication_buffers = 0;    // of the communicators, outside the arenas
+  std::vector<SwitchEffect> switches;
+  std::vector<SwitchSentence> sentences;
+  StepReport step;
+  Timeline timeline;
+};
+
+RunDescription describe(const Config& config, const Mesh& mesh, const std::vector<Parameter>& parameters);
+
+// What can be said before anything runs. `made` may have given its program away.
+RankReport foretell(const Config& config, const Mesh& mesh, const TrainingProgram& made,
+                    const Program& program);
+// With what has been measured so far; `times` are those of all steps of the session.
+RankReport report_of(const Config& config, const Session& session, const StepTimes& times);
+
+}  // namespace recollect

@@ -1,0 +1,166 @@
+#include "launch/report/rank_report_json.h"
+
+#include <fmt/format.h>
+
+#include "engine/io/strict_json.h"
+#include "launch/report/timeline_json.h"
+
+namespace recollect {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+
+template <typename E>
+std::string key_of(int index) {
+  return std::string(name_of(static_cast<E>(index)));
+}
+
+Json cost_json(const SwitchCost& cost) { return {{"foretold", cost.foretold}, {"measured", cost.measured}}; }
+
+SwitchCost read_cost(const JsonPlace& json) {
+  return {json.at("foretold").amount(), json.at("measured").amount()};
+}
+
+Json switches_json(const std::vector<SwitchEffect>& switches) {
+  Json list = Json::array();
+  for (const SwitchEffect& s : switches)
+    list.push_back({{"name", s.name},
+                    {"values", s.values},
+                    {"saved", s.saved_bytes},
+                    {"moved", s.moved_bytes},
+                    {"flops", s.flops},
+                    {"running", cost_json(s.running)},
+                    {"exposed", cost_json(s.exposed)}});
+  return list;
+}
+
+std::vector<SwitchEffect> read_switches(const JsonPlace& json) {
+  std::vector<SwitchEffect> switches;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const JsonPlace s = json.at(i);
+    switches.push_back({.name = s.at("name").text(),
+                        .values = s.at("values").integer(),
+                        .saved_bytes = s.at("saved").bytes(),
+                        .moved_bytes = s.at("moved").bytes(),
+                        .flops = s.at("flops").amount(),
+                        .running = read_cost(s.at("running")),
+                        .exposed = read_cost(s.at("exposed"))});
+  }
+  return switches;
+}
+
+RunDescription read_description(const JsonPlace& json) {
+  return {.name = json.at("name").text(),
+          .model = json.at("model").text(),
+          .layout = json.at("layout").text(),
+          .batch = json.at("batch").text(),
+          .checkpointing = json.at("checkpointing").text()};
+}
+
+void read_phase(const JsonPlace& json, MemoryLedger::Row& row, std::string& peak_op) {
+  for (int c = 0; c < kCategoryCount; ++c)
+    row[static_cast<std::size_t>(c)] = json.at(key_of<Category>(c)).bytes();
+  peak_op = json.at("peak_op").text();
+  if (MemoryLedger::sum(row) != json.at("total").bytes())
+    json.at("total").refuse(fmt::format("{}, the sum of its categories", MemoryLedger::sum(row)));
+}
+
+}  // namespace
+
+Json ledger_json(const MemoryLedger& ledger) {
+  Json json;
+  for (int p = 0; p < kPhaseCount; ++p) {
+    Json phase;
+    for (int c = 0; c < kCategoryCount; ++c) phase[key_of<Category>(c)] = ledger.at_peak[p][c];
+    phase["total"] = MemoryLedger::sum(ledger.at_peak[p]);
+    phase["peak_op"] = ledger.peak_op[p];
+    json[key_of<Phase>(p)] = phase;
+  }
+  json["peak"] = ledger.peak();
+  json["unused_at_peak"] = ledger.arena_bytes() - ledger.peak();
+  json["arena"] = ledger.arena_bytes();
+  json["persistent"] = ledger.persistent_bytes;
+  json["host_arena"] = ledger.host_bytes;
+  json["disk"] = ledger.disk_bytes;
+  json["pool"] = {{"bytes", ledger.pooled_bytes}, {"in_use_at_peak", ledger.pooled_peak}};
+  return json;
+}
+
+MemoryLedger read_ledger(const JsonPlace& json) {
+  MemoryLedger ledger;
+  for (int p = 0; p < kPhaseCount; ++p)
+    read_phase(json.at(key_of<Phase>(p)), ledger.at_peak[p], ledger.peak_op[p]);
+  const uint64_t arena = json.at("arena").bytes();
+  ledger.persistent_bytes = json.at("persistent").bytes();
+  if (ledger.persistent_bytes > arena) json.at("persistent").refuse("no more than the arena");
+  ledger.transient_bytes = arena - ledger.persistent_bytes;
+  const auto must_be = [&](const char* key, uint64_t bytes) {
+    if (json.at(key).bytes() != bytes) json.at(key).refuse(std::to_string(bytes));
+  };
+  must_be("peak", ledger.peak());
+  must_be("unused_at_peak", arena - ledger.peak());
+  ledger.host_bytes = json.at("host_arena").bytes();
+  ledger.disk_bytes = json.at("disk").bytes();
+  ledger.pooled_bytes = json.at("pool").at("bytes").bytes();
+  ledger.pooled_peak = json.at("pool").at("in_use_at_peak").bytes();
+  return ledger;
+}
+
+Json summary_json(const RankReport& report) {
+  Json json{{"recollect_report", kVersion},
+            {"rank", report.rank},
+            {"ranks", report.ranks},
+            {"unit", "bytes"},
+            {"run",
+             {{"name", report.run.name},
+              {"model", report.run.model},
+              {"layout", report.run.layout},
+              {"batch", report.run.batch},
+              {"checkpointing", report.run.checkpointing}}},
+            {"steps_done", report.steps_done},
+            {"foretold", ledger_json(report.foretold)}};
+  if (report.measured) json["measured"] = ledger_json(*report.measured);
+  json["communication_buffers"] = report.communication_buffers;
+  json["switches"] = switches_json(report.switches);
+  json["activation_checkpointing"] = Json::array();
+  for (const auto& [name, sentence] : report.sentences)
+    json["activation_checkpointing"].push_back({{"name", name}, {"sentence", sentence}});
+  json["step"] = step_json(report.step);
+  return json;
+}
+
+std::string rank_report_text(const RankReport& report, bool with_timeline) {
+  std::string text = summary_json(report).dump(2);
+  if (with_timeline) {
+    text.resize(text.size() - 2);  // "\n}"
+    text += ",\n  \"timeline\": " + timeline_json(report.timeline).dump() + "\n}";
+  }
+  return text + "\n";
+}
+
+RankReport read_rank_report(std::string_view text, const std::string& source) {
+  const nlohmann::json document = parse_strict_json(text, source);
+  const JsonPlace json(document, source);
+  json.at("recollect_report").integer(kVersion, kVersion);
+  constexpr int kMostRanks = 1 << 20;
+  RankReport report;
+  report.ranks = static_cast<int>(json.at("ranks").integer(1, kMostRanks));
+  report.rank = static_cast<int>(json.at("rank").integer(0, report.ranks - 1));
+  report.run = read_description(json.at("run"));
+  report.steps_done = json.at("steps_done").integer();
+  report.foretold = read_ledger(json.at("foretold"));
+  if (const auto measured = json.find("measured")) report.measured = read_ledger(*measured);
+  report.communication_buffers = json.at("communication_buffers").bytes();
+  report.switches = read_switches(json.at("switches"));
+  const JsonPlace sentences = json.at("activation_checkpointing");
+  for (std::size_t i = 0; i < sentences.size(); ++i)
+    report.sentences.emplace_back(sentences.at(i).at("name").text(), sentences.at(i).at("sentence").text());
+  report.step = read_step(json.at("step"));
+  if (const auto timeline = json.find("timeline")) report.timeline = read_timeline(*timeline);
+  return report;
+}
+
+}  // namespace recollect

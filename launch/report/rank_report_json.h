@@ -1,0 +1,27 @@
+// A RankReport as JSON and back: bytes and seconds, nothing rounded. The text of a file has an indented part
+// that people read, and the timeline as one long line behind it.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "launch/report/checked_json.h"
+#include "launch/report/rank_report.h"
+
+namespace recollect {
+
+// Bytes by phase and category, the peaks, and what is reserved.
+nlohmann::ordered_json ledger_json(const MemoryLedger& ledger);
+// Error kInput also where the categories do not sum to the totals.
+MemoryLedger read_ledger(const JsonPlace& json);
+
+// Without the timeline.
+nlohmann::ordered_json summary_json(const RankReport& report);
+
+// `with_timeline`: false for a report that only tables are made of.
+std::string rank_report_text(const RankReport& report, bool with_timeline = true);
+// `source` names the file in errors.
+RankReport read_rank_report(std::string_view text, const std::string& source);
+
+}  // namespace recollect

@@ -1,0 +1,77 @@
+#include "launch/report/report_command.h"
+
+#include <fmt/format.h>
+#include <boost/program_options.hpp>
+
+#include "engine/io/files.h"
+#include "launch/report/chrome_trace.h"
+#include "launch/report/compare.h"
+#include "launch/report/html_page.h"
+#include "launch/report/memory_table.h"
+#include "launch/report/rank_report_json.h"
+#include "launch/report/run_folder.h"
+
+namespace recollect {
+
+namespace {
+
+using Run = std::vector<RankReport>;
+
+std::string run_text(const Run& run) {
+  const RankReport& shown = fullest(run);
+  std::string text = fmt::format("{}; {}\nbatch: {}\n", shown.run.model, shown.run.layout, shown.run.batch);
+  std::vector<RankMemory> ranks;
+  for (const RankReport& report : run) ranks.push_back(memory_of(report));
+  return text + ranks_table(ranks) + rank_text(shown);
+}
+
+std::string runs_json(const std::vector<Run>& runs) {
+  nlohmann::ordered_json document;
+  for (const Run& run : runs) {
+    nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+    for (const RankReport& report : run) ranks.push_back(summary_json(report));
+    document["runs"].push_back({{"ranks", std::move(ranks)}});
+  }
+  if (runs.size() == 2) document["difference"] = comparison_json(runs[0], runs[1]);
+  return document.dump(2) + "\n";
+}
+
+// What is measured and what is foretold, of all ranks that have a timeline.
+std::string trace_text(const Run& run) {
+  ChromeTrace trace;
+  for (const RankReport& report : run) {
+    trace.add(report, ChromeTrace::Times::kMeasured);
+    trace.add(report, ChromeTrace::Times::kForetold);
+  }
+  return trace.text();
+}
+
+}  // namespace
+
+void report_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
+  namespace options = boost::program_options;
+  std::string html, trace;
+  bool json = false;
+  options::options_description own;
+  own.add_options()("html", options::value(&html))("trace", options::value(&trace))(
+      "json", options::bool_switch(&json));
+  const Words folders = parse_options(words, own);
+  if (folders.empty() || folders.size() > 2)
+    throw Error(ExitCode::kConfiguration, "report needs the output folder of a run, or of two to compare",
+                usage());
+  if (!trace.empty() && folders.size() == 2)
+    throw Error(ExitCode::kConfiguration, "--trace is of one run", "ask for each of the two by itself");
+  std::vector<Run> runs;
+  for (const std::string& folder : folders) runs.push_back(read_run(folder));
+  if (!html.empty()) write_text_file(html, html_page(runs));
+  if (!trace.empty()) write_text_file(trace, trace_text(runs.front()));
+  if (json) {
+    fmt::print("{}", runs_json(runs));
+    return;
+  }
+  fmt::print("{}", runs.size() == 2 ? comparison_text(runs[0], runs[1]) : run_text(runs[0]));
+  for (const std::string& file : {html, trace})
+    if (!file.empty()) fmt::print("wrote {}\n", file);
+}
+
+}  // namespace recollect

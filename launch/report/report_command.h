@@ -1,0 +1,11 @@
+// `recollect report`: shows again what a run has left in its output folder, or two runs beside each other.
+#pragma once
+
+#include "launch/commands.h"
+
+namespace recollect {
+
+// Error kInput where the folder does not hold a whole run.
+void report_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
+
+}  // namespace recollect

@@ -1,0 +1,88 @@
+#include "launch/report/run_folder.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "engine/io/files.h"
+#include "launch/config/check_reports.h"
+#include "launch/report/chrome_trace.h"
+#include "launch/report/html_page.h"
+#include "launch/report/rank_report_json.h"
+
+namespace recollect {
+
+namespace {
+
+std::string rank_file(const std::string& folder, const char* what, int rank) {
+  return fmt::format("{}/{}.rank{}.json", folder, what, rank);
+}
+
+RankReport read_rank(const std::string& folder, int rank) {
+  const std::string path = rank_file(folder, "memory", rank);
+  if (!std::filesystem::exists(path))
+    throw Error(ExitCode::kInput, "there is no " + path,
+                rank == 0
+                    ? "name the output folder of a run; one whose memory_report.formats has json"
+                    : "a rank of the run has not written its report, or its file was not brought along");
+  const MappedFile file(path);
+  RankReport report = read_rank_report(file.text(), path);
+  if (report.rank != rank)
+    throw Error(ExitCode::kInput, fmt::format("{} is of rank {}", path, report.rank),
+                "the file was renamed, or written by another run");
+  return report;
+}
+
+// One rank's text at a time goes round, so that no rank ever holds all of them but the first.
+std::string broadcast_text(std::string text, int root, Communicator& world) {
+  auto size = static_cast<int64_t>(text.size());
+  world.broadcast({&size, {1}, DType::kI64}, root);
+  text.resize(static_cast<std::size_t>(size));
+  world.broadcast({text.data(), {size}, DType::kU8}, root);
+  return text;
+}
+
+}  // namespace
+
+std::vector<RankReport> read_run(const std::string& folder) {
+  std::vector<RankReport> reports{read_rank(folder, 0)};
+  const int ranks = reports.front().ranks;
+  for (int rank = 1; rank < ranks; ++rank) {
+    reports.push_back(read_rank(folder, rank));
+    if (reports.back().ranks != ranks || reports.back().run.model != reports.front().run.model)
+      throw Error(ExitCode::kInput, rank_file(folder, "memory", rank) + " is of another run than rank 0's",
+                  "the folder holds files of two runs");
+  }
+  return reports;
+}
+
+std::vector<RankReport> gather_reports(const RankReport& mine, Communicator& world) {
+  std::vector<RankReport> reports;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    std::string text;
+    if (rank == world.rank() && rank > 0) text = rank_report_text(mine, rank < kTimelinesInPage);
+    if (rank > 0) text = broadcast_text(std::move(text), rank, world);
+    if (world.rank() != 0) continue;
+    reports.push_back(rank == 0 ? mine : read_rank_report(text, fmt::format("the report of rank {}", rank)));
+  }
+  return reports;
+}
+
+void write_rank_json(const Config& config, const RankReport& report) {
+  if (reports_in(config, ReportFormat::kJson))
+    write_text_file(rank_file(config.output_dir, "memory", report.rank), rank_report_text(report));
+}
+
+void write_run_files(const Config& config, const RankReport& report, Communicator& world) {
+  write_rank_json(config, report);
+  if (reports_in(config, ReportFormat::kTrace) && report.timeline.measured) {
+    ChromeTrace trace;
+    trace.add(report, ChromeTrace::Times::kMeasured);
+    write_text_file(rank_file(config.output_dir, "trace", report.rank), trace.text());
+  }
+  if (!reports_in(config, ReportFormat::kHtml)) return;
+  const std::vector<std::vector<RankReport>> run{gather_reports(report, world)};
+  if (world.rank() == 0) write_text_file(config.output_dir + "/report.html", html_page(run));
+}
+
+}  // namespace recollect

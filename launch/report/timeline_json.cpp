@@ -1,0 +1,211 @@
+#include "launch/report/timeline_json.h"
+
+#include <algorithm>
+
+namespace recollect {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename E>
+Json names(int count) {
+  Json list = Json::array();
+  for (int i = 0; i < count; ++i) list.push_back(name_of(static_cast<E>(i)));
+  return list;
+}
+
+// One column of a table.
+template <typename Rows, typename Of>
+Json column(const Rows& rows, const Of& of) {
+  Json list = Json::array();
+  for (const auto& row : rows) list.push_back(of(row));
+  return list;
+}
+
+Json program_json(const Timeline& timeline) {
+  using Op = Timeline::Op;
+  Json ops, memory;
+  ops["name"] = column(timeline.ops, [](const Op& op) { return op.name; });
+  std::vector<std::string> kinds;
+  ops["kind"] = column(timeline.ops, [&](const Op& op) {
+    const auto found = std::find(kinds.begin(), kinds.end(), op.kind);
+    const auto index = found - kinds.begin();
+    if (found == kinds.end()) kinds.push_back(op.kind);
+    return index;
+  });
+  ops["kinds"] = kinds;
+  ops["layer"] = column(timeline.ops, [](const Op& op) { return op.layer; });
+  ops["phase"] = column(timeline.ops, [](const Op& op) { return static_cast<int>(op.phase); });
+  ops["stream"] = column(timeline.ops, [](const Op& op) { return static_cast<int>(op.stream); });
+  ops["bytes"] = column(timeline.ops, [](const Op& op) { return op.bytes; });
+  ops["waits"] = column(timeline.ops, [](const Op& op) { return op.waits; });
+  for (int s = 0; s < kMemorySpaceCount; ++s)
+    memory["persistent"].push_back(timeline.memory.persistent[static_cast<std::size_t>(s)]);
+  const std::vector<MemoryChange>& changes = timeline.memory.changes;
+  int64_t last = 0;
+  memory["ticks_later"] =
+      column(changes, [&](const MemoryChange& c) { return c.tick - std::exchange(last, c.tick); });
+  memory["space"] = column(changes, [](const MemoryChange& c) { return static_cast<int>(c.space); });
+  memory["category"] = column(changes, [](const MemoryChange& c) { return static_cast<int>(c.category); });
+  memory["bytes"] = column(changes, [](const MemoryChange& c) { return c.bytes; });
+  return {{"ops", std::move(ops)}, {"memory", std::move(memory)}};
+}
+
+Json times_json(const std::vector<Timeline::Op>& ops, const StepTimeline& times) {
+  Json json{{"micro_batches", times.micro_batches}, {"end", times.end}, {"runs", Json::array()}};
+  for (const StepTimeline::Run& run : times.runs) {
+    std::array<int64_t, kStreamCount> last;
+    last.fill(run.begin);
+    Json gap = Json::array(), duration = Json::array(), waited = Json::array();
+    for (std::size_t i = 0; i < run.ops.size(); ++i) {
+      const OpTime& time = run.ops[i];
+      int64_t& before = last[static_cast<std::size_t>(ops[run.first + i].stream)];
+      gap.push_back(time.ran() ? time.begin - before : 0);
+      duration.push_back(time.ran() ? time.end - time.begin : -1);
+      waited.push_back(time.ran() ? time.waited : 0);
+      if (time.ran()) before = time.end;
+    }
+    json["runs"].push_back({{"micro_batch", run.micro_batch},
+                            {"first", run.first},
+                            {"begin", run.begin},
+                            {"end", run.end},
+                            {"gap", std::move(gap)},
+                            {"duration", std::move(duration)},
+                            {"waited", std::move(waited)}});
+  }
+  return json;
+}
+
+std::vector<Timeline::Op> read_ops(const JsonPlace& json) {
+  constexpr int kMostLayers = 1 << 24;
+  const JsonPlace names = json.at("name"), kinds = json.at("kinds"), waits = json.at("waits");
+  const std::size_t count = names.size();
+  if (waits.size() != count) waits.refuse("as long as the names");
+  const auto numbers = [&](const char* key, int64_t low, int64_t high) {
+    return json.at(key).integers(count, low, high);
+  };
+  const auto kind = numbers("kind", 0, static_cast<int64_t>(kinds.size()) - 1);
+  const auto layer = numbers("layer", -1, kMostLayers), phase = numbers("phase", 0, kPhaseCount - 1);
+  const auto stream = numbers("stream", 0, kStreamCount - 1), bytes = numbers("bytes", 0, JsonPlace::kMost);
+  std::vector<Timeline::Op> ops;
+  ops.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto before = waits.at(i).integers({}, 0, static_cast<int64_t>(i) - 1);
+    ops.push_back({.name = names.at(i).text(),
+                   .kind = kinds.at(static_cast<std::size_t>(kind[i])).text(),
+                   .layer = static_cast<int>(layer[i]),
+                   .phase = static_cast<Phase>(phase[i]),
+                   .stream = static_cast<StreamId>(stream[i]),
+                   .bytes = static_cast<uint64_t>(bytes[i]),
+                   .waits = {before.begin(), before.end()}});
+  }
+  return ops;
+}
+
+// Nothing is given back that was not taken.
+void check_held(const MemoryProfile& memory, const JsonPlace& json) {
+  for_each_change(memory, [&](int64_t, const HeldBytes& held) {
+    for (const MemoryLedger::Row& row : held)
+      for (const uint64_t bytes : row)
+        if (bytes > static_cast<uint64_t>(JsonPlace::kMost)) json.refuse("never below zero in sum");
+  });
+}
+
+MemoryProfile read_memory(const JsonPlace& json, std::size_t ops) {
+  MemoryProfile memory;
+  for (std::size_t s = 0; s < kMemorySpaceCount; ++s) {
+    const auto row = json.at("persistent").at(s).integers(kCategoryCount);
+    std::copy(row.begin(), row.end(), memory.persistent[s].begin());
+  }
+  const JsonPlace bytes = json.at("bytes");
+  constexpr int64_t kMost = int64_t{1} << 60;  // no sum leaves 64 bits before check_held() sees it
+  const auto amounts = bytes.integers({}, -kMost, kMost);
+  const auto later = json.at("ticks_later").integers(amounts.size());
+  const auto space = json.at("space").integers(amounts.size(), 0, kMemorySpaceCount - 1);
+  const auto category = json.at("category").integers(amounts.size(), 0, kCategoryCount - 1);
+  const int64_t ticks = 2 * static_cast<int64_t>(ops);
+  int64_t tick = 0;
+  for (std::size_t i = 0; i < amounts.size(); ++i) {
+    if (later[i] >= ticks - tick) json.at("ticks_later").refuse("within the ticks of the ops");
+    tick += later[i];
+    memory.changes.push_back(
+        {tick, static_cast<MemorySpace>(space[i]), static_cast<Category>(category[i]), amounts[i]});
+  }
+  check_held(memory, bytes);
+  return memory;
+}
+
+StepTimeline::Run read_run(const JsonPlace& json, const std::vector<Timeline::Op>& ops,
+                           const StepTimeline& times) {
+  const auto count = static_cast<int64_t>(ops.size());
+  const JsonPlace gaps = json.at("gap");
+  StepTimeline::Run run{
+      .micro_batch = json.at("micro_batch").integer(StepTimeline::kOptimizer, times.micro_batches - 1),
+      .first = static_cast<OpId>(json.at("first").integer(0, count)),
+      .begin = json.at("begin").integer(0, times.end)};
+  run.end = json.at("end").integer(run.begin, times.end);
+  const auto gap = gaps.integers({}, 0, times.end);
+  if (static_cast<int64_t>(gap.size()) > count - run.first)
+    gaps.refuse("no longer than the ops that are left");
+  const auto duration = json.at("duration").integers(gap.size(), -1, times.end);
+  const auto waited = json.at("waited").integers(gap.size(), 0, times.end);
+  std::array<int64_t, kStreamCount> last;
+  last.fill(run.begin);
+  for (std::size_t i = 0; i < gap.size(); ++i) {
+    int64_t& before = last[static_cast<std::size_t>(ops[run.first + i].stream)];
+    OpTime time;
+    if (duration[i] >= 0) {
+      time = {before + gap[i], before + gap[i] + duration[i], std::min(waited[i], gap[i])};
+      if (time.end > run.end) gaps.refuse("times within the run");
+      before = time.end;
+    }
+    run.ops.push_back(time);
+  }
+  return run;
+}
+
+StepTimeline read_times(const JsonPlace& json, const std::vector<Timeline::Op>& ops) {
+  constexpr int64_t kMostRuns = 3, kMostNanoseconds = int64_t{1} << 60;
+  StepTimeline times{.micro_batches = json.at("micro_batches").integer(1),
+                     .end = json.at("end").integer(0, kMostNanoseconds)};
+  const JsonPlace runs = json.at("runs");
+  if (runs.size() > kMostRuns) runs.refuse("three at most");
+  for (std::size_t i = 0; i < runs.size(); ++i) times.runs.push_back(read_run(runs.at(i), ops, times));
+  return times;
+}
+
+}  // namespace
+
+Json names_json() {
+  return {{"streams", names<StreamId>(kStreamCount)},
+          {"phases", names<Phase>(kPhaseCount)},
+          {"categories", names<Category>(kCategoryCount)},
+          {"spaces", names<MemorySpace>(kMemorySpaceCount)}};
+}
+
+Json timeline_json(const Timeline& timeline) {
+  Json json{{"unit", "bytes, nanoseconds"}};
+  json.update(names_json());
+  json["program"] = program_json(timeline);
+  json["foretold"] = times_json(timeline.ops, timeline.foretold);
+  if (timeline.measured) {
+    json["step"] = timeline.step;
+    json["measured"] = times_json(timeline.ops, *timeline.measured);
+  }
+  return json;
+}
+
+Timeline read_timeline(const JsonPlace& json) {
+  const JsonPlace program = json.at("program");
+  Timeline timeline{.ops = read_ops(program.at("ops")), .memory = {}, .foretold = {}, .measured = {}};
+  timeline.memory = read_memory(program.at("memory"), timeline.ops.size());
+  timeline.foretold = read_times(json.at("foretold"), timeline.ops);
+  if (const auto measured = json.find("measured")) {
+    timeline.step = json.at("step").integer(1);
+    timeline.measured = read_times(*measured, timeline.ops);
+  }
+  return timeline;
+}
+
+}  // namespace recollect

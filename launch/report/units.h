@@ -1,0 +1,23 @@
+// Bytes as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace recollect {
+
+// One unit for all cells of a table.
+struct ByteUnit {
+  const char* name;
+  double bytes;
+  std::string operator()(uint64_t n) const { return fmt::format("{:.2f}", static_cast<double>(n) / bytes); }
+};
+
+inline constexpr ByteUnit kMiB{"MiB", 1 << 20}, kGiB{"GiB", 1 << 30};
+
+// For a table whose largest number is `most`.
+constexpr const ByteUnit& unit_for(uint64_t most) { return most >= (uint64_t{1} << 30) ? kGiB : kMiB; }
+
+}  // namespace recollect

@@ -1,0 +1,48 @@
+#include "tests/launch/report_harness.h"
+
+#include "launch/config/read.h"
+#include "launch/estimate.h"
+#include "launch/world.h"
+
+namespace recollect::test {
+
+const char* const kReportYaml = R"(
+model: {type: gpt2, vocab_size: 37, n_positions: 16, n_embd: 24, n_layer: 6, n_head: 4}
+device: {backend: cpu, threads: 1}
+training: {micro_batch_size: 2, gradient_accumulation_steps: 2, max_steps: 2, seed: 3}
+data: {format: random, sequence_length: 16}
+)";
+
+std::vector<std::string> checkpointed(int tensor, const std::string& mode, bool partition, bool host) {
+  const auto text = [](bool value) { return std::string(value ? "true" : "false"); };
+  return {"parallelism.tensor_parallel_size=" + std::to_string(tensor),
+          "parallelism.ranks_per_process=" + std::to_string(tensor), "activation_checkpointing.mode=" + mode,
+          "activation_checkpointing.partition_activations=" + text(partition),
+          "activation_checkpointing.cpu_checkpointing=" + text(host)};
+}
+
+std::vector<RankReport> reports_of_run(const std::vector<std::string>& words,
+                                       const std::function<SessionParts(int rank)>& parts) {
+  const Config config = read_config_text("test.yaml", kReportYaml, words);
+  std::vector<RankReport> reports(static_cast<std::size_t>(config.parallelism.ranks_per_process));
+  std::unique_ptr<MpiEnvironment> mpi;
+  run_ranks(config, mpi, [&](Communicator& world) {
+    Config mine = config;
+    resolve_world(mine, world.size());
+    Session session(mine, world, parts ? parts(world.rank()) : SessionParts{});
+    StepTimes times;
+    while (times.steps() < mine.training.max_steps) times.add(session.step().seconds);
+    reports[static_cast<std::size_t>(world.rank())] = report_of(mine, session, times);
+    world.barrier();
+  });
+  return reports;
+}
+
+RankReport foretold_report(const std::vector<std::string>& words) {
+  Config config = read_config_text("test.yaml", kReportYaml, words);
+  resolve_planned_world(config);
+  const PlannedTraining planned = plan_training(config, 0, 0);
+  return foretell(config, *planned.mesh, planned.made, planned.made.program);
+}
+
+}  // namespace recollect::test
