@@ -4,10 +4,13 @@ packages="g++ cmake ninja-build git libdnnl-dev ocl-icd-opencl-dev libopenmpi-de
   nlohmann-json3-dev libssl-dev libboost-program-options-dev libgtest-dev libbenchmark-dev
   iproute2"
 
+test_packages="chromium"  # opens the reports; the tests that need it are skipped where it is missing
+
+# install_packages [more...]
 install_packages() {
   command -v dpkg-query >/dev/null || return 0  # not Debian: CMake will name what it cannot find
   missing=""
-  for package in $packages; do
+  for package in $packages "$@"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
   done
   [ -z "$missing" ] && return 0

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/setup.sh
-install_packages
+install_packages $test_packages
 presets=${*:-cpu asan tsan}
 for preset in $presets; do
   echo "== $preset =="

@@ -1,0 +1,269 @@
+// The page in a real browser, headless Chromium: its numbers are those of the JSON, what it draws is there,
+// the cursor finds its op, and a large run stays light. Skipped where there is no Chromium.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <thread>
+
+#include "launch/report/html_page.h"
+#include "launch/report/rank_report_json.h"
+#include "tests/launch/process.h"
+#include "tests/launch/report_harness.h"
+
+namespace recollect::test {
+namespace {
+
+using nlohmann::json;
+
+const Words kNoWords;
+
+class Browser {
+ public:
+  Browser() {
+    for (const char* name : {"chromium", "chromium-browser", "google-chrome"})
+      if (binary_.empty() &&
+          std::system((std::string("command -v ") + name + " >/dev/null 2>&1").c_str()) == 0)
+        binary_ = name;
+  }
+  bool exists() const { return !binary_.empty(); }
+
+  // The document of a file after its scripts have run.
+  std::string dom(const std::string& path, const Words& more = kNoWords) const {
+    return run(path, more + Words{"--dump-dom"}).out;
+  }
+  Finished run(const std::string& path, const Words& more) const {
+    // As root it has no sandbox; the page is our own.
+    const Words words = Words{binary_,
+                              "--headless",
+                              "--no-sandbox",
+                              "--disable-gpu",
+                              "--disable-dev-shm-usage",
+                              "--disable-breakpad",
+                              "--no-first-run",
+                              "--user-data-dir=" + folder_.file("profile"),
+                              "--window-size=1300,2000"} +
+                        more + Words{"file://" + path};
+    const Finished finished =
+        Process(words, folder_.path(), {{"HOME", folder_.path()}}).wait(std::chrono::seconds(120));
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    EXPECT_TRUE(all_gone()) << "a process of the browser has outlived it";
+    return finished;
+  }
+  const testing::TemporaryFolder& folder() const { return folder_; }
+
+ private:
+  // Its helpers end a moment after it; until then they may write to the profile.
+  bool all_gone() const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (std::chrono::steady_clock::now() < deadline) {
+      bool found = false;
+      for (const auto& entry : std::filesystem::directory_iterator("/proc"))
+        found |= testing::TemporaryFolder::read(entry.path() / "cmdline").find(folder_.file("profile")) !=
+                 std::string::npos;
+      if (!found) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+  }
+
+  std::string binary_;
+  testing::TemporaryFolder folder_;
+};
+
+// Every number of the document: data-key -> data-bytes.
+std::map<std::string, int64_t> numbers_of(const std::string& dom) {
+  const std::string key = "data-key=\"", bytes = "\" data-bytes=\"";
+  std::map<std::string, int64_t> numbers;
+  for (std::size_t at = dom.find(key); at != std::string::npos; at = dom.find(key, at + 1)) {
+    const std::size_t begin = at + key.size(), end = dom.find('"', begin);
+    if (dom.compare(end, bytes.size(), bytes) == 0)
+      numbers[dom.substr(begin, end - begin)] = std::stoll(dom.substr(end + bytes.size(), 20));
+  }
+  return numbers;
+}
+
+// What a script that is put behind the page's own leaves in the title.
+std::string after_script(const Browser& browser, const std::string& page, const std::string& script) {
+  std::string text = testing::TemporaryFolder::read(page);
+  const std::size_t end = text.rfind("</body>");
+  text.insert(end, "<script>document.title = (() => {" + script + "})();</script>");
+  const std::string dom = browser.dom(browser.folder().write("probe.html", text));
+  const std::size_t begin = dom.find("<title>") + 7;
+  std::string left = dom.substr(begin, dom.find("</title>") - begin);
+  for (std::size_t at = left.find("&gt;"); at != std::string::npos; at = left.find("&gt;", at))
+    left.replace(at, 4, ">");
+  return left;
+}
+
+class ReportInBrowser : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!browser_.exists()) GTEST_SKIP() << "there is no Chromium here (Debian package chromium)";
+  }
+  static Words run_words() {
+    return {"parallelism.tensor_parallel_size=2",
+            "parallelism.ranks_per_process=2",
+            "model.n_layer=4",
+            "activation_checkpointing.mode=full",
+            "activation_checkpointing.partition_activations=true",
+            "activation_checkpointing.cpu_checkpointing=true"};
+  }
+  Browser browser_;
+};
+
+TEST_F(ReportInBrowser, ItsNumbersAreThoseOfTheJson) {
+  const Workplace place;
+  ASSERT_EQ(place.train(run_words()).status, 0);
+  const json rank0 = json::parse(testing::TemporaryFolder::read(place.file("out/memory.rank0.json"))),
+             rank1 = json::parse(testing::TemporaryFolder::read(place.file("out/memory.rank1.json")));
+  const std::string dom = browser_.dom(place.file("out/report.html"));
+  EXPECT_NE(dom.find("data-ready=\"yes\""), std::string::npos) << "a script has failed";
+  const auto numbers = numbers_of(dom);
+  for (const char* phase : {"forward", "backward", "optimizer"}) {
+    for (const char* kind : {"foretold", "measured"}) {
+      const json& ledger = rank0.at(kind);
+      const std::string prefix = std::string(kind) + "/" + phase + "/";
+      int64_t sum = 0;
+      for (const auto& [key, bytes] : ledger.at(phase).items()) {
+        if (key == "peak_op") continue;
+        EXPECT_EQ(numbers.at(prefix + key), bytes) << prefix << key;
+        if (key != "total") sum += bytes.get<int64_t>();
+      }
+      EXPECT_EQ(sum + numbers.at(prefix + "unused"), numbers.at(prefix + "arena")) << prefix;
+      EXPECT_EQ(numbers.at(prefix + "arena"), ledger.at("arena"));
+    }
+    EXPECT_EQ(numbers.at(std::string("foretold-measured/") + phase + "/total"), 0);
+    // The curve that is drawn has the peak that the ledger has.
+    EXPECT_EQ(numbers.at(std::string("curve/") + phase), rank0.at("measured").at(phase).at("total"));
+  }
+  for (const auto& [rank, report] : {std::pair{"0", rank0}, std::pair{"1", rank1}})
+    for (const char* key : {"peak", "unused_at_peak", "arena", "host_arena", "disk"})
+      EXPECT_EQ(numbers.at(std::string("ranks/") + rank + "/" + key), report.at("measured").at(key)) << key;
+  for (const json& effect : rank0.at("switches"))
+    EXPECT_NE(dom.find("data-key=\"switch/" + effect.at("name").get<std::string>() + "\""),
+              std::string::npos);
+}
+
+TEST_F(ReportInBrowser, TheCursorFindsTheOpAndItsBytes) {
+  const Workplace place;
+  ASSERT_EQ(place.train(run_words()).status, 0);
+  const std::string found = after_script(browser_, place.file("out/report.html"), R"(
+    const canvas = document.querySelector("#panels canvas"), box = canvas.getBoundingClientRect();
+    const move = (x, y) => canvas.dispatchEvent(new PointerEvent("pointermove",
+      {clientX: box.left + x, clientY: box.top + y, pointerId: 1, bubbles: true}));
+    move(700, 120);
+    const over_memory = document.getElementById("tip").innerText;
+    const legend = document.getElementById("legend").innerText;
+    const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    const colours = new Set();
+    for (let i = 0; i < pixels.length; i += 4) colours.add(pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]);
+    document.getElementById("zoom-in").click();
+    const zoomed = canvas.toDataURL();
+    document.getElementById("zoom-all").click();
+    const whole = canvas.toDataURL();
+    document.querySelectorAll("#rank-choice button")[1].click();
+    const second = document.getElementById("memory-table").dataset.rank;
+    return JSON.stringify({over_memory, legend, colours: colours.size, zooms: zoomed !== whole, second});)");
+  const json probe = json::parse(found);
+  const std::string tip = probe.at("over_memory"), legend = probe.at("legend");
+  EXPECT_NE(tip.find("device: "), std::string::npos) << tip;
+  for (const char* part : {"op", "kind", "phase", "layer", "MiB"})
+    EXPECT_NE(tip.find(part), std::string::npos) << part << " in " << tip;
+  EXPECT_NE(legend.find("activations"), std::string::npos) << legend;
+  EXPECT_NE(legend.find("MiB"), std::string::npos) << "the legend has the bytes under the cursor: " << legend;
+  EXPECT_GT(probe.at("colours"), 12) << "hardly anything is drawn";
+  EXPECT_TRUE(probe.at("zooms"));
+  EXPECT_EQ(probe.at("second"), "1");
+}
+
+TEST_F(ReportInBrowser, TwoRunsAreDrawnOnOneAxis) {
+  const Workplace place;
+  ASSERT_EQ(place.train(run_words() + Words{"output_dir=full"}).status, 0);
+  ASSERT_EQ(place
+                .train({"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2",
+                        "model.n_layer=4", "output_dir=none"})
+                .status,
+            0);
+  ASSERT_EQ(place.recollect({"report", "none", "full", "--html", "both.html", "--json"}).status, 0);
+  const std::string dom = browser_.dom(place.file("both.html"));
+  EXPECT_NE(dom.find("data-ready=\"yes\""), std::string::npos) << "a script has failed";
+  const auto load = [&](const char* name) {
+    return json::parse(testing::TemporaryFolder::read(place.file(name))).at("measured");
+  };
+  const json a = load("none/memory.rank0.json"), b = load("full/memory.rank0.json");
+  const auto numbers = numbers_of(dom);
+  for (const char* phase : {"forward", "backward", "optimizer"}) {
+    const int64_t in_a = a.at(phase).at("activations"), in_b = b.at(phase).at("activations");
+    EXPECT_EQ(numbers.at(std::string("A/") + phase + "/activations"), in_a);
+    EXPECT_EQ(numbers.at(std::string("B/") + phase + "/activations"), in_b);
+    EXPECT_EQ(numbers.at(std::string("A-B/") + phase + "/activations"), in_b - in_a);
+  }
+  EXPECT_NE(dom.find("<p class=\"panel-title\">A: mode none"), std::string::npos);
+  EXPECT_NE(dom.find("<p class=\"panel-title\">B: mode full"), std::string::npos);
+}
+
+TEST_F(ReportInBrowser, ForScreenshots) {
+  const Workplace place;
+  ASSERT_EQ(place.train(run_words()).status, 0);
+  const std::string image = browser_.folder().file("page.png");
+  browser_.run(place.file("out/report.html"), {"--hide-scrollbars", "--screenshot=" + image});
+  const std::string png = testing::TemporaryFolder::read(image);
+  EXPECT_EQ(png.substr(1, 3), "PNG");
+  EXPECT_GT(png.size(), 50'000u) << "an empty page is smaller";
+}
+
+// A run of 48 layers on 8 ranks, each with times of its own: as large as a page must bear.
+std::vector<RankReport> large_run() {
+  std::vector<std::string> words = checkpointed(8, "full", true, true);
+  for (const char* word : {"model.n_layer=48", "model.n_embd=64", "model.n_head=8", "training.max_steps=3"})
+    words.emplace_back(word);
+  const RankReport one = foretold_report(words);
+  std::vector<RankReport> run;
+  for (int rank = 0; rank < 8; ++rank) {
+    RankReport report = one;
+    report.rank = rank;
+    report.ranks = 8;
+    report.measured = report.foretold;
+    report.step.steps = 3;
+    report.step.measured = report.step.foretold;
+    report.timeline.step = 3;
+    report.timeline.measured = report.timeline.foretold;
+    uint64_t noise = 0x9E3779B97F4A7C15u + static_cast<uint64_t>(rank);
+    for (StepTimeline::Run& part : report.timeline.measured->runs)
+      for (OpTime& time : part.ops) {
+        noise = noise * 6364136223846793005u + 1442695040888963407u;
+        if (time.ran()) time.end -= static_cast<int64_t>((noise >> 40) % 1000);  // of some 5000 ns
+      }
+    run.push_back(std::move(report));
+  }
+  return run;
+}
+
+TEST_F(ReportInBrowser, StaysLightFor48LayersAndEightRanks) {
+  const std::vector<std::vector<RankReport>> runs{large_run()};
+  const std::string page = html_page(runs);
+  EXPECT_LT(page.size(), 3u << 20) << "of a page that people mail to each other";
+  const std::string path = browser_.folder().write("large.html", page);
+  const std::string found = after_script(browser_, path, R"(
+    const begin = performance.now();
+    for (let i = 0; i < 10; ++i) document.getElementById("zoom-in").click();
+    for (let i = 0; i < 10; ++i) document.getElementById("zoom-out").click();
+    const redraw = (performance.now() - begin) / 20;
+    const {domContentLoadedEventStart} = performance.getEntriesByType("navigation")[0];
+    return JSON.stringify({ready: document.documentElement.dataset.ready, redraw, loaded: performance.now(),
+      ranks: document.querySelectorAll(".multiple").length});)");
+  const json probe = json::parse(found);
+  EXPECT_EQ(probe.at("ready"), "yes");
+  EXPECT_EQ(probe.at("ranks"), 8);
+  // Some 0.1 s and 15 ms on an idle core; the bounds leave room for a machine that does other things.
+  EXPECT_LT(probe.at("loaded"), 10'000) << found;
+  EXPECT_LT(probe.at("redraw"), 1'000) << found;
+  RecordProperty("bytes", static_cast<int>(page.size()));
+  RecordProperty("probe", found);
+  std::printf("%zu bytes, %s\n", page.size(), found.c_str());
+}
+
+}  // namespace
+}  // namespace recollect::test
