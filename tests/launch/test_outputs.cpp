@@ -131,9 +131,9 @@ TEST(Outputs, NothingIsWrittenThatWasNotAskedFor) {
   for (const auto& entry : std::filesystem::directory_iterator(place.file("out")))
     names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
-  EXPECT_EQ(names, (std::vector<std::string>{"config.resolved.yaml", "memory.rank0.json", "metrics.jsonl",
-                                             "plan.yaml", "report.html", "trace.rank0.json",
-                                             "train_results.json"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"config.resolved.yaml", "memory.rank0.json", "metrics.jsonl",
+                                      "plan.yaml", "report.html", "trace.rank0.json", "train_results.json"}));
 }
 
 TEST(Outputs, TheClosingSummaryIsTheMeanOfTheSteps) {
