@@ -30,7 +30,8 @@ constexpr Command kCommands[] = {
      "  CONFIG.yaml           what to train, on what, and how; `recollect config reference` lists its keys\n"
      "  section.key=value     sets a key and wins over the file; --set section.key=value is the same\n"
      "\n"
-     "Several ranks: recollect run --nproc-per-node N train ... on one node, or mpirun -np N recollect train\n"
+     "Several ranks: recollect run --nproc-per-node N train ... on one node, or mpirun -np N recollect "
+     "train\n"
      "..., with N = data_parallel_size x tensor_parallel_size; or threads of one process:\n"
      "parallelism.ranks_per_process=N.\n"},
     {"run", "[flags] PROGRAM [arguments]", "start PROGRAM, or train, as the ranks of this node (run --help)",
@@ -95,7 +96,8 @@ std::string usage() {
   return text +
          "\n"
          "--help prints this, COMMAND --help more of one command, --version the version.\n"
-         "Several ranks: mpirun -np N recollect train ...\n"
+         "Several ranks: recollect run --nproc-per-node N train ... on one node, or mpirun -np N recollect "
+         "train ...,\n"
          "with N = data_parallel_size x tensor_parallel_size.\n";
 }
 

@@ -79,11 +79,11 @@ void run_threads(const Config& config, int size, const std::function<void(Commun
   if (first) std::rethrow_exception(first);
 }
 
-std::string mpirun_hint(int64_t ranks) {
+std::string launcher_hint(int64_t ranks) {
   return fmt::format(
-      "start it with 'mpirun -np {} recollect train ...', or let parallelism.ranks_per_process: {} make "
-      "the ranks threads of one process",
-      ranks, ranks);
+      "start it with 'recollect run --nproc-per-node {0} train ...' or 'mpirun -np {0} recollect train ...', "
+      "or let parallelism.ranks_per_process: {0} make the ranks threads of one process",
+      ranks);
 }
 
 CommunicatorKind choose_communicator(const Config& config, const RankEnvironment& who) {
@@ -184,7 +184,7 @@ void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,
         ExitCode::kConfiguration,
         fmt::format("tensor_parallel_size x data_parallel_size asks for {} ranks, but this process is alone",
                     wanted),
-        mpirun_hint(wanted));
+        launcher_hint(wanted));
   claim_cores(config, 1);
   const std::unique_ptr<Communicator> world = make_self_communicator();
   body(*world);
