@@ -37,6 +37,17 @@ StagingRule staging_rule(CommunicatorKind kind, int world_size) {
   }
 }
 
+std::vector<CommunicationBuffers> communication_buffers(const Config& config, const Mesh& mesh) {
+  const int world_size = mesh.world().size();
+  std::vector<CommunicationBuffers> buffers;
+  for (const CommunicatorKind kind : expected_communicators(config, world_size)) {
+    const Mesh like = Mesh::planned(mesh.data_rank(), mesh.data_size(), mesh.tensor_rank(),
+                                    mesh.tensor_size(), staging_rule(kind, world_size));
+    buffers.push_back({kind, like.staging_bytes()});
+  }
+  return buffers;
+}
+
 double micro_batch_flops(const Graph& graph) {
   double flops = 0;
   for (const Op& op : graph.ops())
@@ -82,7 +93,7 @@ PlannedTraining plan_training(const Config& config, int data_rank, int tensor_ra
   const auto tensor_size = static_cast<int>(config.parallelism.tensor_parallel_size);
   const int world_size = data_size * tensor_size;
   const ThreadCount threads(threads_per_rank(config, world_size));
-  const StagingRule staging = staging_rule(expected_communicator(config, world_size), world_size);
+  const StagingRule staging = staging_rule(expected_communicators(config, world_size).front(), world_size);
   PlannedTraining planned;
   planned.mesh =
       std::make_unique<Mesh>(Mesh::planned(data_rank, data_size, tensor_rank, tensor_size, staging));
@@ -102,8 +113,7 @@ Estimate estimate(const Config& config, Ranks ranks) {
   const int world_size = planned.mesh->world().size();
   Estimate result{.ranks = world_size,
                   .device = device,
-                  .communicator = expected_communicator(config, world_size),
-                  .communication_buffers = planned.mesh->staging_bytes(),
+                  .communication_buffers = communication_buffers(config, *planned.mesh),
                   .memory = program.foretold(),
                   .residency = planned.made.residency,
                   .choices = planned.made.choices,
@@ -118,7 +128,7 @@ Estimate estimate(const Config& config, Ranks ranks) {
     const PlannedTraining last =
         plan_training(config, planned.mesh->data_size() - 1, planned.mesh->tensor_size() - 1);
     require(last.made.program.foretold() == result.memory &&
-                last.mesh->staging_bytes() == result.communication_buffers,
+                communication_buffers(config, *last.mesh) == result.communication_buffers,
             "the first and the last rank need the same memory");
   }
   return result;

@@ -31,13 +31,19 @@ struct Wait {
   double seconds = 0;
 };
 
+// What the communicators of a rank hold outside the arenas, if the ranks talk like this.
+struct CommunicationBuffers {
+  CommunicatorKind communicator = CommunicatorKind::kSelf;
+  uint64_t bytes = 0;
+  bool operator==(const CommunicationBuffers&) const = default;
+};
+
 struct Estimate {
   int64_t ranks = 1;
   DeviceModel device;
-  CommunicatorKind communicator = CommunicatorKind::kSelf;
-  uint64_t communication_buffers = 0;  // of the communicators of a rank, outside the arenas
-  MemoryLedger memory;                 // of every rank: all have the same
-  ResidencyReport residency;           // of one micro-batch
+  std::vector<CommunicationBuffers> communication_buffers;  // the first is what everything else assumes
+  MemoryLedger memory;                                      // of every rank: all have the same
+  ResidencyReport residency;                                // of one micro-batch
   std::vector<Choice> choices;
   std::vector<Remark> remarks;
   double flops = 0;  // of one micro-batch, recomputation included, without the optimizer

@@ -11,6 +11,7 @@
 #include "launch/report/html_page.h"
 #include "launch/report/memory_table.h"
 #include "launch/report/rank_report_json.h"
+#include "launch/report/units.h"
 
 namespace recollect {
 
@@ -24,6 +25,22 @@ struct Options {
 };
 
 std::string mib(uint64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
+
+// A line for each way in which the ranks may talk; which it is, their launcher decides.
+std::string communicators_text(const Estimate& e) {
+  const auto where = [&](CommunicatorKind kind) {
+    if (e.communication_buffers.size() == 1) return "";
+    if (kind == CommunicatorKind::kMpi) return ", if mpirun starts the ranks";
+    return kind == CommunicatorKind::kLocal ? ", if recollect run or torchrun does, on one node"
+                                            : ", if they are on several nodes without MPI";
+  };
+  const ByteUnit& unit = unit_for(std::max(e.memory.arena_bytes(), e.memory.host_bytes));  // phase_table's
+  std::string text;
+  for (const auto& [communicator, bytes] : e.communication_buffers)
+    text += fmt::format("{:<20}{:>12}   ({}{})\n", text.empty() ? "communicators" : "", unit(bytes),
+                        name_of(communicator), where(communicator));
+  return text;
+}
 
 // `none`: the same without activation checkpointing.
 std::string effect_text(const Estimate& e, const Estimate& none) {
@@ -75,8 +92,9 @@ std::string time_text(const Estimate& e, const Estimate& none) {
 Json estimate_json(const Estimate& e) {
   const ResidencyReport& r = e.residency;
   Json json{{"unit", "bytes, seconds"}, {"ranks", e.ranks}, {"memory", ledger_json(e.memory)}};
-  json["communicator"] = name_of(e.communicator);
-  json["communication_buffers"] = e.communication_buffers;
+  json["communicator"] = name_of(e.communication_buffers.front().communicator);
+  for (const auto& [communicator, bytes] : e.communication_buffers)
+    json["communication_buffers"][std::string(name_of(communicator))] = bytes;
   for (const Choice& choice : e.choices)
     json[choice.key] = {{"layers", choice.layers}, {"reason", choice.reason}};
   json["remarks"] = Json::array();
@@ -118,10 +136,8 @@ void print_one(const Config& config, bool json) {
     if (e.ranks > 1)
       fmt::print("{} ranks ({} data x {} tensor), all alike\n", e.ranks,
                  config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size);
-    fmt::print("{}{:<20}{:>12}   ({})\n\n{}\n{}",
-               phase_table(e.ranks == 1 ? "memory" : "memory of each", e.memory), "communicators",
-               mib(e.communication_buffers), name_of(e.communicator), effect_text(e, none),
-               time_text(e, none));
+    fmt::print("{}{}\n{}\n{}", phase_table(e.ranks == 1 ? "memory" : "memory of each", e.memory),
+               communicators_text(e), effect_text(e, none), time_text(e, none));
   }
   check_limits(config, e.memory);
 }

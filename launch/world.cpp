@@ -145,11 +145,13 @@ int threads_per_rank(const Config& config, int ranks_on_node) {
   return std::min(wanted, omp_get_thread_limit());
 }
 
-CommunicatorKind expected_communicator(const Config& config, int ranks) {
+std::vector<CommunicatorKind> expected_communicators(const Config& config, int ranks) {
+  using enum CommunicatorKind;
   const Config::Parallelism& p = config.parallelism;
-  if (ranks == 1) return CommunicatorKind::kSelf;
-  if (p.ranks_per_process > 1) return CommunicatorKind::kLocal;
-  return p.communicator == CommunicatorKind::kAuto ? CommunicatorKind::kMpi : p.communicator;
+  if (ranks == 1) return {kSelf};
+  if (p.ranks_per_process > 1) return {kLocal};
+  if (p.communicator == kAuto) return {kMpi, kLocal, kTcp};
+  return {p.communicator};
 }
 
 void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,

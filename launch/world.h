@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "comm/mpi.h"
@@ -20,9 +21,9 @@ namespace recollect {
 void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,
                const std::function<void(Communicator&)>& body);
 
-// How the ranks of a run would talk to each other: as the configuration says, and where it leaves that open
-// as mpirun would have it.
-CommunicatorKind expected_communicator(const Config& config, int ranks);
+// How the ranks of a run would talk to each other: as the configuration says. Where it leaves that to whoever
+// starts them: as they do under mpirun, on one node without MPI, and on several without MPI.
+std::vector<CommunicatorKind> expected_communicators(const Config& config, int ranks);
 
 // OpenMP threads of a rank that shares its node with others: device.threads, or an equal share of the cores.
 // Kernels size their workspaces by it, so whoever foretells a run's memory must ask the same question.

@@ -59,6 +59,23 @@ INSTANTIATE_TEST_SUITE_P(Layouts, RunTraining,
                                   std::to_string(info.param.second);
                          });
 
+// How the ranks talk is left to who starts them, and what that takes is foretold.
+TEST(RunTrainings, TakeTheBuffersThatWereForetold) {
+  Launch launch(Words{"--nproc-per-node=2", "train", "c.yaml"} + tensor_data(2, 1));
+  ASSERT_EQ(launch.finish(Workplace::kBound).status, 0);
+  const Finished foretold =
+      launch.place().recollect(Words{"estimate", "c.yaml", "--json"} + tensor_data(2, 1));
+  ASSERT_EQ(foretold.status, 0) << foretold.err;
+  const auto bytes = nlohmann::json::parse(foretold.out).at("communication_buffers");
+  EXPECT_EQ(bytes.size(), 3u);  // mpi and tcp too
+  ASSERT_GT(bytes.at("local"), 0);
+  for (const char* rank : {"0", "1"}) {
+    const auto taken = nlohmann::json::parse(
+        testing::TemporaryFolder::read(launch.file(std::string("out/memory.rank") + rank + ".json")));
+    EXPECT_EQ(taken.at("communication_buffers"), bytes.at("local"));
+  }
+}
+
 TEST(RunTrainings, TwoOfTheSameNameAtOnce) {
   const Words words = Words{"--nproc-per-node=2", "--run-id=same", "train", "c.yaml"} + tensor_data(2, 1);
   Launch one(words), other(words);
