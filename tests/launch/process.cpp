@@ -67,7 +67,9 @@ struct Status {
 
 Status status_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  std::getline(file, text,
+               '\0');  // of a process that goes away meanwhile: nothing; a bare buffer would throw
   const std::size_t open = text.find('('), close = text.rfind(')');
   if (open == std::string::npos || close == std::string::npos) return {};
   Status status{text.substr(open + 1, close - open - 1)};

@@ -23,6 +23,15 @@ std::string new_mark() {
   return std::to_string(::getpid()) + "-" + std::to_string(now) + "-" + std::to_string(++launches);
 }
 
+// The names of the shared memory in which ranks meet.
+std::set<std::string> segments() {
+  std::set<std::string> names;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", none))
+    if (entry.path().filename().string().starts_with("recollect-")) names.insert(entry.path().filename());
+  return names;
+}
+
 std::string name_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
   std::string name;
@@ -59,7 +68,8 @@ std::vector<pid_t> processes_with(const std::string& variable) {
   return found;
 }
 
-Launch::Launch(const Words& words, const Environment& environment, const Words& command) : mark_(new_mark()) {
+Launch::Launch(const Words& words, const Environment& environment, const Words& command)
+    : mark_(new_mark()), segments_before_(segments()) {
   std::filesystem::create_directory(file("tmp"));
   Environment all = environment;
   all.emplace(kMark, mark_);
@@ -89,6 +99,11 @@ Finished Launch::finish(std::chrono::seconds bound) {
   EXPECT_TRUE(killed_ ? wait_until(all_gone) : all_gone()) << "processes are left";
   for (const auto& entry : std::filesystem::directory_iterator(file("tmp")))
     ADD_FAILURE() << entry.path() << " is left";
+  // Those of other runs on this machine go away too, as soon as their ranks have met.
+  for (const std::string& segment : segments()) {
+    if (segments_before_.contains(segment)) continue;
+    EXPECT_TRUE(wait_until([&] { return !segments().contains(segment); })) << segment << " is left";
+  }
   return finished;
 }
 

@@ -4,6 +4,9 @@
 
 #include <functional>
 #include <memory>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "tests/launch/process.h"
 
@@ -38,6 +41,7 @@ class Launch {
  private:
   Workplace place_;
   std::string mark_;
+  std::set<std::string> segments_before_;  // of other runs
   bool killed_ = false;
   std::unique_ptr<Process> process_;
 };

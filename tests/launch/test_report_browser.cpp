@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <thread>
 
@@ -59,9 +60,12 @@ class Browser {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (std::chrono::steady_clock::now() < deadline) {
       bool found = false;
-      for (const auto& entry : std::filesystem::directory_iterator("/proc"))
-        found |= testing::TemporaryFolder::read(entry.path() / "cmdline").find(folder_.file("profile")) !=
-                 std::string::npos;
+      for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+        std::ifstream file(entry.path() / "cmdline");
+        std::string words;
+        std::getline(file, words);  // nothing, of a process that goes away meanwhile
+        found |= words.find(folder_.file("profile")) != std::string::npos;
+      }
       if (!found) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
