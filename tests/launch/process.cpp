@@ -160,10 +160,10 @@ Finished Workplace::train(const Words& words, const Environment& environment) co
   return recollect(Words{"train", "c.yaml"} + words, environment);
 }
 
-Finished Workplace::train_under_mpirun(int ranks, const Words& words) const {
+Finished Workplace::train_under_mpirun(int ranks, const Words& words, const Environment& environment) const {
   return Process(
              mpirun() + Words{"-np", std::to_string(ranks), recollect_binary(), "train", "c.yaml"} + words,
-             folder_.path())
+             folder_.path(), environment)
       .wait(kBound);
 }
 

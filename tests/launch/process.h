@@ -63,7 +63,7 @@ class Workplace {
   Finished recollect(const Words& words, const Environment& environment = {}) const;
   Finished train(const Words& words, const Environment& environment = {}) const;
   // `recollect train c.yaml WORDS` as that many ranks of mpirun.
-  Finished train_under_mpirun(int ranks, const Words& words) const;
+  Finished train_under_mpirun(int ranks, const Words& words, const Environment& environment = {}) const;
 
   // One object per line of metrics.jsonl in the output folder.
   std::vector<nlohmann::json> metrics(const std::string& output = "out") const;

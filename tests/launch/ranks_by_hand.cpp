@@ -31,7 +31,9 @@ void RanksByHand::start(const Environment& environment, const Words& words, cons
   const Words command =
       prefix + Words{recollect_binary(), "train", place_.file("c.yaml"), "output_dir=" + place_.file("out")} +
       words;
-  processes_.push_back(std::make_unique<Process>(command, folder, environment));
+  Environment all = environment;
+  all.insert(traces_.mark());
+  processes_.push_back(std::make_unique<Process>(command, folder, all));
 }
 
 bool RanksByHand::wait_for_steps(std::chrono::seconds bound) const {
@@ -51,6 +53,7 @@ bool RanksByHand::wait_for_steps(std::chrono::seconds bound) const {
 std::vector<Finished> RanksByHand::wait(std::chrono::seconds bound) {
   std::vector<Finished> finished;
   for (const auto& process : processes_) finished.push_back(process->wait(bound));
+  traces_.expect_none();
   return finished;
 }
 

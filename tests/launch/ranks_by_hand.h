@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/launch/process.h"
+#include "tests/launch/traces.h"
 
 namespace recollect::test {
 
@@ -25,11 +26,12 @@ class RanksByHand {
   Process& process(std::size_t rank) { return *processes_[rank]; }
   // Whether a few steps are done, before the bound and before any rank ends.
   bool wait_for_steps(std::chrono::seconds bound = Workplace::kBound) const;
-  // In the order of their start.
+  // In the order of their start. None leaves anything behind.
   std::vector<Finished> wait(std::chrono::seconds bound = Workplace::kBound);
 
  private:
   const Workplace& place_;
+  Traces traces_;
   std::deque<std::unique_ptr<Process>> processes_;
 };
 

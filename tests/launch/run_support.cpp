@@ -2,35 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 namespace recollect::test {
 namespace {
-
-using namespace std::chrono_literals;
-using std::chrono::steady_clock;
-
-constexpr const char* kMark = "RECOLLECT_TEST_MARK";
-
-std::string new_mark() {
-  static std::atomic<int> launches = 0;
-  const auto now = steady_clock::now().time_since_epoch().count();
-  return std::to_string(::getpid()) + "-" + std::to_string(now) + "-" + std::to_string(++launches);
-}
-
-// The names of the shared memory in which ranks meet.
-std::set<std::string> segments() {
-  std::set<std::string> names;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", none))
-    if (entry.path().filename().string().starts_with("recollect-")) names.insert(entry.path().filename());
-  return names;
-}
 
 std::string name_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
@@ -41,38 +18,10 @@ std::string name_of(pid_t pid) {
 
 }  // namespace
 
-bool wait_until(const std::function<bool()>& condition) {
-  const auto deadline = steady_clock::now() + 120s;
-  while (!condition()) {
-    if (steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(5ms);
-  }
-  return true;
-}
-
-std::string variable_of(pid_t pid, const std::string& name) {
-  std::ifstream all("/proc/" + std::to_string(pid) + "/environ");
-  for (std::string entry; std::getline(all, entry, '\0');)
-    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
-  return "";
-}
-
-std::vector<pid_t> processes_with(const std::string& variable) {
-  const std::string name = variable.substr(0, variable.find('=')), value = variable.substr(name.size() + 1);
-  std::vector<pid_t> found;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", none))
-    if (const pid_t pid = std::atoi(entry.path().filename().c_str());
-        pid > 0 && variable_of(pid, name) == value)
-      found.push_back(pid);
-  return found;
-}
-
-Launch::Launch(const Words& words, const Environment& environment, const Words& command)
-    : mark_(new_mark()), segments_before_(segments()) {
+Launch::Launch(const Words& words, const Environment& environment, const Words& command) {
   std::filesystem::create_directory(file("tmp"));
   Environment all = environment;
-  all.emplace(kMark, mark_);
+  all.insert(traces_.mark());
   all.emplace("TMPDIR", file("tmp"));
   // A shell starts its background jobs, and this test perhaps, with SIGINT ignored, which would be inherited.
   ::signal(SIGINT, SIG_DFL);
@@ -81,7 +30,7 @@ Launch::Launch(const Words& words, const Environment& environment, const Words& 
 }
 
 std::vector<pid_t> Launch::ranks() const {
-  std::vector<pid_t> found = processes_with(std::string(kMark) + "=" + mark_);
+  std::vector<pid_t> found = traces_.processes();
   std::erase_if(found, [&](pid_t p) { return p == pid() || name_of(p) == "recollect-guard"; });
   return found;
 }
@@ -93,17 +42,9 @@ void Launch::signal(int signal) {
 
 Finished Launch::finish(std::chrono::seconds bound) {
   Finished finished = process_->wait(bound);
-  const std::string variable = std::string(kMark) + "=" + mark_;
-  const auto all_gone = [&] { return processes_with(variable).empty(); };
-  // Where it was killed itself, others clean up behind it.
-  EXPECT_TRUE(killed_ ? wait_until(all_gone) : all_gone()) << "processes are left";
+  traces_.expect_none(!killed_);  // where it was killed itself, others clean up behind it
   for (const auto& entry : std::filesystem::directory_iterator(file("tmp")))
     ADD_FAILURE() << entry.path() << " is left";
-  // Those of other runs on this machine go away too, as soon as their ranks have met.
-  for (const std::string& segment : segments()) {
-    if (segments_before_.contains(segment)) continue;
-    EXPECT_TRUE(wait_until([&] { return !segments().contains(segment); })) << segment << " is left";
-  }
   return finished;
 }
 

@@ -2,23 +2,14 @@
 // whatever became of it: no process that it or its ranks started, no temporary file, no shared memory.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "tests/launch/process.h"
+#include "tests/launch/traces.h"
 
 namespace recollect::test {
-
-// Until it holds, or a generous bound has passed: then false.
-bool wait_until(const std::function<bool()>& condition);
-
-// Processes that carry this variable in their environment, by now.
-std::vector<pid_t> processes_with(const std::string& variable);
-// The value of a variable in the environment that a process was started with.
-std::string variable_of(pid_t pid, const std::string& name);
 
 class Launch {
  public:
@@ -40,8 +31,7 @@ class Launch {
 
  private:
   Workplace place_;
-  std::string mark_;
-  std::set<std::string> segments_before_;  // of other runs
+  Traces traces_;
   bool killed_ = false;
   std::unique_ptr<Process> process_;
 };

@@ -197,6 +197,7 @@ TEST_F(Bootstrap, AKilledRankEndsTheOthers) {
 // Two agents of stock torchrun, as on two nodes. The first holds MASTER_PORT itself.
 TEST_F(Bootstrap, StockTorchrunOnTwoNodes) {
   if (std::system("command -v torchrun >/dev/null 2>&1") != 0) GTEST_SKIP() << "there is no torchrun";
+  const Traces traces;
   std::deque<Process> agents;
   for (const char* node : {"0", "1"}) {
     const std::string folder = place_.file(std::string("node") + node);
@@ -206,12 +207,13 @@ TEST_F(Bootstrap, StockTorchrunOnTwoNodes) {
               kHere, "--master-port", std::to_string(port_), "--no-python", recollect_binary(), "train",
               place_.file("c.yaml"), "output_dir=" + place_.file("out")} +
             two_by_two(),
-        folder);
+        folder, Environment{traces.mark()});
   }
   for (Process& agent : agents) {
     const Finished finished = agent.wait(Workplace::kBound);
     EXPECT_EQ(finished.status, 0) << finished.err;
   }
+  traces.expect_none();
   EXPECT_EQ(numbers(place_.metrics()), two_by_two_in_one_process(place_));
 }
 

@@ -7,10 +7,10 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "launch/device_file.h"
 #include "tests/launch/process.h"
+#include "tests/launch/traces.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test {
@@ -54,10 +54,13 @@ TEST_P(Processes, AgreeWithOneRank) {
   const Layout& layout = GetParam();
   static const Trained one = train(kTinyYaml);
   const Workplace place;
+  const Traces traces;
   const Finished finished = place.train_under_mpirun(
       layout.ranks(),
       layout.words() + Words{std::string("parallelism.communicator=") + layout.communicator,
-                             "debug.dump_gradients=g.safetensors", "checkpoint.save_model=true"});
+                             "debug.dump_gradients=g.safetensors", "checkpoint.save_model=true"},
+      {traces.mark()});
+  traces.expect_none();
   ASSERT_EQ(finished.status, 0) << finished.out << finished.err;
   EXPECT_NE(finished.out.find(std::string("(") + layout.communicator + ")"), std::string::npos)
       << finished.out;
@@ -184,27 +187,17 @@ TEST_P(Launched, ErrorsKeepTheirExitStatus) {
             7);
 }
 
-// Waits until it holds; false when it does not within the bound.
-template <typename Condition>
-bool wait_until(Condition condition, std::chrono::seconds bound) {
-  const auto deadline = std::chrono::steady_clock::now() + bound;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(10ms);
-  }
-  return true;
-}
-
 TEST_P(Launched, ARankThatIsKilledEndsTheRun) {
   const Workplace place;
+  const Traces traces;
   Process run(mpirun() + Words{"-np", "2", recollect_binary(), "train", "c.yaml"} + two_ranks() +
                   Words{"training.max_steps=100000000"},
-              place.folder().path());
+              place.folder().path(), {traces.mark()});
   const auto training = [&] {
     return std::filesystem::exists(place.file("out/metrics.jsonl")) &&
            std::filesystem::file_size(place.file("out/metrics.jsonl")) > 1000;
   };
-  ASSERT_TRUE(wait_until(training, 120s)) << run.wait(1s).err;
+  ASSERT_TRUE(wait_until(training)) << run.wait(1s).err;
   const std::vector<pid_t> ranks = descendants(run.pid(), "recollect");
   ASSERT_EQ(ranks.size(), 2u);
   ASSERT_EQ(::kill(ranks[1], SIGKILL), 0);
@@ -213,8 +206,7 @@ TEST_P(Launched, ARankThatIsKilledEndsTheRun) {
   EXPECT_NE(finished.status, 0);
   EXPECT_NE(finished.status, kNotInTime);
   EXPECT_LT(std::chrono::steady_clock::now() - start, 30s) << "a lost rank must be noticed quickly";
-  for (const pid_t rank : ranks)
-    EXPECT_TRUE(wait_until([&] { return !is_running(rank); }, 5s)) << "a rank is left";
+  traces.expect_none();
 }
 
 INSTANTIATE_TEST_SUITE_P(Communicators, Launched, ::testing::Values("mpi", "local"),

@@ -143,8 +143,10 @@ TEST_F(TwoNodes, TrainUnderMpirunWithAHostFile) {
                               place_.file("c.yaml"),
                               "output_dir=" + place_.file("out")} +
                         two_by_two();
-  const Finished finished = Process(command, place_.folder().path()).wait(Workplace::kBound);
+  const Traces traces;
+  const Finished finished = Process(command, place_.folder().path(), {traces.mark()}).wait(Workplace::kBound);
   EXPECT_EQ(finished.status, 0) << finished.err;
+  traces.expect_none();
   EXPECT_NE(finished.out.find("(mpi)"), std::string::npos) << finished.out;
   EXPECT_EQ(numbers(place_.metrics()), two_by_two_in_one_process(place_));
 }

@@ -175,11 +175,13 @@ TEST(RunTrainings, StockTorchrunDoesIt) {
   const Workplace place;
   if (Process({"sh", "-c", "command -v torchrun"}, place.folder().path()).wait(25s).status != 0)
     GTEST_SKIP() << "torchrun is not installed";
+  const Traces traces;
   const Finished finished = Process(Words{"torchrun", "--no-python", "--nproc-per-node", "2",
                                           recollect_binary(), "train", "c.yaml"} +
                                         tensor_data(2, 1),
-                                    place.folder().path())
+                                    place.folder().path(), {traces.mark()})
                                 .wait(Workplace::kBound);
+  traces.expect_none();
   ASSERT_EQ(finished.status, 0) << finished.out << finished.err;
   EXPECT_NE(finished.out.find("2 tensor ranks (local)"), std::string::npos) << finished.out;
   expect_the_losses_of_one_rank(place);
