@@ -4,7 +4,8 @@ packages="g++ cmake ninja-build git libdnnl-dev ocl-icd-opencl-dev libopenmpi-de
   nlohmann-json3-dev libssl-dev libboost-program-options-dev libgtest-dev libbenchmark-dev
   iproute2"
 
-test_packages="chromium"  # opens the reports; the tests that need it are skipped where it is missing
+# What tests compare with; those that need what is missing are skipped. chromium opens the reports.
+test_packages="chromium python3-jsonschema"
 
 # install_packages [more...]
 install_packages() {
