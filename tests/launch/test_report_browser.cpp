@@ -184,7 +184,9 @@ TEST_F(ReportInBrowser, TheCursorFindsTheOpAndItsBytes) {
 
 TEST_F(ReportInBrowser, TwoRunsAreDrawnOnOneAxis) {
   const Workplace place;
-  ASSERT_EQ(place.train(run_words() + Words{"output_dir=full"}).status, 0);
+  Words four_ranks = run_words() + Words{"output_dir=full", "parallelism.data_parallel_size=2"};
+  four_ranks[1] = "parallelism.ranks_per_process=4";
+  ASSERT_EQ(place.train(four_ranks).status, 0);
   ASSERT_EQ(place
                 .train({"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2",
                         "model.n_layer=4", "output_dir=none"})
@@ -203,6 +205,13 @@ TEST_F(ReportInBrowser, TwoRunsAreDrawnOnOneAxis) {
     EXPECT_EQ(numbers.at(std::string("A/") + phase + "/activations"), in_a);
     EXPECT_EQ(numbers.at(std::string("B/") + phase + "/activations"), in_b);
     EXPECT_EQ(numbers.at(std::string("A-B/") + phase + "/activations"), in_b - in_a);
+  }
+  // Both worlds, whatever their sizes.
+  for (const char* rank : {"0", "1", "2", "3"}) {
+    const json of_rank = load((std::string("full/memory.rank") + rank + ".json").c_str());
+    EXPECT_EQ(numbers.at(std::string("ranks-B/") + rank + "/peak"), of_rank.at("peak"));
+    EXPECT_EQ(numbers.contains(std::string("ranks-A/") + rank + "/peak"), *rank < '2');
+    EXPECT_NE(dom.find(std::string(">rank ") + rank + "</button>"), std::string::npos);
   }
   EXPECT_NE(dom.find("<p class=\"panel-title\">A: mode none"), std::string::npos);
   EXPECT_NE(dom.find("<p class=\"panel-title\">B: mode full"), std::string::npos);

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <random>
 #include <thread>
 
 #include "launch/report/chrome_trace.h"
+#include "launch/report/compare.h"
+#include "launch/report/html_page.h"
 #include "launch/report/memory_table.h"
 #include "launch/report/rank_report_json.h"
 #include "tests/launch/report_harness.h"
@@ -85,6 +88,51 @@ INSTANTIATE_TEST_SUITE_P(All, ReportNumbers,
                                            checkpointed(1, "full", false, true),
                                            checkpointed(2, "full", true, true),
                                            checkpointed(2, "selective", true, false)));
+
+// One of the ways in which a file goes wrong: bytes lost, bytes doubled, or others in their place.
+std::string damaged(std::string text, std::mt19937& random) {
+  static constexpr std::string_view kInstead[] = {
+      "-",    "9",    "0",  "\"", "[",       "]",     "{",   "}", ",", "e400", "9223372036854775807", "-1",
+      "1e18", "null", "[]", "{}", "\"a\":1", "false", "0.5", ":", " ", "\xff", "18446744073709551615"};
+  const std::size_t at = random() % text.size(), length = random() % 12;
+  switch (random() % 3) {
+    case 0:
+      return text.erase(at, length);
+    case 1:
+      return text.insert(at, text.substr(random() % text.size(), length));
+    default:
+      return text.replace(at, random() % 4, kInstead[random() % std::size(kInstead)]);
+  }
+}
+
+TEST(DamagedReports, AreRefusedOrCanBeShown) {
+  std::vector<std::string> texts;
+  for (const RankReport& report : reports_of_run(checkpointed(2, "full", true, true)))
+    texts.push_back(rank_report_text(report));
+  std::mt19937 random(5);
+  int refused = 0, shown = 0;
+  for (int times = 0; times < 400; ++times) {
+    const std::string text = damaged(texts[random() % texts.size()], random);
+    try {
+      const RankReport report = read_rank_report(text, "memory.rank0.json");
+      const std::vector<RankReport> run{report};
+      ChromeTrace trace;
+      trace.add(report, ChromeTrace::Times::kMeasured);
+      trace.add(report, ChromeTrace::Times::kForetold);
+      const std::vector<std::vector<RankReport>> runs{run, run};
+      shown += !html_page(runs).empty() && !comparison_text(run, run).empty() &&
+               !ranks_table(std::vector{memory_of(report)}).empty() && !rank_text(report).empty() &&
+               nlohmann::json::accept(trace.text());
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kInput) << error.what();
+      EXPECT_TRUE(std::string_view(error.what()).starts_with("memory.rank0.json: ")) << error.what();
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused + shown, 400);
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(shown, 20);  // a digit of a name, a time a little longer
+}
 
 // Side streams made slow, to have waits that can be told apart.
 class SlowCopies final : public ExecutorProbe {

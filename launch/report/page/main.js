@@ -3,6 +3,8 @@ const runs = data.runs, compared = runs.length > 1;
 const state = {rank: 0, source: undefined, whole: undefined};
 const names = compared ? ["A", "B"] : [""];
 const withTimeline = runs[0].ranks.filter((rank) => rank.timeline);
+// Of two runs, one may have more ranks than the other, whose first then stands for those that it lacks.
+const drawnRanks = [...new Set(runs.flatMap((run) => run.ranks.filter((r) => r.timeline).map((r) => r.rank)))];
 const rankOf = (run) => run.ranks.find((r) => r.rank === state.rank) ?? run.ranks[0];
 const arenasOf = (rank) => [known(rank).arena, known(rank).host_arena, known(rank).disk];
 const sourceNames = {measured: "measured", foretold: "foretold", both: "both"};
@@ -139,7 +141,8 @@ function showTables() {
   byId("memory-note").textContent = (compared ? "" : `Rank ${rank.rank}${all}. `) +
     "Categories as they stand at the highest moment of each phase; every column sums to the arena.";
   switchesTable(runs.map((run, i) => ({label: names[i], rank: rankOf(run)})));
-  ranksTable(runs[0].ranks);
+  ranksTables(runs.map((run, i) => (
+    {name: names[i], path: compared ? `ranks-${names[i]}` : "ranks", ranks: run.ranks})));
 }
 
 function choose(change) {
@@ -148,7 +151,7 @@ function choose(change) {
   if (sources.length > 1 && !compared) sources.push("both");
   if (!sources.includes(state.source)) [state.source] = sources;
   choice(byId("sources"), sources.map((s) => [s, sourceNames[s]]), state.source, (source) => choose({source}));
-  const ranks = withTimeline.map((r) => [r.rank, `rank ${r.rank}`]);
+  const ranks = drawnRanks.map((rank) => [rank, `rank ${rank}`]);
   choice(byId("rank-choice"), ranks, state.rank, (rank) => choose({rank}));
   showFigures();
   showTables();
@@ -166,7 +169,7 @@ function choose(change) {
 }
 
 readPalette();
-state.rank = (withTimeline[0] ?? runs[0].ranks[0]).rank;
+state.rank = drawnRanks[0] ?? runs[0].ranks[0].rank;
 showHead();
 listenOnce();
 choose({});

@@ -85,21 +85,26 @@ function outlierOf(numbers) {
   return far.indexOf(Math.max(...far));
 }
 
-function ranksTable(ranks) {
-  byId("ranks-table").closest("section").hidden = ranks.length < 2;
-  if (ranks.length < 2) return;
+// `runs`: [{name, path, ranks}]; of each, what its ranks hold and a sentence on them.
+function ranksTables(runs) {
+  const several = runs.filter(({ranks}) => ranks.length > 1);
+  byId("ranks-tables").closest("section").hidden = several.length === 0;
+  replace(byId("ranks-tables"), ...several.flatMap(ranksTable));
+}
+
+function ranksTable({name, path, ranks}) {
   const ledgers = ranks.map(known), unit = unitFor(Math.max(...ledgers.map((l) => l.arena)));
   const far = outlierOf(ledgers.map((l) => l.peak)), waits = ranks.map(waitsOf), late = waits.indexOf(Math.max(...waits));
   const peakPhase = ledgers.map((l) => phases.reduce((best, phase) => (l[phase].total > l[best].total ? phase : best)));
   const cell = (i, bytes, key) => {
-    const made = bytesCell(bytes, unit, `ranks/${ranks[i].rank}/${key}`);
+    const made = bytesCell(bytes, unit, `${path}/${ranks[i].rank}/${key}`);
     if (i === far) made.classList.add("outlier");
     return made;
   };
   const line = (name, of, attributes = {}, color) =>
     element("tr", attributes, nameCell(name, color), ...ranks.map((_, i) => of(i)));
   const bytes = (name, key, of, attributes, color) => line(name, (i) => cell(i, of(ledgers[i], i), key), attributes, color);
-  replace(byId("ranks-table"),
+  const table = element("table", {},
     element("thead", {}, element("tr", {}, element("th", {}, `at the peak, ${unit.name}`),
                                  ...ranks.map((r) => element("th", {}, `rank ${r.rank}`)))),
     element("tbody", {},
@@ -120,5 +125,6 @@ function ranksTable(ranks) {
     `the median is ${bytesText(medianOf(ledgers.map((l) => l.peak)))}.`;
   const longest = () => ` Rank ${ranks[late].rank} waits longest: ${msText(1e3 * waits[late])} a step; ` +
     `the median is ${msText(1e3 * medianOf(waits))}.`;
-  byId("ranks-note").textContent = unlike + (waits[late] > 0 ? longest() : "");
+  const note = (name && `${name}: `) + unlike + (waits[late] > 0 ? longest() : "");
+  return [element("p", {class: "soft"}, note), element("div", {class: "wide"}, table)];
 }
