@@ -2,11 +2,14 @@
 // a page. The schema is held to the reader: both have the same opinion of every document here.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <filesystem>
-#include <regex>
+#include <optional>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "launch/config/document.h"
 #include "launch/config/foreign_keys.h"
@@ -24,11 +27,17 @@ namespace fs = std::filesystem;
 
 const std::string kSource = RECOLLECT_SOURCE_DIR;
 
+std::string one_blank_each(std::string text) {
+  const auto both_blank = [](char a, char b) { return a == ' ' && b == ' '; };
+  text.erase(std::unique(text.begin(), text.end(), both_blank), text.end());
+  return text;
+}
+
 // The line of a key in the output of `config show`, from its name on, with single blanks.
 std::string line_of(const std::string& shown, const std::string& key) {
   std::istringstream lines(shown);
   for (std::string line; std::getline(lines, line);) {
-    line = std::regex_replace(line, std::regex(" +"), " ");
+    line = one_blank_each(line);
     if (line.starts_with(' ')) line.erase(0, 1);
     if (line.starts_with(key + ":")) return line;
   }
@@ -62,7 +71,7 @@ TEST(ConfigShow, SaysWhereEachValueComesFrom) {
            {"output_dir", "output_dir: output # default"}})
     EXPECT_EQ(line_of(done.out, key), line);
   // The two seeds: one is given, the other follows it.
-  const std::string close = std::regex_replace(done.out, std::regex(" +"), " ");
+  const std::string close = one_blank_each(done.out);
   for (const char* line :
        {" seed: 9 # command line: training.seed=9\n", " seed: 9 # derived from training.seed\n"})
     EXPECT_NE(close.find(line), std::string::npos) << done.out;
@@ -174,6 +183,17 @@ TEST(ConfigSchema, TypesRangesAndDefaultsAreTheTables) {
   EXPECT_EQ(std::count(foreign.begin(), foreign.end(), "full"), 1);
 }
 
+// The number that the text is as a whole, by YAML 1.2.
+template <typename Number>
+std::optional<Number> decimal(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  const bool bare = text.find_first_not_of("+-.eE0123456789") == std::string_view::npos;  // no inf, no nan
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return bare && error == std::errc() && end == text.data() + text.size() ? std::optional(number)
+                                                                          : std::nullopt;
+}
+
 // A document as an editor takes it: plain scalars by the rules of YAML 1.2.
 json as_editor(const YamlNode& node) {
   json value;
@@ -189,9 +209,8 @@ json as_editor(const YamlNode& node) {
     case YamlNode::Kind::kScalar:
       if (!node.plain) return node.text;
       if (node.text == "true" || node.text == "false") return node.text == "true";
-      if (std::regex_match(node.text, std::regex("[-+]?[0-9]+"))) return std::stoll(node.text);
-      if (std::regex_match(node.text, std::regex("[-+]?([.][0-9]+|[0-9]+([.][0-9]*)?)([eE][-+]?[0-9]+)?")))
-        return std::stod(node.text);
+      if (const auto number = decimal<int64_t>(node.text)) return *number;
+      if (const auto number = decimal<double>(node.text)) return *number;
       return node.text;
     default:
       return nullptr;
