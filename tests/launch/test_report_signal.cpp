@@ -4,25 +4,15 @@
 
 #include <chrono>
 #include <filesystem>
-#include <thread>
 
 #include "launch/report/report_signal.h"
 #include "tests/launch/process.h"
+#include "tests/launch/traces.h"
 
 namespace recollect::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-template <typename Condition>
-bool wait_until(Condition condition) {
-  const auto deadline = std::chrono::steady_clock::now() + 60s;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(10ms);
-  }
-  return true;
-}
 
 const Words kEndless = {"training.max_steps=100000000",
                         "logging.steps=1000000",
@@ -39,7 +29,8 @@ int count(const std::string& text, const std::string& part) {
 
 // Sends the signal twice to the process that was started, with training in between and behind.
 void expect_reports(const Workplace& place, const Words& command) {
-  Process run(command, place.folder().path());
+  const Traces traces;
+  Process run(command, place.folder().path(), {traces.mark()});
   const auto output = [&] { return testing::TemporaryFolder::read(place.file("stdout.txt")); };
   const auto trained = [&](std::uintmax_t bytes) {
     return wait_until([&] {
@@ -66,6 +57,9 @@ void expect_reports(const Workplace& place, const Words& command) {
       EXPECT_EQ(report.at("foretold"), report.at("measured")) << file;
     }
   }
+  ASSERT_EQ(::kill(run.pid(), SIGTERM), 0);  // mpirun then takes its own shared memory away
+  EXPECT_NE(run.wait(60s).status, 0);
+  traces.expect_none();
 }
 
 TEST(ReportOnSignal, OfTwoRankThreads) {

@@ -23,12 +23,14 @@ std::string new_mark() {
   return std::to_string(::getpid()) + "-" + std::to_string(now) + "-" + std::to_string(++marks);
 }
 
-// The names of the shared memory in which ranks meet.
+// The names of the shared memory in which ranks meet: ours, and Open MPI's.
 std::set<std::string> segments() {
   std::set<std::string> names;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", none))
-    if (entry.path().filename().string().starts_with("recollect-")) names.insert(entry.path().filename());
+    if (const std::string name = entry.path().filename();
+        name.starts_with("recollect-") || name.starts_with("vader_segment."))
+      names.insert(name);
   return names;
 }
 

@@ -1,5 +1,5 @@
 // What a test starts is marked by a variable of its environment, which everything that it starts inherits: so
-// it can be found again, and held to leave no process and no shared memory of ours behind. With its processes
+// it can be found again, and held to leave no process and no shared memory behind. With its processes
 // gone, so are the ports that they had.
 #pragma once
 
