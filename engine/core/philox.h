@@ -10,6 +10,8 @@
 #include <array>
 #include <cstdint>
 
+#include "engine/core/host_device.h"
+
 namespace recollect {
 
 struct RandomKey {
@@ -19,7 +21,8 @@ struct RandomKey {
   uint32_t site = 0;   // low 8 bits: which random op inside the layer
 };
 
-inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> c, uint32_t k0, uint32_t k1) {
+RECOLLECT_HOST_DEVICE inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> c, uint32_t k0,
+                                                                uint32_t k1) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = uint64_t{0xD2511F53u} * c[0];
     const uint64_t p1 = uint64_t{0xCD9E8D57u} * c[2];
@@ -31,13 +34,16 @@ inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> c, uint32_t k0
   return c;
 }
 
+// The words of one block, one for each of four elements that lie sixteen apart.
+RECOLLECT_HOST_DEVICE inline std::array<uint32_t, 4> random_block(const RandomKey& key, uint64_t block) {
+  return philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+                     (key.layer << 8) | (key.site & 0xffu), static_cast<uint32_t>(key.step)},
+                    static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32));
+}
+
 // The random 32-bit word of one element.
-inline uint32_t random_word(const RandomKey& key, uint64_t element) {
-  const uint64_t block = (element / 64) * 16 + element % 16;
-  const auto words = philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-                                 (key.layer << 8) | (key.site & 0xffu), static_cast<uint32_t>(key.step)},
-                                static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32));
-  return words[(element % 64) / 16];
+RECOLLECT_HOST_DEVICE inline uint32_t random_word(const RandomKey& key, uint64_t element) {
+  return random_block(key, (element / 64) * 16 + element % 16)[(element % 64) / 16];
 }
 
 // An element is dropped when its word is below this threshold: probability p to within 2^-32.
