@@ -1,0 +1,101 @@
+// Causal attention, forward: a block has a tile of queries and goes through the tiles of keys up to it, with
+// the maximum and the sum of exponentials of every row so far.
+#include "engine/ops/cuda/attention.h"
+#include "engine/ops/cuda/kernels.h"
+
+namespace recollect::cuda {
+
+namespace {
+
+template <typename A, typename T>
+__global__ void __launch_bounds__(kTileThreads, T::kBlocks)
+    attend(const A* __restrict__ qkv, A* __restrict__ out, float* __restrict__ lse,
+           const AttentionShape shape, const DropoutSite site, const RunState* state) {
+  constexpr int kMicro = T::kMicro;
+  RECOLLECT_DYNAMIC_SHARED(q, float);
+  float *k = q + T::kRowsFloats, *v = k + T::kRowsFloats, *p = v + T::kRowsFloats;
+  const int64_t unit = blockIdx.x,
+                first = (gridDim.y - 1 - blockIdx.y) * int64_t{T::kTile};  // long rows first
+  const int64_t rows = shape.length - first, size = shape.head_size;
+  const DropoutMask mask(site, state);
+  T::load_rows(qkv + shape.qkv_at(unit, 0) + first * shape.qkv_row(), shape.qkv_row(), rows, size,
+               shape.scale, q);
+
+  float o[kMicro][T::kColumns] = {}, max[kMicro], sum[kMicro] = {};
+#pragma unroll
+  for (int i = 0; i < kMicro; ++i) max[i] = -INFINITY;
+  for (int64_t key = 0; key <= first; key += T::kTile) {
+    const int64_t keys = shape.length - key;
+    __syncthreads();  // the last tile has been read
+    T::load_rows(qkv + shape.qkv_at(unit, 1) + key * shape.qkv_row(), shape.qkv_row(), keys, size, 1.0f, k);
+    T::load_rows(qkv + shape.qkv_at(unit, 2) + key * shape.qkv_row(), shape.qkv_row(), keys, size, 1.0f, v);
+    __syncthreads();
+    float s[kMicro][kMicro];
+    T::multiply(q, k, size, s);
+#pragma unroll
+    for (int i = 0; i < kMicro; ++i) {
+      const int64_t query = first + threadIdx.y + kSide * i;
+      float greatest = max[i];
+#pragma unroll
+      for (int j = 0; j < kMicro; ++j) {
+        const int64_t at = key + threadIdx.x + kSide * j;
+        if (at > query || at >= shape.length) s[i][j] = -INFINITY;
+        greatest = fmaxf(greatest, s[i][j]);
+      }
+      greatest = reduce_warp<Max>(greatest, kSide);
+      const float correction = expf(max[i] - greatest);
+      max[i] = greatest;
+      const uint32_t kept = T::kept(mask, shape.probability_at(state, unit, query) + key);
+      float more = 0.0f;
+#pragma unroll
+      for (int j = 0; j < kMicro; ++j) {
+        const float e = expf(s[i][j] - greatest);
+        more += e;
+        p[(threadIdx.y + kSide * i) * T::kScoreStride + threadIdx.x + kSide * j] =
+            e * mask.multiplier(kept >> j & 1);
+      }
+      sum[i] = sum[i] * correction + reduce_warp<Sum>(more, kSide);
+#pragma unroll
+      for (int j = 0; j < T::kColumns; ++j) o[i][j] *= correction;
+    }
+    __syncwarp();  // a row of p is made and read by the same half of a warp
+    T::accumulate(p, T::kScoreStride, 1, v, o);
+  }
+  float scale[kMicro];
+#pragma unroll
+  for (int i = 0; i < kMicro; ++i) {
+    scale[i] = 1.0f / sum[i];
+    const int row = threadIdx.y + kSide * i;
+    if (threadIdx.x == 0 && row < rows) lse[unit * shape.length + first + row] = max[i] + logf(sum[i]);
+  }
+  T::store_rows(o, scale, out + shape.out_at(unit) + first * shape.out_row(), shape.out_row(), rows, size);
+}
+
+template <typename A, typename T>
+class Attention : public Kernel {
+ public:
+  explicit Attention(const OpView& view) : shape_(view), site_(view.attributes()) {}
+
+  void prepare(const KernelArgs&) override { allow_shared(attend<A, T>, kShared); }
+
+  void run(const KernelArgs& args) override {
+    launch(attend<A, T>, grid_of(shape_.units(), ceil_div(shape_.length, T::kTile)), dim3(kSide, kSide),
+           kShared, args.stream, args.in[0].as<A>(), args.out[0].as<A>(), args.out[1].as<float>(), shape_,
+           site_, args.device_state);
+  }
+
+ private:
+  static constexpr std::size_t kShared = sizeof(float) * (3 * T::kRowsFloats + T::kScoreFloats);
+  AttentionShape shape_;
+  DropoutSite site_;
+};
+
+}  // namespace
+
+KernelPointer make_attention(const OpView& view) {
+  return with_tiling(view, view.in(0).dtype, "attention", [&]<typename A, typename T>() -> KernelPointer {
+    return std::make_unique<Attention<A, T>>(view);
+  });
+}
+
+}  // namespace recollect::cuda

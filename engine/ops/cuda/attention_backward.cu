@@ -1,0 +1,208 @@
+// Causal attention, backward: probabilities again from lse, once along queries (for dq), once along keys (for
+// dk and dv). With P the probabilities, D dropout and dP = D(do v'): dS = P * (dP - delta), where delta, the
+// sum of P * dP over a row, equals do . o.
+#include "engine/ops/cuda/attention.h"
+#include "engine/ops/cuda/kernels.h"
+
+namespace recollect::cuda {
+
+namespace {
+
+template <typename A>
+struct Gradients {
+  const A *dout, *qkv, *out;
+  const float* lse;
+  A* dqkv;
+  float* delta;  // [units, length]
+};
+
+// A pair of tiles: of queries (q, scaled, and do), and of keys (k and v).
+struct Pair {
+  const float *q, *dout, *k, *v;
+  int64_t first_query, first_key;
+};
+
+// What a thread needs of its queries, y + 16 i of the tile.
+template <typename T>
+struct Queries {
+  float lse[T::kMicro], delta[T::kMicro];
+  uint64_t index[T::kMicro];  // of dropout, at key 0
+
+  __device__ Queries(const float* lses, const float* deltas, const AttentionShape& shape,
+                     const RunState* state, int64_t unit, int64_t first) {
+#pragma unroll
+    for (int i = 0; i < T::kMicro; ++i) {
+      const int64_t query = first + threadIdx.y + kSide * i;
+      const bool valid = query < shape.length;
+      lse[i] = valid ? lses[unit * shape.length + query] : 0.0f;
+      delta[i] = valid && deltas ? deltas[unit * shape.length + query] : 0.0f;
+      index[i] = shape.probability_at(state, unit, query);
+    }
+  }
+};
+
+// This thread's dropped probabilities and dS of a pair of tiles; zero where there is no such pair.
+template <typename T>
+__device__ void score_gradients(const Pair& pair, const Queries<T>& queries, const AttentionShape& shape,
+                                const DropoutMask& mask, float (&dropped)[T::kMicro][T::kMicro],
+                                float (&dscore)[T::kMicro][T::kMicro]) {
+  T::multiply(pair.q, pair.k, shape.head_size, dropped);
+  T::multiply(pair.dout, pair.v, shape.head_size, dscore);
+#pragma unroll
+  for (int i = 0; i < T::kMicro; ++i) {
+    const int64_t query = pair.first_query + threadIdx.y + kSide * i;
+    const uint32_t kept = T::kept(mask, queries.index[i] + pair.first_key);
+#pragma unroll
+    for (int j = 0; j < T::kMicro; ++j) {
+      const int64_t key = pair.first_key + threadIdx.x + kSide * j;
+      const bool valid = key <= query && query < shape.length;
+      const float probability = valid ? expf(dropped[i][j] - queries.lse[i]) : 0.0f;
+      const float multiplier = mask.multiplier(kept >> j & 1);
+      dropped[i][j] = probability * multiplier;
+      dscore[i][j] = probability * (dscore[i][j] * multiplier - queries.delta[i]);
+    }
+  }
+}
+
+template <typename T>
+__device__ void put_scores(const float (&values)[T::kMicro][T::kMicro], float* scores) {
+#pragma unroll
+  for (int i = 0; i < T::kMicro; ++i)
+#pragma unroll
+    for (int j = 0; j < T::kMicro; ++j)
+      scores[(threadIdx.y + kSide * i) * T::kScoreStride + threadIdx.x + kSide * j] = values[i][j];
+}
+
+// delta[i] of this thread's queries, and all of the tile's to memory.
+template <typename A, typename T>
+__device__ void make_delta(const Gradients<A>& in, const AttentionShape& shape, int64_t unit, int64_t first,
+                           const float* dout, Queries<T>& queries) {
+#pragma unroll
+  for (int i = 0; i < T::kMicro; ++i) {
+    const int row = threadIdx.y + kSide * i;
+    const bool valid = first + row < shape.length;
+    const A* out = in.out + shape.out_at(unit) + (first + row) * shape.out_row();
+    float sum = 0.0f;
+    for (int c = threadIdx.x; valid && c < shape.head_size; c += kSide)
+      sum += dout[row * T::kStride + c] * load_one(out + c);
+    queries.delta[i] = reduce_warp<Sum>(sum, kSide);
+    if (valid && threadIdx.x == 0) in.delta[unit * shape.length + first + row] = queries.delta[i];
+  }
+}
+
+// A block has a tile of queries and goes through the tiles of keys up to it.
+template <typename A, typename T>
+__global__ void __launch_bounds__(kTileThreads, 1)
+    query_gradients(const Gradients<A> in, const AttentionShape shape, const DropoutSite site,
+                    const RunState* state) {
+  RECOLLECT_DYNAMIC_SHARED(q, float);
+  float *dout = q + T::kRowsFloats, *k = dout + T::kRowsFloats, *v = k + T::kRowsFloats;
+  float* scores = v + T::kRowsFloats;
+  const int64_t unit = blockIdx.x, first = (gridDim.y - 1 - blockIdx.y) * int64_t{T::kTile};
+  const int64_t rows = shape.length - first, size = shape.head_size, qkv_row = shape.qkv_row();
+  const DropoutMask mask(site, state);
+  T::load_rows(in.qkv + shape.qkv_at(unit, 0) + first * qkv_row, qkv_row, rows, size, shape.scale, q);
+  T::load_rows(in.dout + shape.out_at(unit) + first * shape.out_row(), shape.out_row(), rows, size, 1.0f,
+               dout);
+  __syncthreads();
+  Queries<T> queries(in.lse, nullptr, shape, state, unit, first);
+  make_delta(in, shape, unit, first, dout, queries);
+
+  float dq[T::kMicro][T::kColumns] = {};
+  for (int64_t key = 0; key <= first; key += T::kTile) {
+    __syncthreads();  // the last tile has been read
+    T::load_rows(in.qkv + shape.qkv_at(unit, 1) + key * qkv_row, qkv_row, shape.length - key, size, 1.0f, k);
+    T::load_rows(in.qkv + shape.qkv_at(unit, 2) + key * qkv_row, qkv_row, shape.length - key, size, 1.0f, v);
+    __syncthreads();
+    float dropped[T::kMicro][T::kMicro], dscore[T::kMicro][T::kMicro];
+    score_gradients<T>({q, dout, k, v, first, key}, queries, shape, mask, dropped, dscore);
+    put_scores<T>(dscore, scores);
+    __syncwarp();  // a row of scores is made and read by the same half of a warp
+    T::accumulate(scores, T::kScoreStride, 1, k, dq);
+  }
+  float scale[T::kMicro];
+#pragma unroll
+  for (int i = 0; i < T::kMicro; ++i) scale[i] = shape.scale;
+  T::store_rows(dq, scale, in.dqkv + shape.qkv_at(unit, 0) + first * qkv_row, qkv_row, rows, size);
+}
+
+// A block has a tile of keys and goes through the tiles of queries from it on. After query_gradients, which
+// makes delta.
+template <typename A, typename T>
+__global__ void __launch_bounds__(kTileThreads, 1)
+    key_gradients(const Gradients<A> in, const AttentionShape shape, const DropoutSite site,
+                  const RunState* state) {
+  RECOLLECT_DYNAMIC_SHARED(q, float);
+  float *dout = q + T::kRowsFloats, *k = dout + T::kRowsFloats, *v = k + T::kRowsFloats;
+  float *p = v + T::kRowsFloats, *ds = p + T::kScoreFloats;
+  const int64_t unit = blockIdx.x, first = blockIdx.y * int64_t{T::kTile};
+  const int64_t rows = shape.length - first, size = shape.head_size, qkv_row = shape.qkv_row();
+  const DropoutMask mask(site, state);
+  T::load_rows(in.qkv + shape.qkv_at(unit, 1) + first * qkv_row, qkv_row, rows, size, 1.0f, k);
+  T::load_rows(in.qkv + shape.qkv_at(unit, 2) + first * qkv_row, qkv_row, rows, size, 1.0f, v);
+
+  float dk[T::kMicro][T::kColumns] = {}, dv[T::kMicro][T::kColumns] = {};
+  for (int64_t query = first; query < shape.length; query += T::kTile) {
+    __syncthreads();  // the last tile has been read
+    T::load_rows(in.qkv + shape.qkv_at(unit, 0) + query * qkv_row, qkv_row, shape.length - query, size,
+                 shape.scale, q);
+    T::load_rows(in.dout + shape.out_at(unit) + query * shape.out_row(), shape.out_row(),
+                 shape.length - query, size, 1.0f, dout);
+    __syncthreads();
+    float dropped[T::kMicro][T::kMicro], dscore[T::kMicro][T::kMicro];
+    const Queries<T> queries(in.lse, in.delta, shape, state, unit, query);
+    score_gradients<T>({q, dout, k, v, query, first}, queries, shape, mask, dropped, dscore);
+    put_scores<T>(dropped, p);
+    put_scores<T>(dscore, ds);
+    __syncthreads();
+    T::accumulate(p, 1, T::kScoreStride, dout, dv);
+    T::accumulate(ds, 1, T::kScoreStride, q, dk);
+  }
+  float one[T::kMicro];
+#pragma unroll
+  for (int i = 0; i < T::kMicro; ++i) one[i] = 1.0f;
+  T::store_rows(dk, one, in.dqkv + shape.qkv_at(unit, 1) + first * qkv_row, qkv_row, rows, size);
+  T::store_rows(dv, one, in.dqkv + shape.qkv_at(unit, 2) + first * qkv_row, qkv_row, rows, size);
+}
+
+template <typename A, typename T>
+class AttentionBackward : public Kernel {
+ public:
+  explicit AttentionBackward(const OpView& view) : shape_(view), site_(view.attributes()) {
+    shape_.samples = view.in(1).shape[0] / shape_.length;
+  }
+
+  std::size_t workspace_bytes() const override { return sizeof(float) * shape_.units() * shape_.length; }
+
+  void prepare(const KernelArgs&) override {
+    allow_shared(query_gradients<A, T>, shared(1));
+    allow_shared(key_gradients<A, T>, shared(2));
+  }
+
+  void run(const KernelArgs& args) override {
+    const Gradients<A> in{args.in[0].as<A>(),  args.in[1].as<A>(),
+                          args.in[2].as<A>(),  args.in[3].as<float>(),
+                          args.out[0].as<A>(), reinterpret_cast<float*>(args.workspace)};
+    const dim3 grid = grid_of(shape_.units(), ceil_div(shape_.length, T::kTile)), block(kSide, kSide);
+    launch(query_gradients<A, T>, grid, block, shared(1), args.stream, in, shape_, site_, args.device_state);
+    launch(key_gradients<A, T>, grid, block, shared(2), args.stream, in, shape_, site_, args.device_state);
+  }
+
+ private:
+  static constexpr std::size_t shared(int score_tiles) {
+    return sizeof(float) * (4 * T::kRowsFloats + score_tiles * T::kScoreFloats);
+  }
+  AttentionShape shape_;
+  DropoutSite site_;
+};
+
+}  // namespace
+
+KernelPointer make_attention_backward(const OpView& view) {
+  return with_tiling(view, view.in(1).dtype, "attention_backward",
+                     [&]<typename A, typename T>() -> KernelPointer {
+                       return std::make_unique<AttentionBackward<A, T>>(view);
+                     });
+}
+
+}  // namespace recollect::cuda

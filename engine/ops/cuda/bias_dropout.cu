@@ -1,0 +1,192 @@
+// Bias, dropout and the residual added, and the gradients: one pass over memory each.
+#include "engine/ops/cuda/columns.h"
+#include "engine/ops/cuda/dropout.h"
+#include "engine/ops/cuda/kernels.h"
+
+namespace recollect::cuda {
+
+namespace {
+
+struct Drop {
+  DropoutSite site;
+  TokenOrigin origin;
+  const RunState* state;
+  int64_t width;
+};
+
+// Which of a thread's elements of a row are kept.
+template <typename C>
+class RowMask {
+ public:
+  __device__ explicit RowMask(const Drop& drop)
+      : mask_(drop.site, drop.state), first_row_(drop.origin.first_row(drop.state)), width_(drop.width) {}
+
+  __device__ float multiplier(bool kept) const { return mask_.multiplier(kept); }
+
+  // Bit pack * N + i for element i of the pack.
+  __device__ uint32_t kept(int64_t row, int64_t unit) const {
+    if (!mask_.active()) return ~0u;
+    const uint64_t at = (first_row_ + row) * width_ + C::column(unit, 0);
+    uint32_t bits = 0;
+    if constexpr (C::kPacks == 4) {
+      const uint64_t block = at / 64 * 16 + at % 16;
+#pragma unroll
+      for (int i = 0; i < C::kN; ++i) {
+        const uint32_t four = mask_.keeps_of_block(block + i);
+#pragma unroll
+        for (int w = 0; w < 4; ++w) bits |= (four >> w & 1) << (w * C::kN + i);
+      }
+    } else {
+#pragma unroll 1
+      for (int i = 0; i < C::kN; ++i) bits |= static_cast<uint32_t>(mask_.keeps(at + i)) << i;
+    }
+    return bits;
+  }
+
+ private:
+  DropoutMask mask_;
+  int64_t first_row_, width_;
+};
+
+template <typename A, typename C>
+struct BiasDropoutAddBody {
+  static constexpr int N = C::kN, kSums = 0, kRows = C::kPacks == 1 ? 2 : 1;
+  using Columns = C;
+  struct Constants {
+    RowMask<C> mask;
+    Floats<N> bias[C::kPacks];
+  };
+  struct Operands {
+    Floats<N> x[C::kPacks], residual[C::kPacks];
+  };
+
+  const A* x;
+  const float* bias;
+  const A* residual;
+  A* y;
+  Drop drop;
+
+  __device__ Constants constants(int64_t unit) const {
+    Constants result{RowMask<C>(drop), {}};
+#pragma unroll
+    for (int p = 0; p < C::kPacks; ++p) result.bias[p] = load<N>(bias + C::column(unit, p));
+    return result;
+  }
+  __device__ Operands read(int64_t row, int64_t unit) const {
+    Operands result;
+#pragma unroll
+    for (int p = 0; p < C::kPacks; ++p) {
+      const int64_t at = row * drop.width + C::column(unit, p);
+      result.x[p] = load<N>(x + at);
+      result.residual[p] = load<N>(residual + at);
+    }
+    return result;
+  }
+  __device__ void apply(int64_t row, int64_t unit, const Constants& constant, const Operands& in,
+                        float (*)[C::kElements]) const {
+    const uint32_t kept = constant.mask.kept(row, unit);
+#pragma unroll
+    for (int p = 0; p < C::kPacks; ++p) {
+      Floats<N> out;
+#pragma unroll
+      for (int i = 0; i < N; ++i)
+        out[i] = in.residual[p][i] +
+                 (in.x[p][i] + constant.bias[p][i]) * constant.mask.multiplier(kept >> (p * N + i) & 1);
+      store<N>(y + row * drop.width + C::column(unit, p), out);
+    }
+  }
+};
+
+template <typename A, typename C>
+struct BiasDropoutAddBackwardBody {
+  static constexpr int N = C::kN, kSums = 1, kRows = C::kPacks == 1 ? 2 : 1;
+  using Columns = C;
+  struct Operands {
+    Floats<N> dy[C::kPacks];
+  };
+
+  const A* dy;
+  A* dx;
+  Drop drop;
+
+  __device__ RowMask<C> constants(int64_t) const { return RowMask<C>(drop); }
+  __device__ Operands read(int64_t row, int64_t unit) const {
+    Operands result;
+#pragma unroll
+    for (int p = 0; p < C::kPacks; ++p) result.dy[p] = load<N>(dy + row * drop.width + C::column(unit, p));
+    return result;
+  }
+  __device__ void apply(int64_t row, int64_t unit, const RowMask<C>& mask, const Operands& in,
+                        float (*sums)[C::kElements]) const {
+    const uint32_t kept = mask.kept(row, unit);
+#pragma unroll
+    for (int p = 0; p < C::kPacks; ++p) {
+      Floats<N> out;
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        out[i] = in.dy[p][i] * mask.multiplier(kept >> (p * N + i) & 1);
+        sums[0][p * N + i] += out[i];
+      }
+      store<N>(dx + row * drop.width + C::column(unit, p), out);
+    }
+  }
+};
+
+template <typename A, typename C>
+class BiasDropoutAdd : public WalkKernel {
+ public:
+  explicit BiasDropoutAdd(const OpView& view)
+      : WalkKernel(view, C::kElements), site_(view.attributes()), origin_(view.attributes()) {}
+  void run(const KernelArgs& args) override {
+    walk(args, BiasDropoutAddBody<A, C>{args.in[0].as<A>(),
+                                        args.in[1].as<float>(),
+                                        args.in[2].as<A>(),
+                                        args.out[0].as<A>(),
+                                        {site_, origin_, args.device_state, walk_.width}});
+  }
+
+ private:
+  DropoutSite site_;
+  TokenOrigin origin_;
+};
+
+template <typename A, typename C>
+class BiasDropoutAddBackward : public SumKernel {
+ public:
+  explicit BiasDropoutAddBackward(const OpView& view)
+      : SumKernel(view, C::kElements), site_(view.attributes()), origin_(view.attributes()) {}
+  void run(const KernelArgs& args) override {
+    walk_and_sum(
+        args,
+        BiasDropoutAddBackwardBody<A, C>{
+            args.in[0].as<A>(), args.out[0].as<A>(), {site_, origin_, args.device_state, walk_.width}},
+        args.out[1]);
+  }
+
+ private:
+  DropoutSite site_;
+  TokenOrigin origin_;
+};
+
+// Groups of Philox blocks where words are drawn and rows allow it.
+template <template <typename, typename> class K>
+KernelPointer make_dropping(const OpView& view, const char* kind) {
+  const int64_t width = view.in(0).shape[1];
+  const bool groups = view.attributes().real("p") > 0 && width % 64 == 0;
+  return with_row_vectors(view.in(0).dtype, width, kind, [&]<typename A, int N>() -> KernelPointer {
+    if constexpr (N > 1)
+      if (groups) return std::make_unique<K<A, WordGroup<N>>>(view);
+    return std::make_unique<K<A, OneVector<N>>>(view);
+  });
+}
+
+}  // namespace
+
+KernelPointer make_bias_dropout_add(const OpView& view) {
+  return make_dropping<BiasDropoutAdd>(view, "bias_dropout_add");
+}
+KernelPointer make_bias_dropout_add_backward(const OpView& view) {
+  return make_dropping<BiasDropoutAddBackward>(view, "bias_dropout_add_backward");
+}
+
+}  // namespace recollect::cuda

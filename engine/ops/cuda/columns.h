@@ -1,0 +1,126 @@
+// Kernels over [rows, width] values whose threads stay with their columns and go from row to row: what
+// belongs to a column is read once, and sums down the columns stay in registers. Sums are added up in a fixed
+// order: a thread's rows, the block's threads, the blocks.
+#pragma once
+
+#include "engine/ops/cuda/element.h"
+#include "engine/ops/cuda/reduce.h"
+#include "engine/runtime/kernel.h"
+
+namespace recollect::cuda {
+
+// The columns of one thread ("unit") are kPacks runs of N neighbours.
+template <int N>
+struct OneVector {
+  static constexpr int kN = N, kPacks = 1, kElements = N;
+  static __device__ int64_t column(int64_t unit, int) { return unit * N; }
+};
+
+// The elements whose random words come from the same N Philox blocks, for rows of whole groups of 64.
+template <int N>
+struct WordGroup {
+  static constexpr int kN = N, kPacks = 4, kElements = 4 * N;
+  static constexpr int64_t kUnits = 16 / N;  // of one group
+  static __device__ int64_t column(int64_t unit, int pack) {
+    return unit / kUnits * 64 + pack * 16 + unit % kUnits * N;
+  }
+};
+
+struct ColumnWalk {
+  static constexpr int kLanes = kWarp, kRows = 8;  // of a block
+
+  ColumnWalk() = default;
+  ColumnWalk(int64_t rows, int64_t width, int elements)
+      : units(width / elements),
+        tiles(ceil_div(units, kLanes)),
+        blocks(std::min(ceil_div(rows, 4 * kRows), std::max<int64_t>(8 * kMultiprocessors / tiles, 1))),
+        width(width) {}
+
+  dim3 grid() const { return grid_of(blocks, tiles); }
+  static dim3 block() { return dim3(kLanes, kRows); }
+  std::size_t partial_bytes(int sums) const { return sizeof(float) * sums * blocks * width; }
+
+  int64_t units = 0, tiles = 0, blocks = 0, width = 0;
+};
+
+// Body: `Columns`; `kSums` sums per column; `kRows` rows read ahead; and constants(unit), read(row, unit),
+// apply(row, unit, constants, operands, sums), which adds into sums[s][element].
+template <typename Body>
+__global__ void __launch_bounds__(ColumnWalk::kLanes* ColumnWalk::kRows)
+    walk_columns(const Body body, int64_t rows, int64_t units, int64_t width, float* partials) {
+  using Columns = typename Body::Columns;
+  constexpr int kSums = Body::kSums, kAhead = Body::kRows, kElements = Columns::kElements;
+  const int64_t unit = blockIdx.y * int64_t{ColumnWalk::kLanes} + threadIdx.x;
+  const int64_t step = gridDim.x * int64_t{ColumnWalk::kRows};
+  float sums[kSums > 0 ? kSums : 1][kElements] = {};
+  if (unit < units) {
+    const auto constants = body.constants(unit);
+    int64_t row = blockIdx.x * int64_t{ColumnWalk::kRows} + threadIdx.y;
+    for (; row + (kAhead - 1) * step < rows; row += kAhead * step) {
+      typename Body::Operands operands[kAhead];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) operands[i] = body.read(row + i * step, unit);
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) body.apply(row + i * step, unit, constants, operands[i], sums);
+    }
+    for (; row < rows; row += step) body.apply(row, unit, constants, body.read(row, unit), sums);
+  }
+  if constexpr (kSums > 0) {
+    RECOLLECT_SHARED(scratch, float[(ColumnWalk::kRows - 1) * ColumnWalk::kLanes * kElements]);
+    for (int s = 0; s < kSums; ++s) {
+      sum_over_rows<kElements>(sums[s], scratch);
+      if (threadIdx.y > 0 || unit >= units) continue;
+      float* to = partials + (s * int64_t{gridDim.x} + blockIdx.x) * width;
+#pragma unroll
+      for (int pack = 0; pack < Columns::kPacks; ++pack) {
+        Floats<Columns::kN> x;
+#pragma unroll
+        for (int i = 0; i < Columns::kN; ++i) x[i] = sums[s][pack * Columns::kN + i];
+        store<Columns::kN>(to + Columns::column(unit, pack), x);
+      }
+    }
+  }
+}
+
+template <typename Body>
+void run_walk(const ColumnWalk& walk, const Body& body, int64_t rows, float* partials, void* stream) {
+  launch(walk_columns<Body>, walk.grid(), ColumnWalk::block(), 0, stream, body, rows, walk.units, walk.width,
+         partials);
+}
+
+// out[c] (+)= the sum over p < count of partials[p, c].
+void finish_sums(const float* partials, int64_t count, int64_t width, float* out, bool accumulate,
+                 void* stream);
+
+// Runs a body that makes no sums.
+class WalkKernel : public Kernel {
+ public:
+  WalkKernel(const OpView& view, int elements)
+      : rows_(view.in(0).shape[0]), walk_(rows_, view.in(0).shape[1], elements) {}
+
+ protected:
+  template <typename Body>
+  void walk(const KernelArgs& args, const Body& body) const {
+    run_walk(walk_, body, rows_, nullptr, args.stream);
+  }
+
+  int64_t rows_;
+  ColumnWalk walk_;
+};
+
+// Runs a body whose sums become an output.
+class SumKernel : public WalkKernel {
+ public:
+  using WalkKernel::WalkKernel;
+  std::size_t workspace_bytes() const override { return walk_.partial_bytes(1); }
+
+ protected:
+  template <typename Body>
+  void walk_and_sum(const KernelArgs& args, const Body& body, const Tensor& out) const {
+    float* partials = reinterpret_cast<float*>(args.workspace);
+    run_walk(walk_, body, rows_, partials, args.stream);
+    finish_sums(partials, walk_.blocks, walk_.width, out.as<float>(), args.accumulate, args.stream);
+  }
+};
+
+}  // namespace recollect::cuda

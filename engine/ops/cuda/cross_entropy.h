@@ -1,0 +1,136 @@
+// Cross-entropy of rows of logits, and its gradient in their place: a block has a row, which it reads once
+// for the greatest logit and the sum of exponentials, and again for the gradient.
+#pragma once
+
+#include <cmath>
+
+#include "engine/ops/cuda/element.h"
+#include "engine/ops/cuda/reduce.h"
+
+namespace recollect::cuda {
+
+inline constexpr int kLossThreads = 512;
+inline constexpr int32_t kIgnored = -100;
+inline constexpr int64_t kNoTarget = -1;
+inline constexpr float kLowest = -3e38f;  // less than any logit, and yet e^(kLowest - kLowest) is a number
+
+struct Labels {
+  const int32_t* ids;
+  int64_t sequence_length, vocabulary_size;
+
+  // Of the token that `row` predicts.
+  __device__ int32_t label(int64_t row) const {
+    const auto next = static_cast<uint32_t>(row + 1);  // a division of 64 bits takes ten times as long
+    return next % static_cast<uint32_t>(sequence_length) == 0 ? kIgnored : ids[next];
+  }
+  __device__ bool valid(int32_t label) const { return label >= 0 && label < vocabulary_size; }
+  // The vocabulary entry that `row` predicts, or kNoTarget.
+  __device__ int64_t target(int64_t row) const {
+    const int32_t is = label(row);
+    return valid(is) ? is : kNoTarget;
+  }
+};
+
+// This rank's part of the vocabulary.
+struct VocabularyPart {
+  int64_t first, rows, predicted;  // entries from `predicted` on are padding
+};
+
+// One number per row of a chunk. `sum` and `target_logit` are neighbours, for one reduction.
+struct RowStatistics {
+  float *own_max, *max, *sum, *target_logit;
+};
+
+struct RowNumbers {
+  float max, sum;
+};
+
+// The greatest of a row's logits, and the sum of exponentials relative to it.
+template <typename A, int N>
+__device__ RowNumbers row_numbers(const A* logits, int64_t predicted) {
+  float max = kLowest, sum = 0.0f;
+  for (int64_t c = threadIdx.x * N; c < predicted; c += blockDim.x * N) {
+    Floats<N> x = load<N>(logits + c);
+    float greatest = max;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (c + i >= predicted) x[i] = -INFINITY;
+      greatest = fmaxf(greatest, x[i]);
+    }
+    sum *= __expf(max - greatest);
+    max = greatest;
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += __expf(x[i] - max);
+  }
+  const float row_max = reduce_block<Max>(max, kLowest);
+  return {row_max, reduce_block<Sum>(sum * __expf(max - row_max), 0.0f)};
+}
+
+// Overwrites a row's logits: scale * (probability - [is the target]); zero in padding and where nothing is
+// predicted.
+template <typename A, int N>
+__device__ void row_gradient(A* logits, const VocabularyPart& part, int64_t target, float log_sum,
+                             float scale) {
+  for (int64_t c = threadIdx.x * N; c < part.rows; c += blockDim.x * N) {
+    const Floats<N> x = load<N>(logits + c);
+    Floats<N> out;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float one = part.first + c + i == target ? 1.0f : 0.0f;
+      out[i] = target != kNoTarget && c + i < part.predicted ? scale * (__expf(x[i] - log_sum) - one) : 0.0f;
+    }
+    store<N>(logits + c, out);
+  }
+}
+
+__device__ inline float loss_of(int64_t target, float log_sum, float target_logit) {
+  return target == kNoTarget ? 0.0f : log_sum - target_logit;
+}
+
+// The target's logit, where it lies in this part; by all threads, before anybody overwrites it.
+template <typename A>
+__device__ float target_logit(const A* logits, const VocabularyPart& part, int64_t target) {
+  const int64_t at = target - part.first;
+  return target != kNoTarget && at >= 0 && at < part.predicted ? load_one(logits + at) : 0.0f;
+}
+
+// Of a whole vocabulary: everything at once. `losses` and `first_row` are of the chunk.
+template <typename A, int N>
+__global__ void __launch_bounds__(kLossThreads)
+    losses_and_gradients(A* logits, int64_t first_row, Labels labels, VocabularyPart part,
+                         const double* scale, float* losses, bool gradient) {
+  A* row = logits + blockIdx.x * part.rows;
+  const int64_t target = labels.target(first_row + blockIdx.x);
+  const float of_target = target_logit(row, part, target);
+  const RowNumbers numbers = row_numbers<A, N>(row, part.predicted);
+  const float log_sum = numbers.max + logf(numbers.sum);
+  if (threadIdx.x == 0) losses[blockIdx.x] = loss_of(target, log_sum, of_target);
+  if (gradient) row_gradient<A, N>(row, part, target, log_sum, static_cast<float>(*scale));
+}
+
+// Of a divided one, in three steps.
+template <typename A, int N>
+__global__ void __launch_bounds__(kLossThreads)
+    part_statistics(const A* logits, int64_t first_row, Labels labels, VocabularyPart part,
+                    RowStatistics statistics) {
+  const A* row = logits + blockIdx.x * part.rows;
+  const float of_target = target_logit(row, part, labels.target(first_row + blockIdx.x));
+  const RowNumbers numbers = row_numbers<A, N>(row, part.predicted);
+  if (threadIdx.x > 0) return;
+  statistics.own_max[blockIdx.x] = statistics.max[blockIdx.x] = numbers.max;
+  statistics.sum[blockIdx.x] = numbers.sum;
+  statistics.target_logit[blockIdx.x] = of_target;
+}
+
+template <typename A, int N>
+__global__ void __launch_bounds__(kLossThreads)
+    part_gradients(A* logits, int64_t first_row, Labels labels, VocabularyPart part, RowStatistics statistics,
+                   const double* scale, float* losses, bool gradient) {
+  const int64_t target = labels.target(first_row + blockIdx.x);
+  const float log_sum = statistics.max[blockIdx.x] + logf(statistics.sum[blockIdx.x]);
+  if (threadIdx.x == 0) losses[blockIdx.x] = loss_of(target, log_sum, statistics.target_logit[blockIdx.x]);
+  if (gradient)
+    row_gradient<A, N>(logits + blockIdx.x * part.rows, part, target, log_sum, static_cast<float>(*scale));
+}
+
+}  // namespace recollect::cuda

@@ -1,0 +1,74 @@
+// Which elements a dropout op keeps: the words of engine/core/philox.h, asked for again wherever they are
+// needed. What changes from run to run is read on the device.
+#pragma once
+
+#include "engine/core/philox.h"
+#include "engine/graph/attributes.h"
+#include "engine/ops/cuda/launch.h"
+#include "engine/runtime/kernel.h"
+
+namespace recollect::cuda {
+
+// What an op's attributes say of dropout.
+struct DropoutSite {
+  DropoutSite() = default;
+  explicit DropoutSite(const Attributes& attributes)
+      : layer(static_cast<uint32_t>(attributes.integer("layer"))),
+        site(static_cast<uint32_t>(attributes.integer("site"))),
+        threshold(dropout_threshold(attributes.real("p"))),
+        scale(static_cast<float>(1.0 / (1.0 - attributes.real("p")))) {}
+
+  uint32_t layer = 0, site = 0;
+  uint32_t threshold = 0;  // 0: nothing is dropped
+  float scale = 1.0f;      // of what is kept
+};
+
+// In a run: the same with the run's key; in an evaluation nothing is dropped.
+class DropoutMask {
+ public:
+  __device__ DropoutMask(const DropoutSite& site, const RunState* state)
+      : threshold_(state->training ? site.threshold : 0), scale_(threshold_ > 0 ? site.scale : 1.0f) {
+    key_.seed = state->seed;
+    key_.step = static_cast<uint64_t>(state->step);
+    key_.layer = site.layer;
+    key_.site = site.site;
+  }
+
+  __device__ bool active() const { return threshold_ > 0; }
+  __device__ float scale() const { return scale_; }
+  __device__ float multiplier(bool kept) const { return kept ? scale_ : 0.0f; }
+  // As random_word, but with no array to be indexed while the kernel runs, which would cost local memory.
+  __device__ bool keeps(uint64_t element) const {
+    return keeps_of_block(element / 64 * 16 + element % 16) >> (element % 64 / 16) & 1;
+  }
+
+  // Of the four elements of one block, in order: bits 0, 1, 2 and 3.
+  __device__ uint32_t keeps_of_block(uint64_t block) const {
+    const auto words = random_block(key_, block);
+    uint32_t bits = 0;
+#pragma unroll
+    for (int w = 0; w < 4; ++w) bits |= static_cast<uint32_t>(words[w] >= threshold_) << w;
+    return bits;
+  }
+
+ private:
+  RandomKey key_;
+  uint32_t threshold_;
+  float scale_;
+};
+
+// Where the elements of a [T, h] value begin in the numbering of the whole run's.
+struct TokenOrigin {
+  TokenOrigin() = default;
+  explicit TokenOrigin(const Attributes& attributes)
+      : sequence_length(attributes.integer("sequence_length")),
+        first_token(attributes.integer("first_token")) {}
+
+  __device__ int64_t first_row(const RunState* state) const {
+    return state->first_sample * sequence_length + first_token;
+  }
+
+  int64_t sequence_length = 0, first_token = 0;
+};
+
+}  // namespace recollect::cuda

@@ -1,0 +1,127 @@
+// The norm of all gradients, and the factor that clips by it. Blocks add up parts of fixed size in double,
+// and one block adds up the blocks, so that the sum is the same bits on every run.
+#include <vector>
+
+#include "engine/ops/clip.h"
+#include "engine/ops/cuda/element.h"
+#include "engine/ops/cuda/kernels.h"
+#include "engine/ops/cuda/reduce.h"
+
+namespace recollect::cuda {
+
+namespace {
+
+constexpr int kThreads = 256, kLastThreads = 1024;
+constexpr int64_t kPart = 1 << 15;  // elements of a block
+constexpr int kTensors = 128;       // of a launch: their addresses are among its arguments
+
+struct Tensors {
+  const float* data[kTensors];
+  int64_t elements[kTensors];
+  int32_t first_block[kTensors];  // within the launch
+  int32_t count = 0;
+};
+
+__global__ void __launch_bounds__(kThreads) sum_squares(const Tensors tensors, double* parts) {
+  const int block = blockIdx.x;
+  int low = 0, high = tensors.count;  // the tensor that the block is of: the last that begins no later
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (tensors.first_block[middle] <= block)
+      low = middle;
+    else
+      high = middle;
+  }
+  const int64_t begin = (block - tensors.first_block[low]) * kPart;
+  const float* data = tensors.data[low] + begin;
+  const int64_t left = tensors.elements[low] - begin, count = left < kPart ? left : kPart;
+  double sum = 0.0;
+#pragma unroll 4
+  for (int64_t i = threadIdx.x * 4; i + 4 <= count; i += kThreads * 4) {
+    const Floats<4> x = load<4>(data + i);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) sum += static_cast<double>(x[e]) * x[e];
+  }
+  const int64_t rest = count / 4 * 4 + threadIdx.x;
+  if (rest < count) sum += static_cast<double>(data[rest]) * data[rest];
+  sum = reduce_block<Sum>(sum, 0.0);
+  if (threadIdx.x == 0) parts[block] = sum;
+}
+
+__global__ void __launch_bounds__(kLastThreads) sum_parts(const double* parts, int64_t count, double* out) {
+  double sum = 0.0;
+  for (int64_t i = threadIdx.x; i < count; i += kLastThreads) sum += parts[i];
+  sum = reduce_block<Sum>(sum, 0.0);
+  if (threadIdx.x == 0) *out = sum;
+}
+
+class SquaredNorm : public Kernel {
+ public:
+  explicit SquaredNorm(const OpView& view) {
+    for (std::size_t i = 0; i < view.op.inputs.size(); ++i) {
+      const Value& gradient = view.in(static_cast<int>(i));
+      if (gradient.dtype != DType::kF32)
+        throw Error(ExitCode::kConfiguration, "the cuda backend has squared_norm of f32 gradients only");
+      elements_.push_back(gradient.shape.elements());
+      blocks_ += ceil_div(elements_.back(), kPart);
+    }
+  }
+
+  std::size_t workspace_bytes() const override { return sizeof(double) * std::max<int64_t>(blocks_, 1); }
+
+  void run(const KernelArgs& args) override {
+    double* parts = reinterpret_cast<double*>(args.workspace);
+    int64_t done = 0;
+    for (std::size_t first = 0; first < elements_.size(); first += kTensors) {
+      Tensors tensors{};
+      int32_t blocks = 0;
+      for (std::size_t i = first; i < std::min(first + kTensors, elements_.size()); ++i) {
+        tensors.data[tensors.count] = args.in[i].as<float>();
+        tensors.elements[tensors.count] = elements_[i];
+        tensors.first_block[tensors.count++] = blocks;
+        blocks += static_cast<int32_t>(ceil_div(elements_[i], kPart));
+      }
+      launch(sum_squares, grid_of(blocks), dim3(kThreads), 0, args.stream, tensors, parts + done);
+      done += blocks;
+    }
+    launch(sum_parts, dim3(1), dim3(kLastThreads), 0, args.stream, parts, done, args.out[0].as<double>());
+  }
+
+ private:
+  std::vector<int64_t> elements_;
+  int64_t blocks_ = 0;
+};
+
+__global__ void __launch_bounds__(kWarp)
+    clip_by_norm(const double* sharded, const double* replicated, const double* loss_scale, double max_norm,
+                 double* norm, double* factor) {
+  if (threadIdx.x > 0) return;
+  const Clip result = clip(*sharded + *replicated, max_norm, loss_scale ? *loss_scale : 1.0);
+  *norm = result.norm;
+  *factor = result.factor;
+}
+
+class ClipFactor : public Kernel {
+ public:
+  explicit ClipFactor(double max_norm) : max_norm_(max_norm) {}
+
+  void run(const KernelArgs& args) override {
+    const bool scaled = args.in.size() > 2 && args.in[2].defined();
+    launch(clip_by_norm, dim3(1), dim3(kWarp), 0, args.stream, args.in[0].as<double>(),
+           args.in[1].as<double>(), scaled ? args.in[2].as<double>() : nullptr, max_norm_,
+           args.out[0].as<double>(), args.out[1].as<double>());
+  }
+
+ private:
+  double max_norm_;
+};
+
+}  // namespace
+
+KernelPointer make_squared_norm(const OpView& view) { return std::make_unique<SquaredNorm>(view); }
+
+KernelPointer make_clip_factor(const OpView& view) {
+  return std::make_unique<ClipFactor>(view.attributes().real("max_norm"));
+}
+
+}  // namespace recollect::cuda

@@ -1,0 +1,62 @@
+// How kernels are started, and where their shared memory comes from. Everything here goes through the CUDA
+// runtime's own names, so that tests/gpu/emulation can stand in for the runtime and run the same sources on a
+// CPU.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "engine/runtime/cuda/check.h"
+
+// Memory of a block: one variable of a type, which may be an array; and what the launch asks for, as an
+// array.
+#ifndef RECOLLECT_SHARED
+#define RECOLLECT_SHARED(name, ...) __shared__ std::type_identity_t<__VA_ARGS__> name
+#define RECOLLECT_DYNAMIC_SHARED(name, type)                         \
+  extern __shared__ __align__(16) unsigned char recollect_dynamic[]; \
+  type* const name = reinterpret_cast<type*>(recollect_dynamic)
+#endif
+
+namespace recollect::cuda {
+
+inline constexpr int kWarp = 32;
+inline constexpr unsigned kAllLanes = 0xffffffffu;
+
+// How many multiprocessors the work is cut for: Hopper's, on every device, since the order of sums must not
+// depend on it.
+inline constexpr int64_t kMultiprocessors = 132;
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+inline dim3 grid_of(int64_t x, int64_t y = 1) {
+  require(x < (int64_t{1} << 31) && y < 65536, "a grid of too many blocks");
+  return dim3(static_cast<unsigned>(x), static_cast<unsigned>(y));
+}
+
+// Enqueues a kernel on `stream`, a cudaStream_t.
+template <typename... Parameters, typename... Arguments>
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes, void* stream,
+            Arguments&&... arguments) {
+  if (grid.x == 0 || grid.y == 0) return;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = static_cast<cudaStream_t>(stream);
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), "a kernel's launch");
+}
+
+// Once before a kernel is launched with more than 48 KiB of dynamic shared memory.
+template <typename... Parameters>
+void allow_shared(void (*kernel)(Parameters...), std::size_t bytes) {
+  check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        "a kernel's shared memory");
+}
+
+}  // namespace recollect::cuda

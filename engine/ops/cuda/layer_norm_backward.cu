@@ -1,0 +1,266 @@
+// Layer normalisation, backward. One kernel makes dx and each block's part of dweight and dbias: threads stay
+// with their columns, whose sums they hold, and go from row to row; a second pass adds the parts up in order.
+// Rows that are no whole vectors, or too wide for that, take two kernels that each read them.
+#include "engine/ops/cuda/columns.h"
+#include "engine/ops/cuda/kernels.h"
+
+namespace recollect::cuda {
+
+namespace {
+
+constexpr int kThreads = 512;               // of a block, at most
+constexpr int64_t kOneVectorThreads = 256;  // a row of more vectors gives each thread two
+
+template <typename A>
+struct Operands {
+  const A *dy, *x;
+  const float *weight, *mean, *rstd;
+  const A* add;  // may be null
+  A* dx;         // may be where dy is
+  int64_t rows, width;
+};
+
+// With n = (x - mean) * rstd and g = dy * weight: dx = rstd * (g - average(g) - n * average(g * n)) + add.
+struct RowSums {
+  float g = 0.0f, gn = 0.0f;
+
+  template <int N>
+  __device__ void add(const Floats<N>& dy, const Floats<N>& normal, const Floats<N>& weight) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      g += dy[i] * weight[i];
+      gn += dy[i] * weight[i] * normal[i];
+    }
+  }
+};
+
+template <int N>
+__device__ Floats<N> normalized(Floats<N> x, float mean, float rstd) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) x[i] = (x[i] - mean) * rstd;
+  return x;
+}
+
+// `averages`: of g and of g * n over the row.
+template <int N, typename A>
+__device__ void store_gradient(const Operands<A>& in, int64_t at, const Floats<N>& dy,
+                               const Floats<N>& normal, const Floats<N>& weight, const Floats<N>& earlier,
+                               RowSums averages, float rstd) {
+  Floats<N> out;
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    out[i] = rstd * (dy[i] * weight[i] - averages.g - normal[i] * averages.gn) + earlier[i];
+  store<N>(in.dx + at, out);
+}
+
+// Sums of a row over the warps of its group, which are a power of two or not; groups of a block go in step.
+// Double-buffered, so that one barrier is enough.
+class GroupSums {
+ public:
+  __device__ explicit GroupSums(float* scratch) : scratch_(scratch) {}
+
+  __device__ RowSums reduce(RowSums sums) {
+    sums.g = reduce_warp<Sum>(sums.g);
+    sums.gn = reduce_warp<Sum>(sums.gn);
+    const int warps = blockDim.x / kWarp;
+    if (warps == 1) return sums;
+    float* of_warps = scratch_ + 2 * warps * (blockDim.y * buffer_ + threadIdx.y);
+    buffer_ ^= 1;
+    if (threadIdx.x % kWarp == 0) {
+      of_warps[2 * (threadIdx.x / kWarp)] = sums.g;
+      of_warps[2 * (threadIdx.x / kWarp) + 1] = sums.gn;
+    }
+    __syncthreads();
+    RowSums total;
+    for (int w = 0; w < warps; ++w) {
+      total.g += of_warps[2 * w];
+      total.gn += of_warps[2 * w + 1];
+    }
+    return total;
+  }
+
+ private:
+  float* scratch_;
+  int buffer_ = 0;
+};
+
+// Block (x, y): y groups, each a row at a time; thread x of a group has vectors x, x + blockDim.x, ... of the
+// row.
+template <typename A, int N, int kVectors>
+__global__ void __launch_bounds__(kThreads) backward_and_sums(const Operands<A> in, float* partials) {
+  constexpr int kElements = N * kVectors;
+  RECOLLECT_DYNAMIC_SHARED(scratch, float);
+  RECOLLECT_SHARED(of_warps, float[4 * kThreads / kWarp]);
+  const float scale = 1.0f / static_cast<float>(in.width);
+  float dweight[kElements] = {}, dbias[kElements] = {};
+  GroupSums group(of_warps);
+  const int64_t step = int64_t{gridDim.x} * blockDim.y;
+  for (int64_t first = int64_t{blockIdx.x} * blockDim.y; first < in.rows; first += step) {
+    const int64_t row = first + threadIdx.y;
+    const bool valid = row < in.rows;
+    const float mean = valid ? in.mean[row] : 0.0f, rstd = valid ? in.rstd[row] : 0.0f;
+    Floats<N> dy[kVectors], normal[kVectors], weight[kVectors], earlier[kVectors];
+    RowSums sums;
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t c = (threadIdx.x + v * int64_t{blockDim.x}) * N, at = row * in.width + c;
+      const bool mine = valid && c < in.width;
+      dy[v] = mine ? load<N>(in.dy + at) : Floats<N>{};
+      normal[v] = normalized(mine ? load<N>(in.x + at) : Floats<N>{}, mean, rstd);
+      earlier[v] = mine && in.add ? load<N>(in.add + at) : Floats<N>{};
+      weight[v] = mine ? load<N>(in.weight + c) : Floats<N>{};
+      sums.add(dy[v], normal[v], weight[v]);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        dweight[v * N + i] += dy[v][i] * normal[v][i];
+        dbias[v * N + i] += dy[v][i];
+      }
+    }
+    RowSums averages = group.reduce(sums);
+    averages.g *= scale;
+    averages.gn *= scale;
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t c = (threadIdx.x + v * int64_t{blockDim.x}) * N;
+      if (valid && c < in.width)
+        store_gradient(in, row * in.width + c, dy[v], normal[v], weight[v], earlier[v], averages, rstd);
+    }
+  }
+  sum_over_rows<kElements>(dweight, scratch);
+  sum_over_rows<kElements>(dbias, scratch);
+  if (threadIdx.y > 0) return;
+  float* to = partials + int64_t{blockIdx.x} * in.width;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t c = (threadIdx.x + v * int64_t{blockDim.x}) * N;
+    if (c >= in.width) continue;
+    Floats<N> w, b;
+#pragma unroll
+    for (int i = 0; i < N; ++i) w[i] = dweight[v * N + i], b[i] = dbias[v * N + i];
+    store<N>(to + c, w);
+    store<N>(to + int64_t{gridDim.x} * in.width + c, b);
+  }
+}
+
+// A row per block, whatever its width.
+template <typename A, int N>
+__global__ void __launch_bounds__(kThreads) backward_row(const Operands<A> in) {
+  const int64_t row = blockIdx.x, begin = row * in.width, step = blockDim.x * N;
+  const float mean = in.mean[row], rstd = in.rstd[row], scale = 1.0f / static_cast<float>(in.width);
+  RowSums sums;
+  for (int64_t c = threadIdx.x * N; c < in.width; c += step)
+    sums.add(load<N>(in.dy + begin + c), normalized(load<N>(in.x + begin + c), mean, rstd),
+             load<N>(in.weight + c));
+  const RowSums averages{reduce_block<Sum>(sums.g, 0.0f) * scale, reduce_block<Sum>(sums.gn, 0.0f) * scale};
+  for (int64_t c = threadIdx.x * N; c < in.width; c += step) {
+    const int64_t at = begin + c;
+    const Floats<N> earlier = in.add ? load<N>(in.add + at) : Floats<N>{};
+    store_gradient(in, at, load<N>(in.dy + at), normalized(load<N>(in.x + at), mean, rstd),
+                   load<N>(in.weight + c), earlier, averages, rstd);
+  }
+}
+
+// The gradients of weight and bias alone.
+template <typename A, int N>
+struct ParameterBody {
+  using Columns = OneVector<N>;
+  static constexpr int kSums = 2, kRows = 1;
+  struct Operands {
+    Floats<N> dy, normal;
+  };
+
+  const A *dy, *x;
+  const float *mean, *rstd;
+  int64_t width;
+
+  __device__ int constants(int64_t) const { return 0; }
+  __device__ Operands read(int64_t row, int64_t unit) const {
+    const int64_t at = row * width + unit * N;
+    return {load<N>(dy + at), normalized(load<N>(x + at), mean[row], rstd[row])};
+  }
+  __device__ void apply(int64_t, int64_t, int, const Operands& in, float (*sums)[N]) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      sums[0][i] += in.dy[i] * in.normal[i];
+      sums[1][i] += in.dy[i];
+    }
+  }
+};
+
+template <typename A>
+Operands<A> operands(const KernelArgs& args) {
+  const bool add = args.in.size() > 5 && args.in[5].defined();
+  return {args.in[0].as<A>(),     args.in[1].as<A>(),     args.in[2].as<float>(),
+          args.in[3].as<float>(), args.in[4].as<float>(), add ? args.in[5].as<A>() : nullptr,
+          args.out[0].as<A>(),    args.in[0].shape[0],    args.in[0].shape[1]};
+}
+
+// `partials` holds `count` rows for each of the two.
+void deliver(const KernelArgs& args, const float* partials, int64_t count) {
+  const int64_t width = args.in[0].shape[1];
+  finish_sums(partials, count, width, args.out[1].as<float>(), args.accumulate, args.stream);
+  finish_sums(partials + count * width, count, width, args.out[2].as<float>(), args.accumulate, args.stream);
+}
+
+template <typename A, int N, int kVectors>
+class LayerNormBackward : public Kernel {
+ public:
+  explicit LayerNormBackward(const OpView& view) : width_(view.in(0).shape[1]) {
+    threads_ = static_cast<int>(ceil_div(ceil_div(width_, N * kVectors), kWarp) * kWarp);
+    groups_ = kThreads / threads_;
+    blocks_ = std::min(ceil_div(view.in(0).shape[0], 4 * groups_), 2 * kMultiprocessors);
+  }
+
+  static bool fits(int64_t width) { return width <= int64_t{N} * kVectors * kThreads; }
+  std::size_t workspace_bytes() const override { return sizeof(float) * 2 * blocks_ * width_; }
+
+  void run(const KernelArgs& args) override {
+    float* partials = reinterpret_cast<float*>(args.workspace);
+    const std::size_t shared = sizeof(float) * (groups_ - 1) * threads_ * N * kVectors;
+    launch(backward_and_sums<A, N, kVectors>, grid_of(blocks_), dim3(threads_, groups_), shared, args.stream,
+           operands<A>(args), partials);
+    deliver(args, partials, blocks_);
+  }
+
+ private:
+  int64_t width_, blocks_;
+  int threads_, groups_;  // a row's, and how many rows a block has at a time
+};
+
+template <typename A, int N>
+class AnyLayerNormBackward : public Kernel {
+ public:
+  explicit AnyLayerNormBackward(const OpView& view) : walk_(view.in(0).shape[0], view.in(0).shape[1], N) {}
+  std::size_t workspace_bytes() const override { return walk_.partial_bytes(2); }
+
+  void run(const KernelArgs& args) override {
+    const Operands<A> in = operands<A>(args);
+    float* partials = reinterpret_cast<float*>(args.workspace);
+    // First, since dx may take the place of dy.
+    run_walk(walk_, ParameterBody<A, N>{in.dy, in.x, in.mean, in.rstd, in.width}, in.rows, partials,
+             args.stream);
+    deliver(args, partials, walk_.blocks);
+    launch(backward_row<A, N>, grid_of(in.rows), dim3(kThreads), 0, args.stream, in);
+  }
+
+ private:
+  ColumnWalk walk_;
+};
+
+}  // namespace
+
+KernelPointer make_layer_norm_backward(const OpView& view) {
+  const int64_t width = view.in(1).shape[1];
+  return with_row_vectors(view.in(1).dtype, width, "layer_norm_backward",
+                          [&]<typename A, int N>() -> KernelPointer {
+                            if constexpr (N > 1) {
+                              if (width <= kOneVectorThreads * N)
+                                return std::make_unique<LayerNormBackward<A, N, 1>>(view);
+                              if (LayerNormBackward<A, N, 2>::fits(width))
+                                return std::make_unique<LayerNormBackward<A, N, 2>>(view);
+                            }
+                            return std::make_unique<AnyLayerNormBackward<A, N>>(view);
+                          });
+}
+
+}  // namespace recollect::cuda

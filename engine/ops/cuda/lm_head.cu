@@ -1,0 +1,184 @@
+// The language-model head and cross-entropy, chunk_rows rows of logits at a time: logits are made in the
+// workspace, turned into their own gradient in place, and multiplied into dx and dw. Nothing of that depends
+// on what labels hold, since the device alone knows. Of a divided vocabulary, the rows' numbers are reduced
+// over its parts in between.
+#include "engine/core/arena.h"
+#include "engine/ops/cuda/cross_entropy.h"
+#include "engine/ops/cuda/gemm.h"
+#include "engine/ops/cuda/kernels.h"
+#include "engine/runtime/cuda/enqueue.h"
+
+namespace recollect::cuda {
+
+namespace {
+
+constexpr int kLastThreads = 1024;
+
+__global__ void __launch_bounds__(kLossThreads) rescale_sums(RowStatistics statistics, int64_t count) {
+  const int64_t i = blockIdx.x * int64_t{kLossThreads} + threadIdx.x;
+  if (i >= count) return;
+  statistics.sum[i] *= __expf(statistics.own_max[i] - statistics.max[i]);
+}
+
+// In host memory: the first token whose label is outside the vocabulary; token 0 has none, since nothing
+// predicts it.
+struct BadLabel {
+  int64_t token;
+  int32_t label;
+};
+
+// One block: the loss, and whether all labels are in the vocabulary.
+__global__ void __launch_bounds__(kLastThreads)
+    sum_losses(const float* losses, int64_t tokens, Labels labels, const double* scale, double* loss,
+               bool accumulate, BadLabel* bad) {
+  double sum = 0.0;
+  int64_t bad_token = tokens;
+  for (int64_t row = threadIdx.x; row < tokens; row += kLastThreads) {
+    sum += losses[row];
+    const int32_t label = labels.label(row);
+    if (label != kIgnored && !labels.valid(label) && bad_token == tokens) bad_token = row + 1;
+  }
+  sum = reduce_block<Sum>(sum, 0.0) * *scale;
+  bad_token = reduce_block<Min>(bad_token, tokens);
+  if (threadIdx.x > 0) return;
+  *loss = accumulate ? *loss + sum : sum;
+  if (bad_token < tokens) *bad = {bad_token, labels.ids[bad_token]};
+}
+
+// The three products of a chunk of `rows` rows.
+struct ChunkProducts {
+  ChunkProducts(int64_t rows, int64_t vocabulary, int64_t width, DType dtype, Libraries* libraries)
+      : logits({.m = rows, .n = vocabulary, .k = width, .transpose_b = true, .in = dtype, .out = dtype},
+               libraries),
+        dx({.m = rows, .n = width, .k = vocabulary, .in = dtype, .out = dtype}, libraries),
+        dw({.m = vocabulary, .n = width, .k = rows, .transpose_a = true, .in = dtype, .accumulates = true},
+           libraries) {}
+
+  std::size_t workspace_bytes() const {
+    return std::max({logits.workspace_bytes(), dx.workspace_bytes(), dw.workspace_bytes()});
+  }
+
+  Gemm logits, dx, dw;
+};
+
+template <typename A, int N>
+class LmHeadLoss : public Kernel {
+ public:
+  LmHeadLoss(const OpView& view, VocabularyReduction* vocabulary, Libraries* libraries)
+      : vocabulary_(vocabulary),
+        tokens_(view.in(0).shape[0]),
+        width_(view.in(0).shape[1]),
+        sequence_length_(view.in(2).shape[1]),
+        vocabulary_size_(view.attributes().integer("vocabulary_size")),
+        chunk_(std::min(view.attributes().integer("chunk_rows"), tokens_)),
+        gradient_(view.attributes().integer("gradient") != 0) {
+    require(tokens_ < int64_t{1} << 31, "lm_head_loss numbers tokens in 32 bits");
+    part_.first = view.attributes().integer("first_row");
+    part_.rows = view.in(1).shape[0];
+    part_.predicted = std::clamp<int64_t>(vocabulary_size_ - part_.first, 0, part_.rows);
+    const auto products = [&](int64_t rows) {
+      return std::make_unique<ChunkProducts>(rows, part_.rows, width_, view.in(0).dtype, libraries);
+    };
+    whole_ = products(chunk_);
+    if (tokens_ % chunk_) rest_ = products(tokens_ % chunk_);
+  }
+
+  std::size_t workspace_bytes() const override {
+    return logit_bytes() + statistics_bytes() + loss_bytes() +
+           std::max(whole_->workspace_bytes(), rest_ ? rest_->workspace_bytes() : 0);
+  }
+
+  void prepare(const KernelArgs& args) override {
+    bad_ = make_host_cell(sizeof(BadLabel));
+    for (ChunkProducts* products : {whole_.get(), rest_.get()}) {
+      if (!products) continue;
+      std::byte* logits = args.workspace;
+      products->logits.prepare(args.in[0].data, args.in[1].data, logits, scratch(args), args.stream);
+      if (!gradient_) continue;
+      products->dx.prepare(logits, args.in[1].data, args.out[1].data, scratch(args), args.stream);
+      products->dw.prepare(logits, args.in[0].data, args.out[2].data, scratch(args), args.stream);
+    }
+  }
+
+  void run(const KernelArgs& args) override {
+    require(bad_ != nullptr, "lm_head_loss is prepared before it runs");
+    float* losses = reinterpret_cast<float*>(args.workspace + logit_bytes() + statistics_bytes());
+    for (int64_t first = 0; first < tokens_; first += chunk_)
+      chunk(args, first, std::min(chunk_, tokens_ - first), losses + first);
+    launch(sum_losses, dim3(1), dim3(kLastThreads), 0, args.stream, losses, tokens_, labels(args),
+           args.in[3].as<double>(), args.out[0].as<double>(), args.accumulate,
+           static_cast<BadLabel*>(bad_.get()));
+  }
+
+  void check(const RunState&) override {
+    const BadLabel* bad = static_cast<const BadLabel*>(bad_.get());
+    if (!bad || bad->token == 0) return;
+    throw Error(ExitCode::kInput, "label " + std::to_string(bad->label) + " of token " +
+                                      std::to_string(bad->token) + " is outside the vocabulary of " +
+                                      std::to_string(vocabulary_size_));
+  }
+
+ private:
+  std::size_t logit_bytes() const { return aligned(sizeof(A) * chunk_ * part_.rows); }
+  std::size_t statistics_bytes() const { return vocabulary_ ? aligned(4 * sizeof(float) * chunk_) : 0; }
+  std::size_t loss_bytes() const { return aligned(sizeof(float) * tokens_); }
+  std::byte* scratch(const KernelArgs& args) const {
+    return args.workspace + logit_bytes() + statistics_bytes() + loss_bytes();
+  }
+  Labels labels(const KernelArgs& args) const {
+    return {args.in[2].as<int32_t>(), sequence_length_, vocabulary_size_};
+  }
+
+  void chunk(const KernelArgs& args, int64_t first, int64_t count, float* losses) {
+    // An evaluation is another program for the device, so this much may depend on the host's state.
+    const bool gradient = gradient_ && args.state->training;
+    ChunkProducts& products = count == chunk_ ? *whole_ : *rest_;
+    A* logits = reinterpret_cast<A*>(args.workspace);
+    const A* x = args.in[0].as<A>() + first * width_;
+    products.logits.run(x, args.in[1].data, logits, nullptr, false, scratch(args), args.stream);
+    const double* scale = args.in[3].as<double>();
+    if (vocabulary_)
+      divided(args, first, count, logits, losses, gradient);
+    else
+      launch(losses_and_gradients<A, N>, grid_of(count), dim3(kLossThreads), 0, args.stream, logits, first,
+             labels(args), part_, scale, losses, gradient);
+    if (!gradient) return;
+    products.dx.run(logits, args.in[1].data, args.out[1].as<A>() + first * width_, nullptr, false,
+                    scratch(args), args.stream);
+    products.dw.run(logits, x, args.out[2].data, nullptr, args.accumulate || first > 0, scratch(args),
+                    args.stream);
+  }
+
+  void divided(const KernelArgs& args, int64_t first, int64_t count, A* logits, float* losses,
+               bool gradient) {
+    float* own_max = reinterpret_cast<float*>(args.workspace + logit_bytes());
+    float *max = own_max + chunk_, *sums = max + chunk_;
+    const RowStatistics statistics{own_max, max, sums, sums + count};
+    launch(part_statistics<A, N>, grid_of(count), dim3(kLossThreads), 0, args.stream, logits, first,
+           labels(args), part_, statistics);
+    vocabulary_->max(max, count, args.stream);
+    launch(rescale_sums, grid_of(ceil_div(count, kLossThreads)), dim3(kLossThreads), 0, args.stream,
+           statistics, count);
+    vocabulary_->sum(sums, 2 * count, args.stream);
+    launch(part_gradients<A, N>, grid_of(count), dim3(kLossThreads), 0, args.stream, logits, first,
+           labels(args), part_, statistics, args.in[3].as<double>(), losses, gradient);
+  }
+
+  VocabularyReduction* vocabulary_;
+  int64_t tokens_, width_, sequence_length_, vocabulary_size_, chunk_;
+  bool gradient_;
+  VocabularyPart part_;
+  std::unique_ptr<ChunkProducts> whole_, rest_;
+  std::shared_ptr<void> bad_;  // a BadLabel
+};
+
+}  // namespace
+
+KernelPointer make_lm_head_loss(const OpView& view, VocabularyReduction* vocabulary, Libraries* libraries) {
+  return with_row_vectors(view.in(0).dtype, view.in(1).shape[0], "lm_head_loss",
+                          [&]<typename A, int N>() -> KernelPointer {
+                            return std::make_unique<LmHeadLoss<A, N>>(view, vocabulary, libraries);
+                          });
+}
+
+}  // namespace recollect::cuda
