@@ -33,7 +33,8 @@ void add_table_cases(std::vector<OpCase>& cases) {
   };
   for (const auto& [name, samples, length, rows, width, first_row, ids] :
        {Lookup{"small", 1, 5, 11, 7, 0, 11}, Lookup{"divided", 2, 5, 8, 7, 8, 24},
-        Lookup{"length_1", 3, 1, 11, 1, 0, 11}, Lookup{"large", 2, 65, 300, 96, 0, 300}}) {
+        Lookup{"length_1", 3, 1, 11, 1, 0, 11}, Lookup{"large", 2, 65, 300, 96, 0, 300},
+        Lookup{"frequent", 9, 129, 20, 16, 0, 3}, Lookup{"rare", 9, 129, 600, 8, 20, 640}}) {
     const ValueSpec id{.name = "ids",
                        .shape = {samples, length},
                        .storage = Storage::kI32,
@@ -81,7 +82,8 @@ void add_layer_norm_cases(std::vector<OpCase>& cases) {
   };
   for (const auto& [name, tokens, width, epsilon] :
        {Size{"small", 5, 7, 1e-5}, Size{"one_token", 1, 7, 1e-5}, Size{"width_3", 4, 3, 1e-2},
-        Size{"large", 65, 96, 1e-5}, Size{"wide", 3, 769, 1e-12}}) {
+        Size{"large", 65, 96, 1e-5}, Size{"wide", 3, 769, 1e-12}, Size{"wider", 5, 2056, 1e-5},
+        Size{"widest", 3, 8200, 1e-5}}) {
     const Attributes attributes{{"epsilon", epsilon}};
     ValueSpec x = activation("x", {tokens, width});
     x.offset = 0.5;
@@ -123,7 +125,8 @@ void add_attention_cases(std::vector<OpCase>& cases) {
         Size{"length_1", 3, 1, 2, 3, 0, 2, 0}, Size{"length_1_dropout", 3, 1, 2, 3, 0, 2, 0.3},
         Size{"size_1", 1, 4, 2, 1, 0, 2, 0}, Size{"large", 2, 65, 3, 32, 0, 3, 0},
         Size{"large_dropout", 2, 65, 3, 32, 3, 6, 0.1}, Size{"long", 1, 200, 1, 64, 0, 1, 0},
-        Size{"wide_head_dropout", 1, 37, 1, 100, 0, 1, 0.1}}) {
+        Size{"wide_head_dropout", 1, 37, 1, 100, 0, 1, 0.1}, Size{"wider_head", 1, 37, 1, 160, 0, 1, 0.1},
+        Size{"whole_groups_dropout", 1, 128, 2, 16, 0, 2, 0.3}}) {
     const int64_t tokens = samples * length, width = heads * size;
     const Attributes attributes{
         {"heads", heads},           {"head_size", size},      {"sequence_length", length},
@@ -157,7 +160,8 @@ void add_lm_head_cases(std::vector<OpCase>& cases) {
   for (const auto& [name, samples, length, width, rows, first_row, vocabulary, chunk] :
        {Size{"one_chunk", 1, 5, 7, 11, 0, 11, 64}, Size{"chunks_of_3", 2, 5, 7, 11, 0, 11, 3},
         Size{"padded", 2, 5, 7, 16, 0, 11, 4}, Size{"second_half", 2, 5, 7, 8, 8, 11, 4},
-        Size{"length_1", 3, 1, 7, 11, 0, 11, 2}, Size{"large", 2, 65, 96, 304, 0, 300, 48}}) {
+        Size{"length_1", 3, 1, 7, 11, 0, 11, 2}, Size{"large", 2, 65, 96, 304, 0, 300, 48},
+        Size{"many_words", 1, 5, 8, 4208, 0, 4203, 3}}) {
     const int64_t tokens = samples * length;
     const ValueSpec labels{.name = "labels",
                            .shape = {samples, length},

@@ -10,8 +10,8 @@ struct Size {
   int64_t tokens, width;
 };
 
-constexpr Size kSizes[] = {
-    {"small", 5, 7}, {"one_token", 1, 7}, {"width_1", 5, 1}, {"large", 65, 96}, {"wide", 67, 263}};
+constexpr Size kSizes[] = {{"small", 5, 7},   {"one_token", 1, 7}, {"width_1", 5, 1},
+                           {"large", 65, 96}, {"wide", 67, 263},   {"whole_groups", 35, 1088}};
 
 Attributes dropout_attributes(double p, int64_t length, int64_t first_token) {
   return {{"p", p},

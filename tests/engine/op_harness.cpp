@@ -7,6 +7,10 @@
 #include <cstring>
 #include <numbers>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 #include "engine/core/philox.h"
 
 namespace recollect::testing {
@@ -25,6 +29,8 @@ void with_type(DType dtype, F&& f) {
       return f(float{});
     case DType::kBF16:
       return f(bf16{});
+    case DType::kF16:
+      return f(f16{});
     case DType::kI32:
       return f(int32_t{});
     default:
@@ -36,7 +42,7 @@ Numbers rounded(const Numbers& numbers, DType dtype) {
   Numbers result = numbers;
   with_type(dtype, [&](auto type) {
     using T = decltype(type);
-    // bf16 is made from float: rounding twice is harmless here, both sides start from the result.
+    // 16-bit types are made from float: rounding twice is harmless here, both sides start from the result.
     for (double& x : result)
       x = static_cast<double>(T(static_cast<std::conditional_t<sizeof(T) == 2, float, double>>(x)));
   });
@@ -147,14 +153,26 @@ GuardedBuffer::GuardedBuffer(std::size_t bytes) : storage_(bytes + 2 * kGuard + 
     start_[bytes + i] = guard_byte(i);
   }
   fill_with_nan();
+  forbid(true);
+}
+
+void GuardedBuffer::forbid([[maybe_unused]] bool forbidden) const {
+#if defined(__SANITIZE_ADDRESS__)
+  if (storage_.empty()) return;  // moved away
+  for (const std::byte* guard : {start_ - kGuard, start_ + bytes_})
+    forbidden ? ASAN_POISON_MEMORY_REGION(guard, kGuard) : ASAN_UNPOISON_MEMORY_REGION(guard, kGuard);
+#endif
 }
 
 void GuardedBuffer::fill_with_nan() { std::memset(start_, 0xFF, bytes_); }
 
 bool GuardedBuffer::intact() const {
+  forbid(false);
+  bool intact = true;
   for (std::size_t i = 0; i < kGuard; ++i)
-    if (*(start_ - kGuard + i) != guard_byte(i) || start_[bytes_ + i] != guard_byte(i)) return false;
-  return true;
+    intact = intact && *(start_ - kGuard + i) == guard_byte(i) && start_[bytes_ + i] == guard_byte(i);
+  forbid(true);
+  return intact;
 }
 
 GraphRunner::GraphRunner(const Graph& graph, const KernelTable& kernels, const RunState& state)
@@ -167,6 +185,18 @@ GraphRunner::GraphRunner(const Graph& graph, const KernelTable& kernels, const R
     kernels_.push_back(kernels.make(OpView{graph, op}));
     workspaces_.emplace_back(kernels_.back()->workspace_bytes());
   }
+  for (OpId id = 0; id < static_cast<OpId>(kernels_.size()); ++id)
+    with_args(id, [&](const KernelArgs& args) { kernels_[id]->prepare(args); });
+  for (GuardedBuffer& buffer : buffers_) buffer.fill_with_nan();
+}
+
+template <typename F>
+void GraphRunner::with_args(OpId id, F f) {
+  const Op& op = graph_.op(id);
+  std::vector<Tensor> in, out;
+  for (const ValueId v : op.inputs) in.push_back(tensor(v));
+  for (const ValueId v : op.outputs) out.push_back(tensor(v));
+  f(KernelArgs{.in = in, .out = out, .workspace = workspaces_[id].data(), .state = &state_});
 }
 
 Tensor GraphRunner::tensor(ValueId id) {
@@ -182,15 +212,10 @@ std::vector<std::byte> GraphRunner::bytes(ValueId id) {
 }
 
 void GraphRunner::run_op(OpId id, bool accumulate) {
-  const Op& op = graph_.op(id);
-  std::vector<Tensor> in, out;
-  for (const ValueId v : op.inputs) in.push_back(tensor(v));
-  for (const ValueId v : op.outputs) out.push_back(tensor(v));
-  kernels_[id]->run({.in = in,
-                     .out = out,
-                     .workspace = workspaces_[id].data(),
-                     .state = &state_,
-                     .accumulate = accumulate});
+  with_args(id, [&](KernelArgs args) {
+    args.accumulate = accumulate;
+    kernels_[id]->run(args);
+  });
 }
 
 void GraphRunner::run() {

@@ -20,6 +20,7 @@ struct Precision {
 inline constexpr Precision kDouble{DType::kF64, DType::kF64};
 inline constexpr Precision kFloat{DType::kF32, DType::kF32};
 inline constexpr Precision kBfloat16{DType::kBF16, DType::kF32};
+inline constexpr Precision kFloat16{DType::kF16, DType::kF32};
 
 using Numbers = std::vector<double>;
 
@@ -35,16 +36,20 @@ struct CaseData {
 };
 CaseData make_data(const OpCase& c, Precision precision);
 
-// Memory with guards on both sides; 64-byte aligned.
+// Memory with guards on both sides; 64-byte aligned. Under AddressSanitizer a guard may not be read either.
 class GuardedBuffer {
  public:
   explicit GuardedBuffer(std::size_t bytes);
+  GuardedBuffer(GuardedBuffer&&) = default;
+  ~GuardedBuffer() { forbid(false); }
   std::byte* data() { return start_; }
   std::size_t size() const { return bytes_; }
   void fill_with_nan();
   bool intact() const;
 
  private:
+  void forbid(bool forbidden) const;  // the guards
+
   std::vector<std::byte> storage_;
   std::byte* start_;
   std::size_t bytes_;
@@ -53,7 +58,7 @@ class GuardedBuffer {
 // A graph with memory of its own for every value, run op by op.
 class GraphRunner {
  public:
-  GraphRunner(const Graph& graph, const KernelTable& kernels, const RunState& state);
+  GraphRunner(const Graph& graph, const KernelTable& kernels, const RunState& state);  // prepares all kernels
   Tensor tensor(ValueId id);
   std::byte* data(ValueId id) { return buffers_.at(id).data(); }
   std::vector<std::byte> bytes(ValueId id);
@@ -64,6 +69,9 @@ class GraphRunner {
   void expect_intact() const;  // a gtest expectation on every guard
 
  private:
+  template <typename F>
+  void with_args(OpId id, F f);
+
   const Graph& graph_;
   RunState state_;
   std::vector<GuardedBuffer> buffers_, workspaces_;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/engine/op_harness.h"
+#include "tests/gpu/emulation/backend.h"
 
 namespace recollect::testing {
 namespace {
@@ -125,7 +126,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Backend{"reference_double", reference::register_kernels, kDouble, 1e-13},
                       Backend{"reference_float", reference::register_kernels, kFloat, 1e-6},
                       Backend{"cpu_float", cpu::register_kernels, kFloat, 1e-5},
-                      Backend{"cpu_bf16", cpu::register_kernels, kBfloat16, 5 * 0x1p-8}),
+                      Backend{"cpu_bf16", cpu::register_kernels, kBfloat16, 5 * 0x1p-8},
+                      Backend{"cuda_float", emulation::register_kernels, kFloat, 1e-5},
+                      Backend{"cuda_bf16", emulation::register_kernels, kBfloat16, 5 * 0x1p-8}),
     [](const auto& info) { return info.param.name; });
 
 class DividedDropout : public ::testing::TestWithParam<Backend> {
@@ -194,7 +197,9 @@ INSTANTIATE_TEST_SUITE_P(Backends, DividedDropout,
                          ::testing::Values(Backend{"reference_double", reference::register_kernels, kDouble,
                                                    0},
                                            Backend{"cpu_float", cpu::register_kernels, kFloat, 0},
-                                           Backend{"cpu_bf16", cpu::register_kernels, kBfloat16, 0}),
+                                           Backend{"cpu_bf16", cpu::register_kernels, kBfloat16, 0},
+                                           Backend{"cuda_float", emulation::register_kernels, kFloat, 0},
+                                           Backend{"cuda_bf16", emulation::register_kernels, kBfloat16, 0}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -1,11 +1,12 @@
-// Every op kind, case by case: gradients against finite differences, float against double, and the cpu
-// backend against the reference.
+// Every op kind, case by case: gradients against finite differences, float against double, and the cpu and
+// cuda backends against the reference; cuda's kernels run on the CPU (tests/gpu/emulation).
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "engine/graph/differentiate.h"
 #include "tests/engine/op_harness.h"
+#include "tests/gpu/emulation/backend.h"
 
 namespace recollect::testing {
 namespace {
@@ -19,6 +20,12 @@ KernelTable reference_kernels() {
 KernelTable cpu_kernels() {
   KernelTable table;
   cpu::register_kernels(table);
+  return table;
+}
+
+KernelTable cuda_kernels() {
+  KernelTable table;
+  emulation::register_kernels(table);
   return table;
 }
 
@@ -127,8 +134,8 @@ INSTANTIATE_TEST_SUITE_P(Ops, Differences, ::testing::ValuesIn(differentiable_ca
 
 // Unit roundoffs, and what a result may be away from the double result in units of its scale. Float sums of a
 // few hundred terms in any order stay below 1e-5; a bf16 result may be off by some roundings of bf16 (2^-9
-// each), which the case states.
-constexpr double kFloatTolerance = 1e-5, kBfloat16Rounding = 0x1p-8;
+// each), which the case states; f16 has three more bits.
+constexpr double kFloatTolerance = 1e-5, kBfloat16Rounding = 0x1p-8, kFloat16Rounding = 0x1p-11;
 
 class Parity : public ::testing::TestWithParam<OpCase> {
  protected:
@@ -150,6 +157,13 @@ TEST_P(Parity, CpuFloat) { compare(cpu_kernels(), kFloat, kFloatTolerance); }
 TEST_P(Parity, CpuBfloat16) {
   compare(cpu_kernels(), kBfloat16, GetParam().bf16_roundings * kBfloat16Rounding);
 }
+TEST_P(Parity, CudaFloat) { compare(cuda_kernels(), kFloat, kFloatTolerance); }
+TEST_P(Parity, CudaBfloat16) {
+  compare(cuda_kernels(), kBfloat16, GetParam().bf16_roundings * kBfloat16Rounding);
+}
+TEST_P(Parity, CudaFloat16) {
+  compare(cuda_kernels(), kFloat16, GetParam().bf16_roundings * kFloat16Rounding);
+}
 
 INSTANTIATE_TEST_SUITE_P(Ops, Parity, ::testing::ValuesIn(op_cases()), name_of_case);
 
@@ -170,10 +184,11 @@ TEST(OpTable, HasACaseForEveryOpKind) {
 TEST(OpTable, EveryBackendHasEveryOpKind) {
   OpRegistry registry;
   register_engine_ops(registry);
-  const KernelTable reference = reference_kernels(), cpu = cpu_kernels();
+  const KernelTable reference = reference_kernels(), cpu = cpu_kernels(), cuda = cuda_kernels();
   for (const OpDef* def : registry.all()) {
     EXPECT_TRUE(reference.has(def->name)) << "reference lacks " << def->name;
     EXPECT_TRUE(cpu.has(def->name)) << "cpu lacks " << def->name;
+    EXPECT_TRUE(cuda.has(def->name)) << "cuda lacks " << def->name;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/engine/op_harness.h"
+#include "tests/gpu/emulation/backend.h"
 
 namespace recollect::testing {
 namespace {
@@ -45,7 +46,7 @@ void textbook_step(const std::string& kind, int step, double rate, double weight
 
 struct Setting {
   std::string name, kind;
-  bool on_cpu;
+  void (*register_kernels)(KernelTable&, VocabularyReduction*);
   Precision precision;
   double tolerance, weight_decay;
 };
@@ -55,10 +56,14 @@ std::vector<Setting> settings() {
   for (const char* kind : {"adamw", "adamw_hf", "adam", "sgd"}) {
     for (const double weight_decay : {0.0, 0.1}) {
       const std::string name = std::string(kind) + (weight_decay > 0 ? "_decay" : "");
-      result.push_back({name + "_reference_double", kind, false, kDouble, 1e-14, weight_decay});
-      result.push_back({name + "_reference_float", kind, false, kFloat, 1e-6, weight_decay});
-      result.push_back({name + "_cpu_float", kind, true, kFloat, 2e-6, weight_decay});
-      result.push_back({name + "_cpu_bf16", kind, true, kBfloat16, 2e-6, weight_decay});
+      result.push_back(
+          {name + "_reference_double", kind, reference::register_kernels, kDouble, 1e-14, weight_decay});
+      result.push_back(
+          {name + "_reference_float", kind, reference::register_kernels, kFloat, 1e-6, weight_decay});
+      result.push_back({name + "_cpu_float", kind, cpu::register_kernels, kFloat, 2e-6, weight_decay});
+      result.push_back({name + "_cpu_bf16", kind, cpu::register_kernels, kBfloat16, 2e-6, weight_decay});
+      result.push_back({name + "_cuda_float", kind, emulation::register_kernels, kFloat, 2e-6, weight_decay});
+      result.push_back({name + "_cuda_f16", kind, emulation::register_kernels, kFloat16, 2e-6, weight_decay});
     }
   }
   return result;
@@ -107,7 +112,7 @@ TEST_P(Optimizer, FollowsItsFormula) {
   OpRegistry registry;
   register_engine_ops(registry);
   KernelTable kernels;
-  s.on_cpu ? cpu::register_kernels(kernels) : reference::register_kernels(kernels);
+  s.register_kernels(kernels, nullptr);
   const Graph graph = make_graph(case_of(s), registry, s.precision);
   const Op& op = graph.op(0);
   GraphRunner runner(graph, kernels, {});
@@ -148,7 +153,7 @@ TEST_P(Optimizer, TakesNoStepWhereTheFactorIsNaN) {
   OpRegistry registry;
   register_engine_ops(registry);
   KernelTable kernels;
-  s.on_cpu ? cpu::register_kernels(kernels) : reference::register_kernels(kernels);
+  s.register_kernels(kernels, nullptr);
   const Graph graph = make_graph(case_of(s), registry, s.precision);
   const Op& op = graph.op(0);
   GraphRunner runner(graph, kernels, {});
@@ -171,10 +176,11 @@ TEST(ClipFactor, IsNaNWhereTheNormIsNotFinite) {
                  .inputs = {{.name = "sharded", .shape = {1}, .storage = Storage::kF64},
                             {.name = "replicated", .shape = {1}, .storage = Storage::kF64}},
                  .attributes = {{"max_norm", 1.0}}};
-  KernelTable reference, cpu;
+  KernelTable reference, cpu, cuda;
   reference::register_kernels(reference);
   cpu::register_kernels(cpu);
-  for (const KernelTable* kernels : {&reference, &cpu}) {
+  emulation::register_kernels(cuda);
+  for (const KernelTable* kernels : {&reference, &cpu, &cuda}) {
     for (const double bad : {double{INFINITY}, std::nan("")}) {
       CaseData data;
       data.inputs = {{1.0}, {bad}};

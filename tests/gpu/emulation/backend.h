@@ -1,0 +1,17 @@
+// The cuda backend's kernels, compiled for the CPU by the emulation of this folder.
+#pragma once
+
+#include "engine/core/tensor.h"
+#include "engine/ops/ops.h"
+
+namespace recollect::emulation {
+
+// f32, bf16 and f16. Each kernel is prepared before its first run and asked for its Errors after every run;
+// it finds the run's state in "device" memory alone, and its threads go backward in every other run.
+void register_kernels(KernelTable& table, VocabularyReduction* vocabulary = nullptr);
+
+// Of engine/runtime/cuda/enqueue.h.
+void convert(const Tensor& from, const Tensor& to);
+void hash_bytes(const void* data, std::size_t bytes, int64_t* hash);
+
+}  // namespace recollect::emulation

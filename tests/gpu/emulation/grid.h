@@ -1,0 +1,39 @@
+// Runs a kernel's grid on the calling thread, block after block, every CUDA thread of a block as a fiber.
+// Threads run until they wait for each other, in an order that the caller may turn around: code that lacks a
+// barrier then gives other results. Shared memory is the heap's, of exact size, and holds NaN when a block
+// begins.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <source_location>
+
+namespace recollect::emulation {
+
+struct Dim3 {
+  constexpr Dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+  unsigned x, y, z;
+};
+
+// From now on, for the calling thread's launches.
+enum class Order { kForward, kBackward };
+void set_order(Order order);
+
+// Throws a recollect::Error where threads wait for what never comes: a barrier that not all of a block reach,
+// or not the same one; a warp's exchange that not all its lanes take part in.
+void run_grid(Dim3 grid, Dim3 block, std::size_t dynamic_bytes, const std::function<void()>& thread);
+
+// For kernels. A null site stands for the launch's dynamic memory, and its size does not matter.
+void* shared_memory(const void* site, std::size_t bytes);
+void wait_for_block(std::source_location where);
+void wait_for_warp(std::source_location where);
+unsigned lane();
+// Gives 8 bytes to the other lanes, and returns theirs, in order of lanes; good until the next exchange but
+// one.
+const uint64_t* exchange(uint64_t mine, std::source_location where);
+
+}  // namespace recollect::emulation
+
+// Of the CUDA thread that runs, by CUDA's names.
+inline thread_local constinit recollect::emulation::Dim3 threadIdx, blockIdx, blockDim, gridDim;
