@@ -1,0 +1,121 @@
+#include "engine/ops/cuda/cublas_problem.h"
+
+#include <bit>
+
+#include "engine/ops/cuda/gemm_layout.h"
+
+namespace recollect::cuda {
+
+namespace {
+
+static_assert(sizeof(GemmAlgorithm) == sizeof(cublasLtMatmulAlgo_t));
+
+constexpr int kCandidates = 16;
+
+cudaDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return CUDA_R_32F;
+    case DType::kBF16:
+      return CUDA_R_16BF;
+    case DType::kF16:
+      return CUDA_R_16F;
+    default:
+      throw Error(ExitCode::kInternal, "no matrix product of " + std::string(name_of(dtype)) + " on CUDA");
+  }
+}
+
+// On f32 the exact one unless tf32 is asked for; sums are float for every dtype.
+cublasComputeType_t compute_type(const GemmShape& shape, const GemmContext& context) {
+  return shape.in == DType::kF32 && context.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
+}  // namespace
+
+CublasProblem::CublasProblem(const GemmShape& shape, Cublas& cublas)
+    : shape_(shape),
+      cublas_(cublas),
+      operation_(nullptr, cublas.functions().destroy_operation),
+      first_(nullptr, cublas.functions().destroy_layout),
+      second_(nullptr, cublas.functions().destroy_layout),
+      out_(nullptr, cublas.functions().destroy_layout) {
+  const GemmLayout layouts = column_major(shape);
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublas.check(
+      cublas.functions().create_operation(&operation, compute_type(shape, cublas.context()), CUDA_R_32F),
+      "describing a product");
+  operation_.reset(operation);
+  const auto transpose = [&](cublasLtMatmulDescAttributes_t attribute, bool transposed) {
+    const int32_t value = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    set_operation(attribute, &value, sizeof(value));
+  };
+  transpose(CUBLASLT_MATMUL_DESC_TRANSA, layouts.first.transposed);
+  transpose(CUBLASLT_MATMUL_DESC_TRANSB, layouts.second.transposed);
+  if (shape.biased) {
+    const uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    set_operation(CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue));
+  }
+  first_ = layout(layouts.first, shape.in);
+  second_ = layout(layouts.second, shape.in);
+  out_ = layout(layouts.out, shape.out);
+}
+
+void CublasProblem::set_operation(cublasLtMatmulDescAttributes_t attribute, const void* value,
+                                  std::size_t bytes) const {
+  cublas_.check(cublas_.functions().set_operation(operation_.get(), attribute, value, bytes),
+                "describing a product");
+}
+
+CublasProblem::Owned<cublasLtMatrixLayoutOpaque_t> CublasProblem::layout(const ColumnMajor& matrix,
+                                                                         DType dtype) const {
+  cublasLtMatrixLayout_t made = nullptr;
+  cublas_.check(cublas_.functions().create_layout(&made, type_of(dtype), static_cast<uint64_t>(matrix.rows),
+                                                  static_cast<uint64_t>(matrix.columns), matrix.leading),
+                "describing a matrix");
+  return {made, cublas_.functions().destroy_layout};
+}
+
+std::vector<GemmAlgorithm> CublasProblem::candidates() const {
+  const CublasFunctions& call = cublas_.functions();
+  cublasLtMatmulPreference_t made = nullptr;
+  cublas_.check(call.create_preference(&made), "asking for algorithms");
+  const Owned<cublasLtMatmulPreferenceOpaque_t> preference(made, call.destroy_preference);
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    cublas_.check(call.set_preference(made, attribute, &value, sizeof(value)), "asking for algorithms");
+  };
+  const GemmLayout layouts = column_major(shape_);
+  const std::size_t in = size_of(shape_.in), out = size_of(shape_.out);
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kCublasWorkspace});
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, row_alignment(layouts.first, in));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, row_alignment(layouts.second, in));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, row_alignment(layouts.out, out));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, row_alignment(layouts.out, out));
+  if (shape_.biased) {  // not read here: only how far it is aligned
+    const void* bias = reinterpret_cast<const void*>(uintptr_t{16});
+    set_operation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias));
+  }
+  cublasLtMatmulHeuristicResult_t results[kCandidates] = {};
+  int found = 0;
+  const cublasStatus_t status =
+      call.heuristic(cublas_.handle(), operation_.get(), first_.get(), second_.get(), out_.get(), out_.get(),
+                     made, kCandidates, results, &found);
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) cublas_.check(status, "asking for algorithms");
+  std::vector<GemmAlgorithm> algorithms;
+  for (int i = 0; i < found; ++i)
+    if (results[i].state == CUBLAS_STATUS_SUCCESS && results[i].workspaceSize <= kCublasWorkspace)
+      algorithms.push_back(std::bit_cast<GemmAlgorithm>(results[i].algo));
+  return algorithms;
+}
+
+cublasStatus_t CublasProblem::run(const GemmAlgorithm& algorithm, const GemmOperands& o,
+                                  bool accumulate) const {
+  if (shape_.biased) set_operation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o.bias, sizeof(o.bias));
+  const float alpha = 1.0f, beta = accumulate ? 1.0f : 0.0f;
+  const auto chosen = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
+  return cublas_.functions().matmul(cublas_.handle(), operation_.get(), &alpha, o.b, first_.get(), o.a,
+                                    second_.get(), &beta, o.out, out_.get(), o.out, out_.get(), &chosen,
+                                    o.workspace, kCublasWorkspace, static_cast<cudaStream_t>(o.stream));
+}
+
+}  // namespace recollect::cuda

@@ -1,0 +1,108 @@
+// Linear layers: three matrix products, and the bias gradient's column sums. Nothing here is NVIDIA's.
+#include <algorithm>
+
+#include "engine/ops/cuda/gemm.h"
+#include "engine/ops/cuda/kernels.h"
+
+namespace recollect::cuda {
+
+namespace {
+
+DType checked_type(const OpView& view) {
+  const DType dtype = view.in(0).dtype;
+  if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kF16)
+    throw Error(ExitCode::kConfiguration,
+                "the cuda backend has no linear for " + std::string(name_of(dtype)) + " activations",
+                "take fp32, bf16 or fp16, or another backend");
+  return dtype;
+}
+
+class Product : public Kernel {
+ public:
+  Product(const GemmShape& shape, Libraries* libraries) : gemm_(shape, libraries) {}
+  std::size_t workspace_bytes() const override { return gemm_.workspace_bytes(); }
+
+  void prepare(const KernelArgs& args) override {
+    gemm_.prepare(args.in[0].data, args.in[1].data, args.out[0].data, args.workspace, args.stream);
+  }
+
+  void run(const KernelArgs& args) override {
+    const void* bias = args.in.size() > 2 ? args.in[2].data : nullptr;
+    gemm_.run(args.in[0].data, args.in[1].data, args.out[0].data, bias, false, args.workspace, args.stream);
+  }
+
+ private:
+  Gemm gemm_;
+};
+
+// dw = dy^T x; dbias the column sums of dy, made as the op column_sum makes them.
+class WeightGradient : public Kernel {
+ public:
+  WeightGradient(const GemmShape& shape, KernelPointer sum, Libraries* libraries)
+      : gemm_(shape, libraries), sum_(std::move(sum)) {}
+
+  std::size_t workspace_bytes() const override {
+    return std::max(gemm_.workspace_bytes(), sum_ ? sum_->workspace_bytes() : 0);
+  }
+
+  void prepare(const KernelArgs& args) override {
+    gemm_.prepare(args.in[1].data, args.in[0].data, args.out[0].data, args.workspace, args.stream);
+    if (sum_) sum_->prepare(of_sum(args));
+  }
+
+  void run(const KernelArgs& args) override {
+    gemm_.run(args.in[1].data, args.in[0].data, args.out[0].data, nullptr, args.accumulate, args.workspace,
+              args.stream);
+    if (sum_) sum_->run(of_sum(args));
+  }
+
+ private:
+  static KernelArgs of_sum(const KernelArgs& args) {
+    KernelArgs sum = args;
+    sum.in = args.in.subspan(1, 1);
+    sum.out = args.out.subspan(1, 1);
+    return sum;
+  }
+
+  Gemm gemm_;
+  KernelPointer sum_;  // null where there is no bias
+};
+
+}  // namespace
+
+KernelPointer make_linear(const OpView& view, Libraries* libraries) {
+  const DType dtype = checked_type(view);
+  const Shape x = view.in(0).shape, w = view.in(1).shape;
+  const GemmShape shape{.m = x[0],
+                        .n = w[0],
+                        .k = w[1],
+                        .transpose_b = true,
+                        .in = dtype,
+                        .out = dtype,
+                        .biased = view.has_input(2)};
+  return std::make_unique<Product>(shape, libraries);
+}
+
+KernelPointer make_linear_backward_input(const OpView& view, Libraries* libraries) {
+  const DType dtype = checked_type(view);
+  const Shape dy = view.in(0).shape, w = view.in(1).shape;
+  const GemmShape shape{.m = dy[0], .n = w[1], .k = w[0], .in = dtype, .out = dtype};
+  return std::make_unique<Product>(shape, libraries);
+}
+
+KernelPointer make_linear_backward_weight(const OpView& view, Libraries* libraries) {
+  const DType dtype = checked_type(view);
+  const Shape x = view.in(0).shape, dy = view.in(1).shape;
+  const GemmShape shape{
+      .m = dy[1], .n = x[1], .k = x[0], .transpose_a = true, .in = dtype, .accumulates = true};
+  KernelPointer sum;
+  if (view.attributes().integer("bias") != 0) {
+    Op of_dy = view.op;
+    of_dy.inputs = {view.op.inputs[1]};
+    of_dy.outputs = {view.op.outputs[1]};
+    sum = make_column_sum({view.graph, of_dy});
+  }
+  return std::make_unique<WeightGradient>(shape, std::move(sum), libraries);
+}
+
+}  // namespace recollect::cuda

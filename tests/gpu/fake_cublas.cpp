@@ -1,0 +1,206 @@
+#include "tests/gpu/fake_cublas.h"
+
+#include <cstring>
+
+namespace recollect::cuda {
+
+namespace {
+
+struct Operation {
+  int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
+  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+};
+
+struct Layout {
+  cudaDataType_t type;
+  uint64_t rows, columns;
+  int64_t leading;
+};
+
+struct Preference {
+  uint64_t workspace = 0;
+  uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
+};
+
+FakeCublas* state(cublasLtHandle_t handle) { return reinterpret_cast<FakeCublas*>(handle); }
+
+double load(const void* memory, cudaDataType_t type, int64_t index) {
+  if (type == CUDA_R_32F) return static_cast<const float*>(memory)[index];
+  if (type == CUDA_R_16BF) return static_cast<const bf16*>(memory)[index];
+  return static_cast<const f16*>(memory)[index];
+}
+
+void store(void* memory, cudaDataType_t type, int64_t index, double value) {
+  const auto rounded = static_cast<float>(value);
+  if (type == CUDA_R_32F)
+    static_cast<float*>(memory)[index] = rounded;
+  else if (type == CUDA_R_16BF)
+    static_cast<bf16*>(memory)[index] = bf16(rounded);
+  else
+    static_cast<f16*>(memory)[index] = f16(rounded);
+}
+
+double element(const void* memory, const Layout& layout, bool transposed, int64_t row, int64_t column) {
+  if (transposed) std::swap(row, column);
+  return load(memory, layout.type, row + column * layout.leading);
+}
+
+template <typename Made, typename Opaque>
+cublasStatus_t make(Opaque** out, Made made) {
+  *out = reinterpret_cast<Opaque*>(new Made(made));
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename Made, typename Opaque>
+cublasStatus_t destroy(Opaque* made) {
+  delete reinterpret_cast<Made*>(made);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t set_operation(cublasLtMatmulDesc_t opaque, cublasLtMatmulDescAttributes_t attribute,
+                             const void* value, std::size_t bytes) {
+  auto* operation = reinterpret_cast<Operation*>(opaque);
+  const auto copy = [&](auto& to) {
+    if (bytes != sizeof(to)) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&to, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return copy(operation->transpose_a);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return copy(operation->transpose_b);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return copy(operation->epilogue);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return copy(operation->bias);
+    default:
+      return CUBLAS_STATUS_INVALID_VALUE;
+  }
+}
+
+cublasStatus_t set_preference(cublasLtMatmulPreference_t opaque,
+                              cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
+                              std::size_t bytes) {
+  auto* preference = reinterpret_cast<Preference*>(opaque);
+  if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES && bytes == sizeof(uint64_t))
+    std::memcpy(&preference->workspace, value, bytes);
+  else if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK && bytes == sizeof(uint32_t))
+    std::memcpy(&preference->reductions, value, bytes);
+  else if (bytes != sizeof(uint32_t))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t heuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+                         cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                         cublasLtMatmulPreference_t opaque, int wanted,
+                         cublasLtMatmulHeuristicResult_t* results, int* found) {
+  const auto* preference = reinterpret_cast<Preference*>(opaque);
+  // Sums in an order that may change, or of rounded parts, must have been ruled out.
+  if (preference->reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) return CUBLAS_STATUS_INVALID_VALUE;
+  ++state(handle)->heuristics;
+  *found = 0;
+  for (uint64_t number : state(handle)->proposals) {
+    if (*found == wanted) break;
+    results[*found] = {};
+    results[*found].algo.data[0] = number;
+    results[(*found)++].workspaceSize = preference->workspace;
+  }
+  return *found > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t opaque, const void* alpha, const void* a,
+                      cublasLtMatrixLayout_t a_opaque, const void* b, cublasLtMatrixLayout_t b_opaque,
+                      const void* beta, const void* c, cublasLtMatrixLayout_t, void* d,
+                      cublasLtMatrixLayout_t d_opaque, const cublasLtMatmulAlgo_t* algorithm, void*,
+                      std::size_t, cudaStream_t) {
+  FakeCublas& fake = *state(handle);
+  const uint64_t number = algorithm->data[0];
+  if (number % 2 != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+  fake.ran.push_back(number);
+  const auto& operation = *reinterpret_cast<Operation*>(opaque);
+  const auto& la = *reinterpret_cast<Layout*>(a_opaque);
+  const auto& lb = *reinterpret_cast<Layout*>(b_opaque);
+  const auto& ld = *reinterpret_cast<Layout*>(d_opaque);
+  const bool ta = operation.transpose_a == CUBLAS_OP_T, tb = operation.transpose_b == CUBLAS_OP_T;
+  const auto terms = static_cast<int64_t>(ta ? la.rows : la.columns);
+  if (terms != static_cast<int64_t>(tb ? lb.columns : lb.rows)) return CUBLAS_STATUS_INVALID_VALUE;
+  const double noise = number == fake.unsteady ? 1e-2 * static_cast<double>(fake.ran.size()) : 0.0;
+  for (int64_t row = 0; row < static_cast<int64_t>(ld.rows); ++row)
+    for (int64_t column = 0; column < static_cast<int64_t>(ld.columns); ++column) {
+      double sum = noise;
+      for (int64_t l = 0; l < terms; ++l) sum += element(a, la, ta, row, l) * element(b, lb, tb, l, column);
+      const int64_t at = row + column * ld.leading;
+      sum *= *static_cast<const float*>(alpha);
+      if (*static_cast<const float*>(beta) != 0) sum += load(c, ld.type, at);
+      if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += load(operation.bias, ld.type, row);
+      store(d, ld.type, at, sum);
+    }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+FakeCublas* current = nullptr;  // what create() hands out: cuBLASLt's has no argument
+
+CublasFunctions functions() {
+  CublasFunctions f;
+  f.version = +[] { return current->version; };
+  f.status_string = +[](cublasStatus_t) { return "refused"; };
+  f.create = +[](cublasLtHandle_t* handle) {
+    *handle = reinterpret_cast<cublasLtHandle_t>(current);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  f.destroy = +[](cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; };
+  f.create_operation =
+      +[](cublasLtMatmulDesc_t* out, cublasComputeType_t, cudaDataType_t) { return make(out, Operation()); };
+  f.destroy_operation = destroy<Operation, cublasLtMatmulDescOpaque_t>;
+  f.set_operation = set_operation;
+  f.create_layout =
+      +[](cublasLtMatrixLayout_t* out, cudaDataType type, uint64_t rows, uint64_t columns, int64_t leading) {
+        return make(out, Layout{type, rows, columns, leading});
+      };
+  f.destroy_layout = destroy<Layout, cublasLtMatrixLayoutOpaque_t>;
+  f.create_preference = +[](cublasLtMatmulPreference_t* out) { return make(out, Preference()); };
+  f.destroy_preference = destroy<Preference, cublasLtMatmulPreferenceOpaque_t>;
+  f.set_preference = set_preference;
+  f.heuristic = heuristic;
+  f.matmul = matmul;
+  return f;
+}
+
+}  // namespace
+
+std::unique_ptr<Libraries> FakeCublas::libraries(const std::string& cache, bool timed, bool tf32) {
+  current = this;
+  GemmTrials trials;
+  trials.fill = [this](void* data, DType dtype, int64_t elements, void*) {
+    ++fills;
+    for (int64_t i = 0; i < elements; ++i)
+      store(data,
+            dtype == DType::kF32    ? CUDA_R_32F
+            : dtype == DType::kBF16 ? CUDA_R_16BF
+                                    : CUDA_R_16F,
+            i, static_cast<double>(i % 7) - 3);
+  };
+  trials.time = [this](const std::function<void()>& enqueue, void*) {
+    ++timings;
+    enqueue();
+    const auto given = milliseconds.find(ran.back());
+    return given == milliseconds.end() ? 1.0 : given->second;
+  };
+  trials.fingerprint = [](const void* data, std::size_t bytes, void*, void*) {
+    uint64_t sum = 0;
+    for (std::size_t i = 0; i < bytes; ++i) sum = sum * 31 + static_cast<const uint8_t*>(data)[i];
+    return sum;
+  };
+  trials.round_bias = [](const float* bias, int64_t elements, void* out, DType dtype, void*) {
+    for (int64_t i = 0; i < elements; ++i)
+      store(out, dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_16F, i, bias[i]);
+  };
+  const GemmContext context{.device = "Fake", .multiprocessors = 1, .version = 0, .tf32 = tf32};
+  return std::make_unique<Libraries>(
+      std::make_unique<Cublas>(functions(), context, cache, timed, std::move(trials)));
+}
+
+}  // namespace recollect::cuda

@@ -1,0 +1,31 @@
+// cuBLASLt's functions on the CPU, as much as Gemm asks for: descriptors are kept, products computed from
+// them in column-major order as the library's documents say. Its algorithms have the numbers that a test
+// gives them; odd ones refuse to run.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "engine/ops/cuda/cublas.h"
+#include "engine/ops/cuda/libraries.h"
+
+namespace recollect::cuda {
+
+// One rank's, made anew for every Libraries.
+struct FakeCublas {
+  std::vector<uint64_t> proposals = {2, 4, 6};
+  std::map<uint64_t, double> milliseconds;  // of an algorithm; 1 where it is not given
+  uint64_t unsteady = 0;                    // the algorithm whose results change from run to run
+  std::size_t version = 130100;
+
+  // What has been asked for.
+  int heuristics = 0, timings = 0, fills = 0;
+  std::vector<uint64_t> ran;
+
+  // `this` must outlive what is returned; one at a time.
+  std::unique_ptr<Libraries> libraries(const std::string& cache = "", bool timed = true, bool tf32 = false);
+};
+
+}  // namespace recollect::cuda

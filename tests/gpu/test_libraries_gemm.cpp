@@ -1,0 +1,223 @@
+// Gemm against cuBLASLt's contract, on a CPU: what is computed, how an algorithm is chosen, and that it
+// stays.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <numeric>
+
+#include "engine/ops/cuda/gemm.h"
+#include "tests/engine/expect_error.h"
+#include "tests/engine/temporary_folder.h"
+#include "tests/gpu/fake_cublas.h"
+
+namespace recollect::cuda {
+namespace {
+
+using recollect::testing::expect_error;
+using recollect::testing::TemporaryFolder;
+
+// A product with its operands. Numbers are small and whole: every dtype holds them and their sums.
+template <typename In, typename Out>
+class Product {
+ public:
+  Product(GemmShape shape, Libraries* libraries)
+      : shape_(typed(shape)),
+        gemm_(shape_, libraries),
+        a_(shape.m * shape.k),
+        b_(shape.k * shape.n),
+        out_(shape.m * shape.n),
+        bias_(shape.n),
+        workspace_(gemm_.workspace_bytes()) {}
+
+  void prepare() { gemm_.prepare(a_.data(), b_.data(), out_.data(), workspace_.data(), nullptr); }
+
+  void run(bool accumulate = false) {
+    for (std::size_t i = 0; i < a_.size(); ++i) a_[i] = In(static_cast<float>(i * 5 % 7) - 3);
+    for (std::size_t i = 0; i < b_.size(); ++i) b_[i] = In(static_cast<float>(i * 3 % 5) - 2);
+    for (std::size_t i = 0; i < out_.size(); ++i) out_[i] = Out(static_cast<float>(i % 3));
+    for (std::size_t i = 0; i < bias_.size(); ++i) bias_[i] = static_cast<float>(i) - 1;
+    gemm_.run(a_.data(), b_.data(), out_.data(), shape_.biased ? bias_.data() : nullptr, accumulate,
+              workspace_.data(), nullptr);
+    for (int64_t i = 0; i < shape_.m; ++i)
+      for (int64_t j = 0; j < shape_.n; ++j)
+        EXPECT_EQ(static_cast<float>(out_[i * shape_.n + j]), expected(i, j, accumulate)) << i << "," << j;
+  }
+
+  std::size_t workspace_bytes() const { return workspace_.size(); }
+
+ private:
+  static GemmShape typed(GemmShape shape) {
+    shape.in = kDTypeOf<In>;
+    shape.out = kDTypeOf<Out>;
+    return shape;
+  }
+
+  float expected(int64_t i, int64_t j, bool accumulate) const {
+    float sum = accumulate ? static_cast<float>((i * shape_.n + j) % 3) : 0.0f;
+    for (int64_t l = 0; l < shape_.k; ++l)
+      sum += static_cast<float>(a_[shape_.transpose_a ? l * shape_.m + i : i * shape_.k + l]) *
+             static_cast<float>(b_[shape_.transpose_b ? j * shape_.k + l : l * shape_.n + j]);
+    return shape_.biased ? sum + bias_[j] : sum;
+  }
+
+  GemmShape shape_;
+  Gemm gemm_;
+  std::vector<In> a_, b_;
+  std::vector<Out> out_;
+  std::vector<float> bias_;
+  std::vector<std::byte> workspace_;
+};
+
+template <typename In, typename Out>
+void compute_every_kind() {
+  for (bool ta : {false, true})
+    for (bool tb : {false, true})
+      for (bool accumulates : {false, true}) {
+        FakeCublas fake;
+        const auto libraries = fake.libraries();
+        Product<In, Out> product(
+            {.m = 3, .n = 5, .k = 4, .transpose_a = ta, .transpose_b = tb, .accumulates = accumulates},
+            libraries.get());
+        product.prepare();
+        product.run();
+        if (accumulates) product.run(true);
+      }
+  FakeCublas fake;
+  const auto libraries = fake.libraries();
+  Product<In, Out> biased({.m = 3, .n = 5, .k = 4, .transpose_b = true, .biased = true}, libraries.get());
+  biased.prepare();
+  biased.run();
+}
+
+TEST(CublasGemm, ComputesInEveryType) {
+  compute_every_kind<float, float>();
+  compute_every_kind<bf16, bf16>();
+  compute_every_kind<bf16, float>();
+  compute_every_kind<f16, f16>();
+  compute_every_kind<f16, float>();
+}
+
+const GemmShape kShape{.m = 3, .n = 5, .k = 4};
+
+// Runs a product of `shape` and says which algorithm computed it.
+uint64_t algorithm_of(FakeCublas& fake, Libraries& libraries, const GemmShape& shape = kShape) {
+  Product<float, float> product(shape, &libraries);
+  product.prepare();
+  product.run();
+  return fake.ran.back();
+}
+
+TEST(CublasGemm, TheFastestSteadyAlgorithmIsTaken) {
+  FakeCublas fake;
+  fake.proposals = {2, 3, 4, 6, 8};
+  fake.milliseconds = {{2, 0.9}, {4, 0.1}, {6, 0.2}, {8, 0.3}};
+  fake.unsteady = 4;
+  const auto libraries = fake.libraries();
+  EXPECT_EQ(algorithm_of(fake, *libraries), 6u);
+  EXPECT_EQ(fake.timings, 4);  // not of the one that refuses
+  EXPECT_EQ(fake.fills, 2);    // zeros would not be a fair trial
+}
+
+TEST(CublasGemm, AShapeIsTimedOnce) {
+  FakeCublas fake;
+  const auto libraries = fake.libraries();
+  const uint64_t first = algorithm_of(fake, *libraries);
+  const int timings = fake.timings, fills = fake.fills;
+  fake.milliseconds = {{2, 9}, {4, 8}, {6, 0.1}};
+  EXPECT_EQ(algorithm_of(fake, *libraries), first);
+  EXPECT_EQ(fake.timings, timings);
+  EXPECT_EQ(fake.fills, fills);
+  EXPECT_EQ(algorithm_of(fake, *libraries, {.m = 3, .n = 5, .k = 5}), 6u);
+}
+
+TEST(CublasGemm, LaterRunsTakeTheSame) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("cache/gemm.json");
+  FakeCublas first, second;
+  first.milliseconds = {{2, 2}, {4, 1}, {6, 3}};
+  second.milliseconds = {{2, 2}, {4, 3}, {6, 1}};
+  EXPECT_EQ(algorithm_of(first, *first.libraries(file)), 4u);
+  EXPECT_EQ(algorithm_of(second, *second.libraries(file)), 4u);
+  EXPECT_EQ(second.timings, 0);
+
+  // Not so with another version of the library, nor for another shape or arithmetic.
+  FakeCublas other = second;
+  other.version = 130200;
+  EXPECT_EQ(algorithm_of(other, *other.libraries(file)), 6u);
+  EXPECT_EQ(algorithm_of(second, *second.libraries(file), {.m = 4, .n = 5, .k = 4}), 6u);
+  EXPECT_EQ(algorithm_of(second, *second.libraries(file, true, true)), 6u);
+}
+
+TEST(CublasGemm, AChoiceThatIsRefusedIsMadeAgain) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("gemm.json");
+  FakeCublas fake;
+  GemmChoices choices;
+  GemmContext context{.device = "Fake", .multiprocessors = 1, .version = fake.version, .tf32 = false};
+  choices.set(gemm_key(context, kShape), {7});
+  std::ofstream(file) << choices.to_json();
+  fake.milliseconds = {{4, 0.5}};
+  EXPECT_EQ(algorithm_of(fake, *fake.libraries(file)), 4u);
+  FakeCublas later;
+  EXPECT_EQ(algorithm_of(later, *later.libraries(file)), 4u);
+}
+
+TEST(CublasGemm, RanksTakeTheFirstOnesChoices) {
+  FakeCublas first, second;
+  first.milliseconds = {{4, 0.1}};
+  second.milliseconds = {{6, 0.1}};
+  const auto zero = first.libraries();
+  algorithm_of(first, *zero);
+  const std::string learned = zero->learned();
+  const auto one = second.libraries();
+  one->learn(learned);
+  EXPECT_EQ(algorithm_of(second, *one), 4u);
+  EXPECT_EQ(second.timings, 0);
+  expect_error(ExitCode::kInput, {"another rank's choices"}, [&] { one->learn("{}"); });
+}
+
+TEST(CublasGemm, UntimedTakesTheFirstProposalThatRuns) {
+  const TemporaryFolder folder;
+  FakeCublas fake;
+  fake.proposals = {3, 6, 4};
+  fake.milliseconds = {{6, 2}, {4, 1}};
+  EXPECT_EQ(algorithm_of(fake, *fake.libraries(folder.file("gemm.json"), false)), 6u);
+  EXPECT_EQ(fake.timings, 0);
+  EXPECT_EQ(folder.count(), 0u);
+}
+
+TEST(CublasGemm, WithoutAnAlgorithmSaysForWhat) {
+  FakeCublas fake;
+  const auto libraries = fake.libraries();
+  Product<float, float> product(kShape, libraries.get());
+  fake.proposals = {};
+  expect_error(ExitCode::kConfiguration, {"no algorithm", "[3, 4]", "[4, 5]", "f32"},
+               [&] { product.prepare(); });
+  fake.proposals = {3, 5};
+  expect_error(ExitCode::kConfiguration, {"no algorithm"}, [&] { product.prepare(); });
+  fake.proposals = {4};
+  fake.unsteady = 4;
+  expect_error(ExitCode::kConfiguration, {"no reproducible algorithm"}, [&] { product.prepare(); });
+}
+
+TEST(CublasGemm, ASpoiltFileIsOneWarning) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("gemm.json", "spoilt");
+  FakeCublas fake;
+  const auto libraries = fake.libraries(file);
+  const std::vector<std::string> warnings = libraries->take_warnings();
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find(file), std::string::npos);
+  algorithm_of(fake, *libraries);
+  EXPECT_TRUE(libraries->take_warnings().empty());
+}
+
+TEST(CublasGemm, ItsWorkspaceIsForetoldWithoutADevice) {
+  const std::size_t plain = Gemm(kShape, nullptr).workspace_bytes();
+  EXPECT_GE(plain, std::size_t{32} << 20);
+  const GemmShape biased{.m = 3, .n = 1000, .k = 4, .in = DType::kBF16, .out = DType::kBF16, .biased = true};
+  EXPECT_GE(Gemm(biased, nullptr).workspace_bytes(), plain + 2000);
+}
+
+}  // namespace
+}  // namespace recollect::cuda
