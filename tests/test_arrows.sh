@@ -15,7 +15,7 @@ may_include() {
 
 # Headers that others see; those in a folder of the library's own name are private to it.
 foreign_types() {
-  grep -rnE --include=*.h "#[[:space:]]*include[[:space:]]*[\"<](mpi|cuda_runtime|cuda_runtime_api|nccl)\.h" . |
+  grep -rnE --exclude-dir='build*' --include=*.h "#[[:space:]]*include[[:space:]]*[\"<](mpi|cuda_runtime|cuda_runtime_api|nccl)\.h" . |
     grep -vE "^[^:]*/(mpi|cuda|nccl)/" | sed 's/^/foreign: /' || true
   grep -rnE --include=*.{h,cpp,cu} "include \"comm/(mpi|nccl)/" . | grep -vE "^\./(comm|tests/comm)/" |
     sed 's/^/private: /' || true

@@ -1,0 +1,39 @@
+// cuDNN on one device, for one rank: its handle, and the attention graphs made with it. Nothing of NVIDIA's
+// in here: cudnn-frontend's headers are for cudnn_attention.cpp alone.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "engine/ops/cuda/cudnn_attention.h"
+#include "engine/ops/cuda/library.h"
+
+namespace recollect::cuda {
+
+LibraryName cudnn_name();
+std::size_t cudnn_version(const Library& library);  // 91900 is 9.19.0
+
+class Cudnn {
+ public:
+  // For the calling thread's device. Error kConfiguration where the library is missing or too old.
+  explicit Cudnn(const SearchPlaces& places);
+  ~Cudnn();
+  Cudnn(const Cudnn&) = delete;
+
+  const std::string& path() const { return library_.path(); }
+  std::size_t version() const { return version_; }
+  void* handle() const { return handle_; }  // a cudnnHandle_t
+
+  // The graph that computes a problem; equal problems share one.
+  std::shared_ptr<AttentionGraph> attention(const AttentionProblem& problem);
+
+ private:
+  Library library_;
+  std::size_t version_;
+  void* handle_ = nullptr;
+  std::map<AttentionProblem, std::shared_ptr<AttentionGraph>> graphs_;
+};
+
+}  // namespace recollect::cuda

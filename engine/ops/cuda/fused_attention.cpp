@@ -1,0 +1,191 @@
+// The ops attention and attention_backward on cuDNN, cut as fused_attention_chunks.h says. Masks are not
+// those of the other backends: cuDNN draws its own, from seeds that depend on the same things; so with
+// dropout on, bits agree between runs of one layout, and between forward, recomputation and backward, and
+// nothing else.
+#include <map>
+
+#include "engine/ops/cuda/cudnn.h"
+#include "engine/ops/cuda/cudnn_seeds.h"
+#include "engine/ops/cuda/fused_attention_chunks.h"
+#include "engine/ops/cuda/kernels.h"
+#include "engine/ops/cuda/libraries.h"
+
+namespace recollect::cuda {
+
+namespace {
+
+constexpr int64_t kAlignment = 256;
+constexpr int64_t kLargestHead = 128;  // on every device; cuDNN does up to 256 on some
+
+std::byte* aligned_up(std::byte* at) {
+  return reinterpret_cast<std::byte*>(rounded_up(reinterpret_cast<std::intptr_t>(at), kAlignment));
+}
+
+class FusedAttention : public Kernel {
+ public:
+  FusedAttention(const OpView& view, const Value& qkv, Libraries* libraries)
+      : libraries_(libraries),
+        dtype_(qkv.dtype),
+        heads_(view.attributes().integer("heads")),
+        head_size_(view.attributes().integer("head_size")),
+        length_(view.attributes().integer("sequence_length")),
+        samples_(qkv.shape[0] / length_),
+        dropout_(view.attributes().real("p")),
+        site_{view.attributes().integer("layer"), view.attributes().integer("site"),
+              view.attributes().integer("first_head")},
+        chunks_(attention_chunks(samples_, heads_, length_)) {}
+
+  std::size_t workspace_bytes() const override { return kAlignment + seed_bytes() + graph_bytes(); }
+
+ protected:
+  virtual std::size_t graph_bytes() const = 0;
+
+  std::size_t seed_bytes() const {
+    if (dropout_ == 0) return 0;
+    return static_cast<std::size_t>(rounded_up(16 * static_cast<int64_t>(chunks_.size()), kAlignment));
+  }
+
+  AttentionProblem problem(const AttentionChunk& chunk, double dropout, bool backward) const {
+    return {.backward = backward,
+            .dtype = dtype_,
+            .samples = chunk.samples,
+            .heads = chunk.heads,
+            .length = length_,
+            .head_size = head_size_,
+            .row_heads = heads_,
+            .dropout = dropout};
+  }
+
+  // The graph of a chunk, planned; what it asks for must fit what was foretold.
+  std::shared_ptr<AttentionGraph> planned(const AttentionProblem& problem) {
+    require(libraries_, "attention that is only planned is prepared");
+    std::shared_ptr<AttentionGraph> graph = libraries_->cudnn().attention(problem);
+    if (graph->workspace_bytes() > graph_bytes())
+      throw Error(ExitCode::kDeviceMemory,
+                  "cuDNN asks for " + std::to_string(graph->workspace_bytes()) +
+                      " bytes of workspace for attention" + (problem.backward ? "'s backward" : "") +
+                      " where " + std::to_string(graph_bytes()) + " were foretold (" +
+                      libraries_->cudnn().path() + ")",
+                  "take a version of cuDNN that this recollect was tried with, 9.19 to 9.26: "
+                  "RECOLLECT_NVIDIA_LIBRARIES=FOLDER");
+    return graph;
+  }
+
+  // Of one chunk, in the whole value's memory; `chunk` numbers it among chunks_.
+  AttentionOperands operands(const AttentionChunk& c, const Tensor& qkv, const Tensor& o,
+                             const Tensor& lse) const {
+    const int64_t width = heads_ * head_size_, unit = c.first_head * head_size_;
+    AttentionOperands to;
+    to.q = element(qkv, c.first_sample * length_ * 3 * width + unit);
+    to.k = element(qkv, c.first_sample * length_ * 3 * width + width + unit);
+    to.v = element(qkv, c.first_sample * length_ * 3 * width + 2 * width + unit);
+    to.o = element(o, c.first_sample * length_ * width + unit);
+    to.lse = element(lse, (c.first_sample * heads_ + c.first_head) * length_);
+    return to;
+  }
+
+  static std::byte* element(const Tensor& tensor, int64_t index) {
+    return static_cast<std::byte*>(tensor.data) + index * static_cast<int64_t>(size_of(tensor.dtype));
+  }
+
+  // Where the seeds of masks are, written; null where no mask is drawn.
+  int64_t* seeds(const KernelArgs& args, bool drawn) const {
+    if (!drawn) return nullptr;
+    auto* out = reinterpret_cast<int64_t*>(aligned_up(args.workspace));
+    write_attention_seeds(args.device_state, site_, static_cast<int64_t>(chunks_.size()), out, args.stream);
+    return out;
+  }
+
+  std::byte* graph_workspace(const KernelArgs& args) const {
+    return aligned_up(args.workspace) + seed_bytes();
+  }
+
+  Libraries* libraries_;
+  DType dtype_;
+  int64_t heads_, head_size_, length_, samples_;
+  double dropout_;
+  AttentionSite site_;
+  std::vector<AttentionChunk> chunks_;
+};
+
+// In one piece, but where a mask is drawn, and backward will draw it again, piece by piece.
+class Forward : public FusedAttention {
+ public:
+  Forward(const OpView& view, Libraries* libraries) : FusedAttention(view, view.in(0), libraries) {}
+
+  void prepare(const KernelArgs&) override {
+    whole_ = planned(problem(all(), 0, false));
+    if (dropout_ == 0) return;
+    for (const AttentionChunk& chunk : chunks_) pieces_.push_back(planned(problem(chunk, dropout_, false)));
+  }
+
+  void run(const KernelArgs& args) override {
+    const bool drop = dropout_ > 0 && args.state->training;
+    if (!drop) {
+      whole_->run(operands(all(), args.in[0], args.out[0], args.out[1]), graph_workspace(args), args.stream);
+      return;
+    }
+    int64_t* seed = seeds(args, true);
+    for (std::size_t i = 0; i < chunks_.size(); ++i) {
+      AttentionOperands of = operands(chunks_[i], args.in[0], args.out[0], args.out[1]);
+      of.random = seed + 2 * i;
+      pieces_[i]->run(of, graph_workspace(args), args.stream);
+    }
+  }
+
+ private:
+  std::size_t graph_bytes() const override { return kAttentionOtherBytes; }
+  AttentionChunk all() const { return {0, samples_, 0, heads_}; }
+
+  std::shared_ptr<AttentionGraph> whole_;
+  std::vector<std::shared_ptr<AttentionGraph>> pieces_;
+};
+
+class Backward : public FusedAttention {
+ public:
+  Backward(const OpView& view, Libraries* libraries) : FusedAttention(view, view.in(1), libraries) {}
+
+  void prepare(const KernelArgs&) override {
+    for (const AttentionChunk& chunk : chunks_) pieces_.push_back(planned(problem(chunk, dropout_, true)));
+  }
+
+  void run(const KernelArgs& args) override {
+    const int64_t* seed = seeds(args, dropout_ > 0);
+    for (std::size_t i = 0; i < chunks_.size(); ++i) {
+      AttentionOperands of = operands(chunks_[i], args.in[1], args.in[2], args.in[3]);
+      of.d_o = operands(chunks_[i], args.in[1], args.in[0], args.in[3]).o;
+      const AttentionOperands gradient = operands(chunks_[i], args.out[0], args.in[2], args.in[3]);
+      of.dq = gradient.q, of.dk = gradient.k, of.dv = gradient.v;
+      if (seed) of.random = const_cast<int64_t*>(seed + 2 * i);
+      pieces_[i]->run(of, graph_workspace(args), args.stream);
+    }
+  }
+
+ private:
+  std::size_t graph_bytes() const override {
+    return chunks_.front().samples * chunks_.front().heads * attention_unit_bytes(length_) +
+           kAttentionOtherBytes;
+  }
+
+  std::vector<std::shared_ptr<AttentionGraph>> pieces_;
+};
+
+bool suits(const OpView& view, DType dtype) {
+  const int64_t size = view.attributes().integer("head_size");
+  return has_fused_attention() && (dtype == DType::kBF16 || dtype == DType::kF16) && size % 8 == 0 &&
+         size <= kLargestHead && view.attributes().integer("sequence_length") > 1;
+}
+
+}  // namespace
+
+KernelPointer make_fused_attention(const OpView& view, Libraries* libraries) {
+  if (!suits(view, view.in(0).dtype)) return nullptr;
+  return std::make_unique<Forward>(view, libraries);
+}
+
+KernelPointer make_fused_attention_backward(const OpView& view, Libraries* libraries) {
+  if (!suits(view, view.in(1).dtype)) return nullptr;
+  return std::make_unique<Backward>(view, libraries);
+}
+
+}  // namespace recollect::cuda

@@ -1,0 +1,38 @@
+# What cudnn_attention.cpp is compiled with: cuDNN's headers, and cudnn-frontend's, which are headers alone. Nothing is
+# linked: the libraries are looked for while the program runs. Where headers are missing, cudnn_attention_absent.cpp
+# takes its place, and attention is the backend's plain one.
+
+set(RECOLLECT_CUDNN_FRONTEND_VERSION 1.32.0)  # launch/fetch_cudnn_frontend.sh fetches this one
+
+find_program(RECOLLECT_PYTHON python3)
+if(RECOLLECT_PYTHON)
+  execute_process(COMMAND ${RECOLLECT_PYTHON} -c "import sysconfig; print(sysconfig.get_paths()['purelib'])"
+                  OUTPUT_VARIABLE python_packages OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${python_packages}/nvidia/cudnn/include)
+find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend_version.h
+          HINTS ${CMAKE_SOURCE_DIR}/build/third_party/cudnn-frontend-${RECOLLECT_CUDNN_FRONTEND_VERSION}/include
+                ${python_packages}/include)
+
+set(found_frontend "none")
+if(CUDNN_FRONTEND_INCLUDE_DIR)
+  file(STRINGS ${CUDNN_FRONTEND_INCLUDE_DIR}/cudnn_frontend_version.h found_frontend
+       REGEX "define CUDNN_FRONTEND_[A-Z]+_VERSION +[0-9]+$")
+  string(REGEX REPLACE "#define [A-Z_]+ +" "" found_frontend "${found_frontend}")
+  string(REPLACE ";" "." found_frontend "${found_frontend}")
+endif()
+
+set(fused ${CMAKE_SOURCE_DIR}/engine/ops/cuda/cudnn_attention.cpp)
+set(absent ${CMAKE_SOURCE_DIR}/engine/ops/cuda/cudnn_attention_absent.cpp)
+if(CUDNN_INCLUDE_DIR AND found_frontend VERSION_GREATER_EQUAL RECOLLECT_CUDNN_FRONTEND_VERSION)
+  message(STATUS "cudnn-frontend ${found_frontend}: ${CUDNN_FRONTEND_INCLUDE_DIR}")
+  set_source_files_properties(${absent} PROPERTIES HEADER_FILE_ONLY ON)
+  set_source_files_properties(
+    ${fused} PROPERTIES COMPILE_DEFINITIONS NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
+                        COMPILE_OPTIONS "-isystem;${CUDNN_FRONTEND_INCLUDE_DIR};-isystem;${CUDNN_INCLUDE_DIR}")
+else()
+  message(WARNING "no fused attention in this build. cudnn.h: ${CUDNN_INCLUDE_DIR}. cudnn-frontend: "
+                  "${found_frontend}, needed is ${RECOLLECT_CUDNN_FRONTEND_VERSION}: launch/fetch_cudnn_frontend.sh "
+                  "fetches it; then configure again")
+  set_source_files_properties(${fused} PROPERTIES HEADER_FILE_ONLY ON)
+endif()

@@ -1,0 +1,88 @@
+// The fused attention's pieces cover everything once and stay within their bound; the seeds of their dropout
+// masks differ.
+#include "engine/ops/cuda/fused_attention_chunks.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "engine/ops/cuda/cudnn_seeds.h"
+
+namespace recollect::cuda {
+namespace {
+
+TEST(AttentionChunks, CoverEverythingOnceWithinTheBound) {
+  for (int64_t samples : {1, 2, 3, 7, 16, 64, 333})
+    for (int64_t heads : {1, 2, 12, 25, 40})
+      for (int64_t length : {2, 70, 128, 512, 1000, 1024, 8192, 40000}) {
+        std::vector<int> times(samples * heads);
+        const auto chunks = attention_chunks(samples, heads, length);
+        ASSERT_FALSE(chunks.empty());
+        for (const AttentionChunk& c : chunks) {
+          EXPECT_TRUE(c.heads == heads || c.samples == 1);
+          const int64_t units = c.samples * c.heads;
+          EXPECT_LE(units, chunks.front().samples * chunks.front().heads);
+          EXPECT_TRUE(units == 1 || units * attention_unit_bytes(length) <= kAttentionChunkBytes);
+          for (int64_t s = 0; s < c.samples; ++s)
+            for (int64_t h = 0; h < c.heads; ++h) ++times.at((c.first_sample + s) * heads + c.first_head + h);
+        }
+        EXPECT_EQ(std::count(times.begin(), times.end(), 1), samples * heads);
+      }
+}
+
+TEST(AttentionChunks, AreFewAndAlike) {
+  // GPT-2 124M and 1.5B: whole samples, evenly.
+  const auto small = attention_chunks(64, 12, 1024);
+  ASSERT_EQ(small.size(), 4u);
+  for (const AttentionChunk& c : small) EXPECT_EQ(c.samples, 16);
+  const auto large = attention_chunks(16, 25, 1024);
+  ASSERT_EQ(large.size(), 2u);
+  EXPECT_EQ(large[0], (AttentionChunk{0, 8, 0, 25}));
+  EXPECT_EQ(large[1], (AttentionChunk{8, 8, 0, 25}));
+  // What fits is not cut; one sample that does not is cut by heads.
+  EXPECT_EQ(attention_chunks(8, 12, 512).size(), 1u);
+  EXPECT_EQ(attention_chunks(2, 12, 8192).size(), 8u);
+  EXPECT_EQ(attention_chunks(1, 4, 40000).size(), 4u);
+}
+
+// What cuDNN 9.19 and 9.26 ask for on Hopper, read off their plans for an H200
+// (tests/gpu/test_libraries.cpp).
+TEST(AttentionChunks, RoomIsForetold) {
+  const std::vector<std::array<int64_t, 4>> asked = {
+      {16, 12, 1024, 403439872}, {5, 25, 1024, 262656256}, {4, 12, 1000, 100855552}, {2, 4, 96, 265472},
+      {1, 2, 8192, 268501248},   {2, 3, 70, 198544},       {2, 16, 512, 16843008},   {1, 1, 8, 16672}};
+  for (const auto& [samples, heads, length, bytes] : asked) {
+    const std::size_t foretold = samples * heads * attention_unit_bytes(length) + kAttentionOtherBytes;
+    EXPECT_GE(foretold, static_cast<std::size_t>(bytes));
+    EXPECT_LE(foretold, static_cast<std::size_t>(2 * bytes) + kAttentionOtherBytes);
+  }
+}
+
+TEST(AttentionSeeds, DifferAndRepeat) {
+  std::set<uint64_t> seeds;
+  std::size_t made = 0;
+  for (uint64_t seed : {0, 1, 42})
+    for (int64_t step : {0, 1, 2})
+      for (int64_t first_sample : {0, 8, 16})
+        for (int64_t layer : {0, 1, 11})
+          for (int64_t site : {0, 1})
+            for (int64_t head : {0, 6})
+              for (int64_t chunk : {0, 1, 2}) {
+                RunState state;
+                state.seed = seed;
+                state.step = step;
+                state.first_sample = first_sample;
+                const AttentionSite at{.layer = layer, .site = site, .first_head = head};
+                const uint64_t word = attention_seed(state, at, chunk);
+                EXPECT_EQ(word, attention_seed(state, at, chunk));
+                EXPECT_LT(word, uint64_t{1} << 63);
+                seeds.insert(word);
+                ++made;
+              }
+  EXPECT_EQ(seeds.size(), made);
+}
+
+}  // namespace
+}  // namespace recollect::cuda
