@@ -18,6 +18,10 @@ struct AccumulatorOf<bf16> {
   using type = float;
 };
 template <>
+struct AccumulatorOf<f16> {
+  using type = float;
+};
+template <>
 struct AccumulatorOf<int64_t> {
   using type = uint64_t;  // sums wrap instead of being undefined
 };
@@ -70,6 +74,8 @@ void reduce_as(DType dtype, const void* const* parts, int count, void* out, int6
       return reduce<float, Op>(parts, count, out, elements);
     case DType::kBF16:
       return reduce<bf16, Op>(parts, count, out, elements);
+    case DType::kF16:
+      return reduce<f16, Op>(parts, count, out, elements);
     case DType::kI64:
       return reduce<int64_t, Op>(parts, count, out, elements);
     default:
@@ -79,9 +85,7 @@ void reduce_as(DType dtype, const void* const* parts, int count, void* out, int6
 
 }  // namespace
 
-bool is_reducible(DType dtype) {
-  return dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kI64;
-}
+bool is_reducible(DType dtype) { return is_floating(dtype) || dtype == DType::kI64; }
 
 void reduce_parts(DType dtype, ReduceOp op, const void* const* parts, int count, void* out,
                   int64_t elements) {

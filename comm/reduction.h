@@ -9,11 +9,12 @@
 
 namespace recollect {
 
-// f64, f32, bf16 and i64.
+// f64, f32, bf16, f16 and i64.
 bool is_reducible(DType dtype);
 
-// out[i] = parts[0][i] op parts[1][i] op ... for i < elements; `out` may be one of the parts. bf16 is summed
-// in float and rounded once. i64 sums wrap. The maximum with a NaN is a NaN. `count` parts, at least one.
+// out[i] = parts[0][i] op parts[1][i] op ... for i < elements; `out` may be one of the parts. bf16 and f16
+// are summed in float and rounded once. i64 sums wrap. The maximum with a NaN is a NaN. `count` parts, at
+// least one.
 void reduce_parts(DType dtype, ReduceOp op, const void* const* parts, int count, void* out, int64_t elements);
 
 }  // namespace recollect

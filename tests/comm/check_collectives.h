@@ -37,10 +37,10 @@ std::vector<T> inputs(Data data, int rank, int64_t first, int64_t count) {
   return values;
 }
 
-// In rank order; bf16 in float, rounded once.
+// In rank order; bf16 and f16 in float, rounded once.
 template <typename T>
 T reduced(Data data, ReduceOp op, int ranks, int64_t index) {
-  using Acc = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
+  using Acc = std::conditional_t<sizeof(T) == 2, float, T>;
   Acc acc = static_cast<Acc>(input<T>(data, 0, index));
   for (int r = 1; r < ranks; ++r) {
     const Acc x = static_cast<Acc>(input<T>(data, r, index));
@@ -152,6 +152,7 @@ inline std::vector<std::string> CollectiveChecker::run(const std::vector<int64_t
     reductions<double>(n);
     reductions<float>(n);
     reductions<bf16>(n);
+    reductions<f16>(n);
     reductions<int64_t>(n);
     all_gather<double>(n);
     all_gather<bf16>(n);
