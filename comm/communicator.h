@@ -18,9 +18,11 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual std::string name() const = 0;  // "self", "local", "mpi", "tcp", "nccl"
+  // "self", "local", "mpi", "tcp", "device-local", "nccl 2.30.7"
+  virtual std::string name() const = 0;
 
-  // Elementwise over the ranks, in place. f64, f32, bf16 (summed in float, rounded once), i64.
+  // Elementwise over the ranks, in place. f64, f32, i64, and bf16 and f16 (summed in float, rounded once;
+  // NCCL rounds at every hop).
   virtual void all_reduce(const Tensor& tensor, ReduceOp op, void* stream = nullptr) = 0;
   // out is [size * n, ...] for in of [n, ...]: the ranks' parts in rank order. Any dtype.
   virtual void all_gather(const Tensor& in, const Tensor& out, void* stream = nullptr) = 0;
@@ -37,6 +39,17 @@ class Communicator {
   // Makes the peers' pending and future calls fail with kPeerLost. Called by a rank that is about to stop on
   // an error; must not wait for anybody.
   virtual void abort(const std::string& why) noexcept = 0;
+
+  // What follows is for communicators that work on a device, behind the caller's back.
+
+  // Whether calls may be recorded once, as a CUDA graph, and replayed without being made again.
+  virtual bool capturable() const { return true; }
+  // When all work that was given to the streams is done, at the same places on every rank: throws the Error
+  // that this work could not throw. A communicator and those split from it answer for each other.
+  virtual void check() {}
+  // Collective. Tensors of later calls may lie in this memory, at the same offsets on every rank, and it
+  // outlives the communicator: true where it can therefore move them without staging. False changes nothing.
+  virtual bool share_memory(void*, std::size_t) { return false; }
 };
 
 std::unique_ptr<Communicator> make_self_communicator();
