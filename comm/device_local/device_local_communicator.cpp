@@ -1,0 +1,197 @@
+#include "comm/device_local/device_local_communicator.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "comm/device/device_self.h"
+#include "comm/device/places.h"
+
+namespace recollect::device_local {
+namespace {
+
+constexpr int64_t kLineBytes = 128;
+
+struct Range {
+  int64_t begin = 0, end = 0;
+  int64_t count() const { return end - begin; }
+};
+
+// Whole lines of memory, as even as they come.
+Range share_of(int rank, int size, int64_t elements, std::size_t width) {
+  const int64_t line = kLineBytes / static_cast<int64_t>(width);
+  const int64_t lines = (elements + line - 1) / line;
+  return {std::min(elements, lines * rank / size * line),
+          std::min(elements, lines * (rank + 1) / size * line)};
+}
+
+}  // namespace
+
+Events::Events(std::shared_ptr<device::DeviceRuntime> of) : runtime(std::move(of)) {
+  ready = runtime->make_event();
+  reduced = runtime->make_event();
+  done = runtime->make_event();
+}
+
+Events::~Events() {
+  for (void* event : {ready, reduced, done}) runtime->destroy_event(event);
+}
+
+std::unique_ptr<Communicator> join_device_local_world(std::shared_ptr<device::DeviceRuntime> runtime,
+                                                      Communicator& world) {
+  if (world.size() > kMostRanks)
+    throw Error(ExitCode::kConfiguration,
+                std::to_string(world.size()) + " rank threads share one device; it can be " +
+                    std::to_string(kMostRanks) + " at most",
+                "start fewer ranks, or processes");
+  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return std::make_unique<DeviceLocalCommunicator>(std::move(runtime), std::move(ranks), world, nullptr);
+}
+
+DeviceLocalCommunicator::DeviceLocalCommunicator(std::shared_ptr<device::DeviceRuntime> runtime,
+                                                 std::vector<int> world_ranks, Communicator& host,
+                                                 std::unique_ptr<Communicator> owned_host)
+    : runtime_(std::move(runtime)),
+      host_(host),
+      owned_host_(std::move(owned_host)),
+      rank_(host.rank()),
+      size_(host.size()),
+      world_ranks_(std::move(world_ranks)),
+      visits_(static_cast<std::size_t>(size_)),
+      calls_(static_cast<std::size_t>(size_)),
+      parts_(static_cast<std::size_t>(size_)) {
+  exchange_events();
+}
+
+// The ranks are threads of one process, so an address is all that need be told; nobody gives his own up
+// before all have made it theirs too.
+void DeviceLocalCommunicator::exchange_events() {
+  const auto mine = std::make_shared<Events>(runtime_);
+  const std::shared_ptr<Events>* address = &mine;
+  std::vector<const std::shared_ptr<Events>*> all(static_cast<std::size_t>(size_));
+  device::gather_records(host_, &address, all.data(), sizeof address);
+  for (const auto* one : all) events_.push_back(*one);
+  host_.barrier();
+}
+
+// What the host's communicator says of lost peers is about its own calls.
+template <typename Function>
+void DeviceLocalCommunicator::with_peers(Function function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kPeerLost) throw;
+    throw Error(error.code(), call_.to_string() + " on device memory: " + error.what(), error.hint());
+  }
+}
+
+// From here on everybody knows everybody's tensor, and that everybody's `ready` has been recorded.
+void DeviceLocalCommunicator::meet(CollectiveCall call, const void* data, void* stream) {
+  call.sequence = call_.sequence + 1;
+  call_ = call;
+  runtime_->record(events_[static_cast<std::size_t>(rank_)]->ready, stream);
+  visits_[static_cast<std::size_t>(rank_)] = {call, static_cast<std::byte*>(const_cast<void*>(data))};
+  with_peers([this] { gather_visits(); });
+}
+
+void DeviceLocalCommunicator::gather_visits() {
+  const Visit mine = visits_[static_cast<std::size_t>(rank_)];
+  device::gather_records(host_, &mine, visits_.data(), sizeof mine);
+  for (std::size_t r = 0; r < visits_.size(); ++r) calls_[r] = visits_[r].call;
+  check_agreement(calls_, world_ranks_);
+}
+
+// This rank's stream has come so far; so have, when this returns, the other ranks' threads.
+void DeviceLocalCommunicator::pass(void* Events::*event, void* stream) {
+  runtime_->record(events_[static_cast<std::size_t>(rank_)].get()->*event, stream);
+  with_peers([this] { host_.barrier(); });
+}
+
+void DeviceLocalCommunicator::await(void* Events::*event, void* stream) {
+  for (int r = 0; r < size_; ++r)
+    if (r != rank_) runtime_->wait(stream, events_[static_cast<std::size_t>(r)].get()->*event);
+}
+
+void DeviceLocalCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void* stream) {
+  const CollectiveCall call = all_reduce_call(tensor, op);
+  if (call.bytes == 0) return;
+  meet(call, tensor.data, stream);
+  const std::size_t width = size_of(tensor.dtype);
+  const auto share = [&](int r) { return share_of(r, size_, tensor.elements(), width); };
+  const auto at = [&](int r, const Range& range) {
+    return visits_[static_cast<std::size_t>(r)].data + static_cast<std::size_t>(range.begin) * width;
+  };
+  const Range own = share(rank_);
+  await(&Events::ready, stream);
+  for (int r = 0; r < size_; ++r) parts_[static_cast<std::size_t>(r)] = at(r, own);
+  if (own.count() > 0)
+    runtime_->reduce(tensor.dtype, op, parts_.data(), size_, at(rank_, own), own.count(), stream);
+  pass(&Events::reduced, stream);
+  await(&Events::reduced, stream);
+  for (int r = 0; r < size_; ++r) {
+    const Range theirs = share(r);
+    if (r != rank_ && theirs.count() > 0)
+      runtime_->copy(at(rank_, theirs), at(r, theirs), static_cast<std::size_t>(theirs.count()) * width,
+                     stream);
+  }
+  pass(&Events::done, stream);
+  await(&Events::done, stream);
+}
+
+void DeviceLocalCommunicator::all_gather(const Tensor& in, const Tensor& out, void* stream) {
+  const CollectiveCall call = all_gather_call(in, out, size_);
+  if (call.bytes == 0) return;
+  meet(call, in.data, stream);
+  await(&Events::ready, stream);
+  for (int r = 0; r < size_; ++r) {
+    std::byte* to = static_cast<std::byte*>(out.data) + static_cast<std::size_t>(r) * in.bytes();
+    const std::byte* from = visits_[static_cast<std::size_t>(r)].data;
+    if (to != from) runtime_->copy(to, from, in.bytes(), stream);
+  }
+  pass(&Events::done, stream);
+  await(&Events::done, stream);
+}
+
+void DeviceLocalCommunicator::reduce_scatter(const Tensor& in, const Tensor& out, void* stream) {
+  const CollectiveCall call = reduce_scatter_call(in, out, size_);
+  if (call.bytes == 0) return;
+  meet(call, in.data, stream);
+  await(&Events::ready, stream);
+  for (std::size_t r = 0; r < parts_.size(); ++r)
+    parts_[r] = visits_[r].data + static_cast<std::size_t>(rank_) * out.bytes();
+  runtime_->reduce(in.dtype, ReduceOp::kSum, parts_.data(), size_, out.data, out.elements(), stream);
+  pass(&Events::done, stream);
+  await(&Events::done, stream);
+}
+
+// Only the root has something that others read.
+void DeviceLocalCommunicator::broadcast(const Tensor& tensor, int root, void* stream) {
+  const CollectiveCall call = broadcast_call(tensor, root, size_);
+  if (call.bytes == 0) return;
+  meet(call, tensor.data, stream);
+  if (rank_ != root) {
+    const auto at = static_cast<std::size_t>(root);
+    runtime_->wait(stream, events_[at]->ready);
+    runtime_->copy(tensor.data, visits_[at].data, tensor.bytes(), stream);
+  }
+  pass(&Events::done, stream);
+  if (rank_ == root) await(&Events::done, stream);
+}
+
+void DeviceLocalCommunicator::barrier() { host_.barrier(); }
+
+std::unique_ptr<Communicator> DeviceLocalCommunicator::split(int color) {
+  std::vector<int> colors(static_cast<std::size_t>(size_)), ranks;
+  device::gather_records(host_, &color, colors.data(), sizeof color);
+  for (std::size_t r = 0; r < colors.size(); ++r)
+    if (colors[r] == color) ranks.push_back(world_ranks_[r]);
+  std::unique_ptr<Communicator> host = host_.split(color);
+  if (ranks.size() == 1) return device::make_device_self(runtime_);
+  Communicator& host_of_group = *host;
+  return std::make_unique<DeviceLocalCommunicator>(runtime_, std::move(ranks), host_of_group,
+                                                   std::move(host));
+}
+
+void DeviceLocalCommunicator::abort(const std::string& why) noexcept { host_.abort(why); }
+
+}  // namespace recollect::device_local
