@@ -1,0 +1,211 @@
+// With NCCL too, one rank's failure is everyone's failure, and says what happened.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/comm/device_nccl.h"
+#include "tests/comm/ranks.h"
+
+namespace recollect {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+using nccl::join_nccl_world;
+using Clock = std::chrono::steady_clock;
+
+// Far longer than these tests may take: whoever waits for it has not noticed the failure.
+constexpr auto kLong = 100s;
+constexpr auto kQuickly = 10s;
+constexpr std::chrono::milliseconds kShort = 500ms;  // for what must time out
+
+std::unique_ptr<Communicator> join(Communicator& world, std::chrono::milliseconds timeout = kLong) {
+  return join_nccl_world(load_fake_nccl(), gpu_of(world), world, patience(timeout));
+}
+
+// As a program does: enqueue, wait for the stream, ask what became of it.
+void sum(Communicator& c, int64_t elements = 3) {
+  std::vector<float> values(static_cast<std::size_t>(elements), 1.0f);
+  WorkerStream stream(static_cast<uint32_t>(c.rank()));
+  c.all_reduce({values.data(), {elements}, DType::kF32}, ReduceOp::kSum, &stream);
+  stream.synchronize();
+  c.check();
+}
+
+void expect_each(const std::vector<Outcome>& outcomes, const std::vector<int>& ranks, ExitCode code,
+                 const std::vector<std::string>& mentions) {
+  for (const int rank : ranks) {
+    const Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(outcome.code, code) << "rank " << rank << ": " << outcome.message;
+    for (const std::string& text : mentions)
+      EXPECT_NE(outcome.message.find(text), std::string::npos)
+          << outcome.message << " does not say: " << text;
+  }
+}
+
+using Runner = std::vector<Outcome> (*)(int, const RankFunction&, std::chrono::milliseconds, std::size_t);
+
+class NcclFailure : public ::testing::TestWithParam<Runner> {
+ protected:
+  std::vector<Outcome> run(int ranks, const RankFunction& function) {
+    const auto start = Clock::now();
+    auto outcomes = GetParam()(ranks, function, kLong, kDefaultChunkBytes);
+    EXPECT_LT(Clock::now() - start, kQuickly);
+    return outcomes;
+  }
+  Behaviour behaviour_;
+};
+INSTANTIATE_TEST_SUITE_P(Fake, NcclFailure, ::testing::Values(run_as_threads, run_as_processes),
+                         [](const auto& info) { return info.index == 0 ? "Threads" : "Processes"; });
+
+TEST_P(NcclFailure, ARankThatDoesNotComeIsNamed) {
+  const auto outcomes = run(4, [](Communicator& world) {
+    const auto c = join(world, kShort);
+    sum(*c);
+    if (c->rank() == 2) c->barrier();  // elsewhere, until it hears of it
+    sum(*c);
+  });
+  expect_each(
+      outcomes, {0, 1, 3}, ExitCode::kPeerLost,
+      {"all_reduce #2 (sum, f32, 12 bytes) among ranks 0, 1, 2, 3: rank 2 did not come within 500 ms"});
+  expect_each(outcomes, {2}, ExitCode::kPeerLost, {"all_reduce #2"});
+}
+
+TEST_P(NcclFailure, OfAGroupTheRanksAreNamedAsInTheWorld) {
+  const auto outcomes = run(4, [](Communicator& world) {
+    const auto c = join(world, kShort);
+    const auto odd_or_even = c->split(c->rank() % 2);
+    sum(*odd_or_even);
+    if (c->rank() == 3) c->barrier();
+    if (c->rank() % 2 == 1) sum(*odd_or_even, 5);
+    c->barrier();
+  });
+  expect_each(outcomes, {1}, ExitCode::kPeerLost,
+              {"all_reduce #2 (sum, f32, 20 bytes) among ranks 1, 3: rank 3 did not come within 500 ms"});
+  expect_each(outcomes, {0, 2, 3}, ExitCode::kPeerLost, {"rank 3 did not come"});
+}
+
+TEST_P(NcclFailure, AnErrorInTheBackgroundEndsAll) {
+  behaviour_->async_rank = 1;
+  behaviour_->fail_result = static_cast<int>(nccl::Result::kRemoteError);
+  const auto outcomes = run(3, [](Communicator& world) {
+    const auto c = join(world);
+    sum(*c);
+  });
+  expect_each(
+      outcomes, {0, 1, 2}, ExitCode::kPeerLost,
+      {"all_reduce #1", "NCCL reports 'remote process exited or there was a network error' (a detail)"});
+}
+
+TEST_P(NcclFailure, ACallThatNcclRefusesEndsAll) {
+  behaviour_->fail_rank = 1;
+  behaviour_->fail_result = static_cast<int>(nccl::Result::kUnhandledCudaError);
+  const auto outcomes = run(3, [](Communicator& world) {
+    const auto c = join(world);
+    sum(*c);
+  });
+  const std::string what =
+      "all_reduce #1 (sum, f32, 12 bytes) of rank 1: NCCL says 'unhandled cuda error' (Cuda "
+      "failure 2 'out of memory')";
+  expect_each(outcomes, {1}, ExitCode::kDeviceMemory, {what});
+  expect_each(outcomes, {0, 2}, ExitCode::kPeerLost, {what});
+}
+
+TEST_P(NcclFailure, AnAbortOrAnErrorStopsEveryGroup) {
+  for (const bool abort : {true, false}) {
+    const auto outcomes = run(3, [&](Communicator& world) {
+      const auto c = join(world);
+      const auto group = c->split(0);
+      sum(*group);
+      if (c->rank() == 1 && abort) group->abort("the disk is full");
+      if (c->rank() == 1) throw Error(ExitCode::kStorage, "the disk is full");
+      sum(c->rank() == 0 ? *group : *c);
+    });
+    expect_each(outcomes, {0, 2}, ExitCode::kPeerLost,
+                {abort ? "rank 1 stopped: the disk is full" : "rank 1 stopped with an error"});
+    expect_each(outcomes, {1}, ExitCode::kStorage, {});
+  }
+}
+
+TEST_P(NcclFailure, ConnectingHasATimeout) {
+  behaviour_->init_never = true;
+  expect_each(run(2, [](Communicator& world) { join(world, kShort); }), {0, 1}, ExitCode::kPeerLost,
+              {"connecting 2 ranks through NCCL 2.30.7", "did not finish within 500 ms"});
+  EXPECT_EQ(behaviour_->aborts, GetParam() == run_as_threads ? 2 : 0);  // in this process
+}
+
+TEST_P(NcclFailure, SplittingHasATimeout) {
+  behaviour_->split_never = true;
+  expect_each(run(2, [](Communicator& world) { join(world, kShort)->split(0); }), {0, 1}, ExitCode::kPeerLost,
+              {"splitting off ranks 0, 1", "did not finish within 500 ms"});
+}
+
+// It harms nobody: a rank that has more to do after the last collective goes on.
+TEST_P(NcclFailure, LeavingHasATimeout) {
+  behaviour_->finalize_never = true;
+  expect_fine(run(2, [](Communicator& world) {
+    auto c = join(world, kShort);
+    sum(*c);
+    if (c->rank() == 0) c.reset();
+    world.barrier();
+    if (c) c->check();
+  }));
+}
+
+TEST_P(NcclFailure, WithoutANumberToMeetByAllAreTold) {
+  behaviour_->unique_id_result = static_cast<int>(nccl::Result::kSystemError);
+  expect_each(run(2, [](Communicator& world) { join(world); }), {0, 1}, ExitCode::kPeerLost,
+              {"NCCL does not get ready on rank 0"});
+}
+
+TEST_P(NcclFailure, NothingWorksAfterAFailure) {
+  const auto outcomes = run(2, [](Communicator& world) {
+    const auto c = join(world);
+    if (c->rank() == 0) c->abort("enough");
+    EXPECT_THROW(sum(*c), Error);
+    EXPECT_THROW(c->barrier(), Error);
+    EXPECT_THROW(c->split(0), Error);
+    EXPECT_THROW(c->check(), Error);
+  });
+  expect_fine(outcomes);
+}
+
+TEST(NcclProcessFailure, AKilledRankIsNoticedLongBeforeTheTimeout) {
+  const auto start = Clock::now();
+  const auto outcomes = run_as_processes(3, [](Communicator& world) {
+    const auto c = join(world);
+    sum(*c);
+    if (c->rank() == 1) ::raise(SIGKILL);
+    sum(*c);
+  });
+  EXPECT_LT(Clock::now() - start, kQuickly);
+  expect_each(outcomes, {0, 2}, ExitCode::kPeerLost, {"the process of rank 1 has ended"});
+}
+
+// Its thread is somewhere that no abort reaches.
+TEST(NcclProcessFailure, AStuckRankIsEndedWithTheStatusOfALostPeer) {
+  const auto start = Clock::now();
+  const auto outcomes = run_as_processes(2, [](Communicator& world) {
+    auto settings = patience(kShort);
+    settings.grace = kShort;
+    const auto c = join_nccl_world(load_fake_nccl(), gpu_of(world), world, settings);
+    if (c->rank() == 1)
+      while (true) ::pause();
+    sum(*c);
+  });
+  EXPECT_LT(Clock::now() - start, kQuickly);
+  expect_each(outcomes, {0}, ExitCode::kPeerLost, {"rank 1 did not come within 500 ms"});
+  expect_each(outcomes, {1}, ExitCode::kPeerLost, {});
+}
+
+TEST(NcclErrors, HaveTheExitStatusOfTheirKind) {
+  using nccl::exit_code_of, nccl::Result;
+  EXPECT_EQ(exit_code_of(Result::kUnhandledCudaError, "Cuda failure 2 'out of memory'"),
+            ExitCode::kDeviceMemory);
+  EXPECT_EQ(exit_code_of(Result::kUnhandledCudaError, "Cuda failure 700"), ExitCode::kPeerLost);
+  EXPECT_EQ(exit_code_of(Result::kRemoteError, ""), ExitCode::kPeerLost);
+  EXPECT_EQ(exit_code_of(Result::kInvalidUsage, "Duplicate GPU detected"), ExitCode::kConfiguration);
+  EXPECT_EQ(exit_code_of(Result::kInvalidArgument, ""), ExitCode::kInternal);
+}
+
+}  // namespace
+}  // namespace recollect

@@ -1,0 +1,346 @@
+// A stand-in for NCCL that works on host memory, between threads and between processes. Like NCCL it never
+// waits inside a call: making and splitting communicators goes on while it is asked for their state, and a
+// collective occupies its stream until all ranks have come or its communicator is aborted. Sums are in rank
+// order.
+//
+// Ranks meet in a shared-memory object that loses its name once all have come.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "comm/nccl/api.h"
+#include "comm/reduction.h"
+#include "tests/comm/fake_nccl/control.h"
+#include "tests/comm/stream_abi.h"
+
+using namespace recollect::nccl;
+using recollect::DType;
+
+extern "C" FakeNcclControl fake_nccl_control;
+FakeNcclControl fake_nccl_control;
+
+namespace {
+
+constexpr int kMostRanks = 8;
+constexpr std::size_t kSlotBytes = 1 << 20;
+constexpr int kSplits = 64;
+
+struct RankArea {
+  std::atomic<uint64_t> posted, done;    // collectives
+  std::atomic<int64_t> splits[kSplits];  // 1 + what the rank wants: (color + 1) << 32 | key, by split
+  alignas(64) std::byte slots[2][kSlotBytes];
+};
+
+struct Meeting {
+  std::atomic<int> joined;
+  RankArea ranks[kMostRanks];
+};
+
+struct State {
+  int rank = 0, size = 1, world_rank = 0;
+  std::string name;
+  Meeting* meeting = nullptr;
+  Config config;
+  std::atomic<bool> aborted = false;
+  std::atomic<Result> async = Result::kSuccess;
+  uint64_t sequence = 0;
+  int polls = 0;
+  // What goes on in the background: connecting, or a split whose result is still to be delivered.
+  bool connecting = false, finalizing = false;
+  int split = -1;
+  int splits = 0;
+  int64_t wish = 0;
+  void** split_result = nullptr;
+  Config split_config;
+  Result pending = Result::kSuccess;
+
+  ~State() {
+    if (meeting) ::munmap(meeting, sizeof(Meeting));
+  }
+};
+
+struct Handle {
+  std::shared_ptr<State> state;
+};
+
+FakeNcclControl& control() { return fake_nccl_control; }
+State& of(Comm comm) { return *reinterpret_cast<Handle*>(comm)->state; }
+std::shared_ptr<State> share(Comm comm) { return reinterpret_cast<Handle*>(comm)->state; }
+
+Comm connect(const std::string& name, int rank, int size, int world_rank, const Config& config) {
+  const int file = ::shm_open(name.c_str(), O_RDWR | O_CREAT, 0600);
+  if (file < 0 || ::ftruncate(file, sizeof(Meeting)) != 0) return nullptr;
+  void* memory = ::mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  ::close(file);
+  if (memory == MAP_FAILED) return nullptr;
+  auto state = std::make_shared<State>();
+  state->rank = rank;
+  state->size = size;
+  state->world_rank = world_rank;
+  state->name = name;
+  state->meeting = static_cast<Meeting*>(memory);
+  state->config = config;
+  state->connecting = true;
+  control().last_blocking = config.blocking;
+  if (state->meeting->joined.fetch_add(1) + 1 == size) ::shm_unlink(name.c_str());
+  return reinterpret_cast<Comm>(new Handle{state});
+}
+
+// The split is done when all ranks have said what they want.
+Result deliver_split(State& parent) {
+  std::vector<std::pair<int64_t, int>> members;
+  for (int r = 0; r < parent.size; ++r) {
+    const int64_t wish = parent.meeting->ranks[r].splits[parent.split].load();
+    if (wish == 0) return Result::kInProgress;
+    if (wish >> 32 == parent.wish >> 32) members.push_back({wish, r});
+  }
+  if (control().split_never) return Result::kInProgress;
+  std::sort(members.begin(), members.end());
+  const int64_t color = parent.wish >> 32;
+  const auto me = std::find(members.begin(), members.end(), std::pair(parent.wish, parent.rank));
+  *parent.split_result = nullptr;
+  if (color > 0)  // not kNoColor
+    *parent.split_result =
+        connect(parent.name + "-" + std::to_string(parent.split) + "." + std::to_string(color),
+                static_cast<int>(me - members.begin()), static_cast<int>(members.size()), parent.world_rank,
+                parent.split_config);
+  parent.split = -1;
+  return Result::kSuccess;
+}
+
+Result progress(State& state) {
+  if (state.async != Result::kSuccess) return state.async;
+  if (state.polls > 0) {
+    --state.polls;
+    return Result::kInProgress;
+  }
+  if (state.connecting) {
+    if (control().init_never || state.meeting->joined < state.size) return Result::kInProgress;
+    state.connecting = false;
+  }
+  if (state.finalizing && control().finalize_never) return Result::kInProgress;
+  if (state.split >= 0) return deliver_split(state);
+  return std::exchange(state.pending, Result::kSuccess);
+}
+
+struct Job {
+  std::shared_ptr<State> state;
+  uint64_t number;
+  const void* in;
+  void* out;
+  std::size_t in_bytes;
+  std::function<void(const std::vector<const std::byte*>& parts)> finish;
+};
+
+// False when the communicator was aborted first.
+bool wait_for(State& state, std::atomic<uint64_t> RankArea::*what, uint64_t number) {
+  for (int r = 0; r < state.size; ++r)
+    while ((state.meeting->ranks[r].*what).load() < number) {
+      if (state.aborted) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  return true;
+}
+
+void run(void* argument) {
+  const std::unique_ptr<Job> job(static_cast<Job*>(argument));
+  State& state = *job->state;
+  if (control().async_rank == state.world_rank) {
+    state.async = static_cast<Result>(control().fail_result.load());
+    while (!state.aborted) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    return;
+  }
+  RankArea& mine = state.meeting->ranks[state.rank];
+  if (job->number > 2 && !wait_for(state, &RankArea::done, job->number - 2)) return;
+  std::memcpy(mine.slots[job->number % 2], job->in, job->in_bytes);
+  mine.posted.store(job->number);
+  if (!wait_for(state, &RankArea::posted, job->number)) return;
+  std::vector<const std::byte*> parts;
+  for (int r = 0; r < state.size; ++r) parts.push_back(state.meeting->ranks[r].slots[job->number % 2]);
+  job->finish(parts);
+  mine.done.store(job->number);
+}
+
+Result enqueue(Comm comm, void* stream, const void* in, void* out, std::size_t in_bytes,
+               std::function<void(const std::vector<const std::byte*>&)> finish) {
+  State& state = of(comm);
+  if (control().fail_rank == state.world_rank) return static_cast<Result>(control().fail_result.load());
+  if (state.connecting || state.split >= 0 || in_bytes > kSlotBytes) return Result::kInvalidUsage;
+  auto* on = static_cast<recollect::test::StreamAbi*>(stream);
+  on->enqueue_function(on, run, new Job{share(comm), ++state.sequence, in, out, in_bytes, std::move(finish)});
+  state.polls = control().polls;
+  return state.polls > 0 ? Result::kInProgress : Result::kSuccess;
+}
+
+DType dtype_of(DataType type) {
+  switch (type) {
+    case DataType::kInt64:
+      return DType::kI64;
+    case DataType::kFloat16:
+      return DType::kF16;
+    case DataType::kFloat32:
+      return DType::kF32;
+    case DataType::kFloat64:
+      return DType::kF64;
+    case DataType::kBfloat16:
+      return DType::kBF16;
+    default:
+      return DType::kU8;
+  }
+}
+
+recollect::ReduceOp op_of(RedOp op) {
+  return op == RedOp::kSum ? recollect::ReduceOp::kSum : recollect::ReduceOp::kMax;
+}
+
+void reduce(DataType type, RedOp op, const std::vector<const std::byte*>& parts, std::size_t offset,
+            void* out, std::size_t count) {
+  std::vector<const void*> from;
+  for (const std::byte* part : parts) from.push_back(part + offset);
+  recollect::reduce_parts(dtype_of(type), op_of(op), from.data(), static_cast<int>(from.size()), out,
+                          static_cast<int64_t>(count));
+}
+
+}  // namespace
+
+extern "C" {
+
+Result ncclGetVersion(int* version) {
+  *version = control().version;
+  return Result::kSuccess;
+}
+
+Result ncclGetUniqueId(UniqueId* id) {
+  static std::atomic<int> made{0};
+  std::snprintf(id->internal, sizeof id->internal, "/fake-nccl-%d-%d", ::getpid(), made++);
+  return static_cast<Result>(control().unique_id_result.load());
+}
+
+Result ncclCommInitRankConfig(Comm* comm, int ranks, UniqueId id, int rank, Config* config) {
+  if (ranks > kMostRanks || config->size != sizeof(Config)) return Result::kInvalidArgument;
+  *comm = connect(id.internal, rank, ranks, rank, *config);
+  return *comm ? Result::kInProgress : Result::kSystemError;
+}
+
+Result ncclCommSplit(Comm comm, int color, int key, Comm* made, Config* config) {
+  State& parent = of(comm);
+  if (parent.split >= 0 || parent.splits == kSplits) return Result::kInvalidUsage;
+  parent.split = parent.splits++;
+  parent.wish = (static_cast<int64_t>(color) + 1) << 32 | (key + 1);
+  parent.split_result = reinterpret_cast<void**>(made);
+  parent.split_config = *config;
+  parent.meeting->ranks[parent.rank].splits[parent.split].store(parent.wish);
+  return Result::kInProgress;
+}
+
+Result ncclCommGetAsyncError(Comm comm, Result* state) {
+  *state = progress(of(comm));
+  return Result::kSuccess;
+}
+
+Result ncclCommFinalize(Comm comm) {
+  ++control().finalizes;
+  of(comm).finalizing = true;
+  return Result::kInProgress;
+}
+
+Result ncclCommDestroy(Comm comm) {
+  ++control().destroys;
+  delete reinterpret_cast<Handle*>(comm);
+  return Result::kSuccess;
+}
+
+Result ncclCommAbort(Comm comm) {
+  ++control().aborts;
+  State& state = of(comm);
+  state.aborted = true;
+  if (state.connecting) ::shm_unlink(state.name.c_str());
+  delete reinterpret_cast<Handle*>(comm);
+  return Result::kSuccess;
+}
+
+const char* ncclGetErrorString(Result result) {
+  switch (result) {
+    case Result::kRemoteError:
+      return "remote process exited or there was a network error";
+    case Result::kUnhandledCudaError:
+      return "unhandled cuda error";
+    case Result::kInvalidUsage:
+      return "invalid usage";
+    default:
+      return "some error";
+  }
+}
+
+const char* ncclGetLastError(Comm) {
+  return control().fail_result == static_cast<int>(Result::kUnhandledCudaError)
+             ? "Cuda failure 2 'out of memory'"
+             : "a detail";
+}
+
+Result ncclAllReduce(const void* in, void* out, std::size_t count, DataType type, RedOp op, Comm comm,
+                     void* stream) {
+  return enqueue(comm, stream, in, out, count * recollect::size_of(dtype_of(type)),
+                 [=](const std::vector<const std::byte*>& parts) { reduce(type, op, parts, 0, out, count); });
+}
+
+Result ncclAllGather(const void* in, void* out, std::size_t count, DataType type, Comm comm, void* stream) {
+  if (of(comm).config.cta_policy == kZeroCtaPolicy) ++control().gathers_by_copy;
+  const std::size_t bytes = count * recollect::size_of(dtype_of(type));
+  return enqueue(comm, stream, in, out, bytes, [=](const std::vector<const std::byte*>& parts) {
+    auto* to = static_cast<std::byte*>(out);
+    for (std::size_t r = 0; r < parts.size(); ++r) std::memcpy(to + r * bytes, parts[r], bytes);
+  });
+}
+
+Result ncclReduceScatter(const void* in, void* out, std::size_t count, DataType type, RedOp op, Comm comm,
+                         void* stream) {
+  const State& state = of(comm);
+  const std::size_t bytes = count * recollect::size_of(dtype_of(type));
+  const std::size_t offset = static_cast<std::size_t>(state.rank) * bytes;
+  return enqueue(
+      comm, stream, in, out, bytes * static_cast<std::size_t>(state.size),
+      [=](const std::vector<const std::byte*>& parts) { reduce(type, op, parts, offset, out, count); });
+}
+
+Result ncclBroadcast(const void* in, void* out, std::size_t count, DataType type, int root, Comm comm,
+                     void* stream) {
+  const std::size_t bytes = count * recollect::size_of(dtype_of(type));
+  return enqueue(comm, stream, in, out, bytes, [=](const std::vector<const std::byte*>& parts) {
+    std::memcpy(out, parts[static_cast<std::size_t>(root)], bytes);
+  });
+}
+
+Result ncclCommWindowRegister(Comm comm, void* memory, std::size_t, Window* window, int flags) {
+  if (flags != kSymmetricWindow) return Result::kInvalidArgument;
+  State& state = of(comm);
+  state.pending = static_cast<Result>(control().window_result.load());
+  state.polls = 2;
+  if (state.pending == Result::kSuccess) {
+    *window = static_cast<Window>(memory);
+    ++control().windows;
+  }
+  return Result::kInProgress;
+}
+
+Result ncclCommWindowDeregister(Comm, Window) {
+  --control().windows;
+  return Result::kSuccess;
+}
+
+Result ncclCommMemStats(Comm, int, uint64_t* bytes) {
+  *bytes = control().memory;
+  return Result::kSuccess;
+}
+
+}  // extern "C"
