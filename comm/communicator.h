@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/core/tensor.h"
@@ -39,8 +40,13 @@ class Communicator {
   // Makes the peers' pending and future calls fail with kPeerLost. Called by a rank that is about to stop on
   // an error; must not wait for anybody.
   virtual void abort(const std::string& why) noexcept = 0;
+  // Why calls fail, where this process knows without asking anybody. Any thread may ask at any time.
+  virtual std::optional<std::string> stop_reason() const { return {}; }
 
   // What follows is for communicators that work on a device, behind the caller's back.
+
+  // Memory of the device that it holds beside the arena, where that is known.
+  virtual std::size_t device_bytes() const { return 0; }
 
   // Whether calls may be recorded once, as a CUDA graph, and replayed without being made again.
   virtual bool capturable() const { return true; }

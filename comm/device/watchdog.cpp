@@ -81,7 +81,11 @@ void Watchdog::completed() {
 void Watchdog::fail(const std::string& reason) {
   noted_ = true;
   std::lock_guard lock(mutex_);
-  fail_locked(reason);
+  fail_locked(known_elsewhere().value_or(reason));  // which may be the reason of this one
+}
+
+std::optional<std::string> Watchdog::known_elsewhere() const {
+  return settings_.stop_reason ? settings_.stop_reason() : std::nullopt;
 }
 
 void Watchdog::fail_locked(const std::string& reason) {
@@ -109,6 +113,7 @@ void Watchdog::look(Clock::time_point now) {
 
 void Watchdog::find_failures(Clock::time_point now) {
   if (const auto why = board_.stop_reason()) return fail_locked(*why);
+  if (const auto why = known_elsewhere()) return fail_locked(*why);
   for (int rank = 0; rank < board_.size(); ++rank)
     if (board_.has_died(rank))
       return fail_locked("the process of rank " + std::to_string(rank) + " has ended");

@@ -45,6 +45,8 @@ class Watchdog {
     std::chrono::milliseconds grace = std::chrono::seconds(10);
     // Aborts what is under way. Once, on a thread of its own: it may wait for the very thing that is stuck.
     std::function<void(const std::string& why)> abort;
+    // What else knows of failures, beyond this node too; may be empty.
+    std::function<std::optional<std::string>()> stop_reason = {};
     // Must not return, except in tests.
     std::function<void(const std::string& why)> end_process = device::end_process;
   };
@@ -81,6 +83,7 @@ class Watchdog {
     Progress progress();
   };
 
+  std::optional<std::string> known_elsewhere() const;
   void fail_locked(const std::string& reason);
   void find_failures(Clock::time_point now);
   void judge(Entry& entry, Clock::time_point now);

@@ -229,4 +229,9 @@ void LocalCommunicator::abort(const std::string& why) noexcept {
   }
 }
 
+std::optional<std::string> LocalCommunicator::stop_reason() const {
+  if (!segment_->is_stopped()) return std::nullopt;
+  return segment_->stop_reason();
+}
+
 }  // namespace recollect::local

@@ -29,6 +29,7 @@ class LocalCommunicator final : public Communicator {
   void barrier() override;
   std::unique_ptr<Communicator> split(int color) override;
   void abort(const std::string& why) noexcept override;
+  std::optional<std::string> stop_reason() const override;
 
  private:
   struct Range {

@@ -25,7 +25,8 @@ class NcclCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(group_->ranks().size()); }
   std::string name() const override;
-  std::size_t staging_bytes() const override { return group_->device_bytes(); }
+  std::size_t staging_bytes() const override { return owned_host_ ? owned_host_->staging_bytes() : 0; }
+  std::size_t device_bytes() const override { return group_->device_bytes(); }
   void all_reduce(const Tensor& tensor, ReduceOp op, void* stream) override;
   void all_gather(const Tensor& in, const Tensor& out, void* stream) override;
   void reduce_scatter(const Tensor& in, const Tensor& out, void* stream) override;

@@ -14,8 +14,10 @@ constexpr std::size_t kWords = 1024;
 constexpr int kEagerPolls = 200;
 
 template <typename Abort>
-device::Watchdog::Settings with_abort(device::Watchdog::Settings settings, Abort abort) {
+device::Watchdog::Settings complete(device::Watchdog::Settings settings, Abort abort,
+                                    const Communicator& world) {
   settings.abort = abort;
+  settings.stop_reason = [&world] { return world.stop_reason(); };
   return settings;
 }
 
@@ -93,7 +95,8 @@ Session::Session(Api api, std::shared_ptr<device::DeviceRuntime> runtime, Commun
       world_(world),
       words_(runtime_->make_words(kWords)),
       board_(world),
-      watchdog_(board_, with_abort(std::move(settings), [this](const std::string& why) { abort_all(why); })) {
+      watchdog_(board_, complete(
+                            std::move(settings), [this](const std::string& why) { abort_all(why); }, world)) {
   watchdog_.start();
 }
 

@@ -46,7 +46,8 @@ ExitCode exit_code_of(Result result, const std::string& last_error);
 
 class Session {
  public:
-  // Collective over `world`, which must outlive it. Of `settings`, abort() is the session's own.
+  // Collective over `world`, which must outlive it. Of `settings`, what to abort and whom to ask is
+  // the session's own business.
   Session(Api api, std::shared_ptr<device::DeviceRuntime> runtime, Communicator& world,
           device::Watchdog::Settings settings);
   ~Session();

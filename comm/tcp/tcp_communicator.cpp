@@ -126,4 +126,9 @@ void TcpCommunicator::abort(const std::string& why) noexcept {
   }
 }
 
+std::optional<std::string> TcpCommunicator::stop_reason() const {
+  if (!peers_->is_stopped()) return std::nullopt;
+  return peers_->stop_reason();
+}
+
 }  // namespace recollect::tcp

@@ -19,6 +19,7 @@ class TcpCommunicator final : public MessageCommunicator {
   std::string name() const override { return "tcp"; }
   std::unique_ptr<Communicator> split(int color) override;
   void abort(const std::string& why) noexcept override;
+  std::optional<std::string> stop_reason() const override;
 
  private:
   struct Lane {

@@ -99,7 +99,7 @@ TEST(NcclGroups, TellWhatTheyTakeOfTheDevice) {
   Behaviour behaviour;
   const auto staging = [](std::array<std::size_t, 2>& bytes) {
     expect_fine(run_as_threads(2, [&](Communicator& world) {
-      bytes[static_cast<std::size_t>(world.rank())] = join(world)->staging_bytes();
+      bytes[static_cast<std::size_t>(world.rank())] = join(world)->device_bytes();
     }));
   };
   std::array<std::size_t, 2> bytes{};

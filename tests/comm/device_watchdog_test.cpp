@@ -222,6 +222,23 @@ TEST(Watchdog, WhoStopsTellsWhy) {
   }));
 }
 
+TEST(Watchdog, AsksElsewhereToo) {
+  expect_fine(run_as_threads(1, [](Communicator& world) {
+    ProgressBoard board(world);
+    std::optional<std::string> why;
+    Watchdog dog(board, {.timeout = 1000ms,
+                         .abort = [](const std::string&) {},
+                         .stop_reason = [&] { return why; },
+                         .end_process = [](const std::string&) {}});
+    dog.look(Clock::now());
+    EXPECT_FALSE(dog.has_failed());
+    why = "another node burns";
+    dog.look(Clock::now());
+    EXPECT_TRUE(dog.has_failed());
+    EXPECT_EQ(board.stop_reason(), why);
+  }));
+}
+
 TEST(Watchdog, WhoLeavesIsNotWaitedFor) {
   expect_fine(run_as_threads(3, [](Communicator& world) {
     Rank rank(world);

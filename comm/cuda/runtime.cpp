@@ -1,0 +1,128 @@
+#include "comm/cuda/runtime.h"
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#include <cstring>
+
+#include "comm/cuda/reduce_parts.h"
+#include "comm/device_local/device_local_communicator.h"
+#include "engine/runtime/cuda/check.h"
+
+namespace recollect::cuda {
+
+static_assert(device_local::kMostRanks <= kMostParts);
+
+namespace {
+
+// The driver's functions are asked for by name, so that the program starts where there is no driver.
+template <typename Function>
+Function driver_function(const char* name, unsigned version) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+  const cudaError_t status =
+      cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result);
+  if (status != cudaSuccess || result != cudaDriverEntryPointSuccess || !found)
+    throw Error(ExitCode::kConfiguration, std::string("the NVIDIA driver has no function ") + name,
+                "install a driver for CUDA 13");
+  return reinterpret_cast<Function>(found);
+}
+
+cudaStream_t native(void* stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t native_event(void* event) { return static_cast<cudaEvent_t>(event); }
+
+class CudaRuntime final : public device::DeviceRuntime {
+ public:
+  explicit CudaRuntime(int ordinal) : ordinal_(ordinal) {
+    make_current();
+    write_value_ = driver_function<PFN_cuStreamWriteValue32_v11070>("cuStreamWriteValue32", 11070);
+    retain_ = driver_function<PFN_cuMemRetainAllocationHandle_v11000>("cuMemRetainAllocationHandle", 11000);
+    release_ = driver_function<PFN_cuMemRelease_v10020>("cuMemRelease", 10020);
+  }
+
+  void make_current() override { check(cudaSetDevice(ordinal_), "choosing a device"); }
+
+  std::string hardware_id() const override {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, ordinal_), "asking for the device's properties");
+    std::string id = "GPU-";
+    for (const char byte : properties.uuid.bytes) {
+      constexpr const char* kDigits = "0123456789abcdef";
+      id += kDigits[static_cast<unsigned char>(byte) >> 4];
+      id += kDigits[static_cast<unsigned char>(byte) & 15];
+    }
+    return id;
+  }
+
+  std::size_t free_bytes() const override {
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "asking for free memory");
+    return free;
+  }
+
+  void* make_event() override {
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+    return event;
+  }
+  void destroy_event(void* event) noexcept override { cudaEventDestroy(native_event(event)); }
+  void record(void* event, void* stream) override {
+    check(cudaEventRecord(native_event(event), native(stream)), "recording an event");
+  }
+  void wait(void* stream, void* event) override {
+    check(cudaStreamWaitEvent(native(stream), native_event(event), 0), "waiting for an event");
+  }
+
+  void copy(void* to, const void* from, std::size_t bytes, void* stream) override {
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)), "copying");
+  }
+  void reduce(DType dtype, ReduceOp op, const void* const* parts, int count, void* out, int64_t elements,
+              void* stream) override {
+    reduce_parts(dtype, op, parts, count, out, elements, stream);
+  }
+
+  // Pinned memory has one address for the host and for all devices.
+  std::shared_ptr<uint32_t> make_words(std::size_t count) override {
+    void* words = nullptr;
+    check(cudaHostAlloc(&words, count * sizeof(uint32_t), cudaHostAllocMapped | cudaHostAllocPortable),
+          "pinning the words in which streams note their progress");
+    std::memset(words, 0, count * sizeof(uint32_t));
+    return {static_cast<uint32_t*>(words), [](uint32_t* memory) { cudaFreeHost(memory); }};
+  }
+
+  // Also in a graph. Nobody reads anything else because of this word, so it needs no fence.
+  void write_word(uint32_t* word, uint32_t value, void* stream) override {
+    const CUresult status = write_value_(static_cast<CUstream>(stream), reinterpret_cast<CUdeviceptr>(word),
+                                         value, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER);
+    require(status == CUDA_SUCCESS,
+            "a stream cannot note its progress: driver error " + std::to_string(status));
+  }
+
+  bool is_capturing(void* stream) const override {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    check(cudaStreamIsCapturing(native(stream), &status), "asking whether a stream is captured");
+    return status != cudaStreamCaptureStatusNone;
+  }
+
+  // Memory that the driver maps piece by piece; plain cudaMalloc's is not.
+  bool is_shareable(const void* memory) const override {
+    CUmemGenericAllocationHandle handle = 0;
+    if (retain_(&handle, const_cast<void*>(memory)) != CUDA_SUCCESS) return false;
+    release_(handle);
+    return true;
+  }
+
+ private:
+  const int ordinal_;
+  PFN_cuStreamWriteValue32_v11070 write_value_ = nullptr;
+  PFN_cuMemRetainAllocationHandle_v11000 retain_ = nullptr;
+  PFN_cuMemRelease_v10020 release_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<device::DeviceRuntime> make_device_runtime(int ordinal) {
+  return std::make_unique<CudaRuntime>(ordinal);
+}
+
+}  // namespace recollect::cuda
