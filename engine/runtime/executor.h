@@ -15,7 +15,9 @@ class Executor;
 
 // Watches an Executor from outside, for tests that disturb it and for recording. Each call comes on the
 // thread of the op's stream, for every op in turn, whether it runs or is passed over: `before_op` when its
-// waits are over, `after_op` before anybody may learn that it is done.
+// waits are over, `after_op` before anybody may learn that it is done. On a device that works behind the
+// caller's back they come when the op is enqueued, and not at all when a run is replayed; time_ops() is for
+// that.
 class ExecutorProbe {
  public:
   virtual ~ExecutorProbe() = default;
@@ -56,6 +58,11 @@ class Executor {
   // Runs a micro-batch op by op on the compute stream and returns the name of the first value, in program
   // order, that holds an infinity or a NaN; empty if there is none. Gradients are garbage afterwards.
   std::string find_non_finite(const RunState& state);
+
+  // Whether the runs that follow are timed op by op where a probe cannot do it (Streams::time_ops), and the
+  // times of the latest one.
+  void time_ops(bool on) { streams_->time_ops(on); }
+  const RunTimes* times() const { return streams_->times(); }
 
   // Who waited for whom, summed over runs.
   const WaitTimes& waits() const { return streams_->waits(); }

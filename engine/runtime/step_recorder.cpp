@@ -15,16 +15,41 @@ void StepRecorder::begin_step() {
   complete_ = false;
 }
 
-void StepRecorder::begin_run(const Executor& executor, int64_t micro_batch) {
+void StepRecorder::begin_run(Executor& executor, int64_t micro_batch) {
   run_ = in_step_ ? timeline_.find(micro_batch) : nullptr;
   if (!run_) return;
+  executor_ = &executor;
+  executor.time_ops(true);
   std::copy(executor.waits().by_op().begin(), executor.waits().by_op().end(), waited_before_.begin());
   run_->begin = now();
 }
 
 void StepRecorder::end_run() {
-  if (run_) run_->end = now();
+  if (!run_) return;
+  run_->end = now();
+  if (const RunTimes* times = executor_->times()) take(*times);
+  executor_->time_ops(false);
   run_ = nullptr;
+}
+
+// The device's clock is fitted to the host's at the end of the run: its beginning came later by what a launch
+// takes.
+void StepRecorder::take(const RunTimes& times) {
+  const auto nanoseconds = [](double seconds) { return static_cast<int64_t>(1e9 * seconds); };
+  const int64_t begin = std::max(run_->begin, run_->end - nanoseconds(times.seconds));
+  for (std::size_t i = 0; i < run_->ops.size(); ++i) {
+    OpTime& time = run_->ops[i];
+    if (!time.ran()) continue;
+    const OpId id = run_->first + static_cast<OpId>(i);
+    const RunTimes::OpSpan& span = times.ops[static_cast<std::size_t>(id - times.first)];
+    time.begin = std::min(run_->end, begin + nanoseconds(span.begin));
+    time.end = std::clamp(begin + nanoseconds(span.end), time.begin, run_->end);
+    time.waited = waited(id);
+  }
+}
+
+int64_t StepRecorder::waited(OpId id) const {
+  return static_cast<int64_t>(1e9 * (executor_->waits().by_op()[id] - waited_before_[id]));
 }
 
 void StepRecorder::end_step() {
@@ -41,9 +66,7 @@ void StepRecorder::before_op(const Executor& executor, OpId id) {
     const Op& op = executor.program().graph.op(id);
     const bool last = run->micro_batch < 0 || run->micro_batch + 1 == timeline_.micro_batches;
     if (op.when == RunWhen::kAlways || last) {
-      // The executor writes the waits of an op on this very thread.
-      const double waited = executor.waits().by_op()[id] - waited_before_[id];
-      time.waited = static_cast<int64_t>(1e9 * waited);
+      time.waited = waited(id);  // written by the executor on this very thread
       time.begin = now();
     }
   }

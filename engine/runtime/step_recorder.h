@@ -19,7 +19,7 @@ class StepRecorder final : public ExecutorProbe {
   // announced by begin_run(), with StepTimeline::kOptimizer for the optimizer's, and closed by end_run(); the
   // last one by end_step(). Outside of a step these do nothing.
   void begin_step();
-  void begin_run(const Executor& executor, int64_t micro_batch);
+  void begin_run(Executor& executor, int64_t micro_batch);
   void end_run();
   void end_step();
 
@@ -35,7 +35,11 @@ class StepRecorder final : public ExecutorProbe {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count();
   }
 
+  void take(const RunTimes& times);
+  int64_t waited(OpId id) const;  // since the run began
+
   ExecutorProbe* next_;
+  Executor* executor_ = nullptr;  // of the run in progress
   StepTimeline timeline_;
   StepTimeline::Run* run_ = nullptr;   // the one in progress, if it is recorded
   std::vector<double> waited_before_;  // by op: the executor's waits at the run's beginning

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "engine/runtime/kernel.h"
 #include "engine/runtime/schedule.h"
@@ -22,6 +23,17 @@ struct StreamOps {
   std::function<void(OpId)> before, after;
 };
 
+// When the ops of a run were on their streams, in seconds since it began. What an op that was passed over has
+// here means nothing.
+struct RunTimes {
+  struct OpSpan {
+    double begin = 0, end = 0;
+  };
+  double seconds = 0;  // of the whole run
+  OpId first = 0;
+  std::vector<OpSpan> ops = {};  // from `first` on
+};
+
 class Streams {
  public:
   explicit Streams(StreamOps ops) : ops_(std::move(ops)), waits_(ops_.graph) {}
@@ -29,6 +41,13 @@ class Streams {
 
   // Runs ops [begin, end). Returns when all streams are idle; an Error of any op is thrown here.
   virtual void run(OpId begin, OpId end, const RunState& state) = 0;
+
+  // For streams that enqueue: `before` and `after` are called when an op is enqueued, and not at all when a
+  // run is replayed. Whether the runs that follow take the times themselves; costs some events an op. Others
+  // do nothing.
+  virtual void time_ops(bool) {}
+  // Of the latest run, if it took them.
+  virtual const RunTimes* times() const { return nullptr; }
 
   // The device's own stream of that name, as kernels get it; null where streams are threads.
   virtual void* native(StreamId) { return nullptr; }

@@ -161,6 +161,68 @@ TEST(StepRecorder, AWaitIsTheOneTheExecutorCounts) {
   EXPECT_EQ(slow.ended, 12);
 }
 
+// A device whose streams run ops when they like and say afterwards when that was.
+class LateStreams final : public Streams {
+ public:
+  using Streams::Streams;
+  void run(OpId begin, OpId end, const RunState& state) override {
+    waits_.begin_run();
+    times_ = {.seconds = kOp * (end - begin + 1), .first = begin};
+    for (OpId id = begin; id < end; ++id) {
+      if (ops_.before) ops_.before(id);
+      ops_.run(id, {.state = &state});
+      if (ops_.after) ops_.after(id);
+      times_.ops.push_back({kOp * (id - begin + 0.5), kOp * (id - begin + 1)});
+      if (id == kUse) waits_.waited(id, kSide, 0, kOp / 2, true);
+    }
+    std::this_thread::sleep_for(std::chrono::duration<double>(2 * times_.seconds));  // all was launched late
+  }
+  void time_ops(bool on) override { timing_ = on; }
+  const RunTimes* times() const override { return timing_ ? &times_ : nullptr; }
+
+  static constexpr double kOp = 1e-3;
+
+ private:
+  bool timing_ = false;
+  RunTimes times_;
+};
+
+class LateDevice final : public Device {
+ public:
+  std::string name() const override { return "late"; }
+  Arena reserve(MemorySpace space, std::size_t bytes) override { return cpu_->reserve(space, bytes); }
+  void write(void* to, const void* from, std::size_t bytes) override { cpu_->write(to, from, bytes); }
+  void read(void* to, const void* from, std::size_t bytes) override { cpu_->read(to, from, bytes); }
+  std::unique_ptr<Streams> make_streams(StreamOps ops) override {
+    return std::make_unique<LateStreams>(std::move(ops));
+  }
+
+ private:
+  std::unique_ptr<Device> cpu_ = make_cpu_device();
+};
+
+TEST(StepRecorder, TakesTheTimesOfADeviceThatRunsOpsLater) {
+  Step step;
+  StepRecorder recorder(step.graph(), 1);
+  LateDevice device;
+  Executor executor(step.compile(), device, &recorder);
+  EXPECT_EQ(executor.times(), nullptr);
+  recorder.begin_step();
+  run_step(executor, recorder, 1);
+  ASSERT_TRUE(recorder.complete());
+  EXPECT_EQ(executor.times(), nullptr) << "other steps are not timed";
+  constexpr int64_t kOp = 1000000;
+  for (const StepTimeline::Run& run : recorder.timeline().runs) {
+    expect_possible(run, executor.program());
+    const auto count = static_cast<int64_t>(run.ops.size());
+    for (int64_t i = 0; i < count; ++i) {
+      EXPECT_NEAR(run.ops[i].begin, run.end - kOp * (count + 1 - i) + kOp / 2, 2);
+      EXPECT_NEAR(run.ops[i].end, run.end - kOp * (count - i), 2);
+    }
+  }
+  EXPECT_NEAR(recorder.timeline().runs.at(0).ops[kUse].waited, kOp / 2, 2);
+}
+
 TEST(StepRecorder, OutsideOfAStepNothingIsRecordedAndNoMemoryMoves) {
   Step step;
   StepRecorder recorder(step.graph(), 2);

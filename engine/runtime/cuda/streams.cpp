@@ -9,7 +9,7 @@ namespace recollect::cuda {
 
 DeviceStreams::DeviceStreams(StreamOps ops, bool graphs)
     : Streams(std::move(ops)),
-      graphs_(graphs && !ops_.before),
+      graphs_(graphs),
       forked_(cudaEventDisableTiming),
       done_(ops_.graph.ops().size()),
       done_stamps_(ops_.graph.ops().size()),
@@ -51,9 +51,21 @@ void DeviceStreams::run(OpId begin, OpId end, const RunState& state) {
   launch({begin, end, state.first_micro_batch(), state.last_micro_batch(), state.training}, state);
   check(cudaStreamSynchronize(stream_of(StreamId::kCompute)), "running a step");
   if (state.training) account(begin, end);
+  if (timing_) read_times(begin, end);
+}
+
+void DeviceStreams::time_ops(bool on) {
+  timing_ = on;
+  if (!on || !op_begins_.empty()) return;
+  for (std::size_t id = 0; id < ops_.graph.ops().size(); ++id) {
+    op_begins_.emplace_back(cudaEventDefault);
+    op_ends_.emplace_back(cudaEventDefault);
+  }
+  times_.ops.reserve(ops_.graph.ops().size());
 }
 
 void DeviceStreams::launch(const Kind& kind, const RunState& state) {
+  if (timing_) return enqueue(kind, state);
   Replay& replay = replays_[kind];
   const auto compute = stream_of(StreamId::kCompute);
   if (graphs_ && ++replay.runs == 2 && !capture(kind, state, replay)) graphs_ = false;
@@ -114,9 +126,11 @@ void DeviceStreams::enqueue_op(OpId id, OpId begin, const RunState& state) {
   for (OpId before : ops_.schedule.waits[id])
     if (before >= begin) check(cudaStreamWaitEvent(stream, done_[before].get(), 0), "waiting for an op");
   if (stamps_[id].began) stamp(stamps_[id].began, op.stream);
+  if (timing_) stamp(op_begins_[id], op.stream);
   if (ops_.before) ops_.before(id);
   ops_.run(id, {.state = &state, .device_state = device_state_, .stream = stream});
   if (ops_.after) ops_.after(id);
+  if (timing_) stamp(op_ends_[id], op.stream);
   if (done_[id]) {
     stamp(done_stamps_[id], op.stream);
     check(cudaEventRecord(done_[id].get(), stream), "ending an op");
@@ -134,6 +148,14 @@ double DeviceStreams::seconds_until(const Event& event) const {
   float milliseconds = 0;
   check(cudaEventElapsedTime(&milliseconds, start_.get(), event.get()), "reading a time");
   return 1e-3 * milliseconds;
+}
+
+void DeviceStreams::read_times(OpId begin, OpId end) {
+  times_.seconds = seconds_until(end_);
+  times_.first = begin;
+  times_.ops.clear();
+  for (OpId id = begin; id < end; ++id)
+    times_.ops.push_back({seconds_until(op_begins_[id]), seconds_until(op_ends_[id])});
 }
 
 // An op's stream stood until the last of the ops that it waits for was done.

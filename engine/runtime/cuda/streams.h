@@ -23,6 +23,8 @@ class DeviceStreams final : public Streams {
 
   void run(OpId begin, OpId end, const RunState& state) override;
   void* native(StreamId stream) override { return stream_of(stream); }
+  void time_ops(bool on) override;
+  const RunTimes* times() const override { return timing_ ? &times_ : nullptr; }
 
  private:
   // Begin, end, first micro-batch, last micro-batch, training.
@@ -43,6 +45,7 @@ class DeviceStreams final : public Streams {
   void enqueue_op(OpId id, OpId begin, const RunState& state);
   void stamp(const Event& event, StreamId stream);
   void account(OpId begin, OpId end);
+  void read_times(OpId begin, OpId end);
   double seconds_until(const Event& event) const;
 
   bool graphs_;
@@ -57,6 +60,10 @@ class DeviceStreams final : public Streams {
   std::vector<Stamps> stamps_;             // by op that waits
   Event start_, compute_end_, end_;        // of a run, with times
   std::map<Kind, Replay> replays_;
+
+  bool timing_ = false;                     // runs are enqueued op by op, each with the events below
+  std::vector<Event> op_begins_, op_ends_;  // by op; made when they are first asked for
+  RunTimes times_;
 };
 
 }  // namespace recollect::cuda
