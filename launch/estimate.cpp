@@ -37,12 +37,14 @@ StagingRule staging_rule(CommunicatorKind kind, int world_size) {
   }
 }
 
+bool on_device(const Config& config) { return config.device.backend == BackendKind::kCuda; }
+
 std::vector<CommunicationBuffers> communication_buffers(const Config& config, const Mesh& mesh) {
   const int world_size = mesh.world().size();
   std::vector<CommunicationBuffers> buffers;
   for (const CommunicatorKind kind : expected_communicators(config, world_size)) {
     const Mesh like = Mesh::planned(mesh.data_rank(), mesh.data_size(), mesh.tensor_rank(),
-                                    mesh.tensor_size(), staging_rule(kind, world_size));
+                                    mesh.tensor_size(), staging_rule(kind, world_size), on_device(config));
     buffers.push_back({kind, like.staging_bytes()});
   }
   return buffers;
@@ -95,8 +97,8 @@ PlannedTraining plan_training(const Config& config, int data_rank, int tensor_ra
   const ThreadCount threads(threads_per_rank(config, world_size));
   const StagingRule staging = staging_rule(expected_communicators(config, world_size).front(), world_size);
   PlannedTraining planned;
-  planned.mesh =
-      std::make_unique<Mesh>(Mesh::planned(data_rank, data_size, tensor_rank, tensor_size, staging));
+  planned.mesh = std::make_unique<Mesh>(
+      Mesh::planned(data_rank, data_size, tensor_rank, tensor_size, staging, on_device(config)));
   planned.made = make_training_program(config, *planned.mesh);
   return planned;
 }

@@ -8,6 +8,7 @@
 #include "engine/data/dataset.h"
 #include "engine/io/safetensors.h"
 #include "launch/limits.h"
+#include "launch/report/memory_table.h"
 
 namespace recollect {
 
@@ -56,24 +57,39 @@ std::unique_ptr<StepRecorder> make_recorder(const Config& config, const Training
                                         probe);
 }
 
+TrainingProgram make_program(const Config& config, const Mesh& mesh, Backend& backend,
+                             const SessionParts& parts) {
+  TrainingProgram made = make_training_program(config, mesh, backend.libraries());
+  if (parts.edit_program) parts.edit_program(made);
+  return made;
+}
+
 // What cannot fit, on the device or on the disk, is refused before any memory is reserved.
-std::unique_ptr<Executor> make_executor(const Config& config, TrainingProgram& made, Device& device,
-                                        ExecutorProbe* probe) {
-  check_limits(config, made.program.foretold());
+std::unique_ptr<Executor> make_executor(const Config& config, TrainingProgram& made, Backend& backend,
+                                        Communicator& world, ExecutorProbe* probe) {
+  const MemoryLedger& foretold = made.program.foretold();
+  std::string table = phase_table("foretold", foretold);
+  table.pop_back();  // a message ends without a line's end
+  check_limits(config, foretold, table, backend.device().memory());
   if (made.disk) made.disk->open(made.program.foretold().disk_bytes);
-  return std::make_unique<Executor>(std::move(made.program), device, probe);
+  std::unique_ptr<Executor> executor;
+  backend.choose_alike(world, [&] {
+    executor = std::make_unique<Executor>(std::move(made.program), backend.device(), probe);
+  });
+  return executor;
 }
 
 }  // namespace
 
 Session::Session(const Config& config, Communicator& world, const SessionParts& parts)
     : config_(config),
+      backend_(config, world),
       mesh_(world, static_cast<int>(config.parallelism.data_parallel_size),
-            static_cast<int>(config.parallelism.tensor_parallel_size)),
-      made_(parts.make_program(config_, mesh_)),
-      device_(make_cpu_device()),
+            static_cast<int>(config.parallelism.tensor_parallel_size), backend_.world()),
+      made_(make_program(config_, mesh_, backend_, parts)),
       recorder_(make_recorder(config_, made_, parts.probe)),
-      executor_(make_executor(config_, made_, *device_, recorder_ ? recorder_.get() : parts.probe)),
+      executor_(
+          make_executor(config_, made_, backend_, mesh_.world(), recorder_ ? recorder_.get() : parts.probe)),
       weights_(made_.model.parameters, *executor_, mesh_),
       schedule_(rate_schedule(config_)),
       loss_scale_(loss_scale(config_.training)) {

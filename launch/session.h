@@ -11,6 +11,7 @@
 #include "engine/optim/loss_scale.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/step_recorder.h"
+#include "launch/backend.h"
 #include "launch/config/config.h"
 #include "launch/evaluation.h"
 #include "launch/training_program.h"
@@ -31,9 +32,9 @@ struct StepResult {
   double seconds = 0;
 };
 
-// What tests exchange: how the program comes about, and who watches it run.
+// What tests add: a change of the program before it is run, and who watches it run.
 struct SessionParts {
-  std::function<TrainingProgram(const Config&, const Mesh&)> make_program = make_training_program;
+  std::function<void(TrainingProgram&)> edit_program = {};
   ExecutorProbe* probe = nullptr;
 };
 
@@ -54,6 +55,7 @@ class Session {
   // Of the step profiling.step; null where none is recorded.
   const StepRecorder* recorder() const { return recorder_.get(); }
   const Executor& executor() const { return *executor_; }
+  const Backend& backend() const { return backend_; }
   const ResidencyReport& residency() const { return made_.residency; }
   const ResidencySettings& moves() const { return made_.moves; }
   const std::vector<Choice>& choices() const { return made_.choices; }
@@ -72,9 +74,9 @@ class Session {
   [[noreturn]] void explain_non_finite(const StepBatch& batch, RunState state, const StepResult& result);
 
   Config config_;
+  Backend backend_;
   Mesh mesh_;
   TrainingProgram made_;
-  std::unique_ptr<Device> device_;
   std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<Executor> executor_;
   Weights weights_;

@@ -145,12 +145,19 @@ void append_training(Graph& graph, const Config& config, const Mesh& mesh, bool 
 }
 
 KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduction* vocabulary,
-                         DiskStore* disk) {
+                         DiskStore* disk, cuda::Libraries* libraries) {
   KernelTable table;
-  if (config.device.backend == BackendKind::kReference)
-    reference::register_kernels(table, vocabulary);
-  else
-    cpu::register_kernels(table, vocabulary);
+  switch (config.device.backend) {
+    case BackendKind::kReference:
+      reference::register_kernels(table, vocabulary);
+      break;
+    case BackendKind::kCpu:
+      cpu::register_kernels(table, vocabulary);
+      break;
+    case BackendKind::kCuda:
+      cuda::register_kernels(table, vocabulary, libraries);
+      break;
+  }
   const CommunicatorLookup lookup = [&mesh](std::string_view axis, StreamId stream) -> Communicator& {
     return mesh.communicator(axis, stream);
   };
@@ -178,7 +185,7 @@ DType compute_dtype(Precision precision) {
 
 namespace {
 
-TrainingProgram build(const Config& config, const Mesh& mesh, bool least) {
+TrainingProgram build(const Config& config, const Mesh& mesh, cuda::Libraries* libraries, bool least) {
   TrainingProgram made;
   made.device = read_device_model(config.device.model);
   made.registry = std::make_unique<OpRegistry>();
@@ -199,16 +206,16 @@ TrainingProgram build(const Config& config, const Mesh& mesh, bool least) {
     append_training(graph, config, mesh, least, made);
   else
     for (Parameter& p : made.model.parameters) p.master = p.value;
-  made.program =
-      compile(std::move(graph), make_kernels(config, mesh, made.vocabulary.get(), made.disk.get()));
+  made.program = compile(std::move(graph),
+                         make_kernels(config, mesh, made.vocabulary.get(), made.disk.get(), libraries));
   return made;
 }
 
 }  // namespace
 
 // Speed is no reason to be over the limit.
-TrainingProgram make_training_program(const Config& config, const Mesh& mesh) {
-  TrainingProgram made = build(config, mesh, false);
+TrainingProgram make_training_program(const Config& config, const Mesh& mesh, cuda::Libraries* libraries) {
+  TrainingProgram made = build(config, mesh, libraries, false);
   const auto limit = static_cast<uint64_t>(config.device.memory_limit);
   const auto more_than_least = [](const Choice& choice) {
     return choice.reason == "simulated" && choice.layers > 1;
@@ -216,7 +223,7 @@ TrainingProgram make_training_program(const Config& config, const Mesh& mesh) {
   if (limit == 0 || made.program.foretold().arena_bytes() <= limit ||
       std::none_of(made.choices.begin(), made.choices.end(), more_than_least))
     return made;
-  return build(config, mesh, true);
+  return build(config, mesh, libraries, true);
 }
 
 }  // namespace recollect

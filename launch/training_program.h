@@ -9,6 +9,7 @@
 #include "checkpointing/residency.h"
 #include "engine/graph/op_def.h"
 #include "engine/io/disk_store.h"
+#include "engine/ops/ops.h"
 #include "engine/ops/vocabulary_reduction.h"
 #include "engine/runtime/program.h"
 #include "launch/config/config.h"
@@ -34,8 +35,9 @@ struct TrainingProgram {
   Program program;
 };
 
-// `mesh` must outlive the program.
-TrainingProgram make_training_program(const Config& config, const Mesh& mesh);
+// `mesh` must outlive the program, and so must `libraries`, which a program that is to run on CUDA needs.
+TrainingProgram make_training_program(const Config& config, const Mesh& mesh,
+                                      cuda::Libraries* libraries = nullptr);
 
 DType compute_dtype(Precision precision);
 

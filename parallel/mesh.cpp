@@ -23,26 +23,41 @@ Mesh::Mesh(Communicator& world, int data_size, int tensor_size, Communicator* de
   data_.host = world_.split(tensor_rank());
 }
 
-std::size_t Mesh::staging_bytes() const {
-  std::size_t bytes = world_.staging_bytes();
+template <typename F>
+void Mesh::for_each_communicator(F f) const {
   for (const Axis* axis : {&tensor_, &data_})
     for (const auto* c : {&axis->compute, &axis->communication, &axis->gather, &axis->host})
-      if (*c) bytes += (*c)->staging_bytes();
+      if (*c) f(**c);
+}
+
+std::size_t Mesh::staging_bytes() const {
+  std::size_t bytes = world_.staging_bytes();
+  for_each_communicator([&](const Communicator& c) { bytes += c.staging_bytes(); });
   return bytes;
 }
 
-Mesh::Mesh(std::unique_ptr<Communicator> planned, int data_size, int tensor_size, const StagingRule& staging)
+std::size_t Mesh::device_bytes() const {
+  std::size_t bytes = 0;
+  for_each_communicator([&](const Communicator& c) { bytes += c.device_bytes(); });
+  return bytes;
+}
+
+Mesh::Mesh(std::unique_ptr<Communicator> planned, int data_size, int tensor_size, const StagingRule& staging,
+           bool on_device)
     : planned_(std::move(planned)), world_(*planned_), data_size_(data_size), tensor_size_(tensor_size) {
   for (auto* communicator : {&tensor_.compute, &tensor_.communication, &tensor_.gather})
     *communicator = make_planned_communicator(tensor_rank(), tensor_size_, staging(tensor_size_));
   for (auto* communicator : {&data_.compute, &data_.communication})
     *communicator = make_planned_communicator(data_rank(), data_size_, staging(data_size_));
+  if (!on_device) return;
+  tensor_.host = make_planned_communicator(tensor_rank(), tensor_size_, staging(tensor_size_));
+  data_.host = make_planned_communicator(data_rank(), data_size_, staging(data_size_));
 }
 
-Mesh Mesh::planned(int data_rank, int data_size, int tensor_rank, int tensor_size,
-                   const StagingRule& staging) {
+Mesh Mesh::planned(int data_rank, int data_size, int tensor_rank, int tensor_size, const StagingRule& staging,
+                   bool on_device) {
   const int rank = data_rank * tensor_size + tensor_rank, size = data_size * tensor_size;
-  return {make_planned_communicator(rank, size, staging(size)), data_size, tensor_size, staging};
+  return {make_planned_communicator(rank, size, staging(size)), data_size, tensor_size, staging, on_device};
 }
 
 const Mesh::Axis& Mesh::axis_named(std::string_view axis) const {

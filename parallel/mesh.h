@@ -27,16 +27,18 @@ class Mesh {
   // that is another communicator's business; it must outlive the mesh too.
   Mesh(Communicator& world, int data_size, int tensor_size, Communicator* device_world = nullptr);
   // A place in a mesh without peers, to plan with: its communicators know rank and size, and refuse to
-  // communicate.
+  // communicate. `staging` is of the host's communicators; values are `on_device` where another kind talks
+  // about them, with help of one of the host's each.
   static Mesh planned(int data_rank, int data_size, int tensor_rank, int tensor_size,
-                      const StagingRule& staging);
+                      const StagingRule& staging, bool on_device = false);
 
   int data_size() const { return data_size_; }
   int tensor_size() const { return tensor_size_; }
   int data_rank() const { return world_.rank() / tensor_size_; }
   int tensor_rank() const { return world_.rank() % tensor_size_; }
   Communicator& world() const { return world_; }
-  std::size_t staging_bytes() const;  // of all communicators, the world's included
+  std::size_t staging_bytes() const;  // of all communicators, the world's included, in the host's memory
+  std::size_t device_bytes() const;   // that they hold on the device, where that is known
   // For the program's values. `stream` is kCompute, kCommunication or, on the tensor axis, kGather.
   Communicator& communicator(std::string_view axis, StreamId stream) const;
   // For ordinary memory, between steps.
@@ -49,7 +51,10 @@ class Mesh {
   };
 
   const Axis& axis_named(std::string_view axis) const;
-  Mesh(std::unique_ptr<Communicator> planned, int data_size, int tensor_size, const StagingRule& staging);
+  Mesh(std::unique_ptr<Communicator> planned, int data_size, int tensor_size, const StagingRule& staging,
+       bool on_device);
+  template <typename F>
+  void for_each_communicator(F f) const;
 
   std::unique_ptr<Communicator> planned_;  // the world, where nobody else owns it
   Communicator& world_;

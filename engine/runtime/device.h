@@ -29,8 +29,13 @@ class Device {
 
   virtual std::unique_ptr<Streams> make_streams(StreamOps ops) = 0;
 
-  // Of its own memory, nobody's at this moment; nothing where that cannot be said.
-  virtual std::optional<uint64_t> free_bytes() const { return {}; }
+  // Its own memory as its driver counts it at this moment, everybody's use included; nothing where memory is
+  // the host's.
+  struct Memory {
+    uint64_t free = 0, total = 0;
+    uint64_t used() const { return total - free; }
+  };
+  virtual std::optional<Memory> memory() const { return {}; }
 };
 
 std::unique_ptr<Device> make_cpu_device();

@@ -5,14 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "engine/runtime/cuda/device.h"
 #include "launch/config/config.h"
 #include "launch/config/problems.h"
 
 namespace recollect {
 
-// What this build of the program can do; asked of the factories by whoever reads a configuration.
+// What this build of the program can do; other than the truth only in tests.
 struct BuildFeatures {
-  bool cuda = false;
+  bool cuda = cuda::is_built();
 };
 
 // A contradiction, and the keys that are part of it.

@@ -15,7 +15,7 @@ constexpr int kNameWidth = 20, kCellWidth = 12;
 
 // Numbers that travel in one collective.
 constexpr int kLedgerNumbers = kPhaseCount * kCategoryCount + 4;
-constexpr int kNumbers = 2 * kLedgerNumbers + 3;
+constexpr int kNumbers = 2 * kLedgerNumbers + 5;
 
 void append(std::vector<double>& numbers, const MemoryLedger& ledger) {
   for (const auto& row : ledger.at_peak) numbers.insert(numbers.end(), row.begin(), row.end());
@@ -121,8 +121,12 @@ std::optional<std::size_t> outlier(std::span<const double> numbers) {
 }
 
 RankMemory memory_of(const RankReport& report) {
-  return {report.foretold, report.measured, report.communication_buffers,
-          report.step.measured_exposed.total()};
+  return {report.foretold,
+          report.measured,
+          report.communication_buffers,
+          report.step.measured_exposed.total(),
+          report.beside_arena,
+          report.device_communicators};
 }
 
 std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& world) {
@@ -131,6 +135,8 @@ std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& worl
   append(numbers, best_known(mine));
   numbers.push_back(mine.measured ? 1 : 0);
   numbers.push_back(static_cast<double>(mine.communication_buffers));
+  numbers.push_back(static_cast<double>(mine.beside_arena));
+  numbers.push_back(static_cast<double>(mine.device_communicators));
   numbers.push_back(mine.exposed_seconds);
   std::vector<double> all(numbers.size() * static_cast<std::size_t>(world.size()));
   world.all_gather({numbers.data(), {kNumbers}, DType::kF64},
@@ -141,6 +147,8 @@ std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& worl
     rank.measured = take_ledger(number);
     if (*number++ == 0) rank.measured.reset();
     rank.communication_buffers = static_cast<uint64_t>(*number++);
+    rank.beside_arena = static_cast<uint64_t>(*number++);
+    rank.device_communicators = static_cast<uint64_t>(*number++);
     rank.exposed_seconds = *number++;
     ranks.push_back(std::move(rank));
   }
@@ -181,6 +189,14 @@ std::string ranks_table(std::span<const RankMemory> ranks) {
     std::vector<std::string> line;
     for (const auto& column : columns) line.push_back(column[row]);
     text += cells(names[row], line);
+  }
+  if (std::any_of(ranks.begin(), ranks.end(), [](const RankMemory& r) { return r.beside_arena > 0; })) {
+    std::vector<std::string> beside, communicators;
+    for (const RankMemory& rank : ranks) {
+      beside.push_back(unit(rank.beside_arena));
+      communicators.push_back(unit(rank.device_communicators));
+    }
+    text += cells("beside the arena", beside) + cells("  communicators", communicators);
   }
   return text + outliers_text(ranks);
 }

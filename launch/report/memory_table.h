@@ -19,6 +19,7 @@ struct RankMemory {
   std::optional<MemoryLedger> measured;
   uint64_t communication_buffers = 0;
   double exposed_seconds = 0;  // a step, measured
+  uint64_t beside_arena = 0, device_communicators = 0;
 };
 RankMemory memory_of(const RankReport& report);
 // Collective over the world; without the names of peaks.

@@ -63,6 +63,9 @@ RankReport report_of(const Config& config, const Session& session, const StepTim
   report.steps_done = times.steps();
   add_measurement(session, times, report.step);
   report.measured = executor.measured();
+  if (const auto memory = session.backend().device().memory())
+    report.beside_arena = memory->used() - report.measured->arena_bytes();
+  report.device_communicators = session.mesh().device_bytes();
   report.sentences = checkpointing_report(config, session, times.steps());
   if (const StepRecorder* recorder = session.recorder(); recorder && recorder->complete()) {
     report.timeline.measured = recorder->timeline();

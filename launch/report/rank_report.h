@@ -33,7 +33,11 @@ struct RankReport {
   int64_t steps_done = 0;
   MemoryLedger foretold;
   std::optional<MemoryLedger> measured;  // once something has run
-  uint64_t communication_buffers = 0;    // of the communicators, outside the arenas
+  uint64_t communication_buffers = 0;    // of the communicators, in the host's memory
+  // In use on the device beside this rank's arena, measured: by the driver, by libraries and communicators,
+  // by other ranks and programs. 0 where memory is the host's.
+  uint64_t beside_arena = 0;
+  uint64_t device_communicators = 0;  // of it, this rank's communicators, where they say
   std::vector<SwitchEffect> switches;
   std::vector<SwitchSentence> sentences;
   StepReport step;

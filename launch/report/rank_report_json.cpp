@@ -124,6 +124,10 @@ Json summary_json(const RankReport& report) {
             {"foretold", ledger_json(report.foretold)}};
   if (report.measured) json["measured"] = ledger_json(*report.measured);
   json["communication_buffers"] = report.communication_buffers;
+  if (report.beside_arena > 0) {
+    json["beside_arena"] = report.beside_arena;
+    json["device_communicators"] = report.device_communicators;
+  }
   json["switches"] = switches_json(report.switches);
   json["activation_checkpointing"] = Json::array();
   for (const auto& [name, sentence] : report.sentences)
@@ -154,6 +158,8 @@ RankReport read_rank_report(std::string_view text, const std::string& source) {
   report.foretold = read_ledger(json.at("foretold"));
   if (const auto measured = json.find("measured")) report.measured = read_ledger(*measured);
   report.communication_buffers = json.at("communication_buffers").bytes();
+  if (const auto beside = json.find("beside_arena")) report.beside_arena = beside->bytes();
+  if (const auto of_it = json.find("device_communicators")) report.device_communicators = of_it->bytes();
   report.switches = read_switches(json.at("switches"));
   const JsonPlace sentences = json.at("activation_checkpointing");
   for (std::size_t i = 0; i < sentences.size(); ++i)

@@ -17,7 +17,7 @@ inline const std::string kLeast = "data: {format: random}\n";
 
 // The message of the configuration error that the text gives, or "accepted".
 inline std::string refusal(std::string_view text, const std::vector<std::string>& overrides = {},
-                           const BuildFeatures& features = {}) {
+                           const BuildFeatures& features = {.cuda = false}) {
   try {
     read_config_text("c.yaml", text, overrides, features);
   } catch (const Error& error) {

@@ -240,6 +240,8 @@ TEST(MemoryLimit, StopsBeforeAnythingIsTrained) {
   EXPECT_EQ(refused.status, 4) << refused.err;
   EXPECT_NE(refused.err.find("bytes on this rank; device.memory_limit is 65536"), std::string::npos)
       << refused.err;
+  EXPECT_NE(refused.err.find("activations"), std::string::npos)
+      << "says what takes the bytes: " << refused.err;
   EXPECT_TRUE(place.metrics().empty());
   // The sentence's number is enough, and one byte less is not.
   const int64_t needed = std::stoll(refused.err.substr(refused.err.find("needs ") + 6));

@@ -38,11 +38,7 @@ Words on_disk(const std::string& mode) {
 // Trains on a disk of whose system calls `calls` are the calls.
 Trained train_on(DiskCalls& calls, const Words& words) {
   return train(kYaml, words, [&](int) {
-    return SessionParts{.make_program = [&](const Config& config, const Mesh& mesh) {
-      TrainingProgram made = make_training_program(config, mesh);
-      made.disk->replace_calls(calls);
-      return made;
-    }};
+    return SessionParts{.edit_program = [&](TrainingProgram& made) { made.disk->replace_calls(calls); }};
   });
 }
 
@@ -99,10 +95,8 @@ TEST(DiskFault, OneRanksErrorEndsAllRanks) {
       on_disk("full") + Words{"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"};
   try {
     train(kYaml, words, [&](int rank) {
-      return SessionParts{.make_program = [&broken, rank](const Config& config, const Mesh& mesh) {
-        TrainingProgram made = make_training_program(config, mesh);
+      return SessionParts{.edit_program = [&broken, rank](TrainingProgram& made) {
         if (rank == 1) made.disk->replace_calls(broken);
-        return made;
       }};
     });
     ADD_FAILURE() << "nobody noticed the fault";
@@ -225,11 +219,8 @@ TEST(Disk, ASlowOneIsNamedEvenBehindHostMemory) {
         read_config_text("test.yaml", kYaml, on_disk("full") + Words{ac("cpu_checkpointing=") + host});
     const std::unique_ptr<Communicator> world = make_self_communicator();
     resolve_world(config, 1);
-    Session session(config, *world, {.make_program = [&](const Config& c, const Mesh& mesh) {
-                      TrainingProgram made = make_training_program(c, mesh);
-                      made.disk->replace_calls(slow);
-                      return made;
-                    }});
+    Session session(config, *world,
+                    {.edit_program = [&](TrainingProgram& made) { made.disk->replace_calls(slow); }});
     double seconds = 0;
     for (int i = 0; i < 3; ++i) seconds += session.step().seconds;
     const std::string warning = slow_disk_warning(session, 3, seconds);

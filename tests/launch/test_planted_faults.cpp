@@ -37,15 +37,7 @@ Words checkpointing(std::initializer_list<std::string> keys, bool verify) {
 using Fault = std::function<void(TrainingProgram&)>;
 
 Trained train_with(const Fault& fault, const Words& words, ExecutorProbe* probe = nullptr) {
-  return train(kYaml, words, [&](int) {
-    return SessionParts{.make_program =
-                            [&](const Config& config, const Mesh& mesh) {
-                              TrainingProgram made = make_training_program(config, mesh);
-                              fault(made);
-                              return made;
-                            },
-                        .probe = probe};
-  });
+  return train(kYaml, words, [&](int) { return SessionParts{.edit_program = fault, .probe = probe}; });
 }
 
 // The Error that ends the run; none is a failure of the test.

@@ -35,14 +35,12 @@ struct Saved {
 std::vector<Saved> saved(int tensor) {
   std::vector<Saved> list;
   train(kYaml, words(tensor), [&](int rank) {
-    return SessionParts{.make_program = [&list, rank](const Config& config, const Mesh& mesh) {
-      TrainingProgram made = make_training_program(config, mesh);
+    return SessionParts{.edit_program = [&list, rank](TrainingProgram& made) {
       for (const auto& [name, decision] : made.plan.values) {
         const Graph& graph = made.program.graph;
         if (rank == 0)
           list.push_back({name, graph.value(graph.find(name)).placement == Placement::kReplicated});
       }
-      return made;
     }};
   });
   return list;

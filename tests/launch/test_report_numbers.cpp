@@ -43,6 +43,22 @@ std::array<uint64_t, kPhaseCount> curve_peaks(const Timeline& timeline, MemorySp
   return peaks;
 }
 
+TEST(ReportOfADevice, SaysWhatItHoldsBesideTheArena) {
+  RankReport report = reports_of_run({}).at(0);
+  EXPECT_EQ(ranks_table(std::vector{memory_of(report)}).find("beside the arena"), std::string::npos);
+  EXPECT_EQ(rank_report_text(report).find("beside_arena"), std::string::npos)
+      << "a CPU's memory is the host's";
+  report.beside_arena = 700 << 20;
+  report.device_communicators = 41 << 20;
+  const RankReport again = read_rank_report(rank_report_text(report), "memory.json");
+  EXPECT_EQ(again.beside_arena, report.beside_arena);
+  EXPECT_EQ(again.device_communicators, report.device_communicators);
+  const std::string table = ranks_table(std::vector{memory_of(again)});
+  EXPECT_NE(table.find("beside the arena          700.00\n  communicators            41.00\n"),
+            std::string::npos)
+      << table;
+}
+
 class ReportNumbers : public ::testing::TestWithParam<Words> {};
 
 TEST_P(ReportNumbers, OfEveryRankAddUpToTheArenas) {

@@ -15,6 +15,8 @@ struct DeviceOptions {
   bool graphs = true;  // capture each kind of run once, and replay it
 };
 
+bool is_built();  // whether this program has the backend
+
 // How many devices this process can use. Error kConfiguration, naming what is missing, where it can use none:
 // the backend in this build, a driver, or a device.
 int device_count();

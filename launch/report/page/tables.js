@@ -117,6 +117,10 @@ function ranksTable({name, path, ranks}) {
       line("difference, bytes", (i) => differenceCell(ledgers[i].arena - ranks[i].foretold.arena, unit, true)),
       bytes("host arena", "host_arena", (l) => l.host_arena), bytes("disk", "disk", (l) => l.disk),
       bytes("communicators", "communication_buffers", (_, i) => ranks[i].communication_buffers),
+      ranks.some((r) => r.beside_arena)
+        ? bytes("beside the arena", "beside_arena", (_, i) => ranks[i].beside_arena ?? 0) : undefined,
+      ranks.some((r) => r.device_communicators)
+        ? bytes("of it, communicators", "device_communicators", (_, i) => ranks[i].device_communicators ?? 0) : undefined,
       line("exposed waits", (i) => element("td", {
         "data-seconds": waits[i], class: waits[late] > 0 && i === late ? "outlier" : undefined,
       }, msText(1e3 * waits[i])))));
