@@ -34,32 +34,6 @@ void set_element(void* data, DType dtype, int64_t i, double value) {
     static_cast<f16*>(data)[i] = f16(number);
 }
 
-class Linear : public Kernel {
- public:
-  Linear(const GemmShape& shape, int a, int b, Libraries* libraries)
-      : gemm_(shape, libraries), a_(a), b_(b) {}
-
-  std::size_t workspace_bytes() const override { return gemm_.workspace_bytes(); }
-
-  void run(const KernelArgs& args) override {
-    const bool bias = args.in.size() > 2 && args.in[2].defined();
-    gemm_.run(args.in[a_].data, args.in[b_].data, args.out[0].data, bias ? args.in[2].data : nullptr,
-              args.accumulate, args.workspace, args.stream);
-    if (args.out.size() < 2) return;
-    const Tensor& dy = args.in[1];
-    for (int64_t c = 0; c < dy.shape[1]; ++c) {
-      double sum = args.accumulate ? args.out[1].as<float>()[c] : 0.0;
-      for (int64_t row = 0; row < dy.shape[0]; ++row)
-        sum += element(dy.data, dy.dtype, row * dy.shape[1] + c);
-      args.out[1].as<float>()[c] = static_cast<float>(sum);
-    }
-  }
-
- private:
-  Gemm gemm_;
-  int a_, b_;  // inputs
-};
-
 }  // namespace
 
 class Gemm::Impl {
@@ -101,36 +75,6 @@ void Gemm::run(const void* a, const void* b, void* out, const void* bias, bool a
                void*) {
   std::memset(workspace, 0xFF, workspace_bytes());
   impl_->run(a, b, out, bias, accumulate);
-}
-
-KernelPointer make_linear(const OpView& view, Libraries* libraries) {
-  const Value &x = view.in(0), &w = view.in(1);
-  return std::make_unique<Linear>(GemmShape{.m = x.shape[0],
-                                            .n = w.shape[0],
-                                            .k = x.shape[1],
-                                            .transpose_b = true,
-                                            .in = x.dtype,
-                                            .out = x.dtype,
-                                            .biased = view.has_input(2)},
-                                  0, 1, libraries);
-}
-
-KernelPointer make_linear_backward_input(const OpView& view, Libraries* libraries) {
-  const Value &dy = view.in(0), &w = view.in(1);
-  return std::make_unique<Linear>(
-      GemmShape{.m = dy.shape[0], .n = w.shape[1], .k = dy.shape[1], .in = dy.dtype, .out = dy.dtype}, 0, 1,
-      libraries);
-}
-
-KernelPointer make_linear_backward_weight(const OpView& view, Libraries* libraries) {
-  const Value &x = view.in(0), &dy = view.in(1);
-  return std::make_unique<Linear>(GemmShape{.m = dy.shape[1],
-                                            .n = x.shape[1],
-                                            .k = x.shape[0],
-                                            .transpose_a = true,
-                                            .in = x.dtype,
-                                            .accumulates = true},
-                                  1, 0, libraries);
 }
 
 KernelPointer make_fused_attention(const OpView&, Libraries*) { return nullptr; }
