@@ -5,7 +5,7 @@ packages="g++ cmake ninja-build git libdnnl-dev ocl-icd-opencl-dev libopenmpi-de
   iproute2"
 
 # What tests compare with; those that need what is missing are skipped. chromium opens the reports.
-test_packages="chromium python3-jsonschema"
+test_packages="chromium python3-jsonschema python3-venv"
 
 # install_packages [more...]
 install_packages() {
@@ -23,6 +23,14 @@ install_packages() {
   fi
   $as_root apt-get update -qq
   DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
+}
+
+# TensorBoard, which reads our event files back, is in no Debian package: into build/python.
+fetch_tensorboard() {
+  [ -x build/python/bin/tensorboard ] && return 0
+  python3 -m venv build/python &&
+    build/python/bin/pip install --quiet --disable-pip-version-check tensorboard==2.20.0 ||
+    echo "without TensorBoard; what asks it is skipped" >&2
 }
 
 # build PRESET [targets...]: configures once, then builds what has changed.

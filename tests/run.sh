@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # Every test: installs what is missing, builds, and runs them all; then again under AddressSanitizer and
 # UndefinedBehaviorSanitizer, and again under ThreadSanitizer, all but those that start MPI, whose locks it does not know
-# (tests/CMakeLists.txt says how they run). "tests/run.sh cpu" runs the first part only.
+# (tests/CMakeLists.txt says how they run). Where nvcc is, the first build has the CUDA backend too; what needs a GPU skips
+# itself without one. "tests/run.sh cpu" runs that preset only.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/setup.sh
 install_packages $test_packages
-presets=${*:-cpu asan tsan}
+fetch_tensorboard
+cpu=cpu
+command -v nvcc >/dev/null && cpu=cuda  # the same tests, and the CUDA backend beside them
+presets=${*:-$cpu asan tsan}
 for preset in $presets; do
   echo "== $preset =="
   build "$preset"
