@@ -12,8 +12,7 @@ constexpr double kFloatTolerance = 1e-5, kBfloat16Rounding = 0x1p-8, kFloat16Rou
 
 // In tensor cores' dtypes attention is cuDNN's, whose dropout masks are its own (test_device_attention.cpp).
 bool drops_by_another_mask(const OpCase& c, Precision precision) {
-  return c.kind.starts_with("attention") && precision.activation != DType::kF32 &&
-         c.attributes.real("p") > 0;
+  return c.kind.starts_with("attention") && precision.activation != DType::kF32 && c.attributes.real("p") > 0;
 }
 
 class DeviceOps : public ::testing::TestWithParam<OpCase> {

@@ -56,9 +56,10 @@ class CudaDevice final : public Device {
     const cudaError_t status = cudaMalloc(&memory, bytes);
     if (status == cudaErrorMemoryAllocation) {
       cudaGetLastError();
-      throw Error(ExitCode::kDeviceMemory,
-                  fmt::format("{} has no {} bytes in one piece; {} are free", name_, bytes, this->memory()->free),
-                  kFewerBytes);
+      throw Error(
+          ExitCode::kDeviceMemory,
+          fmt::format("{} has no {} bytes in one piece; {} are free", name_, bytes, this->memory()->free),
+          kFewerBytes);
     }
     check(status, "reserving the device's arena");
     Arena arena(static_cast<std::byte*>(memory), bytes, free_device);
