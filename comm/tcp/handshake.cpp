@@ -1,9 +1,8 @@
 #include "comm/tcp/handshake.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <openssl/rand.h>
+#include <nettle/hmac.h>
+#include <nettle/memops.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <cstring>
@@ -39,7 +38,7 @@ Code listeners_code(const std::string& secret, const Nonce& listener, const Nonc
                  "listener" + text_of(listener) + text_of(caller) + static_cast<char>(verdict) + text);
 }
 
-bool same(const Code& a, const Code& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
+bool same(const Code& a, const Code& b) { return nettle_memeql_sec(a.data(), b.data(), a.size()) == 1; }
 
 Introduction not_met(Transfer transfer, const char* waited_for) {
   if (transfer == Transfer::kClosed)
@@ -51,17 +50,18 @@ Introduction not_met(Transfer transfer, const char* waited_for) {
 
 Nonce make_nonce() {
   Nonce nonce;
-  require(RAND_bytes(nonce.data(), static_cast<int>(nonce.size())) == 1, "no random numbers are to be had");
+  const ssize_t got = getrandom(nonce.data(), nonce.size(), 0);  // so few bytes come whole
+  require(got == static_cast<ssize_t>(nonce.size()), "no random numbers are to be had");
   return nonce;
 }
 
 Code code_of(const std::string& secret, const std::string& message) {
+  static_assert(std::tuple_size_v<Code> == SHA256_DIGEST_SIZE);
+  hmac_sha256_ctx context;
+  hmac_sha256_set_key(&context, secret.size(), reinterpret_cast<const uint8_t*>(secret.data()));
+  hmac_sha256_update(&context, message.size(), reinterpret_cast<const uint8_t*>(message.data()));
   Code code;
-  unsigned int length = 0;
-  const auto* data = reinterpret_cast<const unsigned char*>(message.data());
-  const bool done = HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()), data, message.size(),
-                         code.data(), &length) != nullptr;
-  require(done && length == code.size(), "HMAC-SHA-256 is not to be had");
+  hmac_sha256_digest(&context, code.size(), code.data());
   return code;
 }
 
