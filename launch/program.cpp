@@ -1,0 +1,80 @@
+#include "launch/program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <new>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "comm/bootstrap.h"
+#include "comm/mpi.h"
+#include "launch/commands.h"
+
+namespace recollect {
+
+namespace {
+
+void run(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
+  if (words.empty()) throw Error(ExitCode::kConfiguration, "no command given", usage());
+  for (const Command& command : commands())
+    if (words.front() == command.name) return command.run({words.begin() + 1, words.end()}, mpi);
+  throw Error(ExitCode::kConfiguration, fmt::format("unknown command '{}'", words.front()), usage());
+}
+
+std::optional<int> rank_of_several() {
+  try {
+    const auto who = discover_ranks();
+    return who && who->size > 1 ? std::optional(who->rank) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+int fail(ExitCode code, const std::string& what, const std::string& hint) {
+  const std::optional<int> rank = rank_of_several();
+  std::string text = (rank ? fmt::format("recollect: rank {}: ", *rank) : "recollect: ") + what + "\n";
+  if (!hint.empty()) text += "  " + hint + "\n";
+  std::fflush(stdout);
+  std::fputs(text.c_str(), stderr);
+  // A launcher ends with the status of the first process that ends: let the rank whose error it was be that
+  // one.
+  if (code == ExitCode::kPeerLost && rank) std::this_thread::sleep_for(std::chrono::seconds(1));
+  mpi_abort(static_cast<int>(code));  // returns where MPI was never started
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) {
+  std::unique_ptr<MpiEnvironment> mpi;
+  try {
+    const Words words(argv + 1, argv + argc);
+    const bool launches = !words.empty() && words.front() == "run";  // then the rest may be a program's
+    const auto named = std::find_if(commands().begin(), commands().end(), [&](const Command& command) {
+      return !words.empty() && words.front() == command.name;
+    });
+    const auto asks = [&](const char* option) {
+      return !launches && std::find(words.begin(), words.end(), option) != words.end();
+    };
+    if (asks("--version")) {
+      fmt::print("recollect {}\n", RECOLLECT_VERSION);
+    } else if (asks("--help") || asks("-h")) {
+      fmt::print("{}", named == commands().end() ? usage() : usage_of(*named));
+    } else {
+      run(words, mpi);
+    }
+    return 0;
+  } catch (const Error& error) {
+    return fail(error.code(), error.what(), error.hint());
+  } catch (const std::bad_alloc&) {
+    return fail(ExitCode::kHostMemory, "out of host memory", "");
+  } catch (const std::exception& error) {
+    return fail(ExitCode::kInternal, error.what(), "this is a bug in recollect");
+  }
+}
+
+}  // namespace recollect
