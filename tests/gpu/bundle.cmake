@@ -10,10 +10,18 @@ install(TARGETS test_gpu RUNTIME_DEPENDENCY_SET bundle RUNTIME DESTINATION bin)
 install(RUNTIME_DEPENDENCY_SET bundle DESTINATION lib
         PRE_EXCLUDE_REGEXES "ld-linux" "lib(c|m|dl|rt|pthread|resolv|util)\\.so" "libcuda\\.so" "libnvidia"
         POST_EXCLUDE_REGEXES "/cuda[^/]*/")
+# A library with a path of its own, as Open MPI's have, would look for the others there and not in the folder.
+install(CODE [[
+  file(GLOB libraries "${CMAKE_INSTALL_PREFIX}/lib/*.so*")
+  foreach(library ${libraries})
+    if(NOT IS_SYMLINK "${library}")
+      file(RPATH_REMOVE FILE "${library}")
+    endif()
+  endforeach()]])
 install(CODE [[file(CREATE_LINK test_gpu "${CMAKE_INSTALL_PREFIX}/bin/recollect" SYMBOLIC)]])
 install(PROGRAMS tests/gpu/check.sh DESTINATION .)
 install(PROGRAMS tests/bench/gpu/compare.py tests/bench/gpu/torch_step.py DESTINATION share/bench)
-install(FILES configs/gpt2-tiny.yaml DESTINATION share RENAME tiny.yaml)
+install(FILES tests/gpu/tiny.yaml DESTINATION share)
 foreach(golden plain odd deep)
   install(DIRECTORY tests/golden/${golden} DESTINATION share/golden)
 endforeach()

@@ -40,18 +40,26 @@ tiny() {  # OUTPUT LAUNCHER... -- [key=value...]: a tiny training run in a folde
   shift
   while [ "$1" != -- ]; do launcher+=("$1") && shift; done
   shift
-  "${launcher[@]}" train "$here/share/tiny.yaml" device.backend=cuda data.format=random checkpoint.save_model=false \
-    training.max_steps=10 "output_dir=$output" "$@"
+  "${launcher[@]}" train "$here/share/tiny.yaml" "output_dir=$output" "$@"
 }
 
-# Two processes that share this GPU, over NCCL; with everything checkpointed they must train to the same losses.
+# Two processes that share this GPU, over NCCL: whatever is checkpointed, the same losses and gradient norms.
 nccl() {
-  local two=("$here/bin/recollect" run --standalone --nproc-per-node 2)
+  local two=("$here/bin/recollect" run --standalone --nproc-per-node 2) partition host mode
+  bits() { grep -oE '"(loss|grad_norm)": [^,]*' "$work/$1/metrics.jsonl"; }
   tiny plain "${two[@]}" -- parallelism.tensor_parallel_size=2 || return 1
-  tiny moved "${two[@]}" -- parallelism.tensor_parallel_size=2 activation_checkpointing.mode=full \
-    activation_checkpointing.partition_activations=true activation_checkpointing.cpu_checkpointing=true || return 1
-  losses() { grep -o '"loss": [^,]*' "$work/$1/metrics.jsonl"; }
-  [ -n "$(losses plain)" ] && diff <(losses plain) <(losses moved)
+  [ -n "$(bits plain)" ] || return 1
+  for mode in full selective; do
+    for partition in false true; do
+      for host in false true; do
+        echo "mode $mode, partition $partition, host $host"
+        tiny moved "${two[@]}" -- parallelism.tensor_parallel_size=2 activation_checkpointing.mode=$mode \
+          activation_checkpointing.partition_activations=$partition \
+          activation_checkpointing.cpu_checkpointing=$host || return 1
+        diff <(bits plain) <(bits moved) || return 1
+      done
+    done
+  done
 }
 
 sanitizer() {  # TOOL FILTER
