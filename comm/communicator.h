@@ -53,9 +53,11 @@ class Communicator {
   // When all work that was given to the streams is done, at the same places on every rank: throws the Error
   // that this work could not throw. A communicator and those split from it answer for each other.
   virtual void check() {}
-  // Collective. Tensors of later calls may lie in this memory, at the same offsets on every rank, and it
-  // outlives the communicator: true where it can therefore move them without staging. False changes nothing.
+  // Collective. Tensors of later calls may lie in this memory, at the same offsets on every rank: true where
+  // it can therefore move them without staging. False changes nothing.
   virtual bool share_memory(void*, std::size_t) { return false; }
+  // Before the shared memory goes, if it does so before the communicator. On every rank.
+  virtual void unshare_memory() noexcept {}
 };
 
 std::unique_ptr<Communicator> make_self_communicator();

@@ -19,6 +19,12 @@ int local_rank(Communicator& world) {
                               : world.rank();  // otherwise ranks are threads of this process
 }
 
+cuda::Graphs graphs_for(const Config& config, const Communicator* values) {
+  if (config.device.cuda_graph == CudaGraph::kOff) return cuda::Graphs::kNone;
+  if (!values) return cuda::Graphs::kPreferred;
+  return values->capturable() ? cuda::Graphs::kRequired : cuda::Graphs::kNone;
+}
+
 void say(const std::string& line) { std::fprintf(stderr, "recollect: %s\n", line.c_str()); }
 
 // A text that one rank knows, on all of them.
@@ -42,10 +48,10 @@ Backend::Backend(const Config& config, Communicator& world) {
     world_ = make_device_world(world, {.device = ordinal,
                                        .timeout = std::chrono::seconds(config.parallelism.timeout_seconds),
                                        .tell = say});
-  device_ = cuda::make_device(
-      {.ordinal = ordinal,
-       .pinned_required = config.device.pinned == PinnedMemory::kRequired,
-       .graphs = config.device.cuda_graph == CudaGraph::kAuto && (!world_ || world_->capturable())});
+  device_ = cuda::make_device({.ordinal = ordinal,
+                               .pinned_required = config.device.pinned == PinnedMemory::kRequired,
+                               .graphs = graphs_for(config, world_.get()),
+                               .shareable = world_ && config.activation_checkpointing.partition_activations});
   libraries_.reset(new cuda::Libraries({.tf32 = config.device.tf32}));
 }
 

@@ -93,6 +93,12 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
       weights_(made_.model.parameters, *executor_, mesh_),
       schedule_(rate_schedule(config_)),
       loss_scale_(loss_scale(config_.training)) {
+  if (made_.residency.gathered_bytes > 0) {
+    Communicator& gathers = mesh_.communicator(kTensorAxis, StreamId::kGather);
+    const Arena& arena = executor_->arena();
+    if (gathers.share_memory(arena.at(0), arena.bytes()))
+      executor_->set_farewell([&gathers] { gathers.unshare_memory(); });
+  }
   if (config_.model.pretrained.empty())
     weights_.initialize(static_cast<uint64_t>(config_.training.seed));
   else
@@ -124,6 +130,18 @@ void Session::set_scalars(int64_t valid_targets) {
   executor_->write(made_.optimizer.schedule, values);
 }
 
+template <typename Run>
+void Session::on_device(Run run) {
+  Communicator* const values = backend_.world();
+  try {
+    run();
+  } catch (...) {
+    if (values) values->check();
+    throw;
+  }
+  if (values) values->check();
+}
+
 StepResult Session::step() {
   const auto start = std::chrono::steady_clock::now();
   const StepBatch& batch = loader_->next();
@@ -142,13 +160,13 @@ StepResult Session::step() {
     load_micro_batch(batch, state.micro_batch);
     state.first_sample = batch.first_sample_of(state.micro_batch);
     if (recorder_) recorder_->begin_run(*executor_, state.micro_batch);
-    executor_->run_micro_batch(state);
+    on_device([&] { executor_->run_micro_batch(state); });
     if (recorder_) recorder_->end_run();
   }
   if (!config_.debug.dump_gradients.empty() && step_ + 1 == config_.debug.dump_step)
     weights_.save_gradients(config_.debug.dump_gradients, loss_scale_.value());
   if (recorder_) recorder_->begin_run(*executor_, StepTimeline::kOptimizer);
-  executor_->run_optimizer(state);
+  on_device([&] { executor_->run_optimizer(state); });
   if (recorder_) recorder_->end_step();
 
   StepResult result{.step = step_ + 1,
@@ -173,14 +191,19 @@ double Session::scalar(ValueId value) const {
   return result;
 }
 
-EvaluationResult Session::evaluate() { return evaluation_->run(*executor_, made_.model, step_); }
+EvaluationResult Session::evaluate() {
+  EvaluationResult result;
+  on_device([&] { result = evaluation_->run(*executor_, made_.model, step_); });
+  return result;
+}
 
 void Session::explain_non_finite(const StepBatch& batch, RunState state, const StepResult& result) {
   std::string first;
   for (state.micro_batch = 0; state.micro_batch < state.micro_batches; ++state.micro_batch) {
     load_micro_batch(batch, state.micro_batch);
     state.first_sample = batch.first_sample_of(state.micro_batch);
-    const std::string found = executor_->find_non_finite(state);
+    std::string found;
+    on_device([&] { found = executor_->find_non_finite(state); });
     if (first.empty()) first = found;
   }
   const std::string scaled =

@@ -68,6 +68,10 @@ class Session {
   const std::vector<Parameter>& parameters() const { return made_.model.parameters; }
 
  private:
+  // Runs what uses the device, and asks the devices' communicators, at the same places on every rank, whether
+  // anybody was lost meanwhile: where that is so, it is the news, whatever else went wrong because of it.
+  template <typename Run>
+  void on_device(Run run);
   void load_micro_batch(const StepBatch& batch, int64_t micro_batch);
   void set_scalars(int64_t valid_targets);
   double scalar(ValueId value) const;

@@ -1,32 +1,16 @@
 #include "comm/cuda/runtime.h"
 
-#include <cuda.h>
-#include <cudaTypedefs.h>
-
 #include <cstring>
 
 #include "comm/cuda/reduce_parts.h"
 #include "comm/device_local/device_local_communicator.h"
-#include "engine/runtime/cuda/check.h"
+#include "engine/runtime/cuda/driver.h"
 
 namespace recollect::cuda {
 
 static_assert(device_local::kMostRanks <= kMostParts);
 
 namespace {
-
-// The driver's functions are asked for by name, so that the program starts where there is no driver.
-template <typename Function>
-Function driver_function(const char* name, unsigned version) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-  const cudaError_t status =
-      cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result);
-  if (status != cudaSuccess || result != cudaDriverEntryPointSuccess || !found)
-    throw Error(ExitCode::kConfiguration, std::string("the NVIDIA driver has no function ") + name,
-                "install a driver for CUDA 13");
-  return reinterpret_cast<Function>(found);
-}
 
 cudaStream_t native(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t native_event(void* event) { return static_cast<cudaEvent_t>(event); }
@@ -90,10 +74,10 @@ class CudaRuntime final : public device::DeviceRuntime {
     return {static_cast<uint32_t*>(words), [](uint32_t* memory) { cudaFreeHost(memory); }};
   }
 
-  // Also in a graph. Nobody reads anything else because of this word, so it needs no fence.
+  // Also in a graph.
   void write_word(uint32_t* word, uint32_t value, void* stream) override {
     const CUresult status = write_value_(static_cast<CUstream>(stream), reinterpret_cast<CUdeviceptr>(word),
-                                         value, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER);
+                                         value, CU_STREAM_WRITE_VALUE_DEFAULT);
     require(status == CUDA_SUCCESS,
             "a stream cannot note its progress: driver error " + std::to_string(status));
   }

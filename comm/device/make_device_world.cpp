@@ -76,7 +76,8 @@ std::unique_ptr<Communicator> make_device_world(Communicator& world, const Devic
   tell("collectives on device memory: NCCL " + nccl::version_text(api.version) + " (" + api.path + "), " +
        who + (set.empty() ? "" : ", with " + set));
   return nccl::join_nccl_world(std::move(api), parts.runtime, world,
-                               {.timeout = options.timeout, .abort = {}, .end_process = parts.end_process});
+                               {.timeout = options.timeout, .abort = {}, .end_process = parts.end_process},
+                               plan.threads);
 }
 
 }  // namespace recollect::device

@@ -34,7 +34,8 @@ WorldPlan plan_world(std::span<const RankPlace> places) {
   const auto count = static_cast<int>(devices.size());
   const auto fullest = std::max_element(devices.begin(), devices.end(),
                                         [](const auto& a, const auto& b) { return a.second < b.second; });
-  WorldPlan plan{WorldKind::kNccl, fullest->second, count, nodes.size() == 1};
+  WorldPlan plan{WorldKind::kNccl, fullest->second, count, nodes.size() == 1,
+                 processes.size() == 1 && ranks > 1};
   if (ranks == 1) {
     plan.kind = WorldKind::kSelf;
   } else if (processes.size() == 1 && count == 1) {

@@ -21,6 +21,7 @@ struct WorldPlan {
   int ranks_per_device = 1;  // on the fullest one
   int devices = 1;
   bool one_node = true;
+  bool threads = false;  // several ranks in one process
 };
 
 // One rank: kSelf. Threads of one process: kDeviceLocal where all share one device, kNccl where each has its

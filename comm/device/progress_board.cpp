@@ -33,7 +33,7 @@ std::vector<Introduction> introduce(Communicator& world, const Introduction& min
 
 }  // namespace
 
-struct ProgressBoard::Header {
+struct alignas(64) ProgressBoard::Header {
   static constexpr std::size_t kReasonBytes = 1024;
 
   std::atomic<StopState> stop;

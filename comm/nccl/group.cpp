@@ -73,12 +73,14 @@ bool Group::open_window(void* base, std::size_t bytes) {
     return made.with(
         [&](Comm& child) { return session_.api().comm_split(parent, 0, rank, &child, &config); });
   };
-  session_.settle(handle_, handle_.with(split), [] { return std::string("making a group for a window"); });
+  session_.settle(handle_, session_.begun(handle_, handle_.with(split)),
+                  [] { return std::string("making a group for a window"); });
   window_handle_ = &made;
   const auto enter = [&](Comm comm) {
     return session_.api().comm_window_register(comm, base, bytes, &window_, kSymmetricWindow);
   };
-  const bool ready = session_.settles(made, made.status()) && session_.settles(made, made.with(enter));
+  const bool ready =
+      session_.settles(made, made.status()) && session_.settles(made, session_.begun(made, made.with(enter)));
   window_base_ = static_cast<std::byte*>(base);
   window_bytes_ = bytes;
   return ready && window_ != nullptr;
@@ -106,12 +108,13 @@ bool Group::take_leave(Handle& handle) {
   return true;
 }
 
-bool Group::take_leave() {
-  if (has_window()) {
-    window_handle_->with([this](Comm comm) { return session_.api().comm_window_deregister(comm, window_); });
-    if (!take_leave(*window_handle_)) return false;
-  }
-  return take_leave(handle_);
+bool Group::leave_window() {
+  if (!has_window()) return true;
+  window_handle_->with([this](Comm comm) { return session_.api().comm_window_deregister(comm, window_); });
+  window_ = nullptr;
+  return take_leave(*window_handle_);
 }
+
+bool Group::take_leave() { return leave_window() && take_leave(handle_); }
 
 }  // namespace recollect::nccl

@@ -34,6 +34,7 @@ class Group final : public device::Watched {
   // later.
   bool open_window(void* base, std::size_t bytes);
   void close_window();
+  bool leave_window();  // as take_leave(), of that handle alone
 
   Handle& handle() { return handle_; }
   std::size_t device_bytes();

@@ -68,9 +68,11 @@ class MemoryMeter {
 }  // namespace
 
 std::unique_ptr<Communicator> join_nccl_world(Api api, std::shared_ptr<device::DeviceRuntime> runtime,
-                                              Communicator& world, device::Watchdog::Settings settings) {
+                                              Communicator& world, device::Watchdog::Settings settings,
+                                              bool threads) {
   const UniqueId id = agree_on_id(api, world);
-  auto session = std::make_shared<Session>(std::move(api), std::move(runtime), world, std::move(settings));
+  auto session =
+      std::make_shared<Session>(std::move(api), std::move(runtime), world, std::move(settings), threads);
   const MemoryMeter meter(session->runtime());
   Handle& handle = session->make_handle();
   Config config;
@@ -97,12 +99,20 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<Session> session, std::shared
   session_->watchdog().add(group_);
 }
 
-// What has failed is the watchdog's, which aborts it.
 NcclCommunicator::~NcclCommunicator() {
+  if (!has_failed() && group_->take_leave()) session_->watchdog().remove(*group_);
+}
+
+// What has failed is the watchdog's, which aborts it.
+bool NcclCommunicator::has_failed() const {
   device::Watchdog& watchdog = session_->watchdog();
   if (std::uncaught_exceptions() > 0)
     watchdog.fail("rank " + std::to_string(session_->world().rank()) + " stopped with an error");
-  if (!watchdog.has_failed() && group_->take_leave()) watchdog.remove(*group_);
+  return watchdog.has_failed();
+}
+
+void NcclCommunicator::unshare_memory() noexcept {
+  if (!has_failed()) group_->leave_window();
 }
 
 std::string NcclCommunicator::name() const {
@@ -171,7 +181,9 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color) {
     });
   };
   const auto doing = [&] { return "splitting off " + name_ranks(ranks); };
-  session_->settle(group_->handle(), group_->handle().with(begin), doing);
+  Handle& parent = group_->handle();
+  session_->settle(parent, session_->begun(parent, parent.with(begin)),
+                   doing);  // before that the child is not there
   std::unique_ptr<Communicator> host = host_.split(color);
   const uint64_t pedigree[] = {group_->key(), ++splits_, static_cast<uint64_t>(first)};
   if (alone) return device::make_device_self(session_->shared_runtime());

@@ -12,8 +12,10 @@
 namespace recollect::nccl {
 
 // Collective: the world's communicator.
+// With `threads`, ranks are threads of one process with a device each.
 std::unique_ptr<Communicator> join_nccl_world(Api api, std::shared_ptr<device::DeviceRuntime> runtime,
-                                              Communicator& world, device::Watchdog::Settings settings);
+                                              Communicator& world, device::Watchdog::Settings settings,
+                                              bool threads = false);
 
 class NcclCommunicator final : public Communicator {
  public:
@@ -26,6 +28,7 @@ class NcclCommunicator final : public Communicator {
   int size() const override { return static_cast<int>(group_->ranks().size()); }
   std::string name() const override;
   std::size_t staging_bytes() const override { return owned_host_ ? owned_host_->staging_bytes() : 0; }
+  bool capturable() const override { return session_->capturable(); }
   std::size_t device_bytes() const override { return group_->device_bytes(); }
   void all_reduce(const Tensor& tensor, ReduceOp op, void* stream) override;
   void all_gather(const Tensor& in, const Tensor& out, void* stream) override;
@@ -36,9 +39,11 @@ class NcclCommunicator final : public Communicator {
   void abort(const std::string& why) noexcept override;
   void check() override;
   bool share_memory(void* base, std::size_t bytes) override;
+  void unshare_memory() noexcept override;
 
  private:
   const Api& api() const { return session_->api(); }
+  bool has_failed() const;
 
   std::shared_ptr<Session> session_;
   std::shared_ptr<Group> group_;

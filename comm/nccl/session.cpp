@@ -89,10 +89,11 @@ ExitCode exit_code_of(Result result, const std::string& last_error) {
 }
 
 Session::Session(Api api, std::shared_ptr<device::DeviceRuntime> runtime, Communicator& world,
-                 device::Watchdog::Settings settings)
+                 device::Watchdog::Settings settings, bool threads)
     : api_(std::move(api)),
       runtime_(std::move(runtime)),
       world_(world),
+      threads_(threads),
       words_(runtime_->make_words(kWords)),
       board_(world),
       watchdog_(board_, complete(
@@ -122,7 +123,11 @@ void Session::abort_all(const std::string& why) {
     std::lock_guard lock(handles_mutex_);
     for (const auto& handle : handles_) handles.push_back(handle.get());
   }
-  for (Handle* handle : handles) handle->abort();
+  // Each by itself: NCCL may wait for the graphs that use a handle, which end when kernels of another are
+  // aborted.
+  std::vector<std::thread> aborts;
+  for (Handle* handle : handles) aborts.emplace_back([handle] { handle->abort(); });
+  for (std::thread& abort : aborts) abort.join();
 }
 
 uint32_t* Session::take_word() {

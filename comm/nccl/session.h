@@ -49,7 +49,7 @@ class Session {
   // Collective over `world`, which must outlive it. Of `settings`, what to abort and whom to ask is
   // the session's own business.
   Session(Api api, std::shared_ptr<device::DeviceRuntime> runtime, Communicator& world,
-          device::Watchdog::Settings settings);
+          device::Watchdog::Settings settings, bool threads = false);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -60,9 +60,17 @@ class Session {
   Communicator& world() { return world_; }
   device::Watchdog& watchdog() { return watchdog_; }
 
+  // NCCL may deadlock where a process captures for several devices.
+  bool capturable() const { return !threads_; }
+
   Handle& make_handle();
   uint32_t* take_word();  // for the progress of one group; all stay taken
 
+  // What is to be waited for after a call whose success may mean no more than that it was begun, as that of a
+  // split and of a window's registration does: the handle's own state.
+  Result begun(Handle& handle, Result result) {
+    return result == Result::kSuccess ? handle.status() : result;
+  }
   // Asks until what has been begun on `handle` is done. Errors: what the watchdog knows, kPeerLost when the
   // time is up, and NCCL's own. Whatever it throws, all ranks hear of it. `doing` makes the message's
   // subject.
@@ -81,6 +89,7 @@ class Session {
   const Api api_;
   const std::shared_ptr<device::DeviceRuntime> runtime_;
   Communicator& world_;
+  const bool threads_;
   std::shared_ptr<uint32_t> words_;
   std::size_t words_taken_ = 0;
   std::mutex handles_mutex_;

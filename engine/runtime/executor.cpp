@@ -53,6 +53,11 @@ Executor::Executor(Program program, Device& device, ExecutorProbe* probe)
   prepare();
 }
 
+Executor::~Executor() {
+  streams_.reset();
+  if (farewell_) farewell_();
+}
+
 void Executor::bind() {
   const Graph& graph = program_.graph;
   forward_end_ = optimizer_begin_ = static_cast<OpId>(graph.ops().size());

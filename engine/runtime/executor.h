@@ -1,6 +1,7 @@
 // Runs a Program on a device. Reserves its arenas once; running a step allocates nothing and decides nothing.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ class Executor {
  public:
   // `device`, and `probe` if any, must outlive the executor.
   Executor(Program program, Device& device, ExecutorProbe* probe = nullptr);
+  ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
@@ -48,6 +50,9 @@ class Executor {
   void write(ValueId value, const void* from) const;
   void write(ValueId value, const void* from, std::size_t offset, std::size_t bytes) const;
   void read(void* to, ValueId value) const;
+  const Arena& arena() const { return arena_; }  // on the device
+  // Called when the streams are gone, and all that they recorded, but the arena is not.
+  void set_farewell(std::function<void()> farewell) { farewell_ = std::move(farewell); }
   const Program& program() const { return program_; }
   const Device& device() const { return device_; }
 
@@ -90,6 +95,7 @@ class Executor {
   std::vector<BoundOp> bound_;  // by op
   std::vector<char> executed_;  // by op: has it ever run?
   std::unique_ptr<Streams> streams_;
+  std::function<void()> farewell_;
 };
 
 }  // namespace recollect

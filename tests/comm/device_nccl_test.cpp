@@ -135,6 +135,10 @@ TEST(NcclWindow, TakesTheGathersOfSharedMemory) {
     world.barrier();
     check(*c, {61});
     EXPECT_EQ(behaviour->gathers_by_copy, before);
+    world.barrier();
+    c->unshare_memory();
+    EXPECT_EQ(c->name(), "nccl 2.30.7");
+    check(*c, {61});
   }));
   EXPECT_EQ(behaviour->gathers_by_copy, 2);
   EXPECT_EQ(behaviour->windows, 0);

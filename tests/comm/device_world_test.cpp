@@ -51,6 +51,8 @@ TEST(PlanWorld, ChoosesByProcessesAndDevices) {
   EXPECT_EQ(plan_world(places({{1, "A"}})).kind, WorldKind::kSelf);
   EXPECT_EQ(plan_world(places({{1, "A"}, {1, "A"}, {1, "A"}})).kind, WorldKind::kDeviceLocal);
   EXPECT_EQ(plan_world(places({{1, "A"}, {1, "B"}})).kind, WorldKind::kNccl);
+  EXPECT_TRUE(plan_world(places({{1, "A"}, {1, "B"}})).threads);
+  EXPECT_FALSE(plan_world(places({{1, "A"}, {2, "B"}})).threads);
   const auto own = plan_world(places({{1, "A"}, {2, "B"}}));
   EXPECT_EQ(own.kind, WorldKind::kNccl);
   EXPECT_EQ(own.ranks_per_device, 1);

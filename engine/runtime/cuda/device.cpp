@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "engine/runtime/cuda/event.h"
+#include "engine/runtime/cuda/shareable_memory.h"
 #include "engine/runtime/cuda/streams.h"
 
 namespace recollect::cuda {
@@ -52,6 +53,15 @@ class CudaDevice final : public Device {
 
  private:
   Arena reserve_device(std::size_t bytes) {
+    std::optional<Arena> shareable;
+    if (options_.shareable) shareable = reserve_shareable(options_.ordinal, bytes);
+    Arena arena = shareable ? std::move(*shareable) : reserve_plain(bytes);
+    check(cudaMemsetAsync(arena.at(0), 0, bytes, transfers_->get()), "clearing the arena");
+    check(cudaStreamSynchronize(transfers_->get()), "clearing the arena");
+    return arena;
+  }
+
+  Arena reserve_plain(std::size_t bytes) {
     void* memory = nullptr;
     const cudaError_t status = cudaMalloc(&memory, bytes);
     if (status == cudaErrorMemoryAllocation) {
@@ -62,10 +72,7 @@ class CudaDevice final : public Device {
           kFewerBytes);
     }
     check(status, "reserving the device's arena");
-    Arena arena(static_cast<std::byte*>(memory), bytes, free_device);
-    check(cudaMemsetAsync(memory, 0, bytes, transfers_->get()), "clearing the arena");
-    check(cudaStreamSynchronize(transfers_->get()), "clearing the arena");
-    return arena;
+    return {static_cast<std::byte*>(memory), bytes, free_device};
   }
 
   Arena reserve_pinned(std::size_t bytes) {

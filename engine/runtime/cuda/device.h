@@ -8,11 +8,16 @@
 
 namespace recollect::cuda {
 
+// Whether each kind of run is captured once, and replayed. What one rank replays with others, all must: there
+// a run that cannot be captured is an Error.
+enum class Graphs { kNone, kPreferred, kRequired };
+
 struct DeviceOptions {
   int ordinal = 0;  // of the devices that this process sees
   bool pinned_required =
-      false;           // host arena: Error kHostMemory instead of a warning where it cannot be pinned
-  bool graphs = true;  // capture each kind of run once, and replay it
+      false;  // host arena: Error kHostMemory instead of a warning where it cannot be pinned
+  Graphs graphs = Graphs::kPreferred;
+  bool shareable = false;  // the arena, where that can be had: for NCCL's symmetric windows
 };
 
 bool is_built();  // whether this program has the backend

@@ -7,7 +7,7 @@
 
 namespace recollect::cuda {
 
-DeviceStreams::DeviceStreams(StreamOps ops, bool graphs)
+DeviceStreams::DeviceStreams(StreamOps ops, Graphs graphs)
     : Streams(std::move(ops)),
       graphs_(graphs),
       forked_(cudaEventDisableTiming),
@@ -65,38 +65,43 @@ void DeviceStreams::time_ops(bool on) {
 }
 
 void DeviceStreams::launch(const Kind& kind, const RunState& state) {
-  if (timing_) return enqueue(kind, state);
+  const bool one_op =
+      std::get<1>(kind) - std::get<0>(kind) == 1;  // somebody looks for an op, and not at speed
+  if (timing_ || one_op) return enqueue(kind, state);
   Replay& replay = replays_[kind];
-  const auto compute = stream_of(StreamId::kCompute);
-  if (graphs_ && ++replay.runs == 2 && !capture(kind, state, replay)) graphs_ = false;
+  if (graphs_ != Graphs::kNone && ++replay.runs == 2) capture(kind, state, replay);
   if (replay.graph)
-    check(cudaGraphLaunch(replay.graph, compute), "launching a step's graph");
+    check(cudaGraphLaunch(replay.graph, stream_of(StreamId::kCompute)), "launching a step's graph");
   else
     enqueue(kind, state);
 }
 
-// False where something in the run cannot be captured; the run goes on without graphs then.
-bool DeviceStreams::capture(const Kind& kind, const RunState& state, Replay& replay) {
+// Where something in the run cannot be captured, and no other rank minds, the run goes on without graphs.
+void DeviceStreams::capture(const Kind& kind, const RunState& state, Replay& replay) {
   const auto compute = stream_of(StreamId::kCompute);
   check(cudaStreamBeginCapture(compute, cudaStreamCaptureModeThreadLocal), "beginning a capture");
   capturing_ = true;
-  std::string why;
+  std::optional<Error> failure;
   try {
     enqueue(kind, state);
   } catch (const Error& error) {
-    why = error.what();
+    failure = error;
   }
   capturing_ = false;
   cudaGraph_t graph = nullptr;
   cudaError_t status = cudaStreamEndCapture(compute, &graph);
-  if (status == cudaSuccess && why.empty()) status = cudaGraphInstantiate(&replay.graph, graph, 0);
+  if (status == cudaSuccess && !failure) status = cudaGraphInstantiate(&replay.graph, graph, 0);
   if (graph) cudaGraphDestroy(graph);
-  if (status == cudaSuccess && why.empty()) return true;
-  if (why.empty()) why = cudaGetErrorString(status);
-  cudaGetLastError();  // it has been said
+  if (status == cudaSuccess && !failure) return;
+  cudaGetLastError();  // it is said here
+  if (failure && failure->code() == ExitCode::kPeerLost) throw *failure;
+  const std::string why = failure ? failure->what() : cudaGetErrorString(status);
+  if (graphs_ == Graphs::kRequired)
+    throw Error(ExitCode::kInternal, "the step cannot be captured as a CUDA graph (" + why + ")",
+                "train with device.cuda_graph: off");
+  graphs_ = Graphs::kNone;
   std::fprintf(stderr, "recollect: the step cannot be captured as a CUDA graph (%s); going on without\n",
                why.c_str());
-  return false;
 }
 
 void DeviceStreams::enqueue(const Kind& kind, const RunState& state) {

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "engine/runtime/cuda/device.h"
 #include "engine/runtime/cuda/event.h"
 #include "engine/runtime/streams.h"
 
@@ -18,7 +19,7 @@ namespace recollect::cuda {
 
 class DeviceStreams final : public Streams {
  public:
-  DeviceStreams(StreamOps ops, bool graphs);
+  DeviceStreams(StreamOps ops, Graphs graphs);
   ~DeviceStreams() override;
 
   void run(OpId begin, OpId end, const RunState& state) override;
@@ -40,7 +41,7 @@ class DeviceStreams final : public Streams {
 
   cudaStream_t stream_of(StreamId stream) const { return streams_[static_cast<int>(stream)]->get(); }
   void launch(const Kind& kind, const RunState& state);
-  bool capture(const Kind& kind, const RunState& state, Replay& replay);
+  void capture(const Kind& kind, const RunState& state, Replay& replay);
   void enqueue(const Kind& kind, const RunState& state);
   void enqueue_op(OpId id, OpId begin, const RunState& state);
   void stamp(const Event& event, StreamId stream);
@@ -48,7 +49,7 @@ class DeviceStreams final : public Streams {
   void read_times(OpId begin, OpId end);
   double seconds_until(const Event& event) const;
 
-  bool graphs_;
+  Graphs graphs_;
   bool capturing_ = false;
   std::array<std::optional<Stream>, kStreamCount> streams_;
   RunState* pinned_state_ = nullptr;  // what the next run copies to device_state_

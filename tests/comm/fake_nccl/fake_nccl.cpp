@@ -240,7 +240,7 @@ Result ncclCommSplit(Comm comm, int color, int key, Comm* made, Config* config) 
   parent.split_result = reinterpret_cast<void**>(made);
   parent.split_config = *config;
   parent.meeting->ranks[parent.rank].splits[parent.split].store(parent.wish);
-  return Result::kInProgress;
+  return Result::kSuccess;  // as NCCL says of one that has only been begun; `made` is written when it is done
 }
 
 Result ncclCommGetAsyncError(Comm comm, Result* state) {
