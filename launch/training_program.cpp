@@ -78,6 +78,11 @@ std::vector<Choice> list_choices(const Config::ActivationCheckpointing& c, const
           {"prefetch", made.moves.prefetch, c.prefetch < 0 ? chosen : "given"}};
 }
 
+// The disk is written from the host's memory and read into it.
+void send_through_host(Plan& plan) {
+  for (auto& [value, decision] : plan.values) decision.host |= decision.disk;
+}
+
 // Recompute, then move, then check. A switch that turns out to do nothing is an error.
 void checkpoint(Graph& graph, const Config& config, const Mesh& mesh, bool least, TrainingProgram& made) {
   const Config::ActivationCheckpointing& c = config.activation_checkpointing;
@@ -85,6 +90,7 @@ void checkpoint(Graph& graph, const Config& config, const Mesh& mesh, bool least
   made.plan = c.plan.empty() ? make_plan(graph, policy_settings(c))
                              : read_plan(c.plan, graph, mesh.tensor_size(), &divided_already);
   made.remarks = check_plan(config, policy_settings(c), graph, made.plan, divided_already);
+  if (config.device.backend == BackendKind::kCuda) send_through_host(made.plan);
   std::vector<Reproduction> reproductions = recompute(graph, made.plan);
   decide_moves(graph, config, mesh, least, made);
   made.residency = place_kept_values(graph, *made.registry, made.plan, made.moves);
