@@ -20,6 +20,7 @@ class Copy {
     cuda::check(cudaMalloc(&base_, bytes + 2 * kGuard), "a test's memory");
     cuda::check(cudaMemset(base_, kGuardByte, bytes + 2 * kGuard), "a test's memory");
     cuda::check(cudaMemcpy(data(), host, bytes, cudaMemcpyHostToDevice), "a test's memory");
+    cuda::check(cudaDeviceSynchronize(), "a test's memory");  // the tests' streams do not wait for these
   }
   ~Copy() { cudaFree(base_); }
   Copy(const Copy&) = delete;

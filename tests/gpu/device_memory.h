@@ -30,6 +30,7 @@ class DeviceArray {
   explicit DeviceArray(std::size_t count) : count_(count) {
     check(cudaMalloc(&data_, count * sizeof(T)), "a test's memory");
     check(cudaMemset(data_, 0xff, count * sizeof(T)), "a test's memory");
+    check(cudaDeviceSynchronize(), "a test's memory");  // streams of the tests do not wait for these
   }
   explicit DeviceArray(const std::vector<T>& values) : DeviceArray(values.size()) { write(values); }
   ~DeviceArray() { cudaFree(data_); }
@@ -40,6 +41,7 @@ class DeviceArray {
 
   void write(const std::vector<T>& values) {
     check(cudaMemcpy(data_, values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice), "writing");
+    check(cudaDeviceSynchronize(), "writing");
   }
   std::vector<T> read() const {  // when all work is done
     std::vector<T> values(count_);

@@ -109,7 +109,10 @@ void expect_right_and_steady(Libraries& libraries, double tolerance) {
     for (bool accumulate : {false, true}) {
       if (accumulate && !shape.accumulates) continue;
       const std::vector<Out> out = product.run(accumulate);
-      EXPECT_LT(product.error(out, accumulate), tolerance) << shape.m << "x" << shape.n << "x" << shape.k;
+      // Tensor cores cut off what they add, every few terms: an error that grows with their number.
+      const double cut = 3e-9 * static_cast<double>(shape.k);
+      EXPECT_LT(product.error(out, accumulate), tolerance + cut)
+          << shape.m << "x" << shape.n << "x" << shape.k;
       EXPECT_TRUE(same_bits(out, product.run(accumulate)));
       EXPECT_TRUE(same_bits(out, again.run(accumulate)));
     }

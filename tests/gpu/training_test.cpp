@@ -152,6 +152,29 @@ TEST(GoldensOnGpu, LossAndGradients) {
     }
 }
 
+// Needs no device: what is planned for one. The disk's threads cannot look into its memory.
+TEST(DiskForGpus, IsReachedThroughTheHost) {
+  Config config =
+      read_config_text("test.yaml", kOddYaml,
+                       {ac("mode=full"), ac("disk_checkpointing.path=/tmp"), "training.precision=bf16"});
+  resolve_world(config, 1);
+  const PlannedTraining planned = plan_training(config, 0, 0);
+  const Graph& graph = planned.made.program.graph;
+  int written = 0, read = 0;
+  for (const Op& op : graph.ops()) {
+    if (op.def->name == "write_to_disk") {
+      ++written;
+      EXPECT_EQ(graph.value(op.inputs[0]).space, MemorySpace::kHost) << op.name;
+    }
+    if (op.def->name == "read_from_disk") {
+      ++read;
+      EXPECT_EQ(graph.value(op.outputs[0]).space, MemorySpace::kHost) << op.name;
+    }
+  }
+  EXPECT_GT(written, 0);
+  EXPECT_EQ(read, written);
+}
+
 // What the driver says of the arena: reserved in blocks of 2 MiB, and nothing beside it.
 TEST(MemoryOnGpu, TheArenaIsWhatTheDriverLoses) {
   RECOLLECT_NEEDS_DEVICE();
@@ -168,6 +191,8 @@ TEST(MemoryOnGpu, TheArenaIsWhatTheDriverLoses) {
 // is not counted.
 TEST(MemoryOnGpu, ARunTakesWhatItsEstimateSays) {
   RECOLLECT_NEEDS_DEVICE();
+  train(kOddYaml,
+        {"training.precision=bf16", "training.max_steps=3"});  // kernels are loaded when they are first used
   const std::unique_ptr<Device> watcher = cuda::make_device({});
   const uint64_t before = watcher->memory()->used();
   Config config =

@@ -131,6 +131,7 @@ class Builder {
                               .set_uid(uid)
                               .set_dim({count, 1, 1, 1})
                               .set_stride({1, 1, 1, 1})
+                              .set_alignment(type == fe::DataType_t::INT64 ? 8 : 4)
                               .set_data_type(type));
   }
 

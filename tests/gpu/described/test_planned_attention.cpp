@@ -44,6 +44,7 @@ class PlannedAttentionTest : public ::testing::Test {
     EXPECT_NE(planned.kernel, "");
     const std::size_t units = p.backward ? static_cast<std::size_t>(p.samples * p.heads) : 0;
     const std::size_t foretold = units * attention_unit_bytes(p.length) + kAttentionOtherBytes;
+    ASSERT_TRUE(planned.workspace_bytes);
     EXPECT_LE(*planned.workspace_bytes, foretold) << p.samples << " " << p.heads << " " << p.length;
   }
 
