@@ -34,6 +34,14 @@ Gpt2Shape model_shape(const Config::Model& m) {
           .init_std = m.initializer_range};
 }
 
+// Every chunk of logits reads and writes the head's whole gradient, which a GPU notices: larger ones there.
+BatchShape batch_shape(const Config& config) {
+  const bool gpu = config.device.backend == BackendKind::kCuda;
+  return {.samples = config.training.micro_batch_size,
+          .sequence_length = config.data.sequence_length,
+          .most_logits = gpu ? 4096 : 1024};
+}
+
 OptimizerSettings optimizer_settings(const Config& config) {
   const Config::Optimizer& o = config.optimizer;
   return {.name = std::string(name_of(o.name)),
@@ -205,8 +213,7 @@ TrainingProgram build(const Config& config, const Mesh& mesh, cuda::Libraries* l
 
   Graph graph;
   const ParallelLayout layout{mesh.tensor_rank(), mesh.tensor_size(), config.parallelism.sequence_parallel};
-  made.model = build_gpt2(graph, *made.registry, model_shape(config.model),
-                          {config.training.micro_batch_size, config.data.sequence_length}, layout,
+  made.model = build_gpt2(graph, *made.registry, model_shape(config.model), batch_shape(config), layout,
                           compute_dtype(config.training.precision));
   if (config.training.max_steps > 0)
     append_training(graph, config, mesh, least, made);

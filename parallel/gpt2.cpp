@@ -53,7 +53,8 @@ LanguageModel build_gpt2(Graph& graph, const OpRegistry& registry, const Gpt2Sha
   for (int64_t layer = 0; layer < shape.layers; ++layer) x = block(b, shape, layer, x);
   b.enter_layer(-1);
   x = b.norm("final/norm", "ln_f", x, shape.norm_epsilon);
-  b.vocabulary_loss("final/head", x, wte, model.labels, model.scale, model.loss, shape.vocabulary);
+  b.vocabulary_loss("final/head", x, wte, model.labels, model.scale, model.loss, shape.vocabulary,
+                    batch.most_logits);
   model.parameters = b.parameters();
   return model;
 }

@@ -25,6 +25,7 @@ struct Gpt2Shape {
 struct BatchShape {
   int64_t samples = 1;
   int64_t sequence_length = 1;
+  int64_t most_logits = 1024;  // rows of logits that exist at a time
 };
 
 // The forward graph and the handles that a trainer needs.

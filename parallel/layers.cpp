@@ -6,9 +6,8 @@ namespace recollect {
 
 namespace {
 
-constexpr int64_t kVocabularyMultiple = 64;  // rows a rank: whole GEMM tiles
-constexpr int64_t kLargestChunk = 1024;      // rows of logits at a time
-constexpr int64_t kSmallestChunk = 16;
+constexpr int64_t kVocabularyMultiple = 64;   // rows a rank: whole GEMM tiles
+constexpr int64_t kSmallestChunk = 16;        // rows of logits at a time
 constexpr int64_t kOutsideLayers = 0xffffff;  // RandomKey::layer of the model's own ops
 
 int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
@@ -208,9 +207,10 @@ ValueId LayerBuilder::residual(const std::string& name, const std::string& file_
 }
 
 void LayerBuilder::vocabulary_loss(const std::string& name, ValueId x, ValueId table, ValueId labels,
-                                   ValueId scale, ValueId loss, int64_t vocabulary_size) {
+                                   ValueId scale, ValueId loss, int64_t vocabulary_size,
+                                   int64_t most_logits) {
   const int64_t rows = graph_.value(table).shape[0];
-  const int64_t chunk = std::clamp(round_up(tokens_ / 2, kSmallestChunk), kSmallestChunk, kLargestChunk);
+  const int64_t chunk = std::clamp(round_up(tokens_ / 2, kSmallestChunk), kSmallestChunk, most_logits);
   emit(name, "lm_head_loss",
        {{"vocabulary_size", vocabulary_size},
         {"first_row", layout_.tensor_rank * rows},

@@ -44,9 +44,10 @@ class LayerBuilder {
   // residual + dropout(branch + bias)
   ValueId residual(const std::string& name, const std::string& file_name, ValueId branch, ValueId residual,
                    double p);
-  // Adds the loss of all rows into `loss`; the head's weight is the vocabulary table.
+  // Adds the loss of all rows into `loss`; the head's weight is the vocabulary table. Of at most
+  // `most_logits` rows logits exist at a time.
   void vocabulary_loss(const std::string& name, ValueId x, ValueId table, ValueId labels, ValueId scale,
-                       ValueId loss, int64_t vocabulary_size);
+                       ValueId loss, int64_t vocabulary_size, int64_t most_logits);
 
   // A table whose rows are divided over the ranks, padded to a multiple of 64 rows a rank.
   ValueId vocabulary_table(const std::string& file_name, int64_t rows, int64_t columns, double init_std);
