@@ -73,13 +73,13 @@ sanitizer() {  # TOOL FILTER
 }
 
 "$here/bin/recollect" doctor | sed -n '/^GPU/,/^$/p'
-line "ops against the reference, fp32 bf16 fp16" gtest 'Ops/DeviceOps.*'
+line "ops against the reference, fp32 bf16 fp16" gtest 'Ops/DeviceOps*'
 line "products by cuBLASLt, attention by cuDNN" gtest 'DeviceGemm.*:DeviceAttention.*'
 line "GPT-2 goldens and reference, fp32 bf16 fp16" gtest 'GoldensOnGpu*:NearTheReference*'
-line "modes x switches, bit for bit" gtest '*ExactOnGpu*'
+line "modes x switches, bit for bit" gtest '*ExactOnGpu*:GraphsOnGpu.*'
 line "memory against the driver" gtest 'MemoryOnGpu*'
 line "two processes over NCCL, bit for bit" nccl
-line "compute-sanitizer memcheck" sanitizer memcheck 'Ops/DeviceOps.Bfloat16/*:GoldensOnGpu.*'
+line "compute-sanitizer memcheck" sanitizer memcheck 'Ops/DeviceOps16.Bfloat16/*:GoldensOnGpu.*'
 line "compute-sanitizer racecheck" sanitizer racecheck 'Ops/DeviceOps.Float/*'
 if [ $bench = yes ]; then
   line "benchmark" python3 "$here/share/bench/compare.py" --recollect "$here/bin/recollect" --rounds 1 --steps 30

@@ -87,12 +87,6 @@ TEST_P(ExactOnGpu, TheDiskGivesTheBitsOfNone) {
                      host ? "full+host+disk" : "full+disk");
 }
 
-TEST_P(ExactOnGpu, RecordedGraphsGiveTheBitsOfLaunches) {
-  if (GetParam().tensor > 1) return;  // threads that share a device have no graphs
-  const Words full = with(words(), {ac("mode=full"), ac("cpu_checkpointing=true")});
-  expect_same_bits(train(kOddYaml, with(full, {"device.cuda_graph=off"})), train(kOddYaml, full), "graphs");
-}
-
 TEST_P(ExactOnGpu, VerifyFindsNoDifference) {
   expect_same_bits(
       train(kOddYaml, words()),
@@ -104,6 +98,16 @@ INSTANTIATE_TEST_SUITE_P(All, ExactOnGpu,
                          testing::Values(Case{1, "fp32"}, Case{1, "bf16"}, Case{1, "fp16"}, Case{2, "fp32"},
                                          Case{2, "bf16"}, Case{2, "bf16", true}, Case{4, "bf16"}),
                          name_of_case);
+
+// Of one rank: threads that share a device have no graphs.
+TEST(GraphsOnGpu, GiveTheBitsOfLaunches) {
+  RECOLLECT_NEEDS_DEVICE();
+  for (const char* precision : {"fp32", "bf16", "fp16"}) {
+    const Words full = with(layout(1, precision), {ac("mode=full"), ac("cpu_checkpointing=true")});
+    expect_same_bits(train(kOddYaml, with(full, {"device.cuda_graph=off"})), train(kOddYaml, full),
+                     precision);
+  }
+}
 
 // The CPU's kernels in double are the truth that both are near to.
 TEST(NearTheReference, InEveryPrecision) {

@@ -51,7 +51,6 @@ Libraries::Libraries(LibrariesOptions options) {
   const Library library(cublas_name(), search_places(SearchEnvironment::of_process()));
   const CublasFunctions functions(library);
   const std::size_t version = functions.version();
-  opened_.push_back({library.title(), version_text(version), library.path(), ""});
   const std::string cache = cache_path(options, context, version);
   cublas_ = std::make_unique<Cublas>(functions, context, cache, options.timed, device_trials());
   if (cache.empty() && options.timed && options.cache_file != "none")
@@ -77,13 +76,8 @@ std::vector<std::string> Libraries::take_warnings() {
   return {std::move(warning)};
 }
 
-std::vector<LibraryReport> Libraries::opened() const { return opened_; }
-
 Cudnn& Libraries::cudnn() {
-  if (!cudnn_) {
-    cudnn_ = std::make_unique<Cudnn>(search_places(SearchEnvironment::of_process()));
-    opened_.push_back({"cuDNN", version_text(cudnn_->version()), cudnn_->path(), ""});
-  }
+  if (!cudnn_) cudnn_ = std::make_unique<Cudnn>(search_places(SearchEnvironment::of_process()));
   return *cudnn_;
 }
 

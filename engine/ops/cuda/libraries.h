@@ -40,16 +40,12 @@ class Libraries {
   // Each warning once; they are about the file of choices.
   std::vector<std::string> take_warnings();
 
-  // Which files have been opened, of those that a run has needed so far.
-  std::vector<LibraryReport> opened() const;
-
   Cublas& cublas() { return *cublas_; }
   Cudnn& cudnn();  // opened when it is first asked for
 
  private:
   std::unique_ptr<Cublas> cublas_;
   std::unique_ptr<Cudnn> cudnn_;
-  std::vector<LibraryReport> opened_;
 };
 
 // What a run on this machine would use. Needs no device.
