@@ -14,5 +14,5 @@ presets=${*:-$cpu asan tsan}
 for preset in $presets; do
   echo "== $preset =="
   build "$preset"
-  ctest --test-dir "build/$preset" --output-on-failure --timeout 1800
+  ctest --test-dir "build/$preset" --output-on-failure --timeout 1200 --parallel "$(nproc)"
 done

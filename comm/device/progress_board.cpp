@@ -15,8 +15,6 @@
 namespace recollect::device {
 namespace {
 
-enum class StopState : uint32_t { kRunning, kWriting, kStopped };
-
 // What the ranks tell each other until they share memory.
 struct Introduction {
   uint64_t node = 0;

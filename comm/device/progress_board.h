@@ -70,6 +70,7 @@ class ProgressBoard {
     std::atomic<uint32_t> left;
     std::array<Line, kMaxGroups> lines;
   };
+  enum class StopState : uint32_t { kRunning, kWriting, kStopped };
   struct Header;
 
   void map(int descriptor);

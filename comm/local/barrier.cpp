@@ -11,7 +11,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLookInterval{200};
 constexpr int kSpins = 300;  // some microseconds: longer hurts where others want the core
 
 void relax() {

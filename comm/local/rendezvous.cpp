@@ -26,7 +26,6 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kPollInterval = 1ms;
-constexpr auto kLookInterval = 200ms;
 
 class Rendezvous {
  public:

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace recollect {
@@ -36,6 +37,9 @@ class Error : public std::runtime_error {
   ExitCode code_;
   std::string hint_;
 };
+
+// What the system calls the value of errno that it is given.
+inline std::string system_message(int error_number) { return std::generic_category().message(error_number); }
 
 // For broken invariants of our own, never for what a user can cause.
 inline void require(bool condition, const std::string& what) {

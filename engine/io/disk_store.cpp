@@ -19,8 +19,6 @@ namespace recollect {
 
 namespace {
 
-std::string reason(int error_number) { return std::generic_category().message(error_number); }
-
 constexpr std::size_t round_up(std::size_t bytes) {
   return (bytes + DiskStore::kBlock - 1) / DiskStore::kBlock * DiskStore::kBlock;
 }
@@ -64,7 +62,7 @@ void DiskStore::open(uint64_t bytes) {
   file_ = open_nameless(folder_);
   if (file_ < 0)
     throw Error(
-        ExitCode::kStorage, fmt::format("cannot make a file in {}: {}", folder_, reason(errno)),
+        ExitCode::kStorage, fmt::format("cannot make a file in {}: {}", folder_, system_message(errno)),
         "activation_checkpointing.disk_checkpointing.path must be a folder that exists and can be written");
   int refused = 0;
   do {
@@ -75,12 +73,12 @@ void DiskStore::open(uint64_t bytes) {
     const uint64_t available = ::fstatvfs(file_, &space) == 0 ? uint64_t{space.f_bavail} * space.f_frsize : 0;
     throw Error(ExitCode::kStorage,
                 fmt::format("kept values need {} bytes in {}, where {} are available: {}", bytes, folder_,
-                            available, reason(refused)),
+                            available, system_message(refused)),
                 "free some space, choose another folder, or keep less (activation_checkpointing.mode)");
   }
   if (refused != 0 && refused != EOPNOTSUPP && refused != ENOSYS)
     throw Error(ExitCode::kStorage,
-                fmt::format("cannot reserve {} bytes in {}: {}", bytes, folder_, reason(refused)));
+                fmt::format("cannot reserve {} bytes in {}: {}", bytes, folder_, system_message(refused)));
   direct_ = calls_->set_direct(file_) == 0;
   for (int i = 0; i < kSlots - 1; ++i) threads_[i] = std::thread([this, i] { slot_loop(i + 1); });
 }
@@ -170,7 +168,7 @@ void DiskStore::transfer(const Request& request, std::byte* slot, std::size_t by
     const std::size_t blocks = moved > 0 ? static_cast<std::size_t>(moved) / kBlock * kBlock : 0;
     idle = blocks > 0 ? 0 : idle + 1;
     if (moved < 0 || idle == kPatience) {
-      const std::string why = moved < 0        ? reason(errno)
+      const std::string why = moved < 0        ? system_message(errno)
                               : request.writes ? "nothing is written"
                                                : "the file ends there";
       throw Error(ExitCode::kStorage,

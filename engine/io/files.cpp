@@ -18,11 +18,9 @@
 namespace recollect {
 namespace {
 
-std::string reason(int error_number) { return std::generic_category().message(error_number); }
-
 [[noreturn]] void storage_error(const std::string& action, const std::string& path, int error_number) {
   const bool full = error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;
-  throw Error(ExitCode::kStorage, fmt::format("cannot {} {}: {}", action, path, reason(error_number)),
+  throw Error(ExitCode::kStorage, fmt::format("cannot {} {}: {}", action, path, system_message(error_number)),
               full ? "free some space, raise the file-size limit or choose another folder"
                    : "check that the folder exists and can be written");
 }
@@ -45,10 +43,11 @@ std::string folder_of(const std::string& path) {
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   // Non-blocking, so that a named pipe is refused below instead of waited for here.
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.value < 0) throw Error(ExitCode::kInput, fmt::format("cannot open {}: {}", path, reason(errno)));
+  if (file.value < 0)
+    throw Error(ExitCode::kInput, fmt::format("cannot open {}: {}", path, system_message(errno)));
   struct stat status {};
   if (::fstat(file.value, &status) != 0)
-    throw Error(ExitCode::kInput, fmt::format("cannot examine {}: {}", path, reason(errno)));
+    throw Error(ExitCode::kInput, fmt::format("cannot examine {}: {}", path, system_message(errno)));
   if (!S_ISREG(status.st_mode))
     throw Error(ExitCode::kInput, fmt::format("{} is {}, not a file", path,
                                               S_ISDIR(status.st_mode) ? "a folder" : "a device or a pipe"));
@@ -56,7 +55,8 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   if (size_ == 0) return;
   void* mapping = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.value, 0);
   if (mapping == MAP_FAILED)
-    throw Error(ExitCode::kInput, fmt::format("cannot map {} ({} bytes): {}", path, size_, reason(errno)));
+    throw Error(ExitCode::kInput,
+                fmt::format("cannot map {} ({} bytes): {}", path, size_, system_message(errno)));
   data_ = mapping;
 }
 

@@ -24,7 +24,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 30s;  // the driver wakes up slowly
+constexpr auto kDriverPatience = 30s;  // the driver wakes up slowly
 
 template <typename Function>
 Function symbol(void* library, const char* name) {
@@ -73,7 +73,7 @@ int ask_driver() {
 }
 
 std::vector<Check> driver(const SystemFiles& files) {
-  const Ended ended = run_apart(ask_driver, kPatience);
+  const Ended ended = run_apart(ask_driver, kDriverPatience);
   Check check{.name = "CUDA driver", .status = Status::kMissing};
   if (ended.in_time && ended.status == 1) {
     const bool device = files.exists("/dev/nvidia0") || files.exists("/dev/nvidiactl");
@@ -115,7 +115,7 @@ Check backend() {
           return 1;
         }
       },
-      kPatience);
+      kDriverPatience);
   check.found = ended.in_time && ended.status <= 1 ? first_line(ended.output) : "it fails: " + ended.how();
   if (ended.good()) return check;
   check.status = Status::kMissing;
@@ -226,7 +226,7 @@ Ended load(const std::string& file, const Library& library) {
         std::fflush(stdout);
         ::_exit(0);  // whatever its destructors would do
       },
-      kPatience);
+      kDriverPatience);
 }
 
 std::string sentence(const Ended& loaded, const std::string& kind) {

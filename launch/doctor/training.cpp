@@ -23,7 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 60s;  // a machine that does other things is no broken one
+constexpr auto kTrainingPatience = 60s;  // a machine that does other things is no broken one
 
 constexpr const char* kConfiguration =
     "model: {vocab_size: 61, n_positions: 16, n_embd: 32, n_layer: 2, n_head: 4}\n"
@@ -77,7 +77,8 @@ Check not_tried(const char* name, const Folder& folder) {
 
 Check one_step(const std::string& program, const Folder& folder) {
   Check check{.name = "one step on the CPU"};
-  const Ended ended = run_program({program, "train", "c.yaml", "output_dir=alone"}, folder.path(), kPatience);
+  const Ended ended =
+      run_program({program, "train", "c.yaml", "output_dir=alone"}, folder.path(), kTrainingPatience);
   if (ended.good()) {
     check.found = "a tiny model trained";
     return check;
@@ -100,7 +101,7 @@ Check mpi_library() {
 Check mpirun(const std::string& program, const Folder& folder) {
   const Ended ended = run_program({"mpirun", "-np", "2", program, "train", "c.yaml", "output_dir=two",
                                    "parallelism.tensor_parallel_size=2"},
-                                  folder.path(), kPatience);
+                                  folder.path(), kTrainingPatience);
   Check check = explain_mpirun(ended.in_time ? ended.status : -1, ended.output);
   if (!ended.in_time) check.found = "two ranks did not end in time";
   return check;

@@ -10,8 +10,6 @@ namespace recollect {
 
 namespace {
 
-constexpr int kNameWidth = 20, kCellWidth = 12;
-
 const MemoryLedger& best_known(const RankReport& report) {
   return report.measured ? *report.measured : report.foretold;
 }

@@ -11,8 +11,6 @@ namespace recollect {
 
 namespace {
 
-constexpr int kNameWidth = 20, kCellWidth = 12;
-
 // Numbers that travel in one collective.
 constexpr int kLedgerNumbers = kPhaseCount * kCategoryCount + 4;
 constexpr int kNumbers = 2 * kLedgerNumbers + 5;

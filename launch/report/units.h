@@ -8,6 +8,9 @@
 
 namespace recollect {
 
+// Widths of a table's columns, in characters.
+constexpr int kNameWidth = 20, kCellWidth = 12;
+
 // One unit for all cells of a table.
 struct ByteUnit {
   const char* name;

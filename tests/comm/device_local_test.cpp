@@ -6,7 +6,7 @@
 
 #include "comm/device_local/device_local_communicator.h"
 #include "comm/planned.h"
-#include "tests/comm/check_collectives.h"
+#include "tests/comm/device_checks.h"
 #include "tests/comm/device_streams.h"
 #include "tests/comm/ranks.h"
 
@@ -20,14 +20,6 @@ using device_local::join_device_local_world;
 std::shared_ptr<WorkerRuntime> a_device() { return std::make_shared<WorkerRuntime>("the only GPU"); }
 uint32_t seed_of(const Communicator& c) { return static_cast<uint32_t>(c.rank()); }
 
-void check(Communicator& c, const std::vector<int64_t>& sizes) {
-  WorkerStream stream(seed_of(c));
-  Synchronous synchronous(c, stream);
-  std::string text;
-  for (const std::string& failure : CollectiveChecker(synchronous).run(sizes)) text += failure + "\n";
-  if (!text.empty()) throw Error(ExitCode::kIntegrity, text);
-}
-
 class DeviceLocal : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, DeviceLocal, ::testing::Values(2, 3, 4, 7));
 
@@ -37,7 +29,7 @@ TEST_P(DeviceLocal, GetsEveryCollectiveRight) {
     EXPECT_EQ(c->name(), "device-local");
     EXPECT_FALSE(c->capturable());
     EXPECT_EQ(c->staging_bytes(), 0u);
-    check(*c, {0, 1, 7, 61, 1021, 10007});
+    check_on_stream(*c, {0, 1, 7, 61, 1021, 10007});
   }));
 }
 
@@ -48,9 +40,9 @@ TEST_P(DeviceLocal, Splits) {
     EXPECT_EQ(rows->rank(), c->rank() % 2);
     EXPECT_EQ(columns->rank(), c->rank() / 2);
     EXPECT_EQ(rows->name(), rows->size() == 1 ? "self" : "device-local");
-    check(*rows, {1, 1021});
-    check(*columns, {1, 1021});
-    check(*c, {61});
+    check_on_stream(*rows, {1, 1021});
+    check_on_stream(*columns, {1, 1021});
+    check_on_stream(*c, {61});
   }));
 }
 
@@ -136,29 +128,11 @@ TEST(DeviceLocalBits, AreThoseOfTheCpu) {
   EXPECT_EQ(0, std::memcmp(results[0].data(), results[1].data(), results[0].size() * sizeof(bf16)));
 }
 
-void expect_each(const std::vector<Outcome>& outcomes, const std::vector<int>& ranks, ExitCode code,
-                 const std::vector<std::string>& mentions) {
-  for (const int rank : ranks) {
-    const Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
-    EXPECT_EQ(outcome.code, code) << outcome.message;
-    for (const std::string& text : mentions)
-      EXPECT_NE(outcome.message.find(text), std::string::npos)
-          << outcome.message << " does not say: " << text;
-  }
-}
-
-void sum(Communicator& c, int64_t elements = 3) {
-  std::vector<float> values(static_cast<std::size_t>(elements), 1.0f);
-  WorkerStream stream(seed_of(c));
-  c.all_reduce({values.data(), {elements}, DType::kF32}, ReduceOp::kSum, &stream);
-  stream.synchronize();
-}
-
 TEST(DeviceLocalFailure, DifferentCallsAreToldToAll) {
   const auto outcomes = run_as_threads(3, [](Communicator& world) {
     const auto c = join_device_local_world(a_device(), world);
-    sum(*c);
-    sum(*c, c->rank() == 1 ? 4 : 3);
+    sum_on_stream(*c);
+    sum_on_stream(*c, c->rank() == 1 ? 4 : 3);
   });
   expect_each(
       outcomes, {0, 1, 2}, ExitCode::kRanksDisagree,
@@ -171,10 +145,10 @@ TEST(DeviceLocalFailure, ARankThatDoesNotComeIsNamed) {
       3,
       [&](Communicator& world) {
         const auto c = join_device_local_world(a_device(), world);
-        sum(*c);
+        sum_on_stream(*c);
         while (c->rank() == 2 && told < 2) std::this_thread::sleep_for(1ms);
         try {
-          sum(*c);
+          sum_on_stream(*c);
         } catch (...) {
           ++told;
           throw;
@@ -190,10 +164,10 @@ TEST(DeviceLocalFailure, AnAbortOrAnErrorStopsTheOthers) {
   for (const bool abort : {true, false}) {
     const auto outcomes = run_as_threads(3, [&](Communicator& world) {
       const auto c = join_device_local_world(a_device(), world);
-      sum(*c);
+      sum_on_stream(*c);
       if (c->rank() == 1 && abort) c->abort("the disk is full");
       if (c->rank() == 1) throw Error(ExitCode::kStorage, "the disk is full");
-      sum(*c);
+      sum_on_stream(*c);
     });
     expect_each(outcomes, {0, 2}, ExitCode::kPeerLost, {"rank 1"});
     expect_each(outcomes, {1}, ExitCode::kStorage, {});

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "tests/comm/device_checks.h"
 #include "tests/comm/device_nccl.h"
 #include "tests/comm/ranks.h"
 
@@ -14,32 +15,12 @@ using nccl::join_nccl_world;
 using Clock = std::chrono::steady_clock;
 
 // Far longer than these tests may take: whoever waits for it has not noticed the failure.
-constexpr auto kLong = 100s;
-constexpr auto kQuickly = 10s;
+constexpr auto kNever = 100s;
+constexpr auto kSoon = 10s;
 constexpr std::chrono::milliseconds kShort = 500ms;  // for what must time out
 
-std::unique_ptr<Communicator> join(Communicator& world, std::chrono::milliseconds timeout = kLong) {
+std::unique_ptr<Communicator> join_within(Communicator& world, std::chrono::milliseconds timeout = kNever) {
   return join_nccl_world(load_fake_nccl(), gpu_of(world), world, patience(timeout));
-}
-
-// As a program does: enqueue, wait for the stream, ask what became of it.
-void sum(Communicator& c, int64_t elements = 3) {
-  std::vector<float> values(static_cast<std::size_t>(elements), 1.0f);
-  WorkerStream stream(static_cast<uint32_t>(c.rank()));
-  c.all_reduce({values.data(), {elements}, DType::kF32}, ReduceOp::kSum, &stream);
-  stream.synchronize();
-  c.check();
-}
-
-void expect_each(const std::vector<Outcome>& outcomes, const std::vector<int>& ranks, ExitCode code,
-                 const std::vector<std::string>& mentions) {
-  for (const int rank : ranks) {
-    const Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
-    EXPECT_EQ(outcome.code, code) << "rank " << rank << ": " << outcome.message;
-    for (const std::string& text : mentions)
-      EXPECT_NE(outcome.message.find(text), std::string::npos)
-          << outcome.message << " does not say: " << text;
-  }
 }
 
 using Runner = std::vector<Outcome> (*)(int, const RankFunction&, std::chrono::milliseconds, std::size_t);
@@ -48,8 +29,8 @@ class NcclFailure : public ::testing::TestWithParam<Runner> {
  protected:
   std::vector<Outcome> run(int ranks, const RankFunction& function) {
     const auto start = Clock::now();
-    auto outcomes = GetParam()(ranks, function, kLong, kDefaultChunkBytes);
-    EXPECT_LT(Clock::now() - start, kQuickly);
+    auto outcomes = GetParam()(ranks, function, kNever, kDefaultChunkBytes);
+    EXPECT_LT(Clock::now() - start, kSoon);
     return outcomes;
   }
   Behaviour behaviour_;
@@ -62,10 +43,10 @@ INSTANTIATE_TEST_SUITE_P(Fake, NcclFailure,
 
 TEST_P(NcclFailure, ARankThatDoesNotComeIsNamed) {
   const auto outcomes = run(4, [](Communicator& world) {
-    const auto c = join(world, kShort);
-    sum(*c);
+    const auto c = join_within(world, kShort);
+    sum_on_stream(*c);
     if (c->rank() == 2) c->barrier();  // elsewhere, until it hears of it
-    sum(*c);
+    sum_on_stream(*c);
   });
   expect_each(
       outcomes, {0, 1, 3}, ExitCode::kPeerLost,
@@ -75,11 +56,11 @@ TEST_P(NcclFailure, ARankThatDoesNotComeIsNamed) {
 
 TEST_P(NcclFailure, OfAGroupTheRanksAreNamedAsInTheWorld) {
   const auto outcomes = run(4, [](Communicator& world) {
-    const auto c = join(world, kShort);
+    const auto c = join_within(world, kShort);
     const auto odd_or_even = c->split(c->rank() % 2);
-    sum(*odd_or_even);
+    sum_on_stream(*odd_or_even);
     if (c->rank() == 3) c->barrier();
-    if (c->rank() % 2 == 1) sum(*odd_or_even, 5);
+    if (c->rank() % 2 == 1) sum_on_stream(*odd_or_even, 5);
     c->barrier();
   });
   expect_each(outcomes, {1}, ExitCode::kPeerLost,
@@ -91,8 +72,8 @@ TEST_P(NcclFailure, AnErrorInTheBackgroundEndsAll) {
   behaviour_->async_rank = 1;
   behaviour_->fail_result = static_cast<int>(nccl::Result::kRemoteError);
   const auto outcomes = run(3, [](Communicator& world) {
-    const auto c = join(world);
-    sum(*c);
+    const auto c = join_within(world);
+    sum_on_stream(*c);
   });
   expect_each(
       outcomes, {0, 1, 2}, ExitCode::kPeerLost,
@@ -103,8 +84,8 @@ TEST_P(NcclFailure, ACallThatNcclRefusesEndsAll) {
   behaviour_->fail_rank = 1;
   behaviour_->fail_result = static_cast<int>(nccl::Result::kUnhandledCudaError);
   const auto outcomes = run(3, [](Communicator& world) {
-    const auto c = join(world);
-    sum(*c);
+    const auto c = join_within(world);
+    sum_on_stream(*c);
   });
   const std::string what =
       "all_reduce #1 (sum, f32, 12 bytes) of rank 1: NCCL says 'unhandled cuda error' (Cuda "
@@ -116,12 +97,12 @@ TEST_P(NcclFailure, ACallThatNcclRefusesEndsAll) {
 TEST_P(NcclFailure, AnAbortOrAnErrorStopsEveryGroup) {
   for (const bool abort : {true, false}) {
     const auto outcomes = run(3, [&](Communicator& world) {
-      const auto c = join(world);
+      const auto c = join_within(world);
       const auto group = c->split(0);
-      sum(*group);
+      sum_on_stream(*group);
       if (c->rank() == 1 && abort) group->abort("the disk is full");
       if (c->rank() == 1) throw Error(ExitCode::kStorage, "the disk is full");
-      sum(c->rank() == 0 ? *group : *c);
+      sum_on_stream(c->rank() == 0 ? *group : *c);
     });
     expect_each(outcomes, {0, 2}, ExitCode::kPeerLost,
                 {abort ? "rank 1 stopped: the disk is full" : "rank 1 stopped with an error"});
@@ -132,36 +113,36 @@ TEST_P(NcclFailure, AnAbortOrAnErrorStopsEveryGroup) {
 // A thread that waits for a stream does not look at the host's communicator; the watchdog does.
 TEST_P(NcclFailure, WhatTheHostsCommunicatorKnowsReachesWhoWaitsForADevice) {
   const auto outcomes = run(3, [](Communicator& world) {
-    const auto c = join(world);
-    sum(*c);
+    const auto c = join_within(world);
+    sum_on_stream(*c);
     if (c->rank() == 1) {
       world.abort("the power is out");
       c->barrier();
     }
-    sum(*c);
+    sum_on_stream(*c);
   });
   expect_each(outcomes, {0, 1, 2}, ExitCode::kPeerLost, {"rank 1 stopped: the power is out"});
 }
 
 TEST_P(NcclFailure, ConnectingHasATimeout) {
   behaviour_->init_never = true;
-  expect_each(run(2, [](Communicator& world) { join(world, kShort); }), {0, 1}, ExitCode::kPeerLost,
+  expect_each(run(2, [](Communicator& world) { join_within(world, kShort); }), {0, 1}, ExitCode::kPeerLost,
               {"connecting 2 ranks through NCCL 2.30.7", "did not finish within 500 ms"});
   EXPECT_EQ(behaviour_->aborts, GetParam() == run_as_threads ? 2 : 0);  // in this process
 }
 
 TEST_P(NcclFailure, SplittingHasATimeout) {
   behaviour_->split_never = true;
-  expect_each(run(2, [](Communicator& world) { join(world, kShort)->split(0); }), {0, 1}, ExitCode::kPeerLost,
-              {"splitting off ranks 0, 1", "did not finish within 500 ms"});
+  expect_each(run(2, [](Communicator& world) { join_within(world, kShort)->split(0); }), {0, 1},
+              ExitCode::kPeerLost, {"splitting off ranks 0, 1", "did not finish within 500 ms"});
 }
 
 // It harms nobody: a rank that has more to do after the last collective goes on.
 TEST_P(NcclFailure, LeavingHasATimeout) {
   behaviour_->finalize_never = true;
   expect_fine(run(2, [](Communicator& world) {
-    auto c = join(world, kShort);
-    sum(*c);
+    auto c = join_within(world, kShort);
+    sum_on_stream(*c);
     if (c->rank() == 0) c.reset();
     world.barrier();
     if (c) c->check();
@@ -170,15 +151,15 @@ TEST_P(NcclFailure, LeavingHasATimeout) {
 
 TEST_P(NcclFailure, WithoutANumberToMeetByAllAreTold) {
   behaviour_->unique_id_result = static_cast<int>(nccl::Result::kSystemError);
-  expect_each(run(2, [](Communicator& world) { join(world); }), {0, 1}, ExitCode::kPeerLost,
+  expect_each(run(2, [](Communicator& world) { join_within(world); }), {0, 1}, ExitCode::kPeerLost,
               {"NCCL does not get ready on rank 0"});
 }
 
 TEST_P(NcclFailure, NothingWorksAfterAFailure) {
   const auto outcomes = run(2, [](Communicator& world) {
-    const auto c = join(world);
+    const auto c = join_within(world);
     if (c->rank() == 0) c->abort("enough");
-    EXPECT_THROW(sum(*c), Error);
+    EXPECT_THROW(sum_on_stream(*c), Error);
     EXPECT_THROW(c->barrier(), Error);
     EXPECT_THROW(c->split(0), Error);
     EXPECT_THROW(c->check(), Error);
@@ -191,12 +172,12 @@ TEST_P(NcclFailure, NothingWorksAfterAFailure) {
 TEST(NcclProcessFailure, AKilledRankIsNoticedLongBeforeTheTimeout) {
   const auto start = Clock::now();
   const auto outcomes = run_as_processes(3, [](Communicator& world) {
-    const auto c = join(world);
-    sum(*c);
+    const auto c = join_within(world);
+    sum_on_stream(*c);
     if (c->rank() == 1) ::raise(SIGKILL);
-    sum(*c);
+    sum_on_stream(*c);
   });
-  EXPECT_LT(Clock::now() - start, kQuickly);
+  EXPECT_LT(Clock::now() - start, kSoon);
   expect_each(outcomes, {0, 2}, ExitCode::kPeerLost, {"the process of rank 1 has ended"});
 }
 
@@ -209,9 +190,9 @@ TEST(NcclProcessFailure, AStuckRankIsEndedWithTheStatusOfALostPeer) {
     const auto c = join_nccl_world(load_fake_nccl(), gpu_of(world), world, settings);
     if (c->rank() == 1)
       while (true) ::pause();
-    sum(*c);
+    sum_on_stream(*c);
   });
-  EXPECT_LT(Clock::now() - start, kQuickly);
+  EXPECT_LT(Clock::now() - start, kSoon);
   expect_each(outcomes, {0}, ExitCode::kPeerLost, {"rank 1 did not come within 500 ms"});
   expect_each(outcomes, {1}, ExitCode::kPeerLost, {});
 }

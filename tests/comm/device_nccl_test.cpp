@@ -4,7 +4,7 @@
 #include <array>
 
 #include "comm/device/places.h"
-#include "tests/comm/check_collectives.h"
+#include "tests/comm/device_checks.h"
 #include "tests/comm/device_nccl.h"
 #include "tests/comm/ranks.h"
 
@@ -17,14 +17,6 @@ using nccl::join_nccl_world;
 
 std::unique_ptr<Communicator> join(Communicator& world, std::shared_ptr<WorkerRuntime> gpu = nullptr) {
   return join_nccl_world(load_fake_nccl(), gpu ? gpu : gpu_of(world), world, patience(60s));
-}
-
-void check(Communicator& c, const std::vector<int64_t>& sizes) {
-  WorkerStream stream(static_cast<uint32_t>(c.rank()));
-  Synchronous synchronous(c, stream);
-  std::string text;
-  for (const std::string& failure : CollectiveChecker(synchronous).run(sizes)) text += failure + "\n";
-  if (!text.empty()) throw Error(ExitCode::kIntegrity, text);
 }
 
 using Runner = std::vector<Outcome> (*)(int, const RankFunction&, std::chrono::milliseconds, std::size_t);
@@ -54,7 +46,7 @@ TEST_P(Nccl, GetsEveryCollectiveRight) {
     const auto c = join(world);
     EXPECT_EQ(c->name(), "nccl 2.30.7");
     EXPECT_TRUE(c->capturable());
-    check(*c, {0, 1, 7, 1021, 10007});
+    check_on_stream(*c, {0, 1, 7, 1021, 10007});
   });
 }
 
@@ -67,10 +59,11 @@ TEST_P(Nccl, Splits) {
     EXPECT_EQ(rows->rank(), c->rank() % 2);
     EXPECT_EQ(columns->rank(), c->rank() / 2);
     EXPECT_EQ(rows->name(), rows->size() == 1 ? "self" : "nccl 2.30.7");
-    for (Communicator* group : {rows.get(), again.get(), columns.get(), c.get()}) check(*group, {61});
+    for (Communicator* group : {rows.get(), again.get(), columns.get(), c.get()})
+      check_on_stream(*group, {61});
     const auto reversed = c->split(-5);  // any number may be a colour
     EXPECT_EQ(reversed->size(), c->size());
-    check(*reversed, {7});
+    check_on_stream(*reversed, {7});
   });
 }
 
@@ -78,7 +71,7 @@ TEST_P(Nccl, WaitsForWhatIsInProgress) {
   behaviour_->polls = 210;  // more than are asked after in haste
   run([](Communicator& world) {
     const auto c = join(world);
-    check(*c, {61});
+    check_on_stream(*c, {61});
   });
 }
 
@@ -87,7 +80,7 @@ TEST(NcclGroups, AreMadeWithoutBlockingAndGivenBack) {
   expect_fine(run_as_threads(2, [](Communicator& world) {
     const auto c = join(world);
     const auto pair = c->split(0), alone = c->split(c->rank());
-    check(*pair, {3});
+    check_on_stream(*pair, {3});
   }));
   EXPECT_EQ(behaviour->last_blocking, 0);
   EXPECT_EQ(behaviour->finalizes, 4);
@@ -133,12 +126,12 @@ TEST(NcclWindow, TakesTheGathersOfSharedMemory) {
     world.barrier();
     const int before = behaviour->gathers_by_copy;
     world.barrier();
-    check(*c, {61});
+    check_on_stream(*c, {61});
     EXPECT_EQ(behaviour->gathers_by_copy, before);
     world.barrier();
     c->unshare_memory();
     EXPECT_EQ(c->name(), "nccl 2.30.7");
-    check(*c, {61});
+    check_on_stream(*c, {61});
   }));
   EXPECT_EQ(behaviour->gathers_by_copy, 2);
   EXPECT_EQ(behaviour->windows, 0);
@@ -154,7 +147,7 @@ TEST(NcclWindow, IsDoneWithoutWhereOneRankCannot) {
     alignas(4096) static std::byte arena[4096];
     EXPECT_FALSE(c->share_memory(arena, sizeof arena));
     EXPECT_EQ(c->name(), "nccl 2.30.7");
-    check(*c, {61});
+    check_on_stream(*c, {61});
   }));
   EXPECT_EQ(behaviour->windows, 0);
 }
@@ -168,7 +161,7 @@ TEST(NcclWindow, IsDoneWithoutWhereNcclRefuses) {
     const auto c = join(world, gpu);
     alignas(4096) static std::byte arena[4096];
     EXPECT_FALSE(c->share_memory(arena, sizeof arena));
-    check(*c, {61});
+    check_on_stream(*c, {61});
   }));
   EXPECT_EQ(behaviour->aborts, 2);  // of what was made for the window
 }

@@ -9,12 +9,12 @@
 namespace recollect::test {
 namespace {
 
-struct Event {
+struct DeviceStreamsEvent {
   std::mutex mutex;
   std::condition_variable wake;
   uint64_t recorded = 0, reached = 0;
 };
-using SharedEvent = std::shared_ptr<Event>;
+using SharedEvent = std::shared_ptr<DeviceStreamsEvent>;
 
 const SharedEvent& event_of(void* handle) { return *static_cast<SharedEvent*>(handle); }
 WorkerStream& stream_of(void* handle) { return *static_cast<WorkerStream*>(static_cast<StreamAbi*>(handle)); }
@@ -69,7 +69,7 @@ void WorkerStream::work() {
   }
 }
 
-void* WorkerRuntime::make_event() { return new SharedEvent(std::make_shared<Event>()); }
+void* WorkerRuntime::make_event() { return new SharedEvent(std::make_shared<DeviceStreamsEvent>()); }
 
 void WorkerRuntime::destroy_event(void* event) noexcept { delete static_cast<SharedEvent*>(event); }
 

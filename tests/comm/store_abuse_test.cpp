@@ -23,7 +23,7 @@ using tcp::Clock;
 using tcp::Socket;
 using tcp::Transfer;
 
-constexpr auto kLong = 60s;  // nobody waits for it to pass
+constexpr auto kLimit = 60s;  // nobody waits for it to pass
 
 class StoreAbuse : public ::testing::Test {
  protected:
@@ -36,7 +36,7 @@ class StoreAbuse : public ::testing::Test {
     std::string problem;
     int error = 0;
     const auto address = tcp::resolve("127.0.0.1", server.port(), problem).front();
-    Socket socket = tcp::connect_to(address, Clock::now() + kLong, error);
+    Socket socket = tcp::connect_to(address, Clock::now() + kLimit, error);
     EXPECT_TRUE(socket) << tcp::error_text(error);
     return socket;
   }
@@ -45,18 +45,18 @@ class StoreAbuse : public ::testing::Test {
   static Socket enter(const StoreServer& server) {
     Socket socket = connect(server);
     const auto met =
-        tcp::introduce(socket, "secret", to_bytes(store::Identity{5, "run"}), Clock::now() + kLong);
+        tcp::introduce(socket, "secret", to_bytes(store::Identity{5, "run"}), Clock::now() + kLimit);
     EXPECT_EQ(met.outcome, tcp::Introduction::Outcome::kWelcome) << met.text;
     return socket;
   }
   static void send(const Socket& socket, const std::string& bytes) {
-    tcp::send_all(socket, bytes.data(), bytes.size(), Clock::now() + kLong);
+    tcp::send_all(socket, bytes.data(), bytes.size(), Clock::now() + kLimit);
   }
   static std::string frame(const std::string& body) { return store::length_prefix(body.size()) + body; }
   // Reads what there is until the server hangs up.
   static void expect_dropped(const Socket& socket) {
     char byte;
-    const auto deadline = Clock::now() + kLong;
+    const auto deadline = Clock::now() + kLimit;
     Transfer transfer = Transfer::kDone;
     while (transfer == Transfer::kDone) transfer = tcp::receive_all(socket, &byte, 1, deadline);
     EXPECT_EQ(transfer, Transfer::kClosed) << "the server keeps this connection";
@@ -64,7 +64,7 @@ class StoreAbuse : public ::testing::Test {
   void expect_works() {
     client_.set("n", "1");
     EXPECT_EQ(client_.add("n", 1), 2);
-    StoreClient(StorePlace{"127.0.0.1", {server_.port()}}, "secret", "run", 2, kLong).get("n", kLong);
+    StoreClient(StorePlace{"127.0.0.1", {server_.port()}}, "secret", "run", 2, kLimit).get("n", kLimit);
   }
 
   std::mt19937 random_{7};
@@ -75,7 +75,7 @@ class StoreAbuse : public ::testing::Test {
   }
 
   const StoreServer server_{StoreOptions{.run_id = "run", .token = "secret", .limits = limits()}};
-  StoreClient client_{StorePlace{"127.0.0.1", {server_.port()}}, "secret", "run", 1, kLong};
+  StoreClient client_{StorePlace{"127.0.0.1", {server_.port()}}, "secret", "run", 1, kLimit};
 };
 
 TEST_F(StoreAbuse, RandomBytesInsteadOfAHandshake) {
@@ -104,7 +104,7 @@ TEST_F(StoreAbuse, HandshakesThatGoWrong) {
         std::string("store 99999999999 run"), std::string("store -2 run"),
         std::string("store 1 ") + std::string(400, 'r')}) {
     const Socket socket = connect();
-    const auto met = tcp::introduce(socket, "secret", identity, Clock::now() + kLong);
+    const auto met = tcp::introduce(socket, "secret", identity, Clock::now() + kLimit);
     EXPECT_EQ(met.outcome, tcp::Introduction::Outcome::kRefused) << identity;
     expect_dropped(socket);
   }
@@ -117,7 +117,7 @@ TEST_F(StoreAbuse, AHandshakeThatWasOverheardIsOfNoUse) {
   for (int i = 0; i < 2; ++i) {
     const Socket socket = connect();
     char greeting[tcp::Greeting::kBytes];
-    ASSERT_EQ(tcp::receive_all(socket, greeting, sizeof greeting, Clock::now() + kLong), Transfer::kDone);
+    ASSERT_EQ(tcp::receive_all(socket, greeting, sizeof greeting, Clock::now() + kLimit), Transfer::kDone);
     if (i == 0) {
       tcp::Hello hello{
           .nonce = tcp::make_nonce(), .code = {}, .identity = to_bytes(store::Identity{0, "run"})};
@@ -128,7 +128,7 @@ TEST_F(StoreAbuse, AHandshakeThatWasOverheardIsOfNoUse) {
     }
     send(socket, overheard);
     char verdict = -1;
-    ASSERT_EQ(tcp::receive_all(socket, &verdict, 1, Clock::now() + kLong), Transfer::kDone);
+    ASSERT_EQ(tcp::receive_all(socket, &verdict, 1, Clock::now() + kLimit), Transfer::kDone);
     EXPECT_EQ(verdict, static_cast<char>(i == 0 ? tcp::Verdict::kWelcome : tcp::Verdict::kWrongSecret));
   }
 }
@@ -157,7 +157,7 @@ TEST_F(StoreAbuse, WhoDoesNotReadRepliesIsDropped) {
   const Socket socket = enter();
   const std::string get =
       frame(to_bytes(Request{.operation = Operation::kGet, .timeout = 1s, .keys = {"large"}}));
-  const auto deadline = Clock::now() + kLong;
+  const auto deadline = Clock::now() + kLimit;
   while (!tcp::send_some(socket, get.data(), get.size()).closed && Clock::now() < deadline)
     std::this_thread::sleep_for(1ms);
   EXPECT_LT(Clock::now(), deadline);
@@ -203,10 +203,10 @@ TEST_F(StoreAbuse, DamagedRequests) {
     if (random_() % 8 == 0) body += random_bytes(20);
     send(socket, frame(body));
     char prefix[store::kLengthBytes];
-    if (tcp::receive_all(socket, prefix, sizeof prefix, Clock::now() + kLong) == Transfer::kDone) {
+    if (tcp::receive_all(socket, prefix, sizeof prefix, Clock::now() + kLimit) == Transfer::kDone) {
       std::string reply(store::parse_length(prefix), '\0');
       ASSERT_LE(reply.size(), store::kLongestReply);
-      ASSERT_EQ(tcp::receive_all(socket, reply.data(), reply.size(), Clock::now() + kLong), Transfer::kDone);
+      ASSERT_EQ(tcp::receive_all(socket, reply.data(), reply.size(), Clock::now() + kLimit), Transfer::kDone);
       ++answered;
     } else {
       socket = enter();
@@ -232,13 +232,13 @@ TEST_F(StoreAbuse, ManyConnectionsLeaveRoomForTheHonest) {
 // small requests always have room.
 TEST_F(StoreAbuse, HugeRequestsThatNeverEndTakeBoundedMemory) {
   StoreLimits patient = limits();
-  patient.frame = kLong;
+  patient.frame = kLimit;
   const StoreServer server(StoreOptions{.run_id = "run", .token = "secret", .limits = patient});
   const auto alive = [](const Socket& socket) {
     char byte;
     return !tcp::receive_some(socket, &byte, 1).closed;
   };
-  StoreClient honest(StorePlace{"127.0.0.1", {server.port()}}, "secret", "run", 1, kLong);
+  StoreClient honest(StorePlace{"127.0.0.1", {server.port()}}, "secret", "run", 1, kLimit);
   const std::string most = frame(std::string(store::kLongestValue, '\1')).substr(0, store::kLongestValue);
   const int fit = static_cast<int>(patient.moving_bytes / most.size());
   std::vector<Socket> sockets;
@@ -247,7 +247,7 @@ TEST_F(StoreAbuse, HugeRequestsThatNeverEndTakeBoundedMemory) {
     send(sockets.back(), most);
     honest.set("i", std::to_string(i));
   }
-  const auto deadline = Clock::now() + kLong;
+  const auto deadline = Clock::now() + kLimit;
   std::ptrdiff_t left = 4 * fit;
   while (left > fit && Clock::now() < deadline) {
     left = std::count_if(sockets.begin(), sockets.end(), alive);
@@ -270,7 +270,7 @@ TEST_F(StoreAbuse, DescriptorsRunOut) {
   std::string problem;
   const auto address = tcp::resolve("127.0.0.1", server_.port(), problem).front();
   while (true) {
-    Socket socket = tcp::connect_to(address, Clock::now() + kLong, error);
+    Socket socket = tcp::connect_to(address, Clock::now() + kLimit, error);
     if (!socket) break;
     sockets.push_back(std::move(socket));
   }
@@ -290,10 +290,10 @@ TEST_F(StoreAbuse, NoMoreConnectionsThanAllowed) {
   const StorePlace place{"127.0.0.1", {server.port()}};
   std::deque<std::unique_ptr<StoreClient>> inside;
   for (int rank = 0; rank < 5; ++rank)
-    inside.push_back(std::make_unique<StoreClient>(place, "secret", "run", rank, kLong));
+    inside.push_back(std::make_unique<StoreClient>(place, "secret", "run", rank, kLimit));
   EXPECT_THROW(StoreClient(place, "secret", "run", 5, 200ms), Error);
   inside.pop_front();
-  StoreClient(place, "secret", "run", 5, kLong).set("room", "again");
+  StoreClient(place, "secret", "run", 5, kLimit).set("room", "again");
 }
 
 }  // namespace

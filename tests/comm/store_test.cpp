@@ -24,7 +24,7 @@ using test::Outcome;
 using Clock = std::chrono::steady_clock;
 
 // Nobody waits for it to pass: it is only to be long enough on a machine that does other things.
-constexpr auto kLong = 60s;
+constexpr auto kPatience = 60s;
 
 Outcome outcome_of(const std::function<void()>& function) {
   try {
@@ -48,7 +48,7 @@ std::unique_ptr<StoreServer> open_store(const std::string& run_id = "run",
 
 std::unique_ptr<StoreClient> client_of(const StoreServer& server, int rank = -1,
                                        const std::string& run_id = "run", const std::string& token = "secret",
-                                       std::chrono::milliseconds timeout = kLong) {
+                                       std::chrono::milliseconds timeout = kPatience) {
   return std::make_unique<StoreClient>(StorePlace{"127.0.0.1", {server.port()}}, token, run_id, rank,
                                        timeout);
 }
@@ -74,16 +74,16 @@ TEST(Store, KeepsWhatIsSet) {
   a->set("x", "1");
   a->set("empty", "");
   a->set(long_key, large);
-  EXPECT_EQ(b->get("x", kLong), "1");
-  EXPECT_EQ(b->get("empty", kLong), "");
-  EXPECT_EQ(b->get(long_key, kLong), large);
+  EXPECT_EQ(b->get("x", kPatience), "1");
+  EXPECT_EQ(b->get("empty", kPatience), "");
+  EXPECT_EQ(b->get(long_key, kPatience), large);
   b->set("x", "2");
-  EXPECT_EQ(a->get("x", kLong), "2");
+  EXPECT_EQ(a->get("x", kPatience), "2");
   a->erase("x");
   a->erase("x");
   expect(outcome_of([&] { b->get("x", 10ms); }), ExitCode::kPeerLost,
          {"waited for 'x'", server->address(), "nobody set it within 10 ms"});
-  EXPECT_EQ(b->get("empty", kLong), "") << "a wait that ran out of time does no harm";
+  EXPECT_EQ(b->get("empty", kPatience), "") << "a wait that ran out of time does no harm";
 }
 
 TEST(Store, AddsAndSaysWhenItCannot) {
@@ -91,21 +91,21 @@ TEST(Store, AddsAndSaysWhenItCannot) {
   const auto client = client_of(*server);
   EXPECT_EQ(client->add("n", 5), 5);
   EXPECT_EQ(client->add("n", -12), -7);
-  EXPECT_EQ(client->get("n", kLong), "-7");
+  EXPECT_EQ(client->get("n", kPatience), "-7");
   EXPECT_EQ(client->add("n", 0), -7);
   client->set("text", "seven");
   EXPECT_EQ(outcome_of([&] { client->add("text", 1); }).code, ExitCode::kInternal);
   client->set("large", std::to_string(INT64_MAX));
   EXPECT_EQ(outcome_of([&] { client->add("large", 1); }).code, ExitCode::kInternal);
-  EXPECT_EQ(client->get("large", kLong), std::to_string(INT64_MAX));
+  EXPECT_EQ(client->get("large", kPatience), std::to_string(INT64_MAX));
 }
 
 TEST(Store, CountsEverybodyOnce) {
   const auto server = open_store();
   const auto outcomes = run_ranks(*server, 8, [](StoreClient& client, int) {
     for (int i = 0; i < 50; ++i) client.add("n", 1);
-    client.barrier("done", 8, kLong);
-    EXPECT_EQ(client.get("n", kLong), "400");
+    client.barrier("done", 8, kPatience);
+    EXPECT_EQ(client.get("n", kPatience), "400");
   });
   test::expect_fine(outcomes);
 }
@@ -121,7 +121,7 @@ TEST(Store, GetAndWaitReturnWhenTheLastKeyIsSet) {
       outcomes[i] = outcome_of([&] {
         const auto client = client_of(*server);
         ++waiting;
-        i == 0 ? client->wait({"a", "b", "c"}, kLong) : (void)client->get("c", kLong);
+        i == 0 ? client->wait({"a", "b", "c"}, kPatience) : (void)client->get("c", kPatience);
         EXPECT_EQ(client->get("b", 0ms), "2");
       });
     });
@@ -141,7 +141,7 @@ TEST(Store, BarriersHoldEverybodyAndCanBeUsedAgain) {
   const auto outcomes = run_ranks(*server, 5, [&](StoreClient& client, int) {
     for (int turn = 1; turn <= 20; ++turn) {
       ++arrived;
-      client.barrier("turn", 5, kLong);
+      client.barrier("turn", 5, kPatience);
       EXPECT_GE(arrived, 5 * turn);
     }
   });
@@ -156,7 +156,7 @@ TEST(Store, ABarrierNamesWhoIsMissingToAllAndToWhoeverComesLate) {
   for (const Outcome& outcome : outcomes)
     expect(outcome, ExitCode::kPeerLost,
            {"barrier 'b' of 5 ranks: ranks 2, 3, 4 did not come within 200 ms"});
-  expect(outcome_of([&] { client_of(*server, 3)->barrier("b", 5, kLong); }), ExitCode::kPeerLost,
+  expect(outcome_of([&] { client_of(*server, 3)->barrier("b", 5, kPatience); }), ExitCode::kPeerLost,
          {"ranks 2, 3, 4 did not come"});
 }
 
@@ -169,11 +169,12 @@ TEST(Store, AManyRanksBarrierNamesSome) {
 TEST(Store, RanksThatExpectDifferentThingsOfABarrierHearIt) {
   const auto server = open_store();
   const auto sizes = run_ranks(
-      *server, 2, [](StoreClient& client, int rank) { client.barrier("b", rank == 0 ? 3 : 4, kLong); });
+      *server, 2, [](StoreClient& client, int rank) { client.barrier("b", rank == 0 ? 3 : 4, kPatience); });
   for (const Outcome& outcome : sizes) EXPECT_EQ(outcome.code, ExitCode::kRanksDisagree) << outcome.message;
-  expect(outcome_of([&] { client_of(*server, 4)->barrier("c", 4, kLong); }), ExitCode::kConfiguration,
+  expect(outcome_of([&] { client_of(*server, 4)->barrier("c", 4, kPatience); }), ExitCode::kConfiguration,
          {"rank 4 comes to a barrier of 4 ranks"});
-  expect(outcome_of([&] { client_of(*server, -1)->barrier("c", 4, kLong); }), ExitCode::kConfiguration, {});
+  expect(outcome_of([&] { client_of(*server, -1)->barrier("c", 4, kPatience); }), ExitCode::kConfiguration,
+         {});
 }
 
 TEST(Store, ARankThatGoesEndsTheBarrierThatWaitsForIt) {
@@ -184,13 +185,14 @@ TEST(Store, ARankThatGoesEndsTheBarrierThatWaitsForIt) {
     ++here;
     while (here < 3) std::this_thread::yield();
     if (rank == 2) throw Error(ExitCode::kNumerics, "something else");
-    client.barrier("b", 3, kLong);
+    client.barrier("b", 3, kPatience);
   });
   for (const int rank : {0, 1})
     expect(outcomes[rank], ExitCode::kPeerLost, {"barrier 'b' of 3 ranks: rank 2 has gone"});
-  EXPECT_LT(Clock::now() - start, kLong);
+  EXPECT_LT(Clock::now() - start, kPatience);
   // Those who come afterwards, as in a restart, are not concerned.
-  test::expect_fine(run_ranks(*server, 3, [](StoreClient& client, int) { client.barrier("c", 3, kLong); }));
+  test::expect_fine(
+      run_ranks(*server, 3, [](StoreClient& client, int) { client.barrier("c", 3, kPatience); }));
 }
 
 TEST(Store, AServerThatGoesIsALostPeer) {
@@ -200,11 +202,11 @@ TEST(Store, AServerThatGoesIsALostPeer) {
   client->set("x", "1");
   std::jthread closer([&] {
     const auto last = client_of(*server);
-    last->get("waiting", kLong);
+    last->get("waiting", kPatience);
     server.reset();
   });
   client->set("waiting", "");
-  expect(outcome_of([&] { client->get("never", kLong); }), ExitCode::kPeerLost,
+  expect(outcome_of([&] { client->get("never", kPatience); }), ExitCode::kPeerLost,
          {"the store at " + address + " has gone while rank 1 of run 'run' waited for 'never'"});
   expect(outcome_of([&] { client->set("x", "2"); }), ExitCode::kPeerLost, {"was lost earlier"});
 }
@@ -214,12 +216,12 @@ TEST(Store, ClientsMayComeFirst) {
   Outcome outcome;
   std::jthread client([&] {
     outcome = outcome_of([&] {
-      StoreClient(StorePlace{"localhost", {port}}, "t", "r", 0, kLong).set("here", "");
+      StoreClient(StorePlace{"localhost", {port}}, "t", "r", 0, kPatience).set("here", "");
     });
   });
   std::this_thread::sleep_for(100ms);  // it has been refused by now, or comes late: both are fine
   const StoreServer server(StoreOptions{.ports = {port}, .run_id = "r", .token = "t"});
-  StoreClient(StorePlace{"127.0.0.1", {port}}, "t", "r", 1, kLong).get("here", kLong);
+  StoreClient(StorePlace{"127.0.0.1", {port}}, "t", "r", 1, kPatience).get("here", kPatience);
   client.join();
   test::expect_fine({outcome});
 }
@@ -267,7 +269,7 @@ TEST(Store, AFullStoreSaysSoAndGoesOn) {
   client->set("b", value);  // in the place of what is there
   client->erase("a");
   client->set("c", value);
-  EXPECT_EQ(client->get("c", kLong), value);
+  EXPECT_EQ(client->get("c", kPatience), value);
   const auto stuff = [&] {
     for (int i = 0; i < 100000; ++i) client->set("k" + std::to_string(i), "");
   };
@@ -369,7 +371,7 @@ TEST(StoreEnvironment, ALoopbackNameIsNoPlaceForOtherNodes) {
 }
 
 TEST(StoreEnvironment, ATokenFileIsItsOwnersAlone) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const std::string path = folder.file("token"), token = make_store_token();
   EXPECT_EQ(token.size(), 64u);
   EXPECT_NE(token, make_store_token());

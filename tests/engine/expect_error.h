@@ -9,7 +9,7 @@
 
 #include "engine/core/error.h"
 
-namespace recollect::testing {
+namespace recollect::test {
 
 template <typename Action>
 void expect_error(ExitCode code, const std::vector<std::string>& mentioned, Action&& action) {
@@ -25,4 +25,4 @@ void expect_error(ExitCode code, const std::vector<std::string>& mentioned, Acti
   ADD_FAILURE() << "no error was thrown";
 }
 
-}  // namespace recollect::testing
+}  // namespace recollect::test

@@ -5,7 +5,7 @@
 
 #include "tests/engine/op_cases.h"
 
-namespace recollect::testing {
+namespace recollect::test {
 
 std::vector<OpCase> op_cases() {
   std::vector<OpCase> cases;
@@ -196,4 +196,4 @@ void add_lm_head_cases(std::vector<OpCase>& cases) {
   }
 }
 
-}  // namespace recollect::testing
+}  // namespace recollect::test

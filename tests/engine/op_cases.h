@@ -10,7 +10,7 @@
 #include "engine/graph/attributes.h"
 #include "engine/runtime/kernel.h"
 
-namespace recollect::testing {
+namespace recollect::test {
 
 // Which of a run's dtypes a value has: that of activations, that of statistics, or one that never changes.
 enum class Storage { kActivation, kStatistics, kI32, kF64 };
@@ -85,4 +85,4 @@ inline ValueSpec statistic(std::string name, Shape shape, double scale = 1, doub
 }
 inline ValueSpec absent() { return {.fill = Fill::kAbsent}; }
 
-}  // namespace recollect::testing
+}  // namespace recollect::test

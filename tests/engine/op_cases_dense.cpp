@@ -2,7 +2,7 @@
 // optimizers.
 #include "tests/engine/op_cases.h"
 
-namespace recollect::testing {
+namespace recollect::test {
 namespace {
 
 struct Size {
@@ -178,4 +178,4 @@ void add_optimizer_cases(std::vector<OpCase>& cases) {
   }
 }
 
-}  // namespace recollect::testing
+}  // namespace recollect::test

@@ -13,7 +13,7 @@
 
 #include "engine/core/philox.h"
 
-namespace recollect::testing {
+namespace recollect::test {
 namespace {
 
 constexpr std::size_t kGuard = 64;
@@ -327,4 +327,4 @@ void expect_close(const Numbers& got, const Numbers& want, double tolerance, con
                                     << want[worst] << " (root mean square " << rms << ")";
 }
 
-}  // namespace recollect::testing
+}  // namespace recollect::test

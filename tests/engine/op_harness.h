@@ -12,7 +12,7 @@
 #include "engine/ops/ops.h"
 #include "tests/engine/op_cases.h"
 
-namespace recollect::testing {
+namespace recollect::test {
 
 struct Precision {
   DType activation, statistics;
@@ -90,4 +90,4 @@ std::vector<Numbers> run_case(const OpCase& c, const CaseData& data, const Kerne
 // root mean square of `want`.
 void expect_close(const Numbers& got, const Numbers& want, double tolerance, const std::string& what);
 
-}  // namespace recollect::testing
+}  // namespace recollect::test

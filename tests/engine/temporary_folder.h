@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace recollect::testing {
+namespace recollect::test {
 
 class TemporaryFolder {
  public:
@@ -52,4 +52,4 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace recollect::testing
+}  // namespace recollect::test

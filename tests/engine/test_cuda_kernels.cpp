@@ -11,7 +11,7 @@
 #include "tests/engine/op_harness.h"
 #include "tests/gpu/emulation/backend.h"
 
-namespace recollect::testing {
+namespace recollect::test {
 namespace {
 
 Tensor view(GuardedBuffer& buffer, Shape shape, DType dtype) {
@@ -127,4 +127,4 @@ TEST(CudaColumns, SumsOfManyRowsAreExactToFloat) {
 }
 
 }  // namespace
-}  // namespace recollect::testing
+}  // namespace recollect::test

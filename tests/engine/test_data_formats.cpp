@@ -15,8 +15,8 @@
 namespace recollect {
 namespace {
 
-using testing::expect_error;
-using testing::TemporaryFolder;
+using test::expect_error;
+using test::TemporaryFolder;
 
 template <typename T>
 std::string raw(const std::vector<T>& values) {

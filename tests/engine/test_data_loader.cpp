@@ -18,7 +18,7 @@
 namespace recollect {
 namespace {
 
-using testing::expect_error;
+using test::expect_error;
 
 std::vector<int64_t> epoch_of(const SampleOrder& order, int64_t epoch) {
   std::vector<int64_t> indices;

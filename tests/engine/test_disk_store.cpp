@@ -14,8 +14,8 @@
 namespace recollect {
 namespace {
 
-using testing::expect_error;
-using testing::TemporaryFolder;
+using test::expect_error;
+using test::TemporaryFolder;
 
 constexpr std::size_t kSizes[] = {1, 4095, 4096, 4097, 1 << 20, (1 << 20) + 1, (9 << 20) + 12345};
 

@@ -9,7 +9,7 @@
 #include "tests/engine/op_harness.h"
 #include "tests/gpu/emulation/backend.h"
 
-namespace recollect::testing {
+namespace recollect::test {
 namespace {
 
 // Where the parts of a vocabulary, one thread each, meet to reduce.
@@ -57,7 +57,7 @@ class Part final : public VocabularyReduction {
 
 using Register = void (*)(KernelTable&, VocabularyReduction*);
 
-struct Backend {
+struct DividingBackend {
   std::string name;
   Register register_kernels;
   Precision precision;
@@ -81,13 +81,13 @@ Numbers slice(const Numbers& numbers, std::size_t first, std::size_t count) {
   return {numbers.begin() + first, numbers.begin() + first + count};
 }
 
-class DividedVocabulary : public ::testing::TestWithParam<Backend> {};
+class DividedVocabulary : public ::testing::TestWithParam<DividingBackend> {};
 
 // 11 entries padded to 16 rows, four to a part: the last part holds nothing but padding.
 TEST_P(DividedVocabulary, GivesTheWholesLossAndGradients) {
   constexpr int parts = 4;
   constexpr std::size_t rows = 16 / parts;
-  const Backend& backend = GetParam();
+  const DividingBackend& backend = GetParam();
   const OpCase whole = loss_case(16, 0);
   const CaseData data = make_data(whole, backend.precision);
   KernelTable reference;
@@ -123,15 +123,15 @@ TEST_P(DividedVocabulary, GivesTheWholesLossAndGradients) {
 
 INSTANTIATE_TEST_SUITE_P(
     Backends, DividedVocabulary,
-    ::testing::Values(Backend{"reference_double", reference::register_kernels, kDouble, 1e-13},
-                      Backend{"reference_float", reference::register_kernels, kFloat, 1e-6},
-                      Backend{"cpu_float", cpu::register_kernels, kFloat, 1e-5},
-                      Backend{"cpu_bf16", cpu::register_kernels, kBfloat16, 5 * 0x1p-8},
-                      Backend{"cuda_float", emulation::register_kernels, kFloat, 1e-5},
-                      Backend{"cuda_bf16", emulation::register_kernels, kBfloat16, 5 * 0x1p-8}),
+    ::testing::Values(DividingBackend{"reference_double", reference::register_kernels, kDouble, 1e-13},
+                      DividingBackend{"reference_float", reference::register_kernels, kFloat, 1e-6},
+                      DividingBackend{"cpu_float", cpu::register_kernels, kFloat, 1e-5},
+                      DividingBackend{"cpu_bf16", cpu::register_kernels, kBfloat16, 5 * 0x1p-8},
+                      DividingBackend{"cuda_float", emulation::register_kernels, kFloat, 1e-5},
+                      DividingBackend{"cuda_bf16", emulation::register_kernels, kBfloat16, 5 * 0x1p-8}),
     [](const auto& info) { return info.param.name; });
 
-class DividedDropout : public ::testing::TestWithParam<Backend> {
+class DividedDropout : public ::testing::TestWithParam<DividingBackend> {
  protected:
   Numbers run(const OpCase& c, const Numbers& input) {
     KernelTable kernels;
@@ -193,14 +193,14 @@ TEST_P(DividedDropout, DropsTheSameProbabilitiesWhereverHeadsAre) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, DividedDropout,
-                         ::testing::Values(Backend{"reference_double", reference::register_kernels, kDouble,
-                                                   0},
-                                           Backend{"cpu_float", cpu::register_kernels, kFloat, 0},
-                                           Backend{"cpu_bf16", cpu::register_kernels, kBfloat16, 0},
-                                           Backend{"cuda_float", emulation::register_kernels, kFloat, 0},
-                                           Backend{"cuda_bf16", emulation::register_kernels, kBfloat16, 0}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Backends, DividedDropout,
+    ::testing::Values(DividingBackend{"reference_double", reference::register_kernels, kDouble, 0},
+                      DividingBackend{"cpu_float", cpu::register_kernels, kFloat, 0},
+                      DividingBackend{"cpu_bf16", cpu::register_kernels, kBfloat16, 0},
+                      DividingBackend{"cuda_float", emulation::register_kernels, kFloat, 0},
+                      DividingBackend{"cuda_bf16", emulation::register_kernels, kBfloat16, 0}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace recollect::testing
+}  // namespace recollect::test

@@ -79,7 +79,7 @@ __global__ void half_a_warp(int* out) {
 
 TEST(Emulation, SaysWhichBarrierNotAllReach) {
   int out = 0;
-  const auto refused = [](const char* why, auto f) { testing::expect_error(ExitCode::kInternal, {why}, f); };
+  const auto refused = [](const char* why, auto f) { test::expect_error(ExitCode::kInternal, {why}, f); };
   refused("40 of 64 threads never reach the barrier", [] { launch(half_a_barrier, dim3(1), dim3(64), 0); });
   refused("wait at two places", [] { launch(two_barriers, dim3(1), dim3(64), 0); });
   refused("16 of 32 threads never reach the warp's meeting",

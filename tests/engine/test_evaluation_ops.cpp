@@ -6,7 +6,7 @@
 #include "tests/engine/op_harness.h"
 #include "tests/gpu/emulation/backend.h"
 
-namespace recollect::testing {
+namespace recollect::test {
 namespace {
 
 struct Backend {
@@ -80,4 +80,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, EvaluationOps,
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace recollect::testing
+}  // namespace recollect::test

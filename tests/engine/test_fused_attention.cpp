@@ -68,7 +68,7 @@ void write_attention_seeds(const RunState*, const AttentionSite&, int64_t chunks
 
 namespace {
 
-using recollect::testing::expect_error;
+using recollect::test::expect_error;
 
 struct Case {
   int64_t samples, heads, length, head_size;

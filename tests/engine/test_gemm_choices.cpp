@@ -17,8 +17,8 @@ namespace recollect::cuda {
 namespace {
 
 namespace fs = std::filesystem;
-using recollect::testing::expect_error;
-using recollect::testing::TemporaryFolder;
+using recollect::test::expect_error;
+using recollect::test::TemporaryFolder;
 
 GemmAlgorithm algorithm(uint64_t first) { return {first, ~uint64_t{0}, 0, 3, 4, 5, 6, 0x8000000000000000u}; }
 

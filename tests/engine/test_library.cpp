@@ -13,8 +13,8 @@ namespace recollect::cuda {
 namespace {
 
 namespace fs = std::filesystem;
-using recollect::testing::expect_error;
-using recollect::testing::TemporaryFolder;
+using recollect::test::expect_error;
+using recollect::test::TemporaryFolder;
 
 constexpr const char* kSoname = "libfake_of_recollect.so.13";
 

@@ -8,7 +8,7 @@
 #include "tests/engine/op_harness.h"
 #include "tests/gpu/emulation/backend.h"
 
-namespace recollect::testing {
+namespace recollect::test {
 namespace {
 
 KernelTable reference_kernels() {
@@ -193,4 +193,4 @@ TEST(OpTable, EveryBackendHasEveryOpKind) {
 }
 
 }  // namespace
-}  // namespace recollect::testing
+}  // namespace recollect::test

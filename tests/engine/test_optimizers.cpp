@@ -7,7 +7,7 @@
 #include "tests/engine/op_harness.h"
 #include "tests/gpu/emulation/backend.h"
 
-namespace recollect::testing {
+namespace recollect::test {
 namespace {
 
 constexpr double kBeta1 = 0.9, kBeta2 = 0.95, kEpsilon = 1e-3, kMomentum = 0.8, kFactor = 0.5;
@@ -195,4 +195,4 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Optimizer, ::testing::ValuesIn(settings()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace recollect::testing
+}  // namespace recollect::test

@@ -8,7 +8,7 @@
 #include "engine/core/philox.h"
 #include "tests/engine/op_harness.h"
 
-namespace recollect::testing {
+namespace recollect::test {
 namespace {
 
 constexpr double kTolerance = 1e-14;
@@ -220,4 +220,4 @@ INSTANTIATE_TEST_SUITE_P(Ops, Accumulation, ::testing::ValuesIn(accumulating_cas
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace recollect::testing
+}  // namespace recollect::test

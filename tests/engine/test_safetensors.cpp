@@ -14,8 +14,8 @@
 namespace recollect {
 namespace {
 
-using testing::expect_error;
-using testing::TemporaryFolder;
+using test::expect_error;
+using test::TemporaryFolder;
 
 std::string little_endian(uint64_t value) {
   std::string bytes(8, '\0');

@@ -13,8 +13,8 @@
 namespace recollect {
 namespace {
 
-using testing::expect_error;
-using testing::TemporaryFolder;
+using test::expect_error;
+using test::TemporaryFolder;
 
 void write_shard(const std::string& path, const std::vector<std::pair<std::string, float>>& scalars) {
   SafetensorsWriter writer(path);

@@ -16,8 +16,8 @@
 namespace recollect {
 namespace {
 
-using testing::expect_error;
-using testing::TemporaryFolder;
+using test::expect_error;
+using test::TemporaryFolder;
 
 std::vector<float> counting(std::size_t n) {
   std::vector<float> values(n);

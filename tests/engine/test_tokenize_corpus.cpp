@@ -13,8 +13,8 @@
 namespace recollect {
 namespace {
 
-using testing::expect_error;
-using testing::TemporaryFolder;
+using test::expect_error;
+using test::TemporaryFolder;
 
 class TokenizeCorpus : public ::testing::Test {
  protected:
@@ -50,7 +50,7 @@ class TokenizeCorpus : public ::testing::Test {
 
   TemporaryFolder folder_;
   std::unique_ptr<Tokenizer> tokenizer_ =
-      load_tokenizer(testing::tokenizer_golden_folder() + "/gpt2/vocab.json");
+      load_tokenizer(test::tokenizer_golden_folder() + "/gpt2/vocab.json");
 };
 
 TEST_F(TokenizeCorpus, EveryFormatIsReadBack) {

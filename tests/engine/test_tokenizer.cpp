@@ -15,9 +15,9 @@ namespace recollect {
 namespace {
 
 using nlohmann::json;
-using testing::expect_error;
-using testing::fnv;
-using testing::TemporaryFolder;
+using test::expect_error;
+using test::fnv;
+using test::TemporaryFolder;
 
 std::vector<uint32_t> encode(const Tokenizer& tokenizer, std::string_view text) {
   EncodingMemory memory;
@@ -26,10 +26,10 @@ std::vector<uint32_t> encode(const Tokenizer& tokenizer, std::string_view text) 
   return ids;
 }
 
-std::string golden_file(const std::string& name) { return testing::tokenizer_golden_folder() + "/" + name; }
+std::string golden_file(const std::string& name) { return test::tokenizer_golden_folder() + "/" + name; }
 
 TEST(Tokenizer, SmallCases) {
-  const json golden = testing::read_tokenizer_goldens();
+  const json golden = test::read_tokenizer_goldens();
   const std::pair<const char*, const char*> files[] = {{"gpt2", "gpt2"},
                                                        {"bert", "bert"},
                                                        {"gpt2_plain", "gpt2/vocab.json"},
@@ -49,8 +49,8 @@ TEST(Tokenizer, SmallCases) {
 }
 
 TEST(Tokenizer, EveryCodePoint) {
-  const json golden = testing::read_tokenizer_goldens()["every_code_point"];
-  const std::string text = testing::every_code_point();
+  const json golden = test::read_tokenizer_goldens()["every_code_point"];
+  const std::string text = test::every_code_point();
   ASSERT_EQ(fnv(text), golden["text"]);
   EXPECT_EQ(fnv(encode(*load_tokenizer(golden_file("gpt2")), text)), golden["gpt2"]);
 
@@ -69,13 +69,13 @@ TEST(Tokenizer, EveryCodePoint) {
 }
 
 TEST(Tokenizer, OfficialVocabularies) {
-  const auto vocabulary = testing::test_data("gpt2-vocab.json"),
-             bert = testing::test_data("bert-base-uncased-vocab.txt");
-  const auto novel_path = testing::test_data("moby-dick.txt");
+  const auto vocabulary = test::test_data("gpt2-vocab.json"),
+             bert = test::test_data("bert-base-uncased-vocab.txt");
+  const auto novel_path = test::test_data("moby-dick.txt");
   if (!vocabulary || !bert || !novel_path)
     GTEST_SKIP() << "set RECOLLECT_TEST_DATA to the folder of the vocabularies";
-  const json golden = testing::read_tokenizer_goldens();
-  const std::string novel = TemporaryFolder::read(*novel_path), mixed = testing::mixed_text(novel);
+  const json golden = test::read_tokenizer_goldens();
+  const std::string novel = TemporaryFolder::read(*novel_path), mixed = test::mixed_text(novel);
   ASSERT_GT(mixed.size(), 1000000u);
   ASSERT_EQ(fnv(mixed), golden["mixed"]["text"]);
   for (const auto& [name, path] : {std::pair("gpt2", *vocabulary), std::pair("bert", *bert)}) {
@@ -88,7 +88,7 @@ TEST(Tokenizer, OfficialVocabularies) {
 // Wherever a text may be cut, its parts have the ids of the whole.
 TEST(Tokenizer, PartsOfATextHaveItsIds) {
   std::string text;
-  const json golden = testing::read_tokenizer_goldens();
+  const json golden = test::read_tokenizer_goldens();
   for (const json& one : golden["cases"]) text += one["text"].get<std::string>();
   for (const char* name : {"gpt2/vocab.json", "bert"}) {
     const auto tokenizer = load_tokenizer(golden_file(name));

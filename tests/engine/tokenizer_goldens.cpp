@@ -8,7 +8,7 @@
 #include "engine/data/tokenizer/unicode.h"
 #include "tests/engine/temporary_folder.h"
 
-namespace recollect::testing {
+namespace recollect::test {
 namespace {
 
 constexpr uint64_t kFnvStart = 0xcbf29ce484222325, kFnvPrime = 0x100000001b3;
@@ -118,4 +118,4 @@ std::optional<std::string> test_data(const std::string& name) {
   return std::filesystem::exists(path) ? std::optional(path) : std::nullopt;
 }
 
-}  // namespace recollect::testing
+}  // namespace recollect::test

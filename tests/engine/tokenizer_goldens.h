@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace recollect::testing {
+namespace recollect::test {
 
 std::string tokenizer_golden_folder();
 const nlohmann::json read_tokenizer_goldens();
@@ -23,4 +23,4 @@ std::string mixed_text(const std::string& novel);
 // A file of RECOLLECT_TEST_DATA, or of ../shared/data beside the source; none where it is absent.
 std::optional<std::string> test_data(const std::string& name);
 
-}  // namespace recollect::testing
+}  // namespace recollect::test

@@ -6,19 +6,19 @@
 #include "engine/ops/ops.h"
 #include "engine/runtime/cuda/event.h"
 
-namespace recollect::testing {
+namespace recollect::test {
 
 namespace {
 
-constexpr std::size_t kGuard = 256;  // so that pieces keep the alignment that arenas give
+constexpr std::size_t kGuardBytes = 256;  // so that pieces keep the alignment that arenas give
 constexpr int kGuardByte = 0x5A;
 
 // A piece of host memory on the device, with guards on both sides.
 class Copy {
  public:
   Copy(const void* host, std::size_t bytes) : bytes_(bytes) {
-    cuda::check(cudaMalloc(&base_, bytes + 2 * kGuard), "a test's memory");
-    cuda::check(cudaMemset(base_, kGuardByte, bytes + 2 * kGuard), "a test's memory");
+    cuda::check(cudaMalloc(&base_, bytes + 2 * kGuardBytes), "a test's memory");
+    cuda::check(cudaMemset(base_, kGuardByte, bytes + 2 * kGuardBytes), "a test's memory");
     cuda::check(cudaMemcpy(data(), host, bytes, cudaMemcpyHostToDevice), "a test's memory");
     cuda::check(cudaDeviceSynchronize(), "a test's memory");  // the tests' streams do not wait for these
   }
@@ -26,14 +26,14 @@ class Copy {
   Copy(const Copy&) = delete;
   Copy& operator=(const Copy&) = delete;
 
-  std::byte* data() const { return static_cast<std::byte*>(base_) + kGuard; }
+  std::byte* data() const { return static_cast<std::byte*>(base_) + kGuardBytes; }
 
   void take_back(void* host) const {
-    std::vector<std::byte> bytes(bytes_ + 2 * kGuard);
+    std::vector<std::byte> bytes(bytes_ + 2 * kGuardBytes);
     cuda::check(cudaMemcpy(bytes.data(), base_, bytes.size(), cudaMemcpyDeviceToHost), "reading");
-    std::memcpy(host, bytes.data() + kGuard, bytes_);
-    for (std::size_t i = 0; i < kGuard; ++i)
-      require(bytes[i] == std::byte{kGuardByte} && bytes[kGuard + bytes_ + i] == std::byte{kGuardByte},
+    std::memcpy(host, bytes.data() + kGuardBytes, bytes_);
+    for (std::size_t i = 0; i < kGuardBytes; ++i)
+      require(bytes[i] == std::byte{kGuardByte} && bytes[kGuardBytes + bytes_ + i] == std::byte{kGuardByte},
               "a kernel wrote beyond the ends of its memory");
   }
 
@@ -124,4 +124,4 @@ void register_device_kernels(KernelTable& table, cuda::Libraries& libraries) {
               [kernels](const OpView& view) { return std::make_unique<OnDevice>(kernels->make(view)); });
 }
 
-}  // namespace recollect::testing
+}  // namespace recollect::test

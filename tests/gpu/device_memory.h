@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include "engine/runtime/cuda/device.h"
@@ -54,5 +55,10 @@ class DeviceArray {
   T* data_ = nullptr;
   std::size_t count_;
 };
+
+template <typename T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
 
 }  // namespace recollect::cuda

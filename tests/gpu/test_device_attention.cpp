@@ -85,11 +85,6 @@ double relative_error(const std::vector<T>& found, const std::vector<double>& ex
   return std::sqrt(difference / norm);
 }
 
-template <typename T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
-}
-
 class DeviceAttention : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -13,7 +13,7 @@
 namespace recollect::cuda {
 namespace {
 
-using recollect::testing::TemporaryFolder;
+using recollect::test::TemporaryFolder;
 
 template <typename T>
 std::vector<T> random_numbers(std::size_t count, uint64_t seed) {
@@ -84,11 +84,6 @@ class DeviceProduct {
   DeviceArray<std::byte> workspace_;
   Stream stream_;
 };
-
-template <typename T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
-}
 
 // A linear layer's products, the head's with its odd vocabulary, and small ones that no tile fits.
 const std::vector<GemmShape> kShapes = {

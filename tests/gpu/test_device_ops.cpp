@@ -8,7 +8,7 @@
 #include "tests/gpu/device_kernels.h"
 #include "tests/gpu/device_memory.h"
 
-namespace recollect::testing {
+namespace recollect::test {
 namespace {
 
 constexpr double kFloatTolerance = 1e-5, kBfloat16Rounding = 0x1p-8, kFloat16Rounding = 0x1p-11;
@@ -75,4 +75,4 @@ INSTANTIATE_TEST_SUITE_P(Ops, DeviceOps, ::testing::ValuesIn(op_cases()), name_o
 INSTANTIATE_TEST_SUITE_P(Ops, DeviceOps16, ::testing::ValuesIn(cases_of_16_bits()), name_of_case);
 
 }  // namespace
-}  // namespace recollect::testing
+}  // namespace recollect::test

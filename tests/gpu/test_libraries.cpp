@@ -10,7 +10,7 @@
 namespace recollect::cuda {
 namespace {
 
-using recollect::testing::expect_error;
+using recollect::test::expect_error;
 
 TEST(Libraries, AreReported) {
   const std::vector<LibraryReport> reports = find_libraries();

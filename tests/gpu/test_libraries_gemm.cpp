@@ -13,8 +13,8 @@
 namespace recollect::cuda {
 namespace {
 
-using recollect::testing::expect_error;
-using recollect::testing::TemporaryFolder;
+using recollect::test::expect_error;
+using recollect::test::TemporaryFolder;
 
 // A product with its operands. Numbers are small and whole: every dtype holds them and their sums.
 template <typename In, typename Out>

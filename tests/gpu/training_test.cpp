@@ -39,18 +39,18 @@ Words layout(int tensor, const std::string& precision, bool sequence_parallel = 
           "parallelism.sequence_parallel=" + truth(sequence_parallel), "training.precision=" + precision};
 }
 
-struct Case {
+struct Training {
   int tensor;
   std::string precision;
   bool sequence_parallel = false;
 };
 
-std::string name_of_case(const testing::TestParamInfo<Case>& info) {
+std::string name_of_training(const testing::TestParamInfo<Training>& info) {
   return "Tensor" + std::to_string(info.param.tensor) + info.param.precision +
          (info.param.sequence_parallel ? "Sequence" : "");
 }
 
-class ExactOnGpu : public testing::TestWithParam<Case> {
+class ExactOnGpu : public testing::TestWithParam<Training> {
  protected:
   void SetUp() override { RECOLLECT_NEEDS_DEVICE(); }
 
@@ -95,9 +95,10 @@ TEST_P(ExactOnGpu, VerifyFindsNoDifference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExactOnGpu,
-                         testing::Values(Case{1, "fp32"}, Case{1, "bf16"}, Case{1, "fp16"}, Case{2, "fp32"},
-                                         Case{2, "bf16"}, Case{2, "bf16", true}, Case{4, "bf16"}),
-                         name_of_case);
+                         testing::Values(Training{1, "fp32"}, Training{1, "bf16"}, Training{1, "fp16"},
+                                         Training{2, "fp32"}, Training{2, "bf16"}, Training{2, "bf16", true},
+                                         Training{4, "bf16"}),
+                         name_of_training);
 
 // Of one rank: threads that share a device have no graphs.
 TEST(GraphsOnGpu, GiveTheBitsOfLaunches) {

@@ -131,8 +131,8 @@ Finished Process::wait(std::chrono::seconds bound) {
     reaped_ = ::waitpid(pid_, &status, WNOHANG) == pid_;
     if (!reaped_) std::this_thread::sleep_for(2ms);
   }
-  finished.out = testing::TemporaryFolder::read(folder_ + "/stdout.txt");
-  finished.err = testing::TemporaryFolder::read(folder_ + "/stderr.txt");
+  finished.out = test::TemporaryFolder::read(folder_ + "/stdout.txt");
+  finished.err = test::TemporaryFolder::read(folder_ + "/stderr.txt");
   expect_no_report(finished.err);
   EXPECT_TRUE(reaped_) << "not done after " << bound.count() << " s\n" << finished.out << finished.err;
   if (reaped_) finished.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -172,6 +172,12 @@ std::vector<nlohmann::json> Workplace::metrics(const std::string& output) const 
   std::vector<nlohmann::json> metrics;
   for (std::string line; std::getline(lines, line);) metrics.push_back(nlohmann::json::parse(line));
   return metrics;
+}
+
+int times_in(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
 }
 
 std::string recollect_binary() { return RECOLLECT_BINARY; }

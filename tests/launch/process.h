@@ -56,7 +56,7 @@ class Workplace {
       240};  // generous: sanitizers, and machines that do other things
 
   Workplace();
-  const testing::TemporaryFolder& folder() const { return folder_; }
+  const TemporaryFolder& folder() const { return folder_; }
   std::string file(const std::string& name) const { return folder_.file(name); }
 
   // `recollect WORDS`, and `recollect train c.yaml WORDS`.
@@ -69,8 +69,11 @@ class Workplace {
   std::vector<nlohmann::json> metrics(const std::string& output = "out") const;
 
  private:
-  testing::TemporaryFolder folder_;
+  TemporaryFolder folder_;
 };
+
+// How often the part is in the text.
+int times_in(const std::string& text, const std::string& part);
 
 std::string recollect_binary();
 // The words that start mpirun, as root and with more ranks than cores too.

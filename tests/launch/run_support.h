@@ -20,8 +20,8 @@ class Launch {
   std::string file(const std::string& name) const { return place_.file(name); }
   const Workplace& place() const { return place_; }
   // What it has written so far.
-  std::string out() const { return testing::TemporaryFolder::read(file("stdout.txt")); }
-  std::string err() const { return testing::TemporaryFolder::read(file("stderr.txt")); }
+  std::string out() const { return test::TemporaryFolder::read(file("stdout.txt")); }
+  std::string err() const { return test::TemporaryFolder::read(file("stderr.txt")); }
   // What the run has started and still runs; the launcher and its guard are none of it.
   std::vector<pid_t> ranks() const;
 

@@ -27,8 +27,6 @@ data: {format: random, sequence_length: 8}
 
 const char* const kGpt2 = RECOLLECT_SOURCE_DIR "/configs/gpt2-124m.yaml";
 
-std::string ac(const std::string& word) { return "activation_checkpointing." + word; }
-
 // Files of devices that differ in their links to the host alone.
 class Choices : public ::testing::Test {
  protected:

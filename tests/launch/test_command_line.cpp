@@ -9,7 +9,7 @@
 namespace recollect::test {
 namespace {
 
-struct Case {
+struct CommandLineCase {
   const char* name;
   int status;
   Words words;                    // after the program's name
@@ -18,12 +18,12 @@ struct Case {
   std::map<std::string, std::string> files = {};  // written first
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const CommandLineCase& c, std::ostream* out) { *out << c.name; }
 
-class CommandLine : public ::testing::TestWithParam<Case> {};
+class CommandLine : public ::testing::TestWithParam<CommandLineCase> {};
 
 TEST_P(CommandLine, StopsAndSaysWhy) {
-  const Case& c = GetParam();
+  const CommandLineCase& c = GetParam();
 #ifdef __SANITIZE_THREAD__
   if (std::string(c.name) == "LauncherWithoutMpi")
     GTEST_SKIP() << "it knows nothing of the MPI library's locks";
@@ -42,41 +42,47 @@ TEST_P(CommandLine, StopsAndSaysWhy) {
 Words train(const Words& words) { return Words{"train", "c.yaml"} + words; }
 
 // `recollect train bad.yaml` of that text.
-Case text_case(const char* name, const char* text, std::vector<const char*> says) {
+CommandLineCase text_case(const char* name, const char* text, std::vector<const char*> says) {
   return {name, 2, {"train", "bad.yaml"}, std::move(says), {}, {{"bad.yaml", text}}};
 }
 
-std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
+std::string case_name(const ::testing::TestParamInfo<CommandLineCase>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(
     Usage, CommandLine,
     ::testing::Values(
-        Case{"NoCommand", 2, {}, {"no command given", "usage: recollect train"}},
-        Case{"UnknownCommand", 2, {"dance"}, {"unknown command 'dance'", "usage: recollect train"}},
-        Case{"UnknownOption", 2, {"train", "c.yaml", "--fast"}, {"--fast", "usage: recollect train"}},
-        Case{"NoFile", 2, {"train"}, {"train needs a configuration file"}},
-        Case{"MissingFile", 2, {"train", "nothing.yaml"}, {"nothing.yaml: cannot be read: No such file"}},
-        Case{"AFolder", 2, {"train", "."}, {".: cannot be read"}},
-        Case{"NoOverride", 2, train({"training.seed"}), {"expected section.key=value"}},
-        Case{"UnknownOverride",
-             2,
-             train({"training.max_step=1"}),
-             {"unknown key 'max_step'", "did you mean 'max_steps'?"}},
-        Case{"OverrideOutOfRange",
-             2,
-             train({"training.max_steps=-1"}),
-             {"training.max_steps: -1 is out of range"}},
-        Case{"NothingToDo",
-             2,
-             train({"training.max_steps=0"}),
-             {"training.max_steps 0 trains nothing, and evaluation.every_steps 0 evaluates nothing"}},
-        Case{"CheckpointingWithoutBackward",
-             2,
-             train({"training.max_steps=0", "evaluation.every_steps=1", "evaluation.batches=1",
-                    "activation_checkpointing.mode=full"}),
-             {"activation_checkpointing.mode has no effect with training.max_steps 0: this run never goes "
-              "backward"}},
-        Case{"OverrideWithoutEffect", 2, train({"optimizer.beta1=0.8"}), {"optimizer.beta1 has no effect"}}),
+        CommandLineCase{"NoCommand", 2, {}, {"no command given", "usage: recollect train"}},
+        CommandLineCase{
+            "UnknownCommand", 2, {"dance"}, {"unknown command 'dance'", "usage: recollect train"}},
+        CommandLineCase{
+            "UnknownOption", 2, {"train", "c.yaml", "--fast"}, {"--fast", "usage: recollect train"}},
+        CommandLineCase{"NoFile", 2, {"train"}, {"train needs a configuration file"}},
+        CommandLineCase{
+            "MissingFile", 2, {"train", "nothing.yaml"}, {"nothing.yaml: cannot be read: No such file"}},
+        CommandLineCase{"AFolder", 2, {"train", "."}, {".: cannot be read"}},
+        CommandLineCase{"NoOverride", 2, train({"training.seed"}), {"expected section.key=value"}},
+        CommandLineCase{"UnknownOverride",
+                        2,
+                        train({"training.max_step=1"}),
+                        {"unknown key 'max_step'", "did you mean 'max_steps'?"}},
+        CommandLineCase{"OverrideOutOfRange",
+                        2,
+                        train({"training.max_steps=-1"}),
+                        {"training.max_steps: -1 is out of range"}},
+        CommandLineCase{
+            "NothingToDo",
+            2,
+            train({"training.max_steps=0"}),
+            {"training.max_steps 0 trains nothing, and evaluation.every_steps 0 evaluates nothing"}},
+        CommandLineCase{
+            "CheckpointingWithoutBackward",
+            2,
+            train({"training.max_steps=0", "evaluation.every_steps=1", "evaluation.batches=1",
+                   "activation_checkpointing.mode=full"}),
+            {"activation_checkpointing.mode has no effect with training.max_steps 0: this run never goes "
+             "backward"}},
+        CommandLineCase{
+            "OverrideWithoutEffect", 2, train({"optimizer.beta1=0.8"}), {"optimizer.beta1 has no effect"}}),
     case_name);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -105,38 +111,40 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Alone, CommandLine,
     ::testing::Values(
-        Case{"TwoRanksAsked",
-             2,
-             train({"parallelism.tensor_parallel_size=2"}),
-             {"asks for 2 ranks, but this process is alone", "recollect run --nproc-per-node 2 train",
-              "mpirun -np 2 recollect train"}},
-        Case{"TorchrunAndSelf",
-             2,
-             train({"parallelism.communicator=self"}),
-             {"torchrun started 2 ranks, but parallelism.communicator is self"},
-             {{"WORLD_SIZE", "2"}, {"RANK", "0"}}},
-        Case{"MpirunAndSelf",
-             2,
-             train({"parallelism.communicator=self"}),
-             {"Open MPI started 2 ranks, but parallelism.communicator is self"},
-             {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}}},
-        Case{"HalfAnEnvironment", 2, train({}), {"WORLD_SIZE is set, RANK is not"}, {{"WORLD_SIZE", "2"}}},
-        Case{"HalfOfOpenMpi",
-             2,
-             train({}),
-             {"OMPI_COMM_WORLD_SIZE is set, OMPI_COMM_WORLD_RANK is not"},
-             {{"OMPI_COMM_WORLD_SIZE", "2"}}},
-        Case{"LauncherWithoutMpi",
-             2,
-             train({}),
-             {"Open MPI says this is rank 0 of 2, but the MPI world has 1 rank"},
-             {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}}},
-        Case{"NotANumber", 2, train({}), {"WORLD_SIZE is 'two'"}, {{"WORLD_SIZE", "two"}, {"RANK", "0"}}},
-        Case{"RankThreadsToo",
-             2,
-             train({"parallelism.ranks_per_process=2"}),
-             {"torchrun started 2 processes, and parallelism.ranks_per_process is 2"},
-             {{"WORLD_SIZE", "2"}, {"RANK", "0"}}}),
+        CommandLineCase{"TwoRanksAsked",
+                        2,
+                        train({"parallelism.tensor_parallel_size=2"}),
+                        {"asks for 2 ranks, but this process is alone",
+                         "recollect run --nproc-per-node 2 train", "mpirun -np 2 recollect train"}},
+        CommandLineCase{"TorchrunAndSelf",
+                        2,
+                        train({"parallelism.communicator=self"}),
+                        {"torchrun started 2 ranks, but parallelism.communicator is self"},
+                        {{"WORLD_SIZE", "2"}, {"RANK", "0"}}},
+        CommandLineCase{"MpirunAndSelf",
+                        2,
+                        train({"parallelism.communicator=self"}),
+                        {"Open MPI started 2 ranks, but parallelism.communicator is self"},
+                        {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}}},
+        CommandLineCase{
+            "HalfAnEnvironment", 2, train({}), {"WORLD_SIZE is set, RANK is not"}, {{"WORLD_SIZE", "2"}}},
+        CommandLineCase{"HalfOfOpenMpi",
+                        2,
+                        train({}),
+                        {"OMPI_COMM_WORLD_SIZE is set, OMPI_COMM_WORLD_RANK is not"},
+                        {{"OMPI_COMM_WORLD_SIZE", "2"}}},
+        CommandLineCase{"LauncherWithoutMpi",
+                        2,
+                        train({}),
+                        {"Open MPI says this is rank 0 of 2, but the MPI world has 1 rank"},
+                        {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}}},
+        CommandLineCase{
+            "NotANumber", 2, train({}), {"WORLD_SIZE is 'two'"}, {{"WORLD_SIZE", "two"}, {"RANK", "0"}}},
+        CommandLineCase{"RankThreadsToo",
+                        2,
+                        train({"parallelism.ranks_per_process=2"}),
+                        {"torchrun started 2 processes, and parallelism.ranks_per_process is 2"},
+                        {{"WORLD_SIZE", "2"}, {"RANK", "0"}}}),
     case_name);
 
 std::string tokens(int count, int id_at_100, std::size_t bytes_missing = 0) {
@@ -165,73 +173,76 @@ Words read_tokens(const Words& words) {
 INSTANTIATE_TEST_SUITE_P(
     Data, CommandLine,
     ::testing::Values(
-        Case{"MissingFile",
-             3,
-             train({"data.format=text", "data.path=nothing.txt", "model.vocab_size=256"}),
-             {"there is no file or folder nothing.txt"}},
-        Case{"MissingPath", 2, train({"data.format=text", "model.vocab_size=256"}), {"data.path is missing"}},
-        Case{"OutsideTheVocabulary",
-             3,
-             read_tokens({"data.dtype=uint16"}),
-             {"t.bin: the token 61 at byte 200 is outside the vocabulary of 61"},
-             {},
-             {{"t.bin", tokens(400, 61)}}},
-        Case{"HalfAToken",
-             3,
-             read_tokens({"data.dtype=uint16"}),
-             {"t.bin: truncated: 799 bytes"},
-             {},
-             {{"t.bin", tokens(400, 1, 1)}}},
-        Case{"TruncatedUnderItsHeader",
-             3,
-             read_tokens({}),
-             {"t.bin: truncated: its header asks for 1824 bytes (400 tokens), the file has 1822"},
-             {},
-             {{"t.bin", with_header(400, tokens(400, 1, 2))}}},
-        Case{"TooShort",
-             3,
-             read_tokens({"data.dtype=uint16"}),
-             {"t.bin holds 7 tokens, fewer than one sequence of 8"},
-             {},
-             {{"t.bin", tokens(7, 0)}}},
-        Case{"JsonlOutsideTheVocabulary",
-             3,
-             train({"data.format=jsonl", "data.path=a.jsonl"}),
-             {"a.jsonl:2:16: id 61 is outside the vocabulary of 61"},
-             {},
-             {{"a.jsonl", "{\"input_ids\": [1]}\n{\"input_ids\": [61]}\n"}}},
-        Case{"BrokenJsonl",
-             3,
-             train({"data.format=jsonl", "data.path=a.jsonl"}),
-             {"a.jsonl:2:"},
-             {},
-             {{"a.jsonl", "{\"input_ids\": [1]}\n{\"input_ids\": [\n"}}},
-        Case{"NothingToLearn",
-             3,
-             train({"data.format=jsonl", "data.path=a.jsonl"}),
-             {"the global batch has no target that counts"},
-             {},
-             {{"a.jsonl", "{\"input_ids\": [1]}\n"}}}),
+        CommandLineCase{"MissingFile",
+                        3,
+                        train({"data.format=text", "data.path=nothing.txt", "model.vocab_size=256"}),
+                        {"there is no file or folder nothing.txt"}},
+        CommandLineCase{
+            "MissingPath", 2, train({"data.format=text", "model.vocab_size=256"}), {"data.path is missing"}},
+        CommandLineCase{"OutsideTheVocabulary",
+                        3,
+                        read_tokens({"data.dtype=uint16"}),
+                        {"t.bin: the token 61 at byte 200 is outside the vocabulary of 61"},
+                        {},
+                        {{"t.bin", tokens(400, 61)}}},
+        CommandLineCase{"HalfAToken",
+                        3,
+                        read_tokens({"data.dtype=uint16"}),
+                        {"t.bin: truncated: 799 bytes"},
+                        {},
+                        {{"t.bin", tokens(400, 1, 1)}}},
+        CommandLineCase{"TruncatedUnderItsHeader",
+                        3,
+                        read_tokens({}),
+                        {"t.bin: truncated: its header asks for 1824 bytes (400 tokens), the file has 1822"},
+                        {},
+                        {{"t.bin", with_header(400, tokens(400, 1, 2))}}},
+        CommandLineCase{"TooShort",
+                        3,
+                        read_tokens({"data.dtype=uint16"}),
+                        {"t.bin holds 7 tokens, fewer than one sequence of 8"},
+                        {},
+                        {{"t.bin", tokens(7, 0)}}},
+        CommandLineCase{"JsonlOutsideTheVocabulary",
+                        3,
+                        train({"data.format=jsonl", "data.path=a.jsonl"}),
+                        {"a.jsonl:2:16: id 61 is outside the vocabulary of 61"},
+                        {},
+                        {{"a.jsonl", "{\"input_ids\": [1]}\n{\"input_ids\": [61]}\n"}}},
+        CommandLineCase{"BrokenJsonl",
+                        3,
+                        train({"data.format=jsonl", "data.path=a.jsonl"}),
+                        {"a.jsonl:2:"},
+                        {},
+                        {{"a.jsonl", "{\"input_ids\": [1]}\n{\"input_ids\": [\n"}}},
+        CommandLineCase{"NothingToLearn",
+                        3,
+                        train({"data.format=jsonl", "data.path=a.jsonl"}),
+                        {"the global batch has no target that counts"},
+                        {},
+                        {{"a.jsonl", "{\"input_ids\": [1]}\n"}}}),
     case_name);
 
 INSTANTIATE_TEST_SUITE_P(
     Machine, CommandLine,
-    ::testing::Values(
-        Case{"FolderBelowAFile", 6, train({"output_dir=c.yaml/x"}), {"cannot make the folder c.yaml/x"}},
-        Case{"FolderIsAFile", 6, train({"output_dir=c.yaml"}), {"c.yaml"}},
-        Case{"GradientsNowhere",
-             6,
-             train({"debug.dump_gradients=nowhere/g.safetensors"}),
-             {"cannot create nowhere/g.safetensors"}},
-        Case{"Exploding",
-             7,
-             train({"optimizer.learning_rate=1e300", "optimizer.max_grad_norm=0"}),
-             {"step 2: loss", "the first value that is not finite is layer0/"}},
-        Case{"ExplodingFloats",
-             7,
-             train({"optimizer.learning_rate=1e30", "optimizer.max_grad_norm=0", "device.backend=cpu",
-                    "training.precision=fp32"}),
-             {"step 2: loss", "the first value that is not finite is layer0/"}}),
+    ::testing::Values(CommandLineCase{"FolderBelowAFile",
+                                      6,
+                                      train({"output_dir=c.yaml/x"}),
+                                      {"cannot make the folder c.yaml/x"}},
+                      CommandLineCase{"FolderIsAFile", 6, train({"output_dir=c.yaml"}), {"c.yaml"}},
+                      CommandLineCase{"GradientsNowhere",
+                                      6,
+                                      train({"debug.dump_gradients=nowhere/g.safetensors"}),
+                                      {"cannot create nowhere/g.safetensors"}},
+                      CommandLineCase{"Exploding",
+                                      7,
+                                      train({"optimizer.learning_rate=1e300", "optimizer.max_grad_norm=0"}),
+                                      {"step 2: loss", "the first value that is not finite is layer0/"}},
+                      CommandLineCase{"ExplodingFloats",
+                                      7,
+                                      train({"optimizer.learning_rate=1e30", "optimizer.max_grad_norm=0",
+                                             "device.backend=cpu", "training.precision=fp32"}),
+                                      {"step 2: loss", "the first value that is not finite is layer0/"}}),
     case_name);
 
 TEST(MemoryLimit, StopsBeforeAnythingIsTrained) {

@@ -227,7 +227,7 @@ std::vector<Document> files_of_the_repository() {
   for (const char* folder : {"/configs", "/examples"})
     for (const auto& entry : fs::recursive_directory_iterator(kSource + folder))
       if (entry.path().extension() == ".yaml")
-        files.push_back({entry.path(), testing::TemporaryFolder::read(entry.path()), true});
+        files.push_back({entry.path(), test::TemporaryFolder::read(entry.path()), true});
   return files;
 }
 
@@ -338,7 +338,7 @@ TEST(ConfigReference, ThePageIsCurrent) {
   const Workplace place;
   const Finished printed = place.recollect({"config", "reference"});
   ASSERT_EQ(printed.status, 0) << printed.err;
-  EXPECT_EQ(printed.out, testing::TemporaryFolder::read(kSource + "/docs/configuration.md"))
+  EXPECT_EQ(printed.out, test::TemporaryFolder::read(kSource + "/docs/configuration.md"))
       << "write it anew: recollect config reference > docs/configuration.md";
 }
 

@@ -7,45 +7,51 @@
 namespace recollect {
 namespace {
 
-struct Case {
+struct ConfigInertCase {
   const char* text;      // after kLeast's one line
   const char* expected;  // the whole message
 };
 
-class Inert : public ::testing::TestWithParam<Case> {};
+class Inert : public ::testing::TestWithParam<ConfigInertCase> {};
 
 TEST_P(Inert, SaysWhy) { EXPECT_EQ(refusal(kLeast + GetParam().text), GetParam().expected); }
 
 INSTANTIATE_TEST_SUITE_P(
     Keys, Inert,
     ::testing::Values(
-        Case{
+        ConfigInertCase{
             "optimizer: {momentum: 0.9}\n",
             "c.yaml:2:23: optimizer.momentum has no effect with optimizer.name adamw: only sgd has momentum"},
-        Case{"optimizer: {name: sgd, beta1: 0.8, beta2: 0.9, epsilon: 1e-6}\n",
-             "c.yaml:2:31: optimizer.beta1 has no effect with optimizer.name sgd: sgd keeps no moments\n"
-             "c.yaml:2:43: optimizer.beta2 has no effect with optimizer.name sgd: sgd keeps no moments\n"
-             "c.yaml:2:57: optimizer.epsilon has no effect with optimizer.name sgd: sgd keeps no moments"},
-        Case{"optimizer: {decay_all: true}\n",
-             "c.yaml:2:24: optimizer.decay_all has no effect with optimizer.weight_decay 0: nothing is "
-             "decayed"},
-        Case{"scheduler: {warmup_steps: 3, min_lr: 1e-5}\n",
-             "c.yaml:2:38: scheduler.min_lr has no effect with scheduler.name constant: the learning rate "
-             "does not "
-             "fall"},
-        Case{"parallelism: {data_parallel_size: 1, gradient_bucket_mb: 5}\n",
-             "c.yaml:2:58: parallelism.gradient_bucket_mb has no effect with parallelism.data_parallel_size "
-             "1 and "
-             "parallelism.sequence_parallel false: gradients are reduced over neither data nor sequence "
-             "parallel "
-             "ranks"},
-        Case{"logging: {progress: on, steps: 7}\n",
-             "c.yaml:2:32: logging.steps has no effect with logging.progress \"on\": a progress bar is drawn "
-             "at "
-             "every step"},
-        Case{"debug: {dump_step: 2}\n",
-             "c.yaml:2:20: debug.dump_step has no effect with debug.dump_gradients \"\": no gradients are "
-             "written"}));
+        ConfigInertCase{
+            "optimizer: {name: sgd, beta1: 0.8, beta2: 0.9, epsilon: 1e-6}\n",
+            "c.yaml:2:31: optimizer.beta1 has no effect with optimizer.name sgd: sgd keeps no moments\n"
+            "c.yaml:2:43: optimizer.beta2 has no effect with optimizer.name sgd: sgd keeps no moments\n"
+            "c.yaml:2:57: optimizer.epsilon has no effect with optimizer.name sgd: sgd keeps no moments"},
+        ConfigInertCase{
+            "optimizer: {decay_all: true}\n",
+            "c.yaml:2:24: optimizer.decay_all has no effect with optimizer.weight_decay 0: nothing is "
+            "decayed"},
+        ConfigInertCase{
+            "scheduler: {warmup_steps: 3, min_lr: 1e-5}\n",
+            "c.yaml:2:38: scheduler.min_lr has no effect with scheduler.name constant: the learning rate "
+            "does not "
+            "fall"},
+        ConfigInertCase{
+            "parallelism: {data_parallel_size: 1, gradient_bucket_mb: 5}\n",
+            "c.yaml:2:58: parallelism.gradient_bucket_mb has no effect with parallelism.data_parallel_size "
+            "1 and "
+            "parallelism.sequence_parallel false: gradients are reduced over neither data nor sequence "
+            "parallel "
+            "ranks"},
+        ConfigInertCase{
+            "logging: {progress: on, steps: 7}\n",
+            "c.yaml:2:32: logging.steps has no effect with logging.progress \"on\": a progress bar is drawn "
+            "at "
+            "every step"},
+        ConfigInertCase{
+            "debug: {dump_step: 2}\n",
+            "c.yaml:2:20: debug.dump_step has no effect with debug.dump_gradients \"\": no gradients are "
+            "written"}));
 
 TEST(InertKeys, OfDataSayWhy) {
   EXPECT_EQ(refusal("data: {format: random, path: x}"),
@@ -94,7 +100,7 @@ TEST(InertKeys, AreFoundWhenTheWorldIsKnown) {
 
 // What config.json says of the weights' origin is no wish of the user's.
 TEST(InertKeys, InitializerRangeOfLoadedWeights) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   Config::Model model;
   model.initializer_range = 0.5;
   write_hf_config(folder.file("config.json"), model);

@@ -28,8 +28,6 @@ optimizer: {name: sgd, learning_rate: 1e-1}
 data: {format: random, sequence_length: 7}
 )";
 
-std::string ac(const std::string& word) { return "activation_checkpointing." + word; }
-
 std::string folder() { return std::filesystem::temp_directory_path().string(); }
 Words on_disk(const std::string& mode) {
   return {ac("mode=" + mode), ac("disk_checkpointing.path=" + folder())};
@@ -285,12 +283,12 @@ std::vector<std::string> open_files(pid_t pid) {
 
 TEST(Disk, HoldsNothingThatAnybodySeesAndAKillLeavesNothing) {
   const Workplace place;
-  const testing::TemporaryFolder disk;
+  const test::TemporaryFolder disk;
   Process run({recollect_binary(), "train", "c.yaml", "training.max_steps=1000000", ac("mode=full"),
                path_word(disk.path())},
               place.folder().path());
   const auto steps_taken = [&] {
-    return testing::TemporaryFolder::read(place.file("out/metrics.jsonl")).size() > 1000;
+    return test::TemporaryFolder::read(place.file("out/metrics.jsonl")).size() > 1000;
   };
   for (int i = 0; i < 2000 && !steps_taken(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   ASSERT_TRUE(steps_taken());

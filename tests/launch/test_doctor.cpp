@@ -128,7 +128,7 @@ TEST(Doctor, WhereNothingCanBeWrittenTrainingDoesNotWork) {
   const std::string script = "set -o pipefail; " + limited;
   const Finished finished = Process({"bash", "-c", script}, place.folder().path()).wait(Workplace::kBound);
   EXPECT_EQ(finished.status, 2);
-  const std::string said = testing::TemporaryFolder::read(place.file("said"));
+  const std::string said = test::TemporaryFolder::read(place.file("said"));
   EXPECT_NE(said.find("missing  one step on the CPU"), std::string::npos) << said;
   EXPECT_NE(said.find("recollect: training on the CPU will not work here: one step on the CPU"),
             std::string::npos)
@@ -149,7 +149,7 @@ TEST(Doctor, AProgramThatDoesNotTrainIsMissing) {
 }
 
 TEST(Doctor, NeedsNoFileOfTheSystem) {
-  const testing::TemporaryFolder nothing;
+  const test::TemporaryFolder nothing;
   const SystemFiles files(nothing.path());
   for (const Group& group : {doctor::check_processor(files), doctor::check_memory(files)})
     for (const Check& check : group.checks) EXPECT_FALSE(check.found.empty()) << check.name;
@@ -207,7 +207,7 @@ TEST(Doctor, ReadsTheLimitsOfControlGroups) {
             {{in, "nonsense\n::\n0::relative\n"}, {v2 + "/cpu.max", "lots\n"}, {v2 + "/memory.max", "-5\n"}},
             std::nullopt,
             std::nullopt}}) {
-    const testing::TemporaryFolder root;
+    const test::TemporaryFolder root;
     for (const auto& [path, text] : tree.files) root.write(path.substr(1), text);
     const SystemFiles files(root.path());
     EXPECT_EQ(doctor::core_limit(files), tree.cores) << tree.name;
@@ -216,7 +216,7 @@ TEST(Doctor, ReadsTheLimitsOfControlGroups) {
 }
 
 TEST(Doctor, ALimitOfCoresOrMemoryIsNamed) {
-  const testing::TemporaryFolder root;
+  const test::TemporaryFolder root;
   root.write("proc/meminfo", "MemTotal:  1048576 kB\nMemAvailable:\t204800 kB\n");
   root.write("sys/fs/cgroup/cpu.max", "50000 100000");
   root.write("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");

@@ -29,8 +29,6 @@ data: {format: random, sequence_length: 8}
 
 const char* const kGpt2 = RECOLLECT_SOURCE_DIR "/configs/gpt2-124m.yaml";
 
-std::string ac(const std::string& word) { return "activation_checkpointing." + word; }
-
 Config planned(Config config) {
   resolve_planned_world(config);
   return config;

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include "launch/config/read.h"
 #include "launch/estimate.h"
@@ -90,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenEvaluation,
                          [](const auto& info) { return info.param.name; });
 
 // Odd sizes, dropout on.
-const char* const kYaml = R"(
+const char* const kEvaluationYaml = R"(
 model: {type: gpt2, vocab_size: 37, n_positions: 9, n_embd: 20, n_layer: 5, n_head: 4, n_inner: 36,
         initializer_range: 0.2, resid_pdrop: 0.1, embd_pdrop: 0.1, attn_pdrop: 0.1}
 device: {backend: cpu, threads: 1}
@@ -101,21 +100,21 @@ data: {format: random, sequence_length: 8}
 
 const Words kEvaluate = {"evaluation.every_steps=1", "evaluation.batches=3"};
 
-struct Layout {
+struct EvaluationLayout {
   const char* name;
   int tensor, data;
   Words words;
 };
 
-class Unnoticed : public ::testing::TestWithParam<Layout> {};
+class Unnoticed : public ::testing::TestWithParam<EvaluationLayout> {};
 
 TEST_P(Unnoticed, TrainingIsTheSameBitsInEveryModeAndSwitch) {
-  const Layout& l = GetParam();
+  const EvaluationLayout& l = GetParam();
   const Words words = Words{"parallelism.tensor_parallel_size=" + std::to_string(l.tensor),
                             "parallelism.ranks_per_process=" + std::to_string(l.tensor * l.data)} +
                       l.words;
   const bool sequence = std::count(l.words.begin(), l.words.end(), "parallelism.sequence_parallel=true") > 0;
-  const Trained without = train(kYaml, words), with = train(kYaml, words + kEvaluate);
+  const Trained without = train(kEvaluationYaml, words), with = train(kEvaluationYaml, words + kEvaluate);
   expect_same_bits(without, with, "none");
   ASSERT_EQ(with.evaluations.size(), 4u);
   EXPECT_NE(with.evaluations[0].loss, with.evaluations[3].loss);
@@ -134,8 +133,8 @@ TEST_P(Unnoticed, TrainingIsTheSameBitsInEveryModeAndSwitch) {
       std::vector<std::unique_ptr<StressProbe>> probes;
       for (int rank = 0; rank < l.tensor * l.data; ++rank)
         probes.push_back(std::make_unique<StressProbe>(++seed));
-      const Trained run =
-          train(kYaml, checkpointed, [&](int rank) { return SessionParts{.probe = probes[rank].get()}; });
+      const Trained run = train(kEvaluationYaml, checkpointed,
+                                [&](int rank) { return SessionParts{.probe = probes[rank].get()}; });
       const std::string what = fmt::format("{} switches {}", mode, switches);
       expect_same_bits(without, run, what);
       ASSERT_EQ(run.evaluations.size(), 4u);
@@ -146,23 +145,23 @@ TEST_P(Unnoticed, TrainingIsTheSameBitsInEveryModeAndSwitch) {
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, Unnoticed,
-    ::testing::Values(Layout{"One", 1, 1, {}},
-                      Layout{"Accumulate4", 1, 1, {"training.gradient_accumulation_steps=4"}},
-                      Layout{"Bf16", 1, 1, {"training.precision=bf16"}}, Layout{"Tensor2", 2, 1, {}},
-                      Layout{"Tensor2Bf16Accumulate4",
-                             2,
-                             1,
-                             {"training.precision=bf16", "training.gradient_accumulation_steps=4"}},
-                      Layout{"Sequence2", 2, 1, {"parallelism.sequence_parallel=true"}},
-                      Layout{"Data2", 1, 2, {}},
-                      Layout{"Tensor2Data2", 2, 2, {"training.gradient_accumulation_steps=4"}}),
+    ::testing::Values(EvaluationLayout{"One", 1, 1, {}},
+                      EvaluationLayout{"Accumulate4", 1, 1, {"training.gradient_accumulation_steps=4"}},
+                      EvaluationLayout{"Bf16", 1, 1, {"training.precision=bf16"}},
+                      EvaluationLayout{"Tensor2", 2, 1, {}},
+                      EvaluationLayout{"Tensor2Bf16Accumulate4",
+                                       2,
+                                       1,
+                                       {"training.precision=bf16", "training.gradient_accumulation_steps=4"}},
+                      EvaluationLayout{"Sequence2", 2, 1, {"parallelism.sequence_parallel=true"}},
+                      EvaluationLayout{"Data2", 1, 2, {}},
+                      EvaluationLayout{"Tensor2Data2", 2, 2, {"training.gradient_accumulation_steps=4"}}),
     [](const auto& info) { return info.param.name; });
 
 // A session on one rank, for what only its executor knows.
 struct Alone {
   explicit Alone(const Words& words, ExecutorProbe* probe = nullptr)
-      : config(read_config_text("test.yaml", kYaml, words)), world(make_self_communicator()) {
-    omp_set_num_threads(1);
+      : config(read_config_text("test.yaml", kEvaluationYaml, words)), world(make_self_communicator()) {
     resolve_world(config, 1);
     session = std::make_unique<Session>(config, *world, SessionParts{.probe = probe});
   }
@@ -213,7 +212,7 @@ TEST(Evaluation, ItsWaitsAreNotThoseOfTraining) {
 
 TEST(Evaluation, AnEvaluationOnlyReservesWhatForwardNeeds) {
   const auto foretold = [](const Words& words) {
-    Config config = read_config_text("test.yaml", kYaml, words);
+    Config config = read_config_text("test.yaml", kEvaluationYaml, words);
     resolve_planned_world(config);
     return estimate(config).memory;
   };
@@ -221,7 +220,7 @@ TEST(Evaluation, AnEvaluationOnlyReservesWhatForwardNeeds) {
                      evaluation = foretold(kEvaluate + Words{"training.max_steps=0"});
   EXPECT_LT(evaluation.arena_bytes(), training.arena_bytes() / 3);
   EXPECT_EQ(foretold({}), training) << "evaluation costs no memory";
-  const Trained run = train(kYaml, kEvaluate + Words{"training.max_steps=0"});
+  const Trained run = train(kEvaluationYaml, kEvaluate + Words{"training.max_steps=0"});
   EXPECT_EQ(run.measured, std::vector{evaluation});
 }
 

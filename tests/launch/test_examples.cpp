@@ -26,7 +26,7 @@ std::vector<Block> blocks_of(const std::string& page) {
   const std::string fence = "```", needs = "```sh needs: ";
   std::vector<Block> blocks;
   bool inside = false, ours = false;
-  std::istringstream lines(testing::TemporaryFolder::read(page));
+  std::istringstream lines(test::TemporaryFolder::read(page));
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with(fence)) {
       ours = !inside && (line == "```sh" || line.starts_with(needs));
@@ -65,7 +65,7 @@ Environment environment() {
 class Example : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Example, EveryCommandOfItsPageWorks) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   for (const char* name : {"examples", "launch"})
     fs::create_directory_symlink(kSource + "/" + name, folder.file(name));
   int left_out = 0;

@@ -36,7 +36,7 @@ std::vector<std::string> overrides(const Case& c, const std::string& weights, in
           "training.max_steps=" + std::to_string(steps)};
 }
 
-const char* const kYaml = R"(
+const char* const kGoldensYaml = R"(
 model: {type: gpt2}
 device: {backend: reference, threads: 1}
 training: {precision: fp64}
@@ -50,7 +50,7 @@ class Goldens : public testing::TestWithParam<Case> {};
 
 TEST_P(Goldens, LossAndGradientsInDouble) {
   const Case& c = GetParam();
-  const Trained trained = train(kYaml, overrides(c, c.name));
+  const Trained trained = train(kGoldensYaml, overrides(c, c.name));
   const double loss = golden_scalar(c, "loss");
   EXPECT_NEAR(trained.steps[0].loss, loss, 1e-10 * loss);
   EXPECT_LE(largest_difference(read_tensors(golden(c.name + "/golden.safetensors"), "grad/transformer."),
@@ -63,7 +63,7 @@ TEST_P(Goldens, LossAndGradientsInFloatOnTheCpuBackend) {
   const Case& c = GetParam();
   std::vector<std::string> words = overrides(c, c.name);
   words.insert(words.end(), {"device.backend=cpu", "training.precision=fp32"});
-  const Trained trained = train(kYaml, words);
+  const Trained trained = train(kGoldensYaml, words);
   const double loss = golden_scalar(c, "loss");
   EXPECT_NEAR(trained.steps[0].loss, loss, 1e-5 * loss);
   EXPECT_LE(largest_difference(read_tensors(golden(c.name + "/golden.safetensors"), "grad/transformer."),
@@ -74,7 +74,8 @@ TEST_P(Goldens, LossAndGradientsInFloatOnTheCpuBackend) {
 
 TEST_P(Goldens, UnequalMicroBatchesEqualOneBatch) {  // valid tokens weigh, not micro-batches
   const Case& c = GetParam();
-  const Trained whole = train(kYaml, overrides(c, c.name)), cut = train(kYaml, overrides(c, c.name, 1, 1));
+  const Trained whole = train(kGoldensYaml, overrides(c, c.name)),
+                cut = train(kGoldensYaml, overrides(c, c.name, 1, 1));
   EXPECT_LE(largest_difference(whole.gradients, cut.gradients), 1e-12);
 }
 
@@ -99,7 +100,7 @@ TEST_P(Optimizers, FiveStepsMatchTorch) {
                 "optimizer.max_grad_norm=" + described["max_grad_norm"].dump()});
   if (!mine["eps"].is_null()) words.push_back("optimizer.epsilon=" + mine["eps"].dump());
   if (!mine["momentum"].is_null()) words.push_back("optimizer.momentum=" + mine["momentum"].dump());
-  const Trained trained = train(kYaml, words);
+  const Trained trained = train(kGoldensYaml, words);
   const std::string file = golden("plain/golden.safetensors");
   EXPECT_LE(largest_difference(read_tensors(file, GetParam() + "/step5/transformer."), trained.parameters),
             1e-6);
@@ -123,7 +124,7 @@ TEST_P(Sources, LoadToTheSameLoss) {
   const std::string folder = golden("sources/" + GetParam());
   nlohmann::json expected;
   std::ifstream(folder + "/loss.json") >> expected;
-  const Trained trained = train(kYaml, overrides({"odd", 3, 7}, "sources/" + GetParam()));
+  const Trained trained = train(kGoldensYaml, overrides({"odd", 3, 7}, "sources/" + GetParam()));
   const double loss = expected["loss"].get<double>();
   EXPECT_NEAR(trained.steps[0].loss, loss, 1e-10 * loss);
 }

@@ -27,7 +27,7 @@ std::string little_endian(uint64_t value) {
 }
 
 Weights golden_weights() {
-  const std::string bytes = testing::TemporaryFolder::read(kGolden + "/model.safetensors");
+  const std::string bytes = test::TemporaryFolder::read(kGolden + "/model.safetensors");
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), 8);
   return {json::parse(bytes.substr(8, length)), bytes.substr(8 + length)};
@@ -46,15 +46,15 @@ std::string changed(const std::function<void(json&)>& change) {
   return file_of(weights);
 }
 
-struct Case {
+struct HostileWeightsCase {
   const char* name;
   std::function<std::string()> file;
   std::vector<const char*> says;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const HostileWeightsCase& c, std::ostream* out) { *out << c.name; }
 
-class HostileWeights : public ::testing::TestWithParam<Case> {};
+class HostileWeights : public ::testing::TestWithParam<HostileWeightsCase> {};
 
 Finished train_on(const std::string& file) {
   const Workplace place;
@@ -84,61 +84,63 @@ const char* const kWeight = "transformer.h.0.attn.c_attn.weight";
 
 INSTANTIATE_TEST_SUITE_P(
     Table, HostileWeights,
-    ::testing::Values(Case{"Empty", [] { return std::string(); }, {"model.safetensors"}},
-                      Case{"HugeHeader",
-                           [] { return little_endian(uint64_t{1} << 62) + "{}"; },
-                           {"model.safetensors", "header"}},
-                      Case{"OverflowingHeader",
-                           [] { return little_endian(~uint64_t{0}) + "{}"; },
-                           {"model.safetensors", "header"}},
-                      Case{"HeaderIsNoJson",
-                           [] { return little_endian(8) + "{\"a\": ?}" + std::string(64, '\0'); },
-                           {"model.safetensors", "the header is not valid JSON"}},
-                      Case{"Truncated",
-                           [] { return changed([](json&) {}).substr(0, 20000); },
-                           {"model.safetensors", "do not lie in the file's 17408 bytes"}},
-                      Case{"Overlapping",
-                           [] {
-                             return changed([](json& h) {
-                               h[kBias]["data_offsets"] = h["transformer.h.0.ln_1.weight"]["data_offsets"];
-                             });
-                           },
-                           {"model.safetensors", "ln_1"}},
-                      Case{"OffsetsOverflow",
-                           [] {
-                             return changed([](json& h) {
-                               h[kBias]["data_offsets"] = {~uint64_t{0} - 191, ~uint64_t{0}};
-                             });
-                           },
-                           {"model.safetensors", kBias}},
-                      Case{"DuplicateKey",
-                           [] {
-                             Weights weights = golden_weights();
-                             std::string text = file_of(weights);
-                             const std::size_t at = text.find("transformer.h.0.ln_1.weight");
-                             return text.replace(at, 27, "transformer.h.0.ln_2.weight");
-                           },
-                           {"model.safetensors", "transformer.h.0.ln_2.weight", "twice"}},
-                      Case{"UnknownDtype",
-                           [] { return changed([](json& h) { h[kBias]["dtype"] = "F65"; }); },
-                           {kBias, "F65"}},
-                      Case{"IntegerWeights",
-                           [] { return changed([](json& h) { h[kBias]["dtype"] = "I64"; }); },
-                           {"h.0.ln_1.bias", "I64"}},
-                      Case{"Misshapen",
-                           [] { return changed([](json& h) {
-                                  h[kWeight]["shape"] = {72, 24};
-                                }); },
-                           {"h.0.attn.c_attn.weight", "72, 24", "24, 72"}},
-                      Case{"MissingAndUnknown",
-                           [] {
-                             return changed([](json& h) {
-                               h["transformer.h.0.ln_1.bais"] = h[kBias];
-                               h.erase(kBias);
-                             });
-                           },
-                           {"h.0.ln_1.bias", "h.0.ln_1.bais"}}),
-    [](const ::testing::TestParamInfo<Case>& info) { return std::string(info.param.name); });
+    ::testing::Values(HostileWeightsCase{"Empty", [] { return std::string(); }, {"model.safetensors"}},
+                      HostileWeightsCase{"HugeHeader",
+                                         [] { return little_endian(uint64_t{1} << 62) + "{}"; },
+                                         {"model.safetensors", "header"}},
+                      HostileWeightsCase{"OverflowingHeader",
+                                         [] { return little_endian(~uint64_t{0}) + "{}"; },
+                                         {"model.safetensors", "header"}},
+                      HostileWeightsCase{
+                          "HeaderIsNoJson",
+                          [] { return little_endian(8) + "{\"a\": ?}" + std::string(64, '\0'); },
+                          {"model.safetensors", "the header is not valid JSON"}},
+                      HostileWeightsCase{"Truncated",
+                                         [] { return changed([](json&) {}).substr(0, 20000); },
+                                         {"model.safetensors", "do not lie in the file's 17408 bytes"}},
+                      HostileWeightsCase{"Overlapping",
+                                         [] {
+                                           return changed([](json& h) {
+                                             h[kBias]["data_offsets"] =
+                                                 h["transformer.h.0.ln_1.weight"]["data_offsets"];
+                                           });
+                                         },
+                                         {"model.safetensors", "ln_1"}},
+                      HostileWeightsCase{"OffsetsOverflow",
+                                         [] {
+                                           return changed([](json& h) {
+                                             h[kBias]["data_offsets"] = {~uint64_t{0} - 191, ~uint64_t{0}};
+                                           });
+                                         },
+                                         {"model.safetensors", kBias}},
+                      HostileWeightsCase{"DuplicateKey",
+                                         [] {
+                                           Weights weights = golden_weights();
+                                           std::string text = file_of(weights);
+                                           const std::size_t at = text.find("transformer.h.0.ln_1.weight");
+                                           return text.replace(at, 27, "transformer.h.0.ln_2.weight");
+                                         },
+                                         {"model.safetensors", "transformer.h.0.ln_2.weight", "twice"}},
+                      HostileWeightsCase{"UnknownDtype",
+                                         [] { return changed([](json& h) { h[kBias]["dtype"] = "F65"; }); },
+                                         {kBias, "F65"}},
+                      HostileWeightsCase{"IntegerWeights",
+                                         [] { return changed([](json& h) { h[kBias]["dtype"] = "I64"; }); },
+                                         {"h.0.ln_1.bias", "I64"}},
+                      HostileWeightsCase{"Misshapen",
+                                         [] {
+                                           return changed([](json& h) { h[kWeight]["shape"] = {72, 24}; });
+                                         },
+                                         {"h.0.attn.c_attn.weight", "72, 24", "24, 72"}},
+                      HostileWeightsCase{"MissingAndUnknown",
+                                         [] {
+                                           return changed([](json& h) {
+                                             h["transformer.h.0.ln_1.bais"] = h[kBias];
+                                             h.erase(kBias);
+                                           });
+                                         },
+                                         {"h.0.ln_1.bias", "h.0.ln_1.bais"}}),
+    [](const ::testing::TestParamInfo<HostileWeightsCase>& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace recollect::test

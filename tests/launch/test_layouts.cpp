@@ -9,13 +9,13 @@
 namespace recollect::test {
 namespace {
 
-struct Layout {
+struct Ranks {
   int tensor, data;
   bool sequence_parallel;
   int micro_batch;
 };
 
-std::vector<std::string> overrides(const Layout& layout) {
+std::vector<std::string> overrides(const Ranks& layout) {
   return {"parallelism.tensor_parallel_size=" + std::to_string(layout.tensor),
           "parallelism.data_parallel_size=" + std::to_string(layout.data),
           "parallelism.ranks_per_process=" + std::to_string(layout.tensor * layout.data),
@@ -25,7 +25,7 @@ std::vector<std::string> overrides(const Layout& layout) {
 
 // SGD, because Adam divides by the gradient's own size: where a gradient is zero but for rounding (the key's
 // bias, which softmax cannot see), it turns that rounding into a step.
-class Layouts : public testing::TestWithParam<Layout> {};
+class Layouts : public testing::TestWithParam<Ranks> {};
 
 TEST_P(Layouts, AgreeWithOneRank) {
   static const Trained one = train(kTinyYaml, overrides({1, 1, false, 1}));
@@ -41,19 +41,18 @@ TEST_P(Layouts, AgreeWithOneRank) {
     EXPECT_EQ(cut.foretold[rank], cut.measured[rank]);
 }
 
-std::string layout_name(const testing::TestParamInfo<Layout>& info) {
-  const Layout& l = info.param;
+std::string layout_name(const testing::TestParamInfo<Ranks>& info) {
+  const Ranks& l = info.param;
   return "Tensor" + std::to_string(l.tensor) + "Data" + std::to_string(l.data) + "Micro" +
          std::to_string(l.micro_batch) + (l.sequence_parallel ? "Sequence" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Layouts,
-                         testing::Values(Layout{1, 1, false, 1}, Layout{1, 1, false, 2},
-                                         Layout{1, 1, false, 4}, Layout{2, 1, false, 1},
-                                         Layout{4, 1, false, 2}, Layout{1, 2, false, 1},
-                                         Layout{1, 2, false, 2}, Layout{2, 2, false, 1},
-                                         Layout{2, 1, true, 1}, Layout{4, 1, true, 2}, Layout{2, 2, true, 2},
-                                         Layout{1, 4, false, 1}, Layout{4, 2, true, 1}),
+                         testing::Values(Ranks{1, 1, false, 1}, Ranks{1, 1, false, 2}, Ranks{1, 1, false, 4},
+                                         Ranks{2, 1, false, 1}, Ranks{4, 1, false, 2}, Ranks{1, 2, false, 1},
+                                         Ranks{1, 2, false, 2}, Ranks{2, 2, false, 1}, Ranks{2, 1, true, 1},
+                                         Ranks{4, 1, true, 2}, Ranks{2, 2, true, 2}, Ranks{1, 4, false, 1},
+                                         Ranks{4, 2, true, 1}),
                          layout_name);
 
 TEST(Layouts, DropoutMatters) {  // or the comparison above would prove less than it says

@@ -11,7 +11,7 @@
 namespace recollect::test {
 namespace {
 
-const std::string kYaml = R"(
+const std::string kLossScaleYaml = R"(
 model: {type: gpt2, vocab_size: 61, n_positions: 12, n_embd: 24, n_layer: 3, n_head: 4, resid_pdrop: 0.1}
 training: {micro_batch_size: 2, gradient_accumulation_steps: 2, max_steps: 5}
 optimizer: {learning_rate: 1e-2, weight_decay: 0.1, max_grad_norm: 0.5}
@@ -55,9 +55,9 @@ TEST(LossScale, APowerOfTwoChangesNoBit) {
       plain.insert(plain.end(), {precision});
       scaled.insert(scaled.end(), {precision, "training.loss_scale=4096"});
       dynamic.insert(dynamic.end(), {precision, "training.loss_scale=0", "training.loss_scale_window=2"});
-      const Trained a = train(kYaml, plain);
-      expect_same_bits(a, train(kYaml, scaled), "loss scale 4096");
-      expect_same_bits(a, train(kYaml, dynamic), "dynamic loss scale");
+      const Trained a = train(kLossScaleYaml, plain);
+      expect_same_bits(a, train(kLossScaleYaml, scaled), "loss scale 4096");
+      expect_same_bits(a, train(kLossScaleYaml, dynamic), "dynamic loss scale");
     }
 }
 
@@ -68,7 +68,7 @@ TEST(LossScale, AnOverflowCostsItsStepOnEveryRankAlike) {
   // So large that fp32 gradients overflow until it has been halved a few times.
   words.insert(words.end(),
                {"training.loss_scale=0", "training.initial_loss_scale=1e41", "training.max_steps=40"});
-  const Trained trained = train(kYaml, words);
+  const Trained trained = train(kLossScaleYaml, words);
   ASSERT_EQ(trained.steps.size(), 40u);
   EXPECT_TRUE(trained.steps[0].skipped);
   EXPECT_FALSE(trained.steps[39].skipped);
@@ -92,14 +92,14 @@ TEST(LossScale, AnOverflowCostsItsStepOnEveryRankAlike) {
 TEST(LossScale, SkippedStepsLeaveWeightsAndScheduleAlone) {
   const Words first{"training.loss_scale=0", "training.initial_loss_scale=1e41", "training.max_steps=1"};
   const Words none{"training.max_steps=1", "optimizer.learning_rate=0", "optimizer.weight_decay=0"};
-  const Trained skipped = train(kYaml, first), still = train(kYaml, none);
+  const Trained skipped = train(kLossScaleYaml, first), still = train(kLossScaleYaml, none);
   ASSERT_TRUE(skipped.steps[0].skipped);
   EXPECT_EQ(skipped.parameters, still.parameters);
 }
 
 TEST(LossScale, AFixedScaleThatOverflowsIsAnError) {
   try {
-    train(kYaml, {"training.loss_scale=1e41"});
+    train(kLossScaleYaml, {"training.loss_scale=1e41"});
     FAIL() << "no Error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kNumerics);

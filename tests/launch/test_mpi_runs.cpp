@@ -27,7 +27,7 @@ void skip_what_thread_sanitizer_cannot_see(const std::string& communicator) {
 #endif
 }
 
-struct Layout {
+struct MpiRunsLayout {
   const char* communicator;
   int tensor, data;
   bool sequence_parallel;
@@ -40,18 +40,18 @@ struct Layout {
   }
 };
 
-void PrintTo(const Layout& l, std::ostream* out) {
+void PrintTo(const MpiRunsLayout& l, std::ostream* out) {
   *out << l.communicator << " tensor " << l.tensor << " data " << l.data
        << (l.sequence_parallel ? " sequence" : "");
 }
 
-class Processes : public ::testing::TestWithParam<Layout> {
+class Processes : public ::testing::TestWithParam<MpiRunsLayout> {
  protected:
   void SetUp() override { skip_what_thread_sanitizer_cannot_see(GetParam().communicator); }
 };
 
 TEST_P(Processes, AgreeWithOneRank) {
-  const Layout& layout = GetParam();
+  const MpiRunsLayout& layout = GetParam();
   static const Trained one = train(kTinyYaml);
   const Workplace place;
   const Traces traces;
@@ -81,7 +81,7 @@ TEST_P(Processes, AgreeWithOneRank) {
 
 // The communicators' own memory, which lies outside the arenas, is foretold too.
 TEST_P(Processes, TakeTheBuffersThatWereForetold) {
-  const Layout& layout = GetParam();
+  const MpiRunsLayout& layout = GetParam();
   const Workplace place;
   const Words words = layout.words() + Words{std::string("parallelism.communicator=") + layout.communicator};
   const Finished foretold = place.recollect(Words{"estimate", "c.yaml", "--json"} + words);
@@ -101,18 +101,19 @@ TEST_P(Processes, TakeTheBuffersThatWereForetold) {
   }
 }
 
-std::string layout_name(const ::testing::TestParamInfo<Layout>& info) {
-  const Layout& l = info.param;
+std::string mpi_layout_name(const ::testing::TestParamInfo<MpiRunsLayout>& info) {
+  const MpiRunsLayout& l = info.param;
   return std::string(l.communicator) + "Tensor" + std::to_string(l.tensor) + "Data" + std::to_string(l.data) +
          (l.sequence_parallel ? "Sequence" : "");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Processes,
-                         ::testing::Values(Layout{"mpi", 2, 1, false}, Layout{"mpi", 4, 1, true},
-                                           Layout{"mpi", 1, 2, false}, Layout{"mpi", 2, 2, true},
-                                           Layout{"local", 2, 1, false}, Layout{"local", 4, 1, true},
-                                           Layout{"local", 1, 2, false}, Layout{"local", 2, 2, true}),
-                         layout_name);
+INSTANTIATE_TEST_SUITE_P(
+    All, Processes,
+    ::testing::Values(MpiRunsLayout{"mpi", 2, 1, false}, MpiRunsLayout{"mpi", 4, 1, true},
+                      MpiRunsLayout{"mpi", 1, 2, false}, MpiRunsLayout{"mpi", 2, 2, true},
+                      MpiRunsLayout{"local", 2, 1, false}, MpiRunsLayout{"local", 4, 1, true},
+                      MpiRunsLayout{"local", 1, 2, false}, MpiRunsLayout{"local", 2, 2, true}),
+    mpi_layout_name);
 
 class Launched : public ::testing::TestWithParam<const char*> {
  protected:

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/launch/process.h"
+#include "tests/launch/training_harness.h"
 
 namespace recollect::test {
 namespace {
@@ -10,8 +11,6 @@ namespace {
 using nlohmann::json;
 
 const std::string kConfig = RECOLLECT_SOURCE_DIR "/examples/oslo/oslo.yaml";
-
-std::string ac(const std::string& word) { return "activation_checkpointing." + word; }
 
 const Words kFull = {ac("mode=full")};
 const Words kPartition = kFull + Words{ac("keep_last=0"), ac("partition_activations=true")};
@@ -47,7 +46,7 @@ TEST(OsloExample, EstimateIsWhatFourRanksOfGpt2Measure) {
     ASSERT_EQ(done.status, 0) << done.err;
     for (int rank = 0; rank < 4; ++rank) {
       const json report = json::parse(
-          testing::TemporaryFolder::read(place.file("out/memory.rank" + std::to_string(rank) + ".json")));
+          test::TemporaryFolder::read(place.file("out/memory.rank" + std::to_string(rank) + ".json")));
       EXPECT_EQ(report["measured"], memory) << "rank " << rank;
       EXPECT_EQ(report["foretold"], memory) << "rank " << rank;
     }

@@ -32,15 +32,15 @@ TEST(Outputs, TheResolvedConfigurationIsTheRun) {
   ASSERT_EQ(place.train(kTwoRanks + Words{"checkpoint.save_model=true", "training.max_steps=3"}).status, 0);
   const std::string resolved = place.file("out/config.resolved.yaml");
   const Config again = read_config(resolved);
-  EXPECT_EQ(dump_resolved(again), testing::TemporaryFolder::read(resolved));
+  EXPECT_EQ(dump_resolved(again), test::TemporaryFolder::read(resolved));
   EXPECT_EQ(again.parallelism.data_parallel_size, 1);
   const Finished second = place.recollect({"train", "out/config.resolved.yaml", "output_dir=again"});
   ASSERT_EQ(second.status, 0) << second.err;
   ASSERT_EQ(place.metrics().size(), 3u);
   EXPECT_EQ(timeless(place.metrics("out")), timeless(place.metrics("again")));
   for (const char* name : {"/model.safetensors", "/config.json"})
-    EXPECT_EQ(testing::TemporaryFolder::read(place.file(std::string("out") + name)),
-              testing::TemporaryFolder::read(place.file(std::string("again") + name)))
+    EXPECT_EQ(test::TemporaryFolder::read(place.file(std::string("out") + name)),
+              test::TemporaryFolder::read(place.file(std::string("again") + name)))
         << name;
 }
 
@@ -70,8 +70,7 @@ TEST(Outputs, MetricsHaveTheirKeysAndDigits) {
     EXPECT_EQ(metrics[i]["grad_norm"].get<double>(), same.steps[i].grad_norm);
   }
   std::size_t most_digits = 0;
-  const std::string text = testing::TemporaryFolder::read(place.file("out/metrics.jsonl")),
-                    key = "\"loss\": ";
+  const std::string text = test::TemporaryFolder::read(place.file("out/metrics.jsonl")), key = "\"loss\": ";
   for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + 1)) {
     const std::string number = text.substr(at + key.size(), text.find(',', at) - at - key.size());
     most_digits = std::max<std::size_t>(most_digits, std::count_if(number.begin(), number.end(), ::isdigit));
@@ -102,7 +101,7 @@ TEST(Outputs, MemoryOfEveryRankIsWhatWasForetold) {
   ASSERT_EQ(finished.status, 0) << finished.err;
   for (int rank = 0; rank < 4; ++rank) {
     const json memory = json::parse(
-        testing::TemporaryFolder::read(place.file("out/memory.rank" + std::to_string(rank) + ".json")));
+        test::TemporaryFolder::read(place.file("out/memory.rank" + std::to_string(rank) + ".json")));
     EXPECT_EQ(memory.at("rank"), rank);
     EXPECT_EQ(memory.at("foretold"), memory.at("measured"));
     EXPECT_EQ(memory.at("step").at("steps"), 2);
@@ -140,7 +139,7 @@ TEST(Outputs, TheClosingSummaryIsTheMeanOfTheSteps) {
   const Workplace place;
   const Finished finished = place.train(kTwoRanks + Words{"training.max_steps=5"});
   ASSERT_EQ(finished.status, 0) << finished.err;
-  const json results = json::parse(testing::TemporaryFolder::read(place.file("out/train_results.json")));
+  const json results = json::parse(test::TemporaryFolder::read(place.file("out/train_results.json")));
   double loss = 0, seconds = 0;
   for (const json& step : place.metrics()) {
     loss += step.at("loss").get<double>() / 5;
@@ -157,8 +156,8 @@ TEST(Outputs, TheClosingSummaryIsTheMeanOfTheSteps) {
   // The fullest rank's, which every rank has written by itself too.
   uint64_t peak = 0;
   for (const char* rank : {"0", "1"}) {
-    const json memory = json::parse(
-        testing::TemporaryFolder::read(place.file(std::string("out/memory.rank") + rank + ".json")));
+    const json memory =
+        json::parse(test::TemporaryFolder::read(place.file(std::string("out/memory.rank") + rank + ".json")));
     peak = std::max(peak, memory.at("measured").at("peak").get<uint64_t>());
   }
   EXPECT_EQ(results.at("device_memory_peak"), peak);

@@ -10,7 +10,7 @@
 namespace recollect::test {
 namespace {
 
-const char* const kYaml = R"(
+const char* const kPlanFileYaml = R"(
 model: {type: gpt2, vocab_size: 23, n_positions: 5, n_embd: 12, n_layer: 3, n_head: 2}
 device: {backend: cpu, threads: 1}
 training: {micro_batch_size: 1, max_steps: 1}
@@ -20,7 +20,7 @@ data: {format: random}
 // What `use` sees: the graph before recomputation has the same forward values as the program's.
 template <typename Use>
 void with_program(const std::vector<std::string>& overrides, const Use& use) {
-  Config config = read_config_text("test.yaml", kYaml, overrides);
+  Config config = read_config_text("test.yaml", kPlanFileYaml, overrides);
   const std::unique_ptr<Communicator> world = make_self_communicator();
   resolve_world(config, 1);
   const Mesh mesh(*world, 1, 1);
@@ -103,20 +103,20 @@ TEST(PlanFile, ReplacesModeAndSwitches) {
   const TemporaryFolder folder;
   write_text_file(folder.file("plan.yaml"), "values: {layer*: recompute, layer*/mlp/residual: device}\n");
   const std::string plan = "activation_checkpointing.plan=" + folder.file("plan.yaml");
-  expect_same_bits(train(kYaml), train(kYaml, {plan}), "plan");
-  EXPECT_THROW(train(kYaml, {plan, "activation_checkpointing.mode=full"}), Error);
-  EXPECT_THROW(train(kYaml, {plan, "activation_checkpointing.cpu_checkpointing=true"}), Error);
-  EXPECT_THROW(train(kYaml, {"activation_checkpointing.plan=" + folder.file("absent.yaml")}), Error);
+  expect_same_bits(train(kPlanFileYaml), train(kPlanFileYaml, {plan}), "plan");
+  EXPECT_THROW(train(kPlanFileYaml, {plan, "activation_checkpointing.mode=full"}), Error);
+  EXPECT_THROW(train(kPlanFileYaml, {plan, "activation_checkpointing.cpu_checkpointing=true"}), Error);
+  EXPECT_THROW(train(kPlanFileYaml, {"activation_checkpointing.plan=" + folder.file("absent.yaml")}), Error);
   write_text_file(folder.file("disk.yaml"), "values: {layer0/mlp/residual: disk}\n");
   const std::string disk = "activation_checkpointing.plan=" + folder.file("disk.yaml");
-  EXPECT_THROW(train(kYaml, {disk}), Error) << "nobody says where the disk is";
+  EXPECT_THROW(train(kPlanFileYaml, {disk}), Error) << "nobody says where the disk is";
   const std::string path = "activation_checkpointing.disk_checkpointing.path=" + folder.file("");
-  expect_same_bits(train(kYaml), train(kYaml, {disk, path}), "plan with a disk");
-  EXPECT_THROW(train(kYaml, {plan, path}), Error) << "a disk that the plan does not use";
+  expect_same_bits(train(kPlanFileYaml), train(kPlanFileYaml, {disk, path}), "plan with a disk");
+  EXPECT_THROW(train(kPlanFileYaml, {plan, path}), Error) << "a disk that the plan does not use";
 }
 
 TEST(PlanFile, RanksWithDifferentPlansStop) {
-  const Config config = read_config_text("test.yaml", kYaml, {"parallelism.ranks_per_process=2"});
+  const Config config = read_config_text("test.yaml", kPlanFileYaml, {"parallelism.ranks_per_process=2"});
   std::unique_ptr<MpiEnvironment> mpi;
   Plan plan;
   plan.values["layer0/attn/qkv"] = {};

@@ -16,7 +16,7 @@
 namespace recollect::test {
 namespace {
 
-const char* const kYaml = R"(
+const char* const kPlantedFaultsYaml = R"(
 model: {type: gpt2, vocab_size: 37, n_positions: 9, n_embd: 20, n_layer: 4, n_head: 2, n_inner: 36,
         initializer_range: 0.2, resid_pdrop: 0.3, embd_pdrop: 0.3, attn_pdrop: 0.3}
 device: {backend: cpu, threads: 1}
@@ -37,7 +37,8 @@ Words checkpointing(std::initializer_list<std::string> keys, bool verify) {
 using Fault = std::function<void(TrainingProgram&)>;
 
 Trained train_with(const Fault& fault, const Words& words, ExecutorProbe* probe = nullptr) {
-  return train(kYaml, words, [&](int) { return SessionParts{.edit_program = fault, .probe = probe}; });
+  return train(kPlantedFaultsYaml, words,
+               [&](int) { return SessionParts{.edit_program = fault, .probe = probe}; });
 }
 
 // The Error that ends the run; none is a failure of the test.
@@ -82,7 +83,7 @@ TEST(PlantedFault, WrongRandomKeyOfARecomputedOp) {
       recompile(made, *self);
     };
     const Words silent = checkpointing({"mode=full"}, false);
-    const Trained right = train(kYaml, silent), wrong = train_with(fault, silent);
+    const Trained right = train(kPlantedFaultsYaml, silent), wrong = train_with(fault, silent);
     EXPECT_EQ(right.steps[0].loss, wrong.steps[0].loss) << "forward is not touched";
     EXPECT_NE(right.gradients, wrong.gradients) << name;
     EXPECT_NE(right.parameters, wrong.parameters) << name;
@@ -144,7 +145,7 @@ Fault missing_wait(Latecomer& probe) {
 
 TEST(PlantedFault, MissingWaitForAFetchedValue) {
   const auto mode = {std::string("mode=full"), std::string("cpu_checkpointing=true")};
-  const Trained right = train(kYaml, checkpointing(mode, false));
+  const Trained right = train(kPlantedFaultsYaml, checkpointing(mode, false));
   Latecomer unseen;
   const Trained wrong = train_with(missing_wait(unseen), checkpointing(mode, false), &unseen);
   EXPECT_EQ(right.steps[0].loss, wrong.steps[0].loss) << "forward is not touched";
@@ -159,7 +160,7 @@ TEST(PlantedFault, MissingWaitForAFetchedValue) {
 // Lays a value of forward where the first layer's input still waits for its backward.
 void reuse_early(TrainingProgram& made) {
   const Graph& graph = made.program.graph;
-  Layout& layout = made.program.layout;
+  recollect::Layout& layout = made.program.layout;
   const ValueId waiting = graph.find("embedding/dropout"), intruder = graph.find("layer2/attn/residual");
   ASSERT_TRUE(waiting != kNone && intruder != kNone);
   ASSERT_NE(layout.storage[waiting], layout.storage[intruder]);
@@ -194,7 +195,8 @@ TEST(PlantedFault, OneBitFlippedOnOneRankEndsAllRanks) {
   words.insert(words.end(), {"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"});
   const auto begin = std::chrono::steady_clock::now();
   try {
-    train(kYaml, words, [&](int rank) { return SessionParts{.probe = rank == 1 ? &flip : nullptr}; });
+    train(kPlantedFaultsYaml, words,
+          [&](int rank) { return SessionParts{.probe = rank == 1 ? &flip : nullptr}; });
     ADD_FAILURE() << "nobody noticed the fault";
   } catch (const Error& error) {
     // What was gathered is the same on both ranks: either may be the first to say so.
@@ -209,12 +211,12 @@ TEST(PlantedFault, OneBitFlippedOnOneRankEndsAllRanks) {
 
 // And without a fault: silence, the same bits, in the memory foretold.
 TEST(Verify, ChangesNothing) {
-  const Trained none = train(kYaml, {});
+  const Trained none = train(kPlantedFaultsYaml, {});
   for (const char* mode : {"full", "selective", "recursive", "poor"})
     for (const char* host : {"true", "false"})
       expect_same_bits(
           none,
-          train(kYaml,
+          train(kPlantedFaultsYaml,
                 checkpointing({std::string("mode=") + mode, std::string("cpu_checkpointing=") + host}, true)),
           mode);
 }

@@ -12,7 +12,7 @@
 namespace recollect::test {
 namespace {
 
-const char* const kYaml = R"(
+const char* const kRandomPlansYaml = R"(
 model: {type: gpt2, vocab_size: 23, n_positions: 5, n_embd: 12, n_layer: 4, n_head: 2, n_inner: 20,
         initializer_range: 0.2}
 device: {backend: cpu, threads: 1}
@@ -34,7 +34,7 @@ struct Saved {
 // The values that a plan decides about.
 std::vector<Saved> saved(int tensor) {
   std::vector<Saved> list;
-  train(kYaml, words(tensor), [&](int rank) {
+  train(kRandomPlansYaml, words(tensor), [&](int rank) {
     return SessionParts{.edit_program = [&list, rank](TrainingProgram& made) {
       for (const auto& [name, decision] : made.plan.values) {
         const Graph& graph = made.program.graph;
@@ -67,7 +67,7 @@ class RandomPlans : public testing::TestWithParam<int> {};
 TEST_P(RandomPlans, GiveTheBitsOfNone) {
   const int tensor = GetParam();
   const TemporaryFolder folder;
-  const Trained none = train(kYaml, words(tensor));
+  const Trained none = train(kRandomPlansYaml, words(tensor));
   const std::vector<Saved> values = saved(tensor);
   ASSERT_GT(values.size(), 40u);
   std::mt19937 random(tensor);
@@ -83,7 +83,8 @@ TEST_P(RandomPlans, GiveTheBitsOfNone) {
       list.push_back("activation_checkpointing.disk_checkpointing.path=" + folder.file(""));
     if (i % 2) list.push_back("activation_checkpointing.verify=true");
     try {
-      expect_same_bits(none, train(kYaml, list), "plan " + std::to_string(i) + "\n" + to_yaml(plan));
+      expect_same_bits(none, train(kRandomPlansYaml, list),
+                       "plan " + std::to_string(i) + "\n" + to_yaml(plan));
       ++ran;
     } catch (const Error& error) {  // what would move may all be needed by the last layer's recomputation
       EXPECT_NE(std::string(error.what()).find(" has no effect"), std::string::npos) << error.what();

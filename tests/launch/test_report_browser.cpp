@@ -52,7 +52,7 @@ class Browser {
     EXPECT_TRUE(all_gone()) << "a process of the browser has outlived it";
     return finished;
   }
-  const testing::TemporaryFolder& folder() const { return folder_; }
+  const test::TemporaryFolder& folder() const { return folder_; }
 
  private:
   // Its helpers end a moment after it; until then they may write to the profile.
@@ -73,7 +73,7 @@ class Browser {
   }
 
   std::string binary_;
-  testing::TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
 };
 
 // Every number of the document: data-key -> data-bytes.
@@ -90,7 +90,7 @@ std::map<std::string, int64_t> numbers_of(const std::string& dom) {
 
 // What a script that is put behind the page's own leaves in the title.
 std::string after_script(const Browser& browser, const std::string& page, const std::string& script) {
-  std::string text = testing::TemporaryFolder::read(page);
+  std::string text = test::TemporaryFolder::read(page);
   const std::size_t end = text.rfind("</body>");
   text.insert(end, "<script>document.title = (() => {" + script + "})();</script>");
   const std::string dom = browser.dom(browser.folder().write("probe.html", text));
@@ -120,8 +120,8 @@ class ReportInBrowser : public ::testing::Test {
 TEST_F(ReportInBrowser, ItsNumbersAreThoseOfTheJson) {
   const Workplace place;
   ASSERT_EQ(place.train(run_words()).status, 0);
-  const json rank0 = json::parse(testing::TemporaryFolder::read(place.file("out/memory.rank0.json"))),
-             rank1 = json::parse(testing::TemporaryFolder::read(place.file("out/memory.rank1.json")));
+  const json rank0 = json::parse(test::TemporaryFolder::read(place.file("out/memory.rank0.json"))),
+             rank1 = json::parse(test::TemporaryFolder::read(place.file("out/memory.rank1.json")));
   const std::string dom = browser_.dom(place.file("out/report.html"));
   EXPECT_NE(dom.find("data-ready=\"yes\""), std::string::npos) << "a script has failed";
   const auto numbers = numbers_of(dom);
@@ -196,7 +196,7 @@ TEST_F(ReportInBrowser, TwoRunsAreDrawnOnOneAxis) {
   const std::string dom = browser_.dom(place.file("both.html"));
   EXPECT_NE(dom.find("data-ready=\"yes\""), std::string::npos) << "a script has failed";
   const auto load = [&](const char* name) {
-    return json::parse(testing::TemporaryFolder::read(place.file(name))).at("measured");
+    return json::parse(test::TemporaryFolder::read(place.file(name))).at("measured");
   };
   const json a = load("none/memory.rank0.json"), b = load("full/memory.rank0.json");
   const auto numbers = numbers_of(dom);
@@ -222,7 +222,7 @@ TEST_F(ReportInBrowser, ForScreenshots) {
   ASSERT_EQ(place.train(run_words()).status, 0);
   const std::string image = browser_.folder().file("page.png");
   browser_.run(place.file("out/report.html"), {"--hide-scrollbars", "--screenshot=" + image});
-  const std::string png = testing::TemporaryFolder::read(image);
+  const std::string png = test::TemporaryFolder::read(image);
   EXPECT_EQ(png.substr(1, 3), "PNG");
   EXPECT_GT(png.size(), 50'000u) << "an empty page is smaller";
 }

@@ -25,10 +25,10 @@ Words words_of(const std::string& line) {
 }
 
 TEST(ReportExample, RunsAsItIsWritten) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   std::filesystem::create_directory_symlink(kRoot + "/examples", folder.file("examples"));
   const std::vector<std::string> readme =
-      lines_of(testing::TemporaryFolder::read(kRoot + "/examples/report/README.md"));
+      lines_of(test::TemporaryFolder::read(kRoot + "/examples/report/README.md"));
   int commands = 0;
   std::string out;
   for (const std::string& line : readme) {

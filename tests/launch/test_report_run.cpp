@@ -16,13 +16,7 @@ const Words kFull = {"activation_checkpointing.mode=full", "activation_checkpoin
                      "activation_checkpointing.partition_activations=true"};
 
 std::string read(const Workplace& place, const std::string& name) {
-  return testing::TemporaryFolder::read(place.file(name));
-}
-
-int count(const std::string& text, const std::string& part) {
-  int found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
+  return test::TemporaryFolder::read(place.file(name));
 }
 
 std::vector<std::string> files_in(const std::string& folder) {
@@ -69,7 +63,7 @@ TEST(ReportOfARun, IsGatheredFromProcesses) {
   const Finished again = place.recollect({"report", "out", "--html", "again.html"});
   ASSERT_EQ(again.status, 0) << again.err;
   EXPECT_EQ(read(place, "again.html"), read(place, "out/report.html"));
-  EXPECT_EQ(count(again.out, "rank 2"), 1 + count(again.out, "rank 2 has the most"));
+  EXPECT_EQ(times_in(again.out, "rank 2"), 1 + times_in(again.out, "rank 2 has the most"));
 }
 #endif
 
@@ -198,14 +192,14 @@ TEST(ReportOfARun, ComesWhenAndHowItWasAskedFor) {
     return more;
   };
   Finished run = train("[start, step:1, step:2, end]", "[table]");
-  EXPECT_EQ(count(run.out, "rank 0, MiB "), 4) << run.out;
-  EXPECT_EQ(count(run.out, "\nmemory, MiB "), 3) << "at the start nothing is measured";
+  EXPECT_EQ(times_in(run.out, "rank 0, MiB "), 4) << run.out;
+  EXPECT_EQ(times_in(run.out, "\nmemory, MiB "), 3) << "at the start nothing is measured";
   EXPECT_LT(run.out.find("rank 0, MiB"), run.out.find("step 1/3"));
   EXPECT_LT(run.out.find("memory, MiB"), run.out.find("step 2/3"));
   EXPECT_EQ(files_in(place.file("out")), none);
 
   run = train("start", "json");
-  EXPECT_EQ(count(run.out, "MiB"), count(run.out, "\ndevice_memory_peak ")) << run.out;
+  EXPECT_EQ(times_in(run.out, "MiB"), times_in(run.out, "\ndevice_memory_peak ")) << run.out;
   EXPECT_EQ(files_in(place.file("out")), with({"memory.rank0.json"}));
   const json foretold = json::parse(read(place, "out/memory.rank0.json"));
   EXPECT_FALSE(foretold.contains("measured"));
@@ -264,8 +258,8 @@ TEST(ReportPage, NeedsNothingFromElsewhere) {
   for (const char* part : {"http:", "https:", "src=", "href=", "@import", "url(", "fetch(", "XMLHttp"})
     EXPECT_EQ(page.find(part), std::string::npos) << part;
   // Whatever a name holds, the page has the elements that it was written with.
-  EXPECT_EQ(count(page, "<script"), 2);
-  EXPECT_EQ(count(page, "</script>"), 2);
+  EXPECT_EQ(times_in(page, "<script"), 2);
+  EXPECT_EQ(times_in(page, "</script>"), 2);
   EXPECT_NE(page.find("a\\u003cscript>b & \\\"c\\\""), std::string::npos);
 }
 

@@ -21,17 +21,11 @@ const Words kEndless = {"training.max_steps=100000000",
                         "memory_report.at=[end]",  // the end never comes
                         "activation_checkpointing.cpu_checkpointing=true"};
 
-int count(const std::string& text, const std::string& part) {
-  int found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
-
 // Sends the signal twice to the process that was started, with training in between and behind.
 void expect_reports(const Workplace& place, const Words& command) {
   const Traces traces;
   Process run(command, place.folder().path(), {traces.mark()});
-  const auto output = [&] { return testing::TemporaryFolder::read(place.file("stdout.txt")); };
+  const auto output = [&] { return test::TemporaryFolder::read(place.file("stdout.txt")); };
   const auto trained = [&](std::uintmax_t bytes) {
     return wait_until([&] {
       return std::filesystem::exists(place.file("out/metrics.jsonl")) &&
@@ -42,17 +36,17 @@ void expect_reports(const Workplace& place, const Words& command) {
   for (int times = 1; times <= 2; ++times) {
     ASSERT_EQ(::kill(run.pid(), SIGUSR2), 0);
     for (const char* rank : {"rank 0", "rank 1"}) {
-      ASSERT_TRUE(wait_until([&] { return count(output(), std::string(rank) + " after step ") == times; }))
+      ASSERT_TRUE(wait_until([&] { return times_in(output(), std::string(rank) + " after step ") == times; }))
           << output();
       for (const std::string line : {", MiB", ", mode: ", ", cpu_checkpointing: "})
-        ASSERT_TRUE(wait_until([&] { return count(output(), rank + line) == times; }))
+        ASSERT_TRUE(wait_until([&] { return times_in(output(), rank + line) == times; }))
             << rank << line << output();
     }
-    ASSERT_TRUE(wait_until([&] { return count(output(), "\nstep: foretold ") == 2 * times; })) << output();
+    ASSERT_TRUE(wait_until([&] { return times_in(output(), "\nstep: foretold ") == 2 * times; })) << output();
     ASSERT_TRUE(trained(std::filesystem::file_size(place.file("out/metrics.jsonl")) + 1000))
         << "training stopped";
     for (const char* file : {"out/memory.rank0.json", "out/memory.rank1.json"}) {
-      const auto report = nlohmann::json::parse(testing::TemporaryFolder::read(place.file(file)));
+      const auto report = nlohmann::json::parse(test::TemporaryFolder::read(place.file(file)));
       EXPECT_GT(report.at("steps_done"), 0) << file;
       EXPECT_EQ(report.at("foretold"), report.at("measured")) << file;
     }

@@ -77,7 +77,7 @@ class Trace {
   std::vector<json> counters_;
 };
 
-class Traces : public ::testing::Test {
+class ReportTraces : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { reports_ = reports_of_run(checkpointed(2, "full", true, true)); }
   static void TearDownTestSuite() { reports_.clear(); }
@@ -89,9 +89,9 @@ class Traces : public ::testing::Test {
   }
   static std::vector<RankReport> reports_;
 };
-std::vector<RankReport> Traces::reports_;
+std::vector<RankReport> ReportTraces::reports_;
 
-TEST_F(Traces, MeasuredAndForetoldHaveTheSameFormAndProcessesOfTheirOwn) {
+TEST_F(ReportTraces, MeasuredAndForetoldHaveTheSameFormAndProcessesOfTheirOwn) {
   ChromeTrace both;
   for (const RankReport& report : reports_) {
     both.add(report, ChromeTrace::Times::kMeasured);
@@ -118,7 +118,7 @@ TEST_F(Traces, MeasuredAndForetoldHaveTheSameFormAndProcessesOfTheirOwn) {
   EXPECT_EQ(threads, 2 * 4) << "compute, gather, out and back, of two ranks";
 }
 
-TEST_F(Traces, EveryOpThatRanIsASliceOfItsStream) {
+TEST_F(ReportTraces, EveryOpThatRanIsASliceOfItsStream) {
   const Timeline& timeline = reports_.front().timeline;
   const Trace trace = of_rank(0, ChromeTrace::Times::kMeasured);
   std::size_t ran = 0, found = 0;
@@ -136,7 +136,7 @@ TEST_F(Traces, EveryOpThatRanIsASliceOfItsStream) {
   EXPECT_EQ(found, ran);
 }
 
-TEST_F(Traces, FlowsLeadFromOneStreamToAnother) {
+TEST_F(ReportTraces, FlowsLeadFromOneStreamToAnother) {
   for (const auto times : {ChromeTrace::Times::kMeasured, ChromeTrace::Times::kForetold}) {
     const Trace trace = of_rank(1, times);
     EXPECT_GT(trace.flows().size(), 20u);
@@ -153,7 +153,7 @@ TEST_F(Traces, FlowsLeadFromOneStreamToAnother) {
   }
 }
 
-TEST_F(Traces, CountersRiseToThePeaksOfThePlan) {
+TEST_F(ReportTraces, CountersRiseToThePeaksOfThePlan) {
   const MemoryLedger& ledger = reports_.front().foretold;
   for (const auto times : {ChromeTrace::Times::kMeasured, ChromeTrace::Times::kForetold}) {
     std::map<std::string, uint64_t> most;
@@ -171,7 +171,7 @@ TEST_F(Traces, CountersRiseToThePeaksOfThePlan) {
   }
 }
 
-TEST_F(Traces, WithoutAMeasuredStepThereIsNothingMeasured) {
+TEST_F(ReportTraces, WithoutAMeasuredStepThereIsNothingMeasured) {
   ChromeTrace trace;
   trace.add(foretold_report(checkpointed(2, "full", true, true)), ChromeTrace::Times::kMeasured);
   EXPECT_TRUE(Trace(trace.text()).slices().empty());

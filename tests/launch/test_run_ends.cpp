@@ -112,7 +112,7 @@ TEST(Run, StartsAgainAfterAFailure) {
   EXPECT_EQ(finished.err.find("restart 2 of 3"), std::string::npos) << finished.err;
   const std::string logs = std::filesystem::directory_iterator(launch.file("logs"))->path();
   EXPECT_TRUE(logs.starts_with(launch.file("logs/again_"))) << logs;
-  const auto said = [&](const std::string& of) { return testing::TemporaryFolder::read(logs + of); };
+  const auto said = [&](const std::string& of) { return test::TemporaryFolder::read(logs + of); };
   const std::string before = said("/attempt_0/0/stdout.log"), after = said("/attempt_1/0/stdout.log");
   EXPECT_EQ(before.substr(0, 13), "0 of 3, port ") << before;
   EXPECT_EQ(after.substr(0, 13), "1 of 3, port ") << after;

@@ -42,13 +42,13 @@ TEST(RunOptions, AreTorchrunsInEitherSpelling) {
   EXPECT_NE(read_run_options({"p"}).run_id, read_run_options({"p"}).run_id);
 }
 
-struct Case {
+struct RunOptionsCase {
   Words words;
   const char *what, *hint;
 };
 
 TEST(RunOptions, WhatCannotBeIsRefused) {
-  const Case cases[] = {
+  const RunOptionsCase cases[] = {
       {{}, "run needs a program", "usage:"},
       {{"--nproc-per-node", "2"}, "run needs a program", "usage:"},
       {{"--nproc-per-nod=2", "--x"}, "unknown flag --x", "lists the flags"},
@@ -78,7 +78,7 @@ TEST(RunOptions, WhatCannotBeIsRefused) {
       {{"--local-ranks-filter=0,2", "--nproc=2", "p"},
        "--local-ranks-filter: '2' is none of the 2 ranks",
        ""}};
-  for (const Case& c : cases) {
+  for (const RunOptionsCase& c : cases) {
     std::string said = "nothing";
     try {
       read_run_options(c.words);
@@ -92,7 +92,7 @@ TEST(RunOptions, WhatCannotBeIsRefused) {
 }
 
 TEST(RunOptions, GpusAreWhatTheDriverListsAndTheUserLeaves) {
-  const testing::TemporaryFolder driver;
+  const test::TemporaryFolder driver;
   const std::string none = driver.file("none"), two = driver.file("gpus");
   driver.write("gpus/0000:01:00.0/information", "");
   driver.write("gpus/0000:02:00.0/information", "");
@@ -108,7 +108,7 @@ TEST(RunOptions, GpusAreWhatTheDriverListsAndTheUserLeaves) {
 }
 
 TEST(RunOptions, TheProgramIsFoundBeforeItIsStarted) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const std::string script = folder.write("a.py", ""), text = folder.write("text", "");
   using launcher::find_program;
   EXPECT_EQ(find_program({"train", "c.yaml"}, true).words, (Words{"recollect", "train", "c.yaml"}));

@@ -15,8 +15,6 @@
 namespace recollect::test {
 namespace {
 
-using testing::TemporaryFolder;
-
 std::string folder_of_logs(const Launch& launch) {
   return std::filesystem::directory_iterator(launch.file("logs"))->path().string() + "/attempt_0/";
 }

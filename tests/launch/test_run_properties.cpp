@@ -78,7 +78,7 @@ TEST(Allocation, NoneAfterStartUpOnReference) {
 }
 
 TEST(Allocation, NoneOnTheWayToTheDisk) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const std::string key = "activation_checkpointing.";
   for (const char* host : {"false", "true"}) {
     int64_t bytes = 0;

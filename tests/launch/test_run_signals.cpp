@@ -32,15 +32,15 @@ Words waiting(int ranks, const std::string& more, const Words& flags = {}) {
          shell(more + "; : > rank$RANK; while :; do sleep 0.02; done");
 }
 
-struct Case {
+struct RunSignalsCase {
   const char* name;
   int signal, status;
   std::string script;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const RunSignalsCase& c, std::ostream* out) { *out << c.name; }
 
-class RunSignalled : public ::testing::TestWithParam<Case> {};
+class RunSignalled : public ::testing::TestWithParam<RunSignalsCase> {};
 
 TEST_P(RunSignalled, EndsAsItsRanksDo) {
   Launch launch(waiting(2, GetParam().script));
@@ -53,12 +53,13 @@ TEST_P(RunSignalled, EndsAsItsRanksDo) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, RunSignalled,
-    ::testing::Values(Case{"Term", SIGTERM, 143, ":"}, Case{"Int", SIGINT, 130, ":"},
-                      Case{"Hup", SIGHUP, 129, ":"}, Case{"SavedAndLeft", SIGTERM, 75, "trap 'exit 75' TERM"},
-                      Case{"OneSaved", SIGTERM, 75, "[ $RANK = 0 ] || trap 'exit 75' TERM"},
-                      Case{"SavedOnUsr1", SIGUSR1, 75, "trap 'exit 75' USR1"},
-                      Case{"DoneInPeace", SIGINT, 0, "trap 'exit 0' INT"}),
-    [](const ::testing::TestParamInfo<Case>& info) { return info.param.name; });
+    ::testing::Values(RunSignalsCase{"Term", SIGTERM, 143, ":"}, RunSignalsCase{"Int", SIGINT, 130, ":"},
+                      RunSignalsCase{"Hup", SIGHUP, 129, ":"},
+                      RunSignalsCase{"SavedAndLeft", SIGTERM, 75, "trap 'exit 75' TERM"},
+                      RunSignalsCase{"OneSaved", SIGTERM, 75, "[ $RANK = 0 ] || trap 'exit 75' TERM"},
+                      RunSignalsCase{"SavedOnUsr1", SIGUSR1, 75, "trap 'exit 75' USR1"},
+                      RunSignalsCase{"DoneInPeace", SIGINT, 0, "trap 'exit 0' INT"}),
+    [](const ::testing::TestParamInfo<RunSignalsCase>& info) { return info.param.name; });
 
 TEST(RunSignals, ReachTheRanksAndChangeNothingElse) {
   Launch launch(waiting(2, "trap ': > one$RANK' USR1; trap ': > two$RANK' USR2"));
@@ -135,7 +136,7 @@ TEST(RunSignals, ALauncherThatIsKilledLeavesNoSharedMemory) {
 }
 
 TEST(RunSignals, AFullPipeDoesNotMakeTheLauncherDeaf) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const std::string fifo = folder.file("fifo");
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   const int reader = ::open(fifo.c_str(), O_RDWR | O_CLOEXEC);  // and never reads
@@ -156,7 +157,7 @@ TEST(RunSignals, AFullPipeDoesNotMakeTheLauncherDeaf) {
 // The first process of a container, which inherits every orphan.
 TEST(RunSignals, WorksAsTheFirstProcess) {
   const Words alone{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"};
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   if (Process(alone + Words{"true"}, folder.path()).wait(25s).status != 0)
     GTEST_SKIP() << "a PID namespace of its own is not permitted here";
   const std::string script =

@@ -71,7 +71,7 @@ TEST(RunTrainings, TakeTheBuffersThatWereForetold) {
   ASSERT_GT(bytes.at("local"), 0);
   for (const char* rank : {"0", "1"}) {
     const auto taken = nlohmann::json::parse(
-        testing::TemporaryFolder::read(launch.file(std::string("out/memory.rank") + rank + ".json")));
+        test::TemporaryFolder::read(launch.file(std::string("out/memory.rank") + rank + ".json")));
     EXPECT_EQ(taken.at("communication_buffers"), bytes.at("local"));
   }
 }

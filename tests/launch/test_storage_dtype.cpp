@@ -22,7 +22,6 @@ optimizer: {name: adamw, learning_rate: 1e-2, weight_decay: 0.1}
 data: {format: random, sequence_length: 8}
 )";
 
-std::string ac(const std::string& word) { return "activation_checkpointing." + word; }
 const std::string kPacked = ac("storage_dtype=bf16"), kPartition = ac("partition_activations=true"),
                   kHost = ac("cpu_checkpointing=true"),
                   kDisk = ac("disk_checkpointing.path=") + std::filesystem::temp_directory_path().string();

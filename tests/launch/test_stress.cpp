@@ -7,7 +7,7 @@
 namespace recollect::test {
 namespace {
 
-const char* const kYaml = R"(
+const char* const kStressYaml = R"(
 model: {type: gpt2, vocab_size: 37, n_positions: 9, n_embd: 20, n_layer: 5, n_head: 4, n_inner: 36,
         initializer_range: 0.2}
 device: {backend: cpu, threads: 1}
@@ -33,7 +33,7 @@ class Stress : public testing::TestWithParam<int> {};
 
 TEST_P(Stress, EveryModeAndSwitchGivesTheBitsOfNone) {
   const int tensor = GetParam();
-  const Trained none = train(kYaml, words(tensor, "none", false, false, true));
+  const Trained none = train(kStressYaml, words(tensor, "none", false, false, true));
   const TemporaryFolder folder;
   uint64_t seed = 1;
   for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "poor"})
@@ -44,9 +44,9 @@ TEST_P(Stress, EveryModeAndSwitchGivesTheBitsOfNone) {
           if ((partition && tensor == 1) || (!partition && !host && !contiguous)) continue;
           std::vector<std::unique_ptr<StressProbe>> probes;
           for (int rank = 0; rank < tensor; ++rank) probes.push_back(std::make_unique<StressProbe>(++seed));
-          const Trained disturbed =
-              train(kYaml, words(tensor, mode, partition, host, contiguous, disk ? folder.file("") : ""),
-                    [&](int rank) { return SessionParts{.probe = probes[rank].get()}; });
+          const Trained disturbed = train(
+              kStressYaml, words(tensor, mode, partition, host, contiguous, disk ? folder.file("") : ""),
+              [&](int rank) { return SessionParts{.probe = probes[rank].get()}; });
           const std::string what = std::string(mode) + (partition ? "+partition" : "") +
                                    (host ? "+host" : "") + (disk ? "+disk" : "") +
                                    (contiguous ? "" : "+pool");

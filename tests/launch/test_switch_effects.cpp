@@ -13,7 +13,7 @@
 namespace recollect::test {
 namespace {
 
-const char* const kYaml = R"(
+const char* const kSwitchEffectsYaml = R"(
 model: {type: gpt2, vocab_size: 23, n_positions: 6, n_embd: 12, n_layer: 4, n_head: 2}
 device: {backend: cpu, threads: 1}
 training: {micro_batch_size: 1, max_steps: 1}
@@ -39,7 +39,7 @@ Words whole_words(const Words& keys, const TemporaryFolder& folder) {
 
 TrainingProgram plan(const Words& keys) {
   const TemporaryFolder folder;
-  Config config = read_config_text("test.yaml", kYaml, whole_words(keys, folder));
+  Config config = read_config_text("test.yaml", kSwitchEffectsYaml, whole_words(keys, folder));
   resolve_planned_world(config);
   return std::move(plan_training(config, 0, 0).made);
 }
@@ -181,7 +181,7 @@ TEST(NumberCheckpoints, MustBeWhatTheModeKeeps) {
 // The report of a run names what was chosen, and by whom, and has every remark once.
 TEST(CheckpointingReport, SaysWhatWasChosenAndWhatDoesNothing) {
   Config config =
-      read_config_text("test.yaml", kYaml,
+      read_config_text("test.yaml", kSwitchEffectsYaml,
                        {"activation_checkpointing.mode=full", "activation_checkpointing.prefetch=9",
                         "activation_checkpointing.cpu_checkpointing=true"});
   std::unique_ptr<MpiEnvironment> mpi;

@@ -129,7 +129,7 @@ uint32_t masked(std::string_view bytes) {
 
 // All whole records; the sums must be right.
 std::vector<Event> read_events(const std::string& path) {
-  const std::string bytes = testing::TemporaryFolder::read(path);
+  const std::string bytes = test::TemporaryFolder::read(path);
   std::vector<Event> events;
   for (std::string_view rest = bytes; rest.size() >= 12;) {
     const auto length = as<uint64_t>(rest.substr(0, 8));
@@ -223,10 +223,10 @@ TEST(TensorBoard, OnlyWhatIsAskedForIsWritten) {
   // A second run adds its own file and leaves the first one alone.
   const std::vector<std::string> first = event_files(place.file("boards/a"));
   ASSERT_EQ(first.size(), 1u);
-  const std::string content = testing::TemporaryFolder::read(first[0]);
+  const std::string content = test::TemporaryFolder::read(first[0]);
   ASSERT_EQ(place.train({"logging.report_to=tensorboard", "logging.tensorboard_dir=boards/a"}).status, 0);
   EXPECT_EQ(event_files(place.file("boards/a")).size(), 2u);
-  EXPECT_EQ(testing::TemporaryFolder::read(first[0]), content);
+  EXPECT_EQ(test::TemporaryFolder::read(first[0]), content);
   ASSERT_EQ(place.train({"logging.report_to=[]", "output_dir=silent"}).status, 0);
   EXPECT_FALSE(fs::exists(place.file("silent/metrics.jsonl")));
   EXPECT_FALSE(fs::exists(place.file("silent/tensorboard")));
@@ -248,7 +248,7 @@ TEST(TensorBoard, RefusesWhatHasNoMeaningOrNoPlace) {
 }
 
 TEST(EventFile, IsReadWhileItIsWritten) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   EventFile file(folder.file("a/b"));
   for (int step = 1; step <= 3; ++step) {
     ASSERT_TRUE(file.write(step, std::array{Scalar{"x", 0.5 * step}, Scalar{"y/z", -1e300}}));

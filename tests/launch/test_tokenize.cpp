@@ -57,7 +57,7 @@ TEST_F(Tokenize, DocumentsEndWithTheTokenAskedFor) {
     const Finished made =
         tokenize(Words{"--output", "ids", "--format", "headerless", "--key", "body", lines} + words);
     EXPECT_EQ(made.status, 0) << made.err;
-    const std::string bytes = testing::TemporaryFolder::read(place_.file("ids"));
+    const std::string bytes = test::TemporaryFolder::read(place_.file("ids"));
     std::vector<uint16_t> read(bytes.size() / 2);
     std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(read.data()));
     return read;
@@ -94,7 +94,7 @@ TEST_F(Tokenize, WritingFails) {
   const Finished finished = process.wait(Workplace::kBound);
   EXPECT_EQ(finished.status, 6) << finished.out << finished.err;
   EXPECT_NE(finished.err.find("cannot write corpus.bin"), std::string::npos) << finished.err;
-  EXPECT_EQ(testing::TemporaryFolder::read(place_.file("corpus.bin")), "old");
+  EXPECT_EQ(test::TemporaryFolder::read(place_.file("corpus.bin")), "old");
   for (const auto& entry : std::filesystem::directory_iterator(place_.folder().path()))
     EXPECT_FALSE(entry.path().string().ends_with(".tmp")) << entry.path();
 }

@@ -22,13 +22,6 @@ optimizer: {name: sgd, momentum: 0.9, learning_rate: 1e-2, weight_decay: 0.1}
 data: {format: random, sequence_length: 8}
 )";
 
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "recollect-XXXXXX").string();
-  path_ = mkdtemp(pattern.data());
-}
-
-TemporaryFolder::~TemporaryFolder() { std::filesystem::remove_all(path_); }
-
 Tensors read_tensors(const std::string& path, const std::string& prefix) {
   const SafetensorsFile file(path);
   Tensors tensors;

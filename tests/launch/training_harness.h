@@ -10,6 +10,7 @@
 
 #include "engine/runtime/ledger.h"
 #include "launch/session.h"
+#include "tests/engine/temporary_folder.h"
 
 namespace recollect::test {
 
@@ -33,18 +34,8 @@ Trained train(const std::string& yaml, const std::vector<std::string>& overrides
 // Fails the test unless both trained to the same bits, and `b` in the memory that was foretold.
 void expect_same_bits(const Trained& a, const Trained& b, const std::string& what);
 
-// A folder that goes away with this object.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
+// A key of that section, as a command line names it.
+inline std::string ac(const std::string& word) { return "activation_checkpointing." + word; }
 
 // A tiny model on random tokens in double precision on the reference backend.
 extern const char* const kTinyYaml;

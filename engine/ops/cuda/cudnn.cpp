@@ -17,7 +17,7 @@ using GetErrorString = const char*(int status);
 // such a mask is copied from memory that a recorded step may outlive.
 constexpr std::size_t kOldestVersion = 91600;
 
-std::string version_text(std::size_t version) {
+std::string short_version(std::size_t version) {
   return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100);
 }
 
@@ -33,8 +33,9 @@ std::size_t cudnn_version(const Library& library) {
 
 Cudnn::Cudnn(const SearchPlaces& places) : library_(cudnn_name(), places), version_(cudnn_version(library_)) {
   if (version_ < kOldestVersion)
-    throw Error(ExitCode::kConfiguration, "cuDNN " + version_text(version_) + " at " + path() + " is too old",
-                "take " + version_text(kOldestVersion) +
+    throw Error(ExitCode::kConfiguration,
+                "cuDNN " + short_version(version_) + " at " + path() + " is too old",
+                "take " + short_version(kOldestVersion) +
                     " or newer: pip install nvidia-cudnn-cu13, or RECOLLECT_NVIDIA_LIBRARIES=FOLDER");
   use_cudnn(library_.handle());
   const int status = library_.function<Create>("cudnnCreate")(&handle_);

@@ -28,8 +28,8 @@ if(CUDNN_INCLUDE_DIR AND found_frontend VERSION_GREATER_EQUAL RECOLLECT_CUDNN_FR
   message(STATUS "cudnn-frontend ${found_frontend}: ${CUDNN_FRONTEND_INCLUDE_DIR}")
   set_source_files_properties(${absent} PROPERTIES HEADER_FILE_ONLY ON)
   set_source_files_properties(
-    ${fused} PROPERTIES COMPILE_DEFINITIONS NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
-                        COMPILE_OPTIONS "-isystem;${CUDNN_FRONTEND_INCLUDE_DIR};-isystem;${CUDNN_INCLUDE_DIR}")
+    ${fused} PROPERTIES COMPILE_DEFINITIONS "NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING;CUDNN_FRONTEND_SKIP_JSON_LIB"
+                        COMPILE_OPTIONS "-O1;-isystem;${CUDNN_FRONTEND_INCLUDE_DIR};-isystem;${CUDNN_INCLUDE_DIR}")
 else()
   message(WARNING "no fused attention in this build. cudnn.h: ${CUDNN_INCLUDE_DIR}. cudnn-frontend: "
                   "${found_frontend}, needed is ${RECOLLECT_CUDNN_FRONTEND_VERSION}: launch/fetch_cudnn_frontend.sh "

@@ -13,7 +13,7 @@
 namespace recollect::cuda {
 namespace {
 
-using recollect::testing::expect_error;
+using recollect::test::expect_error;
 
 // As cuDNN writes down an H200.
 const DescribedDevice kH200{
