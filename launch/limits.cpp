@@ -1,13 +1,39 @@
 #include "launch/limits.h"
 
+#include <cstring>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "engine/core/error.h"
 
 namespace recollect {
 
+std::optional<DeviceShare> share_of(const Device& device, uint64_t needed, Communicator& world) {
+  struct Use {
+    char hardware[64] = {};
+    uint64_t needed = 0;
+  };
+  const std::optional<Device::Memory> memory = device.memory();
+  if (!memory) return {};
+  Use mine{.needed = needed};
+  const std::string hardware = device.hardware();
+  require(hardware.size() < sizeof mine.hardware, "a device's name is too long");
+  std::memcpy(mine.hardware, hardware.data(), hardware.size());
+  std::vector<Use> all(static_cast<std::size_t>(world.size()));
+  constexpr auto kBytes = static_cast<int64_t>(sizeof mine);
+  world.all_gather({&mine, {kBytes}, DType::kU8}, {all.data(), {kBytes * world.size()}, DType::kU8});
+  DeviceShare share{.free = memory->free, .needed = 0, .ranks = 0};
+  for (const Use& use : all) {
+    if (std::memcmp(use.hardware, mine.hardware, sizeof mine.hardware) != 0) continue;
+    share.needed += use.needed;
+    ++share.ranks;
+  }
+  return share;
+}
+
 void check_limits(const Config& config, const MemoryLedger& foretold, const std::string& table,
-                  std::optional<Device::Memory> memory) {
+                  const std::optional<DeviceShare>& device) {
   const auto over = [](uint64_t needed, int64_t limit) {
     return limit > 0 && needed > static_cast<uint64_t>(limit);
   };
@@ -15,8 +41,11 @@ void check_limits(const Config& config, const MemoryLedger& foretold, const std:
   std::string against;
   if (over(needed, config.device.memory_limit))
     against = fmt::format("device.memory_limit is {}", config.device.memory_limit);
-  else if (memory && needed > memory->free)
-    against = fmt::format("its device has {} free", memory->free);
+  else if (device && device->needed > device->free)
+    against = fmt::format(
+        "its device has {} free{}", device->free,
+        device->ranks == 1 ? ""
+                           : fmt::format(", and the {} ranks there need {}", device->ranks, device->needed));
   if (!against.empty())
     throw Error(ExitCode::kDeviceMemory,
                 fmt::format("the run needs {} bytes on this rank; {}{}{}", needed, against,

@@ -70,7 +70,7 @@ std::unique_ptr<Executor> make_executor(const Config& config, TrainingProgram& m
   const MemoryLedger& foretold = made.program.foretold();
   std::string table = phase_table("foretold", foretold);
   table.pop_back();  // a message ends without a line's end
-  check_limits(config, foretold, table, backend.device().memory());
+  check_limits(config, foretold, table, share_of(backend.device(), foretold.arena_bytes(), world));
   if (made.disk) made.disk->open(made.program.foretold().disk_bytes);
   std::unique_ptr<Executor> executor;
   backend.choose_alike(world, [&] {

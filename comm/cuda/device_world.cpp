@@ -15,9 +15,7 @@ namespace recollect {
 namespace {
 
 nccl::Api load_nccl() {
-  const cuda::Library library(
-      {.title = "NCCL", .soname = "libnccl.so.2", .fix = "pip install nvidia-nccl-cu13"},
-      cuda::search_places(cuda::SearchEnvironment::of_process()));
+  const cuda::Library library(cuda::nccl_name(), cuda::search_places(cuda::SearchEnvironment::of_process()));
   void* const handle = library.handle();  // stays loaded
   return nccl::load_api([handle](const char* name) { return dlsym(handle, name); }, library.path());
 }

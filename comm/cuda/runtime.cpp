@@ -4,6 +4,7 @@
 
 #include "comm/cuda/reduce_parts.h"
 #include "comm/device_local/device_local_communicator.h"
+#include "engine/runtime/cuda/device.h"
 #include "engine/runtime/cuda/driver.h"
 
 namespace recollect::cuda {
@@ -26,17 +27,7 @@ class CudaRuntime final : public device::DeviceRuntime {
 
   void make_current() override { check(cudaSetDevice(ordinal_), "choosing a device"); }
 
-  std::string hardware_id() const override {
-    cudaDeviceProp properties{};
-    check(cudaGetDeviceProperties(&properties, ordinal_), "asking for the device's properties");
-    std::string id = "GPU-";
-    for (const char byte : properties.uuid.bytes) {
-      constexpr const char* kDigits = "0123456789abcdef";
-      id += kDigits[static_cast<unsigned char>(byte) >> 4];
-      id += kDigits[static_cast<unsigned char>(byte) & 15];
-    }
-    return id;
-  }
+  std::string hardware_id() const override { return cuda::hardware_id(ordinal_); }
 
   std::size_t free_bytes() const override {
     std::size_t free = 0, total = 0;

@@ -9,11 +9,13 @@
 #include <functional>
 #include <string>
 
+#include "engine/ops/cuda/library.h"
+
 namespace recollect::nccl {
 
-inline constexpr int kOldestVersion = 22800;     // what all of it needs
-inline constexpr int kMultiRankVersion = 23003;  // lets ranks share a GPU, when asked to
-inline constexpr int kVersionOfHeader = 22809;   // that Config was written for
+inline constexpr int kOldestVersion = cuda::kOldestNccl;  // what all of it needs
+inline constexpr int kMultiRankVersion = 23003;           // lets ranks share a GPU, when asked to
+inline constexpr int kVersionOfHeader = 22809;            // that Config was written for
 
 enum class Result : int {
   kSuccess = 0,

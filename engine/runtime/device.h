@@ -36,6 +36,9 @@ class Device {
     uint64_t used() const { return total - free; }
   };
   virtual std::optional<Memory> memory() const { return {}; }
+
+  // Which device that is, in the same words for every rank that uses it; empty where memory is the host's.
+  virtual std::string hardware() const { return {}; }
 };
 
 std::unique_ptr<Device> make_cpu_device();

@@ -1,19 +1,15 @@
 // NVIDIA's driver, devices and libraries. Each is loaded in a process of its own: nothing of them is linked,
 // and what is broken in them stays there.
 #include <dlfcn.h>
-#include <glob.h>
-#include <link.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
 
 #include "engine/core/error.h"
+#include "engine/ops/cuda/library.h"
 #include "engine/runtime/cuda/device.h"
 #include "launch/doctor/check.h"
 #include "launch/doctor/child.h"
@@ -125,144 +121,55 @@ Check backend() {
   return check;
 }
 
-struct Library {
+// A library that the backend looks for while a run starts.
+struct Wanted {
   const char* name;
-  std::vector<const char*> files;  // newest first
-  // Writes its version, in the process that has loaded it.
-  std::string (*version)(void* library);
+  cuda::LibraryName (*library)();
+  std::string (*version)(const cuda::Library& library);  // throws where a run would not take it
 };
 
-std::string decimal(std::size_t number, std::size_t major, std::size_t minor) {
-  return fmt::format("{}.{}.{}", number / major, number % major / minor, number % minor);
+std::string decimal(std::size_t number) {
+  return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
 }
 
-const std::vector<Library>& libraries() {
-  static const std::vector<Library> table = {
-      {"cudart",
-       {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"},
-       [](void* library) {
-         const auto ask = symbol<int (*)(int*)>(library, "cudaRuntimeGetVersion");
-         int number = 0;
-         return ask && ask(&number) == 0 ? cuda_version(number) : std::string();
-       }},
-      {"cublasLt",
-       {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"},
-       [](void* library) {
-         const auto ask = symbol<std::size_t (*)()>(library, "cublasLtGetVersion");
-         return ask ? decimal(ask(), 10000, 100) : std::string();
-       }},
-      {"cudnn",
-       {"libcudnn.so.9", "libcudnn.so.8"},
-       [](void* library) {
-         const auto ask = symbol<std::size_t (*)()>(library, "cudnnGetVersion");
-         const std::size_t number = ask ? ask() : 0;
-         if (number == 0) return std::string();
-         return number >= 90000 ? decimal(number, 10000, 100) : decimal(number, 1000, 100);
-       }},
-      {"nccl",
-       {"libnccl.so.2"},
-       [](void* library) {
-         const auto ask = symbol<int (*)(int*)>(library, "ncclGetVersion");
-         int number = 0;
-         return ask && ask(&number) == 0 ? decimal(static_cast<std::size_t>(number), 10000, 100)
-                                         : std::string();
-       }},
-  };
-  return table;
-}
+constexpr Wanted kWanted[] = {
+    {"cublasLt", cuda::cublas_name,
+     [](const cuda::Library& l) { return decimal(l.function<std::size_t()>("cublasLtGetVersion")()); }},
+    {"cudnn", cuda::cudnn_name, [](const cuda::Library& l) { return decimal(cuda::cudnn_version(l)); }},
+    {"nccl", cuda::nccl_name,
+     [](const cuda::Library& l) { return decimal(static_cast<std::size_t>(cuda::nccl_version(l))); }}};
 
-std::vector<std::string> matches(const std::string& pattern) {
-  std::vector<std::string> found;
-  glob_t paths{};
-  if (::glob(pattern.c_str(), 0, nullptr, &paths) == 0)
-    for (std::size_t i = 0; i < paths.gl_pathc; ++i) found.emplace_back(paths.gl_pathv[i]);
-  ::globfree(&paths);
-  return found;
-}
-
-struct Place {
-  std::string folder, kind;
-};
-
-// Where else than on the loader's path these libraries are wont to lie.
-std::vector<Place> usual_places() {
-  std::vector<Place> places;
-  const auto add = [&](const std::string& pattern, const char* kind) {
-    for (const std::string& folder : matches(pattern)) places.push_back({folder, kind});
-  };
-  for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
-    if (const char* root = std::getenv(name)) add(std::string(root) + "/lib64", "CUDA toolkit");
-  add("/usr/local/cuda/lib64", "CUDA toolkit");
-  add("/usr/local/cuda-*/lib64", "CUDA toolkit");
-  std::set<std::string> sites;
-  const Ended python = run_program(
-      {"python3", "-c",
-       "import site, sys; print('\\n'.join(site.getsitepackages() + [site.getusersitepackages()]))"},
-      "", 10s);
-  std::istringstream lines(python.good() ? python.output : "");
-  for (std::string line; std::getline(lines, line);) sites.insert(line);
-  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
-    if (const char* root = std::getenv(name))
-      for (const std::string& site : matches(std::string(root) + "/lib/python3*/site-packages"))
-        sites.insert(site);
-  for (const char* pattern : {"/usr/lib/python3*/dist-packages", "/usr/local/lib/python3*/dist-packages"})
-    for (const std::string& site : matches(pattern)) sites.insert(site);
-  for (const std::string& site : sites) add(site + "/nvidia/*/lib", "pip");
-  return places;
-}
-
-// Loads `file` in a process of its own. Output: its path and its version.
-Ended load(const std::string& file, const Library& library) {
-  return run_apart(
-      [&] {
-        void* loaded = ::dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL);
-        if (loaded == nullptr) {
-          fmt::print("{}\n", ::dlerror());
-          return 1;
-        }
-        link_map* map = nullptr;
-        const bool known = ::dlinfo(loaded, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr;
-        fmt::print("{}\n{}\n", known ? map->l_name : file, library.version(loaded));
-        std::fflush(stdout);
-        ::_exit(0);  // whatever its destructors would do
-      },
-      kDriverPatience);
-}
-
-std::string sentence(const Ended& loaded, const std::string& kind) {
-  const std::string path = first_line(loaded.output);
-  const std::string version =
-      first_line(loaded.output.substr(std::min(loaded.output.size(), path.size() + 1)));
-  return fmt::format("{} at {} ({})", version.empty() ? "of unknown version" : version, path, kind);
-}
-
-Check find_library(const Library& library, const std::vector<Place>& places) {
-  Check check{.name = library.name, .status = Status::kMissing};
-  for (const char* file : library.files) {
-    const Ended loaded = load(file, library);
-    if (loaded.good()) return {.name = library.name, .found = sentence(loaded, "loader's path")};
-    if (!loaded.in_time || loaded.status != 1)
-      check.found = fmt::format("{} on the loader's path fails: {}; ", file, loaded.how());
+// As a run finds it, in a process of its own: two lines, what was found and what to do about it.
+int look_for(const Wanted& wanted) {
+  int status = 0;
+  try {
+    const cuda::Library library(wanted.library(), cuda::search_places(cuda::SearchEnvironment::of_process()));
+    fmt::print("{} at {}\n", wanted.version(library), library.path());
+  } catch (const Error& error) {
+    std::istringstream lines(error.what());
+    std::string text;
+    std::getline(lines, text);
+    for (std::string line; std::getline(lines, line);)  // of the places, those that have one
+      if (!line.ends_with(": not there") && line.find("cannot open shared object file") == line.npos)
+        text += line;
+    fmt::print("{}\nfor a GPU only: {}\n", text, error.hint());
+    status = 1;
   }
-  for (const char* file : library.files)
-    for (const Place& place : places) {
-      const std::string path = place.folder + "/" + file;
-      if (matches(path).empty()) continue;
-      const Ended loaded = load(path, library);
-      if (loaded.good()) {
-        check.status = Status::kWarn;
-        check.found += sentence(loaded, place.kind);
-        check.fix = "for programs to find it: export LD_LIBRARY_PATH=" + place.folder;
-        return check;
-      }
-      check.found +=
-          fmt::format("{} does not load: {}; ", path,
-                      loaded.in_time && loaded.status == 1 ? first_line(loaded.output) : loaded.how());
-    }
-  check.found += fmt::format("no {} that loads", library.files.front());
-  check.fix =
-      "for a GPU only: the CUDA toolkit has cudart and cublasLt; pip's nvidia-cudnn-cu13 and "
-      "nvidia-nccl-cu13 the others";
+  std::fflush(stdout);
+  ::_exit(status);  // whatever the library's destructors would do
+}
+
+Check library(const Wanted& wanted) {
+  const Ended ended = run_apart([&] { return look_for(wanted); }, kDriverPatience);
+  Check check{.name = wanted.name, .found = first_line(ended.output)};
+  if (ended.good()) return check;
+  check.status = Status::kMissing;
+  if (ended.in_time && ended.status == 1) {
+    check.fix = first_line(ended.output.substr(ended.output.find('\n') + 1));
+  } else {
+    check.found = fmt::format("{} is there, and loading it fails: {}", wanted.library().soname, ended.how());
+    check.fix = "for a GPU only: name the folder of another, RECOLLECT_NVIDIA_LIBRARIES=FOLDER";
+  }
   return check;
 }
 
@@ -271,8 +178,7 @@ Check find_library(const Library& library, const std::vector<Place>& places) {
 Group check_gpu(const SystemFiles& files) {
   Group group{"GPU", {backend()}};
   for (Check& check : driver(files)) group.checks.push_back(std::move(check));
-  const std::vector<Place> places = usual_places();
-  for (const Library& library : libraries()) group.checks.push_back(find_library(library, places));
+  for (const Wanted& wanted : kWanted) group.checks.push_back(library(wanted));
   return group;
 }
 

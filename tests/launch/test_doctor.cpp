@@ -62,7 +62,6 @@ TEST(Doctor, FindsThatThisMachineTrains) {
                            "vader single copy",
                            "CUDA backend",
                            "CUDA driver",
-                           "cudart",
                            "cublasLt",
                            "cudnn",
                            "nccl",
@@ -117,6 +116,29 @@ TEST(Doctor, PrintsAlignedLines) {
     ++checks;
   }
   EXPECT_GE(checks, 24);
+}
+
+// What the user names comes first, for a run and so for the doctor too: a file there that cannot be loaded is
+// not passed over, and another library's file leaves the others alone.
+TEST(Doctor, LooksForLibrariesAsARunDoes) {
+  const Workplace place;
+  const std::string file = place.folder().write("named/libcudnn.so.9", "no library");
+  const std::string folder = file.substr(0, file.rfind('/'));
+  const auto report_with = [&](const Environment& environment) {
+    const Finished finished = place.recollect({"doctor", "--json"}, environment);
+    EXPECT_EQ(finished.status, 0) << finished.out << finished.err;
+    return json::parse(finished.out);
+  };
+  Environment named = kMpirunAllowed;
+  const json before = report_with(named);
+  named["RECOLLECT_NVIDIA_LIBRARIES"] = folder;
+  const json after = report_with(named);
+  for (const char* name : {"cublasLt", "nccl"})
+    EXPECT_EQ(check_named(after, name).at("found"), check_named(before, name).at("found"));
+  const json cudnn = check_named(after, "cudnn");
+  EXPECT_EQ(cudnn.at("status"), "missing");
+  EXPECT_NE(cudnn.at("found").get<std::string>().find(folder + ": "), std::string::npos) << cudnn;
+  EXPECT_NE(cudnn.at("fix").get<std::string>().find("nvidia-cudnn-cu13"), std::string::npos) << cudnn;
 }
 
 TEST(Doctor, WhereNothingCanBeWrittenTrainingDoesNotWork) {

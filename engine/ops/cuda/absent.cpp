@@ -23,6 +23,5 @@ Libraries::~Libraries() = default;
 std::string Libraries::learned() const { refuse(); }
 void Libraries::learn(const std::string&) { refuse(); }
 std::vector<std::string> Libraries::take_warnings() { return {}; }
-std::vector<LibraryReport> find_libraries() { return {}; }
 
 }  // namespace recollect::cuda

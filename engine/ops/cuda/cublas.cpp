@@ -22,12 +22,7 @@ CublasFunctions::CublasFunctions(const Library& library)
 
 #undef RECOLLECT_CUBLAS
 
-LibraryName cublas_name() {
-  const std::string major = std::to_string(CUBLAS_VER_MAJOR);
-  return {
-      "cuBLASLt", "libcublasLt.so." + major,
-      "install the CUDA toolkit " + major + " or its wheel: pip install 'nvidia-cublas==" + major + ".*'"};
-}
+static_assert(CUBLAS_VER_MAJOR == 13, "cublas_name() names the library of these headers");
 
 Cublas::Cublas(const CublasFunctions& functions, GemmContext context, std::string cache, bool timed,
                GemmTrials trials)

@@ -35,8 +35,6 @@ struct CublasFunctions {
   CublasFunctions() = default;
 };
 
-LibraryName cublas_name();
-
 // How candidates are tried out: on the device, or in a test's own way.
 struct GemmTrials {
   // Writes numbers of about one into an operand, the same ones every time. Zeros would be multiplied faster.

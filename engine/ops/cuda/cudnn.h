@@ -12,9 +12,6 @@
 
 namespace recollect::cuda {
 
-LibraryName cudnn_name();
-std::size_t cudnn_version(const Library& library);  // 91900 is 9.19.0
-
 class Cudnn {
  public:
   // For the calling thread's device. Error kConfiguration where the library is missing or too old.

@@ -11,10 +11,6 @@ namespace recollect::cuda {
 
 namespace {
 
-std::string version_text(std::size_t version) {  // as cuBLAS and cuDNN count it
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-}
-
 // The device that the calling thread has chosen.
 GemmContext device_context(bool tf32) {
   device_count();  // throws where there is none, and says what is missing
@@ -30,18 +26,6 @@ std::string cache_path(const LibrariesOptions& options, GemmContext context, std
   if (!options.cache_file.empty()) return options.cache_file;
   context.version = version;
   return gemm_cache_file(context);
-}
-
-LibraryReport found(const LibraryName& name, std::size_t (*version)(const Library&)) {
-  LibraryReport report{name.title, "", "", ""};
-  try {
-    const Library library(name, search_places(SearchEnvironment::of_process()));
-    report.path = library.path();
-    report.version = version_text(version(library));
-  } catch (const Error& e) {
-    report.problem = std::string(e.what()) + "\n" + e.hint();
-  }
-  return report;
 }
 
 }  // namespace
@@ -79,11 +63,6 @@ std::vector<std::string> Libraries::take_warnings() {
 Cudnn& Libraries::cudnn() {
   if (!cudnn_) cudnn_ = std::make_unique<Cudnn>(search_places(SearchEnvironment::of_process()));
   return *cudnn_;
-}
-
-std::vector<LibraryReport> find_libraries() {
-  return {found(cublas_name(), [](const Library& l) { return CublasFunctions(l).version(); }),
-          found(cudnn_name(), [](const Library& l) { return cudnn_version(l); })};
 }
 
 }  // namespace recollect::cuda

@@ -17,11 +17,6 @@ struct LibrariesOptions {
   std::string cache_file = {};  // of what timing has chosen; "": the user's cache folder; "none": no file
 };
 
-// A library of this machine, for reports. Where it is missing, `path` is empty and `problem` says why.
-struct LibraryReport {
-  std::string title, version, path, problem;
-};
-
 class Libraries {
  public:
   // For the calling thread's device, by the same thread as everything later. Error kConfiguration where there
@@ -47,8 +42,5 @@ class Libraries {
   std::unique_ptr<Cublas> cublas_;
   std::unique_ptr<Cudnn> cudnn_;
 };
-
-// What a run on this machine would use. Needs no device.
-std::vector<LibraryReport> find_libraries();
 
 }  // namespace recollect::cuda

@@ -18,7 +18,49 @@ std::string file_of(void* handle, const std::string& asked) {
   return asked;
 }
 
+// cuDNN's first whose backward needs no padding mask of the host's making when a sequence is not whole tiles:
+// such a mask is copied from memory that a recorded step may outlive.
+constexpr std::size_t kOldestCudnn = 91600;
+
+[[noreturn]] void refuse_version(const std::string& title, const std::string& path, std::size_t version,
+                                 std::size_t oldest, const std::string& wheel) {
+  const auto text = [](std::size_t v) {
+    return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100);
+  };
+  throw Error(
+      ExitCode::kConfiguration, title + " " + text(version) + " at " + path + " is too old",
+      "take " + text(oldest) + " or newer: pip install " + wheel + ", or RECOLLECT_NVIDIA_LIBRARIES=FOLDER");
+}
+
 }  // namespace
+
+LibraryName cublas_name() {
+  return {"cuBLASLt", "libcublasLt.so.13",
+          "install the CUDA toolkit 13 or its wheel: pip install 'nvidia-cublas==13.*'"};
+}
+
+LibraryName cudnn_name() {
+  return {"cuDNN", "libcudnn.so.9", "install cuDNN 9 or its wheel: pip install nvidia-cudnn-cu13"};
+}
+
+LibraryName nccl_name() {
+  return {"NCCL", "libnccl.so.2", "install NCCL or its wheel: pip install nvidia-nccl-cu13"};
+}
+
+std::size_t cudnn_version(const Library& cudnn) {
+  const std::size_t version = cudnn.function<std::size_t()>("cudnnGetVersion")();
+  if (version < kOldestCudnn)
+    refuse_version(cudnn.title(), cudnn.path(), version, kOldestCudnn, "nvidia-cudnn-cu13");
+  return version;
+}
+
+int nccl_version(const Library& nccl) {
+  int version = 0;
+  if (nccl.function<int(int*)>("ncclGetVersion")(&version) != 0 || version < kOldestNccl)
+    refuse_version(nccl.title(), nccl.path(), static_cast<std::size_t>(version), kOldestNccl,
+                   "nvidia-nccl-cu13");
+  return version;
+}
 
 Library::Library(LibraryName name, const SearchPlaces& places) : name_(std::move(name)) {
   std::string tried, why;

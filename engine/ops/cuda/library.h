@@ -3,6 +3,7 @@
 // rules (LD_LIBRARY_PATH and the system's list), in pip's folders, in the CUDA toolkits.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -16,6 +17,11 @@ struct LibraryName {
   std::string soname;  // "libcublasLt.so.13": the major version that our headers were made for
   std::string fix;     // what to do where it is missing
 };
+
+// Those of the backend, in the major versions that it was made for.
+LibraryName cublas_name();
+LibraryName cudnn_name();
+LibraryName nccl_name();
 
 class Library {
  public:
@@ -43,5 +49,11 @@ class Library {
   // Never closed: these libraries keep threads and exit handlers of their own, which outlive any owner.
   void* handle_ = nullptr;
 };
+
+// Their versions: 91900 is 9.19.0, 22809 is 2.28.9. Error kConfiguration where one is older than the backend
+// needs.
+inline constexpr int kOldestNccl = 22800;
+std::size_t cudnn_version(const Library& cudnn);
+int nccl_version(const Library& nccl);
 
 }  // namespace recollect::cuda

@@ -50,6 +50,7 @@ class CudaDevice final : public Device {
     check(cudaMemGetInfo(&free, &total), "asking for free memory");
     return Memory{free, total};
   }
+  std::string hardware() const override { return hardware_id(options_.ordinal); }
 
  private:
   Arena reserve_device(std::size_t bytes) {
@@ -120,6 +121,18 @@ int device_count() {
                                : cudaGetErrorString(status);
   throw Error(ExitCode::kConfiguration, "device.backend: cuda: there is " + what,
               "look at nvidia-smi and CUDA_VISIBLE_DEVICES, or train with device.backend: cpu");
+}
+
+std::string hardware_id(int ordinal) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, ordinal), "asking for the device's properties");
+  std::string id = "GPU-";
+  for (const char byte : properties.uuid.bytes) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    id += kDigits[static_cast<unsigned char>(byte) >> 4];
+    id += kDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  return id;
 }
 
 std::unique_ptr<Device> make_device(const DeviceOptions& options) {

@@ -26,6 +26,9 @@ bool is_built();  // whether this program has the backend
 // the backend in this build, a driver, or a device.
 int device_count();
 
+// "GPU-0123...", the same for every process that sees this device, by whatever number.
+std::string hardware_id(int ordinal);
+
 // Error kConfiguration as above, and where there is no device of that number.
 std::unique_ptr<Device> make_device(const DeviceOptions& options);
 
