@@ -23,7 +23,7 @@ data: {format: random, sequence_length: 8}
 )";
 
 const std::string kPacked = ac("storage_dtype=bf16"), kPartition = ac("partition_activations=true"),
-                  kHost = ac("cpu_checkpointing=true"),
+                  kOnHost = ac("cpu_checkpointing=true"),
                   kDisk = ac("disk_checkpointing.path=") + std::filesystem::temp_directory_path().string();
 
 Words ranks(int tensor) {
@@ -47,7 +47,7 @@ TEST_P(StorageDType, IsCloseAndTheSameWhereverItIsKept) {
       Words kept = words + Words{kPacked};
       if ((where & 1) && tensor == 1) continue;
       for (const auto& [bit, word] :
-           {std::pair{1, kPartition}, {2, kHost}, {4, kDisk}, {8, ac("contiguous_checkpointing=false")}})
+           {std::pair{1, kPartition}, {2, kOnHost}, {4, kDisk}, {8, ac("contiguous_checkpointing=false")}})
         if (where & bit) kept.push_back(word);
       expect_same_bits(packed, train(kYaml, kept), GetParam() + " " + std::to_string(where));
     }
@@ -62,7 +62,7 @@ TEST(StorageDType, OfDoublesToo) {
   const Trained same = train(kYaml, words), packed = train(kYaml, words + Words{kPacked});
   EXPECT_FALSE(same.gradients == packed.gradients);
   EXPECT_LT(largest_difference(same.gradients, packed.gradients), 0.05);
-  expect_same_bits(packed, train(kYaml, words + Words{kPacked, kHost}), "host");
+  expect_same_bits(packed, train(kYaml, words + Words{kPacked, kOnHost}), "host");
 }
 
 ResidencyReport residency(const Words& words) {
@@ -73,7 +73,7 @@ ResidencyReport residency(const Words& words) {
 
 TEST(StorageDType, HalvesExactlyWhatIsKept) {
   for (int tensor : {1, 4}) {
-    Words words = ranks(tensor) + Words{ac("mode=full"), kHost, kDisk};
+    Words words = ranks(tensor) + Words{ac("mode=full"), kOnHost, kDisk};
     if (tensor > 1) words.push_back(kPartition);
     const ResidencyReport same = residency(words), packed = residency(words + Words{kPacked});
     EXPECT_GT(packed.to_disk_bytes, 0u);
