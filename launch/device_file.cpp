@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "engine/core/error.h"
+#include "engine/core/printable.h"
 #include "launch/config/agree.h"
 #include "launch/config/document.h"
 #include "launch/config/file_text.h"
@@ -37,7 +38,7 @@ constexpr Rate kRates[] = {{"gemm_f32", &DeviceModel::gemm_f32},
 
 bool may_be_absent(std::string_view key) { return key.starts_with("disk_"); }
 
-bool may_be_zero(std::string_view key) { return key == "link_latency" || key == "launch_overhead"; }
+bool is_time(std::string_view key) { return key == "link_latency" || key == "launch_overhead"; }
 
 DeviceModel read_file(const std::string& path) {
   const auto wrong = [&](const std::string& what) {
@@ -58,12 +59,14 @@ DeviceModel read_file(const std::string& path) {
     if (found == given.end() && may_be_absent(rate.key)) continue;
     if (found == given.end()) throw wrong(fmt::format("{} is missing", rate.key));
     double& value = device.*rate.member;
-    const bool number = read_value(found->second, ValueRange{.low = 0, .high = 1e30}, value).empty();
-    if (!number || (value == 0 && !may_be_zero(rate.key)))
-      throw wrong(fmt::format("{}: '{}' is no rate", rate.key, found->second.text));
+    // Seconds that follow from them, and sums of those, stay finite.
+    const ValueRange range =
+        is_time(rate.key) ? ValueRange{.low = 0, .high = 1} : ValueRange{.low = 1, .high = 1e30};
+    if (!read_value(found->second, range, value).empty())
+      throw wrong(fmt::format("{}: {} is no rate", rate.key, describe(found->second)));
     given.erase(found);
   }
-  if (!given.empty()) throw wrong(fmt::format("unknown key '{}'", given.begin()->first));
+  if (!given.empty()) throw wrong(fmt::format("unknown key '{}'", printable(given.begin()->first)));
   return device;
 }
 

@@ -12,6 +12,7 @@
 
 #include "comm/bootstrap.h"
 #include "comm/mpi.h"
+#include "engine/core/printable.h"
 #include "launch/commands.h"
 
 namespace recollect {
@@ -39,7 +40,7 @@ int fail(ExitCode code, const std::string& what, const std::string& hint) {
   std::string text = (rank ? fmt::format("recollect: rank {}: ", *rank) : "recollect: ") + what + "\n";
   if (!hint.empty()) text += "  " + hint + "\n";
   std::fflush(stdout);
-  std::fputs(text.c_str(), stderr);
+  std::fputs(printable_lines(text).c_str(), stderr);
   // A launcher ends with the status of the first process that ends: let the rank whose error it was be that
   // one.
   if (code == ExitCode::kPeerLost && rank) std::this_thread::sleep_for(std::chrono::seconds(1));

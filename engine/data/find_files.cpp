@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "engine/core/error.h"
+#include "engine/core/printable.h"
 
 namespace recollect {
 namespace {
@@ -31,6 +32,11 @@ void add_folder(const std::string& folder, const std::vector<std::string>& exten
     throw Error(ExitCode::kInput,
                 fmt::format("cannot search the folder {}: {}", folder, error.code().message()));
   }
+  for (const std::string& file : found)
+    if (printable(file) != file)
+      throw Error(ExitCode::kInput,
+                  fmt::format("the name of {} has characters that cannot be shown", printable(file)),
+                  "rename it");
   if (found.empty())
     throw Error(ExitCode::kInput, fmt::format("the folder {} holds no file ending in {}", folder,
                                               fmt::join(extensions, " or ")));

@@ -11,6 +11,8 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "engine/core/printable.h"
+
 namespace recollect {
 namespace {
 
@@ -120,7 +122,7 @@ class TreeBuilder : public YAML::EventHandler {
       Open& mapping = open_.back();
       mapping.has_key = false;
       if (mapping.duplicate) return;
-      mapping.node.entries.emplace_back(std::move(mapping.key), std::move(node));
+      mapping.node.entries.push_back({std::move(mapping.key), std::move(node)});
     }
   }
 
@@ -167,21 +169,6 @@ bool is_indented_by_tab(std::string_view text, int line) {
   return text.substr(0, indent).find('\t') != std::string_view::npos;
 }
 
-// Bytes of the UTF-8 character that starts here; 0 where there is none (overlong forms, surrogates, cut off).
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  const bool overlong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
-  const bool outside = (lead == 0xed && byte(1) >= 0xa0) || (lead == 0xf4 && byte(1) >= 0x90);
-  return overlong || outside ? 0 : length;
-}
-
 }  // namespace
 
 std::string describe(const YamlNode& node) {
@@ -192,7 +179,7 @@ std::string describe(const YamlNode& node) {
       return "a mapping";
     case YamlNode::Kind::kScalar: {
       if (node.text.size() > 60) return fmt::format("{} characters of text", node.text.size());
-      return node.plain ? fmt::format("'{}'", node.text) : fmt::format("the text \"{}\"", node.text);
+      return fmt::format(fmt::runtime(node.plain ? "'{}'" : "the text \"{}\""), printable(node.text));
     }
     case YamlNode::Kind::kNull:
     case YamlNode::Kind::kRefused:

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "launch/config/problems.h"
@@ -25,7 +24,12 @@ struct YamlNode {
   std::string text;   // scalar
   bool plain = true;  // scalar: written without quotes
   std::vector<YamlNode> items;
-  std::vector<std::pair<YamlNode, YamlNode>> entries;
+  struct Entry;
+  std::vector<Entry> entries;
+};
+
+struct YamlNode::Entry {
+  YamlNode key, value;
 };
 
 // "a list", "'12x'", "nothing", ... for "expected ..., found ..." messages.

@@ -24,7 +24,7 @@ std::string dump(const Config& config,
                  const std::function<std::string(const ConfigKey&, const std::string&)>& line) {
   std::string text;
   std::string section;
-  const KeyTable table;
+  const KeyTable& table = KeyTable::all();
   for (const ConfigKey& key : table.keys()) {
     // An inner section follows the keys of its outer one in the table.
     if (key.section != section && !key.section.empty())
@@ -61,7 +61,7 @@ std::string dump_with_origins(const Config& config) {
 
 std::map<std::string, std::string> flatten(const Config& config) {
   std::map<std::string, std::string> flat;
-  const KeyTable table;
+  const KeyTable& table = KeyTable::all();
   for (const ConfigKey& key : table.keys()) flat[key.path()] = key.print(config);
   return flat;
 }

@@ -95,7 +95,7 @@ void merge_hf_config(const std::string& path, Config& config, Problems& problems
   if (document.is_null()) return;
   check_mathematics(document, place, problems);
   if (!document.contains("model_type")) problems.add(place, "model_type is missing; expected gpt2");
-  const KeyTable table;
+  const KeyTable& table = KeyTable::all();
   std::map<std::string, std::string> given;  // key -> the name it was given by
   for (const auto& [name, value] : document.items()) {
     const ConfigKey* key = table.find("model", name);

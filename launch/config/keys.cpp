@@ -349,6 +349,11 @@ KeyTable::KeyTable()
   }
 }
 
+const KeyTable& KeyTable::all() {
+  static const KeyTable table;
+  return table;
+}
+
 bool KeyTable::is_section(std::string_view outer, std::string_view name) const {
   return std::any_of(sections_.begin(), sections_.end(), [&](std::string_view section) {
     return outer_of(section) == outer && leaf_of(section) == name;

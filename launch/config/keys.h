@@ -33,6 +33,8 @@ struct ConfigKey {
 class KeyTable {
  public:
   KeyTable();
+  // Made once: it takes as long as reading a file.
+  static const KeyTable& all();
 
   const std::vector<ConfigKey>& keys() const { return keys_; }
   std::span<const std::string_view> sections() const { return sections_; }

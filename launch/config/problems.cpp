@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "engine/core/error.h"
+#include "engine/core/printable.h"
 
 namespace recollect {
 
@@ -14,7 +15,7 @@ void Problems::add(const Place& place, const std::string& message) {
   ++count_;
   if (full()) return;
   const int line = place.line > 0 ? place.line : std::numeric_limits<int>::max();
-  entries_.push_back({line, place.column, fmt::format("{}: {}", place.text, message)});
+  entries_.push_back({line, place.column, printable(fmt::format("{}: {}", place.text, message))});
 }
 
 void Problems::append(const Problems& others) {

@@ -130,7 +130,9 @@ class Reader {
     try {
       read_device_model(config_.device.model);
     } catch (const Error& error) {
-      found.push_back({{"device.model"}, fmt::format("device.model: {}; {}", error.what(), error.hint())});
+      std::string what = error.what();
+      std::replace(what.begin(), what.end(), '\n', ';');
+      found.push_back({{"device.model"}, fmt::format("device.model: {}; {}", what, error.hint())});
     }
   }
 
@@ -156,7 +158,7 @@ class Reader {
   }
 
   Problems& problems_;
-  const KeyTable table_;
+  const KeyTable& table_ = KeyTable::all();
   Config config_;
   std::map<std::string, std::string> given_;  // in the file: key -> the name it was given by
   std::set<std::string> broken_;              // keys whose value was refused

@@ -41,6 +41,9 @@ std::string nearest(std::string_view word, std::span<const std::string_view> can
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string_view candidate : candidates) {
+    const std::size_t longer = std::max(word.size(), candidate.size());
+    if (2 * longer - word.size() - candidate.size() >= best_distance)
+      continue;  // the lengths alone differ so much
     const std::size_t distance = edit_distance(lower, lower_case(candidate));
     if (distance >= best_distance || distance >= candidate.size()) continue;
     best_distance = distance;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "engine/core/error.h"
+#include "engine/core/printable.h"
 
 namespace recollect {
 
@@ -50,7 +51,7 @@ double JsonPlace::amount() const {
 
 std::string JsonPlace::text() const {
   if (!value_->is_string()) refuse("text");
-  return value_->get<std::string>();
+  return printable(value_->get_ref<const std::string&>());
 }
 
 std::vector<int64_t> JsonPlace::integers(std::optional<std::size_t> count, int64_t low, int64_t high) const {

@@ -26,8 +26,8 @@ class JsonPlace {
 
   int64_t integer(int64_t low = 0, int64_t high = kMost) const;
   uint64_t bytes() const { return static_cast<uint64_t>(integer()); }
-  double amount() const;  // finite and not negative
-  std::string text() const;
+  double amount() const;     // finite and not negative
+  std::string text() const;  // printable
   // `count`: how many there must be, if known.
   std::vector<int64_t> integers(std::optional<std::size_t> count = {}, int64_t low = 0,
                                 int64_t high = kMost) const;

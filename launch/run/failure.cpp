@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "engine/core/error.h"
+#include "engine/core/printable.h"
 #include "launch/run/node.h"
 #include "launch/run/signals.h"
 
@@ -13,20 +14,7 @@ namespace recollect::launcher {
 
 namespace {
 
-constexpr int kWidth = 80;
-
-// A rank's text cannot move the cursor or pass for the launcher's.
-std::string harmless(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 32 && c != '\t') || byte == 127)
-      result += fmt::format("\\x{:02x}", byte);
-    else
-      result += c;
-  }
-  return result;
-}
+constexpr int kWidth = 80, kMostOthers = 16;
 
 std::string time_text(std::chrono::system_clock::time_point time) {
   using namespace std::chrono;
@@ -70,12 +58,14 @@ std::string failure_box(const RankEnd& root, std::span<const RankEnd> ends, cons
   const auto& lines = errors.tail().lines();
   text += lines.empty() ? "  it wrote nothing to stderr\n"
                         : fmt::format("  its last {} line(s) on stderr:\n", lines.size());
-  for (const std::string& line : lines) text += "    " + harmless(line) + "\n";
+  for (const std::string& line : lines) text += "    " + printable(line) + "\n";
   std::string others;
+  int more = 0;
   for (const RankEnd& end : ends)
-    if (&end != &root && !end.asked && end.status() != 0)
+    if (&end != &root && !end.asked && end.status() != 0 && ++more <= kMostOthers)
       others += fmt::format("  rank {} (pid {}): {}, {:.3f} s later\n", end.rank, end.pid, end.text(),
                             std::chrono::duration<double>(end.time - root.time).count());
+  if (more > kMostOthers) others += fmt::format("  and {} more\n", more - kMostOthers);
   if (!others.empty()) text += rule + "also failed\n" + others;
   return text + border;
 }

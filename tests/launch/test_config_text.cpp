@@ -21,6 +21,15 @@ TEST(ConfigOverrides, WinOverTheFile) {
   EXPECT_EQ(accepted("training: {seed: 1}", {"data.path=x"}).data.path, std::vector<std::string>{"x"});
 }
 
+// Names from a file do not move the cursor, and begin no line that could pass for one of ours.
+TEST(ConfigText, IsShownWithoutItsPower) {
+  EXPECT_EQ(refusal("\"a\\e[2J\\nrecollect: b\": 1\ndata: {format: random}\n"),
+            "c.yaml:1:1: unknown key 'a\\x1b[2J\\x0arecollect: b'");
+  EXPECT_EQ(refusal("data: {format: \"\\u202efoo\\n\"}\n"),
+            "c.yaml:1:16: data.format: expected one of random, jsonl, tokens, text, found the text "
+            "\"\\u202efoo\\x0a\"");
+}
+
 TEST(ConfigOverrides, AreRefusedAsStrictlyAsTheFile) {
   const auto said = [](const std::vector<std::string>& words) { return refusal(kLeast, words); };
   EXPECT_EQ(said({"training.max_step=1"}),
