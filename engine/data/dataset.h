@@ -1,5 +1,5 @@
 // Training data as equally long sequences of token ids. A dataset is read by index, from any thread, in any
-// order; files are mapped and only the touched pages are loaded. Every id that read() hands out is inside the
+// order; only what is asked for is read from its files. Every id that read() hands out is inside the
 // vocabulary.
 #pragma once
 
@@ -25,8 +25,8 @@ class Dataset {
 
   // Fills exactly sequence_length() ids and labels of sequence `index` in [0, size()). Labels are aligned
   // with the ids (the model shifts them): labels[i] == ids[i], or kIgnoredLabel where nothing is to be
-  // learnt. Allocates nothing. Errors: kInput for a file whose content changed after it was opened, or for an
-  // id outside the vocabulary where that was not checked at the start.
+  // learnt. Allocates nothing. Errors: kInput for a file that was shortened or changed after it was opened,
+  // or for an id outside the vocabulary where that was not checked at the start.
   virtual void read(int64_t index, std::span<int32_t> ids, std::span<int32_t> labels) const = 0;
 };
 
@@ -58,5 +58,8 @@ struct DatasetSpec {
 // short or hold ids outside the vocabulary, naming file and line or byte. (Token files of more than 1 GiB
 // together are checked for the latter as they are read.)
 std::unique_ptr<Dataset> open_dataset(const DatasetSpec& spec);
+
+// All files that a dataset of this format reads, in order. Error kInput for paths that lead nowhere.
+std::vector<std::string> files_of_data(const std::string& format, const std::vector<std::string>& paths);
 
 }  // namespace recollect

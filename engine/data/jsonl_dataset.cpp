@@ -5,10 +5,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
+#include <span>
+#include <vector>
 
 #include "engine/core/error.h"
+#include "engine/core/printable.h"
 #include "engine/data/formats.h"
-#include "engine/io/files.h"
+#include "engine/io/input_file.h"
 #include "engine/io/strict_json.h"
 
 namespace recollect {
@@ -134,14 +138,17 @@ class LineParser {
 };
 
 struct JsonlFile {
-  MappedFile file;
+  InputFile file;
   std::vector<uint64_t> begins;  // of each line; one more for the end of the last
   int64_t first_line = 0;        // lines of all files before this one
 
-  std::string_view line(std::size_t i) const {
-    std::string_view text = file.text().substr(begins[i], begins[i + 1] - begins[i]);
-    if (text.ends_with('\n')) text.remove_suffix(1);
-    return text;
+  std::size_t length(std::size_t i) const { return begins[i + 1] - begins[i]; }
+  // The line, read into `text`, which is long enough.
+  std::string_view line(std::size_t i, std::span<char> text) const {
+    text = text.first(length(i));
+    file.read_at(begins[i], std::as_writable_bytes(text));
+    const std::string_view line(text.data(), text.size());
+    return line.substr(0, line.size() - (line.ends_with('\n') ? 1 : 0));
   }
 };
 
@@ -152,10 +159,13 @@ class JsonlDataset : public Dataset {
     std::vector<int32_t> ids(static_cast<std::size_t>(length_)), labels(ids.size());
     files_.reserve(files.size());
     for (const std::string& path : files) {
-      JsonlFile& file = files_.emplace_back(JsonlFile{MappedFile(path), {}, size_});
+      JsonlFile& file = files_.emplace_back(JsonlFile{InputFile(path), {}, size_});
       find_lines(file);
-      for (std::size_t i = 0; i + 1 < file.begins.size(); ++i)
-        LineParser(file.line(i), path, static_cast<int64_t>(i) + 1, vocabulary_size_).parse(ids, labels);
+      for (std::size_t i = 0; i + 1 < file.begins.size(); ++i) {
+        if (file.length(i) > text_.size()) text_.resize(file.length(i));
+        LineParser(file.line(i, text_), path, static_cast<int64_t>(i) + 1, vocabulary_size_)
+            .parse(ids, labels);
+      }
       size_ += static_cast<int64_t>(file.begins.size()) - 1;
     }
   }
@@ -169,9 +179,13 @@ class JsonlDataset : public Dataset {
                                         [](int64_t i, const JsonlFile& file) { return i < file.first_line; });
     const JsonlFile& file = *std::prev(after);
     const int64_t line = index - file.first_line;
-    const LineCounts counts =
-        LineParser(file.line(static_cast<std::size_t>(line)), file.file.path(), line + 1, vocabulary_size_)
-            .parse(ids, labels);
+    LineCounts counts;
+    {
+      const std::lock_guard lock(mutex_);
+      counts = LineParser(file.line(static_cast<std::size_t>(line), text_), file.file.path(), line + 1,
+                          vocabulary_size_)
+                   .parse(ids, labels);
+    }
     if (!counts.has_labels) std::copy_n(ids.begin(), counts.ids, labels.begin());
     std::fill(ids.begin() + static_cast<std::ptrdiff_t>(counts.ids), ids.end(), 0);
     std::fill(labels.begin() + static_cast<std::ptrdiff_t>(counts.ids), labels.end(), kIgnoredLabel);
@@ -180,19 +194,26 @@ class JsonlDataset : public Dataset {
  private:
   // An empty line is an error of the parser; only the end of the last line may have nothing behind it.
   static void find_lines(JsonlFile& file) {
-    const std::string_view text = file.file.text();
-    for (std::size_t begin = 0; begin < text.size();) {
-      file.begins.push_back(begin);
-      const std::size_t newline = text.find('\n', begin);
-      begin = newline == std::string_view::npos ? text.size() : newline + 1;
+    const uint64_t size = file.file.size();
+    std::vector<char> part(std::min<uint64_t>(size, 1 << 20));
+    if (size > 0) file.begins.push_back(0);
+    for (uint64_t offset = 0; offset < size; offset += part.size()) {
+      const std::span<char> read = std::span(part).first(std::min<uint64_t>(part.size(), size - offset));
+      file.file.read_at(offset, std::as_writable_bytes(read));
+      for (auto at = read.begin(); (at = std::find(at, read.end(), '\n')) != read.end();) {
+        const uint64_t begin = offset + static_cast<uint64_t>(++at - read.begin());
+        if (begin < size) file.begins.push_back(begin);
+      }
     }
-    file.begins.push_back(text.size());
+    file.begins.push_back(size);
   }
 
   int64_t length_;
   int64_t vocabulary_size_;
   int64_t size_ = 0;
   std::vector<JsonlFile> files_;
+  mutable std::mutex mutex_;
+  mutable std::vector<char> text_;  // as long as the longest line; for the line being read
 };
 
 }  // namespace
@@ -200,7 +221,7 @@ class JsonlDataset : public Dataset {
 std::unique_ptr<Dataset> open_jsonl_dataset(const DatasetSpec& spec, const std::vector<std::string>& files) {
   auto dataset = std::make_unique<JsonlDataset>(spec, files);
   if (dataset->size() == 0)
-    throw Error(ExitCode::kInput, fmt::format("{}: there is not a single line", fmt::join(files, ", ")));
+    throw Error(ExitCode::kInput, fmt::format("{}: there is not a single line", list_some(files)));
   return dataset;
 }
 

@@ -4,8 +4,9 @@
 #include <algorithm>
 
 #include "engine/core/error.h"
+#include "engine/core/printable.h"
 #include "engine/data/formats.h"
-#include "engine/io/files.h"
+#include "engine/io/input_file.h"
 
 namespace recollect {
 namespace {
@@ -16,7 +17,7 @@ class TextDataset : public Dataset {
       : length_(spec.sequence_length) {
     for (const std::string& path : files) {
       begins_.push_back(bytes_);
-      const MappedFile& file = files_.emplace_back(path);
+      const InputFile& file = files_.emplace_back(path);
       bytes_ += static_cast<int64_t>(file.size()) + 1;
     }
     --bytes_;  // none behind the last file
@@ -32,12 +33,14 @@ class TextDataset : public Dataset {
     auto segment =
         static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), at) - begins_.begin()) - 1;
     for (std::size_t filled = 0; filled < ids.size(); ++segment) {
-      const std::span<const std::byte> text = files_[segment].bytes();
-      auto offset = static_cast<std::size_t>(at - begins_[segment]);
-      const std::size_t count = std::min(ids.size() - filled, text.size() - offset);
-      std::transform(text.begin() + static_cast<std::ptrdiff_t>(offset),
-                     text.begin() + static_cast<std::ptrdiff_t>(offset + count),
-                     ids.begin() + static_cast<std::ptrdiff_t>(filled),
+      const InputFile& file = files_[segment];
+      const auto offset = static_cast<uint64_t>(at - begins_[segment]);
+      const std::size_t count = std::min<uint64_t>(ids.size() - filled, file.size() - offset);
+      // The bytes wait at the end of their ids, which overtake none of them.
+      const std::span<int32_t> into = ids.subspan(filled, count);
+      const std::span<std::byte> bytes = std::as_writable_bytes(into).last(count);
+      file.read_at(offset, bytes);
+      std::transform(bytes.begin(), bytes.end(), into.begin(),
                      [](std::byte b) { return std::to_integer<int32_t>(b); });
       filled += count;
       if (filled < ids.size()) ids[filled++] = '\n';
@@ -48,7 +51,7 @@ class TextDataset : public Dataset {
 
  private:
   int64_t length_;
-  std::vector<MappedFile> files_;
+  std::vector<InputFile> files_;
   std::vector<int64_t> begins_;  // of each file in the stream
   int64_t bytes_ = 0;
 };
@@ -63,9 +66,9 @@ std::unique_ptr<Dataset> open_text_dataset(const DatasetSpec& spec, const std::v
         "set model.vocab_size to 256 or more");
   auto dataset = std::make_unique<TextDataset>(spec, files);
   if (dataset->size() == 0)
-    throw Error(ExitCode::kInput, fmt::format("{} hold{} {} bytes of text, fewer than one sequence of {}",
-                                              fmt::join(files, ", "), files.size() == 1 ? "s" : "",
-                                              dataset->bytes(), spec.sequence_length));
+    throw Error(ExitCode::kInput,
+                fmt::format("{} hold{} {} bytes of text, fewer than one sequence of {}", list_some(files),
+                            files.size() == 1 ? "s" : "", dataset->bytes(), spec.sequence_length));
   return dataset;
 }
 

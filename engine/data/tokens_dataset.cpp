@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 
@@ -11,6 +12,7 @@
 #include "engine/data/formats.h"
 #include "engine/data/token_formats.h"
 #include "engine/io/files.h"
+#include "engine/io/input_file.h"
 
 namespace recollect {
 namespace {
@@ -56,7 +58,7 @@ int64_t token_at(TokenType type, const std::byte* source) {
 
 class TokenFile {
  public:
-  TokenFile(MappedFile file, const TokenLayout& layout) : file_(std::move(file)), layout_(layout) {}
+  TokenFile(InputFile file, const TokenLayout& layout) : file_(std::move(file)), layout_(layout) {}
 
   const std::string& path() const { return file_.path(); }
   TokenType type() const { return layout_.type; }
@@ -66,17 +68,14 @@ class TokenFile {
   // Tokens [first, first + ids.size()). Errors: kInput, naming the byte of the first id outside the
   // vocabulary.
   void read(uint64_t first, std::span<int32_t> ids, int64_t vocabulary_size) const {
-    const uint64_t offset = layout_.offset + first * size_of(layout_.type);
-    const std::byte* source = file_.bytes().data() + offset;
-    if (convert(layout_.type, source, ids, static_cast<uint64_t>(vocabulary_size))) return;
     const std::size_t width = size_of(layout_.type);
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      const int64_t token = token_at(layout_.type, source + i * width);
-      if (token < 0 || token >= vocabulary_size)
-        throw Error(ExitCode::kInput,
-                    fmt::format("{}: the token {} at byte {} is outside the vocabulary of {}", path(), token,
-                                offset + i * width, vocabulary_size),
-                    "is this the tokenizer's vocabulary, and data.dtype the file's type?");
+    alignas(int64_t) std::array<std::byte, kPart> part;
+    for (uint64_t offset = layout_.offset + first * width; !ids.empty();) {
+      const std::size_t count = std::min(ids.size(), kPart / width);
+      file_.read_at(offset, std::span(part).first(count * width));
+      convert_part(offset, part.data(), ids.first(count), vocabulary_size);
+      offset += count * width;
+      ids = ids.subspan(count);
     }
   }
 
@@ -89,7 +88,23 @@ class TokenFile {
   }
 
  private:
-  MappedFile file_;
+  static constexpr std::size_t kPart = 16 << 10;  // bytes read at a time
+
+  void convert_part(uint64_t offset, const std::byte* source, std::span<int32_t> ids,
+                    int64_t vocabulary_size) const {
+    if (convert(layout_.type, source, ids, static_cast<uint64_t>(vocabulary_size))) return;
+    const std::size_t width = size_of(layout_.type);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const int64_t token = token_at(layout_.type, source + i * width);
+      if (token < 0 || token >= vocabulary_size)
+        throw Error(ExitCode::kInput,
+                    fmt::format("{}: the token {} at byte {} is outside the vocabulary of {}", path(), token,
+                                offset + i * width, vocabulary_size),
+                    "is this the tokenizer's vocabulary, and data.dtype the file's type?");
+    }
+  }
+
+  InputFile file_;
   TokenLayout layout_;
 };
 
@@ -107,18 +122,21 @@ bool has_megatron_index(const std::string& path) {
 
 TokenFile open_megatron(const std::string& path) {
   const MappedFile index(with_extension(path, ".idx"));
-  MappedFile data(with_extension(path, ".bin"));
+  InputFile data(with_extension(path, ".bin"));
   const TokenLayout layout = parse_megatron_index(index.bytes(), index.path(), data.size(), data.path());
   return {std::move(data), layout};
 }
 
 TokenFile open_single(const std::string& path, std::optional<TokenType> hint) {
-  MappedFile file(path);
+  const MappedFile mapped(path);
+  InputFile file(path);
+  if (file.size() != mapped.size())
+    throw Error(ExitCode::kInput, fmt::format("{} has changed while it was opened", path));
   TokenLayout layout;
-  if (is_npy(file.bytes()))
-    layout = parse_npy(file.bytes(), path);
-  else if (is_llmc(file.bytes()))
-    layout = parse_llmc(file.bytes(), path);
+  if (is_npy(mapped.bytes()))
+    layout = parse_npy(mapped.bytes(), path);
+  else if (is_llmc(mapped.bytes()))
+    layout = parse_llmc(mapped.bytes(), path);
   else if (hint)
     layout = headerless_layout(file.size(), *hint, path);
   else
@@ -128,8 +146,10 @@ TokenFile open_single(const std::string& path, std::optional<TokenType> hint) {
   return {std::move(file), layout};
 }
 
+bool is_megatron_pair(const std::string& path) { return !path.ends_with(".npy") && has_megatron_index(path); }
+
 TokenFile open_token_file(const std::string& path, std::optional<TokenType> hint) {
-  const bool pair = !path.ends_with(".npy") && has_megatron_index(path);
+  const bool pair = is_megatron_pair(path);
   TokenFile file = pair ? open_megatron(path) : open_single(path, hint);
   if (hint && *hint != file.type())
     throw Error(ExitCode::kInput,
@@ -178,6 +198,11 @@ class TokensDataset : public Dataset {
 };
 
 }  // namespace
+
+std::vector<std::string> files_of_tokens(const std::string& path) {
+  if (!is_megatron_pair(path)) return {path};
+  return {with_extension(path, ".idx"), with_extension(path, ".bin")};
+}
 
 std::unique_ptr<Dataset> open_tokens_dataset(const DatasetSpec& spec, const std::vector<std::string>& files) {
   const std::optional<TokenType> hint = token_type_of(spec.dtype);

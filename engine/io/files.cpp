@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "engine/core/error.h"
+#include "engine/io/input_file.h"
 
 namespace recollect {
 namespace {
@@ -41,22 +42,13 @@ std::string folder_of(const std::string& path) {
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  // Non-blocking, so that a named pipe is refused below instead of waited for here.
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.value < 0)
-    throw Error(ExitCode::kInput, fmt::format("cannot open {}: {}", path, system_message(errno)));
-  struct stat status {};
-  if (::fstat(file.value, &status) != 0)
-    throw Error(ExitCode::kInput, fmt::format("cannot examine {}: {}", path, system_message(errno)));
-  if (!S_ISREG(status.st_mode))
-    throw Error(ExitCode::kInput, fmt::format("{} is {}, not a file", path,
-                                              S_ISDIR(status.st_mode) ? "a folder" : "a device or a pipe"));
-  size_ = static_cast<std::size_t>(status.st_size);
+  const InputFile file(path);
+  size_ = file.size();
   if (size_ == 0) return;
-  void* mapping = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.value, 0);
+  void* mapping = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
   if (mapping == MAP_FAILED)
     throw Error(ExitCode::kInput,
-                fmt::format("cannot map {} ({} bytes): {}", path, size_, system_message(errno)));
+                fmt::format("cannot map {} ({} bytes): {}", path_, size_, system_message(errno)));
   data_ = mapping;
 }
 

@@ -374,6 +374,34 @@ TEST_F(DataFormats, IdsOutsideTheVocabularyNameTheirByte) {
 }
 
 // Whatever the bytes, opening ends in a dataset or an Error; sanitizer builds see every stray access.
+// A run that reads on where its file has become shorter says so, and where; a mapping would be killed.
+TEST_F(DataFormats, AFileThatIsShortenedWhileItIsOpen) {
+  const std::string lines = "{\"input_ids\": [1, 2, 3]}\n{\"input_ids\": [4, 5]}\n";
+  const std::string long_text(100000, 'x');
+  const struct {
+    const char *format, *name;
+    std::string content;
+    std::uintmax_t left;
+  } cases[] = {{"tokens", "a.bin", llmc(20240520, 1, 16, tokens<uint16_t>(200, 16)), 1041},
+               {"tokens", "b.npy", npy("<i8", "(16,)", tokens<int64_t>(200, 16)), 128 + 60},
+               {"text", "c.txt", "sixteen letters.", 9},
+               {"text", "d.txt", long_text, 4096},
+               {"jsonl", "e.jsonl", lines, 30}};
+  for (const auto& c : cases) {
+    const std::string path = folder_.write(c.name, c.content);
+    const auto dataset = open_dataset(spec(c.format, {path}));
+    EXPECT_NO_THROW(read(*dataset, dataset->size() - 1)) << c.name;
+    std::filesystem::resize_file(path, c.left);
+    EXPECT_NO_THROW(read(*dataset, 0)) << c.name;
+    const std::string had = "had " + std::to_string(c.content.size()) + " bytes";
+    expect_error(ExitCode::kInput, {c.name, "ends at byte", had},
+                 [&] { read(*dataset, dataset->size() - 1); });
+    if (std::string_view(c.format) == "text") continue;
+    expect_error(ExitCode::kInput, {"ends at byte " + std::to_string(c.left) + " "},
+                 [&] { read(*dataset, dataset->size() - 1); });
+  }
+}
+
 TEST_F(DataFormats, SurviveRandomMutations) {
   const std::string npy_file = npy("<u2", "(10, 3)", tokens<uint16_t>(0, 30));
   const std::string llmc_file = llmc(20240801, 7, 30, tokens<uint32_t>(0, 30));

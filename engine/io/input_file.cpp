@@ -1,0 +1,70 @@
+#include "engine/io/input_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "engine/core/error.h"
+
+namespace recollect {
+
+// Non-blocking, so that a named pipe is refused below instead of waited for here.
+InputFile::InputFile(const std::string& path)
+    : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  struct stat status {};
+  std::string wrong;
+  if (descriptor_ < 0)
+    wrong = fmt::format("cannot open {}: {}", path, system_message(errno));
+  else if (::fstat(descriptor_, &status) != 0)
+    wrong = fmt::format("cannot examine {}: {}", path, system_message(errno));
+  else if (!S_ISREG(status.st_mode))
+    wrong = fmt::format("{} is {}, not a file", path,
+                        S_ISDIR(status.st_mode) ? "a folder" : "a device or a pipe");
+  if (wrong.empty()) {
+    size_ = static_cast<uint64_t>(status.st_size);
+    return;
+  }
+  if (descriptor_ >= 0) ::close(descriptor_);
+  throw Error(ExitCode::kInput, wrong);
+}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(std::exchange(other.size_, 0)) {}
+
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+void InputFile::read_at(uint64_t offset, std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t done = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0)
+      throw Error(ExitCode::kInput,
+                  fmt::format("cannot read {} at byte {}: {}", path_, offset, system_message(errno)));
+    if (done == 0)
+      throw Error(
+          ExitCode::kInput,
+          fmt::format("{} ends at byte {} and had {} bytes when it was opened: somebody has shortened it",
+                      path_, offset, size_),
+          "put a new file in its place by a rename; what is open then stays whole");
+    offset += static_cast<uint64_t>(done);
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
+  }
+}
+
+}  // namespace recollect

@@ -1,0 +1,34 @@
+// A regular file that is read by position and may be shortened or grow while it is open: who runs into its
+// new end gets an Error that says so, where a mapping would be killed (SIGBUS).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace recollect {
+
+class InputFile {
+ public:
+  // Error kInput when the file is missing, is not a regular file or cannot be read.
+  explicit InputFile(const std::string& path);
+  ~InputFile();
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+
+  const std::string& path() const { return path_; }
+  uint64_t size() const { return size_; }  // when it was opened
+  int descriptor() const { return descriptor_; }
+
+  // Fills `bytes` from `offset` on, which lies inside size(). From any thread; allocates nothing. Error
+  // kInput with the file and the offset where it ends, or where the disk refuses to read it.
+  void read_at(uint64_t offset, std::span<std::byte> bytes) const;
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+  uint64_t size_ = 0;
+};
+
+}  // namespace recollect
