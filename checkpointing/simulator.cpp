@@ -35,6 +35,9 @@ double link_seconds(const Op& op, double link_bytes, const DeviceModel& device) 
   return device.link_latency + link_bytes / device.link_bandwidth;
 }
 
+// No longer than a report may say, which is 36 years.
+int64_t in_nanoseconds(double seconds) { return std::llround(std::min(1e9 * seconds, 0x1p60)); }
+
 // Clocks of the streams while they run ops begin..end-1, all starting together.
 class Clocks {
  public:
@@ -50,7 +53,7 @@ class Clocks {
   void run(OpId begin, OpId end, bool last_micro_batch, StepTimeline::Run* times) {
     std::array<double, kStreamCount> now{};
     const double run_begin = result_.step_seconds;
-    const auto nanoseconds = [&](double seconds) { return std::llround(1e9 * (run_begin + seconds)); };
+    const auto nanoseconds = [&](double seconds) { return in_nanoseconds(run_begin + seconds); };
     for (OpId id = begin; id < end; ++id) {
       const Op& op = graph_.op(id);
       double& clock = now[static_cast<int>(op.stream)];
@@ -108,7 +111,7 @@ Simulation simulate(const Graph& graph, const Schedule& schedule, const std::vec
   Clocks clocks(graph, schedule, durations, result);
   for (int64_t m = 0; m < micro_batches; ++m) clocks.run(0, optimizer, m + 1 == micro_batches, place_of(m));
   clocks.run(optimizer, count, true, place_of(StepTimeline::kOptimizer));
-  if (timeline) timeline->end = std::llround(1e9 * result.step_seconds);
+  if (timeline) timeline->end = in_nanoseconds(result.step_seconds);
   return result;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "engine/core/error.h"
@@ -12,6 +12,22 @@ namespace recollect {
 namespace {
 
 constexpr const char* kHint = "start every rank through one launcher and unset the variables of the others";
+
+// The digits at the start of `text`, which loses them; nothing where there are none or too many.
+std::optional<int> take_count(std::string_view& text) {
+  int count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || count < 0 || count > kMostRanks) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return count;
+}
+
+// Takes `part` from the start of `text`, if it stands there.
+bool take(std::string_view& text, std::string_view part) {
+  const bool there = text.starts_with(part);
+  if (there) text.remove_prefix(part.size());
+  return there;
+}
 
 // Reads variables, remembering nothing: the environment is the state.
 class Reader {
@@ -27,10 +43,12 @@ class Reader {
   std::optional<int> number(const char* name) const {
     const std::string value = text(name);
     if (value.empty()) return std::nullopt;
-    int result = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), result);
-    if (error != std::errc() || end != value.data() + value.size() || result < 0)
-      throw Error(ExitCode::kConfiguration, std::string(name) + " is '" + value + "', not a count", kHint);
+    std::string_view rest = value;
+    const auto result = take_count(rest);
+    if (!result || !rest.empty())
+      throw Error(ExitCode::kConfiguration,
+                  std::string(name) + " is '" + value + "', not a count up to " + std::to_string(kMostRanks),
+                  kHint);
     return result;
   }
 
@@ -99,21 +117,17 @@ std::optional<Statement> read(const Reader& env, const Names& names) {
 }
 
 // Slurm's list of tasks per node, "2(x3),1", at the given node; nothing when it is malformed or too short.
-std::optional<int> tasks_on_node(const std::string& list, int node) {
-  const char* at = list.c_str();
-  while (*at) {
-    char* end = nullptr;
-    const long tasks = std::strtol(at, &end, 10);
-    if (end == at || tasks < 1) return std::nullopt;
-    long nodes = 1;
-    if (std::strncmp(end, "(x", 2) == 0) {
-      nodes = std::strtol(end + 2, &end, 10);
-      if (*end == ')') ++end;
-    }
-    if (node < nodes) return static_cast<int>(tasks);
-    node -= static_cast<int>(nodes);
-    at = *end == ',' ? end + 1 : end;
-    if (*end && *end != ',') return std::nullopt;
+std::optional<int> tasks_on_node(std::string_view list, int node) {
+  while (!list.empty()) {
+    const auto tasks = take_count(list);
+    const auto nodes = take(list, "(x") ? take_count(list) : std::optional(0);
+    if (!tasks || !nodes || *tasks < 1) return std::nullopt;
+    const bool repeated = take(list, ")");
+    const int count = repeated ? *nodes : 1;
+    if (repeated != (*nodes > 0)) return std::nullopt;
+    if (node < count) return tasks;
+    node -= count;
+    if (!list.empty() && !take(list, ",")) return std::nullopt;
   }
   return std::nullopt;
 }

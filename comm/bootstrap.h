@@ -8,6 +8,8 @@
 
 namespace recollect {
 
+inline constexpr int kMostRanks = 1 << 20;  // of a world: products of a few such counts fit 64 bits
+
 struct RankEnvironment {
   int rank = 0;
   int size = 1;
@@ -26,9 +28,9 @@ using EnvironmentLookup = std::function<const char*(const char* name)>;
 // speaks. Where it says nothing of nodes, the next one that does is believed; where none does, all ranks are
 // on this node.
 //
-// Error kConfiguration: a variable that is no number, a rank outside its world, half of a pair, and launchers
-// that disagree, listing who said what. A Slurm step around another launcher may count less than that
-// launcher: mpirun and torchrun start their ranks from one step task per node.
+// Error kConfiguration: a variable that is no number or more than kMostRanks, a rank outside its world, half
+// of a pair, and launchers that disagree, listing who said what. A Slurm step around another launcher may
+// count less than that launcher: mpirun and torchrun start their ranks from one step task per node.
 std::optional<RankEnvironment> discover_ranks(const EnvironmentLookup& lookup);
 std::optional<RankEnvironment> discover_ranks();  // from this process's environment
 

@@ -40,7 +40,7 @@ struct Max {
       return static_cast<Acc>(std::max(static_cast<int64_t>(a), x));
     } else {
       const Acc b = static_cast<Acc>(x);
-      return (b > a) | (b != b) ? b : a;
+      return ((b > a) | (b != b)) ? b : a;
     }
   }
 };

@@ -23,6 +23,8 @@ namespace recollect {
 
 namespace {
 
+constexpr int kMostThreadsOfCore = 16;
+
 int cores_of_node() { return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)); }
 
 // Launchers bind a rank to one core by default, which suits programs without threads. Ours has them: a rank
@@ -30,6 +32,13 @@ int cores_of_node() { return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)); }
 void claim_cores(const Config& config, int ranks_on_node) {
   const int cores = cores_of_node();
   const int threads = threads_per_rank(config, ranks_on_node);
+  if (threads > kMostThreadsOfCore * cores)
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("device.threads {} on a node of {} cores: they would wait for each other, or the "
+                            "system would refuse them",
+                            threads, cores),
+                fmt::format("{} a rank use every core; {} are the most that are accepted", cores,
+                            kMostThreadsOfCore * cores));
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) < threads) {
     CPU_ZERO(&allowed);

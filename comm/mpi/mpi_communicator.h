@@ -37,6 +37,7 @@ class MpiCommunicator final : public MessageCommunicator {
   bool has_failed() const override { return settings_.failed->load(); }
   void note_disagreement() noexcept override { settings_.failed->store(true); }
   bool progress();
+  using MessageCommunicator::check;
   void check(int status);
 
   MPI_Comm handle_;

@@ -20,6 +20,8 @@ std::optional<int64_t> step_of(std::string_view occasion) {
   return whole ? std::optional(step) : std::nullopt;
 }
 
+constexpr std::size_t kMostOccasions = 1000;  // each is looked for after every step
+
 void check_once(const char* key, const std::vector<std::string>& entries, std::vector<Finding>& found) {
   for (auto entry = entries.begin(); entry != entries.end(); ++entry)
     if (std::find(entries.begin(), entry, *entry) != entry)
@@ -50,6 +52,12 @@ bool shows_profiled_step(const Config& config) {
 void check_reports(const Config& config, std::vector<Finding>& found) {
   const Config::MemoryReport& m = config.memory_report;
   const int64_t steps = config.training.max_steps;
+  if (m.at.size() > kMostOccasions) {
+    found.push_back(
+        {{"memory_report.at"},
+         fmt::format("memory_report.at names {} occasions; it may name {}", m.at.size(), kMostOccasions)});
+    return;
+  }
   for (const std::string& occasion : m.at) {
     if (occasion == "start" || occasion == "end") continue;
     const std::optional<int64_t> step = step_of(occasion);

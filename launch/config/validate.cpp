@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/bootstrap.h"
 #include "launch/config/check_reports.h"
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
@@ -44,6 +45,13 @@ void check_parallelism(const Config& config, Findings& found) {
   must_divide("model.n_head", m.n_head);
   must_divide("model.n_inner", m.n_inner);
   const int64_t ranks = tensor * std::max<int64_t>(1, config.parallelism.data_parallel_size);
+  if (ranks > kMostRanks) {
+    found.push_back(
+        {{"parallelism.data_parallel_size", "parallelism.tensor_parallel_size"},
+         fmt::format("parallelism.tensor_parallel_size {} x parallelism.data_parallel_size {} = {} ranks; a "
+                     "world has at most {}",
+                     tensor, config.parallelism.data_parallel_size, ranks, kMostRanks)});
+  }
   if (config.parallelism.communicator == CommunicatorKind::kSelf && ranks > 1) {
     found.push_back(
         {{"parallelism.communicator", "parallelism.tensor_parallel_size", "parallelism.data_parallel_size"},
@@ -104,6 +112,12 @@ void check_schedule(const Config& config, Findings& found) {
     found.push_back({{"scheduler.min_lr", "optimizer.learning_rate"},
                      fmt::format("scheduler.min_lr {} is above optimizer.learning_rate {}", s.min_lr,
                                  config.optimizer.learning_rate)});
+  }
+  const double scale = config.training.loss_scale;
+  if (scale < 0 && scale != -1) {
+    found.push_back(
+        {{"training.loss_scale"},
+         fmt::format("training.loss_scale {}: below 0 there is only -1, the precision's own way", scale)});
   }
   if (!config.debug.dump_gradients.empty() && config.debug.dump_step > config.training.max_steps) {
     found.push_back({{"debug.dump_step", "training.max_steps"},
@@ -189,7 +203,7 @@ void check_steps(const Config& config, Findings& found) {
                      "training.max_steps 0 trains nothing, and evaluation.every_steps 0 evaluates nothing"});
   }
   const Config defaults;
-  const KeyTable table;
+  const KeyTable& table = KeyTable::all();
   for (const ConfigKey& key : table.keys()) {
     if (key.section != "activation_checkpointing" || key.print(config) == key.print(defaults)) continue;
     found.push_back({{key.path(), "training.max_steps"},

@@ -93,7 +93,8 @@ TEST(Bootstrap, SlurmCountsTheTasksOfTheNode) {
   last["SLURM_LOCALID"] = "0";
   last["SLURM_NODEID"] = "2";
   expect_is(last, {4, 5, 0, 1, "Slurm", "77.0"});
-  for (const char* broken : {"x", "2(x", "2(x1", "2;3", "(x2)", "9"}) {
+  for (const char* broken : {"x", "2(x", "2(x1", "2;3", "(x2)", "9", "2)", "2(x0),1(x9)", "4(x1000000000)",
+                             "4294967297", "99999999999999999999", "1(x4294967296),1(x9)", "-1", "1(x-5)"}) {
     last["SLURM_STEP_TASKS_PER_NODE"] = broken;
     expect_error(last, {std::string("'") + broken + "' tasks on the nodes"});
   }
@@ -156,6 +157,8 @@ TEST(Bootstrap, ALauncherInsideASlurmStepIsNoContradiction) {
 
 TEST(Bootstrap, NonsenseIsRefused) {
   expect_error({{"WORLD_SIZE", "2"}}, {"RANK is not"});
+  expect_error({{"RANK", "0"}, {"WORLD_SIZE", "2147483647"}}, {"WORLD_SIZE is '2147483647'", "1048576"});
+  expect_error({{"RANK", "0"}, {"WORLD_SIZE", "4294967297"}}, {"WORLD_SIZE is '4294967297'"});
   expect_error({{"RANK", "0"}}, {"WORLD_SIZE is not"});
   expect_error({{"RANK", "2"}, {"WORLD_SIZE", "2"}}, {"rank 2 of 2"});
   expect_error({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}}, {"LOCAL_WORLD_SIZE is not"});

@@ -25,7 +25,7 @@ TEST(Config, ReadsEveryKindOfValue) {
 model: {hidden_size: 96, num_hidden_layers: 3, num_attention_heads: 6, max_position_embeddings: 64,
         intermediate_size: 100, activation_function: gelu, resid_pdrop: .25, layer_norm_epsilon: 1e-6}
 parallelism: {tp: 2, sequence_parallel: true, communicator: local, ranks_per_process: 2, data_parallel_size: 2}
-device: {backend: reference, threads: 1, memory_limit: 4GiB}
+device: {backend: reference, memory_limit: 4GiB}
 training:
   per_device_train_batch_size: 4
   train_batch_size: 32
@@ -249,6 +249,11 @@ INSTANTIATE_TEST_SUITE_P(
              "-DRECOLLECT_CUDA=ON (CMake preset cuda), which needs nvcc"},
         Case{"scheduler: {warmup_steps: 1, warmup_ratio: 0.1}\n",
              "c.yaml:2:27: scheduler.warmup_steps and scheduler.warmup_ratio are both given; give one"},
+        Case{"parallelism: {tp: 4, data_parallel_size: 1048576}\n",
+             "c.yaml:2:42: parallelism.tensor_parallel_size 4 x parallelism.data_parallel_size 1048576 = "
+             "4194304 ranks; a world has at most 1048576"},
+        Case{"training: {loss_scale: -0.5}\n",
+             "c.yaml:2:24: training.loss_scale -0.5: below 0 there is only -1, the precision's own way"},
         Case{"scheduler: {min_lr: 1, name: linear}\n",
              "c.yaml:2:21: scheduler.min_lr 1 is above optimizer.learning_rate 0.0003"},
         Case{"training: {micro_batch_size: 3, global_batch_size: 32, gradient_accumulation_steps: 2}\n"

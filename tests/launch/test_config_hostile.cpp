@@ -80,6 +80,17 @@ INSTANTIATE_TEST_SUITE_P(Texts, Large,
                                          std::pair{"colons", ":"}, std::pair{"items", "[a,b],"}),
                          [](const auto& test) { return test.param.first; });
 
+// Every occasion is compared with all others and looked for after every step.
+TEST(HostileConfig, OccasionsToReportAreBounded) {
+  std::string at;
+  for (int step = 1; step <= 90000; ++step) at += "step:" + std::to_string(step) + ",";
+  std::string message;
+  EXPECT_LT(
+      milliseconds(kLeast + "training: {max_steps: 90000}\nmemory_report: {at: [" + at + "]}\n", message),
+      2000 * kSlowdown);
+  EXPECT_EQ(message, "c.yaml:3:21: memory_report.at names 90000 occasions; it may name 1000");
+}
+
 // A good file with a few bytes changed, removed, repeated or swapped for YAML's own signs.
 TEST(HostileConfig, MutationsNeverCrash) {
   std::ifstream file(std::string(RECOLLECT_SOURCE_DIR) + "/configs/gpt2-tiny.yaml");
