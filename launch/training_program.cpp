@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "checkpointing/choose.h"
 #include "checkpointing/policies.h"
 #include "checkpointing/recompute.h"
 #include "checkpointing/residency_ops.h"
+#include "checkpointing/simulator.h"
 #include "checkpointing/verify.h"
 #include "comm/collective_ops.h"
 #include "comm/vocabulary_reduction.h"
@@ -140,6 +143,14 @@ void checkpoint(Graph& graph, const Config& config, const Mesh& mesh, bool least
   verify_reproductions(graph, *made.registry, reproductions);
 }
 
+// MiB that hold the gradients of all parameters: of larger buckets there is still one.
+int64_t bucket_that_matters(const Graph& graph, const std::vector<Parameter>& parameters) {
+  uint64_t bytes = 0;
+  for (const Parameter& p : parameters)
+    if (p.gradient != kNone) bytes += graph.value(p.gradient).bytes();
+  return static_cast<int64_t>((bytes + (uint64_t{1} << 20) - 1) >> 20);
+}
+
 // What follows forward, in a run that goes backward.
 void append_training(Graph& graph, const Config& config, const Mesh& mesh, bool least,
                      TrainingProgram& made) {
@@ -154,6 +165,11 @@ void append_training(Graph& graph, const Config& config, const Mesh& mesh, bool 
                    {.data_size = mesh.data_size(),
                     .tensor_size = mesh.tensor_size(),
                     .bucket_bytes = static_cast<uint64_t>(config.parallelism.gradient_bucket_mb) << 20});
+  if (const int64_t enough = bucket_that_matters(graph, parameters);
+      config.origins.contains("parallelism.gradient_bucket_mb") &&
+      config.parallelism.gradient_bucket_mb > enough)
+    made.remarks.push_back(
+        {"gradient_bucket_mb", fmt::format("all gradients are one bucket, as with {}", enough)});
   made.optimizer = append_optimizer(graph, registry, parameters, made.model.loss, optimizer_settings(config),
                                     mesh.data_size(), mesh.tensor_size());
 }
@@ -224,10 +240,8 @@ TrainingProgram build(const Config& config, const Mesh& mesh, cuda::Libraries* l
   return made;
 }
 
-}  // namespace
-
 // Speed is no reason to be over the limit.
-TrainingProgram make_training_program(const Config& config, const Mesh& mesh, cuda::Libraries* libraries) {
+TrainingProgram build_within_limit(const Config& config, const Mesh& mesh, cuda::Libraries* libraries) {
   TrainingProgram made = build(config, mesh, libraries, false);
   const auto limit = static_cast<uint64_t>(config.device.memory_limit);
   const auto more_than_least = [](const Choice& choice) {
@@ -237,6 +251,46 @@ TrainingProgram make_training_program(const Config& config, const Mesh& mesh, cu
       std::none_of(made.choices.begin(), made.choices.end(), more_than_least))
     return made;
   return build(config, mesh, libraries, true);
+}
+
+double predicted_seconds(const TrainingProgram& made, const Config& config) {
+  return simulate(made.program.graph, made.program.schedule, made.device,
+                  std::max<int64_t>(1, config.training.gradient_accumulation_steps))
+      .step_seconds;
+}
+
+// sqrt is a compromise between memory and time; with many layers or small ones it may lose on both sides.
+std::vector<Remark> compare_with_full(const Config& config, const Mesh& mesh, cuda::Libraries* libraries,
+                                      const TrainingProgram& made) {
+  Config full = config;
+  full.activation_checkpointing.mode = CheckpointingMode::kFull;
+  full.activation_checkpointing.number_checkpoints = 0;
+  try {
+    const TrainingProgram other = build_within_limit(full, mesh, libraries);
+    const MemoryLedger &mine = made.program.foretold(), &its = other.program.foretold();
+    const double seconds = predicted_seconds(made, config), its_seconds = predicted_seconds(other, config);
+    if (its.arena_bytes() >= mine.arena_bytes() || its.host_bytes > mine.host_bytes ||
+        its.disk_bytes > mine.disk_bytes || its_seconds >= seconds)
+      return {};
+    constexpr double kMiB = 1 << 20;
+    return {{"mode", fmt::format("full would be better in both: predicted {:.2f} MiB in {:.3f} ms a step, "
+                                 "sqrt {:.2f} MiB in {:.3f} ms",
+                                 static_cast<double>(its.arena_bytes()) / kMiB, 1e3 * its_seconds,
+                                 static_cast<double>(mine.arena_bytes()) / kMiB, 1e3 * seconds)}};
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kConfiguration) throw;
+    return {};  // a switch that would have no effect there
+  }
+}
+
+}  // namespace
+
+TrainingProgram make_training_program(const Config& config, const Mesh& mesh, cuda::Libraries* libraries) {
+  TrainingProgram made = build_within_limit(config, mesh, libraries);
+  if (config.activation_checkpointing.mode == CheckpointingMode::kSqrt)
+    for (Remark& remark : compare_with_full(config, mesh, libraries, made))
+      made.remarks.push_back(std::move(remark));
+  return made;
 }
 
 }  // namespace recollect

@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 batch=${1:-4}
-recollect=${RECOLLECT:-build/cpu/recollect}
+recollect=${RECOLLECT:-recollect}
 config=examples/oslo/oslo.yaml
 output=$(mktemp -d)
 trap 'rm -rf "$output"' EXIT

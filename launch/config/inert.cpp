@@ -6,6 +6,7 @@
 
 #include "launch/config/check_reports.h"
 #include "launch/config/keys.h"
+#include "launch/config/warmup.h"
 
 namespace recollect {
 namespace {
@@ -22,6 +23,11 @@ bool reads(const Config& c, DataFormat format) {
   return c.data.format == format || (evaluates(c) && c.evaluation.format == format);
 }
 bool not_random(const Config& c) { return !reads(c, DataFormat::kRandom); }
+bool alone(const Config& c) {
+  return c.parallelism.data_parallel_size == 1 && c.parallelism.tensor_parallel_size == 1;
+}
+bool falls(const Config& c) { return c.scheduler.name != SchedulerName::kConstant; }
+bool learns(const Config& c) { return c.optimizer.learning_rate > 0; }
 
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> table = {
@@ -35,6 +41,18 @@ const std::vector<Rule>& rules() {
          return c.parallelism.data_parallel_size == 1 && !c.parallelism.sequence_parallel;
        },
        "gradients are reduced over neither data nor sequence parallel ranks"},
+      {{"parallelism.timeout_seconds"},
+       {"parallelism.data_parallel_size", "parallelism.tensor_parallel_size"},
+       alone,
+       "a rank alone waits for nobody"},
+      {{"parallelism.communicator"},
+       {"parallelism.data_parallel_size", "parallelism.tensor_parallel_size"},
+       [](const Config& c) { return alone(c) && c.parallelism.communicator != CommunicatorKind::kSelf; },
+       "a rank alone talks to nobody"},
+      {{"device.threads"},
+       {"device.backend"},
+       [](const Config& c) { return c.device.backend == BackendKind::kReference; },
+       "its kernels have one thread"},
       {{"optimizer.momentum"},
        {"optimizer.name"},
        [](const Config& c) { return c.optimizer.name != OptimizerName::kSGD; },
@@ -47,6 +65,25 @@ const std::vector<Rule>& rules() {
        {"optimizer.weight_decay"},
        [](const Config& c) { return c.optimizer.weight_decay == 0; },
        "nothing is decayed"},
+      {{"optimizer.beta1", "optimizer.beta2", "optimizer.epsilon", "optimizer.weight_decay",
+        "optimizer.decay_all", "optimizer.max_grad_norm", "scheduler.name", "scheduler.warmup_steps",
+        "scheduler.warmup_ratio"},
+       {"optimizer.learning_rate"},
+       [](const Config& c) { return !learns(c); },
+       "no parameter changes"},
+      {{"scheduler.name"},
+       {"scheduler.min_lr"},
+       [](const Config& c) {
+         return falls(c) && learns(c) && c.scheduler.min_lr == c.optimizer.learning_rate;
+       },
+       "the learning rate ends where it begins"},
+      {{"scheduler.name", "scheduler.min_lr"},
+       {"scheduler.warmup_steps", "scheduler.warmup_ratio", "training.max_steps"},
+       [](const Config& c) {
+         const int64_t steps = c.training.max_steps;
+         return falls(c) && learns(c) && steps > 0 && warmup_steps(c) >= steps;
+       },
+       "the warm-up never ends"},
       {{"scheduler.min_lr"},
        {"scheduler.name"},
        [](const Config& c) { return c.scheduler.name == SchedulerName::kConstant; },
@@ -80,6 +117,17 @@ const std::vector<Rule>& rules() {
        {"training.loss_scale", "training.precision"},
        [](const Config& c) { return !c.training.dynamic_loss_scale(); },
        "there is no dynamic loss scale"},
+      {{"training.loss_scale_window"},
+       {"training.max_steps"},
+       [](const Config& c) {
+         const int64_t steps = c.training.max_steps;
+         return c.training.dynamic_loss_scale() && steps > 0 && c.training.loss_scale_window > steps;
+       },
+       "so many updates are never made"},
+      {{"training.loss_scale"},
+       {"training.precision"},
+       [](const Config& c) { return c.training.loss_scale == 1 && c.training.precision != Precision::kFP16; },
+       "a factor of 1 changes nothing"},
       {{"device.cuda_graph", "device.pinned"},
        {"device.backend"},
        [](const Config& c) { return c.device.backend != BackendKind::kCuda; },
@@ -143,7 +191,7 @@ std::string state_of(const KeyTable& table, const std::string& path, const Confi
 
 std::vector<Finding> find_inert(const Config& config, const Config& otherwise) {
   std::vector<Finding> found;
-  const KeyTable table;
+  const KeyTable& table = KeyTable::all();
   for (const Rule& rule : rules()) {
     if (!rule.inert(config)) continue;
     std::vector<std::string> causes;

@@ -49,6 +49,47 @@ INSTANTIATE_TEST_SUITE_P(
             "at "
             "every step"},
         ConfigInertCase{
+            "parallelism: {data_parallel_size: 1, timeout_seconds: 5, communicator: tcp}\n",
+            "c.yaml:2:55: parallelism.timeout_seconds has no effect with parallelism.data_parallel_size 1 "
+            "and "
+            "parallelism.tensor_parallel_size 1: a rank alone waits for nobody\n"
+            "c.yaml:2:72: parallelism.communicator has no effect with parallelism.data_parallel_size 1 and "
+            "parallelism.tensor_parallel_size 1: a rank alone talks to nobody"},
+        ConfigInertCase{
+            "device: {backend: reference, threads: 2}\n",
+            "c.yaml:2:39: device.threads has no effect with device.backend reference: its kernels "
+            "have one thread"},
+        ConfigInertCase{
+            "training: {loss_scale: 1}\n",
+            "c.yaml:2:24: training.loss_scale has no effect with training.precision fp32: a factor of 1 "
+            "changes nothing"},
+        ConfigInertCase{"training: {loss_scale: 0, loss_scale_window: 11, max_steps: 10}\n",
+                        "c.yaml:2:46: training.loss_scale_window has no effect with training.max_steps 10: "
+                        "so many updates "
+                        "are never made"},
+        ConfigInertCase{
+            "optimizer: {lr: 0, weight_decay: 0.1, beta1: 0.5, beta2: 0.5}\nscheduler: {warmup_steps: 3}\n",
+            "c.yaml:2:34: optimizer.weight_decay has no effect with optimizer.learning_rate 0: no parameter "
+            "changes\n"
+            "c.yaml:2:46: optimizer.beta1 has no effect with optimizer.learning_rate 0: no parameter "
+            "changes\n"
+            "c.yaml:2:58: optimizer.beta2 has no effect with optimizer.learning_rate 0: no parameter "
+            "changes\n"
+            "c.yaml:3:27: scheduler.warmup_steps has no effect with optimizer.learning_rate 0: no parameter "
+            "changes"},
+        ConfigInertCase{"optimizer: {lr: 0.5}\nscheduler: {name: cosine, min_lr: 0.5}\n",
+                        "c.yaml:3:19: scheduler.name has no effect with scheduler.min_lr 0.5: the learning "
+                        "rate ends where "
+                        "it begins"},
+        ConfigInertCase{"scheduler: {name: linear, warmup_steps: 10}\ntraining: {max_steps: 10}\n",
+                        "c.yaml:2:19: scheduler.name has no effect with scheduler.warmup_steps 10 and "
+                        "scheduler.warmup_ratio 0 and training.max_steps 10: the warm-up never ends"},
+        ConfigInertCase{"scheduler: {name: cosine, warmup_ratio: 1, min_lr: 1e-5}\n",
+                        "c.yaml:2:19: scheduler.name has no effect with scheduler.warmup_steps 0 and "
+                        "scheduler.warmup_ratio 1 and training.max_steps 100: the warm-up never ends\n"
+                        "c.yaml:2:52: scheduler.min_lr has no effect with scheduler.warmup_steps 0 and "
+                        "scheduler.warmup_ratio 1 and training.max_steps 100: the warm-up never ends"},
+        ConfigInertCase{
             "debug: {dump_step: 2}\n",
             "c.yaml:2:20: debug.dump_step has no effect with debug.dump_gradients \"\": no gradients are "
             "written"}));
@@ -73,8 +114,20 @@ TEST(InertKeys, OfDataSayWhy) {
 TEST(InertKeys, AreOnlyThoseOfAnotherValue) {
   EXPECT_EQ(
       refusal(kLeast + "optimizer: {momentum: 0}\ndebug: {dump_step: 1}\nlogging: {steps: 1, progress: on}\n"
-                       "parallelism: {data_parallel_size: 1, gradient_bucket_mb: 25}\n"),
+                       "parallelism: {data_parallel_size: 1, gradient_bucket_mb: 25, timeout_seconds: 120, "
+                       "communicator: self}\n"),
       "accepted");
+  for (const char* effective :
+       {"training: {loss_scale: 0, loss_scale_window: 10, max_steps: 10}\n",
+        "scheduler: {name: linear, warmup_steps: 9}\ntraining: {max_steps: 10}\n",
+        "scheduler: {name: cosine}\ntraining: {max_steps: 1}\n", "training: {loss_scale: 2}\n",
+        "optimizer: {lr: 0, name: sgd}\n", "training: {loss_scale: 0}\n",
+        "parallelism: {timeout_seconds: 5, communicator: tcp, data_parallel_size: 2}\n",
+        "parallelism: {timeout_seconds: 5, communicator: tcp, tp: 2}\n"})
+    EXPECT_EQ(refusal(kLeast + effective), "accepted");
+  EXPECT_EQ(refusal(kLeast + "training: {precision: fp16, loss_scale: 1}\ndevice: {backend: cuda}\n", {},
+                    {.cuda = true}),
+            "accepted");
   EXPECT_EQ(refusal("data: {path: x, high: 300, low: 0, shuffle: false, seed: 42}\nmodel: {vocab_size: 300}"),
             "accepted");
 }

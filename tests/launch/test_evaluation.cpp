@@ -22,7 +22,7 @@ std::string golden(const std::string& name) {
 // Dropout is on, so that an evaluation that does not switch it off is wrong.
 const char* const kGoldenYaml = R"(
 model: {type: gpt2, resid_pdrop: 0.4, embd_pdrop: 0.4, attn_pdrop: 0.4}
-device: {backend: reference, threads: 1}
+device: {backend: reference}
 training: {precision: fp64, max_steps: 0}
 evaluation: {format: jsonl, every_steps: 1}
 data: {format: random}
@@ -76,9 +76,9 @@ TEST_P(GoldenEvaluation, CpuKernelsAgree) {
   const double loss = read_tensors(golden(g.name + "/golden.safetensors"), "loss").at("").at(0);
   for (const auto& [precision, tolerance] : {std::pair{"fp32", 1e-5}, {"bf16", 1e-2}})
     for (const int tensor : {1, 2}) {
-      const Trained run =
-          train(kGoldenYaml, of_golden(g, tensor, 1, 2) +
-                                 Words{"device.backend=cpu", std::string("training.precision=") + precision});
+      const Trained run = train(
+          kGoldenYaml, of_golden(g, tensor, 1, 2) + Words{"device.backend=cpu", "device.threads=1",
+                                                          std::string("training.precision=") + precision});
       EXPECT_NEAR(run.evaluations.at(0).loss, loss, tolerance * loss) << precision << " " << tensor;
     }
 }
@@ -293,8 +293,9 @@ TEST(EvaluationOutputs, ALineOfItsOwnWithAllDigits) {
 TEST(EvaluationOutputs, WhatWasSavedEvaluatesToTheSameBits) {
   for (const char* precision : {"fp32", "bf16"}) {
     const Workplace place;
-    const Words common = {"device.backend=cpu", std::string("training.precision=") + precision,
-                          "evaluation.every_steps=3", "evaluation.batches=4"};
+    const Words common = {"device.backend=cpu", "device.threads=1",
+                          std::string("training.precision=") + precision, "evaluation.every_steps=3",
+                          "evaluation.batches=4"};
     ASSERT_EQ(place.train(common + Words{"checkpoint.save_model=true", "training.max_steps=3"}).status, 0);
     const Finished again =
         place.train(common + Words{"training.max_steps=0", "model.pretrained=out", "output_dir=again"});

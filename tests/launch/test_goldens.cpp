@@ -38,7 +38,7 @@ std::vector<std::string> overrides(const Case& c, const std::string& weights, in
 
 const char* const kGoldensYaml = R"(
 model: {type: gpt2}
-device: {backend: reference, threads: 1}
+device: {backend: reference}
 training: {precision: fp64}
 )";
 
@@ -62,7 +62,7 @@ TEST_P(Goldens, LossAndGradientsInDouble) {
 TEST_P(Goldens, LossAndGradientsInFloatOnTheCpuBackend) {
   const Case& c = GetParam();
   std::vector<std::string> words = overrides(c, c.name);
-  words.insert(words.end(), {"device.backend=cpu", "training.precision=fp32"});
+  words.insert(words.end(), {"device.backend=cpu", "device.threads=1", "training.precision=fp32"});
   const Trained trained = train(kGoldensYaml, words);
   const double loss = golden_scalar(c, "loss");
   EXPECT_NEAR(trained.steps[0].loss, loss, 1e-5 * loss);

@@ -61,7 +61,7 @@ Finished train_on(const std::string& file) {
   place.folder().write("weights/model.safetensors", file);
   std::filesystem::copy(kGolden + "/config.json", place.file("weights"));
   place.folder().write("c.yaml",
-                       "model: {pretrained: weights}\ndevice: {backend: reference, threads: 1}\n"
+                       "model: {pretrained: weights}\ndevice: {backend: reference}\n"
                        "training: {precision: fp64, max_steps: 1}\ndata: {format: random}\n"
                        "logging: {progress: off}\noutput_dir: out\n");
   return place.train({});

@@ -211,7 +211,7 @@ TEST(Outputs, TransformersLoadsWhatWasSaved) {
   ASSERT_EQ(first.status, 0) << first.err;
   place.folder().write("loaded.yaml",
                        "model: {pretrained: out, resid_pdrop: 0, embd_pdrop: 0, attn_pdrop: 0}\n"
-                       "device: {backend: reference, threads: 1}\n"
+                       "device: {backend: reference}\n"
                        "training: {precision: fp64, max_steps: 1}\noutput_dir: loaded\n");
   const Finished loaded = place.recollect(Words{"train", "loaded.yaml"} + data);
   ASSERT_EQ(loaded.status, 0) << loaded.err;

@@ -95,7 +95,8 @@ TEST(Allocation, NoneOnTheWayToTheDisk) {
 // Nothing else may allocate, and none of it may be as large as a value.
 TEST(Allocation, OnlyArgumentTablesOnCpu) {
   int64_t bytes = 0;
-  const int64_t count = allocations_in_steps({"device.backend=cpu", "training.precision=fp32"}, bytes);
+  const int64_t count =
+      allocations_in_steps({"device.backend=cpu", "device.threads=1", "training.precision=fp32"}, bytes);
   EXPECT_LE(bytes, 256 * count);
 }
 
@@ -134,7 +135,7 @@ TEST(Numerics, RanksStopTogether) {  // and not by waiting for each other
 }
 
 TEST(Bf16, FollowsFloat) {
-  const std::vector<std::string> cpu = {"device.backend=cpu", "training.max_steps=10"};
+  const std::vector<std::string> cpu = {"device.backend=cpu", "device.threads=1", "training.max_steps=10"};
   std::vector<std::string> fp32 = cpu, bf16 = cpu;
   fp32.push_back("training.precision=fp32");
   bf16.push_back("training.precision=bf16");

@@ -57,8 +57,8 @@ TEST_P(StorageDType, IsCloseAndTheSameWhereverItIsKept) {
 INSTANTIATE_TEST_SUITE_P(Modes, StorageDType, ::testing::Values("none", "full", "recursive"));
 
 TEST(StorageDType, OfDoublesToo) {
-  const Words words = {"device.backend=reference", "training.precision=fp64", "training.max_steps=3",
-                       ac("mode=full")};
+  const Words words = {"device.backend=reference", "device.threads=0", "training.precision=fp64",
+                       "training.max_steps=3", ac("mode=full")};
   const Trained same = train(kYaml, words), packed = train(kYaml, words + Words{kPacked});
   EXPECT_FALSE(same.gradients == packed.gradients);
   EXPECT_LT(largest_difference(same.gradients, packed.gradients), 0.05);

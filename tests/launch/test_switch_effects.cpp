@@ -148,6 +148,45 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{"mode=selective", "recompute=[mlp, activation]"},
              "recompute: activation adds nothing to the other groups"}));
 
+std::string remark_on(const std::string& key, const Words& keys) {
+  for (const Remark& remark : plan(keys).remarks)
+    if (remark.key == key) return remark.sentence;
+  return "";
+}
+
+// sqrt holds all of sqrt(n) layers and runs each but the last of a segment to its end again; full holds one
+// layer, and runs none to its end. The remark is true by the numbers of `estimate`.
+TEST(Compromise, IsRemarkedWhereFullIsPredictedToBeBetterInBoth) {
+  const auto predicted = [](const char* mode, int layers) {
+    Config config = read_config_text(
+        "test.yaml", kSwitchEffectsYaml,
+        {"model.n_embd=64", "data.sequence_length=6", "device.model=h200",
+         "model.n_layer=" + std::to_string(layers), std::string("activation_checkpointing.mode=") + mode});
+    resolve_planned_world(config);
+    return estimate(config, Ranks::kFirst);
+  };
+  bool seen[2] = {};
+  for (const int layers : {4, 9, 36}) {
+    const Estimate sqrt = predicted("sqrt", layers), full = predicted("full", layers);
+    const bool worse = full.memory.arena_bytes() < sqrt.memory.arena_bytes() &&
+                       full.simulation.step_seconds < sqrt.simulation.step_seconds;
+    seen[worse] = true;
+    ASSERT_EQ(sqrt.remarks.size(), worse ? 1u : 0u) << layers;
+    EXPECT_TRUE(full.remarks.empty());
+    if (!worse) continue;
+    EXPECT_EQ(sqrt.remarks[0].key, "mode");
+    EXPECT_NE(sqrt.remarks[0].sentence.find("full would be better in both: predicted "), std::string::npos);
+  }
+  EXPECT_TRUE(seen[false] && seen[true]) << "the comparison has seen only one outcome";
+}
+
+TEST(Bucket, LargerThanAllGradientsIsRemarked) {
+  const std::string two = "parallelism.data_parallel_size=2", bucket = "parallelism.gradient_bucket_mb=";
+  EXPECT_EQ(remark_on("gradient_bucket_mb", {two}), "");  // a default never complains
+  EXPECT_EQ(remark_on("gradient_bucket_mb", {two, bucket + "1"}), "");
+  EXPECT_EQ(remark_on("gradient_bucket_mb", {two, bucket + "50"}), "all gradients are one bucket, as with 1");
+}
+
 TEST(Effective, KeysAreAcceptedWithoutRemarks) {
   for (const Words& keys :
        {Words{"mode=full"}, Words{"mode=every_k", "k=3"}, Words{"mode=sqrt"}, Words{"mode=poor"},

@@ -16,7 +16,7 @@ namespace recollect::test {
 const char* const kTinyYaml = R"(
 model: {type: gpt2, vocab_size: 61, n_positions: 16, n_embd: 24, n_layer: 2, n_head: 4,
         resid_pdrop: 0.1, embd_pdrop: 0.1, attn_pdrop: 0.1, initializer_range: 0.2}
-device: {backend: reference, threads: 1}
+device: {backend: reference}
 training: {precision: fp64, micro_batch_size: 1, global_batch_size: 4, max_steps: 2, seed: 7}
 optimizer: {name: sgd, momentum: 0.9, learning_rate: 1e-2, weight_decay: 0.1}
 data: {format: random, sequence_length: 8}
