@@ -5,8 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/hash.h"
 #include "engine/data/dataset.h"
 #include "engine/io/safetensors.h"
+#include "launch/config/agree.h"
+#include "launch/config/warmup.h"
 #include "launch/limits.h"
 #include "launch/report/memory_table.h"
 
@@ -35,12 +38,10 @@ LoaderOptions loader_options(const Config& config, const Mesh& mesh) {
 
 LearningRateSchedule rate_schedule(const Config& config) {
   const Config::Scheduler& s = config.scheduler;
-  const auto by_ratio =
-      static_cast<int64_t>(std::ceil(s.warmup_ratio * static_cast<double>(config.training.max_steps)));
   return {.name = std::string(name_of(s.name)),
           .peak = config.optimizer.learning_rate,
           .minimum = s.min_lr,
-          .warmup_steps = s.warmup_steps > 0 ? s.warmup_steps : by_ratio,
+          .warmup_steps = warmup_steps(config),
           .total_steps = config.training.max_steps};
 }
 
@@ -77,6 +78,20 @@ std::unique_ptr<Executor> make_executor(const Config& config, TrainingProgram& m
     executor = std::make_unique<Executor>(std::move(made.program), backend.device(), probe);
   });
   return executor;
+}
+
+// The ranks that share a model must have read the same batch of it: files may differ where no sample has
+// looked.
+void check_batch(const Config& config, const Mesh& mesh, const StepBatch& batch) {
+  Communicator& tensor = mesh.host_communicator(kTensorAxis);
+  if (!config.activation_checkpointing.verify || tensor.size() == 1) return;
+  const auto hash_of = [](const std::vector<int32_t>& ids) {
+    return fmt::format("{:016x}", hash_bytes(ids.data(), ids.size() * sizeof(int32_t)));
+  };
+  check_texts_agree(
+      {{"ids", hash_of(batch.ids)}, {"labels", hash_of(batch.labels)}},
+      fmt::format("batches in step {} (tensor ranks of data rank {})", batch.step + 1, mesh.data_rank()),
+      "their files differ: give every rank the same", tensor);
 }
 
 }  // namespace
@@ -145,6 +160,7 @@ void Session::on_device(Run run) {
 StepResult Session::step() {
   const auto start = std::chrono::steady_clock::now();
   const StepBatch& batch = loader_->next();
+  check_batch(config_, mesh_, batch);
   int64_t valid = batch.valid_targets;
   mesh_.host_communicator(kDataAxis).all_reduce({&valid, {1}, DType::kI64}, ReduceOp::kSum);
   if (valid == 0)

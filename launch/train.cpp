@@ -12,6 +12,7 @@
 #include "launch/config/hf_config.h"
 #include "launch/config/read.h"
 #include "launch/device_file.h"
+#include "launch/inputs.h"
 #include "launch/plan_file.h"
 #include "launch/progress.h"
 #include "launch/report/checkpointing_report.h"
@@ -126,6 +127,7 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
     resolve_world(config, world.size());
     check_ranks_agree(config, world);
     check_device_models_agree(read_device_model(config.device.model), world);
+    check_inputs_agree(config, world);
     const bool first = world.rank() == 0;
     if (first) {
       make_folder(config.output_dir);

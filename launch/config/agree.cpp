@@ -2,15 +2,19 @@
 #include "launch/config/agree.h"
 
 #include <fmt/format.h>
+#include <limits.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/core/error.h"
+#include "engine/core/printable.h"
 #include "launch/config/read.h"
 
 namespace recollect {
@@ -21,6 +25,12 @@ uint64_t digest(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
+}
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
 }
 
 // "key\0value\0" for every key. YAML text holds no NUL.
@@ -62,36 +72,55 @@ std::vector<std::string> gather_texts(const std::string& mine, const std::vector
   return texts;
 }
 
+constexpr std::size_t kMostShown = 16;  // keys, values of a key, runs of ranks
+
 // "0, 2-3"
 std::string list_ranks(const std::vector<int>& ranks) {
   std::string text;
+  std::size_t shown = 0;
   for (std::size_t i = 0; i < ranks.size();) {
     std::size_t last = i;
     while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
     text += text.empty() ? "" : ", ";
     text += last == i ? fmt::format("{}", ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[last]);
     i = last + 1;
+    if (++shown == kMostShown && i < ranks.size())
+      return text + fmt::format(" and {} more", ranks.size() - i);
   }
   return text;
 }
 
+using Hosts = std::vector<std::string>;  // of each rank
+
+// " (node1)": where these ranks are, if all ranks are not in one place.
+std::string where(const std::vector<int>& ranks, const Hosts& hosts) {
+  if (std::set<std::string>(hosts.begin(), hosts.end()).size() == 1) return "";
+  std::set<std::string> names;
+  for (const int rank : ranks) names.insert(hosts[static_cast<std::size_t>(rank)]);
+  return " (" + list_some({names.begin(), names.end()}, kMostShown) + ")";
+}
+
 // One line per key that is not the same everywhere.
-std::string explain(const std::vector<std::map<std::string, std::string>>& configs) {
+std::string explain(const std::vector<std::map<std::string, std::string>>& configs, const Hosts& hosts) {
   std::map<std::string, std::map<std::string, std::vector<int>>> holders;  // key -> value -> ranks
   for (std::size_t r = 0; r < configs.size(); ++r) {
     for (const auto& [key, value] : configs[r]) holders[key][value].push_back(static_cast<int>(r));
   }
   std::string lines;
+  std::size_t different = 0;
   for (const auto& [key, values] : holders) {
     if (values.size() == 1 && values.begin()->second.size() == configs.size()) continue;
-    lines += fmt::format("\n{}:", key);
-    const char* separator = " ";
+    if (++different > kMostShown) continue;
+    lines += fmt::format("\n{}:", printable(key));
+    std::size_t shown = 0;
     for (const auto& [value, ranks] : values) {
-      lines += fmt::format("{}{} on {} {}", separator, value, ranks.size() == 1 ? "rank" : "ranks",
-                           list_ranks(ranks));
-      separator = "; ";
+      if (++shown > kMostShown) break;
+      lines += fmt::format("{}{} on {} {}", shown == 1 ? " " : "; ", printable(value),
+                           ranks.size() == 1 ? "rank" : "ranks", list_ranks(ranks) + where(ranks, hosts));
     }
+    if (shown > kMostShown) lines += fmt::format(" and {} more", values.size() - kMostShown);
   }
+  if (different > kMostShown) lines += fmt::format("\nand {} more", different - kMostShown);
   return lines;
 }
 
@@ -104,23 +133,27 @@ void check_ranks_agree(const Config& config, Communicator& communicator) {
 
 void check_texts_agree(const std::map<std::string, std::string>& texts, const std::string& what,
                        const std::string& hint, Communicator& communicator) {
-  const std::string mine = join(texts);
+  const std::string joined = join(texts), mine = host_name() + '\0' + joined;
   const auto ranks = static_cast<std::size_t>(communicator.size());
-  int64_t summary[2] = {static_cast<int64_t>(digest(mine)), static_cast<int64_t>(mine.size())};
+  int64_t summary[2] = {static_cast<int64_t>(digest(joined)), static_cast<int64_t>(mine.size())};
   std::vector<int64_t> summaries(2 * ranks);
   communicator.all_gather({summary, {2}, DType::kI64},
                           {summaries.data(), {static_cast<int64_t>(2 * ranks)}, DType::kI64});
   std::vector<int64_t> sizes;
   bool same = true;
   for (std::size_t r = 0; r < ranks; ++r) {
-    same = same && std::equal(summaries.begin(), summaries.begin() + 2,
-                              summaries.begin() + static_cast<int64_t>(2 * r));
+    same = same && summaries[2 * r] == summary[0];
     sizes.push_back(summaries[2 * r + 1]);
   }
   if (same) return;
   std::vector<std::map<std::string, std::string>> configs;
-  for (const std::string& text : gather_texts(mine, sizes, communicator)) configs.push_back(take_apart(text));
-  throw Error(ExitCode::kRanksDisagree, "the ranks have different " + what + explain(configs), hint);
+  Hosts hosts;
+  for (const std::string& text : gather_texts(mine, sizes, communicator)) {
+    const std::size_t end = text.find('\0');
+    hosts.push_back(text.substr(0, end));
+    configs.push_back(take_apart(std::string_view(text).substr(end + 1)));
+  }
+  throw Error(ExitCode::kRanksDisagree, "the ranks have different " + what + explain(configs, hosts), hint);
 }
 
 }  // namespace recollect

@@ -42,6 +42,16 @@ std::string broadcast_text(std::string text, int root, Communicator& world) {
   return text;
 }
 
+// On a node that does not share rank 0's folder, a rank's own files have one of the same name.
+void make_own_folder(const Config& config, int rank) {
+  if (rank == 0) return;
+  std::error_code error;
+  std::filesystem::create_directories(config.output_dir, error);
+  if (error)
+    throw Error(ExitCode::kStorage,
+                fmt::format("cannot make the folder {}: {}", config.output_dir, error.message()));
+}
+
 }  // namespace
 
 std::vector<RankReport> read_run(const std::string& folder) {
@@ -69,8 +79,9 @@ std::vector<RankReport> gather_reports(const RankReport& mine, Communicator& wor
 }
 
 void write_rank_json(const Config& config, const RankReport& report) {
-  if (reports_in(config, ReportFormat::kJson))
-    write_text_file(rank_file(config.output_dir, "memory", report.rank), rank_report_text(report));
+  if (!reports_in(config, ReportFormat::kJson)) return;
+  make_own_folder(config, report.rank);
+  write_text_file(rank_file(config.output_dir, "memory", report.rank), rank_report_text(report));
 }
 
 void write_run_files(const Config& config, const RankReport& report, Communicator& world) {
@@ -78,6 +89,7 @@ void write_run_files(const Config& config, const RankReport& report, Communicato
   if (reports_in(config, ReportFormat::kTrace) && report.timeline.measured) {
     ChromeTrace trace;
     trace.add(report, ChromeTrace::Times::kMeasured);
+    make_own_folder(config, report.rank);
     write_text_file(rank_file(config.output_dir, "trace", report.rank), trace.text());
   }
   if (!reports_in(config, ReportFormat::kHtml)) return;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <thread>
 
@@ -28,9 +29,10 @@ Environment torchrun_variables(int rank, int size, int per_node, const std::stri
 void RanksByHand::start(const Environment& environment, const Words& words, const Words& prefix) {
   const std::string folder = place_.file("process" + std::to_string(processes_.size()));
   std::filesystem::create_directory(folder);
-  const Words command =
-      prefix + Words{recollect_binary(), "train", place_.file("c.yaml"), "output_dir=" + place_.file("out")} +
-      words;
+  const bool has_output = std::any_of(
+      words.begin(), words.end(), [](const std::string& word) { return word.starts_with("output_dir="); });
+  const Words output = has_output ? Words{} : Words{"output_dir=" + place_.file("out")};
+  const Words command = prefix + Words{recollect_binary(), "train", place_.file("c.yaml")} + output + words;
   Environment all = environment;
   all.insert(traces_.mark());
   processes_.push_back(std::make_unique<Process>(command, folder, all));

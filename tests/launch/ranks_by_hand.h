@@ -21,7 +21,8 @@ class RanksByHand {
  public:
   explicit RanksByHand(const Workplace& place) : place_(place) {}
 
-  // `PREFIX recollect train c.yaml WORDS` in a folder of its own; the run's output goes to `out`.
+  // `PREFIX recollect train c.yaml WORDS` in a folder of its own, processN; the run's output goes to `out`
+  // unless the words say otherwise.
   void start(const Environment& environment, const Words& words, const Words& prefix = {});
   Process& process(std::size_t rank) { return *processes_[rank]; }
   // Whether a few steps are done, before the bound and before any rank ends.

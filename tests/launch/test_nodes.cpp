@@ -100,6 +100,20 @@ TEST_F(TwoNodes, TrainOverTcpAsOneProcessDoes) {
   EXPECT_EQ(numbers(place_.metrics()), two_by_two_in_one_process(place_));
 }
 
+// Each node has its own copy of the corpus, and one is another.
+TEST_F(TwoNodes, NameTheNodeThatReadsOtherData) {
+  for (int rank = 0; rank < 4; ++rank)
+    place_.folder().write("process" + std::to_string(rank) + "/corpus.txt",
+                          std::string(400, rank < 2 ? 'a' : 'b'));
+  start(two_by_two() + Words{"model.vocab_size=256", "data.format=text", "data.path=corpus.txt"});
+  for (const Finished& rank : ranks_.wait()) {
+    EXPECT_EQ(rank.status, 8) << rank.err;
+    EXPECT_NE(rank.err.find("data.path, corpus.txt: 400 bytes, "), std::string::npos) << rank.err;
+    EXPECT_NE(rank.err.find("on ranks 0-1 (node0)"), std::string::npos) << rank.err;
+    EXPECT_NE(rank.err.find("on ranks 2-3 (node1)"), std::string::npos) << rank.err;
+  }
+}
+
 TEST_F(TwoNodes, NoticeThatTheCableIsCut) {
   start(two_by_two(100000000) + Words{"parallelism.timeout_seconds=3"});
   ASSERT_TRUE(ranks_.wait_for_steps()) << ranks_.wait(1s)[0].err;

@@ -1,0 +1,53 @@
+#include "launch/inputs.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "engine/data/dataset.h"
+#include "engine/io/file_digest.h"
+#include "engine/io/safetensors.h"
+#include "launch/config/agree.h"
+#include "launch/program_identity.h"
+
+namespace recollect {
+
+namespace {
+
+constexpr uint64_t kMostOfFiles = 256 << 20, kMostOfFile = 16 << 20;  // bytes that are read
+
+void add_files(const std::string& key, const std::vector<std::string>& files,
+               std::map<std::string, std::string>& texts) {
+  const uint64_t most = std::min(kMostOfFile, kMostOfFiles / std::max<std::size_t>(1, files.size()));
+  texts[key] = fmt::format("{} {}", files.size(), files.size() == 1 ? "file" : "files");
+  for (const std::string& file : files) texts[key + ", " + file] = file_digest(file, most);
+}
+
+void add_data(const std::string& key, DataFormat format, const std::vector<std::string>& paths,
+              std::map<std::string, std::string>& texts) {
+  if (format != DataFormat::kRandom)
+    add_files(key, files_of_data(std::string(name_of(format)), paths), texts);
+}
+
+}  // namespace
+
+void check_inputs_agree(const Config& config, Communicator& world) {
+  if (world.size() == 1) return;
+  std::map<std::string, std::string> texts = program_identity();
+  if (!config.model.pretrained.empty()) {
+    std::vector<std::string> files;
+    const SafetensorsSet weights(config.model.pretrained);
+    for (const SafetensorsFile& file : weights.files()) files.push_back(file.path());
+    add_files("model.pretrained", files, texts);
+  }
+  if (config.training.max_steps > 0) add_data("data.path", config.data.format, config.data.path, texts);
+  if (config.evaluation.every_steps > 0)
+    add_data("evaluation.path", config.evaluation.format, config.evaluation.path, texts);
+  check_texts_agree(
+      texts, "inputs",
+      "give every rank the same program and the same files: copy them, or put them where all see them",
+      world);
+}
+
+}  // namespace recollect

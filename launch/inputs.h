@@ -1,0 +1,15 @@
+// Ranks that read other files, or run other code, train on without any sign of it: what each has is compared
+// before the first step.
+#pragma once
+
+#include "comm/communicator.h"
+#include "launch/config/config.h"
+
+namespace recollect {
+
+// Collective. Error kRanksDisagree on every rank, naming files and ranks, where the ranks have different
+// weights to start from, different data to train on or to evaluate with, or different code. Large files are
+// compared by samples (engine/io/file_digest.h).
+void check_inputs_agree(const Config& config, Communicator& world);
+
+}  // namespace recollect

@@ -1,0 +1,108 @@
+// Ranks that each read files of their own: they train together where those are the same, and name what
+// differs where they are not. Nor need they share a folder for what they write.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "launch/program_identity.h"
+#include "tests/launch/ranks_by_hand.h"
+
+namespace recollect::test {
+namespace {
+
+class OwnFiles : public ::testing::Test {
+ protected:
+  // Two ranks, each in a folder of its own; relative paths are of that folder.
+  std::vector<Finished> train(const Words& words) {
+    const uint16_t port = free_port();
+    for (int rank = 0; rank < 2; ++rank)
+      ranks_.start(torchrun_variables(rank, 2, 2, "127.0.0.1", port), words);
+    return ranks_.wait();
+  }
+  void write(int rank, const std::string& name, const std::string& content) {
+    place_.folder().write("process" + std::to_string(rank) + "/" + name, content);
+  }
+  std::string of_rank(int rank, const std::string& name) const {
+    return place_.file("process" + std::to_string(rank) + "/" + name);
+  }
+  void expect_disagreement(const std::vector<Finished>& finished, const std::vector<std::string>& parts) {
+    for (const Finished& rank : finished) {
+      EXPECT_EQ(rank.status, 8) << rank.err;
+      for (const std::string& part : parts)
+        EXPECT_NE(rank.err.find(part), std::string::npos) << part << " is missing from\n" << rank.err;
+    }
+  }
+
+  const Workplace place_;
+  RanksByHand ranks_{place_};
+  const Words tensor_{"parallelism.tensor_parallel_size=2"};
+  const Words text_{"model.vocab_size=256", "data.format=text", "data.path=corpus.txt"};
+};
+
+TEST_F(OwnFiles, TheSameTextIsTrainedOnAndFoldersNeedNotBeShared) {
+  for (const int rank : {0, 1}) write(rank, "corpus.txt", std::string(400, 'a'));
+  for (const Finished& rank : train(tensor_ + text_ + Words{"output_dir=mine"}))
+    EXPECT_EQ(rank.status, 0) << rank.err;
+  for (const char* file : {"mine/metrics.jsonl", "mine/report.html", "mine/memory.rank0.json"})
+    EXPECT_TRUE(std::filesystem::exists(of_rank(0, file))) << file;
+  for (const char* file : {"mine/memory.rank1.json", "mine/trace.rank1.json"})
+    EXPECT_TRUE(std::filesystem::exists(of_rank(1, file))) << file;
+}
+
+TEST_F(OwnFiles, AnotherTextIsNamed) {
+  write(0, "corpus.txt", std::string(400, 'a'));
+  write(1, "corpus.txt", std::string(399, 'a') + 'b');
+  expect_disagreement(train(tensor_ + text_),
+                      {"the ranks have different inputs\ndata.path, corpus.txt: 400 bytes, ", " on rank 0",
+                       " on rank 1", "copy them"});
+}
+
+TEST_F(OwnFiles, AnotherEvaluationSetIsNamed) {
+  write(0, "held.txt", std::string(400, 'a'));
+  write(1, "held.txt", std::string(401, 'a'));
+  expect_disagreement(train(Words{"model.vocab_size=256", "evaluation.format=text",
+                                  "evaluation.path=held.txt", "evaluation.every_steps=1"}),
+                      {"\nevaluation.path, held.txt: 400 bytes", " on rank 0; 401 bytes"});
+}
+
+TEST_F(OwnFiles, OtherWeightsAreNamed) {
+  ASSERT_EQ(place_.train({"checkpoint.save_model=true"}).status, 0);
+  for (const int rank : {0, 1}) {
+    const std::string folder = of_rank(rank, "start");
+    std::filesystem::create_directories(folder);
+    for (const char* file : {"model.safetensors", "config.json"})
+      std::filesystem::copy_file(place_.file("out/") + file, folder + "/" + file);
+  }
+  std::string weights = TemporaryFolder::read(of_rank(1, "start/model.safetensors"));
+  weights.back() ^= 1;
+  write(1, "start/model.safetensors", weights);
+  expect_disagreement(train(Words{"model.pretrained=start"}),
+                      {"\nmodel.pretrained, start/model.safetensors: " + std::to_string(weights.size())});
+}
+
+// What no sample of a large file has seen is found when it is read.
+TEST_F(OwnFiles, AnotherBatchIsFoundWhereVerifyIsOn) {
+  constexpr std::size_t kSize = 17 << 20, kBlock = 64 << 10, kBlocks = 256;
+  std::string corpus(kSize, 'a');
+  write(0, "corpus.txt", corpus);
+  const std::size_t spread = (kSize - kBlock) / (kBlocks - 1);
+  for (std::size_t at = 0; at + spread < kSize; at += spread)
+    corpus.replace(at + kBlock, spread - kBlock, spread - kBlock, 'b');
+  corpus.replace(kSize - kBlock, kBlock, kBlock, 'a');
+  write(1, "corpus.txt", corpus);
+  const Words verify{"activation_checkpointing.mode=full", "activation_checkpointing.verify=true",
+                     "training.max_steps=200"};
+  expect_disagreement(train(tensor_ + text_ + verify),
+                      {"the ranks have different batches in step ", "\nids: ", "\nlabels: "});
+}
+
+TEST(ProgramIdentity, NamesWhatComputes) {
+  const auto identity = program_identity();
+  EXPECT_EQ(identity, program_identity());
+  ASSERT_TRUE(identity.contains("program") && identity.contains("oneDNN"));
+  EXPECT_NE(identity.at("program").find(" bytes of code, "), std::string::npos) << identity.at("program");
+  EXPECT_GE(identity.size(), 4u);  // and libdnnl and libm
+}
+
+}  // namespace
+}  // namespace recollect::test
