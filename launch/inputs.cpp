@@ -24,7 +24,7 @@ void add_files(const std::string& key, const std::vector<std::string>& files,
   for (const std::string& file : files) texts[key + ", " + file] = file_digest(file, most);
 }
 
-void add_data(const std::string& key, DataFormat format, const std::vector<std::string>& paths,
+void add_dataset(const std::string& key, DataFormat format, const std::vector<std::string>& paths,
               std::map<std::string, std::string>& texts) {
   if (format != DataFormat::kRandom)
     add_files(key, files_of_data(std::string(name_of(format)), paths), texts);
@@ -41,9 +41,9 @@ void check_inputs_agree(const Config& config, Communicator& world) {
     for (const SafetensorsFile& file : weights.files()) files.push_back(file.path());
     add_files("model.pretrained", files, texts);
   }
-  if (config.training.max_steps > 0) add_data("data.path", config.data.format, config.data.path, texts);
+  if (config.training.max_steps > 0) add_dataset("data.path", config.data.format, config.data.path, texts);
   if (config.evaluation.every_steps > 0)
-    add_data("evaluation.path", config.evaluation.format, config.evaluation.path, texts);
+    add_dataset("evaluation.path", config.evaluation.format, config.evaluation.path, texts);
   check_texts_agree(
       texts, "inputs",
       "give every rank the same program and the same files: copy them, or put them where all see them",

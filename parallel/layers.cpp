@@ -22,7 +22,6 @@ LayerBuilder::LayerBuilder(Graph& graph, const OpRegistry& registry, ParallelLay
       registry_(registry),
       layout_(layout),
       dtype_(dtype),
-      samples_(samples),
       sequence_length_(sequence_length),
       tokens_(samples * sequence_length) {}
 

@@ -72,7 +72,7 @@ class LayerBuilder {
   const OpRegistry& registry_;
   ParallelLayout layout_;
   DType dtype_;
-  int64_t samples_, sequence_length_, tokens_;
+  int64_t sequence_length_, tokens_;
   int layer_ = -1;
   int64_t site_ = 0;  // random ops of this layer so far
   std::vector<Parameter> parameters_;

@@ -27,7 +27,7 @@ uint64_t digest(std::string_view text) {
   return hash;
 }
 
-std::string host_name() {
+std::string name_of_host() {
   char name[HOST_NAME_MAX + 1] = {};
   ::gethostname(name, sizeof name - 1);
   return name;
@@ -133,7 +133,7 @@ void check_ranks_agree(const Config& config, Communicator& communicator) {
 
 void check_texts_agree(const std::map<std::string, std::string>& texts, const std::string& what,
                        const std::string& hint, Communicator& communicator) {
-  const std::string joined = join(texts), mine = host_name() + '\0' + joined;
+  const std::string joined = join(texts), mine = name_of_host() + '\0' + joined;
   const auto ranks = static_cast<std::size_t>(communicator.size());
   int64_t summary[2] = {static_cast<int64_t>(digest(joined)), static_cast<int64_t>(mine.size())};
   std::vector<int64_t> summaries(2 * ranks);
