@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/graph/op_def.h"
+
 namespace recollect {
 
 std::string_view name_of(Replay replay) {
@@ -39,13 +41,19 @@ bool made_going_forward(const Graph& graph, ValueId v) {
 
 }  // namespace
 
+bool is_gathered(const Graph& graph, ValueId v) {
+  return made_going_forward(graph, v) && graph.op(graph.value(v).producer).def->name == "all_gather";
+}
+
 std::vector<ValueId> saved_values(const Graph& graph) {
   std::set<std::pair<OpId, ValueId>> found;  // by producer: program order
   for (const Op& op : graph.ops()) {
     if (op.phase != Phase::kBackward) continue;
-    for (ValueId v : op.inputs)
+    for (ValueId v : op.inputs) {
+      while (v != kNone && is_gathered(graph, v)) v = graph.op(graph.value(v).producer).inputs.front();
       if (v != kNone && made_going_forward(graph, v) && can_rerun(graph, graph.op(graph.value(v).producer)))
         found.insert({graph.value(v).producer, v});
+    }
   }
   std::vector<ValueId> values;
   for (const auto& [producer, v] : found) values.push_back(v);

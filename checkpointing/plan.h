@@ -48,7 +48,12 @@ struct Reproduction {
 // A number a row, beside what an op is for: not worth making again, nor storing with fewer bits.
 bool is_statistic(const Graph& graph, ValueId v);
 
-// The forward values that backward reads and that could be recomputed, in program order.
+// A value that was put together of the tensor ranks' parts. It is never saved: a rank keeps its part, and
+// backward gathers it again (recompute.h).
+bool is_gathered(const Graph& graph, ValueId v);
+
+// The forward values that backward reads, or gathers what it reads from, and that could be recomputed, in
+// program order.
 std::vector<ValueId> saved_values(const Graph& graph);
 
 // The value that layer i takes from what is before it, by layer; of the layers of the graph.

@@ -3,13 +3,14 @@
 #include <set>
 #include <unordered_map>
 
+#include "checkpointing/gather_ahead.h"
 #include "engine/graph/op_def.h"
 
 namespace recollect {
 
 namespace {
 
-constexpr std::string_view kPrefix = "recompute/";
+constexpr std::string_view kPrefix = "recompute/", kGatherPrefix = "gathered/";
 
 class Recomputer {
  public:
@@ -29,7 +30,7 @@ class Recomputer {
       if (op.phase == Phase::kBackward) {
         if (op.layer != layer_) enter(op.layer);
         Op changed = op;
-        for (ValueId& v : changed.inputs) v = available(v);
+        for (ValueId& v : changed.inputs) v = wanted(v);
         ops_.push_back(std::move(changed));
       } else {
         ops_.push_back(op);
@@ -56,6 +57,16 @@ class Recomputer {
     }
   }
 
+  // What an op of backward reads. A gathered value that was only passed on the way to this layer is not
+  // held whole until then.
+  ValueId wanted(ValueId v) {
+    if (v == kNone || !is_gathered(graph_, v)) return available(v);
+    const auto found = remade_.find(v);
+    if (found == remade_.end() || graph_.value(found->second).layer != layer_)
+      clone(graph_.op(graph_.value(v).producer), kGatherPrefix, StreamId::kGather);
+    return remade_.at(v);
+  }
+
   // The value itself where it is still there, otherwise its clone, made now if need be.
   ValueId available(ValueId v) {
     if (v == kNone) return v;
@@ -64,19 +75,20 @@ class Recomputer {
     const Op& producer = graph_.op(value.producer);
     if (producer.phase != Phase::kForward || writes_accumulators(producer)) return v;
     if (const auto found = remade_.find(v); found != remade_.end()) return found->second;
-    remake(producer);
+    clone(producer, kPrefix, producer.stream);
     return remade_.at(v);
   }
 
-  void remake(const Op& original) {
+  void clone(const Op& original, std::string_view prefix, StreamId stream) {
     Op clone = original;
     for (ValueId& input : clone.inputs) input = available(input);
-    clone.name = std::string(kPrefix) + original.name;
+    clone.name = std::string(prefix) + original.name;
     clone.phase = Phase::kBackward;
+    clone.stream = stream;
     clone.layer = layer_;  // it belongs to the backward that asked for it
     for (ValueId& output : clone.outputs) {
       Value copy = graph_.value(output);
-      copy.name = std::string(kPrefix) + copy.name;
+      copy.name = std::string(prefix) + copy.name;
       copy.layer = layer_;
       const ValueId again = graph_.add_value(std::move(copy));
       remade_[output] = again;
@@ -105,7 +117,24 @@ class Recomputer {
 
 }  // namespace
 
-std::vector<Reproduction> recompute(Graph& graph, const Plan& plan) { return Recomputer(graph, plan).run(); }
+std::vector<Reproduction> recompute(Graph& graph, const Plan& plan) {
+  std::vector<Reproduction> made = Recomputer(graph, plan).run();
+  gather_ahead(graph);
+  return made;
+}
+
+GatheredAgain gathered_again(const Graph& graph) {
+  GatheredAgain sum;
+  for (const Op& op : graph.ops()) {
+    if (!op.name.starts_with(kGatherPrefix)) continue;
+    const uint64_t part = graph.value(op.inputs.front()).bytes(),
+                   whole = graph.value(op.outputs.front()).bytes();
+    ++sum.values;
+    sum.saved_bytes += whole - part;
+    sum.gathered_bytes += whole;
+  }
+  return sum;
+}
 
 bool is_recomputation(std::string_view op_name) { return op_name.starts_with(kPrefix); }
 

@@ -2,8 +2,13 @@
 // its first use, by clones of the ops that made it, from the nearest values that are there. Lean by
 // construction, since only what somebody reads is cloned; exact by construction, since a clone is the same op
 // with the same attributes.
+//
+// A gathered value (sequence parallelism) is made again whatever the plan: its clone is an all-gather on the
+// gather stream, of this rank's part, which the plan decides on. Only where the layer's own recomputation has
+// gathered it a moment ago is it read from there.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "checkpointing/plan.h"
@@ -14,7 +19,16 @@ namespace recollect {
 // what was made again, in program order.
 std::vector<Reproduction> recompute(Graph& graph, const Plan& plan);
 
-// Whether an op of that name makes something again.
+// What sequence parallelism gathers again in one micro-batch, on this rank.
+struct GatheredAgain {
+  int64_t values = 0;
+  uint64_t saved_bytes = 0;     // that a rank need not keep between forward and backward
+  uint64_t gathered_bytes = 0;  // made whole again
+  bool operator==(const GatheredAgain&) const = default;
+};
+GatheredAgain gathered_again(const Graph& graph);
+
+// Whether an op of that name makes something again that was not kept.
 bool is_recomputation(std::string_view op_name);
 
 // What recomputation adds to one micro-batch, on this rank.

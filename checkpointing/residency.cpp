@@ -180,7 +180,7 @@ class Residency {
     const std::string name = "fetched/layer" + std::to_string(layer) + "/" + graph_.value(v).name;
     const std::string whole = packs(v) ? name + "/packed" : name,
                       part = decision.partition ? whole + "/part" : whole;
-    const int position = backward_ahead(layer, settings_.prefetch);
+    const int position = std::min(backward_ahead(layer, settings_.prefetch), first_use);
     const auto bring = [&](int before, const std::string& called, const char* kind, StreamId stream,
                            Attributes attributes, std::vector<ValueId> inputs) {
       Op op = make(called, kind, stream, Phase::kBackward, std::move(attributes), std::move(inputs));
@@ -188,7 +188,8 @@ class Residency {
       stored = insert(before_[before], std::move(op));
     };
     if (decision.disk) {
-      const int earlier = decision.host ? backward_ahead(layer, settings_.prefetch + 1) : position;
+      const int earlier =
+          decision.host ? std::min(backward_ahead(layer, settings_.prefetch + 1), position) : position;
       bring(earlier, decision.host ? name + "/host" : part, "read_from_disk", StreamId::kDisk,
             {{"to", std::string(decision.host ? "host" : "device")}}, {stored, ring()});
       report_.from_disk_bytes += graph_.value(stored).bytes();

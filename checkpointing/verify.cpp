@@ -74,9 +74,13 @@ class Verifier {
  public:
   Verifier(Graph& graph, const OpRegistry& registry) : graph_(graph), registry_(registry) {
     for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id)
-      if (graph.op(id).stream == StreamId::kCompute)
-        for (ValueId v : graph.op(id).inputs)
-          if (v != kNone) first_use_.try_emplace(v, id);
+      for (ValueId v : graph.op(id).inputs) {
+        if (v == kNone) continue;
+        if (graph.op(id).stream == StreamId::kCompute)
+          first_use_.try_emplace(v, id);
+        else if (!graph.op(id).outputs.empty())
+          passed_on_.try_emplace(v, graph.op(id).outputs.front());
+      }
   }
 
   void add(const Reproduction& reproduction) {
@@ -84,7 +88,7 @@ class Verifier {
     const ValueId expected = hash_of_original(reproduction.original);
     const Value& original = graph_.value(reproduction.original);
     const bool on_compute = graph_.op(again.producer).stream == StreamId::kCompute;
-    const OpId place = on_compute ? again.producer : first_use_.at(reproduction.again);
+    const OpId place = on_compute ? again.producer : first_use(reproduction.again);
     Op verify{.def = registry_.find("checkpoint_verify"),
               .name = "verify/" + again.name,
               .attributes = {{"value", original.name}, {"layer", int64_t{original.layer}}},
@@ -105,6 +109,12 @@ class Verifier {
   }
 
  private:
+  // On the compute stream; of a part that is only gathered from, that of the whole.
+  OpId first_use(ValueId v) const {
+    while (!first_use_.contains(v)) v = passed_on_.at(v);
+    return first_use_.at(v);
+  }
+
   ValueId hash_of_original(ValueId v) {
     if (const auto found = hashes_.find(v); found != hashes_.end()) return found->second;
     const Value original = graph_.value(v);
@@ -121,6 +131,7 @@ class Verifier {
   Graph& graph_;
   const OpRegistry& registry_;
   std::map<ValueId, OpId> first_use_;                // on the compute stream
+  std::map<ValueId, ValueId> passed_on_;             // to another stream, which makes this of it
   std::map<ValueId, ValueId> hashes_;                // by original
   std::map<OpId, std::vector<Op>> before_, behind_;  // ops to insert
 };

@@ -121,6 +121,7 @@ Estimate estimate(const Config& config, Ranks ranks) {
                   .choices = planned.made.choices,
                   .remarks = planned.made.remarks,
                   .flops = micro_batch_flops(program.graph),
+                  .gathered = planned.made.gathered,
                   .recomputed_flops = recomputed_flops(program.graph),
                   .simulation = simulate(program.graph, program.schedule, device,
                                          config.training.gradient_accumulation_steps),

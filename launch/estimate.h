@@ -44,6 +44,7 @@ struct Estimate {
   std::vector<CommunicationBuffers> communication_buffers;  // the first is what everything else assumes
   MemoryLedger memory;                                      // of every rank: all have the same
   ResidencyReport residency;                                // of one micro-batch
+  GatheredAgain gathered;                                   // of one micro-batch, by sequence parallelism
   std::vector<Choice> choices;
   std::vector<Remark> remarks;
   double flops = 0;  // of one micro-batch, recomputation included, without the optimizer

@@ -53,14 +53,17 @@ std::string effect_text(const Estimate& e, const Estimate& none) {
   text += fmt::format(
       "per micro-batch: {:.3f} GFLOP recomputed ({:.1f} % more), {} MiB gathered, {} MiB to the host, "
       "{} MiB back",
-      e.recomputed_flops / 1e9, 100 * e.recomputed_flops / none.flops, mib(r.gathered_bytes),
-      mib(r.to_host_bytes), mib(r.to_device_bytes));
+      e.recomputed_flops / 1e9, 100 * e.recomputed_flops / none.flops,
+      mib(r.gathered_bytes + e.gathered.gathered_bytes), mib(r.to_host_bytes), mib(r.to_device_bytes));
   if (r.disk_values > 0)
     text += fmt::format(", {} MiB to the disk, {} MiB from it", mib(r.to_disk_bytes), mib(r.from_disk_bytes));
   if (r.packed_values > 0)
     text += fmt::format("; {} values stored as bf16, which is lossy: {} MiB less", r.packed_values,
                         mib(r.packed_saved_bytes));
   text += "\n";
+  if (e.gathered.values > 0)
+    text += fmt::format("sequence_parallel: {} values kept in parts, {} MiB less, and gathered again\n",
+                        e.gathered.values, mib(e.gathered.saved_bytes));
   text += "layer inputs between forward and backward, MiB:";
   for (int s = 0; s < kMemorySpaceCount; ++s)
     text += fmt::format(" {} {}", name_of(static_cast<MemorySpace>(s)), mib(r.layer_inputs[s]));
@@ -103,7 +106,7 @@ Json estimate_json(const Estimate& e) {
                              {"recomputed_flops", e.recomputed_flops},
                              {"partitioned_values", r.partitioned_values},
                              {"host_values", r.host_values},
-                             {"gathered", r.gathered_bytes},
+                             {"gathered", r.gathered_bytes + e.gathered.gathered_bytes},
                              {"to_host", r.to_host_bytes},
                              {"to_device", r.to_device_bytes},
                              {"disk_values", r.disk_values},

@@ -108,7 +108,7 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
       weights_(made_.model.parameters, *executor_, mesh_),
       schedule_(rate_schedule(config_)),
       loss_scale_(loss_scale(config_.training)) {
-  if (made_.residency.gathered_bytes > 0) {
+  if (made_.residency.gathered_bytes + made_.gathered.gathered_bytes > 0) {
     Communicator& gathers = mesh_.communicator(kTensorAxis, StreamId::kGather);
     const Arena& arena = executor_->arena();
     if (gathers.share_memory(arena.at(0), arena.bytes()))

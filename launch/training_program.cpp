@@ -6,7 +6,6 @@
 
 #include "checkpointing/choose.h"
 #include "checkpointing/policies.h"
-#include "checkpointing/recompute.h"
 #include "checkpointing/residency_ops.h"
 #include "checkpointing/simulator.h"
 #include "checkpointing/verify.h"
@@ -105,6 +104,7 @@ void checkpoint(Graph& graph, const Config& config, const Mesh& mesh, bool least
   std::vector<Reproduction> reproductions = recompute(graph, made.plan);
   decide_moves(graph, config, mesh, least, made);
   made.residency = place_kept_values(graph, *made.registry, made.plan, made.moves);
+  made.gathered = gathered_again(graph);
   made.choices = list_choices(c, made, least);
   const auto inert = [&](const std::string& key) {
     const std::string plan = c.plan.empty() ? "in mode " + std::string(name_of(c.mode)) : "by " + c.plan;

@@ -6,6 +6,7 @@
 
 #include "checkpointing/device_model.h"
 #include "checkpointing/plan.h"
+#include "checkpointing/recompute.h"
 #include "checkpointing/residency.h"
 #include "engine/graph/op_def.h"
 #include "engine/io/disk_store.h"
@@ -27,6 +28,7 @@ struct TrainingProgram {
   LanguageModel model;
   Plan plan;
   ResidencyReport residency;
+  GatheredAgain gathered;  // by sequence parallelism
   DeviceModel device;
   ResidencySettings moves;      // what the configuration leaves open is decided
   std::vector<Choice> choices;  // of that, where anything moves

@@ -49,6 +49,12 @@ std::vector<SwitchEffect> effects_of_switches(const Config& config, const Traini
   std::vector<SwitchEffect> effects;
   if (c.mode != CheckpointingMode::kNone || !c.plan.empty())
     effects.push_back(effect_of_mode(c.plan.empty() ? "mode" : "plan", made.plan, program.graph, timeline));
+  if (made.gathered.values > 0)
+    effects.push_back({.name = "sequence_parallel",
+                       .values = made.gathered.values,
+                       .saved_bytes = made.gathered.saved_bytes,
+                       .moved_bytes = made.gathered.gathered_bytes,
+                       .exposed = exposed({StreamId::kGather})});
   if (r.partitioned_values > 0)
     effects.push_back({.name = "partition_activations",
                        .values = r.partitioned_values,
@@ -89,6 +95,11 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Ses
         planned ? "plan" : "mode",
         fmt::format("{}: {:.3f} GFLOP a micro-batch run again", planned ? c.plan : name_of(c.mode),
                     1e-9 * recomputed_flops(executor.program().graph)));
+  if (const GatheredAgain& g = session.made().gathered; g.values > 0)
+    report.emplace_back(
+        "sequence_parallel",
+        fmt::format("{} values kept in parts: saved {}, gathered {} again a micro-batch, {}", g.values,
+                    mib(g.saved_bytes), mib(g.gathered_bytes), exposed(StreamId::kGather)));
   if (r.partitioned_values > 0)
     report.emplace_back(
         "partition_activations",

@@ -19,7 +19,7 @@ struct SwitchCost {
 
 // What one switch does on this rank, in each micro-batch.
 struct SwitchEffect {
-  std::string name;          // of the key in activation_checkpointing
+  std::string name;          // of the key in activation_checkpointing, or sequence_parallel
   int64_t values = 0;        // that it concerns
   uint64_t saved_bytes = 0;  // of the memory that they leave, between forward and backward
   uint64_t moved_bytes = 0;  // over links, out and back
