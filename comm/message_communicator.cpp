@@ -34,14 +34,33 @@ std::size_t message_staging_bytes(int size) {
   return size == 1 ? 0 : share_for(size) * static_cast<std::size_t>(size);
 }
 
-MessageCommunicator::MessageCommunicator(int rank, std::vector<int> names)
+MessageCommunicator::MessageCommunicator(int rank, std::vector<int> names, std::shared_ptr<WaitPosts> posts)
     : rank_(rank),
       size_(static_cast<int>(names.size())),
       names_(std::move(names)),
       share_bytes_(share_for(size_)),
       staging_(message_staging_bytes(size_)),
       parts_(size_),
-      calls_(size_) {}
+      calls_(size_),
+      posts_(std::move(posts)),
+      slot_(posts_->make_slot()) {}
+
+RankWait MessageCommunicator::wait_for_ranks(const std::vector<int>& missing) const {
+  RankWait wait{own_name(), call_, before_, names_, {}};
+  for (const int r : missing) wait.missing.push_back(names_[r]);
+  return wait;
+}
+
+void MessageCommunicator::tell_of_wait(const std::vector<int>& missing) {
+  const WaitPost post = post_of(wait_for_ranks(missing), slot_);
+  posts_->note(post);
+  tell(post);
+}
+
+std::string MessageCommunicator::who_is_late(const std::vector<int>& missing,
+                                             std::chrono::milliseconds timeout) const {
+  return recollect::who_is_late(wait_for_ranks(missing), posts_->current(), timeout);
+}
 
 void MessageCommunicator::send_part(const void* data, std::size_t bytes, int to) {
   if (bytes > 0) send(data, bytes, to);
@@ -64,6 +83,7 @@ void MessageCommunicator::exchange(const void* mine, void* all, std::size_t byte
 void MessageCommunicator::start(CollectiveCall call) {
   if (broken_ || has_failed()) fail("an earlier collective of this process failed");
   call.sequence = call_.sequence + 1;
+  before_ = call_;
   call_ = call;
   exchange(&call_, calls_.data(), sizeof call_);
   try {

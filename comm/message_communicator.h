@@ -8,10 +8,12 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "comm/collective_call.h"
+#include "comm/wait_posts.h"
 
 namespace recollect {
 
@@ -30,8 +32,8 @@ class MessageCommunicator : public Communicator {
   void barrier() override;
 
  protected:
-  // `names` are the ranks as messages call them: world ranks.
-  MessageCommunicator(int rank, std::vector<int> names);
+  // `names` are the ranks as messages call them: world ranks. `posts` are the process's.
+  MessageCommunicator(int rank, std::vector<int> names, std::shared_ptr<WaitPosts> posts);
 
   // What carries messages. At most one send and one receive per rank are under way when wait_for_all is
   // called, none of them empty; messages of a pair arrive in order. Failures are fail()'s business.
@@ -43,15 +45,22 @@ class MessageCommunicator : public Communicator {
   virtual bool has_failed() const = 0;
   // The ranks disagree: they may be at different places from now on.
   virtual void note_disagreement() noexcept = 0;
+  // To all other ranks of the world that listen. Must not wait for anybody.
+  virtual void tell(const WaitPost& post) noexcept = 0;
 
   void start(CollectiveCall call);
   // Everybody's `bytes` to everybody, in rank order.
   void exchange(const void* mine, void* all, std::size_t bytes);
+  // Of a wait for these ranks of the group, in the call under way.
+  void tell_of_wait(const std::vector<int>& missing);
+  std::string who_is_late(const std::vector<int>& missing, std::chrono::milliseconds timeout) const;
+  const WaitPosts& posts() const { return *posts_; }
   const CollectiveCall& call() const { return call_; }
   int name_of_rank(int rank) const { return names_[rank]; }
   int own_name() const { return names_[rank_]; }
 
  private:
+  RankWait wait_for_ranks(const std::vector<int>& missing) const;
   void send_part(const void* data, std::size_t bytes, int to);
   void receive_part(void* data, std::size_t bytes, int from);
   void reduce_small(const Tensor& tensor, ReduceOp op);
@@ -63,7 +72,9 @@ class MessageCommunicator : public Communicator {
   std::vector<std::byte> staging_;  // one share from every rank
   std::vector<const void*> parts_;
   std::vector<CollectiveCall> calls_;
-  CollectiveCall call_;
+  CollectiveCall call_, before_;
+  const std::shared_ptr<WaitPosts> posts_;
+  const uint32_t slot_;  // of posts_
   bool broken_ = false;
 };
 

@@ -128,6 +128,19 @@ std::optional<Progress> ProgressBoard::progress(int rank, uint64_t group) const 
   return Progress{static_cast<uint32_t>(value >> 32), static_cast<uint32_t>(value)};
 }
 
+std::vector<int> ProgressBoard::waited_for_by(int rank) const {
+  std::vector<int> ranks;
+  if (!sees(rank)) return ranks;
+  for (const Line& line : state(rank).lines) {
+    const uint64_t group = line.group.load(std::memory_order_acquire);
+    const auto mine = group != 0 ? progress(rank, group) : std::nullopt;
+    if (!mine || !is_inside_call(mine->state)) continue;
+    for (int other = 0; other < size(); ++other)
+      if (const auto its = progress(other, group); its && *its < *mine) ranks.push_back(other);
+  }
+  return ranks;
+}
+
 void ProgressBoard::leave() noexcept { state(rank_).left.store(1, std::memory_order_release); }
 
 bool ProgressBoard::has_left(int rank) const noexcept {

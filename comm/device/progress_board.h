@@ -50,6 +50,8 @@ class ProgressBoard {
   void publish(uint64_t group, Progress progress) noexcept;
   // What a rank last published; nothing where it is not seen or does not know the group.
   std::optional<Progress> progress(int rank, uint64_t group) const noexcept;
+  // For whom that rank waits: those behind it in the groups in whose calls it is.
+  std::vector<int> waited_for_by(int rank) const;
 
   // This rank is done with everything that it was to do. Its groups stay readable.
   void leave() noexcept;

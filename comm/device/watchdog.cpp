@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "comm/collective_call.h"
+#include "comm/wait_graph.h"
 
 namespace recollect::device {
 namespace {
@@ -14,6 +14,19 @@ using std::chrono::milliseconds;
 
 milliseconds interval_for(milliseconds timeout) {
   return std::clamp(timeout / 20, milliseconds(2), milliseconds(200));
+}
+
+// Those who are missing here may wait in other groups for others: at the ends of all these waits are those
+// who wait for nobody.
+std::string late_text(const ProgressBoard& board, const std::vector<int>& missing,
+                      const std::string& within) {
+  const auto late = ends_of_waits(missing, [&](int rank) { return board.waited_for_by(rank); });
+  std::vector<int> victims = missing;
+  std::erase_if(victims, [&](int rank) { return std::find(late.begin(), late.end(), rank) != late.end(); });
+  std::string text = name_ranks(late) + " did not come" + within;
+  if (!victims.empty())
+    text += "; " + name_ranks(victims) + (victims.size() == 1 ? " waits" : " wait") + " in another group";
+  return text;
 }
 
 }  // namespace
@@ -148,7 +161,7 @@ void Watchdog::judge(Entry& entry, Clock::time_point now) {
   if (!left.empty()) {
     what = name_ranks(left) + " has left";
   } else if (!missing.empty()) {
-    what = name_ranks(missing) + " did not come" + within;
+    what = late_text(board_, missing, within);
   } else {
     what = (unknown.empty() ? "all have come, but it did not finish" : "it did not finish") + within;
   }

@@ -113,11 +113,22 @@ void Barrier::look_for_the_lost(uint32_t before, const CollectiveCall& call, Clo
   } else if (!left.empty()) {
     reason += name_ranks(left) + " has left the group";
   } else {
-    reason += (missing.empty() ? "a rank that was about to arrive" : name_ranks(missing)) +
-              " did not come within " + std::to_string(timeout_.count()) + " ms";
+    reason += blame(call, missing);
   }
   segment_->stop(reason);
   throw_stopped(call);
+}
+
+std::string Barrier::blame(const CollectiveCall& call, std::vector<int> missing) const {
+  if (missing.empty())
+    return "a rank that was about to arrive did not come within " + std::to_string(timeout_.count()) + " ms";
+  const std::vector<RankWait> waits = segment_->waits();
+  const auto group = ranks_that([](int) { return true; });
+  for (const RankWait& wait : waits)
+    if (wait.rank == mine_.world_rank && wait.group == group && wait.missing == missing)
+      return who_is_late(wait, waits, timeout_);
+  const RankWait mine{mine_.world_rank, call, {}, group, std::move(missing)};
+  return who_is_late(mine, waits, timeout_);
 }
 
 void Barrier::throw_stopped(const CollectiveCall& call) const {

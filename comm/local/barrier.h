@@ -29,6 +29,7 @@ class Barrier {
   bool has_died(int rank) const;
   template <typename Predicate>
   std::vector<int> ranks_that(Predicate predicate) const;
+  std::string blame(const CollectiveCall& call, std::vector<int> missing) const;
   [[noreturn]] void throw_stopped(const CollectiveCall& call) const;
 
   std::shared_ptr<Segment> segment_;

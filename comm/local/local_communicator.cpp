@@ -46,9 +46,11 @@ void LocalCommunicator::start(CollectiveCall call) {
         "an earlier collective of rank " + std::to_string(world_ranks_[rank_]) + " failed: " + call_.name(),
         "look for the first error among the ranks' messages");
   call.sequence = call_.sequence + 1;
+  RankState& mine = segment_->rank_state(region_, rank_);
+  mine.doing.store(doing_word(call, call_), std::memory_order_relaxed);
   call_ = call;
   agreed_ = false;
-  segment_->rank_state(region_, rank_).calls[call_.sequence % 2] = call_;
+  mine.calls[call_.sequence % 2] = call_;
 }
 
 // A barrier. The first one of a call also compares what the ranks are doing; the record of a call is

@@ -16,7 +16,7 @@
 namespace recollect::local {
 namespace {
 
-constexpr uint64_t kMagic = 0x7265636f6c030001;  // "recol", layout 3.1: other layouts are not joined
+constexpr uint64_t kMagic = 0x7265636f6c030002;  // "recol", layout 3.2: other layouts are not joined
 constexpr std::size_t kPage = 4096;
 // Address space, not memory: how many times the whole group can be split.
 constexpr std::size_t kSplits = 32;
@@ -42,6 +42,10 @@ Error no_memory(const std::string& what, int reason) {
 }
 
 }  // namespace
+
+uint64_t doing_word(const CollectiveCall& call, const CollectiveCall& before) {
+  return call.sequence << 16 | static_cast<uint64_t>(call.kind) << 8 | static_cast<uint64_t>(before.kind);
+}
 
 std::size_t usable_chunk(int size, std::size_t wanted) {
   return round_up(std::max<std::size_t>({wanted, static_cast<std::size_t>(size) * 64, 1}), kPage);
@@ -152,6 +156,43 @@ void Segment::stop(const std::string& reason) noexcept {
     if (offset == 0) continue;
     region(offset).turn.fetch_or(1);
     futex_wake_all(region(offset).turn);
+  }
+}
+
+std::vector<RankWait> Segment::waits() const {
+  std::vector<RankWait> waits;
+  const uint32_t count = std::min<uint32_t>(header().region_count.load(), Header::kMaxRegions);
+  for (uint32_t i = 0; i < count; ++i)
+    if (const uint64_t offset = header().regions[i].load(std::memory_order_acquire); offset != 0)
+      add_waits(region(offset), waits);
+  return waits;
+}
+
+// Who has come to the barrier under way waits for those who have not. A barrier that is passed meanwhile is
+// nobody's wait.
+void Segment::add_waits(Region& region, std::vector<RankWait>& waits) const {
+  constexpr uint32_t kTurns = ~uint32_t{0} >> 1;
+  const uint32_t passed = region.turn.load(std::memory_order_acquire) >> 1;
+  std::vector<int> group, missing, here;
+  for (int r = 0; r < region.size; ++r) {
+    const RankState& state = rank_state(region, r);
+    const Membership membership = state.membership.load(std::memory_order_acquire);
+    const bool known = membership == Membership::kJoined || membership == Membership::kLeft;
+    if (!known && &region != &root()) return;  // the group is just being made
+    group.push_back(state.world_rank);
+    const bool has_come = (state.arrived.load(std::memory_order_acquire) & kTurns) != passed;
+    has_come ? here.push_back(r) : missing.push_back(state.world_rank);
+  }
+  if (missing.empty() || region.turn.load() >> 1 != passed) return;
+  for (const int r : here) {
+    const RankState& state = rank_state(region, r);
+    const uint64_t doing = state.doing.load(std::memory_order_relaxed), sequence = doing >> 16;
+    const auto kind = [&](int shift) { return static_cast<CollectiveKind>(doing >> shift & 255); };
+    waits.push_back({.rank = state.world_rank,
+                     .call = {.sequence = sequence, .kind = kind(8)},
+                     .before = {.sequence = sequence - 1, .kind = kind(0)},
+                     .group = group,
+                     .missing = missing});
   }
 }
 

@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/collective_call.h"
 #include "comm/local/process_identity.h"
+#include "comm/wait_graph.h"
 
 namespace recollect::local {
 
@@ -20,10 +22,13 @@ inline constexpr int kBuffers = 3;
 
 enum class Membership : uint32_t { kAbsent, kClaimed, kJoined, kLeft };
 
+uint64_t doing_word(const CollectiveCall& call, const CollectiveCall& before);
+
 struct alignas(64) RankState {
   std::atomic<uint32_t> arrived;       // how many barriers this rank has reached
   std::atomic<Membership> membership;  // `process` is valid from kJoined on
   int32_t world_rank;                  // rank in the segment's first region
+  std::atomic<uint64_t> doing;         // the latest call and the kind of the one before, for any rank to read
   ProcessIdentity process;
   CollectiveCall calls[2];  // the calls with even and odd sequence numbers
 };
@@ -78,6 +83,9 @@ class Segment {
   RankState& rank_state(Region& region, int rank) const;
   std::byte* slot(Region& region, int rank, int buffer) const;
 
+  // Who waits for whom at this moment, in all groups.
+  std::vector<RankWait> waits() const;
+
   // Room for a group of `size` ranks; the offset, or 0 when the segment or the node's memory is exhausted.
   uint64_t add_region(int size, std::size_t chunk_bytes) noexcept;
 
@@ -92,6 +100,7 @@ class Segment {
   static std::shared_ptr<Segment> map(int descriptor, std::size_t bytes);
   static uint64_t first_region();
   void initialise(int size, std::size_t chunk_bytes);
+  void add_waits(Region& region, std::vector<RankWait>& waits) const;
 
   std::byte* base_;
   std::size_t bytes_;

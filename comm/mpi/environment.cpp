@@ -33,7 +33,9 @@ std::unique_ptr<Communicator> join_mpi_world(const MpiEnvironment& environment,
     MPI_Comm_free(&world);
     return make_self_communicator();
   }
-  return std::make_unique<mpi::MpiCommunicator>(world, mpi::Settings{timeout, environment.failed_});
+  auto control = std::make_shared<mpi::Control>(world, timeout, environment.failed_);
+  return std::make_unique<mpi::MpiCommunicator>(
+      world, mpi::Settings{timeout, environment.failed_, std::move(control)});
 }
 
 void mpi_abort(int exit_code) {

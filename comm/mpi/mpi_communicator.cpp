@@ -14,6 +14,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kTag = 1;
 constexpr int kEagerPolls = 4000;
+constexpr int kPollsBetweenListening = 64;
 
 int rank_in(MPI_Comm handle) {
   int rank = 0;
@@ -38,7 +39,7 @@ std::vector<int> world_ranks(MPI_Comm handle) {
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(MPI_Comm handle, Settings settings)
-    : MessageCommunicator(rank_in(handle), world_ranks(handle)),
+    : MessageCommunicator(rank_in(handle), world_ranks(handle), settings.control->posts()),
       handle_(handle),
       settings_(std::move(settings)) {
   MPI_Comm_set_errhandler(handle_, MPI_ERRORS_RETURN);
@@ -88,7 +89,8 @@ bool MpiCommunicator::progress() {
 
 // More ranks than cores is normal, so waiting yields, and after a while sleeps between looks.
 void MpiCommunicator::wait_for_all() {
-  const auto deadline = Clock::now() + settings_.timeout;
+  const auto start = Clock::now(), deadline = start + settings_.timeout;
+  auto next_post = start + posts().interval();
   for (int polls = 0; !progress(); ++polls) {
     if (polls < kEagerPolls) {
       ::sched_yield();
@@ -96,18 +98,31 @@ void MpiCommunicator::wait_for_all() {
     }
     std::this_thread::sleep_for(std::chrono::microseconds(50));
     if (settings_.failed->load()) fail("this process has given up");
-    if (Clock::now() < deadline) continue;
-    std::vector<int> late;
-    for (std::size_t i = 0; i < requests_.size(); ++i) {
-      const bool open = requests_[i] != MPI_REQUEST_NULL;
-      const int name = name_of_rank(peers_[i]);
-      if (open && std::find(late.begin(), late.end(), name) == late.end()) late.push_back(name);
-    }
-    std::sort(late.begin(), late.end());
-    fail(name_ranks(late) + " did not come within " + std::to_string(settings_.timeout.count()) + " ms");
+    const auto now = Clock::now();
+    if (polls % kPollsBetweenListening == 0 || now >= deadline) settings_.control->listen();
+    if (now >= deadline) fail(who_is_late(late(), settings_.timeout));
+    if (now < next_post) continue;
+    tell_of_wait(late());
+    next_post += posts().interval();
   }
   requests_.clear();
   peers_.clear();
+}
+
+std::vector<int> MpiCommunicator::late() const {
+  std::vector<int> ranks;
+  for (std::size_t i = 0; i < requests_.size(); ++i)
+    if (requests_[i] != MPI_REQUEST_NULL) ranks.push_back(peers_[i]);
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+void MpiCommunicator::tell(const WaitPost& post) noexcept {
+  try {
+    settings_.control->tell(post);
+  } catch (...) {  // without memory nobody hears of it
+  }
 }
 
 // MPI makes the group; the calls before it see to it that everybody has come, so that it cannot wait for

@@ -11,12 +11,14 @@
 #include <vector>
 
 #include "comm/message_communicator.h"
+#include "comm/mpi/control.h"
 
 namespace recollect::mpi {
 
 struct Settings {
   std::chrono::milliseconds timeout{};
   std::shared_ptr<std::atomic<bool>> failed;  // MPI can no longer be finalised
+  std::shared_ptr<Control> control;           // of the world
 };
 
 class MpiCommunicator final : public MessageCommunicator {
@@ -36,6 +38,8 @@ class MpiCommunicator final : public MessageCommunicator {
   [[noreturn]] void fail(const std::string& what) override;
   bool has_failed() const override { return settings_.failed->load(); }
   void note_disagreement() noexcept override { settings_.failed->store(true); }
+  void tell(const WaitPost& post) noexcept override;
+  std::vector<int> late() const;
   bool progress();
   using MessageCommunicator::check;
   void check(int status);

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 
 #include "comm/collective_call.h"
 #include "engine/core/error.h"
@@ -14,8 +15,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr uint64_t kControlGroup = 0;
-constexpr char kGoodBye = 'L', kStop = 'A';
-constexpr std::size_t kLongestReason = 1000, kStopHead = 3;
+constexpr char kGoodBye = 'L', kStop = 'A', kWait = 'W';
+constexpr std::size_t kLongestText = 1000, kHead = 3;
+static_assert(sizeof(WaitPost) <= kLongestText);
 constexpr auto kPauseBetweenCalls = 20ms;
 constexpr auto kNewsTime = 1s;
 constexpr const char* kPeerWord = "peer ";
@@ -37,11 +39,13 @@ std::pair<uint64_t, int> parse_identity(const std::string& text) {
   return peer;
 }
 
-std::string stop_message(const std::string& reason) {
-  const std::size_t length = std::min(reason.size(), kLongestReason);
-  std::string message{kStop, static_cast<char>(length & 255), static_cast<char>(length >> 8)};
-  return message + reason.substr(0, length);
+std::string message_of(char kind, std::string_view text) {
+  const std::size_t length = std::min(text.size(), kLongestText);
+  std::string message{kind, static_cast<char>(length & 255), static_cast<char>(length >> 8)};
+  return message.append(text.substr(0, length));
 }
+
+std::string stop_message(const std::string& reason) { return message_of(kStop, reason); }
 
 }  // namespace
 
@@ -51,6 +55,7 @@ Peers::Peers(int rank, std::vector<Address> places, Socket listener, std::string
       places_(std::move(places)),
       secret_(std::move(secret)),
       timeout_(timeout),
+      posts_(std::make_shared<WaitPosts>(static_cast<int>(places_.size()), timeout)),
       door_(
           std::move(listener), secret_, Door::Limits{},
           [this](const std::string& identity) { return judge(identity); },
@@ -195,24 +200,37 @@ void Peers::attend_once() {
   door_.serve(files_);
 }
 
+bool Peers::take_message(int rank, Control& control, std::string& stop_because, Presence& presence) {
+  std::string& heard = control.heard;
+  if (!heard.empty() && heard[0] == kGoodBye) {
+    presence = Presence::kLeft;
+    return true;
+  }
+  if (heard.size() < kHead) return false;
+  const std::size_t length = static_cast<unsigned char>(heard[1]) |
+                             static_cast<std::size_t>(static_cast<unsigned char>(heard[2])) << 8;
+  if (heard.size() < kHead + length) return false;
+  if (heard[0] == kWait && length == sizeof(WaitPost)) {
+    WaitPost post;
+    std::memcpy(&post, heard.data() + kHead, sizeof post);
+    if (post.rank == rank) posts_->note(post);
+  } else {
+    presence = Presence::kLost;
+    stop_because = heard.substr(kHead, length);
+  }
+  heard.erase(0, kHead + length);
+  return true;
+}
+
 // What follows a good-bye or a reason is of no interest.
 void Peers::hear(int rank, Control& control) {
   const std::string name = "rank " + std::to_string(rank);
-  char bytes[kStopHead + kLongestReason];
+  char bytes[kHead + kLongestText];
   const Moved moved = receive_some(control.socket, bytes, sizeof bytes);
   std::string stop_because;
   Presence presence = Presence::kHere;
   control.heard.append(bytes, moved.bytes);
-  const std::string& heard = control.heard;
-  if (!heard.empty() && heard[0] == kGoodBye) {
-    presence = Presence::kLeft;
-  } else if (heard.size() >= kStopHead) {
-    const std::size_t length = static_cast<unsigned char>(heard[1]) |
-                               static_cast<std::size_t>(static_cast<unsigned char>(heard[2])) << 8;
-    if (heard.size() >= kStopHead + length) {
-      presence = Presence::kLost;
-      stop_because = heard.substr(kStopHead, length);
-    }
+  while (presence == Presence::kHere && take_message(rank, control, stop_because, presence)) {
   }
   if (moved.closed && presence == Presence::kHere) {
     presence = Presence::kLost;
@@ -248,6 +266,13 @@ void Peers::stop(const std::string& reason) noexcept {
     tell_all(stop_message(stop_reason()));
   } catch (...) {
     tell_all(std::string(1, kStop));
+  }
+}
+
+void Peers::tell(const WaitPost& post) noexcept {
+  try {
+    tell_all(message_of(kWait, {reinterpret_cast<const char*>(&post), sizeof post}));
+  } catch (...) {  // without memory nobody hears of it
   }
 }
 

@@ -1,13 +1,14 @@
 // One rank's ties to the other ranks of its world, shared by all its communicators: a door for new
-// connections, and to every other rank one control connection on which nothing is said but good-bye and why
-// somebody stopped. A thread of its own attends to them, so that a failure reaches also those ranks that are
-// busy with others, or with nobody.
+// connections, and to every other rank one control connection on which nothing is said but good-bye, why
+// somebody stopped, and for whom somebody has waited for long. A thread of its own attends to them, so that a
+// failure reaches also those ranks that are busy with others, or with nobody.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "comm/tcp/door.h"
+#include "comm/wait_posts.h"
 
 namespace recollect::tcp {
 
@@ -45,6 +47,8 @@ class Peers {
   // Readable from the moment on when it has stopped.
   const Socket& stop_event() const { return stop_signal_.file(); }
   std::string stop_reason() const;
+  void tell(const WaitPost& post) noexcept;
+  std::shared_ptr<WaitPosts> posts() const { return posts_; }
   // A connection to that rank has ended: why. Gives the news on the control connection a moment to come.
   std::string why_lost(int rank);
 
@@ -59,6 +63,8 @@ class Peers {
   void attend();
   void attend_once();
   void hear(int rank, Control& control);
+  // Takes one message from the front of what was heard; false where there is no whole one.
+  bool take_message(int rank, Control& control, std::string& stop_because, Presence& presence);
   std::string judge(const std::string& identity) const;
   void let_in(Socket socket, const std::string& identity);
   Socket call(uint64_t group, int rank, std::chrono::milliseconds timeout, Clock::time_point deadline);
@@ -72,6 +78,7 @@ class Peers {
   const std::vector<Address> places_;
   const std::string secret_;
   const std::chrono::milliseconds timeout_;
+  const std::shared_ptr<WaitPosts> posts_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable news_;

@@ -25,7 +25,7 @@ uint64_t make_group_number() {
 
 TcpCommunicator::TcpCommunicator(std::shared_ptr<Peers> peers, const std::vector<int>& members,
                                  std::vector<Socket> sockets)
-    : MessageCommunicator(place_of(peers->rank(), members), members),
+    : MessageCommunicator(place_of(peers->rank(), members), members, peers->posts()),
       peers_(std::move(peers)),
       lanes_(members.size()),
       files_(members.size() + 1) {
@@ -60,7 +60,8 @@ std::size_t TcpCommunicator::move(int rank) {
 // A long message may take longer than the timeout, as long as bytes move. What has already come is taken even
 // when somebody has stopped in the meantime: it may be the better explanation.
 void TcpCommunicator::wait_for_all() {
-  auto deadline = Clock::now() + peers_->timeout();
+  const auto start = Clock::now();
+  auto deadline = start + peers_->timeout(), next_post = start + posts().interval();
   while (true) {
     std::size_t moved = 0;
     bool busy = false;
@@ -70,25 +71,33 @@ void TcpCommunicator::wait_for_all() {
     }
     if (!busy) return;
     if (moved > 0) {
-      deadline = Clock::now() + peers_->timeout();
+      const auto now = Clock::now();
+      deadline = now + peers_->timeout();
+      next_post = now + posts().interval();
     } else {
       if (peers_->is_stopped()) fail(peers_->stop_reason());
-      wait_for_some(deadline);
+      if (wait_for_some(std::min(deadline, next_post))) continue;
+      if (Clock::now() >= deadline) fail(who_is_late(late(), peers_->timeout()));
+      tell_of_wait(late());
+      next_post += posts().interval();
     }
   }
 }
 
-void TcpCommunicator::wait_for_some(Clock::time_point deadline) {
+bool TcpCommunicator::wait_for_some(Clock::time_point until) {
   for (int r = 0; r < size(); ++r) {
     const Lane& lane = lanes_[r];
     const int events = (lane.out_left > 0 ? POLLOUT : 0) | (lane.in_left > 0 ? POLLIN : 0);
     files_[r] = {lane.is_busy() ? lane.socket.descriptor() : -1, static_cast<short>(events), 0};
   }
-  if (wait_for(files_, deadline)) return;
-  std::vector<int> late;
+  return wait_for(files_, until);
+}
+
+std::vector<int> TcpCommunicator::late() const {
+  std::vector<int> ranks;
   for (int r = 0; r < size(); ++r)
-    if (lanes_[r].is_busy()) late.push_back(name_of_rank(r));
-  fail(name_ranks(late) + " did not come within " + std::to_string(peers_->timeout().count()) + " ms");
+    if (lanes_[r].is_busy()) ranks.push_back(r);
+  return ranks;
 }
 
 // Who has stopped already is not the news: what stopped it is.

@@ -36,8 +36,10 @@ class TcpCommunicator final : public MessageCommunicator {
   [[noreturn]] void fail(const std::string& what) override;
   bool has_failed() const override { return peers_->is_stopped(); }
   void note_disagreement() noexcept override {}
+  void tell(const WaitPost& post) noexcept override { peers_->tell(post); }
   std::size_t move(int rank);
-  void wait_for_some(Clock::time_point deadline);
+  bool wait_for_some(Clock::time_point until);
+  std::vector<int> late() const;
 
   std::shared_ptr<Peers> peers_;
   std::vector<Lane> lanes_;    // by rank in the group

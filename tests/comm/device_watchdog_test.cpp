@@ -110,6 +110,35 @@ TEST(Watchdog, NamesTheCallAndWhoIsMissing) {
   }));
 }
 
+// Two data ranks of two tensor ranks each. Whoever looks, in whatever group it waits, names the same rank.
+TEST(Watchdog, InAMeshWhoWaitsForNobodyIsNamed) {
+  for (int stuck = 0; stuck < 4; ++stuck)
+    expect_fine(run_as_threads(4, [stuck](Communicator& world) {
+      Rank rank(world);
+      const int mine = world.rank(), row = mine / 2, column = mine % 2;
+      const auto tensor = std::make_shared<MadeUp>(std::vector{2 * row, 2 * row + 1}, 10 + row);
+      const auto data = std::make_shared<MadeUp>(std::vector{column, column + 2}, 20 + column);
+      rank.dog->add(tensor);
+      rank.dog->add(data);
+      // The stuck rank was about to sum over its tensor group. Its tensor peer waits for it there, the other
+      // tensor group has passed that and waits for these two over data groups.
+      tensor->now = mine == stuck ? after(4) : row == stuck / 2 ? inside(5) : after(5);
+      data->now = row == stuck / 2 ? after(2) : inside(3);
+      rank.look_together();
+      rank.look_together();
+      const int first = (stuck + 2) % 4;  // far from the cause
+      world.barrier();
+      if (mine == (first ^ 1)) rank.look(1s);
+      world.barrier();
+      rank.look();
+      expect_says(rank.reason(), {"rank " + std::to_string(stuck) + " did not come within 1000 ms"});
+      for (int other = 0; other < 4; ++other)
+        if (other != stuck) {
+          EXPECT_EQ(rank.reason().find("rank " + std::to_string(other) + " did not come"), std::string::npos);
+        }
+    }));
+}
+
 TEST(Watchdog, ProgressIsNoReasonToFailHoweverSlow) {
   expect_fine(run_as_threads(2, [](Communicator& world) {
     Rank rank(world);

@@ -7,6 +7,8 @@
 //   mpi_test late       one rank does not come in time; exit 9 when it is named, 1 when not
 //   mpi_test leave      one rank ends with an Error; exit 7
 //   mpi_test lost       one rank is killed; exit 0 never
+//   mpi_test stuck R    rank R of a mesh, two tensor ranks wide, stops; exit 9 when all others blame R, 1
+//   when not
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -16,6 +18,7 @@
 #include "comm/local.h"
 #include "comm/mpi.h"
 #include "tests/comm/check_collectives.h"
+#include "tests/comm/mesh_blame.h"
 
 namespace recollect {
 namespace {
@@ -91,10 +94,25 @@ int expect_error(Communicator& world, const char* mode, const std::string& expec
   return 1;
 }
 
-int run(const MpiEnvironment& environment, const std::string& mode) {
-  const auto world = join_mpi_world(environment, mode == "late" ? 500ms : 60s);
+int expect_blamed(Communicator& world, int stuck) {
+  const auto place = static_cast<test::Place>(stuck % 3);
+  try {
+    test::sum_over_mesh(world, 2, stuck, place, [] { ::raise(SIGSTOP); });
+  } catch (const Error& error) {
+    fmt::print(stderr, "rank {}: {}\n", world.rank(), error.what());
+    if (test::accused_in(error.what()) != std::set{stuck}) return 1;
+    std::this_thread::sleep_for(1500ms);  // every rank gets to tell
+    return static_cast<int>(error.code());
+  }
+  return 1;
+}
+
+int run(const MpiEnvironment& environment, const std::string& mode, int stuck) {
+  const auto world = join_mpi_world(environment, mode == "late" ? 500ms : mode == "stuck" ? 1000ms : 60s);
   int status = 0;
-  if (mode == "disagree") {
+  if (mode == "stuck") {
+    status = expect_blamed(*world, stuck);
+  } else if (mode == "disagree") {
     status = expect_error(*world, "disagree", "rank 1: all_reduce #1 (sum, f32, 12 bytes)",
                           ExitCode::kRanksDisagree);
     std::this_thread::sleep_for(500ms);  // every rank gets to tell
@@ -123,7 +141,7 @@ int run(const MpiEnvironment& environment, const std::string& mode) {
 int main(int argc, char** argv) {
   const recollect::MpiEnvironment environment;
   try {
-    return recollect::run(environment, argc > 1 ? argv[1] : "");
+    return recollect::run(environment, argc > 1 ? argv[1] : "", argc > 2 ? std::atoi(argv[2]) : 0);
   } catch (const recollect::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     recollect::mpi_abort(static_cast<int>(error.code()));

@@ -1,0 +1,49 @@
+// Beside the communicators of an MPI world: who has waited for long tells all others for whom, and those who
+// wait too listen. Nobody else spends time on it. At the end everybody takes what is still on its way.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <chrono>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "comm/wait_posts.h"
+
+namespace recollect::mpi {
+
+class Control {
+ public:
+  // Collective. `failed` says that MPI can no longer be relied on.
+  Control(MPI_Comm world, std::chrono::milliseconds timeout, std::shared_ptr<std::atomic<bool>> failed);
+  // Collective, unless something has failed.
+  ~Control();
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  std::shared_ptr<WaitPosts> posts() const { return posts_; }
+  void tell(const WaitPost& post);
+  void listen();  // takes what has come
+
+ private:
+  struct Sent {
+    WaitPost post;
+    std::vector<MPI_Request> requests;
+  };
+
+  void receive_one(int from);
+  void listen_locked();
+
+  int rank_ = 0, size_ = 1;
+  MPI_Comm handle_ = MPI_COMM_NULL;
+  const std::shared_ptr<std::atomic<bool>> failed_;
+  std::shared_ptr<WaitPosts> posts_;
+  std::mutex mutex_;               // of what follows, and of `handle_`
+  std::list<Sent> sent_;           // not known to have arrived
+  std::vector<int> told_, heard_;  // how often, by rank
+};
+
+}  // namespace recollect::mpi
