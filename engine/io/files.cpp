@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,6 +34,47 @@ struct Descriptor {
     if (value >= 0) ::close(value);
   }
 };
+
+constexpr int kMostWriters = 1000;  // at a time, of one file
+constexpr std::string_view kTemporaryEnd = ".recollect.tmp";
+
+// A new file, locked: -1 and errno where there is none. Whoever takes it for a dead process's before it is
+// locked removes it; then there is another try.
+int open_new(const std::string& path) {
+  for (int attempt = 0; attempt < kMostWriters; ++attempt) {
+    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (file < 0) return file;
+    struct stat status {};
+    // Where there are no locks, nobody else gets one either, and nothing is removed.
+    if (::flock(file, LOCK_EX) != 0 || ::fstat(file, &status) != 0 || status.st_nlink > 0) return file;
+    ::close(file);
+  }
+  errno = EEXIST;
+  return -1;
+}
+
+// True where the file's writer is dead and it is gone now.
+bool remove_if_stale(const std::string& path) {
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
+  struct stat mine {
+  }, there{};
+  if (file.value < 0 || ::flock(file.value, LOCK_EX | LOCK_NB) != 0 || ::fstat(file.value, &mine) != 0 ||
+      ::lstat(path.c_str(), &there) != 0)
+    return false;
+  // What has taken its final name meanwhile is no temporary file any more, and another may have this one.
+  if (!S_ISREG(mine.st_mode) || mine.st_ino != there.st_ino || mine.st_dev != there.st_dev) return false;
+  return ::unlink(path.c_str()) == 0;
+}
+
+// ".NAME.NUMBER.recollect.tmp"
+bool is_temporary(std::string_view name) {
+  if (!name.starts_with('.') || !name.ends_with(kTemporaryEnd)) return false;
+  name = name.substr(1, name.size() - 1 - kTemporaryEnd.size());
+  const std::size_t dot = name.rfind('.');
+  return dot != std::string_view::npos && dot > 0 && dot + 1 < name.size() &&
+         std::all_of(name.begin() + static_cast<std::ptrdiff_t>(dot) + 1, name.end(),
+                     [](char c) { return c >= '0' && c <= '9'; });
+}
 
 std::string folder_of(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
@@ -69,18 +111,23 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 ReplacementFile::ReplacementFile(const std::string& path) : path_(path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) storage_error("write", path, EISDIR);
-  const std::filesystem::path target(path);
-  const std::string stem = fmt::format(".{}.{}", target.filename().string(), ::getpid());
-  // The name is taken when a thread of this process, or a killed process of the same number, is at the same
-  // target.
-  for (int attempt = 0; attempt < 1000 && descriptor_ < 0; ++attempt) {
-    temporary_ = fmt::format("{}/{}.{}.tmp", folder_of(path), stem, attempt);
-    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ < 0 && errno != EEXIST) break;
+  struct stat there {};
+  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    if (S_ISDIR(there.st_mode)) storage_error("write", path, EISDIR);
+    throw Error(ExitCode::kStorage, fmt::format("cannot write {}: it is a device or a pipe", path),
+                "name a file");
   }
-  if (descriptor_ < 0) storage_error("create", path, errno);
+  const std::string name = std::filesystem::path(path).filename().string();
+  int reason = EEXIST;
+  for (int attempt = 0; attempt < kMostWriters && descriptor_ < 0 && reason == EEXIST; ++attempt) {
+    temporary_ = fmt::format("{}/.{}.{}{}", folder_of(path), name, attempt, kTemporaryEnd);
+    descriptor_ = open_new(temporary_);
+    reason = errno;
+    if (descriptor_ >= 0 || reason != EEXIST || !remove_if_stale(temporary_)) continue;
+    descriptor_ = open_new(temporary_);
+    reason = errno;
+  }
+  if (descriptor_ < 0) storage_error("create", path, reason);
 }
 
 ReplacementFile::ReplacementFile(ReplacementFile&& other) noexcept
@@ -140,6 +187,39 @@ void write_text_file(const std::string& path, std::string_view text) {
   file.reserve(text.size());
   file.write_at(0, std::as_bytes(std::span(text)));
   file.commit();
+}
+
+void remove_stale_temporaries(const std::string& folder) noexcept {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    if (is_temporary(entry->path().filename().string())) remove_if_stale(entry->path().string());
+}
+
+GrowingFile::GrowingFile(const std::string& path)
+    : descriptor_(::open(path.c_str(),
+                         O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                         0666)) {
+  if (descriptor_ < 0) storage_error("write", path, errno);
+}
+
+GrowingFile::~GrowingFile() { ::close(descriptor_); }
+
+bool GrowingFile::append(std::string_view text) noexcept {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = ::write(descriptor_, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      const int reason = written < 0 ? errno : EIO;
+      [[maybe_unused]] const int cut = ::ftruncate(descriptor_, static_cast<off_t>(bytes_));
+      errno = reason;
+      return false;
+    }
+    done += static_cast<std::size_t>(written);
+  }
+  bytes_ += text.size();
+  return true;
 }
 
 bool looks_like_pickle(std::span<const std::byte> bytes) {

@@ -1,6 +1,7 @@
 // Whole files, in and out. Reading maps: nothing is loaded until it is touched. Writing replaces: the bytes
 // go to a temporary file in the same folder, reach the disk, and only then take the final name, so that a
-// reader (or a mapping of the old file) never sees half of anything, and a failure leaves nothing behind.
+// reader (or a mapping of the old file) never sees half of anything, and a failure leaves nothing behind. A
+// temporary file is locked while its writer lives; one that nobody locks is a dead process's, and goes.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +35,9 @@ class MappedFile {
 };
 
 // A file being written that takes its name only at commit(). Until then, and for ever when commit() is not
-// reached, whatever was at `path` is untouched; the destructor removes the temporary file. Errors: kStorage,
-// naming the path and the system's reason.
+// reached, whatever was at `path` is untouched; the destructor removes the temporary file. A link at `path`
+// is replaced, not followed; a folder, a device or a pipe there is refused. Errors: kStorage, naming the path
+// and the system's reason.
 class ReplacementFile {
  public:
   explicit ReplacementFile(const std::string& path);
@@ -61,6 +63,26 @@ class ReplacementFile {
 
 // Replaces the file at `path` by one that holds exactly `text`. Errors: kStorage.
 void write_text_file(const std::string& path, std::string_view text);
+
+// Removes the temporary files that dead processes have left in the folder.
+void remove_stale_temporaries(const std::string& folder) noexcept;
+
+// A file that grows by whole lines, to be read while it does. Begins empty; a link at `path` is not followed.
+// Errors: kStorage.
+class GrowingFile {
+ public:
+  explicit GrowingFile(const std::string& path);
+  ~GrowingFile();
+  GrowingFile(const GrowingFile&) = delete;
+  GrowingFile& operator=(const GrowingFile&) = delete;
+
+  // False, and errno, where the text cannot be written; then none of it is there.
+  bool append(std::string_view text) noexcept;
+
+ private:
+  int descriptor_ = -1;
+  uint64_t bytes_ = 0;
+};
 
 // Weights that would have to be unpickled are refused: unpickling runs code chosen by whoever made the file.
 // True for a zip archive (PyTorch 1.6 and later) and for a bare pickle. Ask only about a file that is not

@@ -46,7 +46,7 @@ void round_to(DType dtype, const T* values, std::byte* out, std::size_t count) {
 SafetensorsWriter::SafetensorsWriter(std::string path, std::map<std::string, std::string> metadata)
     : path_(std::move(path)), metadata_(std::move(metadata)) {}
 
-void SafetensorsWriter::declare(const std::string& name, DType dtype, std::vector<int64_t> shape) {
+std::size_t SafetensorsWriter::declare(const std::string& name, DType dtype, std::vector<int64_t> shape) {
   require(!file_, "declare() after the first write");
   require(name != "__metadata__", "a tensor cannot be called __metadata__");
   uint64_t bytes = size_of(dtype);
@@ -58,6 +58,11 @@ void SafetensorsWriter::declare(const std::string& name, DType dtype, std::vecto
   require(index_.emplace(name, slots_.size()).second,
           fmt::format("tensor {} declared twice", escaped_name(name)));
   slots_.push_back({name, dtype, std::move(shape), bytes});
+  return slots_.size() - 1;
+}
+
+void SafetensorsWriter::begin() {
+  if (!file_) lay_out();
 }
 
 void SafetensorsWriter::lay_out() {
@@ -86,11 +91,10 @@ void SafetensorsWriter::lay_out() {
   const uint64_t length = text.size();
   require(length <= kMaxSafetensorsHeader, "too many tensors for one safetensors file");
   for (Slot* slot : order) slot->begin += 8 + length;
-  uint64_t total = 0;
-  require(!__builtin_add_overflow(end, 8 + length, &total), "the file would not fit 64 bits");
+  require(!__builtin_add_overflow(end, 8 + length, &total_), "the file would not fit 64 bits");
 
   ReplacementFile file(path_);
-  file.reserve(total);
+  file.reserve(total_);
   file.write_at(0, std::as_bytes(std::span(&length, 1)));
   file.write_at(8, std::as_bytes(std::span(text)));
   file_.emplace(std::move(file));
@@ -103,11 +107,16 @@ SafetensorsWriter::Slot& SafetensorsWriter::slot_of(std::string_view name) {
 }
 
 void SafetensorsWriter::write(std::string_view name, std::span<const std::byte> bytes) {
-  Slot& slot = slot_of(name);
-  if (!file_) lay_out();
-  require(bytes.size() <= slot.bytes - slot.written,
-          fmt::format("too many bytes for tensor {}", escaped_name(name)));
-  file_->write_at(slot.begin + slot.written, bytes);
+  const Slot& slot = slot_of(name);
+  write_at(static_cast<std::size_t>(&slot - slots_.data()), slot.written, bytes);
+}
+
+void SafetensorsWriter::write_at(std::size_t index, uint64_t offset, std::span<const std::byte> bytes) {
+  begin();
+  Slot& slot = slots_.at(index);
+  if (offset > slot.bytes || bytes.size() > slot.bytes - offset || bytes.size() > slot.bytes - slot.written)
+    require(false, fmt::format("too many bytes for tensor {}", escaped_name(slot.name)));
+  file_->write_at(slot.begin + offset, bytes);
   slot.written += bytes.size();
 }
 
@@ -128,10 +137,11 @@ template void SafetensorsWriter::write_converted(std::string_view, const float*,
 template void SafetensorsWriter::write_converted(std::string_view, const double*, std::size_t);
 
 void SafetensorsWriter::finish() {
-  if (!file_) lay_out();
+  begin();
   for (const Slot& slot : slots_)
-    require(slot.written == slot.bytes, fmt::format("tensor {} is incomplete: {} of {} bytes",
-                                                    escaped_name(slot.name), slot.written, slot.bytes));
+    if (slot.written != slot.bytes)
+      require(false, fmt::format("tensor {} is incomplete: {} of {} bytes", escaped_name(slot.name),
+                                 slot.written, slot.bytes));
   file_->commit();
 }
 

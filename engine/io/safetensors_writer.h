@@ -22,19 +22,29 @@ class SafetensorsWriter {
   // `metadata` goes to "__metadata__"; Transformers insists on {"format": "pt"}.
   explicit SafetensorsWriter(std::string path,
                              std::map<std::string, std::string> metadata = {{"format", "pt"}});
+  virtual ~SafetensorsWriter() = default;  // tests make files that are slow, or fail
 
   // Names are valid UTF-8, unique and not "__metadata__" (else kInternal). Only before the first write.
-  void declare(const std::string& name, DType dtype, std::vector<int64_t> shape);
+  // Returns how many were declared before.
+  std::size_t declare(const std::string& name, DType dtype, std::vector<int64_t> shape);
+  // What is not declared by now never will be: lays out the file and claims its space, which the first write
+  // does otherwise. What follows allocates nothing. Errors: kStorage.
+  void begin();
 
   // The next bytes of a tensor. Tensors may be written in any order and in pieces of any size.
-  // Errors: kStorage; the first call also lays out the file and claims its space.
+  // Errors: kStorage.
   void write(std::string_view name, std::span<const std::byte> bytes);
+  // Bytes of the tensor that was declared as number `index`, from `offset` on; each of its bytes once.
+  virtual void write_at(std::size_t index, uint64_t offset, std::span<const std::byte> bytes);
   // The next `count` elements of a floating tensor, rounded to its dtype. T is float or double.
   template <typename T>
   void write_converted(std::string_view name, const T* values, std::size_t count);
 
   // Every declared tensor must be complete (else kInternal). Errors: kStorage.
-  void finish();
+  virtual void finish();
+
+  const std::string& path() const { return path_; }
+  uint64_t bytes() const { return total_; }  // of the whole file, once it has begun
 
  private:
   struct Slot {
@@ -54,6 +64,7 @@ class SafetensorsWriter {
   std::vector<Slot> slots_;
   std::map<std::string, std::size_t, std::less<>> index_;
   std::optional<ReplacementFile> file_;
+  uint64_t total_ = 0;
 };
 
 }  // namespace recollect

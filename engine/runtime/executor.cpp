@@ -103,8 +103,13 @@ void Executor::write(ValueId value, const void* from, std::size_t offset, std::s
 }
 
 void Executor::read(void* to, ValueId value) const {
+  read(to, value, 0, program_.graph.value(value).bytes());
+}
+
+void Executor::read(void* to, ValueId value, std::size_t offset, std::size_t bytes) const {
   const Tensor from = tensor(value);
-  device_.read(to, from.data, from.bytes());
+  require(offset <= from.bytes() && bytes <= from.bytes() - offset, "a read past the end of a value");
+  device_.read(to, static_cast<const std::byte*>(from.data) + offset, bytes);
 }
 
 void Executor::run_micro_batch(const RunState& state) { run(0, optimizer_begin_, state); }

@@ -50,6 +50,7 @@ class Executor {
   void write(ValueId value, const void* from) const;
   void write(ValueId value, const void* from, std::size_t offset, std::size_t bytes) const;
   void read(void* to, ValueId value) const;
+  void read(void* to, ValueId value, std::size_t offset, std::size_t bytes) const;
   const Arena& arena() const { return arena_; }  // on the device
   // Called when the streams are gone, and all that they recorded, but the arena is not.
   void set_farewell(std::function<void()> farewell) { farewell_ = std::move(farewell); }
