@@ -29,6 +29,7 @@ struct Sample {
 constexpr Sample kSamples[] = {{64, 4, 256, 4, 64},    {128, 4, 256, 4, 128, 0.1}, {128, 4, 256, 8, 128},
                                {256, 4, 1024, 4, 128}, {512, 8, 256, 2, 256, 0.1}, {512, 8, 2048, 2, 256},
                                {768, 12, 8192, 1, 512}};
+constexpr std::size_t kLeastSamples = 3;
 constexpr int kLeastSteps = 2, kMostSteps = 300;  // after one to warm up
 
 Config config_of(const Sample& s, const std::string& precision, int threads) {
@@ -61,21 +62,30 @@ class OpClock final : public ExecutorProbe {
 };
 
 struct Step {
-  double seconds = 0;
+  double seconds = 0, beside_ops = 0;
   std::vector<double> ops = {};
 };
 
-// The mean of the fastest tenth: what others take of the machine is in the slower ones.
-Step typical(std::vector<Step> steps) {
-  std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.seconds < b.seconds; });
-  steps.resize((steps.size() + 9) / 10);
-  Step mean{.ops = std::vector<double>(steps.front().ops.size())};
-  const auto n = static_cast<double>(steps.size());
-  for (const Step& step : steps) {
-    mean.seconds += step.seconds / n;
-    for (std::size_t i = 0; i < mean.ops.size(); ++i) mean.ops[i] += step.ops[i] / n;
+double mean_of_least(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  seconds.resize((seconds.size() + 9) / 10);
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
+}
+
+// Of every op, and of what is left of a step, the fastest tenth: what others take of the machine is in the
+// slower ones, and no step is spared by all of them.
+Step undisturbed(const std::vector<Step>& steps) {
+  Step best{.ops = std::vector<double>(steps.front().ops.size())};
+  std::vector<double> times(steps.size());
+  for (std::size_t op = 0; op < best.ops.size(); ++op) {
+    std::transform(steps.begin(), steps.end(), times.begin(), [&](const Step& step) { return step.ops[op]; });
+    best.ops[op] = mean_of_least(times);
   }
-  return mean;
+  std::transform(steps.begin(), steps.end(), times.begin(), [](const Step& step) {
+    return std::max(0.0, step.seconds - std::accumulate(step.ops.begin(), step.ops.end(), 0.0));
+  });
+  best.beside_ops = mean_of_least(times);
+  return best;
 }
 
 // All that was measured of one kernel at about one amount.
@@ -112,12 +122,11 @@ double measure_one(const Sample& sample, const std::string& precision, int threa
   while (steps.size() < kLeastSteps || (steps.size() < kMostSteps && spent() < seconds)) {
     std::fill(clock.seconds.begin(), clock.seconds.end(), 0.0);
     const double took = session.step().seconds;
-    steps.push_back({took, clock.seconds});
+    steps.push_back({.seconds = took, .ops = clock.seconds});
   }
-  const Step step = typical(std::move(steps));
+  const Step step = undisturbed(steps);
   add_ops(session.executor().program().graph, step, sums);
-  const double busy = std::accumulate(step.ops.begin(), step.ops.end(), 0.0);
-  return std::max(0.0, step.seconds - busy) / static_cast<double>(step.ops.size());
+  return step.beside_ops / static_cast<double>(step.ops.size());
 }
 
 }  // namespace
@@ -128,6 +137,7 @@ OpRates measure_ops(const std::string& precision, int threads, double seconds) {
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   for (std::size_t i = 0; i < std::size(kSamples); ++i) {
     const double left = std::chrono::duration<double>(end - Clock::now()).count();
+    if (left <= 0 && i >= kLeastSamples) break;  // the nearest rates stand for what was not reached
     const double gap = measure_one(kSamples[i], precision, threads,
                                    left / static_cast<double>(std::size(kSamples) - i), sums);
     rates.overhead = rates.overhead > 0 ? std::min(rates.overhead, gap) : gap;

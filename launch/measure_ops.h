@@ -13,7 +13,7 @@ struct OpRates {
   double overhead = 0;                                    // seconds between two ops
 };
 
-// `precision`: "fp32" or "bf16". Takes about so many seconds, at least a few steps of each model.
+// `precision`: "fp32" or "bf16". Takes about so many seconds, which may leave the largest models out.
 OpRates measure_ops(const std::string& precision, int threads, double seconds);
 
 }  // namespace recollect

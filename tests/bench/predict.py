@@ -40,7 +40,7 @@ def gpt2(layers: int, width: int, heads: int, vocabulary: int, samples: int, seq
         f"training.micro_batch_size={samples}",
         f"data.sequence_length={sequence}",
         "data.format=random",
-        "data.path=",
+        "data.path=[]",
     )
 
 
