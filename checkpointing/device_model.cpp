@@ -1,5 +1,8 @@
 #include "checkpointing/device_model.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "engine/core/error.h"
 
 namespace recollect {
@@ -24,22 +27,24 @@ DeviceModel cpu() {
           .to_device_bandwidth = 6e9,
           .disk_write_bandwidth = 0.5e9,
           .disk_read_bandwidth = 1e9,
-          .launch_overhead = 5e-6};
+          .launch_overhead = 5e-6,
+          .threads = 2};
 }
 
-// NVIDIA H200 SXM. Dense bf16 products: 790 TFLOP/s measured at 8192^3 (data sheet: 989). f32 products run as
-// TF32, half the rate of bf16. f64: 67 TFLOP/s, data sheet. Attention in
-// bf16: cuDNN 9.19, causal, sequence 2048, head size 128, 484 forward and 370 backward; in f32 a guess.
-// Memory: 4.8 TB/s by the data sheet, of which streaming kernels reach about 4.0. NVLink 4: 450 GB/s each way
-// by the data sheet; all-gathers on eight ranks reach about 370. PCIe 5 x16: 63 GB/s in theory, about 55
-// reached, each way. Disk: one PCIe 5 NVMe drive a GPU, of the order of data sheets. Launches: a few
-// microseconds, hidden in a captured graph.
+// NVIDIA H200 SXM. Dense bf16 products: 790 TFLOP/s measured at 8192^3 (data sheet: 989); fp16's data sheet
+// is the same. f32 products run outside the tensor cores unless device.tf32 asks for them: 67 TFLOP/s by the
+// data sheet, of which 50 is what a large product leaves after loads and clocks, a guess; in f32 attention a
+// guess too. f64: 67 TFLOP/s, data sheet. Attention in bf16: cuDNN 9.19, causal, sequence 2048, head size
+// 128, 484 forward and 370 backward. Memory: 4.8 TB/s by the data sheet, of which streaming kernels reach
+// about 4.0. NVLink 4: 450 GB/s each way by the data sheet; all-gathers on eight ranks reach about 370. PCIe
+// 5 x16: 63 GB/s in theory, about 55 reached, each way. Disk: one PCIe 5 NVMe drive a GPU, of the order of
+// data sheets. Launches: a few microseconds, hidden in a captured graph.
 DeviceModel h200() {
   return {.name = "h200",
-          .gemm_f32 = 395e12,
+          .gemm_f32 = 50e12,
           .gemm_bf16 = 790e12,
           .gemm_f64 = 67e12,
-          .attention_f32 = 100e12,
+          .attention_f32 = 25e12,
           .attention_bf16 = 420e12,
           .vector_flops = 60e12,
           .memory_bandwidth = 4.0e12,
@@ -52,7 +57,79 @@ DeviceModel h200() {
           .launch_overhead = 2e-6};
 }
 
+constexpr double DeviceModel::*kArithmetic[] = {&DeviceModel::gemm_f32,       &DeviceModel::gemm_bf16,
+                                                &DeviceModel::gemm_f64,       &DeviceModel::attention_f32,
+                                                &DeviceModel::attention_bf16, &DeviceModel::vector_flops};
+
+void scale(RateCurve& curve, double factor) {
+  for (RatePoint& point : curve) point.rate *= factor;
+}
+
+void scale_arithmetic(DeviceModel& device, double factor) {
+  if (factor == 1) return;
+  for (double DeviceModel::*rate : kArithmetic) device.*rate *= factor;
+  for (auto& [kernel, curve] : device.kernels) scale(curve, factor);
+}
+
+void scale_memory(DeviceModel& device, double factor) {
+  device.memory_bandwidth *= factor;
+  scale(device.memory_levels, factor);
+}
+
+// The rates of a rank that is alone on the device.
+DeviceModel with_threads(const DeviceModel& device, int64_t threads) {
+  if (device.threads == 0) return device;
+  const auto distance = [&](const DeviceModel& d) {
+    return std::abs(std::log(static_cast<double>(threads) / static_cast<double>(d.threads)));
+  };
+  const DeviceModel* nearest = &device;
+  for (const DeviceModel& fewer : device.fewer_threads)
+    if (distance(fewer) < distance(*nearest)) nearest = &fewer;
+  DeviceModel alone = *nearest;
+  alone.fewer_threads.clear();
+  alone.disk_write_bandwidth = device.disk_write_bandwidth;
+  alone.disk_read_bandwidth = device.disk_read_bandwidth;
+  alone.disk_writes = device.disk_writes;
+  alone.disk_reads = device.disk_reads;
+  const double factor = static_cast<double>(threads) / static_cast<double>(alone.threads);
+  scale_arithmetic(alone, factor);
+  scale_memory(alone, std::min(1.0, factor));
+  alone.threads = threads;
+  return alone;
+}
+
 }  // namespace
+
+double rate_at(const RateCurve& curve, double amount) {
+  require(!curve.empty(), "a rate has a point");
+  if (amount <= curve.front().amount) return curve.front().rate;
+  if (amount >= curve.back().amount) return curve.back().rate;
+  const auto above = std::upper_bound(curve.begin(), curve.end(), amount,
+                                      [](double a, const RatePoint& point) { return a < point.amount; });
+  const RatePoint &a = above[-1], &b = *above;
+  const double along = std::log(amount / a.amount) / std::log(b.amount / a.amount);
+  return a.rate * std::pow(b.rate / a.rate, along);
+}
+
+DeviceModel share_of_rank(const DeviceModel& device, int64_t threads, int64_t ranks) {
+  if (threads == 0) threads = device.cores > 0 ? std::max<int64_t>(1, device.cores / ranks) : device.threads;
+  DeviceModel share = with_threads(device, threads);
+  if (device.cores == 0) return share;
+  const auto cores = static_cast<double>(device.cores), n = static_cast<double>(ranks);
+  const double busy = n * static_cast<double>(threads);
+  share.spare_cores = std::max(0.0, cores / n - static_cast<double>(threads));
+  scale_arithmetic(share, std::min(1.0, cores / busy));
+  for (double DeviceModel::*disk : {&DeviceModel::disk_write_bandwidth, &DeviceModel::disk_read_bandwidth})
+    share.*disk /= n;
+  for (RateCurve DeviceModel::*disk : {&DeviceModel::disk_writes, &DeviceModel::disk_reads})
+    scale(share.*disk, 1 / n);
+  // Memory has what all ranks' threads together get out of it, and its caches hold all ranks' bytes.
+  const DeviceModel node = with_threads(device, std::min(static_cast<int64_t>(busy), device.cores));
+  share.memory_bandwidth = std::min(share.memory_bandwidth, node.memory_bandwidth / n);
+  for (RatePoint& point : share.memory_levels)
+    point.rate = std::min(point.rate, rate_at(node.memory_levels, n * point.amount) / n);
+  return share;
+}
 
 DeviceModel device_preset(std::string_view name) {
   if (name == "cpu") return cpu();
@@ -60,5 +137,7 @@ DeviceModel device_preset(std::string_view name) {
   throw Error(ExitCode::kConfiguration, "no device model is called '" + std::string(name) + "'",
               "cpu, h200, or a file that `recollect calibrate --out FILE` has written");
 }
+
+bool is_preset(const DeviceModel& device) { return device.name == "cpu" || device.name == "h200"; }
 
 }  // namespace recollect

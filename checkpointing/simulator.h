@@ -1,13 +1,14 @@
 // Runs a program's list of ops on clocks instead of kernels: streams in order and beside each other, waits as
 // the schedule says, and, as in the executor, all streams idle between two micro-batches and before the
-// optimizer. Streams are taken not to slow each other down, which is true of a GPU's copy engines and nearly
-// true of idle cores.
+// optimizer. A device's copy engines slow nothing down. Threads that copy on the cores where others compute
+// do: a kernel divides its work evenly, so it is as late as the last of its threads.
 #pragma once
 
 #include <array>
+#include <limits>
 #include <vector>
 
-#include "checkpointing/device_model.h"
+#include "checkpointing/op_time.h"
 #include "engine/graph/graph.h"
 #include "engine/runtime/schedule.h"
 #include "engine/runtime/step_timeline.h"
@@ -24,16 +25,18 @@ struct Simulation {
   double total_exposed_seconds() const;  // the compute stream's idle time: busy + exposed = step
 };
 
-// Seconds that an op takes alone: the longer of arithmetic and memory traffic; where the bytes cross a link,
-// no less than the link takes; and the overhead of starting it.
-double op_seconds(const Graph& graph, const Op& op, const DeviceModel& device);
-
 // One optimizer step of `micro_batches` micro-batches. Where `timeline` is given, it becomes the step's.
 Simulation simulate(const Graph& graph, const Schedule& schedule, const DeviceModel& device,
                     int64_t micro_batches, StepTimeline* timeline = nullptr);
 
-// The same with durations given by whoever asks, one for each op.
+// The cores of a rank: so many threads compute on theirs, and side streams have so many beside them.
+struct Cores {
+  double computing = 1;
+  double spare = std::numeric_limits<double>::infinity();
+};
+
+// The same with durations given by whoever asks, one for each op: what it takes alone.
 Simulation simulate(const Graph& graph, const Schedule& schedule, const std::vector<double>& durations,
-                    int64_t micro_batches, StepTimeline* timeline = nullptr);
+                    int64_t micro_batches, StepTimeline* timeline = nullptr, const Cores& cores = {});
 
 }  // namespace recollect

@@ -1,15 +1,17 @@
 #include "launch/calibrate.h"
 
 #include <algorithm>
-#include <array>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <sstream>
 #include <thread>
-#include <tuple>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <omp.h>
 #include <boost/program_options.hpp>
 
 #include "checkpointing/residency_ops.h"
@@ -18,15 +20,20 @@
 #include "engine/ops/ops.h"
 #include "engine/runtime/executor.h"
 #include "launch/device_file.h"
+#include "launch/measure_ops.h"
 
 namespace recollect {
 
 namespace {
 
-constexpr int64_t kSide = 1024;              // of the matrices multiplied
-constexpr int64_t kElements = 16 << 20;      // of the arrays streamed: more than caches hold
-constexpr double kSecondsEach = 0.3;         // spent on one measurement
+constexpr double kSecondsEach = 0.1;         // spent on one measurement beside training steps
 constexpr double kTooFastToMeasure = 1e-12;  // seconds
+constexpr double kMiB = 1 << 20;
+// Bytes of three arrays, from what one core's cache holds to what none does; of a copy; and of what two ranks
+// sum.
+constexpr double kTouched[] = {0.25 * kMiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB};
+constexpr double kCopied[] = {kMiB, 8 * kMiB, 64 * kMiB};
+constexpr double kSummed[] = {kMiB / 64, kMiB / 4, 4 * kMiB, 16 * kMiB};
 
 // The best of as many runs as fit the time, after one to warm up.
 double best_seconds(const std::function<void()>& run) {
@@ -87,81 +94,144 @@ class Bench {
   KernelTable kernels_;
 };
 
-double gemm_rate(Bench& bench, DType dtype) {
-  const Measured m = bench.measure("linear", {}, {{{kSide, kSide}, dtype}, {{kSide, kSide}, dtype}});
-  return m.cost.flops / m.seconds;
+// With so many bytes touched over and over.
+RateCurve memory_levels(Bench& bench) {
+  RateCurve curve;
+  for (const double bytes : kTouched) {
+    const Shape shape{static_cast<int64_t>(bytes / (3 * sizeof(float)))};
+    const Measured add = bench.measure("add", {}, {{shape}, {shape}});
+    curve.push_back({bytes, add.cost.bytes / add.seconds});
+  }
+  return curve;
 }
 
-double attention_rate(Bench& bench, DType dtype) {
-  constexpr int64_t kHeads = 8, kHeadSize = 64, kSequence = 512;
-  const Attributes attributes{
-      {"heads", kHeads},          {"head_size", kHeadSize}, {"sequence_length", kSequence},
-      {"first_head", int64_t{0}}, {"all_heads", kHeads},    {"p", 0.0},
-      {"layer", int64_t{0}},      {"site", int64_t{0}}};
-  const Measured m =
-      bench.measure("attention", attributes, {{{2 * kSequence, 3 * kHeads * kHeadSize}, dtype}});
-  return m.cost.flops / m.seconds;
+RateCurve copies(Bench& bench) {
+  RateCurve curve;
+  for (const double bytes : kCopied) {
+    const Measured copy = bench.measure("copy_to_host", {}, {{{static_cast<int64_t>(bytes / sizeof(float))}}},
+                                        StreamId::kDeviceToHost);
+    curve.push_back({bytes, copy.cost.link_bytes / copy.seconds});
+  }
+  return curve;
 }
 
-// bytes/s and seconds of an all-reduce between two rank threads.
-std::pair<double, double> link() {
+// Of all-reduces between two rank threads. Each sends as many bytes as the tensor has: half of it twice.
+void measure_link(DeviceModel& device) {
   LocalGroup group(2);
-  std::array<double, 2> large{}, small{};
+  std::vector<double> seconds;  // rank 0's
   const auto rank = [&](int r) {
     const std::unique_ptr<Communicator> world = group.join(r);
-    std::vector<float> data(4 << 20);
-    const auto time = [&](int64_t elements, int repeats) {
-      world->barrier();
-      const auto begin = std::chrono::steady_clock::now();
-      for (int i = 0; i < repeats; ++i)
-        world->all_reduce({data.data(), {elements}, DType::kF32}, ReduceOp::kSum);
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / repeats;
+    std::vector<float> data(static_cast<std::size_t>(kSummed[std::size(kSummed) - 1]) / sizeof(float));
+    const auto time = [&](double bytes, int repeats) {
+      double best = 1e30;
+      for (int i = 0; i <= repeats; ++i) {  // the first to warm up
+        world->barrier();
+        const auto begin = std::chrono::steady_clock::now();
+        world->all_reduce({data.data(), {static_cast<int64_t>(bytes / sizeof(float))}, DType::kF32},
+                          ReduceOp::kSum);
+        const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        if (i > 0) best = std::min(best, took);
+      }
+      if (r == 0) seconds.push_back(best);
     };
-    time(static_cast<int64_t>(data.size()), 2);
-    large[r] = time(static_cast<int64_t>(data.size()), 8);
-    small[r] = time(1, 500);
+    time(sizeof(float), 500);
+    for (const double bytes : kSummed) time(bytes, 20);
   };
   std::thread other(rank, 1);
   rank(0);
   other.join();
-  // Of two ranks each sends as many bytes as the tensor has: half of it twice.
-  return {static_cast<double>((4 << 20) * sizeof(float)) / (large[0] - std::min(small[0], large[0] / 2)),
-          small[0]};
+  device.link_latency = seconds[0];
+  for (std::size_t i = 0; i < std::size(kSummed); ++i)
+    device.collectives.push_back(
+        {kSummed[i], kSummed[i] / std::max(seconds[i + 1] - seconds[0], seconds[i + 1] / 2)});
+  device.link_bandwidth = device.collectives.back().rate;
+}
+
+// The one number where a file had only one: the best rate that the kernel reaches.
+double best_rate(const DeviceModel& device, const char* kernel) {
+  const auto found = device.kernels.find(kernel);
+  if (found == device.kernels.end()) return 0;
+  double best = 0;
+  for (const RatePoint& point : found->second) best = std::max(best, point.rate);
+  return best;
+}
+
+void sum_up(DeviceModel& device) {
+  device.gemm_f32 = best_rate(device, "linear f32");
+  device.attention_f32 = best_rate(device, "attention f32");
+  const auto or_else = [](double rate, double otherwise) { return rate > 0 ? rate : otherwise; };
+  device.gemm_bf16 = or_else(best_rate(device, "linear bf16"), device.gemm_f32);
+  device.attention_bf16 = or_else(best_rate(device, "attention bf16"), device.attention_f32);
+  // Only the reference backend computes in double, and no model of it is of use.
+  device.gemm_f64 = device.gemm_f32 / 2;
+  constexpr double kGeluFlopsPerByte = 1.5;  // in the op's cost: twelve for an f32 read and written
+  device.vector_flops = kGeluFlopsPerByte * best_rate(device, "bias_gelu f32");
+  device.memory_bandwidth = device.memory_levels.back().rate;
+  device.to_host_bandwidth = device.to_device_bandwidth = device.copies.back().rate;
+}
+
+DeviceModel measure_threads(Bench& bench, int threads, double seconds, const DeviceModel& link) {
+  omp_set_num_threads(threads);
+  DeviceModel device = link;
+  device.threads = threads;
+  device.memory_levels = memory_levels(bench);
+  device.copies = copies(bench);
+  OpRates rates = measure_ops("fp32", threads, seconds / 2);
+  device.launch_overhead = rates.overhead;
+  device.kernels = std::move(rates.kernels);
+  try {
+    device.kernels.merge(measure_ops("bf16", threads, seconds / 2).kernels);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kConfiguration) throw;  // the processor lacks the instructions
+  }
+  sum_up(device);
+  return device;
 }
 
 }  // namespace
 
-DeviceModel measure_device() {
+DeviceModel measure_device(const Calibration& calibration) {
+  const int before = omp_get_max_threads();
   Bench bench;
-  DeviceModel device{.name = "measured"};
-  device.launch_overhead = bench.measure("add", {}, {{{16}}, {{16}}}).seconds;
-  device.gemm_f32 = gemm_rate(bench, DType::kF32);
-  device.gemm_bf16 = gemm_rate(bench, DType::kBF16);
-  // Only the reference backend computes in double, and no model of it is of use.
-  device.gemm_f64 = device.gemm_f32 / 2;
-  device.attention_f32 = attention_rate(bench, DType::kF32);
-  device.attention_bf16 = attention_rate(bench, DType::kBF16);
-  const Measured gelu =
-      bench.measure("bias_gelu", {{"form", std::string("tanh")}}, {{{64, kSide}}, {{kSide}}});
-  device.vector_flops = gelu.cost.flops / gelu.seconds;
-  const Measured add = bench.measure("add", {}, {{{kElements}}, {{kElements}}});
-  device.memory_bandwidth = add.cost.bytes / add.seconds;
-  const Measured copy = bench.measure("copy_to_host", {}, {{{kElements}}}, StreamId::kDeviceToHost);
-  device.to_host_bandwidth = device.to_device_bandwidth = copy.cost.link_bytes / copy.seconds;
-  std::tie(device.link_bandwidth, device.link_latency) = link();
+  DeviceModel link{.name = "measured"};
+  measure_link(link);
+  std::vector<DeviceModel> measured;
+  for (const int threads : calibration.threads)
+    measured.push_back(measure_threads(
+        bench, threads, calibration.seconds / static_cast<double>(calibration.threads.size()), link));
+  omp_set_num_threads(before);
+  DeviceModel device = std::move(measured.back());
+  measured.pop_back();
+  device.cores = omp_get_num_procs();
+  device.fewer_threads = std::move(measured);
   return device;
 }
 
 bool measure_disk(const std::string& folder, DeviceModel& device) {
-  constexpr std::size_t kValue = std::size_t{64} << 20;
+  // Values of the sizes that a step moves: a small one takes an access, a large one is a stream.
+  constexpr std::size_t kSizes[] = {std::size_t{256} << 10, std::size_t{2} << 20, std::size_t{64} << 20};
   constexpr int kValues = 4;
+  const std::size_t largest = kSizes[std::size(kSizes) - 1];
   DiskStore disk(folder);
-  disk.open(kValues * kValue);
-  const Arena value(kValue), ring(DiskStore::kRingBytes);
-  for (int i = 0; i < kValues; ++i) disk.write("a value", value.at(0), kValue, i * kValue, ring.at(0));
-  for (int i = 0; i < kValues; ++i) disk.read("a value", value.at(0), kValue, i * kValue, ring.at(0));
-  device.disk_write_bandwidth = disk.written().bytes_per_second();
-  device.disk_read_bandwidth = disk.read().bytes_per_second();
+  disk.open(kValues * largest);
+  const Arena value(largest), ring(DiskStore::kRingBytes);
+  device.disk_writes.clear();
+  device.disk_reads.clear();
+  for (const std::size_t bytes : kSizes) {
+    const auto time = [&](auto access) {
+      const auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < kValues; ++i) access(static_cast<uint64_t>(i) * largest);
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      return RatePoint{static_cast<double>(bytes),
+                       kValues * static_cast<double>(bytes) / std::max(seconds, kTooFastToMeasure)};
+    };
+    device.disk_writes.push_back(
+        time([&](uint64_t at) { disk.write("a value", value.at(0), bytes, at, ring.at(0)); }));
+    device.disk_reads.push_back(
+        time([&](uint64_t at) { disk.read("a value", value.at(0), bytes, at, ring.at(0)); }));
+  }
+  device.disk_write_bandwidth = device.disk_writes.back().rate;
+  device.disk_read_bandwidth = device.disk_reads.back().rate;
   return disk.direct();
 }
 
@@ -178,17 +248,43 @@ void warn_if_busy() {
         cores);
 }
 
+// "1,4": thread counts in ascending order. Where none are given: one, half of the cores, and all of them.
+std::vector<int> threads_to_measure(const std::string& text) {
+  const int cores = omp_get_num_procs();
+  std::vector<int> counts;
+  if (text.empty()) counts = {1, cores / 2, cores};
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) {
+    int count = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), count);
+    if (error != std::errc{} || end != word.data() + word.size() || count < 1 || count > cores)
+      throw Error(ExitCode::kConfiguration,
+                  fmt::format("--threads {}: expected counts from 1 to the {} cores, as in 1,2", text, cores),
+                  usage());
+    counts.push_back(count);
+  }
+  std::erase(counts, 0);
+  std::sort(counts.begin(), counts.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  return counts;
+}
+
 }  // namespace
 
 void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   namespace options = boost::program_options;
-  std::string out, disk;
+  std::string out, disk, threads;
+  Calibration calibration;
   options::options_description own;
-  own.add_options()("out", options::value(&out))("disk", options::value(&disk));
+  own.add_options()("out", options::value(&out))("disk", options::value(&disk))(
+      "threads", options::value(&threads))("seconds", options::value(&calibration.seconds));
   if (!parse_options(words, own).empty())
     throw Error(ExitCode::kConfiguration, "calibrate takes no configuration", usage());
+  calibration.threads = threads_to_measure(threads);
+  if (!(calibration.seconds > 0 && calibration.seconds <= 3600))
+    throw Error(ExitCode::kConfiguration, "--seconds is more than 0 and at most 3600", usage());
   warn_if_busy();
-  DeviceModel device = measure_device();
+  DeviceModel device = measure_device(calibration);
   if (!disk.empty() && !measure_disk(disk, device))
     fmt::print(stderr,
                "recollect: {} takes no direct I/O: what is measured there is the system's page cache\n",

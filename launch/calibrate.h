@@ -1,13 +1,21 @@
-// `recollect calibrate`: measures this machine, in a few seconds, with the kernels that training uses.
+// `recollect calibrate`: measures this machine, in some seconds, with steps of small models: ops that run
+// among others find the caches as they do in training.
 #pragma once
+
+#include <vector>
 
 #include "checkpointing/device_model.h"
 #include "launch/commands.h"
 
 namespace recollect {
 
-// With the calling thread's OpenMP threads; the link is that between two rank threads.
-DeviceModel measure_device();
+struct Calibration {
+  std::vector<int> threads;  // of a rank, ascending; the last ones' rates are the model's own
+  double seconds = 15;       // about what it may take
+};
+
+// The link is that between two rank threads.
+DeviceModel measure_device(const Calibration& calibration);
 
 // bytes/s that values are written to and read from a file in that folder, into `device`; false where they go
 // through the system's page cache. Error kStorage.

@@ -53,10 +53,12 @@ constexpr Command kCommands[] = {
      "  --html FILE           the page of the run, or of both on one scale\n"
      "  --trace FILE          the recorded step of all ranks, measured and foretold, for Perfetto\n"
      "  --json                the numbers as JSON, and the differences of two runs\n"},
-    {"calibrate", "[--out FILE] [--disk FOLDER]", "measure this machine for device.model=FILE",
-     calibrate_command,
+    {"calibrate", "[--out FILE] [--disk FOLDER] [--threads N,N] [--seconds S]",
+     "measure this machine for device.model=FILE", calibrate_command,
      "  --out FILE            write them to this file too, which device.model then names\n"
-     "  --disk FOLDER         measure the disk of this folder too\n"},
+     "  --disk FOLDER         measure the disk of this folder too\n"
+     "  --threads N,N         of a rank, a measurement each; 1, half of the cores and all where not given\n"
+     "  --seconds S           about what it may take, without the disk; 15 where not given\n"},
     {"tokenize",
      "--tokenizer FILE|FOLDER --output FILE INPUT... [--format llm.c|headerless|megatron]\n"
      "           [--dtype uint16|uint32] [--key text] [--end-of-document TOKEN|none] [--threads N]",

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <omp.h>
 
 #include "checkpointing/recompute.h"
 #include "comm/local.h"
 #include "comm/message_communicator.h"
 #include "launch/config/validate.h"
+#include "launch/device_file.h"
 #include "launch/world.h"
 
 namespace recollect {
@@ -73,6 +75,15 @@ std::vector<Wait> list_waits(const Program& program, const Simulation& simulatio
   return waits;
 }
 
+std::string calibration_text(const Config& config, const DeviceModel& device, int ranks) {
+  const DeviceModel model = read_device_model(config.device.model);
+  std::string text = describe(model);
+  if (device.threads > 0)
+    text += fmt::format("; a rank has {} {}", device.threads, device.threads == 1 ? "thread" : "threads");
+  if (model.cores > 0 && ranks > 1) text += fmt::format(", {} ranks share the cores", ranks);
+  return text;
+}
+
 bool fits(const Config& config, const MemoryLedger& memory) {
   const auto within = [](uint64_t bytes, int64_t limit) {
     return limit == 0 || bytes <= static_cast<uint64_t>(limit);
@@ -115,6 +126,7 @@ Estimate estimate(const Config& config, Ranks ranks) {
   const int world_size = planned.mesh->world().size();
   Estimate result{.ranks = world_size,
                   .device = device,
+                  .calibration = calibration_text(config, device, world_size),
                   .communication_buffers = communication_buffers(config, *planned.mesh),
                   .memory = program.foretold(),
                   .residency = planned.made.residency,

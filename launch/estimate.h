@@ -40,7 +40,8 @@ struct CommunicationBuffers {
 
 struct Estimate {
   int64_t ranks = 1;
-  DeviceModel device;
+  DeviceModel device;                                       // as one rank finds it
+  std::string calibration;                                  // which rates those are
   std::vector<CommunicationBuffers> communication_buffers;  // the first is what everything else assumes
   MemoryLedger memory;                                      // of every rank: all have the same
   ResidencyReport residency;                                // of one micro-batch

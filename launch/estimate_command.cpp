@@ -80,6 +80,7 @@ std::string time_text(const Estimate& e, const Estimate& none) {
   std::string text = fmt::format(
       "step on {}: {:.3f} ms, of which {:.3f} ms exposed waits; mode none: {:.3f} ms\n", e.device.name,
       1e3 * s.step_seconds, 1e3 * s.total_exposed_seconds(), 1e3 * none.simulation.step_seconds);
+  text += fmt::format("  rates: {}\n", e.calibration);
   for (int i = 0; i < kStreamCount; ++i)
     if (s.busy_seconds[i] > 0)
       text += fmt::format("  {:<16} busy {:.3f} ms\n", name_of(static_cast<StreamId>(i)),
@@ -131,6 +132,7 @@ void print_one(const Config& config, bool json) {
   if (json) {
     Json document = estimate_json(e);
     document["device_model"] = e.device.name;
+    document["rates"] = e.calibration;
     document["none"] = estimate_json(none);
     document["saved"] =
         static_cast<int64_t>(none.memory.arena_bytes()) - static_cast<int64_t>(e.memory.arena_bytes());
@@ -186,7 +188,10 @@ void print_comparison(const Config& config, bool json) {
                1e3 * e.simulation.step_seconds, 1e3 * e.simulation.total_exposed_seconds(),
                100 * e.recomputed_flops / (e.flops - e.recomputed_flops), v.fits ? "" : "  over a limit");
   }
-  if (json) fmt::print("{}\n", document.dump(2));
+  if (json)
+    fmt::print("{}\n", document.dump(2));
+  else if (!variants.empty())
+    fmt::print("rates: {}\n", variants.front().estimate.calibration);
 }
 
 void print_largest(const Config& config, bool json) {

@@ -215,9 +215,19 @@ DType compute_dtype(Precision precision) {
 
 namespace {
 
+// Of the configuration and the device's file alone: all ranks are taken to share one node, as estimates take
+// them to, so that every rank decides the same wherever it runs.
+DeviceModel rank_device(const Config& config) {
+  const Config::Parallelism& p = config.parallelism;
+  DeviceModel device = share_of_rank(read_device_model(config.device.model), config.device.threads,
+                                     p.tensor_parallel_size * std::max<int64_t>(1, p.data_parallel_size));
+  if (config.device.tf32) device.gemm_f32 = device.gemm_bf16 / 2;  // of tensor cores: half the rate of bf16
+  return device;
+}
+
 TrainingProgram build(const Config& config, const Mesh& mesh, cuda::Libraries* libraries, bool least) {
   TrainingProgram made;
-  made.device = read_device_model(config.device.model);
+  made.device = rank_device(config);
   made.registry = std::make_unique<OpRegistry>();
   register_engine_ops(*made.registry);
   register_comm_ops(*made.registry);

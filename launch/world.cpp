@@ -154,6 +154,12 @@ int threads_per_rank(const Config& config, int ranks_on_node) {
   return std::min(wanted, omp_get_thread_limit());
 }
 
+bool has_spare_cores(const Config& config, int ranks) {
+  const std::optional<RankEnvironment> who = discover_ranks();
+  const int on_node = who && who->size > 1 ? who->local_size : ranks;
+  return int64_t{on_node} * (threads_per_rank(config, on_node) + 1) <= cores_of_node();
+}
+
 std::vector<CommunicatorKind> expected_communicators(const Config& config, int ranks) {
   using enum CommunicatorKind;
   const Config::Parallelism& p = config.parallelism;

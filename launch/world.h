@@ -29,4 +29,9 @@ std::vector<CommunicatorKind> expected_communicators(const Config& config, int r
 // Kernels size their workspaces by it, so whoever foretells a run's memory must ask the same question.
 int threads_per_rank(const Config& config, int ranks_on_node);
 
+// Whether this rank's node has a core for each thread that computes there and one more for every rank: then
+// what side streams do takes nothing from kernels. `ranks`: of the run, if no launcher counts those of the
+// node.
+bool has_spare_cores(const Config& config, int ranks);
+
 }  // namespace recollect

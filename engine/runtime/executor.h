@@ -72,6 +72,8 @@ class Executor {
 
   // Who waited for whom, summed over runs.
   const WaitTimes& waits() const { return streams_->waits(); }
+  // What side streams took of the processor (Streams::processor_seconds).
+  double processor_seconds(StreamId stream) const { return streams_->processor_seconds(stream); }
 
  private:
   struct BoundOp {

@@ -54,6 +54,10 @@ class Streams {
 
   const WaitTimes& waits() const { return waits_; }
 
+  // Seconds of processor time that the ops of a side stream have taken in training, summed over runs; to be
+  // asked between runs. Zero where streams are no threads, and copies take nothing from whoever computes.
+  virtual double processor_seconds(StreamId) const { return 0; }
+
  protected:
   const StreamOps ops_;
   WaitTimes waits_;

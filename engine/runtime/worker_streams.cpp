@@ -1,5 +1,7 @@
 #include "engine/runtime/worker_streams.h"
 
+#include <time.h>
+
 #include <chrono>
 
 namespace recollect {
@@ -8,6 +10,13 @@ namespace {
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Of the calling thread.
+double processor_now() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 }  // namespace
@@ -60,7 +69,9 @@ void WorkerStreams::worker_loop(StreamId stream) {
     const OpId begin = begin_, end = end_;
     const RunState& state = *state_;
     lock.unlock();
+    const double before = processor_now();
     run_stream(stream, begin, end, state);
+    if (state.training) processor_seconds_[static_cast<std::size_t>(stream)] += processor_now() - before;
     lock.lock();
     if (--busy_ == 0) idle_.notify_all();
   }

@@ -3,6 +3,7 @@
 // ThreadSanitizer can see.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <exception>
@@ -20,6 +21,9 @@ class WorkerStreams final : public Streams {
   ~WorkerStreams() override;
 
   void run(OpId begin, OpId end, const RunState& state) override;
+  double processor_seconds(StreamId stream) const override {
+    return processor_seconds_[static_cast<std::size_t>(stream)];
+  }
 
  private:
   struct Worker {
@@ -34,6 +38,7 @@ class WorkerStreams final : public Streams {
 
   std::vector<std::atomic<uint32_t>> done_;  // by op: the run in which it last finished
   std::vector<Worker> workers_;
+  std::array<double, kStreamCount> processor_seconds_{};  // each written by its own worker
 
   std::mutex mutex_;
   std::condition_variable wake_, idle_;

@@ -46,6 +46,11 @@ std::vector<SwitchEffect> effects_of_switches(const Config& config, const Traini
     }
     return cost;
   };
+  const auto taken = [&](std::initializer_list<StreamId> streams) {
+    double seconds = 0;
+    for (StreamId s : streams) seconds += step.taken[static_cast<std::size_t>(s)];
+    return seconds;
+  };
   std::vector<SwitchEffect> effects;
   if (c.mode != CheckpointingMode::kNone || !c.plan.empty())
     effects.push_back(effect_of_mode(c.plan.empty() ? "mode" : "plan", made.plan, program.graph, timeline));
@@ -60,19 +65,22 @@ std::vector<SwitchEffect> effects_of_switches(const Config& config, const Traini
                        .values = r.partitioned_values,
                        .saved_bytes = r.partition_saved_bytes,
                        .moved_bytes = r.gathered_bytes,
-                       .exposed = exposed({StreamId::kGather})});
+                       .exposed = exposed({StreamId::kGather}),
+                       .taken = taken({StreamId::kGather})});
   if (r.host_values > 0)
     effects.push_back({.name = "cpu_checkpointing",
                        .values = r.host_values,
                        .saved_bytes = r.host_saved_bytes,
                        .moved_bytes = r.to_host_bytes + r.to_device_bytes,
-                       .exposed = exposed({StreamId::kDeviceToHost, StreamId::kHostToDevice})});
+                       .exposed = exposed({StreamId::kDeviceToHost, StreamId::kHostToDevice}),
+                       .taken = taken({StreamId::kDeviceToHost, StreamId::kHostToDevice})});
   if (r.disk_values > 0)
     effects.push_back({.name = "disk_checkpointing",
                        .values = r.disk_values,
                        .saved_bytes = r.disk_saved_bytes,
                        .moved_bytes = r.to_disk_bytes + r.from_disk_bytes,
-                       .exposed = exposed({StreamId::kDisk})});
+                       .exposed = exposed({StreamId::kDisk}),
+                       .taken = taken({StreamId::kDisk})});
   if (r.packed_values > 0)
     effects.push_back(
         {.name = "storage_dtype", .values = r.packed_values, .saved_bytes = r.packed_saved_bytes});
@@ -80,13 +88,23 @@ std::vector<SwitchEffect> effects_of_switches(const Config& config, const Traini
 }
 
 std::vector<SwitchSentence> checkpointing_report(const Config& config, const Session& session,
-                                                 int64_t steps) {
+                                                 const StepReport& step) {
   const Config::ActivationCheckpointing& c = config.activation_checkpointing;
   const Executor& executor = session.executor();
   const ResidencyReport& r = session.residency();
   const auto exposed = [&](StreamId stream) {
     return fmt::format("{:.3f} ms a step exposed",
-                       1e3 * executor.waits().exposed(stream) / static_cast<double>(steps));
+                       1e3 * step.measured_exposed.by_stream[static_cast<std::size_t>(stream)]);
+  };
+  // What a switch cost in step time: waits, and the kernels' delay by what was hidden behind them.
+  const auto cost = [&](std::initializer_list<StreamId> streams) {
+    double waits = 0, taken = 0;
+    for (StreamId s : streams) {
+      waits += step.measured_exposed.by_stream[static_cast<std::size_t>(s)];
+      taken += step.taken[static_cast<std::size_t>(s)];
+    }
+    return fmt::format("cost {:.3f} ms a step, {:.3f} of them as processor time taken from kernels",
+                       1e3 * (waits + taken), 1e3 * taken);
   };
   std::vector<SwitchSentence> report;
   const bool planned = !c.plan.empty();
@@ -101,26 +119,29 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Ses
         fmt::format("{} values kept in parts: saved {}, gathered {} again a micro-batch, {}", g.values,
                     mib(g.saved_bytes), mib(g.gathered_bytes), exposed(StreamId::kGather)));
   if (r.partitioned_values > 0)
-    report.emplace_back(
-        "partition_activations",
-        fmt::format("{} values: saved {}, gathered {} a micro-batch, {}", r.partitioned_values,
-                    mib(r.partition_saved_bytes), mib(r.gathered_bytes), exposed(StreamId::kGather)));
+    report.emplace_back("partition_activations",
+                        fmt::format("{} values: saved {}, gathered {} a micro-batch, {}; {}",
+                                    r.partitioned_values, mib(r.partition_saved_bytes), mib(r.gathered_bytes),
+                                    exposed(StreamId::kGather), cost({StreamId::kGather})));
   if (r.host_values > 0)
     report.emplace_back(
         "cpu_checkpointing",
         fmt::format("{} values: saved {}, moved {} out and {} back a micro-batch, {} going out and {} "
-                    "coming back; {} in host memory",
+                    "coming back; {}; {} in host memory",
                     r.host_values, mib(r.host_saved_bytes), mib(r.to_host_bytes), mib(r.to_device_bytes),
                     exposed(StreamId::kDeviceToHost), exposed(StreamId::kHostToDevice),
+                    cost({StreamId::kDeviceToHost, StreamId::kHostToDevice}),
                     mib(executor.program().foretold().host_bytes)));
   if (const DiskStore* disk = session.disk())
     report.emplace_back(
         "disk_checkpointing",
-        fmt::format("{} values: saved {}, written {} at {} and read {} at {} a micro-batch, {} I/O, {}; {} "
-                    "on the disk",
-                    r.disk_values, mib(r.disk_saved_bytes), mib(r.to_disk_bytes), rate(disk->written()),
-                    mib(r.from_disk_bytes), rate(disk->read()), disk->direct() ? "direct" : "buffered",
-                    exposed(StreamId::kDisk), mib(executor.program().foretold().disk_bytes)));
+        fmt::format(
+            "{} values: saved {}, written {} at {} and read {} at {} a micro-batch, {} I/O, {}; {}; {} "
+            "on the disk",
+            r.disk_values, mib(r.disk_saved_bytes), mib(r.to_disk_bytes), rate(disk->written()),
+            mib(r.from_disk_bytes), rate(disk->read()), disk->direct() ? "direct" : "buffered",
+            exposed(StreamId::kDisk), cost({StreamId::kDisk}),
+            mib(executor.program().foretold().disk_bytes)));
   if (r.packed_values > 0)
     report.emplace_back("storage_dtype", fmt::format("bf16, lossy: {} values stored in {} less",
                                                      r.packed_values, mib(r.packed_saved_bytes)));

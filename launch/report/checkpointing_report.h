@@ -26,6 +26,7 @@ struct SwitchEffect {
   double flops = 0;          // run again
   SwitchCost running = {};   // a step: ops that run again; measured in the recorded step
   SwitchCost exposed = {};   // a step: the compute stream waited for what it moves; measured as the mean
+  double taken = 0;          // a step, measured: processor time that moving took from kernels beside it
   bool operator==(const SwitchEffect&) const = default;
 };
 
@@ -34,10 +35,10 @@ std::vector<SwitchEffect> effects_of_switches(const Config& config, const Traini
                                               const Program& program, const StepReport& step,
                                               const Timeline& timeline);
 
-// switch -> sentence, of this rank; empty where nothing is checkpointed. `steps`: how many the session has
-// taken.
+// switch -> sentence, of this rank; empty where nothing is checkpointed. `step`: as measured.
 using SwitchSentence = std::pair<std::string, std::string>;
-std::vector<SwitchSentence> checkpointing_report(const Config& config, const Session& session, int64_t steps);
+std::vector<SwitchSentence> checkpointing_report(const Config& config, const Session& session,
+                                                 const StepReport& step);
 
 // What to say when the compute stream has stood for the disk for more than a tenth of these `seconds`, which
 // the session's `steps` took; otherwise nothing.

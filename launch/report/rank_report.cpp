@@ -61,12 +61,12 @@ RankReport report_of(const Config& config, const Session& session, const StepTim
   const Executor& executor = session.executor();
   RankReport report = foretell(config, session.mesh(), session.made(), executor.program());
   report.steps_done = times.steps();
-  add_measurement(session, times, report.step);
+  add_measurement(config, session, times, report.step);
   report.measured = executor.measured();
   if (const auto memory = session.backend().device().memory())
     report.beside_arena = memory->used() - report.measured->arena_bytes();
   report.device_communicators = session.mesh().device_bytes();
-  report.sentences = checkpointing_report(config, session, times.steps());
+  report.sentences = checkpointing_report(config, session, report.step);
   if (const StepRecorder* recorder = session.recorder(); recorder && recorder->complete()) {
     report.timeline.measured = recorder->timeline();
     report.timeline.step = config.profiling.step;

@@ -33,7 +33,8 @@ Json switches_json(const std::vector<SwitchEffect>& switches) {
                     {"moved", s.moved_bytes},
                     {"flops", s.flops},
                     {"running", cost_json(s.running)},
-                    {"exposed", cost_json(s.exposed)}});
+                    {"exposed", cost_json(s.exposed)},
+                    {"taken_from_compute", s.taken}});
   return list;
 }
 
@@ -48,6 +49,7 @@ std::vector<SwitchEffect> read_switches(const JsonPlace& json) {
                         .flops = s.at("flops").amount(),
                         .running = read_cost(s.at("running")),
                         .exposed = read_cost(s.at("exposed"))});
+    if (const auto taken = s.find("taken_from_compute")) switches.back().taken = taken->amount();
   }
   return switches;
 }

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "launch/world.h"
+
 namespace recollect {
 
 double StepTimes::median() const {
@@ -18,7 +20,8 @@ double StepTimes::median() const {
   return (*std::max_element(sorted.begin(), sorted.begin() + count / 2) + upper) / 2;
 }
 
-void add_measurement(const Session& session, const StepTimes& times, StepReport& report) {
+void add_measurement(const Config& config, const Session& session, const StepTimes& times,
+                     StepReport& report) {
   report.steps = times.steps();
   report.measured = times.median();
   if (report.steps == 0) return;
@@ -27,6 +30,10 @@ void add_measurement(const Session& session, const StepTimes& times, StepReport&
   for (int s = 0; s < kStreamCount; ++s)
     report.measured_exposed.by_stream[s] = executor.waits().exposed(static_cast<StreamId>(s)) / steps;
   report.measured_exposed.joined = executor.waits().join() / steps;
+  if (has_spare_cores(config, session.mesh().world().size())) return;
+  for (int s = 0; s < kStreamCount; ++s)
+    report.taken[s] = std::max(0.0, executor.processor_seconds(static_cast<StreamId>(s)) / steps -
+                                        report.measured_exposed.by_stream[s]);
 }
 
 std::string step_text(const StepReport& r) {
@@ -61,6 +68,9 @@ nlohmann::ordered_json step_json(const StepReport& r) {
   nlohmann::ordered_json json{{"unit", "seconds"}, {"steps", r.steps}, {"device_model", r.device}};
   json["foretold"] = times_json(r.foretold, r.foretold_exposed);
   if (r.steps > 0) json["measured"] = times_json(r.measured, r.measured_exposed);
+  for (int s = 1; s < kStreamCount; ++s)
+    if (r.taken[s] > 0)
+      json["taken_from_compute"][std::string(name_of(static_cast<StreamId>(s)))] = r.taken[s];
   return json;
 }
 
@@ -75,6 +85,10 @@ StepReport read_step(const JsonPlace& json) {
   StepReport report{.device = json.at("device_model").text(), .steps = json.at("steps").integer()};
   read_times(json.at("foretold"), report.foretold, report.foretold_exposed);
   if (report.steps > 0) read_times(json.at("measured"), report.measured, report.measured_exposed);
+  if (const auto taken = json.find("taken_from_compute"))
+    for (int s = 1; s < kStreamCount; ++s)
+      if (const auto of_stream = taken->find(std::string(name_of(static_cast<StreamId>(s)))))
+        report.taken[s] = of_stream->amount();
   return report;
 }
 

@@ -29,10 +29,14 @@ struct StepReport {
   double foretold = 0, measured = 0;                          // seconds of a step; measured: the median
   ExposedWaits foretold_exposed = {}, measured_exposed = {};  // measured: the mean
   int64_t steps = 0;                                          // 0: nothing was measured
+  // Mean seconds of processor time that side streams took beside what was exposed, on cores that compute: by
+  // so much kernels were late. Zeros where there are cores to spare, and on a device whose copies take none.
+  std::array<double, kStreamCount> taken = {};
   bool operator==(const StepReport&) const = default;
 };
 
-void add_measurement(const Session& session, const StepTimes& times, StepReport& report);
+void add_measurement(const Config& config, const Session& session, const StepTimes& times,
+                     StepReport& report);
 std::string step_text(const StepReport& report);  // empty where nothing was measured
 nlohmann::ordered_json step_json(const StepReport& report);
 StepReport read_step(const JsonPlace& json);

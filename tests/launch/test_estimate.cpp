@@ -322,41 +322,50 @@ TEST_F(EstimateCommand, SaysWhatWasChosenAndWhatDoesNothing) {
 }
 
 TEST_F(EstimateCommand, ReadsWhatCalibrateWrote) {
-  const Finished measured = place_.recollect({"calibrate", "--out", "device.yaml"});
+  const Words quickly = {"calibrate", "--seconds", "0.1", "--threads", "1"};
+  const Finished measured = place_.recollect(quickly + Words{"--disk", ".", "--out", "device.yaml"});
   ASSERT_EQ(measured.status, 0) << measured.err;
-  const DeviceModel device = read_device_model(place_.file("device.yaml"));
+  EXPECT_EQ(place_.folder().count(), 5u) << "two outputs, a device file and two configurations";
+  DeviceModel device = read_device_model(place_.file("device.yaml"));
   EXPECT_GT(device.gemm_f32, 1e8);
   EXPECT_GT(device.memory_bandwidth, 1e8);
-  const Finished done = place_.recollect({"estimate", "odd.yaml", "device.model=device.yaml", "--compare"});
-  EXPECT_EQ(done.status, 0) << done.err;
-  EXPECT_NE(done.out.find("recursive"), std::string::npos) << done.out;
-  place_.folder().write("broken.yaml", "gemm_f32: fast\n");
-  const Finished broken = place_.recollect({"estimate", "odd.yaml", "device.model=broken.yaml"});
-  EXPECT_EQ(broken.status, 2);
-  EXPECT_NE(broken.err.find("device.model: broken.yaml: gemm_f32: 'fast' is no rate"), std::string::npos)
-      << broken.err;
-  place_.folder().write("twice.yaml", "gemm_f32: 1\ngemm_f32: 2\n");
-  const Finished twice = place_.recollect({"estimate", "odd.yaml", "device.model=twice.yaml"});
-  EXPECT_EQ(twice.status, 2);
-  EXPECT_NE(twice.err.find("device.model: twice.yaml:2:1: duplicate key 'gemm_f32'"), std::string::npos)
-      << twice.err;
-}
-
-TEST_F(EstimateCommand, KnowsTheDiskOnlyWhereItIsMeasured) {
-  const Words disk = {ac("disk_checkpointing.path=."), ac("mode=full")};
-  const Finished without = place_.recollect({"calibrate", "--out", "without.yaml"});
-  ASSERT_EQ(without.status, 0) << without.err;
-  const Finished with = place_.recollect({"calibrate", "--disk", ".", "--out", "with.yaml"});
-  ASSERT_EQ(with.status, 0) << with.err;
-  EXPECT_EQ(place_.folder().count(), 6u) << "two outputs, two device files and two configurations";
-  EXPECT_GT(read_device_model(place_.file("with.yaml")).disk_write_bandwidth, 1e6);
-  EXPECT_GT(read_device_model(place_.file("with.yaml")).disk_read_bandwidth, 1e6);
-  const Finished blind = place_.recollect(Words{"estimate", "odd.yaml", "device.model=without.yaml"} + disk);
-  EXPECT_EQ(blind.status, 2);
-  EXPECT_NE(blind.err.find("calibrate --disk FOLDER"), std::string::npos) << blind.err;
-  const Finished seeing = place_.recollect(Words{"estimate", "odd.yaml", "device.model=with.yaml"} + disk);
+  EXPECT_GT(device.disk_write_bandwidth, 1e6);
+  EXPECT_GT(device.disk_read_bandwidth, 1e6);
+  EXPECT_EQ(device.threads, 1);
+  for (const char* kernel :
+       {"linear f32", "linear_backward_weight f32", "attention_backward f32", "adamw f32", "layer_norm f32",
+        "lm_head_loss f32", "bias_dropout_add f32 dropout"})
+    EXPECT_TRUE(device.kernels.contains(kernel)) << kernel;
+  for (const RateCurve* curve :
+       {&device.memory_levels, &device.collectives, &device.copies, &device.disk_writes})
+    EXPECT_GT(curve->size(), 1u);
+  const Words disk = {"estimate", "odd.yaml", ac("disk_checkpointing.path=."), ac("mode=full")};
+  const Finished seeing = place_.recollect(disk + Words{"device.model=device.yaml"});
   EXPECT_EQ(seeing.status, 0) << seeing.err;
   EXPECT_NE(seeing.out.find("MiB to the disk"), std::string::npos) << seeing.out;
+  EXPECT_NE(seeing.out.find("rates: device.yaml, measured with 1 threads on "), std::string::npos)
+      << seeing.out;
+  device.disk_write_bandwidth = device.disk_read_bandwidth = 0;
+  place_.folder().write("without.yaml", to_yaml(device));
+  const Finished blind = place_.recollect(disk + Words{"device.model=without.yaml"});
+  EXPECT_EQ(blind.status, 2);
+  EXPECT_NE(blind.err.find("calibrate --disk FOLDER"), std::string::npos) << blind.err;
+  const Finished all = place_.recollect({"estimate", "odd.yaml", "device.model=device.yaml", "--compare"});
+  EXPECT_EQ(all.status, 0) << all.err;
+  EXPECT_NE(all.out.find("recursive"), std::string::npos) << all.out;
+  for (const Words& words : {Words{"--threads", "0"}, Words{"--threads", "1,x"}, Words{"--threads", "100000"},
+                             Words{"--seconds", "0"}}) {
+    const Finished refused = place_.recollect(Words{"calibrate"} + words);
+    EXPECT_EQ(refused.status, 2) << words[1];
+    EXPECT_NE(refused.err.find(words[0]), std::string::npos) << refused.err;
+  }
+}
+
+TEST_F(EstimateCommand, SaysThatAPresetIsNoMeasurement) {
+  const Finished done = place_.recollect({"estimate", "odd.yaml"});
+  EXPECT_NE(done.out.find("rates: cpu, a preset: an order of magnitude, not this machine"), std::string::npos)
+      << done.out;
+  EXPECT_NE(done.out.find("a rank has 1 thread\n"), std::string::npos) << done.out;
 }
 
 TEST_F(EstimateCommand, ComparesTheDiskWhereItHasAPath) {

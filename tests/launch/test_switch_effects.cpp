@@ -227,7 +227,7 @@ TEST(CheckpointingReport, SaysWhatWasChosenAndWhatDoesNothing) {
     Session session(config, world);
     session.step();
     std::map<std::string, std::string> lines;
-    for (const auto& [key, sentence] : checkpointing_report(config, session, 1))
+    for (const auto& [key, sentence] : checkpointing_report(config, session, {}))
       EXPECT_TRUE(lines.emplace(key, sentence).second) << key;
     EXPECT_EQ(lines["keep_last"], "1 (simulated)");
     EXPECT_EQ(lines["prefetch"], "9 (given); is no earlier than 4 would be");

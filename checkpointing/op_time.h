@@ -1,0 +1,32 @@
+// How long each op of a program takes alone, by what a device's model knows of it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpointing/device_model.h"
+#include "engine/graph/op_def.h"
+
+namespace recollect {
+
+// How an op is found among a model's kernels and measured by them.
+struct KernelUse {
+  std::string key;    // of DeviceModel::kernels
+  double amount = 0;  // where on the curve
+  double work = 0;    // what its rates divide
+};
+KernelUse kernel_use(const OpView& op);
+
+// Seconds that an op takes alone: what it was measured to take, otherwise the longer of arithmetic and memory
+// traffic; where the bytes cross a link, no less than the link takes; and the overhead of starting it.
+double op_seconds(const Graph& graph, const Op& op, const DeviceModel& device);
+
+// By op: seconds that memory takes for its operands, each at the rate of the cache that still holds it: by
+// the bytes touched since the op that touched it last and, for what is written, until the next. All steps are
+// alike, so the last op is followed by the first. Zeros where the device's levels are not known.
+std::vector<double> memory_seconds(const Graph& graph, const DeviceModel& device);
+
+// By op: no less than either.
+std::vector<double> op_durations(const Graph& graph, const DeviceModel& device);
+
+}  // namespace recollect

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""Calibrates this machine, then predicts and measures steps of GPT-2 in every mode, and prints one markdown table.
+
+Always true: predictions come from `recollect estimate` with device files that this very run has calibrated, one
+before and one after the measurements; nothing measured goes back into a prediction. A shared machine only ever makes
+things slower, so both sides take their best: the lower of the predictions, and the fastest tenth of all steps. The
+exit status is 1 if anything is missing, never because of a difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from compare import ROOT, Unavailable, processor_name, run_child
+
+CONFIG = str(ROOT / "configs/gpt2-tiny.yaml")
+
+
+@dataclass(frozen=True)
+class Shape:
+    name: str
+    words: tuple[str, ...]
+    split: str  # what two ranks divide: tensor or data
+
+
+def gpt2(layers: int, width: int, heads: int, vocabulary: int, samples: int, sequence: int) -> tuple[str, ...]:
+    return (
+        f"model.n_layer={layers}",
+        f"model.n_embd={width}",
+        f"model.n_head={heads}",
+        f"model.vocab_size={vocabulary}",
+        f"model.n_positions={sequence}",
+        f"training.micro_batch_size={samples}",
+        f"data.sequence_length={sequence}",
+        "data.format=random",
+        "data.path=[]",
+    )
+
+
+SHAPES = [
+    Shape("tiny: 4 x 128", (), "tensor"),  # configs/gpt2-tiny.yaml as it is
+    Shape("4 x 256", gpt2(4, 256, 8, 1024, 8, 128), "data"),
+    Shape("4 x 512", gpt2(4, 512, 8, 4096, 2, 256), "tensor"),
+    Shape("3 x 768", gpt2(3, 768, 12, 16384, 2, 512), "data"),
+]
+MODES = {
+    "none": ("mode=none",),
+    "selective": ("mode=selective",),
+    "full": ("mode=full",),
+    "full + host": ("mode=full", "cpu_checkpointing=true"),
+}
+
+
+@dataclass
+class Case:
+    shape: Shape
+    precision: str
+    mode: str
+    ranks: int
+    words: list[str]
+    predicted: list[float]
+    predicted_exposed: list[float]
+    seconds: list[float]  # of all steps after the first
+    exposed: list[float]
+
+    @property
+    def name(self) -> str:
+        return f"{self.shape.name}, {self.precision}, {self.mode}, {self.ranks} rank{'s' * (self.ranks > 1)}"
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build/cpu")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of steps in one run, about")
+    parser.add_argument("--calibration", type=float, default=15.0, help="seconds of calibrate")
+    parser.add_argument("--disk", type=Path, help="also full + disk, in this folder")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--device", type=Path, help="an existing device file; calibrate nothing")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one run")
+    return parser.parse_args()
+
+
+def cases(args: argparse.Namespace) -> list[Case]:
+    modes = dict(MODES)
+    if args.disk:
+        modes["full + disk"] = ("mode=full", f"disk_checkpointing.path={args.disk}")
+    found = []
+    for shape in SHAPES:
+        for precision in ("fp32", "bf16"):
+            for mode, keys in modes.items():
+                for ranks in (1, 2):
+                    tensor = ranks if shape.split == "tensor" else 1
+                    words = [*shape.words, f"training.precision={precision}", "checkpoint.save_model=false"]
+                    words += [f"activation_checkpointing.{key}" for key in keys]
+                    words += [f"parallelism.tensor_parallel_size={tensor}", f"parallelism.ranks_per_process={ranks}"]
+                    case = Case(shape, precision, mode, ranks, words, [], [], [], [])
+                    if args.only in case.name:
+                        found.append(case)
+    return found
+
+
+def recollect(args: argparse.Namespace, *words: str) -> str:
+    return run_child([str(args.build / "recollect"), *words], len(os.sched_getaffinity(0)), args.timeout)[0]
+
+
+def calibrate(args: argparse.Namespace, folder: str, number: int) -> str:
+    if args.device:
+        return str(args.device)
+    path = f"{folder}/device{number}.yaml"
+    words = ["calibrate", "--out", path, "--seconds", str(args.calibration)]
+    recollect(args, *words, *(["--disk", str(args.disk)] if args.disk else []))
+    return path
+
+
+def predict(args: argparse.Namespace, case: Case, device: str) -> None:
+    words = ["estimate", CONFIG, "--json", f"device.model={device}", *case.words]
+    estimate = json.loads(recollect(args, *words))
+    case.predicted.append(estimate["step_seconds"])
+    case.predicted_exposed.append(estimate["exposed_seconds"])
+
+
+def measure(args: argparse.Namespace, case: Case) -> None:
+    steps = max(6, min(200, int(args.seconds / case.predicted[0])))
+    with tempfile.TemporaryDirectory(prefix="recollect-bench-") as output:
+        recollect(args, "train", CONFIG, f"training.max_steps={steps}", "scheduler.warmup_steps=1",
+                  "memory_report.formats=json", f"output_dir={output}", *case.words)  # fmt: skip
+        lines = (Path(output) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        memory = json.loads((Path(output) / "memory.rank0.json").read_text(encoding="utf-8"))
+    case.seconds += [json.loads(line)["step_seconds"] for line in lines][1:]
+    case.exposed.append(memory["step"]["measured"]["exposed"])
+
+
+def fastest(seconds: list[float]) -> float:
+    return statistics.mean(sorted(seconds)[: max(1, len(seconds) // 10)])
+
+
+def table_row(case: Case) -> str:
+    predicted, measured = min(case.predicted), fastest(case.seconds)
+    cells = [case.name, f"{1e3 * predicted:.2f}", f"{1e3 * measured:.2f}", f"{100 * (predicted / measured - 1):+.0f} %"]
+    cells += [f"{1e3 * statistics.median(case.seconds):.2f}"]
+    cells += [f"{1e3 * min(case.predicted_exposed):.2f}", f"{1e3 * min(case.exposed):.2f}"]
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> int:
+    args = parse_arguments()
+    todo = cases(args)
+    missing: list[str] = []
+
+    def attempt(case: Case, work) -> None:
+        try:
+            work()
+        except Unavailable as why:
+            missing.append(f"{case.name}: {why}")
+
+    with tempfile.TemporaryDirectory(prefix="recollect-predict-") as folder:
+        device = calibrate(args, folder, 0)
+        for case in todo:
+            attempt(case, lambda: predict(args, case, device))
+        for number in range(args.rounds):
+            for case in todo:
+                if case.predicted:
+                    attempt(case, lambda: measure(args, case))
+                print(f"round {number + 1}: {case.name}", file=sys.stderr)
+        device = calibrate(args, folder, 1)
+        for case in todo:
+            if case.predicted:
+                attempt(case, lambda: predict(args, case, device))
+    columns = ["GPT-2, layers x width", "predicted, ms", "measured, ms", "difference", "median, ms"]
+    columns += ["exposed, predicted", "exposed, measured"]
+    print("| " + " | ".join(columns) + " |")
+    print("|" + "---|" * len(columns))
+    done = [case for case in todo if case.predicted and case.seconds]
+    for case in done:
+        print(table_row(case))
+    errors = [abs(min(c.predicted) / fastest(c.seconds) - 1) for c in done]
+    if errors:
+        within = sum(error <= 0.15 for error in errors)
+        print(f"\n{within} of {len(errors)} within 15 %; median difference {100 * statistics.median(errors):.0f} %, "
+              f"largest {100 * max(errors):.0f} %.")  # fmt: skip
+    print(f"{args.rounds} rounds, {len(os.sched_getaffinity(0))} cores; {processor_name()}; "
+          f"load average {os.getloadavg()[0]:.1f}.")  # fmt: skip
+    for text in missing:
+        print(f"Not measured: {text}")
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
