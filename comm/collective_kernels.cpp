@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "comm/call_times.h"
 #include "comm/collective_ops.h"
 #include "engine/runtime/enqueue.h"
 
@@ -20,11 +21,18 @@ class CollectiveKernel final : public Kernel {
  public:
   CollectiveKernel(Communicator& communicator, Function function)
       : communicator_(communicator), function_(std::move(function)) {}
-  void run(const KernelArgs& args) override { function_(communicator_, args); }
+  void run(const KernelArgs& args) override {
+    const CallTimes* times = communicator_.times();
+    const double before = times ? times->waiting() : 0;
+    function_(communicator_, args);
+    if (times) wait_ = {times->waiting() - before, times->latest()};
+  }
+  OutsideWait outside_wait() const override { return wait_; }
 
  private:
   Communicator& communicator_;
   Function function_;
+  OutsideWait wait_;
 };
 
 template <typename Function>

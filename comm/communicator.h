@@ -12,6 +12,8 @@
 
 namespace recollect {
 
+class CallTimes;
+
 enum class ReduceOp { kSum, kMax };
 
 class Communicator {
@@ -34,6 +36,9 @@ class Communicator {
 
   // What this rank's buffers take, outside the arenas; taken when the group is made.
   virtual std::size_t staging_bytes() const { return 0; }
+
+  // How long the calls so far took; null where they are done behind the caller's back, and that is not known.
+  virtual const CallTimes* times() const { return nullptr; }
 
   // Collective. The ranks that give the same colour form a new group, in the order of their ranks here.
   virtual std::unique_ptr<Communicator> split(int color) = 0;

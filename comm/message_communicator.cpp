@@ -43,7 +43,8 @@ MessageCommunicator::MessageCommunicator(int rank, std::vector<int> names, std::
       parts_(size_),
       calls_(size_),
       posts_(std::move(posts)),
-      slot_(posts_->make_slot()) {}
+      slot_(posts_->make_slot()),
+      times_(names_) {}
 
 RankWait MessageCommunicator::wait_for_ranks(const std::vector<int>& missing) const {
   RankWait wait{own_name(), call_, before_, names_, {}};
@@ -70,14 +71,14 @@ void MessageCommunicator::receive_part(void* data, std::size_t bytes, int from) 
   if (bytes > 0) receive(data, bytes, from);
 }
 
-void MessageCommunicator::exchange(const void* mine, void* all, std::size_t bytes) {
+int MessageCommunicator::exchange(const void* mine, void* all, std::size_t bytes) {
   auto* to = static_cast<std::byte*>(all);
   for (int r = 0; r < size_; ++r)
     if (r != rank_) receive_part(to + static_cast<std::size_t>(r) * bytes, bytes, r);
   for (int r = 0; r < size_; ++r)
     if (r != rank_) send_part(mine, bytes, r);
   copy_bytes(to + static_cast<std::size_t>(rank_) * bytes, mine, bytes);
-  wait_for_all();
+  return wait_for_all();
 }
 
 void MessageCommunicator::start(CollectiveCall call) {
@@ -85,7 +86,9 @@ void MessageCommunicator::start(CollectiveCall call) {
   call.sequence = call_.sequence + 1;
   before_ = call_;
   call_ = call;
-  exchange(&call_, calls_.data(), sizeof call_);
+  const auto came = CallTimes::Clock::now();
+  const int last = exchange(&call_, calls_.data(), sizeof call_);
+  if (last >= 0) times_.waited(last, CallTimes::Clock::now() - came);
   try {
     check_agreement(calls_, names_);
   } catch (const Error&) {
@@ -95,7 +98,10 @@ void MessageCommunicator::start(CollectiveCall call) {
   }
 }
 
-void MessageCommunicator::barrier() { start({.kind = CollectiveKind::kBarrier}); }
+void MessageCommunicator::barrier() {
+  const CallTimer timer(times_);
+  start({.kind = CollectiveKind::kBarrier});
+}
 
 void MessageCommunicator::reduce_small(const Tensor& tensor, ReduceOp op) {
   for (int r = 0; r < size_; ++r)
@@ -108,6 +114,7 @@ void MessageCommunicator::reduce_small(const Tensor& tensor, ReduceOp op) {
 }
 
 void MessageCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void*) {
+  const CallTimer timer(times_);
   start(all_reduce_call(tensor, op));
   if (tensor.bytes() <= kSmallBytes) return reduce_small(tensor, op);
   const std::size_t width = size_of(tensor.dtype);
@@ -134,6 +141,7 @@ void MessageCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void*) {
 }
 
 void MessageCommunicator::all_gather(const Tensor& in, const Tensor& out, void*) {
+  const CallTimer timer(times_);
   start(all_gather_call(in, out, size_));
   const std::size_t part = in.bytes();
   const auto* from = static_cast<const std::byte*>(in.data);
@@ -151,6 +159,7 @@ void MessageCommunicator::all_gather(const Tensor& in, const Tensor& out, void*)
 }
 
 void MessageCommunicator::reduce_scatter(const Tensor& in, const Tensor& out, void*) {
+  const CallTimer timer(times_);
   start(reduce_scatter_call(in, out, size_));
   const std::size_t width = size_of(in.dtype);
   const auto share = static_cast<int64_t>(share_bytes_ / width);
@@ -173,6 +182,7 @@ void MessageCommunicator::reduce_scatter(const Tensor& in, const Tensor& out, vo
 }
 
 void MessageCommunicator::broadcast(const Tensor& tensor, int root, void*) {
+  const CallTimer timer(times_);
   start(broadcast_call(tensor, root, size_));
   auto* data = static_cast<std::byte*>(tensor.data);
   for (std::size_t begin = 0; begin < tensor.bytes(); begin += kLargestMessage) {

@@ -4,7 +4,8 @@
 // memory.
 //
 // Every call first exchanges a small record with all ranks: different calls are kRanksDisagree on all of
-// them, and nobody leaves a call before everybody has come to it.
+// them, and nobody leaves a call before everybody has come to it. The time of that exchange, in which a short
+// message travels once, counts as waiting for who was the last to send.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/call_times.h"
 #include "comm/collective_call.h"
 #include "comm/wait_posts.h"
 
@@ -30,6 +32,7 @@ class MessageCommunicator : public Communicator {
   void reduce_scatter(const Tensor& in, const Tensor& out, void* stream) override;
   void broadcast(const Tensor& tensor, int root, void* stream) override;
   void barrier() override;
+  const CallTimes* times() const override { return &times_; }
 
  protected:
   // `names` are the ranks as messages call them: world ranks. `posts` are the process's.
@@ -39,7 +42,8 @@ class MessageCommunicator : public Communicator {
   // called, none of them empty; messages of a pair arrive in order. Failures are fail()'s business.
   virtual void send(const void* data, std::size_t bytes, int to) = 0;
   virtual void receive(void* data, std::size_t bytes, int from) = 0;
-  virtual void wait_for_all() = 0;
+  // Returns the rank whose message was the last to come; -1 where none was awaited.
+  virtual int wait_for_all() = 0;
   // Error kPeerLost about the call under way; nothing works afterwards.
   [[noreturn]] virtual void fail(const std::string& what) = 0;
   virtual bool has_failed() const = 0;
@@ -49,8 +53,8 @@ class MessageCommunicator : public Communicator {
   virtual void tell(const WaitPost& post) noexcept = 0;
 
   void start(CollectiveCall call);
-  // Everybody's `bytes` to everybody, in rank order.
-  void exchange(const void* mine, void* all, std::size_t bytes);
+  // Everybody's `bytes` to everybody, in rank order. Returns who was the last to send them.
+  int exchange(const void* mine, void* all, std::size_t bytes);
   // Of a wait for these ranks of the group, in the call under way.
   void tell_of_wait(const std::vector<int>& missing);
   std::string who_is_late(const std::vector<int>& missing, std::chrono::milliseconds timeout) const;
@@ -75,6 +79,7 @@ class MessageCommunicator : public Communicator {
   CollectiveCall call_, before_;
   const std::shared_ptr<WaitPosts> posts_;
   const uint32_t slot_;  // of posts_
+  CallTimes times_;
   bool broken_ = false;
 };
 

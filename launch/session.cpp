@@ -101,6 +101,7 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
       backend_(config, world),
       mesh_(world, static_cast<int>(config.parallelism.data_parallel_size),
             static_cast<int>(config.parallelism.tensor_parallel_size), backend_.world()),
+      meter_(mesh_),
       made_(make_program(config_, mesh_, backend_, parts)),
       recorder_(make_recorder(config_, made_, parts.probe)),
       executor_(
@@ -159,6 +160,7 @@ void Session::on_device(Run run) {
 
 StepResult Session::step() {
   const auto start = std::chrono::steady_clock::now();
+  meter_.begin_step();
   const StepBatch& batch = loader_->next();
   check_batch(config_, mesh_, batch);
   int64_t valid = batch.valid_targets;
@@ -197,6 +199,7 @@ StepResult Session::step() {
     explain_non_finite(batch, state, result);
   ++step_;
   if (!result.skipped) ++updates_;
+  meter_.end_step();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

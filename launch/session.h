@@ -15,6 +15,7 @@
 #include "launch/config/config.h"
 #include "launch/evaluation.h"
 #include "launch/training_program.h"
+#include "parallel/collective_meter.h"
 #include "parallel/mesh.h"
 #include "parallel/weights.h"
 
@@ -65,6 +66,8 @@ class Session {
   const DeviceModel& device() const { return made_.device; }
   const Weights& weights() const { return weights_; }
   const Mesh& mesh() const { return mesh_; }
+  // Of the steps so far, summed.
+  std::vector<CollectiveTimes> collectives() const { return meter_.times(); }
   const std::vector<Parameter>& parameters() const { return made_.model.parameters; }
 
  private:
@@ -80,6 +83,7 @@ class Session {
   Config config_;
   Backend backend_;
   Mesh mesh_;
+  CollectiveMeter meter_;
   TrainingProgram made_;
   std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<Executor> executor_;

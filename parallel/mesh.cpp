@@ -30,6 +30,20 @@ void Mesh::for_each_communicator(F f) const {
       if (*c) f(**c);
 }
 
+std::vector<Mesh::Link> Mesh::links() const {
+  std::vector<Link> all;
+  for (const auto& [name, axis] : {std::pair{kTensorAxis, &tensor_}, std::pair{kDataAxis, &data_}}) {
+    const auto add = [&, name = name](std::string_view stream, const std::unique_ptr<Communicator>& c) {
+      if (c) all.push_back({name, stream, c.get()});
+    };
+    add(name_of(StreamId::kCompute), axis->compute);
+    add(name_of(StreamId::kCommunication), axis->communication);
+    add(name_of(StreamId::kGather), axis->gather);
+    add("host", axis->host);
+  }
+  return all;
+}
+
 std::size_t Mesh::staging_bytes() const {
   std::size_t bytes = world_.staging_bytes();
   for_each_communicator([&](const Communicator& c) { bytes += c.staging_bytes(); });

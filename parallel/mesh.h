@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "engine/graph/graph.h"
@@ -43,6 +44,13 @@ class Mesh {
   Communicator& communicator(std::string_view axis, StreamId stream) const;
   // For ordinary memory, between steps.
   Communicator& host_communicator(std::string_view axis) const;
+
+  // All of them. `stream` is its name, or "host".
+  struct Link {
+    std::string_view axis, stream;
+    const Communicator* communicator;
+  };
+  std::vector<Link> links() const;
 
  private:
   struct Axis {

@@ -13,6 +13,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kSpins = 300;  // some microseconds: longer hurts where others want the core
 
+int64_t nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
+
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -26,21 +30,34 @@ Barrier::Barrier(std::shared_ptr<Segment> segment, Region& region, int rank,
     : segment_(std::move(segment)),
       region_(region),
       mine_(segment_->rank_state(region, rank)),
+      rank_(rank),
       timeout_(timeout),
       self_(this_process()),
       spins_(::sysconf(_SC_NPROCESSORS_ONLN) >= segment_->header().size ? kSpins : 0) {}
 
-void Barrier::wait(const CollectiveCall& call) {
+void Barrier::wait(const CollectiveCall& call, CallTimes& times) {
   if (segment_->is_stopped()) throw_stopped(call);
   const uint32_t before = region_.turn.load(std::memory_order_acquire) >> 1;
+  const int64_t now = nanoseconds();
   mine_.arrived.fetch_add(1, std::memory_order_release);
-  if (region_.arrivals.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(region_.size)) {
-    region_.arrivals.store(0, std::memory_order_relaxed);
-    region_.turn.fetch_add(2);
-    // Sleepers count themselves before they look at `turn` a last time, so none is overlooked.
-    if (region_.sleepers.load() != 0) futex_wake_all(region_.turn);
-    return;
-  }
+  if (arrive(before, now)) return;
+  wait_until_passed(before, call);
+  const Arrival& last = region_.last[before & 1];
+  times.waited(last.rank, std::chrono::nanoseconds(last.when - now));
+}
+
+bool Barrier::arrive(uint32_t before, int64_t now) {
+  if (region_.arrivals.fetch_add(1, std::memory_order_acq_rel) + 1 != static_cast<uint32_t>(region_.size))
+    return false;
+  region_.arrivals.store(0, std::memory_order_relaxed);
+  region_.last[before & 1] = {now, rank_};
+  region_.turn.fetch_add(2);
+  // Sleepers count themselves before they look at `turn` a last time, so none is overlooked.
+  if (region_.sleepers.load() != 0) futex_wake_all(region_.turn);
+  return true;
+}
+
+void Barrier::wait_until_passed(uint32_t before, const CollectiveCall& call) {
   for (int i = 0; i < spins_; ++i) {
     if (region_.turn.load(std::memory_order_acquire) >> 1 != before) return;
     relax();
@@ -125,7 +142,7 @@ std::string Barrier::blame(const CollectiveCall& call, std::vector<int> missing)
   const std::vector<RankWait> waits = segment_->waits();
   const auto group = ranks_that([](int) { return true; });
   for (const RankWait& wait : waits)
-    if (wait.rank == mine_.world_rank && wait.group == group && wait.missing == missing)
+    if (wait.rank == mine_.world_rank && wait.call.sequence == call.sequence && wait.missing == missing)
       return who_is_late(wait, waits, timeout_);
   const RankWait mine{mine_.world_rank, call, {}, group, std::move(missing)};
   return who_is_late(mine, waits, timeout_);

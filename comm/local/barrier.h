@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/call_times.h"
 #include "comm/local/segment.h"
 
 namespace recollect::local {
@@ -16,11 +17,13 @@ class Barrier {
  public:
   Barrier(std::shared_ptr<Segment> segment, Region& region, int rank, std::chrono::milliseconds timeout);
 
-  // Returns when every rank of the region has come. kPeerLost names `call` and the ranks that are missing;
-  // whoever finds that first stops the whole segment with that reason.
-  void wait(const CollectiveCall& call);
+  // Returns when every rank of the region has come, and adds for how long and whom it waited. kPeerLost names
+  // `call` and the ranks that are missing; whoever finds that first stops the whole segment with that reason.
+  void wait(const CollectiveCall& call, CallTimes& times);
 
  private:
+  bool arrive(uint32_t before, int64_t now);  // true for the last one
+  void wait_until_passed(uint32_t before, const CollectiveCall& call);
   void sleep_until_passed(uint32_t before, const CollectiveCall& call);
   void look_for_the_lost(uint32_t before, const CollectiveCall& call,
                          std::chrono::steady_clock::time_point deadline);
@@ -35,6 +38,7 @@ class Barrier {
   std::shared_ptr<Segment> segment_;
   Region& region_;
   RankState& mine_;
+  const int rank_;
   std::chrono::milliseconds timeout_;
   ProcessIdentity self_;
   int spins_;

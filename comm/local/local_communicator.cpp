@@ -17,6 +17,12 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0 && to != from) std::memmove(to, from, bytes);
 }
 
+std::vector<int> world_ranks_of(const Segment& segment, Region& region) {
+  std::vector<int> ranks;
+  for (int r = 0; r < region.size; ++r) ranks.push_back(segment.rank_state(region, r).world_rank);
+  return ranks;
+}
+
 }  // namespace
 
 LocalCommunicator::LocalCommunicator(std::shared_ptr<Segment> segment, Region& region, int rank,
@@ -28,8 +34,9 @@ LocalCommunicator::LocalCommunicator(std::shared_ptr<Segment> segment, Region& r
       timeout_(timeout),
       barrier_(segment_, region, rank, timeout),
       parts_(size_),
-      calls_(size_) {
-  for (int r = 0; r < size_; ++r) world_ranks_.push_back(segment_->rank_state(region_, r).world_rank);
+      calls_(size_),
+      world_ranks_(world_ranks_of(*segment_, region_)),
+      times_(world_ranks_) {
   // Touched by its owner, at start-up, so that no step takes page faults for it.
   std::memset(slot(rank_, 0), 0, kBuffers * region_.chunk_bytes);
 }
@@ -57,7 +64,7 @@ void LocalCommunicator::start(CollectiveCall call) {
 // overwritten two calls later, when all ranks have long read it.
 void LocalCommunicator::meet() {
   broken_ = true;
-  barrier_.wait(call_);
+  barrier_.wait(call_, times_);
   if (!agreed_) {
     for (int r = 0; r < size_; ++r) calls_[r] = segment_->rank_state(region_, r).calls[call_.sequence % 2];
     check_agreement(calls_, world_ranks_);
@@ -67,6 +74,7 @@ void LocalCommunicator::meet() {
 }
 
 void LocalCommunicator::barrier() {
+  const CallTimer timer(times_);
   start({.kind = CollectiveKind::kBarrier});
   meet();
 }
@@ -97,6 +105,7 @@ void LocalCommunicator::reduce_share(int buffer, DType dtype, ReduceOp op, int64
 
 // While the ranks sum chunk k they also bring chunk k + 1, so a chunk costs one meeting.
 void LocalCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void*) {
+  const CallTimer timer(times_);
   start(all_reduce_call(tensor, op));
   if (tensor.bytes() <= std::min<std::size_t>(kSmallBytes, region_.chunk_bytes))
     return reduce_small(tensor, op);
@@ -142,11 +151,13 @@ void LocalCommunicator::gather(const void* in, void* out, std::size_t bytes) {
 }
 
 void LocalCommunicator::all_gather(const Tensor& in, const Tensor& out, void*) {
+  const CallTimer timer(times_);
   start(all_gather_call(in, out, size_));
   gather(in.data, out.data, in.bytes());
 }
 
 void LocalCommunicator::reduce_scatter(const Tensor& in, const Tensor& out, void*) {
+  const CallTimer timer(times_);
   start(reduce_scatter_call(in, out, size_));
   const std::size_t width = size_of(in.dtype);
   const int64_t elements = out.elements();
@@ -170,6 +181,7 @@ void LocalCommunicator::reduce_scatter(const Tensor& in, const Tensor& out, void
 }
 
 void LocalCommunicator::broadcast(const Tensor& tensor, int root, void*) {
+  const CallTimer timer(times_);
   start(broadcast_call(tensor, root, size_));
   auto* data = static_cast<std::byte*>(tensor.data);
   std::size_t begin = 0;

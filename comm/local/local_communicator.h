@@ -27,6 +27,7 @@ class LocalCommunicator final : public Communicator {
   void reduce_scatter(const Tensor& in, const Tensor& out, void* stream) override;
   void broadcast(const Tensor& tensor, int root, void* stream) override;
   void barrier() override;
+  const CallTimes* times() const override { return &times_; }
   std::unique_ptr<Communicator> split(int color) override;
   void abort(const std::string& why) noexcept override;
   std::optional<std::string> stop_reason() const override;
@@ -57,7 +58,8 @@ class LocalCommunicator final : public Communicator {
   int buffer_ = 0;       // the buffer that the next chunk uses
   std::vector<const void*> parts_;
   std::vector<CollectiveCall> calls_;
-  std::vector<int> world_ranks_;
+  const std::vector<int> world_ranks_;
+  CallTimes times_;
 };
 
 }  // namespace recollect::local

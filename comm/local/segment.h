@@ -33,11 +33,20 @@ struct alignas(64) RankState {
   CollectiveCall calls[2];  // the calls with even and odd sequence numbers
 };
 
+// Who came last to a barrier, and when: nanoseconds of the node's steady clock.
+struct Arrival {
+  int64_t when;
+  int32_t rank;  // of the group
+};
+
 struct alignas(64) Region {
   int32_t size;
   uint64_t chunk_bytes;  // of one slot
   alignas(64)
       std::atomic<uint32_t> turn;  // twice the number of barriers passed, plus one once the group has stopped
+  // To the latest even and the latest odd barrier. Written before `turn` says that the barrier is passed; the
+  // next barrier of its kind cannot be before everybody has read it.
+  Arrival last[2];
   alignas(64) std::atomic<uint32_t> arrivals;  // ranks that have reached the barrier under way
   std::atomic<uint32_t> sleepers;              // ranks in futex_wait on `turn`
 };

@@ -46,6 +46,7 @@ MpiCommunicator::MpiCommunicator(MPI_Comm handle, Settings settings)
   const std::size_t most_requests = 2 * static_cast<std::size_t>(size());
   requests_.reserve(most_requests);
   peers_.reserve(most_requests);
+  receives_.reserve(most_requests);
   finished_.resize(most_requests);
 }
 
@@ -71,27 +72,32 @@ void MpiCommunicator::check(int status) {
 
 void MpiCommunicator::send(const void* data, std::size_t bytes, int to) {
   peers_.push_back(to);
+  receives_.push_back(0);
   check(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, kTag, handle_, &requests_.emplace_back()));
 }
 
 void MpiCommunicator::receive(void* data, std::size_t bytes, int from) {
   peers_.push_back(from);
+  receives_.push_back(1);
   check(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, kTag, handle_, &requests_.emplace_back()));
 }
 
-// Lets MPI work; true when nothing is under way any more.
-bool MpiCommunicator::progress() {
+// Lets MPI work; true when nothing is under way any more. `last`: whose message has come last.
+bool MpiCommunicator::progress(int& last) {
   int count = 0;
   check(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count, finished_.data(),
                      MPI_STATUSES_IGNORE));
+  for (int i = 0; i < count; ++i)
+    if (receives_[finished_[i]]) last = peers_[finished_[i]];
   return std::all_of(requests_.begin(), requests_.end(), [](MPI_Request r) { return r == MPI_REQUEST_NULL; });
 }
 
 // More ranks than cores is normal, so waiting yields, and after a while sleeps between looks.
-void MpiCommunicator::wait_for_all() {
+int MpiCommunicator::wait_for_all() {
+  int last = -1;
   const auto start = Clock::now(), deadline = start + settings_.timeout;
   auto next_post = start + posts().interval();
-  for (int polls = 0; !progress(); ++polls) {
+  for (int polls = 0; !progress(last); ++polls) {
     if (polls < kEagerPolls) {
       ::sched_yield();
       continue;
@@ -107,6 +113,8 @@ void MpiCommunicator::wait_for_all() {
   }
   requests_.clear();
   peers_.clear();
+  receives_.clear();
+  return last;
 }
 
 std::vector<int> MpiCommunicator::late() const {

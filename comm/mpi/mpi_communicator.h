@@ -34,20 +34,21 @@ class MpiCommunicator final : public MessageCommunicator {
  private:
   void send(const void* data, std::size_t bytes, int to) override;
   void receive(void* data, std::size_t bytes, int from) override;
-  void wait_for_all() override;
+  int wait_for_all() override;
   [[noreturn]] void fail(const std::string& what) override;
   bool has_failed() const override { return settings_.failed->load(); }
   void note_disagreement() noexcept override { settings_.failed->store(true); }
   void tell(const WaitPost& post) noexcept override;
   std::vector<int> late() const;
-  bool progress();
   using MessageCommunicator::check;
+  bool progress(int& last);
   void check(int status);
 
   MPI_Comm handle_;
   Settings settings_;
   std::vector<MPI_Request> requests_;  // under way; at most two per rank
   std::vector<int> peers_;             // whom each request concerns
+  std::vector<char> receives_;         // by request
   std::vector<int> finished_;          // MPI_Testsome's answer
 };
 

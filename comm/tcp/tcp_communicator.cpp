@@ -59,17 +59,20 @@ std::size_t TcpCommunicator::move(int rank) {
 
 // A long message may take longer than the timeout, as long as bytes move. What has already come is taken even
 // when somebody has stopped in the meantime: it may be the better explanation.
-void TcpCommunicator::wait_for_all() {
+int TcpCommunicator::wait_for_all() {
+  int last = -1;
   const auto start = Clock::now();
   auto deadline = start + peers_->timeout(), next_post = start + posts().interval();
   while (true) {
     std::size_t moved = 0;
     bool busy = false;
     for (int r = 0; r < size(); ++r) {
+      const bool awaited = lanes_[r].in_left > 0;
       if (lanes_[r].is_busy()) moved += move(r);
+      if (awaited && lanes_[r].in_left == 0) last = r;
       busy = busy || lanes_[r].is_busy();
     }
-    if (!busy) return;
+    if (!busy) return last;
     if (moved > 0) {
       const auto now = Clock::now();
       deadline = now + peers_->timeout();

@@ -48,6 +48,13 @@ class Kernel {
   // On a device that works behind the caller's back this enqueues on args.stream, and state may be gone
   // before the work is done: what depends on it must come from device_state.
   virtual void run(const KernelArgs& args) = 0;
+  // Of the latest run: how long it stood for others who run the same beside this process, and for whom most.
+  // Nothing where that is not known.
+  struct OutsideWait {
+    double seconds = 0;
+    int whom = -1;
+  };
+  virtual OutsideWait outside_wait() const { return {}; }
   // When everything of a run is done: throws the Error that work in the background could not throw.
   virtual void check(const RunState&) {}
 };

@@ -78,7 +78,11 @@ void StepRecorder::after_op(const Executor& executor, OpId id) {
   StepTimeline::Run* run = run_;
   if (!run) return;
   OpTime& time = run->ops[static_cast<std::size_t>(id - run->first)];
-  if (time.ran()) time.end = now();
+  if (!time.ran()) return;
+  time.end = now();
+  const Kernel::OutsideWait wait = executor.program().kernels[id]->outside_wait();
+  time.stood = static_cast<int64_t>(1e9 * wait.seconds);
+  time.whom = time.stood > 0 ? wait.whom : -1;
 }
 
 }  // namespace recollect

@@ -16,6 +16,8 @@ struct OpTime {
   int64_t begin = kPassedOver;  // its waits are over
   int64_t end = kPassedOver;
   int64_t waited = 0;  // of the time before `begin`: its stream stood for other streams
+  int64_t stood = 0;   // of the time from `begin` to `end`: a collective stood for other ranks
+  int whom = -1;       // for which most
   bool ran() const { return begin >= 0; }
   bool operator==(const OpTime&) const = default;
 };

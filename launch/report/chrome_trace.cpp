@@ -118,6 +118,9 @@ void ChromeTrace::add_ops(const Timeline& timeline, const StepTimeline::Run& run
     slice(stream, op.name, "op", time.begin, time.end,
           fmt::format(R"("kind":{},"phase":"{}","layer":{},"bytes":{})", json_string(op.kind),
                       name_of(op.phase), op.layer, op.bytes));
+    if (time.stood > 0)
+      slice(stream, fmt::format("wait for rank {}", time.whom), "peers", time.begin,
+            time.begin + std::min(time.stood, time.end - time.begin));
   }
 }
 

@@ -1,7 +1,8 @@
 // Timelines in Chrome's trace format, which Perfetto opens. One process per rank and kind of times, one
 // thread per stream; on the compute thread ops lie inside their layer, and layers inside their micro-batch.
-// Waits are slices of their own, and a flow leads to each op from every op of another stream that it comes
-// after. Counters show the bytes of each category, per memory space.
+// Waits are slices of their own, those of a collective for other ranks at its beginning, and a flow leads to
+// each op from every op of another stream that it comes after. Counters show the bytes of each category, per
+// memory space.
 #pragma once
 
 #include <string>

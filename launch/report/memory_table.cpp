@@ -13,7 +13,7 @@ namespace {
 
 // Numbers that travel in one collective.
 constexpr int kLedgerNumbers = kPhaseCount * kCategoryCount + 4;
-constexpr int kNumbers = 2 * kLedgerNumbers + 5;
+constexpr int kNumbers = 2 * kLedgerNumbers + 6;
 
 void append(std::vector<double>& numbers, const MemoryLedger& ledger) {
   for (const auto& row : ledger.at_peak) numbers.insert(numbers.end(), row.begin(), row.end());
@@ -124,7 +124,8 @@ RankMemory memory_of(const RankReport& report) {
           report.communication_buffers,
           report.step.measured_exposed.total(),
           report.beside_arena,
-          report.device_communicators};
+          report.device_communicators,
+          report.step.waiting_for_peers()};
 }
 
 std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& world) {
@@ -136,6 +137,7 @@ std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& worl
   numbers.push_back(static_cast<double>(mine.beside_arena));
   numbers.push_back(static_cast<double>(mine.device_communicators));
   numbers.push_back(mine.exposed_seconds);
+  numbers.push_back(mine.waiting_seconds);
   std::vector<double> all(numbers.size() * static_cast<std::size_t>(world.size()));
   world.all_gather({numbers.data(), {kNumbers}, DType::kF64},
                    {all.data(), {static_cast<int64_t>(all.size())}, DType::kF64});
@@ -148,6 +150,7 @@ std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& worl
     rank.beside_arena = static_cast<uint64_t>(*number++);
     rank.device_communicators = static_cast<uint64_t>(*number++);
     rank.exposed_seconds = *number++;
+    rank.waiting_seconds = *number++;
     ranks.push_back(std::move(rank));
   }
   return ranks;
@@ -156,10 +159,11 @@ std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& worl
 std::string outliers_text(std::span<const RankMemory> ranks) {
   const ByteUnit& unit = unit_of(ranks);
   if (ranks.size() < 2) return {};
-  std::vector<double> bytes, exposed;
+  std::vector<double> bytes, exposed, waiting;
   for (const RankMemory& rank : ranks) {
     bytes.push_back(static_cast<double>(best_known(rank).peak()));
     exposed.push_back(rank.exposed_seconds);
+    waiting.push_back(rank.waiting_seconds);
   }
   std::string text = fmt::format("memory: all {} ranks alike\n", ranks.size());
   if (const auto far = outlier(bytes))
@@ -170,6 +174,12 @@ std::string outliers_text(std::span<const RankMemory> ranks) {
   if (*longest > 0)
     text += fmt::format("exposed waits: rank {} has the most, {:.3f} ms a step; the median is {:.3f}\n",
                         longest - exposed.begin(), 1e3 * *longest, 1e3 * median(exposed));
+  const auto [least, most] = std::minmax_element(waiting.begin(), waiting.end());
+  if (*most > 0)
+    text += fmt::format(
+        "waiting for peers: rank {} the least, {:.3f} ms a step, rank {} the most, {:.3f} ms; the median is "
+        "{:.3f}\n",
+        least - waiting.begin(), 1e3 * *least, most - waiting.begin(), 1e3 * *most, 1e3 * median(waiting));
   return text;
 }
 

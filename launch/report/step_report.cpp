@@ -30,11 +30,54 @@ void add_measurement(const Config& config, const Session& session, const StepTim
   for (int s = 0; s < kStreamCount; ++s)
     report.measured_exposed.by_stream[s] = executor.waits().exposed(static_cast<StreamId>(s)) / steps;
   report.measured_exposed.joined = executor.waits().join() / steps;
+  report.mean = times.mean();
+  report.collectives = session.collectives();
+  for (CollectiveTimes& c : report.collectives) {
+    c.transfer /= steps;
+    c.waiting /= steps;
+    for (auto& [rank, seconds] : c.for_ranks) seconds /= steps;
+  }
   if (has_spare_cores(config, session.mesh().world().size())) return;
   for (int s = 0; s < kStreamCount; ++s)
     report.taken[s] = std::max(0.0, executor.processor_seconds(static_cast<StreamId>(s)) / steps -
                                         report.measured_exposed.by_stream[s]);
 }
+
+// The compute stream's thread is also the one that talks about ordinary memory.
+double StepReport::waiting_for_peers() const {
+  double sum = 0;
+  for (const CollectiveTimes& c : collectives)
+    if (c.stream == name_of(StreamId::kCompute) || c.stream == "host") sum += c.waiting;
+  return sum;
+}
+
+namespace {
+
+// One line for each axis and stream, and how they add up to a step.
+std::string collectives_text(const StepReport& r) {
+  if (r.collectives.empty()) return {};
+  std::string text = "collectives a step (mean):\n";
+  for (const CollectiveTimes& c : r.collectives) {
+    text += fmt::format("  {} ranks, {}: ", c.axis, c.stream);
+    if (!c.measured) {
+      text += "not measured on this device\n";
+      continue;
+    }
+    text += fmt::format("transfer {:.3f} ms, waiting for peers {:.3f} ms", 1e3 * c.transfer, 1e3 * c.waiting);
+    if (const auto [rank, seconds] = slowest_peer(c); rank >= 0)
+      text += fmt::format(", of it {:.3f} ms for rank {}", 1e3 * seconds, rank);
+    text += '\n';
+  }
+  const bool known = std::all_of(r.collectives.begin(), r.collectives.end(),
+                                 [](const CollectiveTimes& c) { return c.measured; });
+  return text + fmt::format(
+                    "a step of {:.3f} ms (mean) = {:.3f} ms {} + {:.3f} ms waiting for peers + "
+                    "{:.3f} ms exposed waits\n",
+                    1e3 * r.mean, 1e3 * r.computing(), known ? "at work" : "at work or in collectives",
+                    1e3 * r.waiting_for_peers(), 1e3 * r.measured_exposed.total());
+}
+
+}  // namespace
 
 std::string step_text(const StepReport& r) {
   if (r.steps == 0) return {};
@@ -49,7 +92,7 @@ std::string step_text(const StepReport& r) {
           fmt::format("  {:.3f} ms for {}\n", 1e3 * exposed.by_stream[s], name_of(static_cast<StreamId>(s)));
   if (exposed.joined > 0)
     text += fmt::format("  {:.3f} ms for other streams to finish\n", 1e3 * exposed.joined);
-  return text;
+  return text + collectives_text(r);
 }
 
 namespace {
@@ -64,13 +107,56 @@ nlohmann::ordered_json times_json(double step, const ExposedWaits& exposed) {
 
 }  // namespace
 
+namespace {
+
+nlohmann::ordered_json collectives_json(const std::vector<CollectiveTimes>& collectives) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const CollectiveTimes& c : collectives) {
+    list.push_back({{"axis", c.axis}, {"stream", c.stream}, {"measured", c.measured}});
+    if (!c.measured) continue;
+    nlohmann::ordered_json& line = list.back();
+    line["transfer"] = c.transfer;
+    line["waiting"] = c.waiting;
+    line["for"] = nlohmann::ordered_json::array();
+    for (const auto& [rank, seconds] : c.for_ranks)
+      line["for"].push_back({{"rank", rank}, {"seconds", seconds}});
+  }
+  return list;
+}
+
+std::vector<CollectiveTimes> read_collectives(const JsonPlace& json) {
+  constexpr int64_t kMostRanks = 1 << 20;
+  std::vector<CollectiveTimes> collectives;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const JsonPlace line = json.at(i);
+    CollectiveTimes c{.axis = line.at("axis").text(), .stream = line.at("stream").text()};
+    c.measured = line.find("transfer").has_value();
+    if (c.measured) {
+      c.transfer = line.at("transfer").amount();
+      c.waiting = line.at("waiting").amount();
+      const JsonPlace of = line.at("for");
+      for (std::size_t r = 0; r < of.size(); ++r)
+        c.for_ranks.emplace_back(static_cast<int>(of.at(r).at("rank").integer(0, kMostRanks)),
+                                 of.at(r).at("seconds").amount());
+    }
+    collectives.push_back(std::move(c));
+  }
+  return collectives;
+}
+
+}  // namespace
+
 nlohmann::ordered_json step_json(const StepReport& r) {
   nlohmann::ordered_json json{{"unit", "seconds"}, {"steps", r.steps}, {"device_model", r.device}};
   json["foretold"] = times_json(r.foretold, r.foretold_exposed);
-  if (r.steps > 0) json["measured"] = times_json(r.measured, r.measured_exposed);
+  if (r.steps == 0) return json;
   for (int s = 1; s < kStreamCount; ++s)
     if (r.taken[s] > 0)
       json["taken_from_compute"][std::string(name_of(static_cast<StreamId>(s)))] = r.taken[s];
+  nlohmann::ordered_json& measured = json["measured"] = times_json(r.measured, r.measured_exposed);
+  measured["mean"] = r.mean;
+  measured["waiting_for_peers"] = r.waiting_for_peers();
+  measured["collectives"] = collectives_json(r.collectives);
   return json;
 }
 
@@ -84,7 +170,13 @@ StepReport read_step(const JsonPlace& json) {
   };
   StepReport report{.device = json.at("device_model").text(), .steps = json.at("steps").integer()};
   read_times(json.at("foretold"), report.foretold, report.foretold_exposed);
-  if (report.steps > 0) read_times(json.at("measured"), report.measured, report.measured_exposed);
+  if (report.steps == 0) return report;
+  const JsonPlace measured = json.at("measured");
+  read_times(measured, report.measured, report.measured_exposed);
+  if (const auto mean = measured.find("mean")) {  // reports of former versions have none
+    report.mean = mean->amount();
+    report.collectives = read_collectives(measured.at("collectives"));
+  }
   if (const auto taken = json.find("taken_from_compute"))
     for (int s = 1; s < kStreamCount; ++s)
       if (const auto of_stream = taken->find(std::string(name_of(static_cast<StreamId>(s)))))

@@ -5,22 +5,29 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "launch/report/checked_json.h"
 #include "launch/report/timeline.h"
 #include "launch/session.h"
+#include "parallel/collective_meter.h"
 
 namespace recollect {
 
 // The seconds of the latest steps, in memory that does not grow.
 class StepTimes {
  public:
-  void add(double seconds) { seconds_[static_cast<std::size_t>(steps_++) % seconds_.size()] = seconds; }
+  void add(double seconds) {
+    seconds_[static_cast<std::size_t>(steps_++) % seconds_.size()] = seconds;
+    sum_ += seconds;
+  }
   int64_t steps() const { return steps_; }
-  double median() const;  // 0 before the first step
+  double median() const;  // of the latest; 0 before the first step
+  double mean() const { return steps_ ? sum_ / static_cast<double>(steps_) : 0; }  // of all
 
  private:
   std::array<double, 1024> seconds_{};
+  double sum_ = 0;
   int64_t steps_ = 0;
 };
 
@@ -32,6 +39,13 @@ struct StepReport {
   // Mean seconds of processor time that side streams took beside what was exposed, on cores that compute: by
   // so much kernels were late. Zeros where there are cores to spare, and on a device whose copies take none.
   std::array<double, kStreamCount> taken = {};
+  double mean = 0;                                // seconds of a step, measured
+  std::vector<CollectiveTimes> collectives = {};  // of a step, measured: the mean
+
+  // Of the mean step: the compute stream stood for other ranks, in collectives of its own. With exposed waits
+  // and what is left, in which this rank itself works, that is the whole step.
+  double waiting_for_peers() const;
+  double computing() const { return mean - waiting_for_peers() - measured_exposed.total(); }
   bool operator==(const StepReport&) const = default;
 };
 

@@ -8,6 +8,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int64_t kMostRanks = 1 << 20;
+
 template <typename E>
 Json names(int count) {
   Json list = Json::array();
@@ -58,12 +60,17 @@ Json times_json(const std::vector<Timeline::Op>& ops, const StepTimeline& times)
     std::array<int64_t, kStreamCount> last;
     last.fill(run.begin);
     Json gap = Json::array(), duration = Json::array(), waited = Json::array();
+    Json stood = Json::array(), whom = Json::array();
+    bool stands = false;
     for (std::size_t i = 0; i < run.ops.size(); ++i) {
       const OpTime& time = run.ops[i];
       int64_t& before = last[static_cast<std::size_t>(ops[run.first + i].stream)];
       gap.push_back(time.ran() ? time.begin - before : 0);
       duration.push_back(time.ran() ? time.end - time.begin : -1);
       waited.push_back(time.ran() ? time.waited : 0);
+      stood.push_back(time.ran() ? time.stood : 0);
+      whom.push_back(time.whom);
+      stands = stands || time.stood > 0;
       if (time.ran()) before = time.end;
     }
     json["runs"].push_back({{"micro_batch", run.micro_batch},
@@ -73,6 +80,9 @@ Json times_json(const std::vector<Timeline::Op>& ops, const StepTimeline& times)
                             {"gap", std::move(gap)},
                             {"duration", std::move(duration)},
                             {"waited", std::move(waited)}});
+    if (!stands) continue;
+    json["runs"].back()["stood"] = std::move(stood);
+    json["runs"].back()["whom"] = std::move(whom);
   }
   return json;
 }
@@ -150,13 +160,19 @@ StepTimeline::Run read_run(const JsonPlace& json, const std::vector<Timeline::Op
     gaps.refuse("no longer than the ops that are left");
   const auto duration = json.at("duration").integers(gap.size(), -1, times.end);
   const auto waited = json.at("waited").integers(gap.size(), 0, times.end);
+  std::vector<int64_t> stood(gap.size(), 0), whom(gap.size(), -1);
+  if (const auto place = json.find("stood")) {
+    stood = place->integers(gap.size(), 0, times.end);
+    whom = json.at("whom").integers(gap.size(), -1, kMostRanks);
+  }
   std::array<int64_t, kStreamCount> last;
   last.fill(run.begin);
   for (std::size_t i = 0; i < gap.size(); ++i) {
     int64_t& before = last[static_cast<std::size_t>(ops[run.first + i].stream)];
     OpTime time;
     if (duration[i] >= 0) {
-      time = {before + gap[i], before + gap[i] + duration[i], std::min(waited[i], gap[i])};
+      time = {before + gap[i], before + gap[i] + duration[i], std::min(waited[i], gap[i]),
+              std::min(stood[i], duration[i]), static_cast<int>(whom[i])};
       if (time.end > run.end) gaps.refuse("times within the run");
       before = time.end;
     }

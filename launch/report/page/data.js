@@ -63,6 +63,8 @@ function addRun(step, program, run, shift) {
     lane.t0.push(ms(begin));
     lane.t1.push(ms(end));
     lane.wait.push(Math.min(run.waited[i], run.gap[i]) / 1e6);
+    lane.stood.push((run.stood?.[i] ?? 0) / 1e6);
+    lane.whom.push(run.whom?.[i] ?? -1);
   }
   if (run.end > compute) step.joins.push({t0: ms(compute), t1: ms(run.end)});
   const first = 2 * run.first, last = first + tickTimes.length;
@@ -77,7 +79,7 @@ function addRun(step, program, run, shift) {
 
 function decodeStep(program, times) {
   const step = {program, breaks: [], joins: [], curve: {t: [], rows: []}, length: 0, runs: []};
-  step.lanes = streams.map(() => ({op: [], t0: [], t1: [], wait: []}));
+  step.lanes = streams.map(() => ({op: [], t0: [], t1: [], wait: [], stood: [], whom: []}));
   let shift = 0, previous;
   for (const run of times.runs) {
     const skipped = previous && run.micro_batch !== optimizerRun ? run.micro_batch - previous.micro_batch - 1 : 0;

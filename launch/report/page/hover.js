@@ -55,6 +55,7 @@ function laneLines(step, stream, t) {
                  ["from", msText(lane.t0[found.i])], ["writes", bytesText(ops.bytes[op])]];
   if (waits) lines.push(["comes after", waits]);
   if (lane.wait[found.i] > 0) lines.push(["waited", msText(lane.wait[found.i])]);
+  if (lane.stood[found.i] > 0) lines.push([`of it for rank ${lane.whom[found.i]}`, msText(lane.stood[found.i])]);
   return lines;
 }
 

@@ -2,6 +2,7 @@
 // the number in the JSON.
 const known = (rank) => rank.measured ?? rank.foretold;
 const waitsOf = (rank) => rank.step.measured?.exposed ?? 0;
+const peersOf = (rank) => rank.step.measured?.waiting_for_peers ?? 0;
 
 function bytesCell(bytes, unit, key, group) {
   return element("td", {"data-key": key, "data-bytes": bytes, title: `${grouped(bytes)} bytes`,
@@ -123,7 +124,10 @@ function ranksTable({name, path, ranks}) {
         ? bytes("of it, communicators", "device_communicators", (_, i) => ranks[i].device_communicators ?? 0) : undefined,
       line("exposed waits", (i) => element("td", {
         "data-seconds": waits[i], class: waits[late] > 0 && i === late ? "outlier" : undefined,
-      }, msText(1e3 * waits[i])))));
+      }, msText(1e3 * waits[i]))),
+      ranks.some(peersOf)
+        ? line("waiting for peers", (i) => element("td", {"data-seconds": peersOf(ranks[i])}, msText(1e3 * peersOf(ranks[i]))))
+        : undefined));
   const alike = `All ${ranks.length} ranks hold the same.`;
   const unlike = far < 0 ? alike : `Rank ${ranks[far].rank} stands out: ${bytesText(ledgers[far].peak)} at its peak; ` +
     `the median is ${bytesText(medianOf(ledgers.map((l) => l.peak)))}.`;

@@ -18,6 +18,7 @@
 #include "comm/local.h"
 #include "comm/mpi.h"
 #include "tests/comm/check_collectives.h"
+#include "tests/comm/held_rank.h"
 #include "tests/comm/mesh_blame.h"
 
 namespace recollect {
@@ -73,6 +74,8 @@ std::vector<std::string> check_collectives(Communicator& world) {
   add(CollectiveChecker(*row).run({1021}));
   add(CollectiveChecker(*column).run({1021}));
   add(check_streams(world));
+  if (world.size() > 1)
+    if (const std::string problem = test::problem_with_held_rank(world, 1); !problem.empty()) add({problem});
   add(compare_with_local(world, environment->run_id));
   return failures;
 }
