@@ -199,7 +199,10 @@ DType compute_dtype(Precision precision) {
 
 namespace {
 
-TrainingProgram build(const Config& config, const Mesh& mesh, cuda::Libraries* libraries, bool least) {
+using Compile = Program (*)(Graph, const KernelTable&);
+
+TrainingProgram build(const Config& config, const Mesh& mesh, cuda::Libraries* libraries, Compile compile,
+                      bool least) {
   TrainingProgram made;
   made.device = read_device_model(config.device.model);
   made.registry = std::make_unique<OpRegistry>();
@@ -224,11 +227,10 @@ TrainingProgram build(const Config& config, const Mesh& mesh, cuda::Libraries* l
   return made;
 }
 
-}  // namespace
-
 // Speed is no reason to be over the limit.
-TrainingProgram make_training_program(const Config& config, const Mesh& mesh, cuda::Libraries* libraries) {
-  TrainingProgram made = build(config, mesh, libraries, false);
+TrainingProgram build_within_limit(const Config& config, const Mesh& mesh, cuda::Libraries* libraries,
+                                   Compile compile) {
+  TrainingProgram made = build(config, mesh, libraries, compile, false);
   const auto limit = static_cast<uint64_t>(config.device.memory_limit);
   const auto more_than_least = [](const Choice& choice) {
     return choice.reason == "simulated" && choice.layers > 1;
@@ -236,7 +238,17 @@ TrainingProgram make_training_program(const Config& config, const Mesh& mesh, cu
   if (limit == 0 || made.program.foretold().arena_bytes() <= limit ||
       std::none_of(made.choices.begin(), made.choices.end(), more_than_least))
     return made;
-  return build(config, mesh, libraries, true);
+  return build(config, mesh, libraries, compile, true);
+}
+
+}  // namespace
+
+TrainingProgram make_training_program(const Config& config, const Mesh& mesh, cuda::Libraries* libraries) {
+  return build_within_limit(config, mesh, libraries, compile);
+}
+
+TrainingProgram plan_training_program(const Config& config, const Mesh& mesh) {
+  return build_within_limit(config, mesh, nullptr, compile_without_kernels);
 }
 
 }  // namespace recollect
