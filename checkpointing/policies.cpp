@@ -64,6 +64,15 @@ void keep_unless_in_groups(const Graph& graph, const std::vector<std::string>& g
   for (ValueId input : layer_inputs(graph)) plan.values.at(graph.value(input).name).keep = true;
 }
 
+// By value: whether an op that is of no layer reads it.
+std::vector<char> read_outside_layers(const Graph& graph) {
+  std::vector<char> read(graph.values().size(), 0);
+  for (const Op& op : graph.ops())
+    for (ValueId v : op.inputs)
+      if (op.layer < 0 && v != kNone) read[v] = 1;
+  return read;
+}
+
 }  // namespace
 
 std::vector<std::string> cheap_groups() { return {"norm", "activation"}; }
@@ -78,12 +87,9 @@ Plan make_plan(const Graph& graph, const PolicySettings& s) {
     if (s.mode == "full") {
       for (ValueId v : inputs) plan.values.at(graph.value(v).name).keep = true;
       // What the ops after the last layer read is that layer's output.
-      for (ValueId v : saved) {
-        const bool read_outside = std::any_of(graph.ops().begin(), graph.ops().end(), [&](const Op& op) {
-          return op.layer < 0 && std::find(op.inputs.begin(), op.inputs.end(), v) != op.inputs.end();
-        });
-        if (read_outside) plan.values.at(graph.value(v).name).keep = true;
-      }
+      const std::vector<char> outside = read_outside_layers(graph);
+      for (ValueId v : saved)
+        if (outside[v]) plan.values.at(graph.value(v).name).keep = true;
     } else if (s.mode == "every_k") {
       keep_segments(graph, inputs, s.k, plan);
     } else if (s.mode == "sqrt") {
@@ -97,9 +103,10 @@ Plan make_plan(const Graph& graph, const PolicySettings& s) {
       throw Error(ExitCode::kConfiguration, "activation_checkpointing.mode: unknown mode '" + s.mode + "'");
     }
   }
-  for (auto& [name, decision] : plan.values) {
-    const Value& value = graph.value(graph.find(name));
-    const bool of_a_layer = value.layer >= 0 || (!inputs.empty() && name == graph.value(inputs[0]).name);
+  for (ValueId v : saved) {
+    const Value& value = graph.value(v);
+    Decision& decision = plan.values.at(value.name);
+    const bool of_a_layer = value.layer >= 0 || (!inputs.empty() && v == inputs[0]);
     decision.partition =
         s.partition && decision.keep && of_a_layer && value.placement == Placement::kReplicated;
     decision.host = s.host && decision.keep && of_a_layer;

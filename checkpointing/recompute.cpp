@@ -1,6 +1,7 @@
 #include "checkpointing/recompute.h"
 
 #include <set>
+#include <string>
 #include <unordered_map>
 
 #include "checkpointing/gather_ahead.h"
@@ -11,6 +12,8 @@ namespace recollect {
 namespace {
 
 constexpr std::string_view kPrefix = "recompute/", kGatherPrefix = "gathered/";
+
+constexpr std::size_t kMostOps = 1 << 18;  // mode poor runs layers again n (n + 1) / 2 times
 
 class Recomputer {
  public:
@@ -96,6 +99,11 @@ class Recomputer {
       output = again;
     }
     ops_.push_back(std::move(clone));
+    if (ops_.size() > kMostOps)
+      throw Error(ExitCode::kConfiguration,
+                  "a step would run more than " + std::to_string(kMostOps) +
+                      " ops: what is not kept is run again too often",
+                  "use another mode, such as every_k or sqrt, or fewer layers");
   }
 
   bool writes_accumulators(const Op& op) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "checkpointing/residency_ops.h"
 
@@ -21,20 +22,22 @@ class Residency {
         registry_(registry),
         settings_(settings),
         ops_(graph.ops()),
+        read_at_(graph.values().size()),
         layers_(static_cast<int>(layer_inputs(graph).size())) {
     for (int i = 0; i < size(); ++i) {
       if (ops_[i].phase == Phase::kForward) first_forward_.try_emplace(ops_[i].layer, i);
       if (ops_[i].phase == Phase::kForward) last_forward_ = i;
-      if (ops_[i].phase == Phase::kBackward) first_backward_.try_emplace(ops_[i].layer, i);
+      if (ops_[i].phase != Phase::kBackward) continue;
+      first_backward_.try_emplace(ops_[i].layer, i);
+      for (ValueId v : ops_[i].inputs)
+        if (v != kNone && (read_at_[v].empty() || read_at_[v].back() != i)) read_at_[v].push_back(i);
     }
   }
 
   // Returns what waits for backward: the value itself, or what is stored of it.
   ValueId move(ValueId v, const Decision& decision) {
     std::map<int, std::vector<int>> uses;  // layer whose backward it is -> positions
-    for (int i = 0; i < size(); ++i)
-      if (ops_[i].phase == Phase::kBackward && std::count(ops_[i].inputs.begin(), ops_[i].inputs.end(), v))
-        uses[ops_[i].layer].push_back(i);
+    for (int i : read_at_[v]) uses[ops_[i].layer].push_back(i);
     const bool leaves = decision.partition || decision.host || decision.disk;
     if (uses.empty() || !(leaves || packs(v)) || needed_at_once(uses, decision)) return v;
     Decision buffered = decision;  // for layers whose backward finds it in host memory on its way to the disk
@@ -242,6 +245,7 @@ class Residency {
   const OpRegistry& registry_;
   const ResidencySettings& settings_;
   std::vector<Op> ops_;
+  std::vector<std::vector<int>> read_at_;  // by value: positions in backward
   int layers_;
   std::map<int, int> first_forward_, first_backward_;  // by layer: position
   int last_forward_ = 0;
@@ -256,12 +260,13 @@ ResidencyReport place_kept_values(Graph& graph, const OpRegistry& registry, cons
                                   const ResidencySettings& settings) {
   Residency residency(graph, registry, settings);
   const std::vector<ValueId> inputs = layer_inputs(graph);
+  const std::set<ValueId> of_layers(inputs.begin(), inputs.end());
   for (ValueId v : saved_values(graph)) {
     const auto decision = plan.values.find(graph.value(v).name);
     if (decision == plan.values.end() || !decision->second.keep) continue;
     graph.value(v).pooled = settings.pooled;
     const ValueId waiting = residency.move(v, decision->second);
-    if (std::count(inputs.begin(), inputs.end(), v)) residency.count_layer_input(waiting);
+    if (of_layers.contains(v)) residency.count_layer_input(waiting);
   }
   return residency.finish();
 }

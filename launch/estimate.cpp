@@ -8,6 +8,7 @@
 #include "checkpointing/recompute.h"
 #include "comm/local.h"
 #include "comm/message_communicator.h"
+#include "launch/config/keys.h"
 #include "launch/config/validate.h"
 #include "launch/device_file.h"
 #include "launch/world.h"
@@ -38,6 +39,8 @@ StagingRule staging_rule(CommunicatorKind kind, int world_size) {
       return [](int) { return std::size_t{0}; };
   }
 }
+
+constexpr int kStraightProbes = 12;  // before the search for the largest micro-batch only halves
 
 bool on_device(const Config& config) { return config.device.backend == BackendKind::kCuda; }
 
@@ -110,12 +113,12 @@ PlannedTraining plan_training(const Config& config, int data_rank, int tensor_ra
   PlannedTraining planned;
   planned.mesh = std::make_unique<Mesh>(
       Mesh::planned(data_rank, data_size, tensor_rank, tensor_size, staging, on_device(config)));
-  planned.made = make_training_program(config, *planned.mesh);
+  planned.made = plan_training_program(config, *planned.mesh);
   return planned;
 }
 
 Estimate estimate(const Config& config, Ranks ranks) {
-  const PlannedTraining planned = plan_training(config, 0, 0);
+  PlannedTraining planned = plan_training(config, 0, 0);
   const Program& program = planned.made.program;
   const DeviceModel& device = planned.made.device;
   if (program.foretold().disk_bytes > 0 &&
@@ -130,18 +133,19 @@ Estimate estimate(const Config& config, Ranks ranks) {
                   .communication_buffers = communication_buffers(config, *planned.mesh),
                   .memory = program.foretold(),
                   .residency = planned.made.residency,
+                  .gathered = planned.made.gathered,
                   .choices = planned.made.choices,
                   .remarks = planned.made.remarks,
                   .flops = micro_batch_flops(program.graph),
-                  .gathered = planned.made.gathered,
                   .recomputed_flops = recomputed_flops(program.graph),
                   .simulation = simulate(program.graph, program.schedule, device,
                                          config.training.gradient_accumulation_steps),
                   .waits = {}};
   result.waits = list_waits(program, result.simulation);
   if (ranks == Ranks::kFirstAndLast && result.ranks > 1) {
-    const PlannedTraining last =
-        plan_training(config, planned.mesh->data_size() - 1, planned.mesh->tensor_size() - 1);
+    const int last_data = planned.mesh->data_size() - 1, last_tensor = planned.mesh->tensor_size() - 1;
+    planned = {};  // one program at a time: that of many layers is large
+    const PlannedTraining last = plan_training(config, last_data, last_tensor);
     require(last.made.program.foretold() == result.memory &&
                 communication_buffers(config, *last.mesh) == result.communication_buffers,
             "the first and the last rank need the same memory");
@@ -153,6 +157,14 @@ Config without_checkpointing(const Config& config) {
   Config none = config;
   none.activation_checkpointing = {};
   return none;
+}
+
+bool checkpoints(const Config& config) {
+  const Config defaults;
+  const KeyTable table;
+  return std::any_of(table.keys().begin(), table.keys().end(), [&](const ConfigKey& key) {
+    return key.section.starts_with("activation_checkpointing") && key.print(config) != key.print(defaults);
+  });
 }
 
 std::vector<Variant> compare_variants(const Config& config) {
@@ -200,25 +212,27 @@ int64_t largest_micro_batch(const Config& config) {
   if (config.device.memory_limit == 0)
     throw Error(ExitCode::kConfiguration, "--max-micro-batch needs a limit that the run must fit",
                 "give device.memory_limit=BYTES");
-  const auto fit = [&](int64_t micro_batch) {
+  const auto needs = [&](int64_t micro_batch) {
     Config changed = config;
     changed.training.micro_batch_size = micro_batch;
     changed.training.global_batch_size = 0;
     resolve_planned_world(changed);
-    return fits(changed, plan_training(changed, 0, 0).made.program.foretold());
+    return plan_training(changed, 0, 0).made.program.foretold();
   };
-  if (!fit(1)) return 0;
-  const int64_t most = std::max<int64_t>(1, kMostTokens / config.data.sequence_length);
-  int64_t low = 1, high = 2;  // low fits, high does not
-  while (low < most && fit(std::min(high, most))) {
-    low = std::min(high, most);
-    high = 2 * low;
-  }
-  if (low == most) return most;
-  high = std::min(high, most);
-  while (high - low > 1) {
-    const int64_t middle = (low + high) / 2;
-    (fit(middle) ? low : high) = middle;
+  const MemoryLedger one = needs(1);
+  if (!fits(config, one)) return 0;
+  const auto room = static_cast<double>(config.device.memory_limit) - static_cast<double>(one.arena_bytes());
+  int64_t low = 1, high = 1 + std::max<int64_t>(1, kMostTokens / config.data.sequence_length);
+  double each = 0;  // bytes of one more: memory is nearly a straight line
+  for (int probes = 0; high - low > 1; ++probes) {
+    int64_t probe = low + (high - low) / 2;
+    if (probes == 0) probe = 2;
+    if (probes > 0 && probes < kStraightProbes && each > 0)
+      probe = static_cast<int64_t>(std::clamp(1 + room / each, low + 1.0, high - 1.0));
+    const MemoryLedger memory = needs(probe);
+    each = (static_cast<double>(memory.arena_bytes()) - static_cast<double>(one.arena_bytes())) /
+           static_cast<double>(probe - 1);
+    (fits(config, memory) ? low : high) = probe;
   }
   return low;
 }

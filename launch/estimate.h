@@ -60,7 +60,8 @@ enum class Ranks { kFirst, kFirstAndLast };
 // is checked, by planning the last one too.
 Estimate estimate(const Config& resolved, Ranks ranks = Ranks::kFirstAndLast);
 
-// The same run without activation checkpointing.
+// Whether anything of activation checkpointing is asked for, and the same run without it.
+bool checkpoints(const Config& config);
 Config without_checkpointing(const Config& config);
 
 // A way to checkpoint, ready to be estimated.

@@ -128,7 +128,8 @@ Json estimate_json(const Estimate& e) {
 }
 
 void print_one(const Config& config, bool json) {
-  const Estimate e = estimate(config), none = estimate(without_checkpointing(config), Ranks::kFirst);
+  const Estimate e = estimate(config),
+                 none = checkpoints(config) ? estimate(without_checkpointing(config), Ranks::kFirst) : e;
   if (json) {
     Json document = estimate_json(e);
     document["device_model"] = e.device.name;

@@ -67,9 +67,10 @@ std::vector<Remark> idle_groups(const PolicySettings& settings, const Graph& gra
 
 // Kept values of layers that a switch cannot divide any more.
 int64_t sharded(const Graph& graph, const Plan& plan) {
-  return std::count_if(plan.values.begin(), plan.values.end(), [&](const auto& item) {
-    const Value& value = graph.value(graph.find(item.first));
-    return item.second.keep && value.layer >= 0 && value.placement == Placement::kSharded;
+  const std::vector<ValueId> saved = saved_values(graph);
+  return std::count_if(saved.begin(), saved.end(), [&](ValueId v) {
+    const Value& value = graph.value(v);
+    return plan.values.at(value.name).keep && value.layer >= 0 && value.placement == Placement::kSharded;
   });
 }
 

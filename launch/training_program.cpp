@@ -225,7 +225,10 @@ DeviceModel rank_device(const Config& config) {
   return device;
 }
 
-TrainingProgram build(const Config& config, const Mesh& mesh, cuda::Libraries* libraries, bool least) {
+using Compile = Program (*)(Graph, const KernelTable&);
+
+TrainingProgram build(const Config& config, const Mesh& mesh, cuda::Libraries* libraries, Compile compile,
+                      bool least) {
   TrainingProgram made;
   made.device = rank_device(config);
   made.registry = std::make_unique<OpRegistry>();
@@ -251,8 +254,9 @@ TrainingProgram build(const Config& config, const Mesh& mesh, cuda::Libraries* l
 }
 
 // Speed is no reason to be over the limit.
-TrainingProgram build_within_limit(const Config& config, const Mesh& mesh, cuda::Libraries* libraries) {
-  TrainingProgram made = build(config, mesh, libraries, false);
+TrainingProgram build_within_limit(const Config& config, const Mesh& mesh, cuda::Libraries* libraries,
+                                   Compile compile) {
+  TrainingProgram made = build(config, mesh, libraries, compile, false);
   const auto limit = static_cast<uint64_t>(config.device.memory_limit);
   const auto more_than_least = [](const Choice& choice) {
     return choice.reason == "simulated" && choice.layers > 1;
@@ -260,7 +264,7 @@ TrainingProgram build_within_limit(const Config& config, const Mesh& mesh, cuda:
   if (limit == 0 || made.program.foretold().arena_bytes() <= limit ||
       std::none_of(made.choices.begin(), made.choices.end(), more_than_least))
     return made;
-  return build(config, mesh, libraries, true);
+  return build(config, mesh, libraries, compile, true);
 }
 
 double predicted_seconds(const TrainingProgram& made, const Config& config) {
@@ -271,12 +275,12 @@ double predicted_seconds(const TrainingProgram& made, const Config& config) {
 
 // sqrt is a compromise between memory and time; with many layers or small ones it may lose on both sides.
 std::vector<Remark> compare_with_full(const Config& config, const Mesh& mesh, cuda::Libraries* libraries,
-                                      const TrainingProgram& made) {
+                                      Compile compile, const TrainingProgram& made) {
   Config full = config;
   full.activation_checkpointing.mode = CheckpointingMode::kFull;
   full.activation_checkpointing.number_checkpoints = 0;
   try {
-    const TrainingProgram other = build_within_limit(full, mesh, libraries);
+    const TrainingProgram other = build_within_limit(full, mesh, libraries, compile);
     const MemoryLedger &mine = made.program.foretold(), &its = other.program.foretold();
     const double seconds = predicted_seconds(made, config), its_seconds = predicted_seconds(other, config);
     if (its.arena_bytes() >= mine.arena_bytes() || its.host_bytes > mine.host_bytes ||
@@ -293,14 +297,22 @@ std::vector<Remark> compare_with_full(const Config& config, const Mesh& mesh, cu
   }
 }
 
+TrainingProgram make(const Config& config, const Mesh& mesh, cuda::Libraries* libraries, Compile compile) {
+  TrainingProgram made = build_within_limit(config, mesh, libraries, compile);
+  if (config.activation_checkpointing.mode == CheckpointingMode::kSqrt)
+    for (Remark& remark : compare_with_full(config, mesh, libraries, compile, made))
+      made.remarks.push_back(std::move(remark));
+  return made;
+}
+
 }  // namespace
 
 TrainingProgram make_training_program(const Config& config, const Mesh& mesh, cuda::Libraries* libraries) {
-  TrainingProgram made = build_within_limit(config, mesh, libraries);
-  if (config.activation_checkpointing.mode == CheckpointingMode::kSqrt)
-    for (Remark& remark : compare_with_full(config, mesh, libraries, made))
-      made.remarks.push_back(std::move(remark));
-  return made;
+  return make(config, mesh, libraries, compile);
+}
+
+TrainingProgram plan_training_program(const Config& config, const Mesh& mesh) {
+  return make(config, mesh, nullptr, compile_without_kernels);
 }
 
 }  // namespace recollect

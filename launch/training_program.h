@@ -41,6 +41,9 @@ struct TrainingProgram {
 TrainingProgram make_training_program(const Config& config, const Mesh& mesh,
                                       cuda::Libraries* libraries = nullptr);
 
+// The same program to foretell with: it has no kernels.
+TrainingProgram plan_training_program(const Config& config, const Mesh& mesh);
+
 DType compute_dtype(Precision precision);
 
 }  // namespace recollect

@@ -62,9 +62,7 @@ Accumulate GradientBuilder::first_or_add(const std::vector<ValueId>& outputs) {
   int fresh = 0, seen = 0;
   for (ValueId out : outputs) {
     if (out == kNone || !graph_.value(out).accumulator) continue;
-    const bool known = std::find(written_.begin(), written_.end(), out) != written_.end();
-    (known ? seen : fresh) += 1;
-    if (!known) written_.push_back(out);
+    (graph_.value(out).producer == kNone ? fresh : seen) += 1;
   }
   require(fresh == 0 || seen == 0, "an op writes accumulators of which only some were written before");
   if (fresh + seen == 0) return Accumulate::kNever;

@@ -60,7 +60,6 @@ class GradientBuilder {
   std::vector<char> wanted_;
   std::map<ValueId, ValueId> arrived_;
   std::map<ValueId, ValueId> accumulators_;
-  std::vector<ValueId> written_;  // accumulators that an op already writes
 };
 
 }  // namespace recollect

@@ -1,5 +1,6 @@
 #include "engine/graph/graph.h"
 
+#include "engine/core/checked.h"
 #include "engine/graph/op_def.h"
 
 namespace recollect {
@@ -68,7 +69,21 @@ std::vector<const OpDef*> OpRegistry::all() const {
   return list;
 }
 
+namespace {
+
+// Sizes are signed in shapes, and rounded up where memory is given out.
+void check_size(const Value& value) {
+  constexpr uint64_t kHalf = uint64_t{1} << 62;
+  uint64_t bytes = size_of(value.dtype);
+  for (int i = 0; i < value.shape.rank(); ++i)
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(value.shape[i]), &bytes) || bytes > kHalf)
+      refuse_size("the size of " + value.name + " " + value.shape.to_string());
+}
+
+}  // namespace
+
 ValueId Graph::add_value(Value value) {
+  check_size(value);
   values_.push_back(std::move(value));
   return static_cast<ValueId>(values_.size()) - 1;
 }

@@ -1,10 +1,16 @@
 #include "engine/runtime/layout.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "engine/core/arena.h"
+#include "engine/core/checked.h"
 #include "engine/graph/op_def.h"
+#include "engine/runtime/first_fit.h"
 #include "engine/runtime/lifetime.h"
 
 namespace recollect {
@@ -77,7 +83,7 @@ uint64_t place_persistent(const Graph& graph, MemorySpace space, Layout& layout,
     layout.value_offsets[v] = offset;
     const uint64_t bytes = aligned(graph.value(v).bytes());
     row[static_cast<int>(graph.value(v).category)] += bytes;
-    offset += bytes;
+    offset = checked_sum(offset, bytes, "the size of all persistent values");
   }
   return offset;
 }
@@ -85,22 +91,17 @@ uint64_t place_persistent(const Graph& graph, MemorySpace space, Layout& layout,
 // Greedy: blocks in the given order, each at the lowest offset free during its life. Returns the height
 // reached.
 uint64_t place(std::vector<Block>& blocks, const std::vector<int>& order) {
-  std::vector<int> placed;  // by offset
+  std::vector<int64_t> moments;
+  for (int index : order) {
+    moments.push_back(blocks[index].begin);
+    moments.push_back(blocks[index].end);
+  }
+  FirstFit places(std::move(moments));
   uint64_t height = 0;
   for (int index : order) {
     Block& block = blocks[index];
-    uint64_t offset = 0;
-    for (int other_index : placed) {
-      const Block& other = blocks[other_index];
-      if (!block.overlaps_in_time(other)) continue;
-      if (offset + block.bytes <= other.offset) break;
-      offset = std::max(offset, other.offset + other.bytes);
-    }
-    block.offset = offset;
-    height = std::max(height, offset + block.bytes);
-    const auto at = std::upper_bound(placed.begin(), placed.end(), offset,
-                                     [&](uint64_t o, int i) { return o < blocks[i].offset; });
-    placed.insert(at, index);
+    block.offset = places.place(block.begin, block.end, block.bytes);
+    height = std::max(height, block.offset + block.bytes);
   }
   return height;
 }
@@ -123,36 +124,71 @@ uint64_t place_best(std::vector<Block>& blocks, MemorySpace space) {
   return std::min(size_height, life_height);
 }
 
-// What an allocator that knows nothing of the future does: at its beginning each block takes the smallest
-// free gap that holds it, or grows the pool; at its end it leaves its gap, joined with the free neighbours.
-// Returns the pool's size.
+// Blocks that are held now, and the gaps between them.
+class Pool {
+ public:
+  // The smallest gap that holds it, the lowest of those; the pool's end where there is none.
+  uint64_t take(uint64_t bytes) {
+    uint64_t offset = end();
+    if (const auto gap = gaps_.lower_bound({bytes, 0}); gap != gaps_.end()) {
+      const auto [size, begin] = *gap;
+      gaps_.erase(gap);
+      offset = begin;
+      add_gap(begin + bytes, begin + size);
+    }
+    held_[offset] = offset + bytes;
+    return offset;
+  }
+
+  // Leaves a gap, joined with the free neighbours.
+  void give_back(uint64_t offset) {
+    const auto block = held_.find(offset);
+    const uint64_t before = block == held_.begin() ? 0 : std::prev(block)->second;
+    gaps_.erase({offset - before, before});
+    if (const auto next = std::next(block); next != held_.end()) {
+      gaps_.erase({next->first - block->second, block->second});
+      add_gap(before, next->first);
+    }
+    held_.erase(block);
+  }
+
+  uint64_t end() const { return held_.empty() ? 0 : held_.rbegin()->second; }
+
+ private:
+  void add_gap(uint64_t begin, uint64_t end) {
+    if (begin < end) gaps_.insert({end - begin, begin});
+  }
+
+  std::map<uint64_t, uint64_t> held_;             // begin -> end
+  std::set<std::pair<uint64_t, uint64_t>> gaps_;  // size, begin
+};
+
+// What an allocator that knows nothing of the future does: each block takes its place when it begins and
+// leaves it when it ends. Returns the pool's size.
 uint64_t place_pooled(std::vector<Block>& blocks) {
-  std::vector<int> arrivals;
+  std::vector<int> arrivals, departures;
   for (std::size_t i = 0; i < blocks.size(); ++i)
     if (blocks[i].pooled) arrivals.push_back(static_cast<int>(i));
+  departures = arrivals;
   std::stable_sort(arrivals.begin(), arrivals.end(),
                    [&](int a, int b) { return blocks[a].begin < blocks[b].begin; });
-  std::vector<int> live;  // by offset
+  std::stable_sort(departures.begin(), departures.end(),
+                   [&](int a, int b) { return blocks[a].end < blocks[b].end; });
+  Pool pool;
   uint64_t size = 0;
+  auto leaving = departures.begin();
   for (int index : arrivals) {
     Block& block = blocks[index];
-    std::erase_if(live, [&](int i) { return blocks[i].end < block.begin; });
-    uint64_t best_gap = ~uint64_t{0}, gap_begin = 0;
-    block.offset = live.empty() ? 0 : blocks[live.back()].offset + blocks[live.back()].bytes;
-    for (int i : live) {
-      const uint64_t gap = blocks[i].offset - gap_begin;
-      if (gap >= block.bytes && gap < best_gap) {
-        best_gap = gap;
-        block.offset = gap_begin;
-      }
-      gap_begin = blocks[i].offset + blocks[i].bytes;
-    }
-    live.insert(std::upper_bound(live.begin(), live.end(), block.offset,
-                                 [&](uint64_t o, int i) { return o < blocks[i].offset; }),
-                index);
-    size = std::max(size, block.offset + block.bytes);
+    for (; blocks[*leaving].end < block.begin; ++leaving) pool.give_back(blocks[*leaving].offset);
+    block.offset = pool.take(block.bytes);
+    size = std::max(size, pool.end());
   }
   return size;
+}
+
+// Offsets are sums of these.
+void check_sum(const std::vector<Block>& blocks, uint64_t sum) {
+  for (const Block& block : blocks) sum = checked_sum(sum, block.bytes, "the size of all values of a step");
 }
 
 }  // namespace
@@ -168,6 +204,7 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
 
   const std::vector<Span> spans = op_spans(graph, schedule);
   auto [blocks, block_of, workspace_block] = find_blocks(graph, spans, layout.storage, workspaces);
+  check_sum(blocks, layout.ledger.persistent_bytes);
   const uint64_t planned = place_best(blocks, MemorySpace::kDevice);
   layout.ledger.transient_bytes = planned + place_pooled(blocks);
   for (Block& block : blocks)

@@ -93,6 +93,7 @@ constexpr std::array<std::string_view, 2> kMetricForms = {"jsonl", "tensorboard"
 
 // Upper bounds that no real run meets; they keep products of sizes inside 64 bits.
 constexpr double kMaxSize = 1 << 24;
+constexpr double kMaxLayers = 1024;  // a step is a list of all ops, planned in seconds
 constexpr double kMaxBatch = 1 << 20;
 constexpr double kMaxCount = 2147483647;
 
@@ -102,10 +103,10 @@ void add_model(std::vector<ConfigKey>& keys) {
   add("type", &S::type, any(), "architecture", {"model_type"});
   add("config", &S::config, any(), "Hugging Face config.json to start from; keys given here override it");
   add("pretrained", &S::pretrained, any(), "directory with config.json and model.safetensors");
-  add("vocab_size", &S::vocab_size, between(1, kMaxCount), "token ids are below this");
+  add("vocab_size", &S::vocab_size, between(1, kMaxSize), "token ids are below this");
   add("n_positions", &S::n_positions, between(1, kMaxSize), "longest sequence", {"max_position_embeddings"});
   add("n_embd", &S::n_embd, between(1, kMaxSize), "width of the residual stream", {"hidden_size"});
-  add("n_layer", &S::n_layer, between(1, 65536), "transformer layers", {"num_hidden_layers"});
+  add("n_layer", &S::n_layer, between(1, kMaxLayers), "transformer layers", {"num_hidden_layers"});
   add("n_head", &S::n_head, between(1, 65536), "attention heads", {"num_attention_heads"});
   add("n_inner", &S::n_inner, between(0, kMaxSize), "width of the MLP; 0: 4 n_embd", {"intermediate_size"});
   add("activation_function", &S::activation_function, any(),

@@ -289,6 +289,16 @@ Place place_of(const Finding& finding, const Config& config) {
   return file != config.origins.end() ? file->second : Place{"configuration", 0, 0};
 }
 
+// Libraries count rows in 32 bits.
+void check_tokens(const Config& config, Findings& found) {
+  constexpr int64_t kMostRows = 2147483647;
+  const int64_t samples = config.training.micro_batch_size, length = config.data.sequence_length;
+  if (length == 0 || samples <= kMostRows / length) return;
+  found.push_back({{"training.micro_batch_size", "data.sequence_length", "model.n_positions"},
+                   fmt::format("a micro-batch of {} x {} tokens is out of range; must be at most {} tokens",
+                               samples, length, kMostRows)});
+}
+
 // Says of each batch size that is not given yet what it will follow from.
 void explain_batch(Config& config) {
   const Config::Training& t = config.training;
@@ -392,6 +402,7 @@ void resolve_world(Config& config, int world_size) {
                     : "the number of ranks is tensor_parallel_size x data_parallel_size: start that many";
   if (found.empty()) {
     found = resolve_batch(resolved);
+    check_tokens(resolved, found);
     check_sequence_parallel(resolved, found);
     Config otherwise = resolved;  // with the number of replicas, more keys may turn out to be without effect
     otherwise.parallelism = {};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <vector>
 
 #include "engine/ops/clip.h"
@@ -22,31 +23,32 @@ class SquaredNorm : public Kernel {
   explicit SquaredNorm(const OpView& view) : threads_(omp_get_max_threads()) {
     for (std::size_t i = 0; i < view.op.inputs.size(); ++i) {
       const int64_t elements = view.in(static_cast<int>(i)).shape.elements();
-      for (int64_t first = 0; first < elements; first += kNormBlock)
-        blocks_.push_back({i, first, std::min(kNormBlock, elements - first)});
+      begins_.push_back(blocks_);
+      blocks_ += elements / kNormBlock + (elements % kNormBlock != 0);
     }
   }
 
   std::size_t workspace_bytes() const override {
-    return sizeof(double) * std::max<std::size_t>(blocks_.size(), 1);
+    return sizeof(double) * static_cast<std::size_t>(std::max<int64_t>(blocks_, 1));
   }
 
   void run(const KernelArgs& args) override {
     double* partial = reinterpret_cast<double*>(args.workspace);
-    parallel_ranges(threads_, static_cast<int64_t>(blocks_.size()), [&](int64_t first, int64_t last, int) {
-      for (int64_t b = first; b < last; ++b)
-        partial[b] = squares(args.in[blocks_[b].input].as<float>() + blocks_[b].first, blocks_[b].count);
+    parallel_ranges(threads_, blocks_, [&](int64_t first, int64_t last, int) {
+      for (int64_t b = first; b < last; ++b) partial[b] = squares_of_block(args, b);
     });
     double sum = 0;
-    for (std::size_t b = 0; b < blocks_.size(); ++b) sum += partial[b];
+    for (int64_t b = 0; b < blocks_; ++b) sum += partial[b];
     *args.out[0].as<double>() = sum;
   }
 
  private:
-  struct Block {
-    std::size_t input;
-    int64_t first, count;
-  };
+  double squares_of_block(const KernelArgs& args, int64_t block) const {
+    const auto behind = std::upper_bound(begins_.begin(), begins_.end(), block);
+    const Tensor& in = args.in[static_cast<std::size_t>(behind - begins_.begin() - 1)];
+    const int64_t first = (block - *std::prev(behind)) * kNormBlock;
+    return squares(in.as<float>() + first, std::min(kNormBlock, in.elements() - first));
+  }
 
   static double squares(const float* x, int64_t count) {
     double sum = 0;
@@ -56,7 +58,8 @@ class SquaredNorm : public Kernel {
   }
 
   int threads_;
-  std::vector<Block> blocks_;
+  std::vector<int64_t> begins_;  // by input: its first block
+  int64_t blocks_ = 0;
 };
 
 class ClipFactor : public Kernel {
