@@ -59,7 +59,7 @@ void InputFile::read_at(uint64_t offset, std::span<std::byte> bytes) const {
     if (done == 0)
       throw Error(
           ExitCode::kInput,
-          fmt::format("{} ends at byte {} and had {} bytes when it was opened: somebody has shortened it",
+          fmt::format("{}: byte {} is gone: it had {} bytes when it was opened and was shortened since",
                       path_, offset, size_),
           "put a new file in its place by a rename; what is open then stays whole");
     offset += static_cast<uint64_t>(done);

@@ -22,7 +22,7 @@ class InputFile {
   int descriptor() const { return descriptor_; }
 
   // Fills `bytes` from `offset` on, which lies inside size(). From any thread; allocates nothing. Error
-  // kInput with the file and the offset where it ends, or where the disk refuses to read it.
+  // kInput with the file and the offset that it has no more, or where the disk refuses to read it.
   void read_at(uint64_t offset, std::span<std::byte> bytes) const;
 
  private:

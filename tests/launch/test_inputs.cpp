@@ -16,7 +16,8 @@ class OwnFiles : public ::testing::Test {
   std::vector<Finished> train(const Words& words) {
     const uint16_t port = free_port();
     for (int rank = 0; rank < 2; ++rank)
-      ranks_.start(torchrun_variables(rank, 2, 2, "127.0.0.1", port), words);
+      ranks_.start(torchrun_variables(rank, 2, 2, "127.0.0.1", port),
+                   words + Words{"parallelism.communicator=tcp"});
     return ranks_.wait();
   }
   void write(int rank, const std::string& name, const std::string& content) {
