@@ -143,12 +143,13 @@ TEST_P(StoppedRank, IsNamedInTheOthersReport) {
   const Workplace place;
   RanksByHand ranks(place);
   const uint16_t port = free_port();
-  constexpr double kSteps = 2000;
+  constexpr int kSteps = 500;
   for (int rank = 0; rank < 2; ++rank) {
     Environment environment = torchrun_variables(rank, 2, 2, "127.0.0.1", port);
     environment["RECOLLECT_RUN_ID"] = "stopped-" + std::to_string(::getpid()) + GetParam();
-    ranks.start(environment, {"parallelism.tensor_parallel_size=2", "training.max_steps=2000",
-                              "parallelism.communicator=" + std::string(GetParam())});
+    ranks.start(environment,
+                {"parallelism.tensor_parallel_size=2", "training.max_steps=" + std::to_string(kSteps),
+                 "parallelism.communicator=" + std::string(GetParam())});
   }
   ASSERT_TRUE(ranks.wait_for_steps());
   const pid_t stopped = ranks.process(1).pid();
