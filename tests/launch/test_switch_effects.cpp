@@ -232,6 +232,12 @@ TEST(CheckpointingReport, SaysWhatWasChosenAndWhatDoesNothing) {
     EXPECT_EQ(lines["keep_last"], "1 (simulated)");
     EXPECT_EQ(lines["prefetch"], "9 (given); is no earlier than 4 would be");
     EXPECT_NE(lines["cpu_checkpointing"].find("; 2 values needed at once"), std::string::npos);
+    EXPECT_NE(lines["cpu_checkpointing"].find("; cost "), std::string::npos) << lines["cpu_checkpointing"];
+    const Executor& executor = session.executor();
+    EXPECT_GT(executor.processor_seconds(StreamId::kDeviceToHost), 0) << "what copies took of the processor";
+    EXPECT_GT(executor.processor_seconds(StreamId::kHostToDevice), 0);
+    EXPECT_EQ(executor.processor_seconds(StreamId::kCompute), 0);
+    EXPECT_EQ(executor.processor_seconds(StreamId::kDisk), 0);
   });
 }
 
