@@ -8,6 +8,7 @@
 #include "comm/local.h"
 #include "comm/message_communicator.h"
 #include "launch/config/validate.h"
+#include "launch/limits.h"
 #include "launch/world.h"
 
 namespace recollect {
@@ -116,6 +117,7 @@ Estimate estimate(const Config& config, Ranks ranks) {
   Estimate result{.ranks = world_size,
                   .device = device,
                   .communication_buffers = communication_buffers(config, *planned.mesh),
+                  .save_buffer = save_buffer_bytes(config),
                   .memory = program.foretold(),
                   .residency = planned.made.residency,
                   .choices = planned.made.choices,

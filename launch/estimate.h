@@ -42,8 +42,9 @@ struct Estimate {
   int64_t ranks = 1;
   DeviceModel device;
   std::vector<CommunicationBuffers> communication_buffers;  // the first is what everything else assumes
-  MemoryLedger memory;                                      // of every rank: all have the same
-  ResidencyReport residency;                                // of one micro-batch
+  uint64_t save_buffer = 0;   // bytes of host memory beside the arenas, for what will be saved
+  MemoryLedger memory;        // of every rank: all have the same
+  ResidencyReport residency;  // of one micro-batch
   std::vector<Choice> choices;
   std::vector<Remark> remarks;
   double flops = 0;  // of one micro-batch, recomputation included, without the optimizer
