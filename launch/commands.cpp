@@ -20,15 +20,23 @@ namespace recollect {
 namespace {
 
 void train_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
-  const Config config = read_config_words("train", parse_options(words));
+  namespace options = boost::program_options;
+  bool overwrite = false;
+  options::options_description own;
+  own.add_options()("overwrite", options::bool_switch(&overwrite));
+  Words rest = parse_options(words, own);
+  if (overwrite && !rest.empty()) rest.emplace_back("overwrite=true");
+  const Config config = read_config_words("train", rest);
   const ReportSignal signal;
   run_ranks(config, mpi, [&](Communicator& world) { train_rank(config, world, signal); });
 }
 
 constexpr Command kCommands[] = {
-    {"train", "CONFIG.yaml [section.key=value ...]", "train what CONFIG.yaml describes", train_command,
+    {"train", "CONFIG.yaml [section.key=value ...] [--overwrite]", "train what CONFIG.yaml describes",
+     train_command,
      "  CONFIG.yaml           what to train, on what, and how; `recollect config reference` lists its keys\n"
      "  section.key=value     sets a key and wins over the file; --set section.key=value is the same\n"
+     "  --overwrite           replaces the files of another run in output_dir, as overwrite=true does\n"
      "\n"
      "Several ranks: recollect run --nproc-per-node N train ... on one node, or mpirun -np N recollect "
      "train\n"

@@ -11,6 +11,7 @@
 #include "launch/config/keys.h"
 #include "launch/config/validate.h"
 #include "launch/device_file.h"
+#include "launch/limits.h"
 #include "launch/world.h"
 
 namespace recollect {
@@ -131,6 +132,7 @@ Estimate estimate(const Config& config, Ranks ranks) {
                   .device = device,
                   .calibration = calibration_text(config, device, world_size),
                   .communication_buffers = communication_buffers(config, *planned.mesh),
+                  .save_buffer = save_buffer_bytes(config),
                   .memory = program.foretold(),
                   .residency = planned.made.residency,
                   .gathered = planned.made.gathered,

@@ -43,9 +43,10 @@ struct Estimate {
   DeviceModel device;                                       // as one rank finds it
   std::string calibration;                                  // which rates those are
   std::vector<CommunicationBuffers> communication_buffers;  // the first is what everything else assumes
-  MemoryLedger memory;                                      // of every rank: all have the same
-  ResidencyReport residency;                                // of one micro-batch
-  GatheredAgain gathered;                                   // of one micro-batch, by sequence parallelism
+  uint64_t save_buffer = 0;   // bytes of host memory beside the arenas, for what will be saved
+  MemoryLedger memory;        // of every rank: all have the same
+  ResidencyReport residency;  // of one micro-batch
+  GatheredAgain gathered;     // of one micro-batch, by sequence parallelism
   std::vector<Choice> choices;
   std::vector<Remark> remarks;
   double flops = 0;  // of one micro-batch, recomputation included, without the optimizer

@@ -27,7 +27,8 @@ struct Options {
 std::string mib(uint64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
 
 // A line for each way in which the ranks may talk; which it is, their launcher decides.
-std::string communicators_text(const Estimate& e) {
+// What is neither in the device's arena nor in the host's.
+std::string buffers_text(const Estimate& e) {
   const auto where = [&](CommunicatorKind kind) {
     if (e.communication_buffers.size() == 1) return "";
     if (kind == CommunicatorKind::kMpi) return ", if mpirun starts the ranks";
@@ -39,6 +40,9 @@ std::string communicators_text(const Estimate& e) {
   for (const auto& [communicator, bytes] : e.communication_buffers)
     text += fmt::format("{:<20}{:>12}   ({}{})\n", text.empty() ? "communicators" : "", unit(bytes),
                         name_of(communicator), where(communicator));
+  if (e.save_buffer > 0)
+    text +=
+        fmt::format("{:<20}{:>12}   (host memory, for what is saved)\n", "save buffer", unit(e.save_buffer));
   return text;
 }
 
@@ -99,6 +103,7 @@ Json estimate_json(const Estimate& e) {
   json["communicator"] = name_of(e.communication_buffers.front().communicator);
   for (const auto& [communicator, bytes] : e.communication_buffers)
     json["communication_buffers"][std::string(name_of(communicator))] = bytes;
+  json["save_buffer"] = e.save_buffer;
   for (const Choice& choice : e.choices)
     json[choice.key] = {{"layers", choice.layers}, {"reason", choice.reason}};
   json["remarks"] = Json::array();
@@ -143,7 +148,7 @@ void print_one(const Config& config, bool json) {
       fmt::print("{} ranks ({} data x {} tensor), all alike\n", e.ranks,
                  config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size);
     fmt::print("{}{}\n{}\n{}", phase_table(e.ranks == 1 ? "memory" : "memory of each", e.memory),
-               communicators_text(e), effect_text(e, none), time_text(e, none));
+               buffers_text(e), effect_text(e, none), time_text(e, none));
   }
   check_limits(config, e.memory);
 }

@@ -1,11 +1,15 @@
 #include "launch/limits.h"
 
 #include <cstring>
+#include <functional>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "engine/core/error.h"
+#include "launch/doctor/check.h"
+#include "launch/run/node.h"
+#include "parallel/weights.h"
 
 namespace recollect {
 
@@ -30,6 +34,47 @@ std::optional<DeviceShare> share_of(const Device& device, uint64_t needed, Commu
     ++share.ranks;
   }
   return share;
+}
+
+MemoryGroup memory_group() {
+  const doctor::SystemFiles files;
+  const std::string name = launcher::host_name() + files.read("/proc/self/cgroup").value_or("");
+  return {.name = std::hash<std::string>()(name), .left = doctor::memory_left(files)};
+}
+
+std::optional<DeviceShare> share_of_group(const MemoryGroup& group, uint64_t needed, Communicator& world) {
+  struct Use {
+    uint64_t group = 0, needed = 0;
+  };
+  Use mine{group.name, needed};
+  std::vector<Use> all(static_cast<std::size_t>(world.size()));
+  constexpr auto kBytes = static_cast<int64_t>(sizeof mine);
+  world.all_gather({&mine, {kBytes}, DType::kU8}, {all.data(), {kBytes * world.size()}, DType::kU8});
+  if (!group.left) return {};
+  DeviceShare share{.free = *group.left, .needed = 0, .ranks = 0};
+  for (const Use& use : all) {
+    if (use.group != mine.group) continue;
+    share.needed += use.needed;
+    ++share.ranks;
+  }
+  return share;
+}
+
+void check_host_share(uint64_t needed, const std::optional<DeviceShare>& group) {
+  if (!group || group->needed <= group->free) return;
+  throw Error(
+      ExitCode::kHostMemory,
+      fmt::format("the run needs {} bytes of host memory on this rank; its control group has {} left{}",
+                  needed, group->free,
+                  group->ranks == 1
+                      ? ""
+                      : fmt::format(", and the {} ranks there need {}", group->ranks, group->needed)),
+      "beyond it the system would kill the run: raise the group's limit (docker run --memory, "
+      "Slurm's --mem), or lower training.micro_batch_size");
+}
+
+uint64_t save_buffer_bytes(const Config& config) {
+  return config.checkpoint.save_model || !config.debug.dump_gradients.empty() ? Weights::kSaveBytes : 0;
 }
 
 void check_limits(const Config& config, const MemoryLedger& foretold, const std::string& table,

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "engine/core/error.h"
+#include "launch/standard_output.h"
 
 namespace recollect {
 
@@ -28,11 +28,7 @@ MetricsLog::MetricsLog(const Config& config) {
   const auto wanted = [&](const char* form) {
     return std::find(forms.begin(), forms.end(), form) != forms.end();
   };
-  if (wanted("jsonl")) {
-    const std::string path = config.output_dir + "/metrics.jsonl";
-    json_.reset(std::fopen(path.c_str(), "w"));
-    if (!json_) throw Error(ExitCode::kStorage, "cannot write " + path + ": " + std::strerror(errno));
-  }
+  if (wanted("jsonl")) json_ = std::make_unique<GrowingFile>(config.output_dir + "/metrics.jsonl");
   const std::string& folder = config.logging.tensorboard_dir;
   if (wanted("tensorboard"))
     events_ = std::make_unique<EventFile>(folder.empty() ? config.output_dir + "/tensorboard" : folder);
@@ -43,7 +39,7 @@ void MetricsLog::write(int64_t step, std::span<const Metric> metrics) {
     std::string line = fmt::format("{{\"step\": {}", step);
     for (const Metric& metric : metrics) line += fmt::format(", \"{}\": {}", metric.key, json_value(metric));
     line += "}\n";
-    if (std::fputs(line.c_str(), json_.get()) < 0 || std::fflush(json_.get()) != 0) complain("metrics.jsonl");
+    if (!json_->append(line)) complain("metrics.jsonl");
   }
   if (events_) {
     std::vector<Scalar> scalars;
@@ -53,7 +49,7 @@ void MetricsLog::write(int64_t step, std::span<const Metric> metrics) {
 }
 
 void MetricsLog::complain(const std::string& path) {
-  if (!complained_) fmt::print(stderr, "recollect: {} cannot be written: {}\n", path, std::strerror(errno));
+  if (!complained_) warn("{} cannot be written: {}", path, system_message(errno));
   complained_ = true;
 }
 

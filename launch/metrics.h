@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "engine/io/files.h"
 #include "launch/config/config.h"
 #include "launch/tensorboard.h"
 
@@ -29,12 +29,9 @@ class MetricsLog {
   void write(int64_t step, std::span<const Metric> metrics);
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   void complain(const std::string& path);
 
-  std::unique_ptr<std::FILE, Close> json_;  // null where not asked for; likewise below
+  std::unique_ptr<GrowingFile> json_;  // null where not asked for; likewise below
   std::unique_ptr<EventFile> events_;
   bool complained_ = false;
 };

@@ -1,8 +1,13 @@
 #include "launch/program.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <new>
 #include <optional>
 #include <string>
@@ -14,6 +19,7 @@
 #include "comm/mpi.h"
 #include "engine/core/printable.h"
 #include "launch/commands.h"
+#include "launch/report/report_signal.h"
 
 namespace recollect {
 
@@ -24,6 +30,21 @@ void run(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
   for (const Command& command : commands())
     if (words.front() == command.name) return command.run({words.begin() + 1, words.end()}, mpi);
   throw Error(ExitCode::kConfiguration, fmt::format("unknown command '{}'", words.front()), usage());
+}
+
+// So that no file of ours takes the number of a standard stream, and with it what is printed.
+void open_missing_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0) [[maybe_unused]]
+      const int opened = ::open("/dev/null", O_RDWR);
+}
+
+// What training says or is asked does not end it: a reader who goes away and a limit on the size of files are
+// noticed where something is written, and who asks for a report before one can be made waits for it.
+void outlive_diagnostics() {
+  ReportSignal::hold();
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 std::optional<int> rank_of_several() {
@@ -51,6 +72,8 @@ int fail(ExitCode code, const std::string& what, const std::string& hint) {
 }  // namespace
 
 int run_program(int argc, char** argv) {
+  open_missing_streams();
+  if (argc > 1 && std::strcmp(argv[1], "train") == 0) outlive_diagnostics();
   std::unique_ptr<MpiEnvironment> mpi;
   try {
     const Words words(argv + 1, argv + argc);

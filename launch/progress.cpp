@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "launch/standard_output.h"
+
 namespace recollect {
 
 namespace {
@@ -29,9 +31,8 @@ Progress::Progress(const Config& config, uint64_t memory_bytes)
 Progress::~Progress() { finish(); }
 
 void Progress::finish() {
-  if (drawn_) std::fputc('\n', stdout);
+  if (drawn_) say("\n");
   drawn_ = false;
-  std::fflush(stdout);
 }
 
 void Progress::report(const StepResult& r) {
@@ -51,10 +52,9 @@ void Progress::report(const StepResult& r) {
   if (bar_) {
     draw_bar(r);
   } else if (r.step == 1 || r.step == total_steps_ || r.step % every_ == 0) {
-    fmt::print("step {}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.3g}  {:.0f} tokens/s  {:.1f} ms{}\n", r.step,
-               total_steps_, r.loss, r.grad_norm, r.learning_rate, tokens_per_second(r), 1e3 * r.seconds,
-               r.skipped ? fmt::format("  skipped: overflow at loss scale {}", r.loss_scale) : "");
-    std::fflush(stdout);
+    say("step {}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.3g}  {:.0f} tokens/s  {:.1f} ms{}\n", r.step,
+        total_steps_, r.loss, r.grad_norm, r.learning_rate, tokens_per_second(r), 1e3 * r.seconds,
+        r.skipped ? fmt::format("  skipped: overflow at loss scale {}", r.loss_scale) : "");
   }
 }
 
@@ -64,17 +64,14 @@ void Progress::report(const EvaluationResult& r, int64_t steps_done) {
                                                  {"eval_valid_targets", static_cast<double>(r.valid_targets)},
                                                  {"eval_seconds", r.seconds, kOfAClock}});
   finish();
-  fmt::print("step {}/{}  evaluation loss {:.4f}  {} tokens  {:.1f} ms\n", steps_done, total_steps_, r.loss,
-             r.tokens, 1e3 * r.seconds);
-  std::fflush(stdout);
+  say("step {}/{}  evaluation loss {:.4f}  {} tokens  {:.1f} ms\n", steps_done, total_steps_, r.loss,
+      r.tokens, 1e3 * r.seconds);
 }
 
 void Progress::draw_bar(const StepResult& r) {
   const auto full = static_cast<int>(kBarWidth * r.step / std::max<int64_t>(1, total_steps_));
-  fmt::print("\r[{:=<{}}{: <{}}] {}/{}  loss {:.4f}  {:.0f} tokens/s  {:.2f} GiB ", "", full, "",
-             kBarWidth - full, r.step, total_steps_, r.loss, tokens_per_second(r),
-             static_cast<double>(memory_bytes_) / (1u << 30));
-  std::fflush(stdout);
+  say("\r[{:=<{}}{: <{}}] {}/{}  loss {:.4f}  {:.0f} tokens/s  {:.2f} GiB ", "", full, "", kBarWidth - full,
+      r.step, total_steps_, r.loss, tokens_per_second(r), static_cast<double>(memory_bytes_) / (1u << 30));
   drawn_ = true;
 }
 

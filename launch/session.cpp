@@ -72,6 +72,9 @@ std::unique_ptr<Executor> make_executor(const Config& config, TrainingProgram& m
   std::string table = phase_table("foretold", foretold);
   table.pop_back();  // a message ends without a line's end
   check_limits(config, foretold, table, share_of(backend.device(), foretold.arena_bytes(), world));
+  const uint64_t on_host = foretold.host_bytes + save_buffer_bytes(config) +
+                           (backend.device().memory() ? 0 : foretold.arena_bytes());
+  check_host_share(on_host, share_of_group(memory_group(), on_host, world));
   if (made.disk) made.disk->open(made.program.foretold().disk_bytes);
   std::unique_ptr<Executor> executor;
   backend.choose_alike(world, [&] {
@@ -106,7 +109,7 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
       recorder_(make_recorder(config_, made_, parts.probe)),
       executor_(
           make_executor(config_, made_, backend_, mesh_.world(), recorder_ ? recorder_.get() : parts.probe)),
-      weights_(made_.model.parameters, *executor_, mesh_),
+      weights_(made_.model.parameters, *executor_, mesh_, save_buffer_bytes(config_) > 0),
       schedule_(rate_schedule(config_)),
       loss_scale_(loss_scale(config_.training)) {
   if (made_.residency.gathered_bytes + made_.gathered.gathered_bytes > 0) {
@@ -202,6 +205,16 @@ StepResult Session::step() {
   meter_.end_step();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
+}
+
+void Session::check_trained() const {
+  if (step_ > 0 && updates_ == 0)
+    throw Error(ExitCode::kNumerics,
+                fmt::format("none of {} steps has updated the model: gradients overflowed in each, at loss "
+                            "scales down to {}",
+                            step_, 2 * loss_scale_.value()),
+                "lower training.initial_loss_scale, or train longer");
+  if (step_ > 0) weights_.check_finite();
 }
 
 double Session::scalar(ValueId value) const {

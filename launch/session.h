@@ -45,6 +45,10 @@ class Session {
   // initialises the weights.
   Session(const Config& config, Communicator& world, const SessionParts& parts = {});
 
+  // Collective, when training is over. Error kNumerics, naming what is wrong, where the last update has left
+  // a parameter that is not finite, or no step has updated anything.
+  void check_trained() const;
+
   // One optimizer step. Error kNumerics, naming the first bad tensor, when the loss is not finite, or
   // gradients are not and no smaller loss scale could help; the weights are then those from before the step.
   StepResult step();

@@ -2,24 +2,26 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "engine/io/files.h"
 #include "launch/config/agree.h"
 #include "launch/config/check_reports.h"
-#include "launch/config/hf_config.h"
 #include "launch/config/read.h"
 #include "launch/device_file.h"
 #include "launch/inputs.h"
+#include "launch/output_folder.h"
 #include "launch/plan_file.h"
+#include "launch/planned_files.h"
 #include "launch/progress.h"
 #include "launch/report/checkpointing_report.h"
 #include "launch/report/memory_table.h"
 #include "launch/report/rank_report.h"
 #include "launch/report/run_folder.h"
+#include "launch/save_model.h"
 #include "launch/session.h"
+#include "launch/standard_output.h"
 #include "launch/train_results.h"
 
 namespace recollect {
@@ -28,52 +30,34 @@ namespace {
 
 constexpr int64_t kStepsToJudge = 3;  // before a disk is called slow
 
-void make_folder(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) throw Error(ExitCode::kStorage, "cannot make the folder " + path + ": " + error.message());
-}
-
-void announce(const RunDescription& run) {
-  fmt::print("{}; {}\nbatch: {}\n", run.model, run.layout, run.batch);
-  std::fflush(stdout);
-}
-
-void save_model(const Config& config, const Session& session) {
-  session.weights().save(config.output_dir + "/model.safetensors", "transformer.");
-  if (session.mesh().world().rank() != 0) return;
-  write_hf_config(config.output_dir + "/config.json", config.model,
-                  config.training.precision == Precision::kFP64 ? "float64" : "float32");
-  fmt::print("saved {0}/model.safetensors and {0}/config.json\n", config.output_dir);
-}
+void announce(const RunDescription& run) { say("{}; {}\nbatch: {}\n", run.model, run.layout, run.batch); }
 
 // Collective. What all ranks report together on an occasion of memory_report.at.
-void report_together(const Config& config, const RankReport& report, Communicator& world) {
+void report_together(const Config& config, const RankReport& report, Communicator& world,
+                     ReportFiles& files) {
   if (reports_in(config, ReportFormat::kTable)) {
     const std::vector<RankMemory> ranks = gather_memory(memory_of(report), world);
     if (world.rank() == 0) {
       if (report.measured)
-        fmt::print("{}{}", ranks_table(ranks), rank_text(report));
+        say("{}{}", ranks_table(ranks), rank_text(report));
       else
-        fmt::print("before the first step, foretold:\n{}{}", rank_text(report), outliers_text(ranks));
-      std::fflush(stdout);
+        say("before the first step, foretold:\n{}{}", rank_text(report), outliers_text(ranks));
     }
   }
-  write_run_files(config, report, world);
+  files.write_run(report, world);
 }
 
 // Not collective: SIGUSR2 comes to one rank earlier than to another, or to one alone.
-void report_alone(const Config& config, const RankReport& report) {
-  fmt::print("{}", fmt::format("rank {} after step {}/{}\n{}", report.rank, report.steps_done,
-                               config.training.max_steps, rank_text(report)));
-  std::fflush(stdout);
-  write_rank_json(config, report);
+void report_alone(const Config& config, const RankReport& report, ReportFiles& files) {
+  say("rank {} after step {}/{}\n{}", report.rank, report.steps_done, config.training.max_steps,
+      rank_text(report));
+  files.write_rank(report);
 }
 
 // All steps, and what comes between them: evaluations, reports, and answers to the signal. `progress` is null
 // on all ranks but the first.
 StepTimes run_steps(const Config& config, Session& session, Progress* progress, const ReportSignal& signal,
-                    TrainResults& results) {
+                    TrainResults& results, ReportFiles& files) {
   const auto start = std::chrono::steady_clock::now();
   StepTimes times;
   double seconds = 0;
@@ -89,8 +73,8 @@ StepTimes run_steps(const Config& config, Session& session, Progress* progress, 
     if (!together && asked == answered) return;
     if (progress) progress->finish();
     const RankReport report = report_of(config, session, times);
-    if (asked != answered) report_alone(config, report);
-    if (together) report_together(config, report, session.mesh().world());
+    if (asked != answered) report_alone(config, report, files);
+    if (together) report_together(config, report, session.mesh().world(), files);
     answered = asked;
   };
   for (int64_t step = 0; step < config.training.max_steps; ++step) {
@@ -101,8 +85,7 @@ StepTimes run_steps(const Config& config, Session& session, Progress* progress, 
     seconds += result.seconds;
     if (!warned && result.step >= std::min(kStepsToJudge, config.training.max_steps)) {
       const std::string warning = slow_disk_warning(session, result.step, seconds);
-      if (!warning.empty())
-        fmt::print(stderr, "recollect: rank {}: {}\n", session.mesh().world().rank(), warning);
+      if (!warning.empty()) warn("rank {}: {}", session.mesh().world().rank(), warning);
       warned = !warning.empty();
     }
     after_step(result.step);
@@ -113,11 +96,19 @@ StepTimes run_steps(const Config& config, Session& session, Progress* progress, 
   return times;
 }
 
-void report_results(const Config& config, const Session& session, TrainResults& results) {
+void report_results(const Config& config, const Session& session, TrainResults& results, ReportFiles& files) {
   results.device_memory_peak = device_memory_peak(session);
   if (session.mesh().world().rank() != 0 || results.steps == 0) return;
-  write_text_file(config.output_dir + "/train_results.json", results_json(results));
-  fmt::print("{}", results_text(results));
+  files.write(config.output_dir + "/train_results.json", results_json(results));
+  say("{}", results_text(results));
+}
+
+// What rank 0 writes before the first step, now that nothing is left that could be refused.
+void begin_folder(const Config& config, const Session& session, OutputFolder& folder) {
+  const std::string resolved = dump_resolved(config), plan = to_yaml(session.plan());
+  folder.take(planned_files(config, session, resolved.size() + plan.size()));
+  write_text_file(config.output_dir + "/config.resolved.yaml", resolved);
+  write_text_file(config.output_dir + "/plan.yaml", plan);
 }
 
 }  // namespace
@@ -128,31 +119,32 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
     check_ranks_agree(config, world);
     check_device_models_agree(read_device_model(config.device.model), world);
     check_inputs_agree(config, world);
-    const bool first = world.rank() == 0;
-    if (first) {
-      make_folder(config.output_dir);
-      write_text_file(config.output_dir + "/config.resolved.yaml", dump_resolved(config));
-    }
-    world.barrier();
+    std::unique_ptr<OutputFolder> folder;
+    if (world.rank() == 0) folder = std::make_unique<OutputFolder>(config);
 
     Session session(config, world);
     check_plans_agree(session.plan(), session.moves(), world);
-    if (first) write_text_file(config.output_dir + "/plan.yaml", to_yaml(session.plan()));
+    if (folder) begin_folder(config, session, *folder);
+    ModelSave model(config, session);
+    world.barrier();  // nobody trains for nothing
+    ReportFiles files(config);
     std::unique_ptr<Progress> progress;
-    if (first) {
+    if (folder) {
       announce(describe(config, session.mesh(), session.parameters()));
       progress = std::make_unique<Progress>(config, session.executor().program().foretold().arena_bytes());
     }
     if (reports_at(config, "start"))
       report_together(config, foretell(config, session.mesh(), session.made(), session.executor().program()),
-                      world);
+                      world, files);
     TrainResults results;
-    const StepTimes times = run_steps(config, session, progress.get(), signal, results);
-    if (config.checkpoint.save_model)
-      save_model(config, session);  // before a report that may fail to be written
-    if (reports_at(config, "end")) report_together(config, report_of(config, session, times), world);
-    report_results(config, session, results);
+    const StepTimes times = run_steps(config, session, progress.get(), signal, results, files);
+    session.check_trained();
+    model.save();
+    if (reports_at(config, "end")) report_together(config, report_of(config, session, times), world, files);
+    report_results(config, session, results, files);
+    model.check_place();
     world.barrier();  // no rank leaves while another may still need it
+    if (folder) folder->leave();
   } catch (const std::exception& error) {
     world.abort(error.what());
     throw;

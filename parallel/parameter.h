@@ -31,6 +31,11 @@ struct Parameter {
   double init_std = 0;
   bool decayed() const { return !vector; }
 
+  // As the model's files have it.
+  std::vector<int64_t> file_shape() const {
+    if (vector) return {rows};
+    return transposed_in_file ? std::vector{columns, rows} : std::vector{rows, columns};
+  }
   int64_t local_rows(int tensor_size) const {
     return split == Split::kRows ? padded_rows / tensor_size : padded_rows;
   }

@@ -4,11 +4,9 @@
 #include <array>
 #include <cmath>
 #include <numbers>
-#include <optional>
 #include <set>
 
 #include "engine/core/philox.h"
-#include "engine/io/safetensors_writer.h"
 
 namespace recollect {
 
@@ -48,20 +46,6 @@ const void* converted(const std::vector<double>& from, DType dtype, std::vector<
   }
 }
 
-std::vector<double> as_doubles(const Tensor& tensor) {
-  const auto from = [&]<typename T>(const T* data) {
-    return std::vector<double>(data, data + tensor.elements());
-  };
-  switch (tensor.dtype) {
-    case DType::kF64:
-      return from(tensor.as<double>());
-    case DType::kF32:
-      return from(tensor.as<float>());
-    default:
-      throw Error(ExitCode::kInternal, "what is saved of a weight is neither f64 nor f32");
-  }
-}
-
 // Standard normals of elements 4 * block ... 4 * block + 3: Box-Muller on the four words of one Philox block.
 std::array<double, 4> normals(uint64_t seed, uint64_t parameter, uint64_t block) {
   const auto words = philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
@@ -75,11 +59,6 @@ std::array<double, 4> normals(uint64_t seed, uint64_t parameter, uint64_t block)
     out[i + 1] = radius * std::sin(angle);
   }
   return out;
-}
-
-std::vector<int64_t> file_shape(const Parameter& p) {
-  if (p.vector) return {p.rows};
-  return p.transposed_in_file ? std::vector{p.columns, p.rows} : std::vector{p.rows, p.columns};
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {
@@ -159,9 +138,9 @@ void Weights::load(const SafetensorsSet& source) const {
     if (!entry) entry = source.find(name = p.name);
     if (!entry)
       problems += "\n  missing: " + p.name;
-    else if (entry->shape != file_shape(p))
+    else if (entry->shape != p.file_shape())
       problems += "\n  misshapen: " + name + " is " + shape_text(entry->shape) + ", the model's is " +
-                  shape_text(file_shape(p));
+                  shape_text(p.file_shape());
     names.push_back(name);
   }
   if (!problems.empty())
@@ -190,61 +169,6 @@ void Weights::load_one(const Parameter& p, const SafetensorsSet& source, const s
       if (row < p.rows) source.read_as(name, out + r * columns, row, 1);
     }
   });
-}
-
-// The whole tensor as the file has it; empty on all ranks but the first of the tensor axis.
-std::vector<double> Weights::gather_whole(const Parameter& p, ValueId value) const {
-  const int size = mesh_.tensor_size();
-  const int64_t rows = p.local_rows(size), columns = p.local_columns(size), n = rows * columns;
-  const bool divided = p.split != Parameter::Split::kNone && size > 1;
-  Tensor part = executor_.tensor(value);
-  std::vector<std::byte> memory(part.bytes());
-  executor_.read(memory.data(), value);
-  part.data = memory.data();
-  std::vector<double> local = as_doubles(part), parts;
-  if (divided) {
-    parts.resize(n * size);
-    mesh_.host_communicator(kTensorAxis)
-        .all_gather({local.data(), {n}, DType::kF64}, {parts.data(), {n * size}, DType::kF64});
-  } else {
-    parts = std::move(local);
-  }
-  if (mesh_.tensor_rank() != 0) return {};
-  std::vector<double> whole(p.rows * p.columns);
-  for (int rank = 0; rank < (divided ? size : 1); ++rank)
-    for (int64_t r = 0; r < rows; ++r) {
-      const int64_t row = p.whole_row(r, rank, size);
-      for (int64_t c = 0; c < columns && row < p.rows; ++c) {
-        const int64_t column = p.whole_column(c, rank, size);
-        whole[p.transposed_in_file ? column * p.rows + row : row * p.columns + column] =
-            parts[rank * n + r * columns + c];
-      }
-    }
-  return whole;
-}
-
-void Weights::save(const std::string& path, const std::string& prefix) const {
-  save_whole(path, prefix, What::kMaster, 1);
-}
-
-void Weights::save_gradients(const std::string& path, double loss_scale) const {
-  save_whole(path, std::string(kPrefix), What::kGradient, loss_scale);
-}
-
-void Weights::save_whole(const std::string& path, const std::string& prefix, What what, double scale) const {
-  if (mesh_.data_rank() != 0) return;
-  std::optional<SafetensorsWriter> writer;
-  if (mesh_.tensor_rank() == 0) {
-    writer.emplace(path);
-    for (const Parameter& p : parameters_)
-      writer->declare(prefix + p.name, executor_.tensor(p.gradient).dtype, file_shape(p));
-  }
-  for (const Parameter& p : parameters_) {
-    std::vector<double> whole = gather_whole(p, what == What::kMaster ? p.master : p.gradient);
-    for (double& x : whole) x /= scale;
-    if (writer) writer->write_converted(prefix + p.name, whole.data(), whole.size());
-  }
-  if (writer) writer->finish();
 }
 
 }  // namespace recollect

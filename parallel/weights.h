@@ -1,15 +1,20 @@
 // Weights between files and ranks. A file holds whole tensors under Hugging Face's names; a rank holds its
 // part of each, padded and, where the file is transposed, turned. Everything here happens outside training
-// steps and may allocate.
+// steps; what is loaded may take memory, what is saved goes through a buffer that was reserved beforehand.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/core/arena.h"
+#include "engine/core/error.h"
 #include "engine/io/safetensors.h"
+#include "engine/io/safetensors_writer.h"
 #include "engine/runtime/executor.h"
 #include "parallel/mesh.h"
 #include "parallel/parameter.h"
@@ -18,8 +23,13 @@ namespace recollect {
 
 class Weights {
  public:
-  Weights(const std::vector<Parameter>& parameters, const Executor& executor, const Mesh& mesh)
-      : parameters_(parameters), executor_(executor), mesh_(mesh) {}
+  // Of a rank that saves: host memory for two tiles, the one that comes and the one that is being written.
+  static constexpr std::size_t kTileBytes = std::size_t{1} << 20;
+  static constexpr std::size_t kSaveBytes = 2 * kTileBytes;
+
+  // `saves`: whether anything will be saved; reserves kSaveBytes for it.
+  Weights(const std::vector<Parameter>& parameters, const Executor& executor, const Mesh& mesh, bool saves)
+      : parameters_(parameters), executor_(executor), mesh_(mesh), tiles_(saves ? kSaveBytes : 0) {}
 
   // Seeded normal, zero and one, as GPT2LMHeadModel initialises; a pure function of (seed, name, element), so
   // that the parallel layout does not matter.
@@ -29,15 +39,27 @@ class Weights {
   // passed over. Error kInput lists every unknown, missing and misshapen tensor.
   void load(const SafetensorsSet& source) const;
 
-  // Collective. World rank 0 writes the whole tensors: parameters under `prefix` + name in f64 or f32, or the
-  // gradients of this moment, divided by the scale that they have.
-  void save(const std::string& path, const std::string& prefix) const;
+  // Collective. Error kNumerics on all ranks, naming the first parameter that holds an infinity or a NaN.
+  void check_finite() const;
+
+  // The parameters as `prefix` + name in f64 or f32: a file whose space is claimed and which is empty still.
+  // Error kStorage.
+  std::unique_ptr<SafetensorsWriter> begin_file(const std::string& path, const std::string& prefix) const;
+  // Collective. Fills and finishes the file, which is rank 0's and null elsewhere. While the disk works all
+  // ranks hear of it, however long it takes. Where it fails, all return so: rank 0 with the reason, and
+  // nothing has taken the file's name.
+  std::optional<Error> save(SafetensorsWriter* file) const;
+  // Collective. The gradients of this moment, divided by the scale that they have. Error kStorage on rank 0.
   void save_gradients(const std::string& path, double loss_scale) const;
 
  private:
-  enum class What { kMaster, kGradient };
-  void save_whole(const std::string& path, const std::string& prefix, What what, double scale) const;
-  std::vector<double> gather_whole(const Parameter& parameter, ValueId value) const;
+  struct Tile;
+  class Saving;
+  Tensor value_of(const Parameter& parameter, bool gradient) const {
+    return executor_.tensor(gradient ? parameter.gradient : parameter.master);
+  }
+  std::unique_ptr<SafetensorsWriter> declare(const std::string& path, const std::string& prefix,
+                                             bool gradients) const;
   // Numbers of this rank's rows first ... first + count - 1, which are zeros before.
   using FillRows = std::function<void(int64_t first, int64_t count, double* out)>;
   void write_rows(const Parameter& parameter, const FillRows& fill) const;
@@ -48,6 +70,7 @@ class Weights {
   const std::vector<Parameter>& parameters_;
   const Executor& executor_;
   const Mesh& mesh_;
+  Arena tiles_;
 };
 
 }  // namespace recollect

@@ -257,6 +257,7 @@ struct Config {
   Profiling profiling;
   Debug debug;
   std::string output_dir = "output";
+  bool overwrite = false;  // the files of another run in output_dir
 
   // Key -> where it was given, for messages; "" -> the file. Not part of the configuration: never compared,
   // dumped or hashed.

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "engine/core/error.h"
+#include "engine/io/files.h"
 #include "launch/config/file_text.h"
 #include "launch/config/keys.h"
 
@@ -123,7 +122,7 @@ Config::Model read_hf_config(const std::string& path) {
   return config.model;
 }
 
-void write_hf_config(const std::string& path, const Config::Model& model, const std::string& dtype) {
+std::string hf_config_text(const Config::Model& model, const std::string& dtype) {
   constexpr int64_t kEndOfText = 50256;  // of GPT-2's own vocabulary; other vocabularies name none
   const json end_of_text = model.vocab_size > kEndOfText ? json(kEndOfText) : json(nullptr);
   const bool usual_mlp = model.n_inner == 0 || model.n_inner == 4 * model.n_embd;
@@ -148,15 +147,11 @@ void write_hf_config(const std::string& path, const Config::Model& model, const 
       {"eos_token_id", end_of_text},
       {"torch_dtype", dtype},
   };
-  // Beside the target first: whoever finds the file finds all of it.
-  const std::string unfinished = path + ".part";
-  std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
-  file << document.dump(2) << '\n';
-  file.close();
-  std::error_code error;
-  if (file) std::filesystem::rename(unfinished, path, error);
-  if (!file || error)
-    throw Error(ExitCode::kStorage, fmt::format("{}: cannot write the model's configuration", path));
+  return document.dump(2) + '\n';
+}
+
+void write_hf_config(const std::string& path, const Config::Model& model, const std::string& dtype) {
+  write_text_file(path, hf_config_text(model, dtype));
 }
 
 }  // namespace recollect

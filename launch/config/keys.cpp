@@ -271,6 +271,9 @@ void add_others(std::vector<ConfigKey>& keys) {
   debug("dump_step", &Config::Debug::dump_step, between(1, kMaxCount), "which step; the first is 1");
   keys.push_back(make_key("", "output_dir", [](auto& config) -> auto& { return config.output_dir; },
                           not_empty(), "where everything the run writes goes", {}));
+  keys.push_back(make_key("", "overwrite", [](auto& config) -> auto& { return config.overwrite; }, any(),
+                          "whether the files of another run there may be replaced; --overwrite is the same",
+                          {}));
 }
 
 // "a.b" is the section b inside a.

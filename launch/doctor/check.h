@@ -50,6 +50,8 @@ Group check_tools();
 std::optional<double> core_limit(const SystemFiles& files);
 // Bytes that it may hold; likewise.
 std::optional<uint64_t> memory_limit(const SystemFiles& files);
+// Of these, bytes that nobody holds yet; what the system keeps of files, it would give back.
+std::optional<uint64_t> memory_left(const SystemFiles& files);
 // The first word with this key in a text of "key: value" lines, in bytes where "kB" follows.
 std::optional<uint64_t> meminfo(const std::string& text, const std::string& key);
 // What mpirun's last words mean, as a check named "mpirun".

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,7 @@ namespace recollect::doctor {
 namespace {
 
 constexpr std::size_t kMostText = 1 << 20;
+constexpr double kNoLimit = 1e18;  // bytes; version 1 says "none" with nearly 2^63
 
 // Of "a:b", what stands before the first colon, and after it.
 std::pair<std::string, std::string> split(const std::string& line, char at) {
@@ -90,16 +92,45 @@ std::optional<double> core_limit(const SystemFiles& files) {
 }
 
 std::optional<uint64_t> memory_limit(const SystemFiles& files) {
-  constexpr double kNone = 1e18;  // version 1 says "none" with nearly 2^63
   const auto limit = [&](const char* name) {
     return [&files, name](const std::string& folder) -> std::optional<double> {
       const std::optional<double> bytes = number(files.read(folder + "/" + name).value_or(""));
-      return bytes && *bytes >= 0 && *bytes < kNone ? bytes : std::nullopt;
+      return bytes && *bytes >= 0 && *bytes < kNoLimit ? bytes : std::nullopt;
     };
   };
   std::optional<double> found = least(files, "", limit("memory.max"));
   if (!found) found = least(files, "memory", limit("memory.limit_in_bytes"));
   return found ? std::optional(static_cast<uint64_t>(*found)) : std::nullopt;
+}
+
+std::optional<uint64_t> memory_left(const SystemFiles& files) {
+  struct Version {
+    const char *controller, *limit, *used, *reclaimable[3];
+  };
+  constexpr Version kVersions[] = {
+      {"", "memory.max", "memory.current", {"active_file", "inactive_file", "slab_reclaimable"}},
+      {"memory",
+       "memory.limit_in_bytes",
+       "memory.usage_in_bytes",
+       {"total_active_file", "total_inactive_file", ""}}};
+  for (const Version& version : kVersions) {
+    const auto left = [&](const std::string& folder) -> std::optional<double> {
+      const auto read = [&](const char* name) {
+        return number(files.read(folder + "/" + name).value_or(""));
+      };
+      const std::optional<double> limit = read(version.limit), used = read(version.used);
+      if (!limit || *limit < 0 || *limit >= kNoLimit || !used) return std::nullopt;
+      std::istringstream statistics(files.read(folder + "/memory.stat").value_or(""));
+      double held = *used;
+      for (std::string line; std::getline(statistics, line);)
+        for (const char* name : version.reclaimable)
+          if (const auto [key, bytes] = split(line, ' '); key == name) held -= number(bytes).value_or(0);
+      return std::max(0.0, *limit - std::max(0.0, held));
+    };
+    if (const std::optional<double> found = least(files, version.controller, left))
+      return static_cast<uint64_t>(*found);
+  }
+  return std::nullopt;
 }
 
 std::optional<uint64_t> meminfo(const std::string& text, const std::string& key) {

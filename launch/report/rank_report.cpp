@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "checkpointing/simulator.h"
+#include "launch/limits.h"
 
 namespace recollect {
 
@@ -67,6 +68,9 @@ RankReport report_of(const Config& config, const Session& session, const StepTim
     report.beside_arena = memory->used() - report.measured->arena_bytes();
   report.device_communicators = session.mesh().device_bytes();
   report.sentences = checkpointing_report(config, session, report.step);
+  if (const uint64_t buffer = save_buffer_bytes(config); buffer > 0)
+    report.sentences.emplace_back("save buffer",
+                                  fmt::format("{} bytes of host memory beside the arenas", buffer));
   if (const StepRecorder* recorder = session.recorder(); recorder && recorder->complete()) {
     report.timeline.measured = recorder->timeline();
     report.timeline.step = config.profiling.step;

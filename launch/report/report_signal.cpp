@@ -14,6 +14,13 @@ namespace {
 std::atomic<uint32_t> times_asked = 0;
 static_assert(std::atomic<uint32_t>::is_always_lock_free, "a signal handler may not wait");
 
+sigset_t only_ours() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR2);
+  return signals;
+}
+
 void ask(int) { times_asked.fetch_add(1, std::memory_order_relaxed); }
 
 }  // namespace
@@ -25,9 +32,21 @@ ReportSignal::ReportSignal() : start_(times_asked.load(std::memory_order_relaxed
   sigemptyset(&action.sa_mask);
   require(sigaction(SIGUSR2, &action, &before_) == 0,
           std::string("SIGUSR2 has no handler: ") + std::strerror(errno));
+  const sigset_t signal = only_ours();
+  pthread_sigmask(SIG_UNBLOCK, &signal, &mask_before_);
 }
 
-ReportSignal::~ReportSignal() { sigaction(SIGUSR2, &before_, nullptr); }
+// Threads that were made meanwhile do not block it, whatever this one does.
+ReportSignal::~ReportSignal() {
+  pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+  if (before_.sa_handler == SIG_DFL) before_.sa_handler = SIG_IGN;
+  sigaction(SIGUSR2, &before_, nullptr);
+}
+
+void ReportSignal::hold() {
+  const sigset_t signal = only_ours();
+  pthread_sigmask(SIG_BLOCK, &signal, nullptr);
+}
 
 uint32_t ReportSignal::count() const { return times_asked.load(std::memory_order_relaxed) - start_; }
 

@@ -1,6 +1,7 @@
 #include "launch/report/run_folder.h"
 
 #include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include "launch/report/chrome_trace.h"
 #include "launch/report/html_page.h"
 #include "launch/report/rank_report_json.h"
+#include "launch/standard_output.h"
 
 namespace recollect {
 
@@ -78,23 +80,40 @@ std::vector<RankReport> gather_reports(const RankReport& mine, Communicator& wor
   return reports;
 }
 
-void write_rank_json(const Config& config, const RankReport& report) {
-  if (!reports_in(config, ReportFormat::kJson)) return;
-  make_own_folder(config, report.rank);
-  write_text_file(rank_file(config.output_dir, "memory", report.rank), rank_report_text(report));
+void ReportFiles::write(const std::string& path, const std::string& text) {
+  attempt([&] { write_text_file(path, text); });
 }
 
-void write_run_files(const Config& config, const RankReport& report, Communicator& world) {
-  write_rank_json(config, report);
-  if (reports_in(config, ReportFormat::kTrace) && report.timeline.measured) {
+void ReportFiles::write_own(const char* what, int rank, const std::string& text) {
+  attempt([&] {
+    make_own_folder(config_, rank);
+    write_text_file(rank_file(config_.output_dir, what, rank), text);
+  });
+}
+
+void ReportFiles::attempt(const std::function<void()>& writing) {
+  try {
+    writing();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kStorage) throw;
+    if (!std::exchange(complained_, true)) warn("a report is missing: {}", error.what());
+  }
+}
+
+void ReportFiles::write_rank(const RankReport& report) {
+  if (reports_in(config_, ReportFormat::kJson)) write_own("memory", report.rank, rank_report_text(report));
+}
+
+void ReportFiles::write_run(const RankReport& report, Communicator& world) {
+  write_rank(report);
+  if (reports_in(config_, ReportFormat::kTrace) && report.timeline.measured) {
     ChromeTrace trace;
     trace.add(report, ChromeTrace::Times::kMeasured);
-    make_own_folder(config, report.rank);
-    write_text_file(rank_file(config.output_dir, "trace", report.rank), trace.text());
+    write_own("trace", report.rank, trace.text());
   }
-  if (!reports_in(config, ReportFormat::kHtml)) return;
+  if (!reports_in(config_, ReportFormat::kHtml)) return;
   const std::vector<std::vector<RankReport>> run{gather_reports(report, world)};
-  if (world.rank() == 0) write_text_file(config.output_dir + "/report.html", html_page(run));
+  if (world.rank() == 0) write(config_.output_dir + "/report.html", html_page(run));
 }
 
 }  // namespace recollect

@@ -2,6 +2,7 @@
 // rank, and report.html of all.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,22 @@ std::vector<RankReport> read_run(const std::string& folder);
 // of those ranks that a page shows.
 std::vector<RankReport> gather_reports(const RankReport& mine, Communicator& world);
 
-// Collective. Brings the files that the configuration asks for up to date with this report.
-void write_run_files(const Config& config, const RankReport& report, Communicator& world);
-// The part of it that is not: this rank's own JSON.
-void write_rank_json(const Config& config, const RankReport& report);
+// Writes files that are worth less than the training: one that cannot be written is complained of, once.
+class ReportFiles {
+ public:
+  explicit ReportFiles(const Config& config) : config_(config) {}
+  void write(const std::string& path, const std::string& text);
+  // Collective. Brings the files that the configuration asks for up to date with this report.
+  void write_run(const RankReport& report, Communicator& world);
+  // The part of it that is not: this rank's own JSON.
+  void write_rank(const RankReport& report);
+
+ private:
+  void write_own(const char* what, int rank, const std::string& text);
+  void attempt(const std::function<void()>& writing);
+
+  const Config& config_;
+  bool complained_ = false;
+};
 
 }  // namespace recollect

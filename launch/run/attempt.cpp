@@ -37,6 +37,13 @@ Pipe make_pipe() {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
+// A rank of ours lets SIGUSR2 wait until it knows it; any other program expects what it would find by itself.
+sigset_t blocked_in(const Run& run) {
+  sigset_t blocked = run.signals.blocked_before();
+  if (run.program.ours) sigaddset(&blocked, SIGUSR2);
+  return blocked;
+}
+
 template <typename Time>
 void make_earlier(std::optional<Time>& moment, Time candidate) {
   moment = moment ? std::min(*moment, candidate) : candidate;
@@ -61,7 +68,7 @@ void Attempt::start(int rank, const MeetingPoint& place) {
                Relay(std::move(err.from), rank, Stream::kError, wanted.shown[1], log(Stream::kError))};
   started.pid =
       start_process(run_.program, environment_of_rank(run_.options, run_.identity, number_, place, rank),
-                    out.to.get(), err.to.get(), run_.signals.blocked_before());
+                    out.to.get(), err.to.get(), blocked_in(run_));
   run_.guard.watch(started.pid);
   ranks_.push_back(std::move(started));
 }

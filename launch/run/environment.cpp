@@ -61,7 +61,7 @@ Words environment_of_rank(const RunOptions& options, const RunIdentity& identity
   variables["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(options.max_restarts);
   variables["TORCHELASTIC_RUN_ID"] = options.run_id;
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";  // PyTorch's rank 0 serves its store itself
-  variables["RECOLLECT_RUN_ID"] = identity.run_id;
+  variables["RECOLLECT_RUN_ID"] = variables["RECOLLECT_LAUNCH"] = identity.run_id;
   if (place.has_store()) variables["RECOLLECT_STORE"] = "launcher";
   variables["RECOLLECT_STORE_TOKEN_FILE"] = identity.token_file;
   if (const int threads = omp_threads_to_set(options)) variables["OMP_NUM_THREADS"] = std::to_string(threads);

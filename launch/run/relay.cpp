@@ -50,7 +50,7 @@ Relay::Relay(Descriptor pipe, int rank, Stream stream, bool shown, const std::st
       stream_(stream),
       shown_(shown) {
   if (log_path.empty()) return;
-  log_ = Descriptor(::open(log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  log_ = Descriptor(::open(log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!log_)
     throw Error(ExitCode::kStorage,
                 "cannot write " + log_path + ": " + std::generic_category().message(errno));

@@ -1,6 +1,5 @@
 #include "launch/run/run_command.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 
@@ -22,13 +21,6 @@ namespace launcher {
 namespace {
 
 constexpr int kHurry = 1000;  // milliseconds
-
-// So that no pipe of ours takes the number of a standard stream.
-void open_missing_streams() {
-  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (::fcntl(stream, F_GETFD) < 0) [[maybe_unused]]
-      const int opened = ::open("/dev/null", O_RDWR);
-}
 
 // FOLDER/RUN_xxxxxx, new.
 std::string make_log_folder(const RunOptions& options) {
@@ -66,7 +58,6 @@ Outcome attempt_all(Run& run, const std::string& shared_memory) {
 }
 
 int launch(const Words& words) {
-  open_missing_streams();
   const RunOptions options = read_run_options(words);
   if (options.program.empty()) {
     fmt::print("usage: recollect run [flags] PROGRAM [arguments]\n{}", run_flags());

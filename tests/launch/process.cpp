@@ -32,6 +32,7 @@ optimizer: {name: sgd, momentum: 0.9, learning_rate: 1e-2, weight_decay: 0.1}
 data: {format: random, sequence_length: 8}
 logging: {progress: off}
 output_dir: out
+overwrite: true
 )";
 
 bool is_a_launchers(const std::string& entry) {

@@ -183,7 +183,7 @@ TEST_F(Bootstrap, WhatMakesNoSenseIsRefused) {
 }
 
 TEST_F(Bootstrap, AKilledRankEndsTheOthers) {
-  const Words words = two_by_two(100000000);
+  const Words words = two_by_two(2000000);
   for (int rank = 0; rank < 4; ++rank) ranks_.start(variables(rank, 4, 2), words);
   ASSERT_TRUE(ranks_.wait_for_steps()) << ranks_.wait(1s)[0].err;
   ASSERT_EQ(::kill(ranks_.process(3).pid(), SIGKILL), 0);

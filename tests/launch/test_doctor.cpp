@@ -177,6 +177,7 @@ TEST(Doctor, NeedsNoFileOfTheSystem) {
     for (const Check& check : group.checks) EXPECT_FALSE(check.found.empty()) << check.name;
   EXPECT_FALSE(doctor::core_limit(files));
   EXPECT_FALSE(doctor::memory_limit(files));
+  EXPECT_FALSE(doctor::memory_left(files));
   EXPECT_FALSE(doctor::meminfo("", "MemTotal"));
   EXPECT_FALSE(doctor::meminfo("MemTotal:", "MemTotal"));
   EXPECT_FALSE(files.read("/"));
@@ -235,6 +236,37 @@ TEST(Doctor, ReadsTheLimitsOfControlGroups) {
     EXPECT_EQ(doctor::core_limit(files), tree.cores) << tree.name;
     EXPECT_EQ(doctor::memory_limit(files), tree.memory) << tree.name;
   }
+}
+
+// The least that this group or one around it has left, files that the system could drop not counted.
+TEST(Doctor, WhatAControlGroupHasLeftIsKnown) {
+  const std::string groups = "sys/fs/cgroup";
+  const auto left = [](const std::map<std::string, std::string>& tree) {
+    const test::TemporaryFolder root;
+    for (const auto& [path, text] : tree) root.write(path, text);
+    return doctor::memory_left(SystemFiles(root.path()));
+  };
+  std::map<std::string, std::string> second = {
+      {"proc/self/cgroup", "0::/outer/inner\n"},
+      {groups + "/outer/memory.max", "1000000\n"},
+      {groups + "/outer/memory.current", "900000\n"},
+      {groups + "/outer/memory.stat",
+       "anon 100000\ninactive_file 300000\nactive_file 200000\nslab_reclaimable 50000\n"},
+      {groups + "/outer/inner/memory.max", "800000\n"},
+      {groups + "/outer/inner/memory.current", "100000\n"}};
+  EXPECT_EQ(left(second), 650000u);
+  second[groups + "/outer/inner/memory.current"] = "400000\n";
+  EXPECT_EQ(left(second), 400000u);
+  second[groups + "/outer/inner/memory.current"] = "900000\n";
+  EXPECT_EQ(left(second), 0u);
+  EXPECT_EQ(left({{"proc/self/cgroup", "4:memory:/job\n"},
+                  {groups + "/memory/memory.limit_in_bytes", "9223372036854771712\n"},
+                  {groups + "/memory/memory.usage_in_bytes", "5000\n"},
+                  {groups + "/memory/job/memory.limit_in_bytes", "4000\n"},
+                  {groups + "/memory/job/memory.usage_in_bytes", "3000\n"},
+                  {groups + "/memory/job/memory.stat", "total_inactive_file 500\n"}}),
+            1500u);
+  EXPECT_FALSE(left({{"proc/self/cgroup", "0::/\n"}, {groups + "/memory.max", "max\n"}}));
 }
 
 TEST(Doctor, ALimitOfCoresOrMemoryIsNamed) {

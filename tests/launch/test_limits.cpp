@@ -6,6 +6,7 @@
 #include "comm/local.h"
 #include "launch/config/read.h"
 #include "launch/limits.h"
+#include "tests/launch/process.h"
 
 namespace recollect::test {
 namespace {
@@ -47,6 +48,61 @@ std::vector<std::string> told(const std::vector<uint64_t>& needed) {
     });
   for (std::thread& thread : threads) thread.join();
   return results;
+}
+
+// The same of host memory, where the first and the last rank are in one control group.
+std::vector<std::string> told_of_host(const std::vector<uint64_t>& needed, std::optional<uint64_t> left) {
+  const int ranks = static_cast<int>(needed.size());
+  std::vector<std::string> results(needed.size());
+  LocalGroup group(ranks, std::chrono::seconds(60));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      const std::unique_ptr<Communicator> world = group.join(rank);
+      const MemoryGroup mine{.name = rank == 0 || rank == ranks - 1 ? 7u : 8u, .left = left};
+      const uint64_t bytes = needed[static_cast<std::size_t>(rank)];
+      try {
+        check_host_share(bytes, share_of_group(mine, bytes, *world));
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ExitCode::kHostMemory);
+        results[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+TEST(Limits, CountWhatSharesAControlGroup) {
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(told_of_host({1000}, 1000), Texts{""});
+  EXPECT_EQ(told_of_host({1001}, std::nullopt), Texts{""});
+  EXPECT_EQ(told_of_host({1001}, 1000), Texts{"the run needs 1001 bytes of host memory on this rank; its "
+                                              "control group has 1000 left"});
+  const std::string shared = "; its control group has 1000 left, and the 2 ranks there need 1001";
+  EXPECT_EQ(told_of_host({400, 1000, 601}, 1000),
+            (Texts{"the run needs 400 bytes of host memory on this rank" + shared, "",
+                   "the run needs 601 bytes of host memory on this rank" + shared}));
+}
+
+// A group of our own, where the system lets us make one.
+TEST(Limits, ARunThatItsControlGroupWouldKillIsRefused) {
+  const Workplace place;
+  const std::string script =
+      "g=$(awk -F: '$2 ~ /(^|,)memory(,|$)/ {print \"/sys/fs/cgroup/memory\" $3}' /proc/self/cgroup)\n"
+      "[ -n \"$g\" ] || g=/sys/fs/cgroup$(awk -F: '$1 == 0 {print $3}' /proc/self/cgroup)\n"
+      "[ -d \"$g\" ] || g=/sys/fs/cgroup/memory\n"
+      "g=$g/recollect-test-$$; mkdir $g 2>/dev/null || exit 99\n"
+      "{ echo 200000000 >$g/memory.limit_in_bytes || echo 200000000 >$g/memory.max; } 2>/dev/null || "
+      "{ rmdir $g; exit 99; }\n"
+      "sh -c \"echo \\$\\$ >$g/cgroup.procs && exec " +
+      recollect_binary() +
+      " train c.yaml model.n_embd=1024 model.n_layer=4 overwrite=false\"\n"
+      "status=$?; sleep 0.1; rmdir $g; exit $status";
+  const Finished run = Process({"sh", "-c", script}, place.folder().path()).wait(Workplace::kBound);
+  if (run.status == 99) GTEST_SKIP() << "no control group can be made here";
+  EXPECT_EQ(run.status, 5) << run.err;
+  EXPECT_NE(run.err.find(" bytes of host memory on this rank; its control group has "), std::string::npos)
+      << run.err;
 }
 
 TEST(Limits, CountWhatSharesADevice) {

@@ -115,7 +115,7 @@ TEST_F(TwoNodes, NameTheNodeThatReadsOtherData) {
 }
 
 TEST_F(TwoNodes, NoticeThatTheCableIsCut) {
-  start(two_by_two(100000000) + Words{"parallelism.timeout_seconds=3"});
+  start(two_by_two(2000000) + Words{"parallelism.timeout_seconds=3"});
   ASSERT_TRUE(ranks_.wait_for_steps()) << ranks_.wait(1s)[0].err;
   nodes_->cut_the_cable();
   const auto start = Clock::now();

@@ -86,7 +86,7 @@ TEST(RunTrainings, TwoOfTheSameNameAtOnce) {
 }
 
 Launch endless() {
-  return Launch(Words{"--nproc-per-node=2", "train", "c.yaml", "training.max_steps=100000000",
+  return Launch(Words{"--nproc-per-node=2", "train", "c.yaml", "training.max_steps=2000000",
                       "logging.steps=1000000"} +
                 tensor_data(2, 1));
 }
@@ -108,7 +108,7 @@ TEST(RunTrainings, MeetInTheLaunchersStore) {
     EXPECT_NE(finished.out.find("2 tensor ranks (tcp)"), std::string::npos) << finished.out;
     expect_the_losses_of_one_rank(launch.place());
   }
-  Launch said(Words{"--nproc-per-node=2"} + words + Words{"training.max_steps=100000000"});
+  Launch said(Words{"--nproc-per-node=2"} + words + Words{"training.max_steps=2000000"});
   ASSERT_TRUE(trains(said)) << said.err();
   for (const pid_t rank : said.ranks()) EXPECT_EQ(variable_of(rank, "RECOLLECT_STORE"), "launcher");
   said.signal(SIGTERM);
@@ -118,7 +118,7 @@ TEST(RunTrainings, MeetInTheLaunchersStore) {
 TEST(RunTrainings, MeetAgainAfterARestart) {
   for (const Words& port : {Words{}, Words{"--master-port=" + std::to_string(launcher::free_port())}}) {
     Launch launch(Words{"--nproc-per-node=2", "--max-restarts=1"} + port +
-                  Words{"train", "c.yaml", "parallelism.communicator=tcp", "training.max_steps=100000000",
+                  Words{"train", "c.yaml", "parallelism.communicator=tcp", "training.max_steps=2000000",
                         "logging.steps=1000000"} +
                   tensor_data(2, 1));
     ASSERT_TRUE(trains(launch)) << launch.err();

@@ -66,7 +66,11 @@ Trained train(const std::string& yaml, const std::vector<std::string>& overrides
       result.foretold[world.rank()] = session.executor().program().foretold();
       result.measured[world.rank()] = session.executor().measured();
       result.communication_buffers[world.rank()] = session.mesh().staging_bytes();
-      if (mine.training.max_steps > 0) session.weights().save(folder.file("model.safetensors"), "");
+      if (mine.training.max_steps > 0) {
+        std::unique_ptr<SafetensorsWriter> file;
+        if (world.rank() == 0) file = session.weights().begin_file(folder.file("model.safetensors"), "");
+        if (const std::optional<Error> failed = session.weights().save(file.get())) throw *failed;
+      }
       world.barrier();
     } catch (const std::exception& error) {
       world.abort(error.what());

@@ -1,0 +1,47 @@
+// The folder that a run writes to. One run at a time has it, by a lock that ends with its process, and it
+// holds no other run's files unless they may be replaced. Looked at before memory is reserved; made and
+// written only when everything else is accepted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launch/config/config.h"
+
+namespace recollect {
+
+// A file of a run, and the most bytes that it will have.
+struct PlannedFile {
+  std::string what;
+  uint64_t bytes = 0;
+};
+
+class OutputFolder {
+ public:
+  // Error kStorage where the folder cannot be made, another run has it, or it holds what the configuration
+  // does not allow to replace. Writes nothing.
+  explicit OutputFolder(const Config& config);
+  // Where the run has failed the name of its launch stays: its next attempt may replace these files.
+  ~OutputFolder();
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+
+  // Makes and locks it, and removes what dead processes have left half-written. Error kStorage too where its
+  // disk has no room for the files.
+  void take(const std::vector<PlannedFile>& files);
+  // The run is done: nobody needs to know whose it was.
+  void leave();
+
+ private:
+  void check_unused() const;
+  void check_space(const std::vector<PlannedFile>& files) const;
+  int open_lock(int flags) const;
+  [[noreturn]] void refuse_locked(int lock) const;
+
+  const std::string path_;
+  const bool overwrite_;
+  int lock_ = -1;
+};
+
+}  // namespace recollect

@@ -1,0 +1,362 @@
+// Weights on their way to a file, a tile at a time. Rank 0 leads: before every tile it says so to the whole
+// world, and while its disk is busy it says that, so that nobody who waits takes a slow disk for a lost rank.
+// Tiles come from one tensor rank after the other; a thread of rank 0's writes one while the next comes.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "parallel/weights.h"
+
+namespace recollect {
+
+// A part of one tensor rank's part of a parameter.
+struct Weights::Tile {
+  std::size_t index = 0;  // of the parameter
+  int owner = 0;          // tensor rank
+  int64_t row = 0, rows = 0, column = 0, columns = 0;
+};
+
+namespace {
+
+// What rank 0 tells the others.
+enum class SaveWord : int64_t { kWait, kTile, kSaved, kFailed };
+
+constexpr std::chrono::milliseconds kSaveNews{100};  // between two words while the disk is busy
+
+// Carries out one thing at a time on a thread of its own. What goes wrong there is kept.
+class SaveThread {
+ public:
+  SaveThread() : thread_([this] { loop(); }) {}
+  ~SaveThread() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    news_.notify_all();
+    thread_.join();
+  }
+  SaveThread(const SaveThread&) = delete;
+  SaveThread& operator=(const SaveThread&) = delete;
+
+  // Only when idle. `work` must live until it is idle again.
+  void give(const std::function<void()>& work) {
+    {
+      const std::lock_guard lock(mutex_);
+      work_ = &work;
+    }
+    news_.notify_all();
+  }
+  bool idle_within(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    return news_.wait_for(lock, time, [&] { return work_ == nullptr; });
+  }
+  // Only when idle.
+  const std::exception_ptr& failure() const { return failure_; }
+
+ private:
+  void loop() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      news_.wait(lock, [&] { return ended_ || work_ != nullptr; });
+      if (work_ == nullptr) return;
+      lock.unlock();
+      std::exception_ptr failure;
+      try {
+        (*work_)();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      lock.lock();
+      if (failure) failure_ = failure;
+      work_ = nullptr;
+      news_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable news_;
+  const std::function<void()>* work_ = nullptr;
+  bool ended_ = false;
+  std::exception_ptr failure_;
+  std::thread thread_;  // last: it uses all the others
+};
+
+// Rows of the whole from the local row `row` on that follow each other there too: at most `most`, fewer where
+// padding begins. `passed` counts the local rows, padding included.
+struct RowRun {
+  int64_t whole = 0, rows = 0, passed = 0;
+};
+
+RowRun row_run(const Parameter& p, int64_t row, int64_t most, int rank, int size) {
+  RowRun run{.whole = p.whole_row(row, rank, size), .passed = most};
+  if (p.split == Parameter::Split::kRows) {
+    const int64_t part = p.padded_rows / p.blocks / size;
+    run.passed = std::min(most, part - row % part);
+  }
+  run.rows = std::clamp<int64_t>(p.rows - run.whole, 0, run.passed);
+  return run;
+}
+
+template <typename T>
+void turn(const T* in, T* out, int64_t rows, int64_t columns) {
+  for (int64_t c = 0; c < columns; ++c)
+    for (int64_t r = 0; r < rows; ++r) out[c * rows + r] = in[r * columns + c];
+}
+
+template <typename T>
+void divide(T* values, int64_t count, double scale) {
+  for (int64_t i = 0; i < count; ++i) values[i] = static_cast<T>(static_cast<double>(values[i]) / scale);
+}
+
+template <typename F>
+void with_type(DType dtype, std::byte* data, const F& f) {
+  require(dtype == DType::kF64 || dtype == DType::kF32, "what is saved of a weight is neither f64 nor f32");
+  if (dtype == DType::kF64)
+    f(reinterpret_cast<double*>(data));
+  else
+    f(reinterpret_cast<float*>(data));
+}
+
+// Of the first value that is not finite; count where all are.
+template <typename T>
+int64_t first_non_finite(const T* values, int64_t count) {
+  T sum = 0;  // stays 0 where all are finite, and is faster than to ask each
+  for (int64_t i = 0; i < count; ++i) sum += values[i] * T{0};
+  if (sum == 0) return count;
+  return std::find_if(values, values + count, [](T x) { return !std::isfinite(x); }) - values;
+}
+
+}  // namespace
+
+// One save as all ranks go through it.
+class Weights::Saving {
+ public:
+  Saving(const Weights& weights, SafetensorsWriter* file, bool gradients, double scale)
+      : weights_(weights), mesh_(weights.mesh_), file_(file), gradients_(gradients), scale_(scale) {}
+
+  std::optional<Error> carry_out() {
+    require(weights_.tiles_.bytes() == kSaveBytes, "no memory was reserved to save weights with");
+    return mesh_.world().rank() == 0 ? lead() : follow();
+  }
+
+ private:
+  // The tile after this one, in an order that all ranks know; false behind the last.
+  bool next(Tile& tile) const {
+    const auto& parameters = weights_.parameters_;
+    const int size = mesh_.tensor_size();
+    const Parameter* p = &parameters[tile.index];
+    if (tile.rows > 0) {
+      tile.column += tile.columns;
+      if (tile.column == p->local_columns(size)) tile.column = 0, tile.row += tile.rows;
+      if (tile.row == p->local_rows(size)) tile.row = 0, ++tile.owner;
+      if (tile.owner == (p->split == Parameter::Split::kNone ? 1 : size)) tile.owner = 0, ++tile.index;
+      if (tile.index == parameters.size()) return false;
+      p = &parameters[tile.index];
+    }
+    // Whole rows where they are written as they lie; where they are turned, about as high as wide, since each
+    // column is a piece of its own in the file.
+    const int64_t rows = p->local_rows(size), columns = p->local_columns(size);
+    const auto room = static_cast<int64_t>(kTileBytes / size_of(dtype(*p)));
+    const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(room)));
+    tile.columns = std::min(columns, p->transposed_in_file ? std::max(side, room / rows) : room);
+    tile.rows = std::clamp<int64_t>(room / tile.columns, 1, rows);
+    tile.columns = std::min(tile.columns, columns - tile.column);
+    tile.rows = std::min(tile.rows, rows - tile.row);
+    return true;
+  }
+
+  DType dtype(const Parameter& p) const { return weights_.value_of(p, gradients_).dtype; }
+  std::byte* arriving() const { return weights_.tiles_.at(0); }
+  std::byte* leaving() const { return weights_.tiles_.at(kTileBytes); }
+
+  // From its owner to rank 0. Only ranks of rank 0's tensor axis have a part in it.
+  void fetch(const Tile& tile) const {
+    if (mesh_.data_rank() != 0) return;
+    const Parameter& p = weights_.parameters_[tile.index];
+    const std::size_t width = size_of(dtype(p));
+    const int64_t columns = p.local_columns(mesh_.tensor_size());
+    if (mesh_.tensor_rank() == tile.owner) {
+      const ValueId value = gradients_ ? p.gradient : p.master;
+      const bool whole_rows = tile.columns == columns;
+      const int64_t lines = whole_rows ? 1 : tile.rows;
+      const std::size_t line = (whole_rows ? tile.rows : 1) * tile.columns * width;
+      for (int64_t i = 0; i < lines; ++i)
+        weights_.executor_.read(arriving() + i * line, value,
+                                ((tile.row + i) * columns + tile.column) * width, line);
+    }
+    if (tile.owner == 0) return;
+    const int64_t bytes = tile.rows * tile.columns * static_cast<int64_t>(width);
+    mesh_.host_communicator(kTensorAxis).broadcast({arriving(), {bytes}, DType::kU8}, tile.owner);
+  }
+
+  // As the file has it.
+  void arrange(const Tile& tile) const {
+    const Parameter& p = weights_.parameters_[tile.index];
+    const int64_t count = tile.rows * tile.columns;
+    with_type(dtype(p), leaving(), [&](auto* out) {
+      const auto* in = reinterpret_cast<decltype(out)>(arriving());
+      if (p.transposed_in_file)
+        turn(in, out, tile.rows, tile.columns);
+      else
+        std::copy_n(in, count, out);
+      if (scale_ != 1) divide(out, count, scale_);
+    });
+  }
+
+  // On the thread.
+  void write(const Tile& tile) const {
+    const Parameter& p = weights_.parameters_[tile.index];
+    const int size = mesh_.tensor_size();
+    const std::size_t width = size_of(dtype(p));
+    const auto put = [&](int64_t from, int64_t to, int64_t count) {
+      if (count > 0) file_->write_at(tile.index, to * width, {leaving() + from * width, count * width});
+    };
+    for (int64_t r = 0; r < tile.rows;) {
+      const RowRun run = row_run(p, tile.row + r, tile.rows - r, tile.owner, size);
+      const int64_t column = p.whole_column(tile.column, tile.owner, size);
+      if (p.transposed_in_file)
+        for (int64_t c = 0; c < tile.columns; ++c)
+          put(c * tile.rows + r, (column + c) * p.rows + run.whole, run.rows);
+      else if (tile.columns == p.columns)
+        put(r * tile.columns, run.whole * p.columns, run.rows * p.columns);
+      else
+        for (int64_t i = 0; i < run.rows; ++i)
+          put((r + i) * tile.columns, (run.whole + i) * p.columns + column, tile.columns);
+      r += run.passed;
+    }
+  }
+
+  void pass_on(SaveWord& word) const { mesh_.world().broadcast({&word, {1}, DType::kI64}, 0); }
+  void say(SaveWord word) const { pass_on(word); }
+  SaveWord hear() const {
+    SaveWord word{};
+    pass_on(word);
+    return word;
+  }
+
+  std::optional<Error> lead() {
+    Tile tile, written;
+    const std::function<void()> write_tile = [&] { write(written); }, finish = [&] { file_->finish(); };
+    SaveThread thread;
+    const auto idle = [&] {
+      while (!thread.idle_within(kSaveNews)) say(SaveWord::kWait);
+      return !thread.failure();
+    };
+    bool good = file_ != nullptr;
+    while (good && next(tile)) {
+      say(SaveWord::kTile);
+      fetch(tile);
+      good = idle();
+      if (!good) break;
+      arrange(written = tile);
+      thread.give(write_tile);
+    }
+    good = good && idle();
+    if (good) thread.give(finish);
+    good = good && idle();
+    say(good ? SaveWord::kSaved : SaveWord::kFailed);
+    if (good) return std::nullopt;
+    return thread.failure() ? why(thread.failure()) : Error(ExitCode::kStorage, "there is no file");
+  }
+
+  std::optional<Error> follow() {
+    Tile tile;
+    while (true) switch (hear()) {
+        case SaveWord::kWait:
+          continue;
+        case SaveWord::kTile:
+          require(next(tile), "rank 0 saves more tiles than there are");
+          fetch(tile);
+          continue;
+        case SaveWord::kSaved:
+          return std::nullopt;
+        case SaveWord::kFailed:
+          return Error(ExitCode::kStorage, "rank 0 could not write the file");
+      }
+  }
+
+  // Only a disk that fails is an answer; what is our own fault goes on as it is.
+  static Error why(const std::exception_ptr& failure) {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::kStorage) return error;
+      throw;
+    }
+  }
+
+  const Weights& weights_;
+  const Mesh& mesh_;
+  SafetensorsWriter* file_;
+  const bool gradients_;
+  const double scale_;
+};
+
+std::unique_ptr<SafetensorsWriter> Weights::declare(const std::string& path, const std::string& prefix,
+                                                    bool gradients) const {
+  auto file = std::make_unique<SafetensorsWriter>(path);
+  for (const Parameter& p : parameters_)
+    file->declare(prefix + p.name, value_of(p, gradients).dtype, p.file_shape());
+  file->begin();
+  return file;
+}
+
+std::unique_ptr<SafetensorsWriter> Weights::begin_file(const std::string& path,
+                                                       const std::string& prefix) const {
+  return declare(path, prefix, false);
+}
+
+std::optional<Error> Weights::save(SafetensorsWriter* file) const {
+  return Saving(*this, file, false, 1).carry_out();
+}
+
+void Weights::save_gradients(const std::string& path, double loss_scale) const {
+  std::unique_ptr<SafetensorsWriter> file;
+  if (mesh_.world().rank() == 0) file = declare(path, "transformer.", true);
+  const std::optional<Error> failed = Saving(*this, file.get(), true, loss_scale).carry_out();
+  if (failed && file) throw *failed;
+}
+
+void Weights::check_finite() const {
+  constexpr std::size_t kPiece = 32 << 10;
+  alignas(8) std::array<std::byte, kPiece> piece;
+  int64_t bad = 0;  // parameters from the first bad one on: the most over all ranks is the first bad one
+  int64_t place = 0;
+  double value = 0;
+  const auto count = static_cast<int64_t>(parameters_.size());
+  for (int64_t i = 0; i < count && bad == 0; ++i) {
+    const ValueId id = parameters_[static_cast<std::size_t>(i)].master;
+    const Tensor whole = executor_.tensor(id);
+    for (std::size_t at = 0; at < whole.bytes() && bad == 0; at += kPiece) {
+      const std::size_t bytes = std::min(kPiece, whole.bytes() - at), width = size_of(whole.dtype);
+      const auto elements = static_cast<int64_t>(bytes / width);
+      executor_.read(piece.data(), id, at, bytes);
+      with_type(whole.dtype, piece.data(), [&](const auto* values) {
+        const int64_t found = first_non_finite(values, elements);
+        if (found == elements) return;
+        bad = count - i;
+        place = static_cast<int64_t>(at / width) + found;
+        value = static_cast<double>(values[found]);
+      });
+    }
+  }
+  int64_t worst = bad;
+  mesh_.world().all_reduce({&worst, {1}, DType::kI64}, ReduceOp::kMax);
+  if (worst == 0) return;
+  const Parameter& p = parameters_[static_cast<std::size_t>(count - worst)];
+  const int64_t columns = p.local_columns(mesh_.tensor_size());
+  throw Error(ExitCode::kNumerics,
+              bad == worst ? fmt::format("parameter {} holds {} in row {}, column {} of this rank's part",
+                                         p.name, value, place / columns, place % columns)
+                           : fmt::format("parameter {} is not finite on another rank", p.name),
+              "the last update made it so: lower optimizer.learning_rate. Nothing was saved");
+}
+
+}  // namespace recollect

@@ -1,0 +1,149 @@
+// The output folder belongs to one run at a time, and what lies there is replaced only by who may.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+
+#include "launch/config/read.h"
+#include "launch/planned_files.h"
+#include "launch/world.h"
+#include "tests/launch/run_support.h"
+
+namespace recollect::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Words kKeep = {"overwrite=false"};
+
+std::string content(const Workplace& place, const std::string& name) {
+  return TemporaryFolder::read(place.file(name));
+}
+
+TEST(OutputFolder, OfAnotherRunIsRefused) {
+  const Workplace place;
+  ASSERT_EQ(place.train(kKeep).status, 0);
+  const std::string metrics = content(place, "out/metrics.jsonl"), page = content(place, "out/report.html");
+  const Finished second = place.train(kKeep + Words{"training.seed=8"});
+  EXPECT_EQ(second.status, 6) << second.err;
+  for (const char* part : {"out holds the files of another run: config.resolved.yaml, memory.rank0.json, ",
+                           "report.html and 2 more", "overwrite: true, or --overwrite"})
+    EXPECT_NE(second.err.find(part), std::string::npos) << second.err;
+  EXPECT_EQ(content(place, "out/metrics.jsonl"), metrics);
+  EXPECT_EQ(content(place, "out/report.html"), page);
+  const Finished third = place.train(kKeep + Words{"training.seed=8", "--overwrite"});
+  EXPECT_EQ(third.status, 0) << third.err;
+  EXPECT_NE(content(place, "out/metrics.jsonl"), metrics);
+}
+
+TEST(OutputFolder, WithoutFilesOfARunIsFree) {
+  const Workplace place;
+  fs::create_directory(place.file("out"));
+  place.folder().write("out/notes.txt", "mine");
+  const Finished run = place.train(kKeep);
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(content(place, "out/notes.txt"), "mine");
+}
+
+TEST(OutputFolder, IsTouchedOnlyWhenTheRunIsAccepted) {
+  const Workplace place;
+  ASSERT_EQ(place.train({}).status, 0);
+  const std::string before = content(place, "out/config.resolved.yaml");
+  EXPECT_EQ(place.train({"device.memory_limit=1KiB"}).status, 4);
+  EXPECT_EQ(place.train({"data.format=jsonl", "data.path=nothing.jsonl"}).status, 3);
+  EXPECT_EQ(content(place, "out/config.resolved.yaml"), before);
+  EXPECT_EQ(place.train({"device.memory_limit=1KiB", "output_dir=new"}).status, 4);
+  EXPECT_EQ(place.train({"data.format=jsonl", "data.path=nothing.jsonl", "output_dir=new"}).status, 3);
+  EXPECT_FALSE(fs::exists(place.file("new")));
+}
+
+TEST(OutputFolder, HasOneRunAtATime) {
+  const Workplace place;
+  Process first({recollect_binary(), "train", "c.yaml", "training.max_steps=2000000", "logging.steps=1000"},
+                place.folder().path());
+  const auto lines = [&] { return times_in(content(place, "out/metrics.jsonl"), "\n"); };
+  ASSERT_TRUE(wait_until([&] { return lines() > 2; }));
+  const Workplace elsewhere;  // the second process's own standard streams
+  const Finished second = Process({recollect_binary(), "train", place.file("c.yaml"), "--overwrite",
+                                   "output_dir=" + place.file("out")},
+                                  elsewhere.folder().path())
+                              .wait(Workplace::kBound);
+  EXPECT_EQ(second.status, 6) << second.err;
+  EXPECT_NE(second.err.find("another run is writing to "), std::string::npos) << second.err;
+  EXPECT_NE(second.err.find("process " + std::to_string(first.pid()) + " on "), std::string::npos)
+      << second.err;
+  const int before = lines();
+  ASSERT_TRUE(wait_until([&] { return lines() > before; })) << "the first run was disturbed";
+  ::kill(first.pid(), SIGKILL);
+  first.wait(Workplace::kBound);
+  EXPECT_EQ(place.train({}).status, 0) << "a dead run has no lock";
+  EXPECT_EQ(place.metrics().size(), 2u);
+}
+
+// The second attempt of one launch, but not another launch, may go on where the first has left its files.
+TEST(OutputFolder, IsTheLaunchsOwnAfterARestart) {
+  const std::string failing =
+      recollect_binary() +
+      " train c.yaml overwrite=false device.backend=cpu training.precision=fp32 $( [ "
+      "$TORCHELASTIC_RESTART_COUNT = 0 ] && echo optimizer.learning_rate=1e30 optimizer.max_grad_norm=0 )";
+  Launch launch(Words{"--max-restarts=1", "--no-python"} + shell(failing));
+  const Finished finished = launch.finish();
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  EXPECT_NE(finished.err.find("restart 1 of 1"), std::string::npos) << finished.err;
+  EXPECT_EQ(launch.place().metrics().size(), 2u);
+  Workplace place;
+  ASSERT_EQ(place.train(Words{"optimizer.learning_rate=1e300", "optimizer.max_grad_norm=0"}).status, 7);
+  const Finished other = place.train(kKeep, {{"TORCHELASTIC_RESTART_COUNT", "1"}, {"RECOLLECT_LAUNCH", "x"}});
+  EXPECT_EQ(other.status, 6) << other.err;
+}
+
+TEST(OutputFolder, IsWrittenThroughNoLink) {
+  const Workplace place;
+  for (const char* name : {"config.resolved.yaml", "plan.yaml", "report.html", "config.json"}) {
+    place.folder().write(std::string("elsewhere/") + name, "kept");
+    fs::create_directories(place.file("out"));
+    fs::create_symlink(place.file(std::string("elsewhere/") + name), place.file(std::string("out/") + name));
+  }
+  place.folder().write("out/.model.safetensors.0.recollect.tmp", "a dead run's");
+  place.folder().write("out/.memory.rank7.json.0.recollect.tmp", "a dead run's");
+  const Finished run = place.train({"checkpoint.save_model=true"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  for (const auto& entry : fs::directory_iterator(place.file("elsewhere")))
+    EXPECT_EQ(TemporaryFolder::read(entry.path()), "kept") << entry.path();
+  for (const auto& entry : fs::directory_iterator(place.file("out")))
+    EXPECT_NE(entry.path().filename().string()[0], '.') << entry.path();
+  fs::remove(place.file("out/metrics.jsonl"));
+  const std::string log = place.folder().write("elsewhere/metrics.jsonl", "kept");
+  fs::create_symlink(log, place.file("out/metrics.jsonl"));
+  EXPECT_EQ(place.train({}).status, 6);
+  EXPECT_EQ(TemporaryFolder::read(log), "kept");
+}
+
+// What is checked against the free space of the disk is no less than what is written.
+TEST(OutputFolder, HasRoomForAllThatWillBeWritten) {
+  for (const Words& words :
+       {Words{"checkpoint.save_model=true", "training.max_steps=40", "evaluation.every_steps=1",
+              "evaluation.batches=1", "logging.report_to=[jsonl,tensorboard]"},
+        Words{"model.n_layer=12", "parallelism.ranks_per_process=4", "parallelism.tensor_parallel_size=2",
+              "activation_checkpointing.mode=full", "activation_checkpointing.cpu_checkpointing=true"}}) {
+    const Workplace place;
+    const Finished run = place.train(words);
+    ASSERT_EQ(run.status, 0) << run.err;
+    Config config = read_config(place.file("out/config.resolved.yaml"));
+    std::unique_ptr<MpiEnvironment> mpi;
+    std::vector<PlannedFile> planned;
+    run_ranks(config, mpi, [&](Communicator& world) {
+      const Session session(config, world);
+      if (world.rank() == 0) planned = planned_files(config, session, content(place, "out/plan.yaml").size());
+    });
+    uint64_t room = 0, written = 0;
+    for (const PlannedFile& file : planned) room += file.bytes;
+    for (const auto& entry : fs::recursive_directory_iterator(place.file("out")))
+      if (entry.is_regular_file()) written += entry.file_size();
+    EXPECT_LE(written, room);
+    EXPECT_GE(40 * written, room) << "a bound that refuses what would fit";
+  }
+}
+
+}  // namespace
+}  // namespace recollect::test
