@@ -31,7 +31,10 @@ TEST(OutputFolder, OfAnotherRunIsRefused) {
     EXPECT_NE(second.err.find(part), std::string::npos) << second.err;
   EXPECT_EQ(content(place, "out/metrics.jsonl"), metrics);
   EXPECT_EQ(content(place, "out/report.html"), page);
-  const Finished third = place.train(kKeep + Words{"training.seed=8", "--overwrite"});
+  std::string text = content(place, "c.yaml");
+  text.resize(text.find("overwrite:"));
+  place.folder().write("c.yaml", text);
+  const Finished third = place.train({"training.seed=8", "--overwrite"});
   EXPECT_EQ(third.status, 0) << third.err;
   EXPECT_NE(content(place, "out/metrics.jsonl"), metrics);
 }
