@@ -4,8 +4,8 @@ packages="g++ cmake ninja-build git libdnnl-dev ocl-icd-opencl-dev libopenmpi-de
   nlohmann-json3-dev nettle-dev libboost-program-options-dev libgtest-dev libbenchmark-dev
   iproute2"
 
-# What tests compare with; those that need what is missing are skipped. chromium opens the reports.
-test_packages="chromium python3-jsonschema python3-venv"
+# What tests compare with; those that need what is missing are skipped. chromium opens the reports; clang has the fuzzer.
+test_packages="chromium python3-jsonschema python3-venv clang libclang-rt-14-dev"
 
 # install_packages [more...]
 install_packages() {
@@ -31,6 +31,12 @@ fetch_tensorboard() {
   python3 -m venv build/python &&
     build/python/bin/pip install --quiet --disable-pip-version-check tensorboard==2.20.0 ||
     echo "without TensorBoard; what asks it is skipped" >&2
+}
+
+# Whether clang is here, with the library that fuzzers are linked with.
+can_fuzz() {
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' |
+    clang++ -fsanitize=fuzzer,address -x c++ -o /dev/null - 2>/dev/null
 }
 
 # build PRESET [targets...]: configures once, then builds what has changed.

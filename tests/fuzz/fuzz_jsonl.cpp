@@ -1,0 +1,28 @@
+// Lines of JSON: as training data, whose ids are inside the vocabulary whatever the file holds, and as text
+// to be tokenized.
+#include "engine/data/corpus.h"
+#include "engine/data/dataset.h"
+#include "tests/engine/temporary_folder.h"
+#include "tests/fuzz/parse.h"
+
+using namespace recollect;
+
+RECOLLECT_FUZZ(text) {
+  static const test::TemporaryFolder folder;
+  const std::string path = folder.write("f.jsonl", text);
+  fuzz::accepts([&] {
+    const auto dataset =
+        open_dataset({.format = "jsonl", .paths = {path}, .sequence_length = 8, .vocabulary_size = 100});
+    std::vector<int32_t> ids(8), labels(8);
+    for (int64_t i = 0; i < dataset->size(); ++i) {
+      dataset->read(i, ids, labels);
+      for (const int32_t id : ids) fuzz::expect(id >= 0 && id < 100, "an id outside the vocabulary");
+      for (const int32_t label : labels)
+        fuzz::expect(label == kIgnoredLabel || (label >= 0 && label < 100), "a label outside the vocabulary");
+    }
+  });
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = fuzz::take_until(rest, '\n');
+    fuzz::accepts([&] { text_of_json(line, "text", path, 0); });
+  }
+}
