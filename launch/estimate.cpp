@@ -114,6 +114,7 @@ Estimate estimate(const Config& config, Ranks ranks) {
                 "measure it: `recollect calibrate --disk FOLDER --out FILE`");
   const int world_size = planned.mesh->world().size();
   Estimate result{.ranks = world_size,
+                  .threads = planned.made.threads,
                   .device = device,
                   .communication_buffers = communication_buffers(config, *planned.mesh),
                   .memory = program.foretold(),

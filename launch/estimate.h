@@ -40,6 +40,7 @@ struct CommunicationBuffers {
 
 struct Estimate {
   int64_t ranks = 1;
+  std::string threads;  // that a rank is taken to have, on one node with all the others; empty off the CPU
   DeviceModel device;
   std::vector<CommunicationBuffers> communication_buffers;  // the first is what everything else assumes
   MemoryLedger memory;                                      // of every rank: all have the same

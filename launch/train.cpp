@@ -20,6 +20,7 @@
 #include "launch/report/run_folder.h"
 #include "launch/session.h"
 #include "launch/train_results.h"
+#include "launch/world.h"
 
 namespace recollect {
 
@@ -125,6 +126,7 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
   try {
     resolve_world(config, world.size());
     check_ranks_agree(config, world);
+    agree_on_threads(world);
     check_device_models_agree(read_device_model(config.device.model), world);
     const bool first = world.rank() == 0;
     if (first) {
@@ -138,7 +140,7 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
     if (first) write_text_file(config.output_dir + "/plan.yaml", to_yaml(session.plan()));
     std::unique_ptr<Progress> progress;
     if (first) {
-      announce(describe(config, session.mesh(), session.parameters()));
+      announce(describe(config, session.mesh(), session.made()));
       progress = std::make_unique<Progress>(config, session.executor().program().foretold().arena_bytes());
     }
     if (reports_at(config, "start"))

@@ -145,6 +145,16 @@ int threads_per_rank(const Config& config, int ranks_on_node) {
   return std::min(wanted, omp_get_thread_limit());
 }
 
+void agree_on_threads(Communicator& world) {
+  const int64_t mine = omp_get_max_threads();
+  int64_t fewest = -mine;  // there is no minimum among the reductions
+  world.all_reduce({&fewest, {1}, DType::kI64}, ReduceOp::kMax);
+  if (-fewest == mine) return;
+  omp_set_num_threads(static_cast<int>(-fewest));
+  fmt::print(stderr, "recollect: rank {}: {} of its {} threads, as many as every rank has\n", world.rank(),
+             -fewest, mine);
+}
+
 std::vector<CommunicatorKind> expected_communicators(const Config& config, int ranks) {
   using enum CommunicatorKind;
   const Config::Parallelism& p = config.parallelism;

@@ -29,4 +29,8 @@ std::vector<CommunicatorKind> expected_communicators(const Config& config, int r
 // Kernels size their workspaces by it, so whoever foretells a run's memory must ask the same question.
 int threads_per_rank(const Config& config, int ranks_on_node);
 
+// Collective. Gives every rank the threads of the one that has fewest: nodes with more cores, or fewer ranks,
+// would have other workspaces.
+void agree_on_threads(Communicator& world);
+
 }  // namespace recollect
