@@ -129,6 +129,7 @@ Estimate estimate(const Config& config, Ranks ranks) {
                 "measure it: `recollect calibrate --disk FOLDER --out FILE`");
   const int world_size = planned.mesh->world().size();
   Estimate result{.ranks = world_size,
+                  .threads = planned.made.threads,
                   .device = device,
                   .calibration = calibration_text(config, device, world_size),
                   .communication_buffers = communication_buffers(config, *planned.mesh),

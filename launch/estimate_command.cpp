@@ -99,7 +99,10 @@ std::string time_text(const Estimate& e, const Estimate& none) {
 
 Json estimate_json(const Estimate& e) {
   const ResidencyReport& r = e.residency;
-  Json json{{"unit", "bytes, seconds"}, {"ranks", e.ranks}, {"memory", ledger_json(e.memory)}};
+  Json json{{"unit", "bytes, seconds"},
+            {"ranks", e.ranks},
+            {"threads_of_a_rank", e.threads},
+            {"memory", ledger_json(e.memory)}};
   json["communicator"] = name_of(e.communication_buffers.front().communicator);
   for (const auto& [communicator, bytes] : e.communication_buffers)
     json["communication_buffers"][std::string(name_of(communicator))] = bytes;
@@ -147,6 +150,10 @@ void print_one(const Config& config, bool json) {
     if (e.ranks > 1)
       fmt::print("{} ranks ({} data x {} tensor), all alike\n", e.ranks,
                  config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size);
+    if (!e.threads.empty())
+      fmt::print(
+          "a rank is taken to have {}, as where all ranks share this node: each thread has scratch memory\n",
+          e.threads);
     fmt::print("{}{}\n{}\n{}", phase_table(e.ranks == 1 ? "memory" : "memory of each", e.memory),
                buffers_text(e), effect_text(e, none), time_text(e, none));
   }

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include "engine/core/hash.h"
+#include "engine/ops/ops.h"
 
 namespace recollect {
 
@@ -42,7 +42,7 @@ int add_module(dl_phdr_info* module, std::size_t, void* to) {
   const std::string_view path = module->dlpi_name;
   const std::string name(path.substr(path.rfind('/') + 1));
   if (identity.empty()) identity["program"] = identity_of(*module);  // it is the first
-  if (name.starts_with("libdnnl.") || name.starts_with("libm.")) identity[name] = identity_of(*module);
+  if (name.starts_with("libm.")) identity[name] = identity_of(*module);
   return 0;
 }
 
@@ -51,9 +51,7 @@ int add_module(dl_phdr_info* module, std::size_t, void* to) {
 std::map<std::string, std::string> program_identity() {
   std::map<std::string, std::string> identity;
   dl_iterate_phdr(add_module, &identity);
-  const dnnl_version_t& version = *dnnl_version();
-  identity["oneDNN"] = fmt::format("{}.{}.{}, instruction set {:#x}", version.major, version.minor,
-                                   version.patch, static_cast<unsigned>(dnnl::get_effective_cpu_isa()));
+  identity["instruction set"] = cpu::instruction_set();
   return identity;
 }
 

@@ -23,6 +23,7 @@
 #include "launch/session.h"
 #include "launch/standard_output.h"
 #include "launch/train_results.h"
+#include "launch/world.h"
 
 namespace recollect {
 
@@ -117,6 +118,7 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
   try {
     resolve_world(config, world.size());
     check_ranks_agree(config, world);
+    agree_on_threads(world);
     check_device_models_agree(read_device_model(config.device.model), world);
     check_inputs_agree(config, world);
     std::unique_ptr<OutputFolder> folder;
@@ -130,7 +132,7 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
     ReportFiles files(config);
     std::unique_ptr<Progress> progress;
     if (folder) {
-      announce(describe(config, session.mesh(), session.parameters()));
+      announce(describe(config, session.mesh(), session.made()));
       progress = std::make_unique<Progress>(config, session.executor().program().foretold().arena_bytes());
     }
     if (reports_at(config, "start"))

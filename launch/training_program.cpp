@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <omp.h>
 
 #include "checkpointing/choose.h"
 #include "checkpointing/policies.h"
@@ -174,6 +175,12 @@ void append_training(Graph& graph, const Config& config, const Mesh& mesh, bool 
                                     mesh.data_size(), mesh.tensor_size());
 }
 
+std::string threads_text(const Config& config) {
+  if (config.device.backend != BackendKind::kCpu) return "";
+  const int threads = omp_get_max_threads();
+  return fmt::format("{} thread{} of {}", threads, threads == 1 ? "" : "s", cpu::instruction_set());
+}
+
 KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduction* vocabulary,
                          DiskStore* disk, cuda::Libraries* libraries) {
   KernelTable table;
@@ -231,6 +238,7 @@ TrainingProgram build(const Config& config, const Mesh& mesh, cuda::Libraries* l
                       bool least) {
   TrainingProgram made;
   made.device = rank_device(config);
+  made.threads = threads_text(config);
   made.registry = std::make_unique<OpRegistry>();
   register_engine_ops(*made.registry);
   register_comm_ops(*made.registry);

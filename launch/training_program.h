@@ -33,6 +33,7 @@ struct TrainingProgram {
   ResidencySettings moves;      // what the configuration leaves open is decided
   std::vector<Choice> choices;  // of that, where anything moves
   std::vector<Remark> remarks;
+  std::string threads;  // of a rank and their instruction set, where kernels take scratch for each
   OptimizerHandles optimizer;
   Program program;
 };

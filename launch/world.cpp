@@ -160,6 +160,16 @@ bool has_spare_cores(const Config& config, int ranks) {
   return int64_t{on_node} * (threads_per_rank(config, on_node) + 1) <= cores_of_node();
 }
 
+void agree_on_threads(Communicator& world) {
+  const int64_t mine = omp_get_max_threads();
+  int64_t fewest = -mine;  // there is no minimum among the reductions
+  world.all_reduce({&fewest, {1}, DType::kI64}, ReduceOp::kMax);
+  if (-fewest == mine) return;
+  omp_set_num_threads(static_cast<int>(-fewest));
+  fmt::print(stderr, "recollect: rank {}: {} of its {} threads, as many as every rank has\n", world.rank(),
+             -fewest, mine);
+}
+
 std::vector<CommunicatorKind> expected_communicators(const Config& config, int ranks) {
   using enum CommunicatorKind;
   const Config::Parallelism& p = config.parallelism;

@@ -34,4 +34,8 @@ int threads_per_rank(const Config& config, int ranks_on_node);
 // node.
 bool has_spare_cores(const Config& config, int ranks);
 
+// Collective. Gives every rank the threads of the one that has fewest: nodes with more cores, or fewer ranks,
+// would have other workspaces.
+void agree_on_threads(Communicator& world);
+
 }  // namespace recollect

@@ -23,13 +23,6 @@ struct Weights::Tile {
   int64_t row = 0, rows = 0, column = 0, columns = 0;
 };
 
-namespace {
-
-// What rank 0 tells the others.
-enum class SaveWord : int64_t { kWait, kTile, kSaved, kFailed };
-
-constexpr std::chrono::milliseconds kSaveNews{100};  // between two words while the disk is busy
-
 // Carries out one thing at a time on a thread of its own. What goes wrong there is kept.
 class SaveThread {
  public:
@@ -87,6 +80,13 @@ class SaveThread {
   std::exception_ptr failure_;
   std::thread thread_;  // last: it uses all the others
 };
+
+namespace {
+
+// What rank 0 tells the others.
+enum class SaveWord : int64_t { kWait, kTile, kSaved, kFailed };
+
+constexpr std::chrono::milliseconds kSaveNews{100};  // between two words while the disk is busy
 
 // Rows of the whole from the local row `row` on that follow each other there too: at most `most`, fewer where
 // padding begins. `passed` counts the local rows, padding included.

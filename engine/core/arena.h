@@ -17,7 +17,8 @@ class Arena {
   using Release = void (*)(std::byte* base, std::size_t bytes);
 
   // Host memory: zeroed, and backed by pages at once, so that what cannot be had fails here, not in the
-  // middle of a run. Error kDeviceMemory where the system refuses.
+  // middle of a run. A page before and one after cannot be touched. Error kDeviceMemory where the system
+  // refuses.
   explicit Arena(std::size_t bytes);
   // Memory of another kind, zeroed, that `release` gives back.
   Arena(std::byte* base, std::size_t bytes, Release release) : memory_(base, Deleter{bytes, release}) {}

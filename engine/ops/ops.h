@@ -97,7 +97,9 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary = null
 }
 namespace cpu {
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary = nullptr);  // f32 and bf16
-}
+// What the kernels are compiled for, and use here: "avx512 + amx". Workspaces and last bits depend on it.
+std::string instruction_set();
+}  // namespace cpu
 namespace cuda {
 class Libraries;  // engine/ops/cuda/libraries.h: a rank's handles of NVIDIA's libraries, and what they have
                   // chosen

@@ -22,15 +22,16 @@ std::string checkpointing_text(const Config::ActivationCheckpointing& c) {
 
 }  // namespace
 
-RunDescription describe(const Config& config, const Mesh& mesh, const std::vector<Parameter>& parameters) {
+RunDescription describe(const Config& config, const Mesh& mesh, const TrainingProgram& made) {
   int64_t whole = 0;
-  for (const Parameter& p : parameters) whole += p.rows * p.columns;
+  for (const Parameter& p : made.model.parameters) whole += p.rows * p.columns;
   return {.name = config.output_dir,
           .model = fmt::format("{}: {} parameters, {}, backend {}", name_of(config.model.type), whole,
                                name_of(config.training.precision), name_of(config.device.backend)),
-          .layout = fmt::format("{} data x {} tensor ranks ({}){}", mesh.data_size(), mesh.tensor_size(),
+          .layout = fmt::format("{} data x {} tensor ranks ({}){}{}", mesh.data_size(), mesh.tensor_size(),
                                 mesh.world().name(),
-                                config.parallelism.sequence_parallel ? ", sequence parallel" : ""),
+                                config.parallelism.sequence_parallel ? ", sequence parallel" : "",
+                                made.threads.empty() ? "" : ", each " + made.threads),
           .batch = fmt::format("{} sequences of {} = {} micro-batches of {} on each data rank",
                                config.training.global_batch_size, config.data.sequence_length,
                                config.training.gradient_accumulation_steps, config.training.micro_batch_size),
@@ -45,7 +46,7 @@ RankReport foretell(const Config& config, const Mesh& mesh, const TrainingProgra
                std::max<int64_t>(1, config.training.gradient_accumulation_steps), &simulated);
   RankReport report{.rank = mesh.world().rank(),
                     .ranks = mesh.world().size(),
-                    .run = describe(config, mesh, made.model.parameters),
+                    .run = describe(config, mesh, made),
                     .foretold = program.foretold(),
                     .measured = {},
                     .communication_buffers = mesh.staging_bytes(),

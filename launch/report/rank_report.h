@@ -21,7 +21,7 @@ namespace recollect {
 struct RunDescription {
   std::string name;           // the output folder
   std::string model;          // "gpt2: 842496 parameters, fp32, backend cpu"
-  std::string layout;         // "1 data x 2 tensor ranks (mpi)"
+  std::string layout;         // "1 data x 2 tensor ranks (mpi), each 4 threads of avx512"
   std::string batch;          // "8 sequences of 128 = 1 micro-batches of 8 on each data rank"
   std::string checkpointing;  // "mode full, partition_activations"
   bool operator==(const RunDescription&) const = default;
@@ -44,7 +44,7 @@ struct RankReport {
   Timeline timeline;
 };
 
-RunDescription describe(const Config& config, const Mesh& mesh, const std::vector<Parameter>& parameters);
+RunDescription describe(const Config& config, const Mesh& mesh, const TrainingProgram& made);
 
 // What can be said before anything runs. `made` may have given its program away.
 RankReport foretell(const Config& config, const Mesh& mesh, const TrainingProgram& made,

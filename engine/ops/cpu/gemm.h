@@ -1,6 +1,6 @@
 // One matrix product bound to its shape: C (+)= op(A) op(B) + bias, matrices dense and row-major. The
-// algorithm is chosen from the shape alone, never by timing, so equal shapes give equal bits. Scratch memory
-// comes from the caller.
+// algorithm is chosen from the shape alone, never by timing, and every number of C is added up in the same
+// order by whichever thread: equal shapes give equal bits. Memory that threads share comes from the caller.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,7 @@ struct GemmSpec {
   DType out = DType::kF32;      // of C
   bool bias = false;            // an f32 [n] is added to every row
   bool accumulates = false;     // run() may be asked to add into C
+  bool tiles = true;            // of the processor, where it has such for this dtype
 };
 
 class Gemm {
@@ -30,7 +31,8 @@ class Gemm {
 
   std::size_t workspace_bytes() const;  // a multiple of 64
   // `workspace` is 64-byte aligned. `bias` is read only when the spec has one.
-  void run(const void* a, const void* b, void* c, const float* bias, bool accumulate, std::byte* workspace);
+  void run(const void* a, const void* b, void* c, const float* bias, bool accumulate,
+           std::byte* workspace) const;
 
  private:
   class Impl;

@@ -58,7 +58,7 @@ template <typename A>
 class LayerNormBackward : public Kernel {
  public:
   explicit LayerNormBackward(const OpView& view)
-      : rows_(view.in(0).shape[0]), width_(view.in(0).shape[1]), sums_(omp_get_max_threads(), 2 * width_) {}
+      : width_(view.in(0).shape[1]), sums_(omp_get_max_threads(), view.in(0).shape[0], 2 * width_) {}
 
   // The sums of both parameters side by side, and their result before it is taken apart.
   std::size_t workspace_bytes() const override {
@@ -72,7 +72,7 @@ class LayerNormBackward : public Kernel {
     const A* add = args.in.size() > 5 && args.in[5].defined() ? args.in[5].as<A>() : nullptr;
     A* dx = args.out[0].as<A>();
     float* both = reinterpret_cast<float*>(args.workspace + sums_.workspace_bytes());
-    sums_.run(rows_, args.workspace, both, false, [&](int64_t r, float* sum) {
+    sums_.run(args.workspace, both, false, [&](int64_t r, float* sum) {
       const int64_t at = r * width_;
       row(dy + at, x + at, weight, mean[r], rstd[r], add ? add + at : nullptr, dx + at, sum, sum + width_);
     });
@@ -110,7 +110,7 @@ class LayerNormBackward : public Kernel {
     for (int64_t c = 0; c < width_; ++c) out[c] = accumulate ? out[c] + sum[c] : sum[c];
   }
 
-  int64_t rows_, width_;
+  int64_t width_;
   ColumnSums sums_;
 };
 

@@ -29,7 +29,7 @@ template <typename A>
 class LinearBackwardWeight : public Kernel {
  public:
   LinearBackwardWeight(const GemmSpec& spec, bool bias)
-      : rows_(spec.k), columns_(spec.m), bias_(bias), gemm_(spec), sums_(omp_get_max_threads(), spec.m) {}
+      : columns_(spec.m), bias_(bias), gemm_(spec), sums_(omp_get_max_threads(), spec.k, spec.m) {}
 
   std::size_t workspace_bytes() const override {
     return std::max(gemm_.workspace_bytes(), bias_ ? sums_.workspace_bytes() : 0);
@@ -39,7 +39,7 @@ class LinearBackwardWeight : public Kernel {
     gemm_.run(args.in[1].data, args.in[0].data, args.out[0].data, nullptr, args.accumulate, args.workspace);
     if (!bias_) return;
     const A* dy = args.in[1].as<A>();
-    sums_.run(rows_, args.workspace, args.out[1].as<float>(), args.accumulate, [&](int64_t r, float* sum) {
+    sums_.run(args.workspace, args.out[1].as<float>(), args.accumulate, [&](int64_t r, float* sum) {
       const A* row = dy + r * columns_;
 #pragma omp simd
       for (int64_t c = 0; c < columns_; ++c) sum[c] += load(row[c]);
@@ -47,7 +47,7 @@ class LinearBackwardWeight : public Kernel {
   }
 
  private:
-  int64_t rows_, columns_;
+  int64_t columns_;
   bool bias_;
   Gemm gemm_;
   ColumnSums sums_;

@@ -87,14 +87,14 @@ class BiasGelu : public RowKernel {
 template <typename A, typename Form>
 class BiasGeluBackward : public RowKernel {
  public:
-  explicit BiasGeluBackward(const OpView& view) : RowKernel(view), sums_(threads_, width_) {}
+  explicit BiasGeluBackward(const OpView& view) : RowKernel(view), sums_(threads_, rows_, width_) {}
   std::size_t workspace_bytes() const override { return sums_.workspace_bytes(); }
 
   void run(const KernelArgs& args) override {
     const A *dy = args.in[0].as<A>(), *x = args.in[1].as<A>();
     const float* bias = args.in[2].as<float>();
     A* dx = args.out[0].as<A>();
-    sums_.run(rows_, args.workspace, args.out[1].as<float>(), args.accumulate, [&](int64_t r, float* sum) {
+    sums_.run(args.workspace, args.out[1].as<float>(), args.accumulate, [&](int64_t r, float* sum) {
       const int64_t at = r * width_;
       write_each(dx + at, width_, [&](int64_t c) {
         const float g = load(dy[at + c]) * Form::derivative(load(x[at + c]) + bias[c]);
@@ -142,7 +142,7 @@ template <typename A>
 class BiasDropoutAddBackward : public RowKernel {
  public:
   explicit BiasDropoutAddBackward(const OpView& view)
-      : RowKernel(view), dropout_(view.attributes()), sums_(threads_, width_) {}
+      : RowKernel(view), dropout_(view.attributes()), sums_(threads_, rows_, width_) {}
   std::size_t workspace_bytes() const override { return sums_.workspace_bytes(); }
 
   void run(const KernelArgs& args) override {
@@ -150,7 +150,7 @@ class BiasDropoutAddBackward : public RowKernel {
     A* dx = args.out[0].as<A>();
     const DropoutMask mask = dropout_.mask(*args.state);
     const uint64_t origin = first_element(attributes_, *args.state, width_);
-    sums_.run(rows_, args.workspace, args.out[1].as<float>(), args.accumulate, [&](int64_t r, float* sum) {
+    sums_.run(args.workspace, args.out[1].as<float>(), args.accumulate, [&](int64_t r, float* sum) {
       float keep[kRun];
       std::fill_n(keep, kRun, 1.0f);
       for (int64_t c = 0; c < width_; c += kRun) {
@@ -174,12 +174,12 @@ class BiasDropoutAddBackward : public RowKernel {
 template <typename A>
 class ColumnSum : public RowKernel {
  public:
-  explicit ColumnSum(const OpView& view) : RowKernel(view), sums_(threads_, width_) {}
+  explicit ColumnSum(const OpView& view) : RowKernel(view), sums_(threads_, rows_, width_) {}
   std::size_t workspace_bytes() const override { return sums_.workspace_bytes(); }
 
   void run(const KernelArgs& args) override {
     const A* dy = args.in[0].as<A>();
-    sums_.run(rows_, args.workspace, args.out[0].as<float>(), args.accumulate, [&](int64_t r, float* sum) {
+    sums_.run(args.workspace, args.out[0].as<float>(), args.accumulate, [&](int64_t r, float* sum) {
       const A* row = dy + r * width_;
 #pragma omp simd
       for (int64_t c = 0; c < width_; ++c) sum[c] += load(row[c]);

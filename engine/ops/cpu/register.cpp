@@ -1,8 +1,23 @@
 // Every op kind of engine/ops/ops.h and its kernel on CPUs.
+#include "engine/ops/cpu/amx_tile.h"
 #include "engine/ops/cpu/kernels.h"
 #include "engine/ops/ops.h"
 
 namespace recollect::cpu {
+
+std::string instruction_set() {
+#if defined(__AVX512F__)
+  std::string name = "avx512";
+#elif defined(__AVX2__)
+  std::string name = "avx2";
+#else
+  std::string name = "baseline";
+#endif
+#ifdef RECOLLECT_AMX
+  if (amx::available()) name += " + amx";
+#endif
+  return name;
+}
 
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   table.add("embedding", make_embedding);

@@ -1,0 +1,257 @@
+// Matrix products block by block, for what a `Product` multiplies blocks with.
+//
+// C is made of blocks of 32 x 32. The operand with fewer lines (rows of A, columns of B) is resident: a group
+// of its lines is packed once for all threads and stays in their second-level caches. Each thread streams its
+// own lines of the other operand, in strips: a slice of a strip is packed into the first-level cache and run
+// against all resident lines, whose slices are then read from the second level once for the whole strip. The
+// strip's sums wait in the second level for the next slice. A depth too great for this takes several passes.
+//
+// Which thread computes a block does not change its bits, since every block adds up its depth in order; nor
+// does the number of threads change the workspace: what a thread has to itself is on its stack.
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "engine/core/error.h"
+#include "engine/ops/cpu/element.h"
+#include "engine/ops/cpu/gemm.h"
+
+namespace recollect::cpu {
+
+template <typename Product>
+class BlockGemm {
+ public:
+  explicit BlockGemm(const GemmSpec& spec)
+      : spec_(spec), threads_(omp_get_max_threads()), left_resides_(spec.m <= spec.n) {
+    const int64_t passes = (spec.k + Product::kDeepest - 1) / Product::kDeepest;
+    depth_ = round_up((spec.k + passes - 1) / passes, kSlice);
+    const int64_t lines = std::min(spec.m, spec.n);
+    const auto packed_bytes = static_cast<int64_t>(sizeof(Packed)) * depth_;
+    const int64_t most =
+        std::clamp(Product::kResidentBytes / packed_bytes / kBlock * kBlock, kBlock, kMostLines);
+    const int64_t groups = (lines + most - 1) / most;
+    group_ = round_up((lines + groups - 1) / groups, kBlock);
+    const bool in_place =
+        spec.out == DType::kF32 && !spec.bias && spec.m % kBlock == 0 && spec.n % kBlock == 0;
+    keeps_sums_ = depth_ < spec.k && !in_place;
+    fetches_ahead_ = spec.m * spec.n * static_cast<int64_t>(sizeof(float)) >= kLarge;
+  }
+
+  std::size_t workspace_bytes() const { return resident_bytes() + sums_bytes(); }
+
+  void run(const void* a, const void* b, void* c, const float* bias, bool accumulate,
+           std::byte* workspace) const {
+    require(!accumulate || spec_.accumulates, "a Gemm made without accumulation is asked to accumulate");
+    const Call call{.a = static_cast<const Element*>(a),
+                    .b = static_cast<const Element*>(b),
+                    .c = c,
+                    .bias = bias,
+                    .accumulate = accumulate,
+                    .resident = reinterpret_cast<Packed*>(workspace),
+                    .sums = reinterpret_cast<float*>(workspace + resident_bytes())};
+#pragma omp parallel num_threads(threads_)
+    work(call);
+  }
+
+ private:
+  using Element = typename Product::Element;
+  using Packed = typename Product::Packed;
+
+  static constexpr int64_t kBlock = Product::kBlock;  // rows and columns of C in registers
+  static constexpr int64_t kStrip = Product::kStrip, kSlice = Product::kSlice;
+  static constexpr int64_t kMostLines = 1024;             // resident at a time
+  static constexpr int64_t kLine = 64 / sizeof(Element);  // of the caches
+  static constexpr int64_t kLarge = 1 << 24;              // bytes of C from which on it is fetched ahead
+
+  struct Call {
+    const Element *a, *b;
+    void* c;
+    const float* bias;
+    bool accumulate;
+    Packed* resident;  // two groups: one may be packed while the other is in use
+    float* sums;       // of all blocks, between passes
+  };
+
+  // What a thread has to itself.
+  struct alignas(64) Own {
+    Packed slice[kStrip * kBlock * kSlice];    // of a strip, packed
+    float sums[kStrip * kBlock * kMostLines];  // of a strip, between slices
+  };
+
+  // Packed lines of the resident operand, one pass deep: depths `from` to `to`.
+  struct Group {
+    int64_t line, blocks, from, to;
+    Packed* packed;
+  };
+
+  // One block of C and where its depth begins and ends.
+  struct Block {
+    int64_t row, column, from, to;
+    bool pass_begins, pass_ends;
+    float* strip_sums;
+  };
+
+  static int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+  std::size_t resident_bytes() const { return sizeof(Packed) * 2 * group_ * depth_; }
+  std::size_t sums_bytes() const {
+    return keeps_sums_ ? sizeof(float) * round_up(spec_.m, kBlock) * round_up(spec_.n, kBlock) : 0;
+  }
+
+  void work(const Call& call) const {
+    Own own;
+    const int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
+    const int64_t resident_lines = std::min(spec_.m, spec_.n);
+    const int64_t streamed = (std::max(spec_.m, spec_.n) + kBlock - 1) / kBlock;
+    const int64_t first = streamed * thread / threads, last = streamed * (thread + 1) / threads;
+    [[maybe_unused]] const typename Product::Registers registers;
+    int64_t phase = 0;
+    for (int64_t depth = 0; depth < spec_.k; depth += depth_) {
+      for (int64_t line = 0; line < resident_lines; line += group_, ++phase) {
+        const Group group{.line = line,
+                          .blocks = (std::min(group_, resident_lines - line) + kBlock - 1) / kBlock,
+                          .from = depth,
+                          .to = std::min(spec_.k, depth + depth_),
+                          .packed = call.resident + phase % 2 * group_ * depth_};
+        pack_resident(call, group, group.blocks * thread / threads, group.blocks * (thread + 1) / threads);
+#pragma omp barrier
+        for (int64_t block = first; block < last; block += kStrip)
+          strip(call, group, block * kBlock, std::min(kStrip, last - block), own);
+      }
+    }
+  }
+
+  // Whether a line's elements are apart in memory, and the lines beside each other.
+  bool strided(bool left) const { return left ? spec_.transpose_a : !spec_.transpose_b; }
+
+  // Lines that are strided in memory are crossed depth by depth, as they lie there.
+  void pack_resident(const Call& call, const Group& group, int64_t first, int64_t last) const {
+    const int64_t step = strided(left_resides_) ? Product::kDepthStep : depth_;
+    for (int64_t k = group.from; k < group.to; k += step)
+      for (int64_t i = first; i < last; ++i)
+        pack(call, left_resides_, group.line + i * kBlock, k, std::min(k + step, group.to),
+             group.packed + i * kBlock * depth_ + (k - group.from) * kBlock);
+  }
+
+  // All resident blocks times `blocks` streamed ones from line `line`, one pass.
+  void strip(const Call& call, const Group& group, int64_t line, int64_t blocks, Own& own) const {
+    for (int64_t from = group.from; from < group.to; from += kSlice) {
+      const int64_t to = std::min(from + kSlice, group.to);
+      for (int64_t j = 0; j < blocks; ++j)
+        pack(call, !left_resides_, line + j * kBlock, from, to, own.slice + j * kBlock * kSlice);
+      const bool again = to < group.to;  // the same lines' next slice, or the first one of the next lines
+      const int64_t next_line = again ? line : line + kStrip * kBlock, next = again ? to : group.from;
+      for (int64_t i = 0; i < group.blocks; ++i) {
+        if constexpr (Product::kFetches)
+          fetch(call, next_line, next, std::min(next + kSlice, group.to), i, group.blocks);
+        for (int64_t j = 0; j < blocks; ++j) {
+          const int64_t resident_line = group.line + i * kBlock, streamed_line = line + j * kBlock;
+          const Packed* resident = group.packed + i * kBlock * depth_ + (from - group.from) * kBlock;
+          const Packed* streamed = own.slice + j * kBlock * kSlice;
+          const Block b{.row = left_resides_ ? resident_line : streamed_line,
+                        .column = left_resides_ ? streamed_line : resident_line,
+                        .from = from,
+                        .to = to,
+                        .pass_begins = from == group.from,
+                        .pass_ends = to == group.to,
+                        .strip_sums = own.sums + (i * kStrip + j) * kBlock * kBlock};
+          block(call, b, left_resides_ ? resident : streamed, left_resides_ ? streamed : resident);
+        }
+      }
+    }
+  }
+
+  // Brings part `part` of `parts` of a strip's slice from memory, while another one is worked on.
+  void fetch(const Call& call, int64_t line, int64_t begin, int64_t end, int64_t part, int64_t parts) const {
+    const bool left = !left_resides_, apart = strided(left);
+    const Element* matrix = left ? call.a : call.b;
+    const int64_t all = left ? spec_.m : spec_.n, last = std::min(line + kStrip * kBlock, all);
+    if (line >= last) return;
+    // Rows of memory and where they begin and end.
+    const int64_t rows = apart ? end - begin : last - line, width = apart ? last - line : end - begin;
+    const int64_t stride = apart ? all : spec_.k;
+    const Element* from = matrix + (apart ? begin * all + line : line * spec_.k + begin);
+    for (int64_t row = rows * part / parts; row < rows * (part + 1) / parts; ++row)
+      for (int64_t i = 0; i < width; i += kLine) __builtin_prefetch(from + row * stride + i);
+  }
+
+  // A block of rows of A (`left`) or of columns of B from `line`, depths `begin` to `end`.
+  void pack(const Call& call, bool left, int64_t line, int64_t begin, int64_t end, Packed* to) const {
+    const Element* matrix = left ? call.a : call.b;
+    const int64_t all = left ? spec_.m : spec_.n;
+    const bool apart = strided(left);
+    const Element* from = matrix + (apart ? begin * all + line : line * spec_.k + begin);
+    Product::pack(from, apart ? all : spec_.k, apart, left, all - line, end - begin, to);
+  }
+
+  void block(const Call& call, const Block& b, const Packed* left, const Packed* right) const {
+    const bool whole = b.row + kBlock <= spec_.m && b.column + kBlock <= spec_.n;
+    const bool in_place = whole && spec_.out == DType::kF32 && !spec_.bias;
+    alignas(64) float local[kBlock * kBlock];
+    // Where the sums are between passes.
+    float* sums = local;
+    int64_t stride = kBlock;
+    if (in_place) {
+      sums = static_cast<float*>(call.c) + b.row * spec_.n + b.column;
+      stride = spec_.n;
+    } else if (keeps_sums_) {
+      const int64_t panels = (spec_.n + kBlock - 1) / kBlock;
+      sums = call.sums + (b.row / kBlock * panels + b.column / kBlock) * kBlock * kBlock;
+    }
+    if (in_place && fetches_ahead_ && (b.pass_ends || call.accumulate)) fetch_next(call, b);
+    const bool adds = b.from > 0 || (in_place && call.accumulate);
+    const float* before = !b.pass_begins ? b.strip_sums : adds ? sums : nullptr;
+    Product::multiply(left, strided(true), right, b.to - b.from, before, b.pass_begins ? stride : kBlock,
+                      b.pass_ends ? sums : b.strip_sums, b.pass_ends ? stride : kBlock);
+    if (b.pass_ends && b.to == spec_.k && !in_place) finish(call, b.row, b.column, sums);
+  }
+
+  // The block of C after this one, unless it lies outside.
+  void fetch_next(const Call& call, const Block& b) const {
+    const int64_t row = left_resides_ ? b.row + kBlock : b.row,
+                  column = left_resides_ ? b.column : b.column + kBlock;
+    if (row + kBlock > spec_.m || column + kBlock > spec_.n) return;
+    const float* next = static_cast<const float*>(call.c) + row * spec_.n + column;
+    for (int64_t i = 0; i < kBlock; ++i) {
+      __builtin_prefetch(next + i * spec_.n, 1);
+      __builtin_prefetch(next + i * spec_.n + kBlock / 2, 1);
+    }
+  }
+
+  // Sums of one block, with bias or what C holds added, into C.
+  void finish(const Call& call, int64_t row, int64_t column, float* sums) const {
+    const int64_t rows = std::min(kBlock, spec_.m - row), columns = std::min(kBlock, spec_.n - column);
+    if (spec_.bias) add_bias(call.bias + column, rows, columns, sums);
+    const int64_t at = row * spec_.n + column;
+    if (spec_.out != DType::kF32) {
+      bf16* c = static_cast<bf16*>(call.c) + at;
+      for (int64_t i = 0; i < rows; ++i) narrow(sums + i * kBlock, columns, c + i * spec_.n);
+      return;
+    }
+    float* c = static_cast<float*>(call.c) + at;
+    for (int64_t i = 0; i < rows; ++i)
+#pragma omp simd
+      for (int64_t e = 0; e < columns; ++e) {
+        const float before = call.accumulate ? c[i * spec_.n + e] : 0.0f;
+        c[i * spec_.n + e] = before + sums[i * kBlock + e];
+      }
+  }
+
+  static void add_bias(const float* bias, int64_t rows, int64_t columns, float* sums) {
+    for (int64_t i = 0; i < rows; ++i)
+#pragma omp simd
+      for (int64_t e = 0; e < columns; ++e) sums[i * kBlock + e] += bias[e];
+  }
+
+  GemmSpec spec_;
+  int threads_ = 1;
+  bool left_resides_ = false;
+  int64_t depth_ = 0;           // of one pass
+  int64_t group_ = 0;           // lines resident at a time
+  bool keeps_sums_ = false;     // several passes whose sums cannot stay in C
+  bool fetches_ahead_ = false;  // C is too large for the caches
+};
+
+}  // namespace recollect::cpu
