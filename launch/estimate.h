@@ -41,7 +41,7 @@ struct CommunicationBuffers {
 struct Estimate {
   int64_t ranks = 1;
   std::string threads;  // that a rank is taken to have, on one node with all the others; empty off the CPU
-  DeviceModel device;                                       // as one rank finds it
+  DeviceModel device;   // as one rank finds it
   std::string calibration;                                  // which rates those are
   std::vector<CommunicationBuffers> communication_buffers;  // the first is what everything else assumes
   uint64_t save_buffer = 0;   // bytes of host memory beside the arenas, for what will be saved

@@ -25,7 +25,7 @@ void add_files(const std::string& key, const std::vector<std::string>& files,
 }
 
 void add_dataset(const std::string& key, DataFormat format, const std::vector<std::string>& paths,
-              std::map<std::string, std::string>& texts) {
+                 std::map<std::string, std::string>& texts) {
   if (format != DataFormat::kRandom)
     add_files(key, files_of_data(std::string(name_of(format)), paths), texts);
 }

@@ -12,7 +12,7 @@
 #include "comm/store/server.h"
 #include "tests/launch/ranks_by_hand.h"
 
-namespace recollect::test {
+namespace recollect::test::bootstrap_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -218,4 +218,4 @@ TEST_F(Bootstrap, StockTorchrunOnTwoNodes) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::bootstrap_test

@@ -10,7 +10,7 @@
 #include "launch/training_program.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::checkpointing_test {
 namespace {
 
 // Odd sizes: 5 layers, 3 heads of 5, vocabulary 37, sequence 7.
@@ -177,4 +177,4 @@ TEST(Counting, EvaluationsEqualTheory) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::checkpointing_test

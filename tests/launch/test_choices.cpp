@@ -13,7 +13,7 @@
 #include "launch/world.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::choices_test {
 namespace {
 
 const char* const kYaml = R"(
@@ -212,4 +212,4 @@ TEST_F(Choices, RanksWithOtherDevicesOrOtherChoicesStop) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::choices_test

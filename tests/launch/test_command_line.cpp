@@ -6,7 +6,7 @@
 
 #include "tests/launch/process.h"
 
-namespace recollect::test {
+namespace recollect::test::command_line_test {
 namespace {
 
 struct CommandLineCase {
@@ -274,4 +274,4 @@ TEST(Help, IsOnStandardOutput) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::command_line_test

@@ -5,7 +5,7 @@
 #include "launch/config/keys.h"
 #include "tests/launch/config_test_support.h"
 
-namespace recollect {
+namespace recollect::test::config_test {
 namespace {
 
 TEST(Config, DefaultsAreCompleteAndDerived) {
@@ -359,4 +359,4 @@ TEST(ConfigKeys, EveryKeyIsDescribedAndFoundByEachName) {
 }
 
 }  // namespace
-}  // namespace recollect
+}  // namespace recollect::test::config_test

@@ -19,7 +19,7 @@
 #include "tests/launch/process.h"
 #include "tests/launch/python.h"
 
-namespace recollect::test {
+namespace recollect::test::config_command_test {
 namespace {
 
 using nlohmann::json;
@@ -355,4 +355,4 @@ TEST(ConfigReference, HoldsEveryKeyAndAdvice) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::config_command_test

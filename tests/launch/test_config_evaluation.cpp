@@ -1,7 +1,7 @@
 // The evaluation section: where its values come from, and what it cannot be.
 #include "tests/launch/config_test_support.h"
 
-namespace recollect {
+namespace recollect::test::config_evaluation_test {
 namespace {
 
 TEST(ConfigEvaluation, FormatIsThatOfDataWhereNotGiven) {
@@ -67,4 +67,4 @@ TEST(ConfigEvaluation, AloneItNeedsNoTrainingDataAndKnowsNoBackward) {
 }
 
 }  // namespace
-}  // namespace recollect
+}  // namespace recollect::test::config_evaluation_test

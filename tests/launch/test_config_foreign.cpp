@@ -3,7 +3,7 @@
 #include "launch/config/keys.h"
 #include "tests/launch/config_test_support.h"
 
-namespace recollect {
+namespace recollect::test::config_foreign_test {
 namespace {
 
 const std::string kTwoRanks = kLeast + "parallelism: {tp: 2}\n";
@@ -116,4 +116,4 @@ TEST(DeviceModelKey, IsThatOfTheBackendAndIsChecked) {
 }
 
 }  // namespace
-}  // namespace recollect
+}  // namespace recollect::test::config_foreign_test

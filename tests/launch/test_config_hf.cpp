@@ -7,7 +7,7 @@
 #include "launch/config/hf_config.h"
 #include "tests/launch/config_test_support.h"
 
-namespace recollect {
+namespace recollect::test::config_hf_test {
 namespace {
 
 // A folder of the test's own, removed at its end.
@@ -158,4 +158,4 @@ TEST_F(HFConfig, WhatIsWrittenReadsBack) {
 }
 
 }  // namespace
-}  // namespace recollect
+}  // namespace recollect::test::config_hf_test

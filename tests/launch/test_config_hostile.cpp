@@ -8,7 +8,7 @@
 #include "launch/config/document.h"
 #include "tests/launch/config_test_support.h"
 
-namespace recollect {
+namespace recollect::test::config_hostile_test {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -151,4 +151,4 @@ TEST(HostileConfig, WhatIsText) {
 }
 
 }  // namespace
-}  // namespace recollect
+}  // namespace recollect::test::config_hostile_test

@@ -4,7 +4,7 @@
 #include "tests/engine/temporary_folder.h"
 #include "tests/launch/config_test_support.h"
 
-namespace recollect {
+namespace recollect::test::config_inert_test {
 namespace {
 
 struct ConfigInertCase {
@@ -169,4 +169,4 @@ TEST(InertKeys, InitializerRangeOfLoadedWeights) {
 }
 
 }  // namespace
-}  // namespace recollect
+}  // namespace recollect::test::config_inert_test

@@ -4,7 +4,7 @@
 #include "launch/config/keys.h"
 #include "tests/launch/config_test_support.h"
 
-namespace recollect {
+namespace recollect::test::config_text_test {
 namespace {
 
 TEST(ConfigOverrides, WinOverTheFile) {
@@ -122,4 +122,4 @@ TEST(ConfigScalars, NumbersPrintToTheSameBits) {
 }
 
 }  // namespace
-}  // namespace recollect
+}  // namespace recollect::test::config_text_test

@@ -6,7 +6,7 @@
 #include "launch/config/agree.h"
 #include "tests/launch/config_test_support.h"
 
-namespace recollect {
+namespace recollect::test::config_world_test {
 namespace {
 
 Config with_batch(int64_t micro, int64_t global, int64_t steps, const std::vector<std::string>& more = {}) {
@@ -162,4 +162,4 @@ TEST(ConfigAgreement, DifferencesNameKeysValuesAndRanks) {
 }
 
 }  // namespace
-}  // namespace recollect
+}  // namespace recollect::test::config_world_test

@@ -8,7 +8,7 @@
 #include "launch/estimate.h"
 #include "tests/engine/temporary_folder.h"
 
-namespace recollect {
+namespace recollect::test::device_file_test {
 namespace {
 
 class DeviceFile : public ::testing::Test {
@@ -114,4 +114,4 @@ TEST_F(DeviceFile, ThreadsAndRanksEnterThePredictedTime) {
 }
 
 }  // namespace
-}  // namespace recollect
+}  // namespace recollect::test::device_file_test

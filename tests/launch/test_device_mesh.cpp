@@ -9,7 +9,7 @@
 #include "parallel/mesh.h"
 #include "tests/comm/device_streams.h"
 
-namespace recollect::test {
+namespace recollect::test::device_mesh_test {
 namespace {
 
 TEST(DeviceMesh, HoldsWhatIsPlanned) {
@@ -35,4 +35,4 @@ TEST(DeviceMesh, HoldsWhatIsPlanned) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::device_mesh_test

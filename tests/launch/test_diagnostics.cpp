@@ -11,7 +11,7 @@
 
 #include "tests/launch/run_support.h"
 
-namespace recollect::test {
+namespace recollect::test::diagnostics_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -80,4 +80,4 @@ TEST(Diagnostics, AReportThatCannotBeWrittenIsComplainedOfOnce) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::diagnostics_test

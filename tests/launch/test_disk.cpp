@@ -16,7 +16,7 @@
 #include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::disk_test {
 namespace {
 
 const char* const kYaml = R"(
@@ -307,4 +307,4 @@ TEST(Disk, HoldsNothingThatAnybodySeesAndAKillLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::disk_test

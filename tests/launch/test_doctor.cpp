@@ -11,7 +11,7 @@
 #include "launch/doctor/child.h"
 #include "tests/launch/process.h"
 
-namespace recollect::test {
+namespace recollect::test::doctor_test {
 namespace {
 
 using doctor::Check;
@@ -350,4 +350,4 @@ TEST(Child, LaunchersAreForgotten) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::doctor_test

@@ -16,7 +16,7 @@
 #include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::estimate_test {
 namespace {
 
 // Odd sizes: 5 layers, heads of 5, vocabulary 37.
@@ -387,4 +387,4 @@ TEST_F(EstimateCommand, RefusesContradictions) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::estimate_test

@@ -12,7 +12,7 @@
 #include "tests/launch/stress_probes.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::evaluation_test {
 namespace {
 
 std::string golden(const std::string& name) {
@@ -308,4 +308,4 @@ TEST(EvaluationOutputs, WhatWasSavedEvaluatesToTheSameBits) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::evaluation_test

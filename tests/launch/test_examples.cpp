@@ -11,7 +11,7 @@
 #include "tests/launch/process.h"
 #include "tests/launch/python.h"
 
-namespace recollect::test {
+namespace recollect::test::examples_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -98,4 +98,4 @@ TEST(Examples, AllPagesHaveCommandsThatAreRun) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::examples_test

@@ -11,7 +11,7 @@
 #include "launch/world.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::exposed_waits_test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -111,4 +111,4 @@ INSTANTIATE_TEST_SUITE_P(All, ExposedWaits,
                                            words(1, false, true, 2)));
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::exposed_waits_test

@@ -9,7 +9,7 @@
 #include "engine/optim/learning_rate.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::goldens_test {
 namespace {
 
 std::string golden(const std::string& name) {
@@ -153,4 +153,4 @@ TEST(LearningRate, MatchesTransformersSchedules) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::goldens_test

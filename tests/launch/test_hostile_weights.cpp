@@ -8,7 +8,7 @@
 
 #include "tests/launch/process.h"
 
-namespace recollect::test {
+namespace recollect::test::hostile_weights_test {
 namespace {
 
 using nlohmann::json;
@@ -143,4 +143,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const ::testing::TestParamInfo<HostileWeightsCase>& info) { return std::string(info.param.name); });
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::hostile_weights_test

@@ -7,7 +7,7 @@
 #include "launch/program_identity.h"
 #include "tests/launch/ranks_by_hand.h"
 
-namespace recollect::test {
+namespace recollect::test::inputs_test {
 namespace {
 
 class OwnFiles : public ::testing::Test {
@@ -106,4 +106,4 @@ TEST(ProgramIdentity, NamesWhatComputes) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::inputs_test

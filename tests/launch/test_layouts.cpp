@@ -6,7 +6,7 @@
 
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::layouts_test {
 namespace {
 
 struct Ranks {
@@ -70,4 +70,4 @@ TEST(Layouts, BucketsDoNotMatter) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::layouts_test

@@ -8,7 +8,7 @@
 #include "launch/limits.h"
 #include "tests/launch/process.h"
 
-namespace recollect::test {
+namespace recollect::test::limits_test {
 namespace {
 
 // A device of which only this is asked.
@@ -117,4 +117,4 @@ TEST(Limits, CountWhatSharesADevice) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::limits_test

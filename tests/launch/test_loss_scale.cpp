@@ -8,7 +8,7 @@
 #include "launch/config/read.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::loss_scale_test {
 namespace {
 
 const std::string kLossScaleYaml = R"(
@@ -108,4 +108,4 @@ TEST(LossScale, AFixedScaleThatOverflowsIsAnError) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::loss_scale_test

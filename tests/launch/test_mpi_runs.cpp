@@ -13,7 +13,7 @@
 #include "tests/launch/traces.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::mpi_runs_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -216,4 +216,4 @@ INSTANTIATE_TEST_SUITE_P(Communicators, Launched, ::testing::Values("mpi", "loca
                          });
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::mpi_runs_test

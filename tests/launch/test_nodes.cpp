@@ -11,7 +11,7 @@
 #include "comm/tcp/socket.h"
 #include "tests/launch/ranks_by_hand.h"
 
-namespace recollect::test {
+namespace recollect::test::nodes_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -166,4 +166,4 @@ TEST_F(TwoNodes, TrainUnderMpirunWithAHostFile) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::nodes_test

@@ -5,7 +5,7 @@
 #include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::oslo_example_test {
 namespace {
 
 using nlohmann::json;
@@ -66,4 +66,4 @@ TEST(OsloExample, ScriptPrintsSixRows) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::oslo_example_test

@@ -9,7 +9,7 @@
 #include "launch/world.h"
 #include "tests/launch/run_support.h"
 
-namespace recollect::test {
+namespace recollect::test::output_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -149,4 +149,4 @@ TEST(OutputFolder, HasRoomForAllThatWillBeWritten) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::output_folder_test

@@ -11,7 +11,7 @@
 #include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::outputs_test {
 namespace {
 
 using nlohmann::json;
@@ -227,4 +227,4 @@ TEST(Outputs, TransformersLoadsWhatWasSaved) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::outputs_test

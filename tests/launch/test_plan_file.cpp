@@ -7,7 +7,7 @@
 #include "launch/world.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::plan_file_test {
 namespace {
 
 const char* const kPlanFileYaml = R"(
@@ -137,4 +137,4 @@ TEST(PlanFile, RanksWithDifferentPlansStop) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::plan_file_test

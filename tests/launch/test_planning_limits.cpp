@@ -9,7 +9,7 @@
 #include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::planning_limits_test {
 namespace {
 
 const char* const kManyLayersYaml = R"(
@@ -101,4 +101,4 @@ INSTANTIATE_TEST_SUITE_P(
         Extreme{{"model.n_positions=16777216", "device.backend=reference", "training.precision=fp64"}, 0}));
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::planning_limits_test

@@ -13,7 +13,7 @@
 #include "engine/ops/ops.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::planted_faults_test {
 namespace {
 
 const char* const kPlantedFaultsYaml = R"(
@@ -243,4 +243,4 @@ TEST(Verify, EveryBitOfEveryByteCounts) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::planted_faults_test

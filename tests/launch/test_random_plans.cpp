@@ -9,7 +9,7 @@
 #include "launch/plan_file.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::random_plans_test {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -102,4 +102,4 @@ TEST_P(RandomPlans, GiveTheBitsOfNone) {
 INSTANTIATE_TEST_SUITE_P(Tensor, RandomPlans, testing::Values(1, 2));
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::random_plans_test

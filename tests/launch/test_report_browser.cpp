@@ -13,7 +13,7 @@
 #include "tests/launch/process.h"
 #include "tests/launch/report_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::report_browser_test {
 namespace {
 
 using nlohmann::json;
@@ -279,4 +279,4 @@ TEST_F(ReportInBrowser, StaysLightFor48LayersAndEightRanks) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::report_browser_test

@@ -7,7 +7,7 @@
 
 #include "tests/launch/process.h"
 
-namespace recollect::test {
+namespace recollect::test::report_example_test {
 namespace {
 
 const std::string kRoot = RECOLLECT_SOURCE_DIR;
@@ -58,4 +58,4 @@ TEST(ReportExample, RunsAsItIsWritten) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::report_example_test

@@ -13,7 +13,7 @@
 #include "launch/report/rank_report_json.h"
 #include "tests/launch/report_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::report_numbers_test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -239,4 +239,4 @@ TEST(RanksTable, IsInGiBWhereThereIsOne) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::report_numbers_test

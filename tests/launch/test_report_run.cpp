@@ -6,7 +6,7 @@
 
 #include "tests/launch/process.h"
 
-namespace recollect::test {
+namespace recollect::test::report_run_test {
 namespace {
 
 using nlohmann::json;
@@ -285,4 +285,4 @@ TEST(EstimateFiles, HaveTheFormOfARuns) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::report_run_test

@@ -9,7 +9,7 @@
 #include "tests/launch/process.h"
 #include "tests/launch/traces.h"
 
-namespace recollect::test {
+namespace recollect::test::report_signal_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -88,4 +88,4 @@ TEST(ReportSignal, CountsWhileItLivesAndNeverEndsTheProcess) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::report_signal_test

@@ -11,7 +11,7 @@
 #include "launch/report/chrome_trace.h"
 #include "tests/launch/report_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::report_trace_test {
 namespace {
 
 using nlohmann::json;
@@ -178,4 +178,4 @@ TEST_F(ReportTraces, WithoutAMeasuredStepThereIsNothingMeasured) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::report_trace_test

@@ -8,7 +8,7 @@
 #include "launch/run/failure.h"
 #include "tests/launch/run_support.h"
 
-namespace recollect::test {
+namespace recollect::test::run_ends_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -151,4 +151,4 @@ TEST(Run, TheFirstFailureIsTheCauseUnlessItOnlyLostAPeer) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::run_ends_test

@@ -8,7 +8,7 @@
 #include "launch/run/program.h"
 #include "tests/launch/run_support.h"
 
-namespace recollect::test {
+namespace recollect::test::run_options_test {
 namespace {
 
 using launcher::count_gpus;
@@ -189,4 +189,4 @@ TEST(RunOptions, VariablesOfARank) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::run_options_test

@@ -12,7 +12,7 @@
 #include "launch/run/relay.h"
 #include "tests/launch/run_support.h"
 
-namespace recollect::test {
+namespace recollect::test::run_output_test {
 namespace {
 
 std::string folder_of_logs(const Launch& launch) {
@@ -171,4 +171,4 @@ TEST(RunOutput, LinesEndWhereATerminalWouldBeginAgain) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::run_output_test

@@ -46,7 +46,7 @@ void* count(std::size_t bytes) {
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
-namespace recollect::test {
+namespace recollect::test::run_properties_test {
 namespace {
 
 // Allocations during steps 3 to 6 of a run on one rank, and the evaluations between them, if it has any.
@@ -157,4 +157,4 @@ TEST(Determinism, TheSameRunTwiceIsTheSameBits) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::run_properties_test

@@ -12,7 +12,7 @@
 #include "comm/local/rendezvous.h"
 #include "tests/launch/run_support.h"
 
-namespace recollect::test {
+namespace recollect::test::run_signals_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -173,4 +173,4 @@ TEST(RunSignals, WorksAsTheFirstProcess) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::run_signals_test

@@ -9,7 +9,7 @@
 #include "launch/run/node.h"
 #include "tests/launch/run_support.h"
 
-namespace recollect::test {
+namespace recollect::test::run_training_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -86,9 +86,9 @@ TEST(RunTrainings, TwoOfTheSameNameAtOnce) {
 }
 
 Launch endless() {
-  return Launch(Words{"--nproc-per-node=2", "train", "c.yaml", "training.max_steps=2000000",
-                      "logging.steps=1000000"} +
-                tensor_data(2, 1));
+  return Launch(
+      Words{"--nproc-per-node=2", "train", "c.yaml", "training.max_steps=2000000", "logging.steps=1000000"} +
+      tensor_data(2, 1));
 }
 
 bool trains(const Launch& launch) {
@@ -214,4 +214,4 @@ TEST(RunTrainings, FourRanksStartNearlyAsFastAsOne) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::run_training_test

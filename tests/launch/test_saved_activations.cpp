@@ -12,7 +12,7 @@
 #include "launch/estimate.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::saved_activations_test {
 namespace {
 
 // Of the paper's table 3.
@@ -141,4 +141,4 @@ TEST(GatheredAgain, OneValueAtATimeAndWellBeforeItsUse) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::saved_activations_test

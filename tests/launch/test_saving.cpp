@@ -15,7 +15,7 @@
 #include "tests/launch/run_support.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::saving_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -307,4 +307,4 @@ TEST(Saving, ARunWhoseEveryStepOverflowedHasFailed) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::saving_test

@@ -10,7 +10,7 @@
 #include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::storage_dtype_test {
 namespace {
 
 const char* const kYaml = R"(
@@ -125,4 +125,4 @@ TEST(StorageDType, IsRefusedWhereItCannotBeMeant) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::storage_dtype_test

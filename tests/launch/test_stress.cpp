@@ -4,7 +4,7 @@
 #include "tests/launch/stress_probes.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::stress_test {
 namespace {
 
 const char* const kStressYaml = R"(
@@ -61,4 +61,4 @@ TEST_P(Stress, EveryModeAndSwitchGivesTheBitsOfNone) {
 INSTANTIATE_TEST_SUITE_P(Tensor, Stress, testing::Values(1, 2));
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::stress_test

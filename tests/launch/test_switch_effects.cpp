@@ -10,7 +10,7 @@
 #include "launch/world.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::switch_effects_test {
 namespace {
 
 const char* const kSwitchEffectsYaml = R"(
@@ -242,4 +242,4 @@ TEST(CheckpointingReport, SaysWhatWasChosenAndWhatDoesNothing) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::switch_effects_test

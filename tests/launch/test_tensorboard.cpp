@@ -14,7 +14,7 @@
 #include "tests/launch/process.h"
 #include "tests/launch/python.h"
 
-namespace recollect::test {
+namespace recollect::test::tensorboard_test {
 namespace {
 
 using nlohmann::json;
@@ -264,4 +264,4 @@ TEST(EventFile, IsReadWhileItIsWritten) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::tensorboard_test

@@ -9,7 +9,7 @@
 #include "launch/config/validate.h"
 #include "launch/session.h"
 
-namespace recollect {
+namespace recollect::test::threads_test {
 namespace {
 
 constexpr char kYaml[] = R"(
@@ -53,4 +53,4 @@ TEST(Threads, DecideNoBitOfTraining) {
 }
 
 }  // namespace
-}  // namespace recollect
+}  // namespace recollect::test::threads_test

@@ -6,7 +6,7 @@
 
 #include "tests/launch/process.h"
 
-namespace recollect::test {
+namespace recollect::test::tokenize_test {
 namespace {
 
 const std::string kGoldens = RECOLLECT_SOURCE_DIR "/tests/golden/tokenizer/";
@@ -100,4 +100,4 @@ TEST_F(Tokenize, WritingFails) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::tokenize_test

@@ -15,7 +15,7 @@
 #include "tests/launch/ranks_by_hand.h"
 #include "tests/launch/report_harness.h"
 
-namespace recollect::test {
+namespace recollect::test::waits_for_peers_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -165,4 +165,4 @@ TEST_P(StoppedRank, IsNamedInTheOthersReport) {
 }
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::waits_for_peers_test
