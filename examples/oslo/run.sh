@@ -15,7 +15,7 @@ trap 'rm -rf "$output"' EXIT
 number() {
   awk -v path="$*" '
     BEGIN { n = split(path, keys, " ") }
-    at < n && index($0, "\"" keys[at + 1] "\":") { at++; if (at == n) { gsub(/[^0-9]/, "", $2); print $2; exit } }'
+    at < n && index($0, "\"" keys[at + 1] "\":") { at++; if (at == n) { gsub(/[^0-9]/, "", $2); print $2 } }'
 }
 mib() { awk -v bytes="$1" 'BEGIN { printf "%.2f", bytes / 1048576 }'; }
 

@@ -29,7 +29,6 @@ constexpr const char* kConfiguration =
     "model: {vocab_size: 61, n_positions: 16, n_embd: 32, n_layer: 2, n_head: 4}\n"
     "device: {threads: 1}\n"
     "training: {max_steps: 1}\n"
-    "parallelism: {timeout_seconds: 30}\n"
     "data: {format: random}\n"
     "logging: {progress: off}\n";
 
@@ -100,7 +99,7 @@ Check mpi_library() {
 
 Check mpirun(const std::string& program, const Folder& folder) {
   const Ended ended = run_program({"mpirun", "-np", "2", program, "train", "c.yaml", "output_dir=two",
-                                   "parallelism.tensor_parallel_size=2"},
+                                   "parallelism.tensor_parallel_size=2", "parallelism.timeout_seconds=30"},
                                   folder.path(), kTrainingPatience);
   Check check = explain_mpirun(ended.in_time ? ended.status : -1, ended.output);
   if (!ended.in_time) check.found = "two ranks did not end in time";

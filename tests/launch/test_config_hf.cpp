@@ -91,7 +91,7 @@ TEST_F(HFConfig, RefusesWhatItCannotBe) {
             "J: attn_pdrop: 1.5 is out of range; must be in [0, 1)\n"
             "J: n_embd: expected an integer, found the text \"48\"\n"
             "J: n_head: expected an integer, found '2.0'\n"
-            "J: n_layer: 0 is out of range; must be in [1, 65536]");
+            "J: n_layer: 0 is out of range; must be in [1, 1024]");
   EXPECT_EQ(said(R"({"model_type": "gpt2", "n_embd": 1, "n_embd": 2})"), "J: duplicate key 'n_embd'");
   EXPECT_EQ(said(R"({"model_type": "gpt2", "n_embd": 1, "hidden_size": 2})"),
             "J: hidden_size and n_embd are the same key");

@@ -81,7 +81,7 @@ TEST_F(DeviceFile, IsRefusedWithTheKeyThatIsWrong) {
       {with("version: 2", "version: 3"), "version 3 is newer than this recollect"},
       {with("gemm_f32: ", "gemm_f23: "), "gemm_f32 is missing"},
       {with("threads: 2", "threads: two"), "threads: 'two' is no number"},
-      {with("{1e+06: 4e+10", "{1e+06: quick"), "memory_levels: '1e+06: quick' is no rate of an amount"},
+      {with("{1e+06: 4e+10", "{1e+06: quick"), "memory_levels: '1e+06': 'quick' is no rate of an amount"},
       {with("{1e+06: 4e+10, 1e+09", "{1e+09: 4e+10, 1e+06"),
        "memory_levels: the amounts are not in ascending order"},
       {with("copies: {1e+06: 8e+09}", "copies: 8e+09"), "copies: expected {amount: rate, ...}"},

@@ -14,7 +14,7 @@ namespace {
 
 const char* const kManyLayersYaml = R"(
 model: {type: gpt2, vocab_size: 64, n_positions: 8, n_embd: 8, n_layer: 2, n_head: 2}
-device: {backend: cpu, threads: 1}
+device: {backend: cpu}
 training: {micro_batch_size: 1, max_steps: 1}
 data: {format: random}
 )";

@@ -26,7 +26,7 @@ const Words kSave = {"checkpoint.save_model=true"};
 // Matrices of several tiles, and a vocabulary that two and four ranks pad.
 const char* const kTilesYaml = R"(
 model: {vocab_size: 1001, n_positions: 12, n_embd: 192, n_layer: 1, n_head: 4, initializer_range: 0.2}
-device: {backend: reference, threads: 1}
+device: {backend: reference}
 training: {precision: fp64, micro_batch_size: 1, global_batch_size: 4, max_steps: 1, seed: 7}
 data: {format: random, sequence_length: 8}
 checkpoint: {save_model: true}
