@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr auto kTimeout = 5000ms;
 #else
-constexpr auto kTimeout = 1000ms;
+constexpr auto kTimeout = 3000ms;
 #endif
 constexpr auto kAtMost = kTimeout + 2s;
 

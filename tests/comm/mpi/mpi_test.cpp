@@ -111,7 +111,7 @@ int expect_blamed(Communicator& world, int stuck) {
 }
 
 int run(const MpiEnvironment& environment, const std::string& mode, int stuck) {
-  const auto world = join_mpi_world(environment, mode == "late" ? 500ms : mode == "stuck" ? 1000ms : 60s);
+  const auto world = join_mpi_world(environment, mode == "late" ? 500ms : mode == "stuck" ? 4000ms : 60s);
   int status = 0;
   if (mode == "stuck") {
     status = expect_blamed(*world, stuck);
