@@ -50,7 +50,7 @@ constexpr Curve kCurves[] = {{"memory_levels", &DeviceModel::memory_levels},
                              {"disk_writes", &DeviceModel::disk_writes},
                              {"disk_reads", &DeviceModel::disk_reads}};
 
-constexpr int64_t kVersion = 2;
+constexpr int64_t kNewestVersion = 2;
 
 // Seconds that follow from them, and sums of those, stay finite.
 constexpr ValueRange kRateRange{.low = 1, .high = 1e30}, kTimeRange{.low = 0, .high = 1};
@@ -148,9 +148,9 @@ DeviceModel read_file(const std::string& path) {
   given = Entries(path, root, "the file");
   DeviceModel device{.name = path};
   given.take("name");
-  if (const int64_t version = given.count("version"); version > kVersion)
+  if (const int64_t version = given.count("version"); version > kNewestVersion)
     throw given.wrong(
-        fmt::format("version {} is newer than this recollect, which reads {}", version, kVersion));
+        fmt::format("version {} is newer than this recollect, which reads {}", version, kNewestVersion));
   read_rates(given, path, device);
   device.cores = given.count("cores");
   if (device.cores > 0 && device.threads == 0) throw given.wrong("cores without threads");
@@ -220,7 +220,7 @@ std::string describe(const DeviceModel& device) {
 }
 
 std::string to_yaml(const DeviceModel& device) {
-  std::string text = fmt::format("version: {}\nname: {}\n", kVersion, print_text(device.name));
+  std::string text = fmt::format("version: {}\nname: {}\n", kNewestVersion, print_text(device.name));
   if (device.cores > 0) text += fmt::format("cores: {}\n", device.cores);
   text += rates_yaml(device, "");
   if (!device.fewer_threads.empty()) text += "fewer_threads:\n";

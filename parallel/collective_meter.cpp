@@ -47,11 +47,4 @@ std::vector<CollectiveTimes> CollectiveMeter::times() const {
   return all;
 }
 
-std::pair<int, double> slowest_peer(const CollectiveTimes& times) {
-  std::pair<int, double> slowest{-1, 0.0};
-  for (const auto& entry : times.for_ranks)
-    if (entry.second > slowest.second) slowest = entry;
-  return slowest;
-}
-
 }  // namespace recollect

@@ -40,7 +40,4 @@ class CollectiveMeter {
   std::vector<Line> lines_;
 };
 
-// Of those: for whom most, and how long; rank -1 for nobody.
-std::pair<int, double> slowest_peer(const CollectiveTimes& times);
-
 }  // namespace recollect

@@ -20,6 +20,8 @@ uint32_t decode(std::string_view character) {
 
 bool is_control(uint32_t point) { return point < 0x20 || (point >= 0x7f && point < 0xa0); }
 
+bool is_plain(char c) { return c >= 0x20 && c < 0x7f; }
+
 // Ends of lines and paragraphs, and what changes the direction of what follows.
 bool is_layout(uint32_t point) {
   return point == 0x061c || (point >= 0x200e && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
@@ -30,6 +32,10 @@ std::string escape(std::string_view text, std::string_view stays) {
   std::string result;
   result.reserve(text.size());
   while (!text.empty()) {
+    const auto plain = std::find_if_not(text.begin(), text.end(), is_plain);
+    result.append(text.begin(), plain);
+    text.remove_prefix(static_cast<std::size_t>(plain - text.begin()));
+    if (text.empty()) break;
     const std::size_t length = utf8_length(text);
     const std::string_view character = text.substr(0, std::max<std::size_t>(1, length));
     const uint32_t point = length > 0 ? decode(character) : byte_of(text, 0);

@@ -44,7 +44,7 @@ const ConfigKey* find_override(const Override& entry, const KeyTable& table, Pro
     return nullptr;
   }
   const ConfigKey* key = table.find(section, name);
-  if (!key) problems.add(entry.place, table.explain_unknown(section, name));
+  if (!key) problems.add(entry.place, problems.full() ? "" : table.explain_unknown(section, name));
   return key;
 }
 

@@ -1,47 +1,12 @@
 #include "launch/report/step_report.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "launch/world.h"
-
 namespace recollect {
-
-double StepTimes::median() const {
-  std::array<double, std::tuple_size_v<decltype(seconds_)>> sorted = seconds_;
-  const auto count =
-      static_cast<std::ptrdiff_t>(std::min<int64_t>(steps_, static_cast<int64_t>(sorted.size())));
-  if (count == 0) return 0;
-  std::nth_element(sorted.begin(), sorted.begin() + count / 2, sorted.begin() + count);
-  const double upper = sorted[static_cast<std::size_t>(count / 2)];
-  if (count % 2) return upper;
-  return (*std::max_element(sorted.begin(), sorted.begin() + count / 2) + upper) / 2;
-}
-
-void add_measurement(const Config& config, const Session& session, const StepTimes& times,
-                     StepReport& report) {
-  report.steps = times.steps();
-  report.measured = times.median();
-  if (report.steps == 0) return;
-  const Executor& executor = session.executor();
-  const auto steps = static_cast<double>(report.steps);
-  for (int s = 0; s < kStreamCount; ++s)
-    report.measured_exposed.by_stream[s] = executor.waits().exposed(static_cast<StreamId>(s)) / steps;
-  report.measured_exposed.joined = executor.waits().join() / steps;
-  report.mean = times.mean();
-  report.collectives = session.collectives();
-  for (CollectiveTimes& c : report.collectives) {
-    c.transfer /= steps;
-    c.waiting /= steps;
-    for (auto& [rank, seconds] : c.for_ranks) seconds /= steps;
-  }
-  if (has_spare_cores(config, session.mesh().world().size())) return;
-  for (int s = 0; s < kStreamCount; ++s)
-    report.taken[s] = std::max(0.0, executor.processor_seconds(static_cast<StreamId>(s)) / steps -
-                                        report.measured_exposed.by_stream[s]);
-}
 
 // The compute stream's thread is also the one that talks about ordinary memory.
 double StepReport::waiting_for_peers() const {
@@ -52,6 +17,14 @@ double StepReport::waiting_for_peers() const {
 }
 
 namespace {
+
+// For whom a rank stood longest, and how long; rank -1 for nobody.
+std::pair<int, double> slowest_peer(const CollectiveTimes& times) {
+  std::pair<int, double> slowest{-1, 0.0};
+  for (const auto& entry : times.for_ranks)
+    if (entry.second > slowest.second) slowest = entry;
+  return slowest;
+}
 
 // One line for each axis and stream, and how they add up to a step.
 std::string collectives_text(const StepReport& r) {

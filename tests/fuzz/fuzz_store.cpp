@@ -30,7 +30,7 @@ void carry_out(const Request& request, int rank, Contents& contents) {
       break;
     case Operation::kBarrier: {
       const auto arrival = contents.arrive(key, request.number, rank, contents.rank_is_here(rank));
-      contents.barrier_reply(key, arrival.turn);
+      if (arrival.reply.status == Status::kOk) contents.barrier_reply(key, arrival.turn);
       break;
     }
     case Operation::kLeave:
