@@ -14,7 +14,7 @@
 namespace recollect {
 namespace {
 
-constexpr uintptr_t kGuard = 65536;
+constexpr uintptr_t kGuarded = 65536;
 
 struct Mapping {
   uintptr_t first = 0, end = 0;
@@ -53,8 +53,8 @@ TEST(Arena, LiesBetweenPagesThatNobodyMayTouch) {
     const uintptr_t end = (first + bytes + page - 1) / page * page;
     const std::vector<Mapping> all = mappings();
     EXPECT_TRUE(all_have(all, first, end, "rw-p")) << bytes;
-    EXPECT_TRUE(all_have(all, first - kGuard, first, "---p")) << bytes << " bytes: before it";
-    EXPECT_TRUE(all_have(all, end, end + kGuard, "---p")) << bytes << " bytes: after it";
+    EXPECT_TRUE(all_have(all, first - kGuarded, first, "---p")) << bytes << " bytes: before it";
+    EXPECT_TRUE(all_have(all, end, end + kGuarded, "---p")) << bytes << " bytes: after it";
   }
 }
 
