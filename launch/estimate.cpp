@@ -56,6 +56,17 @@ std::vector<CommunicationBuffers> communication_buffers(const Config& config, co
   return buffers;
 }
 
+// `before`: of this process, before it has planned for one rank. Each rank of a process plans for itself.
+ResidentMemory predicted_resident(const Config& config, const MemoryLedger& memory,
+                                  const std::vector<CommunicationBuffers>& buffers, uint64_t before) {
+  const uint64_t after = resident_bytes();
+  if (on_device(config) || after == 0) return {};
+  const auto ranks = static_cast<uint64_t>(std::max<int64_t>(1, config.parallelism.ranks_per_process));
+  const uint64_t at_start = after + (ranks - 1) * (after - std::min(before, after));
+  return {.at_start = at_start,
+          .predicted = at_start + ranks * resident_needs(config, memory, buffers.front().bytes)};
+}
+
 double micro_batch_flops(const Graph& graph) {
   double flops = 0;
   for (const Op& op : graph.ops())
@@ -119,6 +130,7 @@ PlannedTraining plan_training(const Config& config, int data_rank, int tensor_ra
 }
 
 Estimate estimate(const Config& config, Ranks ranks) {
+  const uint64_t before = resident_bytes();
   PlannedTraining planned = plan_training(config, 0, 0);
   const Program& program = planned.made.program;
   const DeviceModel& device = planned.made.device;
@@ -134,6 +146,7 @@ Estimate estimate(const Config& config, Ranks ranks) {
                   .calibration = calibration_text(config, device, world_size),
                   .communication_buffers = communication_buffers(config, *planned.mesh),
                   .save_buffer = save_buffer_bytes(config),
+                  .resident = {},
                   .memory = program.foretold(),
                   .residency = planned.made.residency,
                   .gathered = planned.made.gathered,
@@ -144,6 +157,7 @@ Estimate estimate(const Config& config, Ranks ranks) {
                   .simulation = simulate(program.graph, program.schedule, device,
                                          config.training.gradient_accumulation_steps),
                   .waits = {}};
+  result.resident = predicted_resident(config, result.memory, result.communication_buffers, before);
   result.waits = list_waits(program, result.simulation);
   if (ranks == Ranks::kFirstAndLast && result.ranks > 1) {
     const int last_data = planned.mesh->data_size() - 1, last_tensor = planned.mesh->tensor_size() - 1;

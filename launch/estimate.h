@@ -8,6 +8,7 @@
 
 #include "checkpointing/simulator.h"
 #include "launch/config/config.h"
+#include "launch/resident_memory.h"
 #include "launch/training_program.h"
 #include "parallel/mesh.h"
 
@@ -44,7 +45,10 @@ struct Estimate {
   DeviceModel device;   // as one rank finds it
   std::string calibration;                                  // which rates those are
   std::vector<CommunicationBuffers> communication_buffers;  // the first is what everything else assumes
-  uint64_t save_buffer = 0;   // bytes of host memory beside the arenas, for what will be saved
+  uint64_t save_buffer = 0;  // bytes of host memory beside the arenas, for what will be saved
+  // Of a process with all the ranks that the configuration gives it, had it this one's size at its start; 0
+  // where the device has memory of its own.
+  ResidentMemory resident;
   MemoryLedger memory;        // of every rank: all have the same
   ResidencyReport residency;  // of one micro-batch
   GatheredAgain gathered;     // of one micro-batch, by sequence parallelism

@@ -43,6 +43,10 @@ std::string buffers_text(const Estimate& e) {
   if (e.save_buffer > 0)
     text +=
         fmt::format("{:<20}{:>12}   (host memory, for what is saved)\n", "save buffer", unit(e.save_buffer));
+  if (e.resident.predicted > 0)
+    text +=
+        fmt::format("{:<20}{:>12}   (all of a process, of which {} lie there before the run reserves any)\n",
+                    "resident", unit(e.resident.predicted), unit(e.resident.at_start));
   return text;
 }
 
@@ -107,6 +111,8 @@ Json estimate_json(const Estimate& e) {
   for (const auto& [communicator, bytes] : e.communication_buffers)
     json["communication_buffers"][std::string(name_of(communicator))] = bytes;
   json["save_buffer"] = e.save_buffer;
+  if (e.resident.predicted > 0)
+    json["resident"] = {{"at_start", e.resident.at_start}, {"predicted", e.resident.predicted}};
   for (const Choice& choice : e.choices)
     json[choice.key] = {{"layers", choice.layers}, {"reason", choice.reason}};
   json["remarks"] = Json::array();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,11 +16,19 @@ namespace recollect {
 
 namespace {
 
-std::string json_value(const Metric& metric) {
-  if (metric.digits == Metric::kYesOrNo) return metric.value != 0 ? "true" : "false";
-  if (!std::isfinite(metric.value)) return "null";  // JSON has no infinity
-  return metric.digits > 0 ? fmt::format("{:.{}g}", metric.value, metric.digits)
-                           : fmt::format("{:.0f}", metric.value);
+// A line of metrics.jsonl; it allocates only where it is longer than lines are.
+using Line = fmt::basic_memory_buffer<char, 2048>;
+
+template <typename... Args>
+void append(Line& line, fmt::format_string<Args...> format, Args&&... args) {
+  fmt::format_to(std::back_inserter(line), format, std::forward<Args>(args)...);
+}
+
+void append_value(Line& line, const Metric& metric) {
+  if (metric.digits == Metric::kYesOrNo) return append(line, "{}", metric.value != 0);
+  if (!std::isfinite(metric.value)) return append(line, "null");  // JSON has no infinity
+  if (metric.digits > 0) return append(line, "{:.{}g}", metric.value, metric.digits);
+  append(line, "{:.0f}", metric.value);
 }
 
 }  // namespace
@@ -36,10 +46,14 @@ MetricsLog::MetricsLog(const Config& config) {
 
 void MetricsLog::write(int64_t step, std::span<const Metric> metrics) {
   if (json_) {
-    std::string line = fmt::format("{{\"step\": {}", step);
-    for (const Metric& metric : metrics) line += fmt::format(", \"{}\": {}", metric.key, json_value(metric));
-    line += "}\n";
-    if (!json_->append(line)) complain("metrics.jsonl");
+    Line line;
+    append(line, "{{\"step\": {}", step);
+    for (const Metric& metric : metrics) {
+      append(line, ", \"{}\": ", metric.key);
+      append_value(line, metric);
+    }
+    append(line, "}}\n");
+    if (!json_->append({line.data(), line.size()})) complain("metrics.jsonl");
   }
   if (events_) {
     std::vector<Scalar> scalars;

@@ -36,19 +36,19 @@ void Progress::finish() {
 }
 
 void Progress::report(const StepResult& r) {
-  std::vector<Metric> metrics = {{"loss", r.loss, kAllDigits},
-                                 {"grad_norm", r.grad_norm, kAllDigits},
-                                 {"learning_rate", r.learning_rate, kAllDigits},
-                                 {"tokens", static_cast<double>(r.tokens)},
-                                 {"valid_targets", static_cast<double>(r.valid_targets)},
-                                 {"tokens_per_second", tokens_per_second(r), kOfAClock},
-                                 {"step_seconds", r.seconds, kOfAClock},
-                                 {"device_memory", static_cast<double>(memory_bytes_)}};
-  if (r.loss_scale != 1) {
-    metrics.push_back({"loss_scale", r.loss_scale, kAllDigits});
-    metrics.push_back({"skipped", r.skipped ? 1.0 : 0.0, Metric::kYesOrNo});
-  }
-  metrics_.write(r.step, metrics);
+  const Metric metrics[] = {{"loss", r.loss, kAllDigits},
+                            {"grad_norm", r.grad_norm, kAllDigits},
+                            {"learning_rate", r.learning_rate, kAllDigits},
+                            {"tokens", static_cast<double>(r.tokens)},
+                            {"valid_targets", static_cast<double>(r.valid_targets)},
+                            {"tokens_per_second", tokens_per_second(r), kOfAClock},
+                            {"step_seconds", r.seconds, kOfAClock},
+                            {"device_memory", static_cast<double>(memory_bytes_)},
+                            {"loss_scale", r.loss_scale, kAllDigits},
+                            {"skipped", r.skipped ? 1.0 : 0.0, Metric::kYesOrNo}};
+  constexpr std::size_t kOfScaling = 2;  // the last ones
+  const std::size_t count = std::size(metrics) - (r.loss_scale != 1 ? 0 : kOfScaling);
+  metrics_.write(r.step, std::span(metrics, count));
   if (bar_) {
     draw_bar(r);
   } else if (r.step == 1 || r.step == total_steps_ || r.step % every_ == 0) {

@@ -67,7 +67,8 @@ TrainingProgram make_program(const Config& config, const Mesh& mesh, Backend& ba
 
 // What cannot fit, on the device or on the disk, is refused before any memory is reserved.
 std::unique_ptr<Executor> make_executor(const Config& config, TrainingProgram& made, Backend& backend,
-                                        Communicator& world, ExecutorProbe* probe) {
+                                        const Mesh& mesh, ExecutorProbe* probe, ResidentMemory& resident) {
+  Communicator& world = mesh.world();
   const MemoryLedger& foretold = made.program.foretold();
   std::string table = phase_table("foretold", foretold);
   table.pop_back();  // a message ends without a line's end
@@ -75,6 +76,8 @@ std::unique_ptr<Executor> make_executor(const Config& config, TrainingProgram& m
   const uint64_t on_host = foretold.host_bytes + save_buffer_bytes(config) +
                            (backend.device().memory() ? 0 : foretold.arena_bytes());
   check_host_share(on_host, share_of_group(memory_group(), on_host, world));
+  if (!backend.device().memory())  // all have planned, and none goes on before all have looked
+    resident = predict_resident(resident_needs(config, foretold, mesh.staging_bytes()), world);
   if (made.disk) made.disk->open(made.program.foretold().disk_bytes);
   std::unique_ptr<Executor> executor;
   backend.choose_alike(world, [&] {
@@ -107,8 +110,8 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
       meter_(mesh_),
       made_(make_program(config_, mesh_, backend_, parts)),
       recorder_(make_recorder(config_, made_, parts.probe)),
-      executor_(
-          make_executor(config_, made_, backend_, mesh_.world(), recorder_ ? recorder_.get() : parts.probe)),
+      executor_(make_executor(config_, made_, backend_, mesh_, recorder_ ? recorder_.get() : parts.probe,
+                              resident_)),
       weights_(made_.model.parameters, *executor_, mesh_, save_buffer_bytes(config_) > 0),
       schedule_(rate_schedule(config_)),
       loss_scale_(loss_scale(config_.training)) {

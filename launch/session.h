@@ -14,6 +14,7 @@
 #include "launch/backend.h"
 #include "launch/config/config.h"
 #include "launch/evaluation.h"
+#include "launch/resident_memory.h"
 #include "launch/training_program.h"
 #include "parallel/collective_meter.h"
 #include "parallel/mesh.h"
@@ -68,6 +69,8 @@ class Session {
   const DiskStore* disk() const { return made_.disk.get(); }  // null where nothing goes to the disk
   const Plan& plan() const { return made_.plan; }
   const DeviceModel& device() const { return made_.device; }
+  // Of this process; as predicted before anything was reserved.
+  const ResidentMemory& resident() const { return resident_; }
   const Weights& weights() const { return weights_; }
   const Mesh& mesh() const { return mesh_; }
   // Of the steps so far, summed.
@@ -90,6 +93,7 @@ class Session {
   CollectiveMeter meter_;
   TrainingProgram made_;
   std::unique_ptr<StepRecorder> recorder_;
+  ResidentMemory resident_;
   std::unique_ptr<Executor> executor_;
   Weights weights_;
   std::unique_ptr<Dataset> dataset_;

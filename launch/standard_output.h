@@ -3,21 +3,25 @@
 #pragma once
 
 #include <cstdio>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 namespace recollect {
 
-inline void put_text(std::FILE* stream, const std::string& text) noexcept {
-  std::fputs(text.c_str(), stream);
+inline void put_text(std::FILE* stream, std::string_view text) noexcept {
+  std::fwrite(text.data(), 1, text.size(), stream);
   std::fflush(stream);
 }
 
 template <typename... Args>
 void say(fmt::format_string<Args...> format, Args&&... args) {
-  put_text(stdout, fmt::format(format, std::forward<Args>(args)...));
+  fmt::memory_buffer text;  // a line of a step allocates nothing
+  fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
+  put_text(stdout, {text.data(), text.size()});
 }
 
 // On standard error, behind the program's name.

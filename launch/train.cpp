@@ -135,9 +135,11 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
       announce(describe(config, session.mesh(), session.made()));
       progress = std::make_unique<Progress>(config, session.executor().program().foretold().arena_bytes());
     }
-    if (reports_at(config, "start"))
-      report_together(config, foretell(config, session.mesh(), session.made(), session.executor().program()),
-                      world, files);
+    if (reports_at(config, "start")) {
+      RankReport report = foretell(config, session.mesh(), session.made(), session.executor().program());
+      report.resident = session.resident();
+      report_together(config, report, world, files);
+    }
     TrainResults results;
     const StepTimes times = run_steps(config, session, progress.get(), signal, results, files);
     session.check_trained();

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <new>
 
+#include <omp.h>
+
 #include "engine/core/hash.h"
 #include "engine/runtime/cuda/enqueue.h"
 
@@ -16,13 +18,19 @@ void convert_elements(const Tensor& from, const Tensor& to) {
   const From* in = from.as<From>();
   To* out = to.as<To>();
   const int64_t count = from.elements();
-#pragma omp parallel for simd
-  for (int64_t i = 0; i < count; ++i) {
+  const auto convert = [in, out](int64_t i) {
     if constexpr (sizeof(From) == 2 || sizeof(To) == 2)
       out[i] = static_cast<To>(static_cast<float>(in[i]));
     else
       out[i] = static_cast<To>(in[i]);
+  };
+  if (omp_get_max_threads() == 1) {  // OpenMP would allocate a team of one
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) convert(i);
+    return;
   }
+#pragma omp parallel for simd
+  for (int64_t i = 0; i < count; ++i) convert(i);
 }
 
 template <typename From>

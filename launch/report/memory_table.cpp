@@ -13,7 +13,7 @@ namespace {
 
 // Numbers that travel in one collective.
 constexpr int kLedgerNumbers = kPhaseCount * kCategoryCount + 4;
-constexpr int kNumbers = 2 * kLedgerNumbers + 6;
+constexpr int kNumbers = 2 * kLedgerNumbers + 9;
 
 void append(std::vector<double>& numbers, const MemoryLedger& ledger) {
   for (const auto& row : ledger.at_peak) numbers.insert(numbers.end(), row.begin(), row.end());
@@ -125,7 +125,8 @@ RankMemory memory_of(const RankReport& report) {
           report.step.measured_exposed.total(),
           report.beside_arena,
           report.device_communicators,
-          report.step.waiting_for_peers()};
+          report.step.waiting_for_peers(),
+          report.resident};
 }
 
 std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& world) {
@@ -138,6 +139,8 @@ std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& worl
   numbers.push_back(static_cast<double>(mine.device_communicators));
   numbers.push_back(mine.exposed_seconds);
   numbers.push_back(mine.waiting_seconds);
+  for (const uint64_t bytes : {mine.resident.at_start, mine.resident.predicted, mine.resident.measured})
+    numbers.push_back(static_cast<double>(bytes));
   std::vector<double> all(numbers.size() * static_cast<std::size_t>(world.size()));
   world.all_gather({numbers.data(), {kNumbers}, DType::kF64},
                    {all.data(), {static_cast<int64_t>(all.size())}, DType::kF64});
@@ -151,6 +154,8 @@ std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& worl
     rank.device_communicators = static_cast<uint64_t>(*number++);
     rank.exposed_seconds = *number++;
     rank.waiting_seconds = *number++;
+    for (uint64_t* bytes : {&rank.resident.at_start, &rank.resident.predicted, &rank.resident.measured})
+      *bytes = static_cast<uint64_t>(*number++);
     ranks.push_back(std::move(rank));
   }
   return ranks;
@@ -205,6 +210,14 @@ std::string ranks_table(std::span<const RankMemory> ranks) {
       communicators.push_back(unit(rank.device_communicators));
     }
     text += cells("beside the arena", beside) + cells("  communicators", communicators);
+  }
+  if (std::any_of(ranks.begin(), ranks.end(), [](const RankMemory& r) { return r.resident.predicted > 0; })) {
+    std::vector<std::string> predicted, measured;
+    for (const RankMemory& rank : ranks) {
+      predicted.push_back(unit(rank.resident.predicted));
+      measured.push_back(unit(rank.resident.measured));
+    }
+    text += cells("resident, predicted", predicted) + cells("resident, measured", measured);
   }
   return text + outliers_text(ranks);
 }

@@ -20,7 +20,8 @@ struct RankMemory {
   uint64_t communication_buffers = 0;
   double exposed_seconds = 0;  // a step, measured
   uint64_t beside_arena = 0, device_communicators = 0;
-  double waiting_seconds = 0;  // for other ranks, a step, measured
+  double waiting_seconds = 0;    // for other ranks, a step, measured
+  ResidentMemory resident = {};  // of its process
 };
 RankMemory memory_of(const RankReport& report);
 // Collective over the world; without the names of peaks.

@@ -50,6 +50,7 @@ RankReport foretell(const Config& config, const Mesh& mesh, const TrainingProgra
                     .foretold = program.foretold(),
                     .measured = {},
                     .communication_buffers = mesh.staging_bytes(),
+                    .resident = {},
                     .switches = {},
                     .sentences = {},
                     .step = {.device = made.device.name, .foretold = simulation.step_seconds},
@@ -60,11 +61,14 @@ RankReport foretell(const Config& config, const Mesh& mesh, const TrainingProgra
 }
 
 RankReport report_of(const Config& config, const Session& session, const StepTimes& times) {
+  const uint64_t resident = resident_bytes();  // before the report adds its own
   const Executor& executor = session.executor();
   RankReport report = foretell(config, session.mesh(), session.made(), executor.program());
   report.steps_done = times.steps();
   add_measurement(config, session, times, report.step);
   report.measured = executor.measured();
+  report.resident = session.resident();
+  if (report.resident.predicted > 0) report.resident.measured = resident;
   if (const auto memory = session.backend().device().memory())
     report.beside_arena = memory->used() - report.measured->arena_bytes();
   report.device_communicators = session.mesh().device_bytes();

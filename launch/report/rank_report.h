@@ -38,6 +38,7 @@ struct RankReport {
   // by other ranks and programs. 0 where memory is the host's.
   uint64_t beside_arena = 0;
   uint64_t device_communicators = 0;  // of it, this rank's communicators, where they say
+  ResidentMemory resident;            // of its process; where memory is the host's
   std::vector<SwitchEffect> switches;
   std::vector<SwitchSentence> sentences;
   StepReport step;

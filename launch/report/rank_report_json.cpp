@@ -62,6 +62,11 @@ RunDescription read_description(const JsonPlace& json) {
           .checkpointing = json.at("checkpointing").text()};
 }
 
+Json resident_json(const ResidentMemory& resident) {
+  return {
+      {"at_start", resident.at_start}, {"predicted", resident.predicted}, {"measured", resident.measured}};
+}
+
 void read_phase(const JsonPlace& json, MemoryLedger::Row& row, std::string& peak_op) {
   for (int c = 0; c < kCategoryCount; ++c)
     row[static_cast<std::size_t>(c)] = json.at(key_of<Category>(c)).bytes();
@@ -130,6 +135,7 @@ Json summary_json(const RankReport& report) {
     json["beside_arena"] = report.beside_arena;
     json["device_communicators"] = report.device_communicators;
   }
+  if (report.resident.predicted > 0) json["resident"] = resident_json(report.resident);
   json["switches"] = switches_json(report.switches);
   json["activation_checkpointing"] = Json::array();
   for (const auto& [name, sentence] : report.sentences)
@@ -162,6 +168,9 @@ RankReport read_rank_report(std::string_view text, const std::string& source) {
   report.communication_buffers = json.at("communication_buffers").bytes();
   if (const auto beside = json.find("beside_arena")) report.beside_arena = beside->bytes();
   if (const auto of_it = json.find("device_communicators")) report.device_communicators = of_it->bytes();
+  if (const auto resident = json.find("resident"))
+    report.resident = {resident->at("at_start").bytes(), resident->at("predicted").bytes(),
+                       resident->at("measured").bytes()};
   report.switches = read_switches(json.at("switches"));
   const JsonPlace sentences = json.at("activation_checkpointing");
   for (std::size_t i = 0; i < sentences.size(); ++i)

@@ -52,8 +52,9 @@ class BlockGemm {
                     .accumulate = accumulate,
                     .resident = reinterpret_cast<Packed*>(workspace),
                     .sums = reinterpret_cast<float*>(workspace + resident_bytes())};
+    if (threads_ == 1) return work(call, 0, 1);  // OpenMP would allocate a team of one
 #pragma omp parallel num_threads(threads_)
-    work(call);
+    work(call, omp_get_thread_num(), omp_get_num_threads());
   }
 
  private:
@@ -100,9 +101,8 @@ class BlockGemm {
     return keeps_sums_ ? sizeof(float) * round_up(spec_.m, kBlock) * round_up(spec_.n, kBlock) : 0;
   }
 
-  void work(const Call& call) const {
+  void work(const Call& call, int64_t thread, int64_t threads) const {
     Own own;
-    const int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
     const int64_t resident_lines = std::min(spec_.m, spec_.n);
     const int64_t streamed = (std::max(spec_.m, spec_.n) + kBlock - 1) / kBlock;
     const int64_t first = streamed * thread / threads, last = streamed * (thread + 1) / threads;

@@ -65,8 +65,13 @@ auto with_activation_type(DType dtype, const std::string& kind, F f) {
 }
 
 // Calls f(first, last, part) for each of `threads` contiguous parts of [0, count), in parallel.
+// One thread needs no team, for which OpenMP would allocate every time.
 template <typename F>
 void parallel_ranges(int threads, int64_t count, F f) {
+  if (threads == 1) {
+    if (count > 0) f(int64_t{0}, count, 0);
+    return;
+  }
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
   for (int part = 0; part < threads; ++part) {
     const int64_t first = count * part / threads, last = count * (part + 1) / threads;

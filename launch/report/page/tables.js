@@ -122,6 +122,9 @@ function ranksTable({name, path, ranks}) {
         ? bytes("beside the arena", "beside_arena", (_, i) => ranks[i].beside_arena ?? 0) : undefined,
       ranks.some((r) => r.device_communicators)
         ? bytes("of it, communicators", "device_communicators", (_, i) => ranks[i].device_communicators ?? 0) : undefined,
+      ...(ranks.some((r) => r.resident)
+        ? [bytes("resident, predicted", "resident/predicted", (_, i) => ranks[i].resident?.predicted ?? 0),
+           bytes("resident, measured", "resident/measured", (_, i) => ranks[i].resident?.measured ?? 0)] : []),
       line("exposed waits", (i) => element("td", {
         "data-seconds": waits[i], class: waits[late] > 0 && i === late ? "outlier" : undefined,
       }, msText(1e3 * waits[i]))),

@@ -1,0 +1,33 @@
+// All the memory that the system counts as this process's, arenas and everything beside them: predicted when
+// a run has been planned and none of its memory is reserved, and measured when it reports. Ranks that are
+// threads of one process share the number.
+//
+// What lies beside the arenas by itself, the program with its libraries and what planning has left, is
+// measured at that moment (`at_start`). Predicted is that, and the memory of which the size is known:
+// arenas, the buffers of communicators, of the loader and for what is saved.
+#pragma once
+
+#include <cstdint>
+
+#include "comm/communicator.h"
+#include "engine/runtime/ledger.h"
+#include "launch/config/config.h"
+
+namespace recollect {
+
+struct ResidentMemory {
+  uint64_t at_start = 0, predicted = 0;  // 0: nothing is predicted
+  uint64_t measured = 0;                 // 0: not yet
+  bool operator==(const ResidentMemory&) const = default;
+};
+
+// Bytes of this process that are in memory now; 0 where the system does not say.
+uint64_t resident_bytes();
+
+// That a rank whose device's memory is the host's will hold, beyond what its process has at the start.
+uint64_t resident_needs(const Config& config, const MemoryLedger& foretold, uint64_t communication_buffers);
+
+// Collective over `world`. `needed`: this rank's, of resident_needs().
+ResidentMemory predict_resident(uint64_t needed, Communicator& world);
+
+}  // namespace recollect

@@ -1,0 +1,89 @@
+// The memory that the system counts as a process's, arenas and all that lies beside them, is within 5 % of
+// what was predicted before the arenas were reserved, and of what `recollect estimate` says.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "tests/launch/process.h"
+
+namespace recollect::test {
+namespace {
+
+constexpr double kWithin = 0.05;
+
+struct ResidentCase {
+  const char* name;
+  Words words;
+  int processes = 1;
+};
+
+const ResidentCase kResidentCases[] = {
+    {"OneRank", {"model.n_layer=4", "training.micro_batch_size=4"}},
+    {"LargerArena", {"model.n_layer=6", "training.micro_batch_size=8"}},
+    {"HostCheckpointing",
+     {"model.n_layer=6", "training.micro_batch_size=4", "activation_checkpointing.mode=full",
+      "activation_checkpointing.cpu_checkpointing=true"}},
+    {"TwoThreads",
+     {"model.n_layer=4", "training.micro_batch_size=4", "parallelism.ranks_per_process=2",
+      "parallelism.tensor_parallel_size=2"}},
+    {"TwoProcesses",
+     {"model.n_layer=8", "training.micro_batch_size=4", "parallelism.tensor_parallel_size=2",
+      "parallelism.communicator=local"},
+     2},
+    {"TwoProcessesOverTcp",
+     {"model.n_layer=4", "training.micro_batch_size=4", "parallelism.data_parallel_size=2",
+      "parallelism.communicator=tcp"},
+     2},
+    {"Saved", {"model.n_layer=4", "training.micro_batch_size=4", "checkpoint.save_model=true"}},
+};
+
+void PrintTo(const ResidentCase& c, std::ostream* out) { *out << c.name; }
+
+class Resident : public testing::TestWithParam<ResidentCase> {};
+
+TEST_P(Resident, IsWithinFivePercentOfWhatWasPredicted) {
+  const Workplace place;
+  const Words words = Words{"train",
+                            "c.yaml",
+                            "device.backend=cpu",
+                            "device.threads=1",
+                            "training.precision=fp32",
+                            "training.max_steps=2",
+                            "training.global_batch_size=8",
+                            "model.n_embd=256",
+                            "model.n_head=4",
+                            "model.vocab_size=2000",
+                            "model.n_positions=128",
+                            "data.sequence_length=128",
+                            "memory_report.at=[end]",
+                            "memory_report.formats=[table,json]"} +
+                      GetParam().words;
+  const Words launcher = GetParam().processes > 1 ? Words{"run", "--nproc-per-node", "2"} : Words{};
+  const Finished run = place.recollect(launcher + words);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(times_in(run.out, "resident, predicted"), 1) << run.out;
+  EXPECT_EQ(times_in(run.out, "resident, measured"), 1) << run.out;
+  const Finished again = place.recollect({"report", "out"});
+  EXPECT_EQ(times_in(again.out, "resident, measured"), 1) << again.out << again.err;
+  Words asked = words;
+  asked[0] = "estimate";
+  const Finished estimate = place.recollect(asked + Words{"--json"});
+  ASSERT_EQ(estimate.status, 0) << estimate.err;
+  const auto estimated = nlohmann::json::parse(estimate.out).at("resident").at("predicted").get<double>();
+  for (int rank = 0; rank < GetParam().processes; ++rank) {
+    const std::string file = place.file("out/memory.rank" + std::to_string(rank) + ".json");
+    const auto report = nlohmann::json::parse(TemporaryFolder::read(file));
+    const auto predicted = report.at("resident").at("predicted").get<double>();
+    const auto measured = report.at("resident").at("measured").get<double>();
+    EXPECT_GT(measured, report.at("measured").at("arena").get<double>());
+    EXPECT_NEAR(predicted, measured, kWithin * measured) << "rank " << rank;
+    EXPECT_NEAR(estimated, measured, kWithin * measured) << "rank " << rank << ", estimated";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Resident, testing::ValuesIn(kResidentCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace recollect::test
