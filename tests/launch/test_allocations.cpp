@@ -11,7 +11,7 @@
 #include "tests/launch/allocation_counter/allocation_log.h"
 #include "tests/launch/process.h"
 
-namespace recollect::test {
+namespace recollect::test::allocations_test {
 namespace {
 
 constexpr int64_t kFirstCounted = 3, kLastCounted = 6, kStepsOfRun = 8;
@@ -116,4 +116,4 @@ INSTANTIATE_TEST_SUITE_P(All, Allocations, testing::ValuesIn(kCountedLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::allocations_test

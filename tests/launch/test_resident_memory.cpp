@@ -7,7 +7,7 @@
 
 #include "tests/launch/process.h"
 
-namespace recollect::test {
+namespace recollect::test::resident_memory_test {
 namespace {
 
 constexpr double kWithin = 0.05;
@@ -86,4 +86,4 @@ INSTANTIATE_TEST_SUITE_P(All, Resident, testing::ValuesIn(kResidentCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
-}  // namespace recollect::test
+}  // namespace recollect::test::resident_memory_test
