@@ -9,6 +9,7 @@
 #include "launch/doctor/doctor.h"
 #include "launch/estimate_command.h"
 #include "launch/explain.h"
+#include "launch/option_problem.h"
 #include "launch/report/report_command.h"
 #include "launch/run/run_command.h"
 #include "launch/tokenize.h"
@@ -129,7 +130,7 @@ Words parse_options(const Words& words, const boost::program_options::options_de
     options::store(options::command_line_parser(words).options(all).positional(positional).run(), values);
     options::notify(values);
   } catch (const options::error& error) {
-    throw Error(ExitCode::kConfiguration, error.what(), usage());
+    throw Error(ExitCode::kConfiguration, option_problem(error, words), usage());
   }
   rest.insert(rest.end(), sets.begin(), sets.end());
   return rest;

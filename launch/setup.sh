@@ -4,7 +4,8 @@ packages="g++ cmake ninja-build git libopenmpi-dev openmpi-bin libyaml-cpp-dev l
   nlohmann-json3-dev nettle-dev libboost-program-options-dev libgtest-dev libbenchmark-dev
   iproute2"
 
-# What tests compare with; those that need what is missing are skipped. chromium opens the reports; clang has the fuzzer.
+# What tests compare with; those that need what is missing are skipped. chromium opens the reports; clang makes the
+# fuzzers.
 test_packages="chromium python3-jsonschema python3-venv clang libclang-rt-14-dev"
 
 # install_packages [more...]

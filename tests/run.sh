@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Every test: installs what is missing, builds, and runs them all; then again under AddressSanitizer and
-# UndefinedBehaviorSanitizer, and again under ThreadSanitizer, all but those that start MPI, whose locks it does not know
-# (tests/CMakeLists.txt says how they run). "tests/run.sh fuzz" runs the fuzzers of tests/fuzz, which need clang. Where nvcc is, the first
-# build has the CUDA backend too; what needs a GPU skips itself without one. "tests/run.sh cpu" runs that preset only.
+# UndefinedBehaviorSanitizer, and again under ThreadSanitizer, all but those that start MPI, whose locks it does not
+# know (tests/CMakeLists.txt says how they run); then the fuzzers of tests/fuzz, where clang is. Where nvcc is, the
+# first build has the CUDA backend too; what needs a GPU skips itself without one. "tests/run.sh cpu" runs that preset
+# only.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/setup.sh
@@ -10,7 +11,7 @@ install_packages $test_packages
 fetch_tensorboard
 cpu=cpu
 command -v nvcc >/dev/null && cpu=cuda  # the same tests, and the CUDA backend beside them
-presets=${*:-$cpu asan tsan}
+presets=${*:-$cpu asan tsan fuzz}
 for preset in $presets; do
   if [ "$preset" = fuzz ] && ! can_fuzz; then
     echo "== the fuzzers are left out: there is no clang++ with libFuzzer =="

@@ -9,6 +9,7 @@
 #include <boost/program_options.hpp>
 
 #include "launch/config/spelling.h"
+#include "launch/option_problem.h"
 #include "launch/run/node.h"
 #include "launch/run/private_folder.h"
 
@@ -206,7 +207,7 @@ RunOptions read_run_options(const Words& words) {
     po::store(po::command_line_parser(take_flags(run.program, known)).options(known).run(), values);
     po::notify(values);
   } catch (const po::error& error) {
-    refuse(error.what(), "recollect run --help lists the flags");
+    refuse(option_problem(error, words), "recollect run --help lists the flags");
   }
   if (flags.help) return {};
   check(flags);

@@ -65,6 +65,7 @@ TEST(RunOptions, WhatCannotBeIsRefused) {
       {{"--nproc-per-node"}, "nproc-per-node", ""},
       {{"--max-restarts=-1", "p"}, "--max-restarts -1", "0 or more"},
       {{"--max-restarts=x", "p"}, "max-restarts", ""},
+      {{"--max-restarts=%value%", "p"}, "beside '--max-restarts=%value%'", "lists the flags"},
       {{"--grace=-1", "p"}, "--grace -1", "0 to 1000000 seconds"},
       {{"--grace=nan", "p"}, "--grace nan", "seconds"},
       {{"--monitor-interval=0", "p"}, "--monitor-interval 0", "0.001 to 1000000 seconds"},
