@@ -153,7 +153,6 @@ void check_texts_agree(const std::map<std::string, std::string>& texts, const st
     hosts.push_back(text.substr(0, end));
     configs.push_back(take_apart(std::string_view(text).substr(end + 1)));
   }
-  communicator.barrier();  // every rank has all texts before the first one leaves
   throw Error(ExitCode::kRanksDisagree, "the ranks have different " + what + explain(configs, hosts), hint);
 }
 
