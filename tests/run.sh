@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Every test: installs what is missing, builds, and runs them all; then again under AddressSanitizer and
 # UndefinedBehaviorSanitizer, and again under ThreadSanitizer, all but those that start MPI, whose locks it does not
-# know (tests/CMakeLists.txt says how they run); then the fuzzers of tests/fuzz, where clang is. Where nvcc is, the
-# first build has the CUDA backend too; what needs a GPU skips itself without one. "tests/run.sh cpu" runs that preset
-# only.
+# know (tests/CMakeLists.txt says how they run). Where nvcc is, the first build has the CUDA backend too; what needs a
+# GPU skips itself without one. "tests/run.sh cpu" runs that preset only; "tests/run.sh fuzz" the fuzzers of tests/fuzz,
+# where clang is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/setup.sh
@@ -11,7 +11,7 @@ install_packages $test_packages
 fetch_tensorboard
 cpu=cpu
 command -v nvcc >/dev/null && cpu=cuda  # the same tests, and the CUDA backend beside them
-presets=${*:-$cpu asan tsan fuzz}
+presets=${*:-$cpu asan tsan}
 for preset in $presets; do
   if [ "$preset" = fuzz ] && ! can_fuzz; then
     echo "== the fuzzers are left out: there is no clang++ with libFuzzer =="
