@@ -26,7 +26,7 @@ struct Program {
 // Reserves no memory for values; kernels may prepare themselves.
 Program compile(Graph graph, const KernelTable& kernels);
 
-// The same program to foretell with, not to run: without its kernels. One of each kind and shape is made, to
+// The same program to predict with, not to run: without its kernels. One of each kind and shape is made, to
 // ask it for its workspace.
 Program compile_without_kernels(Graph graph, const KernelTable& kernels);
 
