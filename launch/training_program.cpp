@@ -239,6 +239,7 @@ TrainingProgram build(const Config& config, const Mesh& mesh, cuda::Libraries* l
   TrainingProgram made;
   made.device = rank_device(config);
   made.threads = threads_text(config);
+  for (const auto& [key, why] : config.unreached) made.remarks.push_back({key, why});
   made.registry = std::make_unique<OpRegistry>();
   register_engine_ops(*made.registry);
   register_comm_ops(*made.registry);

@@ -264,6 +264,8 @@ struct Config {
   std::map<std::string, Place> origins;
   // Key -> "4 x model.n_embd": how its value came about, where 0 or nothing had left it open. As `origins`.
   std::map<std::string, std::string> derived;
+  // Key -> why it does nothing in a run as short as this. As `origins`.
+  std::map<std::string, std::string> unreached;
 };
 
 }  // namespace recollect

@@ -187,26 +187,45 @@ std::string state_of(const KeyTable& table, const std::string& path, const Confi
   return key->print(config);
 }
 
-}  // namespace
+bool is_of_length(const Rule& rule) {
+  return std::any_of(rule.because.begin(), rule.because.end(),
+                     [](const std::string& key) { return key == "training.max_steps"; });
+}
 
-std::vector<Finding> find_inert(const Config& config, const Config& otherwise) {
-  std::vector<Finding> found;
+// For every key that is without effect because of the run's length, or of anything else: its name and why.
+template <typename Found>
+void for_each_inert(const Config& config, const Config& otherwise, bool of_length, const Found& found) {
   const KeyTable& table = KeyTable::all();
   for (const Rule& rule : rules()) {
-    if (!rule.inert(config)) continue;
+    if (is_of_length(rule) != of_length || !rule.inert(config)) continue;
     std::vector<std::string> causes;
     for (const char* cause : rule.because)
       causes.push_back(fmt::format("{} {}", cause, state_of(table, cause, config)));
     for (const char* key : rule.keys) {
       if (!config.origins.contains(key) || state_of(table, key, config) == state_of(table, key, otherwise))
         continue;
-      Finding finding{
-          {key}, fmt::format("{} has no effect with {}: {}", key, fmt::join(causes, " and "), rule.reason)};
-      finding.keys.insert(finding.keys.end(), rule.because.begin(), rule.because.end());
-      found.push_back(std::move(finding));
+      found(rule, key, fmt::format("no effect with {}: {}", fmt::join(causes, " and "), rule.reason));
     }
   }
-  return found;
+}
+
+}  // namespace
+
+std::vector<Finding> find_inert(const Config& config, const Config& otherwise) {
+  std::vector<Finding> findings;
+  for_each_inert(config, otherwise, false, [&](const Rule& rule, const char* key, const std::string& why) {
+    Finding finding{{key}, fmt::format("{} has {}", key, why)};
+    finding.keys.insert(finding.keys.end(), rule.because.begin(), rule.because.end());
+    findings.push_back(std::move(finding));
+  });
+  return findings;
+}
+
+std::map<std::string, std::string> find_unreached(const Config& config, const Config& otherwise) {
+  std::map<std::string, std::string> unreached;
+  for_each_inert(config, otherwise, true,
+                 [&](const Rule&, const char* key, const std::string& why) { unreached.emplace(key, why); });
+  return unreached;
 }
 
 }  // namespace recollect

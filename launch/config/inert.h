@@ -2,6 +2,8 @@
 // set it believes in something that does not happen.
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "launch/config/validate.h"
@@ -11,5 +13,9 @@ namespace recollect {
 // The keys that somebody gave, that no part of the run will look at, and whose value is not the one they
 // would have had anyway (`otherwise`): a resolved dump states every key, and must be accepted.
 std::vector<Finding> find_inert(const Config& config, const Config& otherwise);
+
+// Key -> "no effect with ...": those that only the length of the run leaves without effect. A trial run of a
+// few steps is no mistake: the reports carry a remark.
+std::map<std::string, std::string> find_unreached(const Config& config, const Config& otherwise);
 
 }  // namespace recollect

@@ -70,6 +70,7 @@ class Reader {
     std::vector<Finding> found = validate(config_, features);
     check_device_model(found);
     for (Finding& finding : find_inert(config_, otherwise)) found.push_back(std::move(finding));
+    config_.unreached = find_unreached(config_, otherwise);
     if (config_.parallelism.data_parallel_size > 0) {
       for (Finding& finding : resolve_batch(config_)) found.push_back(std::move(finding));
     }
