@@ -12,6 +12,19 @@ fetch_tensorboard
 cpu=cpu
 command -v nvcc >/dev/null && cpu=cuda  # the same tests, and the CUDA backend beside them
 presets=${*:-$cpu asan tsan}
+
+# What failed in PRESET, and where, once more and in short: at the end, where it is looked for.
+name_failures() {
+  echo "== what failed in $1 =="
+  awk '/^[0-9]+\/[0-9]+ Testing: / { part = $3; run = "" }
+       /^\[ RUN / { run = $4 }
+       /^\[       OK |^\[  SKIPPED / { run = "" }
+       /: Failure$/ { print part ": " run; lines = 5 }
+       lines-- > 0 { print "  " $0 }
+       /^Test time = / && run != "" { print part ": " run " did not pass; the part ended after " $4 " s"; run = "" }' \
+    "build/$1/Testing/Temporary/LastTest.log"
+}
+
 for preset in $presets; do
   if [ "$preset" = fuzz ] && ! can_fuzz; then
     echo "== the fuzzers are left out: there is no clang++ with libFuzzer =="
@@ -19,5 +32,9 @@ for preset in $presets; do
   fi
   echo "== $preset =="
   build "$preset"
-  ctest --test-dir "build/$preset" --output-on-failure --timeout 1200 --parallel "$(nproc)"
+  ctest --test-dir "build/$preset" --output-on-failure --timeout 1200 --parallel "$(nproc)" || {
+    status=$?
+    name_failures "$preset" >&2
+    exit $status
+  }
 done
