@@ -21,6 +21,7 @@
 #include "engine/runtime/executor.h"
 #include "launch/device_file.h"
 #include "launch/measure_ops.h"
+#include "launch/recorded.h"
 
 namespace recollect {
 
@@ -289,7 +290,7 @@ void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
     fmt::print(stderr,
                "recollect: {} takes no direct I/O: what is measured there is the system's page cache\n",
                disk);
-  const std::string text = to_yaml(device);
+  const std::string text = measured_line() + to_yaml(device);
   fmt::print("{}", text);
   if (!out.empty()) write_text_file(out, text);
 }

@@ -37,6 +37,15 @@ std::string identity_of(const dl_phdr_info& module) {
   return text;
 }
 
+// By which libm chooses among its variants, whatever this program was compiled for.
+bool has_fused_multiply_add() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("fma");
+#else
+  return true;
+#endif
+}
+
 int add_module(dl_phdr_info* module, std::size_t, void* to) {
   auto& identity = *static_cast<std::map<std::string, std::string>*>(to);
   const std::string_view path = module->dlpi_name;
@@ -52,6 +61,7 @@ std::map<std::string, std::string> program_identity() {
   std::map<std::string, std::string> identity;
   dl_iterate_phdr(add_module, &identity);
   identity["instruction set"] = cpu::instruction_set();
+  identity["fused multiply-add"] = has_fused_multiply_add() ? "yes" : "no";
   return identity;
 }
 

@@ -15,6 +15,7 @@
 #include "launch/plan_file.h"
 #include "launch/planned_files.h"
 #include "launch/progress.h"
+#include "launch/recorded.h"
 #include "launch/report/checkpointing_report.h"
 #include "launch/report/memory_table.h"
 #include "launch/report/rank_report.h"
@@ -105,8 +106,10 @@ void report_results(const Config& config, const Session& session, TrainResults& 
 }
 
 // What rank 0 writes before the first step, now that nothing is left that could be refused.
-void begin_folder(const Config& config, const Session& session, OutputFolder& folder) {
-  const std::string resolved = dump_resolved(config), plan = to_yaml(session.plan());
+// `recorded`: the first line of files that others may start from.
+void begin_folder(const Config& config, const Session& session, const std::string& recorded,
+                  OutputFolder& folder) {
+  const std::string resolved = recorded + dump_resolved(config), plan = recorded + to_yaml(session.plan());
   folder.take(planned_files(config, session, resolved.size() + plan.size()));
   write_text_file(config.output_dir + "/config.resolved.yaml", resolved);
   write_text_file(config.output_dir + "/plan.yaml", plan);
@@ -124,15 +127,17 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
     std::unique_ptr<OutputFolder> folder;
     if (world.rank() == 0) folder = std::make_unique<OutputFolder>(config);
 
+    const std::string recorded = recorded_line();  // looks at code that counts as resident from then on
     Session session(config, world);
     check_plans_agree(session.plan(), session.moves(), world);
-    if (folder) begin_folder(config, session, *folder);
+    if (folder) begin_folder(config, session, recorded, *folder);
     ModelSave model(config, session);
     world.barrier();  // nobody trains for nothing
     ReportFiles files(config);
     std::unique_ptr<Progress> progress;
     if (folder) {
       announce(describe(config, session.mesh(), session.made()));
+      for (const Remark& remark : recorded_elsewhere(config)) warn("{}", remark.sentence);
       progress = std::make_unique<Progress>(config, session.executor().program().foretold().arena_bytes());
     }
     if (reports_at(config, "start")) {

@@ -16,6 +16,7 @@
 #include "engine/ops/ops.h"
 #include "launch/device_file.h"
 #include "launch/plan_file.h"
+#include "launch/recorded.h"
 #include "parallel/gradient_reduction.h"
 
 namespace recollect {
@@ -311,6 +312,7 @@ TrainingProgram make(const Config& config, const Mesh& mesh, cuda::Libraries* li
   if (config.activation_checkpointing.mode == CheckpointingMode::kSqrt)
     for (Remark& remark : compare_with_full(config, mesh, libraries, compile, made))
       made.remarks.push_back(std::move(remark));
+  for (Remark& remark : recorded_elsewhere(config)) made.remarks.push_back(std::move(remark));
   return made;
 }
 

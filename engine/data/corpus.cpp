@@ -14,6 +14,7 @@ namespace recollect {
 namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+constexpr std::size_t kLookAhead = 4 << 10;  // most chunks find their end in it
 
 // Hears the parser and keeps the one string.
 class TextFinder : public nlohmann::json_sax<nlohmann::json> {
@@ -74,26 +75,41 @@ class TextFinder : public nlohmann::json_sax<nlohmann::json> {
 
 Corpus::Corpus(const std::vector<std::string>& inputs, const Tokenizer& tokenizer)
     : tokenizer_(tokenizer), files_(find_files(inputs, {".txt", ".jsonl"})) {
-  for (const std::string& file : files_) bytes_ += MappedFile(file).size();
+  for (const std::string& file : files_) bytes_ += InputFile(file).size();
 }
 
 bool Corpus::next(Chunk& chunk) {
-  if (!last_.file || last_.ends_file()) {
+  if (!file_ || at_ == file_->size()) {
     if (next_file_ == files_.size()) return false;
-    const std::string& path = files_[next_file_++];
-    last_ = {std::make_shared<MappedFile>(path), 0, 0, path.ends_with(".jsonl")};
+    file_ = std::make_shared<InputFile>(files_[next_file_++]);
+    at_ = 0;
   }
-  const std::string_view text = last_.file->text();
-  last_.begin = last_.end;
-  const std::size_t from = std::min(last_.begin + kChunkBytes, text.size());
-  if (last_.is_jsonl) {
-    const std::size_t newline = text.find('\n', from);
-    last_.end = newline == std::string_view::npos ? text.size() : newline + 1;
-  } else {
-    last_.end = last_.begin + tokenizer_.safe_cut(text.substr(last_.begin), from - last_.begin);
-  }
-  chunk = last_;
+  chunk.file = file_;
+  chunk.begin = at_;
+  chunk.is_jsonl = file_->path().ends_with(".jsonl");
+  read(chunk);
+  at_ = chunk.end();
   return true;
+}
+
+// Up to a place where it may end, which is looked for in more and more of the file.
+void Corpus::read(Chunk& chunk) const {
+  const uint64_t left = file_->size() - at_;
+  std::string& text = chunk.text;
+  text.clear();
+  for (uint64_t most = kChunkBytes + kLookAhead;; most *= 2) {
+    const std::size_t before = text.size();
+    text.resize(std::min(most, left));
+    file_->read_at(at_ + before, std::as_writable_bytes(std::span(text)).subspan(before));
+    const std::size_t from = std::min(kChunkBytes, text.size());
+    std::size_t end = 0;
+    if (chunk.is_jsonl)
+      end = std::min(text.find('\n', from), text.size() - 1) + 1;
+    else
+      end = tokenizer_.safe_cut(text, from);
+    if (end == text.size() && end < left) continue;
+    return text.resize(end);
+  }
 }
 
 std::string text_of_json(std::string_view line, const std::string& key, const std::string& path,

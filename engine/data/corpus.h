@@ -8,17 +8,18 @@
 #include <vector>
 
 #include "engine/data/tokenizer/tokenizer.h"
-#include "engine/io/files.h"
+#include "engine/io/input_file.h"
 
 namespace recollect {
 
 struct Chunk {
-  std::shared_ptr<const MappedFile> file;
-  std::size_t begin = 0, end = 0;  // in the file
+  std::shared_ptr<const InputFile> file;
+  uint64_t begin = 0;  // in the file
+  std::string text;
   bool is_jsonl = false;
 
-  std::string_view text() const { return file->text().substr(begin, end - begin); }
-  bool ends_file() const { return end == file->size(); }
+  uint64_t end() const { return begin + text.size(); }
+  bool ends_file() const { return end() == file->size(); }
 };
 
 class Corpus {
@@ -27,15 +28,19 @@ class Corpus {
   Corpus(const std::vector<std::string>& inputs, const Tokenizer& tokenizer);
 
   uint64_t bytes() const { return bytes_; }  // of all files, as they were at the start
-  // False at the end. Error kInput for a file that cannot be read any more.
+  // False at the end. Error kInput for a file that cannot be read any more, or has lost bytes since it was
+  // opened.
   bool next(Chunk& chunk);
 
  private:
+  void read(Chunk& chunk) const;
+
   const Tokenizer& tokenizer_;
   std::vector<std::string> files_;
   uint64_t bytes_ = 0;
   std::size_t next_file_ = 0;
-  Chunk last_;
+  std::shared_ptr<const InputFile> file_;
+  uint64_t at_ = 0;  // in it, of what comes next
 };
 
 // The string under `key` of the JSON object in `line`, which begins at `offset` of the file `path`. Nothing

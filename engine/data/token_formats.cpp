@@ -178,19 +178,20 @@ std::optional<TokenType> token_type_of(std::string_view name) {
   return std::nullopt;
 }
 
-bool is_npy(Bytes file) { return begins_with(file, kNpyMagic); }
+bool is_npy(Bytes begin) { return begins_with(begin, kNpyMagic); }
 
-TokenLayout parse_npy(Bytes file, const std::string& path) {
-  if (file.size() < 12)
-    input_error(fmt::format("{}: truncated: {} bytes of a .npy header", path, file.size()));
-  const auto major = load<uint8_t>(file, 6);
+TokenLayout parse_npy(Bytes begin, uint64_t file_bytes, const std::string& path) {
+  if (file_bytes < 12) input_error(fmt::format("{}: truncated: {} bytes of a .npy header", path, file_bytes));
+  const auto major = load<uint8_t>(begin, 6);
   if (major < 1 || major > 3) input_error(fmt::format("{}: .npy version {} is unknown", path, major));
-  const uint64_t begin = major == 1 ? 10 : 12;
-  const uint64_t length = major == 1 ? load<uint16_t>(file, 8) : load<uint32_t>(file, 8);
-  if (length > file.size() - begin)
+  const uint64_t text = major == 1 ? 10 : 12;
+  const uint64_t length = major == 1 ? load<uint16_t>(begin, 8) : load<uint32_t>(begin, 8);
+  if (length > file_bytes - text)
     input_error(
-        fmt::format("{}: truncated: a .npy header of {} bytes in a file of {}", path, length, file.size()));
-  NpyHeader header({reinterpret_cast<const char*>(file.data()) + begin, length}, path);
+        fmt::format("{}: truncated: a .npy header of {} bytes in a file of {}", path, length, file_bytes));
+  if (length > begin.size() - text)
+    input_error(fmt::format("{}: a .npy header of {} bytes is no plain array's", path, length));
+  NpyHeader header({reinterpret_cast<const char*>(begin.data()) + text, length}, path);
   header.parse();
   const std::optional<TokenType> type = npy_type(header.descr);
   if (!type)
@@ -200,31 +201,31 @@ TokenLayout parse_npy(Bytes file, const std::string& path) {
     input_error(fmt::format("{}: an array of {} dims{}", path, header.dims,
                             header.fortran_order ? " in Fortran order" : ""),
                 "save one or two dims in C order");
-  check_size(path, begin + length, header.count, *type, file.size());
-  return {*type, begin + length, header.count};
+  check_size(path, text + length, header.count, *type, file_bytes);
+  return {*type, text + length, header.count};
 }
 
-bool is_llmc(Bytes file) {
-  if (file.size() < 8) return false;
-  const auto magic = load<int32_t>(file, 0);
+bool is_llmc(Bytes begin) {
+  if (begin.size() < 8) return false;
+  const auto magic = load<int32_t>(begin, 0);
   return magic == kLlmcGpt2Magic || magic == kLlmcLlama3Magic || magic == kLlmcEvaluationMagic;
 }
 
-TokenLayout parse_llmc(Bytes file, const std::string& path) {
-  const auto magic = load<int32_t>(file, 0), version = load<int32_t>(file, 4);
+TokenLayout parse_llmc(Bytes begin, uint64_t file_bytes, const std::string& path) {
+  const auto magic = load<int32_t>(begin, 0), version = load<int32_t>(begin, 4);
   if (magic == kLlmcEvaluationMagic)
     input_error(fmt::format("{}: an llm.c multiple-choice evaluation file", path), "it cannot be trained on");
   const bool llama = magic == kLlmcLlama3Magic;
   if (version != (llama ? kLlmcLlama3Version : kLlmcGpt2Version))
     input_error(fmt::format("{}: version {} of an llm.c file with magic {}", path, version, magic),
                 "known are 20240520 with version 1 and 20240801 with version 7");
-  if (file.size() < kLlmcHeaderBytes)
-    input_error(fmt::format("{}: truncated: {} of the {} bytes of an llm.c header", path, file.size(),
+  if (file_bytes < kLlmcHeaderBytes)
+    input_error(fmt::format("{}: truncated: {} of the {} bytes of an llm.c header", path, file_bytes,
                             kLlmcHeaderBytes));
-  const auto count = load<int32_t>(file, 8);
+  const auto count = load<int32_t>(begin, 8);
   if (count < 0) input_error(fmt::format("{}: its header states {} tokens", path, count));
   const TokenType type = llama ? TokenType::kU32 : TokenType::kU16;
-  check_size(path, kLlmcHeaderBytes, static_cast<uint64_t>(count), type, file.size());
+  check_size(path, kLlmcHeaderBytes, static_cast<uint64_t>(count), type, file_bytes);
   return {type, kLlmcHeaderBytes, static_cast<uint64_t>(count)};
 }
 

@@ -33,13 +33,16 @@ inline constexpr uint8_t kMegatronI32 = 4, kMegatronU16 = 8;
 
 using Bytes = std::span<const std::byte>;
 
+// `begin`: so many of a file's `file_bytes` as hold any header of these two, or all.
+inline constexpr uint64_t kMostHeaderBytes = 128 << 10;
+
 // NumPy: little-endian uint8/16/32, int32/64, C order, one dim or two (read as one stream).
-bool is_npy(Bytes file);
-TokenLayout parse_npy(Bytes file, const std::string& path);
+bool is_npy(Bytes begin);
+TokenLayout parse_npy(Bytes begin, uint64_t file_bytes, const std::string& path);
 
 // llm.c: 256 int32 of header, then uint16 (GPT-2) or uint32 (Llama 3).
-bool is_llmc(Bytes file);
-TokenLayout parse_llmc(Bytes file, const std::string& path);
+bool is_llmc(Bytes begin);
+TokenLayout parse_llmc(Bytes begin, uint64_t file_bytes, const std::string& path);
 
 // Megatron: `index` is the .idx, the tokens are the bare .bin of `data_bytes` bytes. Documents must follow
 // one another without gaps; they are read as one stream.

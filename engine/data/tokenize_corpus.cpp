@@ -42,8 +42,9 @@ class Work {
   void encode_chunks() {
     try {
       EncodingMemory memory;
+      Chunk chunk;
       Encoded encoded;
-      while (encode_next(encoded, memory)) {
+      while (encode_next(chunk, encoded, memory)) {
       }
     } catch (...) {  // no memory for those: there is no turn to wait for
       const std::lock_guard lock(writing_);
@@ -53,8 +54,7 @@ class Work {
 
   // Takes a chunk, encodes it, and writes it when all before it are written. False when there is none, or one
   // has failed.
-  bool encode_next(Encoded& encoded, EncodingMemory& memory) {
-    Chunk chunk;
+  bool encode_next(Chunk& chunk, Encoded& encoded, EncodingMemory& memory) {
     uint64_t number = 0;
     std::exception_ptr failure;
     {
@@ -83,7 +83,7 @@ class Work {
     try {
       if (failure) std::rethrow_exception(failure);
       writer_.append(encoded.ids, encoded.document_ends);
-      done_ += chunk.end - chunk.begin;
+      done_ += chunk.text.size();
       progress_(done_, corpus_.bytes());
     } catch (...) {
       stop(std::current_exception());
@@ -107,7 +107,7 @@ class Work {
       if (spec_.end_of_document) encoded.ids.push_back(*spec_.end_of_document);
       encoded.document_ends.push_back(encoded.ids.size());
     };
-    const std::string_view text = chunk.text();
+    const std::string_view text = chunk.text;
     if (!chunk.is_jsonl) {
       if (const std::size_t bad = first_invalid_utf8(text); bad != std::string_view::npos)
         throw Error(ExitCode::kInput,

@@ -11,7 +11,6 @@
 #include "engine/core/error.h"
 #include "engine/data/formats.h"
 #include "engine/data/token_formats.h"
-#include "engine/io/files.h"
 #include "engine/io/input_file.h"
 
 namespace recollect {
@@ -114,29 +113,32 @@ std::string with_extension(const std::string& path, const char* extension) {
   return (part ? path.substr(0, path.size() - 4) : path) + extension;
 }
 
+Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
 bool has_megatron_index(const std::string& path) {
   const std::string index = with_extension(path, ".idx");
   std::error_code error;
-  return std::filesystem::is_regular_file(index, error) && is_megatron_index(MappedFile(index).bytes());
+  return std::filesystem::is_regular_file(index, error) &&
+         is_megatron_index(bytes_of(InputFile(index).text(kMegatronHeaderBytes)));
 }
 
 TokenFile open_megatron(const std::string& path) {
-  const MappedFile index(with_extension(path, ".idx"));
+  const InputFile index(with_extension(path, ".idx"));
   InputFile data(with_extension(path, ".bin"));
-  const TokenLayout layout = parse_megatron_index(index.bytes(), index.path(), data.size(), data.path());
+  const TokenLayout layout =
+      parse_megatron_index(bytes_of(index.text()), index.path(), data.size(), data.path());
   return {std::move(data), layout};
 }
 
 TokenFile open_single(const std::string& path, std::optional<TokenType> hint) {
-  const MappedFile mapped(path);
   InputFile file(path);
-  if (file.size() != mapped.size())
-    throw Error(ExitCode::kInput, fmt::format("{} has changed while it was opened", path));
+  const std::string text = file.text(kMostHeaderBytes);
+  const Bytes begin = bytes_of(text);
   TokenLayout layout;
-  if (is_npy(mapped.bytes()))
-    layout = parse_npy(mapped.bytes(), path);
-  else if (is_llmc(mapped.bytes()))
-    layout = parse_llmc(mapped.bytes(), path);
+  if (is_npy(begin))
+    layout = parse_npy(begin, file.size(), path);
+  else if (is_llmc(begin))
+    layout = parse_llmc(begin, file.size(), path);
   else if (hint)
     layout = headerless_layout(file.size(), *hint, path);
   else

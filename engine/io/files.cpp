@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,7 +14,6 @@
 #include <utility>
 
 #include "engine/core/error.h"
-#include "engine/io/input_file.h"
 
 namespace recollect {
 namespace {
@@ -82,33 +80,6 @@ std::string folder_of(const std::string& path) {
 }
 
 }  // namespace
-
-MappedFile::MappedFile(const std::string& path) : path_(path) {
-  const InputFile file(path);
-  size_ = file.size();
-  if (size_ == 0) return;
-  void* mapping = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
-  if (mapping == MAP_FAILED)
-    throw Error(ExitCode::kInput,
-                fmt::format("cannot map {} ({} bytes): {}", path_, size_, system_message(errno)));
-  data_ = mapping;
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(data_, size_);
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
 
 ReplacementFile::ReplacementFile(const std::string& path) : path_(path) {
   struct stat there {};

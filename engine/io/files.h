@@ -1,7 +1,7 @@
-// Whole files, in and out. Reading maps: nothing is loaded until it is touched. Writing replaces: the bytes
-// go to a temporary file in the same folder, reach the disk, and only then take the final name, so that a
-// reader (or a mapping of the old file) never sees half of anything, and a failure leaves nothing behind. A
-// temporary file is locked while its writer lives; one that nobody locks is a dead process's, and goes.
+// Whole files that are written. Writing replaces: the bytes go to a temporary file in the same folder, reach
+// the disk, and only then take the final name, so that a reader, of the old file too, never sees half of
+// anything, and a failure leaves nothing behind. A temporary file is locked while its writer lives; one that
+// nobody locks is a dead process's, and goes.
 #pragma once
 
 #include <cstddef>
@@ -11,28 +11,6 @@
 #include <string_view>
 
 namespace recollect {
-
-// A read-only mapping of a whole regular file, of any size including 0. Pages keep the old content when the
-// file is replaced by a rename. A file that somebody shortens in place while it is mapped kills the process
-// (SIGBUS), as it does every user of mmap. Errors: kInput when the file is missing, is not a regular file or
-// cannot be read.
-class MappedFile {
- public:
-  explicit MappedFile(const std::string& path);
-  ~MappedFile();
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-
-  const std::string& path() const { return path_; }
-  std::size_t size() const { return size_; }
-  std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
-  std::string_view text() const { return {static_cast<const char*>(data_), size_}; }
-
- private:
-  std::string path_;
-  void* data_ = nullptr;
-  std::size_t size_ = 0;
-};
 
 // A file being written that takes its name only at commit(). Until then, and for ever when commit() is not
 // reached, whatever was at `path` is untouched; the destructor removes the temporary file. A link at `path`

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -65,6 +66,12 @@ void InputFile::read_at(uint64_t offset, std::span<std::byte> bytes) const {
     offset += static_cast<uint64_t>(done);
     bytes = bytes.subspan(static_cast<std::size_t>(done));
   }
+}
+
+std::string InputFile::text(uint64_t most) const {
+  std::string text(std::min(most, size_), '\0');
+  read_at(0, std::as_writable_bytes(std::span(text)));
+  return text;
 }
 
 }  // namespace recollect

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 
@@ -24,6 +25,8 @@ class InputFile {
   // Fills `bytes` from `offset` on, which lies inside size(). From any thread; allocates nothing. Error
   // kInput with the file and the offset that it has no more, or where the disk refuses to read it.
   void read_at(uint64_t offset, std::span<std::byte> bytes) const;
+  // The first `most` bytes, or all where there are fewer.
+  std::string text(uint64_t most = std::numeric_limits<uint64_t>::max()) const;
 
  private:
   std::string path_;

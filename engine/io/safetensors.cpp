@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
+#include <type_traits>
 
 #include "engine/core/error.h"
 #include "engine/io/strict_json.h"
@@ -11,13 +12,25 @@
 namespace recollect {
 namespace {
 
-// The source may have any alignment.
+SafetensorsHeader read_header(const InputFile& file) {
+  constexpr uint64_t kFirst = 8;
+  const uint64_t bytes = safetensors_header_bytes(file.text(kFirst), file.size(), file.path());
+  return parse_safetensors_header(file.text(bytes), file.size(), file.path());
+}
+
 template <typename Source, typename T>
-void convert(const std::byte* source, T* destination, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    Source value;
-    std::memcpy(&value, source + i * sizeof(Source), sizeof(Source));
-    destination[i] = static_cast<T>(value);
+void read_converted(const InputFile& file, uint64_t offset, T* destination, std::size_t count) {
+  if constexpr (std::is_same_v<Source, T>) {
+    file.read_at(offset, std::as_writable_bytes(std::span(destination, count)));
+  } else {
+    std::array<Source, (32 << 10) / sizeof(Source)> part;
+    for (std::size_t done = 0; done < count;) {
+      const std::span<Source> some = std::span(part).first(std::min(part.size(), count - done));
+      file.read_at(offset + done * sizeof(Source), std::as_writable_bytes(some));
+      destination = std::transform(some.begin(), some.end(), destination,
+                                   [](Source value) { return static_cast<T>(value); });
+      done += some.size();
+    }
   }
 }
 
@@ -30,8 +43,7 @@ void convert(const std::byte* source, T* destination, std::size_t count) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::string& path)
-    : file_(path), header_(parse_safetensors_header(file_.bytes(), path)) {}
+SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path), header_(read_header(file_)) {}
 
 const TensorEntry* SafetensorsFile::find(std::string_view name) const {
   const auto& by_name = header_.by_name;
@@ -50,11 +62,6 @@ const TensorEntry& SafetensorsFile::at(std::string_view name) const {
   return *entry;
 }
 
-std::span<const std::byte> SafetensorsFile::bytes(const TensorEntry& entry) const {
-  require(entry.offset + entry.bytes <= file_.size(), "a tensor entry of another file");
-  return file_.bytes().subspan(entry.offset, entry.bytes);
-}
-
 template <typename T>
 void SafetensorsFile::read_as(const TensorEntry& entry, T* destination, int64_t first_row,
                               int64_t rows) const {
@@ -66,18 +73,18 @@ void SafetensorsFile::read_as(const TensorEntry& entry, T* destination, int64_t 
                       shape_to_string(entry.shape)));
   if (rows == 0) return;
   const auto row_elements = static_cast<std::size_t>(entry.elements() / all_rows);
-  const std::byte* source =
-      bytes(entry).data() + static_cast<std::size_t>(first_row) * row_elements * size_of(*entry.dtype);
+  const uint64_t offset =
+      entry.offset + static_cast<std::size_t>(first_row) * row_elements * size_of(*entry.dtype);
   const std::size_t count = static_cast<std::size_t>(rows) * row_elements;
   switch (*entry.dtype) {
     case DType::kF64:
-      return convert<double>(source, destination, count);
+      return read_converted<double>(file_, offset, destination, count);
     case DType::kF32:
-      return convert<float>(source, destination, count);
+      return read_converted<float>(file_, offset, destination, count);
     case DType::kBF16:
-      return convert<bf16>(source, destination, count);
+      return read_converted<bf16>(file_, offset, destination, count);
     case DType::kF16:
-      return convert<f16>(source, destination, count);
+      return read_converted<f16>(file_, offset, destination, count);
     default:
       refuse_dtype(path(), entry);
   }

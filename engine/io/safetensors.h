@@ -1,5 +1,6 @@
-// Weights in safetensors files, read-only and mapped: a rank touches the pages of its own shard and no
-// others. Values are converted on the way out; the file is never copied whole.
+// Weights in safetensors files: a rank reads the rows of its own shard and no others. Values are converted on
+// the way, a few at a time; no tensor is held beside its destination, and a file that is shortened meanwhile
+// is an Error.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/io/files.h"
+#include "engine/io/input_file.h"
 #include "engine/io/safetensors_header.h"
 
 namespace recollect {
@@ -33,17 +34,15 @@ class SafetensorsFile {
   // Errors: no such tensor, or one of a dtype we cannot compute with.
   const TensorEntry& at(std::string_view name) const;
 
-  // The tensor's bytes as they lie in the file, not necessarily aligned.
-  std::span<const std::byte> bytes(const TensorEntry& entry) const;
-
   // Writes rows [first_row, first_row + rows) of the first dim to `destination`, converted to T (float or
-  // double) from any of F64, F32, BF16, F16. A scalar counts as one row. Errors: kInput for any other dtype.
+  // double) from any of F64, F32, BF16, F16. A scalar counts as one row. Errors: kInput for any other dtype,
+  // and where the file has lost these bytes since it was opened.
   template <typename T>
   void read_as(const TensorEntry& entry, T* destination, int64_t first_row = 0,
                int64_t rows = kAllRows) const;
 
  private:
-  MappedFile file_;
+  InputFile file_;
   SafetensorsHeader header_;
 };
 
@@ -65,7 +64,6 @@ class SafetensorsSet {
   // As in SafetensorsFile, over all files.
   const TensorEntry* find(std::string_view name) const;
   const TensorEntry& at(std::string_view name) const;
-  std::span<const std::byte> bytes(std::string_view name) const;
   template <typename T>
   void read_as(std::string_view name, T* destination, int64_t first_row = 0, int64_t rows = kAllRows) const;
 

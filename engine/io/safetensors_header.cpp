@@ -219,22 +219,23 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   int offsets_count_ = 0;
 };
 
-uint64_t header_length(std::span<const std::byte> file, const std::string& path) {
-  if (file.size() < 8)
+uint64_t header_length(std::string_view begin, uint64_t file_bytes, const std::string& path) {
+  if (file_bytes < 8)
     throw Error(ExitCode::kInput,
-                fmt::format("{}: {} bytes are too few for a safetensors file", path, file.size()));
+                fmt::format("{}: {} bytes are too few for a safetensors file", path, file_bytes));
   uint64_t length = 0;
-  std::memcpy(&length, file.data(), sizeof(length));
-  if (length > kMaxSafetensorsHeader && looks_like_pickle(file)) refuse_pickle(path);
+  std::memcpy(&length, begin.data(), sizeof(length));
+  if (length > kMaxSafetensorsHeader && looks_like_pickle(std::as_bytes(std::span(begin))))
+    refuse_pickle(path);
   if (length > kMaxSafetensorsHeader)
     throw Error(ExitCode::kInput,
                 fmt::format("{}: header length {} at byte 0 exceeds the format's limit of {}", path, length,
                             kMaxSafetensorsHeader),
                 "the file is damaged or is not safetensors");
-  if (length > file.size() - 8)
+  if (length > file_bytes - 8)
     throw Error(ExitCode::kInput,
                 fmt::format("{}: truncated: header length {} at byte 0, but only {} bytes follow", path,
-                            length, file.size() - 8));
+                            length, file_bytes - 8));
   return length;
 }
 
@@ -278,11 +279,16 @@ void index_names(SafetensorsHeader& header, const std::string& path) {
 
 }  // namespace
 
-SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, const std::string& path) {
-  const uint64_t length = header_length(file, path);
-  const std::string_view text(reinterpret_cast<const char*>(file.data()) + 8, length);
-  const uint64_t data_begin = 8 + length;
-  const uint64_t data_bytes = file.size() - data_begin;
+uint64_t safetensors_header_bytes(std::string_view begin, uint64_t file_bytes, const std::string& path) {
+  return 8 + header_length(begin, file_bytes, path);
+}
+
+SafetensorsHeader parse_safetensors_header(std::string_view begin, uint64_t file_bytes,
+                                           const std::string& path) {
+  const uint64_t data_begin = safetensors_header_bytes(begin, file_bytes, path);
+  require(begin.size() >= data_begin, "the whole header of a safetensors file");
+  const std::string_view text = begin.substr(8, data_begin - 8);
+  const uint64_t data_bytes = file_bytes - data_begin;
   HeaderHandler handler(path, text, data_bytes);
   if (text.empty() || text.front() != '{') handler.fail("the header does not begin with '{'");
   // The parser takes a zero byte for the end of its input and would ignore what follows.

@@ -41,10 +41,15 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;  // "__metadata__"
 };
 
-// `file`: the whole file. `path` names it in errors.
-// Errors: kInput, with the tensor's name and the byte where it applies. Nothing is allocated in proportion to
-// a number that the file claims, only to bytes that it has.
-SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, const std::string& path);
+// `path` names the file in errors, which are kInput with the tensor's name and the byte where it applies.
+// Nothing is allocated in proportion to a number that the file claims, only to bytes that it has.
+//
+// How many bytes the header takes, of a file of `file_bytes`, by its first ones: eight at least, if it has
+// them.
+uint64_t safetensors_header_bytes(std::string_view begin, uint64_t file_bytes, const std::string& path);
+// `begin`: the header at least.
+SafetensorsHeader parse_safetensors_header(std::string_view begin, uint64_t file_bytes,
+                                           const std::string& path);
 
 // "F32" and so on for the dtypes we can compute with.
 std::string_view safetensors_name_of(DType dtype);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "engine/core/error.h"
+#include "engine/io/files.h"
 #include "engine/io/safetensors.h"
 #include "engine/io/strict_json.h"
 
@@ -61,7 +62,7 @@ std::string resolve_shard(const std::string& index_path, const std::string& shar
 
 // name -> shard, in the order of the index.
 std::map<std::string, std::string> read_weight_map(const std::string& path) {
-  const MappedFile file(path);
+  const InputFile file(path);
   if (file.size() > kMaxSafetensorsHeader)
     input_error(fmt::format("{}: {} bytes are too many for an index", path, file.size()));
   const nlohmann::json index = parse_strict_json(file.text(), path);
@@ -144,11 +145,6 @@ const SafetensorsFile& SafetensorsSet::file_of(std::string_view name) const {
 }
 
 const TensorEntry& SafetensorsSet::at(std::string_view name) const { return file_of(name).at(name); }
-
-std::span<const std::byte> SafetensorsSet::bytes(std::string_view name) const {
-  const SafetensorsFile& file = file_of(name);
-  return file.bytes(file.at(name));
-}
 
 template <typename T>
 void SafetensorsSet::read_as(std::string_view name, T* destination, int64_t first_row, int64_t rows) const {

@@ -1,6 +1,11 @@
 #include "engine/runtime/lifetime.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <queue>
+#include <utility>
 
 namespace recollect {
 
@@ -107,24 +112,46 @@ void find_peaks(const Graph& graph, const MemoryLedger::Row& persistent, const s
 
 namespace {
 
-bool overlap_in_memory(const Block& a, const Block& b) {
-  return a.space == b.space && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-}
-
-// Adds a block to those already seen, which began no later.
-void merge(std::vector<Block>& merged, const Block& block) {
-  Block* taken_over = nullptr;
-  for (Block& other : merged) {
-    if (!other.overlaps_in_time(block) || !overlap_in_memory(other, block)) continue;
-    require(other.offset == block.offset && other.bytes == block.bytes && other.end == block.begin,
-            "two live values overlap in memory");
-    taken_over = &other;
+// Blocks by and by, in the order in which they begin. Those that live at once lie apart, so that a new one is
+// compared with its neighbours alone.
+class Merging {
+ public:
+  void add(const Block& block) {
+    end_before(block.begin);
+    if (block.bytes == 0) return;
+    std::map<uint64_t, std::size_t>& live = live_[static_cast<std::size_t>(block.space)];
+    auto next = live.upper_bound(block.offset);
+    if (next != live.begin() && end_of(merged_[std::prev(next)->second]) > block.offset) --next;
+    const bool overlaps = next != live.end() && next->first < end_of(block);
+    const std::size_t index = overlaps ? next->second : merged_.size();
+    if (overlaps) {
+      Block& other = merged_[index];
+      require(other.offset == block.offset && other.bytes == block.bytes && other.end == block.begin,
+              "two live values overlap in memory");
+      other.end = block.end;  // taken over
+    } else {
+      live.emplace(block.offset, index);
+      merged_.push_back(block);
+    }
+    ends_.emplace(block.end, index);
   }
-  if (taken_over)
-    taken_over->end = block.end;
-  else
-    merged.push_back(block);
-}
+  const std::vector<Block>& merged() const { return merged_; }
+
+ private:
+  static uint64_t end_of(const Block& block) { return block.offset + block.bytes; }
+
+  void end_before(int64_t tick) {
+    for (; !ends_.empty() && ends_.top().first < tick; ends_.pop()) {
+      const Block& block = merged_[ends_.top().second];
+      if (block.end == ends_.top().first) live_[static_cast<std::size_t>(block.space)].erase(block.offset);
+    }
+  }
+
+  std::vector<Block> merged_;
+  std::map<uint64_t, std::size_t> live_[kMemorySpaceCount];  // by offset
+  using End = std::pair<int64_t, std::size_t>;               // of a block that was taken over later, not true
+  std::priority_queue<End, std::vector<End>, std::greater<End>> ends_;
+};
 
 }  // namespace
 
@@ -132,7 +159,7 @@ MemoryLedger ledger_of(const Graph& graph, std::vector<Block> blocks, uint64_t t
   MemoryLedger ledger;
   MemoryLedger::Row persistent{};
   std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) { return a.begin < b.begin; });
-  std::vector<Block> transient;
+  Merging transient;
   uint64_t top = transient_begin;
   for (const Block& block : blocks) {
     const bool device = block.space == MemorySpace::kDevice;
@@ -144,11 +171,11 @@ MemoryLedger ledger_of(const Graph& graph, std::vector<Block> blocks, uint64_t t
                        : block.space == MemorySpace::kHost ? ledger.host_bytes
                                                            : ledger.disk_bytes;
     height = std::max(height, block.offset + block.bytes);
-    merge(transient, block);
+    transient.add(block);
   }
   ledger.persistent_bytes = MemoryLedger::sum(persistent);
   ledger.transient_bytes = top - transient_begin;
-  find_peaks(graph, persistent, transient, ledger);
+  find_peaks(graph, persistent, transient.merged(), ledger);
   return ledger;
 }
 

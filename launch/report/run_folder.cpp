@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "engine/io/files.h"
+#include "engine/io/input_file.h"
 #include "launch/config/check_reports.h"
 #include "launch/report/chrome_trace.h"
 #include "launch/report/html_page.h"
@@ -27,8 +28,7 @@ RankReport read_rank(const std::string& folder, int rank) {
                 rank == 0
                     ? "name the output folder of a run; one whose memory_report.formats has json"
                     : "a rank of the run has not written its report, or its file was not brought along");
-  const MappedFile file(path);
-  RankReport report = read_rank_report(file.text(), path);
+  RankReport report = read_rank_report(InputFile(path).text(), path);
   if (report.rank != rank)
     throw Error(ExitCode::kInput, fmt::format("{} is of rank {}", path, report.rank),
                 "the file was renamed, or written by another run");

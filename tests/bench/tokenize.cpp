@@ -13,6 +13,7 @@
 
 #include "engine/core/error.h"
 #include "engine/data/tokenize_corpus.h"
+#include "engine/io/input_file.h"
 
 namespace recollect::bench {
 namespace {
@@ -45,10 +46,9 @@ void run(const std::string& tokenizer_path, const std::string& text_path, int th
   std::string pattern = (std::filesystem::temp_directory_path() / "bench_tokenize_XXXXXX").string();
   require(::mkdtemp(pattern.data()) != nullptr, "cannot make a temporary folder");
   {
-    const MappedFile text(text_path);
+    const std::string text = InputFile(text_path).text();
     std::ofstream out(pattern + "/text.txt", std::ios::binary);
-    for (std::size_t written = 0; written < kBytes && text.size() > 0; written += text.size())
-      out << text.text();
+    for (std::size_t written = 0; written < kBytes && text.size() > 0; written += text.size()) out << text;
   }
   for (int n = 1; n <= threads; ++n) measure(*tokenizer, pattern, n);
   std::filesystem::remove_all(pattern);

@@ -438,8 +438,8 @@ TEST_F(DataFormats, SurviveRandomMutations) {
   for (int round = 0; round < 4000; ++round) {
     const std::string a = mutate(npy_file, 100), b = mutate(llmc_file, 16), c = mutate(index, index.size());
     const auto bytes = [](const std::string& text) { return std::as_bytes(std::span(text)); };
-    if (is_npy(bytes(a))) try_layout([&] { return parse_npy(bytes(a), "a"); }, a.size());
-    if (is_llmc(bytes(b))) try_layout([&] { return parse_llmc(bytes(b), "b"); }, b.size());
+    if (is_npy(bytes(a))) try_layout([&] { return parse_npy(bytes(a), a.size(), "a"); }, a.size());
+    if (is_llmc(bytes(b))) try_layout([&] { return parse_llmc(bytes(b), b.size(), "b"); }, b.size());
     if (is_megatron_index(bytes(c)))
       try_layout([&] { return parse_megatron_index(bytes(c), "c", 160, "d"); }, 160);
   }

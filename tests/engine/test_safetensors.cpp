@@ -3,9 +3,12 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <random>
 #include <string>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "engine/io/safetensors.h"
 #include "tests/engine/expect_error.h"
@@ -212,10 +215,28 @@ TEST(Safetensors, ReadsAFileOfTheReferenceImplementation) {
   float scalar = 0;
   file.read_as(file.at("scalar"), &scalar);
   EXPECT_EQ(scalar, 2.5f);
-  const auto ids = file.bytes(file.at("i64"));
+  const std::string whole = TemporaryFolder::read(file.path());
   int64_t last = 0;
-  std::memcpy(&last, ids.data() + 8, 8);
+  std::memcpy(&last, whole.data() + file.at("i64").offset + 8, 8);
   EXPECT_EQ(last, -(int64_t{1} << 40));
+}
+
+// A mapping of it would be killed. What is still there can be read.
+TEST(Safetensors, AFileThatIsShortenedWhileItIsReadIsAnError) {
+  const TemporaryFolder folder;
+  for (const char* dtype : {"F64", "F32"}) {
+    const int64_t rows = 40000, bytes = rows * (dtype[1] == '6' ? 8 : 4);
+    const std::string path = folder.write(
+        "a", file_with(fmt::format(R"({{"w":{{"dtype":"{}","shape":[{}],"data_offsets":[0,{}]}}}})", dtype,
+                                   rows, bytes),
+                       static_cast<std::size_t>(bytes)));
+    const SafetensorsFile file(path);
+    std::filesystem::resize_file(path, file.at("w").offset + file.at("w").bytes / 2);
+    std::vector<double> values(rows);
+    file.read_as(file.at("w"), values.data(), 0, rows / 2);
+    expect_error(ExitCode::kInput, {path, "was shortened since"},
+                 [&] { file.read_as(file.at("w"), values.data()); });
+  }
 }
 
 // Whatever the bytes, the reader answers with a file or an Error; sanitizer builds see every stray access.
@@ -248,7 +269,7 @@ TEST(Safetensors, SurvivesRandomMutations) {
       }
     }
     try {
-      const SafetensorsHeader parsed = parse_safetensors_header(std::as_bytes(std::span(bytes)), "mutant");
+      const SafetensorsHeader parsed = parse_safetensors_header(bytes, bytes.size(), "mutant");
       uint64_t covered = 0;
       for (const TensorEntry& entry : parsed.entries) {
         ASSERT_LE(entry.offset + entry.bytes, bytes.size());

@@ -176,6 +176,38 @@ TEST_F(TokenizeCorpus, BadInputIsNamed) {
   refuses(nothing, {"there is no file or folder", "nowhere"});
 }
 
+// A mapping of it would be killed.
+TEST_F(TokenizeCorpus, AFileThatIsShortenedMeanwhileIsAnError) {
+  std::string lines;
+  while (lines.size() < (4u << 20)) lines += "{\"text\": \"one more line\"}\n";
+  for (const char* name : {"in.jsonl", "in.txt"}) {
+    CorpusSpec spec;
+    spec.inputs = {folder_.write(name, lines)};
+    const auto shorten = [&](uint64_t, uint64_t) { std::filesystem::resize_file(spec.inputs[0], 1 << 20); };
+    expect_error(ExitCode::kInput, {name, "was shortened since"}, [&] {
+      TokenWriter writer({folder_.file("out.bin"), "llm.c", tokenizer_->vocabulary_size(), {}});
+      tokenize_corpus(*tokenizer_, spec, writer, shorten);
+    });
+  }
+}
+
+// Further than what is looked at beyond a chunk.
+TEST_F(TokenizeCorpus, APlaceToCutMayBeFar) {
+  std::string text, lines;
+  for (int i = 0; i < 3; ++i) text += std::string((1 << 20) + 30000 * i, 'a') + " ";
+  for (int i = 0; i < 3; ++i) lines += "{\"text\": \"" + std::string((1 << 20) + 30000 * i, 'b') + "\"}\n";
+  CorpusSpec spec;
+  spec.inputs = {folder_.write("a.txt", text), folder_.write("b.jsonl", lines)};
+  std::vector<int32_t> expected = encode(text);
+  for (int i = 0; i < 3; ++i) {
+    const std::vector<int32_t> line = encode(std::string((1 << 20) + 30000 * i, 'b'));
+    expected.insert(expected.end(), line.begin(), line.end());
+  }
+  const std::vector<int32_t> got = read(tokenize("out.bin", spec));
+  ASSERT_GE(got.size() + 1, expected.size());  // read in pairs
+  EXPECT_TRUE(std::equal(got.begin(), got.end(), expected.begin()));
+}
+
 TEST_F(TokenizeCorpus, WhatCannotBeWritten) {
   CorpusSpec spec;
   spec.inputs = {folder_.write("in.txt", "text")};

@@ -6,8 +6,7 @@ using namespace recollect;
 
 RECOLLECT_FUZZ(text) {
   fuzz::accepts([&] {
-    const SafetensorsHeader header =
-        parse_safetensors_header(std::as_bytes(std::span(text.data(), text.size())), "f.safetensors");
+    const SafetensorsHeader header = parse_safetensors_header(text, text.size(), "f.safetensors");
     fuzz::expect(header.by_name.size() == header.entries.size(), "an index of another length");
     for (const TensorEntry& entry : header.entries)
       fuzz::expect(entry.bytes <= text.size() && entry.offset <= text.size() - entry.bytes,

@@ -20,8 +20,8 @@ RECOLLECT_FUZZ(text) {
   const Bytes bytes = std::as_bytes(std::span(text.data(), text.size()));
   fuzz::accepts([&] {
     TokenLayout layout;
-    if (kind == 'n' && is_npy(bytes)) layout = parse_npy(bytes, "f");
-    if (kind == 'c' && is_llmc(bytes)) layout = parse_llmc(bytes, "f");
+    if (kind == 'n' && is_npy(bytes)) layout = parse_npy(bytes, bytes.size(), "f");
+    if (kind == 'c' && is_llmc(bytes)) layout = parse_llmc(bytes, bytes.size(), "f");
     if (kind == 'm' && is_megatron_index(bytes))
       layout = parse_megatron_index(bytes, "f.idx", available, "f.bin");
     fuzz::expect(

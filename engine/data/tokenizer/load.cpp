@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "engine/core/error.h"
-#include "engine/io/files.h"
+#include "engine/io/input_file.h"
 #include "engine/io/strict_json.h"
 
 namespace recollect {
@@ -20,11 +20,12 @@ bool is_there(const fs::path& path) {
 
 // Calls line(text, number from 1) without the line's end. Error kInput for what is no UTF-8.
 template <typename F>
-void for_each_line(const MappedFile& file, F line) {
-  if (const std::size_t bad = first_invalid_utf8(file.text()); bad != std::string_view::npos)
-    throw Error(ExitCode::kInput, fmt::format("{}: byte {} is not UTF-8", file.path(), bad));
+void for_each_line(const std::string& path, F line) {
+  const std::string whole = InputFile(path).text();
+  if (const std::size_t bad = first_invalid_utf8(whole); bad != std::string_view::npos)
+    throw Error(ExitCode::kInput, fmt::format("{}: byte {} is not UTF-8", path, bad));
   std::size_t number = 0;
-  for (std::string_view rest = file.text(); !rest.empty();) {
+  for (std::string_view rest = whole; !rest.empty();) {
     const std::size_t newline = rest.find('\n');
     std::string_view text = rest.substr(0, newline);
     if (text.ends_with('\r')) text.remove_suffix(1);
@@ -38,7 +39,7 @@ std::unique_ptr<Tokenizer> load_gpt2(const nlohmann::json& json, const std::stri
                                      const std::string& merges_path) {
   const Vocabulary vocabulary(read_vocabulary(json, path), path);
   Merges merges;
-  for_each_line(MappedFile(merges_path), [&](std::string_view line, std::size_t number) {
+  for_each_line(merges_path, [&](std::string_view line, std::size_t number) {
     if (number == 1 && line.starts_with("#version")) return;
     merges.push_back(read_merge(std::string(line), fmt::format("{}:{}", merges_path, number)));
   });
@@ -53,7 +54,7 @@ std::unique_ptr<Tokenizer> load_gpt2(const nlohmann::json& json, const std::stri
 BertOptions read_bert_options(const fs::path& config) {
   BertOptions options;
   if (!is_there(config)) return options;
-  const nlohmann::json json = parse_strict_json(MappedFile(config.string()).text(), config.string());
+  const nlohmann::json json = parse_strict_json(InputFile(config.string()).text(), config.string());
   const auto read = [&](const char* key, bool& value) {
     const auto at = json.is_object() ? json.find(key) : json.end();
     if (at == json.end() || at->is_null()) return;
@@ -70,7 +71,7 @@ BertOptions read_bert_options(const fs::path& config) {
 
 std::unique_ptr<Tokenizer> load_bert(const std::string& path) {
   std::vector<std::pair<std::string, uint64_t>> tokens;
-  for_each_line(MappedFile(path), [&](std::string_view line, std::size_t number) {
+  for_each_line(path, [&](std::string_view line, std::size_t number) {
     if (line.empty())
       throw Error(ExitCode::kInput, fmt::format("{}:{}: an empty line is no token", path, number));
     tokens.emplace_back(line, number - 1);
@@ -85,7 +86,7 @@ std::unique_ptr<Tokenizer> load_bert(const std::string& path) {
 }
 
 std::unique_ptr<Tokenizer> load_json(const std::string& path) {
-  const nlohmann::json json = parse_strict_json(MappedFile(path).text(), path);
+  const nlohmann::json json = parse_strict_json(InputFile(path).text(), path);
   if (json.is_object() && json.contains("model") && json["model"].is_object())
     return read_tokenizer_json(json, path);
   constexpr std::string_view kVocabulary = "vocab.json";

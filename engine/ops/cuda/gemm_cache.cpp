@@ -15,6 +15,7 @@
 
 #include "engine/core/error.h"
 #include "engine/io/files.h"
+#include "engine/io/input_file.h"
 #include "engine/ops/cuda/gemm_choices.h"
 
 namespace recollect::cuda {
@@ -54,9 +55,9 @@ class FileLock {
 GemmChoices read(const std::string& path) {
   std::error_code error;
   if (fs::symlink_status(path, error).type() == fs::file_type::not_found) return {};
-  const MappedFile file(path);
+  const InputFile file(path);
   if (file.size() > kLargestFile) throw Error(ExitCode::kInput, path + ": larger than any such file");
-  return GemmChoices::from_json(std::string(file.text()), path);
+  return GemmChoices::from_json(file.text(), path);
 }
 
 std::string file_name_part(std::string text) {

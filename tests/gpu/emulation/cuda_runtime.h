@@ -83,7 +83,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   return cudaSuccess;
 }
 
-using Where = std::source_location;
+using recollect::emulation::Where;
 
 inline void __syncthreads(Where where = Where::current()) { recollect::emulation::wait_for_block(where); }
 inline void __syncwarp(Where where = Where::current()) { recollect::emulation::wait_for_warp(where); }

@@ -19,7 +19,7 @@ struct Thread {
   enum State { kReady, kWaitsForWarp, kWaitsForBlock, kDone };
 
   State state = kReady;
-  std::source_location where;  // it waits
+  Where where;  // it waits
   std::unique_ptr<Fiber> fiber;
   unsigned exchanges = 0;
 };
@@ -50,9 +50,7 @@ Dim3 at(unsigned index, Dim3 size) {
   return {index % size.x, index / size.x % size.y, index / size.x / size.y};
 }
 
-std::string text(std::source_location where) {
-  return std::string(where.file_name()) + ":" + std::to_string(where.line());
-}
+std::string text(Where where) { return std::string(where.file) + ":" + std::to_string(where.line); }
 
 [[noreturn]] void fail(const std::string& what) {
   machine.threads.clear();  // fibers in mid-air, never to be resumed
@@ -92,8 +90,7 @@ bool release(unsigned first, unsigned last, Thread::State state, const char* wha
   for (unsigned i = first; i < last; ++i) {
     const Thread& thread = machine.threads[i];
     if (thread.state != state) continue;
-    if (one && (one->where.line() != thread.where.line() ||
-                std::strcmp(one->where.file_name(), thread.where.file_name()) != 0))
+    if (one && (one->where.line != thread.where.line || std::strcmp(one->where.file, thread.where.file) != 0))
       fail(std::string("threads wait at two places, ") + text(one->where) + " and " + text(thread.where));
     one = &thread;
     ++waiting;
@@ -125,7 +122,7 @@ void run_block() {
   } while (release(0, threads, Thread::kWaitsForBlock, "the barrier"));
 }
 
-void wait(Thread::State state, std::source_location where) {
+void wait(Thread::State state, Where where) {
   Thread& thread = machine.threads[machine.running];
   thread.state = state;
   thread.where = where;
@@ -162,11 +159,11 @@ void* shared_memory(const void* site, std::size_t bytes) {
   return std::memset(machine.shared.back().memory.get(), 0xFF, bytes);
 }
 
-void wait_for_block(std::source_location where) { wait(Thread::kWaitsForBlock, where); }
-void wait_for_warp(std::source_location where) { wait(Thread::kWaitsForWarp, where); }
+void wait_for_block(Where where) { wait(Thread::kWaitsForBlock, where); }
+void wait_for_warp(Where where) { wait(Thread::kWaitsForWarp, where); }
 unsigned lane() { return machine.running % kLanes; }
 
-const uint64_t* exchange(uint64_t mine, std::source_location where) {
+const uint64_t* exchange(uint64_t mine, Where where) {
   const unsigned turn = machine.threads[machine.running].exchanges++ % 2;
   uint64_t* slots = machine.warps[machine.running / kLanes].slots[turn];
   slots[lane()] = mine;

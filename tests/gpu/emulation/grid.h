@@ -7,13 +7,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <source_location>
 
 namespace recollect::emulation {
 
 struct Dim3 {
   constexpr Dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
   unsigned x, y, z;
+};
+
+// Of a call, where this is a default argument. clang 14 has no std::source_location.
+struct Where {
+  const char* file = "";
+  unsigned line = 0;
+  static constexpr Where current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+    return {file, line};
+  }
 };
 
 // From now on, for the calling thread's launches.
@@ -26,12 +34,12 @@ void run_grid(Dim3 grid, Dim3 block, std::size_t dynamic_bytes, const std::funct
 
 // For kernels. A null site stands for the launch's dynamic memory, and its size does not matter.
 void* shared_memory(const void* site, std::size_t bytes);
-void wait_for_block(std::source_location where);
-void wait_for_warp(std::source_location where);
+void wait_for_block(Where where);
+void wait_for_warp(Where where);
 unsigned lane();
 // Gives 8 bytes to the other lanes, and returns theirs, in order of lanes; good until the next exchange but
 // one.
-const uint64_t* exchange(uint64_t mine, std::source_location where);
+const uint64_t* exchange(uint64_t mine, Where where);
 
 }  // namespace recollect::emulation
 
