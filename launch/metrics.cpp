@@ -56,9 +56,9 @@ void MetricsLog::write(int64_t step, std::span<const Metric> metrics) {
     if (!json_->append({line.data(), line.size()})) complain("metrics.jsonl");
   }
   if (events_) {
-    std::vector<Scalar> scalars;
-    for (const Metric& metric : metrics) scalars.push_back({metric.key, metric.value});
-    if (!events_->write(step, scalars)) complain(events_->path());
+    scalars_.clear();
+    for (const Metric& metric : metrics) scalars_.push_back({metric.key, metric.value});
+    if (!events_->write(step, scalars_)) complain(events_->path());
   }
 }
 

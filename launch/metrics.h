@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/io/files.h"
 #include "launch/config/config.h"
@@ -33,6 +34,7 @@ class MetricsLog {
 
   std::unique_ptr<GrowingFile> json_;  // null where not asked for; likewise below
   std::unique_ptr<EventFile> events_;
+  std::vector<Scalar> scalars_;  // keeps its memory
   bool complained_ = false;
 };
 

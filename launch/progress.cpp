@@ -3,7 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <vector>
+#include <iterator>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -52,17 +53,21 @@ void Progress::report(const StepResult& r) {
   if (bar_) {
     draw_bar(r);
   } else if (r.step == 1 || r.step == total_steps_ || r.step % every_ == 0) {
+    fmt::memory_buffer skipped;
+    if (r.skipped)
+      fmt::format_to(std::back_inserter(skipped), "  skipped: overflow at loss scale {}", r.loss_scale);
     say("step {}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.3g}  {:.0f} tokens/s  {:.1f} ms{}\n", r.step,
         total_steps_, r.loss, r.grad_norm, r.learning_rate, tokens_per_second(r), 1e3 * r.seconds,
-        r.skipped ? fmt::format("  skipped: overflow at loss scale {}", r.loss_scale) : "");
+        std::string_view(skipped.data(), skipped.size()));
   }
 }
 
 void Progress::report(const EvaluationResult& r, int64_t steps_done) {
-  metrics_.write(steps_done, std::vector<Metric>{{"eval_loss", r.loss, kAllDigits},
-                                                 {"eval_tokens", static_cast<double>(r.tokens)},
-                                                 {"eval_valid_targets", static_cast<double>(r.valid_targets)},
-                                                 {"eval_seconds", r.seconds, kOfAClock}});
+  const Metric metrics[] = {{"eval_loss", r.loss, kAllDigits},
+                            {"eval_tokens", static_cast<double>(r.tokens)},
+                            {"eval_valid_targets", static_cast<double>(r.valid_targets)},
+                            {"eval_seconds", r.seconds, kOfAClock}};
+  metrics_.write(steps_done, metrics);
   finish();
   say("step {}/{}  evaluation loss {:.4f}  {} tokens  {:.1f} ms\n", steps_done, total_steps_, r.loss,
       r.tokens, 1e3 * r.seconds);

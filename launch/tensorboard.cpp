@@ -52,16 +52,6 @@ double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// An Event so far: when, and of which step.
-std::string begin_event(int64_t step) {
-  std::string event;
-  put_key(event, kWallTime, Kind::kFixed64);
-  put_fixed(event, std::bit_cast<uint64_t>(now()));
-  put_key(event, kStep, Kind::kVarint);
-  put_varint(event, static_cast<uint64_t>(step));
-  return event;
-}
-
 // What float cannot hold is infinite.
 float to_float(double value) {
   if (std::abs(value) > std::numeric_limits<float>::max())
@@ -102,9 +92,11 @@ EventFile::EventFile(const std::string& folder) {
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno != EEXIST) storage_error("cannot create " + path_, errno);
   }
-  std::string event = begin_event(0);
-  put_bytes(event, kFileVersion, "brain.Event:2");
-  if (write_record(event)) return;
+  constexpr std::size_t kUsual = 2048;  // bytes of a step's record, and more
+  for (std::string* text : {&event_, &value_, &summary_, &record_}) text->reserve(kUsual);
+  begin_event(0);
+  put_bytes(event_, kFileVersion, "brain.Event:2");
+  if (write_record()) return;
   const int reason = errno;
   ::close(descriptor_);
   storage_error("cannot write " + path_, reason);
@@ -113,26 +105,35 @@ EventFile::EventFile(const std::string& folder) {
 EventFile::~EventFile() { ::close(descriptor_); }
 
 bool EventFile::write(int64_t step, std::span<const Scalar> scalars) {
-  std::string summary;
+  summary_.clear();
   for (const Scalar& scalar : scalars) {
-    std::string value;
-    put_bytes(value, kTag, scalar.tag);
-    put_key(value, kSimpleValue, Kind::kFixed32);
-    put_fixed(value, std::bit_cast<uint32_t>(to_float(scalar.value)));
-    put_bytes(summary, kValue, value);
+    value_.clear();
+    put_bytes(value_, kTag, scalar.tag);
+    put_key(value_, kSimpleValue, Kind::kFixed32);
+    put_fixed(value_, std::bit_cast<uint32_t>(to_float(scalar.value)));
+    put_bytes(summary_, kValue, value_);
   }
-  std::string event = begin_event(step);
-  put_bytes(event, kSummary, summary);
-  return write_record(event);
+  begin_event(step);
+  put_bytes(event_, kSummary, summary_);
+  return write_record();
 }
 
-bool EventFile::write_record(const std::string& event) {
-  std::string record;
-  put_fixed(record, static_cast<uint64_t>(event.size()));
-  put_fixed(record, masked_crc(record));
-  record += event;
-  put_fixed(record, masked_crc(event));
-  for (std::string_view rest = record; !rest.empty();) {
+// An Event so far: when, and of which step.
+void EventFile::begin_event(int64_t step) {
+  event_.clear();
+  put_key(event_, kWallTime, Kind::kFixed64);
+  put_fixed(event_, std::bit_cast<uint64_t>(now()));
+  put_key(event_, kStep, Kind::kVarint);
+  put_varint(event_, static_cast<uint64_t>(step));
+}
+
+bool EventFile::write_record() {
+  record_.clear();
+  put_fixed(record_, static_cast<uint64_t>(event_.size()));
+  put_fixed(record_, masked_crc(record_));
+  record_ += event_;
+  put_fixed(record_, masked_crc(event_));
+  for (std::string_view rest = record_; !rest.empty();) {
     const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return false;

@@ -28,9 +28,11 @@ class EventFile {
   const std::string& path() const { return path_; }
 
  private:
-  bool write_record(const std::string& event);
+  void begin_event(int64_t step);
+  bool write_record();
 
   std::string path_;
+  std::string event_, value_, summary_, record_;  // keep their memory from step to step
   int descriptor_ = -1;
 };
 

@@ -113,27 +113,27 @@ std::string with_extension(const std::string& path, const char* extension) {
   return (part ? path.substr(0, path.size() - 4) : path) + extension;
 }
 
-Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+Bytes view_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 bool has_megatron_index(const std::string& path) {
   const std::string index = with_extension(path, ".idx");
   std::error_code error;
   return std::filesystem::is_regular_file(index, error) &&
-         is_megatron_index(bytes_of(InputFile(index).text(kMegatronHeaderBytes)));
+         is_megatron_index(view_of(InputFile(index).text(kMegatronHeaderBytes)));
 }
 
 TokenFile open_megatron(const std::string& path) {
   const InputFile index(with_extension(path, ".idx"));
   InputFile data(with_extension(path, ".bin"));
   const TokenLayout layout =
-      parse_megatron_index(bytes_of(index.text()), index.path(), data.size(), data.path());
+      parse_megatron_index(view_of(index.text()), index.path(), data.size(), data.path());
   return {std::move(data), layout};
 }
 
 TokenFile open_single(const std::string& path, std::optional<TokenType> hint) {
   InputFile file(path);
   const std::string text = file.text(kMostHeaderBytes);
-  const Bytes begin = bytes_of(text);
+  const Bytes begin = view_of(text);
   TokenLayout layout;
   if (is_npy(begin))
     layout = parse_npy(begin, file.size(), path);

@@ -1,5 +1,6 @@
-// From the third step on, a run's ranks allocate nothing: not they, nor any library they use. Counted under
-// the C library in the real program, by a library that is preloaded into it.
+// From the third step on, a run's ranks allocate nothing: not they, nor any library they use, in steps and in
+// the evaluations between them, whatever is written of both. Counted under the C library in the real program,
+// by a library that is preloaded into it.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -85,7 +86,10 @@ TEST_P(Allocations, NoneFromTheThirdStepOn) {
                         "training.max_steps=" + std::to_string(kStepsOfRun),
                         "activation_checkpointing.mode=full",
                         "activation_checkpointing.cpu_checkpointing=true",
-                        "logging.steps=1"};
+                        "logging.steps=1",
+                        "logging.report_to=[jsonl, tensorboard]",
+                        "evaluation.every_steps=2",
+                        "evaluation.batches=2"};
   for (const char* precision : {"fp32", "bf16"})
     for (const char* threads : {"1", "2"}) {
       const Workplace place;
