@@ -26,7 +26,7 @@ class WithThreads {
   int before_;
 };
 
-constexpr int kCounts[] = {1, 2, 3, 7};
+constexpr int kCounts[] = {1, 2, 3, 8, 64};
 
 bool same_bits(const std::vector<Numbers>& a, const std::vector<Numbers>& b) {
   for (std::size_t i = 0; i < a.size(); ++i)

@@ -14,11 +14,12 @@ struct AmxProduct {
   using Registers = amx::TileRegisters;
 
   static constexpr int64_t kBlock = 32, kDepthStep = amx::kDepth;
-  static constexpr int64_t kStrip = 2;                // blocks side by side in a strip
-  static constexpr int64_t kSlice = 256;              // depth of a strip in the first-level cache
-  static constexpr int64_t kDeepest = 1024;           // of one pass
-  static constexpr int64_t kResidentBytes = 1 << 20;  // in the second-level cache
-  static constexpr bool kFetches = false;             // a slice is packed faster than it is asked for
+  static constexpr int64_t kStrip = 2;                           // blocks side by side in a strip
+  static constexpr int64_t kSlice = 256;                         // depth of a strip in the first-level cache
+  static constexpr int64_t kShallowest = 1024, kDeepest = 1024;  // of one pass
+  static constexpr int64_t kResidentBytes = 1 << 20;             // in the second-level cache
+  static constexpr int64_t kMostSummed = 640;                    // resident lines where sums wait for a slice
+  static constexpr bool kFetches = false;  // a slice is packed faster than it is asked for
 
   static void pack(const bf16* from, int64_t stride, bool strided, bool left, int64_t lines, int64_t depth,
                    bf16* to) {

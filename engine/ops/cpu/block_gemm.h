@@ -1,18 +1,25 @@
 // Matrix products block by block, for what a `Product` multiplies blocks with.
 //
-// C is made of blocks of 32 x 32. The operand with fewer lines (rows of A, columns of B) is resident: a group
-// of its lines is packed once for all threads and stays in their second-level caches. Each thread streams its
-// own lines of the other operand, in strips: a slice of a strip is packed into the first-level cache and run
-// against all resident lines, whose slices are then read from the second level once for the whole strip. The
-// strip's sums wait in the second level for the next slice. A depth too great for this takes several passes.
+// C is made of blocks of `kBlock` rows and columns. One operand is resident: a group of its lines (rows of A,
+// columns of B), one pass deep, is packed once for all threads and stays in their second-level caches. The
+// other is streamed in strips, a few blocks wide: a thread that is free takes the next strip, packs a slice
+// of its depth for itself and multiplies it with all resident lines. A pass of several slices keeps the
+// strip's sums in the second level in between; between passes the sums are in C, where C is f32.
 //
-// Which thread computes a block does not change its bits, since every block adds up its depth in order; nor
-// does the number of threads change the workspace: what a thread has to itself is on its stack.
+// The operand resides that is cheaper to keep than to stream: B where its columns are strided in memory,
+// since strips of such would be read a few cache lines at a time; else the one with fewer lines. A pass is as
+// deep as lets all lines reside at once, so that nothing is streamed twice, unless C would be visited too
+// often.
+//
+// Which thread computes a block does not change its bits, since every block adds up its slices, and every
+// slice its products, in order of depth; slices and passes are cut by the shape alone. Nor does the number of
+// threads change the workspace: what a thread has to itself is on its stack.
 #pragma once
 
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 
 #include "engine/core/error.h"
@@ -25,18 +32,25 @@ template <typename Product>
 class BlockGemm {
  public:
   explicit BlockGemm(const GemmSpec& spec)
-      : spec_(spec), threads_(omp_get_max_threads()), left_resides_(spec.m <= spec.n) {
-    const int64_t passes = (spec.k + Product::kDeepest - 1) / Product::kDeepest;
-    depth_ = round_up((spec.k + passes - 1) / passes, kSlice);
-    const int64_t lines = std::min(spec.m, spec.n);
-    const auto packed_bytes = static_cast<int64_t>(sizeof(Packed)) * depth_;
-    const int64_t most =
-        std::clamp(Product::kResidentBytes / packed_bytes / kBlock * kBlock, kBlock, kMostLines);
+      : spec_(spec),
+        threads_(omp_get_max_threads()),
+        left_resides_(spec.transpose_b && line_bytes(spec.k) * spec.m <= Product::kResidentBytes) {
+    const int64_t lines = resident_lines();
+    const int64_t fitting = Product::kResidentBytes / (line_bytes(1) * lines) / kSlice * kSlice;
+    const int64_t deepest = spec.out == DType::kF32
+                                ? std::clamp(fitting, Product::kShallowest, Product::kDeepest)
+                                : Product::kDeepest;
+    const int64_t passes = (spec.k + deepest - 1) / deepest;
+    depth_ = round_up((spec.k + passes - 1) / passes, Product::kDepthStep);
+    const int64_t most = std::clamp(Product::kResidentBytes / line_bytes(depth_), kBlock,
+                                    depth_ > kSlice ? Product::kMostSummed : kMostLines) /
+                         kBlock * kBlock;
     const int64_t groups = (lines + most - 1) / most;
     group_ = round_up((lines + groups - 1) / groups, kBlock);
-    const bool in_place =
-        spec.out == DType::kF32 && !spec.bias && spec.m % kBlock == 0 && spec.n % kBlock == 0;
-    keeps_sums_ = depth_ < spec.k && !in_place;
+    strips_ = (streamed_lines() + kStrip * kBlock - 1) / (kStrip * kBlock);
+    parts_ = std::clamp<int64_t>(threads_ == 1 ? 1 : (4 * threads_ + strips_ - 1) / strips_, 1,
+                                 std::max<int64_t>(1, group_ / kBlock / 4));
+    keeps_sums_ = depth_ < spec.k && spec.out != DType::kF32;
     fetches_ahead_ = spec.m * spec.n * static_cast<int64_t>(sizeof(float)) >= kLarge;
   }
 
@@ -72,14 +86,15 @@ class BlockGemm {
     void* c;
     const float* bias;
     bool accumulate;
-    Packed* resident;  // two groups: one may be packed while the other is in use
-    float* sums;       // of all blocks, between passes
+    Packed* resident;                       // two groups: one may be packed while the other is in use
+    float* sums;                            // of all blocks, between passes
+    mutable std::atomic<int64_t> taken{0};  // parts of strips, of all phases
   };
 
   // What a thread has to itself.
   struct alignas(64) Own {
-    Packed slice[kStrip * kBlock * kSlice];    // of a strip, packed
-    float sums[kStrip * kBlock * kMostLines];  // of a strip, between slices
+    Packed slice[kStrip * kBlock * kSlice];              // of a strip, packed
+    float sums[kStrip * kBlock * Product::kMostSummed];  // of a strip, between slices
   };
 
   // Packed lines of the resident operand, one pass deep: depths `from` to `to`.
@@ -95,30 +110,32 @@ class BlockGemm {
     float* strip_sums;
   };
 
+  static int64_t line_bytes(int64_t depth) { return static_cast<int64_t>(sizeof(Packed)) * depth; }
+  int64_t resident_lines() const { return left_resides_ ? spec_.m : spec_.n; }
+  int64_t streamed_lines() const { return left_resides_ ? spec_.n : spec_.m; }
   static int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
   std::size_t resident_bytes() const { return sizeof(Packed) * 2 * group_ * depth_; }
   std::size_t sums_bytes() const {
     return keeps_sums_ ? sizeof(float) * round_up(spec_.m, kBlock) * round_up(spec_.n, kBlock) : 0;
   }
 
+  // A phase is one group in one pass.
   void work(const Call& call, int64_t thread, int64_t threads) const {
     Own own;
-    const int64_t resident_lines = std::min(spec_.m, spec_.n);
-    const int64_t streamed = (std::max(spec_.m, spec_.n) + kBlock - 1) / kBlock;
-    const int64_t first = streamed * thread / threads, last = streamed * (thread + 1) / threads;
+    const int64_t tasks = strips_ * parts_;
     [[maybe_unused]] const typename Product::Registers registers;
-    int64_t phase = 0;
+    int64_t phase = 0, task = call.taken++;
     for (int64_t depth = 0; depth < spec_.k; depth += depth_) {
-      for (int64_t line = 0; line < resident_lines; line += group_, ++phase) {
+      for (int64_t line = 0; line < resident_lines(); line += group_, ++phase) {
         const Group group{.line = line,
-                          .blocks = (std::min(group_, resident_lines - line) + kBlock - 1) / kBlock,
+                          .blocks = (std::min(group_, resident_lines() - line) + kBlock - 1) / kBlock,
                           .from = depth,
                           .to = std::min(spec_.k, depth + depth_),
                           .packed = call.resident + phase % 2 * group_ * depth_};
         pack_resident(call, group, group.blocks * thread / threads, group.blocks * (thread + 1) / threads);
 #pragma omp barrier
-        for (int64_t block = first; block < last; block += kStrip)
-          strip(call, group, block * kBlock, std::min(kStrip, last - block), own);
+        for (; task < (phase + 1) * tasks; task = call.taken++)
+          strip(call, group, task % tasks / parts_, task % parts_, own);
       }
     }
   }
@@ -135,17 +152,21 @@ class BlockGemm {
              group.packed + i * kBlock * depth_ + (k - group.from) * kBlock);
   }
 
-  // All resident blocks times `blocks` streamed ones from line `line`, one pass.
-  void strip(const Call& call, const Group& group, int64_t line, int64_t blocks, Own& own) const {
+  // A part of the resident blocks times those of a strip, one pass.
+  void strip(const Call& call, const Group& group, int64_t index, int64_t part, Own& own) const {
+    const int64_t line = index * kStrip * kBlock;
+    const int64_t blocks = std::min(kStrip, (streamed_lines() - line + kBlock - 1) / kBlock);
+    const int64_t first = group.blocks * part / parts_, last = group.blocks * (part + 1) / parts_;
     for (int64_t from = group.from; from < group.to; from += kSlice) {
       const int64_t to = std::min(from + kSlice, group.to);
       for (int64_t j = 0; j < blocks; ++j)
         pack(call, !left_resides_, line + j * kBlock, from, to, own.slice + j * kBlock * kSlice);
-      const bool again = to < group.to;  // the same lines' next slice, or the first one of the next lines
+      // The same lines' next slice, or the first one of the strip that is likely to be next.
+      const bool again = to < group.to;
       const int64_t next_line = again ? line : line + kStrip * kBlock, next = again ? to : group.from;
-      for (int64_t i = 0; i < group.blocks; ++i) {
+      for (int64_t i = first; i < last; ++i) {
         if constexpr (Product::kFetches)
-          fetch(call, next_line, next, std::min(next + kSlice, group.to), i, group.blocks);
+          fetch(call, next_line, next, std::min(next + kSlice, group.to), i - first, last - first);
         for (int64_t j = 0; j < blocks; ++j) {
           const int64_t resident_line = group.line + i * kBlock, streamed_line = line + j * kBlock;
           const Packed* resident = group.packed + i * kBlock * depth_ + (from - group.from) * kBlock;
@@ -187,25 +208,34 @@ class BlockGemm {
   }
 
   void block(const Call& call, const Block& b, const Packed* left, const Packed* right) const {
-    const bool whole = b.row + kBlock <= spec_.m && b.column + kBlock <= spec_.n;
-    const bool in_place = whole && spec_.out == DType::kF32 && !spec_.bias;
+    const int64_t rows = std::min(kBlock, spec_.m - b.row), columns = std::min(kBlock, spec_.n - b.column);
+    const bool whole = rows == kBlock && columns == kBlock, in_c = spec_.out == DType::kF32;
+    float* c = in_c ? static_cast<float*>(call.c) + b.row * spec_.n + b.column : nullptr;
     alignas(64) float local[kBlock * kBlock];
-    // Where the sums are between passes.
+    // Where the sums are at the ends of passes.
     float* sums = local;
     int64_t stride = kBlock;
-    if (in_place) {
-      sums = static_cast<float*>(call.c) + b.row * spec_.n + b.column;
+    if (in_c && whole) {
+      sums = c;
       stride = spec_.n;
     } else if (keeps_sums_) {
       const int64_t panels = (spec_.n + kBlock - 1) / kBlock;
       sums = call.sums + (b.row / kBlock * panels + b.column / kBlock) * kBlock * kBlock;
     }
-    if (in_place && fetches_ahead_ && (b.pass_ends || call.accumulate)) fetch_next(call, b);
-    const bool adds = b.from > 0 || (in_place && call.accumulate);
+    if (!Product::kFetches && whole && fetches_ahead_ && (b.pass_ends || call.accumulate))
+      fetch_next(call, b);
+    const bool adds = b.from > 0 || (in_c && call.accumulate);
+    if (in_c && !whole && b.pass_begins && adds) copy(c, spec_.n, rows, columns, sums, kBlock);
     const float* before = !b.pass_begins ? b.strip_sums : adds ? sums : nullptr;
     Product::multiply(left, strided(true), right, b.to - b.from, before, b.pass_begins ? stride : kBlock,
                       b.pass_ends ? sums : b.strip_sums, b.pass_ends ? stride : kBlock);
-    if (b.pass_ends && b.to == spec_.k && !in_place) finish(call, b.row, b.column, sums);
+    if (!b.pass_ends) return;
+    if (spec_.bias && b.to == spec_.k) add_bias(call.bias + b.column, rows, columns, sums, stride);
+    if (in_c && !whole) copy(sums, kBlock, rows, columns, c, spec_.n);
+    if (!in_c && b.to == spec_.k) {
+      bf16* to = static_cast<bf16*>(call.c) + b.row * spec_.n + b.column;
+      for (int64_t i = 0; i < rows; ++i) narrow(sums + i * kBlock, columns, to + i * spec_.n);
+    }
   }
 
   // The block of C after this one, unless it lies outside.
@@ -214,35 +244,19 @@ class BlockGemm {
                   column = left_resides_ ? b.column : b.column + kBlock;
     if (row + kBlock > spec_.m || column + kBlock > spec_.n) return;
     const float* next = static_cast<const float*>(call.c) + row * spec_.n + column;
-    for (int64_t i = 0; i < kBlock; ++i) {
-      __builtin_prefetch(next + i * spec_.n, 1);
-      __builtin_prefetch(next + i * spec_.n + kBlock / 2, 1);
-    }
+    for (int64_t i = 0; i < kBlock; ++i)
+      for (int64_t e = 0; e < kBlock; e += 16) __builtin_prefetch(next + i * spec_.n + e, 1);
   }
 
-  // Sums of one block, with bias or what C holds added, into C.
-  void finish(const Call& call, int64_t row, int64_t column, float* sums) const {
-    const int64_t rows = std::min(kBlock, spec_.m - row), columns = std::min(kBlock, spec_.n - column);
-    if (spec_.bias) add_bias(call.bias + column, rows, columns, sums);
-    const int64_t at = row * spec_.n + column;
-    if (spec_.out != DType::kF32) {
-      bf16* c = static_cast<bf16*>(call.c) + at;
-      for (int64_t i = 0; i < rows; ++i) narrow(sums + i * kBlock, columns, c + i * spec_.n);
-      return;
-    }
-    float* c = static_cast<float*>(call.c) + at;
-    for (int64_t i = 0; i < rows; ++i)
-#pragma omp simd
-      for (int64_t e = 0; e < columns; ++e) {
-        const float before = call.accumulate ? c[i * spec_.n + e] : 0.0f;
-        c[i * spec_.n + e] = before + sums[i * kBlock + e];
-      }
+  static void copy(const float* from, int64_t from_stride, int64_t rows, int64_t columns, float* to,
+                   int64_t to_stride) {
+    for (int64_t i = 0; i < rows; ++i) std::copy_n(from + i * from_stride, columns, to + i * to_stride);
   }
 
-  static void add_bias(const float* bias, int64_t rows, int64_t columns, float* sums) {
+  static void add_bias(const float* bias, int64_t rows, int64_t columns, float* sums, int64_t stride) {
     for (int64_t i = 0; i < rows; ++i)
 #pragma omp simd
-      for (int64_t e = 0; e < columns; ++e) sums[i * kBlock + e] += bias[e];
+      for (int64_t e = 0; e < columns; ++e) sums[i * stride + e] += bias[e];
   }
 
   GemmSpec spec_;
@@ -250,6 +264,8 @@ class BlockGemm {
   bool left_resides_ = false;
   int64_t depth_ = 0;           // of one pass
   int64_t group_ = 0;           // lines resident at a time
+  int64_t strips_ = 0;          // of the streamed operand
+  int64_t parts_ = 1;           // of the resident blocks: where strips are few, threads share them
   bool keeps_sums_ = false;     // several passes whose sums cannot stay in C
   bool fetches_ahead_ = false;  // C is too large for the caches
 };

@@ -1,6 +1,9 @@
-// Blocks of 32 x 32 sums of products in the compiler's own vector types, for any instruction set. Operands
-// are packed as f32, whatever they are in memory: 32 lines of every depth beside each other, or, for rows of
+// Blocks of 48 x 48 sums of products in the compiler's own vector types, for any instruction set. Operands
+// are packed as f32, whatever they are in memory: 48 lines of every depth beside each other, or, for rows of
 // A that lie so in memory, 32 depths of every line.
+//
+// A block is worked on in tiles, whose sums fill the processor's registers: every number loaded is used as
+// often as can be, since a core may load less in a cycle than it may multiply.
 //
 // Sums of kSlice products are made from zero and then added up, on every processor alike: short chains round
 // less than one long one.
@@ -20,19 +23,23 @@ struct VectorProduct {
   using Packed = float;
   struct Registers {};
 
-  static constexpr int64_t kBlock = 32, kDepthStep = 32;
-  static constexpr int64_t kStrip = 2;                // blocks side by side in a strip
-  static constexpr int64_t kSlice = 128;              // depth of a strip in the first-level cache
-  static constexpr int64_t kDeepest = 1024;           // of one pass
-  static constexpr int64_t kResidentBytes = 1 << 20;  // in the second-level cache
-  static constexpr bool kFetches = true;              // the next slice from memory
+  static constexpr int64_t kBlock = 48, kDepthStep = 32;
+  static constexpr int64_t kStrip = 1;    // blocks side by side in a strip
+  static constexpr int64_t kSlice = 256;  // depth of a strip that is packed at a time
+  static constexpr int64_t kShallowest = kSlice, kDeepest = 1024;  // of one pass
+  static constexpr int64_t kResidentBytes = 1 << 20;               // in the second-level cache
+  static constexpr int64_t kMostSummed = 480;  // resident lines where sums wait for a slice
+  static constexpr bool kFetches = true;       // the next slice and sums from memory
 
-#ifdef __AVX512F__
-  static constexpr int kLanes = 16, kRows = 8;
+#if defined(__AVX512F__)
+  static constexpr int kLanes = 16, kRows = 8, kVectors = 3;  // of 32 registers, 24 for sums
+#elif defined(__AVX__)
+  static constexpr int kLanes = 8, kRows = 6, kVectors = 2;  // of 16 registers, 12 for sums
 #else
-  static constexpr int kLanes = 8, kRows = 4;
+  static constexpr int kLanes = 4, kRows = 6, kVectors = 2;
 #endif
-  static constexpr int kVectors = 2;
+  static constexpr int64_t kSteps = 4;
+  static_assert(kBlock % kRows == 0 && kBlock % (kVectors * kLanes) == 0);
   using Floats = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
 
   static void pack(const A* from, int64_t stride, bool strided, bool left, int64_t lines, int64_t depth,
@@ -40,10 +47,12 @@ struct VectorProduct {
     for (int64_t k = 0; k < depth; k += kDepthStep, to += kBlock * kDepthStep) {
       const int64_t deep = std::min(kDepthStep, depth - k), wide = std::min(kBlock, lines);
       if (deep < kDepthStep || wide < kBlock) std::fill_n(to, kBlock * kDepthStep, 0.0f);
-      if (strided)
-        copy(from + k * stride, stride, deep, wide, to);
+      if (strided && left)
+        copy_by_tiles(from + k * stride, stride, deep, wide, to);
+      else if (strided)
+        copy<kBlock>(from + k * stride, stride, deep, wide, to);
       else if (left)
-        copy(from + k, stride, wide, deep, to);
+        copy<kDepthStep>(from + k, stride, wide, deep, to);
       else
         transpose(from + k, stride, wide, deep, to);
     }
@@ -52,43 +61,54 @@ struct VectorProduct {
   // to = from + left right, where `from` may be null for zeros.
   static void multiply(const float* left, bool left_strided, const float* right, int64_t depth,
                        const float* from, int64_t from_stride, float* to, int64_t to_stride) {
-    const auto rows = [&]<int count>(int64_t i) {
+    for (int64_t i = 0; i < kBlock; i += kRows)
       for (int64_t j = 0; j < kBlock; j += kVectors * kLanes) {
         const float* sums = from ? from + i * from_stride + j : nullptr;
         float* at = to + i * to_stride + j;
         if (left_strided)
-          block<count, 1, kBlock>(left + i, right + j, depth, sums, from_stride, at, to_stride);
+          tile<1, kRows>(left + i * kDepthStep, right + j, depth, sums, from_stride, at, to_stride);
         else
-          block<count, kDepthStep, 1>(left + i * kDepthStep, right + j, depth, sums, from_stride, at,
-                                      to_stride);
+          tile<kDepthStep, 1>(left + i * kDepthStep, right + j, depth, sums, from_stride, at, to_stride);
       }
-    };
-    int64_t i = 0;
-    for (; i + kRows <= kBlock; i += kRows) rows.template operator()<kRows>(i);
-    if constexpr (kBlock % kRows != 0) rows.template operator()<kBlock % kRows>(i);
   }
 
  private:
+  // Rows of up to `width` elements, that far apart.
+  template <int64_t width>
   static void copy(const A* from, int64_t stride, int64_t rows, int64_t columns, float* to) {
-    if (columns == kBlock) {
+    if (columns == width) {
       for (int64_t i = 0; i < rows; ++i)
 #pragma omp simd
-        for (int64_t c = 0; c < kBlock; ++c) to[i * kBlock + c] = load(from[i * stride + c]);
+        for (int64_t c = 0; c < width; ++c) to[i * width + c] = load(from[i * stride + c]);
     } else {
       for (int64_t i = 0; i < rows; ++i)
-        for (int64_t c = 0; c < columns; ++c) to[i * kBlock + c] = load(from[i * stride + c]);
+        for (int64_t c = 0; c < columns; ++c) to[i * width + c] = load(from[i * stride + c]);
     }
+  }
+
+  // The rows of every tile by themselves.
+  static void copy_by_tiles(const A* from, int64_t stride, int64_t depth, int64_t lines, float* to) {
+    for (int64_t k = 0; k < depth; ++k)
+      if (lines == kBlock) {
+        for (int64_t i = 0; i < kBlock; i += kRows)
+#pragma omp simd
+          for (int64_t r = 0; r < kRows; ++r)
+            to[i * kDepthStep + k * kRows + r] = load(from[k * stride + i + r]);
+      } else {
+        for (int64_t i = 0; i < lines; ++i)
+          to[i / kRows * kRows * kDepthStep + k * kRows + i % kRows] = load(from[k * stride + i]);
+      }
   }
 
   // to[c][i] = from[i][c]
   static void transpose(const A* from, int64_t stride, int64_t rows, int64_t columns, float* to) {
-    if (rows < kBlock || columns < kBlock) {
+    if (rows < kBlock || columns < kDepthStep) {
       for (int64_t i = 0; i < rows; ++i)
         for (int64_t c = 0; c < columns; ++c) to[c * kBlock + i] = load(from[i * stride + c]);
       return;
     }
     for (int64_t i = 0; i < kBlock; i += kSquare)
-      for (int64_t c = 0; c < kBlock; c += kSquare)
+      for (int64_t c = 0; c < kDepthStep; c += kSquare)
         transpose_square(from + i * stride + c, stride, to + c * kBlock + i);
   }
 
@@ -115,23 +135,25 @@ struct VectorProduct {
 
   // kRows rows by kVectors vectors. Element (i, k) of a chunk of kDepthStep depths: left[i * line + k *
   // step].
-  template <int kRows, int line, int step>
-  static void block(const float* left, const float* right, int64_t depth, const float* from,
-                    int64_t from_stride, float* to, int64_t to_stride) {
+  template <int line, int step>
+  [[gnu::noinline]] static void tile(const float* left, const float* right, int64_t depth, const float* from,
+                                     int64_t from_stride, float* to, int64_t to_stride) {
+    for (int i = 0; i < kRows; ++i)
+      for (int j = 0; j < kVectors; ++j) __builtin_prefetch(to + i * to_stride + j * kLanes, 1);
     Floats sum[kRows][kVectors] = {};
     for (int64_t chunk = 0; chunk < depth; chunk += kDepthStep) {
+      for (int64_t k = 0; k < kDepthStep; k += kSteps, right += kSteps * kBlock)
 #pragma GCC unroll 4
-      for (int64_t k = 0; k < kDepthStep; ++k) {
-        Floats b[kVectors];
-        for (int j = 0; j < kVectors; ++j)
-          b[j] = *reinterpret_cast<const Floats*>(right + k * kBlock + j * kLanes);
-        for (int i = 0; i < kRows; ++i) {
-          const float a = left[i * line + k * step];
-          for (int j = 0; j < kVectors; ++j) sum[i][j] += a * b[j];
+        for (int64_t s = 0; s < kSteps; ++s) {
+          Floats b[kVectors];
+          for (int j = 0; j < kVectors; ++j)
+            b[j] = *reinterpret_cast<const Floats*>(right + s * kBlock + j * kLanes);
+          for (int i = 0; i < kRows; ++i) {
+            const float a = left[i * line + (k + s) * step];
+            for (int j = 0; j < kVectors; ++j) sum[i][j] += a * b[j];
+          }
         }
-      }
       left += kBlock * kDepthStep;
-      right += kBlock * kDepthStep;
     }
     for (int i = 0; i < kRows; ++i)
       for (int j = 0; j < kVectors; ++j) {
