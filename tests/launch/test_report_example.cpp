@@ -45,16 +45,16 @@ TEST(ReportExample, RunsAsItIsWritten) {
   for (const char* file : {"full/report.html", "both.html", "foretold.html", "foretold.json", "trace.json",
                            "full/trace.rank1.json"})
     EXPECT_TRUE(std::filesystem::exists(folder.file(std::string("runs/report/") + file))) << file;
-  // What does not depend on the machine: workspaces are as large as its kernels want them.
+  // What does not depend on the machine: workspaces are as large as its kernels want them, which also decides
+  // what lives at the peak.
   int shown = 0;
   for (const std::string& line : readme)
-    for (const char* row :
-         {"parameters ", "gradients ", "optimizer ", "activations ", "input ", "host arena "}) {
+    for (const char* row : {"parameters ", "gradients ", "optimizer ", "input ", "host arena "}) {
       if (!line.starts_with(row)) continue;
       EXPECT_NE(out.find(line + "\n"), std::string::npos) << line;
       ++shown;
     }
-  EXPECT_EQ(shown, 6);
+  EXPECT_EQ(shown, 5);
 }
 
 }  // namespace
