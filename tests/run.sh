@@ -16,12 +16,14 @@ presets=${*:-$cpu asan tsan}
 # What failed in PRESET, and where, once more and in short: at the end, where it is looked for.
 name_failures() {
   echo "== what failed in $1 =="
-  awk '/^[0-9]+\/[0-9]+ Testing: / { part = $3; run = "" }
+  awk '/^[0-9]+\/[0-9]+ Testing: / { part = $3; run = last = "" }
        /^\[ RUN / { run = $4 }
        /^\[       OK |^\[  SKIPPED / { run = "" }
        /: Failure$/ { print part ": " run; lines = 5 }
        lines-- > 0 { print "  " $0 }
-       /^Test time = / && run != "" { print part ": " run " did not pass; the part ended after " $4 " s"; run = "" }' \
+       /^Test time = / { seconds = $4 }
+       /^Test Failed/ { print part " ended after " seconds " s" (run ? ", in or after " run : "") ": " last }
+       /./ && !/^(<end|Test time|---)/ { last = $0 }' \
     "build/$1/Testing/Temporary/LastTest.log"
 }
 
