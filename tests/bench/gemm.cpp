@@ -1,64 +1,139 @@
-// The machine's own GEMM rate: the best that oneDNN's matmul reaches on 2048 cubed and at GPT-2 124M's
-// shapes, on all threads.
+// The machine's own GEMM rate, and how our products compare with oneDNN's: GPT-2's products forward and
+// backward, and 2048 cubed, on all threads. Both libraries run in turn on the same memory, so that what else
+// the machine does slows both: the ratio is the median of those of neighbouring runs.
 //
 //   bench_gemm [--json]
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <dnnl.hpp>
+#include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
+
+#include "engine/ops/cpu/gemm.h"
 
 namespace {
 
+using recollect::DType;
+using recollect::cpu::Gemm;
+using recollect::cpu::GemmSpec;
 using Memory = dnnl::memory;
 
 struct Product {
-  int64_t m, n, k;
+  const char* name;
+  GemmSpec spec;
 };
 
-constexpr Product kProducts[] = {{2048, 2048, 2048}, {1024, 2304, 768}, {1024, 3072, 768},
-                                 {1024, 768, 3072},  {1024, 768, 768},  {512, 50304, 768}};
+// What a linear layer of [out, in] weights computes of `rows` tokens.
+void add_layer(std::vector<Product>& products, const char* name, int64_t rows, int64_t in, int64_t out) {
+  products.push_back({name, {.m = rows, .n = out, .k = in, .transpose_b = true}});
+  products.push_back({"  backward input", {.m = rows, .n = in, .k = out}});
+  products.push_back({"  backward weight", {.m = out, .n = in, .k = rows, .transpose_a = true}});
+}
 
-dnnl::matmul make_matmul(const dnnl::engine& engine, const Memory::desc& a, const Memory::desc& b,
-                         const Memory::desc& c) {
+std::vector<Product> products_of(DType dtype) {
+  std::vector<Product> products;
+  add_layer(products, "qkv", 1024, 768, 2304);
+  add_layer(products, "proj", 1024, 768, 768);
+  add_layer(products, "fc1", 1024, 768, 3072);
+  add_layer(products, "fc2", 1024, 3072, 768);
+  add_layer(products, "head", 256, 768, 50304);
+  products.push_back({"2048 cubed", {.m = 2048, .n = 2048, .k = 2048, .transpose_b = true}});
+  for (Product& p : products) p.spec.in = p.spec.out = dtype;
+  return products;
+}
+
+class OneDnn {
+ public:
+  OneDnn(const GemmSpec& spec, void* a, void* b, void* c)
+      : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+    using Tag = Memory::format_tag;
+    const auto type = spec.in == DType::kF32 ? Memory::data_type::f32 : Memory::data_type::bf16;
+    const auto matrix = [&](int64_t rows, int64_t columns, bool transposed) {
+      return Memory::desc({rows, columns}, type, transposed ? Tag::ba : Tag::ab);
+    };
+    const Memory::desc of_a = matrix(spec.m, spec.k, spec.transpose_a),
+                       of_b = matrix(spec.k, spec.n, spec.transpose_b), of_c = matrix(spec.m, spec.n, false);
 #if DNNL_VERSION_MAJOR >= 3
-  return dnnl::matmul(dnnl::matmul::primitive_desc(engine, a, b, c));
+    matmul_ = dnnl::matmul(dnnl::matmul::primitive_desc(engine_, of_a, of_b, of_c));
 #else
-  return dnnl::matmul(dnnl::matmul::primitive_desc({a, b, c}, engine));
+    matmul_ = dnnl::matmul(dnnl::matmul::primitive_desc({of_a, of_b, of_c}, engine_));
 #endif
-}
-
-// GFLOP/s of the median of several runs of x w^T.
-double rate(const Product& p, Memory::data_type type) {
-  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  dnnl::stream stream(engine);
-  using Tag = Memory::format_tag;
-  const Memory::desc a({p.m, p.k}, type, Tag::ab), b({p.k, p.n}, type, Tag::ba), c({p.m, p.n}, type, Tag::ab);
-  dnnl::matmul matmul = make_matmul(engine, a, b, c);
-  Memory x(a, engine), w(b, engine), y(c, engine);
-  std::memset(x.get_data_handle(), 0x3c, a.get_size());
-  std::memset(w.get_data_handle(), 0x3c, b.get_size());
-  std::vector<double> seconds;
-  for (int run = 0; run < 12; ++run) {
-    const auto start = std::chrono::steady_clock::now();
-    matmul.execute(stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
-    stream.wait();
-    if (run >= 3)
-      seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    arguments_ = {{DNNL_ARG_SRC, Memory(of_a, engine_, a)},
+                  {DNNL_ARG_WEIGHTS, Memory(of_b, engine_, b)},
+                  {DNNL_ARG_DST, Memory(of_c, engine_, c)}};
   }
-  std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
-  return 2e-9 * static_cast<double>(p.m * p.n * p.k) / seconds[seconds.size() / 2];
+  void run() {
+    matmul_.execute(stream_, arguments_);
+    stream_.wait();
+  }
+
+ private:
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  dnnl::matmul matmul_;
+  std::unordered_map<int, Memory> arguments_;
+};
+
+template <typename F>
+double seconds(const F& run) {
+  const auto start = std::chrono::steady_clock::now();
+  run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double best_rate(Memory::data_type type, const char* name, bool print) {
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+struct Rates {
+  double ours = 0, onednn = 0;  // GFLOP/s
+  double ratio = 0;             // of the speeds, ours over oneDNN's
+};
+
+Rates rates_of(const GemmSpec& spec) {
+  constexpr int kWarm = 2, kRuns = 15;
+  const auto buffer = [&](int64_t elements) {
+    auto* data = static_cast<std::byte*>(
+        std::aligned_alloc(64, (static_cast<std::size_t>(elements) * size_of(spec.in) + 63) / 64 * 64));
+    std::memset(data, 0x3c, static_cast<std::size_t>(elements) * size_of(spec.in));
+    return std::unique_ptr<std::byte, decltype(&std::free)>(data, &std::free);
+  };
+  const auto a = buffer(spec.m * spec.k), b = buffer(spec.k * spec.n), c = buffer(spec.m * spec.n);
+  const Gemm gemm(spec);
+  const std::unique_ptr<std::byte, decltype(&std::free)> workspace(
+      static_cast<std::byte*>(std::aligned_alloc(64, std::max<std::size_t>(64, gemm.workspace_bytes()))),
+      &std::free);
+  OneDnn onednn(spec, a.get(), b.get(), c.get());
+  std::vector<double> ours, theirs, ratios;
+  for (int run = -kWarm; run < kRuns; ++run) {
+    const double mine =
+        seconds([&] { gemm.run(a.get(), b.get(), c.get(), nullptr, false, workspace.get()); });
+    const double other = seconds([&] { onednn.run(); });
+    if (run < 0) continue;
+    ours.push_back(mine);
+    theirs.push_back(other);
+    ratios.push_back(other / mine);
+  }
+  const double work = 2e-9 * static_cast<double>(spec.m * spec.n * spec.k);
+  return {work / median(ours), work / median(theirs), median(ratios)};
+}
+
+// The best rate of either.
+double best_rate(DType dtype, const char* name, bool print) {
   double best = 0;
-  for (const Product& p : kProducts) {
-    const double gflops = rate(p, type);
-    if (print) fmt::print("{} {:>5} x {:>5} x {:>5}  {:7.0f} GFLOP/s\n", name, p.m, p.n, p.k, gflops);
-    best = std::max(best, gflops);
+  for (const Product& p : products_of(dtype)) {
+    const Rates r = rates_of(p.spec);
+    if (print)
+      fmt::print("| {} {} | {} x {} x {} | {:.0f} | {:.0f} | {:.2f} |\n", name, p.name, p.spec.m, p.spec.n,
+                 p.spec.k, r.ours, r.onednn, r.ratio);
+    best = std::max({best, r.ours, r.onednn});
   }
   return best;
 }
@@ -67,10 +142,14 @@ double best_rate(Memory::data_type type, const char* name, bool print) {
 
 int main(int argc, char** argv) {
   const bool json = argc > 1 && std::string(argv[1]) == "--json";
-  const double f32 = best_rate(Memory::data_type::f32, "f32 ", !json);
-  const double bf16 = best_rate(Memory::data_type::bf16, "bf16", !json);
+  if (!json)
+    fmt::print(
+        "| product | m x n x k | ours, GFLOP/s | oneDNN, GFLOP/s | ours over oneDNN "
+        "|\n|---|---|---|---|---|\n");
+  const double f32 = best_rate(DType::kF32, "fp32", !json);
+  const double bf16 = best_rate(DType::kBF16, "bf16", !json);
   if (json)
     fmt::print("{{\"f32_gflops\": {:.1f}, \"bf16_gflops\": {:.1f}}}\n", f32, bf16);
   else
-    fmt::print("best: f32 {:.0f}, bf16 {:.0f} GFLOP/s\n", f32, bf16);
+    fmt::print("\nbest: fp32 {:.0f}, bf16 {:.0f} GFLOP/s\n", f32, bf16);
 }
