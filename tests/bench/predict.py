@@ -130,7 +130,7 @@ def predict(args: argparse.Namespace, case: Case, device: str) -> None:
 def measure(args: argparse.Namespace, case: Case) -> None:
     steps = max(6, min(200, int(args.seconds / case.predicted[0])))
     with tempfile.TemporaryDirectory(prefix="recollect-bench-") as output:
-        recollect(args, "train", CONFIG, f"training.max_steps={steps}", "scheduler.warmup_steps=1",
+        recollect(args, "train", CONFIG, f"training.max_steps={steps}",
                   "memory_report.formats=json", f"output_dir={output}", *case.words)  # fmt: skip
         lines = (Path(output) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         memory = json.loads((Path(output) / "memory.rank0.json").read_text(encoding="utf-8"))
