@@ -3,9 +3,9 @@
 // construction, since only what somebody reads is cloned; exact by construction, since a clone is the same op
 // with the same attributes.
 //
-// A gathered value (sequence parallelism) is gathered again whatever the plan: its clone is an all-gather on the
-// gather stream, of this rank's part, which the plan decides on. Only where the layer's own recomputation has
-// gathered it a moment ago is it read from there.
+// A gathered value (sequence parallelism) is gathered again whatever the plan: its clone is an all-gather on
+// the gather stream, of this rank's part, which the plan decides on. Only where the layer's own recomputation
+// has gathered it a moment ago is it read from there.
 #pragma once
 
 #include <cstdint>
