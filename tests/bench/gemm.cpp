@@ -43,6 +43,11 @@ std::vector<Product> products_of(DType dtype) {
   add_layer(products, "fc1", 1024, 768, 3072);
   add_layer(products, "fc2", 1024, 3072, 768);
   add_layer(products, "head", 256, 768, 50304);
+  // Of configs/gpt2-tiny.yaml on two tensor ranks: most of these widths are no multiple of a block's.
+  add_layer(products, "tiny qkv", 1024, 128, 192);
+  add_layer(products, "tiny proj", 1024, 64, 128);
+  add_layer(products, "tiny fc1", 1024, 128, 256);
+  add_layer(products, "tiny fc2", 1024, 256, 128);
   products.push_back({"2048 cubed", {.m = 2048, .n = 2048, .k = 2048, .transpose_b = true}});
   for (Product& p : products) p.spec.in = p.spec.out = dtype;
   return products;

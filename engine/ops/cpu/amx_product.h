@@ -14,7 +14,8 @@ struct AmxProduct {
   using Registers = amx::TileRegisters;
 
   static constexpr int64_t kBlock = 32, kDepthStep = amx::kDepth;
-  static constexpr int64_t kStrip = 2;                           // blocks side by side in a strip
+  static constexpr int64_t kRowStep = kBlock, kColumnStep = kBlock;  // of what a block at the edge writes
+  static constexpr int64_t kStrip = 2;                               // blocks side by side in a strip
   static constexpr int64_t kSlice = 256;                         // depth of a strip in the first-level cache
   static constexpr int64_t kShallowest = 1024, kDeepest = 1024;  // of one pass
   static constexpr int64_t kResidentBytes = 1 << 20;             // in the second-level cache
@@ -27,8 +28,8 @@ struct AmxProduct {
   }
 
   // to = from + left right, where `from` may be null for zeros.
-  static void multiply(const bf16* left, bool, const bf16* right, int64_t depth, const float* from,
-                       int64_t from_stride, float* to, int64_t to_stride) {
+  static void multiply(const bf16* left, bool, const bf16* right, int64_t depth, int64_t, int64_t,
+                       const float* from, int64_t from_stride, float* to, int64_t to_stride) {
     if (from)
       amx::load_sums(from, from_stride);
     else

@@ -209,7 +209,8 @@ class BlockGemm {
 
   void block(const Call& call, const Block& b, const Packed* left, const Packed* right) const {
     const int64_t rows = std::min(kBlock, spec_.m - b.row), columns = std::min(kBlock, spec_.n - b.column);
-    const bool whole = rows == kBlock && columns == kBlock, in_c = spec_.out == DType::kF32;
+    const bool whole = rows % Product::kRowStep == 0 && columns % Product::kColumnStep == 0;
+    const bool in_c = spec_.out == DType::kF32;
     float* c = in_c ? static_cast<float*>(call.c) + b.row * spec_.n + b.column : nullptr;
     alignas(64) float local[kBlock * kBlock];
     // Where the sums are at the ends of passes.
@@ -227,8 +228,9 @@ class BlockGemm {
     const bool adds = b.from > 0 || (in_c && call.accumulate);
     if (in_c && !whole && b.pass_begins && adds) copy(c, spec_.n, rows, columns, sums, kBlock);
     const float* before = !b.pass_begins ? b.strip_sums : adds ? sums : nullptr;
-    Product::multiply(left, strided(true), right, b.to - b.from, before, b.pass_begins ? stride : kBlock,
-                      b.pass_ends ? sums : b.strip_sums, b.pass_ends ? stride : kBlock);
+    Product::multiply(left, strided(true), right, b.to - b.from, rows, columns, before,
+                      b.pass_begins ? stride : kBlock, b.pass_ends ? sums : b.strip_sums,
+                      b.pass_ends ? stride : kBlock);
     if (!b.pass_ends) return;
     if (spec_.bias && b.to == spec_.k) add_bias(call.bias + b.column, rows, columns, sums, stride);
     if (in_c && !whole) copy(sums, kBlock, rows, columns, c, spec_.n);

@@ -3,7 +3,8 @@
 // A that lie so in memory, 32 depths of every line.
 //
 // A block is worked on in tiles, whose sums fill the processor's registers: every number loaded is used as
-// often as can be, since a core may load less in a cycle than it may multiply.
+// often as can be, since a core may load less in a cycle than it may multiply. Of a block at the edge of C
+// only the tiles that C has are worked on, in whole rows of tiles and whole vectors.
 //
 // Sums of kSlice products are made from zero and then added up, on every processor alike: short chains round
 // less than one long one.
@@ -40,13 +41,14 @@ struct VectorProduct {
 #endif
   static constexpr int64_t kSteps = 4;
   static_assert(kBlock % kRows == 0 && kBlock % (kVectors * kLanes) == 0);
+  static constexpr int64_t kRowStep = kRows, kColumnStep = kLanes;  // of what a block at the edge writes
   using Floats = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
 
   static void pack(const A* from, int64_t stride, bool strided, bool left, int64_t lines, int64_t depth,
                    float* to) {
     for (int64_t k = 0; k < depth; k += kDepthStep, to += kBlock * kDepthStep) {
       const int64_t deep = std::min(kDepthStep, depth - k), wide = std::min(kBlock, lines);
-      if (deep < kDepthStep || wide < kBlock) std::fill_n(to, kBlock * kDepthStep, 0.0f);
+      if (deep < kDepthStep || wide % kSquare || wide % kRows) std::fill_n(to, kBlock * kDepthStep, 0.0f);
       if (strided && left)
         copy_by_tiles(from + k * stride, stride, deep, wide, to);
       else if (strided)
@@ -58,17 +60,23 @@ struct VectorProduct {
     }
   }
 
-  // to = from + left right, where `from` may be null for zeros.
-  static void multiply(const float* left, bool left_strided, const float* right, int64_t depth,
-                       const float* from, int64_t from_stride, float* to, int64_t to_stride) {
-    for (int64_t i = 0; i < kBlock; i += kRows)
-      for (int64_t j = 0; j < kBlock; j += kVectors * kLanes) {
-        const float* sums = from ? from + i * from_stride + j : nullptr;
-        float* at = to + i * to_stride + j;
+  // to = from + left right, where `from` may be null for zeros; the first `rows` and `columns` of it.
+  static void multiply(const float* left, bool left_strided, const float* right, int64_t depth, int64_t rows,
+                       int64_t columns, const float* from, int64_t from_stride, float* to,
+                       int64_t to_stride) {
+    for (int64_t i = 0; i < rows; i += kRows)
+      for (int64_t j = 0; j < columns; j += kVectors * kLanes) {
+        const Tile tile{.left = left + i * kDepthStep,
+                        .right = right + j,
+                        .depth = depth,
+                        .from = from ? from + i * from_stride + j : nullptr,
+                        .from_stride = from_stride,
+                        .to = to + i * to_stride + j,
+                        .to_stride = to_stride};
         if (left_strided)
-          tile<1, kRows>(left + i * kDepthStep, right + j, depth, sums, from_stride, at, to_stride);
+          as_wide<1, kRows, kVectors>(tile, columns - j);
         else
-          tile<kDepthStep, 1>(left + i * kDepthStep, right + j, depth, sums, from_stride, at, to_stride);
+          as_wide<kDepthStep, 1, kVectors>(tile, columns - j);
       }
   }
 
@@ -88,28 +96,26 @@ struct VectorProduct {
 
   // The rows of every tile by themselves.
   static void copy_by_tiles(const A* from, int64_t stride, int64_t depth, int64_t lines, float* to) {
-    for (int64_t k = 0; k < depth; ++k)
-      if (lines == kBlock) {
-        for (int64_t i = 0; i < kBlock; i += kRows)
+    const int64_t in_tiles = lines / kRows * kRows;
+    for (int64_t k = 0; k < depth; ++k) {
+      for (int64_t i = 0; i < in_tiles; i += kRows)
 #pragma omp simd
-          for (int64_t r = 0; r < kRows; ++r)
-            to[i * kDepthStep + k * kRows + r] = load(from[k * stride + i + r]);
-      } else {
-        for (int64_t i = 0; i < lines; ++i)
-          to[i / kRows * kRows * kDepthStep + k * kRows + i % kRows] = load(from[k * stride + i]);
-      }
+        for (int64_t r = 0; r < kRows; ++r)
+          to[i * kDepthStep + k * kRows + r] = load(from[k * stride + i + r]);
+      for (int64_t i = in_tiles; i < lines; ++i)
+        to[in_tiles * kDepthStep + k * kRows + i - in_tiles] = load(from[k * stride + i]);
+    }
   }
 
-  // to[c][i] = from[i][c]
+  // to[c][i] = from[i][c], in squares as far as they reach.
   static void transpose(const A* from, int64_t stride, int64_t rows, int64_t columns, float* to) {
-    if (rows < kBlock || columns < kDepthStep) {
-      for (int64_t i = 0; i < rows; ++i)
-        for (int64_t c = 0; c < columns; ++c) to[c * kBlock + i] = load(from[i * stride + c]);
-      return;
-    }
-    for (int64_t i = 0; i < kBlock; i += kSquare)
-      for (int64_t c = 0; c < kDepthStep; c += kSquare)
+    const int64_t squares_down = rows / kSquare * kSquare, squares_across = columns / kSquare * kSquare;
+    for (int64_t i = 0; i < squares_down; i += kSquare)
+      for (int64_t c = 0; c < squares_across; c += kSquare)
         transpose_square(from + i * stride + c, stride, to + c * kBlock + i);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t c = i < squares_down ? squares_across : 0; c < columns; ++c)
+        to[c * kBlock + i] = load(from[i * stride + c]);
   }
 
   using Words = uint32_t __attribute__((vector_size(64)));
@@ -133,30 +139,47 @@ struct VectorProduct {
   }
   static constexpr int64_t kSquare = 16;
 
-  // kRows rows by kVectors vectors. Element (i, k) of a chunk of kDepthStep depths: left[i * line + k *
+  struct Tile {
+    const float *left, *right;
+    int64_t depth;
+    const float* from;
+    int64_t from_stride;
+    float* to;
+    int64_t to_stride;
+  };
+
+  // With as few vectors, `vectors` at most, as hold `columns`.
+  template <int line, int step, int vectors>
+  static void as_wide(const Tile& tile, int64_t columns) {
+    if constexpr (vectors > 1)
+      if (columns <= (vectors - 1) * kLanes) return as_wide<line, step, vectors - 1>(tile, columns);
+    multiply<line, step, vectors>(tile);
+  }
+
+  // kRows rows by that many vectors. Element (i, k) of a chunk of kDepthStep depths: left[i * line + k *
   // step].
-  template <int line, int step>
-  [[gnu::noinline]] static void tile(const float* left, const float* right, int64_t depth, const float* from,
-                                     int64_t from_stride, float* to, int64_t to_stride) {
+  template <int line, int step, int vectors>
+  [[gnu::noinline]] static void multiply(const Tile& tile) {
+    auto [left, right, depth, from, from_stride, to, to_stride] = tile;
     for (int i = 0; i < kRows; ++i)
-      for (int j = 0; j < kVectors; ++j) __builtin_prefetch(to + i * to_stride + j * kLanes, 1);
-    Floats sum[kRows][kVectors] = {};
+      for (int j = 0; j < vectors; ++j) __builtin_prefetch(to + i * to_stride + j * kLanes, 1);
+    Floats sum[kRows][vectors] = {};
     for (int64_t chunk = 0; chunk < depth; chunk += kDepthStep) {
       for (int64_t k = 0; k < kDepthStep; k += kSteps, right += kSteps * kBlock)
 #pragma GCC unroll 4
         for (int64_t s = 0; s < kSteps; ++s) {
-          Floats b[kVectors];
-          for (int j = 0; j < kVectors; ++j)
+          Floats b[vectors];
+          for (int j = 0; j < vectors; ++j)
             b[j] = *reinterpret_cast<const Floats*>(right + s * kBlock + j * kLanes);
           for (int i = 0; i < kRows; ++i) {
             const float a = left[i * line + (k + s) * step];
-            for (int j = 0; j < kVectors; ++j) sum[i][j] += a * b[j];
+            for (int j = 0; j < vectors; ++j) sum[i][j] += a * b[j];
           }
         }
       left += kBlock * kDepthStep;
     }
     for (int i = 0; i < kRows; ++i)
-      for (int j = 0; j < kVectors; ++j) {
+      for (int j = 0; j < vectors; ++j) {
         if (from) sum[i][j] += *reinterpret_cast<const Floats*>(from + i * from_stride + j * kLanes);
         *reinterpret_cast<Floats*>(to + i * to_stride + j * kLanes) = sum[i][j];
       }
