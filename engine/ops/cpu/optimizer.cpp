@@ -128,24 +128,37 @@ class AdamUpdate : public Kernel {
   void run(const KernelArgs& args) override {
     if (std::isnan(*args.in[1].as<double>())) return;
     const StepNumbers s = numbers(args.in[0].as<double>(), *args.in[1].as<double>());
-    const float* g = args.in[2].as<float>();
-    float *w = args.out[0].as<float>(), *m = args.out[1].as<float>(), *v = args.out[2].as<float>();
-    A* param = cast_ ? args.out[3].as<A>() : nullptr;
-    parallel_grains(threads_, args.in[2].elements(), kUpdateGrain, [&](int64_t first, int64_t last, int) {
-      if (param) {
-#pragma omp simd
-        for (int64_t i = first; i < last; ++i) {
-          Rule::update(s, g[i] * s.clip, w[i], m[i], v[i]);
-          store(param + i, w[i]);
-        }
-      } else {
-#pragma omp simd
-        for (int64_t i = first; i < last; ++i) Rule::update(s, g[i] * s.clip, w[i], m[i], v[i]);
-      }
-    });
+    const Elements all{.g = args.in[2].as<float>(),
+                       .w = args.out[0].as<float>(),
+                       .m = args.out[1].as<float>(),
+                       .v = args.out[2].as<float>(),
+                       .param = cast_ ? args.out[3].as<A>() : nullptr};
+    parallel_grains(threads_, args.in[2].elements(), kUpdateGrain,
+                    [&](int64_t first, int64_t last, int) { update(s, all, first, last); });
   }
 
  private:
+  struct Elements {
+    const float* g;
+    float *w, *m, *v;
+    A* param;  // null where there is no copy
+  };
+
+  // Everything by value: what a loop reads through a reference, it reads again for every element.
+  static void update(const StepNumbers s, const Elements e, int64_t first, int64_t last) {
+    const auto [g, w, m, v, param] = e;
+    if (param) {
+#pragma omp simd
+      for (int64_t i = first; i < last; ++i) {
+        Rule::update(s, g[i] * s.clip, w[i], m[i], v[i]);
+        store(param + i, w[i]);
+      }
+    } else {
+#pragma omp simd
+      for (int64_t i = first; i < last; ++i) Rule::update(s, g[i] * s.clip, w[i], m[i], v[i]);
+    }
+  }
+
   StepNumbers numbers(const double* schedule, double clip) const {
     const double rate = schedule[0], correction1 = schedule[1], correction2 = schedule[2];
     return {.clip = static_cast<float>(clip),
@@ -181,18 +194,26 @@ class SgdUpdate : public Kernel {
     float *w = args.out[0].as<float>(), *m = args.out[1].as<float>();
     A* param = cast_ ? args.out[2].as<A>() : nullptr;
     parallel_grains(threads_, args.in[2].elements(), kUpdateGrain, [&](int64_t first, int64_t last, int) {
-#pragma omp simd
-      for (int64_t i = first; i < last; ++i) {
-        m[i] = momentum_ * m[i] + (g[i] * clip + weight_decay_ * w[i]);
-        w[i] -= rate * m[i];
-      }
-      if (!param) return;
-#pragma omp simd
-      for (int64_t i = first; i < last; ++i) store(param + i, w[i]);
+      update(rate, clip, momentum_, weight_decay_, g + first, w + first, m + first, last - first);
+      if (param) copy(w + first, param + first, last - first);
     });
   }
 
  private:
+  static void update(float rate, float clip, float momentum, float decay, const float* g, float* w, float* m,
+                     int64_t count) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      m[i] = momentum * m[i] + (g[i] * clip + decay * w[i]);
+      w[i] -= rate * m[i];
+    }
+  }
+
+  static void copy(const float* w, A* param, int64_t count) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) store(param + i, w[i]);
+  }
+
   int threads_;
   float momentum_, weight_decay_;
   bool cast_;
