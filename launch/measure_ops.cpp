@@ -21,28 +21,29 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Widths from where starting an op is all it takes to where arithmetic is, the quickest steps first; heads
-// and sequences to match.
+// and sequences to match. A sample's share of the time lets the slow ones be reached too.
 struct Sample {
-  int width, heads, vocabulary, samples, sequence;
-  double dropout = 0;
+  int layers, width, heads, vocabulary, samples, sequence;
+  double dropout, share;
 };
-constexpr Sample kSamples[] = {{64, 4, 256, 4, 64},    {128, 4, 256, 4, 128, 0.1}, {128, 4, 256, 8, 128},
-                               {256, 4, 1024, 4, 128}, {512, 8, 256, 2, 256, 0.1}, {512, 8, 2048, 2, 256},
-                               {768, 12, 8192, 1, 512}};
+constexpr Sample kSamples[] = {{2, 64, 4, 256, 4, 64, 0.0, 1},   {2, 128, 4, 256, 4, 128, 0.1, 1},
+                               {2, 128, 4, 256, 8, 128, 0.0, 1}, {2, 256, 4, 1024, 4, 128, 0.0, 2},
+                               {1, 512, 8, 256, 2, 256, 0.1, 3}, {1, 768, 12, 4096, 1, 512, 0.0, 6}};
 constexpr std::size_t kLeastSamples = 3;
 constexpr int kLeastSteps = 2, kMostSteps = 300;  // after one to warm up
 
 Config config_of(const Sample& s, const std::string& precision, int threads) {
   return read_config_text(
       "calibration",
-      fmt::format("model: {{type: gpt2, vocab_size: {}, n_positions: {}, n_embd: {}, n_layer: 2, n_head: {}, "
-                  "resid_pdrop: {}, embd_pdrop: {}, attn_pdrop: {}}}\n"
-                  "device: {{backend: cpu, threads: {}}}\n"
-                  "training: {{micro_batch_size: {}, max_steps: {}, precision: {}}}\n"
-                  "data: {{format: random, sequence_length: {}}}\n"
-                  "profiling: {{step: 0}}\n",
-                  s.vocabulary, s.sequence, s.width, s.heads, s.dropout, s.dropout, s.dropout, threads,
-                  s.samples, kMostSteps + 1, precision, s.sequence),
+      fmt::format(
+          "model: {{type: gpt2, vocab_size: {}, n_positions: {}, n_embd: {}, n_layer: {}, n_head: {}, "
+          "resid_pdrop: {}, embd_pdrop: {}, attn_pdrop: {}}}\n"
+          "device: {{backend: cpu, threads: {}}}\n"
+          "training: {{micro_batch_size: {}, max_steps: {}, precision: {}}}\n"
+          "data: {{format: random, sequence_length: {}}}\n"
+          "profiling: {{step: 0}}\n",
+          s.vocabulary, s.sequence, s.width, s.layers, s.heads, s.dropout, s.dropout, s.dropout, threads,
+          s.samples, kMostSteps + 1, precision, s.sequence),
       {});
 }
 
@@ -107,9 +108,11 @@ void add_ops(const Graph& graph, const Step& step, Sums& sums) {
   }
 }
 
-// Returns the seconds of the step that are no op's, of each op.
+// In `seconds` with all that it takes to begin. Returns the seconds of the step that are no op's, of each op.
 double measure_one(const Sample& sample, const std::string& precision, int threads, double seconds,
                    Sums& sums) {
+  const auto start = Clock::now();
+  const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   Config config = config_of(sample, precision, threads);
   resolve_world(config, 1);
   const std::unique_ptr<Communicator> world = make_self_communicator();
@@ -117,8 +120,6 @@ double measure_one(const Sample& sample, const std::string& precision, int threa
   Session session(config, *world, {.edit_program = {}, .probe = &clock});
   session.step();
   std::vector<Step> steps;
-  const auto start = Clock::now();
-  const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   while (steps.size() < kLeastSteps || (steps.size() < kMostSteps && spent() < seconds)) {
     std::fill(clock.seconds.begin(), clock.seconds.end(), 0.0);
     const double took = session.step().seconds;
@@ -135,11 +136,13 @@ OpRates measure_ops(const std::string& precision, int threads, double seconds) {
   OpRates rates;
   Sums sums;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  double shares = 0;
+  for (const Sample& sample : kSamples) shares += sample.share;
   for (std::size_t i = 0; i < std::size(kSamples); ++i) {
     const double left = std::chrono::duration<double>(end - Clock::now()).count();
     if (left <= 0 && i >= kLeastSamples) break;  // the nearest rates stand for what was not reached
-    const double gap = measure_one(kSamples[i], precision, threads,
-                                   left / static_cast<double>(std::size(kSamples) - i), sums);
+    const double gap = measure_one(kSamples[i], precision, threads, left * kSamples[i].share / shares, sums);
+    shares -= kSamples[i].share;
     rates.overhead = rates.overhead > 0 ? std::min(rates.overhead, gap) : gap;
   }
   for (const auto& [kernel, by_amount] : sums)

@@ -24,7 +24,8 @@ struct ResidentMemory {
 // Bytes of this process that are in memory now; 0 where the system does not say.
 uint64_t resident_bytes();
 
-// That a rank whose device's memory is the host's will hold, beyond what its process has at the start.
+// That a rank whose device's memory is the host's will hold, beyond what its process has at the start; of the
+// communicators' buffers, those that are not written yet.
 uint64_t resident_needs(const Config& config, const MemoryLedger& foretold, uint64_t communication_buffers);
 
 // Collective over `world`. `needed`: this rank's, of resident_needs().

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Calibrates this machine, then predicts and measures steps of GPT-2 in every mode, and prints one markdown table.
 
-Always true: predictions come from `recollect estimate` with device files that this very run has calibrated, one
-before and one after the measurements; nothing measured goes back into a prediction. A shared machine only ever makes
-things slower, so both sides take their best: the lower of the predictions, and the fastest tenth of all steps. The
+Always true: predictions come from `recollect estimate` with device files that this very run has calibrated, before
+and after every round of measurements; nothing measured goes back into a prediction. A shared machine's speed changes
+from minute to minute: a round's prediction is the mean of those by the calibrations around it, what is measured the
+mean of the fastest tenth of its steps, as in a calibration, and what counts is the median over rounds of their ratio. The
 exit status is 1 if anything is missing, never because of a difference.
 """
 
@@ -65,22 +66,31 @@ class Case:
     mode: str
     ranks: int
     words: list[str]
-    predicted: list[float]
+    predicted: list[float]  # seconds, by calibration
     predicted_exposed: list[float]
-    seconds: list[float]  # of all steps after the first
+    measured: list[float]  # seconds, by round
     exposed: list[float]
 
     @property
     def name(self) -> str:
         return f"{self.shape.name}, {self.precision}, {self.mode}, {self.ranks} rank{'s' * (self.ranks > 1)}"
 
+    @property
+    def complete(self) -> bool:
+        return len(self.predicted) == len(self.measured) + 1 > 1
+
+    def ratios(self) -> list[float]:
+        """Predicted over measured, by round."""
+        around = [statistics.mean(pair) for pair in zip(self.predicted, self.predicted[1:])]
+        return [p / m for p, m in zip(around, self.measured)]
+
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build/cpu")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of steps in one run, about")
-    parser.add_argument("--calibration", type=float, default=15.0, help="seconds of calibrate")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of steps in one run, about")
+    parser.add_argument("--calibration", type=float, default=15.0, help="seconds of one calibration")
     parser.add_argument("--disk", type=Path, help="also full + disk, in this folder")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--device", type=Path, help="an existing device file; calibrate nothing")
@@ -134,7 +144,7 @@ def measure(args: argparse.Namespace, case: Case) -> None:
                   "memory_report.formats=json", f"output_dir={output}", *case.words)  # fmt: skip
         lines = (Path(output) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         memory = json.loads((Path(output) / "memory.rank0.json").read_text(encoding="utf-8"))
-    case.seconds += [json.loads(line)["step_seconds"] for line in lines][1:]
+    case.measured.append(fastest([json.loads(line)["step_seconds"] for line in lines][1:]))
     case.exposed.append(memory["step"]["measured"]["exposed"])
 
 
@@ -143,10 +153,10 @@ def fastest(seconds: list[float]) -> float:
 
 
 def table_row(case: Case) -> str:
-    predicted, measured = min(case.predicted), fastest(case.seconds)
-    cells = [case.name, f"{1e3 * predicted:.2f}", f"{1e3 * measured:.2f}", f"{100 * (predicted / measured - 1):+.0f} %"]
-    cells += [f"{1e3 * statistics.median(case.seconds):.2f}"]
-    cells += [f"{1e3 * min(case.predicted_exposed):.2f}", f"{1e3 * min(case.exposed):.2f}"]
+    ratios = case.ratios()
+    cells = [case.name, f"{1e3 * statistics.median(case.predicted):.2f}", f"{1e3 * statistics.median(case.measured):.2f}"]
+    cells += [f"{100 * (statistics.median(ratios) - 1):+.0f} %", f"{100 * (min(ratios) - 1):+.0f} to {100 * (max(ratios) - 1):+.0f} %"]
+    cells += [f"{1e3 * statistics.median(case.predicted_exposed):.2f}", f"{1e3 * statistics.median(case.exposed):.2f}"]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -162,26 +172,21 @@ def main() -> int:
             missing.append(f"{case.name}: {why}")
 
     with tempfile.TemporaryDirectory(prefix="recollect-predict-") as folder:
-        device = calibrate(args, folder, 0)
-        for case in todo:
-            attempt(case, lambda: predict(args, case, device))
-        for number in range(args.rounds):
+        for number in range(args.rounds + 1):
+            device = calibrate(args, folder, number)
             for case in todo:
-                if case.predicted:
-                    attempt(case, lambda: measure(args, case))
-                print(f"round {number + 1}: {case.name}", file=sys.stderr)
-        device = calibrate(args, folder, 1)
-        for case in todo:
-            if case.predicted:
                 attempt(case, lambda: predict(args, case, device))
-    columns = ["GPT-2, layers x width", "predicted, ms", "measured, ms", "difference", "median, ms"]
+            for case in todo if number < args.rounds else []:
+                attempt(case, lambda: measure(args, case))
+            print(f"{number} of {args.rounds} rounds are done", file=sys.stderr)
+    columns = ["GPT-2, layers x width", "predicted, ms", "measured, ms", "difference, median", "difference, range"]
     columns += ["exposed, predicted", "exposed, measured"]
     print("| " + " | ".join(columns) + " |")
     print("|" + "---|" * len(columns))
-    done = [case for case in todo if case.predicted and case.seconds]
+    done = [case for case in todo if case.complete]
     for case in done:
         print(table_row(case))
-    errors = [abs(min(c.predicted) / fastest(c.seconds) - 1) for c in done]
+    errors = [abs(statistics.median(c.ratios()) - 1) for c in done]
     if errors:
         within = sum(error <= 0.15 for error in errors)
         print(f"\n{within} of {len(errors)} within 15 %; median difference {100 * statistics.median(errors):.0f} %, "

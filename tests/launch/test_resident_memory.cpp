@@ -16,6 +16,7 @@ struct ResidentCase {
   const char* name;
   Words words;
   int processes = 1;
+  bool by_mpi = false;
 };
 
 const ResidentCase kResidentCases[] = {
@@ -35,6 +36,10 @@ const ResidentCase kResidentCases[] = {
      {"model.n_layer=4", "training.micro_batch_size=4", "parallelism.data_parallel_size=2",
       "parallelism.communicator=tcp"},
      2},
+    {"TwoProcessesByMpi",
+     {"model.n_layer=4", "training.micro_batch_size=4", "parallelism.tensor_parallel_size=2"},
+     2,
+     true},
     {"Saved", {"model.n_layer=4", "training.micro_batch_size=4", "checkpoint.save_model=true"}},
 };
 
@@ -60,7 +65,8 @@ TEST_P(Resident, IsWithinFivePercentOfWhatWasPredicted) {
                             "memory_report.formats=[table,json]"} +
                       GetParam().words;
   const Words launcher = GetParam().processes > 1 ? Words{"run", "--nproc-per-node", "2"} : Words{};
-  const Finished run = place.recollect(launcher + words);
+  const Finished run = GetParam().by_mpi ? place.train_under_mpirun(2, Words(words.begin() + 2, words.end()))
+                                         : place.recollect(launcher + words);
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(times_in(run.out, "resident, predicted"), 1) << run.out;
   EXPECT_EQ(times_in(run.out, "resident, measured"), 1) << run.out;
@@ -78,7 +84,9 @@ TEST_P(Resident, IsWithinFivePercentOfWhatWasPredicted) {
     const auto measured = report.at("resident").at("measured").get<double>();
     EXPECT_GT(measured, report.at("measured").at("arena").get<double>());
     EXPECT_NEAR(predicted, measured, kWithin * measured) << "rank " << rank;
-    EXPECT_NEAR(estimated, measured, kWithin * measured) << "rank " << rank << ", estimated";
+    if (!GetParam().by_mpi) {  // what MPI's library takes for itself is known when it has begun
+      EXPECT_NEAR(estimated, measured, kWithin * measured) << "rank " << rank << ", estimated";
+    }
   }
 }
 
