@@ -34,10 +34,8 @@ class Communicator {
   virtual void broadcast(const Tensor& tensor, int root, void* stream = nullptr) = 0;
   virtual void barrier() = 0;
 
-  // What this rank's buffers take, outside the arenas; taken when the group is made.
+  // What this rank's buffers take, outside the arenas; taken, and written, when the group is made.
   virtual std::size_t staging_bytes() const { return 0; }
-  // Of them, those that the system counts as the process's from then on; others come with their use.
-  virtual std::size_t written_staging_bytes() const { return 0; }
 
   // How long the calls so far took; null where they are done behind the caller's back, and that is not known.
   virtual const CallTimes* times() const { return nullptr; }

@@ -27,7 +27,6 @@ class MessageCommunicator : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::size_t staging_bytes() const override { return staging_.size(); }
-  std::size_t written_staging_bytes() const override { return staging_.size(); }
   void all_reduce(const Tensor& tensor, ReduceOp op, void* stream) override;
   void all_gather(const Tensor& in, const Tensor& out, void* stream) override;
   void reduce_scatter(const Tensor& in, const Tensor& out, void* stream) override;

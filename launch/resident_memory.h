@@ -2,9 +2,9 @@
 // a run has been planned and none of its memory is reserved, and measured when it reports. Ranks that are
 // threads of one process share the number.
 //
-// What lies beside the arenas by itself, the program with its libraries and what planning has left, is
-// measured at that moment (`at_start`). Predicted is that, and the memory of which the size is known:
-// arenas, the buffers of communicators, of the loader and for what is saved.
+// What lies beside the arenas by itself, the program with its libraries, what planning has left and the
+// buffers of communicators, is measured at that moment (`at_start`). Predicted is that, and the memory of
+// which the size is known: arenas, the buffers of the loader and for what is saved.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,14 @@ struct ResidentMemory {
 
 // Bytes of this process that are in memory now; 0 where the system does not say.
 uint64_t resident_bytes();
+// The same, after memory that was freed has gone back to the system.
+uint64_t settled_bytes();
 
-// That a rank whose device's memory is the host's will hold, beyond what its process has at the start; of the
-// communicators' buffers, those that are not written yet.
-uint64_t resident_needs(const Config& config, const MemoryLedger& foretold, uint64_t communication_buffers);
+// That a rank whose device's memory is the host's will hold, beyond what its process has when its
+// communicators are made.
+uint64_t resident_needs(const Config& config, const MemoryLedger& foretold);
 
-// Collective over `world`. `needed`: this rank's, of resident_needs().
+// Collective over `world`, which has planned. `needed`: this rank's, of resident_needs().
 ResidentMemory predict_resident(uint64_t needed, Communicator& world);
 
 }  // namespace recollect

@@ -77,8 +77,7 @@ std::unique_ptr<Executor> make_executor(const Config& config, TrainingProgram& m
                            (backend.device().memory() ? 0 : foretold.arena_bytes());
   check_host_share(on_host, share_of_group(memory_group(), on_host, world));
   if (!backend.device().memory())  // all have planned, and none goes on before all have looked
-    resident = predict_resident(
-        resident_needs(config, foretold, mesh.staging_bytes() - mesh.written_staging_bytes()), world);
+    resident = predict_resident(resident_needs(config, foretold), world);
   if (made.disk) made.disk->open(made.program.foretold().disk_bytes);
   std::unique_ptr<Executor> executor;
   backend.choose_alike(world, [&] {

@@ -101,7 +101,8 @@ void checkpoint(Graph& graph, const Config& config, const Mesh& mesh, bool least
   int64_t divided_already = 0;
   made.plan = c.plan.empty() ? make_plan(graph, policy_settings(c))
                              : read_plan(c.plan, graph, mesh.tensor_size(), &divided_already);
-  made.remarks = check_plan(config, policy_settings(c), graph, made.plan, divided_already);
+  std::vector<Remark> remarks = check_plan(config, policy_settings(c), graph, made.plan, divided_already);
+  std::move(remarks.begin(), remarks.end(), std::back_inserter(made.remarks));
   if (config.device.backend == BackendKind::kCuda) send_through_host(made.plan);
   std::vector<Reproduction> reproductions = recompute(graph, made.plan);
   decide_moves(graph, config, mesh, least, made);
@@ -167,11 +168,12 @@ void append_training(Graph& graph, const Config& config, const Mesh& mesh, bool 
                    {.data_size = mesh.data_size(),
                     .tensor_size = mesh.tensor_size(),
                     .bucket_bytes = static_cast<uint64_t>(config.parallelism.gradient_bucket_mb) << 20});
-  if (const int64_t enough = bucket_that_matters(graph, parameters);
-      config.origins.contains("parallelism.gradient_bucket_mb") &&
-      config.parallelism.gradient_bucket_mb > enough)
+  const int64_t bucket = config.parallelism.gradient_bucket_mb,
+                enough = bucket_that_matters(graph, parameters),
+                same = std::max(enough, Config{}.parallelism.gradient_bucket_mb);
+  if (config.origins.contains("parallelism.gradient_bucket_mb") && bucket >= enough && bucket != same)
     made.remarks.push_back(
-        {"gradient_bucket_mb", fmt::format("all gradients are one bucket, as with {}", enough)});
+        {"gradient_bucket_mb", fmt::format("all gradients are one bucket, as with {}", same)});
   made.optimizer = append_optimizer(graph, registry, parameters, made.model.loss, optimizer_settings(config),
                                     mesh.data_size(), mesh.tensor_size());
 }

@@ -50,12 +50,6 @@ std::size_t Mesh::staging_bytes() const {
   return bytes;
 }
 
-std::size_t Mesh::written_staging_bytes() const {
-  std::size_t bytes = world_.written_staging_bytes();
-  for_each_communicator([&](const Communicator& c) { bytes += c.written_staging_bytes(); });
-  return bytes;
-}
-
 std::size_t Mesh::device_bytes() const {
   std::size_t bytes = 0;
   for_each_communicator([&](const Communicator& c) { bytes += c.device_bytes(); });

@@ -38,9 +38,7 @@ class Mesh {
   int data_rank() const { return world_.rank() / tensor_size_; }
   int tensor_rank() const { return world_.rank() % tensor_size_; }
   Communicator& world() const { return world_; }
-  // Of all communicators, the world's included, in the host's memory; and those of them that are written.
-  std::size_t staging_bytes() const;
-  std::size_t written_staging_bytes() const;
+  std::size_t staging_bytes() const;  // of all communicators, the world's included, in the host's memory
   std::size_t device_bytes() const;   // that they hold on the device, where that is known
   // For the program's values. `stream` is kCompute, kCommunication or, on the tensor axis, kGather.
   Communicator& communicator(std::string_view axis, StreamId stream) const;

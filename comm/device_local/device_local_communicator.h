@@ -47,9 +47,6 @@ class DeviceLocalCommunicator final : public Communicator {
   int size() const override { return size_; }
   std::string name() const override { return "device-local"; }
   std::size_t staging_bytes() const override { return owned_host_ ? owned_host_->staging_bytes() : 0; }
-  std::size_t written_staging_bytes() const override {
-    return owned_host_ ? owned_host_->written_staging_bytes() : 0;
-  }
   bool capturable() const override { return false; }  // the threads must meet in every call
   void all_reduce(const Tensor& tensor, ReduceOp op, void* stream) override;
   void all_gather(const Tensor& in, const Tensor& out, void* stream) override;

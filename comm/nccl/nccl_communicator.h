@@ -28,9 +28,6 @@ class NcclCommunicator final : public Communicator {
   int size() const override { return static_cast<int>(group_->ranks().size()); }
   std::string name() const override;
   std::size_t staging_bytes() const override { return owned_host_ ? owned_host_->staging_bytes() : 0; }
-  std::size_t written_staging_bytes() const override {
-    return owned_host_ ? owned_host_->written_staging_bytes() : 0;
-  }
   bool capturable() const override { return session_->capturable(); }
   std::size_t device_bytes() const override { return group_->device_bytes(); }
   void all_reduce(const Tensor& tensor, ReduceOp op, void* stream) override;

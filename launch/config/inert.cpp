@@ -26,6 +26,7 @@ bool not_random(const Config& c) { return !reads(c, DataFormat::kRandom); }
 bool alone(const Config& c) {
   return c.parallelism.data_parallel_size == 1 && c.parallelism.tensor_parallel_size == 1;
 }
+bool only_evaluates(const Config& c) { return c.training.max_steps == 0; }
 bool falls(const Config& c) { return c.scheduler.name != SchedulerName::kConstant; }
 bool learns(const Config& c) { return c.optimizer.learning_rate > 0; }
 
@@ -81,9 +82,9 @@ const std::vector<Rule>& rules() {
        {"scheduler.warmup_steps", "scheduler.warmup_ratio", "training.max_steps"},
        [](const Config& c) {
          const int64_t steps = c.training.max_steps;
-         return falls(c) && learns(c) && steps > 0 && warmup_steps(c) >= steps;
+         return falls(c) && learns(c) && steps > 0 && warmup_steps(c) + 1 >= steps;
        },
-       "the warm-up never ends"},
+       "no step comes after the one with the highest learning rate"},
       {{"scheduler.min_lr"},
        {"scheduler.name"},
        [](const Config& c) { return c.scheduler.name == SchedulerName::kConstant; },
@@ -138,10 +139,40 @@ const std::vector<Rule>& rules() {
          return c.device.backend != BackendKind::kCuda || c.training.precision != Precision::kFP32;
        },
        "no product is one of fp32 numbers on a CUDA device"},
-      {{"checkpoint.save_model"},
+      {{"checkpoint.save_model"}, {"training.max_steps"}, only_evaluates, "the model stays as it is"},
+      {{"optimizer.name",
+        "optimizer.learning_rate",
+        "optimizer.beta1",
+        "optimizer.beta2",
+        "optimizer.epsilon",
+        "optimizer.momentum",
+        "optimizer.weight_decay",
+        "optimizer.decay_all",
+        "optimizer.max_grad_norm",
+        "scheduler.name",
+        "scheduler.min_lr",
+        "scheduler.warmup_steps",
+        "scheduler.warmup_ratio",
+        "training.loss_scale",
+        "training.initial_loss_scale",
+        "training.loss_scale_window",
+        "training.gradient_accumulation_steps",
+        "training.global_batch_size",
+        "parallelism.gradient_bucket_mb",
+        "data.path",
+        "data.shuffle",
+        "data.prefetch",
+        "model.attn_pdrop",
+        "model.embd_pdrop",
+        "model.resid_pdrop",
+        "logging.steps"},
        {"training.max_steps"},
-       [](const Config& c) { return c.training.max_steps == 0; },
-       "the model stays as it is"},
+       only_evaluates,
+       "nothing is trained"},
+      {{"data.seed"},
+       {"training.max_steps", "evaluation.format"},
+       [](const Config& c) { return only_evaluates(c) && c.evaluation.format != DataFormat::kRandom; },
+       "nothing is drawn"},
       {{"logging.steps"},
        {"logging.progress"},
        [](const Config& c) { return c.logging.progress == ProgressStyle::kOn; },

@@ -125,7 +125,7 @@ RankMemory memory_of(const RankReport& report) {
           report.step.measured_exposed.total(),
           report.beside_arena,
           report.device_communicators,
-          report.step.waiting_for_peers(),
+          report.step.waiting_on_any_stream(),
           report.resident};
 }
 
@@ -182,8 +182,8 @@ std::string outliers_text(std::span<const RankMemory> ranks) {
   const auto [least, most] = std::minmax_element(waiting.begin(), waiting.end());
   if (*most > 0)
     text += fmt::format(
-        "waiting for peers: rank {} the least, {:.3f} ms a step, rank {} the most, {:.3f} ms; the median is "
-        "{:.3f}\n",
+        "waiting for peers, hidden or not: rank {} the least, {:.3f} ms a step, rank {} the most, {:.3f} ms; "
+        "the median is {:.3f}\n",
         least - waiting.begin(), 1e3 * *least, most - waiting.begin(), 1e3 * *most, 1e3 * median(waiting));
   return text;
 }

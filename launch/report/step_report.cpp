@@ -16,6 +16,12 @@ double StepReport::waiting_for_peers() const {
   return sum;
 }
 
+double StepReport::waiting_on_any_stream() const {
+  double sum = 0;
+  for (const CollectiveTimes& c : collectives) sum += c.waiting;
+  return sum;
+}
+
 namespace {
 
 // For whom a rank stood longest, and how long; rank -1 for nobody.

@@ -45,6 +45,7 @@ struct StepReport {
   // Of the mean step: the compute stream stood for other ranks, in collectives of its own. With exposed waits
   // and what is left, in which this rank itself works, that is the whole step.
   double waiting_for_peers() const;
+  double waiting_on_any_stream() const;  // hidden behind compute or not
   double computing() const { return mean - waiting_for_peers() - measured_exposed.total(); }
   bool operator==(const StepReport&) const = default;
 };

@@ -124,7 +124,9 @@ TEST(InertKeys, AreOnlyThoseOfAnotherValue) {
 TEST(InertKeys, OfAShortRunAreRemarked) {
   using Unreached = std::map<std::string, std::string>;
   const auto unreached = [](const std::string& text) { return accepted(kLeast + text).unreached; };
-  const std::string endless = "scheduler.warmup_ratio 0 and training.max_steps 10: the warm-up never ends";
+  const std::string endless =
+      "scheduler.warmup_ratio 0 and training.max_steps 10: no step comes after the one with the highest "
+      "learning rate";
   EXPECT_EQ(
       unreached("scheduler: {name: linear, warmup_steps: 10, min_lr: 1e-5}\ntraining: {max_steps: 10}\n"),
       (Unreached{{"scheduler.name", "no effect with scheduler.warmup_steps 10 and " + endless},
@@ -136,8 +138,10 @@ TEST(InertKeys, OfAShortRunAreRemarked) {
                       "{max_steps: 0}\n")
                 .size(),
             1u);
-  EXPECT_EQ(unreached("scheduler: {name: linear, warmup_steps: 9}\ntraining: {max_steps: 10}\n"),
+  EXPECT_EQ(unreached("scheduler: {name: linear, warmup_steps: 8}\ntraining: {max_steps: 10}\n"),
             Unreached{});
+  EXPECT_EQ(unreached("scheduler: {name: linear, warmup_steps: 9}\ntraining: {max_steps: 10}\n").size(), 1u);
+  EXPECT_EQ(unreached("scheduler: {name: cosine}\ntraining: {max_steps: 1}\n").size(), 1u);
 }
 
 // The number of replicas may only be known with the world.

@@ -181,8 +181,20 @@ TEST(Compromise, IsRemarkedWhereFullIsPredictedToBeBetterInBoth) {
 TEST(Bucket, LargerThanAllGradientsIsRemarked) {
   const std::string two = "parallelism.data_parallel_size=2", bucket = "parallelism.gradient_bucket_mb=";
   EXPECT_EQ(remark_on("gradient_bucket_mb", {two}), "");  // a default never complains
-  EXPECT_EQ(remark_on("gradient_bucket_mb", {two, bucket + "1"}), "");
-  EXPECT_EQ(remark_on("gradient_bucket_mb", {two, bucket + "50"}), "all gradients are one bucket, as with 1");
+  EXPECT_EQ(remark_on("gradient_bucket_mb", {two, bucket + "50"}),
+            "all gradients are one bucket, as with 25");
+  EXPECT_EQ(remark_on("gradient_bucket_mb", {two, bucket + "1"}), "all gradients are one bucket, as with 25");
+}
+
+TEST(ShortRun, IsRemarkedInThePlanToo) {
+  const std::string why = "no effect with scheduler.warmup_steps 0 and scheduler.warmup_ratio 0 and ";
+  EXPECT_EQ(remark_on("scheduler.name", {"scheduler.name=cosine", "training.max_steps=1"}),
+            why + "training.max_steps 1: no step comes after the one with the highest learning rate");
+  EXPECT_EQ(
+      remark_on("optimizer.beta1", {"optimizer.beta1=0.5", "training.max_steps=0", "evaluation.every_steps=1",
+                                    "evaluation.batches=1", "evaluation.format=random"}),
+      "no effect with training.max_steps 0: nothing is trained");
+  EXPECT_EQ(remark_on("optimizer.beta1", {"optimizer.beta1=0.5"}), "");
 }
 
 TEST(Effective, KeysAreAcceptedWithoutRemarks) {
