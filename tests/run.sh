@@ -2,8 +2,8 @@
 # Every test: installs what is missing, builds, and runs them all; then again under AddressSanitizer and
 # UndefinedBehaviorSanitizer, and again under ThreadSanitizer, all but those that start MPI, whose locks it does not
 # know (tests/CMakeLists.txt says how they run). Where nvcc is, the first build has the CUDA backend too; what needs a
-# GPU skips itself without one. "tests/run.sh cpu" runs that preset only; "tests/run.sh fuzz" the fuzzers of tests/fuzz,
-# where clang is.
+# GPU skips itself without one. "tests/run.sh cpu" runs that preset only; "tests/run.sh fuzz" searches
+# on with libFuzzer from the corpora of tests/fuzz, where clang is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/setup.sh
