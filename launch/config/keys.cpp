@@ -158,7 +158,8 @@ void add_training(std::vector<ConfigKey>& keys) {
       "passes per step; 0: derived");
   add("max_steps", &S::max_steps, between(0, kMaxCount), "optimizer steps; 0: only evaluate",
       {"train_iters", "train_steps"});
-  add("precision", &S::precision, any(), "of activations and products");
+  add("precision", &S::precision, any(),
+      "of activations and products; fp64 with device.backend: reference, fp16 with cuda");
   add("loss_scale", &S::loss_scale, at_least(-1),
       "times the loss; 0: dynamic; -1: dynamic with fp16, else none");
   add("initial_loss_scale", &S::initial_loss_scale, at_least(1), "where a dynamic loss scale begins");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -74,6 +75,42 @@ TEST_P(Threads, DecideNoBitInBfloat16) { compare(kBfloat16); }
 
 INSTANTIATE_TEST_SUITE_P(Ops, Threads, ::testing::ValuesIn(op_cases()),
                          [](const auto& info) { return info.param.name; });
+
+// Seconds of an update of so many elements, the best of some.
+double update_seconds(OpCase c, int64_t elements, int threads) {
+  const WithThreads scope(threads);
+  c.inputs[2].shape = {elements};
+  for (auto& [output, spec] : c.accumulators) spec.shape = {elements};
+  OpRegistry registry;
+  register_engine_ops(registry);
+  KernelTable kernels;
+  cpu::register_kernels(kernels);
+  const Graph graph = make_graph(c, registry, kFloat);
+  GraphRunner runner(graph, kernels, c.state);
+  const CaseData data = make_data(c, kFloat);
+  for (std::size_t i = 0; i < data.inputs.size(); ++i)
+    write(runner.tensor(graph.op(0).inputs[i]), data.inputs[i]);
+  for (const auto& [output, numbers] : data.accumulators)
+    write(runner.tensor(graph.op(0).outputs[static_cast<std::size_t>(output)]), numbers);
+  double best = 1e9;
+  for (int i = 0; i < 20; ++i) {
+    const double begin = omp_get_wtime();
+    runner.run_op(0, true);
+    best = std::min(best, omp_get_wtime() - begin);
+  }
+  return best;
+}
+
+// A rank of one thread runs the same loops as a team, as vectors too: they once were 20 times as slow.
+TEST(OneThread, TakesNoLongerThanItsShare) {
+  int updates = 0;
+  for (const OpCase& c : op_cases())
+    if (c.name.find("_6305") != std::string::npos) {
+      ++updates;
+      EXPECT_LT(update_seconds(c, 1 << 18, 1), 6 * update_seconds(c, 1 << 18, 2)) << c.name;
+    }
+  EXPECT_EQ(updates, 8);
+}
 
 // More rows than a part of a column sum may have at least, so that there are many parts, and blocks in them.
 TEST(ColumnSums, AreCutByRowsAlone) {
