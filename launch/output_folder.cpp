@@ -90,6 +90,7 @@ OutputFolder::OutputFolder(const Config& config) : path_(config.output_dir), ove
 }
 
 OutputFolder::~OutputFolder() {
+  if (launch_identity().empty()) leave();
   if (lock_ >= 0) ::close(lock_);
 }
 

@@ -7,10 +7,14 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <thread>
 
 #include <fmt/format.h>
@@ -69,9 +73,30 @@ int fail(ExitCode code, const std::string& what, const std::string& hint) {
   return static_cast<int>(code);
 }
 
+// Of a thread that cannot be made, above all: the libraries' one word for it.
+bool lacks_resources(const std::error_code& error) {
+  return error == std::errc::resource_unavailable_try_again || error == std::errc::not_enough_memory;
+}
+
+// Where memory ends in what may not throw, a destructor say, nobody can catch it: this says so all the same.
+[[noreturn]] void end_of_program() {
+  try {
+    if (std::current_exception()) throw;
+  } catch (const std::bad_alloc&) {
+    constexpr std::string_view kText = "recollect: out of host memory\n";
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
+    mpi_abort(static_cast<int>(ExitCode::kHostMemory));
+    ::_exit(static_cast<int>(ExitCode::kHostMemory));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "recollect: %s\n", error.what());
+  }
+  std::abort();
+}
+
 }  // namespace
 
 int run_program(int argc, char** argv) {
+  std::set_terminate(end_of_program);
   open_missing_streams();
   if (argc > 1 && std::strcmp(argv[1], "train") == 0) outlive_diagnostics();
   std::unique_ptr<MpiEnvironment> mpi;
@@ -96,6 +121,13 @@ int run_program(int argc, char** argv) {
     return fail(error.code(), error.what(), error.hint());
   } catch (const std::bad_alloc&) {
     return fail(ExitCode::kHostMemory, "out of host memory", "");
+  } catch (const std::system_error& error) {
+    if (lacks_resources(error.code()))
+      return fail(
+          ExitCode::kHostMemory, fmt::format("the system gives no more threads or memory: {}", error.what()),
+          "raise the limits on threads (ulimit -u, pids.max of the control group) and on memory (ulimit -v), "
+          "or start fewer ranks here");
+    return fail(ExitCode::kInternal, error.what(), "this is a bug in recollect");
   } catch (const std::exception& error) {
     return fail(ExitCode::kInternal, error.what(), "this is a bug in recollect");
   }

@@ -52,6 +52,9 @@ ModelSave::ModelSave(const Config& config, const Session& session) : config_(con
   if (!config.checkpoint.save_model || session.mesh().world().rank() != 0) return;
   file_ = session.weights().begin_file(config.output_dir + kModelFile, kTensorPrefix);
   description_.emplace(write_description(config, config.output_dir));
+  if (config.overwrite) return;
+  file_->spare_newcomers();
+  description_->spare_newcomers();
 }
 
 void ModelSave::save() {

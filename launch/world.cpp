@@ -66,14 +66,17 @@ bool is_echo(const std::exception_ptr& failure) {
 }
 
 // Rank threads of one process. The first to fail aborts its communicator, which ends the others; what they
-// then say of a lost peer is not the news.
+// then say of a lost peer is not the news. None begins before all are there.
 void run_threads(const Config& config, int size, const std::function<void(Communicator&)>& body) {
   LocalGroup group(size, timeout(config));
   std::mutex mutex;
   std::exception_ptr first;
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank)
+  std::unique_lock making(mutex);
+  bool made = false;
+  const auto start = [&](int rank) {
     threads.emplace_back([&, rank] {
+      if (std::lock_guard lock(mutex); !made) return;
       try {
         claim_cores(config, size);
         const std::unique_ptr<Communicator> world = group.join(rank);
@@ -84,6 +87,15 @@ void run_threads(const Config& config, int size, const std::function<void(Commun
           first = std::current_exception();
       }
     });
+  };
+  try {
+    threads.reserve(static_cast<std::size_t>(size));
+    for (int rank = 0; rank < size; ++rank) start(rank);
+    made = true;
+  } catch (...) {
+    first = std::current_exception();
+  }
+  making.unlock();
   for (std::thread& thread : threads) thread.join();
   if (first) std::rethrow_exception(first);
 }

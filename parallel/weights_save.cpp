@@ -1,6 +1,7 @@
 // Weights on their way to a file, a tile at a time. Rank 0 leads: before every tile it says so to the whole
 // world, and while its disk is busy it says that, so that nobody who waits takes a slow disk for a lost rank.
 // Tiles come from one tensor rank after the other; a thread of rank 0's writes one while the next comes.
+// Where the system gives no thread rank 0 writes each itself, and the others hear of it between two.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -23,11 +24,18 @@ struct Weights::Tile {
   int64_t row = 0, rows = 0, column = 0, columns = 0;
 };
 
-// Carries out one thing at a time on a thread of its own. What goes wrong there is kept.
+// Carries out one thing at a time, on a thread of its own where there can be one. What goes wrong is kept.
 class SaveThread {
  public:
-  SaveThread() : thread_([this] { loop(); }) {}
+  SaveThread() {
+    try {
+      thread_ = std::thread([this] { loop(); });
+    } catch (const std::exception&) {
+      // A model is not lost for want of a thread: give() does the work.
+    }
+  }
   ~SaveThread() {
+    if (!thread_.joinable()) return;
     {
       const std::lock_guard lock(mutex_);
       ended_ = true;
@@ -40,6 +48,10 @@ class SaveThread {
 
   // Only when idle. `work` must live until it is idle again.
   void give(const std::function<void()>& work) {
+    if (!thread_.joinable()) {
+      failure_ = failure_of(work);
+      return;
+    }
     {
       const std::lock_guard lock(mutex_);
       work_ = &work;
@@ -54,18 +66,21 @@ class SaveThread {
   const std::exception_ptr& failure() const { return failure_; }
 
  private:
+  static std::exception_ptr failure_of(const std::function<void()>& work) {
+    try {
+      work();
+      return nullptr;
+    } catch (...) {
+      return std::current_exception();
+    }
+  }
   void loop() {
     std::unique_lock lock(mutex_);
     while (true) {
       news_.wait(lock, [&] { return ended_ || work_ != nullptr; });
       if (work_ == nullptr) return;
       lock.unlock();
-      std::exception_ptr failure;
-      try {
-        (*work_)();
-      } catch (...) {
-        failure = std::current_exception();
-      }
+      const std::exception_ptr failure = failure_of(*work_);
       lock.lock();
       if (failure) failure_ = failure;
       work_ = nullptr;

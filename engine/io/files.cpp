@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -83,6 +84,7 @@ std::string folder_of(const std::string& path) {
 
 ReplacementFile::ReplacementFile(const std::string& path) : path_(path) {
   struct stat there {};
+  existed_ = ::lstat(path.c_str(), &there) == 0;
   if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
     if (S_ISDIR(there.st_mode)) storage_error("write", path, EISDIR);
     throw Error(ExitCode::kStorage, fmt::format("cannot write {}: it is a device or a pipe", path),
@@ -104,7 +106,10 @@ ReplacementFile::ReplacementFile(const std::string& path) : path_(path) {
 ReplacementFile::ReplacementFile(ReplacementFile&& other) noexcept
     : path_(std::move(other.path_)),
       temporary_(std::move(other.temporary_)),
-      descriptor_(std::exchange(other.descriptor_, -1)) {}
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      bytes_(other.bytes_),
+      existed_(other.existed_),
+      replaces_(other.replaces_) {}
 
 ReplacementFile::~ReplacementFile() { discard(); }
 
@@ -118,7 +123,9 @@ void ReplacementFile::reserve(uint64_t bytes) {
   require(descriptor_ >= 0, "reserve() on a file that was already committed");
   if (bytes == 0) return;
   if (bytes > static_cast<uint64_t>(INT64_MAX)) storage_error("reserve space for", path_, EFBIG);
-  const int error_number = ::posix_fallocate(descriptor_, 0, static_cast<off_t>(bytes));
+  int error_number = EINTR;
+  while (error_number == EINTR) error_number = ::posix_fallocate(descriptor_, 0, static_cast<off_t>(bytes));
+  if (error_number == 0) bytes_ = std::max(bytes_, bytes);
   // A file system that cannot reserve still reports a full disk, only later.
   if (error_number == 0 || error_number == EOPNOTSUPP || error_number == EINVAL) return;
   storage_error(fmt::format("reserve {} bytes for", bytes), path_, error_number);
@@ -131,21 +138,48 @@ void ReplacementFile::write_at(uint64_t offset, std::span<const std::byte> bytes
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) storage_error("write", path_, written < 0 ? errno : EIO);
     offset += static_cast<uint64_t>(written);
+    bytes_ = std::max(bytes_, offset);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
+}
+
+// Others may write in the folder too.
+bool ReplacementFile::is_as_written() const {
+  struct stat mine {
+  }, there{};
+  return ::fstat(descriptor_, &mine) == 0 && ::lstat(temporary_.c_str(), &there) == 0 &&
+         mine.st_dev == there.st_dev && mine.st_ino == there.st_ino &&
+         static_cast<uint64_t>(mine.st_size) == bytes_;
+}
+
+// 0 or the system's reason.
+int ReplacementFile::take_name() const {
+  const char *const from = temporary_.c_str(), *const to = path_.c_str();
+  if (!replaces_) {
+    if (::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
+    if (errno != EINVAL && errno != ENOSYS) return errno;
+    struct stat there {};  // a file system that does not know the question
+    if (::lstat(to, &there) == 0) return EEXIST;
+  }
+  return ::rename(from, to) == 0 ? 0 : errno;
 }
 
 void ReplacementFile::commit() {
   require(descriptor_ >= 0, "commit() on a file that was already committed");
   // A failed fsync is final: the kernel may have marked the lost pages clean, so a second one would say
   // "fine".
-  const bool synced = ::fsync(descriptor_) == 0;
-  int error_number = synced ? 0 : errno;
-  if (synced && ::rename(temporary_.c_str(), path_.c_str()) != 0) error_number = errno;
-  if (error_number != 0) {
-    discard();
-    storage_error("write", path_, error_number);
-  }
+  int error_number = ::fsync(descriptor_) == 0 ? 0 : errno;
+  const bool changed = error_number == 0 && !is_as_written();
+  if (error_number == 0 && !changed) error_number = take_name();
+  if (error_number != 0 || changed) discard();
+  if (changed)
+    throw Error(ExitCode::kStorage,
+                fmt::format("cannot write {}: somebody has removed or changed {}", path_, temporary_),
+                "leave the files of a run alone until it ends");
+  if (error_number == EEXIST)
+    throw Error(ExitCode::kStorage, fmt::format("cannot write {}: a file of that name has appeared", path_),
+                "name another output_dir, or let it be replaced: overwrite: true");
+  if (error_number != 0) storage_error("write", path_, error_number);
   if (::close(std::exchange(descriptor_, -1)) != 0) storage_error("close", path_, errno);
   const Descriptor folder{::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   // Some file systems cannot flush a folder and say EINVAL; that is not a loss of data.
@@ -160,17 +194,19 @@ void write_text_file(const std::string& path, std::string_view text) {
   file.commit();
 }
 
-void remove_stale_temporaries(const std::string& folder) noexcept {
+void remove_stale_temporaries(const std::string& folder) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error))
     if (is_temporary(entry->path().filename().string())) remove_if_stale(entry->path().string());
 }
 
-GrowingFile::GrowingFile(const std::string& path)
-    : descriptor_(::open(path.c_str(),
-                         O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-                         0666)) {
+GrowingFile::GrowingFile(const std::string& path) {
+  struct stat there {};
+  const bool replaces = ::lstat(path.c_str(), &there) == 0 && S_ISREG(there.st_mode);
+  if (replaces && ::unlink(path.c_str()) != 0 && errno != ENOENT) storage_error("replace", path, errno);
+  descriptor_ = ::open(path.c_str(),
+                       O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
   if (descriptor_ < 0) storage_error("write", path, errno);
 }
 

@@ -28,25 +28,33 @@ class ReplacementFile {
   // written.
   void reserve(uint64_t bytes);
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
-  // Flushes to the disk, renames, flushes the folder. After an error the temporary file is gone.
+  // Only what was at `path` from the beginning is replaced: a file that has appeared since is an error.
+  void spare_newcomers() { replaces_ = existed_; }
+  // Flushes to the disk, renames, flushes the folder. An error too where the temporary file is not the one
+  // that was written, or is longer or shorter. After an error it is gone.
   void commit();
 
  private:
+  bool is_as_written() const;
+  int take_name() const;
   void discard() noexcept;
 
   std::string path_;
   std::string temporary_;
   int descriptor_ = -1;
+  uint64_t bytes_ = 0;    // that the temporary file has
+  bool existed_ = false;  // a file at `path`, before
+  bool replaces_ = true;
 };
 
 // Replaces the file at `path` by one that holds exactly `text`. Errors: kStorage.
 void write_text_file(const std::string& path, std::string_view text);
 
 // Removes the temporary files that dead processes have left in the folder.
-void remove_stale_temporaries(const std::string& folder) noexcept;
+void remove_stale_temporaries(const std::string& folder);
 
-// A file that grows by whole lines, to be read while it does. Begins empty; a link at `path` is not followed.
-// Errors: kStorage.
+// A file that grows by whole lines, to be read while it does. A new one: who has the old file open, or under
+// another name too, keeps it. A link at `path` is not followed. Errors: kStorage.
 class GrowingFile {
  public:
   explicit GrowingFile(const std::string& path);

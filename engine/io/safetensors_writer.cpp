@@ -95,9 +95,8 @@ void SafetensorsWriter::lay_out() {
 
   ReplacementFile file(path_);
   file.reserve(total_);
-  file.write_at(0, std::as_bytes(std::span(&length, 1)));
-  file.write_at(8, std::as_bytes(std::span(text)));
   file_.emplace(std::move(file));
+  header_ = std::move(text);
 }
 
 SafetensorsWriter::Slot& SafetensorsWriter::slot_of(std::string_view name) {
@@ -142,6 +141,9 @@ void SafetensorsWriter::finish() {
     if (slot.written != slot.bytes)
       require(false, fmt::format("tensor {} is incomplete: {} of {} bytes", escaped_name(slot.name),
                                  slot.written, slot.bytes));
+  const uint64_t length = header_.size();
+  file_->write_at(0, std::as_bytes(std::span(&length, 1)));
+  file_->write_at(8, std::as_bytes(std::span(header_)));
   file_->commit();
 }
 

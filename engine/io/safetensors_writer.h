@@ -40,6 +40,8 @@ class SafetensorsWriter {
   template <typename T>
   void write_converted(std::string_view name, const T* values, std::size_t count);
 
+  // As ReplacementFile's; only once it has begun.
+  void spare_newcomers() { file_.value().spare_newcomers(); }
   // Every declared tensor must be complete (else kInternal). Errors: kStorage.
   virtual void finish();
 
@@ -64,6 +66,7 @@ class SafetensorsWriter {
   std::vector<Slot> slots_;
   std::map<std::string, std::size_t, std::less<>> index_;
   std::optional<ReplacementFile> file_;
+  std::string header_;  // is written last, whatever has become of the file meanwhile
   uint64_t total_ = 0;
 };
 

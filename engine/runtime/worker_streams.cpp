@@ -26,16 +26,25 @@ WorkerStreams::WorkerStreams(StreamOps ops) : Streams(std::move(ops)), done_(ops
   for (const Op& op : ops_.graph.ops()) used[static_cast<int>(op.stream)] = true;
   for (int s = 1; s < kStreamCount; ++s)
     if (used[s]) workers_.push_back({static_cast<StreamId>(s), {}});
-  for (Worker& worker : workers_) worker.thread = std::thread([this, s = worker.stream] { worker_loop(s); });
+  try {
+    for (Worker& worker : workers_)
+      worker.thread = std::thread([this, s = worker.stream] { worker_loop(s); });
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-WorkerStreams::~WorkerStreams() {
+WorkerStreams::~WorkerStreams() { stop(); }
+
+void WorkerStreams::stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
-  for (Worker& worker : workers_) worker.thread.join();
+  for (Worker& worker : workers_)
+    if (worker.thread.joinable()) worker.thread.join();
 }
 
 void WorkerStreams::run(OpId begin, OpId end, const RunState& state) {

@@ -35,6 +35,7 @@ class WorkerStreams final : public Streams {
   void wait_for(OpId before, OpId waiter, bool counts);
   void fail(std::exception_ptr error);
   void worker_loop(StreamId stream);
+  void stop();
 
   std::vector<std::atomic<uint32_t>> done_;  // by op: the run in which it last finished
   std::vector<Worker> workers_;
