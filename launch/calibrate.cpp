@@ -21,6 +21,7 @@
 #include "engine/runtime/executor.h"
 #include "launch/device_file.h"
 #include "launch/measure_ops.h"
+#include "launch/output_file.h"
 #include "launch/recorded.h"
 
 namespace recollect {
@@ -264,6 +265,9 @@ std::vector<int> threads_to_measure(const std::string& text) {
                   usage());
     counts.push_back(count);
   }
+  if (text.ends_with(','))
+    throw Error(ExitCode::kConfiguration, fmt::format("--threads {}: a count is missing at the end", text),
+                usage());
   std::erase(counts, 0);
   std::sort(counts.begin(), counts.end());
   counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
@@ -284,6 +288,8 @@ void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   calibration.threads = threads_to_measure(threads);
   if (!(calibration.seconds > 0 && calibration.seconds <= 3600))
     throw Error(ExitCode::kConfiguration, "--seconds is more than 0 and at most 3600", usage());
+  check_output_files({{"--out", out, "a file of rates", "\nmemory_bandwidth: "}});
+  if (!out.empty()) const ReplacementFile writable(out);  // or all would be measured for nothing
   warn_if_busy();
   DeviceModel device = measure_device(calibration);
   if (!disk.empty() && !measure_disk(disk, device))

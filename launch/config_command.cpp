@@ -1,5 +1,7 @@
 #include "launch/config_command.h"
 
+#include <optional>
+
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
 #include <nlohmann/json.hpp>
@@ -17,17 +19,16 @@ constexpr const char* kHint =
 
 void show(const Words& words) {
   namespace options = boost::program_options;
-  constexpr int kAsPlanned = -1;
-  int ranks = kAsPlanned;
+  std::optional<int> ranks;
   options::options_description own;
-  own.add_options()("ranks", options::value(&ranks));
+  own.add_options()("ranks", options::value<int>()->notifier([&](int given) { ranks = given; }));
   Config config = read_config_words("config show", parse_options(words, own));
-  if (ranks != kAsPlanned && ranks < 1)
-    throw Error(ExitCode::kConfiguration, fmt::format("--ranks {}", ranks), "it is how many are started");
-  if (ranks == kAsPlanned)
-    resolve_planned_world(config);
+  if (ranks && *ranks < 1)
+    throw Error(ExitCode::kConfiguration, fmt::format("--ranks {}", *ranks), "it is how many are started");
+  if (ranks)
+    resolve_world(config, *ranks);
   else
-    resolve_world(config, ranks);
+    resolve_planned_world(config);
   fmt::print("{}", dump_with_origins(config));
 }
 

@@ -11,6 +11,7 @@
 #include "launch/report/html_page.h"
 #include "launch/report/memory_table.h"
 #include "launch/report/rank_report_json.h"
+#include "launch/report/report_command.h"
 #include "launch/report/units.h"
 
 namespace recollect {
@@ -242,6 +243,7 @@ void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   if (chosen.compare && chosen.max_micro_batch)
     throw Error(ExitCode::kConfiguration, "--compare and --max-micro-batch are two questions",
                 "ask them one by one");
+  check_report_files(chosen.html, chosen.trace);
   resolve_planned_world(config);
   write_files(config, chosen);
   if (chosen.compare) return print_comparison(config, chosen.json);

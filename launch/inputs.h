@@ -2,10 +2,16 @@
 // before the first step.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "comm/communicator.h"
 #include "launch/config/config.h"
 
 namespace recollect {
+
+// Every file that a run of this configuration starts from.
+std::vector<std::string> files_read(const Config& config);
 
 // Collective. Error kRanksDisagree on every rank, naming files and ranks, where the ranks have different
 // weights to start from, different data to train on or to evaluate with, or different code. Large files are

@@ -18,6 +18,8 @@
 #include "engine/core/error.h"
 #include "engine/io/files.h"
 #include "engine/io/strict_json.h"
+#include "launch/inputs.h"
+#include "launch/output_file.h"
 #include "launch/run/node.h"
 #include "launch/standard_output.h"
 
@@ -75,13 +77,26 @@ std::string nearest_existing(const std::string& path) {
   return at.string();
 }
 
+// The one file that a run writes where its user says.
+void check_gradients_file(const Config& config) {
+  const std::string& file = config.debug.dump_gradients;
+  if (file.empty()) return;
+  check_not_read("debug.dump_gradients", file, files_read(config));
+  const std::string name = fs::path(file).filename().string();
+  if ((is_a_runs(name) || name == kLockName) && same_file(config.output_dir + "/" + name, file))
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("debug.dump_gradients {} is also written by the run itself", file),
+                "name another file");
+}
+
 }  // namespace
 
-OutputFolder::OutputFolder(const Config& config) : path_(config.output_dir), overwrite_(config.overwrite) {
+OutputFolder::OutputFolder(const Config& config)
+    : path_(config.output_dir), gradients_(config.debug.dump_gradients), overwrite_(config.overwrite) {
+  check_gradients_file(config);
   const std::string there = nearest_existing(path_);
   std::error_code error;
   if (!fs::is_directory(there, error)) cannot("make the folder", path_, ENOTDIR);
-  if (!fs::exists(path_, error)) return;
   const int lock = open_lock(0);
   const bool locked = lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (locked) refuse_locked(lock);
@@ -122,14 +137,21 @@ void OutputFolder::check_unused() const {
   std::error_code error;
   for (fs::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error))
     if (const std::string name = entry->path().filename().string(); is_a_runs(name)) found.push_back(name);
-  if (error) cannot("read the folder", path_, error.value());
-  if (found.empty()) return;
+  if (error && error != std::errc::no_such_file_or_directory) cannot("read the folder", path_, error.value());
+  if (found.empty()) return check_no_gradients();
   std::sort(found.begin(), found.end());
   const std::size_t named = std::min(found.size(), kMostNamed);
   std::string names = fmt::format("{}", fmt::join(found.begin(), found.begin() + named, ", "));
   if (found.size() > named) names += fmt::format(" and {} more", found.size() - named);
   throw Error(ExitCode::kStorage, fmt::format("{} holds the files of another run: {}", path_, names),
               "name another output_dir, or let them be replaced: overwrite: true, or --overwrite");
+}
+
+void OutputFolder::check_no_gradients() const {
+  struct stat there {};
+  if (!gradients_.empty() && ::lstat(gradients_.c_str(), &there) == 0 && S_ISREG(there.st_mode))
+    throw Error(ExitCode::kStorage, fmt::format("debug.dump_gradients {} exists", gradients_),
+                "name another file, or let it be replaced: overwrite: true, or --overwrite");
 }
 
 void OutputFolder::check_space(const std::vector<PlannedFile>& files) const {

@@ -36,11 +36,12 @@ class OutputFolder {
 
  private:
   void check_unused() const;
+  void check_no_gradients() const;
   void check_space(const std::vector<PlannedFile>& files) const;
   int open_lock(int flags) const;
   [[noreturn]] void refuse_locked(int lock) const;
 
-  const std::string path_;
+  const std::string path_, gradients_;
   const bool overwrite_;
   int lock_ = -1;
 };

@@ -5,12 +5,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <thread>
 
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
 
+#include "engine/core/printable.h"
+#include "engine/data/corpus.h"
+#include "engine/data/find_files.h"
 #include "engine/data/tokenize_corpus.h"
+#include "launch/output_file.h"
 
 namespace recollect {
 
@@ -94,11 +99,37 @@ Options read_options(const Words& words) {
   return read;
 }
 
+// Whether a search of the folder, now or another time, finds the file.
+bool is_found_in(const std::string& folder, const std::string& file) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) return false;
+  const fs::path path = fs::weakly_canonical(fs::absolute(file, error), error);
+  if (std::find(kCorpusExtensions.begin(), kCorpusExtensions.end(), path.extension()) ==
+      kCorpusExtensions.end())
+    return false;
+  const fs::path below = path.lexically_relative(fs::canonical(folder, error));
+  return !below.empty() && *below.begin() != "..";
+}
+
+void check_output(const Options& options) {
+  std::vector<std::string> read = find_files(options.corpus.inputs, kCorpusExtensions);
+  for (const std::string& file : files_of_tokenizer(options.tokenizer)) read.push_back(file);
+  for (const std::string& file : files_written(options.file)) {
+    check_not_read("--output", file, read);
+    for (const std::string& folder : options.corpus.inputs)
+      if (is_found_in(folder, file))
+        refuse(fmt::format("--output {} lies in {} and would be read as text the next time", file, folder),
+               "write it elsewhere, or give it another extension: .bin");
+  }
+}
+
 }  // namespace
 
 void tokenize_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   Options options = read_options(words);
   const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(options.tokenizer);
+  check_output(options);
   options.corpus.end_of_document = end_of_document(*tokenizer, options.end);
   options.file.vocabulary_size = tokenizer->vocabulary_size();
   TokenWriter writer(options.file);
@@ -112,7 +143,7 @@ void tokenize_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   writer.finish();
   const double seconds = seconds_since(start), megabytes = static_cast<double>(bytes) / 1e6;
   fmt::print("{}: {} tokens ({}, vocabulary of {}) in {} documents, from {} bytes in {:.2f} s: {:.1f} MB/s\n",
-             writer.path(), writer.tokens(), name_of(writer.type()), options.file.vocabulary_size,
+             printable(writer.path()), writer.tokens(), name_of(writer.type()), options.file.vocabulary_size,
              writer.documents(), bytes, seconds, megabytes / seconds);
 }
 

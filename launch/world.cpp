@@ -18,6 +18,7 @@
 #include "comm/local.h"
 #include "comm/mpi.h"
 #include "comm/tcp.h"
+#include "engine/core/printable.h"
 
 namespace recollect {
 
@@ -120,7 +121,7 @@ std::unique_ptr<Communicator> join_tcp(const Config& config, const RankEnvironme
         stderr,
         "recollect: ranks of several nodes meet on {} without a token: whoever reaches it may join them; "
         "set RECOLLECT_STORE_TOKEN_FILE\n",
-        store.place.host);
+        printable(store.place.host));
   return join_tcp_world({.run_id = who.run_id,
                          .rank = who.rank,
                          .size = who.size,

@@ -74,7 +74,7 @@ class TextFinder : public nlohmann::json_sax<nlohmann::json> {
 }  // namespace
 
 Corpus::Corpus(const std::vector<std::string>& inputs, const Tokenizer& tokenizer)
-    : tokenizer_(tokenizer), files_(find_files(inputs, {".txt", ".jsonl"})) {
+    : tokenizer_(tokenizer), files_(find_files(inputs, kCorpusExtensions)) {
   for (const std::string& file : files_) bytes_ += InputFile(file).size();
 }
 

@@ -12,6 +12,9 @@
 
 namespace recollect {
 
+// Of the files that a folder stands for.
+inline const std::vector<std::string> kCorpusExtensions = {".txt", ".jsonl"};
+
 struct Chunk {
   std::shared_ptr<const InputFile> file;
   uint64_t begin = 0;  // in the file

@@ -61,6 +61,11 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
 
 }  // namespace
 
+std::vector<std::string> files_written(const TokenFileSpec& spec) {
+  if (spec.format != "megatron") return {spec.path};
+  return {with_extension(spec.path, ".bin"), with_extension(spec.path, ".idx")};
+}
+
 TokenWriter::TokenWriter(const TokenFileSpec& spec)
     : format_(spec.format), type_(type_for(spec)), data_(open_data(spec)) {
   if (format_ == "megatron") index_.emplace(with_extension(spec.path, ".idx"));

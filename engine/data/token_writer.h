@@ -20,6 +20,9 @@ struct TokenFileSpec {
       type;  // of a headerless file; otherwise, and else, the narrowest that holds every id
 };
 
+// The files that a writer of this specification makes.
+std::vector<std::string> files_written(const TokenFileSpec& spec);
+
 class TokenWriter {
  public:
   // Errors: kConfiguration for a spec that makes no sense or ids that do not fit, kStorage.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/printable.h"
+
 namespace recollect {
 
 std::vector<Override> split_overrides(const std::vector<std::string>& words, Problems& problems) {
@@ -16,8 +18,10 @@ std::vector<Override> split_overrides(const std::vector<std::string>& words, Pro
     const std::string word = argument.starts_with("--set=") ? argument.substr(6) : argument;
     const Place place{fmt::format("command line: {}", word), 0, 0};
     const std::size_t equals = word.find('=');
-    if (find_invalid_text(word) != std::string::npos) {
-      problems.add({"command line", 0, 0}, "an override is not UTF-8 text");
+    if (const std::size_t bad = find_invalid_text(word); bad != std::string::npos) {
+      const bool control = utf8_length(std::string_view(word).substr(bad)) > 0;
+      problems.add({"command line", 0, 0},
+                   control ? "an override holds a control character" : "an override is not UTF-8 text");
     } else if (equals == std::string::npos || equals == 0) {
       problems.add(place, "expected section.key=value");
     } else {

@@ -8,10 +8,20 @@
 #include <charconv>
 #include <cmath>
 
+#include "engine/core/printable.h"
 #include "launch/config/spelling.h"
 
 namespace recollect {
 namespace {
+
+// Texts are names and paths, which messages show as they are.
+bool is_one_line(const std::string& text) {
+  return text.find('\n') == std::string::npos && printable_lines(text) == text;
+}
+
+std::string cannot_be_shown(const std::string& text) {
+  return fmt::format("'{}' has characters that cannot be shown", printable(text));
+}
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -154,6 +164,7 @@ std::string read_value(const YamlNode& node, const ValueRange& range, double& ou
 std::string read_value(const YamlNode& node, const ValueRange& range, std::string& out) {
   if (node.kind != YamlNode::Kind::kScalar) return expected("text", node);
   if (range.required && node.text.empty()) return "must not be empty";
+  if (!is_one_line(node.text)) return cannot_be_shown(node.text);
   out = node.text;
   return "";
 }
@@ -172,6 +183,8 @@ std::string read_value(const YamlNode& node, const ValueRange& range, std::vecto
   }
   if (std::find(values.begin(), values.end(), "") != values.end()) return "an entry is empty";
   if (range.required && values.empty()) return "must not be empty";
+  for (const std::string& value : values)
+    if (!is_one_line(value)) return cannot_be_shown(value);
   for (const std::string& value : values)
     if (!range.words.empty() && std::find(range.words.begin(), range.words.end(), value) == range.words.end())
       return unknown_word(value, range.words);

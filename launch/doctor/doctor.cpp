@@ -7,6 +7,7 @@
 #include <boost/program_options.hpp>
 #include <nlohmann/json.hpp>
 
+#include "engine/core/printable.h"
 #include "launch/doctor/check.h"
 
 namespace recollect {
@@ -88,7 +89,7 @@ void doctor_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
         lacking += (lacking.empty() ? "" : ", ") + check.name;
       tried = tried && !(check.needed && check.found.starts_with("not tried"));
     }
-  fmt::print("{}", as_json ? json(groups, lacking.empty()) : text(groups));
+  fmt::print("{}", as_json ? json(groups, lacking.empty()) : printable_lines(text(groups)));
   if (!lacking.empty())
     throw Error(ExitCode::kConfiguration, "training on the CPU will not work here: " + lacking);
   if (!as_json)

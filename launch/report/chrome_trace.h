@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "launch/report/rank_report.h"
 
@@ -16,11 +17,13 @@ class ChromeTrace {
   enum class Times { kForetold, kMeasured };
   // Process ids: a rank's own number where measured, and so much above it where foretold.
   static constexpr int kForetoldProcess = 1 << 20;
+  // What every document begins with.
+  static constexpr std::string_view kMark = R"({"displayTimeUnit":"ms","traceEvents":[)";
 
   // A report without a measured step adds nothing measured.
   void add(const RankReport& report, Times times);
   // The whole document, of what was added.
-  std::string text() const { return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + events_ + "\n]}\n"; }
+  std::string text() const { return std::string(kMark) + "\n" + events_ + "\n]}\n"; }
 
  private:
   void event(const std::string& fields);

@@ -4,11 +4,15 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launch/report/rank_report.h"
 
 namespace recollect {
+
+// Near the beginning of every page.
+inline constexpr std::string_view kPageMark = "<title>Recollect report</title>";
 
 // Of a run's ranks the first so many have their timeline in the page; the tables are of all.
 inline constexpr int kTimelinesInPage = 16;

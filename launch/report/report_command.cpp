@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
 
+#include "engine/core/printable.h"
 #include "engine/io/files.h"
+#include "launch/output_file.h"
 #include "launch/report/chrome_trace.h"
 #include "launch/report/compare.h"
 #include "launch/report/html_page.h"
@@ -48,6 +50,11 @@ std::string trace_text(const Run& run) {
 
 }  // namespace
 
+void check_report_files(const std::string& html, const std::string& trace) {
+  check_output_files({{"--html", html, "a page of recollect", kPageMark},
+                      {"--trace", trace, "a trace of recollect", ChromeTrace::kMark}});
+}
+
 void report_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   namespace options = boost::program_options;
   std::string html, trace;
@@ -61,6 +68,7 @@ void report_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
                 usage());
   if (!trace.empty() && folders.size() == 2)
     throw Error(ExitCode::kConfiguration, "--trace is of one run", "ask for each of the two by itself");
+  check_report_files(html, trace);
   std::vector<Run> runs;
   for (const std::string& folder : folders) runs.push_back(read_run(folder));
   if (!html.empty()) write_text_file(html, html_page(runs));
@@ -71,7 +79,7 @@ void report_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   }
   fmt::print("{}", runs.size() == 2 ? comparison_text(runs[0], runs[1]) : run_text(runs[0]));
   for (const std::string& file : {html, trace})
-    if (!file.empty()) fmt::print("wrote {}\n", file);
+    if (!file.empty()) fmt::print("wrote {}\n", printable(file));
 }
 
 }  // namespace recollect

@@ -8,4 +8,7 @@ namespace recollect {
 // Error kInput where the folder does not hold a whole run.
 void report_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
 
+// Error kConfiguration where a command may not write its page or its trace to these ("": none).
+void check_report_files(const std::string& html, const std::string& trace);
+
 }  // namespace recollect

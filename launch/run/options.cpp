@@ -135,12 +135,16 @@ std::vector<int> to_streams(const std::string& text, const char* flag, int ranks
     return *value;
   };
   if (text.find(':') == std::string::npos) return std::vector<int>(ranks, text.empty() ? 0 : streams(text));
-  std::vector<int> result(ranks, 0);
+  constexpr int kNotNamed = -1;
+  std::vector<int> result(ranks, kNotNamed);
   for (const std::string& part : split(text)) {
     const std::size_t colon = std::min(part.find(':'), part.size());
     const int rank = to_rank(part.substr(0, colon), flag, ranks);
+    if (result[rank] != kNotNamed)
+      refuse(fmt::format("--{} {}: rank {} twice", flag, text, rank), "name each rank once");
     result[rank] = streams(std::string_view(part).substr(std::min(colon + 1, part.size())));
   }
+  std::replace(result.begin(), result.end(), kNotNamed, 0);
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "comm/local/rendezvous.h"
+#include "engine/core/printable.h"
 #include "launch/run/attempt.h"
 #include "launch/run/private_folder.h"
 #include "launch/run/processes.h"
@@ -58,13 +59,13 @@ Outcome attempt_all(Run& run, const std::string& shared_memory) {
 }
 
 int launch(const Words& words) {
+  Signals signals;  // first: none of them ends a launcher that is still reading its flags
   const RunOptions options = read_run_options(words);
   if (options.program.empty()) {
     fmt::print("usage: recollect run [flags] PROGRAM [arguments]\n{}", run_flags());
     return 0;
   }
   const Program program = find_program(options.program, options.with_python);
-  Signals signals;
   adopt_orphans();
   std::vector<pid_t> spared = children();
   const PrivateFolder folder;
@@ -78,7 +79,7 @@ int launch(const Words& words) {
                             threads, options.ranks));
   Run run{options, program, identity, options.keeps_files() ? make_log_folder(options) : "",
           spared,  signals, console,  guard};
-  if (!run.log_folder.empty()) console.say("logs in " + run.log_folder);
+  if (!run.log_folder.empty()) console.say("logs in " + printable(run.log_folder));
   const Outcome outcome = attempt_all(run, shared_memory);
   flush(console, signals, outcome.interrupted);
   return outcome.status;

@@ -96,8 +96,9 @@ TEST(ConfigShow, RefusesWhatTrainRefuses) {
   const Workplace place;
   for (const Words& words :
        {Words{"show", "c.yaml", "training.max_step=1"}, Words{"show", "c.yaml", "parallelism.tp=3"},
-        Words{"show", "c.yaml", "--ranks", "0"}, Words{"show", "c.yaml", "--ranks", "3"}, Words{"show"},
-        Words{"sing"}, Words{"schema", "c.yaml"}, Words{}}) {
+        Words{"show", "c.yaml", "--ranks", "0"}, Words{"show", "c.yaml", "--ranks", "-1"},
+        Words{"show", "c.yaml", "--ranks", "3"}, Words{"show"}, Words{"sing"}, Words{"schema", "c.yaml"},
+        Words{}}) {
     const Finished done = place.recollect(Words{"config"} + words);
     EXPECT_EQ(done.status, 2) << done.out;
     EXPECT_EQ(done.out, "");

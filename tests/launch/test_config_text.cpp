@@ -69,6 +69,15 @@ TEST(ConfigOverrides, AreRefusedAsStrictlyAsTheFile) {
   EXPECT_EQ(said({"data.path=[[a]]"}),
             "command line: data.path=[[a]]: data.path: expected a list of texts, found a list");
   EXPECT_EQ(said({"output_dir=\xff"}), "command line: an override is not UTF-8 text");
+  EXPECT_EQ(said({"output_dir=\x1b[31m"}), "command line: an override holds a control character");
+}
+
+// Messages show names and paths as they are.
+TEST(ConfigText, IsOneLineThatCanBeShown) {
+  EXPECT_EQ(refusal("output_dir: \"o\\e[31m\\e]0;pwn\\a\\r\"\n"),
+            "c.yaml:1:13: output_dir: 'o\\x1b[31m\\x1b]0;pwn\\x07\\x0d' has characters that cannot be shown");
+  EXPECT_NE(refusal("output_dir: \"o\\nstep 1/1  loss 0\"\n").find("cannot be shown"), std::string::npos);
+  EXPECT_NE(refusal("data: {path: [a, \"\\u202eb\"]}\n").find("cannot be shown"), std::string::npos);
 }
 
 TEST(ConfigDump, ListsEveryKeyAndReadsBack) {

@@ -95,6 +95,13 @@ TEST(Doctor, SaysHowMpirunRunsAsRoot) {
         << report.dump(2);
 }
 
+TEST(Doctor, ShowsNamesWithoutTheirControlCharacters) {
+  const Workplace place;
+  const Finished finished = place.recollect({"doctor", "--disk", "x\x1b]0;pwn\a"}, kMpirunAllowed);
+  EXPECT_EQ(finished.out.find('\x1b'), std::string::npos) << finished.out;
+  EXPECT_NE(finished.out.find("disk of x\\x1b]0;pwn\\x07\n"), std::string::npos) << finished.out;
+}
+
 TEST(Doctor, PrintsAlignedLines) {
   const Workplace place;
   const Finished finished = place.recollect({"doctor", "--disk", "nowhere"}, kMpirunAllowed);

@@ -353,8 +353,9 @@ TEST_F(EstimateCommand, ReadsWhatCalibrateWrote) {
   const Finished all = place_.recollect({"estimate", "odd.yaml", "device.model=device.yaml", "--compare"});
   EXPECT_EQ(all.status, 0) << all.err;
   EXPECT_NE(all.out.find("recursive"), std::string::npos) << all.out;
-  for (const Words& words : {Words{"--threads", "0"}, Words{"--threads", "1,x"}, Words{"--threads", "100000"},
-                             Words{"--seconds", "0"}}) {
+  EXPECT_EQ(place_.recollect(quickly + Words{"--out", "device.yaml"}).status, 0) << "rates replace rates";
+  for (const Words& words : {Words{"--threads", "0"}, Words{"--threads", "1,x"}, Words{"--threads", "1,"},
+                             Words{"--threads", "100000"}, Words{"--seconds", "0"}}) {
     const Finished refused = place_.recollect(Words{"calibrate"} + words);
     EXPECT_EQ(refused.status, 2) << words[1];
     EXPECT_NE(refused.err.find(words[0]), std::string::npos) << refused.err;

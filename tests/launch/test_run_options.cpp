@@ -75,6 +75,7 @@ TEST(RunOptions, WhatCannotBeIsRefused) {
       {{"-t", "4", "p"}, "--tee 4", "0 (none), 1 (stdout)"},
       {{"-r", "0:", "p"}, "--redirects 0:", "RANK:0-3"},
       {{"-r", "0:1,1", "--nproc=2", "p"}, "--redirects 0:1,1", "RANK:0-3"},
+      {{"-r", "0:3,0:1", "p"}, "--redirects 0:3,0:1: rank 0 twice", "once"},
       {{"-t", "1:3", "p"}, "--tee: '1' is none of the 1 ranks", "ranks are 0 to 0"},
       {{"--local-ranks-filter=0,2", "--nproc=2", "p"},
        "--local-ranks-filter: '2' is none of the 2 ranks",

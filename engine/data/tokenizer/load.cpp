@@ -85,13 +85,19 @@ std::unique_ptr<Tokenizer> load_bert(const std::string& path) {
                                      path);
 }
 
+constexpr std::string_view kVocabulary = "vocab.json", kMerges = "merges.txt";
+
+// What lies beside a vocab.json, or a prefix-vocab.json.
+std::string merges_beside(const std::string& path) {
+  return path.substr(0, path.size() - kVocabulary.size()).append(kMerges);
+}
+
 std::unique_ptr<Tokenizer> load_json(const std::string& path) {
   const nlohmann::json json = parse_strict_json(InputFile(path).text(), path);
   if (json.is_object() && json.contains("model") && json["model"].is_object())
     return read_tokenizer_json(json, path);
-  constexpr std::string_view kVocabulary = "vocab.json";
   const bool named = path.ends_with(kVocabulary);
-  const std::string merges = path.substr(0, named ? path.size() - kVocabulary.size() : 0) + "merges.txt";
+  const std::string merges = named ? merges_beside(path) : "";
   if (!named || !is_there(merges))
     throw Error(ExitCode::kInput,
                 fmt::format("{} has no \"model\"{}", path, named ? ", and there is no " + merges : ""),
@@ -122,6 +128,17 @@ std::pair<std::string, std::string> read_merge(const std::string& line, const st
     throw Error(ExitCode::kInput,
                 fmt::format("{}: {} is not two tokens and a blank", where, escaped_name(line)));
   return {line.substr(0, space), line.substr(space + 1)};
+}
+
+std::vector<std::string> files_of_tokenizer(const std::string& path) {
+  std::error_code error;
+  const fs::path folder = fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path();
+  std::vector<std::string> files{path};
+  if (path.ends_with(kVocabulary)) files.push_back(merges_beside(path));
+  for (const char* name :
+       {"tokenizer.json", "vocab.json", "merges.txt", "vocab.txt", "tokenizer_config.json"})
+    if (is_there(folder / name)) files.push_back((folder / name).string());
+  return files;
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {

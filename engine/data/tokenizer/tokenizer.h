@@ -66,4 +66,7 @@ class Tokenizer {
 // that changes ids and that is not carried out here.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
+// Every file that load_tokenizer() might read there.
+std::vector<std::string> files_of_tokenizer(const std::string& path);
+
 }  // namespace recollect
