@@ -1,12 +1,17 @@
-// Ranks that fit on their device alone, and not together, are refused before anything is reserved.
+// Ranks that fit on their device alone, and not together, are refused before anything is reserved. Threads
+// and memory that the system does not give later are no bugs of ours.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <new>
 #include <thread>
 
 #include "comm/local.h"
 #include "launch/config/read.h"
 #include "launch/limits.h"
+#include "launch/program.h"
 #include "tests/launch/process.h"
+#include "tests/launch/without_threads.h"
 
 namespace recollect::test::limits_test {
 namespace {
@@ -114,6 +119,38 @@ TEST(Limits, CountWhatSharesADevice) {
   const std::string shared = "; its device has 1000 free, and the 2 ranks there need 1001\nthe table";
   EXPECT_EQ(told({400, 1000, 601}), (Texts{"the run needs 400 bytes on this rank" + shared, "",
                                            "the run needs 601 bytes on this rank" + shared}));
+}
+
+TEST(Limits, AThreadThatCannotBeHadIsNoBug) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer has threads of its own";
+#endif
+  const std::string checkpointing = "activation_checkpointing.";
+  for (const Words& words :
+       {Words{"device.backend=cpu", "training.precision=fp32", "device.threads=1"},
+        Words{"parallelism.ranks_per_process=2", "parallelism.tensor_parallel_size=2"},
+        Words{checkpointing + "mode=full", checkpointing + "cpu_checkpointing=true", "model.n_layer=4"},
+        Words{checkpointing + "mode=full", checkpointing + "disk_checkpointing.path=.", "model.n_layer=4"}}) {
+    const Workplace place;
+    Finished run;
+    if (!without_threads([&] { run = place.train(words); }))
+      GTEST_SKIP() << "the kernel cannot refuse threads here";
+    EXPECT_EQ(run.status, 5) << run.err;
+    for (const char* part : {"the system gives no more threads or memory: Resource temporarily unavailable",
+                             "ulimit -u", "pids.max"})
+      EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
+  }
+}
+
+TEST(Limits, MemoryThatEndsWhereNothingMayThrowIsNoBug) {
+  const auto end = [] {
+    char name[] = "recollect", word[] = "--version";
+    char* words[] = {name, word};
+    run_program(2, words);
+    const std::function<void()> allocate = [] { throw std::bad_alloc(); };
+    [&]() noexcept { allocate(); }();
+  };
+  EXPECT_EXIT(end(), ::testing::ExitedWithCode(5), "recollect: out of host memory");
 }
 
 }  // namespace

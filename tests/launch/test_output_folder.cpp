@@ -100,6 +100,23 @@ TEST(OutputFolder, IsTheLaunchsOwnAfterARestart) {
   EXPECT_EQ(other.status, 6) << other.err;
 }
 
+TEST(OutputFolder, OfAFailedRunHoldsNoLock) {
+  const Workplace place;
+  ASSERT_EQ(place.train(Words{"optimizer.learning_rate=1e300", "optimizer.max_grad_norm=0"}).status, 7);
+  EXPECT_TRUE(fs::exists(place.file("out/config.resolved.yaml")));
+  EXPECT_FALSE(fs::exists(place.file("out/.recollect.lock")));
+}
+
+TEST(OutputFolder, ASnapshotByHardLinksKeepsTheOldRun) {
+  const Workplace place;
+  ASSERT_EQ(place.train({}).status, 0);
+  const std::string before = content(place, "out/metrics.jsonl");
+  fs::create_hard_link(place.file("out/metrics.jsonl"), place.file("snapshot.jsonl"));
+  ASSERT_EQ(place.train({"training.seed=8"}).status, 0);
+  EXPECT_EQ(content(place, "snapshot.jsonl"), before);
+  EXPECT_NE(content(place, "out/metrics.jsonl"), before);
+}
+
 TEST(OutputFolder, IsWrittenThroughNoLink) {
   const Workplace place;
   for (const char* name : {"config.resolved.yaml", "plan.yaml", "report.html", "config.json"}) {

@@ -14,6 +14,7 @@
 #include "launch/world.h"
 #include "tests/launch/run_support.h"
 #include "tests/launch/training_harness.h"
+#include "tests/launch/without_threads.h"
 
 namespace recollect::test::saving_test {
 namespace {
@@ -121,6 +122,39 @@ TEST(Saving, MayTakeLongerThanTheTimeout) {
     EXPECT_FALSE(session.weights().save(session.weights().begin_file(folder.file("one"), "").get()));
   });
   EXPECT_TRUE(TemporaryFolder::read(folder.file("slow")) == TemporaryFolder::read(folder.file("one")));
+}
+
+TEST(Saving, NeedsNoThread) {
+  const TemporaryFolder folder;
+  with_sessions(kTilesYaml, {}, [&](Session& session) {
+    ASSERT_FALSE(session.weights().save(session.weights().begin_file(folder.file("with"), "").get()));
+  });
+  bool forbidden = true;
+  std::thread([&] {  // and what becomes of a disk that fails then
+    with_sessions(kTilesYaml, {}, [&](Session& session) {
+      forbidden = forbid_threads();
+      if (!forbidden) return;
+      EXPECT_FALSE(session.weights().save(session.weights().begin_file(folder.file("without"), "").get()));
+      const auto gone = session.weights().begin_file(folder.file("gone"), "");
+      fs::remove(folder.file(".gone.0.recollect.tmp"));
+      const std::optional<Error> failed = session.weights().save(gone.get());
+      ASSERT_TRUE(failed);
+      EXPECT_EQ(failed->code(), ExitCode::kStorage);
+    });
+  })
+      .join();
+  if (!forbidden) GTEST_SKIP() << "the kernel cannot refuse threads here";
+  with_sessions(kTilesYaml, ranks(2, 2), [&](Session& session) {
+    std::unique_ptr<SafetensorsWriter> file;
+    if (session.mesh().world().rank() == 0) {
+      EXPECT_TRUE(forbid_threads());
+      file = session.weights().begin_file(folder.file("of four"), "");
+    }
+    EXPECT_FALSE(session.weights().save(file.get()));
+  });
+  const std::string with = TemporaryFolder::read(folder.file("with"));
+  EXPECT_TRUE(TemporaryFolder::read(folder.file("without")) == with);
+  EXPECT_TRUE(TemporaryFolder::read(folder.file("of four")) == with);
 }
 
 TEST(Saving, ARankThatIsLostMeanwhileIsFound) {
@@ -274,6 +308,49 @@ TEST(Saving, AFolderThatGoesDoesNotTakeTheModelAlong) {
     EXPECT_TRUE(TemporaryFolder::read(place.file(std::string("out.rescued/") + name)) ==
                 TemporaryFolder::read(place.file(std::string("out/") + name)))
         << name;
+}
+
+// What others do in the output folder while the run trains, and whether the model ends there all the same.
+TEST(Saving, WhatOthersDoInTheFolderDoesNotSpoilTheModel) {
+  const std::string temporary = "out/.model.safetensors.0.recollect.tmp", model = "out/model.safetensors";
+  const Words words = {"training.max_steps=500", "overwrite=false"};
+  struct Case {
+    const char* what;
+    std::function<void(const Workplace&)> act;
+    bool rescued;
+    std::string left;  // of the output folder's model, where the run's is elsewhere
+  };
+  const Case cases[] = {
+      {"another file in its place",
+       [&](const Workplace& place) {
+         fs::remove(place.file(temporary));
+         place.folder().write(temporary, "zz");
+       },
+       true, ""},
+      {"shortened", [&](const Workplace& place) { place.folder().write(temporary, "zz"); }, false, ""},
+      {"the description shortened",
+       [](const Workplace& place) { place.folder().write("out/.config.json.0.recollect.tmp", "{}"); }, true,
+       ""},
+      {"a file of its name", [&](const Workplace& place) { place.folder().write(model, "mine"); }, true,
+       "mine"},
+  };
+  const Workplace undisturbed;
+  ASSERT_EQ(undisturbed.train(words + kSave).status, 0);
+  const std::string whole = TemporaryFolder::read(undisturbed.file(model));
+  for (const Case& c : cases) {
+    const Workplace place;
+    Process run(Words{recollect_binary(), "train", "c.yaml"} + words + kSave, place.folder().path());
+    ASSERT_TRUE(wait_until([&] { return !TemporaryFolder::read(place.file("out/metrics.jsonl")).empty(); }));
+    c.act(place);
+    const Finished finished = run.wait(Workplace::kBound);
+    EXPECT_EQ(finished.status, c.rescued ? 6 : 0) << c.what << ": " << finished.err;
+    EXPECT_TRUE(TemporaryFolder::read(place.file(c.rescued ? "out.rescued/model.safetensors" : model)) ==
+                whole)
+        << c.what;
+    if (c.rescued) {
+      EXPECT_TRUE(TemporaryFolder::read(place.file(model)) == c.left) << c.what;
+    }
+  }
 }
 
 TEST(Saving, AModelThatIsNotFiniteReplacesNoGoodOne) {
