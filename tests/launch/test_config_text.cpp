@@ -74,10 +74,13 @@ TEST(ConfigOverrides, AreRefusedAsStrictlyAsTheFile) {
 
 // Messages show names and paths as they are.
 TEST(ConfigText, IsOneLineThatCanBeShown) {
-  EXPECT_EQ(refusal("output_dir: \"o\\e[31m\\e]0;pwn\\a\\r\"\n"),
+  EXPECT_EQ(refusal("output_dir: \"o\\e[31m\\e]0;pwn\\a\\r\"\n" + kLeast),
             "c.yaml:1:13: output_dir: 'o\\x1b[31m\\x1b]0;pwn\\x07\\x0d' has characters that cannot be shown");
-  EXPECT_NE(refusal("output_dir: \"o\\nstep 1/1  loss 0\"\n").find("cannot be shown"), std::string::npos);
-  EXPECT_NE(refusal("data: {path: [a, \"\\u202eb\"]}\n").find("cannot be shown"), std::string::npos);
+  for (const char* path : {"\"a\\nb\"", "[a, \"\\u202eb\"]"})
+    EXPECT_NE(refusal(std::string("data: {path: ") + path + "}\n").find("cannot be shown"),
+              std::string::npos);
+  EXPECT_EQ(refusal(kLeast, {"output_dir=a\nb"}),
+            "command line: output_dir=a\\x0ab: output_dir: 'a\\x0ab' has characters that cannot be shown");
 }
 
 TEST(ConfigDump, ListsEveryKeyAndReadsBack) {
