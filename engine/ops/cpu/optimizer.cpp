@@ -146,7 +146,9 @@ class AdamUpdate : public Kernel {
 
   // Everything by value: what a loop reads through a reference, it reads again for every element.
   static void update(const StepNumbers s, const Elements e, int64_t first, int64_t last) {
-    const auto [g, w, m, v, param] = e;
+    const float* const g = e.g;
+    float *const w = e.w, *const m = e.m, *const v = e.v;
+    A* const param = e.param;
     if (param) {
 #pragma omp simd
       for (int64_t i = first; i < last; ++i) {
