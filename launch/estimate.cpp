@@ -59,12 +59,10 @@ std::vector<CommunicationBuffers> communication_buffers(const Config& config, co
 // `before`: of this process, before it has planned for one rank. Each rank of a process plans for itself.
 ResidentMemory predicted_resident(const Config& config, const MemoryLedger& memory,
                                   const std::vector<CommunicationBuffers>& buffers, uint64_t before) {
-  // What planning has freed stands for what a run adds to itself as it goes on; of other ranks only the plans
-  // count.
-  const uint64_t after = resident_bytes(), settled = settled_bytes();
+  const uint64_t after = resident_bytes();
   if (on_device(config) || after == 0) return {};
   const auto ranks = static_cast<uint64_t>(std::max<int64_t>(1, config.parallelism.ranks_per_process));
-  const uint64_t at_start = after + (ranks - 1) * (settled - std::min(before, settled));
+  const uint64_t at_start = after + (ranks - 1) * (after - std::min(before, after));
   return {.at_start = at_start,
           .predicted = at_start + ranks * (resident_needs(config, memory) + buffers.front().bytes)};
 }

@@ -1,6 +1,5 @@
 #include "launch/resident_memory.h"
 
-#include <malloc.h>
 #include <unistd.h>
 
 #include <functional>
@@ -30,11 +29,6 @@ uint64_t resident_bytes() {
   return doctor::meminfo(text, "Rss").value_or(0);
 }
 
-uint64_t settled_bytes() {
-  malloc_trim(0);
-  return resident_bytes();
-}
-
 uint64_t resident_needs(const Config& config, const MemoryLedger& foretold) {
   return foretold.arena_bytes() + foretold.host_bytes + save_buffer_bytes(config) + loader_bytes(config);
 }
@@ -43,7 +37,7 @@ ResidentMemory predict_resident(uint64_t needed, Communicator& world) {
   const std::string process = launcher::host_name() + ":" + std::to_string(getpid());
   const MemoryGroup group{std::hash<std::string>()(process), std::numeric_limits<uint64_t>::max()};
   const std::optional<DeviceShare> share = share_of_group(group, needed, world);  // all have planned now
-  const uint64_t at_start = settled_bytes();
+  const uint64_t at_start = resident_bytes();
   world.barrier();  // none reserves before all have looked
   if (at_start == 0) return {};
   return {.at_start = at_start, .predicted = at_start + share->needed};

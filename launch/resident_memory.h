@@ -23,8 +23,6 @@ struct ResidentMemory {
 
 // Bytes of this process that are in memory now; 0 where the system does not say.
 uint64_t resident_bytes();
-// The same, after memory that was freed has gone back to the system.
-uint64_t settled_bytes();
 
 // That a rank whose device's memory is the host's will hold, beyond what its process has when its
 // communicators are made.
