@@ -29,8 +29,8 @@ uint64_t resident_bytes() {
   return doctor::meminfo(text, "Rss").value_or(0);
 }
 
-uint64_t resident_needs(const Config& config, const MemoryLedger& foretold) {
-  return foretold.arena_bytes() + foretold.host_bytes + save_buffer_bytes(config) + loader_bytes(config);
+uint64_t resident_needs(const Config& config, const MemoryLedger& memory) {
+  return memory.arena_bytes() + memory.host_bytes + save_buffer_bytes(config) + loader_bytes(config);
 }
 
 ResidentMemory predict_resident(uint64_t needed, Communicator& world) {

@@ -26,7 +26,7 @@ uint64_t resident_bytes();
 
 // That a rank whose device's memory is the host's will hold, beyond what its process has when its
 // communicators are made.
-uint64_t resident_needs(const Config& config, const MemoryLedger& foretold);
+uint64_t resident_needs(const Config& config, const MemoryLedger& memory);
 
 // Collective over `world`, which has planned. `needed`: this rank's, of resident_needs().
 ResidentMemory predict_resident(uint64_t needed, Communicator& world);

@@ -65,7 +65,7 @@ auto with_activation_type(DType dtype, const std::string& kind, F f) {
 }
 
 // Calls f(first, last, part) for each of `threads` contiguous parts of [0, count), in parallel.
-// One thread needs no team, for which OpenMP would allocate every time, and little work none either.
+// One thread needs no team, for which OpenMP would allocate every time; nor does work that cannot be divided.
 template <typename F>
 void parallel_ranges(int threads, int64_t count, F f) {
   if (threads == 1 || count <= 1) {
