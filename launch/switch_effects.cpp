@@ -28,7 +28,7 @@ void check_something_is_done(const Keys& c, const Plan& plan, int64_t layers) {
     if (none([](const auto& item) { return item.second != Decision{}; }))
       throw without_effect("plan", c.plan + " keeps every value on the device, as mode none does",
                            "leave it out, or let it recompute or move something");
-  } else if (c.mode != CheckpointingMode::kNone && none([](const auto& item) { return !item.second.keep; })) {
+  } else if (c.mode != CheckpointingMode::kNone && none([](const auto& item) { return !item.second.save; })) {
     const std::string what =
         fmt::format("mode {}{}", name_of(c.mode), c.k > 0 ? fmt::format(" with k {}", c.k) : "");
     throw without_effect(
@@ -38,39 +38,39 @@ void check_something_is_done(const Keys& c, const Plan& plan, int64_t layers) {
   }
 }
 
-void check_number(const Keys& c, const Graph& graph, const Plan& plan) {
+void check_number(const Keys& c, const Graph& graph, const SavedActivations& activations, const Plan& plan) {
   if (c.number_checkpoints == 0) return;
-  const std::vector<ValueId> inputs = layer_inputs(graph);
-  const auto kept = std::count_if(inputs.begin(), inputs.end(),
-                                  [&](ValueId v) { return plan.values.at(graph.value(v).name).keep; });
-  if (kept == c.number_checkpoints) return;
+  const std::vector<ValueId>& inputs = activations.layer_inputs();
+  const auto saved = std::count_if(inputs.begin(), inputs.end(),
+                                   [&](ValueId v) { return plan.values.at(graph.value(v).name).save; });
+  if (saved == c.number_checkpoints) return;
   throw Error(
       ExitCode::kConfiguration,
       fmt::format("activation_checkpointing.number_checkpoints is {}, but {} keeps {} layer inputs of {}",
                   c.number_checkpoints, c.plan.empty() ? fmt::format("mode {}", name_of(c.mode)) : c.plan,
-                  kept, inputs.size()),
+                  saved, inputs.size()),
       "leave it out: the number follows from the plan");
 }
 
 // Groups without which the plan would be the same.
-std::vector<Remark> idle_groups(const PolicySettings& settings, const Graph& graph, const Plan& plan) {
+std::vector<Remark> idle_groups(const PolicySettings& settings, const Graph& graph,
+                                const SavedActivations& saved, const Plan& plan) {
   std::vector<Remark> remarks;
   for (std::size_t i = 0; settings.recompute.size() > 1 && i < settings.recompute.size(); ++i) {
     PolicySettings others = settings;
     others.recompute.erase(others.recompute.begin() + static_cast<std::ptrdiff_t>(i));
-    if (make_plan(graph, others) == plan)
+    if (make_plan(graph, saved, others) == plan)
       remarks.push_back(
           {"recompute", fmt::format("{} adds nothing to the other groups", settings.recompute[i])});
   }
   return remarks;
 }
 
-// Kept values of layers that a switch cannot divide any more.
-int64_t sharded(const Graph& graph, const Plan& plan) {
-  const std::vector<ValueId> saved = saved_values(graph);
-  return std::count_if(saved.begin(), saved.end(), [&](ValueId v) {
+// Saved activations of layers that a switch cannot divide any more.
+int64_t sharded(const Graph& graph, const SavedActivations& saved, const Plan& plan) {
+  return std::count_if(saved.values().begin(), saved.values().end(), [&](ValueId v) {
     const Value& value = graph.value(v);
-    return plan.values.at(value.name).keep && value.layer >= 0 && value.placement == Placement::kSharded;
+    return plan.values.at(value.name).save && value.layer >= 0 && value.placement == Placement::kSharded;
   });
 }
 
@@ -113,12 +113,12 @@ std::vector<Remark> check_reach(const Keys& c, const ResidencyReport& moved) {
 }  // namespace
 
 std::vector<Remark> check_plan(const Config& config, const PolicySettings& settings, const Graph& graph,
-                               const Plan& plan, int64_t divided_already) {
+                               const SavedActivations& saved, const Plan& plan, int64_t divided_already) {
   const Keys& c = config.activation_checkpointing;
   check_something_is_done(c, plan, config.model.n_layer);
-  check_number(c, graph, plan);
-  std::vector<Remark> remarks = idle_groups(settings, graph, plan);
-  if (c.partition_activations) divided_already = sharded(graph, plan);
+  check_number(c, graph, saved, plan);
+  std::vector<Remark> remarks = idle_groups(settings, graph, saved, plan);
+  if (c.partition_activations) divided_already = sharded(graph, saved, plan);
   if (divided_already > 0)
     remarks.push_back({c.partition_activations ? "partition_activations" : "plan",
                        values(divided_already) + " divided over the tensor ranks already"});

@@ -26,7 +26,7 @@ struct Choice {
 // Of the plan, before anything is recomputed. `settings` made it, unless it was read from a file, which asked
 // to partition `divided_already` values that are.
 std::vector<Remark> check_plan(const Config& config, const PolicySettings& settings, const Graph& graph,
-                               const Plan& plan, int64_t divided_already);
+                               const SavedActivations& saved, const Plan& plan, int64_t divided_already);
 
 // Of the moves, after they are in the graph.
 std::vector<Remark> check_moves(const Config& config, const Graph& graph, const ResidencySettings& moves,

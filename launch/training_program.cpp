@@ -69,16 +69,16 @@ PolicySettings policy_settings(const Config::ActivationCheckpointing& c) {
 }
 
 // What is left open is chosen, or, where `least`, as little as can be.
-void decide_moves(const Graph& graph, const Config& config, const Mesh& mesh, bool least,
-                  TrainingProgram& made) {
+void decide_moves(const Graph& graph, const SavedActivations& saved, const Config& config, const Mesh& mesh,
+                  bool least, TrainingProgram& made) {
   const Config::ActivationCheckpointing& c = config.activation_checkpointing;
   const ResidencySettings asked{.tensor_size = mesh.tensor_size(),
                                 .keep_last = c.keep_last,
                                 .pooled = !c.contiguous_checkpointing,
                                 .prefetch = c.prefetch,
                                 .bf16 = c.storage_dtype == StorageDType::kBF16};
-  made.moves =
-      least ? least_residency(asked) : choose_residency(graph, *made.registry, made.plan, asked, made.device);
+  made.moves = least ? least_residency(asked)
+                     : choose_residency(graph, *made.registry, saved, made.plan, asked, made.device);
 }
 
 // What a report says of these numbers.
@@ -99,14 +99,16 @@ void send_through_host(Plan& plan) {
 void checkpoint(Graph& graph, const Config& config, const Mesh& mesh, bool least, TrainingProgram& made) {
   const Config::ActivationCheckpointing& c = config.activation_checkpointing;
   int64_t divided_already = 0;
-  made.plan = c.plan.empty() ? make_plan(graph, policy_settings(c))
-                             : read_plan(c.plan, graph, mesh.tensor_size(), &divided_already);
-  std::vector<Remark> remarks = check_plan(config, policy_settings(c), graph, made.plan, divided_already);
+  const SavedActivations saved(graph);
+  made.plan = c.plan.empty() ? make_plan(graph, saved, policy_settings(c))
+                             : read_plan(c.plan, graph, saved, mesh.tensor_size(), &divided_already);
+  std::vector<Remark> remarks =
+      check_plan(config, policy_settings(c), graph, saved, made.plan, divided_already);
   std::move(remarks.begin(), remarks.end(), std::back_inserter(made.remarks));
   if (config.device.backend == BackendKind::kCuda) send_through_host(made.plan);
-  std::vector<Reproduction> reproductions = recompute(graph, made.plan);
-  decide_moves(graph, config, mesh, least, made);
-  made.residency = place_kept_values(graph, *made.registry, made.plan, made.moves);
+  std::vector<Reproduction> reproductions = recompute(graph, saved, made.plan);
+  decide_moves(graph, saved, config, mesh, least, made);
+  made.residency = place_saved_activations(graph, *made.registry, saved, made.plan, made.moves);
   made.gathered = gathered_again(graph);
   made.choices = list_choices(c, made, least);
   const auto inert = [&](const std::string& key) {
