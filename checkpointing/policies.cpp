@@ -140,30 +140,36 @@ void save_one_input(Draft& plan) {
   plan.replay(Replay::kNothing);
 }
 
-struct Policy {
-  std::string_view mode;
-  void (*decide)(Draft&);
-};
+using Policy = void (*)(Draft&);
 
-constexpr Policy kPolicies[] = {
-    {"none", save_everything},           {"full", save_layer_inputs},
-    {"every_k", save_every_k},           {"sqrt", save_sqrt},
-    {"selective", save_outside_groups},  {"recursive", save_halves},
-    {"constant_memory", save_one_input}, {"poor", save_one_input},  // its former name
-};
+Policy policy_of(CheckpointingMode mode) {
+  switch (mode) {
+    case CheckpointingMode::kNone:
+      return save_everything;
+    case CheckpointingMode::kFull:
+      return save_layer_inputs;
+    case CheckpointingMode::kEveryK:
+      return save_every_k;
+    case CheckpointingMode::kSqrt:
+      return save_sqrt;
+    case CheckpointingMode::kSelective:
+      return save_outside_groups;
+    case CheckpointingMode::kRecursive:
+      return save_halves;
+    case CheckpointingMode::kConstantMemory:
+      return save_one_input;
+  }
+  throw Error(ExitCode::kInternal, "a checkpointing mode without a policy");
+}
 
 }  // namespace
 
 std::vector<std::string> cheap_groups() { return {"norm", "activation"}; }
 
 Plan make_plan(const Graph& graph, const SavedActivations& saved, const PolicySettings& settings) {
-  const auto* policy = std::find_if(std::begin(kPolicies), std::end(kPolicies),
-                                    [&](const Policy& p) { return p.mode == settings.mode; });
-  if (policy == std::end(kPolicies))
-    throw Error(ExitCode::kConfiguration,
-                "activation_checkpointing.mode: unknown mode '" + settings.mode + "'");
   Draft plan(graph, saved, settings);
-  saved.layer_inputs().empty() ? save_everything(plan) : policy->decide(plan);
+  const Policy decide = saved.layer_inputs().empty() ? save_everything : policy_of(settings.mode);
+  decide(plan);
   return plan.finish();
 }
 

@@ -16,11 +16,12 @@
 
 #include "checkpointing/plan.h"
 #include "checkpointing/saved_activations.h"
+#include "checkpointing/settings.h"
 
 namespace recollect {
 
 struct PolicySettings {
-  std::string mode = "none";
+  CheckpointingMode mode = CheckpointingMode::kNone;
   int64_t k = 1;                            // every_k
   std::vector<std::string> recompute = {};  // selective: attention, mlp, norm, activation, dropout
   bool partition = false;                   // the switches apply to the values that the mode saves

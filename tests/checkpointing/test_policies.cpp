@@ -19,34 +19,34 @@ std::string saved_by(const SmallGraph& g, const PolicySettings& settings) {
 
 TEST(Policies, EachSavesWhatItSays) {
   const LayeredGraph five(5);
-  EXPECT_EQ(saved_by(five, {.mode = "none"}), "e a0 b0 a1 b1 a2 b2 a3 b3 a4 b4 f");
-  EXPECT_EQ(saved_by(five, {.mode = "full"}), "e b0 b1 b2 b3 b4 f") << "b4 is what f reads";
-  EXPECT_EQ(saved_by(five, {.mode = "every_k", .k = 2}), "e b0 b2 a3 b3 a4 b4 f");
-  EXPECT_EQ(saved_by(five, {.mode = "every_k", .k = 5}), saved_by(five, {.mode = "none"}));
-  EXPECT_EQ(saved_by(five, {.mode = "sqrt"}), "e b1 a2 b2 a3 b3 a4 b4 f") << "segments of three";
-  EXPECT_EQ(saved_by(five, {.mode = "recursive"}), "e b1 b2 b3 a4 b4 f");
-  EXPECT_EQ(saved_by(five, {.mode = "constant_memory"}), "e b3 a4 b4 f");
-  EXPECT_EQ(saved_by(five, {.mode = "poor"}), saved_by(five, {.mode = "constant_memory"}));
+  const auto saved = [&](CheckpointingMode mode, int64_t k = 1) {
+    return saved_by(five, {.mode = mode, .k = k});
+  };
+  using enum CheckpointingMode;
+  EXPECT_EQ(saved(kNone), "e a0 b0 a1 b1 a2 b2 a3 b3 a4 b4 f");
+  EXPECT_EQ(saved(kFull), "e b0 b1 b2 b3 b4 f") << "b4 is what f reads";
+  EXPECT_EQ(saved(kEveryK, 2), "e b0 b2 a3 b3 a4 b4 f");
+  EXPECT_EQ(saved(kEveryK, 5), saved(kNone));
+  EXPECT_EQ(saved(kSqrt), "e b1 a2 b2 a3 b3 a4 b4 f") << "segments of three";
+  EXPECT_EQ(saved(kRecursive), "e b1 b2 b3 a4 b4 f");
+  EXPECT_EQ(saved(kConstantMemory), "e b3 a4 b4 f");
 }
 
 TEST(Policies, SayWhatARecomputationLeavesBehind) {
   const LayeredGraph g(3);
   const SavedActivations saved(g.graph);
-  const auto replay = [&](const char* mode) { return make_plan(g.graph, saved, {.mode = mode}).replay; };
-  EXPECT_EQ(replay("full"), Replay::kSegment);
-  EXPECT_EQ(replay("recursive"), Replay::kBisect);
-  EXPECT_EQ(replay("constant_memory"), Replay::kNothing);
+  const auto replay = [&](CheckpointingMode mode) {
+    return make_plan(g.graph, saved, {.mode = mode}).replay;
+  };
+  EXPECT_EQ(replay(CheckpointingMode::kFull), Replay::kSegment);
+  EXPECT_EQ(replay(CheckpointingMode::kRecursive), Replay::kBisect);
+  EXPECT_EQ(replay(CheckpointingMode::kConstantMemory), Replay::kNothing);
 }
 
 TEST(Policies, WithoutLayersEverythingIsSaved) {
   const LayeredGraph none(0);
-  for (const char* mode : {"none", "full", "every_k", "sqrt", "selective", "recursive", "constant_memory"})
-    EXPECT_EQ(saved_by(none, {.mode = mode}), "e f") << mode;
-}
-
-TEST(Policies, AnUnknownModeIsAnError) {
-  const LayeredGraph g(1);
-  EXPECT_THROW(make_plan(g.graph, SavedActivations(g.graph), {.mode = "most"}), Error);
+  for (std::size_t i = 0; i < kSpellings<CheckpointingMode>.size(); ++i)
+    EXPECT_EQ(saved_by(none, {.mode = static_cast<CheckpointingMode>(i)}), "e f") << i;
 }
 
 // A layer of norm, attention and dropout between ranks that share the norm's output.
@@ -70,7 +70,7 @@ struct Layer : SmallGraph {
 TEST(Policies, SelectiveRecomputesTheGroupsOfOps) {
   const Layer g;
   const auto saved = [&](std::vector<std::string> groups) {
-    return saved_by(g, {.mode = "selective", .recompute = std::move(groups)});
+    return saved_by(g, {.mode = CheckpointingMode::kSelective, .recompute = std::move(groups)});
   };
   EXPECT_EQ(saved({"attention"}), "e norm norm/mean shared dropped core/lse") << "statistics stay";
   EXPECT_EQ(saved({"norm"}), "e norm/mean dropped core core/lse")
@@ -84,8 +84,9 @@ TEST(Policies, SelectiveRecomputesTheGroupsOfOps) {
 TEST(Policies, SwitchesApplyToWhatLayersSave) {
   LayeredGraph g(2);
   g.graph.value(g.graph.find("b0")).placement = Placement::kSharded;
-  const Plan plan = make_plan(g.graph, SavedActivations(g.graph),
-                              {.mode = "full", .partition = true, .host = true, .disk = true});
+  const Plan plan =
+      make_plan(g.graph, SavedActivations(g.graph),
+                {.mode = CheckpointingMode::kFull, .partition = true, .host = true, .disk = true});
   EXPECT_EQ(to_yaml(plan), R"(replay: segment
 values:
   a0: recompute

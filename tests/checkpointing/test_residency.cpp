@@ -12,7 +12,7 @@ namespace {
 // Layer inputs alone are saved, the rest is recomputed, and then they move.
 ResidencyReport move_inputs(SmallGraph& g, PolicySettings policy, const ResidencySettings& settings = {}) {
   const SavedActivations saved(g.graph);
-  policy.mode = "full";
+  policy.mode = CheckpointingMode::kFull;
   const Plan plan = make_plan(g.graph, saved, policy);
   recompute(g.graph, saved, plan);
   return place_saved_activations(g.graph, g.registry, saved, plan, settings);

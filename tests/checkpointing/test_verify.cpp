@@ -16,7 +16,7 @@ namespace {
 TEST(Verify, ComparesWhatComesAgain) {
   LayeredGraph g(2);
   const SavedActivations saved(g.graph);
-  const Plan plan = make_plan(g.graph, saved, {.mode = "full", .host = true});
+  const Plan plan = make_plan(g.graph, saved, {.mode = CheckpointingMode::kFull, .host = true});
   std::vector<Reproduction> again = recompute(g.graph, saved, plan);
   const ResidencyReport moved = place_saved_activations(g.graph, g.registry, saved, plan, {});
   again.insert(again.end(), moved.returned.begin(), moved.returned.end());
