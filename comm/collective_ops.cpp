@@ -15,7 +15,7 @@ void check(bool condition, const OpView& v, const std::string& what) {
 int64_t ranks_of(const OpView& v) {
   const std::string& axis = v.attributes().text("axis");
   const int64_t size = v.attributes().integer("size");
-  check(axis == "tensor" || axis == "data", v, "axis '" + axis + "' is neither tensor nor data");
+  check(!axis.empty(), v, "no axis is named");
   check(size >= 1, v, "size is " + std::to_string(size));
   return size;
 }
@@ -60,10 +60,14 @@ std::vector<OutputSpec> infer_reduce_scatter(const OpView& v) {
 std::vector<OutputSpec> infer_all_reduce_accumulators(const OpView& v) {
   ranks_of(v);
   check(!v.op.inputs.empty() && v.op.inputs == v.op.outputs, v, "its outputs are its inputs");
+  const auto group = static_cast<GroupId>(v.attributes().integer("group"));
   std::vector<OutputSpec> specs;
   for (int i = 0; i < static_cast<int>(v.op.inputs.size()); ++i) {
     const Value& x = v.in(i);
     check(x.accumulator, v, x.name + " is no accumulator");
+    check(x.group == group, v, x.name + " is in another group");
+    check(i == 0 || v.graph.place_in_group(v.op.inputs[i - 1]) < v.graph.place_in_group(v.op.inputs[i]), v,
+          "its values stand in the order of the group");
     specs.push_back({.shape = x.shape, .dtype = x.dtype, .placement = x.placement, .category = x.category});
   }
   return specs;
