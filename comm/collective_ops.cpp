@@ -20,11 +20,16 @@ int64_t ranks_of(const OpView& v) {
   return size;
 }
 
-// Placement is about the tensor axis only: collectives of the data axis leave it as it is.
-OutputSpec result(const OpView& v, Shape shape, Placement over_tensor) {
+// Like x, where the ranks of the axis now hold the same, or each a part.
+OutputSpec replicated(const OpView& v, Shape shape) {
   const Value& x = v.in(0);
-  const bool tensor = v.attributes().text("axis") == "tensor";
-  return {.shape = shape, .dtype = x.dtype, .placement = tensor ? over_tensor : x.placement};
+  return {
+      .shape = shape, .dtype = x.dtype, .placement = x.placement.but_not_over(v.attributes().text("axis"))};
+}
+
+OutputSpec sharded(const OpView& v, Shape shape) {
+  const Value& x = v.in(0);
+  return {.shape = shape, .dtype = x.dtype, .placement = x.placement.and_over(v.attributes().text("axis"))};
 }
 
 std::vector<OutputSpec> infer_all_reduce(const OpView& v) {
@@ -33,19 +38,19 @@ std::vector<OutputSpec> infer_all_reduce(const OpView& v) {
     const std::string& op = v.attributes().text("op");
     check(op == "sum" || op == "max", v, "op is sum or max, not '" + op + "'");
   }
-  return {result(v, v.in(0).shape, Placement::kReplicated)};
+  return {replicated(v, v.in(0).shape)};
 }
 
 std::vector<OutputSpec> infer_copy_to_ranks(const OpView& v) {
   ranks_of(v);
-  return {result(v, v.in(0).shape, v.in(0).placement)};
+  return {{.shape = v.in(0).shape, .dtype = v.in(0).dtype, .placement = v.in(0).placement}};
 }
 
 std::vector<OutputSpec> infer_all_gather(const OpView& v) {
   Shape shape = v.in(0).shape;
   check(shape.rank() >= 1, v, "x has rows");
   shape[0] *= ranks_of(v);
-  return {result(v, shape, Placement::kReplicated)};
+  return {replicated(v, shape)};
 }
 
 std::vector<OutputSpec> infer_reduce_scatter(const OpView& v) {
@@ -54,7 +59,7 @@ std::vector<OutputSpec> infer_reduce_scatter(const OpView& v) {
   check(shape.rank() >= 1 && shape[0] % size == 0, v,
         "the rows of " + shape.to_string() + " do not divide over " + std::to_string(size) + " ranks");
   shape[0] /= size;
-  return {result(v, shape, Placement::kSharded)};
+  return {sharded(v, shape)};
 }
 
 std::vector<OutputSpec> infer_all_reduce_accumulators(const OpView& v) {

@@ -12,6 +12,7 @@
 #include "engine/core/arena.h"
 #include "engine/core/tensor.h"
 #include "engine/graph/attributes.h"
+#include "engine/graph/placement.h"
 
 namespace recollect {
 
@@ -36,9 +37,6 @@ enum class Phase : uint8_t { kForward, kBackward, kOptimizer };
 inline constexpr int kPhaseCount = 3;
 std::string_view name_of(Phase phase);
 
-// What the tensor-parallel ranks hold of a value: all the same, or each its own part.
-enum class Placement : uint8_t { kReplicated, kSharded };
-
 // Which arena a value lives in, or that it is in a file.
 enum class MemorySpace : uint8_t { kDevice, kHost, kDisk };
 inline constexpr int kMemorySpaceCount = 3;
@@ -49,7 +47,7 @@ struct Value {
   Shape shape;
   DType dtype = DType::kF32;
   Category category = Category::kActivation;
-  Placement placement = Placement::kReplicated;
+  Placement placement = {};
   MemorySpace space = MemorySpace::kDevice;
   bool pooled = false;       // given its place by a run-time allocator instead of by the plan of lifetimes
   bool persistent = false;   // lives in the persistent region, across programs and steps

@@ -62,9 +62,27 @@ TEST_F(Ops, InferShapes) {
   const Value scattered = result(add("reduce_scatter", {x}, 4));
   EXPECT_EQ(scattered.shape, (Shape{3, 5}));
   EXPECT_EQ(scattered.dtype, DType::kBF16);
-  EXPECT_EQ(scattered.placement, Placement::kSharded);
-  EXPECT_EQ(result(add("all_gather", {graph_.find("the/reduce_scatter")}, 4)).placement,
-            Placement::kReplicated);
+  EXPECT_EQ(scattered.placement, Placement::sharded_over("tensor"));
+  EXPECT_EQ(result(add("all_gather", {graph_.find("the/reduce_scatter")}, 4)).placement, Placement());
+}
+
+// Each collective says something of its own axis alone.
+TEST_F(Ops, InferPlacementsOfTheirAxis) {
+  const ValueId x = external("x", {12, 5});
+  const Placement tensor = Placement::sharded_over("tensor"), both = tensor.and_over("data");
+  EXPECT_EQ(both, Placement::sharded_over("data").and_over("tensor").and_over("data"));
+  EXPECT_EQ(both.axes(), (std::vector<std::string>{"data", "tensor"}));
+  const auto after = [&](const std::string& kind, const std::string& axis) {
+    return result(add(kind, {x}, 2, {}, axis)).placement;
+  };
+  graph_.value(x).placement = tensor;
+  EXPECT_EQ(after("reduce_scatter", "data"), both);
+  EXPECT_EQ(after("all_reduce", "data"), tensor);
+  EXPECT_EQ(after("copy_to_ranks", "tensor"), tensor);
+  graph_.value(x).placement = both;
+  EXPECT_EQ(after("all_gather", "data"), tensor);
+  EXPECT_EQ(after("all_reduce", "tensor"), Placement::sharded_over("data"));
+  EXPECT_EQ(after("all_gather", "context"), both);
 }
 
 TEST_F(Ops, RefuseWhatCannotBe) {
@@ -74,11 +92,12 @@ TEST_F(Ops, RefuseWhatCannotBe) {
   EXPECT_THROW(add("all_reduce", {x}, 0), Error);
   const GroupId inputs = graph_.add_group({.name = "inputs", .members = {x}});
   EXPECT_THROW(add_sum(inputs, {x}, 2), Error);
-  const ValueId one = external("one", {4}, DType::kF32, true), other = external("other", {4}, DType::kF32, true);
+  const ValueId one = external("one", {4}, DType::kF32, true),
+                other = external("other", {4}, DType::kF32, true);
   const GroupId sums = graph_.add_group({.name = "sums", .members = {sum, one}});
   EXPECT_THROW(add_sum(sums, {}, 2), Error);
-  EXPECT_THROW(add_sum(sums, {one, sum}, 2), Error);    // not in the group's order
-  EXPECT_THROW(add_sum(sums, {sum, other}, 2), Error);  // not a member
+  EXPECT_THROW(add_sum(sums, {one, sum}, 2), Error);                     // not in the group's order
+  EXPECT_THROW(add_sum(sums, {sum, other}, 2), Error);                   // not a member
   EXPECT_THROW(add("all_reduce_accumulators", {sum}, 2, {sum}), Error);  // of which group?
   add_sum(sums, {one}, 2);
 }
@@ -233,7 +252,8 @@ TEST_F(Ops, MembersOfAGroupThatStandSideBySideAreOneBuffer) {
         const bool is_summed = std::find(members.begin(), members.end(), i) != members.end();
         const std::vector<float> expected(static_cast<std::size_t>(tensor(i).elements()),
                                           is_summed ? 3.0f : static_cast<float>(c.rank() + 1));
-        EXPECT_EQ(std::vector<float>(tensor(i).as<float>(), tensor(i).as<float>() + tensor(i).elements()), expected);
+        EXPECT_EQ(std::vector<float>(tensor(i).as<float>(), tensor(i).as<float>() + tensor(i).elements()),
+                  expected);
       }
       EXPECT_EQ(memory.back(), static_cast<float>(c.rank() + 1));  // what follows the last member
     }));
@@ -245,7 +265,8 @@ TEST_F(Ops, MembersThatDoNotLieAsTheGroupSaysAreAnError) {
                                        external("b", {10}, DType::kF32, true)};
   const OpId id = add_sum(graph_.add_group({.name = "sums", .members = values}), values, 1);
   alignas(64) std::array<float, 64> memory{};
-  const std::vector<Tensor> tensors = {{memory.data(), {10}, DType::kF32}, {memory.data() + 32, {10}, DType::kF32}};
+  const std::vector<Tensor> tensors = {{memory.data(), {10}, DType::kF32},
+                                       {memory.data() + 32, {10}, DType::kF32}};
   const auto self = make_self_communicator();
   EXPECT_THROW(run_op(graph_, id, *self, tensors, tensors), Error);
 }
