@@ -18,8 +18,8 @@ struct GradientReduction {
 };
 
 // To be called when backward is complete. Makes groups of all gradients, in the order in which backward
-// completes them, whether they have to be reduced or not. They are summed over the data axis, and those marked
-// partial over the tensor axis first.
+// completes them, whether they have to be reduced or not. They are summed over the data axis, and those
+// marked partial over the tensor axis first.
 void reduce_gradients(Graph& graph, const OpRegistry& registry, const std::vector<Parameter>& parameters,
                       const GradientReduction& reduction);
 

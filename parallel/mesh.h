@@ -1,6 +1,6 @@
-// The ranks as an array with named axes, of which the last varies fastest. With the axes data and tensor, world
-// rank = data rank * tensor size + tensor rank. Built once and passed by reference. Each (axis, stream) pair has
-// a communicator of its own, so that collectives of different streams never mix.
+// The ranks as an array with named axes, of which the last varies fastest. With the axes data and tensor,
+// world rank = data rank * tensor size + tensor rank. Built once and passed by reference. Each (axis, stream)
+// pair has a communicator of its own, so that collectives of different streams never mix.
 #pragma once
 
 #include <cstddef>
@@ -31,9 +31,9 @@ std::vector<MeshAxis> training_axes(int64_t data_size, int64_t tensor_size);
 
 class Mesh {
  public:
-  // Collective over the world, which must outlive the mesh. Error kConfiguration unless its size is the product
-  // of the axes'. `device_world`: the same ranks, talking about the memory of their devices, where that is
-  // another communicator's business; it must outlive the mesh too.
+  // Collective over the world, which must outlive the mesh. Error kConfiguration unless its size is the
+  // product of the axes'. `device_world`: the same ranks, talking about the memory of their devices, where
+  // that is another communicator's business; it must outlive the mesh too.
   Mesh(Communicator& world, std::vector<MeshAxis> axes, Communicator* device_world = nullptr);
   // A place in a mesh without peers, to plan with: its communicators know rank and size, and refuse to
   // communicate. `staging` is of the host's communicators; values are `on_device` where another kind talks

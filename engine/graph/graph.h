@@ -58,10 +58,11 @@ struct Value {
   uint64_t bytes() const { return static_cast<uint64_t>(shape.elements()) * size_of(dtype); }
 };
 
-// Values that are one buffer, wherever the layout puts it: they stand in this order, each on the next boundary
-// of an arena's alignment, and the buffer ends on a multiple of `multiple`. What lies between and behind the
-// members is padding. It is zero for ever: arenas begin with zeros, an op writes no further than its values
-// reach, and what an op does to a whole group must keep zeros (a sum over ranks does).
+// Values that are one buffer, wherever the layout puts it: they stand in this order, each on the next
+// boundary of an arena's alignment, and the buffer ends on a multiple of `multiple`. What lies between and
+// behind the members is padding. Of persistent values it is zero for ever: arenas begin with zeros, an op
+// writes no further than its values reach, and what an op does to a whole group must keep zeros (a sum over
+// ranks does). Of others it holds what was there before.
 struct Group {
   std::string name;
   std::vector<ValueId> members;
@@ -118,8 +119,8 @@ class Graph {
   void set_ops(std::vector<Op> ops);
   ValueId find(std::string_view name) const;  // kNone when there is none
 
-  // Error kInternal unless the members are in no group yet, and alike in dtype, category, memory space, pooling
-  // and persistence.
+  // Error kInternal unless the members are in no group yet, and alike in dtype, category, memory space,
+  // pooling and persistence.
   GroupId add_group(Group group);
   const Group& group(GroupId id) const { return groups_.at(id); }
   const std::vector<Group>& groups() const { return groups_; }

@@ -1,6 +1,6 @@
-// What the ranks of the mesh's axes hold of a value. Over an axis that is not named here they all hold the same;
-// over one that is, each holds a part of its own: of the rows, of the columns, or of a sum. (Ranks that run other
-// samples have activations of the same name that are other values, not parts of one.)
+// What the ranks of the mesh's axes hold of a value. Over an axis that is not named here they all hold the
+// same; over one that is, each holds a part of its own: of the rows, of the columns, or of a sum. (Ranks that
+// run other samples have activations of the same name that are other values, not parts of one.)
 #pragma once
 
 #include <algorithm>

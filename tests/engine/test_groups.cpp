@@ -1,5 +1,5 @@
-// Values that are one buffer: what a group may hold, and that the layout, the prediction and the measurement of
-// memory take it as one piece.
+// Values that are one buffer: what a group may hold, and that the layout, the prediction and the measurement
+// of memory take it as one piece.
 #include <gtest/gtest.h>
 
 #include <cstring>

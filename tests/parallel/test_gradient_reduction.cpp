@@ -1,5 +1,5 @@
-// Gradients as buckets: in the order in which backward completes them, each bucket one group, reduced as soon as
-// it is complete; and sums that do not depend on how gradients are divided into buckets.
+// Gradients as buckets: in the order in which backward completes them, each bucket one group, reduced as soon
+// as it is complete; and sums that do not depend on how gradients are divided into buckets.
 #include "parallel/gradient_reduction.h"
 
 #include <gtest/gtest.h>

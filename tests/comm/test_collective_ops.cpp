@@ -215,6 +215,7 @@ class Counting final : public Communicator {
     inner_.broadcast(tensor, root, stream);
   }
   void barrier() override { inner_.barrier(); }
+  void pass(const Parcel& out, const Parcel& in, void* stream) override { inner_.pass(out, in, stream); }
   std::unique_ptr<Communicator> split(int color) override { return inner_.split(color); }
   void abort(const std::string& why) noexcept override { inner_.abort(why); }
 
