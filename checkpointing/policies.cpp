@@ -96,7 +96,7 @@ Plan make_plan(const Graph& graph, const PolicySettings& s) {
       keep_segments(graph, inputs, ceil_sqrt(layers), plan);
     } else if (s.mode == "selective") {
       keep_unless_in_groups(graph, s.recompute.empty() ? cheap_groups() : s.recompute, plan);
-    } else if (s.mode == "recursive" || s.mode == "poor") {
+    } else if (s.mode == "recursive" || s.mode == "constant_memory") {
       keep_path(graph, inputs, s.mode == "recursive", plan);
       plan.replay = s.mode == "recursive" ? Replay::kBisect : Replay::kNothing;
     } else {

@@ -6,7 +6,7 @@
 // sqrt       every_k with k = ceil(sqrt(layers)): at most 2n - sqrt(n) layer evaluations.
 // selective  keeps what costs much to make again and recomputes the named groups (Korthikanti et al., 2022).
 // recursive  log n layer inputs held, n + n/2 log2 n evaluations (Chen et al., section 4.2).
-// poor       the first layer's input only, n (n + 1) / 2 evaluations.
+// constant_memory  the first layer's input only, n (n + 1) / 2 evaluations.
 #pragma once
 
 #include <string>

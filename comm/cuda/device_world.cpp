@@ -7,7 +7,7 @@
 
 #include "comm/cuda/runtime.h"
 #include "comm/device/make_device_world.h"
-#include "engine/ops/cuda/library.h"
+#include "engine/nvidia/library.h"
 #include "engine/runtime/cuda/device.h"
 
 namespace recollect {

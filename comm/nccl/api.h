@@ -9,7 +9,7 @@
 #include <functional>
 #include <string>
 
-#include "engine/ops/cuda/library.h"
+#include "engine/nvidia/library.h"
 
 namespace recollect::nccl {
 

@@ -72,8 +72,8 @@ void DiskStore::open(uint64_t bytes) {
     struct statvfs space {};
     const uint64_t available = ::fstatvfs(file_, &space) == 0 ? uint64_t{space.f_bavail} * space.f_frsize : 0;
     throw Error(ExitCode::kStorage,
-                fmt::format("kept values need {} bytes in {}, where {} are available: {}", bytes, folder_,
-                            available, system_message(refused)),
+                fmt::format("saved activations need {} bytes in {}, where {} are available: {}", bytes,
+                            folder_, available, system_message(refused)),
                 "free some space, choose another folder, or keep less (activation_checkpointing.mode)");
   }
   if (refused != 0 && refused != EOPNOTSUPP && refused != ENOSYS)

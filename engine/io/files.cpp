@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "engine/core/error.h"
+#include "engine/io/descriptor.h"
 
 namespace recollect {
 namespace {
@@ -25,14 +26,6 @@ namespace {
               full ? "free some space, raise the file-size limit or choose another folder"
                    : "check that the folder exists and can be written");
 }
-
-// Owns a descriptor for the length of a scope.
-struct Descriptor {
-  int value;
-  ~Descriptor() {
-    if (value >= 0) ::close(value);
-  }
-};
 
 constexpr int kMostWriters = 1000;  // at a time, of one file
 constexpr std::string_view kTemporaryEnd = ".recollect.tmp";
@@ -57,7 +50,7 @@ bool remove_if_stale(const std::string& path) {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
   struct stat mine {
   }, there{};
-  if (file.value < 0 || ::flock(file.value, LOCK_EX | LOCK_NB) != 0 || ::fstat(file.value, &mine) != 0 ||
+  if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0 || ::fstat(file.get(), &mine) != 0 ||
       ::lstat(path.c_str(), &there) != 0)
     return false;
   // What has taken its final name meanwhile is no temporary file any more, and another may have this one.
@@ -183,7 +176,7 @@ void ReplacementFile::commit() {
   if (::close(std::exchange(descriptor_, -1)) != 0) storage_error("close", path_, errno);
   const Descriptor folder{::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   // Some file systems cannot flush a folder and say EINVAL; that is not a loss of data.
-  if (folder.value >= 0 && ::fsync(folder.value) != 0 && errno != EINVAL)
+  if (folder && ::fsync(folder.get()) != 0 && errno != EINVAL)
     storage_error("flush the folder of", path_, errno);
 }
 

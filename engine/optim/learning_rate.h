@@ -2,12 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+
+#include "engine/core/spelled.h"
 
 namespace recollect {
 
+enum class SchedulerName { kConstant, kLinear, kCosine };
+template <>
+inline constexpr std::array<std::string_view, 3> kSpellings<SchedulerName> = {"constant", "linear", "cosine"};
+
 struct LearningRateSchedule {
-  std::string name = "constant";  // constant, linear, cosine
+  SchedulerName name = SchedulerName::kConstant;
   double peak = 0;
   double minimum = 0;        // linear and cosine end here
   int64_t warmup_steps = 0;  // rises from 0, linearly

@@ -35,8 +35,8 @@ std::vector<char> ops_that_lead_on(const Graph& graph, OpId end) {
 Executor::Executor(Program program, Device& device, ExecutorProbe* probe)
     : program_(std::move(program)),
       device_(device),
-      arena_(device.reserve(MemorySpace::kDevice, program_.foretold().arena_bytes())),
-      host_arena_(device.reserve(MemorySpace::kHost, program_.foretold().host_bytes)),
+      arena_(device.reserve(MemorySpace::kDevice, program_.predicted().arena_bytes())),
+      host_arena_(device.reserve(MemorySpace::kHost, program_.predicted().host_bytes)),
       executed_(program_.graph.ops().size(), 0) {
   bind();
   leads_on_ = ops_that_lead_on(program_.graph, forward_end_);
@@ -181,7 +181,7 @@ MemoryLedger Executor::measured() const {
                         .end = spans[id].end,
                         .offset = arena_.offset_of(bound_[id].workspace)});
   }
-  return ledger_of(graph, std::move(blocks), program_.foretold().persistent_bytes);
+  return ledger_of(graph, std::move(blocks), program_.predicted().persistent_bytes);
 }
 
 bool Executor::finite(ValueId value) const {

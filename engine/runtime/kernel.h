@@ -1,6 +1,6 @@
 // A Kernel is one op bound to its shapes: made once, at start-up, run every step. Making it may plan, build
 // primitives and allocate, but asks nothing of a device: programs are also made where there is none, to
-// foretell their memory. Running it must not allocate.
+// predict their memory. Running it must not allocate.
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,7 @@ struct Layout {
   std::vector<uint64_t> value_offsets;      // by value: from the start of the arena of its memory space
   std::vector<uint64_t> workspace_offsets;  // by op
   std::vector<ValueId> storage;             // by value: the value whose bytes it takes over (itself, if none)
-  MemoryLedger ledger;                      // what this layout foretells
+  MemoryLedger ledger;                      // what this layout predicts
 };
 
 // `workspaces`: bytes that the kernel of each op asks for.

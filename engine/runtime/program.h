@@ -20,7 +20,7 @@ struct Program {
   std::vector<uint64_t> workspaces;              // by op, bytes
   Layout layout;
 
-  const MemoryLedger& foretold() const { return layout.ledger; }
+  const MemoryLedger& predicted() const { return layout.ledger; }
 };
 
 // Reserves no memory for values; kernels may prepare themselves.

@@ -1,4 +1,4 @@
-// When each op of one optimizer step ran: measured by a StepRecorder or foretold by the simulator, in one
+// When each op of one optimizer step ran: measured by a StepRecorder or predicted by the simulator, in one
 // form. Of a step with many micro-batches it holds the first and the last, which all others are like, so that
 // its size does not grow with them.
 #pragma once

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What each switch buys in the case of OSLO's tutorial: six rows, foretold for its batch of 128 and, with a smaller batch,
+# What each switch buys in the case of OSLO's tutorial: six rows, predicted for its batch of 128 and, with a smaller batch,
 # measured in a run on four ranks.
 #
 #   examples/oslo/run.sh [BATCH]     BATCH: sequences of the runs (default 4); 0: no runs
@@ -29,8 +29,8 @@ rows=(
   "+ arena|$ac.mode=full $ac.keep_last=0 $ac.partition_activations=true $ac.cpu_checkpointing=true"
 )
 
-foretold() {
-  echo "foretold for batch 128: MiB of each of the 4 ranks"
+predicted() {
+  echo "predicted for batch 128: MiB of each of the 4 ranks"
   printf '%-28s%14s%14s%14s%14s%14s\n' "" "layer inputs" "in host mem" "device" "host" "device saved"
   # What a loss that holds its logits would add: one float for every token and word, in the memory of this rank.
   local none logits
@@ -53,15 +53,15 @@ foretold() {
 measured() {
   echo
   echo "measured with batch $batch: bytes of rank 0"
-  printf '%-28s%14s%14s%14s%14s\n' "" "device" "foretold" "host" "foretold"
+  printf '%-28s%14s%14s%14s%14s\n' "" "device" "predicted" "host" "predicted"
   for row in "${rows[@]}"; do
     local name=${row%%|*} words=${row#*|} json="$output/memory.rank0.json"
     [ "$words" = "$name" ] && words=
     "$recollect" train $config training.micro_batch_size="$batch" output_dir="$output" $words >"$output/log"
-    printf '%-28s%14s%14s%14s%14s\n' "$name" "$(number measured arena <"$json")" "$(number foretold arena <"$json")" \
-      "$(number measured host_arena <"$json")" "$(number foretold host_arena <"$json")"
+    printf '%-28s%14s%14s%14s%14s\n' "$name" "$(number measured arena <"$json")" "$(number predicted arena <"$json")" \
+      "$(number measured host_arena <"$json")" "$(number predicted host_arena <"$json")"
   done
 }
 
-foretold
+predicted
 [ "$batch" = 0 ] || measured

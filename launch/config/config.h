@@ -14,19 +14,16 @@
 #include <type_traits>
 #include <vector>
 
+#include "checkpointing/settings.h"
+#include "comm/communicator_kind.h"
+#include "engine/core/precision.h"
+#include "engine/core/spelled.h"
+#include "engine/data/data_format.h"
+#include "engine/io/problems.h"
+#include "engine/ops/backend_kind.h"
+#include "engine/optim/learning_rate.h"
+
 namespace recollect {
-
-// The spellings of an enumeration, in the order of its values; specialised next to each one.
-template <typename E>
-inline constexpr int kSpellings = 0;
-
-template <typename E>
-concept Spelled = std::is_enum_v<E> && !std::is_same_v<decltype(kSpellings<E>), const int>;
-
-template <Spelled E>
-constexpr std::string_view name_of(E value) {
-  return kSpellings<E>[static_cast<std::size_t>(value)];
-}
 
 enum class ModelType { kGPT2 };
 template <>
@@ -41,15 +38,6 @@ template <>
 inline constexpr std::array<std::string_view, 3> kSpellings<ActivationFunction> = {
     "gelu_new", "gelu_pytorch_tanh", "gelu"};
 
-enum class CommunicatorKind { kAuto, kSelf, kLocal, kMpi, kTcp };
-template <>
-inline constexpr std::array<std::string_view, 5> kSpellings<CommunicatorKind> = {"auto", "self", "local",
-                                                                                 "mpi", "tcp"};
-
-enum class BackendKind { kCpu, kReference, kCuda };
-template <>
-inline constexpr std::array<std::string_view, 3> kSpellings<BackendKind> = {"cpu", "reference", "cuda"};
-
 enum class CudaGraph { kAuto, kOff };
 template <>
 inline constexpr std::array<std::string_view, 2> kSpellings<CudaGraph> = {"auto", "off"};
@@ -58,36 +46,10 @@ enum class PinnedMemory { kPreferred, kRequired };
 template <>
 inline constexpr std::array<std::string_view, 2> kSpellings<PinnedMemory> = {"preferred", "required"};
 
-enum class Precision { kFP32, kBF16, kFP64, kFP16 };
-template <>
-inline constexpr std::array<std::string_view, 4> kSpellings<Precision> = {"fp32", "bf16", "fp64", "fp16"};
-
 enum class OptimizerName { kAdamW, kAdamWHF, kAdam, kSGD };
 template <>
 inline constexpr std::array<std::string_view, 4> kSpellings<OptimizerName> = {"adamw", "adamw_hf", "adam",
                                                                               "sgd"};
-
-enum class SchedulerName { kConstant, kLinear, kCosine };
-template <>
-inline constexpr std::array<std::string_view, 3> kSpellings<SchedulerName> = {"constant", "linear", "cosine"};
-
-enum class CheckpointingMode { kNone, kFull, kEveryK, kSqrt, kSelective, kRecursive, kPoor };
-template <>
-inline constexpr std::array<std::string_view, 7> kSpellings<CheckpointingMode> = {
-    "none", "full", "every_k", "sqrt", "selective", "recursive", "poor"};
-
-enum class StorageDType { kSame, kBF16 };
-template <>
-inline constexpr std::array<std::string_view, 2> kSpellings<StorageDType> = {"same", "bf16"};
-
-enum class DataFormat { kRandom, kJsonl, kTokens, kText };
-template <>
-inline constexpr std::array<std::string_view, 4> kSpellings<DataFormat> = {"random", "jsonl", "tokens",
-                                                                           "text"};
-
-enum class TokenDtype { kAuto, kU16, kU32 };
-template <>
-inline constexpr std::array<std::string_view, 3> kSpellings<TokenDtype> = {"auto", "uint16", "uint32"};
 
 enum class ProgressStyle { kAuto, kOn, kOff };
 template <>
@@ -97,14 +59,6 @@ enum class ReportFormat { kTable, kJson, kHtml, kTrace };
 template <>
 inline constexpr std::array<std::string_view, 4> kSpellings<ReportFormat> = {"table", "json", "html",
                                                                              "trace"};
-
-// Where a value came from: "file:line:column", "command line: key=value", or a path. Line 0: not a place in
-// the configuration file.
-struct Place {
-  std::string text;
-  int line = 0;
-  int column = 0;
-};
 
 struct Config {
   struct Model {
@@ -179,25 +133,6 @@ struct Config {
     double min_lr = 0;
   };
 
-  struct ActivationCheckpointing {
-    CheckpointingMode mode = CheckpointingMode::kNone;
-    int64_t k = 0;                       // every_k: layers a segment
-    std::vector<std::string> recompute;  // selective: groups of ops; empty: those that cost little
-    bool partition_activations = false;
-    bool cpu_checkpointing = false;
-    struct Disk {
-      std::string path;   // folder where kept values wait, or ""
-      int64_t limit = 0;  // bytes per rank; 0: none
-    } disk_checkpointing;
-    bool contiguous_checkpointing = true;              // false: kept values in a best-fit pool
-    StorageDType storage_dtype = StorageDType::kSame;  // of kept values; bf16 is lossy
-    int64_t keep_last = -1;                            // -1: chosen by the simulator
-    int64_t prefetch = -1;                             // layers ahead; -1: chosen by the simulator
-    int64_t number_checkpoints = 0;  // what the mode must keep of layer inputs; 0: whatever it keeps
-    std::string plan;                // file that decides for every value, instead of mode and switches, or ""
-    bool verify = false;             // compare what comes again with what was there
-  };
-
   struct Data {
     DataFormat format = DataFormat::kText;
     std::vector<std::string> path;  // empty for random only
@@ -248,7 +183,7 @@ struct Config {
   Training training;
   Optimizer optimizer;
   Scheduler scheduler;
-  ActivationCheckpointing activation_checkpointing;
+  CheckpointingSettings activation_checkpointing;
   Data data;
   Evaluation evaluation;
   Checkpoint checkpoint;

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "engine/core/error.h"
+#include "engine/io/file_text.h"
 #include "engine/io/files.h"
-#include "launch/config/file_text.h"
 #include "launch/config/keys.h"
 
 namespace recollect {

@@ -5,8 +5,8 @@
 #include <set>
 #include <string>
 
+#include "engine/io/problems.h"
 #include "launch/config/config.h"
-#include "launch/config/problems.h"
 
 namespace recollect {
 
@@ -17,8 +17,8 @@ Config::Model read_hf_config(const std::string& path);
 // `problems`.
 void merge_hf_config(const std::string& path, Config& config, Problems& problems);
 
-// A config.json that Transformers loads, as text and as a file; `dtype` is that of the weights beside it ("float32",
-// "bfloat16", ...). Throws Error kStorage.
+// A config.json that Transformers loads, as text and as a file; `dtype` is that of the weights beside it
+// ("float32", "bfloat16", ...). Throws Error kStorage.
 std::string hf_config_text(const Config::Model& model, const std::string& dtype = "float32");
 void write_hf_config(const std::string& path, const Config::Model& model,
                      const std::string& dtype = "float32");

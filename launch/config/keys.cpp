@@ -8,8 +8,8 @@
 #include <concepts>
 #include <initializer_list>
 
+#include "engine/io/spelling.h"
 #include "launch/config/foreign_keys.h"
-#include "launch/config/spelling.h"
 
 namespace recollect {
 namespace {
@@ -41,7 +41,13 @@ ConfigKey make_key(std::string section, std::string name, const Member& member, 
   key.help = std::move(help);
   if constexpr (Spelled<T>) {
     key.choices.assign(kSpellings<T>.begin(), kSpellings<T>.end());
+    for (const auto& [word, value] : kOldSpellings<T>) key.old_choices.emplace_back(word);
     key.read = [member](Config& config, const YamlNode& node) {
+      for (const auto& [word, value] : kOldSpellings<T>)
+        if (node.kind == YamlNode::Kind::kScalar && node.text == word) {
+          member(config) = value;
+          return std::string();
+        }
       std::size_t index = 0;
       std::string wrong = read_choice(node, kSpellings<T>, index);
       if (wrong.empty()) member(config) = static_cast<T>(index);
@@ -218,19 +224,20 @@ void add_evaluation(std::vector<ConfigKey>& keys) {
 }
 
 void add_others(std::vector<ConfigKey>& keys) {
-  using AC = Config::ActivationCheckpointing;
+  using AC = CheckpointingSettings;
   const Adder<AC> checkpointing(keys, "activation_checkpointing", &Config::activation_checkpointing);
   checkpointing("mode", &AC::mode, any(), "which activations are recomputed", {"recompute_granularity"});
   checkpointing("k", &AC::k, between(0, 65536), "every_k: layers a segment");
   checkpointing("recompute", &AC::recompute, among(kRecomputeGroups),
                 "selective: groups of ops; none given: norm and activation");
   checkpointing("partition_activations", &AC::partition_activations, any(),
-                "kept values that are the same on all tensor ranks: 1/t on each, gathered before use",
+                "saved activations that are the same on all tensor ranks: 1/t on each, gathered before use",
                 {"partitioned_checkpointing", "distribute_saved_activations"});
   checkpointing("cpu_checkpointing", &AC::cpu_checkpointing, any(),
-                "kept values wait in host memory, copied out and back on side streams", {"cpu_offloading"});
+                "saved activations wait in host memory, copied out and back on side streams",
+                {"cpu_offloading"});
   checkpointing("contiguous_checkpointing", &AC::contiguous_checkpointing, any(),
-                "kept values in the planned arena, without fragmentation; false: in a best-fit pool",
+                "saved activations in the planned arena, without fragmentation; false: in a best-fit pool",
                 {"contiguous_memory_optimization"});
   checkpointing("keep_last", &AC::keep_last, between(-1, 65536),
                 "layers at the end whose values never leave; -1: chosen by the simulator");
@@ -243,12 +250,12 @@ void add_others(std::vector<ConfigKey>& keys) {
       "verify", &AC::verify, any(),
       "hash every value that is recomputed, gathered or brought back; the first difference ends the run");
   checkpointing("storage_dtype", &AC::storage_dtype, any(),
-                "of kept values that are not needed at once; bf16 halves fp32, and is lossy");
+                "of saved activations that are not needed at once; bf16 halves fp32, and is lossy");
   const auto disk = [](auto& config) -> auto& { return config.activation_checkpointing.disk_checkpointing; };
   const std::string disk_section = "activation_checkpointing.disk_checkpointing";
-  keys.push_back(
-      make_key(disk_section, "path", [disk](auto& config) -> auto& { return disk(config).path; }, any(),
-               "folder on the disk where kept values wait; each rank has a file there without a name", {}));
+  keys.push_back(make_key(
+      disk_section, "path", [disk](auto& config) -> auto& { return disk(config).path; }, any(),
+      "folder on the disk where saved activations wait; each rank has a file there without a name", {}));
   keys.push_back(make_key(disk_section, "limit", [disk](auto& config) -> auto& { return disk(config).limit; },
                           byte_size(), "bytes there per rank, such as 100GiB; 0: none", {}));
   Adder(keys, "checkpoint", &Config::checkpoint)("save_model", &Config::Checkpoint::save_model, any(),
@@ -299,7 +306,7 @@ constexpr SectionHelp kSectionHelp[] = {
     {"scheduler", "The learning rate over the steps; optimizer.learning_rate is its peak."},
     {"activation_checkpointing",
      "What becomes of the activations between forward and backward: recomputed, partitioned, sent away."},
-    {"activation_checkpointing.disk_checkpointing", "The disk as the place where kept values wait."},
+    {"activation_checkpointing.disk_checkpointing", "The disk as the place where saved activations wait."},
     {"data", "What is trained on."},
     {"evaluation", "A loss on other data, now and then."},
     {"checkpoint", "What is saved."},

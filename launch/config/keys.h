@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/io/scalars.h"
 #include "launch/config/config.h"
-#include "launch/config/scalars.h"
 
 namespace recollect {
 
@@ -21,6 +21,7 @@ struct ConfigKey {
   std::vector<std::string> aliases;  // other names in the same section
   std::string type;                  // "integer", "number", "boolean", "text", "bytes", "texts", or "choice"
   std::vector<std::string> choices;  // of a choice, and of the entries of texts where not all will do
+  std::vector<std::string> old_choices;  // further ones, which earlier versions wrote
   ValueRange range;
   std::string help;
   // Sets the key in a configuration and returns "", or returns why the node's value is refused.

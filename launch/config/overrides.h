@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "launch/config/document.h"
+#include "engine/io/problems.h"
+#include "engine/io/yaml_document.h"
 #include "launch/config/keys.h"
-#include "launch/config/problems.h"
 
 namespace recollect {
 

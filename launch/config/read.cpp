@@ -7,14 +7,14 @@
 #include <set>
 #include <type_traits>
 
-#include "launch/config/document.h"
-#include "launch/config/file_text.h"
+#include "checkpointing/device_file.h"
+#include "engine/io/file_text.h"
+#include "engine/io/yaml_document.h"
 #include "launch/config/foreign_keys.h"
 #include "launch/config/hf_config.h"
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
 #include "launch/config/overrides.h"
-#include "launch/device_file.h"
 
 namespace recollect {
 namespace {

@@ -32,6 +32,7 @@ Json choices(const ConfigKey& key, const std::string& name) {
   Json words = Json::array();
   for (const std::string& word : key.choices)
     if (foreign_value_advice(key.section, name, word).empty()) words.push_back(word);
+  for (const std::string& word : key.old_choices) words.push_back(word);
   return words;
 }
 

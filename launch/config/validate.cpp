@@ -5,11 +5,12 @@
 
 #include <fmt/format.h>
 
+#include "checkpointing/switch_effects.h"
 #include "comm/bootstrap.h"
+#include "engine/io/problems.h"
 #include "launch/config/check_reports.h"
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
-#include "launch/config/problems.h"
 
 namespace recollect {
 namespace {
@@ -126,73 +127,13 @@ void check_schedule(const Config& config, Findings& found) {
   }
 }
 
-void check_storage_dtype(const Config& config, Findings& found) {
-  const Config::ActivationCheckpointing& c = config.activation_checkpointing;
-  if (c.storage_dtype == StorageDType::kSame) return;
-  if (c.verify) {
-    found.push_back(
-        {{"activation_checkpointing.storage_dtype", "activation_checkpointing.verify"},
-         "activation_checkpointing.verify compares bits, and activation_checkpointing.storage_dtype bf16 "
-         "changes them: give one of the two"});
-  }
-  if (config.training.precision == Precision::kBF16) {
-    found.push_back(
-        {{"activation_checkpointing.storage_dtype", "training.precision"},
-         "activation_checkpointing.storage_dtype bf16 has no effect with training.precision bf16: kept "
-         "values have that type already"});
-  }
-}
-
 void check_checkpointing(const Config& config, Findings& found) {
-  const Config::ActivationCheckpointing& c = config.activation_checkpointing;
-  const bool every_k = c.mode == CheckpointingMode::kEveryK;
-  if (every_k != (c.k > 0)) {
-    found.push_back({{"activation_checkpointing.k", "activation_checkpointing.mode"},
-                     every_k ? "activation_checkpointing.mode every_k needs activation_checkpointing.k"
-                             : "activation_checkpointing.k has no effect without mode every_k"});
-  }
-  if (!c.recompute.empty() && c.mode != CheckpointingMode::kSelective) {
-    found.push_back({{"activation_checkpointing.recompute", "activation_checkpointing.mode"},
-                     "activation_checkpointing.recompute has no effect without mode selective"});
-  }
-  if (c.partition_activations && config.parallelism.tensor_parallel_size == 1) {
-    found.push_back(
-        {{"activation_checkpointing.partition_activations", "parallelism.tensor_parallel_size"},
-         "activation_checkpointing.partition_activations has no effect with one tensor rank: there is "
-         "nobody to share kept values with"});
-  }
-  if (c.partition_activations && config.parallelism.sequence_parallel) {
-    found.push_back(
-        {{"activation_checkpointing.partition_activations", "parallelism.sequence_parallel"},
-         "activation_checkpointing.partition_activations has no effect under sequence parallelism: kept "
-         "values are divided over the tensor ranks already"});
-  }
-  if (!c.plan.empty() &&
-      (c.mode != CheckpointingMode::kNone || c.partition_activations || c.cpu_checkpointing)) {
-    found.push_back(
-        {{"activation_checkpointing.plan", "activation_checkpointing.mode"},
-         "activation_checkpointing.plan decides what is recomputed and where the rest lives: mode, "
-         "partition_activations and cpu_checkpointing must not be given with it"});
-  }
-  const bool packs = c.storage_dtype != StorageDType::kSame;
-  const bool leaves =
-      c.partition_activations || c.cpu_checkpointing || !c.disk_checkpointing.path.empty() || !c.plan.empty();
-  for (const auto& [key, value] : {std::pair{"keep_last", c.keep_last}, std::pair{"prefetch", c.prefetch}}) {
-    if (value < 0 || leaves || (packs && key == std::string_view("keep_last"))) continue;
-    found.push_back({{fmt::format("activation_checkpointing.{}", key)},
-                     fmt::format("activation_checkpointing.{} has no effect: no kept value leaves the device "
-                                 "(partition_activations, cpu_checkpointing, disk_checkpointing)",
-                                 key)});
-  }
-  check_storage_dtype(config, found);
-  if ((leaves || packs) && c.keep_last >= config.model.n_layer) {
-    found.push_back(
-        {{"activation_checkpointing.keep_last", "model.n_layer"},
-         fmt::format("activation_checkpointing.keep_last {} keeps the values of all {} layers where they "
-                     "are: partition_activations, cpu_checkpointing, disk_checkpointing and "
-                     "storage_dtype have no effect",
-                     c.keep_last, config.model.n_layer)});
-  }
+  const CheckpointedRun run{.layers = config.model.n_layer,
+                            .tensor_ranks = config.parallelism.tensor_parallel_size,
+                            .sequence_parallel = config.parallelism.sequence_parallel,
+                            .dtype = compute_dtype(config.training.precision)};
+  for (Finding& finding : check_settings(config.activation_checkpointing, run))
+    found.push_back(std::move(finding));
 }
 
 // A run without steps evaluates. Nothing that serves backward has an effect in it.

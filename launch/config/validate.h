@@ -5,21 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "engine/io/problems.h"
 #include "engine/runtime/cuda/device.h"
 #include "launch/config/config.h"
-#include "launch/config/problems.h"
 
 namespace recollect {
 
 // What this build of the program can do; other than the truth only in tests.
 struct BuildFeatures {
   bool cuda = cuda::is_built();
-};
-
-// A contradiction, and the keys that are part of it.
-struct Finding {
-  std::vector<std::string> keys;
-  std::string message;
 };
 
 std::vector<Finding> validate(const Config& config, const BuildFeatures& features);

@@ -2,9 +2,10 @@
 // out, in a container without /proc, say, is a line that says so.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
+
+#include "engine/io/system_files.h"
 
 namespace recollect::doctor {
 
@@ -23,18 +24,6 @@ struct Group {
   std::vector<Check> checks;
 };
 
-// Files of the system, below another root in tests.
-class SystemFiles {
- public:
-  explicit SystemFiles(std::string root = "") : root_(std::move(root)) {}
-  // Nothing where it cannot be read.
-  std::optional<std::string> read(const std::string& path) const;
-  bool exists(const std::string& path) const;
-
- private:
-  std::string root_;
-};
-
 Group check_processor(const SystemFiles& files);
 Group check_memory(const SystemFiles& files);
 // Trains a tiny model with `program train`, and again on two ranks of mpirun: what is said of them is what
@@ -46,14 +35,6 @@ Group check_tools();
 
 // Further for tests.
 
-// Cores that the control group of this process may use at once; nothing where there is no limit.
-std::optional<double> core_limit(const SystemFiles& files);
-// Bytes that it may hold; likewise.
-std::optional<uint64_t> memory_limit(const SystemFiles& files);
-// Of these, bytes that nobody holds yet; what the system keeps of files, it would give back.
-std::optional<uint64_t> memory_left(const SystemFiles& files);
-// The first word with this key in a text of "key: value" lines, in bytes where "kB" follows.
-std::optional<uint64_t> meminfo(const std::string& text, const std::string& key);
 // What mpirun's last words mean, as a check named "mpirun".
 Check explain_mpirun(int status, const std::string& output);
 

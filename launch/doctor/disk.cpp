@@ -34,9 +34,9 @@ std::string file_system(const std::string& folder) {
   return fmt::format("file system {:#x}", static_cast<unsigned long>(facts.f_type));
 }
 
-// A block to the disk and back, the way kept values go.
+// A block to the disk and back, the way saved activations go.
 Check kept_values(const std::string& folder) {
-  Check check{.name = "kept values"};
+  Check check{.name = "saved activations"};
   try {
     const Arena ring(DiskStore::kRingBytes);
     DiskStore store(folder);

@@ -30,7 +30,7 @@ std::string own_program() {
 }
 
 std::vector<Group> examine(const std::string& folder) {
-  const doctor::SystemFiles files;
+  const SystemFiles files;
   return {doctor::check_processor(files),
           doctor::check_memory(files),
           doctor::check_training(files, own_program()),

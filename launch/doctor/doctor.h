@@ -1,7 +1,10 @@
 // `recollect doctor`: whether this machine can train, and what to do where it cannot.
 #pragma once
 
-#include "launch/commands.h"
+#include <memory>
+
+#include "comm/mpi.h"
+#include "launch/config/words.h"
 
 namespace recollect {
 

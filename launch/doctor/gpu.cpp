@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "engine/core/error.h"
-#include "engine/ops/cuda/library.h"
+#include "engine/nvidia/library.h"
 #include "engine/runtime/cuda/device.h"
 #include "launch/doctor/check.h"
 #include "launch/doctor/child.h"

@@ -127,4 +127,10 @@ Group check_memory(const SystemFiles& files) {
              "free some space, or point TMPDIR elsewhere; mpirun works there")}};
 }
 
+std::string gib(uint64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  return bytes < (uint64_t{1} << 30) ? fmt::format("{:.1f} MiB", value / (1 << 20))
+                                     : fmt::format("{:.1f} GiB", value / (1 << 30));
+}
+
 }  // namespace recollect::doctor

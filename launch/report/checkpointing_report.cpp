@@ -26,22 +26,22 @@ SwitchEffect effect_of_mode(const char* name, const Plan& plan, const Graph& gra
     ++effect.values;
     effect.saved_bytes += value.bytes();
   }
-  effect.running.foretold = recompute_seconds(timeline.ops, timeline.foretold);
+  effect.running.predicted = recompute_seconds(timeline.ops, timeline.predicted);
   if (timeline.measured) effect.running.measured = recompute_seconds(timeline.ops, *timeline.measured);
   return effect;
 }
 
 }  // namespace
 
-std::vector<SwitchEffect> effects_of_switches(const Config& config, const TrainingProgram& made,
+std::vector<SwitchEffect> effects_of_switches(const Config& config, const TrainingProgram& training,
                                               const Program& program, const StepReport& step,
                                               const Timeline& timeline) {
-  const Config::ActivationCheckpointing& c = config.activation_checkpointing;
-  const ResidencyReport& r = made.residency;
+  const CheckpointingSettings& c = config.activation_checkpointing;
+  const ResidencyReport& r = training.checkpointed.residency;
   const auto exposed = [&](std::initializer_list<StreamId> streams) {
     SwitchCost cost;
     for (StreamId s : streams) {
-      cost.foretold += step.foretold_exposed.by_stream[static_cast<std::size_t>(s)];
+      cost.predicted += step.predicted_exposed.by_stream[static_cast<std::size_t>(s)];
       cost.measured += step.measured_exposed.by_stream[static_cast<std::size_t>(s)];
     }
     return cost;
@@ -53,12 +53,13 @@ std::vector<SwitchEffect> effects_of_switches(const Config& config, const Traini
   };
   std::vector<SwitchEffect> effects;
   if (c.mode != CheckpointingMode::kNone || !c.plan.empty())
-    effects.push_back(effect_of_mode(c.plan.empty() ? "mode" : "plan", made.plan, program.graph, timeline));
-  if (made.gathered.values > 0)
+    effects.push_back(effect_of_mode(c.plan.empty() ? "mode" : "plan", training.checkpointed.plan,
+                                     program.graph, timeline));
+  if (training.checkpointed.gathered.values > 0)
     effects.push_back({.name = "sequence_parallel",
-                       .values = made.gathered.values,
-                       .saved_bytes = made.gathered.saved_bytes,
-                       .moved_bytes = made.gathered.gathered_bytes,
+                       .values = training.checkpointed.gathered.values,
+                       .saved_bytes = training.checkpointed.gathered.saved_bytes,
+                       .moved_bytes = training.checkpointed.gathered.gathered_bytes,
                        .exposed = exposed({StreamId::kGather})});
   if (r.partitioned_values > 0)
     effects.push_back({.name = "partition_activations",
@@ -87,11 +88,11 @@ std::vector<SwitchEffect> effects_of_switches(const Config& config, const Traini
   return effects;
 }
 
-std::vector<SwitchSentence> checkpointing_report(const Config& config, const Session& session,
+std::vector<SwitchSentence> checkpointing_report(const Config& config, const Measurements& measured,
                                                  const StepReport& step) {
-  const Config::ActivationCheckpointing& c = config.activation_checkpointing;
-  const Executor& executor = session.executor();
-  const ResidencyReport& r = session.residency();
+  const CheckpointingSettings& c = config.activation_checkpointing;
+  const Executor& executor = measured.executor;
+  const ResidencyReport& r = measured.training.checkpointed.residency;
   const auto exposed = [&](StreamId stream) {
     return fmt::format("{:.3f} ms a step exposed",
                        1e3 * step.measured_exposed.by_stream[static_cast<std::size_t>(stream)]);
@@ -113,7 +114,7 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Ses
         planned ? "plan" : "mode",
         fmt::format("{}: {:.3f} GFLOP a micro-batch run again", planned ? c.plan : name_of(c.mode),
                     1e-9 * recomputed_flops(executor.program().graph)));
-  if (const GatheredAgain& g = session.made().gathered; g.values > 0)
+  if (const GatheredAgain& g = measured.training.checkpointed.gathered; g.values > 0)
     report.emplace_back(
         "sequence_parallel",
         fmt::format("{} values kept in parts: saved {}, gathered {} again a micro-batch, {}", g.values,
@@ -131,8 +132,8 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Ses
                     r.host_values, mib(r.host_saved_bytes), mib(r.to_host_bytes), mib(r.to_device_bytes),
                     exposed(StreamId::kDeviceToHost), exposed(StreamId::kHostToDevice),
                     cost({StreamId::kDeviceToHost, StreamId::kHostToDevice}),
-                    mib(executor.program().foretold().host_bytes)));
-  if (const DiskStore* disk = session.disk())
+                    mib(executor.program().predicted().host_bytes)));
+  if (const DiskStore* disk = measured.training.disk.get())
     report.emplace_back(
         "disk_checkpointing",
         fmt::format(
@@ -141,12 +142,12 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Ses
             r.disk_values, mib(r.disk_saved_bytes), mib(r.to_disk_bytes), rate(disk->written()),
             mib(r.from_disk_bytes), rate(disk->read()), disk->direct() ? "direct" : "buffered",
             exposed(StreamId::kDisk), cost({StreamId::kDisk}),
-            mib(executor.program().foretold().disk_bytes)));
+            mib(executor.program().predicted().disk_bytes)));
   if (r.packed_values > 0)
     report.emplace_back("storage_dtype", fmt::format("bf16, lossy: {} values stored in {} less",
                                                      r.packed_values, mib(r.packed_saved_bytes)));
   if (!c.contiguous_checkpointing) {
-    const MemoryLedger& ledger = executor.program().foretold();
+    const MemoryLedger& ledger = executor.program().predicted();
     report.emplace_back(
         "contiguous_checkpointing off",
         fmt::format("the pool takes {} for values of {}: {} of fragmentation", mib(ledger.pooled_bytes),
@@ -159,9 +160,9 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Ses
                                                 return op.def->name == "checkpoint_verify";
                                               })));
   }
-  for (const Choice& choice : session.choices())
+  for (const Choice& choice : measured.training.checkpointed.choices)
     report.emplace_back(choice.key, fmt::format("{} ({})", choice.layers, choice.reason));
-  for (const Remark& remark : session.remarks()) {
+  for (const Remark& remark : measured.training.remarks) {
     const auto of_key = [&](const auto& line) { return line.first == remark.key; };
     const auto line = std::find_if(report.begin(), report.end(), of_key);
     if (line == report.end())
@@ -172,9 +173,10 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Ses
   return report;
 }
 
-std::string slow_disk_warning(const Session& session, int64_t steps, double seconds) {
-  const DiskStore* disk = session.disk();
-  const double waited = session.executor().waits().exposed(StreamId::kDisk);
+std::string slow_disk_warning(const TrainingProgram& training, const Executor& executor, int64_t steps,
+                              double seconds) {
+  const DiskStore* disk = training.disk.get();
+  const double waited = executor.waits().exposed(StreamId::kDisk);
   if (!disk || waited <= 0.1 * seconds) return "";
   return fmt::format(
       "the disk is too slow for this step: {:.3f} s of {:.3f} s a step are spent waiting for it (it writes "

@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
+#include "launch/report/measurements.h"
 #include "launch/report/step_report.h"
-#include "launch/session.h"
 
 namespace recollect {
 
-// Seconds of a step, foretold and measured.
+// Seconds of a step, predicted and measured.
 struct SwitchCost {
-  double foretold = 0, measured = 0;
+  double predicted = 0, measured = 0;
   bool operator==(const SwitchCost&) const = default;
 };
 
@@ -31,17 +31,18 @@ struct SwitchEffect {
 };
 
 // Those that have one. `made` may have given its program away.
-std::vector<SwitchEffect> effects_of_switches(const Config& config, const TrainingProgram& made,
+std::vector<SwitchEffect> effects_of_switches(const Config& config, const TrainingProgram& training,
                                               const Program& program, const StepReport& step,
                                               const Timeline& timeline);
 
 // switch -> sentence, of this rank; empty where nothing is checkpointed. `step`: as measured.
 using SwitchSentence = std::pair<std::string, std::string>;
-std::vector<SwitchSentence> checkpointing_report(const Config& config, const Session& session,
+std::vector<SwitchSentence> checkpointing_report(const Config& config, const Measurements& measured,
                                                  const StepReport& step);
 
 // What to say when the compute stream has stood for the disk for more than a tenth of these `seconds`, which
-// the session's `steps` took; otherwise nothing.
-std::string slow_disk_warning(const Session& session, int64_t steps, double seconds);
+// `steps` steps took; otherwise nothing.
+std::string slow_disk_warning(const TrainingProgram& training, const Executor& executor, int64_t steps,
+                              double seconds);
 
 }  // namespace recollect

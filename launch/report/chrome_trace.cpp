@@ -37,7 +37,7 @@ constexpr int thread_of(int stream) { return stream + 1; }
 void ChromeTrace::add(const RankReport& report, Times times) {
   const Timeline& timeline = report.timeline;
   if (times == Times::kMeasured && !timeline.measured) return;
-  const StepTimeline& step = times == Times::kMeasured ? *timeline.measured : timeline.foretold;
+  const StepTimeline& step = times == Times::kMeasured ? *timeline.measured : timeline.predicted;
   name_process(report, times);
   for (const StepTimeline::Run& run : step.runs) {
     slice(0, run_name(run, step.micro_batches), "run", run.begin, run.end);
@@ -64,10 +64,10 @@ void ChromeTrace::slice(int stream, const std::string& name, const char* kind, i
 
 void ChromeTrace::name_process(const RankReport& report, Times times) {
   const bool measured = times == Times::kMeasured;
-  process_ = report.rank + (measured ? 0 : kForetoldProcess);
+  process_ = report.rank + (measured ? 0 : kPredictedProcess);
   const std::string name =
       measured ? fmt::format("rank {}, step {} as measured", report.rank, report.timeline.step)
-               : fmt::format("rank {}, a step as foretold on {}", report.rank, report.step.device);
+               : fmt::format("rank {}, a step as predicted on {}", report.rank, report.step.device);
   const auto about = [&](const char* what, int thread, const std::string& arguments) {
     event(fmt::format(R"("ph":"M","pid":{},"tid":{},"name":"{}","args":{{{}}})", process_, thread, what,
                       arguments));

@@ -14,9 +14,9 @@ namespace recollect {
 
 class ChromeTrace {
  public:
-  enum class Times { kForetold, kMeasured };
-  // Process ids: a rank's own number where measured, and so much above it where foretold.
-  static constexpr int kForetoldProcess = 1 << 20;
+  enum class Times { kPredicted, kMeasured };
+  // Process ids: a rank's own number where measured, and so much above it where predicted.
+  static constexpr int kPredictedProcess = 1 << 20;
   // What every document begins with.
   static constexpr std::string_view kMark = R"({"displayTimeUnit":"ms","traceEvents":[)";
 

@@ -4,14 +4,14 @@
 
 #include <fmt/format.h>
 
-#include "launch/report/units.h"
+#include "launch/program/units.h"
 
 namespace recollect {
 
 namespace {
 
 const MemoryLedger& best_known(const RankReport& report) {
-  return report.measured ? *report.measured : report.foretold;
+  return report.measured ? *report.measured : report.predicted;
 }
 
 int64_t less(uint64_t b, uint64_t a) { return static_cast<int64_t>(b) - static_cast<int64_t>(a); }
@@ -23,8 +23,8 @@ struct Times {
   Times(const RankReport& a, const RankReport& b) : measured(a.step.steps > 0 && b.step.steps > 0) {
     for (int i = 0; i < 2; ++i) {
       const StepReport& s = (i == 0 ? a : b).step;
-      step[i] = measured ? s.measured : s.foretold;
-      exposed[i] = (measured ? s.measured_exposed : s.foretold_exposed).total();
+      step[i] = measured ? s.measured : s.predicted;
+      exposed[i] = (measured ? s.measured_exposed : s.predicted_exposed).total();
     }
   }
 };
@@ -81,7 +81,7 @@ std::string comparison_text(const std::vector<RankReport>& run_a, const std::vec
   line("host arena", of_a.host_bytes, of_b.host_bytes);
   line("disk", of_a.disk_bytes, of_b.disk_bytes);
   const Times times(a, b);
-  text += three_times(times.measured ? "step, ms" : "step foretold, ms", times.step);
+  text += three_times(times.measured ? "step, ms" : "step predicted, ms", times.step);
   return text + three_times("exposed waits, ms", times.exposed);
 }
 
@@ -92,7 +92,7 @@ nlohmann::ordered_json comparison_json(const std::vector<RankReport>& run_a,
   const Times times(a, b);
   nlohmann::ordered_json json{{"unit", "bytes, seconds"},
                               {"ranks", {a.rank, b.rank}},
-                              {"times", times.measured ? "measured" : "foretold"}};
+                              {"times", times.measured ? "measured" : "predicted"}};
   for (int p = 0; p < kPhaseCount; ++p) {
     nlohmann::ordered_json& phase = json[std::string(name_of(static_cast<Phase>(p)))];
     for (int c = 0; c < kCategoryCount; ++c)

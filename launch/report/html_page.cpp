@@ -49,7 +49,7 @@ std::string page_data(std::span<const std::vector<RankReport>> runs) {
         Json timeline = timeline_json(report.timeline);
         Json& parts = rank["timeline"];
         parts["program"] = programs.add(timeline["program"]);
-        parts["foretold"] = times.add(timeline["foretold"]);
+        parts["predicted"] = times.add(timeline["predicted"]);
         if (report.timeline.measured) parts["measured"] = times.add(timeline["measured"]);
         parts["step"] = report.timeline.step;
       }

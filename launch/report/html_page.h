@@ -1,5 +1,5 @@
 // One self-contained HTML page of a run, or of two to be compared: it needs no network and no other file. Its
-// numbers are those of the JSON; what several ranks share (the program, the times foretold) is in it once.
+// numbers are those of the JSON; what several ranks share (the program, the times predicted) is in it once.
 #pragma once
 
 #include <span>

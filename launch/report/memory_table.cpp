@@ -5,7 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "launch/report/units.h"
+#include "launch/program/phase_table.h"
+#include "launch/program/units.h"
 
 namespace recollect {
 
@@ -34,7 +35,7 @@ MemoryLedger take_ledger(const double*& number) {
 }
 
 const MemoryLedger& best_known(const RankMemory& rank) {
-  return rank.measured ? *rank.measured : rank.foretold;
+  return rank.measured ? *rank.measured : rank.predicted;
 }
 
 const ByteUnit& unit_of(std::span<const RankMemory> ranks) {
@@ -42,12 +43,6 @@ const ByteUnit& unit_of(std::span<const RankMemory> ranks) {
   for (const RankMemory& rank : ranks)
     most = std::max({most, best_known(rank).arena_bytes(), best_known(rank).host_bytes});
   return unit_for(most);
-}
-
-std::string cells(const std::string& name, const std::vector<std::string>& texts) {
-  std::string line = fmt::format("{:<{}}", name, kNameWidth);
-  for (const std::string& text : texts) line += fmt::format("{:>{}}", text, kCellWidth);
-  return line + "\n";
 }
 
 // A rank's column, in the order of row_names().
@@ -62,9 +57,9 @@ std::vector<std::string> rank_column(const RankMemory& rank, const ByteUnit& uni
   column.emplace_back(name_of(static_cast<Phase>(peak)));
   column.push_back(unit(ledger.arena_bytes() - ledger.peak()));
   column.push_back(unit(ledger.arena_bytes()));
-  column.push_back(unit(rank.foretold.arena_bytes()));
+  column.push_back(unit(rank.predicted.arena_bytes()));
   column.push_back(rank.measured ? fmt::format("{}", static_cast<int64_t>(ledger.arena_bytes()) -
-                                                         static_cast<int64_t>(rank.foretold.arena_bytes()))
+                                                         static_cast<int64_t>(rank.predicted.arena_bytes()))
                                  : "-");
   column.push_back(unit(ledger.host_bytes));
   column.push_back(unit(ledger.disk_bytes));
@@ -75,29 +70,10 @@ std::vector<std::string> rank_column(const RankMemory& rank, const ByteUnit& uni
 std::vector<std::string> row_names() {
   std::vector<std::string> names;
   for (int c = 0; c < kCategoryCount; ++c) names.emplace_back(name_of(static_cast<Category>(c)));
-  for (const char* name : {"at peak", "peak in", "unused at peak", "arena", "arena, foretold",
+  for (const char* name : {"at peak", "peak in", "unused at peak", "arena", "arena, predicted",
                            "difference, bytes", "host arena", "disk", "communicators"})
     names.emplace_back(name);
   return names;
-}
-
-using NamedLedger = std::pair<const char*, const MemoryLedger*>;
-
-// Below the phases: what is reserved in all.
-std::string arenas_text(const std::vector<NamedLedger>& ledgers, const ByteUnit& unit) {
-  std::string text;
-  for (const auto& [which, ledger] : ledgers) {
-    const std::string suffix = ledgers.size() > 1 ? std::string(", ") + which : "";
-    const uint64_t arena = ledger->arena_bytes();
-    const auto line = [&](const char* name, uint64_t bytes) {
-      return fmt::format("{:<{}}{:>{}}", name + suffix, kNameWidth, unit(bytes), kCellWidth);
-    };
-    text += fmt::format("{}   ({} bytes; {} unused at the peak)\n", line("device", arena), arena,
-                        arena - ledger->peak());
-    text += line("host", ledger->host_bytes) + "\n";
-    if (ledger->disk_bytes > 0) text += line("disk", ledger->disk_bytes) + "\n";
-  }
-  return text;
 }
 
 }  // namespace
@@ -119,7 +95,7 @@ std::optional<std::size_t> outlier(std::span<const double> numbers) {
 }
 
 RankMemory memory_of(const RankReport& report) {
-  return {report.foretold,
+  return {report.predicted,
           report.measured,
           report.communication_buffers,
           report.step.measured_exposed.total(),
@@ -131,7 +107,7 @@ RankMemory memory_of(const RankReport& report) {
 
 std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& world) {
   std::vector<double> numbers;  // exact: no run has 2^53 bytes
-  append(numbers, mine.foretold);
+  append(numbers, mine.predicted);
   append(numbers, best_known(mine));
   numbers.push_back(mine.measured ? 1 : 0);
   numbers.push_back(static_cast<double>(mine.communication_buffers));
@@ -146,7 +122,7 @@ std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& worl
                    {all.data(), {static_cast<int64_t>(all.size())}, DType::kF64});
   std::vector<RankMemory> ranks;
   for (const double* number = all.data(); number != all.data() + all.size();) {
-    RankMemory rank{.foretold = take_ledger(number), .measured = {}};
+    RankMemory rank{.predicted = take_ledger(number), .measured = {}};
     rank.measured = take_ledger(number);
     if (*number++ == 0) rank.measured.reset();
     rank.communication_buffers = static_cast<uint64_t>(*number++);
@@ -196,12 +172,12 @@ std::string ranks_table(std::span<const RankMemory> ranks) {
     heads.push_back(fmt::format("rank {}", columns.size()));
     columns.push_back(rank_column(rank, unit));
   }
-  std::string text = cells(fmt::format("memory, {}", unit.name), heads);
+  std::string text = table_row(fmt::format("memory, {}", unit.name), heads);
   const std::vector<std::string> names = row_names();
   for (std::size_t row = 0; row < names.size(); ++row) {
     std::vector<std::string> line;
     for (const auto& column : columns) line.push_back(column[row]);
-    text += cells(names[row], line);
+    text += table_row(names[row], line);
   }
   if (std::any_of(ranks.begin(), ranks.end(), [](const RankMemory& r) { return r.beside_arena > 0; })) {
     std::vector<std::string> beside, communicators;
@@ -209,7 +185,7 @@ std::string ranks_table(std::span<const RankMemory> ranks) {
       beside.push_back(unit(rank.beside_arena));
       communicators.push_back(unit(rank.device_communicators));
     }
-    text += cells("beside the arena", beside) + cells("  communicators", communicators);
+    text += table_row("beside the arena", beside) + table_row("  communicators", communicators);
   }
   if (std::any_of(ranks.begin(), ranks.end(), [](const RankMemory& r) { return r.resident.predicted > 0; })) {
     std::vector<std::string> predicted, measured;
@@ -217,41 +193,14 @@ std::string ranks_table(std::span<const RankMemory> ranks) {
       predicted.push_back(unit(rank.resident.predicted));
       measured.push_back(unit(rank.resident.measured));
     }
-    text += cells("resident, predicted", predicted) + cells("resident, measured", measured);
+    text += table_row("resident, predicted", predicted) + table_row("resident, measured", measured);
   }
   return text + outliers_text(ranks);
 }
 
-std::string phase_table(const std::string& title, const MemoryLedger& foretold,
-                        const MemoryLedger* measured) {
-  std::vector<NamedLedger> ledgers{{"foretold", &foretold}};
-  if (measured) ledgers.emplace_back("measured", measured);
-  const ByteUnit& unit = unit_for(std::max(foretold.arena_bytes(), foretold.host_bytes));
-  const auto row = [&](std::string_view name, const auto& cell) {
-    std::vector<std::string> line;
-    for (int p = 0; p < kPhaseCount; ++p)
-      for (const auto& [which, ledger] : ledgers) line.push_back(cell(*ledger, p));
-    return cells(std::string(name), line);
-  };
-  std::string text = fmt::format("{:<{}}", fmt::format("{}, {}", title, unit.name), kNameWidth);
-  for (int p = 0; p < kPhaseCount; ++p)
-    text += fmt::format("{:>{}}", name_of(static_cast<Phase>(p)), kCellWidth * ledgers.size());
-  text += '\n';
-  if (measured)
-    text += row("", [&](const MemoryLedger& l, int) { return &l == measured ? "measured" : "foretold"; });
-  for (int c = 0; c < kCategoryCount; ++c)
-    text += row(name_of(static_cast<Category>(c)),
-                [&](const MemoryLedger& l, int p) { return unit(l.at_peak[p][c]); });
-  text += row("at peak", [&](const MemoryLedger& l, int p) { return unit(MemoryLedger::sum(l.at_peak[p])); });
-  for (int p = 0; p < kPhaseCount; ++p)
-    if (!foretold.peak_op[p].empty())
-      text += fmt::format("  peak of {} in {}\n", name_of(static_cast<Phase>(p)), foretold.peak_op[p]);
-  return text + arenas_text(ledgers, unit);
-}
-
 std::string rank_text(const RankReport& report) {
   const std::string name = fmt::format("rank {}", report.rank);
-  std::string text = phase_table(name, report.foretold, report.measured ? &*report.measured : nullptr);
+  std::string text = phase_table(name, report.predicted, report.measured ? &*report.measured : nullptr);
   for (const auto& [key, sentence] : report.sentences)
     text += fmt::format("{}, {}: {}\n", name, key, sentence);
   return text + step_text(report.step);

@@ -1,5 +1,4 @@
-// Tables for the terminal: one of all ranks, and one rank's by category and phase. In GiB where something
-// reaches 1 GiB, otherwise in MiB, with two decimals; bytes are in the JSON. Each column sums to the arena.
+// Tables of ranks for the terminal, in the units and columns of phase_table.h.
 #pragma once
 
 #include <optional>
@@ -15,7 +14,7 @@ namespace recollect {
 
 // What the table of all ranks shows of one.
 struct RankMemory {
-  MemoryLedger foretold;
+  MemoryLedger predicted;
   std::optional<MemoryLedger> measured;
   uint64_t communication_buffers = 0;
   double exposed_seconds = 0;  // a step, measured
@@ -31,10 +30,6 @@ std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& worl
 std::string outliers_text(std::span<const RankMemory> ranks);
 // All ranks side by side, at each one's highest phase, and who stands out.
 std::string ranks_table(std::span<const RankMemory> ranks);
-// Categories by phase, as they stand at the peak of each phase; where something was measured, beside what was
-// foretold.
-std::string phase_table(const std::string& title, const MemoryLedger& foretold,
-                        const MemoryLedger* measured = nullptr);
 // All that a rank can say by itself.
 std::string rank_text(const RankReport& report);
 

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include "checkpointing/simulator.h"
-#include "launch/limits.h"
+#include "launch/program/limits.h"
 
 namespace recollect {
 
 namespace {
 
-std::string checkpointing_text(const Config::ActivationCheckpointing& c) {
+std::string checkpointing_text(const CheckpointingSettings& c) {
   std::string text = c.plan.empty() ? fmt::format("mode {}", name_of(c.mode)) : "plan " + c.plan;
   if (c.k > 0) text += fmt::format(" {}", c.k);
   if (c.partition_activations) text += ", partition_activations";
@@ -22,66 +22,66 @@ std::string checkpointing_text(const Config::ActivationCheckpointing& c) {
 
 }  // namespace
 
-RunDescription describe(const Config& config, const Mesh& mesh, const TrainingProgram& made) {
+RunDescription describe(const Config& config, const Mesh& mesh, const TrainingProgram& training) {
   int64_t whole = 0;
-  for (const Parameter& p : made.model.parameters) whole += p.rows * p.columns;
+  for (const Parameter& p : training.model.parameters) whole += p.rows * p.columns;
   return {.name = config.output_dir,
           .model = fmt::format("{}: {} parameters, {}, backend {}", name_of(config.model.type), whole,
                                name_of(config.training.precision), name_of(config.device.backend)),
           .layout = fmt::format("{} data x {} tensor ranks ({}){}{}", mesh.data_size(), mesh.tensor_size(),
                                 mesh.world().name(),
                                 config.parallelism.sequence_parallel ? ", sequence parallel" : "",
-                                made.threads.empty() ? "" : ", each " + made.threads),
+                                training.threads.empty() ? "" : ", each " + training.threads),
           .batch = fmt::format("{} sequences of {} = {} micro-batches of {} on each data rank",
                                config.training.global_batch_size, config.data.sequence_length,
                                config.training.gradient_accumulation_steps, config.training.micro_batch_size),
           .checkpointing = checkpointing_text(config.activation_checkpointing)};
 }
 
-RankReport foretell(const Config& config, const Mesh& mesh, const TrainingProgram& made,
-                    const Program& program) {
+RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram& training,
+                   const Program& program) {
   StepTimeline simulated;
   const Simulation simulation =
-      simulate(program.graph, program.schedule, made.device,
+      simulate(program.graph, program.schedule, training.device,
                std::max<int64_t>(1, config.training.gradient_accumulation_steps), &simulated);
   RankReport report{.rank = mesh.world().rank(),
                     .ranks = mesh.world().size(),
-                    .run = describe(config, mesh, made),
-                    .foretold = program.foretold(),
+                    .run = describe(config, mesh, training),
+                    .predicted = program.predicted(),
                     .measured = {},
                     .communication_buffers = mesh.staging_bytes(),
                     .resident = {},
                     .switches = {},
                     .sentences = {},
-                    .step = {.device = made.device.name, .foretold = simulation.step_seconds},
+                    .step = {.device = training.device.name, .predicted = simulation.step_seconds},
                     .timeline = make_timeline(program, std::move(simulated))};
-  report.step.foretold_exposed = exposed_waits(report.timeline.ops, report.timeline.foretold);
-  report.switches = effects_of_switches(config, made, program, report.step, report.timeline);
+  report.step.predicted_exposed = exposed_waits(report.timeline.ops, report.timeline.predicted);
+  report.switches = effects_of_switches(config, training, program, report.step, report.timeline);
   return report;
 }
 
-RankReport report_of(const Config& config, const Session& session, const StepTimes& times) {
+RankReport report_of(const Config& config, const Measurements& measured) {
   const uint64_t resident = resident_bytes();  // before the report adds its own
-  const Executor& executor = session.executor();
-  RankReport report = foretell(config, session.mesh(), session.made(), executor.program());
-  report.steps_done = times.steps();
-  add_measurement(config, session, times, report.step);
+  const Executor& executor = measured.executor;
+  RankReport report = predict(config, measured.mesh, measured.training, executor.program());
+  report.steps_done = measured.times.steps();
+  add_measurement(config, measured, report.step);
   report.measured = executor.measured();
-  report.resident = session.resident();
+  report.resident = measured.resident;
   if (report.resident.predicted > 0) report.resident.measured = resident;
-  if (const auto memory = session.backend().device().memory())
+  if (const auto memory = measured.executor.device().memory())
     report.beside_arena = memory->used() - report.measured->arena_bytes();
-  report.device_communicators = session.mesh().device_bytes();
-  report.sentences = checkpointing_report(config, session, report.step);
+  report.device_communicators = measured.mesh.device_bytes();
+  report.sentences = checkpointing_report(config, measured, report.step);
   if (const uint64_t buffer = save_buffer_bytes(config); buffer > 0)
     report.sentences.emplace_back("save buffer",
                                   fmt::format("{} bytes of host memory beside the arenas", buffer));
-  if (const StepRecorder* recorder = session.recorder(); recorder && recorder->complete()) {
+  if (const StepRecorder* recorder = measured.recorder; recorder && recorder->complete()) {
     report.timeline.measured = recorder->timeline();
     report.timeline.step = config.profiling.step;
   }
   report.switches =
-      effects_of_switches(config, session.made(), executor.program(), report.step, report.timeline);
+      effects_of_switches(config, measured.training, executor.program(), report.step, report.timeline);
   return report;
 }
 

@@ -1,4 +1,4 @@
-// All that a rank says of its run: what it was foretold to hold and what it held, what each switch of
+// All that a rank says of its run: what it was predicted to hold and what it held, what each switch of
 // activation checkpointing did, how long steps took, and one step op by op. Made while the run goes on,
 // written to `memory.rankN.json` (rank_report_json.h), and the same again when read from there: tables, pages
 // and traces are made of nothing else.
@@ -11,9 +11,9 @@
 
 #include "engine/runtime/ledger.h"
 #include "launch/report/checkpointing_report.h"
+#include "launch/report/measurements.h"
 #include "launch/report/step_report.h"
 #include "launch/report/timeline.h"
-#include "launch/session.h"
 
 namespace recollect {
 
@@ -31,7 +31,7 @@ struct RankReport {
   int rank = 0, ranks = 1;
   RunDescription run;
   int64_t steps_done = 0;
-  MemoryLedger foretold;
+  MemoryLedger predicted;
   std::optional<MemoryLedger> measured;  // once something has run
   uint64_t communication_buffers = 0;    // of the communicators, in the host's memory
   // In use on the device beside this rank's arena, measured: by the driver, by libraries and communicators,
@@ -45,12 +45,12 @@ struct RankReport {
   Timeline timeline;
 };
 
-RunDescription describe(const Config& config, const Mesh& mesh, const TrainingProgram& made);
+RunDescription describe(const Config& config, const Mesh& mesh, const TrainingProgram& training);
 
 // What can be said before anything runs. `made` may have given its program away.
-RankReport foretell(const Config& config, const Mesh& mesh, const TrainingProgram& made,
-                    const Program& program);
-// With what has been measured so far; `times` are those of all steps of the session.
-RankReport report_of(const Config& config, const Session& session, const StepTimes& times);
+RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram& training,
+                   const Program& program);
+// With what has been measured so far.
+RankReport report_of(const Config& config, const Measurements& measured);
 
 }  // namespace recollect

@@ -18,10 +18,12 @@ std::string key_of(int index) {
   return std::string(name_of(static_cast<E>(index)));
 }
 
-Json cost_json(const SwitchCost& cost) { return {{"foretold", cost.foretold}, {"measured", cost.measured}}; }
+Json cost_json(const SwitchCost& cost) {
+  return {{"predicted", cost.predicted}, {"measured", cost.measured}};
+}
 
 SwitchCost read_cost(const JsonPlace& json) {
-  return {json.at("foretold").amount(), json.at("measured").amount()};
+  return {json.at("predicted").amount(), json.at("measured").amount()};
 }
 
 Json switches_json(const std::vector<SwitchEffect>& switches) {
@@ -116,6 +118,18 @@ MemoryLedger read_ledger(const JsonPlace& json) {
   return ledger;
 }
 
+// What is "predicted" had another name in version 0.1.0, whose reports this version still reads.
+void take_old_keys(nlohmann::json& document) {
+  if (document.is_object())
+    if (const auto old = document.find("foretold");
+        old != document.end() && !document.contains("predicted")) {
+      document["predicted"] = std::move(*old);
+      document.erase("foretold");
+    }
+  for (nlohmann::json& inside : document)
+    if (inside.is_structured()) take_old_keys(inside);
+}
+
 Json summary_json(const RankReport& report) {
   Json json{{"recollect_report", kVersion},
             {"rank", report.rank},
@@ -128,7 +142,7 @@ Json summary_json(const RankReport& report) {
               {"batch", report.run.batch},
               {"checkpointing", report.run.checkpointing}}},
             {"steps_done", report.steps_done},
-            {"foretold", ledger_json(report.foretold)}};
+            {"predicted", ledger_json(report.predicted)}};
   if (report.measured) json["measured"] = ledger_json(*report.measured);
   json["communication_buffers"] = report.communication_buffers;
   if (report.beside_arena > 0) {
@@ -154,7 +168,8 @@ std::string rank_report_text(const RankReport& report, bool with_timeline) {
 }
 
 RankReport read_rank_report(std::string_view text, const std::string& source) {
-  const nlohmann::json document = parse_strict_json(text, source);
+  nlohmann::json document = parse_strict_json(text, source);
+  take_old_keys(document);
   const JsonPlace json(document, source);
   json.at("recollect_report").integer(kVersion, kVersion);
   constexpr int kMostRanks = 1 << 20;
@@ -163,7 +178,7 @@ RankReport read_rank_report(std::string_view text, const std::string& source) {
   report.rank = static_cast<int>(json.at("rank").integer(0, report.ranks - 1));
   report.run = read_description(json.at("run"));
   report.steps_done = json.at("steps_done").integer();
-  report.foretold = read_ledger(json.at("foretold"));
+  report.predicted = read_ledger(json.at("predicted"));
   if (const auto measured = json.find("measured")) report.measured = read_ledger(*measured);
   report.communication_buffers = json.at("communication_buffers").bytes();
   if (const auto beside = json.find("beside_arena")) report.beside_arena = beside->bytes();

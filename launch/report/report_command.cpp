@@ -5,7 +5,7 @@
 
 #include "engine/core/printable.h"
 #include "engine/io/files.h"
-#include "launch/output_file.h"
+#include "engine/io/output_file.h"
 #include "launch/report/chrome_trace.h"
 #include "launch/report/compare.h"
 #include "launch/report/html_page.h"
@@ -38,12 +38,12 @@ std::string runs_json(const std::vector<Run>& runs) {
   return document.dump(2) + "\n";
 }
 
-// What is measured and what is foretold, of all ranks that have a timeline.
+// What is measured and what is predicted, of all ranks that have a timeline.
 std::string trace_text(const Run& run) {
   ChromeTrace trace;
   for (const RankReport& report : run) {
     trace.add(report, ChromeTrace::Times::kMeasured);
-    trace.add(report, ChromeTrace::Times::kForetold);
+    trace.add(report, ChromeTrace::Times::kPredicted);
   }
   return trace.text();
 }
@@ -64,8 +64,7 @@ void report_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
       "json", options::bool_switch(&json));
   const Words folders = parse_options(words, own);
   if (folders.empty() || folders.size() > 2)
-    throw Error(ExitCode::kConfiguration, "report needs the output folder of a run, or of two to compare",
-                usage());
+    throw UsageError("report needs the output folder of a run, or of two to compare");
   if (!trace.empty() && folders.size() == 2)
     throw Error(ExitCode::kConfiguration, "--trace is of one run", "ask for each of the two by itself");
   check_report_files(html, trace);

@@ -1,7 +1,10 @@
 // `recollect report`: shows again what a run has left in its output folder, or two runs beside each other.
 #pragma once
 
-#include "launch/commands.h"
+#include <memory>
+
+#include "comm/mpi.h"
+#include "launch/config/words.h"
 
 namespace recollect {
 

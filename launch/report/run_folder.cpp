@@ -7,11 +7,11 @@
 
 #include "engine/io/files.h"
 #include "engine/io/input_file.h"
+#include "engine/io/standard_output.h"
 #include "launch/config/check_reports.h"
 #include "launch/report/chrome_trace.h"
 #include "launch/report/html_page.h"
 #include "launch/report/rank_report_json.h"
-#include "launch/standard_output.h"
 
 namespace recollect {
 

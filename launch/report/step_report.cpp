@@ -62,9 +62,10 @@ std::string step_text(const StepReport& r) {
   if (r.steps == 0) return {};
   const ExposedWaits& exposed = r.measured_exposed;
   std::string text = fmt::format(
-      "step: foretold {:.3f} ms on {}, measured {:.3f} ms (median)\n"
-      "exposed waits a step: foretold {:.3f} ms, measured {:.3f} ms (mean)\n",
-      1e3 * r.foretold, r.device, 1e3 * r.measured, 1e3 * r.foretold_exposed.total(), 1e3 * exposed.total());
+      "step: predicted {:.3f} ms on {}, measured {:.3f} ms (median)\n"
+      "exposed waits a step: predicted {:.3f} ms, measured {:.3f} ms (mean)\n",
+      1e3 * r.predicted, r.device, 1e3 * r.measured, 1e3 * r.predicted_exposed.total(),
+      1e3 * exposed.total());
   for (int s = 0; s < kStreamCount; ++s)
     if (exposed.by_stream[s] > 0)
       text +=
@@ -127,7 +128,7 @@ std::vector<CollectiveTimes> read_collectives(const JsonPlace& json) {
 
 nlohmann::ordered_json step_json(const StepReport& r) {
   nlohmann::ordered_json json{{"unit", "seconds"}, {"steps", r.steps}, {"device_model", r.device}};
-  json["foretold"] = times_json(r.foretold, r.foretold_exposed);
+  json["predicted"] = times_json(r.predicted, r.predicted_exposed);
   if (r.steps == 0) return json;
   for (int s = 1; s < kStreamCount; ++s)
     if (r.taken[s] > 0)
@@ -148,7 +149,7 @@ StepReport read_step(const JsonPlace& json) {
     exposed.joined = waits.at("others_to_finish").amount();
   };
   StepReport report{.device = json.at("device_model").text(), .steps = json.at("steps").integer()};
-  read_times(json.at("foretold"), report.foretold, report.foretold_exposed);
+  read_times(json.at("predicted"), report.predicted, report.predicted_exposed);
   if (report.steps == 0) return report;
   const JsonPlace measured = json.at("measured");
   read_times(measured, report.measured, report.measured_exposed);

@@ -1,4 +1,4 @@
-// How long steps were foretold to take and how long they took; likewise the time in which the compute stream
+// How long steps were predicted to take and how long they took; likewise the time in which the compute stream
 // stood waiting for the others. Of one rank, and never a collective.
 #pragma once
 
@@ -9,33 +9,15 @@
 
 #include "launch/report/checked_json.h"
 #include "launch/report/timeline.h"
-#include "launch/session.h"
 #include "parallel/collective_meter.h"
 
 namespace recollect {
 
-// The seconds of the latest steps, in memory that does not grow.
-class StepTimes {
- public:
-  void add(double seconds) {
-    seconds_[static_cast<std::size_t>(steps_++) % seconds_.size()] = seconds;
-    sum_ += seconds;
-  }
-  int64_t steps() const { return steps_; }
-  double median() const;  // of the latest; 0 before the first step
-  double mean() const { return steps_ ? sum_ / static_cast<double>(steps_) : 0; }  // of all
-
- private:
-  std::array<double, 1024> seconds_{};
-  double sum_ = 0;
-  int64_t steps_ = 0;
-};
-
 struct StepReport {
-  std::string device;                                         // whose model foretells
-  double foretold = 0, measured = 0;                          // seconds of a step; measured: the median
-  ExposedWaits foretold_exposed = {}, measured_exposed = {};  // measured: the mean
-  int64_t steps = 0;                                          // 0: nothing was measured
+  std::string device;                                          // whose model predicts
+  double predicted = 0, measured = 0;                          // seconds of a step; measured: the median
+  ExposedWaits predicted_exposed = {}, measured_exposed = {};  // measured: the mean
+  int64_t steps = 0;                                           // 0: nothing was measured
   // Mean seconds of processor time that side streams took beside what was exposed, on cores that compute: by
   // so much kernels were late. Zeros where there are cores to spare, and on a device whose copies take none.
   std::array<double, kStreamCount> taken = {};
@@ -50,8 +32,6 @@ struct StepReport {
   bool operator==(const StepReport&) const = default;
 };
 
-void add_measurement(const Config& config, const Session& session, const StepTimes& times,
-                     StepReport& report);
 std::string step_text(const StepReport& report);  // empty where nothing was measured
 nlohmann::ordered_json step_json(const StepReport& report);
 StepReport read_step(const JsonPlace& json);

@@ -48,7 +48,7 @@ WaitTimes waits_of(const std::vector<Timeline::Op>& ops, const StepTimeline::Run
 Timeline make_timeline(const Program& program, StepTimeline simulated) {
   const Graph& graph = program.graph;
   Timeline timeline{
-      .ops = {}, .memory = memory_profile(program), .foretold = std::move(simulated), .measured = {}};
+      .ops = {}, .memory = memory_profile(program), .predicted = std::move(simulated), .measured = {}};
   for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
     const Op& op = graph.op(id);
     uint64_t bytes = 0;

@@ -1,5 +1,5 @@
 // One step of one rank, free of the program that it came from: its ops, what memory holds while they run, and
-// when they run, as foretold and, once a step has been recorded, as measured. All that a trace and a page
+// when they run, as predicted and, once a step has been recorded, as measured. All that a trace and a page
 // draw.
 #pragma once
 
@@ -28,13 +28,13 @@ struct Timeline {
   };
   std::vector<Op> ops;
   MemoryProfile memory;
-  StepTimeline foretold;
+  StepTimeline predicted;
   std::optional<StepTimeline> measured;
   int64_t step = 0;  // the one that was measured; the first is 1
   bool operator==(const Timeline&) const = default;
 };
 
-// Without a measurement. The times foretold are those of `simulated`.
+// Without a measurement. The times predicted are those of `simulated`.
 Timeline make_timeline(const Program& program, StepTimeline simulated);
 
 // Of a step, in seconds: what the compute stream waited, by the stream that was really late. `joined`: for

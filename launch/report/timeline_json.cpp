@@ -204,7 +204,7 @@ Json timeline_json(const Timeline& timeline) {
   Json json{{"unit", "bytes, nanoseconds"}};
   json.update(names_json());
   json["program"] = program_json(timeline);
-  json["foretold"] = times_json(timeline.ops, timeline.foretold);
+  json["predicted"] = times_json(timeline.ops, timeline.predicted);
   if (timeline.measured) {
     json["step"] = timeline.step;
     json["measured"] = times_json(timeline.ops, *timeline.measured);
@@ -214,9 +214,9 @@ Json timeline_json(const Timeline& timeline) {
 
 Timeline read_timeline(const JsonPlace& json) {
   const JsonPlace program = json.at("program");
-  Timeline timeline{.ops = read_ops(program.at("ops")), .memory = {}, .foretold = {}, .measured = {}};
+  Timeline timeline{.ops = read_ops(program.at("ops")), .memory = {}, .predicted = {}, .measured = {}};
   timeline.memory = read_memory(program.at("memory"), timeline.ops.size());
-  timeline.foretold = read_times(json.at("foretold"), timeline.ops);
+  timeline.predicted = read_times(json.at("predicted"), timeline.ops);
   if (const auto measured = json.find("measured")) {
     timeline.step = json.at("step").integer(1);
     timeline.measured = read_times(*measured, timeline.ops);

@@ -13,7 +13,8 @@ namespace recollect {
 
 // The names behind the numbers: {"streams", "phases", "categories", "spaces"}.
 nlohmann::ordered_json names_json();
-// {"unit", the names, "program": {"ops", "memory"}, "foretold", and where it was measured "step", "measured"}
+// {"unit", the names, "program": {"ops", "memory"}, "predicted", and where it was measured "step",
+// "measured"}
 nlohmann::ordered_json timeline_json(const Timeline& timeline);
 Timeline read_timeline(const JsonPlace& json);
 

@@ -6,8 +6,8 @@
 
 #include "launch/run/environment.h"
 #include "launch/run/failure.h"
+#include "launch/run/find_program.h"
 #include "launch/run/guard.h"
-#include "launch/run/program.h"
 #include "launch/run/signals.h"
 
 namespace recollect::launcher {

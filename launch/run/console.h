@@ -6,7 +6,7 @@
 #include <deque>
 #include <string>
 
-#include "launch/run/descriptor.h"
+#include "engine/io/descriptor.h"
 #include "launch/run/options.h"
 
 namespace recollect::launcher {

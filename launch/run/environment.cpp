@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "launch/run/node.h"
+#include "engine/io/node.h"
 
 namespace recollect::launcher {
 

@@ -7,7 +7,7 @@
 
 #include "engine/core/error.h"
 #include "engine/core/printable.h"
-#include "launch/run/node.h"
+#include "engine/io/node.h"
 #include "launch/run/signals.h"
 
 namespace recollect::launcher {

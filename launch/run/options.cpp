@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
 
-#include "launch/config/spelling.h"
-#include "launch/option_problem.h"
-#include "launch/run/node.h"
+#include "engine/io/node.h"
+#include "engine/io/spelling.h"
+#include "launch/config/option_problem.h"
 #include "launch/run/private_folder.h"
 
 namespace recollect::launcher {
@@ -215,7 +215,7 @@ RunOptions read_run_options(const Words& words) {
   }
   if (flags.help) return {};
   check(flags);
-  if (run.program.empty()) refuse("run needs a program to start", usage());
+  if (run.program.empty()) throw UsageError("run needs a program to start");
   run.ranks = count_ranks(flags.ranks);
   run.max_restarts = flags.max_restarts;
   run.monitor_interval = to_time(flags.monitor_interval, "monitor-interval", 0.001);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/commands.h"
+#include "launch/config/words.h"
 
 namespace recollect::launcher {
 

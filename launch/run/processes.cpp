@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "launch/run/descriptor.h"
+#include "engine/io/descriptor.h"
 
 namespace recollect::launcher {
 

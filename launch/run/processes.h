@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "launch/run/program.h"
+#include "launch/run/find_program.h"
 
 namespace recollect::launcher {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/run/descriptor.h"
+#include "engine/io/descriptor.h"
 
 namespace recollect::launcher {
 

@@ -14,8 +14,8 @@
 #include "engine/graph/op_def.h"
 #include "launch/config/read.h"
 #include "launch/config/validate.h"
-#include "launch/session.h"
-#include "launch/world.h"
+#include "launch/ranks/world.h"
+#include "launch/train/session.h"
 
 namespace recollect {
 namespace {

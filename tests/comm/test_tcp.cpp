@@ -25,7 +25,7 @@ TEST_P(TcpRanks, ProcessesGetEveryCollectiveRight) {
   expect_fine(run_over_tcp_as_processes(GetParam(), [](Communicator& c) { check(c, kSizes); }));
 }
 
-TEST_P(TcpRanks, KnowTheirPlaceAndForetellTheirMemory) {
+TEST_P(TcpRanks, KnowTheirPlaceAndPredictTheirMemory) {
   std::vector<int> seen(GetParam());
   expect_fine(run_over_tcp_as_threads(GetParam(), [&](Communicator& c) {
     seen[c.rank()] = c.size();

@@ -49,14 +49,14 @@ TEST(AttentionChunks, AreFewAndAlike) {
 
 // What cuDNN 9.19 and 9.26 ask for on Hopper, read off their plans for an H200
 // (tests/gpu/test_libraries.cpp).
-TEST(AttentionChunks, RoomIsForetold) {
+TEST(AttentionChunks, RoomIsPredicted) {
   const std::vector<std::array<int64_t, 4>> asked = {
       {16, 12, 1024, 403439872}, {5, 25, 1024, 262656256}, {4, 12, 1000, 100855552}, {2, 4, 96, 265472},
       {1, 2, 8192, 268501248},   {2, 3, 70, 198544},       {2, 16, 512, 16843008},   {1, 1, 8, 16672}};
   for (const auto& [samples, heads, length, bytes] : asked) {
-    const std::size_t foretold = samples * heads * attention_unit_bytes(length) + kAttentionOtherBytes;
-    EXPECT_GE(foretold, static_cast<std::size_t>(bytes));
-    EXPECT_LE(foretold, static_cast<std::size_t>(2 * bytes) + kAttentionOtherBytes);
+    const std::size_t predicted = samples * heads * attention_unit_bytes(length) + kAttentionOtherBytes;
+    EXPECT_GE(predicted, static_cast<std::size_t>(bytes));
+    EXPECT_LE(predicted, static_cast<std::size_t>(2 * bytes) + kAttentionOtherBytes);
   }
 }
 

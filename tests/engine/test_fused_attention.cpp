@@ -241,7 +241,7 @@ TEST_F(FusedAttentionTest, AnEvaluationDrawsNone) {
   expect_complete(pieces);
 }
 
-TEST_F(FusedAttentionTest, ItsWorkspaceIsForetoldWithoutADevice) {
+TEST_F(FusedAttentionTest, ItsWorkspaceIsPredictedWithoutADevice) {
   make({64, 12, 1024, 64});
   const std::size_t backward = kernel(true, nullptr)->workspace_bytes();
   EXPECT_LE(backward, kAttentionChunkBytes + (1u << 20));
@@ -252,10 +252,10 @@ TEST_F(FusedAttentionTest, ItsWorkspaceIsForetoldWithoutADevice) {
 
 TEST_F(FusedAttentionTest, AskingForMoreIsAnErrorWithBothNumbers) {
   make({1, 2, 128, 64});
-  const std::size_t foretold = 2 * attention_unit_bytes(128) + kAttentionOtherBytes;
+  const std::size_t predicted = 2 * attention_unit_bytes(128) + kAttentionOtherBytes;
   const std::size_t asked = 256 + 2 * (2 * 128 * 128 + 4 * 128) + (1 << 20);
   too_much = 1 << 20;
-  expect_error(ExitCode::kDeviceMemory, {std::to_string(foretold), std::to_string(asked), "libcudnn.so.9"},
+  expect_error(ExitCode::kDeviceMemory, {std::to_string(predicted), std::to_string(asked), "libcudnn.so.9"},
                [&] { run(true); });
   too_much = 0;
 }

@@ -88,7 +88,7 @@ TEST_F(Groups, ArePiecesOfPersistentMemory) {
   EXPECT_EQ(place_of(*executor, members[0]), begin + 64);
   EXPECT_EQ(place_of(*executor, members[1]), begin + 192);
   EXPECT_EQ(place_of(*executor, loose), begin + 256);
-  const MemoryLedger& predicted = executor->program().foretold();
+  const MemoryLedger& predicted = executor->program().predicted();
   EXPECT_EQ(predicted.persistent_bytes, 64u + 192 + 64 + 64);
   EXPECT_EQ(executor->measured(), predicted);
   const MemoryProfile profile = memory_profile(executor->program());
@@ -109,7 +109,7 @@ TEST_F(Groups, ArePiecesOfTransientMemory) {
   graph_.add_group({.name = "pair", .members = {b, a}, .multiple = 256});
   const auto executor = run();
   EXPECT_EQ(place_of(*executor, a), place_of(*executor, b) + 64);
-  const MemoryLedger& predicted = executor->program().foretold();
+  const MemoryLedger& predicted = executor->program().predicted();
   EXPECT_EQ(predicted.transient_bytes, 256u + 64);  // `between` has left when `c` comes
   EXPECT_EQ(executor->measured(), predicted);
   float values[10] = {};

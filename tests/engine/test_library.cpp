@@ -1,5 +1,5 @@
 // Where NVIDIA's libraries are looked for, with a library of our own in their place.
-#include "engine/ops/cuda/library.h"
+#include "engine/nvidia/library.h"
 
 #include <gtest/gtest.h>
 

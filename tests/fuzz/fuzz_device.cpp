@@ -1,7 +1,7 @@
 // A file of device rates.
 #include <cmath>
 
-#include "launch/device_file.h"
+#include "checkpointing/device_file.h"
 #include "tests/engine/temporary_folder.h"
 #include "tests/fuzz/parse.h"
 

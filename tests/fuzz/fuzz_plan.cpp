@@ -1,8 +1,8 @@
 // A plan file, for the values of a model of three layers on two tensor ranks.
+#include "checkpointing/plan_file.h"
 #include "comm/collective_ops.h"
 #include "engine/graph/differentiate.h"
 #include "engine/ops/ops.h"
-#include "launch/plan_file.h"
 #include "parallel/gpt2.h"
 #include "tests/fuzz/parse.h"
 

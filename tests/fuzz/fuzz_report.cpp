@@ -12,7 +12,7 @@ RECOLLECT_FUZZ(text) {
     fuzz::expect(rank_report_text(read_rank_report(written, "again")) == written,
                  "a report that was written reads back as another");
     ChromeTrace trace;
-    trace.add(report, ChromeTrace::Times::kForetold);
+    trace.add(report, ChromeTrace::Times::kPredicted);
     trace.add(report, ChromeTrace::Times::kMeasured);
     trace.text();
   });

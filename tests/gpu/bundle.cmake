@@ -1,6 +1,6 @@
 # What `cmake --install` puts into a folder: the GPU tests, which are the program too (main.cpp), what they need of this
 # machine's libraries, and check.sh, which runs them where there is a GPU and neither compiler nor packages. NVIDIA's
-# libraries stay out: the program finds them by itself (engine/ops/cuda/library_search.h).
+# libraries stay out: the program finds them by itself (engine/nvidia/library_search.h).
 
 set_target_properties(test_gpu PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
 target_link_options(test_gpu PRIVATE -Wl,--disable-new-dtags)  # RPATH is also where the libraries find each other

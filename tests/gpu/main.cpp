@@ -2,7 +2,7 @@
 // first word that is no flag is one of recollect's commands.
 #include <gtest/gtest.h>
 
-#include "launch/program.h"
+#include "launch/cli/run_program.h"
 
 int main(int argc, char** argv) {
   if (argc > 1 && argv[1][0] != '-') return recollect::run_program(argc, argv);

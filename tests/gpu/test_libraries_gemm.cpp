@@ -212,7 +212,7 @@ TEST(CublasGemm, ASpoiltFileIsOneWarning) {
   EXPECT_TRUE(libraries->take_warnings().empty());
 }
 
-TEST(CublasGemm, ItsWorkspaceIsForetoldWithoutADevice) {
+TEST(CublasGemm, ItsWorkspaceIsPredictedWithoutADevice) {
   const std::size_t plain = Gemm(kShape, nullptr).workspace_bytes();
   EXPECT_GE(plain, std::size_t{32} << 20);
   const GemmShape biased{.m = 3, .n = 1000, .k = 4, .in = DType::kBF16, .out = DType::kBF16, .biased = true};

@@ -1,8 +1,8 @@
 #include "tests/launch/report_harness.h"
 
 #include "launch/config/read.h"
-#include "launch/estimate.h"
-#include "launch/world.h"
+#include "launch/program/estimate.h"
+#include "launch/ranks/world.h"
 
 namespace recollect::test {
 
@@ -30,19 +30,18 @@ std::vector<RankReport> reports_of_run(const std::vector<std::string>& words,
     Config mine = config;
     resolve_world(mine, world.size());
     Session session(mine, world, parts ? parts(world.rank()) : SessionParts{});
-    StepTimes times;
-    while (times.steps() < mine.training.max_steps) times.add(session.step().seconds);
-    reports[static_cast<std::size_t>(world.rank())] = report_of(mine, session, times);
+    for (int64_t step = 0; step < mine.training.max_steps; ++step) session.step();
+    reports[static_cast<std::size_t>(world.rank())] = report_of(mine, session.measurements());
     world.barrier();
   });
   return reports;
 }
 
-RankReport foretold_report(const std::vector<std::string>& words) {
+RankReport predicted_report(const std::vector<std::string>& words) {
   Config config = read_config_text("test.yaml", kReportYaml, words);
   resolve_planned_world(config);
   const PlannedTraining planned = plan_training(config, 0, 0);
-  return foretell(config, *planned.mesh, planned.made, planned.made.program);
+  return predict(config, planned.rank.mesh(), planned.training, planned.training.program);
 }
 
 }  // namespace recollect::test

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launch/report/rank_report.h"
+#include "launch/train/session.h"
 
 namespace recollect::test {
 
@@ -18,6 +19,6 @@ std::vector<std::string> checkpointed(int tensor, const std::string& mode, bool 
 std::vector<RankReport> reports_of_run(const std::vector<std::string>& words,
                                        const std::function<SessionParts(int rank)>& parts = {});
 // What rank 0 would say before the run.
-RankReport foretold_report(const std::vector<std::string>& words);
+RankReport predicted_report(const std::vector<std::string>& words);
 
 }  // namespace recollect::test

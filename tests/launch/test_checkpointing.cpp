@@ -7,7 +7,7 @@
 
 #include "engine/graph/op_def.h"
 #include "launch/config/read.h"
-#include "launch/training_program.h"
+#include "launch/program/training_program.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::checkpointing_test {
@@ -54,8 +54,8 @@ TEST_P(Exact, EveryModeGivesTheBitsOfNone) {
   const std::vector<std::string> words =
       layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel);
   const Trained none = train(kOddYaml, words);
-  EXPECT_EQ(none.foretold, none.measured);
-  for (const char* mode : {"full", "sqrt", "selective", "recursive", "poor"})
+  EXPECT_EQ(none.predicted, none.measured);
+  for (const char* mode : {"full", "sqrt", "selective", "recursive", "constant_memory"})
     expect_same_bits(
         none, train(kOddYaml, with(words, {std::string("activation_checkpointing.mode=") + mode})), mode);
   expect_same_bits(
@@ -75,7 +75,7 @@ TEST_P(Exact, EverySwitchGivesTheBitsOfNone) {
   const std::vector<std::string> words =
       layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel);
   const Trained none = train(kOddYaml, words);
-  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "poor"})
+  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "constant_memory"})
     for (int switches = 1; switches < 8; ++switches) {
       const bool partition = switches & 1, host = switches & 2, pool = switches & 4;
       if (partition && (c.tensor == 1 || c.sequence_parallel)) continue;
@@ -104,7 +104,7 @@ TEST_P(Exact, TheDiskGivesTheBitsOfNone) {
   const std::vector<std::string> words =
       layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel);
   const Trained none = train(kOddYaml, words);
-  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "poor"})
+  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "constant_memory"})
     for (const bool partition : {false, true})
       for (const bool host : {false, true}) {
         if (partition && (c.tensor == 1 || c.sequence_parallel)) continue;
@@ -159,9 +159,9 @@ int64_t evaluations(const std::string& mode, int layers) {
   const std::unique_ptr<Communicator> world = make_self_communicator();
   resolve_world(config, 1);
   const Mesh mesh(*world, training_axes(1, 1));
-  const TrainingProgram made = make_training_program(config, mesh);
+  const TrainingProgram training = make_training_program(config, mesh);
   int64_t count = 0;
-  for (const Op& op : made.program.graph.ops())
+  for (const Op& op : training.program.graph.ops())
     count += op.def->name == "layer_norm" && op.layer >= 0 && op.name.ends_with("attn/norm");
   return count;
 }
@@ -172,7 +172,7 @@ TEST(Counting, EvaluationsEqualTheory) {
     EXPECT_EQ(evaluations("full", n), 2 * n) << n;
   }
   for (int n : {3, 4, 5, 8, 9, 16}) EXPECT_LE(evaluations("sqrt", n), 2 * n - std::sqrt(n) + 1e-9) << n;
-  for (int n : {2, 3, 4, 5, 8, 9, 16}) EXPECT_EQ(evaluations("poor", n), n * (n + 1) / 2) << n;
+  for (int n : {2, 3, 4, 5, 8, 9, 16}) EXPECT_EQ(evaluations("constant_memory", n), n * (n + 1) / 2) << n;
   for (int n : {2, 4, 8, 16}) EXPECT_EQ(evaluations("recursive", n), n + n / 2 * std::log2(n)) << n;
 }
 

@@ -1,16 +1,16 @@
 // What users leave open is decided by the simulator: more layers only where links are slow, within the memory
-// that was foretold, and never another bit.
+// that was predicted, and never another bit.
 #include <gtest/gtest.h>
 
 #include <chrono>
 
 #include "checkpointing/choose.h"
+#include "checkpointing/device_file.h"
+#include "checkpointing/plan_file.h"
 #include "engine/io/files.h"
 #include "launch/config/read.h"
-#include "launch/device_file.h"
-#include "launch/estimate.h"
-#include "launch/plan_file.h"
-#include "launch/world.h"
+#include "launch/program/estimate.h"
+#include "launch/ranks/world.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::choices_test {
@@ -53,7 +53,7 @@ class Choices : public ::testing::Test {
   }
   ResidencySettings chosen(const std::string& device, int tensor,
                            const std::vector<std::string>& more) const {
-    return plan(words(device, tensor, more)).made.moves;
+    return plan(words(device, tensor, more)).training.checkpointed.moves;
   }
 
   static constexpr double kSlow = 5e6;  // bytes/s: a layer's input takes as long as several layers
@@ -79,7 +79,7 @@ TEST_F(Choices, AreNoSlowerThanTheStartAndNoOneMoreIsWorthIt) {
     const PlannedTraining p = plan(words("slow", 1,
                                          {full_, host_, ac("keep_last=" + std::to_string(keep_last)),
                                           ac("prefetch=" + std::to_string(prefetch))}));
-    return simulate(p.made.program.graph, p.made.program.schedule, p.made.device, 1).step_seconds;
+    return simulate(p.training.program.graph, p.training.program.schedule, p.training.device, 1).step_seconds;
   };
   const ResidencySettings best = chosen("slow", 1, {full_, host_});
   const double time = seconds(best.keep_last, best.prefetch);
@@ -99,11 +99,11 @@ TEST_F(Choices, WhatIsGivenWins) {
   EXPECT_EQ(given.keep_last, 1);
   EXPECT_EQ(given.prefetch, 1);
   const PlannedTraining half = plan(words("slow", 1, {full_, host_, ac("keep_last=2")}));
-  ASSERT_EQ(half.made.choices.size(), 2u);
-  EXPECT_EQ(half.made.choices[0].layers, 2);
-  EXPECT_EQ(half.made.choices[0].reason, "given");
-  EXPECT_EQ(half.made.choices[1].reason, "simulated");
-  EXPECT_TRUE(plan(words("slow", 1, {full_})).made.choices.empty())
+  ASSERT_EQ(half.training.checkpointed.choices.size(), 2u);
+  EXPECT_EQ(half.training.checkpointed.choices[0].layers, 2);
+  EXPECT_EQ(half.training.checkpointed.choices[0].reason, "given");
+  EXPECT_EQ(half.training.checkpointed.choices[1].reason, "simulated");
+  EXPECT_TRUE(plan(words("slow", 1, {full_})).training.checkpointed.choices.empty())
       << "nothing leaves, so nothing was chosen";
 }
 
@@ -116,24 +116,25 @@ TEST_F(Choices, NeverKeepEverything) {
   for (int layers : {2, 3, 4}) {
     const PlannedTraining p =
         plan(words("slow", 1, {full_, host_, "model.n_layer=" + std::to_string(layers)}));
-    EXPECT_GT(p.made.residency.host_values, 0) << layers;
+    EXPECT_GT(p.training.checkpointed.residency.host_values, 0) << layers;
   }
 }
 
 TEST_F(Choices, StayWithinTheMemoryLimit) {
   const auto bytes = [&](const std::vector<std::string>& more) {
-    return plan(words("slow", 1, more)).made.program.foretold().arena_bytes();
+    return plan(words("slow", 1, more)).training.program.predicted().arena_bytes();
   };
   const uint64_t least = bytes({full_, host_, ac("keep_last=1"), ac("prefetch=1")}),
                  more = bytes({full_, host_});
   ASSERT_LT(least, more) << "what is chosen costs memory";
   const std::string limit = "device.memory_limit=" + std::to_string(least);
   EXPECT_EQ(bytes({full_, host_, limit}), least);
-  EXPECT_EQ(plan(words("slow", 1, {full_, host_, limit})).made.choices[0].reason, "device.memory_limit");
+  EXPECT_EQ(plan(words("slow", 1, {full_, host_, limit})).training.checkpointed.choices[0].reason,
+            "device.memory_limit");
   EXPECT_EQ(bytes({full_, host_, "device.memory_limit=" + std::to_string(more)}), more);
 }
 
-TEST_F(Choices, AreForetoldToTheByte) {
+TEST_F(Choices, ArePredictedToTheByte) {
   for (int tensor : {1, 2}) {
     std::vector<std::string> list = words("slow", tensor, {full_, host_});
     if (tensor > 1) list.push_back(partition_);

@@ -11,10 +11,10 @@
 #include <sstream>
 #include <string_view>
 
-#include "launch/config/document.h"
+#include "engine/io/yaml_document.h"
 #include "launch/config/foreign_keys.h"
 #include "launch/config/schema.h"
-#include "launch/estimate.h"
+#include "launch/program/estimate.h"
 #include "tests/launch/config_test_support.h"
 #include "tests/launch/process.h"
 #include "tests/launch/python.h"

@@ -13,7 +13,7 @@ std::string with_keys(const std::string& keys) {
 }
 
 TEST(ForeignKeys, ThatMeanOursAreAliases) {
-  using Keys = Config::ActivationCheckpointing;
+  using Keys = CheckpointingSettings;
   const auto read = [](const std::string& keys) -> Keys {
     return accepted(with_keys(keys)).activation_checkpointing;
   };

@@ -5,7 +5,7 @@
 #include <random>
 #include <sstream>
 
-#include "launch/config/document.h"
+#include "engine/io/yaml_document.h"
 #include "tests/launch/config_test_support.h"
 
 namespace recollect::test::config_hostile_test {

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <thread>
 
-#include "launch/config/agree.h"
+#include "launch/ranks/same_configuration.h"
 #include "tests/launch/config_test_support.h"
 
 namespace recollect::test::config_world_test {

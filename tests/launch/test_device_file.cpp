@@ -2,10 +2,10 @@
 // read.
 #include <gtest/gtest.h>
 
+#include "checkpointing/device_file.h"
 #include "engine/core/error.h"
 #include "launch/config/read.h"
-#include "launch/device_file.h"
-#include "launch/estimate.h"
+#include "launch/program/estimate.h"
 #include "tests/engine/temporary_folder.h"
 
 namespace recollect::test::device_file_test {

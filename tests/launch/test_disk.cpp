@@ -1,5 +1,5 @@
-// The disk as a place where kept values wait: what it does to a run when it fails, lies, is slow or is not
-// there, and that it keeps nothing.
+// The disk as a place where saved activations wait: what it does to a run when it fails, lies, is slow or
+// is not there, and that it keeps nothing.
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -36,7 +36,8 @@ Words on_disk(const std::string& mode) {
 // Trains on a disk of whose system calls `calls` are the calls.
 Trained train_on(DiskCalls& calls, const Words& words) {
   return train(kYaml, words, [&](int) {
-    return SessionParts{.edit_program = [&](TrainingProgram& made) { made.disk->replace_calls(calls); }};
+    return SessionParts{
+        .edit_program = [&](TrainingProgram& training) { training.disk->replace_calls(calls); }};
   });
 }
 
@@ -93,8 +94,8 @@ TEST(DiskFault, OneRanksErrorEndsAllRanks) {
       on_disk("full") + Words{"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"};
   try {
     train(kYaml, words, [&](int rank) {
-      return SessionParts{.edit_program = [&broken, rank](TrainingProgram& made) {
-        if (rank == 1) made.disk->replace_calls(broken);
+      return SessionParts{.edit_program = [&broken, rank](TrainingProgram& training) {
+        if (rank == 1) training.disk->replace_calls(broken);
       }};
     });
     ADD_FAILURE() << "nobody noticed the fault";
@@ -180,7 +181,7 @@ TEST(DiskFault, ASlotOfTheRingReusedTooEarlyIsFound) { expect_found_by_verify<Ha
 
 TEST(Disk, VerifyChangesNothing) {
   const Trained none = train(kYaml);
-  for (const char* mode : {"none", "full", "selective", "recursive", "poor"})
+  for (const char* mode : {"none", "full", "selective", "recursive", "constant_memory"})
     for (const char* host : {"false", "true"})
       expect_same_bits(
           none, train(kYaml, on_disk(mode) + Words{ac("verify=true"), ac("cpu_checkpointing=") + host}),
@@ -218,12 +219,13 @@ TEST(Disk, ASlowOneIsNamedEvenBehindHostMemory) {
     const std::unique_ptr<Communicator> world = make_self_communicator();
     resolve_world(config, 1);
     Session session(config, *world,
-                    {.edit_program = [&](TrainingProgram& made) { made.disk->replace_calls(slow); }});
+                    {.edit_program = [&](TrainingProgram& training) { training.disk->replace_calls(slow); }});
     double seconds = 0;
     for (int i = 0; i < 3; ++i) seconds += session.step().seconds;
-    const std::string warning = slow_disk_warning(session, 3, seconds);
+    const std::string warning = slow_disk_warning(session.training_program(), session.executor(), 3, seconds);
     EXPECT_TRUE(has(warning, "the disk is too slow for this step") && has(warning, "MB/s")) << warning;
-    EXPECT_EQ(slow_disk_warning(session, 3, 1e6), "") << "in a step that takes so long nobody would mind";
+    EXPECT_EQ(slow_disk_warning(session.training_program(), session.executor(), 3, 1e6), "")
+        << "in a step that takes so long nobody would mind";
     // The compute stream waits for copies that wait for the disk: it is the disk that is late.
     const Executor& executor = session.executor();
     double waited = 0, exposed = 0;
@@ -233,12 +235,11 @@ TEST(Disk, ASlowOneIsNamedEvenBehindHostMemory) {
     for (int s = 0; s < kStreamCount; ++s) exposed += executor.waits().exposed(static_cast<StreamId>(s));
     EXPECT_NEAR(waited, exposed, 1e-9 * waited) << "every wait is somebody's";
     EXPECT_GT(executor.waits().exposed(StreamId::kDisk), 0.7 * exposed);
-    StepTimes times;
-    for (int i = 0; i < 3; ++i) times.add(seconds / 3);
     StepReport step;
-    add_measurement(config, session, times, step);
+    const Measurements measured = session.measurements();
+    add_measurement(config, measured, step);
     bool reported = false;
-    for (const auto& [name, text] : checkpointing_report(config, session, step))
+    for (const auto& [name, text] : checkpointing_report(config, measured, step))
       reported |= name == "disk_checkpointing" && has(text, "ms a step exposed") && has(text, "MB/s");
     EXPECT_TRUE(reported);
   }

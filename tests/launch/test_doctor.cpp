@@ -17,7 +17,6 @@ namespace {
 using doctor::Check;
 using doctor::Group;
 using doctor::Status;
-using doctor::SystemFiles;
 using nlohmann::json;
 using namespace std::chrono_literals;
 
@@ -66,7 +65,7 @@ TEST(Doctor, FindsThatThisMachineTrains) {
                            "cudnn",
                            "nccl",
                            "file system",
-                           "kept values",
+                           "saved activations",
                            "g++",
                            "cmake",
                            "ninja",
@@ -182,11 +181,11 @@ TEST(Doctor, NeedsNoFileOfTheSystem) {
   const SystemFiles files(nothing.path());
   for (const Group& group : {doctor::check_processor(files), doctor::check_memory(files)})
     for (const Check& check : group.checks) EXPECT_FALSE(check.found.empty()) << check.name;
-  EXPECT_FALSE(doctor::core_limit(files));
-  EXPECT_FALSE(doctor::memory_limit(files));
-  EXPECT_FALSE(doctor::memory_left(files));
-  EXPECT_FALSE(doctor::meminfo("", "MemTotal"));
-  EXPECT_FALSE(doctor::meminfo("MemTotal:", "MemTotal"));
+  EXPECT_FALSE(core_limit(files));
+  EXPECT_FALSE(memory_limit(files));
+  EXPECT_FALSE(memory_left(files));
+  EXPECT_FALSE(meminfo("", "MemTotal"));
+  EXPECT_FALSE(meminfo("MemTotal:", "MemTotal"));
   EXPECT_FALSE(files.read("/"));
   const Group memory = doctor::check_memory(files);
   EXPECT_NE(memory.checks[0].found.find("no /proc/meminfo"), std::string::npos);
@@ -240,8 +239,8 @@ TEST(Doctor, ReadsTheLimitsOfControlGroups) {
     const test::TemporaryFolder root;
     for (const auto& [path, text] : tree.files) root.write(path.substr(1), text);
     const SystemFiles files(root.path());
-    EXPECT_EQ(doctor::core_limit(files), tree.cores) << tree.name;
-    EXPECT_EQ(doctor::memory_limit(files), tree.memory) << tree.name;
+    EXPECT_EQ(core_limit(files), tree.cores) << tree.name;
+    EXPECT_EQ(memory_limit(files), tree.memory) << tree.name;
   }
 }
 
@@ -251,7 +250,7 @@ TEST(Doctor, WhatAControlGroupHasLeftIsKnown) {
   const auto left = [](const std::map<std::string, std::string>& tree) {
     const test::TemporaryFolder root;
     for (const auto& [path, text] : tree) root.write(path, text);
-    return doctor::memory_left(SystemFiles(root.path()));
+    return memory_left(SystemFiles(root.path()));
   };
   std::map<std::string, std::string> second = {
       {"proc/self/cgroup", "0::/outer/inner\n"},

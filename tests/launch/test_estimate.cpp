@@ -1,4 +1,4 @@
-// The second promise: what is foretold without ranks is what the ranks of a run find, to the byte; and bytes
+// The second promise: what is predicted without ranks is what the ranks of a run find, to the byte; and bytes
 // and operations equal what can be computed by hand.
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checkpointing/device_file.h"
+#include "launch/cli/explain.h"
 #include "launch/config/read.h"
-#include "launch/device_file.h"
-#include "launch/estimate.h"
-#include "launch/explain.h"
+#include "launch/program/estimate.h"
 #include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
 
@@ -40,9 +40,9 @@ struct Case {
   std::vector<std::string> words;
 };
 
-class Foretold : public ::testing::TestWithParam<Case> {};
+class Predicted : public ::testing::TestWithParam<Case> {};
 
-TEST_P(Foretold, IsWhatEveryRankMeasures) {
+TEST_P(Predicted, IsWhatEveryRankMeasures) {
   std::vector<std::string> words = GetParam().words;
   words.push_back("parallelism.tensor_parallel_size=" + std::to_string(GetParam().tensor));
   if (std::none_of(words.begin(), words.end(),
@@ -75,7 +75,7 @@ std::vector<Case> cases() {
           {2, "fp32", {mode("full"), "parallelism.data_parallel_size=2", "parallelism.ranks_per_process=4"}},
           {4, "fp32", {mode("full"), partition, host}},
           {4, "bf16", {mode("none"), partition, host}},
-          {4, "fp32", {mode("poor"), host}},
+          {4, "fp32", {mode("constant_memory"), host}},
           {4, "bf16", {mode("selective"), ac("recompute=[attention, mlp]"), partition}},
           {4, "fp32", {mode("full"), partition, host, ac("contiguous_checkpointing=false")}},
           {1, "fp32", {mode("none"), disk}},
@@ -88,7 +88,7 @@ std::vector<Case> cases() {
           {2, "fp32", {mode("recursive"), partition, host, disk, packed}}};
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Foretold, ::testing::ValuesIn(cases()));
+INSTANTIATE_TEST_SUITE_P(All, Predicted, ::testing::ValuesIn(cases()));
 
 // By hand, for one layer of T tokens: what backward reads and what leads to it, which leaves out the second
 // product of the MLP and the residual behind it.
@@ -148,10 +148,10 @@ Kept kept_inputs(const std::vector<std::string>& words, const std::string& preci
                                   ac("mode=full")};
   all.insert(all.end(), words.begin(), words.end());
   const PlannedTraining training = plan_training(planned(read_config(kGpt2, all)), 0, 0);
-  const Graph& graph = training.made.program.graph;
+  const Graph& graph = training.training.program.graph;
   Kept kept;
   for (ValueId input : layer_inputs(graph))
-    for (ValueId v : live_at_boundary(training.made.program)) {
+    for (ValueId v : live_at_boundary(training.training.program)) {
       const std::string &name = graph.value(v).name, &of = graph.value(input).name;
       if (name == of) kept.whole += graph.value(v).bytes();
       if (name == "kept/" + of) kept.parts += graph.value(v).bytes();
@@ -201,7 +201,7 @@ TEST(Counting, HostMemoryBeforeTheDiskHoldsAFewLayers) {
                                       ac("keep_last=1"), ac("prefetch=1")};
     if (disk) words.push_back(ac("disk_checkpointing.path=/nowhere"));
     return plan_training(planned(read_config_text("test.yaml", kOddYaml, words)), 0, 0)
-        .made.program.foretold()
+        .training.program.predicted()
         .host_bytes;
   };
   const uint64_t layer = host_bytes(12, false) - host_bytes(11, false);
@@ -247,7 +247,7 @@ TEST(Estimate, LargestMicroBatchFitsAndTheNextDoesNot) {
   const auto bytes = [&](int64_t micro_batch) {
     Config changed = config;
     changed.training.micro_batch_size = micro_batch;
-    return plan_training(changed, 0, 0).made.program.foretold().arena_bytes();
+    return plan_training(changed, 0, 0).training.program.predicted().arena_bytes();
   };
   EXPECT_LE(bytes(largest), 2000000u);
   EXPECT_GT(bytes(largest + 1), 2000000u);
@@ -263,9 +263,9 @@ TEST(Explain, HasALineForEveryOpAndNamesWhatItWaitsFor) {
                         "test.yaml", kOddYaml,
                         {ac("mode=full"), ac("cpu_checkpointing=true"), ac("disk_checkpointing.path=/x")})),
                     0, 0);
-  const std::string text = schedule_text(training.made.program);
+  const std::string text = schedule_text(training.training.program);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'),
-            static_cast<int64_t>(training.made.program.graph.ops().size()) + 1);
+            static_cast<int64_t>(training.training.program.graph.ops().size()) + 1);
   for (const char* line :
        {"host/layer0/mlp/residual copy_to_host | waits for layer0/mlp/residual",
         "disk           disk/layer0/mlp/residual write_to_disk | waits for host/layer0/mlp/residual | "

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "launch/config/read.h"
-#include "launch/estimate.h"
+#include "launch/program/estimate.h"
 #include "tests/launch/process.h"
 #include "tests/launch/stress_probes.h"
 #include "tests/launch/training_harness.h"
@@ -67,7 +67,7 @@ TEST_P(GoldenEvaluation, LossIsTheForwardLossOfTransformersAtEveryLayout) {
     EXPECT_NEAR(run.evaluations[0].loss, one.evaluations[0].loss, 1e-13 * loss) << what;
     EXPECT_EQ(run.evaluations[0].tokens, g.samples * g.sequence) << what;
     EXPECT_EQ(run.evaluations[0].valid_targets, one.evaluations[0].valid_targets) << what;
-    EXPECT_EQ(run.foretold, run.measured) << what;
+    EXPECT_EQ(run.predicted, run.measured) << what;
   }
 }
 
@@ -119,7 +119,7 @@ TEST_P(Unnoticed, TrainingIsTheSameBitsInEveryModeAndSwitch) {
   ASSERT_EQ(with.evaluations.size(), 4u);
   EXPECT_NE(with.evaluations[0].loss, with.evaluations[3].loss);
   uint64_t seed = 0;
-  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "poor"})
+  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "constant_memory"})
     for (int switches = 0; switches < 8; ++switches) {
       const bool partition = switches & 1, host = switches & 2, pool = switches & 4;
       if (partition && (l.tensor == 1 || sequence)) continue;
@@ -211,15 +211,15 @@ TEST(Evaluation, ItsWaitsAreNotThoseOfTraining) {
 }
 
 TEST(Evaluation, AnEvaluationOnlyReservesWhatForwardNeeds) {
-  const auto foretold = [](const Words& words) {
+  const auto predicted = [](const Words& words) {
     Config config = read_config_text("test.yaml", kEvaluationYaml, words);
     resolve_planned_world(config);
     return estimate(config).memory;
   };
-  const MemoryLedger training = foretold(kEvaluate),
-                     evaluation = foretold(kEvaluate + Words{"training.max_steps=0"});
+  const MemoryLedger training = predicted(kEvaluate),
+                     evaluation = predicted(kEvaluate + Words{"training.max_steps=0"});
   EXPECT_LT(evaluation.arena_bytes(), training.arena_bytes() / 3);
-  EXPECT_EQ(foretold({}), training) << "evaluation costs no memory";
+  EXPECT_EQ(predicted({}), training) << "evaluation costs no memory";
   const Trained run = train(kEvaluationYaml, kEvaluate + Words{"training.max_steps=0"});
   EXPECT_EQ(run.measured, std::vector{evaluation});
 }
@@ -242,7 +242,7 @@ TEST(Evaluation, HappensEverySoManyStepsAndAfterTheLast) {
 
 TEST(Evaluation, NonFiniteLossIsAnErrorOfNumerics) {
   Alone alone(kEvaluate);
-  const Tensor weights = alone.session->executor().tensor(alone.session->parameters().front().value);
+  const Tensor weights = alone.session->executor().tensor(alone.session->training_program().model.parameters.front().value);
   std::fill_n(weights.as<float>(), weights.elements(), NAN);
   try {
     alone.session->evaluate();

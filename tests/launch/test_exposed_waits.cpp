@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "launch/config/read.h"
-#include "launch/training_program.h"
-#include "launch/world.h"
+#include "launch/program/training_program.h"
+#include "launch/ranks/world.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::exposed_waits_test {
@@ -56,10 +56,10 @@ using Words = std::vector<std::string>;
 Waits waits_of_rank(const Config& config, Communicator& world, std::chrono::milliseconds delay) {
   const Mesh mesh(
       world, training_axes(config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size));
-  TrainingProgram made = make_training_program(config, mesh);
+  TrainingProgram training = make_training_program(config, mesh);
   SlowSideStreams probe(delay);
   const std::unique_ptr<Device> device = make_cpu_device();
-  Executor executor(std::move(made.program), *device, &probe);
+  Executor executor(std::move(training.program), *device, &probe);
   double seconds = 0;
   const auto timed = [&](auto run) {
     const Clock::time_point start = Clock::now();

@@ -56,7 +56,7 @@ TEST_P(Goldens, LossAndGradientsInDouble) {
   EXPECT_LE(largest_difference(read_tensors(golden(c.name + "/golden.safetensors"), "grad/transformer."),
                                trained.gradients),
             1e-10);
-  EXPECT_EQ(trained.foretold, trained.measured);
+  EXPECT_EQ(trained.predicted, trained.measured);
 }
 
 TEST_P(Goldens, LossAndGradientsInFloatOnTheCpuBackend) {
@@ -69,7 +69,7 @@ TEST_P(Goldens, LossAndGradientsInFloatOnTheCpuBackend) {
   EXPECT_LE(largest_difference(read_tensors(golden(c.name + "/golden.safetensors"), "grad/transformer."),
                                trained.gradients),
             1e-5);
-  EXPECT_EQ(trained.foretold, trained.measured);
+  EXPECT_EQ(trained.predicted, trained.measured);
 }
 
 TEST_P(Goldens, UnequalMicroBatchesEqualOneBatch) {  // valid tokens weigh, not micro-batches
@@ -138,8 +138,8 @@ TEST(LearningRate, MatchesTransformersSchedules) {
   nlohmann::json described;
   std::ifstream(golden("schedules.json")) >> described;
   int compared = 0;
-  for (const char* name : {"linear", "cosine"}) {
-    const auto& rates = described.at("rates").at(name);
+  for (const SchedulerName name : {SchedulerName::kLinear, SchedulerName::kCosine}) {
+    const auto& rates = described.at("rates").at(std::string(name_of(name)));
     for (std::size_t step = 0; step < rates.size(); ++step, ++compared)
       EXPECT_NEAR(learning_rate({.name = name,
                                  .peak = described["learning_rate"].get<double>(),
@@ -147,7 +147,7 @@ TEST(LearningRate, MatchesTransformersSchedules) {
                                  .total_steps = 20},
                                 static_cast<int64_t>(step)),
                   rates[step].get<double>(), 1e-15)
-          << name << " " << step;
+          << name_of(name) << " " << step;
   }
   EXPECT_EQ(compared, 40);
 }

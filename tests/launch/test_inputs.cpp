@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "launch/program_identity.h"
+#include "launch/ranks/program_identity.h"
 #include "tests/launch/ranks_by_hand.h"
 
 namespace recollect::test::inputs_test {

@@ -1,5 +1,5 @@
 // One training run, cut in every way: tensor ranks, data ranks, sequence parallelism, micro-batches. Loss and
-// gradients agree to rounding, with dropout on, and every layout's memory is what was foretold.
+// gradients agree to rounding, with dropout on, and every layout's memory is what was predicted.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -37,8 +37,8 @@ TEST_P(Layouts, AgreeWithOneRank) {
   }
   EXPECT_LE(largest_difference(one.gradients, cut.gradients), 1e-12);
   EXPECT_LE(largest_difference(one.parameters, cut.parameters), 1e-12);
-  for (std::size_t rank = 0; rank < cut.foretold.size(); ++rank)
-    EXPECT_EQ(cut.foretold[rank], cut.measured[rank]);
+  for (std::size_t rank = 0; rank < cut.predicted.size(); ++rank)
+    EXPECT_EQ(cut.predicted[rank], cut.measured[rank]);
 }
 
 std::string layout_name(const testing::TestParamInfo<Ranks>& info) {

@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "comm/local.h"
+#include "launch/cli/run_program.h"
 #include "launch/config/read.h"
-#include "launch/limits.h"
-#include "launch/program.h"
+#include "launch/program/limits.h"
 #include "tests/launch/process.h"
 #include "tests/launch/without_threads.h"
 
@@ -42,10 +42,10 @@ std::vector<std::string> told(const std::vector<uint64_t>& needed) {
     threads.emplace_back([&, rank] {
       const std::unique_ptr<Communicator> world = group.join(rank);
       const Described device(rank == 0 || rank == ranks - 1 ? "GPU-a" : "GPU-b");
-      MemoryLedger foretold;
-      foretold.transient_bytes = needed[static_cast<std::size_t>(rank)];
+      MemoryLedger predicted;
+      predicted.transient_bytes = needed[static_cast<std::size_t>(rank)];
       try {
-        check_limits(Config{}, foretold, "the table", share_of(device, foretold.arena_bytes(), *world));
+        check_limits(Config{}, predicted, "the table", share_of(device, predicted.arena_bytes(), *world));
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ExitCode::kDeviceMemory);
         results[static_cast<std::size_t>(rank)] = error.what();

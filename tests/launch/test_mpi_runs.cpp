@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "launch/device_file.h"
+#include "checkpointing/device_file.h"
 #include "tests/launch/process.h"
 #include "tests/launch/traces.h"
 #include "tests/launch/training_harness.h"
@@ -79,24 +79,24 @@ TEST_P(Processes, AgreeWithOneRank) {
     EXPECT_TRUE(std::filesystem::exists(place.file("out/memory.rank" + std::to_string(rank) + ".json")));
 }
 
-// The communicators' own memory, which lies outside the arenas, is foretold too.
-TEST_P(Processes, TakeTheBuffersThatWereForetold) {
+// The communicators' own memory, which lies outside the arenas, is predicted too.
+TEST_P(Processes, TakeTheBuffersThatWerePredicted) {
   const MpiRunsLayout& layout = GetParam();
   const Workplace place;
   const Words words = layout.words() + Words{std::string("parallelism.communicator=") + layout.communicator};
-  const Finished foretold = place.recollect(Words{"estimate", "c.yaml", "--json"} + words);
-  ASSERT_EQ(foretold.status, 0) << foretold.err;
-  const auto estimate = nlohmann::json::parse(foretold.out);
+  const Finished predicted = place.recollect(Words{"estimate", "c.yaml", "--json"} + words);
+  ASSERT_EQ(predicted.status, 0) << predicted.err;
+  const auto estimate = nlohmann::json::parse(predicted.out);
   EXPECT_EQ(estimate["communicator"], layout.communicator);
   ASSERT_EQ(estimate["communication_buffers"].size(), 1u);
-  const auto foretold_bytes = estimate["communication_buffers"][layout.communicator];
-  ASSERT_GT(foretold_bytes, 0);
+  const auto predicted_bytes = estimate["communication_buffers"][layout.communicator];
+  ASSERT_GT(predicted_bytes, 0);
   const Finished finished = place.train_under_mpirun(layout.ranks(), words);
   ASSERT_EQ(finished.status, 0) << finished.out << finished.err;
   for (int rank = 0; rank < layout.ranks(); ++rank) {
     std::ifstream file(place.file("out/memory.rank" + std::to_string(rank) + ".json"));
     const auto measured = nlohmann::json::parse(file);
-    EXPECT_EQ(measured["communication_buffers"], foretold_bytes) << "rank " << rank;
+    EXPECT_EQ(measured["communication_buffers"], predicted_bytes) << "rank " << rank;
     EXPECT_EQ(measured["measured"], estimate["memory"]) << "rank " << rank;
   }
 }

@@ -1,5 +1,5 @@
 // The case of OSLO's tutorial, GPT-2 124M on four tensor ranks: what each switch takes off the device is
-// known by hand, and a run of it holds what was foretold.
+// known by hand, and a run of it holds what was predicted.
 #include <gtest/gtest.h>
 
 #include "tests/launch/process.h"
@@ -48,7 +48,7 @@ TEST(OsloExample, EstimateIsWhatFourRanksOfGpt2Measure) {
       const json report = json::parse(
           test::TemporaryFolder::read(place.file("out/memory.rank" + std::to_string(rank) + ".json")));
       EXPECT_EQ(report["measured"], memory) << "rank " << rank;
-      EXPECT_EQ(report["foretold"], memory) << "rank " << rank;
+      EXPECT_EQ(report["predicted"], memory) << "rank " << rank;
     }
   }
 }

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "launch/config/read.h"
-#include "launch/planned_files.h"
-#include "launch/world.h"
+#include "launch/ranks/world.h"
+#include "launch/train/planned_files.h"
 #include "tests/launch/run_support.h"
 
 namespace recollect::test::output_folder_test {

@@ -95,7 +95,7 @@ void expect_sums(const json& ledger) {
   EXPECT_LE(peak, ledger.at("arena").get<int64_t>());
 }
 
-TEST(Outputs, MemoryOfEveryRankIsWhatWasForetold) {
+TEST(Outputs, MemoryOfEveryRankIsWhatWasPredicted) {
   const Workplace place;
   const Finished finished =
       place.train({"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=4",
@@ -105,10 +105,10 @@ TEST(Outputs, MemoryOfEveryRankIsWhatWasForetold) {
     const json memory = json::parse(
         test::TemporaryFolder::read(place.file("out/memory.rank" + std::to_string(rank) + ".json")));
     EXPECT_EQ(memory.at("rank"), rank);
-    EXPECT_EQ(memory.at("foretold"), memory.at("measured"));
+    EXPECT_EQ(memory.at("predicted"), memory.at("measured"));
     EXPECT_EQ(memory.at("step").at("steps"), 2);
     EXPECT_GT(memory.at("step").at("measured").at("step"), 0.0);
-    EXPECT_GT(memory.at("step").at("foretold").at("step"), 0.0);
+    EXPECT_GT(memory.at("step").at("predicted").at("step"), 0.0);
     EXPECT_EQ(memory.at("step").at("measured").at("exposed_for").size(),
               static_cast<std::size_t>(kStreamCount));
     expect_sums(memory.at("measured"));
@@ -117,10 +117,10 @@ TEST(Outputs, MemoryOfEveryRankIsWhatWasForetold) {
     EXPECT_NE(finished.out.find("rank " + std::to_string(rank)), std::string::npos) << finished.out;
   }
   EXPECT_FALSE(std::filesystem::exists(place.file("out/memory.rank4.json")));
-  // Of the first rank, every phase with what was foretold beside what was measured; and the step likewise.
+  // Of the first rank, every phase with what was predicted beside what was measured; and the step likewise.
   for (const char* text :
-       {"rank 0, MiB ", "foretold    measured    foretold    measured    foretold    measured",
-        "\nstep: foretold ", " ms on cpu, measured ", "\nexposed waits a step: foretold "})
+       {"rank 0, MiB ", "predicted    measured   predicted    measured   predicted    measured",
+        "\nstep: predicted ", " ms on cpu, measured ", "\nexposed waits a step: predicted "})
     EXPECT_NE(finished.out.find(text), std::string::npos) << text << finished.out;
   EXPECT_EQ(finished.out.find("rank 1, MiB "), std::string::npos) << finished.out;
 }

@@ -1,10 +1,10 @@
 // Plan files: what is written reads back, and nothing is read that was not meant.
 #include <gtest/gtest.h>
 
+#include "checkpointing/plan_file.h"
 #include "engine/io/files.h"
 #include "launch/config/read.h"
-#include "launch/plan_file.h"
-#include "launch/world.h"
+#include "launch/ranks/world.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::plan_file_test {
@@ -29,8 +29,8 @@ void with_program(const std::vector<std::string>& overrides, const Use& use) {
 
 Plan read(const std::string& text, int tensor_size = 1) {
   Plan plan;
-  with_program({}, [&](const TrainingProgram& made) {
-    plan = read_plan_text("plan.yaml", text, made.program.graph, tensor_size);
+  with_program({}, [&](const TrainingProgram& training) {
+    plan = read_plan_text("plan.yaml", text, training.program.graph, tensor_size);
   });
   return plan;
 }
@@ -46,12 +46,13 @@ std::string complaint(const std::string& text, int tensor_size = 1) {
 }
 
 TEST(PlanFile, WhatIsWrittenReadsBack) {
-  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "poor"})
+  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "constant_memory"})
     for (const char* host : {"true", "false"})
-      with_program(
-          {std::string("activation_checkpointing.mode=") + mode,
-           std::string("activation_checkpointing.cpu_checkpointing=") + host},
-          [&](const TrainingProgram& made) { EXPECT_EQ(read(to_yaml(made.plan)), made.plan) << mode; });
+      with_program({std::string("activation_checkpointing.mode=") + mode,
+                    std::string("activation_checkpointing.cpu_checkpointing=") + host},
+                   [&](const TrainingProgram& training) {
+                     EXPECT_EQ(read(to_yaml(training.checkpointed.plan)), training.checkpointed.plan) << mode;
+                   });
   Plan divided =
       read("values: {layer1/attn/residual: partitioned, layer0/attn/residual: partitioned+host}", 2);
   EXPECT_TRUE(divided.values.at("layer1/attn/residual").partition &&
@@ -65,8 +66,8 @@ TEST(PlanFile, WhatIsWrittenReadsBack) {
       plan.values.at("layer0/attn/residual") = {.partition = partition, .host = host, .disk = true};
       EXPECT_EQ(read(to_yaml(plan), 2), plan) << to_yaml(plan);
     }
-  with_program({}, [&](const TrainingProgram& made) {
-    EXPECT_EQ(read_plan_text("plan.yaml", to_yaml(divided), made.program.graph, 2), divided);
+  with_program({}, [&](const TrainingProgram& training) {
+    EXPECT_EQ(read_plan_text("plan.yaml", to_yaml(divided), training.program.graph, 2), divided);
   });
 }
 

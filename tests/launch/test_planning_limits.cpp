@@ -5,7 +5,7 @@
 #include <ctime>
 
 #include "launch/config/read.h"
-#include "launch/estimate.h"
+#include "launch/program/estimate.h"
 #include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
 
@@ -37,7 +37,7 @@ double seconds_per_op(int layers, Words words) {
   };
   const double before = now();
   const PlannedTraining planned = plan_training(config, 0, 0);
-  return (now() - before) / static_cast<double>(planned.made.program.graph.ops().size());
+  return (now() - before) / static_cast<double>(planned.training.program.graph.ops().size());
 }
 
 class ManyLayers : public testing::TestWithParam<Words> {};
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
         Extreme{{"model.n_layer=1024", kAc + "mode=full", kAc + "cpu_checkpointing=true",
                  "parallelism.tensor_parallel_size=2", "parallelism.sequence_parallel=true"},
                 0},
-        Extreme{{"model.n_layer=1024", kAc + "mode=poor"}, 2}, Extreme{{"model.n_layer=1025"}, 2},
+        Extreme{{"model.n_layer=1024", kAc + "mode=constant_memory"}, 2}, Extreme{{"model.n_layer=1025"}, 2},
         Extreme{{"model.n_embd=16777216", "model.n_head=65536"}, 0},
         Extreme{
             {"model.n_embd=16777216", "model.n_head=65536", "model.n_inner=16777216", "model.n_layer=1024",

@@ -64,23 +64,23 @@ OpId find_op(const Graph& graph, const std::string& name) {
 }
 
 // Compiles the program of one rank again after its graph was changed.
-void recompile(TrainingProgram& made, Communicator& self) {
+void recompile(TrainingProgram& training, Communicator& self) {
   KernelTable table;
   cpu::register_kernels(table, nullptr);
   const CommunicatorLookup lookup = [&self](std::string_view, StreamId) -> Communicator& { return self; };
   register_comm_kernels(table, lookup);
   register_checkpointing_kernels(table, lookup);
   register_verify_kernels(table, self.rank());
-  made.program = compile(std::move(made.program.graph), table);
+  training.program = compile(std::move(training.program.graph), table);
 }
 
 TEST(PlantedFault, WrongRandomKeyOfARecomputedOp) {
   const std::unique_ptr<Communicator> self = make_self_communicator();
   for (const char* name : {"recompute/layer1/attn/core", "recompute/layer2/attn/residual"}) {
-    const Fault fault = [&](TrainingProgram& made) {
-      Op& op = made.program.graph.op(find_op(made.program.graph, name));
+    const Fault fault = [&](TrainingProgram& training) {
+      Op& op = training.program.graph.op(find_op(training.program.graph, name));
       op.attributes.set("site", op.attributes.integer("site") + 64);
-      recompile(made, *self);
+      recompile(training, *self);
     };
     const Words silent = checkpointing({"mode=full"}, false);
     const Trained right = train(kPlantedFaultsYaml, silent), wrong = train_with(fault, silent);
@@ -130,11 +130,11 @@ class Latecomer final : public ExecutorProbe {
 
 // Takes away the compute stream's wait for the fetch of a layer's input.
 Fault missing_wait(Latecomer& probe) {
-  return [&probe](TrainingProgram& made) {
-    const Graph& graph = made.program.graph;
+  return [&probe](TrainingProgram& training) {
+    const Graph& graph = training.program.graph;
     const OpId fetch = find_op(graph, "fetched/layer1/layer0/mlp/residual");
     for (OpId id = fetch; id < static_cast<OpId>(graph.ops().size()); ++id) {
-      std::vector<OpId>& waits = made.program.schedule.waits[id];
+      std::vector<OpId>& waits = training.program.schedule.waits[id];
       if (graph.op(id).stream != StreamId::kCompute || std::erase(waits, fetch) == 0) continue;
       probe.hold(fetch, id);
       return;
@@ -158,9 +158,9 @@ TEST(PlantedFault, MissingWaitForAFetchedValue) {
 }
 
 // Lays a value of forward where the first layer's input still waits for its backward.
-void reuse_early(TrainingProgram& made) {
-  const Graph& graph = made.program.graph;
-  recollect::Layout& layout = made.program.layout;
+void reuse_early(TrainingProgram& training) {
+  const Graph& graph = training.program.graph;
+  recollect::Layout& layout = training.program.layout;
   const ValueId waiting = graph.find("embedding/dropout"), intruder = graph.find("layer2/attn/residual");
   ASSERT_TRUE(waiting != kNone && intruder != kNone);
   ASSERT_NE(layout.storage[waiting], layout.storage[intruder]);
@@ -209,10 +209,10 @@ TEST(PlantedFault, OneBitFlippedOnOneRankEndsAllRanks) {
       << "the others waited in vain";
 }
 
-// And without a fault: silence, the same bits, in the memory foretold.
+// And without a fault: silence, the same bits, in the memory predicted.
 TEST(Verify, ChangesNothing) {
   const Trained none = train(kPlantedFaultsYaml, {});
-  for (const char* mode : {"full", "selective", "recursive", "poor"})
+  for (const char* mode : {"full", "selective", "recursive", "constant_memory"})
     for (const char* host : {"true", "false"})
       expect_same_bits(
           none,

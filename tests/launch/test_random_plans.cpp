@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <random>
 
+#include "checkpointing/plan_file.h"
 #include "engine/io/files.h"
 #include "launch/config/read.h"
-#include "launch/plan_file.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::random_plans_test {
@@ -41,9 +41,9 @@ struct Saved {
 std::vector<Saved> saved(int tensor) {
   std::vector<Saved> list;
   train(kRandomPlansYaml, words(tensor), [&](int rank) {
-    return SessionParts{.edit_program = [&list, rank](TrainingProgram& made) {
-      for (const auto& [name, decision] : made.plan.values) {
-        const Graph& graph = made.program.graph;
+    return SessionParts{.edit_program = [&list, rank](TrainingProgram& training) {
+      for (const auto& [name, decision] : training.checkpointed.plan.values) {
+        const Graph& graph = training.program.graph;
         if (rank == 0)
           list.push_back({name, !graph.value(graph.find(name)).placement.is_sharded_over(kTensorAxis)});
       }

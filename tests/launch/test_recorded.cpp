@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include "checkpointing/device_file.h"
 #include "engine/io/files.h"
 #include "engine/ops/ops.h"
 #include "launch/config/read.h"
-#include "launch/device_file.h"
-#include "launch/recorded.h"
+#include "launch/program/recorded.h"
 #include "tests/launch/process.h"
 
 namespace recollect::test::recorded_test {

@@ -126,7 +126,7 @@ TEST_F(ReportInBrowser, ItsNumbersAreThoseOfTheJson) {
   EXPECT_NE(dom.find("data-ready=\"yes\""), std::string::npos) << "a script has failed";
   const auto numbers = numbers_of(dom);
   for (const char* phase : {"forward", "backward", "optimizer"}) {
-    for (const char* kind : {"foretold", "measured"}) {
+    for (const char* kind : {"predicted", "measured"}) {
       const json& ledger = rank0.at(kind);
       const std::string prefix = std::string(kind) + "/" + phase + "/";
       int64_t sum = 0;
@@ -138,7 +138,7 @@ TEST_F(ReportInBrowser, ItsNumbersAreThoseOfTheJson) {
       EXPECT_EQ(sum + numbers.at(prefix + "unused"), numbers.at(prefix + "arena")) << prefix;
       EXPECT_EQ(numbers.at(prefix + "arena"), ledger.at("arena"));
     }
-    EXPECT_EQ(numbers.at(std::string("foretold-measured/") + phase + "/total"), 0);
+    EXPECT_EQ(numbers.at(std::string("predicted-measured/") + phase + "/total"), 0);
     // The curve that is drawn has the peak that the ledger has.
     EXPECT_EQ(numbers.at(std::string("curve/") + phase), rank0.at("measured").at(phase).at("total"));
   }
@@ -232,17 +232,17 @@ std::vector<RankReport> large_run() {
   std::vector<std::string> words = checkpointed(8, "full", true, true);
   for (const char* word : {"model.n_layer=48", "model.n_embd=64", "model.n_head=8", "training.max_steps=3"})
     words.emplace_back(word);
-  const RankReport one = foretold_report(words);
+  const RankReport one = predicted_report(words);
   std::vector<RankReport> run;
   for (int rank = 0; rank < 8; ++rank) {
     RankReport report = one;
     report.rank = rank;
     report.ranks = 8;
-    report.measured = report.foretold;
+    report.measured = report.predicted;
     report.step.steps = 3;
-    report.step.measured = report.step.foretold;
+    report.step.measured = report.step.predicted;
     report.timeline.step = 3;
-    report.timeline.measured = report.timeline.foretold;
+    report.timeline.measured = report.timeline.predicted;
     uint64_t noise = 0x9E3779B97F4A7C15u + static_cast<uint64_t>(rank);
     for (StepTimeline::Run& part : report.timeline.measured->runs)
       for (OpTime& time : part.ops) {

@@ -42,7 +42,7 @@ TEST(ReportExample, RunsAsItIsWritten) {
     ++commands;
   }
   EXPECT_EQ(commands, 5);
-  for (const char* file : {"full/report.html", "both.html", "foretold.html", "foretold.json", "trace.json",
+  for (const char* file : {"full/report.html", "both.html", "predicted.html", "predicted.json", "trace.json",
                            "full/trace.rank1.json"})
     EXPECT_TRUE(std::filesystem::exists(folder.file(std::string("runs/report/") + file))) << file;
   // What does not depend on the machine: workspaces are as large as its kernels want them, which also decides

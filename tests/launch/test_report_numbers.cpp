@@ -64,7 +64,7 @@ class ReportNumbers : public ::testing::TestWithParam<Words> {};
 TEST_P(ReportNumbers, OfEveryRankAddUpToTheArenas) {
   for (const RankReport& report : reports_of_run(GetParam())) {
     ASSERT_TRUE(report.measured);
-    EXPECT_EQ(report.foretold, *report.measured);
+    EXPECT_EQ(report.predicted, *report.measured);
     const MemoryLedger& ledger = *report.measured;
     const auto device = curve_peaks(report.timeline, MemorySpace::kDevice);
     for (int p = 0; p < kPhaseCount; ++p) EXPECT_EQ(device[p], MemoryLedger::sum(ledger.at_peak[p])) << p;
@@ -88,7 +88,7 @@ TEST_P(ReportNumbers, AreTheSameWhenReadAgain) {
   for (const RankReport& report : reports_of_run(GetParam())) {
     const std::string text = rank_report_text(report);
     const RankReport again = read_rank_report(text, "memory.json");
-    EXPECT_EQ(again.foretold, report.foretold);
+    EXPECT_EQ(again.predicted, report.predicted);
     EXPECT_EQ(again.measured, report.measured);
     EXPECT_EQ(again.run, report.run);
     EXPECT_EQ(again.switches, report.switches);
@@ -134,7 +134,7 @@ TEST(DamagedReports, AreRefusedOrCanBeShown) {
       const std::vector<RankReport> run{report};
       ChromeTrace trace;
       trace.add(report, ChromeTrace::Times::kMeasured);
-      trace.add(report, ChromeTrace::Times::kForetold);
+      trace.add(report, ChromeTrace::Times::kPredicted);
       const std::vector<std::vector<RankReport>> runs{run, run};
       shown += !html_page(runs).empty() && !comparison_text(run, run).empty() &&
                !ranks_table(std::vector{memory_of(report)}).empty() && !rank_text(report).empty() &&
@@ -176,20 +176,20 @@ TEST(ReportTimes, OfTheRecordedStepAreTheExecutorsOwnWaits) {
   }
 }
 
-TEST(ReportTimes, ForetoldOnesAreTheSimulators) {
+TEST(ReportTimes, PredictedOnesAreTheSimulators) {
   const RankReport report =
-      foretold_report(checkpointed(2, "full", true, true) + Words{"training.gradient_accumulation_steps=5"});
+      predicted_report(checkpointed(2, "full", true, true) + Words{"training.gradient_accumulation_steps=5"});
   EXPECT_FALSE(report.measured);
   EXPECT_FALSE(report.timeline.measured);
-  EXPECT_EQ(report.timeline.foretold.end, std::llround(1e9 * report.step.foretold));
-  EXPECT_EQ(report.timeline.foretold.runs.size(), 3u);
-  double idle = report.step.foretold;
-  for (const StepTimeline::Run& run : report.timeline.foretold.runs)
+  EXPECT_EQ(report.timeline.predicted.end, std::llround(1e9 * report.step.predicted));
+  EXPECT_EQ(report.timeline.predicted.runs.size(), 3u);
+  double idle = report.step.predicted;
+  for (const StepTimeline::Run& run : report.timeline.predicted.runs)
     for (std::size_t i = 0; i < run.ops.size(); ++i)
       if (report.timeline.ops[run.first + i].stream == StreamId::kCompute && run.ops[i].ran())
         idle -= 1e-9 * static_cast<double>((run.ops[i].end - run.ops[i].begin) *
-                                           report.timeline.foretold.stands_for(run));
-  EXPECT_NEAR(report.step.foretold_exposed.total(), idle, 1e-6 * report.step.foretold);
+                                           report.timeline.predicted.stands_for(run));
+  EXPECT_NEAR(report.step.predicted_exposed.total(), idle, 1e-6 * report.step.predicted);
 }
 
 TEST(ReportSwitches, SayWhatTheySavedMovedAndCost) {
@@ -199,7 +199,7 @@ TEST(ReportSwitches, SayWhatTheySavedMovedAndCost) {
   EXPECT_EQ(mode.name, "mode");
   EXPECT_GT(mode.flops, 0);
   EXPECT_GT(mode.saved_bytes, host.saved_bytes);
-  EXPECT_GT(mode.running.foretold, 0);
+  EXPECT_GT(mode.running.predicted, 0);
   EXPECT_GT(mode.running.measured, 0);
   EXPECT_EQ(partition.name, "partition_activations");
   EXPECT_EQ(partition.moved_bytes, 2 * partition.saved_bytes);  // of two ranks, each lacks half

@@ -128,10 +128,10 @@ TEST(ReportOfARun, DamageIsNamed) {
        "out/memory.rank1.json: not valid JSON at byte 300"},
       {"a category changed",
        [](const Workplace& p) { replace(p, "out/memory.rank0.json", "\"workspace\": ", "\"workspace\": 1"); },
-       "foretold.forward.total should be"},
+       "predicted.forward.total should be"},
       {"an arena changed",
        [](const Workplace& p) { replace(p, "out/memory.rank0.json", "\"arena\": ", "\"arena\": 1"); },
-       "foretold.unused_at_peak should be"},
+       "predicted.unused_at_peak should be"},
       {"a rank's file under another's name",
        [](const Workplace& p) {
          std::filesystem::copy_file(p.file("out/memory.rank0.json"), p.file("out/memory.rank1.json"),
@@ -202,10 +202,10 @@ TEST(ReportOfARun, ComesWhenAndHowItWasAskedFor) {
   run = train("start", "json");
   EXPECT_EQ(times_in(run.out, "MiB"), times_in(run.out, "\ndevice_memory_peak ")) << run.out;
   EXPECT_EQ(files_in(place.file("out")), with({"memory.rank0.json"}));
-  const json foretold = json::parse(read(place, "out/memory.rank0.json"));
-  EXPECT_FALSE(foretold.contains("measured"));
-  EXPECT_FALSE(foretold.at("timeline").contains("measured"));
-  EXPECT_EQ(place.recollect({"report", "out", "--html", "foretold.html"}).status, 0);
+  const json predicted = json::parse(read(place, "out/memory.rank0.json"));
+  EXPECT_FALSE(predicted.contains("measured"));
+  EXPECT_FALSE(predicted.at("timeline").contains("measured"));
+  EXPECT_EQ(place.recollect({"report", "out", "--html", "predicted.html"}).status, 0);
 
   train("step:3", "[html, trace]");
   EXPECT_EQ(files_in(place.file("out")), with({"report.html", "trace.rank0.json"}));

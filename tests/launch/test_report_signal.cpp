@@ -42,13 +42,14 @@ void expect_reports(const Workplace& place, const Words& command) {
         ASSERT_TRUE(wait_until([&] { return times_in(output(), rank + line) == times; }))
             << rank << line << output();
     }
-    ASSERT_TRUE(wait_until([&] { return times_in(output(), "\nstep: foretold ") == 2 * times; })) << output();
+    ASSERT_TRUE(wait_until([&] { return times_in(output(), "\nstep: predicted ") == 2 * times; }))
+        << output();
     ASSERT_TRUE(trained(std::filesystem::file_size(place.file("out/metrics.jsonl")) + 1000))
         << "training stopped";
     for (const char* file : {"out/memory.rank0.json", "out/memory.rank1.json"}) {
       const auto report = nlohmann::json::parse(test::TemporaryFolder::read(place.file(file)));
       EXPECT_GT(report.at("steps_done"), 0) << file;
-      EXPECT_EQ(report.at("foretold"), report.at("measured")) << file;
+      EXPECT_EQ(report.at("predicted"), report.at("measured")) << file;
     }
   }
   ASSERT_EQ(::kill(run.pid(), SIGTERM), 0);  // mpirun then takes its own shared memory away

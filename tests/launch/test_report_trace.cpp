@@ -91,16 +91,16 @@ class ReportTraces : public ::testing::Test {
 };
 std::vector<RankReport> ReportTraces::reports_;
 
-TEST_F(ReportTraces, MeasuredAndForetoldHaveTheSameFormAndProcessesOfTheirOwn) {
+TEST_F(ReportTraces, MeasuredAndPredictedHaveTheSameFormAndProcessesOfTheirOwn) {
   ChromeTrace both;
   for (const RankReport& report : reports_) {
     both.add(report, ChromeTrace::Times::kMeasured);
-    both.add(report, ChromeTrace::Times::kForetold);
+    both.add(report, ChromeTrace::Times::kPredicted);
   }
   const Trace trace(both.text());
   EXPECT_EQ(trace.processes().size(), 4u);
   EXPECT_EQ(trace.processes().at(1), "rank 1, step 2 as measured");
-  EXPECT_EQ(trace.processes().at(ChromeTrace::kForetoldProcess + 1), "rank 1, a step as foretold on cpu");
+  EXPECT_EQ(trace.processes().at(ChromeTrace::kPredictedProcess + 1), "rank 1, a step as predicted on cpu");
   trace.expect_nested();
   // The same slices on every thread, waits apart.
   const auto names = [&](const Thread& thread) {
@@ -111,8 +111,8 @@ TEST_F(ReportTraces, MeasuredAndForetoldHaveTheSameFormAndProcessesOfTheirOwn) {
   };
   int threads = 0;
   for (const auto& [thread, slices] : trace.slices()) {
-    if (thread.first >= ChromeTrace::kForetoldProcess) continue;
-    EXPECT_EQ(names(thread), names({thread.first + ChromeTrace::kForetoldProcess, thread.second}));
+    if (thread.first >= ChromeTrace::kPredictedProcess) continue;
+    EXPECT_EQ(names(thread), names({thread.first + ChromeTrace::kPredictedProcess, thread.second}));
     ++threads;
   }
   EXPECT_EQ(threads, 2 * 4) << "compute, gather, out and back, of two ranks";
@@ -137,7 +137,7 @@ TEST_F(ReportTraces, EveryOpThatRanIsASliceOfItsStream) {
 }
 
 TEST_F(ReportTraces, FlowsLeadFromOneStreamToAnother) {
-  for (const auto times : {ChromeTrace::Times::kMeasured, ChromeTrace::Times::kForetold}) {
+  for (const auto times : {ChromeTrace::Times::kMeasured, ChromeTrace::Times::kPredicted}) {
     const Trace trace = of_rank(1, times);
     EXPECT_GT(trace.flows().size(), 20u);
     for (const auto& [id, ends] : trace.flows()) {
@@ -154,8 +154,8 @@ TEST_F(ReportTraces, FlowsLeadFromOneStreamToAnother) {
 }
 
 TEST_F(ReportTraces, CountersRiseToThePeaksOfThePlan) {
-  const MemoryLedger& ledger = reports_.front().foretold;
-  for (const auto times : {ChromeTrace::Times::kMeasured, ChromeTrace::Times::kForetold}) {
+  const MemoryLedger& ledger = reports_.front().predicted;
+  for (const auto times : {ChromeTrace::Times::kMeasured, ChromeTrace::Times::kPredicted}) {
     std::map<std::string, uint64_t> most;
     const Trace trace = of_rank(0, times);
     for (const json& counter : trace.counters()) {
@@ -173,7 +173,7 @@ TEST_F(ReportTraces, CountersRiseToThePeaksOfThePlan) {
 
 TEST_F(ReportTraces, WithoutAMeasuredStepThereIsNothingMeasured) {
   ChromeTrace trace;
-  trace.add(foretold_report(checkpointed(2, "full", true, true)), ChromeTrace::Times::kMeasured);
+  trace.add(predicted_report(checkpointed(2, "full", true, true)), ChromeTrace::Times::kMeasured);
   EXPECT_TRUE(Trace(trace.text()).slices().empty());
 }
 

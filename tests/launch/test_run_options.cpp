@@ -3,15 +3,14 @@
 
 #include <filesystem>
 
-#include "launch/run/node.h"
+#include "engine/io/node.h"
+#include "launch/run/find_program.h"
 #include "launch/run/options.h"
-#include "launch/run/program.h"
 #include "tests/launch/run_support.h"
 
 namespace recollect::test::run_options_test {
 namespace {
 
-using launcher::count_gpus;
 using launcher::read_run_options;
 using launcher::RunOptions;
 using namespace std::chrono_literals;
@@ -38,7 +37,7 @@ TEST(RunOptions, AreTorchrunsInEitherSpelling) {
   EXPECT_EQ(underscores.master_port, 29500);
   EXPECT_EQ(read_run_options({"--nproc", "3", "p"}).ranks, 3) << "cut short";
   EXPECT_EQ(read_run_options({"--", "-p"}).program, (Words{"-p"}));
-  EXPECT_EQ(read_run_options({"--nproc-per-node", "cpu", "p"}).ranks, launcher::cores_to_use());
+  EXPECT_EQ(read_run_options({"--nproc-per-node", "cpu", "p"}).ranks, cores_to_use());
   EXPECT_NE(read_run_options({"p"}).run_id, read_run_options({"p"}).run_id);
 }
 
@@ -112,7 +111,9 @@ TEST(RunOptions, GpusAreWhatTheDriverListsAndTheUserLeaves) {
 TEST(RunOptions, TheProgramIsFoundBeforeItIsStarted) {
   const test::TemporaryFolder folder;
   const std::string script = folder.write("a.py", ""), text = folder.write("text", "");
-  using launcher::find_program;
+  const auto find_program = [](const Words& words, bool with_python) {
+    return launcher::find_program(words, {"train"}, with_python);
+  };
   EXPECT_EQ(find_program({"train", "c.yaml"}, true).words, (Words{"recollect", "train", "c.yaml"}));
   EXPECT_EQ(find_program({"train", "c.yaml"}, true).path, std::filesystem::read_symlink("/proc/self/exe"));
   EXPECT_TRUE(find_program({"sh"}, true).path.ends_with("/sh"));

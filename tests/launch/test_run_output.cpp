@@ -144,8 +144,8 @@ TEST(RunOutput, TheLastLinesInTheBox) {
 std::string relayed(const std::vector<std::string>& pieces) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) throw std::runtime_error("no pipe");
-  launcher::Relay relay(launcher::Descriptor(ends[0]), 3, launcher::Stream::kError, false, "");
-  launcher::Descriptor to(ends[1]);
+  launcher::Relay relay(Descriptor(ends[0]), 3, launcher::Stream::kError, false, "");
+  Descriptor to(ends[1]);
   launcher::Console console;
   for (const std::string& piece : pieces) {
     EXPECT_EQ(::write(to.get(), piece.data(), piece.size()), static_cast<ssize_t>(piece.size()));

@@ -10,7 +10,7 @@
 #include <new>
 
 #include "launch/config/read.h"
-#include "launch/session.h"
+#include "launch/train/session.h"
 #include "tests/engine/temporary_folder.h"
 #include "tests/launch/training_harness.h"
 
@@ -108,12 +108,12 @@ TEST(Numerics, ANonFiniteStepIsNamedAndNotTaken) {
     Session session(config, *world);
     session.step();
     const Parameter* broken = nullptr;
-    for (const Parameter& p : session.parameters())
+    for (const Parameter& p : session.training_program().model.parameters)
       if (p.name == "h.1.mlp.c_fc.bias") broken = &p;
     ASSERT_NE(broken, nullptr);
     const Tensor bias = session.executor().tensor(broken->value);
     bias.as<float>()[3] = INFINITY;
-    const Tensor other = session.executor().tensor(session.parameters().front().value);
+    const Tensor other = session.executor().tensor(session.training_program().model.parameters.front().value);
     const std::vector<float> before(other.as<float>(), other.as<float>() + other.elements());
     try {
       session.step();
@@ -142,7 +142,7 @@ TEST(Bf16, FollowsFloat) {
   ASSERT_EQ(a.steps.size(), 10u);
   for (std::size_t i = 0; i < a.steps.size(); ++i)
     EXPECT_NEAR(a.steps[i].loss, b.steps[i].loss, 0.01 * a.steps[i].loss);
-  EXPECT_EQ(b.foretold, b.measured);
+  EXPECT_EQ(b.predicted, b.measured);
 }
 
 TEST(Determinism, TheSameRunTwiceIsTheSameBits) {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <filesystem>
 
-#include "launch/run/node.h"
+#include "engine/io/node.h"
 #include "tests/launch/run_support.h"
 
 namespace recollect::test::run_training_test {
@@ -59,14 +59,14 @@ INSTANTIATE_TEST_SUITE_P(Layouts, RunTraining,
                                   std::to_string(info.param.second);
                          });
 
-// How the ranks talk is left to who starts them, and what that takes is foretold.
-TEST(RunTrainings, TakeTheBuffersThatWereForetold) {
+// How the ranks talk is left to who starts them, and what that takes is predicted.
+TEST(RunTrainings, TakeTheBuffersThatWerePredicted) {
   Launch launch(Words{"--nproc-per-node=2", "train", "c.yaml"} + tensor_data(2, 1));
   ASSERT_EQ(launch.finish(Workplace::kBound).status, 0);
-  const Finished foretold =
+  const Finished predicted =
       launch.place().recollect(Words{"estimate", "c.yaml", "--json"} + tensor_data(2, 1));
-  ASSERT_EQ(foretold.status, 0) << foretold.err;
-  const auto bytes = nlohmann::json::parse(foretold.out).at("communication_buffers");
+  ASSERT_EQ(predicted.status, 0) << predicted.err;
+  const auto bytes = nlohmann::json::parse(predicted.out).at("communication_buffers");
   EXPECT_EQ(bytes.size(), 3u);  // mpi and tcp too
   ASSERT_GT(bytes.at("local"), 0);
   for (const char* rank : {"0", "1"}) {
@@ -116,7 +116,7 @@ TEST(RunTrainings, MeetInTheLaunchersStore) {
 }
 
 TEST(RunTrainings, MeetAgainAfterARestart) {
-  for (const Words& port : {Words{}, Words{"--master-port=" + std::to_string(launcher::free_port())}}) {
+  for (const Words& port : {Words{}, Words{"--master-port=" + std::to_string(free_port())}}) {
     Launch launch(Words{"--nproc-per-node=2", "--max-restarts=1"} + port +
                   Words{"train", "c.yaml", "parallelism.communicator=tcp", "training.max_steps=2000000",
                         "logging.steps=1000000"} +

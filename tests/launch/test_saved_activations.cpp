@@ -9,7 +9,7 @@
 
 #include "engine/runtime/schedule.h"
 #include "launch/config/read.h"
-#include "launch/estimate.h"
+#include "launch/program/estimate.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::saved_activations_test {
@@ -45,7 +45,7 @@ TrainingProgram plan_paper_model(const PaperModel& m, const Division& d, std::ve
       kSequence, m.hidden, m.layers, m.heads, d.ranks, d.sequence, m.micro_batch);
   Config config = read_config_text("paper.yaml", yaml, keys);
   resolve_planned_world(config);
-  return std::move(plan_training(config, 0, 0).made);
+  return std::move(plan_training(config, 0, 0).training);
 }
 
 // Bytes that forward leaves for backward on the device, by layer.
@@ -91,9 +91,9 @@ TEST_P(PaperFormulas, HoldToTheByteInEveryLayer) {
   const auto& [m, d] = GetParam();
   const Formulas f(m, d);
   const auto expect = [&](const std::vector<std::string>& keys, int64_t bytes) {
-    const TrainingProgram made = plan_paper_model(m, d, keys);
+    const TrainingProgram training = plan_paper_model(m, d, keys);
     const std::vector<uint64_t> expected(static_cast<std::size_t>(m.layers), static_cast<uint64_t>(bytes));
-    EXPECT_EQ(saved_bytes(made.program.graph, m.layers), expected) << testing::PrintToString(keys);
+    EXPECT_EQ(saved_bytes(training.program.graph, m.layers), expected) << testing::PrintToString(keys);
   };
   expect({}, f.none());
   expect({"mode=selective"}, f.none() - f.norm_outputs() - f.gelu_output());
@@ -111,10 +111,10 @@ INSTANTIATE_TEST_SUITE_P(All, PaperFormulas,
 
 TEST(GatheredAgain, OneValueAtATimeAndWellBeforeItsUse) {
   for (const char* mode : {"none", "selective"}) {
-    const TrainingProgram made =
+    const TrainingProgram training =
         plan_paper_model(kPaperModels[0], kDivisions[2], {std::string("mode=") + mode});
-    const Graph& graph = made.program.graph;
-    const std::vector<Span> spans = op_spans(graph, made.program.schedule);
+    const Graph& graph = training.program.graph;
+    const std::vector<Span> spans = op_spans(graph, training.program.schedule);
     std::vector<OpId> last_use(graph.values().size(), kNone);
     for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id)
       for (ValueId v : graph.op(id).inputs)
@@ -133,10 +133,10 @@ TEST(GatheredAgain, OneValueAtATimeAndWellBeforeItsUse) {
       free = spans[use].end;
     }
     EXPECT_EQ(gathers, 2 * kPaperModels[0].layers);
-    EXPECT_EQ(made.gathered.values, gathers);
+    EXPECT_EQ(training.checkpointed.gathered.values, gathers);
     const uint64_t whole = 2 * kSequence * 4 * 6144;
-    EXPECT_EQ(made.gathered.gathered_bytes, static_cast<uint64_t>(gathers) * whole);
-    EXPECT_EQ(made.gathered.saved_bytes, static_cast<uint64_t>(gathers) * whole / 8 * 7);
+    EXPECT_EQ(training.checkpointed.gathered.gathered_bytes, static_cast<uint64_t>(gathers) * whole);
+    EXPECT_EQ(training.checkpointed.gathered.saved_bytes, static_cast<uint64_t>(gathers) * whole / 8 * 7);
   }
 }
 

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "launch/config/read.h"
-#include "launch/world.h"
+#include "launch/ranks/world.h"
 #include "tests/launch/run_support.h"
 #include "tests/launch/training_harness.h"
 #include "tests/launch/without_threads.h"
@@ -58,7 +58,7 @@ Words ranks(int data, int tensor) {
 }
 
 void declare_parameters(SafetensorsWriter& file, const Session& session) {
-  for (const Parameter& p : session.parameters())
+  for (const Parameter& p : session.training_program().model.parameters)
     file.declare(p.name, session.executor().tensor(p.master).dtype, p.file_shape());
 }
 
@@ -67,7 +67,7 @@ TEST(Saving, EveryLayoutWritesTheSameFile) {
   with_sessions(kTilesYaml, {}, [&](Session& session) {
     ASSERT_FALSE(session.weights().save(session.weights().begin_file(folder.file("one"), "").get()));
     const Tensors saved = read_tensors(folder.file("one"), "");
-    for (const Parameter& p : session.parameters()) {
+    for (const Parameter& p : session.training_program().model.parameters) {
       const auto* held = session.executor().tensor(p.master).as<double>();
       const std::vector<double>& file = saved.at(p.name);
       ASSERT_EQ(file.size(), static_cast<std::size_t>(p.rows * p.columns));

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "launch/config/read.h"
-#include "launch/estimate.h"
+#include "launch/program/estimate.h"
 #include "launch/report/checkpointing_report.h"
 #include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
@@ -68,7 +68,7 @@ TEST(StorageDType, OfDoublesToo) {
 ResidencyReport residency(const Words& words) {
   Config config = read_config_text("test.yaml", kYaml, words);
   resolve_planned_world(config);
-  return plan_training(config, 0, 0).made.residency;
+  return plan_training(config, 0, 0).training.checkpointed.residency;
 }
 
 TEST(StorageDType, HalvesExactlyWhatIsKept) {
@@ -93,11 +93,11 @@ TEST(StorageDType, LeavesStatisticsAlone) {
   resolve_planned_world(config);
   const PlannedTraining planned = plan_training(config, 0, 0);
   int packed = 0;
-  for (const Op& op : planned.made.program.graph.ops()) {
+  for (const Op& op : planned.training.program.graph.ops()) {
     if (op.def->name != "checkpoint_pack") continue;
     ++packed;
     EXPECT_EQ(op.name.find("/mean"), std::string::npos);
-    EXPECT_GT(planned.made.program.graph.value(op.inputs[0]).shape.rank(), 1) << op.name;
+    EXPECT_GT(planned.training.program.graph.value(op.inputs[0]).shape.rank(), 1) << op.name;
   }
   EXPECT_GT(packed, 4 * 5);
 }

@@ -36,7 +36,7 @@ TEST_P(Stress, EveryModeAndSwitchGivesTheBitsOfNone) {
   const Trained none = train(kStressYaml, words(tensor, "none", false, false, true));
   const TemporaryFolder folder;
   uint64_t seed = 1;
-  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "poor"})
+  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "constant_memory"})
     for (bool partition : {false, true})
       for (bool host : {false, true})
         for (int more : {0, 1, 2}) {  // nothing, the pool, the disk

@@ -5,9 +5,9 @@
 
 #include "engine/io/files.h"
 #include "launch/config/read.h"
-#include "launch/estimate.h"
+#include "launch/program/estimate.h"
+#include "launch/ranks/world.h"
 #include "launch/report/checkpointing_report.h"
-#include "launch/world.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::switch_effects_test {
@@ -41,7 +41,7 @@ TrainingProgram plan(const Words& keys) {
   const TemporaryFolder folder;
   Config config = read_config_text("test.yaml", kSwitchEffectsYaml, whole_words(keys, folder));
   resolve_planned_world(config);
-  return std::move(plan_training(config, 0, 0).made);
+  return std::move(plan_training(config, 0, 0).training);
 }
 
 std::string refusal(const Words& keys) {
@@ -79,7 +79,8 @@ INSTANTIATE_TEST_SUITE_P(
              "mode every_k with k 4 has no effect: with 4 layers nothing is run again"},
         Case{{"mode=every_k", "k=9"}, "mode every_k with k 9 has no effect"},
         Case{{"mode=sqrt", "model.n_layer=2"}, "mode sqrt has no effect: with 2 layers nothing is run again"},
-        Case{{"mode=poor", "model.n_layer=1"}, "mode poor has no effect: with 1 layer nothing is run again"},
+        Case{{"mode=constant_memory", "model.n_layer=1"},
+             "mode constant_memory has no effect: with 1 layer nothing is run again"},
         Case{{"mode=recursive", "model.n_layer=1"}, "mode recursive has no effect"},
         Case{{"mode=full", "recompute=norm"}, "recompute has no effect without mode selective"},
         Case{{"mode=full", "k=2"}, "k has no effect without mode every_k"},
@@ -93,12 +94,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{"mode=full", "cpu_checkpointing=true", "model.n_layer=1"}, "cpu_checkpointing has no effect"},
         Case{{"mode=every_k", "k=3", "cpu_checkpointing=true", "keep_last=3", "model.n_layer=3"},
              "keep_last 3 keeps the values of all 3 layers where they are"},
-        Case{{"mode=full", "keep_last=1"}, "keep_last has no effect: no kept value leaves the device"},
-        Case{{"mode=full", "prefetch=2"}, "prefetch has no effect: no kept value leaves the device"},
+        Case{{"mode=full", "keep_last=1"}, "keep_last has no effect: no saved activation leaves the device"},
+        Case{{"mode=full", "prefetch=2"}, "prefetch has no effect: no saved activation leaves the device"},
         Case{{"plan: values: {layer*: recompute}", "keep_last=1"},
-             "keep_last has no effect: no kept value leaves the device"},
+             "keep_last has no effect: no saved activation leaves the device"},
         Case{{"plan: values: {layer*: recompute}", "prefetch=1"},
-             "prefetch has no effect: no kept value leaves the device"},
+             "prefetch has no effect: no saved activation leaves the device"},
         Case{{"plan: values: {layer0/mlp/gelu: host}", "keep_last=2"},
              "keep_last 2 has no effect: nothing that leaves is read by the last 2 layers"},
         Case{{"plan: values: {layer0/mlp/gelu: host}", "keep_last=0"},
@@ -199,7 +200,7 @@ TEST(ShortRun, IsRemarkedInThePlanToo) {
 
 TEST(Effective, KeysAreAcceptedWithoutRemarks) {
   for (const Words& keys :
-       {Words{"mode=full"}, Words{"mode=every_k", "k=3"}, Words{"mode=sqrt"}, Words{"mode=poor"},
+       {Words{"mode=full"}, Words{"mode=every_k", "k=3"}, Words{"mode=sqrt"}, Words{"mode=constant_memory"},
         Words{"mode=recursive"}, Words{"mode=selective", "recompute=[attention, norm]"},
         Words{"mode=selective", "recompute=norm", kTwo}, Words{"mode=full", "verify=true"},
         Words{"contiguous_checkpointing=false"}, Words{"plan: values: {layer0/mlp/gelu: host}"},
@@ -214,8 +215,9 @@ TEST(NumberCheckpoints, MustBeWhatTheModeKeeps) {
     return refusal(keys);
   };
   // every_k keeps the inputs of layers 0 and 2, and everything of the last two layers.
-  const std::pair<const char*, int> kept[] = {{"none", 4}, {"full", 4},      {"selective", 4}, {"every_k", 3},
-                                              {"sqrt", 3}, {"recursive", 3}, {"poor", 2}};
+  const std::pair<const char*, int> kept[] = {{"none", 4},           {"full", 4}, {"selective", 4},
+                                              {"every_k", 3},        {"sqrt", 3}, {"recursive", 3},
+                                              {"constant_memory", 2}};
   for (const auto& [mode, number] : kept) {
     EXPECT_EQ(with(mode, number), "accepted") << mode;
     EXPECT_EQ(with(mode, number + 1), "activation_checkpointing.number_checkpoints is " +
@@ -239,7 +241,7 @@ TEST(CheckpointingReport, SaysWhatWasChosenAndWhatDoesNothing) {
     Session session(config, world);
     session.step();
     std::map<std::string, std::string> lines;
-    for (const auto& [key, sentence] : checkpointing_report(config, session, {}))
+    for (const auto& [key, sentence] : checkpointing_report(config, session.measurements(), {}))
       EXPECT_TRUE(lines.emplace(key, sentence).second) << key;
     EXPECT_EQ(lines["keep_last"], "1 (simulated)");
     EXPECT_EQ(lines["prefetch"], "9 (given); is no earlier than 4 would be");

@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "engine/io/crc32c.h"
-#include "launch/tensorboard.h"
+#include "launch/train/tensorboard.h"
 #include "tests/launch/process.h"
 #include "tests/launch/python.h"
 

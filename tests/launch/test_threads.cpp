@@ -7,7 +7,7 @@
 #include "comm/communicator.h"
 #include "launch/config/read.h"
 #include "launch/config/validate.h"
-#include "launch/session.h"
+#include "launch/train/session.h"
 
 namespace recollect::test::threads_test {
 namespace {
@@ -35,7 +35,7 @@ Trained train(const std::string& precision, int threads) {
   Session session(config, *world);
   Trained trained;
   for (int step = 0; step < 4; ++step) trained.losses.push_back(session.step().loss);
-  for (const Parameter& p : session.parameters()) {
+  for (const Parameter& p : session.training_program().model.parameters) {
     const Tensor t = session.executor().tensor(p.value);
     const auto* bytes = static_cast<const std::byte*>(t.data);
     trained.parameters.emplace_back(bytes, bytes + t.bytes());

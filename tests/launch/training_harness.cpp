@@ -9,7 +9,7 @@
 
 #include "engine/io/safetensors.h"
 #include "launch/config/read.h"
-#include "launch/world.h"
+#include "launch/ranks/world.h"
 
 namespace recollect::test {
 
@@ -43,7 +43,7 @@ Trained train(const std::string& yaml, const std::vector<std::string>& overrides
   if (config.debug.dump_gradients.empty()) config.debug.dump_gradients = folder.file("gradients.safetensors");
   Trained result;
   const int ranks = static_cast<int>(config.parallelism.ranks_per_process);
-  result.foretold.resize(ranks);
+  result.predicted.resize(ranks);
   result.measured.resize(ranks);
   result.communication_buffers.resize(ranks);
   std::unique_ptr<MpiEnvironment> mpi;
@@ -63,7 +63,7 @@ Trained train(const std::string& yaml, const std::vector<std::string>& overrides
         evaluate_if_due(done.step);
       }
       if (mine.training.max_steps == 0) evaluate_if_due(0);
-      result.foretold[world.rank()] = session.executor().program().foretold();
+      result.predicted[world.rank()] = session.executor().program().predicted();
       result.measured[world.rank()] = session.executor().measured();
       result.communication_buffers[world.rank()] = session.mesh().staging_bytes();
       if (mine.training.max_steps > 0) {
@@ -91,7 +91,7 @@ void expect_same_bits(const Trained& a, const Trained& b, const std::string& wha
   }
   EXPECT_EQ(a.gradients, b.gradients) << what;
   EXPECT_EQ(a.parameters, b.parameters) << what;
-  EXPECT_EQ(b.foretold, b.measured) << what;
+  EXPECT_EQ(b.predicted, b.measured) << what;
 }
 
 double largest_difference(const Tensors& a, const Tensors& b) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/runtime/ledger.h"
-#include "launch/session.h"
+#include "launch/train/session.h"
 #include "tests/engine/temporary_folder.h"
 
 namespace recollect::test {
@@ -19,10 +19,10 @@ using Tensors = std::map<std::string, std::vector<double>>;  // by the names of 
 struct Trained {
   std::vector<StepResult> steps;
   std::vector<EvaluationResult> evaluations;
-  Tensors gradients;                             // of the first step, whole, before clipping
-  Tensors parameters;                            // after the last step, whole
-  std::vector<MemoryLedger> foretold, measured;  // by rank
-  std::vector<uint64_t> communication_buffers;   // by rank
+  Tensors gradients;                              // of the first step, whole, before clipping
+  Tensors parameters;                             // after the last step, whole
+  std::vector<MemoryLedger> predicted, measured;  // by rank
+  std::vector<uint64_t> communication_buffers;    // by rank
 };
 
 // `overrides` are "section.key=value" words on top of `yaml`. Runs training.max_steps steps on as many ranks
@@ -31,7 +31,7 @@ struct Trained {
 Trained train(const std::string& yaml, const std::vector<std::string>& overrides = {},
               const std::function<SessionParts(int rank)>& parts = {});
 
-// Fails the test unless both trained to the same bits, and `b` in the memory that was foretold.
+// Fails the test unless both trained to the same bits, and `b` in the memory that was predicted.
 void expect_same_bits(const Trained& a, const Trained& b, const std::string& what);
 
 // A key of that section, as a command line names it.

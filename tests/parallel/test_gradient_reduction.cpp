@@ -131,7 +131,7 @@ Sums train(uint64_t bucket_bytes) {
       executor.write(v, values.data());
     }
     executor.run_micro_batch({});
-    EXPECT_EQ(executor.measured(), executor.program().foretold());
+    EXPECT_EQ(executor.measured(), executor.program().predicted());
     if (world.rank() != 1) return;
     for (const Parameter& p : b.parameters) {
       std::vector<float>& sum =

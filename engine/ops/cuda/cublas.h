@@ -9,8 +9,8 @@
 #include <string>
 
 #include "engine/core/error.h"
+#include "engine/nvidia/library.h"
 #include "engine/ops/cuda/gemm_choices.h"
-#include "engine/ops/cuda/library.h"
 
 namespace recollect::cuda {
 

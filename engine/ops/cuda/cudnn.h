@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "engine/nvidia/library.h"
 #include "engine/ops/cuda/cudnn_attention.h"
-#include "engine/ops/cuda/library.h"
 
 namespace recollect::cuda {
 

@@ -56,7 +56,7 @@ class FusedAttention : public Kernel {
             .dropout = dropout};
   }
 
-  // The graph of a chunk, planned; what it asks for must fit what was foretold.
+  // The graph of a chunk, planned; what it asks for must fit what was predicted.
   std::shared_ptr<AttentionGraph> planned(const AttentionProblem& problem) {
     require(libraries_, "attention that is only planned is prepared");
     std::shared_ptr<AttentionGraph> graph = libraries_->cudnn().attention(problem);
@@ -64,7 +64,7 @@ class FusedAttention : public Kernel {
       throw Error(ExitCode::kDeviceMemory,
                   "cuDNN asks for " + std::to_string(graph->workspace_bytes()) +
                       " bytes of workspace for attention" + (problem.backward ? "'s backward" : "") +
-                      " where " + std::to_string(graph_bytes()) + " were foretold (" +
+                      " where " + std::to_string(graph_bytes()) + " were predicted (" +
                       libraries_->cudnn().path() + ")",
                   "take a version of cuDNN that this recollect was tried with, 9.19 to 9.26: "
                   "RECOLLECT_NVIDIA_LIBRARIES=FOLDER");

@@ -7,7 +7,7 @@ const withTimeline = runs[0].ranks.filter((rank) => rank.timeline);
 const drawnRanks = [...new Set(runs.flatMap((run) => run.ranks.filter((r) => r.timeline).map((r) => r.rank)))];
 const rankOf = (run) => run.ranks.find((r) => r.rank === state.rank) ?? run.ranks[0];
 const arenasOf = (rank) => [known(rank).arena, known(rank).host_arena, known(rank).disk];
-const sourceNames = {measured: "measured", foretold: "foretold", both: "both"};
+const sourceNames = {measured: "measured", predicted: "predicted", both: "both"};
 
 function choice(box, options, chosen, choose) {
   replace(box, ...(options.length < 2 ? [] : options.map(([value, name]) => {
@@ -56,25 +56,25 @@ function timeFigure(name, of, note) {
 }
 
 function showFigures() {
-  const measured = runs.every((run) => rankOf(run).step.steps > 0), times = measured ? "measured" : "foretold";
+  const measured = runs.every((run) => rankOf(run).step.steps > 0), times = measured ? "measured" : "predicted";
   const exact = (r) => {
-    if (!r.measured) return "foretold; nothing is allocated yet";
-    const off = r.measured.arena - r.foretold.arena;
-    return off === 0 ? "foretold to the byte" : `${grouped(off)} bytes from what was foretold`;
+    if (!r.measured) return "predicted; nothing is allocated yet";
+    const off = r.measured.arena - r.predicted.arena;
+    return off === 0 ? "predicted to the byte" : `${grouped(off)} bytes from what was predicted`;
   };
   const unused = (r) => known(r).unused_at_peak
     ? `${bytesText(known(r).unused_at_peak)} of it not in use at the peak` : "all of it in use at the peak";
   replace(byId("figures"), ...[
     bytesFigure("Device memory at its peak", (r) => known(r).peak, exact),
     bytesFigure("Device arena", (r) => known(r).arena, unused),
-    bytesFigure("Host memory", (r) => known(r).host_arena, () => "where kept values wait"),
-    bytesFigure("Disk", (r) => known(r).disk, () => "where kept values wait"),
-    timeFigure(measured ? "A step" : "A step, foretold", (r) => r.step[times].step, (r) =>
-      measured ? `median of ${r.step.steps}; foretold ${msText(1e3 * r.step.foretold.step)} on ${r.step.device_model}`
+    bytesFigure("Host memory", (r) => known(r).host_arena, () => "where saved activations wait"),
+    bytesFigure("Disk", (r) => known(r).disk, () => "where saved activations wait"),
+    timeFigure(measured ? "A step" : "A step, predicted", (r) => r.step[times].step, (r) =>
+      measured ? `median of ${r.step.steps}; predicted ${msText(1e3 * r.step.predicted.step)} on ${r.step.device_model}`
                : `on ${r.step.device_model}`),
     timeFigure("Exposed waits", (r) => r.step[times].exposed, (r) =>
       `${share(r.step[times].exposed, r.step[times].step)} of a step` +
-      (measured ? `; foretold ${msText(1e3 * r.step.foretold.exposed)}` : "")),
+      (measured ? `; predicted ${msText(1e3 * r.step.predicted.exposed)}` : "")),
   ].filter(Boolean));
 }
 
@@ -83,11 +83,11 @@ function shownSteps() {
     const rank = rankOf(run), step = stepOf(rank.timeline, source);
     if (!step) return null;
     const what = source === "measured" ? `step ${rank.timeline.step} as measured`
-                                       : `a step as foretold on ${rank.step.device_model}`;
+                                       : `a step as predicted on ${rank.step.device_model}`;
     return {title: compared ? `${names[i]}: ${rank.run.checkpointing}` : what, step, arenas: arenasOf(rank),
             note: compared ? `rank ${rank.rank}, ${what}` : state.source === "both" ? `rank ${rank.rank}` : undefined};
   };
-  const sources = state.source === "both" ? ["measured", "foretold"] : [state.source];
+  const sources = state.source === "both" ? ["measured", "predicted"] : [state.source];
   return runs.flatMap((run, i) => sources.map((source) => panel(run, i, source))).filter(Boolean);
 }
 
@@ -102,7 +102,7 @@ function showPeaks() {
 }
 
 function showMultiples() {
-  const ranks = withTimeline, source = ranks[0]?.timeline.measured === undefined ? "foretold" : "measured";
+  const ranks = withTimeline, source = ranks[0]?.timeline.measured === undefined ? "predicted" : "measured";
   const most = Math.max(...ranks.map((r) => known(r).arena)), steps = ranks.map((r) => stepOf(r.timeline, source));
   const longest = Math.max(...steps.map((step) => step.length));
   replace(byId("multiples"), ...(compared || ranks.length < 2 ? [] : ranks.map((r, i) => {
@@ -133,7 +133,7 @@ function showTables() {
   const [rank] = runs.map(rankOf);
   const columns = compared
     ? runs.map((run, i) => ({name: names[i], path: names[i], ledger: known(rankOf(run))}))
-    : [{name: "foretold", path: "foretold", ledger: rank.foretold},
+    : [{name: "predicted", path: "predicted", ledger: rank.predicted},
        ...(rank.measured ? [{name: "measured", path: "measured", ledger: rank.measured}] : [])];
   memoryTable(columns, !compared);
   byId("memory-table").dataset.rank = rank.rank;
@@ -147,7 +147,7 @@ function showTables() {
 
 function choose(change) {
   Object.assign(state, change);
-  const sources = ["measured", "foretold"].filter((s) => runs.every((run) => rankOf(run).timeline?.[s] !== undefined));
+  const sources = ["measured", "predicted"].filter((s) => runs.every((run) => rankOf(run).timeline?.[s] !== undefined));
   if (sources.length > 1 && !compared) sources.push("both");
   if (!sources.includes(state.source)) [state.source] = sources;
   choice(byId("sources"), sources.map((s) => [s, sourceNames[s]]), state.source, (source) => choose({source}));

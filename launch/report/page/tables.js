@@ -1,6 +1,6 @@
 // The tables. Each cell of bytes carries them whole in data-bytes, under a path in data-key that is that of
 // the number in the JSON.
-const known = (rank) => rank.measured ?? rank.foretold;
+const known = (rank) => rank.measured ?? rank.predicted;
 const waitsOf = (rank) => rank.step.measured?.exposed ?? 0;
 const peersOf = (rank) => rank.step.measured?.waiting_for_peers ?? 0;
 
@@ -52,7 +52,7 @@ function switchesTable(runs) {
   const rows = runs.flatMap(({label, rank}) => rank.switches.map((s) => ({label, rank, s})));
   byId("switches-table").closest("section").hidden = rows.length === 0;
   const flag = runs.length > 1, measured = rows.some(({rank}) => rank.step.steps > 0);
-  const heads = measured ? ["foretold", "measured"] : ["foretold"];
+  const heads = measured ? ["predicted", "measured"] : ["predicted"];
   const time = (cost) => heads.map((head, i) =>
     element("td", {"data-seconds": cost[head], class: i ? undefined : "group"}, msText(1e3 * cost[head])));
   const none = () => heads.map((_, i) => element("td", {class: i ? "zero" : "group zero"}, "–"));
@@ -114,8 +114,8 @@ function ranksTable({name, path, ranks}) {
       line("peak in", (i) => element("td", {}, peakPhase[i]), {class: "quiet"}),
       bytes("not in use then", "unused_at_peak", (l) => l.unused_at_peak, {class: "quiet"}),
       bytes("arena", "arena", (l) => l.arena, {class: "sum"}),
-      bytes("arena, foretold", "foretold_arena", (_, i) => ranks[i].foretold.arena),
-      line("difference, bytes", (i) => differenceCell(ledgers[i].arena - ranks[i].foretold.arena, unit, true)),
+      bytes("arena, predicted", "predicted_arena", (_, i) => ranks[i].predicted.arena),
+      line("difference, bytes", (i) => differenceCell(ledgers[i].arena - ranks[i].predicted.arena, unit, true)),
       bytes("host arena", "host_arena", (l) => l.host_arena), bytes("disk", "disk", (l) => l.disk),
       bytes("communicators", "communication_buffers", (_, i) => ranks[i].communication_buffers),
       ranks.some((r) => r.beside_arena)

@@ -71,7 +71,7 @@ CONTENDERS = [
 class Row:
     seconds: dict[int, float] = field(default_factory=dict)  # round -> median of its steps
     peak_bytes: int = 0
-    foretold_bytes: int = 0
+    predicted_bytes: int = 0
     exposed_ms: float = 0.0
 
 
@@ -116,7 +116,7 @@ def run_ours(args: argparse.Namespace, model: Model, words: tuple[str, ...], row
         memory = json.loads((Path(folder) / "run/memory.rank0.json").read_text(encoding="utf-8"))
     row.seconds[number] = statistics.median(json.loads(line)["step_seconds"] for line in lines[args.warmup :])
     row.peak_bytes = memory["measured"]["arena"]
-    row.foretold_bytes = memory["foretold"]["arena"]
+    row.predicted_bytes = memory["predicted"]["arena"]
     row.exposed_ms = 1e3 * memory["step"]["measured"]["exposed"]
 
 

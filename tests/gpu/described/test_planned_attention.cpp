@@ -38,14 +38,14 @@ class PlannedAttentionTest : public ::testing::Test {
   }
 
   // That cuDNN has a kernel; and, where a driver is there to load it, that its workspace fits what is
-  // foretold.
+  // predicted.
   void expect_planned(const AttentionProblem& p) {
     const PlannedAttention planned = planned_attention(p, *library_, kH200);
     EXPECT_NE(planned.kernel, "");
     const std::size_t units = p.backward ? static_cast<std::size_t>(p.samples * p.heads) : 0;
-    const std::size_t foretold = units * attention_unit_bytes(p.length) + kAttentionOtherBytes;
+    const std::size_t predicted = units * attention_unit_bytes(p.length) + kAttentionOtherBytes;
     ASSERT_TRUE(planned.workspace_bytes);
-    EXPECT_LE(*planned.workspace_bytes, foretold) << p.samples << " " << p.heads << " " << p.length;
+    EXPECT_LE(*planned.workspace_bytes, predicted) << p.samples << " " << p.heads << " " << p.length;
   }
 
   void expect_both(AttentionProblem problem) {

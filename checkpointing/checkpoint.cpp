@@ -1,0 +1,73 @@
+#include "checkpointing/checkpoint.h"
+
+#include <iterator>
+
+#include "checkpointing/choose.h"
+#include "checkpointing/plan_file.h"
+#include "checkpointing/policies.h"
+#include "checkpointing/verify.h"
+
+namespace recollect {
+
+namespace {
+
+PolicySettings policy_settings(const CheckpointingSettings& c) {
+  return {.mode = std::string(name_of(c.mode)),
+          .k = c.k,
+          .recompute = c.recompute,
+          .partition = c.partition_activations,
+          .host = c.cpu_checkpointing,
+          .disk = !c.disk_checkpointing.path.empty()};
+}
+
+// What is left open is chosen, or as little as can be.
+ResidencySettings decide_moves(const Graph& graph, const OpRegistry& registry, const Plan& plan,
+                               const CheckpointingSettings& c, const CheckpointingRules& rules) {
+  const ResidencySettings asked{.tensor_size = rules.tensor_size,
+                                .keep_last = c.keep_last,
+                                .pooled = !c.contiguous_checkpointing,
+                                .prefetch = c.prefetch,
+                                .bf16 = c.storage_dtype == StorageDType::kBF16};
+  return rules.least ? least_residency(asked) : choose_residency(graph, registry, plan, asked, rules.device);
+}
+
+// What a report says of these numbers.
+std::vector<Choice> list_choices(const CheckpointingSettings& c, const Checkpointed& done, bool least) {
+  if (done.residency.returned.empty()) return {};
+  const char* chosen = least ? "device.memory_limit" : "simulated";
+  return {{"keep_last", done.moves.keep_last, c.keep_last < 0 ? chosen : "given"},
+          {"prefetch", done.moves.prefetch, c.prefetch < 0 ? chosen : "given"}};
+}
+
+// False where the settings cannot stand.
+bool take(Judgement judgement, Checkpointed& done) {
+  std::move(judgement.remarks.begin(), judgement.remarks.end(), std::back_inserter(done.remarks));
+  done.refusal = std::move(judgement.refusal);
+  return !done.refusal;
+}
+
+}  // namespace
+
+Checkpointed checkpoint(Graph& graph, const OpRegistry& registry, const CheckpointingSettings& c,
+                        const CheckpointingRules& rules) {
+  Checkpointed done;
+  int64_t divided_already = 0;
+  done.plan = c.plan.empty()
+                  ? make_plan(graph, policy_settings(c))
+                  : read_plan(c.plan, graph, static_cast<int>(rules.tensor_size), &divided_already);
+  if (!take(check_plan(c, policy_settings(c), graph, done.plan, divided_already), done)) return done;
+  if (rules.disk_through_host)
+    for (auto& [value, decision] : done.plan.values) decision.host |= decision.disk;
+  std::vector<Reproduction> reproductions = recompute(graph, done.plan);
+  done.moves = decide_moves(graph, registry, done.plan, c, rules);
+  done.residency = place_kept_values(graph, registry, done.plan, done.moves);
+  done.gathered = gathered_again(graph);
+  done.choices = list_choices(c, done, rules.least);
+  reproductions.insert(reproductions.end(), done.residency.returned.begin(), done.residency.returned.end());
+  if (!take(check_moves(c, graph, done.plan, done.moves, done.residency, reproductions.size()), done))
+    return done;
+  if (c.verify) verify_reproductions(graph, registry, reproductions);
+  return done;
+}
+
+}  // namespace recollect

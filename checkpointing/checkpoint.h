@@ -1,0 +1,41 @@
+// From what a user says of activation checkpointing to a graph that does it: the plan, what is recomputed,
+// what moves and when, and what each switch then does. The graph is differentiated before, and its
+// gradients are reduced after.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "checkpointing/device_model.h"
+#include "checkpointing/plan.h"
+#include "checkpointing/recompute.h"
+#include "checkpointing/residency.h"
+#include "checkpointing/settings.h"
+#include "checkpointing/switch_effects.h"
+#include "engine/core/error.h"
+
+namespace recollect {
+
+// What decides beside the settings.
+struct CheckpointingRules {
+  int64_t tensor_size = 1;
+  DeviceModel device = {};
+  bool least = false;              // of what the settings leave open: as little memory as can be
+  bool disk_through_host = false;  // the disk is written from the host's memory and read into it
+};
+
+struct Checkpointed {
+  std::optional<Error> refusal;  // why the settings cannot stand; nothing else is complete then
+  Plan plan;
+  ResidencySettings moves;      // what the settings leave open is decided
+  ResidencyReport residency;    // of one micro-batch
+  GatheredAgain gathered;       // of one micro-batch, by sequence parallelism
+  std::vector<Choice> choices;  // of what was open, where anything moves
+  std::vector<Remark> remarks;
+};
+
+// Changes the graph. Error kConfiguration where a plan's file is wrong.
+Checkpointed checkpoint(Graph& graph, const OpRegistry& registry, const CheckpointingSettings& settings,
+                        const CheckpointingRules& rules);
+
+}  // namespace recollect

@@ -1,0 +1,273 @@
+#include "checkpointing/switch_effects.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/core/error.h"
+
+namespace recollect {
+
+namespace {
+
+using Keys = CheckpointingSettings;
+using Findings = std::vector<Finding>;
+
+using Refusal = std::optional<Error>;
+
+Error without_effect(const std::string& what, const std::string& why, const std::string& hint) {
+  return Error(ExitCode::kConfiguration,
+               fmt::format("activation_checkpointing.{} has no effect: {}", what, why), hint);
+}
+
+std::string values(int64_t count) { return fmt::format("{} {}", count, count == 1 ? "value" : "values"); }
+
+void check_storage_dtype(const Keys& c, const CheckpointedRun& run, Findings& found) {
+  if (c.storage_dtype == StorageDType::kSame) return;
+  if (c.verify) {
+    found.push_back(
+        {{"activation_checkpointing.storage_dtype", "activation_checkpointing.verify"},
+         "activation_checkpointing.verify compares bits, and activation_checkpointing.storage_dtype bf16 "
+         "changes them: give one of the two"});
+  }
+  if (run.dtype == DType::kBF16) {
+    found.push_back(
+        {{"activation_checkpointing.storage_dtype", "training.precision"},
+         "activation_checkpointing.storage_dtype bf16 has no effect with training.precision bf16: kept "
+         "values have that type already"});
+  }
+}
+
+void check_recomputation(const Keys& c, Findings& found) {
+  const bool every_k = c.mode == CheckpointingMode::kEveryK;
+  if (every_k != (c.k > 0)) {
+    found.push_back({{"activation_checkpointing.k", "activation_checkpointing.mode"},
+                     every_k ? "activation_checkpointing.mode every_k needs activation_checkpointing.k"
+                             : "activation_checkpointing.k has no effect without mode every_k"});
+  }
+  if (!c.recompute.empty() && c.mode != CheckpointingMode::kSelective) {
+    found.push_back({{"activation_checkpointing.recompute", "activation_checkpointing.mode"},
+                     "activation_checkpointing.recompute has no effect without mode selective"});
+  }
+  if (!c.plan.empty() &&
+      (c.mode != CheckpointingMode::kNone || c.partition_activations || c.cpu_checkpointing)) {
+    found.push_back(
+        {{"activation_checkpointing.plan", "activation_checkpointing.mode"},
+         "activation_checkpointing.plan decides what is recomputed and where the rest lives: mode, "
+         "partition_activations and cpu_checkpointing must not be given with it"});
+  }
+}
+
+void check_partition(const Keys& c, const CheckpointedRun& run, Findings& found) {
+  if (c.partition_activations && run.tensor_ranks == 1) {
+    found.push_back(
+        {{"activation_checkpointing.partition_activations", "parallelism.tensor_parallel_size"},
+         "activation_checkpointing.partition_activations has no effect with one tensor rank: there is "
+         "nobody to share saved activations with"});
+  }
+  if (c.partition_activations && run.sequence_parallel) {
+    found.push_back(
+        {{"activation_checkpointing.partition_activations", "parallelism.sequence_parallel"},
+         "activation_checkpointing.partition_activations has no effect under sequence parallelism: kept "
+         "values are divided over the tensor ranks already"});
+  }
+}
+
+void check_reach(const Keys& c, const CheckpointedRun& run, Findings& found) {
+  const bool packs = c.storage_dtype != StorageDType::kSame;
+  const bool leaves =
+      c.partition_activations || c.cpu_checkpointing || !c.disk_checkpointing.path.empty() || !c.plan.empty();
+  for (const auto& [key, value] : {std::pair{"keep_last", c.keep_last}, std::pair{"prefetch", c.prefetch}}) {
+    if (value < 0 || leaves || (packs && key == std::string_view("keep_last"))) continue;
+    found.push_back(
+        {{fmt::format("activation_checkpointing.{}", key)},
+         fmt::format("activation_checkpointing.{} has no effect: no saved activation leaves the device "
+                     "(partition_activations, cpu_checkpointing, disk_checkpointing)",
+                     key)});
+  }
+  if ((leaves || packs) && c.keep_last >= run.layers) {
+    found.push_back(
+        {{"activation_checkpointing.keep_last", "model.n_layer"},
+         fmt::format("activation_checkpointing.keep_last {} keeps the values of all {} layers where they "
+                     "are: partition_activations, cpu_checkpointing, disk_checkpointing and "
+                     "storage_dtype have no effect",
+                     c.keep_last, run.layers)});
+  }
+}
+
+// A plan that runs nothing again and sends nothing away is mode none.
+Refusal check_something_is_done(const Keys& c, const Plan& plan, int64_t layers) {
+  const auto none = [&](auto differs) {
+    return std::none_of(plan.values.begin(), plan.values.end(), differs);
+  };
+  if (!c.plan.empty()) {
+    if (!none([](const auto& item) { return item.second != Decision{}; })) return {};
+    return without_effect("plan", c.plan + " keeps every value on the device, as mode none does",
+                          "leave it out, or let it recompute or move something");
+  }
+  if (c.mode == CheckpointingMode::kNone || !none([](const auto& item) { return !item.second.keep; }))
+    return {};
+  const std::string what =
+      fmt::format("mode {}{}", name_of(c.mode), c.k > 0 ? fmt::format(" with k {}", c.k) : "");
+  return without_effect(
+      c.recompute.empty() ? what : "recompute",
+      fmt::format("with {} {} nothing is run again", layers, layers == 1 ? "layer" : "layers"),
+      "leave it out, or choose another mode");
+}
+
+Refusal check_number(const Keys& c, const Graph& graph, const Plan& plan) {
+  if (c.number_checkpoints == 0) return {};
+  const std::vector<ValueId> inputs = layer_inputs(graph);
+  const auto kept = std::count_if(inputs.begin(), inputs.end(),
+                                  [&](ValueId v) { return plan.values.at(graph.value(v).name).keep; });
+  if (kept == c.number_checkpoints) return {};
+  return Error(
+      ExitCode::kConfiguration,
+      fmt::format("activation_checkpointing.number_checkpoints is {}, but {} keeps {} layer inputs of {}",
+                  c.number_checkpoints, c.plan.empty() ? fmt::format("mode {}", name_of(c.mode)) : c.plan,
+                  kept, inputs.size()),
+      "leave it out: the number follows from the plan");
+}
+
+// Groups without which the plan would be the same.
+std::vector<Remark> idle_groups(const PolicySettings& settings, const Graph& graph, const Plan& plan) {
+  std::vector<Remark> remarks;
+  for (std::size_t i = 0; settings.recompute.size() > 1 && i < settings.recompute.size(); ++i) {
+    PolicySettings others = settings;
+    others.recompute.erase(others.recompute.begin() + static_cast<std::ptrdiff_t>(i));
+    if (make_plan(graph, others) == plan)
+      remarks.push_back(
+          {"recompute", fmt::format("{} adds nothing to the other groups", settings.recompute[i])});
+  }
+  return remarks;
+}
+
+// Saved activations of layers that a switch cannot divide any more.
+int64_t sharded(const Graph& graph, const Plan& plan) {
+  const std::vector<ValueId> saved = saved_values(graph);
+  return std::count_if(saved.begin(), saved.end(), [&](ValueId v) {
+    const Value& value = graph.value(v);
+    return plan.values.at(value.name).keep && value.layer >= 0 &&
+           value.placement.is_sharded_over(kTensorAxis);
+  });
+}
+
+std::string staying_text(int64_t behind, int64_t last, int64_t keep_last) {
+  std::string why;
+  if (behind > 0) why = fmt::format("{} read behind the layers", behind);
+  if (last > 0)
+    why += fmt::format("{}{} read first by the last {} (keep_last)", why.empty() ? "" : ", ", last,
+                       keep_last == 1 ? "layer" : fmt::format("{} layers", keep_last));
+  return fmt::format("{} needed at once and not moved: {}", values(behind + last), why);
+}
+
+Refusal check_pool(const Keys& c, const Graph& graph) {
+  const auto pooled = [](const Value& value) { return value.pooled; };
+  if (c.contiguous_checkpointing || std::any_of(graph.values().begin(), graph.values().end(), pooled))
+    return {};
+  return without_effect("contiguous_checkpointing false", "no value is kept that the pool could hold",
+                        "leave it out");
+}
+
+// Of switches that ask for a move: did any value move?
+Refusal check_something_is_moved(const Keys& c, const Plan& plan, const ResidencyReport& moved) {
+  const auto planned = [&](bool Decision::*switched) {
+    return std::any_of(plan.values.begin(), plan.values.end(),
+                       [&](const auto& item) { return item.second.*switched; });
+  };
+  const bool disk = !c.disk_checkpointing.path.empty();
+  if (planned(&Decision::disk) && !disk)
+    return Error(ExitCode::kConfiguration,
+                 "activation_checkpointing.plan sends values to the disk, and nobody says where",
+                 "give activation_checkpointing.disk_checkpointing.path");
+  const auto how = c.plan.empty() ? fmt::format("in mode {}", name_of(c.mode)) : "by " + c.plan;
+  struct Asked {
+    const char* key;
+    bool asked;
+    int64_t values;
+  };
+  const bool by_plan = !c.plan.empty();
+  for (const Asked& a : {Asked{"partition_activations", c.partition_activations, moved.partitioned_values},
+                         Asked{"cpu_checkpointing", c.cpu_checkpointing, moved.host_values},
+                         Asked{"disk_checkpointing", disk, moved.disk_values},
+                         Asked{"storage_dtype", c.storage_dtype != StorageDType::kSame, moved.packed_values},
+                         Asked{"plan", by_plan && planned(&Decision::partition), moved.partitioned_values},
+                         Asked{"plan", by_plan && planned(&Decision::host), moved.host_values}})
+    if (a.asked && a.values == 0)
+      return without_effect(a.key, how + " every value that it could move is needed at once",
+                            "use more layers, another mode, or a smaller keep_last");
+  return {};
+}
+
+Refusal check_verify(const Keys& c, std::size_t remade) {
+  if (!c.verify || remade > 0) return {};
+  return without_effect("verify", "nothing is recomputed, gathered or brought back",
+                        "choose a mode, a switch or a plan");
+}
+
+// Only what was given can be without effect.
+Refusal check_distances(const Keys& c, const ResidencyReport& moved) {
+  for (const auto& [key, given] : {std::pair{"keep_last", c.keep_last}, std::pair{"prefetch", c.prefetch}})
+    if (given >= 0 && moved.returned.empty())
+      return without_effect(key, "no saved activation leaves the device", "leave it out");
+  if (c.keep_last < 0 || moved.keep_last_that_matters > 0) return {};
+  return without_effect(fmt::format("keep_last {}", c.keep_last),
+                        fmt::format("nothing that leaves is read by the last {}",
+                                    c.keep_last < 2 ? "layer" : fmt::format("{} layers", c.keep_last)),
+                        "leave it out");
+}
+
+std::vector<Remark> remark_on_distances(const Keys& c, const ResidencyReport& moved) {
+  std::vector<Remark> remarks;
+  if (c.keep_last > moved.keep_last_that_matters)
+    remarks.push_back(
+        {"keep_last", fmt::format("keeps no more than {} would", moved.keep_last_that_matters)});
+  if (c.prefetch > moved.prefetch_that_matters)
+    remarks.push_back(
+        {"prefetch", fmt::format("is no earlier than {} would be", moved.prefetch_that_matters)});
+  return remarks;
+}
+
+}  // namespace
+
+std::vector<Finding> check_settings(const CheckpointingSettings& settings, const CheckpointedRun& run) {
+  Findings found;
+  check_recomputation(settings, found);
+  check_partition(settings, run, found);
+  check_reach(settings, run, found);
+  check_storage_dtype(settings, run, found);
+  return found;
+}
+
+Judgement check_plan(const CheckpointingSettings& c, const PolicySettings& policy, const Graph& graph,
+                     const Plan& plan, int64_t divided_already) {
+  if (Refusal no = check_something_is_done(c, plan, static_cast<int64_t>(layer_inputs(graph).size())))
+    return {no, {}};
+  if (Refusal no = check_number(c, graph, plan)) return {no, {}};
+  std::vector<Remark> remarks = idle_groups(policy, graph, plan);
+  if (c.partition_activations) divided_already = sharded(graph, plan);
+  if (divided_already > 0)
+    remarks.push_back({c.partition_activations ? "partition_activations" : "plan",
+                       values(divided_already) + " divided over the tensor ranks already"});
+  return {{}, std::move(remarks)};
+}
+
+Judgement check_moves(const CheckpointingSettings& c, const Graph& graph, const Plan& plan,
+                      const ResidencySettings& moves, const ResidencyReport& moved, std::size_t remade) {
+  for (const Refusal& no : {check_something_is_moved(c, plan, moved), check_pool(c, graph),
+                            check_distances(c, moved), check_verify(c, remade)})
+    if (no) return {no, {}};
+  std::vector<Remark> remarks = remark_on_distances(c, moved);
+  const Staying &behind = moved.read_behind_layers, &last = moved.read_in_last_layers;
+  const auto staying = [&](const char* key, int64_t Staying::*count) {
+    if (behind.*count + last.*count > 0)
+      remarks.push_back({key, staying_text(behind.*count, last.*count, moves.keep_last)});
+  };
+  const bool planned = !c.plan.empty();
+  staying(planned ? "plan, partitioned" : "partition_activations", &Staying::partition);
+  staying(planned ? "plan, host" : "cpu_checkpointing", &Staying::host);
+  staying(planned ? "plan, disk" : "disk_checkpointing", &Staying::disk);
+  return {{}, std::move(remarks)};
+}
+
+}  // namespace recollect

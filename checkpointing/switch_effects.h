@@ -1,0 +1,57 @@
+// The fourth promise: no key of activation_checkpointing is without effect. One that does nothing at all
+// is an error that says why; where only a part of it does nothing, the reports carry a remark. All of this
+// is judged here: by the settings alone, by the plan that comes of them, and by what was moved in the end.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpointing/policies.h"
+#include "checkpointing/residency.h"
+#include "checkpointing/settings.h"
+#include "engine/core/error.h"
+#include "engine/core/tensor.h"
+#include "engine/io/problems.h"
+
+namespace recollect {
+
+struct Remark {
+  std::string key, sentence;
+};
+
+// A number that somebody had to decide.
+struct Choice {
+  std::string key;
+  int64_t layers = 0;
+  std::string reason;  // "given", "simulated", or the key that left no choice
+};
+
+// What the settings are judged by beside themselves.
+struct CheckpointedRun {
+  int64_t layers = 0, tensor_ranks = 1;
+  bool sequence_parallel = false;
+  DType dtype = DType::kF32;  // of activations
+};
+
+// What was found: why the settings cannot stand, if so, and what else is to be said of them.
+struct Judgement {
+  std::optional<Error> refusal;  // kConfiguration
+  std::vector<Remark> remarks;
+};
+
+// Of the settings alone: switches that contradict each other, or that nothing could make have an effect.
+std::vector<Finding> check_settings(const CheckpointingSettings& settings, const CheckpointedRun& run);
+
+// Of the plan, before anything is recomputed. `policy` made it, unless it was read
+// from a file, which asked to partition `divided_already` values that are.
+Judgement check_plan(const CheckpointingSettings& settings, const PolicySettings& policy, const Graph& graph,
+                     const Plan& plan, int64_t divided_already);
+
+// Of the moves, after they are in the graph. `remade`: values that come back or are
+// made again.
+Judgement check_moves(const CheckpointingSettings& settings, const Graph& graph, const Plan& plan,
+                      const ResidencySettings& moves, const ResidencyReport& moved, std::size_t remade);
+
+}  // namespace recollect

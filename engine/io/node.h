@@ -1,0 +1,22 @@
+// What this node offers: cores, GPUs, its name, a free port. Looks, and changes nothing; GPUs are counted
+// without a CUDA library.
+#pragma once
+
+#include <string>
+
+namespace recollect {
+
+// Cores that this process may use.
+int cores_to_use();
+
+// GPUs that CUDA would show: those the driver lists in `driver`, of them what CUDA_VISIBLE_DEVICES leaves, up
+// to its first entry that names none.
+int count_gpus(const char* visible_devices, const std::string& driver);
+int count_gpus();
+
+// A port of the loopback interface that nobody listens on, by now.
+int free_port();
+
+std::string host_name();
+
+}  // namespace recollect

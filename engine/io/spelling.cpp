@@ -1,0 +1,85 @@
+#include "engine/io/spelling.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cctype>
+#include <cstdint>
+
+namespace recollect {
+namespace {
+
+constexpr std::size_t kLongestWord = 64;  // longer than any key: nothing is near
+// What is compared with it is longer by no more than may be different.
+constexpr std::size_t kLongest = kLongestWord + kLongestWord / 3;
+
+char lower_case(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+
+// In lower case, with a bit for each character that is in it.
+struct Word {
+  explicit Word(std::string_view text) : size(text.size()) {
+    for (std::size_t i = 0; i < size; ++i) {
+      letters[i] = lower_case(text[i]);
+      present |= uint64_t{1} << (static_cast<unsigned char>(letters[i]) % 64);
+    }
+  }
+  char letters[kLongest];
+  std::size_t size;
+  uint64_t present = 0;
+};
+
+// An edit adds one character at the most, and takes away one.
+bool may_be_within(const Word& a, const Word& b, std::size_t most) {
+  return static_cast<std::size_t>(std::popcount(a.present & ~b.present)) <= most &&
+         static_cast<std::size_t>(std::popcount(b.present & ~a.present)) <= most;
+}
+
+// Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, substitutions and swaps of
+// neighbours, each counting one. Something more than `most` where it is more; only what lies that near to the
+// diagonal of the table is filled in.
+std::size_t edit_distance(const Word& a, const Word& b, std::size_t most) {
+  const std::size_t far = most + 1;
+  std::array<std::size_t, kLongest + 1> rows[3] = {};
+  std::size_t *row = rows[0].data(), *above = rows[1].data(), *second = rows[2].data();
+  for (std::size_t j = 0; j <= b.size; ++j) row[j] = std::min(j, far);
+  for (std::size_t i = 1; i <= a.size; ++i) {
+    std::size_t* const free = second;
+    second = above, above = row, row = free;
+    const std::size_t first = i > most ? i - most : 1, last = std::min(i + most, b.size);
+    std::size_t least = row[first - 1] = first == 1 ? std::min(i, far) : far;
+    for (std::size_t j = first; j <= last; ++j) {
+      std::size_t cost =
+          std::min({above[j - 1] + (a.letters[i - 1] != b.letters[j - 1]), above[j] + 1, row[j - 1] + 1});
+      if (i > 1 && j > 1 && a.letters[i - 1] == b.letters[j - 2] && a.letters[i - 2] == b.letters[j - 1])
+        cost = std::min(cost, second[j - 2] + 1);
+      row[j] = std::min(cost, far);
+      least = std::min(least, row[j]);
+    }
+    if (last < b.size) row[last + 1] = far;
+    if (least > most) return far;
+  }
+  return row[b.size];
+}
+
+}  // namespace
+
+std::string nearest(std::string_view word, std::span<const std::string_view> candidates) {
+  if (word.empty() || word.size() > kLongestWord) return "";
+  const Word given(word);
+  std::string_view best;
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string_view candidate : candidates) {
+    if (candidate.size() + best_distance <= word.size() || word.size() + best_distance <= candidate.size())
+      continue;  // the lengths alone differ so much
+    const std::size_t most = best_distance - 1;
+    const Word other(candidate);
+    if (!may_be_within(given, other, most)) continue;
+    const std::size_t distance = edit_distance(given, other, most);
+    if (distance > most || distance >= candidate.size()) continue;
+    best_distance = distance;
+    best = candidate;
+  }
+  return std::string(best);
+}
+
+}  // namespace recollect

@@ -1,0 +1,148 @@
+#include "engine/io/system_files.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace recollect {
+
+namespace {
+
+constexpr std::size_t kMostText = 1 << 20;
+constexpr double kNoLimit = 1e18;  // bytes; version 1 says "none" with nearly 2^63
+
+// Of "a:b", what stands before the first colon, and after it.
+std::pair<std::string, std::string> split(const std::string& line, char at) {
+  const std::size_t place = line.find(at);
+  if (place == std::string::npos) return {line, ""};
+  return {line.substr(0, place), line.substr(place + 1)};
+}
+
+std::optional<double> number(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end != text.data() ? std::optional(value) : std::nullopt;
+}
+
+// Where the files of this process's control groups lie: of version 2, or of version 1's `controller`. The
+// group itself first, then those around it, whose limits hold too. In a container the group's own path often
+// does not exist, and the mount's root is the group.
+std::vector<std::string> group_folders(const SystemFiles& files, const std::string& controller) {
+  const bool first_version = !controller.empty();
+  const std::string mount = "/sys/fs/cgroup" + (first_version ? "/" + controller : "");
+  std::string path;
+  std::istringstream lines(files.read("/proc/self/cgroup").value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    const auto [names, where] = split(split(line, ':').second, ':');
+    if (first_version ? ("," + names + ",").find("," + controller + ",") != std::string::npos : names.empty())
+      path = where;
+  }
+  std::vector<std::string> folders;
+  for (std::filesystem::path at = path; at.has_relative_path(); at = at.parent_path())
+    folders.push_back(mount + at.string());
+  folders.push_back(mount);
+  return folders;
+}
+
+// The least that any of the groups allows.
+template <typename Read>
+std::optional<double> least(const SystemFiles& files, const std::string& controller, const Read& read) {
+  std::optional<double> found;
+  for (const std::string& folder : group_folders(files, controller))
+    if (const std::optional<double> limit = read(folder); limit && (!found || *limit < *found)) found = limit;
+  return found;
+}
+
+}  // namespace
+
+std::optional<std::string> SystemFiles::read(const std::string& path) const {
+  std::ifstream file(root_ + path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::string text;
+  for (char c; text.size() < kMostText && file.get(c);) text += c;
+  return file.bad() ? std::nullopt : std::optional(text);  // bad: a folder
+}
+
+bool SystemFiles::exists(const std::string& path) const {
+  std::error_code error;
+  return std::filesystem::exists(root_ + path, error);
+}
+
+std::optional<double> core_limit(const SystemFiles& files) {
+  const auto quota = [&](const std::string& allowed, const std::string& period) -> std::optional<double> {
+    const std::optional<double> of = number(allowed), in = number(period);
+    if (!of || !in || *of <= 0 || *in <= 0) return std::nullopt;
+    return *of / *in;
+  };
+  const std::optional<double> second = least(files, "", [&](const std::string& folder) {
+    const auto [allowed, period] = split(files.read(folder + "/cpu.max").value_or(""), ' ');
+    return quota(allowed, period);
+  });
+  if (second) return second;
+  return least(files, "cpu", [&](const std::string& folder) {
+    return quota(files.read(folder + "/cpu.cfs_quota_us").value_or(""),
+                 files.read(folder + "/cpu.cfs_period_us").value_or(""));
+  });
+}
+
+std::optional<uint64_t> memory_limit(const SystemFiles& files) {
+  const auto limit = [&](const char* name) {
+    return [&files, name](const std::string& folder) -> std::optional<double> {
+      const std::optional<double> bytes = number(files.read(folder + "/" + name).value_or(""));
+      return bytes && *bytes >= 0 && *bytes < kNoLimit ? bytes : std::nullopt;
+    };
+  };
+  std::optional<double> found = least(files, "", limit("memory.max"));
+  if (!found) found = least(files, "memory", limit("memory.limit_in_bytes"));
+  return found ? std::optional(static_cast<uint64_t>(*found)) : std::nullopt;
+}
+
+std::optional<uint64_t> memory_left(const SystemFiles& files) {
+  struct Version {
+    const char *controller, *limit, *used, *reclaimable[3];
+  };
+  constexpr Version kVersions[] = {
+      {"", "memory.max", "memory.current", {"active_file", "inactive_file", "slab_reclaimable"}},
+      {"memory",
+       "memory.limit_in_bytes",
+       "memory.usage_in_bytes",
+       {"total_active_file", "total_inactive_file", ""}}};
+  for (const Version& version : kVersions) {
+    const auto left = [&](const std::string& folder) -> std::optional<double> {
+      const auto read = [&](const char* name) {
+        return number(files.read(folder + "/" + name).value_or(""));
+      };
+      const std::optional<double> limit = read(version.limit), used = read(version.used);
+      if (!limit || *limit < 0 || *limit >= kNoLimit || !used) return std::nullopt;
+      std::istringstream statistics(files.read(folder + "/memory.stat").value_or(""));
+      double held = *used;
+      for (std::string line; std::getline(statistics, line);)
+        for (const char* name : version.reclaimable)
+          if (const auto [key, bytes] = split(line, ' '); key == name) held -= number(bytes).value_or(0);
+      return std::max(0.0, *limit - std::max(0.0, held));
+    };
+    if (const std::optional<double> found = least(files, version.controller, left))
+      return static_cast<uint64_t>(*found);
+  }
+  return std::nullopt;
+}
+
+std::optional<uint64_t> meminfo(const std::string& text, const std::string& key) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(key + ":")) continue;
+    std::istringstream rest(line.substr(key.size() + 1));
+    uint64_t value = 0;
+    std::string unit;
+    if (!(rest >> value)) return std::nullopt;
+    rest >> unit;
+    return unit == "kB" ? value << 10 : value;
+  }
+  return std::nullopt;
+}
+
+}  // namespace recollect

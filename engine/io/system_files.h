@@ -1,0 +1,32 @@
+// What the system says in files of /proc and /sys: limits of control groups above all. What cannot be found
+// out, in a container without /proc, say, is nothing rather than an error.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace recollect {
+
+// Files of the system, below another root in tests.
+class SystemFiles {
+ public:
+  explicit SystemFiles(std::string root = "") : root_(std::move(root)) {}
+  // Nothing where it cannot be read.
+  std::optional<std::string> read(const std::string& path) const;
+  bool exists(const std::string& path) const;
+
+ private:
+  std::string root_;
+};
+
+// Cores that the control group of this process may use at once; nothing where there is no limit.
+std::optional<double> core_limit(const SystemFiles& files);
+// Bytes that it may hold; likewise.
+std::optional<uint64_t> memory_limit(const SystemFiles& files);
+// Of these, bytes that nobody holds yet; what the system keeps of files, it would give back.
+std::optional<uint64_t> memory_left(const SystemFiles& files);
+// The first word with this key in a text of "key: value" lines, in bytes where "kB" follows.
+std::optional<uint64_t> meminfo(const std::string& text, const std::string& key);
+
+}  // namespace recollect

@@ -1,0 +1,119 @@
+#include "launch/cli/commands.h"
+
+#include <fmt/format.h>
+#include <boost/program_options.hpp>
+
+#include "launch/cli/config_command.h"
+#include "launch/cli/estimate_command.h"
+#include "launch/cli/explain.h"
+#include "launch/cli/tokenize.h"
+#include "launch/doctor/calibrate.h"
+#include "launch/doctor/doctor.h"
+#include "launch/ranks/world.h"
+#include "launch/report/report_command.h"
+#include "launch/cli/run_command.h"
+#include "launch/train/train.h"
+
+namespace recollect {
+
+namespace {
+
+void train_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
+  namespace options = boost::program_options;
+  bool overwrite = false;
+  options::options_description own;
+  own.add_options()("overwrite", options::bool_switch(&overwrite));
+  Words rest = parse_options(words, own);
+  if (overwrite && !rest.empty()) rest.emplace_back("overwrite=true");
+  const Config config = read_config_words("train", rest);
+  const ReportSignal signal;
+  run_ranks(config, mpi, [&](Communicator& world) { train_rank(config, world, signal); });
+}
+
+constexpr Command kCommands[] = {
+    {"train", "CONFIG.yaml [section.key=value ...] [--overwrite]", "train what CONFIG.yaml describes",
+     train_command,
+     "  CONFIG.yaml           what to train, on what, and how; `recollect config reference` lists its keys\n"
+     "  section.key=value     sets a key and wins over the file; --set section.key=value is the same\n"
+     "  --overwrite           replaces the files of another run in output_dir, as overwrite=true does\n"
+     "\n"
+     "Several ranks: recollect run --nproc-per-node N train ... on one node, or mpirun -np N recollect "
+     "train\n"
+     "..., with N = data_parallel_size x tensor_parallel_size; or threads of one process:\n"
+     "parallelism.ranks_per_process=N.\n"},
+    {"run", "[flags] PROGRAM [arguments]", "start PROGRAM, or train, as the ranks of this node (run --help)",
+     run_command},
+    {"estimate",
+     "CONFIG.yaml [section.key=value ...] [--json] [--compare | --max-micro-batch]\n"
+     "           [--trace FILE] [--html FILE]",
+     "predict memory and step time without training", estimate_command,
+     "  --compare             every activation checkpointing mode and switch, as one table\n"
+     "  --max-micro-batch     the largest training.micro_batch_size that fits device.memory_limit\n"
+     "  --trace FILE          the predicted step as a Chrome trace, for Perfetto\n"
+     "  --html FILE           the predicted step as a page\n"
+     "  --json                the same as JSON\n"},
+    {"explain", "CONFIG.yaml [section.key=value ...]", "print the checkpointing plan and every op of a step",
+     explain_command},
+    {"report", "RUN_FOLDER [RUN_FOLDER] [--html FILE] [--trace FILE] [--json]",
+     "show again what a run has left in its output folder, or compare two", report_command,
+     "  RUN_FOLDER            output_dir of a run whose memory_report.formats has json\n"
+     "  --html FILE           the page of the run, or of both on one scale\n"
+     "  --trace FILE          the recorded step of all ranks, measured and predicted, for Perfetto\n"
+     "  --json                the numbers as JSON, and the differences of two runs\n"},
+    {"calibrate", "[--out FILE] [--disk FOLDER] [--threads N,N] [--seconds S]",
+     "measure this machine for device.model=FILE", calibrate_command,
+     "  --out FILE            write them to this file too, which device.model then names\n"
+     "  --disk FOLDER         measure the disk of this folder too\n"
+     "  --threads N,N         of a rank, a measurement each; 1, half of the cores and all where not given\n"
+     "  --seconds S           about what it may take, without the disk; 15 where not given\n"},
+    {"tokenize",
+     "--tokenizer FILE|FOLDER --output FILE INPUT... [--format llm.c|headerless|megatron]\n"
+     "           [--dtype uint16|uint32] [--key text] [--end-of-document TOKEN|none] [--threads N]",
+     "make a token file of text (*.txt, *.jsonl, folders)", tokenize_command,
+     "  --tokenizer           tokenizer.json, vocab.json with merges.txt, or vocab.txt; or their folder\n"
+     "  --output FILE         the token file; of megatron, what its two files have in common\n"
+     "  --format              llm.c (default), headerless or megatron\n"
+     "  --dtype               of a headerless file; as narrow as the vocabulary allows otherwise\n"
+     "  --key                 of the text in *.jsonl; text where not given\n"
+     "  --end-of-document     what follows each text; <|endoftext|> or [SEP] where not given\n"
+     "  --threads             all cores where not given\n"},
+    {"config", "show CONFIG.yaml [section.key=value ...] [--ranks N] | schema | reference",
+     "print resolved values with their origin, the JSON Schema for editors, or the list of keys",
+     config_command,
+     "  show                  every value of a run as YAML, with a comment that says where it comes from\n"
+     "  --ranks N             what N ranks would make of it; as many as it asks for otherwise\n"
+     "  schema                JSON Schema, draft 7; an editor then completes and checks configurations\n"
+     "  reference             every key, its values, its default and its meaning, as Markdown\n"},
+    {"doctor", "[--json] [--disk FOLDER]",
+     "examine this machine: can it train, and what to do where it cannot", doctor_command,
+     "  --disk FOLDER         the folder whose disk is examined; this one where not given\n"
+     "  --json                the same as JSON\n"
+     "\n"
+     "Trains a tiny model, alone and on two ranks of mpirun, in a temporary folder.\n"
+     "Exit code 0: training on the CPU works; 2: it does not.\n"},
+};
+
+}  // namespace
+
+std::span<const Command> commands() { return kCommands; }
+
+std::string usage() {
+  std::string text;
+  for (const Command& command : commands())
+    text += fmt::format("{} recollect {} {}\n           {}\n", text.empty() ? "usage:" : "      ",
+                        command.name, command.arguments, command.help);
+  return text +
+         "\n"
+         "--help prints this, COMMAND --help more of one command, --version the version.\n"
+         "Several ranks: recollect run --nproc-per-node N train ... on one node, or mpirun -np N recollect "
+         "train ...,\n"
+         "with N = data_parallel_size x tensor_parallel_size.\n";
+}
+
+std::string usage_of(const Command& command) {
+  const std::string_view details = command.details;
+  return fmt::format("usage: recollect {} {}\n\n{}\n{}{}", command.name, command.arguments, command.help,
+                     details.empty() ? "" : "\n", details);
+}
+
+}  // namespace recollect

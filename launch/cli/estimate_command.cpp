@@ -1,0 +1,254 @@
+#include "launch/cli/estimate_command.h"
+
+#include <fmt/format.h>
+#include <boost/program_options.hpp>
+#include <nlohmann/json.hpp>
+
+#include "engine/io/files.h"
+#include "launch/program/estimate.h"
+#include "launch/program/limits.h"
+#include "launch/program/phase_table.h"
+#include "launch/program/units.h"
+#include "launch/report/chrome_trace.h"
+#include "launch/report/html_page.h"
+#include "launch/report/memory_table.h"
+#include "launch/report/rank_report_json.h"
+#include "launch/report/report_command.h"
+
+namespace recollect {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct EstimateOptions {
+  bool json = false, compare = false, max_micro_batch = false;
+  std::string trace, html;
+};
+
+std::string mib(uint64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
+
+// A line for each way in which the ranks may talk; which it is, their launcher decides.
+// What is neither in the device's arena nor in the host's.
+std::string buffers_text(const Estimate& e) {
+  const auto where = [&](CommunicatorKind kind) {
+    if (e.communication_buffers.size() == 1) return "";
+    if (kind == CommunicatorKind::kMpi) return ", if mpirun starts the ranks";
+    return kind == CommunicatorKind::kLocal ? ", if recollect run or torchrun does, on one node"
+                                            : ", if they are on several nodes without MPI";
+  };
+  const ByteUnit& unit = unit_for(std::max(e.memory.arena_bytes(), e.memory.host_bytes));  // phase_table's
+  std::string text;
+  for (const auto& [communicator, bytes] : e.communication_buffers)
+    text += fmt::format("{:<20}{:>12}   ({}{})\n", text.empty() ? "communicators" : "", unit(bytes),
+                        name_of(communicator), where(communicator));
+  if (e.save_buffer > 0)
+    text +=
+        fmt::format("{:<20}{:>12}   (host memory, for what is saved)\n", "save buffer", unit(e.save_buffer));
+  if (e.resident.predicted > 0)
+    text +=
+        fmt::format("{:<20}{:>12}   (all of a process, of which {} lie there before the run reserves any)\n",
+                    "resident", unit(e.resident.predicted), unit(e.resident.at_start));
+  return text;
+}
+
+// `none`: the same without activation checkpointing.
+std::string effect_text(const Estimate& e, const Estimate& none) {
+  const auto saved =
+      static_cast<double>(none.memory.arena_bytes()) - static_cast<double>(e.memory.arena_bytes());
+  const ResidencyReport& r = e.residency;
+  std::string text =
+      fmt::format("against mode none: {:.2f} MiB of the device saved ({:.1f} %)\n", saved / (1 << 20),
+                  100 * saved / static_cast<double>(none.memory.arena_bytes()));
+  text += fmt::format(
+      "per micro-batch: {:.3f} GFLOP recomputed ({:.1f} % more), {} MiB gathered, {} MiB to the host, "
+      "{} MiB back",
+      e.recomputed_flops / 1e9, 100 * e.recomputed_flops / none.flops,
+      mib(r.gathered_bytes + e.gathered.gathered_bytes), mib(r.to_host_bytes), mib(r.to_device_bytes));
+  if (r.disk_values > 0)
+    text += fmt::format(", {} MiB to the disk, {} MiB from it", mib(r.to_disk_bytes), mib(r.from_disk_bytes));
+  if (r.packed_values > 0)
+    text += fmt::format("; {} values stored as bf16, which is lossy: {} MiB less", r.packed_values,
+                        mib(r.packed_saved_bytes));
+  text += "\n";
+  if (e.gathered.values > 0)
+    text += fmt::format("sequence_parallel: {} values kept in parts, {} MiB less, and gathered again\n",
+                        e.gathered.values, mib(e.gathered.saved_bytes));
+  text += "layer inputs between forward and backward, MiB:";
+  for (int s = 0; s < kMemorySpaceCount; ++s)
+    text += fmt::format(" {} {}", name_of(static_cast<MemorySpace>(s)), mib(r.layer_inputs[s]));
+  text += '\n';
+  for (const Choice& choice : e.choices)
+    text += fmt::format("{}: {} ({})\n", choice.key, choice.layers, choice.reason);
+  for (const Remark& remark : e.remarks) text += fmt::format("{}: {}\n", remark.key, remark.sentence);
+  return text;
+}
+
+std::string time_text(const Estimate& e, const Estimate& none) {
+  constexpr std::size_t kLongest = 5;
+  const Simulation& s = e.simulation;
+  std::string text = fmt::format(
+      "step on {}: {:.3f} ms, of which {:.3f} ms exposed waits; mode none: {:.3f} ms\n", e.device.name,
+      1e3 * s.step_seconds, 1e3 * s.total_exposed_seconds(), 1e3 * none.simulation.step_seconds);
+  text += fmt::format("  rates: {}\n", e.calibration);
+  for (int i = 0; i < kStreamCount; ++i)
+    if (s.busy_seconds[i] > 0)
+      text += fmt::format("  {:<16} busy {:.3f} ms\n", name_of(static_cast<StreamId>(i)),
+                          1e3 * s.busy_seconds[i]);
+  for (std::size_t i = 0; i < std::min(kLongest, e.waits.size()); ++i)
+    text += fmt::format("  {:.3f} ms: {} waits for {}\n", 1e3 * e.waits[i].seconds, e.waits[i].op,
+                        e.waits[i].waits_for);
+  if (s.tail_seconds > 0)
+    text += fmt::format("  {:.3f} ms: for other streams to finish\n", 1e3 * s.tail_seconds);
+  return text;
+}
+
+Json estimate_json(const Estimate& e) {
+  const ResidencyReport& r = e.residency;
+  Json json{{"unit", "bytes, seconds"},
+            {"ranks", e.ranks},
+            {"threads_of_a_rank", e.threads},
+            {"memory", ledger_json(e.memory)}};
+  json["communicator"] = name_of(e.communication_buffers.front().communicator);
+  for (const auto& [communicator, bytes] : e.communication_buffers)
+    json["communication_buffers"][std::string(name_of(communicator))] = bytes;
+  json["save_buffer"] = e.save_buffer;
+  if (e.resident.predicted > 0)
+    json["resident"] = {{"at_start", e.resident.at_start}, {"predicted", e.resident.predicted}};
+  for (const Choice& choice : e.choices)
+    json[choice.key] = {{"layers", choice.layers}, {"reason", choice.reason}};
+  json["remarks"] = Json::array();
+  for (const Remark& remark : e.remarks) json["remarks"].push_back(remark.key + ": " + remark.sentence);
+  json["per_micro_batch"] = {{"flops", e.flops},
+                             {"recomputed_flops", e.recomputed_flops},
+                             {"partitioned_values", r.partitioned_values},
+                             {"host_values", r.host_values},
+                             {"gathered", r.gathered_bytes + e.gathered.gathered_bytes},
+                             {"to_host", r.to_host_bytes},
+                             {"to_device", r.to_device_bytes},
+                             {"disk_values", r.disk_values},
+                             {"to_disk", r.to_disk_bytes},
+                             {"from_disk", r.from_disk_bytes},
+                             {"packed_values", r.packed_values},
+                             {"packed_saved", r.packed_saved_bytes}};
+  for (int s = 0; s < kMemorySpaceCount; ++s)
+    json["layer_inputs"][std::string(name_of(static_cast<MemorySpace>(s)))] = r.layer_inputs[s];
+  json["step_seconds"] = e.simulation.step_seconds;
+  json["exposed_seconds"] = e.simulation.total_exposed_seconds();
+  for (int s = 0; s < kStreamCount; ++s)
+    json["busy_seconds"][std::string(name_of(static_cast<StreamId>(s)))] = e.simulation.busy_seconds[s];
+  json["waits"] = Json::array();
+  for (const Wait& wait : e.waits)
+    json["waits"].push_back({{"op", wait.op}, {"waits_for", wait.waits_for}, {"seconds", wait.seconds}});
+  return json;
+}
+
+void print_one(const Config& config, bool json) {
+  const Estimate e = estimate(config),
+                 none = checkpoints(config) ? estimate(without_checkpointing(config), Ranks::kFirst) : e;
+  if (json) {
+    Json document = estimate_json(e);
+    document["device_model"] = e.device.name;
+    document["rates"] = e.calibration;
+    document["none"] = estimate_json(none);
+    document["saved"] =
+        static_cast<int64_t>(none.memory.arena_bytes()) - static_cast<int64_t>(e.memory.arena_bytes());
+    fmt::print("{}\n", document.dump(2));
+  } else {
+    if (e.ranks > 1)
+      fmt::print("{} ranks ({} data x {} tensor), all alike\n", e.ranks,
+                 config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size);
+    if (!e.threads.empty())
+      fmt::print(
+          "a rank is taken to have {}, as where all ranks share this node: each thread has scratch memory\n",
+          e.threads);
+    fmt::print("{}{}\n{}\n{}", phase_table(e.ranks == 1 ? "memory" : "memory of each", e.memory),
+               buffers_text(e), effect_text(e, none), time_text(e, none));
+  }
+  check_limits(config, e.memory);
+}
+
+// The step as the simulator predicts it, for eyes.
+void write_files(const Config& config, const EstimateOptions& chosen) {
+  if (chosen.trace.empty() && chosen.html.empty()) return;
+  const auto [rank, training] = plan_training(config, 0, 0);
+  const std::vector<std::vector<RankReport>> run{{predict(config, rank.mesh(), training, training.program)}};
+  if (!chosen.trace.empty()) {
+    ChromeTrace trace;
+    trace.add(run[0][0], ChromeTrace::Times::kPredicted);
+    write_text_file(chosen.trace, trace.text());
+  }
+  if (!chosen.html.empty()) write_text_file(chosen.html, html_page(run));
+}
+
+void print_comparison(const Config& config, bool json) {
+  const std::vector<Variant> variants = compare_variants(config);
+  const bool disk =
+      !config.activation_checkpointing.disk_checkpointing.path.empty();  // else it has no columns
+  const auto yes = [](bool on) { return on ? "yes" : "-"; };
+  Json document = Json::array();
+  if (!json)
+    fmt::print("{:<12}{:<11}{:<6}{}{:>12}{:>12}{}{:>12}{:>12}{:>14}\n", "mode", "partition", "host",
+               disk ? "disk  " : "", "device MiB", "host MiB", disk ? "    disk MiB" : "", "step ms",
+               "waits ms", "recomputed");
+  for (const Variant& v : variants) {
+    const Estimate& e = v.estimate;
+    if (json) {
+      document.push_back({{"mode", v.mode},
+                          {"partition_activations", v.partition},
+                          {"cpu_checkpointing", v.host},
+                          {"disk_checkpointing", v.disk},
+                          {"fits", v.fits},
+                          {"estimate", estimate_json(e)}});
+      continue;
+    }
+    fmt::print("{:<12}{:<11}{:<6}{}{:>12}{:>12}{}{:>12.3f}{:>12.3f}{:>12.1f} %{}\n", v.mode, yes(v.partition),
+               yes(v.host), disk ? fmt::format("{:<6}", yes(v.disk)) : "", mib(e.memory.arena_bytes()),
+               mib(e.memory.host_bytes), disk ? fmt::format("{:>12}", mib(e.memory.disk_bytes)) : "",
+               1e3 * e.simulation.step_seconds, 1e3 * e.simulation.total_exposed_seconds(),
+               100 * e.recomputed_flops / (e.flops - e.recomputed_flops), v.fits ? "" : "  over a limit");
+  }
+  if (json)
+    fmt::print("{}\n", document.dump(2));
+  else if (!variants.empty())
+    fmt::print("rates: {}\n", variants.front().estimate.calibration);
+}
+
+void print_largest(const Config& config, bool json) {
+  const int64_t largest = largest_micro_batch(config);
+  const bool all = largest == std::max<int64_t>(1, kMostTokens / config.data.sequence_length);
+  if (json)
+    fmt::print("{}\n", Json{{"micro_batch_size", largest}}.dump(2));
+  else if (largest > 0)
+    fmt::print("training.micro_batch_size={} {} {} bytes\n", largest,
+               all ? "and all below fit; none above was tried. The limit is" : "is the largest that fits",
+               config.device.memory_limit);
+  if (largest == 0)
+    throw Error(ExitCode::kDeviceMemory,
+                fmt::format("not even one sequence fits device.memory_limit {}", config.device.memory_limit),
+                "use more tensor-parallel ranks, or activation checkpointing");
+}
+
+}  // namespace
+
+void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
+  namespace options = boost::program_options;
+  EstimateOptions chosen;
+  options::options_description own;
+  own.add_options()("json", options::bool_switch(&chosen.json))(
+      "compare", options::bool_switch(&chosen.compare))("max-micro-batch",
+                                                        options::bool_switch(&chosen.max_micro_batch))(
+      "trace", options::value(&chosen.trace))("html", options::value(&chosen.html));
+  Config config = read_config_words("estimate", parse_options(words, own));
+  if (chosen.compare && chosen.max_micro_batch)
+    throw Error(ExitCode::kConfiguration, "--compare and --max-micro-batch are two questions",
+                "ask them one by one");
+  check_report_files(chosen.html, chosen.trace);
+  resolve_planned_world(config);
+  write_files(config, chosen);
+  if (chosen.compare) return print_comparison(config, chosen.json);
+  if (chosen.max_micro_batch) return print_largest(config, chosen.json);
+  print_one(config, chosen.json);
+}
+
+}  // namespace recollect

@@ -1,0 +1,138 @@
+#include "launch/cli/run_program.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "comm/bootstrap.h"
+#include "comm/mpi.h"
+#include "engine/core/printable.h"
+#include "launch/cli/commands.h"
+#include "launch/report/report_signal.h"
+
+namespace recollect {
+
+namespace {
+
+void run(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
+  if (words.empty()) throw UsageError("no command given");
+  for (const Command& command : commands())
+    if (words.front() == command.name) return command.run({words.begin() + 1, words.end()}, mpi);
+  throw UsageError(fmt::format("unknown command '{}'", words.front()));
+}
+
+// So that no file of ours takes the number of a standard stream, and with it what is printed.
+void open_missing_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0) [[maybe_unused]]
+      const int opened = ::open("/dev/null", O_RDWR);
+}
+
+// What training says or is asked does not end it: a reader who goes away and a limit on the size of files are
+// noticed where something is written, and who asks for a report before one can be made waits for it.
+void outlive_diagnostics() {
+  ReportSignal::hold();
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+std::optional<int> rank_of_several() {
+  try {
+    const auto who = discover_ranks();
+    return who && who->size > 1 ? std::optional(who->rank) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+int fail(ExitCode code, const std::string& what, const std::string& hint) {
+  const std::optional<int> rank = rank_of_several();
+  std::string text = (rank ? fmt::format("recollect: rank {}: ", *rank) : "recollect: ") + what + "\n";
+  if (!hint.empty()) text += "  " + hint + "\n";
+  std::fflush(stdout);
+  std::fputs(printable_lines(text).c_str(), stderr);
+  // A launcher ends with the status of the first process that ends: let the rank whose error it was be that
+  // one.
+  if (code == ExitCode::kPeerLost && rank) std::this_thread::sleep_for(std::chrono::seconds(1));
+  mpi_abort(static_cast<int>(code));  // returns where MPI was never started
+  return static_cast<int>(code);
+}
+
+// Of a thread that cannot be made, above all: the libraries' one word for it.
+bool lacks_resources(const std::error_code& error) {
+  return error == std::errc::resource_unavailable_try_again || error == std::errc::not_enough_memory;
+}
+
+// Where memory ends in what may not throw, a destructor say, nobody can catch it: this says so all the same.
+[[noreturn]] void end_of_program() {
+  try {
+    if (std::current_exception()) throw;
+  } catch (const std::bad_alloc&) {
+    constexpr std::string_view kText = "recollect: out of host memory\n";
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
+    mpi_abort(static_cast<int>(ExitCode::kHostMemory));
+    ::_exit(static_cast<int>(ExitCode::kHostMemory));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "recollect: %s\n", error.what());
+  }
+  std::abort();
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) {
+  std::set_terminate(end_of_program);
+  open_missing_streams();
+  if (argc > 1 && std::strcmp(argv[1], "train") == 0) outlive_diagnostics();
+  std::unique_ptr<MpiEnvironment> mpi;
+  try {
+    const Words words(argv + 1, argv + argc);
+    const bool launches = !words.empty() && words.front() == "run";  // then the rest may be a program's
+    const auto named = std::find_if(commands().begin(), commands().end(), [&](const Command& command) {
+      return !words.empty() && words.front() == command.name;
+    });
+    const auto asks = [&](const char* option) {
+      return !launches && std::find(words.begin(), words.end(), option) != words.end();
+    };
+    if (asks("--version")) {
+      fmt::print("recollect {}\n", RECOLLECT_VERSION);
+    } else if (asks("--help") || asks("-h")) {
+      fmt::print("{}", named == commands().end() ? usage() : usage_of(*named));
+    } else {
+      run(words, mpi);
+    }
+    return 0;
+  } catch (const UsageError& error) {
+    return fail(error.code(), error.what(), usage());
+  } catch (const Error& error) {
+    return fail(error.code(), error.what(), error.hint());
+  } catch (const std::bad_alloc&) {
+    return fail(ExitCode::kHostMemory, "out of host memory", "");
+  } catch (const std::system_error& error) {
+    if (lacks_resources(error.code()))
+      return fail(
+          ExitCode::kHostMemory, fmt::format("the system gives no more threads or memory: {}", error.what()),
+          "raise the limits on threads (ulimit -u, pids.max of the control group) and on memory (ulimit -v), "
+          "or start fewer ranks here");
+    return fail(ExitCode::kInternal, error.what(), "this is a bug in recollect");
+  } catch (const std::exception& error) {
+    return fail(ExitCode::kInternal, error.what(), "this is a bug in recollect");
+  }
+}
+
+}  // namespace recollect

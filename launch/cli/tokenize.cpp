@@ -1,0 +1,150 @@
+#include "launch/cli/tokenize.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+
+#include <fmt/format.h>
+#include <boost/program_options.hpp>
+
+#include "engine/core/printable.h"
+#include "engine/data/corpus.h"
+#include "engine/data/find_files.h"
+#include "engine/data/tokenize_corpus.h"
+#include "engine/io/output_file.h"
+
+namespace recollect {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+[[noreturn]] void refuse(const std::string& what, const std::string& hint) {
+  throw Error(ExitCode::kConfiguration, what, hint);
+}
+
+double seconds_since(Clock::time_point start) {
+  return std::max(1e-9, std::chrono::duration<double>(Clock::now() - start).count());
+}
+
+// Where nobody says, the token that the tokenizers of either kind end a text with.
+std::optional<uint32_t> end_of_document(const Tokenizer& tokenizer, const std::string& token) {
+  if (token == "none") return std::nullopt;
+  if (!token.empty()) {
+    const auto id = tokenizer.find(token);
+    if (!id) refuse(fmt::format("--end-of-document {} is no token of the vocabulary", token), "or say none");
+    return id;
+  }
+  for (const char* usual : {"<|endoftext|>", "[SEP]"})
+    if (const auto id = tokenizer.find(usual)) return id;
+  refuse("the vocabulary has neither <|endoftext|> nor [SEP] to end documents with",
+         "name a token with --end-of-document TOKEN, or say --end-of-document none");
+}
+
+// On a terminal, one line that is written over every now and then.
+class ProgressLine {
+ public:
+  void show(uint64_t done, uint64_t all) {
+    if (!terminal_ || (seconds_since(shown_) < 0.2 && done < all)) return;
+    shown_ = Clock::now();
+    const double megabytes = static_cast<double>(done) / 1e6;
+    fmt::print("\r{:3.0f} %  {:.1f} of {:.1f} MB  {:.1f} MB/s ",
+               100.0 * static_cast<double>(done) / std::max(1.0, static_cast<double>(all)), megabytes,
+               static_cast<double>(all) / 1e6, megabytes / seconds_since(start_));
+    std::fflush(stdout);
+    drawn_ = true;
+  }
+  ~ProgressLine() {
+    if (drawn_) fmt::print("\n");
+  }
+
+ private:
+  const bool terminal_ = isatty(STDOUT_FILENO) != 0;
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point shown_ = start_;
+  bool drawn_ = false;
+};
+
+struct TokenizeOptions {
+  std::string tokenizer, end, type;
+  CorpusSpec corpus;
+  TokenFileSpec file;
+};
+
+TokenizeOptions read_options(const Words& words) {
+  namespace options = boost::program_options;
+  TokenizeOptions read;
+  options::options_description own;
+  own.add_options()("tokenizer", options::value(&read.tokenizer))("output", options::value(&read.file.path))(
+      "format", options::value(&read.file.format)->default_value("llm.c"))(
+      "dtype", options::value(&read.type))("key", options::value(&read.corpus.key)->default_value("text"))(
+      "end-of-document", options::value(&read.end))(
+      "threads", options::value(&read.corpus.threads)
+                     ->default_value(static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))));
+  read.corpus.inputs = parse_options(words, own);
+  if (read.tokenizer.empty()) throw UsageError("tokenize needs --tokenizer FILE or FOLDER");
+  if (read.file.path.empty()) throw UsageError("tokenize needs --output FILE");
+  if (read.corpus.inputs.empty()) throw UsageError("tokenize needs text: name files or folders");
+  constexpr int kMaxThreads = 1024;
+  if (read.corpus.threads < 1 || read.corpus.threads > kMaxThreads)
+    refuse(fmt::format("--threads {}", read.corpus.threads), "it is 1 to 1024");
+  if (!read.type.empty()) {
+    read.file.type = token_type_of(read.type);
+    if (!read.file.type) refuse(fmt::format("unknown --dtype {}", read.type), "it is uint16 or uint32");
+  }
+  return read;
+}
+
+// Whether a search of the folder, now or another time, finds the file.
+bool is_found_in(const std::string& folder, const std::string& file) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) return false;
+  const fs::path path = fs::weakly_canonical(fs::absolute(file, error), error);
+  if (std::find(kCorpusExtensions.begin(), kCorpusExtensions.end(), path.extension()) ==
+      kCorpusExtensions.end())
+    return false;
+  const fs::path below = path.lexically_relative(fs::canonical(folder, error));
+  return !below.empty() && *below.begin() != "..";
+}
+
+void check_output(const TokenizeOptions& options) {
+  std::vector<std::string> read = find_files(options.corpus.inputs, kCorpusExtensions);
+  for (const std::string& file : files_of_tokenizer(options.tokenizer)) read.push_back(file);
+  for (const std::string& file : files_written(options.file)) {
+    check_not_read("--output", file, read);
+    for (const std::string& folder : options.corpus.inputs)
+      if (is_found_in(folder, file))
+        refuse(fmt::format("--output {} lies in {} and would be read as text the next time", file, folder),
+               "write it elsewhere, or give it another extension: .bin");
+  }
+}
+
+}  // namespace
+
+void tokenize_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
+  TokenizeOptions options = read_options(words);
+  const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(options.tokenizer);
+  check_output(options);
+  options.corpus.end_of_document = end_of_document(*tokenizer, options.end);
+  options.file.vocabulary_size = tokenizer->vocabulary_size();
+  TokenWriter writer(options.file);
+  const auto start = Clock::now();
+  uint64_t bytes = 0;
+  {
+    ProgressLine line;
+    bytes = tokenize_corpus(*tokenizer, options.corpus, writer,
+                            [&](uint64_t done, uint64_t all) { line.show(done, all); });
+  }
+  writer.finish();
+  const double seconds = seconds_since(start), megabytes = static_cast<double>(bytes) / 1e6;
+  fmt::print("{}: {} tokens ({}, vocabulary of {}) in {} documents, from {} bytes in {:.2f} s: {:.1f} MB/s\n",
+             printable(writer.path()), writer.tokens(), name_of(writer.type()), options.file.vocabulary_size,
+             writer.documents(), bytes, seconds, megabytes / seconds);
+}
+
+}  // namespace recollect

@@ -1,0 +1,29 @@
+// How the words behind a command are read: options, a configuration file, and the keys that win over it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <boost/program_options/options_description.hpp>
+
+#include "engine/core/error.h"
+#include "launch/config/config.h"
+
+namespace recollect {
+
+using Words = std::vector<std::string>;
+
+// Words that mean nothing: kConfiguration. Whoever knows all commands shows their usage.
+class UsageError : public Error {
+ public:
+  explicit UsageError(const std::string& what) : Error(ExitCode::kConfiguration, what) {}
+};
+
+// Stores the command's own options where they say, and returns all other words in order, --set ones last.
+// UsageError for unknown options.
+Words parse_options(const Words& words, const boost::program_options::options_description& own = {});
+
+// Reads "CONFIG.yaml section.key=value ...".
+Config read_config_words(const std::string& command, const Words& words);
+
+}  // namespace recollect

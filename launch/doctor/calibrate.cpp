@@ -1,0 +1,300 @@
+#include "launch/doctor/calibrate.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <sstream>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <omp.h>
+#include <boost/program_options.hpp>
+
+#include "checkpointing/device_file.h"
+#include "checkpointing/residency_ops.h"
+#include "comm/local.h"
+#include "engine/io/files.h"
+#include "engine/io/output_file.h"
+#include "engine/ops/ops.h"
+#include "engine/runtime/executor.h"
+#include "launch/doctor/measure_ops.h"
+#include "launch/program/recorded.h"
+
+namespace recollect {
+
+namespace {
+
+constexpr double kSecondsEach = 0.1;         // spent on one measurement beside training steps
+constexpr double kTooFastToMeasure = 1e-12;  // seconds
+constexpr double kMiB = 1 << 20;
+// Bytes of three arrays, from what one core's cache holds to what none does; of a copy; and of what two ranks
+// sum.
+constexpr double kTouched[] = {0.25 * kMiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB};
+constexpr double kCopied[] = {kMiB, 8 * kMiB, 64 * kMiB};
+constexpr double kSummed[] = {kMiB / 64, kMiB / 4, 4 * kMiB, 16 * kMiB};
+
+// The best of as many runs as fit the time, after one to warm up.
+double best_seconds(const std::function<void()>& run) {
+  using Clock = std::chrono::steady_clock;
+  run();
+  const auto start = Clock::now();
+  double best = 1e30;
+  while (std::chrono::duration<double>(Clock::now() - start).count() < kSecondsEach) {
+    const auto begin = Clock::now();
+    run();
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  return std::max(best, kTooFastToMeasure);
+}
+
+struct Input {
+  Shape shape;
+  DType dtype = DType::kF32;
+};
+
+struct Measured {
+  double seconds = 0;
+  Cost cost;
+};
+
+// One op, as a program of its own. A program that runs nothing else tells what starting it costs.
+class Bench {
+ public:
+  Bench() {
+    register_engine_ops(registry_);
+    register_checkpointing_ops(registry_);
+    cpu::register_kernels(kernels_, nullptr);
+    register_checkpointing_kernels(kernels_, [](std::string_view, StreamId) -> Communicator& {
+      throw Error(ExitCode::kInternal, "calibration measures no gather");
+    });
+  }
+
+  Measured measure(const char* kind, const Attributes& attributes, const std::vector<Input>& inputs,
+                   StreamId stream = StreamId::kCompute) {
+    Graph graph;
+    Op op{.def = registry_.find(kind), .name = kind, .attributes = attributes, .stream = stream};
+    for (const Input& input : inputs)
+      op.inputs.push_back(graph.add_value({.name = "input" + std::to_string(op.inputs.size()),
+                                           .shape = input.shape,
+                                           .dtype = input.dtype,
+                                           .category = Category::kInput,
+                                           .persistent = true}));
+    const OpId id = graph.add_op(std::move(op));
+    const Cost cost = graph.op(id).def->cost(OpView{graph, graph.op(id)});
+    const std::unique_ptr<Device> device = make_cpu_device();
+    Executor executor(compile(std::move(graph), kernels_), *device);
+    const RunState state;
+    return {best_seconds([&] { executor.run_micro_batch(state); }), cost};
+  }
+
+ private:
+  OpRegistry registry_;
+  KernelTable kernels_;
+};
+
+// With so many bytes touched over and over.
+RateCurve memory_levels(Bench& bench) {
+  RateCurve curve;
+  for (const double bytes : kTouched) {
+    const Shape shape{static_cast<int64_t>(bytes / (3 * sizeof(float)))};
+    const Measured add = bench.measure("add", {}, {{shape}, {shape}});
+    curve.push_back({bytes, add.cost.bytes / add.seconds});
+  }
+  return curve;
+}
+
+RateCurve copies(Bench& bench) {
+  RateCurve curve;
+  for (const double bytes : kCopied) {
+    const Measured copy = bench.measure("copy_to_host", {}, {{{static_cast<int64_t>(bytes / sizeof(float))}}},
+                                        StreamId::kDeviceToHost);
+    curve.push_back({bytes, copy.cost.link_bytes / copy.seconds});
+  }
+  return curve;
+}
+
+// Of all-reduces between two rank threads. Each sends as many bytes as the tensor has: half of it twice.
+void measure_link(DeviceModel& device) {
+  LocalGroup group(2);
+  std::vector<double> seconds;  // rank 0's
+  const auto rank = [&](int r) {
+    const std::unique_ptr<Communicator> world = group.join(r);
+    std::vector<float> data(static_cast<std::size_t>(kSummed[std::size(kSummed) - 1]) / sizeof(float));
+    const auto time = [&](double bytes, int repeats) {
+      double best = 1e30;
+      for (int i = 0; i <= repeats; ++i) {  // the first to warm up
+        world->barrier();
+        const auto begin = std::chrono::steady_clock::now();
+        world->all_reduce({data.data(), {static_cast<int64_t>(bytes / sizeof(float))}, DType::kF32},
+                          ReduceOp::kSum);
+        const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        if (i > 0) best = std::min(best, took);
+      }
+      if (r == 0) seconds.push_back(best);
+    };
+    time(sizeof(float), 500);
+    for (const double bytes : kSummed) time(bytes, 20);
+  };
+  std::thread other(rank, 1);
+  rank(0);
+  other.join();
+  device.link_latency = seconds[0];
+  for (std::size_t i = 0; i < std::size(kSummed); ++i)
+    device.collectives.push_back(
+        {kSummed[i], kSummed[i] / std::max(seconds[i + 1] - seconds[0], seconds[i + 1] / 2)});
+  device.link_bandwidth = device.collectives.back().rate;
+}
+
+// The one number where a file had only one: the best rate that the kernel reaches.
+double best_rate(const DeviceModel& device, const char* kernel) {
+  const auto found = device.kernels.find(kernel);
+  if (found == device.kernels.end()) return 0;
+  double best = 0;
+  for (const RatePoint& point : found->second) best = std::max(best, point.rate);
+  return best;
+}
+
+void sum_up(DeviceModel& device) {
+  device.gemm_f32 = best_rate(device, "linear f32");
+  device.attention_f32 = best_rate(device, "attention f32");
+  const auto or_else = [](double rate, double otherwise) { return rate > 0 ? rate : otherwise; };
+  device.gemm_bf16 = or_else(best_rate(device, "linear bf16"), device.gemm_f32);
+  device.attention_bf16 = or_else(best_rate(device, "attention bf16"), device.attention_f32);
+  // Only the reference backend computes in double, and no model of it is of use.
+  device.gemm_f64 = device.gemm_f32 / 2;
+  constexpr double kGeluFlopsPerByte = 1.5;  // in the op's cost: twelve for an f32 read and written
+  device.vector_flops = kGeluFlopsPerByte * best_rate(device, "bias_gelu f32");
+  device.memory_bandwidth = device.memory_levels.back().rate;
+  device.to_host_bandwidth = device.to_device_bandwidth = device.copies.back().rate;
+}
+
+DeviceModel measure_threads(Bench& bench, int threads, double seconds, const DeviceModel& link) {
+  omp_set_num_threads(threads);
+  DeviceModel device = link;
+  device.threads = threads;
+  device.memory_levels = memory_levels(bench);
+  device.copies = copies(bench);
+  OpRates rates = measure_ops("fp32", threads, seconds / 2);
+  device.launch_overhead = rates.overhead;
+  device.kernels = std::move(rates.kernels);
+  try {
+    device.kernels.merge(measure_ops("bf16", threads, seconds / 2).kernels);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kConfiguration) throw;  // the processor lacks the instructions
+  }
+  sum_up(device);
+  return device;
+}
+
+}  // namespace
+
+DeviceModel measure_device(const Calibration& calibration) {
+  const int before = omp_get_max_threads();
+  Bench bench;
+  DeviceModel link{.name = "measured"};
+  measure_link(link);
+  std::vector<DeviceModel> measured;
+  for (const int threads : calibration.threads)
+    measured.push_back(measure_threads(
+        bench, threads, calibration.seconds / static_cast<double>(calibration.threads.size()), link));
+  omp_set_num_threads(before);
+  DeviceModel device = std::move(measured.back());
+  measured.pop_back();
+  device.cores = omp_get_num_procs();
+  device.fewer_threads = std::move(measured);
+  return device;
+}
+
+bool measure_disk(const std::string& folder, DeviceModel& device) {
+  // Values of the sizes that a step moves: a small one takes an access, a large one is a stream.
+  constexpr std::size_t kSizes[] = {std::size_t{256} << 10, std::size_t{2} << 20, std::size_t{64} << 20};
+  constexpr int kValues = 4;
+  const std::size_t largest = kSizes[std::size(kSizes) - 1];
+  DiskStore disk(folder);
+  disk.open(kValues * largest);
+  const Arena value(largest), ring(DiskStore::kRingBytes);
+  device.disk_writes.clear();
+  device.disk_reads.clear();
+  for (const std::size_t bytes : kSizes) {
+    const auto time = [&](auto access) {
+      const auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < kValues; ++i) access(static_cast<uint64_t>(i) * largest);
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      return RatePoint{static_cast<double>(bytes),
+                       kValues * static_cast<double>(bytes) / std::max(seconds, kTooFastToMeasure)};
+    };
+    device.disk_writes.push_back(
+        time([&](uint64_t at) { disk.write("a value", value.at(0), bytes, at, ring.at(0)); }));
+    device.disk_reads.push_back(
+        time([&](uint64_t at) { disk.read("a value", value.at(0), bytes, at, ring.at(0)); }));
+  }
+  device.disk_write_bandwidth = device.disk_writes.back().rate;
+  device.disk_read_bandwidth = device.disk_reads.back().rate;
+  return disk.direct();
+}
+
+namespace {
+
+// What other programs take is missing from every rate.
+void warn_if_busy() {
+  double load = 0;
+  const double cores = std::thread::hardware_concurrency();
+  if (getloadavg(&load, 1) == 1 && load > cores / 2)
+    fmt::print(
+        stderr,
+        "recollect: this machine is busy (load {:.1f} on {} cores): what is measured now is too slow\n", load,
+        cores);
+}
+
+// "1,4": thread counts in ascending order. Where none are given: one, half of the cores, and all of them.
+std::vector<int> threads_to_measure(const std::string& text) {
+  const int cores = omp_get_num_procs();
+  std::vector<int> counts;
+  if (text.empty()) counts = {1, cores / 2, cores};
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) {
+    int count = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), count);
+    if (error != std::errc{} || end != word.data() + word.size() || count < 1 || count > cores)
+      throw UsageError(
+          fmt::format("--threads {}: expected counts from 1 to the {} cores, as in 1,2", text, cores));
+    counts.push_back(count);
+  }
+  if (text.ends_with(',')) throw UsageError(fmt::format("--threads {}: a count is missing at the end", text));
+  std::erase(counts, 0);
+  std::sort(counts.begin(), counts.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  return counts;
+}
+
+}  // namespace
+
+void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
+  namespace options = boost::program_options;
+  std::string out, disk, threads;
+  Calibration calibration;
+  options::options_description own;
+  own.add_options()("out", options::value(&out))("disk", options::value(&disk))(
+      "threads", options::value(&threads))("seconds", options::value(&calibration.seconds));
+  if (!parse_options(words, own).empty()) throw UsageError("calibrate takes no configuration");
+  calibration.threads = threads_to_measure(threads);
+  if (!(calibration.seconds > 0 && calibration.seconds <= 3600))
+    throw UsageError("--seconds is more than 0 and at most 3600");
+  check_output_files({{"--out", out, "a file of rates", "\nmemory_bandwidth: "}});
+  if (!out.empty()) const ReplacementFile writable(out);  // or all would be measured for nothing
+  warn_if_busy();
+  DeviceModel device = measure_device(calibration);
+  if (!disk.empty() && !measure_disk(disk, device))
+    fmt::print(stderr,
+               "recollect: {} takes no direct I/O: what is measured there is the system's page cache\n",
+               disk);
+  const std::string text = measured_line() + to_yaml(device);
+  fmt::print("{}", text);
+  if (!out.empty()) write_text_file(out, text);
+}
+
+}  // namespace recollect

@@ -1,0 +1,154 @@
+#include "launch/doctor/measure_ops.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "checkpointing/op_time.h"
+#include "launch/config/read.h"
+#include "launch/config/validate.h"
+#include "launch/ranks/world.h"
+#include "launch/train/session.h"
+
+namespace recollect {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Widths from where starting an op is all it takes to where arithmetic is, the quickest steps first; heads
+// and sequences to match. A sample's share of the time lets the slow ones be reached too.
+struct Sample {
+  int layers, width, heads, vocabulary, samples, sequence;
+  double dropout, share;
+};
+constexpr Sample kSamples[] = {{2, 64, 4, 256, 4, 64, 0.0, 1},   {2, 128, 4, 256, 4, 128, 0.1, 1},
+                               {2, 128, 4, 256, 8, 128, 0.0, 1}, {2, 256, 4, 1024, 4, 128, 0.0, 2},
+                               {1, 512, 8, 256, 2, 256, 0.1, 3}, {1, 768, 12, 4096, 1, 512, 0.0, 6}};
+constexpr std::size_t kLeastSamples = 3;
+constexpr int kLeastSteps = 2, kMostSteps = 300;  // after one to warm up
+
+Config config_of(const Sample& s, const std::string& precision, int threads) {
+  return read_config_text(
+      "calibration",
+      fmt::format(
+          "model: {{type: gpt2, vocab_size: {}, n_positions: {}, n_embd: {}, n_layer: {}, n_head: {}, "
+          "resid_pdrop: {}, embd_pdrop: {}, attn_pdrop: {}}}\n"
+          "device: {{backend: cpu, threads: {}}}\n"
+          "training: {{micro_batch_size: {}, max_steps: {}, precision: {}}}\n"
+          "data: {{format: random, sequence_length: {}}}\n"
+          "profiling: {{step: 0}}\n",
+          s.vocabulary, s.sequence, s.width, s.layers, s.heads, s.dropout, s.dropout, s.dropout, threads,
+          s.samples, kMostSteps + 1, precision, s.sequence),
+      {});
+}
+
+// Of each op, the seconds of one step.
+class OpClock final : public ExecutorProbe {
+ public:
+  void before_op(const Executor&, OpId) override { begun_ = Clock::now(); }
+  void after_op(const Executor& executor, OpId id) override {
+    const auto now = Clock::now();
+    seconds.resize(executor.program().graph.ops().size());
+    seconds[static_cast<std::size_t>(id)] += std::chrono::duration<double>(now - begun_).count();
+  }
+  std::vector<double> seconds;
+
+ private:
+  Clock::time_point begun_;
+};
+
+struct Step {
+  double seconds = 0, beside_ops = 0;
+  std::vector<double> ops = {};
+};
+
+double mean_of_least(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  seconds.resize((seconds.size() + 9) / 10);
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
+}
+
+// Of every op, and of what is left of a step, the fastest tenth: what others take of the machine is in the
+// slower ones, and no step is spared by all of them.
+Step undisturbed(const std::vector<Step>& steps) {
+  Step best{.ops = std::vector<double>(steps.front().ops.size())};
+  std::vector<double> times(steps.size());
+  for (std::size_t op = 0; op < best.ops.size(); ++op) {
+    std::transform(steps.begin(), steps.end(), times.begin(), [&](const Step& step) { return step.ops[op]; });
+    best.ops[op] = mean_of_least(times);
+  }
+  std::transform(steps.begin(), steps.end(), times.begin(), [](const Step& step) {
+    return std::max(0.0, step.seconds - std::accumulate(step.ops.begin(), step.ops.end(), 0.0));
+  });
+  best.beside_ops = mean_of_least(times);
+  return best;
+}
+
+// All that was measured of one kernel at about one amount.
+struct Sum {
+  double amounts = 0, work = 0, seconds = 0;
+  int ops = 0;
+};
+using Sums = std::map<std::string, std::map<int, Sum>>;  // by kernel and the amount's power of two
+
+void add_ops(const Graph& graph, const Step& step, Sums& sums) {
+  for (std::size_t id = 0; id < graph.ops().size(); ++id) {
+    const KernelUse use = kernel_use({graph, graph.ops()[id]});
+    if (use.work <= 0) continue;
+    Sum& sum = sums[use.key][static_cast<int>(std::lround(std::log2(use.amount)))];
+    sum.amounts += use.amount;
+    sum.work += use.work;
+    sum.seconds += std::max(step.ops[id], 1e-9);
+    ++sum.ops;
+  }
+}
+
+// In `seconds` with all that it takes to begin. Returns the seconds of the step that are no op's, of each op.
+double measure_one(const Sample& sample, const std::string& precision, int threads, double seconds,
+                   Sums& sums) {
+  const auto start = Clock::now();
+  const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  Config config = config_of(sample, precision, threads);
+  resolve_world(config, 1);
+  const std::unique_ptr<Communicator> world = make_self_communicator();
+  OpClock clock;
+  Session session(config, *world, {.edit_program = {}, .probe = &clock});
+  session.step();
+  std::vector<Step> steps;
+  while (steps.size() < kLeastSteps || (steps.size() < kMostSteps && spent() < seconds)) {
+    std::fill(clock.seconds.begin(), clock.seconds.end(), 0.0);
+    const double took = session.step().seconds;
+    steps.push_back({.seconds = took, .ops = clock.seconds});
+  }
+  const Step step = undisturbed(steps);
+  add_ops(session.executor().program().graph, step, sums);
+  return step.beside_ops / static_cast<double>(step.ops.size());
+}
+
+}  // namespace
+
+OpRates measure_ops(const std::string& precision, int threads, double seconds) {
+  OpRates rates;
+  Sums sums;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  double shares = 0;
+  for (const Sample& sample : kSamples) shares += sample.share;
+  for (std::size_t i = 0; i < std::size(kSamples); ++i) {
+    const double left = std::chrono::duration<double>(end - Clock::now()).count();
+    if (left <= 0 && i >= kLeastSamples) break;  // the nearest rates stand for what was not reached
+    const double gap = measure_one(kSamples[i], precision, threads, left * kSamples[i].share / shares, sums);
+    shares -= kSamples[i].share;
+    rates.overhead = rates.overhead > 0 ? std::min(rates.overhead, gap) : gap;
+  }
+  for (const auto& [kernel, by_amount] : sums)
+    for (const auto& [power, sum] : by_amount)
+      rates.kernels[kernel].push_back({sum.amounts / sum.ops, sum.work / sum.seconds});
+  return rates;
+}
+
+}  // namespace recollect

@@ -1,3 +1,0 @@
-#include "launch/program.h"
-
-int main(int argc, char** argv) { return recollect::run_program(argc, argv); }

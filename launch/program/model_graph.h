@@ -1,0 +1,25 @@
+// What every way to checkpoint a model starts from: its forward graph, and behind it the graph of its gradients.
+#pragma once
+
+#include <memory>
+
+#include "engine/graph/op_def.h"
+#include "launch/config/config.h"
+#include "parallel/gpt2.h"
+#include "parallel/mesh.h"
+
+namespace recollect {
+
+struct ModelGraph {
+  std::shared_ptr<const OpRegistry> registry;  // the graph's ops point into it
+  LanguageModel model;
+  Graph graph;
+};
+
+// Forward alone.
+ModelGraph build_model(const Config& config, const Mesh& mesh);
+
+// Forward and backward: every parameter knows its gradient.
+ModelGraph differentiate_model(ModelGraph forward);
+
+}  // namespace recollect

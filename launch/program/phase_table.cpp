@@ -1,0 +1,67 @@
+#include "launch/program/phase_table.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "launch/program/units.h"
+
+namespace recollect {
+
+namespace {
+
+using NamedLedger = std::pair<const char*, const MemoryLedger*>;
+
+// Below the phases: what is reserved in all.
+std::string arenas_text(const std::vector<NamedLedger>& ledgers, const ByteUnit& unit) {
+  std::string text;
+  for (const auto& [which, ledger] : ledgers) {
+    const std::string suffix = ledgers.size() > 1 ? std::string(", ") + which : "";
+    const uint64_t arena = ledger->arena_bytes();
+    const auto line = [&](const char* name, uint64_t bytes) {
+      return fmt::format("{:<{}}{:>{}}", name + suffix, kNameWidth, unit(bytes), kCellWidth);
+    };
+    text += fmt::format("{}   ({} bytes; {} unused at the peak)\n", line("device", arena), arena,
+                        arena - ledger->peak());
+    text += line("host", ledger->host_bytes) + "\n";
+    if (ledger->disk_bytes > 0) text += line("disk", ledger->disk_bytes) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string table_row(const std::string& name, const std::vector<std::string>& cells) {
+  std::string line = fmt::format("{:<{}}", name, kNameWidth);
+  for (const std::string& text : cells) line += fmt::format("{:>{}}", text, kCellWidth);
+  return line + "\n";
+}
+
+std::string phase_table(const std::string& title, const MemoryLedger& foretold,
+                        const MemoryLedger* measured) {
+  std::vector<NamedLedger> ledgers{{"foretold", &foretold}};
+  if (measured) ledgers.emplace_back("measured", measured);
+  const ByteUnit& unit = unit_for(std::max(foretold.arena_bytes(), foretold.host_bytes));
+  const auto row = [&](std::string_view name, const auto& cell) {
+    std::vector<std::string> line;
+    for (int p = 0; p < kPhaseCount; ++p)
+      for (const auto& [which, ledger] : ledgers) line.push_back(cell(*ledger, p));
+    return table_row(std::string(name), line);
+  };
+  std::string text = fmt::format("{:<{}}", fmt::format("{}, {}", title, unit.name), kNameWidth);
+  for (int p = 0; p < kPhaseCount; ++p)
+    text += fmt::format("{:>{}}", name_of(static_cast<Phase>(p)), kCellWidth * ledgers.size());
+  text += '\n';
+  if (measured)
+    text += row("", [&](const MemoryLedger& l, int) { return &l == measured ? "measured" : "foretold"; });
+  for (int c = 0; c < kCategoryCount; ++c)
+    text += row(name_of(static_cast<Category>(c)),
+                [&](const MemoryLedger& l, int p) { return unit(l.at_peak[p][c]); });
+  text += row("at peak", [&](const MemoryLedger& l, int p) { return unit(MemoryLedger::sum(l.at_peak[p])); });
+  for (int p = 0; p < kPhaseCount; ++p)
+    if (!foretold.peak_op[p].empty())
+      text += fmt::format("  peak of {} in {}\n", name_of(static_cast<Phase>(p)), foretold.peak_op[p]);
+  return text + arenas_text(ledgers, unit);
+}
+
+}  // namespace recollect

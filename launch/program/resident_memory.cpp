@@ -1,0 +1,46 @@
+#include "launch/program/resident_memory.h"
+
+#include <unistd.h>
+
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "engine/io/node.h"
+#include "engine/io/system_files.h"
+#include "launch/program/limits.h"
+
+namespace recollect {
+
+namespace {
+
+// Batches read ahead and the one in use, each of ids and labels.
+uint64_t loader_bytes(const Config& config) {
+  const auto tokens = static_cast<uint64_t>(config.training.micro_batch_size) *
+                      static_cast<uint64_t>(config.training.gradient_accumulation_steps) *
+                      static_cast<uint64_t>(config.data.sequence_length);
+  return static_cast<uint64_t>(config.data.prefetch + 1) * tokens * 2 * sizeof(int32_t);
+}
+
+}  // namespace
+
+uint64_t resident_bytes() {
+  const std::string text = SystemFiles().read("/proc/self/smaps_rollup").value_or("");
+  return meminfo(text, "Rss").value_or(0);
+}
+
+uint64_t resident_needs(const Config& config, const MemoryLedger& memory) {
+  return memory.arena_bytes() + memory.host_bytes + save_buffer_bytes(config) + loader_bytes(config);
+}
+
+ResidentMemory predict_resident(uint64_t needed, Communicator& world) {
+  const std::string process = host_name() + ":" + std::to_string(getpid());
+  const MemoryGroup group{std::hash<std::string>()(process), std::numeric_limits<uint64_t>::max()};
+  const std::optional<DeviceShare> share = share_of_group(group, needed, world);  // all have planned now
+  const uint64_t at_start = resident_bytes();
+  world.barrier();  // none reserves before all have looked
+  if (at_start == 0) return {};
+  return {.at_start = at_start, .predicted = at_start + share->needed};
+}
+
+}  // namespace recollect

@@ -1,0 +1,208 @@
+#include "launch/program/training_program.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include "checkpointing/device_file.h"
+#include "checkpointing/residency_ops.h"
+#include "checkpointing/simulator.h"
+#include "checkpointing/verify.h"
+#include "comm/collective_ops.h"
+#include "comm/vocabulary_reduction.h"
+#include "engine/ops/ops.h"
+#include "launch/program/recorded.h"
+#include "launch/program/units.h"
+#include "parallel/gradient_reduction.h"
+
+namespace recollect {
+
+namespace {
+
+OptimizerSettings optimizer_settings(const Config& config) {
+  const Config::Optimizer& o = config.optimizer;
+  return {.name = std::string(name_of(o.name)),
+          .beta1 = o.beta1,
+          .beta2 = o.beta2,
+          .epsilon = o.epsilon,
+          .momentum = o.momentum,
+          .weight_decay = o.weight_decay,
+          .decay_all = o.decay_all,
+          .max_grad_norm = o.max_grad_norm,
+          .loss_scaled = config.training.scales_loss()};
+}
+
+// MiB that hold the gradients of all parameters: of larger buckets there is still one.
+int64_t bucket_that_matters(const Graph& graph, const std::vector<Parameter>& parameters) {
+  uint64_t bytes = 0;
+  for (const Parameter& p : parameters)
+    if (p.gradient != kNone) bytes += graph.value(p.gradient).bytes();
+  return static_cast<int64_t>((bytes + (uint64_t{1} << 20) - 1) >> 20);
+}
+
+// The sum of gradients over ranks.
+void reduce(Graph& graph, const Config& config, const Mesh& mesh, TrainingProgram& training) {
+  const std::vector<Parameter>& parameters = training.model.parameters;
+  reduce_gradients(graph, *training.registry, parameters,
+                   {.data_size = mesh.data_size(),
+                    .tensor_size = mesh.tensor_size(),
+                    .bucket_bytes = static_cast<uint64_t>(config.parallelism.gradient_bucket_mb) << 20});
+  const int64_t bucket = config.parallelism.gradient_bucket_mb,
+                enough = bucket_that_matters(graph, parameters),
+                same = std::max(enough, Config{}.parallelism.gradient_bucket_mb);
+  if (config.origins.contains("parallelism.gradient_bucket_mb") && bucket >= enough && bucket != same)
+    training.remarks.push_back(
+        {"gradient_bucket_mb", fmt::format("all gradients are one bucket, as with {}", same)});
+}
+
+std::string threads_text(const Config& config) {
+  if (config.device.backend != BackendKind::kCpu) return "";
+  const int threads = omp_get_max_threads();
+  return fmt::format("{} thread{} of {}", threads, threads == 1 ? "" : "s", cpu::instruction_set());
+}
+
+KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduction* vocabulary,
+                         DiskStore* disk, cuda::Libraries* libraries) {
+  KernelTable table;
+  switch (config.device.backend) {
+    case BackendKind::kReference:
+      reference::register_kernels(table, vocabulary);
+      break;
+    case BackendKind::kCpu:
+      cpu::register_kernels(table, vocabulary);
+      break;
+    case BackendKind::kCuda:
+      cuda::register_kernels(table, vocabulary, libraries);
+      break;
+  }
+  const CommunicatorLookup lookup = [&mesh](std::string_view axis, StreamId stream) -> Communicator& {
+    return mesh.communicator(axis, stream);
+  };
+  register_comm_kernels(table, lookup);
+  register_checkpointing_kernels(table, lookup, disk);
+  register_verify_kernels(table, mesh.world().rank());
+  return table;
+}
+
+// Of the configuration and the device's file alone: all ranks are taken to share one node, as estimates take
+// them to, so that every rank decides the same wherever it runs.
+DeviceModel rank_device(const Config& config) {
+  const Config::Parallelism& p = config.parallelism;
+  DeviceModel device = share_of_rank(read_device_model(config.device.model), config.device.threads,
+                                     p.tensor_parallel_size * std::max<int64_t>(1, p.data_parallel_size));
+  if (config.device.tf32) device.gemm_f32 = device.gemm_bf16 / 2;  // of tensor cores: half the rate of bf16
+  return device;
+}
+
+// Where a program is made for: kernels and all, or to predict with.
+struct Target {
+  Program (*compile)(Graph, const KernelTable&);
+  cuda::Libraries* libraries;
+};
+
+// All that follows from a model's graph. Where a switch has no effect the program stays empty.
+TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGraph& built,
+                         const Target& target, bool least) {
+  TrainingProgram training;
+  training.device = rank_device(config);
+  training.threads = threads_text(config);
+  for (const auto& [key, why] : config.unreached) training.remarks.push_back({key, why});
+  training.registry = built.registry;
+  training.model = built.model;
+  if (mesh.tensor_size() > 1)
+    training.vocabulary =
+        std::make_unique<CommunicatorVocabularyReduction>(mesh.communicator(kTensorAxis, StreamId::kCompute));
+
+  Graph graph = built.graph;
+  if (config.training.max_steps > 0) {
+    const CheckpointingSettings& settings = config.activation_checkpointing;
+    training.checkpointed = checkpoint(graph, *training.registry, settings,
+                                       {.tensor_size = mesh.tensor_size(),
+                                        .device = training.device,
+                                        .least = least,
+                                        .disk_through_host = config.device.backend == BackendKind::kCuda});
+    if (training.checkpointed.refusal) return training;
+    for (const Remark& remark : training.checkpointed.remarks) training.remarks.push_back(remark);
+    if (!settings.disk_checkpointing.path.empty())
+      training.disk = std::make_unique<DiskStore>(settings.disk_checkpointing.path);
+    reduce(graph, config, mesh, training);
+    training.optimizer =
+        append_optimizer(graph, *training.registry, training.model.parameters, training.model.loss,
+                         optimizer_settings(config), mesh.data_size(), mesh.tensor_size());
+  } else {
+    for (Parameter& p : training.model.parameters) p.master = p.value;
+  }
+  training.program = target.compile(std::move(graph), make_kernels(config, mesh, training.vocabulary.get(),
+                                                                   training.disk.get(), target.libraries));
+  return training;
+}
+
+// Speed is no reason to be over the limit.
+TrainingProgram complete_within_limit(const Config& config, const Mesh& mesh, const ModelGraph& built,
+                                      const Target& target) {
+  TrainingProgram training = complete(config, mesh, built, target, false);
+  const auto limit = static_cast<uint64_t>(config.device.memory_limit);
+  const std::vector<Choice>& choices = training.checkpointed.choices;
+  const auto more_than_least = [](const Choice& choice) {
+    return choice.reason == "simulated" && choice.layers > 1;
+  };
+  if (training.checkpointed.refusal || limit == 0 || training.program.predicted().arena_bytes() <= limit ||
+      std::none_of(choices.begin(), choices.end(), more_than_least))
+    return training;
+  return complete(config, mesh, built, target, true);
+}
+
+double predicted_seconds(const TrainingProgram& training, const Config& config) {
+  return simulate(training.program.graph, training.program.schedule, training.device,
+                  std::max<int64_t>(1, config.training.gradient_accumulation_steps))
+      .step_seconds;
+}
+
+// sqrt is a compromise between memory and time; with many layers or small ones it may lose on both sides.
+std::vector<Remark> compare_with_full(const Config& config, const Mesh& mesh, const ModelGraph& built,
+                                      const TrainingProgram& training) {
+  Config full = config;
+  full.activation_checkpointing.mode = CheckpointingMode::kFull;
+  full.activation_checkpointing.number_checkpoints = 0;
+  const TrainingProgram other = complete_within_limit(full, mesh, built, {compile_without_kernels, nullptr});
+  if (other.checkpointed.refusal) return {};  // a switch that would have no effect there
+  const MemoryLedger &mine = training.program.predicted(), &its = other.program.predicted();
+  const double seconds = predicted_seconds(training, config), its_seconds = predicted_seconds(other, config);
+  if (its.arena_bytes() >= mine.arena_bytes() || its.host_bytes > mine.host_bytes ||
+      its.disk_bytes > mine.disk_bytes || its_seconds >= seconds)
+    return {};
+  return {{"mode", fmt::format("full would be better in both: predicted {:.2f} MiB in {:.3f} ms a step, "
+                               "sqrt {:.2f} MiB in {:.3f} ms",
+                               static_cast<double>(its.arena_bytes()) / kMiB.bytes, 1e3 * its_seconds,
+                               static_cast<double>(mine.arena_bytes()) / kMiB.bytes, 1e3 * seconds)}};
+}
+
+TrainingProgram make(const Config& config, const Mesh& mesh, const ModelGraph& built, const Target& target) {
+  TrainingProgram training = complete_within_limit(config, mesh, built, target);
+  if (training.checkpointed.refusal) return training;
+  if (config.activation_checkpointing.mode == CheckpointingMode::kSqrt)
+    for (Remark& remark : compare_with_full(config, mesh, built, training))
+      training.remarks.push_back(std::move(remark));
+  for (Remark& remark : recorded_elsewhere(config)) training.remarks.push_back(std::move(remark));
+  return training;
+}
+
+}  // namespace
+
+ModelGraph build_training_graph(const Config& config, const Mesh& mesh) {
+  ModelGraph forward = build_model(config, mesh);
+  return config.training.max_steps > 0 ? differentiate_model(std::move(forward)) : forward;
+}
+
+TrainingProgram make_training_program(const Config& config, const Mesh& mesh, cuda::Libraries* libraries) {
+  TrainingProgram training = make(config, mesh, build_training_graph(config, mesh), {compile, libraries});
+  if (training.checkpointed.refusal) throw *training.checkpointed.refusal;
+  return training;
+}
+
+TrainingProgram plan_training_program(const Config& config, const Mesh& mesh, const ModelGraph& built) {
+  return make(config, mesh, built, {compile_without_kernels, nullptr});
+}
+
+}  // namespace recollect

@@ -1,0 +1,47 @@
+// From configuration to program, in stages with values in between: the model's graph (model_graph.h), what is
+// recomputed and moved in it (checkpointing/checkpoint.h), reduction and optimizer behind it, compiled for one
+// backend. Training and estimation both start here, and share all of it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpointing/checkpoint.h"
+#include "engine/io/disk_store.h"
+#include "engine/ops/ops.h"
+#include "engine/ops/vocabulary_reduction.h"
+#include "engine/runtime/program.h"
+#include "launch/config/config.h"
+#include "launch/program/model_graph.h"
+#include "parallel/mesh.h"
+#include "parallel/optimizer_step.h"
+
+namespace recollect {
+
+struct TrainingProgram {
+  std::shared_ptr<const OpRegistry> registry;       // the graph's ops point into it
+  std::unique_ptr<VocabularyReduction> vocabulary;  // the kernels point to it
+  std::unique_ptr<DiskStore> disk;  // they point to it too; null where nothing goes to the disk. Not open yet
+  LanguageModel model;
+  Checkpointed checkpointed;  // with a refusal there is no program
+  DeviceModel device;
+  std::vector<Remark> remarks;  // those on checkpointing among them
+  std::string threads;          // of a rank and their instruction set, where kernels take scratch for each
+  OptimizerHandles optimizer;
+  Program program;
+};
+
+// The first stages: what does not depend on activation_checkpointing.
+ModelGraph build_training_graph(const Config& config, const Mesh& mesh);
+
+// All stages. Error kConfiguration where a switch of activation_checkpointing has no effect. `mesh` must outlive the
+// program, and so must `libraries`, which a program that is to run on CUDA needs.
+TrainingProgram make_training_program(const Config& config, const Mesh& mesh,
+                                      cuda::Libraries* libraries = nullptr);
+
+// The same program to predict with, from the graph that the first stages have made: it has no kernels. A refusal is
+// the caller's to look at.
+TrainingProgram plan_training_program(const Config& config, const Mesh& mesh, const ModelGraph& built);
+
+}  // namespace recollect

@@ -1,0 +1,78 @@
+#include "launch/ranks/inputs.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "comm/agree.h"
+#include "engine/data/dataset.h"
+#include "engine/io/file_digest.h"
+#include "engine/io/safetensors.h"
+#include "launch/ranks/program_identity.h"
+
+namespace recollect {
+
+namespace {
+
+constexpr uint64_t kMostOfFiles = 256 << 20, kMostOfFile = 16 << 20;  // bytes that are read
+
+std::vector<std::string> files_of_model(const std::string& folder) {
+  std::vector<std::string> files;
+  const SafetensorsSet weights(folder);
+  for (const SafetensorsFile& file : weights.files()) files.push_back(file.path());
+  return files;
+}
+
+std::vector<std::string> files_of(DataFormat format, const std::vector<std::string>& paths) {
+  if (format == DataFormat::kRandom) return {};
+  return files_of_data(std::string(name_of(format)), paths);
+}
+
+void add_files(const std::string& key, const std::vector<std::string>& files,
+               std::map<std::string, std::string>& texts) {
+  const uint64_t most = std::min(kMostOfFile, kMostOfFiles / std::max<std::size_t>(1, files.size()));
+  texts[key] = fmt::format("{} {}", files.size(), files.size() == 1 ? "file" : "files");
+  for (const std::string& file : files) texts[key + ", " + file] = file_digest(file, most);
+}
+
+void add_dataset(const std::string& key, DataFormat format, const std::vector<std::string>& paths,
+                 std::map<std::string, std::string>& texts) {
+  if (format != DataFormat::kRandom) add_files(key, files_of(format, paths), texts);
+}
+
+}  // namespace
+
+std::vector<std::string> files_read(const Config& config) {
+  std::vector<std::string> files{config.model.config, config.activation_checkpointing.plan,
+                                 config.device.model};
+  if (const auto file = config.origins.find(""); file != config.origins.end())
+    files.push_back(file->second.text);
+  const auto add = [&](const std::vector<std::string>& more) {
+    files.insert(files.end(), more.begin(), more.end());
+  };
+  if (const std::string& folder = config.model.pretrained; !folder.empty()) {
+    add({folder + "/config.json", folder + "/model.safetensors.index.json"});
+    add(files_of_model(folder));
+  }
+  if (config.training.max_steps > 0) add(files_of(config.data.format, config.data.path));
+  if (config.evaluation.every_steps > 0) add(files_of(config.evaluation.format, config.evaluation.path));
+  std::erase_if(files, [](const std::string& file) { return file.empty(); });
+  return files;
+}
+
+void check_inputs_agree(const Config& config, Communicator& world) {
+  if (world.size() == 1) return;
+  std::map<std::string, std::string> texts = program_identity();
+  if (!config.model.pretrained.empty())
+    add_files("model.pretrained", files_of_model(config.model.pretrained), texts);
+  if (config.training.max_steps > 0) add_dataset("data.path", config.data.format, config.data.path, texts);
+  if (config.evaluation.every_steps > 0)
+    add_dataset("evaluation.path", config.evaluation.format, config.evaluation.path, texts);
+  check_texts_agree(
+      texts, "inputs",
+      "give every rank the same program and the same files: copy them, or put them where all see them",
+      world);
+}
+
+}  // namespace recollect

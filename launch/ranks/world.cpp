@@ -1,0 +1,233 @@
+#include "launch/ranks/world.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include "comm/bootstrap.h"
+#include "comm/local.h"
+#include "comm/mpi.h"
+#include "comm/tcp.h"
+#include "engine/core/printable.h"
+
+namespace recollect {
+
+namespace {
+
+constexpr int kMostThreadsOfCore = 16;
+
+int cores_of_node() { return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)); }
+
+// Launchers bind a rank to one core by default, which suits programs without threads. Ours has them: a rank
+// takes every core of the node that its share entitles it to, and the system spreads them.
+void claim_cores(const Config& config, int ranks_on_node) {
+  const int cores = cores_of_node();
+  const int threads = threads_per_rank(config, ranks_on_node);
+  if (threads > kMostThreadsOfCore * cores)
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("device.threads {} on a node of {} cores: they would wait for each other, or the "
+                            "system would refuse them",
+                            threads, cores),
+                fmt::format("{} a rank use every core; {} are the most that are accepted", cores,
+                            kMostThreadsOfCore * cores));
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) < threads) {
+    CPU_ZERO(&allowed);
+    for (int core = 0; core < std::min(cores, CPU_SETSIZE); ++core) CPU_SET(core, &allowed);
+    sched_setaffinity(0, sizeof allowed,
+                      &allowed);  // within what the container permits; else it stays as it was
+  }
+  omp_set_dynamic(0);
+  omp_set_num_threads(threads);
+}
+
+std::chrono::milliseconds timeout(const Config& config) {
+  return std::chrono::seconds(config.parallelism.timeout_seconds);
+}
+
+// Whether a rank failed only because another one did.
+bool is_echo(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error.code() == ExitCode::kPeerLost;
+  } catch (...) {
+    return false;
+  }
+}
+
+// Rank threads of one process. The first to fail aborts its communicator, which ends the others; what they
+// then say of a lost peer is not the news. None begins before all are there.
+void run_threads(const Config& config, int size, const std::function<void(Communicator&)>& body) {
+  LocalGroup group(size, timeout(config));
+  std::mutex mutex;
+  std::exception_ptr first;
+  std::vector<std::thread> threads;
+  std::unique_lock making(mutex);
+  bool made = false;
+  const auto start = [&](int rank) {
+    threads.emplace_back([&, rank] {
+      if (std::lock_guard lock(mutex); !made) return;
+      try {
+        claim_cores(config, size);
+        const std::unique_ptr<Communicator> world = group.join(rank);
+        body(*world);
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        if (!first || (is_echo(first) && !is_echo(std::current_exception())))
+          first = std::current_exception();
+      }
+    });
+  };
+  try {
+    threads.reserve(static_cast<std::size_t>(size));
+    for (int rank = 0; rank < size; ++rank) start(rank);
+    made = true;
+  } catch (...) {
+    first = std::current_exception();
+  }
+  making.unlock();
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+std::string launcher_hint(int64_t ranks) {
+  return fmt::format(
+      "start it with 'recollect run --nproc-per-node {0} train ...' or 'mpirun -np {0} recollect train ...', "
+      "or let parallelism.ranks_per_process: {0} make the ranks threads of one process",
+      ranks);
+}
+
+CommunicatorKind choose_communicator(const Config& config, const RankEnvironment& who) {
+  if (config.parallelism.communicator != CommunicatorKind::kAuto) return config.parallelism.communicator;
+  if (who.by_mpi) return CommunicatorKind::kMpi;
+  return who.local_size == who.size ? CommunicatorKind::kLocal : CommunicatorKind::kTcp;
+}
+
+std::unique_ptr<Communicator> join_tcp(const Config& config, const RankEnvironment& who) {
+  const StoreEnvironment store = find_store(who);
+  if (who.rank == 0 && who.local_size < who.size && store.token.empty())
+    fmt::print(
+        stderr,
+        "recollect: ranks of several nodes meet on {} without a token: whoever reaches it may join them; "
+        "set RECOLLECT_STORE_TOKEN_FILE\n",
+        printable(store.place.host));
+  return join_tcp_world({.run_id = who.run_id,
+                         .rank = who.rank,
+                         .size = who.size,
+                         .store = store,
+                         .join_timeout = timeout(config),
+                         .timeout = timeout(config)});
+}
+
+std::unique_ptr<Communicator> join_world(const Config& config, const RankEnvironment& who,
+                                         std::unique_ptr<MpiEnvironment>& mpi) {
+  const CommunicatorKind kind = choose_communicator(config, who);
+  if (kind == CommunicatorKind::kSelf)
+    throw Error(
+        ExitCode::kConfiguration,
+        fmt::format("{} started {} ranks, but parallelism.communicator is self", who.source, who.size),
+        "each rank would train alone; use communicator: auto");
+  if (kind == CommunicatorKind::kLocal && who.local_size != who.size)
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("parallelism.communicator is local, but only {} of {} ranks are on this node",
+                            who.local_size, who.size),
+                "use communicator: tcp, or start the ranks with mpirun and use communicator: mpi");
+  if (kind == CommunicatorKind::kLocal)
+    return join_local_processes(
+        {.run_id = who.run_id, .rank = who.rank, .size = who.size, .timeout = timeout(config)});
+  if (kind == CommunicatorKind::kTcp) return join_tcp(config, who);
+  mpi = std::make_unique<MpiEnvironment>();
+  std::unique_ptr<Communicator> world = join_mpi_world(*mpi, timeout(config));
+  if (world->size() != who.size)
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("{} says this is rank {} of {}, but the MPI world has {} rank(s)", who.source,
+                            who.rank, who.size, world->size()),
+                "start the ranks with mpirun, or set parallelism.communicator: local (one node) or tcp");
+  return world;
+}
+
+}  // namespace
+
+// Kernels divide their work, and the plan sizes their workspace, by this count: it must be one that OpenMP
+// keeps.
+int threads_per_rank(const Config& config, int ranks_on_node) {
+  const int wanted = config.device.threads > 0 ? static_cast<int>(config.device.threads)
+                                               : std::max(1, cores_of_node() / std::max(1, ranks_on_node));
+  return std::min(wanted, omp_get_thread_limit());
+}
+
+bool has_spare_cores(const Config& config, int ranks) {
+  const std::optional<RankEnvironment> who = discover_ranks();
+  const int on_node = who && who->size > 1 ? who->local_size : ranks;
+  return int64_t{on_node} * (threads_per_rank(config, on_node) + 1) <= cores_of_node();
+}
+
+void agree_on_threads(Communicator& world) {
+  const int64_t mine = omp_get_max_threads();
+  int64_t fewest = -mine;  // there is no minimum among the reductions
+  world.all_reduce({&fewest, {1}, DType::kI64}, ReduceOp::kMax);
+  if (-fewest == mine) return;
+  omp_set_num_threads(static_cast<int>(-fewest));
+  fmt::print(stderr, "recollect: rank {}: {} of its {} threads, as many as every rank has\n", world.rank(),
+             -fewest, mine);
+}
+
+std::vector<CommunicatorKind> expected_communicators(const Config& config, int ranks) {
+  using enum CommunicatorKind;
+  const Config::Parallelism& p = config.parallelism;
+  if (ranks == 1) return {kSelf};
+  if (p.ranks_per_process > 1) return {kLocal};
+  if (p.communicator == kAuto) return {kMpi, kLocal, kTcp};
+  return {p.communicator};
+}
+
+void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,
+               const std::function<void(Communicator&)>& body) {
+  const std::optional<RankEnvironment> who = discover_ranks();
+  const int64_t wanted =
+      config.parallelism.tensor_parallel_size * std::max<int64_t>(1, config.parallelism.data_parallel_size);
+  const int threads = static_cast<int>(config.parallelism.ranks_per_process);
+  if (who && who->size > 1) {
+    if (threads > 1)
+      throw Error(ExitCode::kConfiguration,
+                  fmt::format("{} started {} processes, and parallelism.ranks_per_process is {}", who->source,
+                              who->size, threads),
+                  "threads as ranks are for a single process: set ranks_per_process: 1");
+    claim_cores(config, who->local_size);
+    const std::unique_ptr<Communicator> world = join_world(config, *who, mpi);
+    body(*world);
+    return;
+  }
+  if (threads > 1) {
+    const CommunicatorKind kind = config.parallelism.communicator;
+    if (kind == CommunicatorKind::kMpi || kind == CommunicatorKind::kTcp)
+      throw Error(ExitCode::kConfiguration,
+                  fmt::format("parallelism.communicator {} is for processes; with ranks_per_process {} the "
+                              "ranks are threads",
+                              name_of(kind), threads),
+                  "use communicator: auto");
+    return run_threads(config, threads, body);
+  }
+  if (wanted > 1)
+    throw Error(
+        ExitCode::kConfiguration,
+        fmt::format("tensor_parallel_size x data_parallel_size asks for {} ranks, but this process is alone",
+                    wanted),
+        launcher_hint(wanted));
+  claim_cores(config, 1);
+  const std::unique_ptr<Communicator> world = make_self_communicator();
+  body(*world);
+}
+
+}  // namespace recollect

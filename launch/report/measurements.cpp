@@ -1,0 +1,43 @@
+#include "launch/report/measurements.h"
+
+#include <algorithm>
+
+#include "launch/ranks/world.h"
+
+namespace recollect {
+
+double StepTimes::median() const {
+  std::array<double, std::tuple_size_v<decltype(seconds_)>> sorted = seconds_;
+  const auto count =
+      static_cast<std::ptrdiff_t>(std::min<int64_t>(steps_, static_cast<int64_t>(sorted.size())));
+  if (count == 0) return 0;
+  std::nth_element(sorted.begin(), sorted.begin() + count / 2, sorted.begin() + count);
+  const double upper = sorted[static_cast<std::size_t>(count / 2)];
+  if (count % 2) return upper;
+  return (*std::max_element(sorted.begin(), sorted.begin() + count / 2) + upper) / 2;
+}
+
+void add_measurement(const Config& config, const Measurements& measured, StepReport& report) {
+  const StepTimes& times = measured.times;
+  report.steps = times.steps();
+  report.measured = times.median();
+  if (report.steps == 0) return;
+  const Executor& executor = measured.executor;
+  const auto steps = static_cast<double>(report.steps);
+  for (int s = 0; s < kStreamCount; ++s)
+    report.measured_exposed.by_stream[s] = executor.waits().exposed(static_cast<StreamId>(s)) / steps;
+  report.measured_exposed.joined = executor.waits().join() / steps;
+  report.mean = times.mean();
+  report.collectives = measured.collectives;
+  for (CollectiveTimes& c : report.collectives) {
+    c.transfer /= steps;
+    c.waiting /= steps;
+    for (auto& [rank, seconds] : c.for_ranks) seconds /= steps;
+  }
+  if (has_spare_cores(config, measured.mesh.world().size())) return;
+  for (int s = 0; s < kStreamCount; ++s)
+    report.taken[s] = std::max(0.0, executor.processor_seconds(static_cast<StreamId>(s)) / steps -
+                                        report.measured_exposed.by_stream[s]);
+}
+
+}  // namespace recollect

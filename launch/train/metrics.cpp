@@ -1,0 +1,70 @@
+#include "launch/train/metrics.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "engine/core/error.h"
+#include "engine/io/standard_output.h"
+
+namespace recollect {
+
+namespace {
+
+// A line of metrics.jsonl; it allocates only where it is longer than lines are.
+using Line = fmt::basic_memory_buffer<char, 2048>;
+
+template <typename... Args>
+void append(Line& line, fmt::format_string<Args...> format, Args&&... args) {
+  fmt::format_to(std::back_inserter(line), format, std::forward<Args>(args)...);
+}
+
+void append_value(Line& line, const Metric& metric) {
+  if (metric.digits == Metric::kYesOrNo) return append(line, "{}", metric.value != 0);
+  if (!std::isfinite(metric.value)) return append(line, "null");  // JSON has no infinity
+  if (metric.digits > 0) return append(line, "{:.{}g}", metric.value, metric.digits);
+  append(line, "{:.0f}", metric.value);
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(const Config& config) {
+  const std::vector<std::string>& forms = config.logging.report_to;
+  const auto wanted = [&](const char* form) {
+    return std::find(forms.begin(), forms.end(), form) != forms.end();
+  };
+  if (wanted("jsonl")) json_ = std::make_unique<GrowingFile>(config.output_dir + "/metrics.jsonl");
+  const std::string& folder = config.logging.tensorboard_dir;
+  if (wanted("tensorboard"))
+    events_ = std::make_unique<EventFile>(folder.empty() ? config.output_dir + "/tensorboard" : folder);
+}
+
+void MetricsLog::write(int64_t step, std::span<const Metric> metrics) {
+  if (json_) {
+    Line line;
+    append(line, "{{\"step\": {}", step);
+    for (const Metric& metric : metrics) {
+      append(line, ", \"{}\": ", metric.key);
+      append_value(line, metric);
+    }
+    append(line, "}}\n");
+    if (!json_->append({line.data(), line.size()})) complain("metrics.jsonl");
+  }
+  if (events_) {
+    scalars_.clear();
+    for (const Metric& metric : metrics) scalars_.push_back({metric.key, metric.value});
+    if (!events_->write(step, scalars_)) complain(events_->path());
+  }
+}
+
+void MetricsLog::complain(const std::string& path) {
+  if (!complained_) warn("{} cannot be written: {}", path, system_message(errno));
+  complained_ = true;
+}
+
+}  // namespace recollect

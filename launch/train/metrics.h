@@ -1,0 +1,41 @@
+// The numbers of a run as it goes on, for those who plot them: in each form that logging.report_to names,
+// under the same keys. What is written can be read at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/io/files.h"
+#include "launch/config/config.h"
+#include "launch/train/tensorboard.h"
+
+namespace recollect {
+
+struct Metric {
+  std::string_view key;
+  double value = 0;
+  int digits = 0;  // in metrics.jsonl; 0: an integer
+  static constexpr int kYesOrNo = -1;
+};
+
+class MetricsLog {
+ public:
+  // Replaces metrics.jsonl; event files add up. Error kStorage.
+  explicit MetricsLog(const Config& config);
+  // Complains once where that fails, for training is worth more than its log.
+  void write(int64_t step, std::span<const Metric> metrics);
+
+ private:
+  void complain(const std::string& path);
+
+  std::unique_ptr<GrowingFile> json_;  // null where not asked for; likewise below
+  std::unique_ptr<EventFile> events_;
+  std::vector<Scalar> scalars_;  // keeps its memory
+  bool complained_ = false;
+};
+
+}  // namespace recollect

@@ -1,0 +1,209 @@
+#include "launch/train/output_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "engine/core/error.h"
+#include "engine/io/files.h"
+#include "engine/io/node.h"
+#include "engine/io/output_file.h"
+#include "engine/io/standard_output.h"
+#include "engine/io/strict_json.h"
+#include "launch/ranks/inputs.h"
+
+namespace recollect {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLockName = ".recollect.lock";
+constexpr std::size_t kMostNamed = 5;  // files in a message
+constexpr std::size_t kMostLockText = 1024;
+
+[[noreturn]] void cannot(const std::string& what, const std::string& path, int reason) {
+  throw Error(ExitCode::kStorage, fmt::format("cannot {} {}: {}", what, path, system_message(reason)),
+              "output_dir must be a folder that can be made and written");
+}
+
+// Whether a run of ours wrote it.
+bool is_a_runs(std::string_view name) {
+  constexpr std::array<std::string_view, 7> kNames = {
+      "config.json", "config.resolved.yaml", "metrics.jsonl",     "model.safetensors",
+      "plan.yaml",   "report.html",          "train_results.json"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
+         ((name.starts_with("memory.rank") || name.starts_with("trace.rank")) && name.ends_with(".json"));
+}
+
+// What the attempts of one `recollect run`, and of no other, have in common; empty for other launchers.
+std::string launch_identity() {
+  const char* id = std::getenv("RECOLLECT_LAUNCH");
+  return id ? id : "";
+}
+
+bool is_restart() {
+  const char* count = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  return count && std::atoi(count) > 0;
+}
+
+std::string lock_text() {
+  return fmt::format("run {}\nprocess {} on {}\n", launch_identity(), ::getpid(), host_name());
+}
+
+std::string read_lock(int lock) {
+  std::string text(kMostLockText, '\0');
+  const ssize_t bytes = ::pread(lock, text.data(), text.size(), 0);
+  text.resize(bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
+  return text;
+}
+
+// The folder itself, or the nearest around it that is there.
+std::string nearest_existing(const std::string& path) {
+  fs::path at = fs::absolute(path).lexically_normal();
+  std::error_code error;
+  while (!fs::exists(at, error) && at.has_relative_path()) at = at.parent_path();
+  return at.string();
+}
+
+// The one file that a run writes where its user says.
+void check_gradients_file(const Config& config) {
+  const std::string& file = config.debug.dump_gradients;
+  if (file.empty()) return;
+  check_not_read("debug.dump_gradients", file, files_read(config));
+  const std::string name = fs::path(file).filename().string();
+  if ((is_a_runs(name) || name == kLockName) && same_file(config.output_dir + "/" + name, file))
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("debug.dump_gradients {} is also written by the run itself", file),
+                "name another file");
+}
+
+}  // namespace
+
+OutputFolder::OutputFolder(const Config& config)
+    : path_(config.output_dir), gradients_(config.debug.dump_gradients), overwrite_(config.overwrite) {
+  check_gradients_file(config);
+  const std::string there = nearest_existing(path_);
+  std::error_code error;
+  if (!fs::is_directory(there, error)) cannot("make the folder", path_, ENOTDIR);
+  const int lock = open_lock(0);
+  const bool locked = lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (locked) refuse_locked(lock);
+  if (lock >= 0) ::close(lock);
+  check_unused();
+}
+
+OutputFolder::~OutputFolder() {
+  if (launch_identity().empty()) leave();
+  if (lock_ >= 0) ::close(lock_);
+}
+
+int OutputFolder::open_lock(int flags) const {
+  const std::string path = path_ + "/" + kLockName;
+  return ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | flags, 0666);
+}
+
+void OutputFolder::refuse_locked(int lock) const {
+  std::string who = read_lock(lock);
+  ::close(lock);
+  const std::size_t line = who.find("\nprocess ");
+  who = line == std::string::npos ? "" : who.substr(line + 1, who.find('\n', line + 1) - line - 1);
+  throw Error(
+      ExitCode::kStorage,
+      fmt::format("another run is writing to {}{}", path_, who.empty() ? "" : ": " + escaped_name(who)),
+      "wait for its end, or name another output_dir");
+}
+
+// What an earlier attempt of the same launch has left is this run's own.
+void OutputFolder::check_unused() const {
+  if (overwrite_) return;
+  if (const int lock = is_restart() ? open_lock(0) : -1; lock >= 0) {
+    const std::string before = read_lock(lock);
+    ::close(lock);
+    if (!launch_identity().empty() && before.starts_with("run " + launch_identity() + "\n")) return;
+  }
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error))
+    if (const std::string name = entry->path().filename().string(); is_a_runs(name)) found.push_back(name);
+  if (error && error != std::errc::no_such_file_or_directory) cannot("read the folder", path_, error.value());
+  if (found.empty()) return check_no_gradients();
+  std::sort(found.begin(), found.end());
+  const std::size_t named = std::min(found.size(), kMostNamed);
+  std::string names = fmt::format("{}", fmt::join(found.begin(), found.begin() + named, ", "));
+  if (found.size() > named) names += fmt::format(" and {} more", found.size() - named);
+  throw Error(ExitCode::kStorage, fmt::format("{} holds the files of another run: {}", path_, names),
+              "name another output_dir, or let them be replaced: overwrite: true, or --overwrite");
+}
+
+void OutputFolder::check_no_gradients() const {
+  struct stat there {};
+  if (!gradients_.empty() && ::lstat(gradients_.c_str(), &there) == 0 && S_ISREG(there.st_mode))
+    throw Error(ExitCode::kStorage, fmt::format("debug.dump_gradients {} exists", gradients_),
+                "name another file, or let it be replaced: overwrite: true, or --overwrite");
+}
+
+void OutputFolder::check_space(const std::vector<PlannedFile>& files) const {
+  struct statvfs disk {};
+  if (::statvfs(nearest_existing(path_).c_str(), &disk) != 0) return;
+  const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
+  uint64_t needed = 0;
+  std::string list;
+  for (const PlannedFile& file : files) {
+    needed += file.bytes;
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", file.what, file.bytes);
+  }
+  if (needed <= free) return;
+  throw Error(ExitCode::kStorage,
+              fmt::format("the run will write up to {} bytes to {} ({}); its disk has {} free", needed, path_,
+                          list, free),
+              "free some space, name another output_dir, or write less: logging.report_to, "
+              "memory_report.formats");
+}
+
+void OutputFolder::take(const std::vector<PlannedFile>& files) {
+  check_space(files);
+  std::error_code error;
+  fs::create_directories(path_, error);
+  if (error) cannot("make the folder", path_, error.value());
+  while (true) {
+    lock_ = open_lock(O_CREAT);
+    if (lock_ < 0) cannot("lock", path_, errno);
+    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) refuse_locked(std::exchange(lock_, -1));
+      warn("{} cannot be locked ({}): see to it that no other run writes there", path_,
+           system_message(errno));
+    }
+    struct stat mine {
+    }, there{};
+    const std::string path = path_ + "/" + kLockName;
+    if (::fstat(lock_, &mine) == 0 && ::lstat(path.c_str(), &there) == 0 && mine.st_ino == there.st_ino)
+      break;
+    ::close(std::exchange(lock_, -1));  // of a run that was just leaving
+  }
+  check_unused();  // somebody may have come and gone meanwhile
+  const std::string text = lock_text();
+  const bool written = ::ftruncate(lock_, 0) == 0 &&
+                       ::pwrite(lock_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+  if (!written) cannot("write to", path_, errno);
+  remove_stale_temporaries(path_);
+}
+
+void OutputFolder::leave() {
+  if (lock_ < 0) return;
+  ::unlink((path_ + "/" + kLockName).c_str());
+  ::close(std::exchange(lock_, -1));
+}
+
+}  // namespace recollect

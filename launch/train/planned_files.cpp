@@ -1,0 +1,53 @@
+#include "launch/train/planned_files.h"
+
+#include <algorithm>
+
+#include "launch/config/check_reports.h"
+
+namespace recollect {
+
+namespace {
+
+// Bounds, each at least half again as much as was ever seen.
+constexpr uint64_t kMetricsLine = 600;     // of a step, or of an evaluation
+constexpr uint64_t kEventRecord = 1200;    // the same for TensorBoard
+constexpr uint64_t kSmallFile = 16 << 10;  // config.json, train_results.json, a lock
+constexpr uint64_t kReport = 256 << 10;    // of a rank, without its ops
+constexpr uint64_t kPage = 1 << 20;        // without its ranks
+constexpr uint64_t kReportOp = 512;        // of an op in a rank's JSON, and in its trace
+constexpr uint64_t kTensorHeader = 512;    // of a tensor in the model's header
+
+uint64_t model_bytes(const Session& session) {
+  uint64_t bytes = kSmallFile;
+  for (const Parameter& p : session.training_program().model.parameters)
+    bytes += kTensorHeader +
+             static_cast<uint64_t>(p.rows * p.columns) * size_of(session.executor().tensor(p.master).dtype);
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<PlannedFile> planned_files(const Config& config, const Session& session, std::size_t configured) {
+  const auto steps = static_cast<uint64_t>(config.training.max_steps);
+  const auto every = static_cast<uint64_t>(config.evaluation.every_steps);
+  const uint64_t lines = steps + (every > 0 ? steps / every + 1 : 0);
+  const auto wants = [&](const char* form) {
+    const std::vector<std::string>& forms = config.logging.report_to;
+    return std::find(forms.begin(), forms.end(), form) != forms.end();
+  };
+  std::vector<PlannedFile> files{{"configuration", configured + 2 * kSmallFile}};
+  if (config.checkpoint.save_model) files.push_back({"model", model_bytes(session)});
+  if (wants("jsonl")) files.push_back({"metrics", lines * kMetricsLine});
+  if (wants("tensorboard") && config.logging.tensorboard_dir.empty())
+    files.push_back({"TensorBoard events", kSmallFile + lines * kEventRecord});
+  const auto ranks = static_cast<uint64_t>(session.mesh().world().size());
+  const auto runs = static_cast<uint64_t>(config.training.gradient_accumulation_steps) + 1;
+  const uint64_t of_rank = kReport + runs * session.executor().program().graph.ops().size() * kReportOp;
+  uint64_t reports = 0;
+  for (const ReportFormat format : {ReportFormat::kJson, ReportFormat::kTrace, ReportFormat::kHtml})
+    if (reports_in(config, format)) reports += ranks * of_rank + (format == ReportFormat::kHtml ? kPage : 0);
+  if (reports > 0) files.push_back({"reports", reports});
+  return files;
+}
+
+}  // namespace recollect

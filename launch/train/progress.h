@@ -1,0 +1,31 @@
+// What rank 0 says while it trains: a bar on a terminal, plain lines elsewhere, and metrics: some for each
+// step, among them a "loss", and some for each evaluation, among them an "eval_loss".
+#pragma once
+
+#include <cstdint>
+
+#include "launch/train/metrics.h"
+#include "launch/train/session.h"
+
+namespace recollect {
+
+class Progress {
+ public:
+  // `memory_bytes`: what the rank holds of the device.
+  Progress(const Config& config, uint64_t memory_bytes);
+  ~Progress();
+  void report(const StepResult& result);
+  void report(const EvaluationResult& result, int64_t steps_done);
+  // Ends the bar, so that what follows starts on a fresh line.
+  void finish();
+
+ private:
+  void draw_bar(const StepResult& result);
+
+  MetricsLog metrics_;
+  int64_t total_steps_, every_;
+  bool bar_, drawn_ = false;
+  uint64_t memory_bytes_;
+};
+
+}  // namespace recollect

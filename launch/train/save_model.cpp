@@ -1,0 +1,117 @@
+#include "launch/train/save_model.h"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "engine/io/standard_output.h"
+#include "launch/config/hf_config.h"
+
+namespace recollect {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kModelFile = "/model.safetensors";
+constexpr const char* kTensorPrefix = "transformer.";
+
+ReplacementFile write_description(const Config& config, const std::string& folder) {
+  const std::string text =
+      hf_config_text(config.model, config.training.precision == Precision::kFP64 ? "float64" : "float32");
+  ReplacementFile file(folder + "/config.json");
+  file.reserve(text.size());
+  file.write_at(0, std::as_bytes(std::span(text)));
+  return file;
+}
+
+// The folder of the configuration file; the working directory where there is no such file.
+std::string configuration_folder(const Config& config) {
+  const auto file = config.origins.find("");
+  if (file == config.origins.end()) return ".";
+  const std::string folder = fs::path(file->second.text).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+// A new folder there. Error kStorage.
+std::string make_rescue_folder(const std::string& around, const std::string& output) {
+  const fs::path name = fs::path(output).lexically_normal();
+  const std::string stem = (name.has_filename() ? name.filename() : name.parent_path().filename()).string();
+  std::error_code error;
+  for (int number = 1; !error; ++number) {
+    const std::string path = fmt::format("{}/{}.rescued{}", around, stem.empty() ? "model" : stem,
+                                         number == 1 ? "" : fmt::format(".{}", number));
+    if (fs::create_directory(path, error)) return path;
+  }
+  throw Error(ExitCode::kStorage, fmt::format("cannot make a folder in {}: {}", around, error.message()));
+}
+
+}  // namespace
+
+ModelSave::ModelSave(const Config& config, const Session& session) : config_(config), session_(session) {
+  if (!config.checkpoint.save_model || session.mesh().world().rank() != 0) return;
+  file_ = session.weights().begin_file(config.output_dir + kModelFile, kTensorPrefix);
+  description_.emplace(write_description(config, config.output_dir));
+  if (config.overwrite) return;
+  file_->spare_newcomers();
+  description_->spare_newcomers();
+}
+
+void ModelSave::save() {
+  if (!config_.checkpoint.save_model) return;
+  const bool first = session_.mesh().world().rank() == 0;
+  std::optional<Error> refused;
+  if (first) try {
+      description_->commit();
+    } catch (const Error& error) {
+      refused = error;  // then the weights go where it can be written too
+      file_.reset();
+    }
+  std::optional<Error> failed = session_.weights().save(file_.get());
+  file_.reset();
+  if (!failed) {
+    if (first) say("saved {0}/model.safetensors and {0}/config.json\n", config_.output_dir);
+    return;
+  }
+  if (refused) failed = refused;
+  why_ = failed->what();
+  if (first) warn("{}; trying beside the configuration file", why_);
+  for (const std::string& around : {configuration_folder(config_), std::string(".")}) {
+    failed = save_elsewhere(around);
+    if (!failed) return;
+    if (first) why_ += fmt::format("; {}", failed->what());
+  }
+  throw Error(ExitCode::kStorage, "the model is lost: " + why_, failed->hint());
+}
+
+std::optional<Error> ModelSave::save_elsewhere(const std::string& around) {
+  std::optional<Error> failed;
+  std::unique_ptr<SafetensorsWriter> file;
+  std::string folder;
+  if (session_.mesh().world().rank() == 0) try {
+      folder = make_rescue_folder(around, config_.output_dir);
+      file = session_.weights().begin_file(folder + kModelFile, kTensorPrefix);
+      write_description(config_, folder).commit();
+    } catch (const Error& error) {
+      failed = error;
+      file.reset();
+    }
+  const std::optional<Error> stopped = session_.weights().save(file.get());
+  if (!stopped) {
+    elsewhere_ = folder;
+    return {};
+  }
+  std::error_code ignored;
+  if (!folder.empty()) fs::remove_all(folder, ignored);
+  return failed ? failed : stopped;
+}
+
+void ModelSave::check_place() const {
+  if (elsewhere_.empty()) return;
+  throw Error(ExitCode::kStorage,
+              fmt::format("the model is not in {}: {}. It is in {}", config_.output_dir, why_,
+                          fs::absolute(elsewhere_).lexically_normal().string()),
+              "it is complete; move model.safetensors and config.json to where they belong");
+}
+
+}  // namespace recollect

@@ -1,0 +1,35 @@
+// The trained model on its way to the disk. Its space is claimed before the first step; where the disk fails
+// all the same, the model goes beside the configuration file.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launch/config/config.h"
+#include "launch/train/session.h"
+
+namespace recollect {
+
+class ModelSave {
+ public:
+  // Rank 0 claims the space. Error kStorage. Nothing where checkpoint.save_model is off.
+  ModelSave(const Config& config, const Session& session);
+
+  // Collective. Where nothing could be saved: Error kStorage.
+  void save();
+  // Error kStorage, on rank 0, with the place where the model is instead of the output folder.
+  void check_place() const;
+
+ private:
+  std::optional<Error> save_elsewhere(const std::string& around);
+
+  const Config& config_;
+  const Session& session_;
+  std::unique_ptr<SafetensorsWriter> file_;     // of rank 0
+  std::optional<ReplacementFile> description_;  // config.json, written and without its name yet
+  std::string elsewhere_;                       // where the model is, if not in the output folder
+  std::string why_;
+};
+
+}  // namespace recollect

@@ -1,0 +1,142 @@
+#include "launch/train/train.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "checkpointing/device_file.h"
+#include "checkpointing/plan_file.h"
+#include "engine/io/files.h"
+#include "engine/io/standard_output.h"
+#include "launch/config/check_reports.h"
+#include "launch/config/read.h"
+#include "launch/program/recorded.h"
+#include "launch/ranks/inputs.h"
+#include "launch/ranks/same_configuration.h"
+#include "launch/ranks/world.h"
+#include "launch/report/rank_report.h"
+#include "launch/report/reports.h"
+#include "launch/report/run_folder.h"
+#include "launch/train/output_folder.h"
+#include "launch/train/planned_files.h"
+#include "launch/train/progress.h"
+#include "launch/train/save_model.h"
+#include "launch/train/session.h"
+#include "launch/train/train_results.h"
+
+namespace recollect {
+
+namespace {
+
+constexpr int64_t kStepsToJudge = 3;  // before a disk is called slow
+
+void announce(const RunDescription& run) { say("{}; {}\nbatch: {}\n", run.model, run.layout, run.batch); }
+
+// All steps, and what comes between them: evaluations, reports, and answers to the signal. `progress` is null
+// on all ranks but the first.
+void run_steps(const Config& config, Session& session, Progress* progress, const ReportSignal& signal,
+               TrainResults& results, ReportFiles& files) {
+  const auto start = std::chrono::steady_clock::now();
+  double seconds = 0;
+  bool warned = false;
+  uint32_t answered = 0;
+  const auto after_step = [&](int64_t done) {
+    if (evaluation_due(config, done)) {
+      const EvaluationResult result = session.evaluate();
+      if (progress) progress->report(result, done);
+    }
+    const bool together = reports_at(config, fmt::format("step:{}", done));
+    const uint32_t asked = signal.count();
+    if (!together && asked == answered) return;
+    if (progress) progress->finish();
+    const RankReport report = report_of(config, session.measurements());
+    if (asked != answered) report_alone(config, report, files);
+    if (together) report_together(config, report, session.mesh().world(), files);
+    answered = asked;
+  };
+  for (int64_t step = 0; step < config.training.max_steps; ++step) {
+    const StepResult result = session.step();
+    results.add(result, config.training.global_batch_size);
+    if (progress) progress->report(result);
+    seconds += result.seconds;
+    if (!warned && result.step >= std::min(kStepsToJudge, config.training.max_steps)) {
+      const std::string warning =
+          slow_disk_warning(session.training_program(), session.executor(), result.step, seconds);
+      if (!warning.empty()) warn("rank {}: {}", session.mesh().world().rank(), warning);
+      warned = !warning.empty();
+    }
+    after_step(result.step);
+  }
+  if (config.training.max_steps == 0) after_step(0);
+  if (progress) progress->finish();
+  results.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void report_results(const Config& config, const Session& session, TrainResults& results, ReportFiles& files) {
+  results.device_memory_peak = device_memory_peak(session);
+  if (session.mesh().world().rank() != 0 || results.steps == 0) return;
+  files.write(config.output_dir + "/train_results.json", results_json(results));
+  say("{}", results_text(results));
+}
+
+// What rank 0 writes before the first step, now that nothing is left that could be refused.
+// `recorded`: the first line of files that others may start from.
+void begin_folder(const Config& config, const Session& session, const std::string& recorded,
+                  OutputFolder& folder) {
+  const std::string resolved = recorded + dump_resolved(config),
+                    plan = recorded + to_yaml(session.training_program().checkpointed.plan);
+  folder.take(planned_files(config, session, resolved.size() + plan.size()));
+  write_text_file(config.output_dir + "/config.resolved.yaml", resolved);
+  write_text_file(config.output_dir + "/plan.yaml", plan);
+}
+
+}  // namespace
+
+void train_rank(Config config, Communicator& world, const ReportSignal& signal) {
+  try {
+    resolve_world(config, world.size());
+    check_ranks_agree(config, world);
+    agree_on_threads(world);
+    check_device_models_agree(read_device_model(config.device.model), world);
+    check_inputs_agree(config, world);
+    std::unique_ptr<OutputFolder> folder;
+    if (world.rank() == 0) folder = std::make_unique<OutputFolder>(config);
+
+    const std::string recorded = recorded_line();  // looks at code that counts as resident from then on
+    Session session(config, world);
+    check_plans_agree(session.training_program().checkpointed.plan,
+                      session.training_program().checkpointed.moves, world);
+    if (folder) begin_folder(config, session, recorded, *folder);
+    ModelSave model(config, session);
+    world.barrier();  // nobody trains for nothing
+    ReportFiles files(config);
+    std::unique_ptr<Progress> progress;
+    if (folder) {
+      announce(describe(config, session.mesh(), session.training_program()));
+      for (const Remark& remark : recorded_elsewhere(config)) warn("{}", remark.sentence);
+      progress = std::make_unique<Progress>(config, session.executor().program().predicted().arena_bytes());
+    }
+    if (reports_at(config, "start")) {
+      RankReport report =
+          predict(config, session.mesh(), session.training_program(), session.executor().program());
+      report.resident = session.measurements().resident;
+      report_together(config, report, world, files);
+    }
+    TrainResults results;
+    run_steps(config, session, progress.get(), signal, results, files);
+    session.check_trained();
+    model.save();
+    if (reports_at(config, "end"))
+      report_together(config, report_of(config, session.measurements()), world, files);
+    report_results(config, session, results, files);
+    model.check_place();
+    world.barrier();  // no rank leaves while another may still need it
+    if (folder) folder->leave();
+  } catch (const std::exception& error) {
+    world.abort(error.what());
+    throw;
+  }
+}
+
+}  // namespace recollect

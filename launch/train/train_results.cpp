@@ -1,0 +1,49 @@
+#include "launch/train/train_results.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace recollect {
+
+void TrainResults::add(const StepResult& result, int64_t samples_of_step) {
+  ++steps;
+  samples += samples_of_step;
+  tokens += result.tokens;
+  loss_sum += result.loss;
+}
+
+uint64_t device_memory_peak(const Session& session) {
+  auto peak = static_cast<int64_t>(session.executor().measured().peak());
+  session.mesh().world().all_reduce({&peak, {1}, DType::kI64}, ReduceOp::kMax);
+  return static_cast<uint64_t>(peak);
+}
+
+std::string results_text(const TrainResults& r) {
+  const double seconds = std::max(r.seconds, 1e-9), steps = static_cast<double>(r.steps);
+  const auto line = [](const char* name, const std::string& value) {
+    return fmt::format("{:<26}{:>12}\n", name, value);
+  };
+  return line("train_loss", fmt::format("{:.4f}", r.loss_sum / steps)) +
+         line("train_runtime", fmt::format("{:.2f} s", r.seconds)) +
+         line("train_samples_per_second", fmt::format("{:.3f}", static_cast<double>(r.samples) / seconds)) +
+         line("train_steps_per_second", fmt::format("{:.3f}", steps / seconds)) +
+         line("device_memory_peak",
+              fmt::format("{:.2f} MiB", static_cast<double>(r.device_memory_peak) / (1 << 20)));
+}
+
+std::string results_json(const TrainResults& r) {
+  const double seconds = std::max(r.seconds, 1e-9), steps = static_cast<double>(r.steps);
+  const nlohmann::ordered_json json{{"train_loss", r.loss_sum / steps},
+                                    {"train_runtime", r.seconds},
+                                    {"train_samples", r.samples},
+                                    {"train_samples_per_second", static_cast<double>(r.samples) / seconds},
+                                    {"train_steps", r.steps},
+                                    {"train_steps_per_second", steps / seconds},
+                                    {"train_tokens_per_second", static_cast<double>(r.tokens) / seconds},
+                                    {"device_memory_peak", r.device_memory_peak}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace recollect

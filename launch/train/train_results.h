@@ -1,0 +1,31 @@
+// What a training run comes to, in the names that Hugging Face's Trainer closes with: means over the steps of
+// this run, by the clock from the first step to the last, evaluations between them included.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "comm/communicator.h"
+#include "launch/train/session.h"
+
+namespace recollect {
+
+struct TrainResults {
+  int64_t steps = 0;
+  int64_t samples = 0;
+  int64_t tokens = 0;
+  double loss_sum = 0;  // over the steps
+  double seconds = 0;
+  uint64_t device_memory_peak = 0;  // bytes in use on the rank that uses most
+
+  void add(const StepResult& result, int64_t samples_of_step);
+};
+
+// Collective: the peak of the fullest rank.
+uint64_t device_memory_peak(const Session& session);
+
+// `results` has steps.
+std::string results_text(const TrainResults& results);
+std::string results_json(const TrainResults& results);
+
+}  // namespace recollect
