@@ -50,7 +50,7 @@ class Draft {
     const bool first_input = layers() > 0 && v == saved_.layer_inputs().front();
     Decision& d = decision(v);
     if (!d.save || (layer_of(v) < 0 && !first_input)) return;
-    d.partition = settings_.partition && graph_.value(v).placement == Placement::kReplicated;
+    d.partition = settings_.partition && !graph_.value(v).placement.is_sharded_over(kTensorAxis);
     d.host = settings_.host;
     d.disk = settings_.disk;
   }

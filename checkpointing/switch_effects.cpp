@@ -148,7 +148,8 @@ std::vector<Remark> idle_groups(const PolicySettings& settings, const Graph& gra
 int64_t sharded(const Graph& graph, const SavedActivations& saved, const Plan& plan) {
   return std::count_if(saved.values().begin(), saved.values().end(), [&](ValueId v) {
     const Value& value = graph.value(v);
-    return plan.values.at(value.name).save && value.layer >= 0 && value.placement == Placement::kSharded;
+    return plan.values.at(value.name).save && value.layer >= 0 &&
+           value.placement.is_sharded_over(kTensorAxis);
   });
 }
 

@@ -38,7 +38,7 @@ Cost cost(const OpView& v) {
   cost.flops = product * (v.attributes().integer("gradient") ? 3 : 1);
   const auto rows = static_cast<double>(v.in(0).shape[0]),
              chunk = static_cast<double>(v.attributes().integer("chunk_rows"));
-  if (v.in(1).placement == Placement::kSharded) cost.exchanges = 2 * std::ceil(rows / chunk);
+  if (v.in(1).placement.is_sharded_over(kTensorAxis)) cost.exchanges = 2 * std::ceil(rows / chunk);
   return cost;
 }
 

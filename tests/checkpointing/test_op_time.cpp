@@ -211,7 +211,7 @@ TEST(OpTime, ADividedVocabularyCostsTheLinksLatency) {
   const DeviceModel device{
       .name = "by hand", .gemm_f32 = 1e6, .vector_flops = 1, .memory_bandwidth = 1e12, .link_latency = 10};
   const double whole = op_seconds(g.graph, g.graph.op(0), device);
-  g.graph.value(w).placement = Placement::kSharded;
+  g.graph.value(w).placement = Placement::sharded_over(kTensorAxis);
   EXPECT_DOUBLE_EQ(op_seconds(g.graph, g.graph.op(0), device), whole + 2 * 3 * 10);
 }
 

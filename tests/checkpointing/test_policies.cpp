@@ -83,7 +83,7 @@ TEST(Policies, SelectiveRecomputesTheGroupsOfOps) {
 // Of layers, and of what goes into the first; and only what is saved.
 TEST(Policies, SwitchesApplyToWhatLayersSave) {
   LayeredGraph g(2);
-  g.graph.value(g.graph.find("b0")).placement = Placement::kSharded;
+  g.graph.value(g.graph.find("b0")).placement = Placement::sharded_over(kTensorAxis);
   const Plan plan =
       make_plan(g.graph, SavedActivations(g.graph),
                 {.mode = CheckpointingMode::kFull, .partition = true, .host = true, .disk = true});

@@ -19,10 +19,10 @@ TEST(ResidencyOps, SayWhereAndHowLargeTheirOutputsAre) {
   const auto value = [&](ValueId v) -> const Value& { return g.graph.value(v); };
   const ValueId part = g.op("part", "checkpoint_slice", {x}, {{"size", int64_t{4}}});
   EXPECT_EQ(value(part).shape, Shape{9}) << "35 elements in four parts";
-  EXPECT_EQ(value(part).placement, Placement::kSharded);
+  EXPECT_EQ(value(part).placement, Placement::sharded_over(kTensorAxis));
   const ValueId whole = g.op("whole", "checkpoint_gather", {part}, gather_attributes(value(x), 4));
   EXPECT_EQ(value(whole).shape, value(x).shape);
-  EXPECT_EQ(value(whole).placement, Placement::kReplicated);
+  EXPECT_EQ(value(whole).placement, Placement());
   const ValueId host = g.op("host", "copy_to_host", {x});
   EXPECT_EQ(value(host).space, MemorySpace::kHost);
   EXPECT_EQ(value(g.op("device", "copy_to_device", {host})).space, MemorySpace::kDevice);
