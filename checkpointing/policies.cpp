@@ -111,10 +111,9 @@ void save_outside_groups(Draft& plan) {
   const std::set<std::string_view> chosen(groups.begin(), groups.end());
   plan.save_inputs();
   plan.save_where([&](ValueId v) {
-    const Value& value = graph.value(v);
-    const std::string_view group = group_of(graph, value);
-    const bool in_mlp = value.name.find("/mlp/") != std::string::npos && !group.empty();
-    return plan.saved().is_statistic(v) || !(chosen.contains(group) || (chosen.contains("mlp") && in_mlp));
+    const std::string_view group = group_of(graph, graph.value(v));
+    const bool in_block = !group.empty() && chosen.contains(graph.op(graph.value(v).producer).block);
+    return plan.saved().is_statistic(v) || !(chosen.contains(group) || in_block);
   });
 }
 

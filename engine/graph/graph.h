@@ -101,6 +101,7 @@ struct Op {
   std::vector<ValueId> inputs = {};  // kNone where an optional input is absent
   std::vector<ValueId> outputs = {};
   int layer = -1;
+  std::string block = {};  // the part of the layer that selective recomputation can name: "mlp"; "" is none
   Phase phase = Phase::kForward;
   Accumulate accumulate = Accumulate::kNever;
   RunWhen when = RunWhen::kAlways;

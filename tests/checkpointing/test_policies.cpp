@@ -80,6 +80,23 @@ TEST(Policies, SelectiveRecomputesTheGroupsOfOps) {
   EXPECT_EQ(saved({}), saved(cheap_groups()));
 }
 
+// A block goes with all that its ops make in groups: not its product's sum over ranks, not its statistics.
+TEST(Policies, SelectiveRecomputesABlock) {
+  SmallGraph g;
+  const ValueId x = g.op("e", {g.input("x")});
+  g.enter(Phase::kForward, 0);
+  const ValueId before = g.op("before", "dropout", {x}, {{"p", 0.5}});
+  g.ops.common().block = "mlp";
+  const ValueId product = g.op("product", "linear", {before, g.input("w", {6, 6})});
+  const ValueId sum =
+      g.op("sum", "all_reduce", {product}, {{"axis", std::string(kTensorAxis)}, {"size", int64_t{2}}});
+  const ValueId dropped = g.op("dropped", "dropout", {sum}, {{"p", 0.5}});
+  g.ops.common().block.clear();
+  g.enter(Phase::kBackward, 0);
+  for (ValueId v : {x, before, product, sum, dropped}) g.op("reads " + g.graph.value(v).name, {v});
+  EXPECT_EQ(saved_by(g, {.mode = CheckpointingMode::kSelective, .recompute = {"mlp"}}), "e before sum");
+}
+
 // Of layers, and of what goes into the first; and only what is saved.
 TEST(Policies, SwitchesApplyToWhatLayersSave) {
   LayeredGraph g(2);
