@@ -150,7 +150,8 @@ Kept kept_inputs(const std::vector<std::string>& words, const std::string& preci
   const PlannedTraining training = plan_training(planned(read_config(kGpt2, all)), 0, 0);
   const Graph& graph = training.training.program.graph;
   Kept kept;
-  for (ValueId input : SavedActivations(graph).layer_inputs())
+  const SavedActivations saved(graph);
+  for (ValueId input : saved.layer_inputs())
     for (ValueId v : live_at_boundary(training.training.program)) {
       const std::string &name = graph.value(v).name, &of = graph.value(input).name;
       if (name == of) kept.whole += graph.value(v).bytes();
