@@ -188,7 +188,7 @@ void print_comparison(const Config& config, bool json) {
   const auto yes = [](bool on) { return on ? "yes" : "-"; };
   Json document = Json::array();
   if (!json)
-    fmt::print("{:<12}{:<11}{:<6}{}{:>12}{:>12}{}{:>12}{:>12}{:>14}\n", "mode", "partition", "host",
+    fmt::print("{:<17}{:<11}{:<6}{}{:>12}{:>12}{}{:>12}{:>12}{:>14}\n", "mode", "partition", "host",
                disk ? "disk  " : "", "device MiB", "host MiB", disk ? "    disk MiB" : "", "step ms",
                "waits ms", "recomputed");
   for (const Variant& v : variants) {
@@ -202,7 +202,7 @@ void print_comparison(const Config& config, bool json) {
                           {"estimate", estimate_json(e)}});
       continue;
     }
-    fmt::print("{:<12}{:<11}{:<6}{}{:>12}{:>12}{}{:>12.3f}{:>12.3f}{:>12.1f} %{}\n", v.mode, yes(v.partition),
+    fmt::print("{:<17}{:<11}{:<6}{}{:>12}{:>12}{}{:>12.3f}{:>12.3f}{:>12.1f} %{}\n", v.mode, yes(v.partition),
                yes(v.host), disk ? fmt::format("{:<6}", yes(v.disk)) : "", mib(e.memory.arena_bytes()),
                mib(e.memory.host_bytes), disk ? fmt::format("{:>12}", mib(e.memory.disk_bytes)) : "",
                1e3 * e.simulation.step_seconds, 1e3 * e.simulation.total_exposed_seconds(),
