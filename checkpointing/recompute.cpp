@@ -61,27 +61,54 @@ class Recomputer {
   ValueId wanted(ValueId v) {
     if (!analysis_.is_gathered(v)) return available(v);
     const auto found = remade_.find(v);
-    if (found == remade_.end() || graph_.value(found->second).layer != layer_)
-      clone(graph_.op(graph_.value(v).producer), Role::kGather, StreamId::kGather);
+    if (found == remade_.end() || graph_.value(found->second).layer != layer_) {
+      const Op& gather = graph_.op(graph_.value(v).producer);
+      for (ValueId part : gather.inputs) available(part);
+      clone(gather, Role::kGather, StreamId::kGather);
+    }
     return remade_.at(v);
   }
 
-  // The value itself where it is still there, otherwise its clone, made now if need be.
-  ValueId available(ValueId v) {
-    if (v == kNone) return v;
+  // Whether backward could read this value and its clone is still to be made.
+  bool is_missing(ValueId v) const {
+    if (v == kNone || saved_.contains(v) || remade_.contains(v)) return false;
     const Value& value = graph_.value(v);
-    if (value.persistent || value.producer == kNone || saved_.contains(v)) return v;
+    if (value.persistent || value.producer == kNone) return false;
     const Op& producer = graph_.op(value.producer);
-    if (producer.phase != Phase::kForward || writes_accumulators(producer)) return v;
-    if (const auto found = remade_.find(v); found != remade_.end()) return found->second;
-    clone(producer, Role::kRecompute, producer.stream);
-    return remade_.at(v);
+    return producer.phase == Phase::kForward && !writes_accumulators(producer);
   }
 
+  // The value itself where it is still there, otherwise its clone. (What is saved may have one too, made
+  // beside another output.)
+  ValueId current(ValueId v) const {
+    const auto found = saved_.contains(v) ? remade_.end() : remade_.find(v);
+    return found == remade_.end() ? v : found->second;
+  }
+
+  // The same, made now if need be, and before it whatever it is made of. Not by recursion: in some modes that
+  // is all layers before it.
+  ValueId available(ValueId v) {
+    std::vector<OpId> to_make;
+    if (is_missing(v)) to_make.push_back(graph_.value(v).producer);
+    while (!to_make.empty()) {
+      const Op& op = graph_.op(to_make.back());
+      const auto input =
+          std::find_if(op.inputs.begin(), op.inputs.end(), [&](ValueId in) { return is_missing(in); });
+      if (input != op.inputs.end()) {
+        to_make.push_back(graph_.value(*input).producer);
+      } else {
+        clone(op, Role::kRecompute, op.stream);
+        to_make.pop_back();
+      }
+    }
+    return current(v);
+  }
+
+  // All that it reads is there.
   void clone(const Op& original, Role role, StreamId stream) {
     const std::string prefix = role == Role::kGather ? "gathered/" : "recompute/";
     Op clone = original;
-    for (ValueId& input : clone.inputs) input = available(input);
+    for (ValueId& input : clone.inputs) input = current(input);
     clone.name = prefix + original.name;
     clone.phase = Phase::kBackward;
     clone.role = role;

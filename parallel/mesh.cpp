@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "comm/planned.h"
@@ -10,7 +11,7 @@ namespace recollect {
 
 namespace {
 
-int product_of_sizes(const std::vector<MeshAxis>& axes) {
+int product_of_sizes(std::span<const MeshAxis> axes) {
   int product = 1;
   for (const MeshAxis& axis : axes) product *= axis.size;
   return product;
@@ -80,7 +81,7 @@ void Mesh::connect(const Join& join_values, const Join& join_host) {
 }
 
 int Mesh::stride(std::size_t axis) const {
-  return product_of_sizes({axes_.begin() + static_cast<std::ptrdiff_t>(axis) + 1, axes_.end()});
+  return product_of_sizes(std::span(axes_).subspan(axis + 1));
 }
 
 int Mesh::colour(std::size_t axis) const {
@@ -91,7 +92,7 @@ int Mesh::colour(std::size_t axis) const {
 std::size_t Mesh::index_of(std::string_view name) const {
   const auto found =
       std::find_if(axes_.begin(), axes_.end(), [&](const MeshAxis& axis) { return axis.name == name; });
-  require(found != axes_.end(), "the mesh has no axis '" + std::string(name) + "'");
+  if (found == axes_.end()) require(false, "the mesh has no axis '" + std::string(name) + "'");
   return static_cast<std::size_t>(found - axes_.begin());
 }
 
@@ -120,8 +121,9 @@ std::size_t Mesh::device_bytes() const {
 Communicator& Mesh::communicator(std::string_view axis, StreamId stream) const {
   const auto& by_stream = communicators_[index_of(axis)].by_stream;
   const auto found = by_stream.find(stream);
-  require(found != by_stream.end(), "the " + std::string(name_of(stream)) +
-                                        " stream does not talk along the " + std::string(axis) + " axis");
+  if (found == by_stream.end())  // steps ask, and must not allocate
+    require(false, "the " + std::string(name_of(stream)) + " stream does not talk along the " +
+                       std::string(axis) + " axis");
   return *found->second;
 }
 
