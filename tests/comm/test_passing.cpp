@@ -9,7 +9,6 @@
 #include "comm/call_times.h"
 #include "comm/planned.h"
 #include "tests/comm/check_passing.h"
-#include "tests/comm/mesh_blame.h"
 #include "tests/comm/ranks.h"
 #include "tests/engine/expect_error.h"
 
@@ -172,26 +171,6 @@ TEST_P(Passing, RanksThatAllSendFirstWaitForEver) {
            },
            300ms))
     EXPECT_EQ(outcome.code, ExitCode::kPeerLost) << outcome.message;
-}
-
-// Rank 2 is stuck; 1 waits for it, 0 for 1, and 3, in a collective, for all of them.
-TEST_P(Passing, WhoIsStuckIsBlamedByThoseWhoWaitForOthers) {
-  const auto outcomes = run(
-      4,
-      [](Communicator& c) {
-        const auto others = c.split(c.rank() == 2);
-        c.barrier();
-        if (c.rank() == 2) {
-          while (!c.stop_reason()) std::this_thread::sleep_for(5ms);
-          c.barrier();
-        }
-        if (c.rank() == 1) receive(c, 2);
-        if (c.rank() == 0) send(c, 1);
-        others->barrier();
-      },
-      2000ms);
-  for (const int rank : {0, 1, 3})
-    EXPECT_EQ(accused_in(outcomes[rank].message), std::set{2}) << outcomes[rank].message;
 }
 
 TEST_P(Passing, ARankThatStopsOrLeavesStopsTheOthers) {

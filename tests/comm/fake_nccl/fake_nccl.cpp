@@ -220,12 +220,12 @@ bool move_piece(State& state, Parcel& parcel, uint64_t& unanswered) {
   if (parcel.outward && unanswered > 0) return parcel.left == 0 && sender.taken[to].load() >= unanswered;
   if (parcel.outward) {
     if (sender.given[to].load() != sender.taken[to].load()) return false;
-    std::memcpy(sender.parcels[to], parcel.data, piece);
+    if (piece > 0) std::memcpy(sender.parcels[to], parcel.data, piece);
     const uint64_t number = sender.given[to].fetch_add(1) + 1;
     if (parcel.left == piece) unanswered = number;
   } else {
     if (sender.given[to].load() == sender.taken[to].load()) return false;
-    std::memcpy(parcel.data, sender.parcels[to], piece);
+    if (piece > 0) std::memcpy(parcel.data, sender.parcels[to], piece);
     sender.taken[to].fetch_add(1);
   }
   parcel.data += piece;
