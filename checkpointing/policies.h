@@ -5,7 +5,7 @@
 //                  2016, k = 1).
 // every_k          saves the input of every k-th layer, and all of the last segment, which is needed at once.
 // sqrt             every_k with k = ceil(sqrt(layers)): at most 2n - sqrt(n) layer evaluations.
-// selective        saves what costs much to make again and recomputes the named groups (Korthikanti et al.,
+// selective        saves what costs much to recompute and recomputes the named groups (Korthikanti et al.,
 //                  2022).
 // recursive        saves log n layer inputs: n + n/2 log2 n evaluations (Chen et al., section 4.2).
 // constant_memory  saves the first layer's input only: O(1) memory, n (n + 1) / 2 evaluations.

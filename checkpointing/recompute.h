@@ -1,4 +1,4 @@
-// Carries out the recompute half of a plan: in backward, an activation that was not saved is made again, just
+// Carries out the recompute half of a plan: in backward, an activation that was not saved is recomputed, just
 // before its first use, by clones of the ops that made it, from the nearest values that are there. Lean by
 // construction, since only what somebody reads is cloned; exact by construction, since a clone is the same op
 // with the same attributes.
@@ -16,7 +16,7 @@
 namespace recollect {
 
 // To be called on a differentiated graph, before gradients are reduced and the optimizer is appended. Returns
-// what was made again, in program order.
+// what was recomputed, in program order.
 std::vector<Reproduction> recompute(Graph& graph, const SavedActivations& saved, const Plan& plan);
 
 // What sequence parallelism gathers again in one micro-batch, on this rank.

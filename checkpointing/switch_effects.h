@@ -49,7 +49,7 @@ std::vector<Finding> check_settings(const CheckpointingSettings& settings, const
 Judgement check_plan(const CheckpointingSettings& settings, const PolicySettings& policy, const Graph& graph,
                      const SavedActivations& saved, const Plan& plan, int64_t divided_already);
 
-// Of the moves, after they are in the graph. `remade`: values that come back or are made again.
+// Of the moves, after they are in the graph. `remade`: values that come back or are recomputed.
 Judgement check_moves(const CheckpointingSettings& settings, const Graph& graph, const Plan& plan,
                       const ResidencySettings& moves, const ResidencyReport& moved, std::size_t remade);
 

@@ -25,7 +25,6 @@ class GraphEdit {
   // Beside which op this one stands now: itself where it was not moved.
   OpId place(OpId id) const { return spots_.at(id).place; }
 
-  void drop(OpId id);  // nothing else may read what it made
   void replace_input(OpId id, ValueId from, ValueId to);
 
   void commit();  // at the end of the edit's life
@@ -34,12 +33,10 @@ class GraphEdit {
   struct Spot {
     OpId place = kNone;
     std::vector<OpId> before = {}, after = {};
-    bool dropped = false;
   };
 
   OpId add(Op op, OpId place);
   void append(OpId id, std::vector<Op>& to);
-  void check_dropped() const;
 
   Graph& graph_;
   std::vector<Op> new_ops_;

@@ -53,7 +53,7 @@ TEST(GatherAhead, LeavesAGraphWithoutGathersAlone) {
   EXPECT_EQ(text_of(g.graph), before);
 }
 
-// A part that one op makes again of what is there is made early too; other ops of backward stay.
+// A part that one op recomputes of what is there is made early too; other ops of backward stay.
 TEST(GatherAhead, TakesTheRecomputationOfItsPartAlong) {
   SmallGraph g;
   const ValueId x = g.input("x"), end = g.op("end", {x});

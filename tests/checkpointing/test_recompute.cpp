@@ -1,4 +1,4 @@
-// Recomputation, op by op: six ops forward, and what backward makes again of them.
+// Recomputation, op by op: six ops forward, and what backward recomputes of them.
 #include <gtest/gtest.h>
 
 #include "checkpointing/recompute.h"
@@ -22,7 +22,7 @@ TEST(Recompute, OfNothingChangesNothing) {
   EXPECT_EQ(text_of(g.graph), before);
 }
 
-// a1 is made again from b0, which is saved; nobody reads b1 but f's backward, which has it.
+// a1 is recomputed from b0, which is saved; nobody reads b1 but f's backward, which has it.
 TEST(Recompute, ClonesWhatIsLackingJustBeforeItsFirstUse) {
   LayeredGraph g(2);
   const std::vector<Reproduction> made = recompute_all_but(g, {"e", "b0", "b1", "f"});

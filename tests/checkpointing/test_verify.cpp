@@ -48,7 +48,7 @@ ga0(gb0 fetched/layer0/e)
   EXPECT_EQ(std::count_if(g.graph.ops().begin(), g.graph.ops().end(), verifies), 3);
 }
 
-// Made again for two layers, it is hashed once.
+// Recomputed for two layers, it is hashed once.
 TEST(Verify, HashesAnOriginalOnce) {
   LayeredGraph g(2);
   const SavedActivations saved(g.graph);

@@ -5,7 +5,6 @@
 
 #include "engine/graph/op_builder.h"
 #include "engine/ops/ops.h"
-#include "tests/engine/expect_error.h"
 
 namespace recollect::test::graph_edit_test {
 namespace {
@@ -84,20 +83,12 @@ TEST(GraphEdit, MovesOps) {
   EXPECT_EQ(g.order(), "a(x) c(b) with it(c) b(a) ");
 }
 
-TEST(GraphEdit, ReplacesInputsAndDropsWhatNobodyReads) {
+TEST(GraphEdit, ReplacesInputs) {
   Chain g;
   GraphEdit edit(g.graph);
   edit.replace_input(kC, g.value("b"), g.value("a"));
-  edit.drop(kB);
   edit.commit();
-  EXPECT_EQ(g.order(), "a(x) c(a) ");
-}
-
-TEST(GraphEdit, WhatIsStillReadCannotBeDropped) {
-  Chain g;
-  GraphEdit edit(g.graph);
-  edit.drop(kB);
-  expect_error(ExitCode::kInternal, {"c reads what an op made that was dropped"}, [&] { edit.commit(); });
+  EXPECT_EQ(g.order(), "a(x) b(a) c(a) ");
 }
 
 TEST(GraphEdit, AnOpMovesOnceAndNotInACircle) {
