@@ -64,7 +64,8 @@ ResidentMemory predicted_resident(const Config& config, const MemoryLedger& memo
   const auto ranks = static_cast<uint64_t>(std::max<int64_t>(1, config.parallelism.ranks_per_process));
   const uint64_t at_start = after + (ranks - 1) * (after - std::min(before, after));
   return {.at_start = at_start,
-          .predicted = at_start + ranks * (resident_needs(config, memory) + buffers.front().bytes)};
+          .predicted = at_start + unread_code_bytes() +
+                       ranks * (resident_needs(config, memory) + buffers.front().bytes)};
 }
 
 double micro_batch_flops(const Graph& graph) {

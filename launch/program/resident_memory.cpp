@@ -2,8 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <limits>
+#include <sstream>
 #include <string>
 
 #include "engine/io/node.h"
@@ -29,6 +32,23 @@ uint64_t resident_bytes() {
   return meminfo(text, "Rss").value_or(0);
 }
 
+uint64_t unread_code_bytes() {
+  const auto own = reinterpret_cast<uintptr_t>(&unread_code_bytes);
+  std::istringstream mappings(SystemFiles().read("/proc/self/smaps").value_or(""));
+  bool of_own = false;
+  std::string about;
+  for (std::string line; std::getline(mappings, line);) {
+    char* end = nullptr;
+    const uintptr_t from = std::strtoull(line.c_str(), &end, 16);
+    const bool begins = end != line.c_str() && *end == '-';  // "from-to permissions ... file"
+    if (begins && of_own) break;
+    if (begins) of_own = from <= own && own < std::strtoull(end + 1, nullptr, 16);
+    if (of_own && !begins) about += line + '\n';
+  }
+  const uint64_t size = meminfo(about, "Size").value_or(0);
+  return size - std::min(size, meminfo(about, "Rss").value_or(size));
+}
+
 uint64_t resident_needs(const Config& config, const MemoryLedger& memory) {
   return memory.arena_bytes() + memory.host_bytes + save_buffer_bytes(config) + loader_bytes(config);
 }
@@ -37,10 +57,10 @@ ResidentMemory predict_resident(uint64_t needed, Communicator& world) {
   const std::string process = host_name() + ":" + std::to_string(getpid());
   const MemoryGroup group{std::hash<std::string>()(process), std::numeric_limits<uint64_t>::max()};
   const std::optional<DeviceShare> share = share_of_group(group, needed, world);  // all have planned now
-  const uint64_t at_start = resident_bytes();
+  const uint64_t at_start = resident_bytes(), code = unread_code_bytes();
   world.barrier();  // none reserves before all have looked
   if (at_start == 0) return {};
-  return {.at_start = at_start, .predicted = at_start + share->needed};
+  return {.at_start = at_start, .predicted = at_start + code + share->needed};
 }
 
 }  // namespace recollect

@@ -4,7 +4,8 @@
 //
 // What lies beside the arenas by itself, the program with its libraries, what planning has left and the
 // buffers of communicators, is measured at that moment (`at_start`). Predicted is that, and the memory of
-// which the size is known: arenas, the buffers of the loader and for what is saved.
+// which the size is known: arenas, the buffers of the loader and for what is saved, and the program's own
+// code, of which the first step brings in nearly all that is not in memory yet.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,9 @@ struct ResidentMemory {
 
 // Bytes of this process that are in memory now; 0 where the system does not say.
 uint64_t resident_bytes();
+
+// Of the program's own code, bytes that are not in memory yet; 0 where the system does not say.
+uint64_t unread_code_bytes();
 
 // That a rank whose device's memory is the host's will hold, beyond what its process has when its
 // communicators are made.
