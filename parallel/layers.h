@@ -79,6 +79,7 @@ class LayerBuilder {
 
   // Everything until the next call belongs to this layer; -1 is outside the layers.
   void enter_layer(int layer);
+  void enter_block(const std::string& block) { block_ = block; }  // of the layer: Op::block
 
   // Of the batch: [samples, sequence] i32.
   ValueId token_input(const std::string& name);
@@ -128,7 +129,7 @@ class LayerBuilder {
   int64_t first_token() const;  // of this rank, where it has a part of them
   std::string path(const std::string& name) const;
   bool parallel() const { return layout_.tensor_size > 1; }
-  Placement part_of_ranks() const { return parallel() ? Placement::kSharded : Placement(); }
+  Placement part_of_ranks() const { return parallel() ? Placement::sharded_over(kTensorAxis) : Placement(); }
   bool divides_tokens() const { return layout_.sequence_parallel && parallel(); }
 
   Graph& graph_;
@@ -137,6 +138,7 @@ class LayerBuilder {
   DType dtype_;
   int64_t samples_, sequence_length_, tokens_;
   int layer_ = -1;
+  std::string block_;
   int64_t site_ = 0;  // random ops of this layer so far
   std::vector<Parameter> parameters_;
 };

@@ -9,13 +9,16 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/core/arena.h"
 #include "engine/core/tensor.h"
 #include "engine/graph/attributes.h"
+#include "engine/graph/placement.h"
 
 namespace recollect {
 
 using ValueId = int32_t;
 using OpId = int32_t;
+using GroupId = int32_t;
 inline constexpr ValueId kNone = -1;  // an optional input that is absent
 
 enum class Category : uint8_t {
@@ -34,9 +37,6 @@ enum class Phase : uint8_t { kForward, kBackward, kOptimizer };
 inline constexpr int kPhaseCount = 3;
 std::string_view name_of(Phase phase);
 
-// What the tensor-parallel ranks hold of a value: all the same, or each its own part.
-enum class Placement : uint8_t { kReplicated, kSharded };
-
 // Which arena a value lives in, or that it is in a file.
 enum class MemorySpace : uint8_t { kDevice, kHost, kDisk };
 inline constexpr int kMemorySpaceCount = 3;
@@ -47,14 +47,28 @@ struct Value {
   Shape shape;
   DType dtype = DType::kF32;
   Category category = Category::kActivation;
-  Placement placement = Placement::kReplicated;
+  Placement placement = {};
   MemorySpace space = MemorySpace::kDevice;
   bool pooled = false;       // given its place by a run-time allocator instead of by the plan of lifetimes
   bool persistent = false;   // lives in the persistent region, across programs and steps
   bool accumulator = false;  // many ops may add into it
   OpId producer = kNone;     // the first writer; kNone for external values
+  GroupId group = kNone;     // by Graph::add_group
   int layer = -1;            // -1 outside the layers
   uint64_t bytes() const { return static_cast<uint64_t>(shape.elements()) * size_of(dtype); }
+};
+
+// Values that are one buffer, wherever the layout puts it: they stand in this order, each on the next
+// boundary of an arena's alignment, and the buffer ends on a multiple of `multiple`. What lies between and
+// behind the members is padding. Of persistent values it is zero for ever: arenas begin with zeros, an op
+// writes no further than its values reach, and what an op does to a whole group must keep zeros (a sum over
+// ranks does). Of others it holds what was there before.
+struct Group {
+  std::string name;
+  std::vector<ValueId> members;
+  uint64_t multiple = kAlignment;
+  std::vector<uint64_t> offsets = {};  // by member; this and what follows is filled in by Graph::add_group
+  uint64_t bytes = 0;                  // of the buffer
 };
 
 // How an op that writes accumulators treats what they hold.
@@ -66,6 +80,14 @@ enum class Accumulate : uint8_t {
 
 enum class RunWhen : uint8_t { kAlways, kLastMicroBatch };
 
+// Why an op is in the program.
+enum class Role : uint8_t {
+  kStep,       // the step's own work, and the moves of what it made
+  kRecompute,  // it makes an activation again that was not saved
+  kGather,     // it gathers an activation again of which the ranks saved their parts
+  kVerify,     // it compares such an activation, or one that was fetched, with what forward made
+};
+
 enum class StreamId : uint8_t { kCompute, kCommunication, kGather, kDeviceToHost, kHostToDevice, kDisk };
 inline constexpr int kStreamCount = 6;
 std::string_view name_of(StreamId stream);
@@ -74,26 +96,52 @@ struct OpDef;
 
 struct Op {
   const OpDef* def = nullptr;
-  std::string name;
+  std::string name = {};
   Attributes attributes = {};
   std::vector<ValueId> inputs = {};  // kNone where an optional input is absent
   std::vector<ValueId> outputs = {};
   int layer = -1;
+  std::string block = {};  // the part of the layer that selective recomputation can name: "mlp"; "" is none
   Phase phase = Phase::kForward;
   Accumulate accumulate = Accumulate::kNever;
   RunWhen when = RunWhen::kAlways;
+  Role role = Role::kStep;
   StreamId stream = StreamId::kCompute;
   // Values that must have been made before this op begins, though it does not read them: what keeps a side
   // stream from running too far ahead.
   std::vector<ValueId> after = {};
 };
 
+// The ids 0, 1, ... below an end, to go through.
+class Ids {
+ public:
+  explicit Ids(std::size_t end) : end_(static_cast<int32_t>(end)) {}
+
+  class Iterator {
+   public:
+    explicit Iterator(int32_t id) : id_(id) {}
+    int32_t operator*() const { return id_; }
+    Iterator& operator++() { return ++id_, *this; }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    int32_t id_;
+  };
+  Iterator begin() const { return Iterator(0); }
+  Iterator end() const { return Iterator(end_); }
+
+ private:
+  int32_t end_;
+};
+
 class Graph {
  public:
   ValueId add_value(Value value);
-  // Appends the op, infers its outputs' shapes and dtypes, and returns the first output. `outputs` may name
-  // existing accumulators; kNone entries and missing ones become fresh values named after the op.
+  // Appends the op and infers its outputs' shapes and dtypes. `outputs` may name existing accumulators; kNone
+  // entries and missing ones become fresh values named after the op.
   OpId add_op(Op op);
+  // The same for an op that gets its place later (graph_edit.h).
+  void infer_outputs(Op& op);
 
   const Value& value(ValueId id) const { return values_.at(id); }
   Value& value(ValueId id) { return values_.at(id); }
@@ -101,13 +149,24 @@ class Graph {
   Op& op(OpId id) { return ops_.at(id); }
   const std::vector<Value>& values() const { return values_; }
   const std::vector<Op>& ops() const { return ops_; }
+  Ids op_ids() const { return Ids(ops_.size()); }
+  Ids value_ids() const { return Ids(values_.size()); }
   // Replaces the program order wholesale; producers are recomputed. For passes.
   void set_ops(std::vector<Op> ops);
   ValueId find(std::string_view name) const;  // kNone when there is none
 
+  // Error kInternal unless the members are in no group yet, and alike in dtype, category, memory space,
+  // pooling and persistence.
+  GroupId add_group(Group group);
+  const Group& group(GroupId id) const { return groups_.at(id); }
+  const std::vector<Group>& groups() const { return groups_; }
+  // Of a value that has a group: its place among the members.
+  std::size_t place_in_group(ValueId value) const;
+
  private:
   std::vector<Value> values_;
   std::vector<Op> ops_;
+  std::vector<Group> groups_;
 };
 
 }  // namespace recollect

@@ -37,10 +37,11 @@ void register_optimizer(OpRegistry& registry) {
   const auto stream = [](const OpView& v) { return streaming_cost(v, 2); };
   registry.add({.name = "squared_norm", .infer = infer_squared_norm, .cost = stream});
   registry.add({.name = "clip_factor", .infer = infer_clip_factor, .cost = stream});
-  for (const char* name : {"adamw", "adamw_hf", "adam"})
+  for (const char* name : {"adamw", "adamw_hf", "adam"})  // one pass over the same memory
     registry.add({.name = name,
                   .infer = [](const OpView& v) { return infer_update(v, 2); },
-                  .cost = [](const OpView& v) { return streaming_cost(v, 14); }});
+                  .cost = [](const OpView& v) { return streaming_cost(v, 14); },
+                  .measured_as = "adamw"});
   registry.add({.name = "sgd",
                 .infer = [](const OpView& v) { return infer_update(v, 1); },
                 .cost = [](const OpView& v) { return streaming_cost(v, 4); }});

@@ -166,6 +166,7 @@ class Gpt2Layers {
     a = b_.row_linear("attn/proj", a, width_, width_, projection);
     x = b_.residual("attn/residual", a, x, projection.bias, m_.real("resid_pdrop"));
 
+    b_.enter_block("mlp");
     const MlpOptions mlp{.inner = m_.integer("n_inner"),
                          .activation = m_.text("activation_function") == "gelu" ? "erf" : "tanh",
                          .up = conv1d(h + ".mlp.c_fc", std_),

@@ -4,13 +4,12 @@
 
 #include <map>
 #include <numeric>
-#include <thread>
 
 #include "comm/collective_ops.h"
-#include "comm/local.h"
 #include "engine/ops/ops.h"
 #include "parallel/layers.h"
 #include "parallel/weights.h"
+#include "tests/comm/ranks.h"
 #include "tests/engine/expect_error.h"
 #include "tests/engine/temporary_folder.h"
 
@@ -79,7 +78,8 @@ std::string write_source(const TemporaryFolder& folder, bool transposed, const s
 // One rank of a model of a norm, q|k|v in blocks, an MLP and a vocabulary.
 class Rank {
  public:
-  Rank(Communicator& world, bool transposed) : mesh_(world, 1, world.size()), device_(make_cpu_device()) {
+  Rank(Communicator& world, bool transposed)
+      : mesh_(world, training_axes(1, world.size())), device_(make_cpu_device()) {
     register_engine_ops(registry_);
     register_comm_ops(registry_);
     Graph graph;
@@ -136,24 +136,6 @@ class Rank {
   std::unique_ptr<Weights> weights_;
 };
 
-void on_ranks(int count, const std::function<void(Communicator&)>& body) {
-  LocalGroup group(count, std::chrono::seconds(60));
-  std::vector<std::string> failures(static_cast<std::size_t>(count));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < count; ++rank)
-    threads.emplace_back([&, rank] {
-      const auto world = group.join(rank);
-      try {
-        body(*world);
-      } catch (const std::exception& error) {
-        failures[static_cast<std::size_t>(rank)] = error.what();
-        world->abort(error.what());
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  for (const std::string& failure : failures) EXPECT_EQ(failure, "");
-}
-
 void expect_loaded(Rank& rank, bool transposed) {
   const int t = rank.mesh().tensor_size(), me = rank.mesh().tensor_rank();
   int64_t local = 0;
@@ -184,14 +166,14 @@ TEST_P(WeightFiles, AreLoadedAndSavedWhole) {
   const auto& [ranks, transposed] = GetParam();
   const TemporaryFolder folder;
   const std::string source = write_source(folder, transposed, "family."), saved = folder.file("saved");
-  on_ranks(ranks, [&, transposed = transposed](Communicator& world) {
+  expect_fine(run_as_threads(ranks, [&, transposed = transposed](Communicator& world) {
     Rank rank(world, transposed);
     rank.weights().load(SafetensorsSet(source), 1);
     expect_loaded(rank, transposed);
     std::unique_ptr<SafetensorsWriter> file;
     if (world.rank() == 0) file = rank.weights().begin_file(saved, "family.");
     EXPECT_FALSE(rank.weights().save(file.get()));
-  });
+  }));
   const SafetensorsFile file(saved);
   EXPECT_EQ(file.entries().size(), file_shapes(transposed).size());
   for (const auto& [name, shape] : file_shapes(transposed)) {
