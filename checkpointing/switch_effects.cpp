@@ -87,7 +87,7 @@ void check_reach(const Keys& c, const CheckpointedRun& run, Findings& found) {
   }
   if ((leaves || packs) && c.keep_last >= run.layers) {
     found.push_back(
-        {{"activation_checkpointing.keep_last", "model.n_layer"},
+        {{"activation_checkpointing.keep_last", run.layers_key},
          fmt::format("activation_checkpointing.keep_last {} keeps the values of all {} layers where they "
                      "are: partition_activations, cpu_checkpointing, disk_checkpointing and "
                      "storage_dtype have no effect",

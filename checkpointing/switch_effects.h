@@ -30,7 +30,9 @@ struct Choice {
 
 // What the settings are judged by beside themselves.
 struct CheckpointedRun {
-  int64_t layers = 0, tensor_ranks = 1;
+  int64_t layers = 0;
+  std::string layers_key = {};  // of the configuration, which says how many
+  int64_t tensor_ranks = 1;
   bool sequence_parallel = false;
   DType dtype = DType::kF32;  // of activations
 };

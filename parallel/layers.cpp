@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/core/statistics_dtype.h"
+
 namespace recollect {
 
 namespace {
@@ -12,18 +14,22 @@ constexpr int64_t kOutsideLayers = 0xffffff;  // RandomKey::layer of the model's
 
 int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-DType statistics_dtype(DType a) { return a == DType::kF64 ? DType::kF64 : DType::kF32; }
+// What the seam carries before any backend has a kernel for it.
+void need_kernel(bool there_is_one, const std::string& op, const std::string& what) {
+  if (!there_is_one) throw Error(ExitCode::kInternal, op + ": no backend has a kernel for " + what);
+}
 
 }  // namespace
 
 LayerBuilder::LayerBuilder(Graph& graph, const OpRegistry& registry, ParallelLayout layout, DType dtype,
-                           int64_t samples, int64_t sequence_length)
+                           const BatchShape& batch)
     : graph_(graph),
       registry_(registry),
       layout_(layout),
       dtype_(dtype),
-      sequence_length_(sequence_length),
-      tokens_(samples * sequence_length) {}
+      samples_(batch.samples),
+      sequence_length_(batch.sequence_length),
+      tokens_(batch.samples * batch.sequence_length) {}
 
 void LayerBuilder::enter_layer(int layer) {
   layer_ = layer;
@@ -49,8 +55,34 @@ ValueId LayerBuilder::emit(const std::string& name, const std::string& kind, Att
   return graph_.op(id).outputs.at(0);
 }
 
+ValueId LayerBuilder::token_input(const std::string& name) {
+  return graph_.add_value({.name = "input/" + name,
+                           .shape = {samples_, sequence_length_},
+                           .dtype = DType::kI32,
+                           .category = Category::kInput,
+                           .persistent = true});
+}
+
+ValueId LayerBuilder::loss_scale_input() {
+  return graph_.add_value({.name = "input/scale",
+                           .shape = {1},
+                           .dtype = DType::kF64,
+                           .category = Category::kInput,
+                           .persistent = true});
+}
+
+ValueId LayerBuilder::loss_accumulator() {
+  return graph_.add_value({.name = "loss",
+                           .shape = {1},
+                           .dtype = DType::kF64,
+                           .category = Category::kWorkspace,
+                           .persistent = true,
+                           .accumulator = true});
+}
+
 ValueId LayerBuilder::parameter(Parameter p, Category category) {
   if (p.padded_rows == 0) p.padded_rows = p.rows;
+  require(p.block_names.empty() || p.block_names.size() == p.blocks.size(), "a block has no name in files");
   const int64_t rows = p.local_rows(layout_.tensor_size), columns = p.local_columns(layout_.tensor_size);
   p.value = graph_.add_value({.name = p.name,
                               .shape = p.vector ? Shape{rows} : Shape{rows, columns},
@@ -63,15 +95,31 @@ ValueId LayerBuilder::parameter(Parameter p, Category category) {
   return parameters_.back().value;
 }
 
-ValueId LayerBuilder::vector_parameter(const std::string& file_name, int64_t size, Parameter::Init init,
-                                       Parameter::Split split, int blocks, bool sees_part_of_tokens) {
-  return parameter({.name = file_name,
+ValueId LayerBuilder::vector_of_whole(const std::string& file_name, int64_t size, Parameter::Init init) {
+  return parameter(
+      {.name = file_name, .rows = size, .vector = true, .partial_gradient = divides_tokens(), .init = init});
+}
+
+ValueId LayerBuilder::vector_of_part(const LinearOptions& options, int64_t size) {
+  return parameter({.name = options.bias,
                     .rows = size,
                     .vector = true,
+                    .split = Parameter::Split::kRows,
+                    .blocks = options.blocks,
+                    .block_names = options.bias_blocks,
+                    .init = Parameter::Init::kZero});
+}
+
+ValueId LayerBuilder::weight(const LinearOptions& options, int64_t out, int64_t in, Parameter::Split split) {
+  return parameter({.name = options.weight,
+                    .rows = out,
+                    .columns = in,
+                    .transposed_in_file = options.transposed_in_file,
                     .split = split,
-                    .blocks = blocks,
-                    .partial_gradient = sees_part_of_tokens && layout_.sequence_parallel && parallel(),
-                    .init = init});
+                    .blocks = options.blocks,
+                    .block_names = options.weight_blocks,
+                    .init = Parameter::Init::kNormal,
+                    .init_std = options.init_std});
 }
 
 ValueId LayerBuilder::vocabulary_table(const std::string& file_name, int64_t rows, int64_t columns,
@@ -90,7 +138,7 @@ ValueId LayerBuilder::replicated_table(const std::string& file_name, int64_t row
   return parameter({.name = file_name,
                     .rows = rows,
                     .columns = columns,
-                    .partial_gradient = layout_.sequence_parallel && parallel(),
+                    .partial_gradient = divides_tokens(),
                     .init = Parameter::Init::kNormal,
                     .init_std = init_std});
 }
@@ -107,14 +155,16 @@ ValueId LayerBuilder::leave_parallel(const std::string& name, ValueId x) {
               {{"axis", std::string(kTensorAxis)}, {"size", int64_t{layout_.tensor_size}}}, {x});
 }
 
+int64_t LayerBuilder::first_token() const {
+  return divides_tokens() ? layout_.tensor_rank * (tokens_ / layout_.tensor_size) : 0;
+}
+
 Attributes LayerBuilder::dropout_attributes(double p) {
-  const int64_t first =
-      layout_.sequence_parallel && parallel() ? layout_.tensor_rank * (tokens_ / layout_.tensor_size) : 0;
   return {{"p", p},
           {"layer", layer_ < 0 ? kOutsideLayers : int64_t{layer_}},
           {"site", site_++},
           {"sequence_length", sequence_length_},
-          {"first_token", first}};
+          {"first_token", first_token()}};
 }
 
 ValueId LayerBuilder::vocabulary_embedding(const std::string& name, ValueId ids, ValueId table) {
@@ -124,9 +174,7 @@ ValueId LayerBuilder::vocabulary_embedding(const std::string& name, ValueId ids,
 }
 
 ValueId LayerBuilder::position_embedding(const std::string& name, ValueId x, ValueId table) {
-  const int64_t first =
-      layout_.sequence_parallel && parallel() ? layout_.tensor_rank * (tokens_ / layout_.tensor_size) : 0;
-  return emit(name, "add_position", {{"sequence_length", sequence_length_}, {"first_token", first}},
+  return emit(name, "add_position", {{"sequence_length", sequence_length_}, {"first_token", first_token()}},
               {x, table});
 }
 
@@ -135,83 +183,76 @@ ValueId LayerBuilder::dropout(const std::string& name, ValueId x, double p) {
   return p > 0 ? emit(name, "dropout", attributes, {x}) : x;
 }
 
-ValueId LayerBuilder::norm(const std::string& name, const std::string& file_name, ValueId x, double epsilon) {
+ValueId LayerBuilder::norm(const std::string& name, ValueId x, const NormOptions& options) {
+  need_kernel(options.kind == NormKind::kLayer, path(name), "RMS normalisation");
+  need_kernel(!options.bias.empty(), path(name), "layer normalisation without a bias");
   const int64_t width = graph_.value(x).shape[1];
-  const ValueId weight =
-      vector_parameter(file_name + ".weight", width, Parameter::Init::kOne, Parameter::Split::kNone, 1, true);
-  const ValueId bias =
-      vector_parameter(file_name + ".bias", width, Parameter::Init::kZero, Parameter::Split::kNone, 1, true);
-  return emit(name, "layer_norm", {{"epsilon", epsilon}}, {x, weight, bias});
+  const ValueId weight = vector_of_whole(options.weight, width, Parameter::Init::kOne);
+  const ValueId bias = vector_of_whole(options.bias, width, Parameter::Init::kZero);
+  return emit(name, "layer_norm", {{"epsilon", options.epsilon}}, {x, weight, bias});
 }
 
-ValueId LayerBuilder::column_linear(const std::string& name, const std::string& file_name, ValueId x,
-                                    int64_t out, int blocks, double init_std, bool bias) {
-  const int64_t in = graph_.value(x).shape[1];
-  const ValueId weight = parameter({.name = file_name + ".weight",
-                                    .rows = out,
-                                    .columns = in,
-                                    .transposed_in_file = true,
-                                    .split = Parameter::Split::kRows,
-                                    .blocks = blocks,
-                                    .init = Parameter::Init::kNormal,
-                                    .init_std = init_std});
-  std::vector<ValueId> inputs{enter_parallel(name + "/enter", x), weight};
-  if (bias)
-    inputs.push_back(vector_parameter(file_name + ".bias", out, Parameter::Init::kZero,
-                                      Parameter::Split::kRows, blocks, false));
+ValueId LayerBuilder::column_linear(const std::string& name, ValueId x, int64_t out,
+                                    const LinearOptions& options) {
+  const ValueId w = weight(options, out, graph_.value(x).shape[1], Parameter::Split::kRows);
+  std::vector<ValueId> inputs{enter_parallel(name + "/enter", x), w};
+  if (!options.bias.empty()) inputs.push_back(vector_of_part(options, out));
   return emit(name, "linear", {}, std::move(inputs));
 }
 
-ValueId LayerBuilder::row_linear(const std::string& name, const std::string& file_name, ValueId x, int64_t in,
-                                 int64_t out, double init_std) {
-  const ValueId weight = parameter({.name = file_name + ".weight",
-                                    .rows = out,
-                                    .columns = in,
-                                    .transposed_in_file = true,
-                                    .split = Parameter::Split::kColumns,
-                                    .init = Parameter::Init::kNormal,
-                                    .init_std = init_std});
-  const ValueId part = emit(name, "linear", {}, {x, weight});
+ValueId LayerBuilder::row_linear(const std::string& name, ValueId x, int64_t in, int64_t out,
+                                 const LinearOptions& options) {
+  const ValueId w = weight(options, out, in, Parameter::Split::kColumns);
+  const ValueId part = emit(name, "linear", {}, {x, w});
   graph_.value(part).placement = part_of_ranks();
   return leave_parallel(name + "/sum", part);
 }
 
-ValueId LayerBuilder::causal_attention(const std::string& name, ValueId qkv, int64_t heads, int64_t head_size,
-                                       double p) {
-  const int64_t local = heads / layout_.tensor_size;
+ValueId LayerBuilder::attention(const std::string& name, ValueId qkv, const AttentionOptions& options) {
+  need_kernel(options.causal, path(name), "attention to later tokens");
+  need_kernel(options.lengths == kNone, path(name), "attention to a part of each sample");
+  need_kernel(options.rotary.theta == 0, path(name), "rotary positions");
+  need_kernel(options.key_heads() == options.heads, path(name), "fewer key/value heads than heads");
+  const int64_t local = options.heads / layout_.tensor_size;
   return emit(name, "attention",
               {{"heads", local},
-               {"head_size", head_size},
+               {"head_size", options.head_size},
                {"sequence_length", sequence_length_},
                {"first_head", layout_.tensor_rank * local},
-               {"all_heads", heads},
-               {"p", p},
+               {"all_heads", options.heads},
+               {"p", options.dropout},
                {"layer", int64_t{layer_}},
                {"site", site_++}},
               {qkv});
 }
 
-ValueId LayerBuilder::bias_gelu(const std::string& name, const std::string& file_name, ValueId x,
-                                int64_t width, const std::string& form) {
-  const ValueId bias =
-      vector_parameter(file_name + ".bias", width, Parameter::Init::kZero, Parameter::Split::kRows, 1, false);
-  return emit(name, "bias_gelu", {{"form", form}}, {x, bias});
+ValueId LayerBuilder::mlp(const std::string& name, ValueId x, const MlpOptions& options) {
+  need_kernel(!options.gated, path(name), "a gated activation");
+  need_kernel(!options.up.bias.empty(), path(name), "an activation without a bias");
+  const int64_t width = graph_.value(x).shape[1];
+  LinearOptions up = options.up;
+  up.bias.clear();  // it is added together with the activation
+  x = column_linear(name + "/fc1", x, options.inner, up);
+  const ValueId bias = vector_of_part(options.up, options.inner);
+  x = emit(name + "/gelu", "bias_gelu", {{"form", options.activation}}, {x, bias});
+  return row_linear(name + "/fc2", x, options.inner, width, options.down);
 }
 
-ValueId LayerBuilder::residual(const std::string& name, const std::string& file_name, ValueId branch,
-                               ValueId residual, double p) {
-  const ValueId bias = vector_parameter(file_name + ".bias", graph_.value(branch).shape[1],
-                                        Parameter::Init::kZero, Parameter::Split::kNone, 1, true);
-  return emit(name, "bias_dropout_add", dropout_attributes(p), {branch, bias, residual});
+ValueId LayerBuilder::residual(const std::string& name, ValueId branch, ValueId residual,
+                               const std::string& bias, double p) {
+  need_kernel(!bias.empty(), path(name), "a residual sum without a bias");
+  const ValueId b = vector_of_whole(bias, graph_.value(branch).shape[1], Parameter::Init::kZero);
+  return emit(name, "bias_dropout_add", dropout_attributes(p), {branch, b, residual});
 }
 
 void LayerBuilder::vocabulary_loss(const std::string& name, ValueId x, ValueId table, ValueId labels,
-                                   ValueId scale, ValueId loss, int64_t vocabulary_size,
-                                   int64_t most_logits) {
+                                   ValueId scale, ValueId loss, const LossOptions& options) {
+  need_kernel(options.bias.empty(), path(name), "a language-model head with a bias");
   const int64_t rows = graph_.value(table).shape[0];
-  const int64_t chunk = std::clamp(round_up(tokens_ / 2, kSmallestChunk), kSmallestChunk, most_logits);
+  const int64_t chunk =
+      std::clamp(round_up(tokens_ / 2, kSmallestChunk), kSmallestChunk, options.most_logits);
   emit(name, "lm_head_loss",
-       {{"vocabulary_size", vocabulary_size},
+       {{"vocabulary_size", options.vocabulary},
         {"first_row", layout_.tensor_rank * rows},
         {"chunk_rows", chunk},
         {"gradient", int64_t{0}}},

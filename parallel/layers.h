@@ -1,7 +1,8 @@
 // Tensor-parallel layers (Shoeybi et al., "Megatron-LM", 2019; sequence parallelism: Korthikanti et al.,
 // 2022), as functions that append ops to a graph. With one tensor rank no collective is appended, so there is
 // no serial twin. Shapes are local: T tokens of a micro-batch, h hidden, t tensor ranks. With sequence
-// parallelism the values between the linear layers hold T/t tokens.
+// parallelism the values between the linear layers hold T/t tokens. A family names every parameter as its
+// files do; a choice that no kernel carries out yet is an Error that names it.
 #pragma once
 
 #include <string>
@@ -9,7 +10,7 @@
 
 #include "engine/graph/op_def.h"
 #include "parallel/mesh.h"
-#include "parallel/parameter.h"
+#include "parallel/model.h"
 
 namespace recollect {
 
@@ -19,36 +20,93 @@ struct ParallelLayout {
   bool sequence_parallel = false;
 };
 
+// Tensor names are those of the model's files; "" is a tensor that the layer does not have.
+struct LinearOptions {
+  std::string weight, bias = {};
+  std::vector<int64_t> blocks = {};  // of the output's columns, as in Parameter
+  std::vector<std::string> weight_blocks = {},
+                           bias_blocks = {};  // tensors of their own in files, one for each block
+  bool transposed_in_file = false;
+  double init_std = 0;
+};
+
+enum class NormKind { kLayer, kRms };
+struct NormOptions {
+  NormKind kind = NormKind::kLayer;
+  std::string weight, bias = {};
+  double epsilon = 1e-5;
+};
+
+// Rotary positions (Su et al., 2021) of queries and keys; theta 0: there are none.
+struct RotaryOptions {
+  double theta = 0;
+};
+struct AttentionOptions {
+  int64_t heads = 1;
+  int64_t head_size = 1;
+  int64_t kv_heads = 0;  // 0: as many as heads
+  bool causal = true;
+  ValueId lengths = kNone;  // [samples] i32: keys from there on are padding; kNone: none are
+  RotaryOptions rotary = {};
+  double dropout = 0;  // of probabilities
+
+  int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
+  // What a row of its input is made of: q | k | v.
+  std::vector<int64_t> blocks() const {
+    return {heads * head_size, key_heads() * head_size, key_heads() * head_size};
+  }
+};
+
+// down(activation(up(x) + bias)), or with a gate down(activation(gate(x)) * up(x)). The bias of `down` is
+// left to residual().
+struct MlpOptions {
+  int64_t inner = 1;
+  std::string activation = "tanh";  // form of gelu: tanh or erf
+  bool gated = false;
+  LinearOptions up = {}, down = {};
+};
+
+struct LossOptions {
+  int64_t vocabulary = 1;
+  std::string bias = {};       // of the head
+  int64_t most_logits = 1024;  // rows of logits that exist at a time
+};
+
 class LayerBuilder {
  public:
-  LayerBuilder(Graph& graph, const OpRegistry& registry, ParallelLayout layout, DType dtype, int64_t samples,
-               int64_t sequence_length);
+  LayerBuilder(Graph& graph, const OpRegistry& registry, ParallelLayout layout, DType dtype,
+               const BatchShape& batch);
 
   // Everything until the next call belongs to this layer; -1 is outside the layers.
   void enter_layer(int layer);
   void enter_block(const std::string& block) { block_ = block; }  // of the layer: Op::block
 
+  // Of the batch: [samples, sequence] i32.
+  ValueId token_input(const std::string& name);
+  // What a loss is multiplied by, and where it is added up.
+  ValueId loss_scale_input();
+  ValueId loss_accumulator();
+
   // Token ids [samples, sequence] to hidden states; the vocabulary is divided over the tensor ranks.
   ValueId vocabulary_embedding(const std::string& name, ValueId ids, ValueId table);
   ValueId position_embedding(const std::string& name, ValueId x, ValueId table);
   ValueId dropout(const std::string& name, ValueId x, double p);
-  ValueId norm(const std::string& name, const std::string& file_name, ValueId x, double epsilon);
-  // [T, h] whole on every rank -> [T, out/t]. `blocks`: see Parameter. The weight is [out, in].
-  ValueId column_linear(const std::string& name, const std::string& file_name, ValueId x, int64_t out,
-                        int blocks, double init_std, bool bias);
-  // [T, in/t] -> [T, h] (or T/t tokens), summed over ranks, without bias: residual() adds it.
-  ValueId row_linear(const std::string& name, const std::string& file_name, ValueId x, int64_t in,
-                     int64_t out, double init_std);
-  ValueId causal_attention(const std::string& name, ValueId qkv, int64_t heads, int64_t head_size, double p);
-  ValueId bias_gelu(const std::string& name, const std::string& file_name, ValueId x, int64_t width,
-                    const std::string& form);
+  ValueId norm(const std::string& name, ValueId x, const NormOptions& options);
+  // [T, h] whole on every rank -> [T, out/t]. The weight is [out, in].
+  ValueId column_linear(const std::string& name, ValueId x, int64_t out, const LinearOptions& options);
+  // [T, in/t] -> [T, out] (or T/t tokens), summed over ranks, without bias: residual() adds it.
+  ValueId row_linear(const std::string& name, ValueId x, int64_t in, int64_t out,
+                     const LinearOptions& options);
+  // q | k | v of this rank's heads -> their outputs. Error kConfiguration where tensor ranks cannot share the
+  // heads.
+  ValueId attention(const std::string& name, ValueId qkv, const AttentionOptions& options);
+  ValueId mlp(const std::string& name, ValueId x, const MlpOptions& options);
   // residual + dropout(branch + bias)
-  ValueId residual(const std::string& name, const std::string& file_name, ValueId branch, ValueId residual,
+  ValueId residual(const std::string& name, ValueId branch, ValueId residual, const std::string& bias,
                    double p);
-  // Adds the loss of all rows into `loss`; the head's weight is the vocabulary table. Of at most
-  // `most_logits` rows logits exist at a time.
+  // Adds the loss of all rows into `loss`; `table` is the head's weight.
   void vocabulary_loss(const std::string& name, ValueId x, ValueId table, ValueId labels, ValueId scale,
-                       ValueId loss, int64_t vocabulary_size, int64_t most_logits);
+                       ValueId loss, const LossOptions& options);
 
   // A table whose rows are divided over the ranks, padded to a multiple of 64 rows a rank.
   ValueId vocabulary_table(const std::string& file_name, int64_t rows, int64_t columns, double init_std);
@@ -61,20 +119,24 @@ class LayerBuilder {
                std::vector<ValueId> inputs, std::vector<ValueId> outputs = {},
                Accumulate accumulate = Accumulate::kNever);
   ValueId parameter(Parameter parameter, Category category = Category::kParameter);
-  ValueId vector_parameter(const std::string& file_name, int64_t size, Parameter::Init init,
-                           Parameter::Split split, int blocks, bool sees_part_of_tokens);
+  // One number for each column of a value that is whole on every rank, or, where `split`, divided.
+  ValueId vector_of_whole(const std::string& file_name, int64_t size, Parameter::Init init);
+  ValueId vector_of_part(const LinearOptions& options, int64_t size);
+  ValueId weight(const LinearOptions& options, int64_t out, int64_t in, Parameter::Split split);
   ValueId enter_parallel(const std::string& name, ValueId x);  // whole tokens, gradient summed over ranks
   ValueId leave_parallel(const std::string& name, ValueId x);  // sum over ranks
   Attributes dropout_attributes(double p);
+  int64_t first_token() const;  // of this rank, where it has a part of them
   std::string path(const std::string& name) const;
   bool parallel() const { return layout_.tensor_size > 1; }
   Placement part_of_ranks() const { return parallel() ? Placement::sharded_over(kTensorAxis) : Placement(); }
+  bool divides_tokens() const { return layout_.sequence_parallel && parallel(); }
 
   Graph& graph_;
   const OpRegistry& registry_;
   ParallelLayout layout_;
   DType dtype_;
-  int64_t sequence_length_, tokens_;
+  int64_t samples_, sequence_length_, tokens_;
   int layer_ = -1;
   std::string block_;
   int64_t site_ = 0;  // random ops of this layer so far

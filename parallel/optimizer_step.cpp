@@ -1,6 +1,7 @@
 #include "parallel/optimizer_step.h"
 
 #include "parallel/mesh.h"
+#include "parallel/optimizers/rules.h"
 
 namespace recollect {
 
@@ -21,8 +22,8 @@ class Builder {
                           .accumulate = Accumulate::kAlways});
   }
 
-  // A scalar that outlives the step, so that the host can read it.
-  ValueId scalar(const std::string& name, Category category, int64_t size = 1) {
+  // Numbers that outlive the step, so that the host can read and write them.
+  ValueId scalars(const std::string& name, Category category, int64_t size) {
     return graph_.add_value({.name = name,
                              .shape = {size},
                              .dtype = DType::kF64,
@@ -31,16 +32,18 @@ class Builder {
                              .accumulator = true});
   }
 
-  ValueId state(const std::string& prefix, const Parameter& p) {
-    const Value gradient = graph_.value(p.gradient);
-    return graph_.add_value({.name = prefix + "/" + p.name,
-                             .shape = gradient.shape,
-                             .dtype = gradient.dtype,
+  ValueId scalar(const std::string& name, Category category) { return scalars(name, category, 1); }
+
+  // "exp_avg/h.0.ln_1.weight"
+  ValueId state(const Parameter& p, const OptimizerState& state) {
+    return graph_.add_value({.name = state.name + "/" + p.name,
+                             .shape = state.shape,
+                             .dtype = state.dtype,
                              .category = Category::kOptimizer,
-                             .placement = gradient.placement,
+                             .placement = state.placement,
                              .persistent = true,
                              .accumulator = true,
-                             .layer = gradient.layer});
+                             .layer = graph_.value(p.gradient).layer});
   }
 
   ValueId squared_norm(const std::string& name, const std::vector<Parameter>& parameters,
@@ -57,26 +60,14 @@ class Builder {
     return graph_.op(emit(name, "all_reduce", attributes, {value})).outputs[0];
   }
 
-  void update(Parameter& p, const OptimizerSettings& settings, ValueId schedule, ValueId factor) {
-    const bool cast = graph_.value(p.value).dtype != graph_.value(p.gradient).dtype;
-    p.master = cast ? state("master", p) : p.value;
+  void update(Parameter& p, const OptimizerRule& rule, ParameterUpdate update) {
+    const Value gradient = graph_.value(p.gradient);
+    const bool cast = graph_.value(p.value).dtype != gradient.dtype;
+    p.master = cast ? state(p, state_like("master", gradient)) : p.value;
     graph_.value(p.value).accumulator = true;
-    const bool sgd = settings.name == "sgd";
-    p.moments.push_back(state("moment1", p));
-    if (!sgd) p.moments.push_back(state("moment2", p));
-    std::vector<ValueId> outputs{p.master};
-    outputs.insert(outputs.end(), p.moments.begin(), p.moments.end());
-    if (cast) outputs.push_back(p.value);
-    Attributes attributes{{"weight_decay", p.decayed() || settings.decay_all ? settings.weight_decay : 0.0},
-                          {"cast", int64_t{cast}}};
-    if (sgd) {
-      attributes.set("momentum", settings.momentum);
-    } else {
-      attributes.set("beta1", settings.beta1);
-      attributes.set("beta2", settings.beta2);
-      attributes.set("epsilon", settings.epsilon);
-    }
-    emit("update/" + p.name, settings.name, attributes, {schedule, factor, p.gradient}, outputs);
+    for (const OptimizerState& kept : rule.states(p, gradient))
+      p.states.push_back({kept.name, state(p, kept)});
+    rule.emit(graph_, registry_, update);
   }
 
  private:
@@ -91,7 +82,9 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
                                   const OptimizerSettings& settings, int data_size, int tensor_size) {
   Builder b(graph, registry);
   OptimizerHandles handles;
-  handles.schedule = b.scalar("input/schedule", Category::kInput, 3);
+  handles.rule = make_optimizer_rule(settings);
+  handles.schedule =
+      b.scalars("input/schedule", Category::kInput, static_cast<int64_t>(handles.rule->scalars(0, 1).size()));
   if (data_size > 1) {
     handles.total_loss = b.scalar("loss/total", Category::kWorkspace);
     b.emit("loss/total", "all_reduce", {{"axis", std::string(kDataAxis)}, {"size", int64_t{data_size}}},
@@ -107,7 +100,12 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
   if (settings.loss_scaled) handles.loss_scale = b.scalar("input/loss_scale", Category::kInput);
   const OpId clip = b.emit("norm/clip", "clip_factor", {{"max_norm", settings.max_grad_norm}},
                            {sharded, replicated, handles.loss_scale}, {handles.norm});
-  for (Parameter& p : parameters) b.update(p, settings, handles.schedule, graph.op(clip).outputs[1]);
+  for (Parameter& p : parameters)
+    b.update(p, *handles.rule,
+             {.parameter = p,
+              .schedule = handles.schedule,
+              .factor = graph.op(clip).outputs[1],
+              .weight_decay = p.decayed() || settings.decay_all ? settings.weight_decay : 0.0});
   return handles;
 }
 

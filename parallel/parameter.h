@@ -1,4 +1,6 @@
-// A parameter as the whole world knows it, and the part of it that one tensor rank holds.
+// A parameter as the whole world knows it, the part of it that one tensor rank holds, and where it lies in
+// the model's files. Rows divide into blocks, each of which is split over the ranks by itself; a block may be
+// a tensor of its own in files.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +15,54 @@ struct Parameter {
   enum class Split { kNone, kRows, kColumns };
   enum class Init { kZero, kOne, kNormal };
 
-  std::string name;       // as in the model's files: "h.0.attn.c_attn.weight"
+  // What the optimizer keeps of it from step to step, by the name that its rule gives: "exp_avg".
+  struct State {
+    std::string name;
+    ValueId value = kNone;
+  };
+  // A tensor of the model's files that holds rows of it.
+  struct FileTensor {
+    std::string name;
+    int64_t first_row = 0, rows = 0;  // of the whole
+  };
+  // Where a local row lies in the whole; >= rows for padding. `together` rows from it on follow each other
+  // there, and are in the same file tensor.
+  struct RowPlace {
+    int64_t row = 0, together = 0;
+    std::size_t tensor = 0;  // of file_tensors()
+  };
+
+  std::string name;       // unique; in most models' files too: "h.0.attn.c_attn.weight"
   ValueId value = kNone;  // this rank's part, in the compute dtype
   ValueId gradient = kNone;
   ValueId master = kNone;  // the statistics-dtype copy that the optimizer updates; `value` itself where equal
-  std::vector<ValueId> moments = {};
+  std::vector<State> states = {};
 
   int64_t rows = 0;  // of the whole, without padding; a vector has one column
   int64_t columns = 1;
   int64_t padded_rows = 0;  // of the whole; rows beyond `rows` are zero for ever
   bool vector = false;
-  bool transposed_in_file = false;  // GPT-2's Conv1D files hold [in, out]
+  bool transposed_in_file = false;  // files hold [in, out]
   Split split = Split::kNone;
-  int blocks = 1;                 // rows are split inside each of so many equal blocks (q, k and v are three)
-  bool partial_gradient = false;  // each tensor rank has a part of a sum (sequence parallelism)
+  std::vector<int64_t> blocks = {};           // rows of each (q, k and v are three); empty: one
+  std::vector<std::string> block_names = {};  // of each block's tensor in files; empty: one tensor, `name`
+  bool partial_gradient = false;              // each tensor rank has a part of a sum (sequence parallelism)
+  bool may_be_missing = false;                // in files; it is initialised then
   Init init = Init::kZero;
   double init_std = 0;
   bool decayed() const { return !vector; }
 
-  // As the model's files have it.
-  std::vector<int64_t> file_shape() const {
-    if (vector) return {rows};
-    return transposed_in_file ? std::vector{columns, rows} : std::vector{rows, columns};
+  std::vector<FileTensor> file_tensors() const {
+    if (block_names.empty()) return {{name, 0, rows}};
+    std::vector<FileTensor> tensors;
+    int64_t first = 0;
+    for (std::size_t b = 0; b < blocks.size(); first += blocks[b++])
+      tensors.push_back({block_names[b], first, blocks[b]});
+    return tensors;
+  }
+  std::vector<int64_t> file_shape(const FileTensor& tensor) const {
+    if (vector) return {tensor.rows};
+    return transposed_in_file ? std::vector{columns, tensor.rows} : std::vector{tensor.rows, columns};
   }
   int64_t local_rows(int tensor_size) const {
     return split == Split::kRows ? padded_rows / tensor_size : padded_rows;
@@ -42,11 +70,16 @@ struct Parameter {
   int64_t local_columns(int tensor_size) const {
     return split == Split::kColumns ? columns / tensor_size : columns;
   }
-  // Row of the whole that this rank's row r stands for; >= rows for padding.
-  int64_t whole_row(int64_t r, int tensor_rank, int tensor_size) const {
-    if (split != Split::kRows) return r;
-    const int64_t part = padded_rows / blocks / tensor_size;
-    return (r / part) * (padded_rows / blocks) + tensor_rank * part + r % part;
+  RowPlace place_of_row(int64_t r, int tensor_rank, int tensor_size) const {
+    const int ranks = split == Split::kRows ? tensor_size : 1, rank = split == Split::kRows ? tensor_rank : 0;
+    const std::size_t count = blocks.empty() ? 1 : blocks.size();
+    int64_t first = 0;  // of the block, in the whole
+    for (std::size_t b = 0;; ++b) {
+      const int64_t block = blocks.empty() ? padded_rows : blocks[b], part = block / ranks;
+      if (r < part || b + 1 == count) return {first + rank * part + r, part - r, block_names.empty() ? 0 : b};
+      r -= part;
+      first += block;
+    }
   }
   int64_t whole_column(int64_t c, int tensor_rank, int tensor_size) const {
     return split == Split::kColumns ? tensor_rank * (columns / tensor_size) + c : c;

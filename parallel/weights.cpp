@@ -13,7 +13,6 @@ namespace recollect {
 namespace {
 
 constexpr uint32_t kInitLayer = 0xfffffd;  // RandomKey::layer of weight initialisation
-constexpr std::string_view kPrefix = "transformer.";
 
 constexpr int64_t kBlockElements = 1 << 17;  // of a parameter, on their way to the device
 
@@ -67,13 +66,8 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text + "]";
 }
 
-// Buffers that files of old versions carry, and the tied head.
-bool is_ignorable(std::string_view name) {
-  return name == "lm_head.weight" || name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
-}
-
-std::string_view without_prefix(std::string_view name) {
-  return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+std::string_view without_prefix(std::string_view name, std::string_view prefix) {
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
 }
 
 }  // namespace
@@ -98,21 +92,23 @@ void Weights::write_rows(const Parameter& p, const FillRows& fill) const {
 }
 
 void Weights::initialize(uint64_t seed) const {
-  for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    const Parameter& p = parameters_[index];
-    if (p.init == Parameter::Init::kZero) continue;  // the arena is zero already
-    const int64_t columns = p.local_columns(mesh_.tensor_size());
-    write_rows(p, [&](int64_t first, int64_t count, double* out) {
+  for (std::size_t index = 0; index < model_.parameters.size(); ++index) initialize_one(index, seed);
+}
+
+void Weights::initialize_one(std::size_t index, uint64_t seed) const {
+  const Parameter& p = model_.parameters[index];
+  if (p.init == Parameter::Init::kZero) return;  // the arena is zero already
+  const int64_t columns = p.local_columns(mesh_.tensor_size());
+  write_rows(p, [&](int64_t first, int64_t count, double* out) {
 #pragma omp parallel for schedule(static)
-      for (int64_t r = 0; r < count; ++r) initialize_row(p, index, first + r, seed, out + r * columns);
-    });
-  }
+    for (int64_t r = 0; r < count; ++r) initialize_row(p, index, first + r, seed, out + r * columns);
+  });
 }
 
 void Weights::initialize_row(const Parameter& p, uint64_t index, int64_t r, uint64_t seed,
                              double* out) const {
   const int rank = mesh_.tensor_rank(), size = mesh_.tensor_size();
-  const int64_t columns = p.local_columns(size), row = p.whole_row(r, rank, size);
+  const int64_t columns = p.local_columns(size), row = p.place_of_row(r, rank, size).row;
   if (row >= p.rows) return;
   uint64_t block = ~uint64_t{0};
   std::array<double, 4> normal{};
@@ -124,49 +120,83 @@ void Weights::initialize_row(const Parameter& p, uint64_t index, int64_t r, uint
   }
 }
 
-void Weights::load(const SafetensorsSet& source) const {
+void Weights::load(const SafetensorsSet& source, uint64_t seed) const {
+  const std::string& prefix = model_.files.prefix;
   std::set<std::string, std::less<>> expected;
-  for (const Parameter& p : parameters_) expected.insert(p.name);
+  for (const Parameter& p : model_.parameters)
+    for (const Parameter::FileTensor& tensor : p.file_tensors()) expected.insert(tensor.name);
   std::string problems;
-  for (const std::string& name : source.names())
-    if (!expected.contains(without_prefix(name)) && !is_ignorable(without_prefix(name)))
-      problems += "\n  unknown: " + name;
-  std::vector<std::string> names;
-  for (const Parameter& p : parameters_) {
-    std::string name = std::string(kPrefix) + p.name;
-    const TensorEntry* entry = source.find(name);
-    if (!entry) entry = source.find(name = p.name);
-    if (!entry)
-      problems += "\n  missing: " + p.name;
-    else if (entry->shape != p.file_shape())
-      problems += "\n  misshapen: " + name + " is " + shape_text(entry->shape) + ", the model's is " +
-                  shape_text(p.file_shape());
-    names.push_back(name);
+  for (const std::string& name : source.names()) {
+    const std::string_view bare = without_prefix(name, prefix);
+    if (!expected.contains(bare) && !model_.files.passed_over(bare)) problems += "\n  unknown: " + name;
   }
+  std::vector<std::vector<std::string>> names;
+  for (const Parameter& p : model_.parameters) names.push_back(find_tensors(p, source, problems));
   if (!problems.empty())
     throw Error(ExitCode::kInput, "the weights do not fit the model:" + problems,
                 "check model.* against the config.json beside the weights");
-  for (std::size_t i = 0; i < parameters_.size(); ++i) load_one(parameters_[i], source, names[i]);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i].empty())
+      initialize_one(i, seed);
+    else
+      load_one(model_.parameters[i], source, names[i]);
 }
 
-void Weights::load_one(const Parameter& p, const SafetensorsSet& source, const std::string& name) const {
+std::vector<std::string> Weights::find_tensors(const Parameter& p, const SafetensorsSet& source,
+                                               std::string& problems) const {
+  std::vector<std::string> names;
+  std::string missing;
+  for (const Parameter::FileTensor& tensor : p.file_tensors()) {
+    std::string name = model_.files.prefix + tensor.name;
+    const TensorEntry* entry = source.find(name);
+    if (!entry) entry = source.find(name = tensor.name);
+    if (!entry) {
+      missing += "\n  missing: " + tensor.name;
+      continue;
+    }
+    if (entry->shape != p.file_shape(tensor))
+      problems += "\n  misshapen: " + name + " is " + shape_text(entry->shape) + ", the model's is " +
+                  shape_text(p.file_shape(tensor));
+    names.push_back(name);
+  }
+  if (!missing.empty() && !(p.may_be_missing && names.empty())) problems += missing;
+  return names;
+}
+
+void Weights::load_one(const Parameter& p, const SafetensorsSet& source,
+                       const std::vector<std::string>& names) const {
+  if (p.transposed_in_file) return load_transposed(p, source, names);
+  const int rank = mesh_.tensor_rank(), size = mesh_.tensor_size();
+  const int64_t columns = p.local_columns(size), first_column = p.whole_column(0, rank, size);
+  const std::vector<Parameter::FileTensor> tensors = p.file_tensors();
+  std::vector<double> whole(columns < p.columns ? p.columns
+                                                : 0);             // a row, where this rank has a part of each
+  write_rows(p, [&](int64_t first, int64_t count, double* out) {  // this rank's rows and no others
+    for (int64_t r = 0; r < count; ++r, out += columns) {
+      const Parameter::RowPlace place = p.place_of_row(first + r, rank, size);
+      if (place.row >= p.rows) continue;
+      double* const row = whole.empty() ? out : whole.data();
+      source.read_as(names[place.tensor], row, place.row - tensors[place.tensor].first_row, 1);
+      if (!whole.empty()) std::copy_n(row + first_column, columns, out);
+    }
+  });
+}
+
+void Weights::load_transposed(const Parameter& p, const SafetensorsSet& source,
+                              const std::vector<std::string>& names) const {
   const int rank = mesh_.tensor_rank(), size = mesh_.tensor_size();
   const int64_t columns = p.local_columns(size);
-  std::vector<double> read;
-  if (p.transposed_in_file) {
-    read.resize(p.rows * p.columns);
-    source.read_as(name, read.data());
-    return write_rows(p, [&](int64_t first, int64_t count, double* out) {
-      for (int64_t r = first; r < first + count; ++r)
-        for (int64_t c = 0; c < columns; ++c)
-          *out++ = read[p.whole_column(c, rank, size) * p.rows + p.whole_row(r, rank, size)];
-    });
-  }
-  require(p.split != Parameter::Split::kColumns, "only transposed weights are split by columns");
-  write_rows(p, [&](int64_t first, int64_t count, double* out) {  // this rank's rows and no others
-    for (int64_t r = 0; r < count; ++r) {
-      const int64_t row = p.whole_row(first + r, rank, size);
-      if (row < p.rows) source.read_as(name, out + r * columns, row, 1);
+  const std::vector<Parameter::FileTensor> tensors = p.file_tensors();
+  std::vector<double> read(p.rows * p.columns);  // one tensor after the other
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    source.read_as(names[i], read.data() + tensors[i].first_row * p.columns);
+  write_rows(p, [&](int64_t first, int64_t count, double* out) {
+    for (int64_t r = first; r < first + count; ++r, out += columns) {
+      const Parameter::RowPlace place = p.place_of_row(r, rank, size);
+      if (place.row >= p.rows) continue;
+      const Parameter::FileTensor& tensor = tensors[place.tensor];
+      const double* const from = read.data() + tensor.first_row * p.columns + (place.row - tensor.first_row);
+      for (int64_t c = 0; c < columns; ++c) out[c] = from[p.whole_column(c, rank, size) * tensor.rows];
     }
   });
 }

@@ -1,6 +1,7 @@
-// Weights between files and ranks. A file holds whole tensors under Hugging Face's names; a rank holds its
-// part of each, padded and, where the file is transposed, turned. Everything here happens outside training
-// steps; what is loaded may take memory, what is saved goes through a buffer that was reserved beforehand.
+// Weights between files and ranks. A file holds whole tensors under the names of the model's family; a rank
+// holds its part of each, padded and, where the file is transposed, turned. Everything here happens outside
+// training steps; what is loaded may take memory, what is saved goes through a buffer that was reserved
+// beforehand.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@
 #include "engine/io/safetensors_writer.h"
 #include "engine/runtime/executor.h"
 #include "parallel/mesh.h"
-#include "parallel/parameter.h"
+#include "parallel/model.h"
 
 namespace recollect {
 
@@ -27,17 +28,16 @@ class Weights {
   static constexpr std::size_t kTileBytes = std::size_t{1} << 20;
   static constexpr std::size_t kSaveBytes = 2 * kTileBytes;
 
-  // `saves`: whether anything will be saved; reserves kSaveBytes for it.
-  Weights(const std::vector<Parameter>& parameters, const Executor& executor, const Mesh& mesh, bool saves)
-      : parameters_(parameters), executor_(executor), mesh_(mesh), tiles_(saves ? kSaveBytes : 0) {}
+  // `saves`: whether anything will be saved; reserves kSaveBytes for it. The others must outlive the weights.
+  Weights(const Model& model, const Executor& executor, const Mesh& mesh, bool saves);
 
-  // Seeded normal, zero and one, as GPT2LMHeadModel initialises; a pure function of (seed, name, element), so
+  // Seeded normal, zero and one; a pure function of (seed, place of the parameter in the model, element), so
   // that the parallel layout does not matter.
   void initialize(uint64_t seed) const;
 
-  // Names may carry a "transformer." prefix. lm_head.weight (tied) and the mask buffers of old files are
-  // passed over. Error kInput lists every unknown, missing and misshapen tensor.
-  void load(const SafetensorsSet& source) const;
+  // Names may carry the model's prefix or not. Parameters that may be missing, and are, are initialised.
+  // Error kInput lists every unknown, missing and misshapen tensor.
+  void load(const SafetensorsSet& source, uint64_t seed) const;
 
   // Collective. Error kNumerics on all ranks, naming the first parameter that holds an infinity or a NaN.
   void check_finite() const;
@@ -55,6 +55,11 @@ class Weights {
  private:
   struct Tile;
   class Saving;
+  // Of one parameter in a file that is written: how many tensors stand before them, and they.
+  struct DeclaredTensors {
+    std::size_t before = 0;
+    std::vector<Parameter::FileTensor> all;
+  };
   Tensor value_of(const Parameter& parameter, bool gradient) const {
     return executor_.tensor(gradient ? parameter.gradient : parameter.master);
   }
@@ -63,14 +68,23 @@ class Weights {
   // Numbers of this rank's rows first ... first + count - 1, which are zeros before.
   using FillRows = std::function<void(int64_t first, int64_t count, double* out)>;
   void write_rows(const Parameter& parameter, const FillRows& fill) const;
+  void initialize_one(std::size_t index, uint64_t seed) const;
   void initialize_row(const Parameter& parameter, uint64_t index, int64_t row, uint64_t seed,
                       double* out) const;
-  void load_one(const Parameter& parameter, const SafetensorsSet& source, const std::string& name) const;
+  // `names`: of its tensors in the source.
+  void load_one(const Parameter& parameter, const SafetensorsSet& source,
+                const std::vector<std::string>& names) const;
+  void load_transposed(const Parameter& parameter, const SafetensorsSet& source,
+                       const std::vector<std::string>& names) const;
+  // Their names in the source; adds what is wrong to `problems`. Empty: it is missing, and may be.
+  std::vector<std::string> find_tensors(const Parameter& parameter, const SafetensorsSet& source,
+                                        std::string& problems) const;
 
-  const std::vector<Parameter>& parameters_;
+  const Model& model_;
   const Executor& executor_;
   const Mesh& mesh_;
   Arena tiles_;
+  std::vector<DeclaredTensors> tensors_;  // by parameter
 };
 
 }  // namespace recollect

@@ -103,22 +103,6 @@ enum class SaveWord : int64_t { kWait, kTile, kSaved, kFailed };
 
 constexpr std::chrono::milliseconds kSaveNews{100};  // between two words while the disk is busy
 
-// Rows of the whole from the local row `row` on that follow each other there too: at most `most`, fewer where
-// padding begins. `passed` counts the local rows, padding included.
-struct RowRun {
-  int64_t whole = 0, rows = 0, passed = 0;
-};
-
-RowRun row_run(const Parameter& p, int64_t row, int64_t most, int rank, int size) {
-  RowRun run{.whole = p.whole_row(row, rank, size), .passed = most};
-  if (p.split == Parameter::Split::kRows) {
-    const int64_t part = p.padded_rows / p.blocks / size;
-    run.passed = std::min(most, part - row % part);
-  }
-  run.rows = std::clamp<int64_t>(p.rows - run.whole, 0, run.passed);
-  return run;
-}
-
 template <typename T>
 void turn(const T* in, T* out, int64_t rows, int64_t columns) {
   for (int64_t c = 0; c < columns; ++c)
@@ -154,7 +138,12 @@ int64_t first_non_finite(const T* values, int64_t count) {
 class Weights::Saving {
  public:
   Saving(const Weights& weights, SafetensorsWriter* file, bool gradients, double scale)
-      : weights_(weights), mesh_(weights.mesh_), file_(file), gradients_(gradients), scale_(scale) {}
+      : weights_(weights),
+        parameters_(weights.model_.parameters),
+        mesh_(weights.mesh_),
+        file_(file),
+        gradients_(gradients),
+        scale_(scale) {}
 
   std::optional<Error> carry_out() {
     require(weights_.tiles_.bytes() == kSaveBytes, "no memory was reserved to save weights with");
@@ -164,16 +153,15 @@ class Weights::Saving {
  private:
   // The tile after this one, in an order that all ranks know; false behind the last.
   bool next(Tile& tile) const {
-    const auto& parameters = weights_.parameters_;
     const int size = mesh_.tensor_size();
-    const Parameter* p = &parameters[tile.index];
+    const Parameter* p = &parameters_[tile.index];
     if (tile.rows > 0) {
       tile.column += tile.columns;
       if (tile.column == p->local_columns(size)) tile.column = 0, tile.row += tile.rows;
       if (tile.row == p->local_rows(size)) tile.row = 0, ++tile.owner;
       if (tile.owner == (p->split == Parameter::Split::kNone ? 1 : size)) tile.owner = 0, ++tile.index;
-      if (tile.index == parameters.size()) return false;
-      p = &parameters[tile.index];
+      if (tile.index == parameters_.size()) return false;
+      p = &parameters_[tile.index];
     }
     // Whole rows where they are written as they lie; where they are turned, about as high as wide, since each
     // column is a piece of its own in the file.
@@ -194,7 +182,7 @@ class Weights::Saving {
   // From its owner to rank 0. Only ranks of rank 0's tensor axis have a part in it.
   void fetch(const Tile& tile) const {
     if (mesh_.data_rank() != 0) return;
-    const Parameter& p = weights_.parameters_[tile.index];
+    const Parameter& p = parameters_[tile.index];
     const std::size_t width = size_of(dtype(p));
     const int64_t columns = p.local_columns(mesh_.tensor_size());
     if (mesh_.tensor_rank() == tile.owner) {
@@ -213,7 +201,7 @@ class Weights::Saving {
 
   // As the file has it.
   void arrange(const Tile& tile) const {
-    const Parameter& p = weights_.parameters_[tile.index];
+    const Parameter& p = parameters_[tile.index];
     const int64_t count = tile.rows * tile.columns;
     with_type(dtype(p), leaving(), [&](auto* out) {
       const auto* in = reinterpret_cast<decltype(out)>(arriving());
@@ -225,26 +213,31 @@ class Weights::Saving {
     });
   }
 
-  // On the thread.
+  // On the thread. Rows that follow each other in the whole are written together.
   void write(const Tile& tile) const {
-    const Parameter& p = weights_.parameters_[tile.index];
+    const Parameter& p = parameters_[tile.index];
+    const auto& [declared, tensors] = weights_.tensors_[tile.index];
     const int size = mesh_.tensor_size();
     const std::size_t width = size_of(dtype(p));
-    const auto put = [&](int64_t from, int64_t to, int64_t count) {
-      if (count > 0) file_->write_at(tile.index, to * width, {leaving() + from * width, count * width});
-    };
-    for (int64_t r = 0; r < tile.rows;) {
-      const RowRun run = row_run(p, tile.row + r, tile.rows - r, tile.owner, size);
-      const int64_t column = p.whole_column(tile.column, tile.owner, size);
+    const int64_t column = p.whole_column(tile.column, tile.owner, size);
+    for (int64_t r = 0, passed = 0; r < tile.rows; r += passed) {
+      const Parameter::RowPlace place = p.place_of_row(tile.row + r, tile.owner, size);
+      passed = std::min(tile.rows - r, place.together);
+      const int64_t rows = std::clamp<int64_t>(p.rows - place.row, 0, passed);  // the rest is padding
+      const Parameter::FileTensor& tensor = tensors[place.tensor];
+      const int64_t row = place.row - tensor.first_row;
+      const auto put = [&](int64_t from, int64_t to, int64_t count) {
+        if (count > 0)
+          file_->write_at(declared + place.tensor, to * width, {leaving() + from * width, count * width});
+      };
       if (p.transposed_in_file)
         for (int64_t c = 0; c < tile.columns; ++c)
-          put(c * tile.rows + r, (column + c) * p.rows + run.whole, run.rows);
+          put(c * tile.rows + r, (column + c) * tensor.rows + row, rows);
       else if (tile.columns == p.columns)
-        put(r * tile.columns, run.whole * p.columns, run.rows * p.columns);
+        put(r * tile.columns, row * p.columns, rows * p.columns);
       else
-        for (int64_t i = 0; i < run.rows; ++i)
-          put((r + i) * tile.columns, (run.whole + i) * p.columns + column, tile.columns);
-      r += run.passed;
+        for (int64_t i = 0; i < rows; ++i)
+          put((r + i) * tile.columns, (row + i) * p.columns + column, tile.columns);
     }
   }
 
@@ -308,17 +301,30 @@ class Weights::Saving {
   }
 
   const Weights& weights_;
+  const std::vector<Parameter>& parameters_;
   const Mesh& mesh_;
   SafetensorsWriter* file_;
   const bool gradients_;
   const double scale_;
 };
 
+Weights::Weights(const Model& model, const Executor& executor, const Mesh& mesh, bool saves)
+    : model_(model), executor_(executor), mesh_(mesh), tiles_(saves ? kSaveBytes : 0) {
+  std::size_t declared = 0;
+  for (const Parameter& p : model.parameters) {
+    tensors_.push_back({declared, p.file_tensors()});
+    declared += tensors_.back().all.size();
+  }
+}
+
 std::unique_ptr<SafetensorsWriter> Weights::declare(const std::string& path, const std::string& prefix,
                                                     bool gradients) const {
   auto file = std::make_unique<SafetensorsWriter>(path);
-  for (const Parameter& p : parameters_)
-    file->declare(prefix + p.name, value_of(p, gradients).dtype, p.file_shape());
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const Parameter& p = model_.parameters[i];
+    for (const Parameter::FileTensor& tensor : tensors_[i].all)
+      file->declare(prefix + tensor.name, value_of(p, gradients).dtype, p.file_shape(tensor));
+  }
   file->begin();
   return file;
 }
@@ -334,7 +340,7 @@ std::optional<Error> Weights::save(SafetensorsWriter* file) const {
 
 void Weights::save_gradients(const std::string& path, double loss_scale) const {
   std::unique_ptr<SafetensorsWriter> file;
-  if (mesh_.world().rank() == 0) file = declare(path, "transformer.", true);
+  if (mesh_.world().rank() == 0) file = declare(path, model_.files.prefix, true);
   const std::optional<Error> failed = Saving(*this, file.get(), true, loss_scale).carry_out();
   if (failed && file) throw *failed;
 }
@@ -345,9 +351,9 @@ void Weights::check_finite() const {
   int64_t bad = 0;  // parameters from the first bad one on: the most over all ranks is the first bad one
   int64_t place = 0;
   double value = 0;
-  const auto count = static_cast<int64_t>(parameters_.size());
+  const auto count = static_cast<int64_t>(model_.parameters.size());
   for (int64_t i = 0; i < count && bad == 0; ++i) {
-    const ValueId id = parameters_[static_cast<std::size_t>(i)].master;
+    const ValueId id = model_.parameters[static_cast<std::size_t>(i)].master;
     const Tensor whole = executor_.tensor(id);
     for (std::size_t at = 0; at < whole.bytes() && bad == 0; at += kPiece) {
       const std::size_t bytes = std::min(kPiece, whole.bytes() - at), width = size_of(whole.dtype);
@@ -365,7 +371,7 @@ void Weights::check_finite() const {
   int64_t worst = bad;
   mesh_.world().all_reduce({&worst, {1}, DType::kI64}, ReduceOp::kMax);
   if (worst == 0) return;
-  const Parameter& p = parameters_[static_cast<std::size_t>(count - worst)];
+  const Parameter& p = model_.parameters[static_cast<std::size_t>(count - worst)];
   const int64_t columns = p.local_columns(mesh_.tensor_size());
   throw Error(ExitCode::kNumerics,
               bad == worst ? fmt::format("parameter {} holds {} in row {}, column {} of this rank's part",

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-namespace recollect {
+#include "engine/core/ignored_label.h"
 
-inline constexpr int32_t kIgnoredLabel = -100;
+namespace recollect {
 
 // The RandomKey::layer of everything random about data; dropout uses the layers below it and 0xffffff.
 inline constexpr uint32_t kDataRandomLayer = 0xfffffe;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/core/statistics_dtype.h"
+
 namespace recollect {
 
 namespace {
@@ -50,7 +52,7 @@ ValueId GradientBuilder::accumulator(ValueId parameter) {
   const Value p = graph_.value(parameter);
   const ValueId id = graph_.add_value({.name = "grad/" + p.name,
                                        .shape = p.shape,
-                                       .dtype = p.dtype == DType::kF64 ? DType::kF64 : DType::kF32,
+                                       .dtype = statistics_dtype(p.dtype),
                                        .category = Category::kGradient,
                                        .placement = p.placement,
                                        .persistent = true,

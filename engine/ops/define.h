@@ -1,9 +1,10 @@
-// What the op definitions share: checks whose Errors name the op, and the dtype rules of ops.h.
+// What the op definitions share: checks whose Errors name the op, and outputs that are like inputs.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "engine/core/statistics_dtype.h"
 #include "engine/graph/differentiate.h"
 #include "engine/graph/op_def.h"
 
@@ -19,9 +20,6 @@ inline void check_shape(const OpView& view, const Value& value, const Shape& exp
   check(value.shape == expected, view,
         value.name + " is " + value.shape.to_string() + ", expected " + expected.to_string());
 }
-
-// The dtype of statistics, biases, norm weights and parameter gradients beside activations of dtype `a`.
-inline DType statistics_dtype(DType a) { return a == DType::kF64 ? DType::kF64 : DType::kF32; }
 
 // An output like `value`, in shape, dtype and placement.
 inline OutputSpec like(const Value& value, std::string suffix = {}) {

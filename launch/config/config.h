@@ -3,7 +3,8 @@
 // What depends on the number of ranks (data_parallel_size, the batch sizes) is complete after
 // `resolve_world`.
 //
-// The names, aliases, ranges and help of the keys live in one table, keys.cpp.
+// The names, aliases, ranges and help of the keys live in one table, keys.cpp; those of a model family in its
+// own (parallel/models).
 #pragma once
 
 #include <array>
@@ -22,21 +23,10 @@
 #include "engine/io/problems.h"
 #include "engine/ops/backend_kind.h"
 #include "engine/optim/learning_rate.h"
+#include "parallel/models/families.h"
+#include "parallel/optimizers/rules.h"
 
 namespace recollect {
-
-enum class ModelType { kGPT2 };
-template <>
-inline constexpr std::array<std::string_view, 1> kSpellings<ModelType> = {"gpt2"};
-
-enum class ActivationFunction {
-  kGeluNew,
-  kGeluPytorchTanh,
-  kGelu
-};  // the first two are one function; the last uses erf
-template <>
-inline constexpr std::array<std::string_view, 3> kSpellings<ActivationFunction> = {
-    "gelu_new", "gelu_pytorch_tanh", "gelu"};
 
 enum class CudaGraph { kAuto, kOff };
 template <>
@@ -45,11 +35,6 @@ inline constexpr std::array<std::string_view, 2> kSpellings<CudaGraph> = {"auto"
 enum class PinnedMemory { kPreferred, kRequired };
 template <>
 inline constexpr std::array<std::string_view, 2> kSpellings<PinnedMemory> = {"preferred", "required"};
-
-enum class OptimizerName { kAdamW, kAdamWHF, kAdam, kSGD };
-template <>
-inline constexpr std::array<std::string_view, 4> kSpellings<OptimizerName> = {"adamw", "adamw_hf", "adam",
-                                                                              "sgd"};
 
 enum class ProgressStyle { kAuto, kOn, kOff };
 template <>
@@ -62,22 +47,16 @@ inline constexpr std::array<std::string_view, 4> kSpellings<ReportFormat> = {"ta
 
 struct Config {
   struct Model {
-    ModelType type = ModelType::kGPT2;
+    Model() : Model(model_families().front()) {}
+    explicit Model(const ModelFamily& family) : type(family.type), values(family.keys) {}
+
+    std::string type;
     std::string config;      // path of a Hugging Face config.json, or ""
     std::string pretrained;  // directory with config.json and model.safetensors, or ""
-    int64_t vocab_size = 50257;
-    int64_t n_positions = 1024;
-    int64_t n_embd = 768;
-    int64_t n_layer = 12;
-    int64_t n_head = 12;
-    int64_t n_inner = 0;  // 0 only before `read_config` has made it 4 * n_embd
-    ActivationFunction activation_function = ActivationFunction::kGeluNew;
-    double resid_pdrop = 0.1;
-    double embd_pdrop = 0.1;
-    double attn_pdrop = 0.1;
-    double layer_norm_epsilon = 1e-5;
-    double initializer_range = 0.02;
-    bool tie_word_embeddings = true;
+    ModelValues values;      // of the family's keys; open ones only before `read_config` has completed them
+
+    const ModelFamily& family() const { return model_family(type); }
+    ModelFacts facts() const { return family().facts(values); }
   };
 
   struct Parallelism {
@@ -115,7 +94,7 @@ struct Config {
   };
 
   struct Optimizer {
-    OptimizerName name = OptimizerName::kAdamW;
+    std::string name{optimizer_rules().front().name};
     double learning_rate = 3e-4;
     double beta1 = 0.9;
     double beta2 = 0.999;
@@ -136,7 +115,7 @@ struct Config {
   struct Data {
     DataFormat format = DataFormat::kText;
     std::vector<std::string> path;  // empty for random only
-    int64_t sequence_length = 0;    // 0 only before `read_config` has made it model.n_positions
+    int64_t sequence_length = 0;    // 0 only before `read_config` has made it the model's longest
     bool shuffle = true;
     int64_t seed = 0;                      // training.seed where not given
     TokenDtype dtype = TokenDtype::kAuto;  // of headerless token files
@@ -197,7 +176,7 @@ struct Config {
   // Key -> where it was given, for messages; "" -> the file. Not part of the configuration: never compared,
   // dumped or hashed.
   std::map<std::string, Place> origins;
-  // Key -> "4 x model.n_embd": how its value came about, where 0 or nothing had left it open. As `origins`.
+  // Key -> "training.seed": how its value came about, where 0 or nothing had left it open. As `origins`.
   std::map<std::string, std::string> derived;
   // Key -> why it does nothing in a run as short as this. As `origins`.
   std::map<std::string, std::string> unreached;

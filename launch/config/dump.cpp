@@ -24,7 +24,7 @@ std::string dump(const Config& config,
                  const std::function<std::string(const ConfigKey&, const std::string&)>& line) {
   std::string text;
   std::string section;
-  const KeyTable& table = KeyTable::all();
+  const KeyTable& table = KeyTable::of(config.model.family());
   for (const ConfigKey& key : table.keys()) {
     // An inner section follows the keys of its outer one in the table.
     if (key.section != section && !key.section.empty())
@@ -59,9 +59,19 @@ std::string dump_with_origins(const Config& config) {
   });
 }
 
+std::string dump_model(const Config::Model& model) {
+  Config config;
+  config.model = model;
+  std::string text;
+  for (const ConfigKey& key : KeyTable::of(model.family()).keys())
+    if (key.section == "model")
+      text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", key.name, key.print(config));
+  return fmt::format("model: {{{}}}\n", text);
+}
+
 std::map<std::string, std::string> flatten(const Config& config) {
   std::map<std::string, std::string> flat;
-  const KeyTable& table = KeyTable::all();
+  const KeyTable& table = KeyTable::of(config.model.family());
   for (const ConfigKey& key : table.keys()) flat[key.path()] = key.print(config);
   return flat;
 }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -15,18 +15,6 @@ namespace recollect {
 namespace {
 
 using nlohmann::json;
-
-// Keys that change the mathematics, and the one value of each that is what this program computes.
-struct Fixed {
-  const char* key;
-  bool value;
-};
-constexpr std::array<Fixed, 6> kFixed = {{{"scale_attn_weights", true},
-                                          {"scale_attn_by_inverse_layer_idx", false},
-                                          {"reorder_and_upcast_attn", false},
-                                          {"add_cross_attention", false},
-                                          {"is_encoder_decoder", false},
-                                          {"tie_word_embeddings", true}}};
 
 // The value as a node, so that config.json is held to the same table as YAML.
 YamlNode to_node(const json& value, const std::string& path) {
@@ -67,18 +55,31 @@ json parse(const std::string& text, const Place& place, Problems& problems) {
   return nullptr;
 }
 
-void check_mathematics(const json& document, const Place& place, Problems& problems) {
-  for (const Fixed& fixed : kFixed) {
-    const auto found = document.find(fixed.key);
-    if (found == document.end() || found->is_null() || *found == json(fixed.value)) continue;
+void check_mathematics(const json& document, const ModelFamily& family, const Place& place,
+                       Problems& problems) {
+  for (const auto& [key, value] : family.fixed) {
+    const json only = std::visit([](const auto& v) { return json(v); }, value);
+    const auto found = document.find(key);
+    if (found == document.end() || found->is_null() || *found == only) continue;
     const std::string shown = found->is_boolean() ? found->dump() : found->type_name();
-    problems.add(place, fmt::format("{}: {} is not supported, only {}", fixed.key, shown, fixed.value));
+    problems.add(place, fmt::format("{}: {} is not supported, only {}", key, shown, only.dump()));
   }
   for (const char* key : {"quantization_config", "pruned_heads"}) {
     const auto found = document.find(key);
     if (found != document.end() && !found->empty())
       problems.add(place, fmt::format("{} is not supported", key));
   }
+}
+
+bool is_fixed(const ModelFamily& family, const std::string& name) {
+  return std::any_of(family.fixed.begin(), family.fixed.end(),
+                     [&](const auto& fixed) { return fixed.first == name; });
+}
+
+std::string all_types() {
+  std::vector<std::string_view> types;
+  for (const ModelFamily& family : model_families()) types.push_back(family.type);
+  return fmt::format("{}{}", types.size() > 1 ? "one of " : "", fmt::join(types, ", "));
 }
 
 }  // namespace
@@ -92,16 +93,17 @@ void merge_hf_config(const std::string& path, Config& config, Problems& problems
   }
   const json document = parse(text, place, problems);
   if (document.is_null()) return;
-  check_mathematics(document, place, problems);
-  if (!document.contains("model_type")) problems.add(place, "model_type is missing; expected gpt2");
-  const KeyTable& table = KeyTable::all();
+  const ModelFamily& family = config.model.family();
+  check_mathematics(document, family, place, problems);
+  if (!document.contains("model_type"))
+    problems.add(place, fmt::format("model_type is missing; expected {}", all_types()));
+  const KeyTable& table = KeyTable::of(family);
   std::map<std::string, std::string> given;  // key -> the name it was given by
   for (const auto& [name, value] : document.items()) {
     const ConfigKey* key = table.find("model", name);
     // `type`, `config` and `pretrained` are ours; a null is Transformers' way to say "the default".
     if (!key || name == "type" || name == "config" || name == "pretrained" || value.is_null()) continue;
-    // The only false is reported above.
-    if (name == "tie_word_embeddings") continue;
+    if (is_fixed(family, name)) continue;  // checked above
     if (const auto [first, inserted] = given.emplace(key->path(), name); !inserted) {
       problems.add(place, fmt::format("{} and {} are the same key", first->second, name));
       continue;
@@ -113,41 +115,28 @@ void merge_hf_config(const std::string& path, Config& config, Problems& problems
   }
 }
 
+std::string model_type_of(const std::string& path) {
+  std::string text;
+  if (!read_file_text(path, kMaxDocumentBytes, text).empty()) return "";
+  Problems unsaid;  // whoever reads the file will say it
+  const json document = parse(text, {path, 0, 0}, unsaid);
+  const auto found = document.find("model_type");
+  return found != document.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 Config::Model read_hf_config(const std::string& path) {
   Config config;
+  if (const ModelFamily* family = find_model_family(model_type_of(path)))
+    config.model = Config::Model(*family);
   Problems problems;
   merge_hf_config(path, config, problems);
   problems.raise();
-  if (config.model.n_inner == 0) config.model.n_inner = 4 * config.model.n_embd;
+  config.model.family().complete(config.model.values);
   return config.model;
 }
 
 std::string hf_config_text(const Config::Model& model, const std::string& dtype) {
-  constexpr int64_t kEndOfText = 50256;  // of GPT-2's own vocabulary; other vocabularies name none
-  const json end_of_text = model.vocab_size > kEndOfText ? json(kEndOfText) : json(nullptr);
-  const bool usual_mlp = model.n_inner == 0 || model.n_inner == 4 * model.n_embd;
-  const nlohmann::ordered_json document = {
-      {"architectures", {"GPT2LMHeadModel"}},
-      {"model_type", name_of(model.type)},
-      {"vocab_size", model.vocab_size},
-      {"n_positions", model.n_positions},
-      {"n_embd", model.n_embd},
-      {"n_layer", model.n_layer},
-      {"n_head", model.n_head},
-      {"n_inner", usual_mlp ? json(nullptr) : json(model.n_inner)},
-      {"activation_function", name_of(model.activation_function)},
-      {"resid_pdrop", model.resid_pdrop},
-      {"embd_pdrop", model.embd_pdrop},
-      {"attn_pdrop", model.attn_pdrop},
-      {"layer_norm_epsilon", model.layer_norm_epsilon},
-      {"initializer_range", model.initializer_range},
-      {"scale_attn_weights", true},
-      {"tie_word_embeddings", model.tie_word_embeddings},
-      {"bos_token_id", end_of_text},
-      {"eos_token_id", end_of_text},
-      {"torch_dtype", dtype},
-  };
-  return document.dump(2) + '\n';
+  return model.family().config_json(model.values, dtype);
 }
 
 void write_hf_config(const std::string& path, const Config::Model& model, const std::string& dtype) {

@@ -1,5 +1,6 @@
-// The model section as a Hugging Face GPT-2 config.json. Keys that do not matter for training are ignored;
-// keys that would change the mathematics in a way this program does not implement are errors.
+// The model section as a Hugging Face config.json, whose keys are those of the model's family. Keys that do
+// not matter for training are ignored; keys that would change the mathematics in a way this program does not
+// implement are errors.
 #pragma once
 
 #include <set>
@@ -9,6 +10,9 @@
 #include "launch/config/config.h"
 
 namespace recollect {
+
+// Its model_type; "" where there is none.
+std::string model_type_of(const std::string& path);
 
 // Throws Error kConfiguration, one "path: message" per line.
 Config::Model read_hf_config(const std::string& path);

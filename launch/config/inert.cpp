@@ -1,6 +1,8 @@
 #include "launch/config/inert.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -12,10 +14,10 @@ namespace recollect {
 namespace {
 
 struct Rule {
-  std::vector<const char*> keys;     // without effect ...
-  std::vector<const char*> because;  // ... by the value of these ...
-  bool (*inert)(const Config&);      // ... when this holds
-  const char* reason;
+  std::vector<std::string> keys;             // without effect ...
+  std::vector<std::string> because;          // ... by the value of these ...
+  std::function<bool(const Config&)> inert;  // ... when this holds
+  std::string reason;
 };
 
 bool evaluates(const Config& c) { return c.evaluation.every_steps > 0; }
@@ -30,12 +32,40 @@ bool only_evaluates(const Config& c) { return c.training.max_steps == 0; }
 bool falls(const Config& c) { return c.scheduler.name != SchedulerName::kConstant; }
 bool learns(const Config& c) { return c.optimizer.learning_rate > 0; }
 
-const std::vector<Rule>& rules() {
-  static const std::vector<Rule> table = {
-      {{"model.initializer_range"},
-       {"model.pretrained"},
-       [](const Config& c) { return !c.model.pretrained.empty(); },
-       "the weights are loaded, not drawn"},
+std::vector<std::string> keys_that_concern(const ModelFamily& family, ModelKey::Concerns what) {
+  std::vector<std::string> keys;
+  for (const ModelKey& key : family.keys)
+    if (key.concerns == what) keys.push_back("model." + key.name);
+  return keys;
+}
+
+// What the families and the update rules say of their own keys.
+std::vector<Rule> declared_rules() {
+  std::vector<Rule> table;
+  for (const ModelFamily& family : model_families()) {
+    const auto is_it = [type = family.type](const Config& c) { return c.model.type == type; };
+    table.push_back({keys_that_concern(family, ModelKey::Concerns::kFreshWeights),
+                     {"model.pretrained"},
+                     [=](const Config& c) { return is_it(c) && !c.model.pretrained.empty(); },
+                     "the weights are loaded, not drawn"});
+    table.push_back({keys_that_concern(family, ModelKey::Concerns::kTraining),
+                     {"training.max_steps"},
+                     [=](const Config& c) { return is_it(c) && only_evaluates(c); },
+                     "nothing is trained"});
+  }
+  for (const OptimizerEntry& rule : optimizer_rules()) {
+    std::vector<std::string> keys;
+    for (const std::string_view key : rule.unused) keys.push_back(fmt::format("optimizer.{}", key));
+    table.push_back({keys,
+                     {"optimizer.name"},
+                     [name = rule.name](const Config& c) { return c.optimizer.name == name; },
+                     std::string(rule.why_unused)});
+  }
+  return table;
+}
+
+std::vector<Rule> fixed_rules() {
+  return {
       {{"parallelism.gradient_bucket_mb"},
        {"parallelism.data_parallel_size", "parallelism.sequence_parallel"},
        [](const Config& c) {
@@ -54,14 +84,6 @@ const std::vector<Rule>& rules() {
        {"device.backend"},
        [](const Config& c) { return c.device.backend == BackendKind::kReference; },
        "its kernels have one thread"},
-      {{"optimizer.momentum"},
-       {"optimizer.name"},
-       [](const Config& c) { return c.optimizer.name != OptimizerName::kSGD; },
-       "only sgd has momentum"},
-      {{"optimizer.beta1", "optimizer.beta2", "optimizer.epsilon"},
-       {"optimizer.name"},
-       [](const Config& c) { return c.optimizer.name == OptimizerName::kSGD; },
-       "sgd keeps no moments"},
       {{"optimizer.decay_all"},
        {"optimizer.weight_decay"},
        [](const Config& c) { return c.optimizer.weight_decay == 0; },
@@ -162,9 +184,6 @@ const std::vector<Rule>& rules() {
         "data.path",
         "data.shuffle",
         "data.prefetch",
-        "model.attn_pdrop",
-        "model.embd_pdrop",
-        "model.resid_pdrop",
         "logging.steps"},
        {"training.max_steps"},
        only_evaluates,
@@ -209,6 +228,14 @@ const std::vector<Rule>& rules() {
        [](const Config& c) { return c.debug.dump_gradients.empty(); },
        "no gradients are written"},
   };
+}
+
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule> table = [] {
+    std::vector<Rule> all = declared_rules(), fixed = fixed_rules();
+    std::move(fixed.begin(), fixed.end(), std::back_inserter(all));
+    return all;
+  }();
   return table;
 }
 
@@ -226,13 +253,13 @@ bool is_of_length(const Rule& rule) {
 // For every key that is without effect because of the run's length, or of anything else: its name and why.
 template <typename Found>
 void for_each_inert(const Config& config, const Config& otherwise, bool of_length, const Found& found) {
-  const KeyTable& table = KeyTable::all();
+  const KeyTable& table = KeyTable::of(config.model.family());
   for (const Rule& rule : rules()) {
     if (is_of_length(rule) != of_length || !rule.inert(config)) continue;
     std::vector<std::string> causes;
-    for (const char* cause : rule.because)
+    for (const std::string& cause : rule.because)
       causes.push_back(fmt::format("{} {}", cause, state_of(table, cause, config)));
-    for (const char* key : rule.keys) {
+    for (const std::string& key : rule.keys) {
       if (!config.origins.contains(key) || state_of(table, key, config) == state_of(table, key, otherwise))
         continue;
       found(rule, key, fmt::format("no effect with {}: {}", fmt::join(causes, " and "), rule.reason));
@@ -244,18 +271,20 @@ void for_each_inert(const Config& config, const Config& otherwise, bool of_lengt
 
 std::vector<Finding> find_inert(const Config& config, const Config& otherwise) {
   std::vector<Finding> findings;
-  for_each_inert(config, otherwise, false, [&](const Rule& rule, const char* key, const std::string& why) {
-    Finding finding{{key}, fmt::format("{} has {}", key, why)};
-    finding.keys.insert(finding.keys.end(), rule.because.begin(), rule.because.end());
-    findings.push_back(std::move(finding));
-  });
+  for_each_inert(config, otherwise, false,
+                 [&](const Rule& rule, const std::string& key, const std::string& why) {
+                   Finding finding{{key}, fmt::format("{} has {}", key, why)};
+                   finding.keys.insert(finding.keys.end(), rule.because.begin(), rule.because.end());
+                   findings.push_back(std::move(finding));
+                 });
   return findings;
 }
 
 std::map<std::string, std::string> find_unreached(const Config& config, const Config& otherwise) {
   std::map<std::string, std::string> unreached;
-  for_each_inert(config, otherwise, true,
-                 [&](const Rule&, const char* key, const std::string& why) { unreached.emplace(key, why); });
+  for_each_inert(config, otherwise, true, [&](const Rule&, const std::string& key, const std::string& why) {
+    unreached.emplace(key, why);
+  });
   return unreached;
 }
 

@@ -63,6 +63,46 @@ ConfigKey make_key(std::string section, std::string name, const Member& member, 
   return key;
 }
 
+// A text that is one of those words.
+template <typename Member>
+ConfigKey make_choice(std::string section, std::string name, const Member& member,
+                      const std::vector<std::string_view>& words, std::string help, Names aliases = {}) {
+  ConfigKey key = make_key(std::move(section), std::move(name), member, {}, std::move(help), aliases);
+  key.type = "choice";
+  key.choices.assign(words.begin(), words.end());
+  key.read = [member, words](Config& config, const YamlNode& node) {
+    std::size_t index = 0;
+    std::string wrong = read_choice(node, words, index);
+    if (wrong.empty()) member(config) = words[index];
+    return wrong;
+  };
+  return key;
+}
+
+// Whatever kind the family says.
+ConfigKey make_family_key(const ModelKey& declared) {
+  return std::visit(
+      [&](const auto& otherwise) {
+        using T = std::remove_cvref_t<decltype(otherwise)>;
+        const auto value = [name = declared.name](auto& config) -> auto& {
+          return std::get<T>(config.model.values.at(name));
+        };
+        const ValueRange range{.low = declared.low,
+                               .high = declared.high,
+                               .low_open = declared.low_open,
+                               .high_open = declared.high_open};
+        ConfigKey key;
+        if constexpr (std::same_as<T, std::string>) {
+          if (!declared.choices.empty())
+            key = make_choice("model", declared.name, value, declared.choices, declared.help);
+        }
+        if (key.name.empty()) key = make_key("model", declared.name, value, range, declared.help, {});
+        key.aliases = declared.aliases;
+        return key;
+      },
+      declared.otherwise);
+}
+
 // Adds keys of one section.
 template <typename S>
 class Adder {
@@ -71,7 +111,7 @@ class Adder {
       : keys_(keys), section_(std::move(section)), part_(part) {}
 
   template <typename T>
-  void operator()(const char* name, T S::*member, const ValueRange& range, const char* help,
+  void operator()(const char* name, T S::*member, const ValueRange& range, const std::string& help,
                   Names aliases = {}) const {
     const auto reach = [ part = part_, member ](auto& config) -> auto& { return config.*part.*member; };
     keys_.push_back(make_key(section_, name, reach, range, help, aliases));
@@ -87,7 +127,6 @@ ValueRange any() { return {}; }
 ValueRange not_empty() { return {.required = true}; }
 ValueRange between(double low, double high) { return {.low = low, .high = high}; }
 ValueRange at_least(double low) { return {.low = low}; }
-ValueRange above(double low) { return {.low = low, .low_open = true}; }
 ValueRange fraction() { return {.low = 0, .high = 1, .high_open = true}; }
 ValueRange among(std::span<const std::string_view> words) { return {.words = words}; }
 ValueRange byte_size() { return {.low = 0, .byte_size = true}; }
@@ -97,32 +136,26 @@ constexpr std::array<std::string_view, 5> kRecomputeGroups = {"attention", "mlp"
 
 constexpr std::array<std::string_view, 2> kMetricForms = {"jsonl", "tensorboard"};
 
-// Upper bounds that no real run meets; they keep products of sizes inside 64 bits.
-constexpr double kMaxSize = 1 << 24;
-constexpr double kMaxLayers = 1024;  // a step is a list of all ops, planned in seconds
+// Upper bounds that no real run meets; they keep products of sizes inside 64 bits, as those of families do.
 constexpr double kMaxBatch = 1 << 20;
 constexpr double kMaxCount = 2147483647;
 
-void add_model(std::vector<ConfigKey>& keys) {
+template <typename Table>
+std::vector<std::string_view> names_in(const Table& table, std::string_view Table::value_type::*name) {
+  std::vector<std::string_view> names;
+  for (const auto& row : table) names.push_back(row.*name);
+  return names;
+}
+
+void add_model(std::vector<ConfigKey>& keys, const ModelFamily& family) {
   using S = Config::Model;
+  const auto type = [](auto& config) -> auto& { return config.model.type; };
+  keys.push_back(make_choice("model", "type", type, names_in(model_families(), &ModelFamily::type),
+                             "architecture", {"model_type"}));
   const Adder<S> add(keys, "model", &Config::model);
-  add("type", &S::type, any(), "architecture", {"model_type"});
   add("config", &S::config, any(), "Hugging Face config.json to start from; keys given here override it");
   add("pretrained", &S::pretrained, any(), "directory with config.json and model.safetensors");
-  add("vocab_size", &S::vocab_size, between(1, kMaxSize), "token ids are below this");
-  add("n_positions", &S::n_positions, between(1, kMaxSize), "longest sequence", {"max_position_embeddings"});
-  add("n_embd", &S::n_embd, between(1, kMaxSize), "width of the residual stream", {"hidden_size"});
-  add("n_layer", &S::n_layer, between(1, kMaxLayers), "transformer layers", {"num_hidden_layers"});
-  add("n_head", &S::n_head, between(1, 65536), "attention heads", {"num_attention_heads"});
-  add("n_inner", &S::n_inner, between(0, kMaxSize), "width of the MLP; 0: 4 n_embd", {"intermediate_size"});
-  add("activation_function", &S::activation_function, any(),
-      "of the MLP; gelu_new: tanh form, gelu: erf form");
-  add("resid_pdrop", &S::resid_pdrop, fraction(), "dropout before each residual addition");
-  add("embd_pdrop", &S::embd_pdrop, fraction(), "dropout after the embeddings");
-  add("attn_pdrop", &S::attn_pdrop, fraction(), "dropout of attention probabilities");
-  add("layer_norm_epsilon", &S::layer_norm_epsilon, above(0), "added to the variance");
-  add("initializer_range", &S::initializer_range, at_least(0), "standard deviation of the initial weights");
-  add("tie_word_embeddings", &S::tie_word_embeddings, any(), "the head is the token embedding; only true");
+  for (const ModelKey& key : family.keys) keys.push_back(make_family_key(key));
 }
 
 void add_parallelism(std::vector<ConfigKey>& keys) {
@@ -178,7 +211,9 @@ void add_training(std::vector<ConfigKey>& keys) {
 void add_optimizer(std::vector<ConfigKey>& keys) {
   using S = Config::Optimizer;
   const Adder<S> add(keys, "optimizer", &Config::optimizer);
-  add("name", &S::name, any(), "update rule");
+  const auto name = [](auto& config) -> auto& { return config.optimizer.name; };
+  keys.push_back(make_choice("optimizer", "name", name, names_in(optimizer_rules(), &OptimizerEntry::name),
+                             "update rule"));
   add("learning_rate", &S::learning_rate, at_least(0), "its peak", {"lr"});
   add("beta1", &S::beta1, fraction(), "decay of the first moment");
   add("beta2", &S::beta2, fraction(), "decay of the second moment");
@@ -199,17 +234,18 @@ void add_scheduler(std::vector<ConfigKey>& keys) {
   add("min_lr", &S::min_lr, at_least(0), "learning rate at the end");
 }
 
-void add_data(std::vector<ConfigKey>& keys) {
+void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
   using S = Config::Data;
   const Adder<S> add(keys, "data", &Config::data);
   add("format", &S::format, any(), "random ids, jsonl records, token files or bytes of text");
   add("path", &S::path, any(), "a file or folder, or a list of them");
-  add("sequence_length", &S::sequence_length, between(0, kMaxSize), "tokens; 0: n_positions", {"seq_length"});
+  add("sequence_length", &S::sequence_length, between(0, kMostModelSize), "tokens; 0: " + model.longest.key,
+      {"seq_length"});
   add("shuffle", &S::shuffle, any(), "false: file order");
   add("seed", &S::seed, at_least(0), "of the order; training.seed where not given");
   add("dtype", &S::dtype, any(), "of token files without a header");
   add("low", &S::low, between(0, kMaxCount), "random: smallest id");
-  add("high", &S::high, between(0, kMaxCount), "random: ids are below this; 0: vocab_size");
+  add("high", &S::high, between(0, kMaxCount), "random: ids are below this; 0: " + model.vocabulary.key);
   add("prefetch", &S::prefetch, between(1, 1024), "batches prepared ahead");
 }
 
@@ -325,8 +361,9 @@ std::string_view KeyTable::section_help(std::string_view section) {
   return "";
 }
 
-KeyTable::KeyTable()
-    : sections_{"model",
+KeyTable::KeyTable(const ModelFamily& family)
+    : family_(&family),
+      sections_{"model",
                 "parallelism",
                 "device",
                 "training",
@@ -341,13 +378,13 @@ KeyTable::KeyTable()
                 "memory_report",
                 "profiling",
                 "debug"} {
-  add_model(keys_);
+  add_model(keys_, family);
   add_parallelism(keys_);
   add_device(keys_);
   add_training(keys_);
   add_optimizer(keys_);
   add_scheduler(keys_);
-  add_data(keys_);
+  add_data(keys_, family.facts(ModelValues(family.keys)));
   add_evaluation(keys_);
   add_others(keys_);
   const auto order = [this](const ConfigKey& key) {
@@ -362,9 +399,20 @@ KeyTable::KeyTable()
   }
 }
 
-const KeyTable& KeyTable::all() {
-  static const KeyTable table;
-  return table;
+const KeyTable& KeyTable::of(const ModelFamily& family) {
+  static const std::vector<KeyTable> tables = [] {
+    std::vector<KeyTable> made;
+    for (const ModelFamily& each : model_families()) made.emplace_back(each);
+    return made;
+  }();
+  return *std::find_if(tables.begin(), tables.end(),
+                       [&](const KeyTable& table) { return table.family_->type == family.type; });
+}
+
+Config KeyTable::defaults() const {
+  Config config;
+  config.model = Config::Model(*family_);
+  return config;
 }
 
 bool KeyTable::is_section(std::string_view outer, std::string_view name) const {

@@ -1,6 +1,6 @@
 // Every key of the configuration, in one table: it drives reading YAML and config.json, command-line
 // overrides, the resolved dump and the comparison between ranks. A key that is not in the table does not
-// exist.
+// exist. Each model family has a table of its own, since the section `model` holds the keys of one family.
 #pragma once
 
 #include <functional>
@@ -33,9 +33,13 @@ struct ConfigKey {
 
 class KeyTable {
  public:
-  KeyTable();
+  explicit KeyTable(const ModelFamily& family = model_families().front());
   // Made once: it takes as long as reading a file.
-  static const KeyTable& all();
+  static const KeyTable& of(const ModelFamily& family);
+
+  const ModelFamily& family() const { return *family_; }
+  // A configuration in which nothing is given.
+  Config defaults() const;
 
   const std::vector<ConfigKey>& keys() const { return keys_; }
   std::span<const std::string_view> sections() const { return sections_; }
@@ -51,6 +55,7 @@ class KeyTable {
  private:
   std::string suggest(const std::string& section, const std::string& name) const;
 
+  const ModelFamily* family_;
   std::vector<ConfigKey> keys_;
   std::vector<std::string_view> sections_;                   // views of string literals
   std::map<std::string, std::size_t, std::less<>> by_path_;  // aliases too

@@ -19,9 +19,45 @@
 namespace recollect {
 namespace {
 
+std::string hf_config_path(const std::string& file, const std::string& folder) {
+  return file.empty() ? (std::filesystem::path(folder) / "config.json").string() : file;
+}
+
+// What a key of the section `model` is given as, by the command line or else by the document; "" where
+// neither says it in one word. Whatever is wrong is found later.
+std::string given_of_model(const std::string& name, const YamlNode& root,
+                           const std::vector<Override>& words) {
+  const KeyTable& any_family = KeyTable::of(model_families().front());
+  const auto is_it = [&](const std::string& given) {
+    const ConfigKey* key = any_family.find("model", given);
+    return key && key->name == name;
+  };
+  for (const Override& word : words)
+    if (word.key.starts_with("model.") && is_it(word.key.substr(6))) return word.value;
+  for (const auto& [section, body] : root.entries)
+    for (const auto& [key, value] : body.entries)
+      if (section.text == "model" && is_it(key.text)) return value.text;
+  return "";
+}
+
+// The family whose keys a configuration has: by model.type, else by the model's config.json.
+const ModelFamily& family_of(const YamlNode& root, const std::vector<std::string>& overrides) {
+  Problems unsaid;
+  const std::vector<Override> words = split_overrides(overrides, unsaid);
+  std::string type = given_of_model("type", root, words);
+  if (type.empty()) {
+    const std::string file = given_of_model("config", root, words),
+                      folder = given_of_model("pretrained", root, words);
+    if (!file.empty() || !folder.empty()) type = model_type_of(hf_config_path(file, folder));
+  }
+  const ModelFamily* family = find_model_family(type);
+  return family ? *family : model_families().front();
+}
+
 class Reader {
  public:
-  Reader(const std::string& name, Problems& problems) : problems_(problems) {
+  Reader(const std::string& name, const ModelFamily& family, Problems& problems)
+      : problems_(problems), table_(KeyTable::of(family)), config_(table_.defaults()) {
     config_.origins[""] = {name, 0, 0};
   }
 
@@ -47,10 +83,12 @@ class Reader {
     Config otherwise = merge_model_file();
     Config::Model& m = config_.model;
     Config::Data& d = config_.data;
-    if (m.n_inner == 0) derive("model.n_inner", m.n_inner, 4 * m.n_embd, "4 x model.n_embd");
+    for (const CompletedValue& completed : m.family().complete(m.values))
+      config_.derived["model." + completed.key] = completed.from;
+    const ModelFacts model = m.facts();
     if (d.sequence_length == 0)
-      derive("data.sequence_length", d.sequence_length, m.n_positions, "model.n_positions");
-    if (d.high == 0) derive("data.high", d.high, m.vocab_size, "model.vocab_size");
+      derive("data.sequence_length", d.sequence_length, model.longest.value, "model." + model.longest.key);
+    if (d.high == 0) derive("data.high", d.high, model.vocabulary.value, "model." + model.vocabulary.key);
     if (!config_.origins.contains("data.seed"))
       derive("data.seed", d.seed, config_.training.seed, "training.seed");
     if (config_.device.model.empty())
@@ -64,7 +102,7 @@ class Reader {
     if (!config_.origins.contains("profiling.step"))
       derive("profiling.step", config_.profiling.step, profiled, "training.max_steps and device.backend");
     otherwise.profiling.step = profiled;
-    otherwise.data.high = m.vocab_size;
+    otherwise.data.high = model.vocabulary.value;
     otherwise.evaluation.format = d.format;
     otherwise.data.seed = config_.training.seed;
     std::vector<Finding> found = validate(config_, features);
@@ -80,7 +118,7 @@ class Reader {
 
  private:
   template <typename T>
-  void derive(const char* key, T& value, const std::type_identity_t<T>& made, const char* from) {
+  void derive(const char* key, T& value, const std::type_identity_t<T>& made, const std::string& from) {
     value = made;
     config_.derived[key] = from;
   }
@@ -140,11 +178,10 @@ class Reader {
   // Completes the model from its config.json, and returns the configuration that had been if nothing else
   // were given.
   Config merge_model_file() {
-    Config otherwise;
+    Config otherwise = table_.defaults();
     const Config::Model& m = config_.model;
     if (m.config.empty() && m.pretrained.empty()) return otherwise;
-    const std::string path =
-        m.config.empty() ? (std::filesystem::path(m.pretrained) / "config.json").string() : m.config;
+    const std::string path = hf_config_path(m.config, m.pretrained);
     Problems found;
     merge_hf_config(path, config_, found);
     Problems same;
@@ -159,7 +196,7 @@ class Reader {
   }
 
   Problems& problems_;
-  const KeyTable& table_ = KeyTable::all();
+  const KeyTable& table_;
   Config config_;
   std::map<std::string, std::string> given_;  // in the file: key -> the name it was given by
   std::set<std::string> broken_;              // keys whose value was refused
@@ -181,8 +218,8 @@ Config read_config(const std::string& path, const std::vector<std::string>& over
 Config read_config_text(const std::string& name, std::string_view text,
                         const std::vector<std::string>& overrides, const BuildFeatures& features) {
   Problems problems;
-  Reader reader(name, problems);
   const YamlNode root = parse_document(name, text, problems);
+  Reader reader(name, family_of(root, overrides), problems);
   // Where the document cannot be read, nothing is known about its keys: what they lack is no mistake.
   const bool readable = root.kind == YamlNode::Kind::kMapping;
   if (!readable && root.kind != YamlNode::Kind::kRefused) {

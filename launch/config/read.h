@@ -26,7 +26,10 @@ Config read_config_text(const std::string& name, std::string_view text,
 // Every key of the configuration as YAML, in the order of the table. Reading it gives the same configuration.
 std::string dump_resolved(const Config& config);
 
-// The same with a comment at each value: where it was given, or what it follows from.
+// The section of a model alone, in one line.
+std::string dump_model(const Config::Model& model);
+
+// The same as dump_resolved with a comment at each value: where it was given, or what it follows from.
 std::string dump_with_origins(const Config& config);
 
 // Key -> value, as YAML text.

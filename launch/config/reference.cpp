@@ -50,9 +50,9 @@ std::string row(const ConfigKey& key, const Config& defaults) {
   return fmt::format("| {} | {} | `{}` | {} |\n", names, values(key), key.print(defaults), cell(key.help));
 }
 
-std::string section_text(const KeyTable& table, std::string_view section) {
-  const Config defaults;
-  std::string text = fmt::format("\n## {}\n\n", section.empty() ? "At the top level" : section);
+std::string section_text(const KeyTable& table, std::string_view section, std::string_view title) {
+  const Config defaults = table.defaults();
+  std::string text = fmt::format("\n## {}\n\n", title);
   if (const std::string_view help = table.section_help(section); !help.empty())
     text += fmt::format("{}\n\n", help);
   text += "| key | value | default | meaning |\n|---|---|---|---|\n";
@@ -65,8 +65,14 @@ std::string section_text(const KeyTable& table, std::string_view section) {
 
 std::string config_reference(const KeyTable& table) {
   std::string text = kOpening;
-  for (const std::string_view section : table.sections()) text += section_text(table, section);
-  text += section_text(table, "");
+  for (const std::string_view section : table.sections()) {
+    text += section_text(table, section, section);
+    if (section != "model") continue;
+    for (const ModelFamily& other : model_families())
+      if (other.type != table.family().type)
+        text += section_text(KeyTable::of(other), section, fmt::format("model, type: {}", other.type));
+  }
+  text += section_text(table, "", "At the top level");
   text +=
       "\n## Keys of others\n\n"
       "Names that mean the same elsewhere stand beside ours above. These, in `activation_checkpointing`, "

@@ -61,9 +61,9 @@ Json type_schema(const ConfigKey& key, const std::string& name) {
 }
 
 // A value as the table prints it, in the type that the schema gives it.
-Json default_of(const ConfigKey& key) {
+Json default_of(const ConfigKey& key, const Config& defaults) {
   Problems problems;
-  const std::string printed = key.print(Config{});
+  const std::string printed = key.print(defaults);
   const YamlNode node = parse_document("default", printed, problems);
   if (key.type == "texts") {
     Json list = Json::array();
@@ -74,10 +74,10 @@ Json default_of(const ConfigKey& key) {
   return text ? Json(node.text) : Json::parse(node.text);
 }
 
-Json key_schema(const ConfigKey& key, const std::string& name) {
+Json key_schema(const ConfigKey& key, const std::string& name, const Config& defaults) {
   Json schema = type_schema(key, name);
   schema["description"] = name == key.name ? key.help : fmt::format("{}: {}", key.name, key.help);
-  schema["default"] = default_of(key);
+  schema["default"] = default_of(key, defaults);
   return schema;
 }
 
@@ -86,16 +86,22 @@ Json section_schema(const KeyTable& table, const std::string& section) {
   if (const std::string_view help = table.section_help(section); !help.empty())
     schema["description"] = std::string(help);
   Json properties = Json::object(), one_of_each = Json::array();
+  const Config defaults = table.defaults();
   for (const ConfigKey& key : table.keys()) {
     if (key.section != section) continue;
     std::vector<std::string> names = key.aliases;
     names.insert(names.begin(), key.name);
     for (std::size_t i = 0; i < names.size(); ++i) {
-      properties[names[i]] = key_schema(key, names[i]);
+      properties[names[i]] = key_schema(key, names[i], defaults);
       for (std::size_t j = 0; j < i; ++j)
         one_of_each.push_back({{"not", {{"required", {names[j], names[i]}}}}});
     }
   }
+  if (section == "model")  // an editor does not know the type: what other families have is admitted
+    for (const ModelFamily& other : model_families())
+      for (const ConfigKey& key : KeyTable::of(other).keys())
+        if (key.section == section && !properties.contains(key.name))
+          properties[key.name] = key_schema(key, key.name, KeyTable::of(other).defaults());
   for (const std::string_view inner : table.sections()) {
     const std::string leaf(inner.substr(inner.rfind('.') + 1));
     const std::string path = section.empty() ? leaf : section + "." + leaf;

@@ -17,15 +17,18 @@ namespace {
 
 using Findings = std::vector<Finding>;
 
+std::string path_of(const ModelFact& fact) { return "model." + fact.key; }
+
 void check_model(const Config& config, Findings& found) {
   const Config::Model& m = config.model;
-  if (m.n_embd % m.n_head != 0) {
+  for (Finding& wrong : m.family().check(m.values)) found.push_back(std::move(wrong));
+  for (const auto& [name, only] : m.family().fixed) {
+    const ConfigKey* key = KeyTable::of(m.family()).find("model", name);
+    if (!key || m.values.at(key->name) == only) continue;
+    Config possible = config;
+    possible.model.values.at(key->name) = only;
     found.push_back(
-        {{"model.n_head", "model.n_embd"},
-         fmt::format("model.n_embd {} is not a multiple of model.n_head {}", m.n_embd, m.n_head)});
-  }
-  if (!m.tie_word_embeddings) {
-    found.push_back({{"model.tie_word_embeddings"}, "model.tie_word_embeddings: only true is supported"});
+        {{key->path()}, fmt::format("{}: only {} is supported", key->path(), key->print(possible))});
   }
   if (!m.config.empty() && !m.pretrained.empty()) {
     found.push_back(
@@ -35,16 +38,13 @@ void check_model(const Config& config, Findings& found) {
 }
 
 void check_parallelism(const Config& config, Findings& found) {
-  const Config::Model& m = config.model;
   const int64_t tensor = config.parallelism.tensor_parallel_size;
-  const auto must_divide = [&](const char* key, int64_t value) {
-    if (value % tensor == 0) return;
-    found.push_back(
-        {{"parallelism.tensor_parallel_size", key},
-         fmt::format("{} {} is not a multiple of parallelism.tensor_parallel_size {}", key, value, tensor)});
-  };
-  must_divide("model.n_head", m.n_head);
-  must_divide("model.n_inner", m.n_inner);
+  for (const ModelFact& fact : config.model.facts().divided) {
+    if (fact.value % tensor == 0) continue;
+    found.push_back({{"parallelism.tensor_parallel_size", path_of(fact)},
+                     fmt::format("{} {} is not a multiple of parallelism.tensor_parallel_size {}",
+                                 path_of(fact), fact.value, tensor)});
+  }
   const int64_t ranks = tensor * std::max<int64_t>(1, config.parallelism.data_parallel_size);
   if (ranks > kMostRanks) {
     found.push_back(
@@ -72,7 +72,7 @@ void check_sequence_parallel(const Config& config, Findings& found) {
   if (tokens % tensor == 0) return;
   found.push_back(
       {{"parallelism.sequence_parallel", "parallelism.tensor_parallel_size", "training.micro_batch_size",
-        "data.sequence_length", "model.n_positions"},
+        "data.sequence_length", path_of(config.model.facts().longest)},
        fmt::format("sequence parallelism divides the tokens of a micro-batch, {} x {} = {}, by "
                    "parallelism.tensor_parallel_size {}, which does not divide them",
                    config.training.micro_batch_size, config.data.sequence_length, tokens, tensor)});
@@ -128,7 +128,9 @@ void check_schedule(const Config& config, Findings& found) {
 }
 
 void check_checkpointing(const Config& config, Findings& found) {
-  const CheckpointedRun run{.layers = config.model.n_layer,
+  const ModelFact layers = config.model.facts().layers;
+  const CheckpointedRun run{.layers = layers.value,
+                            .layers_key = path_of(layers),
                             .tensor_ranks = config.parallelism.tensor_parallel_size,
                             .sequence_parallel = config.parallelism.sequence_parallel,
                             .dtype = compute_dtype(config.training.precision)};
@@ -143,8 +145,8 @@ void check_steps(const Config& config, Findings& found) {
     found.push_back({{"training.max_steps", "evaluation.every_steps"},
                      "training.max_steps 0 trains nothing, and evaluation.every_steps 0 evaluates nothing"});
   }
-  const Config defaults;
-  const KeyTable& table = KeyTable::all();
+  const KeyTable& table = KeyTable::of(config.model.family());
+  const Config defaults = table.defaults();
   for (const ConfigKey& key : table.keys()) {
     if (key.section != "activation_checkpointing" || key.print(config) == key.print(defaults)) continue;
     found.push_back({{key.path(), "training.max_steps"},
@@ -155,46 +157,48 @@ void check_steps(const Config& config, Findings& found) {
 
 void check_random_ids(const Config& config, Findings& found) {
   const Config::Data& d = config.data;
+  const ModelFact vocabulary = config.model.facts().vocabulary;
   if (d.low >= d.high) {
-    found.push_back({{"data.low", "data.high", "model.vocab_size"},
+    found.push_back({{"data.low", "data.high", path_of(vocabulary)},
                      fmt::format("data.low {} is not below data.high {}", d.low, d.high)});
   }
-  if (d.high > config.model.vocab_size) {
+  if (d.high > vocabulary.value) {
     found.push_back(
-        {{"data.high", "model.vocab_size"},
-         fmt::format("data.high {} is above model.vocab_size {}", d.high, config.model.vocab_size)});
+        {{"data.high", path_of(vocabulary)},
+         fmt::format("data.high {} is above {} {}", d.high, path_of(vocabulary), vocabulary.value)});
   }
 }
 
 // What `section` reads: files where it must, and ids that the vocabulary has.
 void check_source(const std::string& section, DataFormat format, const std::vector<std::string>& path,
-                  int64_t vocabulary, Findings& found) {
+                  const ModelFact& vocabulary, Findings& found) {
   const std::string format_key = section + ".format";
   if (format != DataFormat::kRandom && path.empty()) {
     found.push_back(
         {{section + ".path", format_key},
          fmt::format("{0}.path is missing; {0}.format {1} reads files", section, name_of(format))});
   }
-  if (format == DataFormat::kText && vocabulary < 256) {
-    found.push_back(
-        {{"model.vocab_size", format_key},
-         fmt::format("{} text has 256 token ids, model.vocab_size {} is less", format_key, vocabulary)});
+  if (format == DataFormat::kText && vocabulary.value < 256) {
+    found.push_back({{path_of(vocabulary), format_key},
+                     fmt::format("{} text has 256 token ids, {} {} is less", format_key, path_of(vocabulary),
+                                 vocabulary.value)});
   }
 }
 
 void check_data(const Config& config, Findings& found) {
   const Config::Data& d = config.data;
-  if (d.sequence_length > config.model.n_positions) {
-    found.push_back({{"data.sequence_length", "model.n_positions"},
-                     fmt::format("data.sequence_length {} is above model.n_positions {}", d.sequence_length,
-                                 config.model.n_positions)});
+  const ModelFacts model = config.model.facts();
+  if (d.sequence_length > model.longest.value) {
+    found.push_back({{"data.sequence_length", path_of(model.longest)},
+                     fmt::format("data.sequence_length {} is above {} {}", d.sequence_length,
+                                 path_of(model.longest), model.longest.value)});
   }
   const Config::Evaluation& e = config.evaluation;
   const bool trains = config.training.max_steps > 0, evaluates = e.every_steps > 0;
   if ((trains && d.format == DataFormat::kRandom) || (evaluates && e.format == DataFormat::kRandom))
     check_random_ids(config, found);
-  if (trains) check_source("data", d.format, d.path, config.model.vocab_size, found);
-  if (evaluates) check_source("evaluation", e.format, e.path, config.model.vocab_size, found);
+  if (trains) check_source("data", d.format, d.path, model.vocabulary, found);
+  if (evaluates) check_source("evaluation", e.format, e.path, model.vocabulary, found);
   if (evaluates && e.format == DataFormat::kRandom && e.batches == 0) {
     found.push_back({{"evaluation.batches", "evaluation.format", "data.format"},
                      "evaluation.batches 0 means the whole set, and random data has no end: say how many"});
@@ -235,9 +239,10 @@ void check_tokens(const Config& config, Findings& found) {
   constexpr int64_t kMostRows = 2147483647;
   const int64_t samples = config.training.micro_batch_size, length = config.data.sequence_length;
   if (length == 0 || samples <= kMostRows / length) return;
-  found.push_back({{"training.micro_batch_size", "data.sequence_length", "model.n_positions"},
-                   fmt::format("a micro-batch of {} x {} tokens is out of range; must be at most {} tokens",
-                               samples, length, kMostRows)});
+  found.push_back(
+      {{"training.micro_batch_size", "data.sequence_length", path_of(config.model.facts().longest)},
+       fmt::format("a micro-batch of {} x {} tokens is out of range; must be at most {} tokens", samples,
+                   length, kMostRows)});
 }
 
 // Says of each batch size that is not given yet what it will follow from.

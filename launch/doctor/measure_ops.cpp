@@ -40,17 +40,21 @@ constexpr std::size_t kLeastSamples = 3;
 constexpr int kLeastSteps = 2, kMostSteps = 300;  // after one to warm up
 
 Config config_of(const Sample& s, const std::string& precision, int threads) {
+  const ModelFamily& family = model_families().front();
+  Config::Model model(family);
+  model.values = family.sketch(family, {.vocabulary = s.vocabulary,
+                                        .longest = s.sequence,
+                                        .width = s.width,
+                                        .layers = s.layers,
+                                        .heads = s.heads,
+                                        .dropout = s.dropout});
   return read_config_text(
       "calibration",
-      fmt::format(
-          "model: {{type: gpt2, vocab_size: {}, n_positions: {}, n_embd: {}, n_layer: {}, n_head: {}, "
-          "resid_pdrop: {}, embd_pdrop: {}, attn_pdrop: {}}}\n"
-          "device: {{backend: cpu, threads: {}}}\n"
-          "training: {{micro_batch_size: {}, max_steps: {}, precision: {}}}\n"
-          "data: {{format: random, sequence_length: {}}}\n"
-          "profiling: {{step: 0}}\n",
-          s.vocabulary, s.sequence, s.width, s.layers, s.heads, s.dropout, s.dropout, s.dropout, threads,
-          s.samples, kMostSteps + 1, precision, s.sequence),
+      dump_model(model) + fmt::format("device: {{backend: cpu, threads: {}}}\n"
+                                      "training: {{micro_batch_size: {}, max_steps: {}, precision: {}}}\n"
+                                      "data: {{format: random, sequence_length: {}}}\n"
+                                      "profiling: {{step: 0}}\n",
+                                      threads, s.samples, kMostSteps + 1, precision, s.sequence),
       {});
 }
 

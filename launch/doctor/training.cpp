@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "launch/config/read.h"
 #include "launch/doctor/check.h"
 #include "launch/doctor/child.h"
 
@@ -25,8 +26,15 @@ using namespace std::chrono_literals;
 
 constexpr auto kTrainingPatience = 60s;  // a machine that does other things is no broken one
 
-constexpr const char* kConfiguration =
-    "model: {vocab_size: 61, n_positions: 16, n_embd: 32, n_layer: 2, n_head: 4}\n"
+std::string tiny_model() {
+  const ModelFamily& family = model_families().front();
+  Config::Model model(family);
+  model.values = family.sketch(
+      family, {.vocabulary = 61, .longest = 16, .width = 32, .layers = 2, .heads = 4, .dropout = 0.1});
+  return dump_model(model);
+}
+
+constexpr const char* kRest =
     "device: {threads: 1}\n"
     "training: {max_steps: 1}\n"
     "data: {format: random}\n"
@@ -42,7 +50,7 @@ class Folder {
       std::string pattern = place + "/recollect-doctor-XXXXXX";
       if (place.empty() || ::mkdtemp(pattern.data()) == nullptr) continue;
       std::ofstream file(pattern + "/c.yaml");
-      file << kConfiguration << std::flush;
+      file << tiny_model() << kRest << std::flush;
       if (file) {
         path_ = pattern;
         return;

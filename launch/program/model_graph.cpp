@@ -12,21 +12,6 @@ namespace recollect {
 
 namespace {
 
-Gpt2Shape model_shape(const Config::Model& m) {
-  return {.vocabulary = m.vocab_size,
-          .positions = m.n_positions,
-          .hidden = m.n_embd,
-          .layers = m.n_layer,
-          .heads = m.n_head,
-          .inner = m.n_inner,
-          .gelu = m.activation_function == ActivationFunction::kGelu ? "erf" : "tanh",
-          .residual_dropout = m.resid_pdrop,
-          .embedding_dropout = m.embd_pdrop,
-          .attention_dropout = m.attn_pdrop,
-          .norm_epsilon = m.layer_norm_epsilon,
-          .init_std = m.initializer_range};
-}
-
 // Every chunk of logits reads and writes the head's whole gradient, which a GPU notices: larger ones there.
 BatchShape batch_shape(const Config& config) {
   const bool gpu = config.device.backend == BackendKind::kCuda;
@@ -49,8 +34,9 @@ std::shared_ptr<const OpRegistry> all_ops() {
 ModelGraph build_model(const Config& config, const Mesh& mesh) {
   ModelGraph built{.registry = all_ops(), .model = {}, .graph = {}};
   const ParallelLayout layout{mesh.tensor_rank(), mesh.tensor_size(), config.parallelism.sequence_parallel};
-  built.model = build_gpt2(built.graph, *built.registry, model_shape(config.model), batch_shape(config),
-                           layout, compute_dtype(config.training.precision));
+  const Config::Model& m = config.model;
+  built.model = m.family().build(built.graph, *built.registry, m.values, batch_shape(config), layout,
+                                 compute_dtype(config.training.precision));
   return built;
 }
 

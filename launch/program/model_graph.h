@@ -5,14 +5,14 @@
 
 #include "engine/graph/op_def.h"
 #include "launch/config/config.h"
-#include "parallel/gpt2.h"
 #include "parallel/mesh.h"
+#include "parallel/model.h"
 
 namespace recollect {
 
 struct ModelGraph {
   std::shared_ptr<const OpRegistry> registry;  // the graph's ops point into it
-  LanguageModel model;
+  Model model;
   Graph graph;
 };
 

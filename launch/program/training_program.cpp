@@ -22,7 +22,7 @@ namespace {
 
 OptimizerSettings optimizer_settings(const Config& config) {
   const Config::Optimizer& o = config.optimizer;
-  return {.name = std::string(name_of(o.name)),
+  return {.name = o.name,
           .beta1 = o.beta1,
           .beta2 = o.beta2,
           .epsilon = o.epsilon,

@@ -23,7 +23,7 @@ struct TrainingProgram {
   std::shared_ptr<const OpRegistry> registry;       // the graph's ops point into it
   std::unique_ptr<VocabularyReduction> vocabulary;  // the kernels point to it
   std::unique_ptr<DiskStore> disk;  // they point to it too; null where nothing goes to the disk. Not open yet
-  LanguageModel model;
+  Model model;
   Checkpointed checkpointed;  // with a refusal there is no program
   DeviceModel device;
   std::vector<Remark> remarks;  // those on checkpointing among them

@@ -26,7 +26,7 @@ RunDescription describe(const Config& config, const Mesh& mesh, const TrainingPr
   int64_t whole = 0;
   for (const Parameter& p : training.model.parameters) whole += p.rows * p.columns;
   return {.name = config.output_dir,
-          .model = fmt::format("{}: {} parameters, {}, backend {}", name_of(config.model.type), whole,
+          .model = fmt::format("{}: {} parameters, {}, backend {}", config.model.type, whole,
                                name_of(config.training.precision), name_of(config.device.backend)),
           .layout = fmt::format("{} data x {} tensor ranks ({}){}{}", mesh.data_size(), mesh.tensor_size(),
                                 mesh.world().name(),

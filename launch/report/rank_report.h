@@ -20,7 +20,7 @@ namespace recollect {
 // For whoever reads it; the same on all ranks.
 struct RunDescription {
   std::string name;           // the output folder
-  std::string model;          // "gpt2: 842496 parameters, fp32, backend cpu"
+  std::string model;          // "TYPE: 842496 parameters, fp32, backend cpu"
   std::string layout;         // "1 data x 2 tensor ranks (mpi), each 4 threads of avx512"
   std::string batch;          // "8 sequences of 128 = 1 micro-batches of 8 on each data rank"
   std::string checkpointing;  // "mode full, partition_activations"

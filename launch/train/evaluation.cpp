@@ -26,8 +26,9 @@ Evaluation::Evaluation(const Config& config, const Mesh& mesh, std::unique_ptr<D
 }
 
 // As in training, the micro-batches of the data ranks follow one another.
-Evaluation::Read Evaluation::load(const Executor& executor, const LanguageModel& model, int64_t micro_batch) {
-  const Shape shape = executor.tensor(model.ids).shape;
+Evaluation::Read Evaluation::load(const Executor& executor, const Model& model, int64_t micro_batch) {
+  const ValueId ids = model.input("ids"), labels = model.input("labels");
+  const Shape shape = executor.tensor(ids).shape;
   const int64_t samples = shape[0], length = shape[1];
   const int64_t first = (micro_batch * mesh_.data_size() + mesh_.data_rank()) * samples;
   Read read;
@@ -43,12 +44,12 @@ Evaluation::Read Evaluation::load(const Executor& executor, const LanguageModel&
       std::fill(own_labels.begin(), own_labels.end(), kIgnoredLabel);
     }
   }
-  executor.write(model.ids, ids_.data());
-  executor.write(model.labels, labels_.data());
+  executor.write(ids, ids_.data());
+  executor.write(labels, labels_.data());
   return read;
 }
 
-EvaluationResult Evaluation::run(Executor& executor, const LanguageModel& model, int64_t steps_done) {
+EvaluationResult Evaluation::run(Executor& executor, const Model& model, int64_t steps_done) {
   const auto start = std::chrono::steady_clock::now();
   const double scale = 1;  // the loss is then the sum over targets
   executor.write(model.scale, &scale);

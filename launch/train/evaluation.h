@@ -11,8 +11,8 @@
 #include "engine/data/dataset.h"
 #include "engine/runtime/executor.h"
 #include "launch/config/config.h"
-#include "parallel/gpt2.h"
 #include "parallel/mesh.h"
+#include "parallel/model.h"
 
 namespace recollect {
 
@@ -33,14 +33,14 @@ class Evaluation {
   Evaluation(const Config& config, const Mesh& mesh, std::unique_ptr<Dataset> dataset);
 
   // Collective. Error kInput where no target counts, kNumerics where the loss is not finite.
-  EvaluationResult run(Executor& executor, const LanguageModel& model, int64_t steps_done);
+  EvaluationResult run(Executor& executor, const Model& model, int64_t steps_done);
 
  private:
   struct Read {
     int64_t tokens = 0, valid_targets = 0;
   };
   // Fills the model's inputs with this rank's part of a micro-batch.
-  Read load(const Executor& executor, const LanguageModel& model, int64_t micro_batch);
+  Read load(const Executor& executor, const Model& model, int64_t micro_batch);
 
   const Mesh& mesh_;
   std::unique_ptr<Dataset> dataset_;

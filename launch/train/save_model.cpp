@@ -14,7 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kModelFile = "/model.safetensors";
-constexpr const char* kTensorPrefix = "transformer.";
 
 ReplacementFile write_description(const Config& config, const std::string& folder) {
   const std::string text =
@@ -50,7 +49,8 @@ std::string make_rescue_folder(const std::string& around, const std::string& out
 
 ModelSave::ModelSave(const Config& config, const Session& session) : config_(config), session_(session) {
   if (!config.checkpoint.save_model || session.mesh().world().rank() != 0) return;
-  file_ = session.weights().begin_file(config.output_dir + kModelFile, kTensorPrefix);
+  file_ = session.weights().begin_file(config.output_dir + kModelFile,
+                                       session.training_program().model.files.prefix);
   description_.emplace(write_description(config, config.output_dir));
   if (config.overwrite) return;
   file_->spare_newcomers();
@@ -90,7 +90,8 @@ std::optional<Error> ModelSave::save_elsewhere(const std::string& around) {
   std::string folder;
   if (session_.mesh().world().rank() == 0) try {
       folder = make_rescue_folder(around, config_.output_dir);
-      file = session_.weights().begin_file(folder + kModelFile, kTensorPrefix);
+      file =
+          session_.weights().begin_file(folder + kModelFile, session_.training_program().model.files.prefix);
       write_description(config_, folder).commit();
     } catch (const Error& error) {
       failed = error;

@@ -21,7 +21,7 @@ DatasetSpec dataset_spec(const Config& config, DataFormat format, const std::vec
   return {.format = std::string(name_of(format)),
           .paths = paths,
           .sequence_length = config.data.sequence_length,
-          .vocabulary_size = config.model.vocab_size,
+          .vocabulary_size = config.model.facts().vocabulary.value,
           .dtype = std::string(name_of(config.data.dtype)),
           .random_low = config.data.low,
           .random_high = config.data.high,
@@ -113,7 +113,7 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
       recorder_(make_recorder(config_, training_program_, parts.probe)),
       executor_(make_executor(config_, training_program_, backend_, mesh_,
                               recorder_ ? recorder_.get() : parts.probe, resident_)),
-      weights_(training_program_.model.parameters, *executor_, mesh_, save_buffer_bytes(config_) > 0),
+      weights_(training_program_.model, *executor_, mesh_, save_buffer_bytes(config_) > 0),
       schedule_(rate_schedule(config_)),
       loss_scale_(loss_scale(config_.training)) {
   if (training_program_.checkpointed.residency.gathered_bytes +
@@ -127,7 +127,7 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
   if (config_.model.pretrained.empty())
     weights_.initialize(static_cast<uint64_t>(config_.training.seed));
   else
-    weights_.load(SafetensorsSet(config_.model.pretrained));
+    weights_.load(SafetensorsSet(config_.model.pretrained), static_cast<uint64_t>(config_.training.seed));
   const Config::Evaluation& e = config_.evaluation;
   if (e.every_steps > 0)
     evaluation_ =
@@ -139,9 +139,11 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
 }
 
 void Session::load_micro_batch(const StepBatch& batch, int64_t micro_batch) {
-  const int64_t first = micro_batch * executor_->tensor(training_program_.model.ids).elements();
-  executor_->write(training_program_.model.ids, batch.ids.data() + first);
-  executor_->write(training_program_.model.labels, batch.labels.data() + first);
+  const Model& model = training_program_.model;
+  const ValueId ids = model.input("ids"), labels = model.input("labels");
+  const int64_t first = micro_batch * executor_->tensor(ids).elements();
+  executor_->write(ids, batch.ids.data() + first);
+  executor_->write(labels, batch.labels.data() + first);
 }
 
 void Session::set_scalars(int64_t valid_targets) {
@@ -150,10 +152,10 @@ void Session::set_scalars(int64_t valid_targets) {
   executor_->write(training_program_.model.scale, &scale);
   if (training_program_.optimizer.loss_scale != kNone)
     executor_->write(training_program_.optimizer.loss_scale, &loss_scale);
-  const auto t = static_cast<double>(updates_ + 1);
-  const double values[] = {learning_rate(schedule_, updates_), 1.0 - std::pow(config_.optimizer.beta1, t),
-                           1.0 - std::pow(config_.optimizer.beta2, t)};
-  executor_->write(training_program_.optimizer.schedule, values);
+  const OptimizerHandles& optimizer = training_program_.optimizer;
+  const std::vector<double> scalars =
+      optimizer.rule->scalars(learning_rate(schedule_, updates_), updates_ + 1);
+  executor_->write(optimizer.schedule, scalars.data());
 }
 
 template <typename Run>

@@ -3,23 +3,25 @@
 #include "comm/collective_ops.h"
 #include "engine/graph/differentiate.h"
 #include "engine/ops/ops.h"
-#include "parallel/gpt2.h"
+#include "parallel/models/families.h"
 #include "tests/fuzz/parse.h"
 
 using namespace recollect;
 
 namespace {
 
-struct Model {
+struct Differentiated {
   OpRegistry registry;
   Graph graph;
-  Model() {
+  Differentiated() {
     register_engine_ops(registry);
     register_comm_ops(registry);
-    const Gpt2Shape shape{
-        .vocabulary = 24, .positions = 6, .hidden = 12, .layers = 3, .heads = 2, .inner = 48};
-    const LanguageModel made =
-        build_gpt2(graph, registry, shape, {.sequence_length = 6}, {0, 2, false}, DType::kF32);
+    const ModelFamily& family = model_families().front();
+    ModelValues values = family.sketch(
+        family, {.vocabulary = 24, .longest = 6, .width = 12, .layers = 3, .heads = 2, .dropout = 0.1});
+    family.complete(values);
+    const Model made =
+        family.build(graph, registry, values, {.sequence_length = 6}, {0, 2, false}, DType::kF32);
     std::vector<ValueId> targets;
     for (const Parameter& p : made.parameters) targets.push_back(p.value);
     differentiate(graph, registry, targets, {{made.loss, kNone}});
@@ -29,7 +31,7 @@ struct Model {
 }  // namespace
 
 RECOLLECT_FUZZ(text) {
-  static const Model model;
+  static const Differentiated model;
   static const SavedActivations saved(model.graph);
   fuzz::accepts([&] {
     const Plan plan = read_plan_text("plan.yaml", text, model.graph, saved, 2);

@@ -10,8 +10,8 @@ namespace {
 
 TEST(Config, DefaultsAreCompleteAndDerived) {
   const Config c = accepted(kLeast);
-  EXPECT_EQ(c.model.vocab_size, 50257);
-  EXPECT_EQ(c.model.n_inner, 4 * 768);
+  EXPECT_EQ(c.model.values.integer("vocab_size"), 50257);
+  EXPECT_EQ(c.model.values.integer("n_inner"), 4 * 768);
   EXPECT_EQ(c.data.sequence_length, 1024);
   EXPECT_EQ(c.data.high, 50257);
   EXPECT_EQ(c.data.seed, c.training.seed);
@@ -40,14 +40,14 @@ logging: {steps: 5, progress: off}
 debug: {dump_gradients: g.safetensors, dump_step: 3}
 output_dir: runs/x
 )");
-  EXPECT_EQ(c.model.n_embd, 96);
-  EXPECT_EQ(c.model.n_layer, 3);
-  EXPECT_EQ(c.model.n_head, 6);
-  EXPECT_EQ(c.model.n_positions, 64);
-  EXPECT_EQ(c.model.n_inner, 100);
-  EXPECT_EQ(c.model.activation_function, ActivationFunction::kGelu);
-  EXPECT_EQ(c.model.resid_pdrop, 0.25);
-  EXPECT_EQ(c.model.layer_norm_epsilon, 1e-6);
+  EXPECT_EQ(c.model.values.integer("n_embd"), 96);
+  EXPECT_EQ(c.model.values.integer("n_layer"), 3);
+  EXPECT_EQ(c.model.values.integer("n_head"), 6);
+  EXPECT_EQ(c.model.values.integer("n_positions"), 64);
+  EXPECT_EQ(c.model.values.integer("n_inner"), 100);
+  EXPECT_EQ(c.model.values.text("activation_function"), "gelu");
+  EXPECT_EQ(c.model.values.real("resid_pdrop"), 0.25);
+  EXPECT_EQ(c.model.values.real("layer_norm_epsilon"), 1e-6);
   EXPECT_EQ(c.parallelism.communicator, CommunicatorKind::kLocal);
   EXPECT_EQ(c.device.backend, BackendKind::kReference);
   EXPECT_EQ(c.device.memory_limit, int64_t{4} << 30);
@@ -57,7 +57,7 @@ output_dir: runs/x
   EXPECT_EQ(c.training.precision, Precision::kFP64);
   EXPECT_EQ(c.training.seed, 9223372036854775807);
   EXPECT_EQ(c.data.seed, 9223372036854775807);
-  EXPECT_EQ(c.optimizer.name, OptimizerName::kAdamWHF);
+  EXPECT_EQ(c.optimizer.name, "adamw_hf");
   EXPECT_EQ(c.optimizer.learning_rate, 1e-4);
   EXPECT_EQ(c.optimizer.max_grad_norm, 0);
   EXPECT_EQ(c.scheduler.min_lr, 1.5e-5);

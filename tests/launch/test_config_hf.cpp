@@ -54,15 +54,15 @@ constexpr const char* kTransformers = R"({
 TEST_F(HFConfig, ReadsWhatTransformersWrites) {
   write(kTransformers);
   const Config::Model m = read_hf_config(path_);
-  EXPECT_EQ(m.vocab_size, 101);
-  EXPECT_EQ(m.n_positions, 32);
-  EXPECT_EQ(m.n_embd, 48);
-  EXPECT_EQ(m.n_layer, 2);
-  EXPECT_EQ(m.n_head, 4);
-  EXPECT_EQ(m.n_inner, 192);
-  EXPECT_EQ(m.embd_pdrop, 0.25);
-  EXPECT_EQ(m.attn_pdrop, 0);
-  EXPECT_EQ(m.layer_norm_epsilon, 1e-5);
+  EXPECT_EQ(m.values.integer("vocab_size"), 101);
+  EXPECT_EQ(m.values.integer("n_positions"), 32);
+  EXPECT_EQ(m.values.integer("n_embd"), 48);
+  EXPECT_EQ(m.values.integer("n_layer"), 2);
+  EXPECT_EQ(m.values.integer("n_head"), 4);
+  EXPECT_EQ(m.values.integer("n_inner"), 192);
+  EXPECT_EQ(m.values.real("embd_pdrop"), 0.25);
+  EXPECT_EQ(m.values.real("attn_pdrop"), 0);
+  EXPECT_EQ(m.values.real("layer_norm_epsilon"), 1e-5);
 }
 
 TEST_F(HFConfig, YamlOverridesIt) {
@@ -70,11 +70,11 @@ TEST_F(HFConfig, YamlOverridesIt) {
   for (const std::string& source : {"config: " + path_, "pretrained: " + folder_.string()}) {
     const Config c = accepted(kLeast + "model:\n  attn_pdrop: 0.5\n  hidden_size: 96\n  " + source,
                               {"model.num_hidden_layers=3"});
-    EXPECT_EQ(c.model.attn_pdrop, 0.5);
-    EXPECT_EQ(c.model.n_embd, 96);
-    EXPECT_EQ(c.model.n_inner, 384);
-    EXPECT_EQ(c.model.n_layer, 3);
-    EXPECT_EQ(c.model.embd_pdrop, 0.25);
+    EXPECT_EQ(c.model.values.real("attn_pdrop"), 0.5);
+    EXPECT_EQ(c.model.values.integer("n_embd"), 96);
+    EXPECT_EQ(c.model.values.integer("n_inner"), 384);
+    EXPECT_EQ(c.model.values.integer("n_layer"), 3);
+    EXPECT_EQ(c.model.values.real("embd_pdrop"), 0.25);
     EXPECT_EQ(c.data.sequence_length, 32);
     EXPECT_EQ(flatten(read_config_text("dump", dump_resolved(c))), flatten(c));
   }
@@ -135,13 +135,13 @@ TEST_F(HFConfig, ABrokenOneIsReportedWithTheRest) {
 
 TEST_F(HFConfig, WhatIsWrittenReadsBack) {
   Config::Model m;
-  m.vocab_size = 101;
-  m.n_embd = 24;
-  m.n_head = 3;
-  m.n_inner = 77;
-  m.activation_function = ActivationFunction::kGelu;
-  m.resid_pdrop = 1.0 / 3;
-  m.layer_norm_epsilon = 1e-6;
+  m.values.set("vocab_size", int64_t{101});
+  m.values.set("n_embd", int64_t{24});
+  m.values.set("n_head", int64_t{3});
+  m.values.set("n_inner", int64_t{77});
+  m.values.set("activation_function", std::string("gelu"));
+  m.values.set("resid_pdrop", 1.0 / 3);
+  m.values.set("layer_norm_epsilon", 1e-6);
   write_hf_config(path_, m, "bfloat16");
   EXPECT_FALSE(std::filesystem::exists(path_ + ".part"));
   Config before = accepted(kLeast);

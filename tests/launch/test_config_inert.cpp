@@ -167,11 +167,11 @@ TEST(InertKeys, AreFoundWhenTheWorldIsKnown) {
 TEST(InertKeys, InitializerRangeOfLoadedWeights) {
   const test::TemporaryFolder folder;
   Config::Model model;
-  model.initializer_range = 0.5;
+  model.values.set("initializer_range", 0.5);
   write_hf_config(folder.file("config.json"), model);
   const std::string loaded = kLeast + "model: {pretrained: " + folder.path();
   const Config config = accepted(loaded + "}\n");
-  EXPECT_EQ(config.model.initializer_range, 0.5);
+  EXPECT_EQ(config.model.values.real("initializer_range"), 0.5);
   EXPECT_EQ(flatten(read_config_text("dump", dump_resolved(config))), flatten(config));
   EXPECT_EQ(refusal(loaded + ", initializer_range: 0.5}\n"), "accepted");
   const std::string said = refusal(loaded + ", initializer_range: 0.02}\n");

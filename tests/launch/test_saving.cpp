@@ -59,7 +59,8 @@ Words ranks(int data, int tensor) {
 
 void declare_parameters(SafetensorsWriter& file, const Session& session) {
   for (const Parameter& p : session.training_program().model.parameters)
-    file.declare(p.name, session.executor().tensor(p.master).dtype, p.file_shape());
+    for (const Parameter::FileTensor& tensor : p.file_tensors())
+      file.declare(tensor.name, session.executor().tensor(p.master).dtype, p.file_shape(tensor));
 }
 
 TEST(Saving, EveryLayoutWritesTheSameFile) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/core/ignored_label.h"
 #include "engine/ops/cpu/element.h"
 #include "engine/ops/cpu/gemm.h"
 #include "engine/ops/cpu/kernels.h"
@@ -14,8 +15,6 @@
 namespace recollect::cpu {
 
 namespace {
-
-constexpr int32_t kIgnored = -100;
 
 std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -81,9 +80,9 @@ class LmHeadLoss : public Kernel {
   std::size_t logit_bytes() const { return padded(sizeof(A) * chunk_ * rows_); }
   std::size_t statistics_bytes() const { return padded(3 * sizeof(double) * chunk_); }
 
-  // The vocabulary entry that row `row` predicts, or kIgnored.
+  // The vocabulary entry that row `row` predicts, or kIgnoredLabel.
   int64_t target(const KernelArgs& args, int64_t row) const {
-    if ((row + 1) % sequence_length_ == 0) return kIgnored;
+    if ((row + 1) % sequence_length_ == 0) return kIgnoredLabel;
     return args.in[2].as<int32_t>()[row + 1];
   }
 
@@ -91,7 +90,7 @@ class LmHeadLoss : public Kernel {
     bool found = false;
     for (int64_t r = first; r < first + count; ++r) {
       const int64_t label = target(args, r);
-      if (label == kIgnored) continue;
+      if (label == kIgnoredLabel) continue;
       if (label < 0 || label >= vocabulary_size_)
         throw Error(ExitCode::kInput, "label " + std::to_string(label) + " of token " +
                                           std::to_string(r + 1) + " is outside the vocabulary of " +
@@ -116,7 +115,7 @@ class LmHeadLoss : public Kernel {
     double loss = 0;
     for (int64_t i = 0; i < count; ++i) {
       const double log_sum = max[i] + std::log(sums[i]);
-      if (target(args, first + i) != kIgnored) loss += log_sum - sums[count + i];
+      if (target(args, first + i) != kIgnoredLabel) loss += log_sum - sums[count + i];
       max[i] = log_sum;
     }
     if (!gradient) return loss;
@@ -166,7 +165,7 @@ class LmHeadLoss : public Kernel {
 
   // scale * (probability - [is the target]); zero in padding and where nothing is predicted.
   void logit_gradient(A* row, float log_sum, int64_t target, double scale) const {
-    if (target == kIgnored) {
+    if (target == kIgnoredLabel) {
       std::fill_n(row, rows_, A{});
       return;
     }

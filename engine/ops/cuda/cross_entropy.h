@@ -4,13 +4,13 @@
 
 #include <cmath>
 
+#include "engine/core/ignored_label.h"
 #include "engine/ops/cuda/element.h"
 #include "engine/ops/cuda/reduce.h"
 
 namespace recollect::cuda {
 
 inline constexpr int kLossThreads = 512;
-inline constexpr int32_t kIgnored = -100;
 inline constexpr int64_t kNoTarget = -1;
 inline constexpr float kLowest = -3e38f;  // less than any logit, and yet e^(kLowest - kLowest) is a number
 
@@ -21,7 +21,7 @@ struct Labels {
   // Of the token that `row` predicts.
   __device__ int32_t label(int64_t row) const {
     const auto next = static_cast<uint32_t>(row + 1);  // a division of 64 bits takes ten times as long
-    return next % static_cast<uint32_t>(sequence_length) == 0 ? kIgnored : ids[next];
+    return next % static_cast<uint32_t>(sequence_length) == 0 ? kIgnoredLabel : ids[next];
   }
   __device__ bool valid(int32_t label) const { return label >= 0 && label < vocabulary_size; }
   // The vocabulary entry that `row` predicts, or kNoTarget.

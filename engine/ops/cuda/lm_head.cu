@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kLastThreads)
   for (int64_t row = threadIdx.x; row < tokens; row += kLastThreads) {
     sum += losses[row];
     const int32_t label = labels.label(row);
-    if (label != kIgnored && !labels.valid(label) && bad_token == tokens) bad_token = row + 1;
+    if (label != kIgnoredLabel && !labels.valid(label) && bad_token == tokens) bad_token = row + 1;
   }
   sum = reduce_block<Sum>(sum, 0.0) * *scale;
   bad_token = reduce_block<Min>(bad_token, tokens);

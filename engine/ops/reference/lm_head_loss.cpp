@@ -5,19 +5,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/core/ignored_label.h"
 #include "engine/ops/reference/kernels.h"
 
 namespace recollect::reference {
 namespace {
 
-constexpr int32_t kIgnored = -100;
-
-// The vocabulary entry that a row predicts, or kIgnored.
+// The vocabulary entry that a row predicts, or kIgnoredLabel.
 int32_t target_of(const Tensor& labels, int64_t row, int64_t vocabulary_size) {
   const int64_t length = labels.shape[1];
-  if ((row + 1) % length == 0) return kIgnored;
+  if ((row + 1) % length == 0) return kIgnoredLabel;
   const int32_t label = labels.as<int32_t>()[row + 1];
-  if (label != kIgnored && (label < 0 || label >= vocabulary_size))
+  if (label != kIgnoredLabel && (label < 0 || label >= vocabulary_size))
     throw Error(ExitCode::kInput, "label " + std::to_string(label) + " is outside the vocabulary of " +
                                       std::to_string(vocabulary_size));
   return label;
@@ -98,7 +97,7 @@ class LmHeadLoss final : public Kernel {
     if (vocabulary_) vocabulary_->sum(sum, 2 * chunk.rows);
     double total = 0;
     for (int64_t i = 0; i < chunk.rows; ++i)
-      if (target_of(args.in[2], chunk.first + i, vocabulary_size_) != kIgnored)
+      if (target_of(args.in[2], chunk.first + i, vocabulary_size_) != kIgnoredLabel)
         total += row_max[i] + std::log(sum[i]) - target_logit[i];
     return total;
   }
@@ -111,7 +110,7 @@ class LmHeadLoss final : public Kernel {
       for (int64_t v = 0; v < predicted_; ++v) {
         const double probability = std::exp(logit(args, i)[v] - max(args)[i]) / sums(args)[i];
         const double one = first_row_ + v == target ? 1.0 : 0.0;
-        logit(args, i)[v] = target == kIgnored ? 0.0 : scale * (probability - one);
+        logit(args, i)[v] = target == kIgnoredLabel ? 0.0 : scale * (probability - one);
       }
     }
   }

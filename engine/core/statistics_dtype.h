@@ -1,0 +1,10 @@
+// The dtype of statistics, biases, norm weights and parameter gradients beside activations of another.
+#pragma once
+
+#include "engine/core/dtype.h"
+
+namespace recollect {
+
+constexpr DType statistics_dtype(DType a) { return a == DType::kF64 ? DType::kF64 : DType::kF32; }
+
+}  // namespace recollect

@@ -1,0 +1,41 @@
+// A model as everybody outside its family sees it: inputs by name, parameters, the value that a task reads,
+// and how its tensors are called in files. Which op computes what is the family's business.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "parallel/parameter.h"
+
+namespace recollect {
+
+// What a program is made for: so many sequences of one length.
+struct BatchShape {
+  int64_t samples = 1;
+  int64_t sequence_length = 1;
+  int64_t most_logits = 1024;  // rows of logits that exist at a time
+};
+
+// How a family's files name what the parameters do not say.
+struct FileNames {
+  std::string prefix;  // of every tensor that this program writes; the files of others may lack it
+  // Of what stands in files of others and is no parameter: a tied head, buffers. Names come without the
+  // prefix.
+  bool (*passed_over)(std::string_view name) = [](std::string_view) { return false; };
+};
+
+struct Model {
+  std::map<std::string, ValueId, std::less<>> inputs =
+      {};                 // fields of a batch, such as "ids": [samples, sequence] i32
+  ValueId scale = kNone;  // input [1] f64: 1 / valid targets of the whole step
+  ValueId loss = kNone;   // [1] f64 accumulator: this data rank's share of the step's mean loss
+  std::vector<Parameter> parameters = {};
+  FileNames files = {};
+
+  ValueId input(std::string_view name) const;  // Error kInternal where there is none
+};
+
+}  // namespace recollect

@@ -1,0 +1,107 @@
+// A model family as data: everything that is particular to it stands in one pair of files beside this one.
+// The configuration reads, checks, prints and documents a family's keys without knowing any of them; the rest
+// of the program asks for its facts.
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "engine/graph/op_def.h"
+#include "engine/io/problems.h"
+#include "parallel/layers.h"
+#include "parallel/model.h"
+
+namespace recollect {
+
+// Bounds that no real model meets; they keep products of sizes inside 64 bits.
+inline constexpr double kMostModelSize = 1 << 24;
+inline constexpr double kMostModelLayers = 1024;  // a step is a list of all ops, planned in seconds
+
+using ModelValue = std::variant<bool, int64_t, double, std::string>;
+
+// A key of the section `model`, by the name that the family's config.json gives it.
+struct ModelKey {
+  // What a value other than the default can change.
+  enum class Concerns { kModel, kFreshWeights, kTraining };
+
+  std::string name;
+  std::vector<std::string> aliases = {};
+  ModelValue otherwise;  // its default; the key has its kind
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool low_open = false, high_open = false;
+  std::vector<std::string_view> choices = {};  // of a text; views of literals
+  Concerns concerns = Concerns::kModel;
+  std::string help;
+};
+
+// The values of all keys of one family.
+class ModelValues {
+ public:
+  ModelValues() = default;
+  explicit ModelValues(const std::vector<ModelKey>& keys);  // their defaults
+
+  bool flag(std::string_view key) const { return get<bool>(key); }
+  int64_t integer(std::string_view key) const { return get<int64_t>(key); }
+  double real(std::string_view key) const { return get<double>(key); }
+  const std::string& text(std::string_view key) const { return get<std::string>(key); }
+  // Error kInternal where the family has no such key.
+  const ModelValue& at(std::string_view key) const;
+  ModelValue& at(std::string_view key) { return const_cast<ModelValue&>(std::as_const(*this).at(key)); }
+  // The value must be of the key's kind.
+  void set(std::string_view key, ModelValue value);
+
+ private:
+  template <typename T>
+  const T& get(std::string_view key) const;
+
+  std::map<std::string, ModelValue, std::less<>> values_;
+};
+
+// What others ask of a model, by the key that says it.
+struct ModelFact {
+  std::string key;
+  int64_t value = 0;
+};
+struct ModelFacts {
+  ModelFact vocabulary;  // token ids are below it
+  ModelFact longest;     // sequence
+  ModelFact layers;
+  std::vector<ModelFact> divided;  // what tensor ranks share: their number must divide each of them
+};
+
+// What completes an open value: the key, and how it came about.
+struct CompletedValue {
+  std::string key, from;
+};
+
+// Sizes in the words of no family.
+struct ModelSketch {
+  int64_t vocabulary, longest, width, layers, heads;
+  double dropout;
+};
+
+struct ModelFamily {
+  std::string_view type;  // model.type, and model_type in config.json; a literal
+  std::vector<ModelKey> keys;
+  // Keys of config.json that would change the mathematics, and the one value that this program computes.
+  std::vector<std::pair<std::string, ModelValue>> fixed;
+
+  ModelFacts (*facts)(const ModelValues&);
+  std::vector<CompletedValue> (*complete)(ModelValues&);
+  // Contradictions; keys are named as "model.KEY".
+  std::vector<Finding> (*check)(const ModelValues&);
+  // A config.json that Transformers loads, for weights of that dtype ("float32", "bfloat16", ...).
+  std::string (*config_json)(const ModelValues&, std::string_view dtype);
+  // The values of a model of such sizes.
+  ModelValues (*sketch)(const ModelFamily&, const ModelSketch&);
+  // Appends the forward graph. The values are complete and without contradiction.
+  Model (*build)(Graph&, const OpRegistry&, const ModelValues&, const BatchShape&, ParallelLayout, DType);
+};
+
+}  // namespace recollect

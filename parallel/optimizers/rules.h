@@ -1,0 +1,27 @@
+// The table of update rules: a new one is a pair of files in this folder and a row in rules.cpp.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "parallel/optimizers/rule.h"
+
+namespace recollect {
+
+struct OptimizerEntry {
+  std::string_view name;
+  std::unique_ptr<OptimizerRule> (*make)(const OptimizerSettings&);
+  // Members of OptimizerSettings that the rule does not read, and what users are told of them.
+  std::vector<std::string_view> unused;
+  std::string_view why_unused;
+};
+
+// The first is the default.
+std::span<const OptimizerEntry> optimizer_rules();
+// Error kInternal for a name that is not in the table.
+const OptimizerEntry& optimizer_entry(std::string_view name);
+std::unique_ptr<OptimizerRule> make_optimizer_rule(const OptimizerSettings& settings);
+
+}  // namespace recollect

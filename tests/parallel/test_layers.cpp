@@ -1,0 +1,156 @@
+// Layers as they stand in the graph: names, shapes and splits, on one rank and on several.
+#include <gtest/gtest.h>
+
+#include "comm/collective_ops.h"
+#include "engine/ops/ops.h"
+#include "parallel/layers.h"
+#include "tests/engine/expect_error.h"
+
+namespace recollect::test::layers_test {
+namespace {
+
+constexpr BatchShape kBatch{.samples = 2, .sequence_length = 6};
+constexpr int64_t kTokens = 12, kWidth = 8;
+
+struct Built {
+  explicit Built(ParallelLayout layout = {}, DType dtype = DType::kF32)
+      : layers((register_engine_ops(registry), register_comm_ops(registry), graph), registry, layout, dtype,
+               kBatch) {
+    const bool divided = layout.sequence_parallel;
+    x = graph.add_value({.name = "x",
+                         .shape = {divided ? kTokens / layout.tensor_size : kTokens, kWidth},
+                         .dtype = dtype,
+                         .category = Category::kInput,
+                         .persistent = true});
+  }
+  std::vector<std::string> ops() const {
+    std::vector<std::string> names;
+    for (const Op& op : graph.ops()) names.push_back(op.def->name + " " + op.name);
+    return names;
+  }
+  const Parameter& parameter(const std::string& name) const {
+    for (const Parameter& p : layers.parameters())
+      if (p.name == name) return p;
+    throw std::runtime_error("no parameter " + name);
+  }
+  Shape shape(ValueId value) const { return graph.value(value).shape; }
+
+  OpRegistry registry;
+  Graph graph;
+  LayerBuilder layers;
+  ValueId x = kNone;
+};
+
+using Names = std::vector<std::string>;
+
+TEST(Layers, FewerKeyHeadsMakeANarrowerInput) {
+  const AttentionOptions grouped{.heads = 4, .head_size = 2, .kv_heads = 2};
+  EXPECT_EQ(grouped.blocks(), (std::vector<int64_t>{8, 4, 4}));
+  EXPECT_EQ((AttentionOptions{.heads = 4, .head_size = 2}.blocks()), (std::vector<int64_t>{8, 8, 8}));
+  Built built({1, 2, false});
+  const ValueId qkv = built.layers.column_linear("qkv", built.x, 16,
+                                                 {.weight = "qkv.weight",
+                                                  .bias = "qkv.bias",
+                                                  .blocks = grouped.blocks(),
+                                                  .weight_blocks = {"q.weight", "k.weight", "v.weight"},
+                                                  .bias_blocks = {"q.bias", "k.bias", "v.bias"}});
+  EXPECT_EQ(built.shape(qkv), (Shape{kTokens, 8}));
+  const Parameter& weight = built.parameter("qkv.weight");
+  EXPECT_EQ(built.shape(weight.value), (Shape{8, kWidth}));
+  std::vector<int64_t> rows;  // of rank 1: the second half of each block
+  for (int64_t r = 0; r < 8; ++r) rows.push_back(weight.place_of_row(r, 1, 2).row);
+  EXPECT_EQ(rows, (std::vector<int64_t>{4, 5, 6, 7, 10, 11, 14, 15}));
+  EXPECT_EQ(weight.place_of_row(1, 1, 2).together, 3);
+  EXPECT_EQ(weight.place_of_row(4, 1, 2).tensor, 1u);
+  const auto tensors = built.parameter("qkv.bias").file_tensors();
+  ASSERT_EQ(tensors.size(), 3u);
+  EXPECT_EQ(tensors[2].name, "v.bias");
+  EXPECT_EQ(tensors[2].first_row, 12);
+  EXPECT_EQ(tensors[2].rows, 4);
+}
+
+TEST(Layers, WhatNoKernelCanDoIsAnErrorThatNamesIt) {
+  const AttentionOptions plain{.heads = 2, .head_size = 4};
+  const auto attention = [&](AttentionOptions options, const char* named) {
+    expect_error(ExitCode::kInternal, {"core", named}, [&] {
+      Built built;
+      const ValueId qkv = built.layers.column_linear("qkv", built.x, 24, {.weight = "w"});
+      if (options.lengths == 0) options.lengths = built.x;
+      built.layers.attention("core", qkv, options);
+    });
+  };
+  AttentionOptions options = plain;
+  options.causal = false;
+  attention(options, "attention to later tokens");
+  options = plain;
+  options.lengths = 0;
+  attention(options, "a part of each sample");
+  options = plain;
+  options.kv_heads = 1;
+  attention(options, "fewer key/value heads");
+  options = plain;
+  options.rotary.theta = 10000;
+  attention(options, "rotary");
+  const auto refused = [](const char* named, const auto& use) {
+    Built built;
+    expect_error(ExitCode::kInternal, {named}, [&] { use(built.layers, built.x); });
+  };
+  refused("RMS", [](LayerBuilder& b, ValueId x) { b.norm("n", x, {.kind = NormKind::kRms, .weight = "w"}); });
+  refused("gated", [](LayerBuilder& b, ValueId x) {
+    b.mlp("mlp", x, {.inner = 4, .gated = true, .up = {.weight = "u", .bias = "b"}, .down = {.weight = "d"}});
+  });
+  refused("without a bias", [](LayerBuilder& b, ValueId x) { b.norm("n", x, {.weight = "w"}); });
+  refused("without a bias", [](LayerBuilder& b, ValueId x) { b.residual("r", x, x, "", 0); });
+}
+
+TEST(Layers, AnMlpIsThreeOpsAndTheirCollectives) {
+  const MlpOptions options{
+      .inner = 16,
+      .up = {.weight = "up.weight", .bias = "up.bias"},
+      .down = {.weight = "down.weight", .bias = "down.bias", .transposed_in_file = true}};
+  Built one;
+  one.layers.enter_layer(3);
+  EXPECT_EQ(one.shape(one.layers.mlp("mlp", one.x, options)), (Shape{kTokens, kWidth}));
+  EXPECT_EQ(one.ops(),
+            (Names{"linear layer3/mlp/fc1", "bias_gelu layer3/mlp/gelu", "linear layer3/mlp/fc2"}));
+
+  Built four({3, 4, true});
+  four.layers.enter_layer(3);
+  EXPECT_EQ(four.shape(four.layers.mlp("mlp", four.x, options)), (Shape{kTokens / 4, kWidth}));
+  EXPECT_EQ(four.ops(),
+            (Names{"all_gather layer3/mlp/fc1/enter", "linear layer3/mlp/fc1", "bias_gelu layer3/mlp/gelu",
+                   "linear layer3/mlp/fc2", "reduce_scatter layer3/mlp/fc2/sum"}));
+  const Parameter &up = four.parameter("up.weight"), &down = four.parameter("down.weight");
+  EXPECT_EQ(four.shape(up.value), (Shape{4, kWidth}));
+  EXPECT_EQ(four.shape(down.value), (Shape{kWidth, 4}));
+  EXPECT_EQ(up.file_shape(up.file_tensors()[0]), (std::vector<int64_t>{16, kWidth}));
+  EXPECT_EQ(down.file_shape(down.file_tensors()[0]), (std::vector<int64_t>{16, kWidth}));  // [in, out]
+  EXPECT_FALSE(up.partial_gradient);
+}
+
+TEST(Layers, WhatIsWholeHasAPartOfItsGradientUnderSequenceParallelism) {
+  for (const bool sequence_parallel : {false, true}) {
+    Built built({0, 2, sequence_parallel}, DType::kBF16);
+    built.layers.norm("norm", built.x, {.weight = "n.weight", .bias = "n.bias"});
+    built.layers.residual("residual", built.x, built.x, "r.bias", 0.1);
+    for (const char* name : {"n.weight", "n.bias", "r.bias"}) {
+      const Parameter& p = built.parameter(name);
+      EXPECT_EQ(p.partial_gradient, sequence_parallel) << name;
+      EXPECT_EQ(built.graph.value(p.value).dtype, DType::kF32) << name;
+    }
+    EXPECT_EQ(built.parameter("n.weight").init, Parameter::Init::kOne);
+  }
+}
+
+TEST(Layers, AVocabularyIsPaddedForAllRanks) {
+  Built built({1, 2, false});
+  const ValueId table = built.layers.vocabulary_table("wte", 61, kWidth, 0.02);
+  EXPECT_EQ(built.shape(table), (Shape{64, kWidth}));
+  const Parameter& p = built.parameter("wte");
+  EXPECT_EQ(p.padded_rows, 128);
+  EXPECT_EQ(p.place_of_row(0, 1, 2).row, 64);  // nothing but padding
+  EXPECT_EQ(p.place_of_row(60, 0, 2).together, 4);
+}
+
+}  // namespace
+}  // namespace recollect::test::layers_test

@@ -1,0 +1,115 @@
+// Update rules: what they keep, what they want of the host, and the op that they are.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/ops/ops.h"
+#include "parallel/optimizer_step.h"
+#include "parallel/optimizers/rules.h"
+#include "tests/engine/expect_error.h"
+
+namespace recollect::test::optimizer_rules_test {
+namespace {
+
+// A weight and a bias with gradients.
+struct Trained {
+  explicit Trained(const OptimizerSettings& settings, DType dtype = DType::kF32) {
+    register_engine_ops(registry);
+    add("w", {4, 6}, dtype, false);
+    add("b", {4}, DType::kF32, true);
+    const ValueId loss = graph.add_value(
+        {.name = "loss", .shape = {1}, .dtype = DType::kF64, .persistent = true, .accumulator = true});
+    handles = append_optimizer(graph, registry, parameters, loss, settings, 1, 1);
+  }
+  void add(const std::string& name, Shape shape, DType dtype, bool vector) {
+    Parameter p{.name = name, .rows = shape[0], .columns = vector ? 1 : shape[1], .vector = vector};
+    p.value = graph.add_value({.name = name,
+                               .shape = shape,
+                               .dtype = dtype,
+                               .category = Category::kParameter,
+                               .persistent = true,
+                               .layer = 2});
+    p.gradient = graph.add_value({.name = "grad/" + name,
+                                  .shape = shape,
+                                  .category = Category::kGradient,
+                                  .persistent = true,
+                                  .accumulator = true,
+                                  .layer = 2});
+    parameters.push_back(p);
+  }
+  const Op& update_of(const std::string& name) const {
+    for (const Op& op : graph.ops())
+      if (op.name == "update/" + name) return op;
+    throw std::runtime_error("nothing updates " + name);
+  }
+
+  OpRegistry registry;
+  Graph graph;
+  std::vector<Parameter> parameters;
+  OptimizerHandles handles;
+};
+
+using Names = std::vector<std::string>;
+
+Names names_of(const std::vector<Parameter::State>& states) {
+  Names names;
+  for (const Parameter::State& state : states) names.push_back(state.name);
+  return names;
+}
+
+TEST(OptimizerRules, EveryRowMakesARule) {
+  ASSERT_FALSE(optimizer_rules().empty());
+  for (const OptimizerEntry& entry : optimizer_rules()) {
+    Trained t({.name = std::string(entry.name), .weight_decay = 0.25});
+    const Op& op = t.update_of("w");
+    EXPECT_EQ(op.phase, Phase::kOptimizer);
+    EXPECT_EQ(op.inputs[0], t.handles.schedule);
+    const auto count = t.graph.value(t.handles.schedule).shape.elements();
+    EXPECT_EQ(static_cast<int64_t>(t.handles.rule->scalars(0.5, 7).size()), count) << entry.name;
+    EXPECT_EQ(t.handles.rule->scalars(0.5, 7)[0], 0.5);
+    for (const Parameter& p : t.parameters)
+      for (const Parameter::State& state : p.states) {
+        const Value& value = t.graph.value(state.value);
+        EXPECT_EQ(value.name, state.name + "/" + p.name);
+        EXPECT_EQ(value.category, Category::kOptimizer);
+        EXPECT_EQ(value.layer, 2);
+      }
+    EXPECT_EQ(t.update_of("w").attributes.real("weight_decay"), 0.25);
+    EXPECT_EQ(t.update_of("b").attributes.real("weight_decay"), 0);  // a vector
+  }
+  expect_error(ExitCode::kInternal, {"no update rule 'lion'"}, [] { make_optimizer_rule({.name = "lion"}); });
+}
+
+TEST(OptimizerRules, StatesHaveTorchsNames) {
+  for (const char* name : {"adamw", "adamw_hf", "adam"}) {
+    const Trained t({.name = name});
+    EXPECT_EQ(names_of(t.parameters[0].states), (Names{"exp_avg", "exp_avg_sq"}));
+    EXPECT_EQ(t.update_of("w").def->name, name);
+    EXPECT_EQ(t.graph.value(t.parameters[0].states[1].value).shape, (Shape{4, 6}));
+  }
+  const Trained sgd({.name = "sgd", .momentum = 0.5, .decay_all = true});
+  EXPECT_EQ(names_of(sgd.parameters[1].states), Names{"momentum_buffer"});
+  EXPECT_EQ(sgd.update_of("b").attributes.real("momentum"), 0.5);
+  EXPECT_EQ(sgd.update_of("b").attributes.real("weight_decay"), 0.01);
+}
+
+TEST(OptimizerRules, AMasterStandsBesideARoundedParameter) {
+  const Trained t({}, DType::kBF16);
+  const Parameter &w = t.parameters[0], &b = t.parameters[1];
+  EXPECT_EQ(t.graph.value(w.master).name, "master/w");
+  EXPECT_EQ(t.graph.value(w.master).dtype, DType::kF32);
+  EXPECT_EQ(b.master, b.value);
+  EXPECT_EQ(t.update_of("w").outputs,
+            (std::vector<ValueId>{w.master, w.states[0].value, w.states[1].value, w.value}));
+  EXPECT_EQ(t.update_of("b").outputs.size(), 3u);
+}
+
+TEST(OptimizerRules, AdamCorrectsForMomentsThatBeganAtZero) {
+  const auto rule = make_optimizer_rule({.name = "adamw", .beta1 = 0.9, .beta2 = 0.95});
+  const std::vector<double> third = rule->scalars(1e-3, 3);
+  EXPECT_EQ(third, (std::vector<double>{1e-3, 1.0 - std::pow(0.9, 3.0), 1.0 - std::pow(0.95, 3.0)}));
+  EXPECT_EQ(make_optimizer_rule({.name = "sgd"})->scalars(1e-3, 3), (std::vector<double>{1e-3, 0, 0}));
+}
+
+}  // namespace
+}  // namespace recollect::test::optimizer_rules_test
