@@ -32,4 +32,18 @@ void register_engine_ops(OpRegistry& registry) {
   ops::register_sum(registry);
 }
 
+RegisterKernels kernels_of(BackendKind backend, cuda::Libraries* libraries) {
+  switch (backend) {
+    case BackendKind::kReference:
+      return reference::register_kernels;
+    case BackendKind::kCpu:
+      return cpu::register_kernels;
+    case BackendKind::kCuda:
+      return [libraries](KernelTable& table, VocabularyReduction* vocabulary) {
+        cuda::register_kernels(table, vocabulary, libraries);
+      };
+  }
+  throw Error(ExitCode::kInternal, "unknown backend");
+}
+
 }  // namespace recollect
