@@ -54,7 +54,7 @@ double link_seconds(const Op& op, double bytes, const DeviceModel& device) {
 
 // A head whose vocabulary is divided over ranks asks them twice for every chunk of rows.
 double vocabulary_seconds(const OpView& view, const DeviceModel& device) {
-  if (view.op.def->name != "lm_head_loss" || view.in(1).placement != Placement::kSharded) return 0;
+  if (view.op.def->name != "lm_head_loss" || !view.in(1).placement.is_sharded_over(kTensorAxis)) return 0;
   const auto rows = static_cast<double>(view.in(0).shape[0]),
              chunk = static_cast<double>(view.attributes().integer("chunk_rows"));
   return 2 * std::ceil(rows / chunk) * device.link_latency;

@@ -132,10 +132,10 @@ class Reader {
     for (ValueId v : found) {
       Decision mine = decision;
       mine.partition =
-          decision.partition && tensor_size_ > 1 && graph_.value(v).placement == Placement::kReplicated;
+          decision.partition && tensor_size_ > 1 && !graph_.value(v).placement.is_sharded_over(kTensorAxis);
       partitioned |= mine.partition;
       divided_.erase(v);
-      if (decision.partition && graph_.value(v).placement == Placement::kSharded) divided_.insert(v);
+      if (decision.partition && graph_.value(v).placement.is_sharded_over(kTensorAxis)) divided_.insert(v);
       plan_.values[graph_.value(v).name] = mine;
     }
     if (decision.partition && !partitioned)

@@ -108,7 +108,7 @@ Plan make_plan(const Graph& graph, const PolicySettings& s) {
     Decision& decision = plan.values.at(value.name);
     const bool of_a_layer = value.layer >= 0 || (!inputs.empty() && v == inputs[0]);
     decision.partition =
-        s.partition && decision.keep && of_a_layer && value.placement == Placement::kReplicated;
+        s.partition && decision.keep && of_a_layer && !value.placement.is_sharded_over(kTensorAxis);
     decision.host = s.host && decision.keep && of_a_layer;
     decision.disk = s.disk && decision.keep && of_a_layer;
   }

@@ -41,7 +41,7 @@ std::vector<OutputSpec> infer_slice(const OpView& v) {
   const int64_t size = v.attributes().integer("size");
   return {{.shape = {part_elements(v.in(0).shape.elements(), size)},
            .dtype = v.in(0).dtype,
-           .placement = Placement::kSharded}};
+           .placement = v.in(0).placement.and_over(kTensorAxis)}};
 }
 
 std::vector<OutputSpec> infer_gather(const OpView& v) {
@@ -49,7 +49,7 @@ std::vector<OutputSpec> infer_gather(const OpView& v) {
   const int64_t size = v.attributes().integer("size");
   require(v.in(0).shape == Shape{part_elements(shape.elements(), size)},
           v.op.name + ": the part has another size");
-  return {{.shape = shape, .dtype = v.in(0).dtype}};
+  return {{.shape = shape, .dtype = v.in(0).dtype, .placement = v.in(0).placement.but_not_over(kTensorAxis)}};
 }
 
 std::vector<OutputSpec> infer_copy(const OpView& v, MemorySpace space) {
@@ -202,10 +202,10 @@ void register_checkpointing_ops(OpRegistry& registry) {
 
 void register_checkpointing_kernels(KernelTable& table, const CommunicatorLookup& lookup, DiskStore* disk) {
   table.add("checkpoint_slice", [lookup](const OpView&) -> std::unique_ptr<Kernel> {
-    return std::make_unique<Slice>(lookup("tensor", StreamId::kCompute).rank());
+    return std::make_unique<Slice>(lookup(kTensorAxis, StreamId::kCompute).rank());
   });
   table.add("checkpoint_gather", [lookup](const OpView& view) -> std::unique_ptr<Kernel> {
-    return std::make_unique<Gather>(view, lookup("tensor", view.op.stream));
+    return std::make_unique<Gather>(view, lookup(kTensorAxis, view.op.stream));
   });
   table.add("copy_to_host", copy);
   table.add("copy_to_device", copy);

@@ -147,7 +147,8 @@ int64_t sharded(const Graph& graph, const Plan& plan) {
   const std::vector<ValueId> saved = saved_values(graph);
   return std::count_if(saved.begin(), saved.end(), [&](ValueId v) {
     const Value& value = graph.value(v);
-    return plan.values.at(value.name).keep && value.layer >= 0 && value.placement == Placement::kSharded;
+    return plan.values.at(value.name).keep && value.layer >= 0 &&
+           value.placement.is_sharded_over(kTensorAxis);
   });
 }
 

@@ -22,6 +22,10 @@ const char* verb_of(CollectiveKind kind) {
       return "broadcast";
     case CollectiveKind::kSplit:
       return "split";
+    case CollectiveKind::kSend:
+      return "send";
+    case CollectiveKind::kReceive:
+      return "receive";
   }
   return "unknown collective";
 }
@@ -40,10 +44,27 @@ void check_parts(const char* collective, const Tensor& part, const Tensor& whole
                      std::string(name_of(whole.dtype)) + " " + whole.shape.to_string());
 }
 
+CollectiveCall pair_call(CollectiveKind kind, const Parcel& parcel, uint64_t sequence, int peer) {
+  if (!parcel) return {};
+  return {.sequence = sequence,
+          .bytes = parcel.tensor.bytes(),
+          .root = peer,
+          .kind = kind,
+          .dtype = parcel.tensor.dtype};
+}
+
+Error disagreement(const std::string& calls) {
+  return {ExitCode::kRanksDisagree, "the ranks make different calls: " + calls,
+          "every rank must run the same program on the same shapes; compare the ranks' configurations"};
+}
+
 }  // namespace
 
 std::string CollectiveCall::name() const {
-  return std::string(verb_of(kind)) + " #" + std::to_string(sequence);
+  std::string peer;
+  if (kind == CollectiveKind::kSend) peer = " to rank " + std::to_string(root);
+  if (kind == CollectiveKind::kReceive) peer = " from rank " + std::to_string(root);
+  return std::string(verb_of(kind)) + " #" + std::to_string(sequence) + peer;
 }
 
 std::string CollectiveCall::to_string() const {
@@ -77,6 +98,43 @@ CollectiveCall broadcast_call(const Tensor& tensor, int root, int size) {
   return {.bytes = tensor.bytes(), .root = root, .kind = CollectiveKind::kBroadcast, .dtype = tensor.dtype};
 }
 
+bool is_copy(const Parcel& out, const Parcel& in, int rank, int size) {
+  require(out || in, "nothing is sent and nothing received");
+  if (out.peer >= size || in.peer >= size)
+    require(false, "rank " + std::to_string(std::max(out.peer, in.peer)) + " is none of a group of " +
+                       std::to_string(size) + " ranks");
+  if (out.peer != rank && in.peer != rank) return false;
+  if (out.peer != in.peer)
+    require(false, "rank " + std::to_string(rank) +
+                       " passes a tensor to itself, or from itself, alone: it would wait " + "for ever");
+  if (out.tensor.dtype != in.tensor.dtype || out.tensor.bytes() != in.tensor.bytes())
+    require(false, "rank " + std::to_string(rank) + " passes itself " +
+                       std::string(name_of(out.tensor.dtype)) + " " + out.tensor.shape.to_string() + " as " +
+                       std::string(name_of(in.tensor.dtype)) + " " + in.tensor.shape.to_string());
+  return true;
+}
+
+CollectiveCall send_call(const Parcel& out, uint64_t sequence, int peer) {
+  return pair_call(CollectiveKind::kSend, out, sequence, peer);
+}
+
+CollectiveCall receive_call(const Parcel& in, uint64_t sequence, int peer) {
+  return pair_call(CollectiveKind::kReceive, in, sequence, peer);
+}
+
+bool match(const CollectiveCall& mine, int rank, const CollectiveCall& theirs) {
+  CollectiveCall expected = mine;
+  expected.kind = mine.kind == CollectiveKind::kSend ? CollectiveKind::kReceive : CollectiveKind::kSend;
+  expected.root = rank;
+  return theirs == expected;
+}
+
+void check_match(const CollectiveCall& mine, int rank, const CollectiveCall& theirs) {
+  if (match(mine, rank, theirs)) return;
+  throw disagreement("rank " + std::to_string(rank) + ": " + mine.to_string() + "; rank " +
+                     std::to_string(mine.root) + ": " + theirs.to_string());
+}
+
 void check_agreement(std::span<const CollectiveCall> calls, std::span<const int> ranks) {
   if (std::all_of(calls.begin(), calls.end(), [&](const CollectiveCall& c) { return c == calls[0]; })) return;
   std::string text;
@@ -91,8 +149,7 @@ void check_agreement(std::span<const CollectiveCall> calls, std::span<const int>
     }
     text += (i ? "; " : "") + name_ranks(same) + ": " + calls[i].to_string();
   }
-  throw Error(ExitCode::kRanksDisagree, "the ranks make different collective calls: " + text,
-              "every rank must run the same program on the same shapes; compare the ranks' configurations");
+  throw disagreement(text);
 }
 
 std::string name_ranks(std::span<const int> ranks) {

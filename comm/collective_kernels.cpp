@@ -1,4 +1,5 @@
 #include <utility>
+#include <vector>
 
 #include "comm/call_times.h"
 #include "comm/collective_ops.h"
@@ -6,9 +7,6 @@
 
 namespace recollect {
 namespace {
-
-// Values in an arena start on 64-byte boundaries; the gap between neighbours belongs to nobody.
-constexpr std::ptrdiff_t kLargestGap = 63;
 
 void copy(const KernelArgs& args) {
   const Tensor &from = args.in[0], &to = args.out[0];
@@ -50,25 +48,39 @@ void add(KernelTable& table, const char* kind, const CommunicatorLookup& lookup,
   table.add(kind, [=](const OpView& view) { return bind(view, lookup, function); });
 }
 
-// Whether `next` continues the buffer that ends at `end`, up to padding of whole elements.
-bool continues(const std::byte* end, const Tensor& next, DType dtype) {
-  const std::ptrdiff_t gap = static_cast<const std::byte*>(next.data) - end;
-  return next.dtype == dtype && gap >= 0 && gap <= kLargestGap &&
-         gap % static_cast<std::ptrdiff_t>(size_of(dtype)) == 0;
+// Members of a group that stand side by side: one range of memory, padding between them included.
+struct GroupRange {
+  std::size_t first = 0, last = 0;  // of the op's values
+  int64_t elements = 0;
+};
+
+std::vector<GroupRange> ranges_of(const OpView& view) {
+  const Group& group = view.graph.group(static_cast<GroupId>(view.attributes().integer("group")));
+  std::vector<GroupRange> ranges;
+  std::size_t next = 0;  // place in the group that would continue the latest range
+  uint64_t begin = 0;
+  for (std::size_t i = 0; i < view.op.outputs.size(); ++i) {
+    const Value& value = view.graph.value(view.op.outputs[i]);
+    const std::size_t place = view.graph.place_in_group(view.op.outputs[i]);
+    if (ranges.empty() || place != next) {
+      ranges.push_back({.first = i});
+      begin = group.offsets[place];
+    }
+    ranges.back().last = i;
+    ranges.back().elements =
+        static_cast<int64_t>((group.offsets[place] + value.bytes() - begin) / size_of(value.dtype));
+    next = place + 1;
+  }
+  return ranges;
 }
 
-void all_reduce_accumulators(Communicator& communicator, const KernelArgs& args) {
-  const auto tensors = args.out;
-  for (std::size_t first = 0, behind; first < tensors.size(); first = behind) {
-    auto* begin = static_cast<std::byte*>(tensors[first].data);
-    const DType dtype = tensors[first].dtype;
-    std::byte* end = begin + tensors[first].bytes();
-    behind = first + 1;
-    for (; behind < tensors.size() && continues(end, tensors[behind], dtype); ++behind)
-      end = static_cast<std::byte*>(tensors[behind].data) + tensors[behind].bytes();
-    const auto elements = static_cast<int64_t>(static_cast<std::size_t>(end - begin) / size_of(dtype));
-    communicator.all_reduce({begin, {elements}, dtype}, ReduceOp::kSum, args.stream);
-  }
+void all_reduce_range(Communicator& communicator, const GroupRange& range, const KernelArgs& args) {
+  const Tensor &first = args.out[range.first], &last = args.out[range.last];
+  const Tensor whole{first.data, {range.elements}, first.dtype};
+  const std::byte* end = static_cast<const std::byte*>(last.data) + last.bytes();
+  require(static_cast<const std::byte*>(first.data) + whole.bytes() == end,
+          "the members of a group do not lie where the group has them");
+  communicator.all_reduce(whole, ReduceOp::kSum, args.stream);
 }
 
 }  // namespace
@@ -90,7 +102,11 @@ void register_comm_kernels(KernelTable& table, const CommunicatorLookup& lookup)
   add(table, "reduce_scatter", lookup, [](Communicator& communicator, const KernelArgs& args) {
     communicator.reduce_scatter(args.in[0], args.out[0], args.stream);
   });
-  add(table, "all_reduce_accumulators", lookup, all_reduce_accumulators);
+  table.add("all_reduce_accumulators", [=](const OpView& view) {
+    return bind(view, lookup, [ranges = ranges_of(view)](Communicator& communicator, const KernelArgs& args) {
+      for (const GroupRange& range : ranges) all_reduce_range(communicator, range, args);
+    });
+  });
 }
 
 }  // namespace recollect

@@ -15,16 +15,21 @@ void check(bool condition, const OpView& v, const std::string& what) {
 int64_t ranks_of(const OpView& v) {
   const std::string& axis = v.attributes().text("axis");
   const int64_t size = v.attributes().integer("size");
-  check(axis == "tensor" || axis == "data", v, "axis '" + axis + "' is neither tensor nor data");
+  check(!axis.empty(), v, "no axis is named");
   check(size >= 1, v, "size is " + std::to_string(size));
   return size;
 }
 
-// Placement is about the tensor axis only: collectives of the data axis leave it as it is.
-OutputSpec result(const OpView& v, Shape shape, Placement over_tensor) {
+// Like x, where the ranks of the axis now hold the same, or each a part.
+OutputSpec replicated(const OpView& v, Shape shape) {
   const Value& x = v.in(0);
-  const bool tensor = v.attributes().text("axis") == "tensor";
-  return {.shape = shape, .dtype = x.dtype, .placement = tensor ? over_tensor : x.placement};
+  return {
+      .shape = shape, .dtype = x.dtype, .placement = x.placement.but_not_over(v.attributes().text("axis"))};
+}
+
+OutputSpec sharded(const OpView& v, Shape shape) {
+  const Value& x = v.in(0);
+  return {.shape = shape, .dtype = x.dtype, .placement = x.placement.and_over(v.attributes().text("axis"))};
 }
 
 std::vector<OutputSpec> infer_all_reduce(const OpView& v) {
@@ -33,19 +38,19 @@ std::vector<OutputSpec> infer_all_reduce(const OpView& v) {
     const std::string& op = v.attributes().text("op");
     check(op == "sum" || op == "max", v, "op is sum or max, not '" + op + "'");
   }
-  return {result(v, v.in(0).shape, Placement::kReplicated)};
+  return {replicated(v, v.in(0).shape)};
 }
 
 std::vector<OutputSpec> infer_copy_to_ranks(const OpView& v) {
   ranks_of(v);
-  return {result(v, v.in(0).shape, v.in(0).placement)};
+  return {{.shape = v.in(0).shape, .dtype = v.in(0).dtype, .placement = v.in(0).placement}};
 }
 
 std::vector<OutputSpec> infer_all_gather(const OpView& v) {
   Shape shape = v.in(0).shape;
   check(shape.rank() >= 1, v, "x has rows");
   shape[0] *= ranks_of(v);
-  return {result(v, shape, Placement::kReplicated)};
+  return {replicated(v, shape)};
 }
 
 std::vector<OutputSpec> infer_reduce_scatter(const OpView& v) {
@@ -54,16 +59,20 @@ std::vector<OutputSpec> infer_reduce_scatter(const OpView& v) {
   check(shape.rank() >= 1 && shape[0] % size == 0, v,
         "the rows of " + shape.to_string() + " do not divide over " + std::to_string(size) + " ranks");
   shape[0] /= size;
-  return {result(v, shape, Placement::kSharded)};
+  return {sharded(v, shape)};
 }
 
 std::vector<OutputSpec> infer_all_reduce_accumulators(const OpView& v) {
   ranks_of(v);
   check(!v.op.inputs.empty() && v.op.inputs == v.op.outputs, v, "its outputs are its inputs");
+  const auto group = static_cast<GroupId>(v.attributes().integer("group"));
   std::vector<OutputSpec> specs;
   for (int i = 0; i < static_cast<int>(v.op.inputs.size()); ++i) {
     const Value& x = v.in(i);
     check(x.accumulator, v, x.name + " is no accumulator");
+    check(x.group == group, v, x.name + " is in another group");
+    check(i == 0 || v.graph.place_in_group(v.op.inputs[i - 1]) < v.graph.place_in_group(v.op.inputs[i]), v,
+          "its values stand in the order of the group");
     specs.push_back({.shape = x.shape, .dtype = x.dtype, .placement = x.placement, .category = x.category});
   }
   return specs;

@@ -1,13 +1,15 @@
-// The op kinds that comm contributes, so that the engine need not know of ranks. All carry `axis` ("tensor"
-// or "data") and `size`, the number of ranks on it.
+// The op kinds that comm contributes, so that the engine need not know of ranks. All carry `axis` ("tensor",
+// "data", ...) and `size`, the number of ranks on it.
 //
-// kind                      inputs          outputs               gradient (after Megatron-LM)
-// all_reduce                x               y = sum over ranks    dy itself: what follows is replicated
-//     `op`: "sum", which is the default, or "max", through which no gradient flows.
-// copy_to_ranks             x               y = x                 all_reduce of dy: every rank used x for its
-// part all_gather                x [n,...]       y [size * n,...]      reduce_scatter of dy reduce_scatter x
-// [size * n,..] y [n,...]             all_gather of dy all_reduce_accumulators   N accumulators  the same N,
-// summed in place; back to back in memory, as one buffer
+// kind                     inputs          outputs             gradient (after Megatron-LM)
+// all_reduce               x               y = sum over ranks  dy itself: what follows is replicated
+//     `op` is "sum", the default, or "max", through which no gradient flows.
+// copy_to_ranks            x               y = x               all_reduce of dy: x was used by all
+// all_gather               x [n,...]       y [size * n,...]    reduce_scatter of dy
+// reduce_scatter           x [size * n,..] y [n,...]           all_gather of dy
+// all_reduce_accumulators  N accumulators  the same N          none
+//     Members of the group of values whose number is `group`, in its order, summed in place: those that stand
+//     side by side in one call, padding included.
 #pragma once
 
 #include <functional>

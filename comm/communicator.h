@@ -1,6 +1,13 @@
 // A group of ranks and its collectives. Every rank of the group makes the same calls in the same order;
 // results do not depend on timing (summation order is fixed). A world of one is a null object: every call is
-// a no-op or a copy. A peer that does not come within the timeout is Error kPeerLost, naming the collective.
+// a no-op or a copy. A peer that does not come within the timeout is Error kPeerLost, naming the call.
+//
+// Beside the collectives, two ranks can pass a tensor from one to the other. Each pair's sends match the
+// receives of the other side in order, whatever others do meanwhile. Both sides meet: neither returns (on a
+// device: neither stream goes on) before the other has come, so nothing is ever buffered, and ranks that all
+// send first and receive then wait for each other for ever, until the timeout says so. A ring or a pair that
+// swaps is an exchange, which sends and receives at once, and is safe whenever all ranks concerned exchange.
+// Tensors of another size or dtype on the two sides are Error kRanksDisagree on both.
 #pragma once
 
 #include <chrono>
@@ -13,6 +20,13 @@
 namespace recollect {
 
 class CallTimes;
+
+// A tensor that goes to a rank of the group or comes from one; none where `peer` is negative.
+struct Parcel {
+  Tensor tensor = {};
+  int peer = -1;
+  explicit operator bool() const { return peer >= 0; }
+};
 
 enum class ReduceOp { kSum, kMax };
 
@@ -33,6 +47,18 @@ class Communicator {
   virtual void reduce_scatter(const Tensor& in, const Tensor& out, void* stream = nullptr) = 0;
   virtual void broadcast(const Tensor& tensor, int root, void* stream = nullptr) = 0;
   virtual void barrier() = 0;
+
+  void send(const Tensor& tensor, int to, void* stream = nullptr) { pass(parcel(tensor, to), {}, stream); }
+  void receive(const Tensor& tensor, int from, void* stream = nullptr) {
+    pass({}, parcel(tensor, from), stream);
+  }
+  // The two tensors do not overlap. An exchange with oneself is a copy; all else with oneself is Error
+  // kInternal.
+  void exchange(const Tensor& out, int to, const Tensor& in, int from, void* stream = nullptr) {
+    pass(parcel(out, to), parcel(in, from), stream);
+  }
+  // What these three are made of: at least one of the two.
+  virtual void pass(const Parcel& out, const Parcel& in, void* stream) = 0;
 
   // What this rank's buffers take, outside the arenas; taken, and written, when the group is made.
   virtual std::size_t staging_bytes() const { return 0; }
@@ -63,6 +89,12 @@ class Communicator {
   virtual bool share_memory(void*, std::size_t) { return false; }
   // Before the shared memory goes, if it does so before the communicator. On every rank.
   virtual void unshare_memory() noexcept {}
+
+ private:
+  static Parcel parcel(const Tensor& tensor, int peer) {
+    if (peer < 0) require(false, "there is no rank " + std::to_string(peer));
+    return {tensor, peer};
+  }
 };
 
 std::unique_ptr<Communicator> make_self_communicator();

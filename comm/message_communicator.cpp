@@ -24,6 +24,10 @@ std::size_t share_for(int size) {
   return std::clamp(even, kSmallestShare, kLargestShare);
 }
 
+bool is_of_a_pair(CollectiveKind kind) {
+  return kind == CollectiveKind::kSend || kind == CollectiveKind::kReceive;
+}
+
 void copy_bytes(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0 && to != from) std::memmove(to, from, bytes);
 }
@@ -42,6 +46,8 @@ MessageCommunicator::MessageCommunicator(int rank, std::vector<int> names, std::
       staging_(message_staging_bytes(size_)),
       parts_(size_),
       calls_(size_),
+      sent_(size_),
+      received_(size_),
       posts_(std::move(posts)),
       slot_(posts_->make_slot()),
       times_(names_) {}
@@ -49,6 +55,11 @@ MessageCommunicator::MessageCommunicator(int rank, std::vector<int> names, std::
 RankWait MessageCommunicator::wait_for_ranks(const std::vector<int>& missing) const {
   RankWait wait{own_name(), call_, before_, names_, {}};
   for (const int r : missing) wait.missing.push_back(names_[r]);
+  if (!is_of_a_pair(call_.kind)) return wait;
+  wait.before = call_;
+  --wait.before.sequence;
+  wait.group = wait.missing;
+  wait.group.push_back(own_name());
   return wait;
 }
 
@@ -64,14 +75,14 @@ std::string MessageCommunicator::who_is_late(const std::vector<int>& missing,
 }
 
 void MessageCommunicator::send_part(const void* data, std::size_t bytes, int to) {
-  if (bytes > 0) send(data, bytes, to);
+  if (bytes > 0) begin_send(data, bytes, to);
 }
 
 void MessageCommunicator::receive_part(void* data, std::size_t bytes, int from) {
-  if (bytes > 0) receive(data, bytes, from);
+  if (bytes > 0) begin_receive(data, bytes, from);
 }
 
-int MessageCommunicator::exchange(const void* mine, void* all, std::size_t bytes) {
+int MessageCommunicator::swap_with_all(const void* mine, void* all, std::size_t bytes) {
   auto* to = static_cast<std::byte*>(all);
   for (int r = 0; r < size_; ++r)
     if (r != rank_) receive_part(to + static_cast<std::size_t>(r) * bytes, bytes, r);
@@ -81,20 +92,71 @@ int MessageCommunicator::exchange(const void* mine, void* all, std::size_t bytes
   return wait_for_all();
 }
 
-void MessageCommunicator::start(CollectiveCall call) {
-  if (broken_ || has_failed()) fail("an earlier collective of this process failed");
-  call.sequence = call_.sequence + 1;
-  before_ = call_;
-  call_ = call;
-  const auto came = CallTimes::Clock::now();
-  const int last = exchange(&call_, calls_.data(), sizeof call_);
-  if (last >= 0) times_.waited(last, CallTimes::Clock::now() - came);
+void MessageCommunicator::check_usable() {
+  if (broken_ || has_failed()) fail("an earlier call of this process failed");
+}
+
+template <typename Check>
+void MessageCommunicator::agree(Check check) {
   try {
-    check_agreement(calls_, names_);
+    check();
   } catch (const Error&) {
     broken_ = true;
     note_disagreement();
     throw;
+  }
+}
+
+void MessageCommunicator::start(CollectiveCall call) {
+  check_usable();
+  call.sequence = latest_.sequence + 1;
+  before_ = latest_;
+  latest_ = call_ = call;
+  const auto came = CallTimes::Clock::now();
+  const int last = swap_with_all(&call_, calls_.data(), sizeof call_);
+  if (last >= 0) times_.waited(last, CallTimes::Clock::now() - came);
+  agree([this] { check_agreement(calls_, names_); });
+}
+
+void MessageCommunicator::wait_and_count() {
+  const auto came = CallTimes::Clock::now();
+  const int last = wait_for_all();
+  if (last >= 0) times_.waited(last, CallTimes::Clock::now() - came);
+}
+
+// Two rounds, so that a pair that sends to each other has no more than one message under way each way. The
+// other side hears of this one's call before anything is thrown.
+void MessageCommunicator::meet(const CollectiveCall& send, int to, const CollectiveCall& receive, int from) {
+  CollectiveCall sender, receiver;
+  call_ = from >= 0 ? receive : send;
+  if (from >= 0) receive_part(&sender, sizeof sender, from);
+  if (to >= 0) send_part(&send, sizeof send, to);
+  wait_and_count();
+  call_ = to >= 0 ? send : receive;
+  if (to >= 0) receive_part(&receiver, sizeof receiver, to);
+  if (from >= 0) send_part(&receive, sizeof receive, from);
+  wait_and_count();
+  agree([&] {
+    if (to >= 0) check_match(send, own_name(), receiver);
+    if (from >= 0) check_match(receive, own_name(), sender);
+  });
+}
+
+void MessageCommunicator::pass(const Parcel& out, const Parcel& in, void*) {
+  const CallTimer timer(times_);
+  if (is_copy(out, in, rank_, size_)) return copy_bytes(in.tensor.data, out.tensor.data, in.tensor.bytes());
+  check_usable();
+  CollectiveCall send, receive;
+  if (out) send = send_call(out, ++sent_[out.peer], names_[out.peer]);
+  if (in) receive = receive_call(in, ++received_[in.peer], names_[in.peer]);
+  meet(send, out.peer, receive, in.peer);
+  const auto* from = static_cast<const std::byte*>(out.tensor.data);
+  auto* to = static_cast<std::byte*>(in.tensor.data);
+  for (std::size_t begin = 0; begin < std::max(send.bytes, receive.bytes); begin += kLargestMessage) {
+    if (begin < receive.bytes)
+      receive_part(to + begin, std::min(kLargestMessage, receive.bytes - begin), in.peer);
+    if (begin < send.bytes) send_part(from + begin, std::min(kLargestMessage, send.bytes - begin), out.peer);
+    wait_for_all();
   }
 }
 

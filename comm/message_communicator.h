@@ -5,7 +5,8 @@
 //
 // Every call first exchanges a small record with all ranks: different calls are kRanksDisagree on all of
 // them, and nobody leaves a call before everybody has come to it. The time of that exchange, in which a short
-// message travels once, counts as waiting for who was the last to send.
+// message travels once, counts as waiting for who was the last to send. Two ranks that pass a tensor do the
+// same among themselves: the sender's record goes first, and the receiver's comes back.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +33,7 @@ class MessageCommunicator : public Communicator {
   void reduce_scatter(const Tensor& in, const Tensor& out, void* stream) override;
   void broadcast(const Tensor& tensor, int root, void* stream) override;
   void barrier() override;
+  void pass(const Parcel& out, const Parcel& in, void* stream) override;
   const CallTimes* times() const override { return &times_; }
 
  protected:
@@ -40,8 +42,8 @@ class MessageCommunicator : public Communicator {
 
   // What carries messages. At most one send and one receive per rank are under way when wait_for_all is
   // called, none of them empty; messages of a pair arrive in order. Failures are fail()'s business.
-  virtual void send(const void* data, std::size_t bytes, int to) = 0;
-  virtual void receive(void* data, std::size_t bytes, int from) = 0;
+  virtual void begin_send(const void* data, std::size_t bytes, int to) = 0;
+  virtual void begin_receive(void* data, std::size_t bytes, int from) = 0;
   // Returns the rank whose message was the last to come; -1 where none was awaited.
   virtual int wait_for_all() = 0;
   // Error kPeerLost about the call under way; nothing works afterwards.
@@ -54,7 +56,7 @@ class MessageCommunicator : public Communicator {
 
   void start(CollectiveCall call);
   // Everybody's `bytes` to everybody, in rank order. Returns who was the last to send them.
-  int exchange(const void* mine, void* all, std::size_t bytes);
+  int swap_with_all(const void* mine, void* all, std::size_t bytes);
   // Of a wait for these ranks of the group, in the call under way.
   void tell_of_wait(const std::vector<int>& missing);
   std::string who_is_late(const std::vector<int>& missing, std::chrono::milliseconds timeout) const;
@@ -64,6 +66,12 @@ class MessageCommunicator : public Communicator {
   int own_name() const { return names_[rank_]; }
 
  private:
+  void check_usable();
+  // Throws what `check` throws, after which nothing works any more.
+  template <typename Check>
+  void agree(Check check);
+  void meet(const CollectiveCall& send, int to, const CollectiveCall& receive, int from);
+  void wait_and_count();
   RankWait wait_for_ranks(const std::vector<int>& missing) const;
   void send_part(const void* data, std::size_t bytes, int to);
   void receive_part(void* data, std::size_t bytes, int from);
@@ -76,7 +84,9 @@ class MessageCommunicator : public Communicator {
   std::vector<std::byte> staging_;  // one share from every rank
   std::vector<const void*> parts_;
   std::vector<CollectiveCall> calls_;
-  CollectiveCall call_, before_;
+  CollectiveCall call_;                    // the one under way
+  CollectiveCall latest_, before_;         // the latest collectives
+  std::vector<uint64_t> sent_, received_;  // tensors so far, by peer
   const std::shared_ptr<WaitPosts> posts_;
   const uint32_t slot_;  // of posts_
   CallTimes times_;

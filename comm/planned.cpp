@@ -18,6 +18,7 @@ class PlannedCommunicator final : public Communicator {
   void reduce_scatter(const Tensor&, const Tensor&, void*) override { refuse("reduce_scatter"); }
   void broadcast(const Tensor&, int, void*) override { refuse("broadcast"); }
   void barrier() override { refuse("barrier"); }
+  void pass(const Parcel& out, const Parcel&, void*) override { refuse(out ? "send" : "receive"); }
   std::unique_ptr<Communicator> split(int) override { refuse("split"); }
   void abort(const std::string&) noexcept override {}
 

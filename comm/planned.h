@@ -1,5 +1,5 @@
 // A place in a world that does not exist: it knows its rank and its size, so that a program can be planned
-// for it. Nobody answers, so every collective, split included, is Error kInternal. The staging memory that it
+// for it. Nobody answers, so every call, split included, is Error kInternal. The staging memory that it
 // tells of is what a real one would take.
 #pragma once
 

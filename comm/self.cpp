@@ -28,6 +28,9 @@ class SelfCommunicator final : public Communicator {
   }
   void broadcast(const Tensor& tensor, int root, void*) override { broadcast_call(tensor, root, 1); }
   void barrier() override {}
+  void pass(const Parcel& out, const Parcel& in, void*) override {
+    if (is_copy(out, in, 0, 1)) copy(out.tensor, in.tensor);
+  }
   std::unique_ptr<Communicator> split(int) override { return make_self_communicator(); }
   void abort(const std::string&) noexcept override {}
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "parallel/mesh.h"
 
@@ -15,7 +16,7 @@ struct Ready {
   bool partial;
 };
 
-// In the order in which backward completes them, which is also their order in memory.
+// In the order in which backward completes them.
 std::vector<Ready> by_completion(const Graph& graph, const std::vector<Parameter>& parameters) {
   std::vector<OpId> last(graph.values().size(), kNone);
   for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id)
@@ -30,16 +31,27 @@ std::vector<Ready> by_completion(const Graph& graph, const std::vector<Parameter
   return ready;
 }
 
-Op reduction_op(const OpRegistry& registry, const std::string& name, std::string_view axis, int size,
-                std::vector<ValueId> gradients) {
-  return {.def = registry.find("all_reduce_accumulators"),
-          .name = name,
-          .attributes = {{"axis", std::string(axis)}, {"size", int64_t{size}}},
-          .inputs = gradients,
-          .outputs = std::move(gradients),
-          .phase = Phase::kBackward,
-          .when = RunWhen::kLastMicroBatch,
-          .stream = StreamId::kCommunication};
+struct Bucket {
+  std::vector<ValueId> gradients, partial;
+  OpId complete = kNone;  // with this op
+};
+
+std::vector<Bucket> fill_buckets(const Graph& graph, const std::vector<Ready>& ready, uint64_t bucket_bytes) {
+  std::vector<Bucket> buckets;
+  uint64_t bytes = bucket_bytes;  // of the latest bucket; none is open yet
+  for (const Ready& next : ready) {
+    const Value& gradient = graph.value(next.gradient);
+    if (bytes >= bucket_bytes || graph.value(buckets.back().gradients.front()).dtype != gradient.dtype) {
+      buckets.emplace_back();
+      bytes = 0;
+    }
+    Bucket& bucket = buckets.back();
+    bucket.gradients.push_back(next.gradient);
+    if (next.partial) bucket.partial.push_back(next.gradient);
+    bucket.complete = next.last_write;
+    bytes += gradient.bytes();
+  }
+  return buckets;
 }
 
 }  // namespace
@@ -47,29 +59,27 @@ Op reduction_op(const OpRegistry& registry, const std::string& name, std::string
 void reduce_gradients(Graph& graph, const OpRegistry& registry, const std::vector<Parameter>& parameters,
                       const GradientReduction& reduction) {
   std::vector<std::vector<Op>> after(graph.ops().size());  // ops to insert behind each op
-  std::vector<ValueId> bucket, partial;
-  uint64_t bytes = 0;
+  const std::vector<Bucket> buckets =
+      fill_buckets(graph, by_completion(graph, parameters), reduction.bucket_bytes);
   int number = 0;
-  const auto flush = [&](OpId behind) {
+  for (const Bucket& bucket : buckets) {
     const std::string name = "reduce/bucket" + std::to_string(number++);
-    if (!partial.empty() && reduction.tensor_size > 1)
-      after[behind].push_back(
-          reduction_op(registry, name + "/tensor", kTensorAxis, reduction.tensor_size, partial));
-    if (!bucket.empty() && reduction.data_size > 1)
-      after[behind].push_back(reduction_op(registry, name + "/data", kDataAxis, reduction.data_size, bucket));
-    bucket.clear();
-    partial.clear();
-    bytes = 0;
-  };
-  OpId last = kNone;
-  for (const Ready& ready : by_completion(graph, parameters)) {
-    last = ready.last_write;
-    bucket.push_back(ready.gradient);
-    if (ready.partial) partial.push_back(ready.gradient);
-    bytes += graph.value(ready.gradient).bytes();
-    if (bytes >= reduction.bucket_bytes) flush(last);
+    const GroupId group = graph.add_group({.name = name, .members = bucket.gradients});
+    const auto reduce = [&](std::string_view axis, int size, const std::vector<ValueId>& gradients) {
+      if (gradients.empty() || size == 1) return;
+      after[bucket.complete].push_back(
+          {.def = registry.find("all_reduce_accumulators"),
+           .name = name + "/" + std::string(axis),
+           .attributes = {{"axis", std::string(axis)}, {"size", int64_t{size}}, {"group", int64_t{group}}},
+           .inputs = gradients,
+           .outputs = gradients,
+           .phase = Phase::kBackward,
+           .when = RunWhen::kLastMicroBatch,
+           .stream = StreamId::kCommunication});
+    };
+    reduce(kTensorAxis, reduction.tensor_size, bucket.partial);
+    reduce(kDataAxis, reduction.data_size, bucket.gradients);
   }
-  if (last != kNone) flush(last);
 
   std::vector<Op> ops;
   for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {

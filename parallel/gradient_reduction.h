@@ -1,6 +1,6 @@
-// The gradients that several ranks hold parts of are summed while backward goes on: buckets of neighbours
-// leave on the communication stream as soon as their last contribution is in, in the last micro-batch of a
-// step.
+// The gradients that several ranks hold parts of are summed while backward goes on: buckets of them leave on
+// the communication stream as soon as their last contribution is in, in the last micro-batch of a step. A
+// bucket is a group of the graph, and so one buffer.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@ struct GradientReduction {
   uint64_t bucket_bytes = 25u << 20;  // a bucket leaves when it holds at least this
 };
 
-// To be called when backward is complete. Gradients are summed over the data axis, and those marked partial
-// over the tensor axis first.
+// To be called when backward is complete. Makes groups of all gradients, in the order in which backward
+// completes them, whether they have to be reduced or not. They are summed over the data axis, and those
+// marked partial over the tensor axis first.
 void reduce_gradients(Graph& graph, const OpRegistry& registry, const std::vector<Parameter>& parameters,
                       const GradientReduction& reduction);
 

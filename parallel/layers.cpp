@@ -54,9 +54,7 @@ ValueId LayerBuilder::parameter(Parameter p, Category category) {
                               .shape = p.vector ? Shape{rows} : Shape{rows, columns},
                               .dtype = p.vector ? statistics_dtype(dtype_) : dtype_,
                               .category = category,
-                              .placement = p.split == Parameter::Split::kNone || !parallel()
-                                               ? Placement::kReplicated
-                                               : Placement::kSharded,
+                              .placement = p.split == Parameter::Split::kNone ? Placement() : part_of_ranks(),
                               .persistent = true,
                               .layer = layer_});
   parameters_.push_back(std::move(p));
@@ -172,7 +170,7 @@ ValueId LayerBuilder::row_linear(const std::string& name, const std::string& fil
                                     .init = Parameter::Init::kNormal,
                                     .init_std = init_std});
   const ValueId part = emit(name, "linear", {}, {x, weight});
-  graph_.value(part).placement = parallel() ? Placement::kSharded : Placement::kReplicated;
+  graph_.value(part).placement = part_of_ranks();
   return leave_parallel(name + "/sum", part);
 }
 

@@ -67,6 +67,7 @@ class LayerBuilder {
   Attributes dropout_attributes(double p);
   std::string path(const std::string& name) const;
   bool parallel() const { return layout_.tensor_size > 1; }
+  Placement part_of_ranks() const { return parallel() ? Placement::sharded_over(kTensorAxis) : Placement(); }
 
   Graph& graph_;
   const OpRegistry& registry_;

@@ -1,96 +1,133 @@
 #include "parallel/mesh.h"
 
+#include <algorithm>
+#include <set>
+#include <utility>
+
 #include "comm/planned.h"
 
 namespace recollect {
 
-Mesh::Mesh(Communicator& world, int data_size, int tensor_size, Communicator* device_world)
-    : world_(world), data_size_(data_size), tensor_size_(tensor_size) {
-  if (world_.size() != data_size * tensor_size)
-    throw Error(ExitCode::kConfiguration,
-                "the world has " + std::to_string(world_.size()) + " ranks, but data_parallel_size x " +
-                    "tensor_parallel_size = " + std::to_string(data_size) + " x " +
-                    std::to_string(tensor_size),
-                "start " + std::to_string(data_size * tensor_size) + " ranks, or change the sizes");
-  Communicator& values = device_world ? *device_world : world_;
-  tensor_.compute = values.split(data_rank());
-  tensor_.communication = values.split(data_rank());
-  tensor_.gather = values.split(data_rank());
-  data_.compute = values.split(tensor_rank());
-  data_.communication = values.split(tensor_rank());
-  if (!device_world) return;
-  tensor_.host = world_.split(data_rank());
-  data_.host = world_.split(tensor_rank());
+namespace {
+
+int product_of_sizes(const std::vector<MeshAxis>& axes) {
+  int product = 1;
+  for (const MeshAxis& axis : axes) product *= axis.size;
+  return product;
 }
 
-template <typename F>
-void Mesh::for_each_communicator(F f) const {
-  for (const Axis* axis : {&tensor_, &data_})
-    for (const auto* c : {&axis->compute, &axis->communication, &axis->gather, &axis->host})
-      if (*c) f(**c);
+// "data_parallel_size x tensor_parallel_size = 2 x 4"
+std::string sizes_text(const std::vector<MeshAxis>& axes) {
+  std::string names, sizes;
+  for (const MeshAxis& axis : axes) {
+    names += (names.empty() ? "" : " x ") + axis.name + "_parallel_size";
+    sizes += (sizes.empty() ? "" : " x ") + std::to_string(axis.size);
+  }
+  return names + " = " + sizes;
+}
+
+}  // namespace
+
+std::vector<MeshAxis> training_axes(int64_t data_size, int64_t tensor_size) {
+  return {{.name = std::string(kDataAxis), .size = static_cast<int>(data_size)},
+          {.name = std::string(kTensorAxis),
+           .size = static_cast<int>(tensor_size),
+           .streams = {StreamId::kCompute, StreamId::kCommunication, StreamId::kGather}}};
+}
+
+Mesh::Mesh(Communicator& world, std::vector<MeshAxis> axes, Communicator* device_world)
+    : world_(world), axes_(std::move(axes)), communicators_(axes_.size()) {
+  check_axes();
+  Communicator& values = device_world ? *device_world : world_;
+  connect([&](std::size_t axis) { return values.split(colour(axis)); },
+          device_world ? [&](std::size_t axis) { return world_.split(colour(axis)); } : Join());
+}
+
+Mesh::Mesh(std::unique_ptr<Communicator> planned, std::vector<MeshAxis> axes, const StagingRule& staging,
+           bool on_device)
+    : planned_(std::move(planned)), world_(*planned_), axes_(std::move(axes)), communicators_(axes_.size()) {
+  check_axes();
+  const Join join = [&](std::size_t axis) {
+    return make_planned_communicator(rank_along(axis), axes_[axis].size, staging(axes_[axis].size));
+  };
+  connect(join, on_device ? join : Join());
+}
+
+Mesh Mesh::planned(int world_rank, std::vector<MeshAxis> axes, const StagingRule& staging, bool on_device) {
+  const int size = product_of_sizes(axes);
+  return {make_planned_communicator(world_rank, size, staging(size)), std::move(axes), staging, on_device};
+}
+
+void Mesh::check_axes() const {
+  std::set<std::string_view> names;
+  for (const MeshAxis& axis : axes_) {
+    require(axis.size >= 1, "mesh axis " + axis.name + " has " + std::to_string(axis.size) + " ranks");
+    require(names.insert(axis.name).second, "the mesh has two axes '" + axis.name + "'");
+  }
+  const int ranks = product_of_sizes(axes_);
+  if (world_.size() != ranks)
+    throw Error(ExitCode::kConfiguration,
+                "the world has " + std::to_string(world_.size()) + " ranks, but " + sizes_text(axes_),
+                "start " + std::to_string(ranks) + " ranks, or change the sizes");
+}
+
+// The fastest axis first, whose ranks are the nearest to each other.
+void Mesh::connect(const Join& join_values, const Join& join_host) {
+  for (std::size_t axis = axes_.size(); axis-- > 0;)
+    for (const StreamId stream : axes_[axis].streams)
+      communicators_[axis].by_stream[stream] = join_values(axis);
+  for (std::size_t axis = axes_.size(); axis-- > 0 && join_host;) communicators_[axis].host = join_host(axis);
+}
+
+int Mesh::stride(std::size_t axis) const {
+  return product_of_sizes({axes_.begin() + static_cast<std::ptrdiff_t>(axis) + 1, axes_.end()});
+}
+
+int Mesh::colour(std::size_t axis) const {
+  const int near = stride(axis), far = near * axes_[axis].size;
+  return world_.rank() / far * near + world_.rank() % near;
+}
+
+std::size_t Mesh::index_of(std::string_view name) const {
+  const auto found =
+      std::find_if(axes_.begin(), axes_.end(), [&](const MeshAxis& axis) { return axis.name == name; });
+  require(found != axes_.end(), "the mesh has no axis '" + std::string(name) + "'");
+  return static_cast<std::size_t>(found - axes_.begin());
 }
 
 std::vector<Mesh::Link> Mesh::links() const {
   std::vector<Link> all;
-  for (const auto& [name, axis] : {std::pair{kTensorAxis, &tensor_}, std::pair{kDataAxis, &data_}}) {
-    const auto add = [&, name = name](std::string_view stream, const std::unique_ptr<Communicator>& c) {
-      if (c) all.push_back({name, stream, c.get()});
-    };
-    add(name_of(StreamId::kCompute), axis->compute);
-    add(name_of(StreamId::kCommunication), axis->communication);
-    add(name_of(StreamId::kGather), axis->gather);
-    add("host", axis->host);
+  for (std::size_t axis = axes_.size(); axis-- > 0;) {
+    for (const auto& [stream, communicator] : communicators_[axis].by_stream)
+      all.push_back({axes_[axis].name, name_of(stream), communicator.get()});
+    if (const auto& host = communicators_[axis].host) all.push_back({axes_[axis].name, "host", host.get()});
   }
   return all;
 }
 
 std::size_t Mesh::staging_bytes() const {
   std::size_t bytes = world_.staging_bytes();
-  for_each_communicator([&](const Communicator& c) { bytes += c.staging_bytes(); });
+  for (const Link& link : links()) bytes += link.communicator->staging_bytes();
   return bytes;
 }
 
 std::size_t Mesh::device_bytes() const {
   std::size_t bytes = 0;
-  for_each_communicator([&](const Communicator& c) { bytes += c.device_bytes(); });
+  for (const Link& link : links()) bytes += link.communicator->device_bytes();
   return bytes;
 }
 
-Mesh::Mesh(std::unique_ptr<Communicator> planned, int data_size, int tensor_size, const StagingRule& staging,
-           bool on_device)
-    : planned_(std::move(planned)), world_(*planned_), data_size_(data_size), tensor_size_(tensor_size) {
-  for (auto* communicator : {&tensor_.compute, &tensor_.communication, &tensor_.gather})
-    *communicator = make_planned_communicator(tensor_rank(), tensor_size_, staging(tensor_size_));
-  for (auto* communicator : {&data_.compute, &data_.communication})
-    *communicator = make_planned_communicator(data_rank(), data_size_, staging(data_size_));
-  if (!on_device) return;
-  tensor_.host = make_planned_communicator(tensor_rank(), tensor_size_, staging(tensor_size_));
-  data_.host = make_planned_communicator(data_rank(), data_size_, staging(data_size_));
-}
-
-Mesh Mesh::planned(int data_rank, int data_size, int tensor_rank, int tensor_size, const StagingRule& staging,
-                   bool on_device) {
-  const int rank = data_rank * tensor_size + tensor_rank, size = data_size * tensor_size;
-  return {make_planned_communicator(rank, size, staging(size)), data_size, tensor_size, staging, on_device};
-}
-
-const Mesh::Axis& Mesh::axis_named(std::string_view axis) const {
-  require(axis == kTensorAxis || axis == kDataAxis, "unknown mesh axis");
-  return axis == kTensorAxis ? tensor_ : data_;
+Communicator& Mesh::communicator(std::string_view axis, StreamId stream) const {
+  const auto& by_stream = communicators_[index_of(axis)].by_stream;
+  const auto found = by_stream.find(stream);
+  require(found != by_stream.end(), "the " + std::string(name_of(stream)) +
+                                        " stream does not talk along the " + std::string(axis) + " axis");
+  return *found->second;
 }
 
 Communicator& Mesh::host_communicator(std::string_view axis) const {
-  const Axis& chosen = axis_named(axis);
-  return chosen.host ? *chosen.host : *chosen.compute;
-}
-
-Communicator& Mesh::communicator(std::string_view axis, StreamId stream) const {
-  const Axis& chosen = axis_named(axis);
-  const auto& found = stream == StreamId::kCompute         ? chosen.compute
-                      : stream == StreamId::kCommunication ? chosen.communication
-                                                           : chosen.gather;
-  require(found != nullptr && stream <= StreamId::kGather, "no communicator for this stream");
-  return *found;
+  const Communicators& chosen = communicators_[index_of(axis)];
+  return chosen.host ? *chosen.host : communicator(axis, StreamId::kCompute);
 }
 
 }  // namespace recollect

@@ -44,7 +44,7 @@ class Builder {
   }
 
   ValueId squared_norm(const std::string& name, const std::vector<Parameter>& parameters,
-                       Placement placement) {
+                       const Placement& placement) {
     std::vector<ValueId> gradients;
     for (const Parameter& p : parameters)
       if (graph_.value(p.gradient).placement == placement) gradients.push_back(p.gradient);
@@ -99,10 +99,10 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
   } else {
     handles.total_loss = loss;
   }
-  const ValueId sharded =
-      b.all_reduce("norm/sharded/sum", b.squared_norm("norm/sharded", parameters, Placement::kSharded),
-                   kTensorAxis, tensor_size);
-  const ValueId replicated = b.squared_norm("norm/replicated", parameters, Placement::kReplicated);
+  const ValueId sharded = b.all_reduce(
+      "norm/sharded/sum", b.squared_norm("norm/sharded", parameters, Placement::sharded_over(kTensorAxis)),
+      kTensorAxis, tensor_size);
+  const ValueId replicated = b.squared_norm("norm/replicated", parameters, Placement());
   handles.norm = b.scalar("norm", Category::kWorkspace);
   if (settings.loss_scaled) handles.loss_scale = b.scalar("input/loss_scale", Category::kInput);
   const OpId clip = b.emit("norm/clip", "clip_factor", {{"max_norm", settings.max_grad_norm}},

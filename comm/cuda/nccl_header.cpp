@@ -78,6 +78,10 @@ RECOLLECT_SAME_FUNCTION(all_reduce, ncclAllReduce);
 RECOLLECT_SAME_FUNCTION(all_gather, ncclAllGather);
 RECOLLECT_SAME_FUNCTION(reduce_scatter, ncclReduceScatter);
 RECOLLECT_SAME_FUNCTION(broadcast, ncclBroadcast);
+RECOLLECT_SAME_FUNCTION(send, ncclSend);
+RECOLLECT_SAME_FUNCTION(recv, ncclRecv);
+RECOLLECT_SAME_FUNCTION(group_start, ncclGroupStart);
+RECOLLECT_SAME_FUNCTION(group_end, ncclGroupEnd);
 RECOLLECT_SAME_FUNCTION(comm_window_register, ncclCommWindowRegister);
 RECOLLECT_SAME_FUNCTION(comm_window_deregister, ncclCommWindowDeregister);
 #undef RECOLLECT_SAME_FUNCTION

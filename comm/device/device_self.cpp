@@ -24,6 +24,9 @@ class DeviceSelf final : public Communicator {
   }
   void broadcast(const Tensor& tensor, int root, void*) override { broadcast_call(tensor, root, 1); }
   void barrier() override {}
+  void pass(const Parcel& out, const Parcel& in, void* stream) override {
+    if (is_copy(out, in, 0, 1)) copy(out.tensor, in.tensor, stream);
+  }
   std::unique_ptr<Communicator> split(int) override { return make_device_self(runtime_); }
   void abort(const std::string&) noexcept override {}
 

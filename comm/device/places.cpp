@@ -26,6 +26,12 @@ void gather_records(Communicator& world, const void* mine, void* all, std::size_
   world.all_gather({const_cast<void*>(mine), {count}, DType::kU8}, {all, {count * world.size()}, DType::kU8});
 }
 
+void swap_records(Communicator& world, const void* mine, int to, void* theirs, int from, std::size_t bytes) {
+  const auto count = static_cast<int64_t>(bytes);
+  world.pass({{const_cast<void*>(mine), {count}, DType::kU8}, to}, {{theirs, {count}, DType::kU8}, from},
+             nullptr);
+}
+
 uint64_t this_node() {
   std::string name = contents("/proc/sys/kernel/random/boot_id");
   if (name.empty()) {

@@ -26,7 +26,8 @@ Range share_of(int rank, int size, int64_t elements, std::size_t width) {
 
 }  // namespace
 
-Events::Events(std::shared_ptr<device::DeviceRuntime> of) : runtime(std::move(of)) {
+Events::Events(std::shared_ptr<device::DeviceRuntime> of, int ranks)
+    : runtime(std::move(of)), copied(static_cast<std::size_t>(ranks), nullptr) {
   ready = runtime->make_event();
   reduced = runtime->make_event();
   done = runtime->make_event();
@@ -34,6 +35,8 @@ Events::Events(std::shared_ptr<device::DeviceRuntime> of) : runtime(std::move(of
 
 Events::~Events() {
   for (void* event : {ready, reduced, done}) runtime->destroy_event(event);
+  for (void* event : copied)
+    if (event) runtime->destroy_event(event);
 }
 
 std::unique_ptr<Communicator> join_device_local_world(std::shared_ptr<device::DeviceRuntime> runtime,
@@ -59,14 +62,16 @@ DeviceLocalCommunicator::DeviceLocalCommunicator(std::shared_ptr<device::DeviceR
       world_ranks_(std::move(world_ranks)),
       visits_(static_cast<std::size_t>(size_)),
       calls_(static_cast<std::size_t>(size_)),
-      parts_(static_cast<std::size_t>(size_)) {
+      parts_(static_cast<std::size_t>(size_)),
+      sent_(static_cast<std::size_t>(size_)),
+      received_(static_cast<std::size_t>(size_)) {
   exchange_events();
 }
 
 // The ranks are threads of one process, so an address is all that need be told; nobody gives his own up
 // before all have made it theirs too.
 void DeviceLocalCommunicator::exchange_events() {
-  const auto mine = std::make_shared<Events>(runtime_);
+  const auto mine = std::make_shared<Events>(runtime_, size_);
   const std::shared_ptr<Events>* address = &mine;
   std::vector<const std::shared_ptr<Events>*> all(static_cast<std::size_t>(size_));
   device::gather_records(host_, &address, all.data(), sizeof address);
@@ -87,7 +92,7 @@ void DeviceLocalCommunicator::with_peers(Function function) {
 
 // From here on everybody knows everybody's tensor, and that everybody's `ready` has been recorded.
 void DeviceLocalCommunicator::meet(CollectiveCall call, const void* data, void* stream) {
-  call.sequence = call_.sequence + 1;
+  call.sequence = ++sequence_;
   call_ = call;
   runtime_->record(events_[static_cast<std::size_t>(rank_)]->ready, stream);
   visits_[static_cast<std::size_t>(rank_)] = {call, static_cast<std::byte*>(const_cast<void*>(data))};
@@ -176,6 +181,42 @@ void DeviceLocalCommunicator::broadcast(const Tensor& tensor, int root, void* st
   }
   pass(&Events::done, stream);
   if (rank_ == root) await(&Events::done, stream);
+}
+
+// On the receiver's stream. Returns the event that says that it is done.
+void* DeviceLocalCommunicator::copy_from(const Visit& sender, const Parcel& in, void* stream) {
+  runtime_->wait(stream, events_[static_cast<std::size_t>(in.peer)]->ready);
+  if (in.tensor.bytes() > 0) runtime_->copy(in.tensor.data, sender.data, in.tensor.bytes(), stream);
+  void*& copied = events_[static_cast<std::size_t>(rank_)]->copied[static_cast<std::size_t>(in.peer)];
+  if (!copied) copied = runtime_->make_event();
+  runtime_->record(copied, stream);
+  return copied;
+}
+
+// The sides' threads tell each other where the tensor is and, when its copy has been enqueued, by which event
+// the sender's stream knows that it is done. Both hear of the other's call before anything is thrown.
+void DeviceLocalCommunicator::pass(const Parcel& out, const Parcel& in, void* stream) {
+  if (is_copy(out, in, rank_, size_)) {
+    if (in.tensor.bytes() > 0) runtime_->copy(in.tensor.data, out.tensor.data, in.tensor.bytes(), stream);
+    return;
+  }
+  const auto at = [](int peer) { return static_cast<std::size_t>(peer); };
+  const int self = world_ranks_[at(rank_)];
+  CollectiveCall send, receive;
+  if (out) send = send_call(out, ++sent_[at(out.peer)], world_ranks_[at(out.peer)]);
+  if (in) receive = receive_call(in, ++received_[at(in.peer)], world_ranks_[at(in.peer)]);
+  if (out) runtime_->record(events_[at(rank_)]->ready, stream);
+  const Visit mine{send, static_cast<std::byte*>(out.tensor.data)};
+  Visit sender;
+  call_ = in ? receive : send;
+  with_peers([&] { device::swap_records(host_, &mine, out.peer, &sender, in.peer, sizeof mine); });
+  Receipt given{receive, nullptr}, got;
+  if (in && match(receive, self, sender.call)) given.copied = copy_from(sender, in, stream);
+  call_ = out ? send : receive;
+  with_peers([&] { device::swap_records(host_, &given, in.peer, &got, out.peer, sizeof given); });
+  if (out) check_match(send, self, got.call);
+  if (in) check_match(receive, self, sender.call);
+  if (out) runtime_->wait(stream, got.copied);
 }
 
 void DeviceLocalCommunicator::barrier() { host_.barrier(); }

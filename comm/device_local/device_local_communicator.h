@@ -1,8 +1,9 @@
 // The collectives of rank threads that share one device. The ranks' threads meet on the host to tell each
 // other where their tensors are; everything else is order between their streams. Two events per phase say it
 // all: nobody reads a tensor before its owner's stream has come to the call, and no stream goes on from a
-// call while another one still reads its rank's tensor. No kernel ever waits for another, so the ranks need
-// not fit the device at once.
+// call while another one still reads its rank's tensor. Of two ranks that pass a tensor, the receiver's
+// stream copies it, between those two events. No kernel ever waits for another, so the ranks need not fit the
+// device at once.
 //
 // Every rank sums its share of the elements, in rank order, where that share lies in its own tensor; then the
 // shares are copied. So it needs no memory of its own, and gives the bits of the ranks on the CPU.
@@ -30,8 +31,11 @@ struct Events {
   void* ready = nullptr;    // its tensors hold what the call is about
   void* reduced = nullptr;  // its share is summed
   void* done = nullptr;     // it reads no other rank's tensor any more
+  // By rank: it has copied the latest tensor that came from there. Made when needed, by their owner alone;
+  // others are told the address. One for each sender, because what follows may not hold up an earlier one.
+  std::vector<void*> copied;
 
-  explicit Events(std::shared_ptr<device::DeviceRuntime> runtime);
+  Events(std::shared_ptr<device::DeviceRuntime> runtime, int ranks);
   ~Events();
   Events(const Events&) = delete;
   Events& operator=(const Events&) = delete;
@@ -53,6 +57,7 @@ class DeviceLocalCommunicator final : public Communicator {
   void reduce_scatter(const Tensor& in, const Tensor& out, void* stream) override;
   void broadcast(const Tensor& tensor, int root, void* stream) override;
   void barrier() override;  // of the ranks' threads; streams go their own way
+  void pass(const Parcel& out, const Parcel& in, void* stream) override;
   std::unique_ptr<Communicator> split(int color) override;
   void abort(const std::string& why) noexcept override;
 
@@ -62,7 +67,13 @@ class DeviceLocalCommunicator final : public Communicator {
     std::byte* data = nullptr;
   };
 
+  struct Receipt {  // what a receiver tells the sender
+    CollectiveCall call;
+    void* copied = nullptr;
+  };
+
   void exchange_events();
+  void* copy_from(const Visit& sender, const Parcel& in, void* stream);
   void meet(CollectiveCall call, const void* data, void* stream);
   void gather_visits();
   void pass(void* Events::*event, void* stream);
@@ -79,7 +90,9 @@ class DeviceLocalCommunicator final : public Communicator {
   std::vector<Visit> visits_;
   std::vector<CollectiveCall> calls_;
   std::vector<const void*> parts_;
-  CollectiveCall call_;
+  CollectiveCall call_;                    // the one under way
+  uint64_t sequence_ = 0;                  // of the latest collective
+  std::vector<uint64_t> sent_, received_;  // tensors so far, by peer
 };
 
 }  // namespace recollect::device_local

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "comm/local/futex.h"
+#include "comm/local/passing.h"
 #include "comm/reduction.h"
 
 namespace recollect::local {
@@ -35,6 +36,8 @@ LocalCommunicator::LocalCommunicator(std::shared_ptr<Segment> segment, Region& r
       barrier_(segment_, region, rank, timeout),
       parts_(size_),
       calls_(size_),
+      sent_(size_),
+      received_(size_),
       world_ranks_(world_ranks_of(*segment_, region_)),
       times_(world_ranks_) {
   // Touched by its owner, at start-up, so that no step takes page faults for it.
@@ -46,12 +49,16 @@ LocalCommunicator::~LocalCommunicator() {
   futex_wake_all(region_.turn);
 }
 
+void LocalCommunicator::check_usable() const {
+  if (!broken_) return;
+  throw Error(
+      ExitCode::kPeerLost,
+      "an earlier call of rank " + std::to_string(world_ranks_[rank_]) + " failed, after " + call_.name(),
+      "look for the first error among the ranks' messages");
+}
+
 void LocalCommunicator::start(CollectiveCall call) {
-  if (broken_)
-    throw Error(
-        ExitCode::kPeerLost,
-        "an earlier collective of rank " + std::to_string(world_ranks_[rank_]) + " failed: " + call_.name(),
-        "look for the first error among the ranks' messages");
+  check_usable();
   call.sequence = call_.sequence + 1;
   RankState& mine = segment_->rank_state(region_, rank_);
   mine.doing.store(doing_word(call, call_), std::memory_order_relaxed);
@@ -77,6 +84,18 @@ void LocalCommunicator::barrier() {
   const CallTimer timer(times_);
   start({.kind = CollectiveKind::kBarrier});
   meet();
+}
+
+void LocalCommunicator::pass(const Parcel& out, const Parcel& in, void*) {
+  const CallTimer timer(times_);
+  if (is_copy(out, in, rank_, size_)) return copy_bytes(in.tensor.data, out.tensor.data, in.tensor.bytes());
+  check_usable();
+  CollectiveCall send, receive;
+  if (out) send = send_call(out, ++sent_[out.peer], world_ranks_[out.peer]);
+  if (in) receive = receive_call(in, ++received_[in.peer], world_ranks_[in.peer]);
+  broken_ = true;
+  Passing(*segment_, region_, rank_, timeout_, times_).run(out, send, in, receive, buffer_);
+  broken_ = false;
 }
 
 LocalCommunicator::Range LocalCommunicator::share_of(int rank, int64_t elements,

@@ -1,6 +1,7 @@
 // The collectives of one rank over a region. Data moves in chunks: every rank writes its chunk into its own
 // slot, all meet, and read each other's slots. Three buffers rotate, so one meeting per chunk keeps writers
-// off the slots that slower ranks still read.
+// off the slots that slower ranks still read. Between calls these read the latest chunk's buffer at the most:
+// the other two are free for tensors that two ranks pass.
 #pragma once
 
 #include <memory>
@@ -27,6 +28,7 @@ class LocalCommunicator final : public Communicator {
   void reduce_scatter(const Tensor& in, const Tensor& out, void* stream) override;
   void broadcast(const Tensor& tensor, int root, void* stream) override;
   void barrier() override;
+  void pass(const Parcel& out, const Parcel& in, void* stream) override;
   const CallTimes* times() const override { return &times_; }
   std::unique_ptr<Communicator> split(int color) override;
   void abort(const std::string& why) noexcept override;
@@ -38,6 +40,7 @@ class LocalCommunicator final : public Communicator {
     int64_t count() const { return end - begin; }
   };
 
+  void check_usable() const;
   void start(CollectiveCall call);
   void meet();
   std::byte* slot(int rank, int buffer) const { return segment_->slot(region_, rank, buffer % kBuffers); }
@@ -52,12 +55,13 @@ class LocalCommunicator final : public Communicator {
   const int rank_, size_;
   const std::chrono::milliseconds timeout_;
   Barrier barrier_;
-  CollectiveCall call_;  // the one under way
+  CollectiveCall call_;  // the collective under way, or the latest one
   bool agreed_ = true;   // all ranks are known to make call_
   bool broken_ = false;  // a call has failed: the ranks may be at different places
   int buffer_ = 0;       // the buffer that the next chunk uses
   std::vector<const void*> parts_;
   std::vector<CollectiveCall> calls_;
+  std::vector<uint64_t> sent_, received_;  // tensors so far, by peer
   const std::vector<int> world_ranks_;
   CallTimes times_;
 };

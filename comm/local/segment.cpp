@@ -16,7 +16,7 @@
 namespace recollect::local {
 namespace {
 
-constexpr uint64_t kMagic = 0x7265636f6c030002;  // "recol", layout 3.2: other layouts are not joined
+constexpr uint64_t kMagic = 0x7265636f6c030003;  // "recol", layout 3.3: other layouts are not joined
 constexpr std::size_t kPage = 4096;
 // Address space, not memory: how many times the whole group can be split.
 constexpr std::size_t kSplits = 32;
@@ -156,6 +156,11 @@ void Segment::stop(const std::string& reason) noexcept {
     if (offset == 0) continue;
     region(offset).turn.fetch_or(1);
     futex_wake_all(region(offset).turn);
+    for (int rank = 0; rank < region(offset).size; ++rank) {
+      std::atomic<uint32_t>& bell = rank_state(region(offset), rank).bell;
+      bell.fetch_add(1);
+      futex_wake_all(bell);
+    }
   }
 }
 
@@ -168,9 +173,27 @@ std::vector<RankWait> Segment::waits() const {
   return waits;
 }
 
+void Segment::add_waits_of_pairs(Region& region, std::vector<RankWait>& waits) const {
+  for (int r = 0; r < region.size; ++r) {
+    const RankState& state = rank_state(region, r);
+    for (const auto& [awaits, kind] : {std::pair{&state.awaits_taker, CollectiveKind::kSend},
+                                       {&state.awaits_giver, CollectiveKind::kReceive}}) {
+      const uint64_t address = awaits->load(std::memory_order_relaxed), number = address >> 32;
+      if (address == 0) continue;
+      const int peer = rank_state(region, static_cast<int>(address & 0xffffffff) - 1).world_rank;
+      waits.push_back({.rank = state.world_rank,
+                       .call = {.sequence = number, .root = peer, .kind = kind},
+                       .before = {.sequence = number - 1, .root = peer, .kind = kind},
+                       .group = {state.world_rank, peer},
+                       .missing = {peer}});
+    }
+  }
+}
+
 // Who has come to the barrier under way waits for those who have not. A barrier that is passed meanwhile is
 // nobody's wait.
 void Segment::add_waits(Region& region, std::vector<RankWait>& waits) const {
+  add_waits_of_pairs(region, waits);
   constexpr uint32_t kTurns = ~uint32_t{0} >> 1;
   const uint32_t passed = region.turn.load(std::memory_order_acquire) >> 1;
   std::vector<int> group, missing, here;

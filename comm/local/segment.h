@@ -24,13 +24,29 @@ enum class Membership : uint32_t { kAbsent, kClaimed, kJoined, kLeft };
 
 uint64_t doing_word(const CollectiveCall& call, const CollectiveCall& before);
 
+// A tensor on its way to another rank of the group.
+struct alignas(64) Outbox {
+  std::atomic<uint64_t>
+      address;  // how many tensors this makes to that rank << 32 | 1 + that rank; 0: none is
+  std::atomic<uint32_t> is_answered;
+  std::atomic<uint32_t> filled, taken;  // pieces
+  int32_t first_slot;
+  CollectiveCall sent;    // valid with `address`
+  CollectiveCall answer;  // the receiver's call; valid once it is answered
+};
+
 struct alignas(64) RankState {
   std::atomic<uint32_t> arrived;       // how many barriers this rank has reached
   std::atomic<Membership> membership;  // `process` is valid from kJoined on
   int32_t world_rank;                  // rank in the segment's first region
   std::atomic<uint64_t> doing;         // the latest call and the kind of the one before, for any rank to read
   ProcessIdentity process;
-  CollectiveCall calls[2];  // the calls with even and odd sequence numbers
+  CollectiveCall calls[2];  // the collectives with even and odd sequence numbers
+  // Of tensors between two ranks. While this rank sleeps: whose taking, and whose giving, it awaits, as
+  // Outbox::address has it.
+  std::atomic<uint64_t> awaits_taker, awaits_giver;
+  std::atomic<uint32_t> bell;  // rung by those whom it may await
+  Outbox outbox;
 };
 
 // Who came last to a barrier, and when: nanoseconds of the node's steady clock.
@@ -110,6 +126,7 @@ class Segment {
   static uint64_t first_region();
   void initialise(int size, std::size_t chunk_bytes);
   void add_waits(Region& region, std::vector<RankWait>& waits) const;
+  void add_waits_of_pairs(Region& region, std::vector<RankWait>& waits) const;
 
   std::byte* base_;
   std::size_t bytes_;

@@ -70,13 +70,13 @@ void MpiCommunicator::check(int status) {
   fail(std::string("MPI says: ") + text);
 }
 
-void MpiCommunicator::send(const void* data, std::size_t bytes, int to) {
+void MpiCommunicator::begin_send(const void* data, std::size_t bytes, int to) {
   peers_.push_back(to);
   receives_.push_back(0);
   check(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, kTag, handle_, &requests_.emplace_back()));
 }
 
-void MpiCommunicator::receive(void* data, std::size_t bytes, int from) {
+void MpiCommunicator::begin_receive(void* data, std::size_t bytes, int from) {
   peers_.push_back(from);
   receives_.push_back(1);
   check(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, kTag, handle_, &requests_.emplace_back()));
@@ -138,7 +138,7 @@ void MpiCommunicator::tell(const WaitPost& post) noexcept {
 std::unique_ptr<Communicator> MpiCommunicator::split(int color) {
   start({.kind = CollectiveKind::kSplit});
   std::vector<int> colors(size());
-  exchange(&color, colors.data(), sizeof color);
+  swap_with_all(&color, colors.data(), sizeof color);
   // MPI's colours are not negative: the number of the first rank of that colour is as good.
   const auto first = std::find(colors.begin(), colors.end(), color) - colors.begin();
   MPI_Comm made = MPI_COMM_NULL;

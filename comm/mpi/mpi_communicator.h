@@ -32,8 +32,8 @@ class MpiCommunicator final : public MessageCommunicator {
   void abort(const std::string& why) noexcept override;
 
  private:
-  void send(const void* data, std::size_t bytes, int to) override;
-  void receive(void* data, std::size_t bytes, int from) override;
+  void begin_send(const void* data, std::size_t bytes, int to) override;
+  void begin_receive(void* data, std::size_t bytes, int from) override;
   int wait_for_all() override;
   [[noreturn]] void fail(const std::string& what) override;
   bool has_failed() const override { return settings_.failed->load(); }

@@ -42,6 +42,10 @@ Api load_api(const SymbolLookup& lookup, const std::string& path) {
   find(lookup, path, "ncclAllGather", api.all_gather);
   find(lookup, path, "ncclReduceScatter", api.reduce_scatter);
   find(lookup, path, "ncclBroadcast", api.broadcast);
+  find(lookup, path, "ncclSend", api.send);
+  find(lookup, path, "ncclRecv", api.recv);
+  find(lookup, path, "ncclGroupStart", api.group_start);
+  find(lookup, path, "ncclGroupEnd", api.group_end);
   find(lookup, path, "ncclCommWindowRegister", api.comm_window_register);
   find(lookup, path, "ncclCommWindowDeregister", api.comm_window_deregister);
   api.comm_mem_stats = reinterpret_cast<decltype(api.comm_mem_stats)>(lookup("ncclCommMemStats"));

@@ -81,6 +81,10 @@ struct Api {
   Result (*all_gather)(const void*, void*, std::size_t, DataType, Comm, void* stream) = nullptr;
   Result (*reduce_scatter)(const void*, void*, std::size_t, DataType, RedOp, Comm, void* stream) = nullptr;
   Result (*broadcast)(const void*, void*, std::size_t, DataType, int root, Comm, void* stream) = nullptr;
+  Result (*send)(const void*, std::size_t, DataType, int to, Comm, void* stream) = nullptr;
+  Result (*recv)(void*, std::size_t, DataType, int from, Comm, void* stream) = nullptr;
+  Result (*group_start)() = nullptr;
+  Result (*group_end)() = nullptr;
   Result (*comm_window_register)(Comm, void*, std::size_t, Window*, int flags) = nullptr;
   Result (*comm_window_deregister)(Comm, Window) = nullptr;
   Result (*comm_mem_stats)(Comm, int stat, uint64_t*) = nullptr;  // null before 2.29

@@ -3,55 +3,28 @@
 #include <algorithm>
 #include <thread>
 
+#include "engine/core/hash.h"
+
 namespace recollect::nccl {
-namespace {
-
-constexpr std::size_t kRemembered = 1024;
-
-uint32_t state_of(const CollectiveCall& call) { return static_cast<uint32_t>(2 * call.sequence); }
-
-}  // namespace
-
 Group::Group(Session& session, Handle& handle, uint64_t key, std::vector<int> ranks, std::size_t device_bytes)
-    : session_(session),
-      handle_(handle),
-      key_(key),
-      ranks_(std::move(ranks)),
-      made_of_bytes_(device_bytes),
-      word_(session.take_word()),
-      latest_(kRemembered) {}
+    : NumberedCalls(session, handle, key, std::move(ranks)), made_of_bytes_(device_bytes) {}
 
-uint32_t Group::begin(CollectiveCall& call, void* stream) {
-  session_.watchdog().throw_if_failed();
-  call.sequence = ++sequence_;
-  {
-    std::lock_guard lock(mutex_);
-    latest_[call.sequence % kRemembered] = call;
-    if (session_.runtime().is_capturing(stream)) captured_.push_back(call);
+NumberedCalls& Group::pair(int from, int to) {
+  std::shared_ptr<NumberedCalls>& calls = pairs_[{from, to}];
+  if (!calls) {
+    const uint64_t pedigree[] = {key(), static_cast<uint64_t>(from) + 1, static_cast<uint64_t>(to) + 1};
+    calls = std::make_shared<NumberedCalls>(
+        session_, handle_, hash_bytes(pedigree, sizeof pedigree) | 2,
+        std::vector{ranks()[static_cast<std::size_t>(from)], ranks()[static_cast<std::size_t>(to)]});
+    session_.watchdog().add(calls);
   }
-  session_.runtime().write_word(word_, state_of(call), stream);
-  return state_of(call);
+  return *calls;
 }
 
-uint32_t Group::state() const { return std::atomic_ref(*word_).load(std::memory_order_acquire); }
-
-bool Group::replays() const {
-  std::lock_guard lock(mutex_);
-  return !captured_.empty();
+void Group::unwatch() {
+  for (const auto& [ends, calls] : pairs_) session_.watchdog().remove(*calls);
+  session_.watchdog().remove(*this);
 }
-
-std::string Group::describe(uint32_t state) const {
-  std::lock_guard lock(mutex_);
-  const auto is_it = [&](const CollectiveCall& call) { return state_of(call) == (state & ~1u); };
-  if (state < 2) return "no collective yet";
-  for (const auto* calls : {&latest_, &captured_}) {
-    const auto found = std::find_if(calls->begin(), calls->end(), is_it);
-    if (found != calls->end()) return found->to_string();
-  }
-  return "collective #" + std::to_string(state / 2);
-}
-
-std::string Group::asynchronous_error() { return handle_.asynchronous_error(); }
 
 std::size_t Group::device_bytes() {
   const uint64_t told = handle_.device_bytes() + (window_handle_ ? window_handle_->device_bytes() : 0);
@@ -67,7 +40,7 @@ bool Group::open_window(void* base, std::size_t bytes) {
   Config config;
   config.cta_policy = kZeroCtaPolicy;
   const int rank =
-      static_cast<int>(std::find(ranks_.begin(), ranks_.end(), session_.world().rank()) - ranks_.begin());
+      static_cast<int>(std::find(ranks().begin(), ranks().end(), session_.world().rank()) - ranks().begin());
   Handle& made = session_.make_handle();
   const auto split = [&](Comm parent) {
     return made.with(

@@ -100,7 +100,7 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<Session> session, std::shared
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  if (!has_failed() && group_->take_leave()) session_->watchdog().remove(*group_);
+  if (!has_failed() && group_->take_leave()) group_->unwatch();
 }
 
 // What has failed is the watchdog's, which aborts it.
@@ -156,6 +156,47 @@ void NcclCommunicator::broadcast(const Tensor& tensor, int root, void* stream) {
   group_->launch(call, stream, [&](Comm comm) {
     return api().broadcast(tensor.data, tensor.data, tensor.bytes(), DataType::kUint8, root, comm, stream);
   });
+}
+
+void NcclCommunicator::meet(const CollectiveCall& send, int to, const CollectiveCall& receive, int from) {
+  CollectiveCall sender, receiver;
+  device::swap_records(host_, &send, to, &sender, from, sizeof send);
+  device::swap_records(host_, &receive, from, &receiver, to, sizeof receive);
+  const int self = session_->world().rank();
+  if (to >= 0) check_match(send, self, receiver);
+  if (from >= 0) check_match(receive, self, sender);
+}
+
+void NcclCommunicator::pass(const Parcel& out, const Parcel& in, void* stream) {
+  if (is_copy(out, in, rank_, size())) {
+    if (in.tensor.bytes() > 0)
+      session_->runtime().copy(in.tensor.data, out.tensor.data, in.tensor.bytes(), stream);
+    return;
+  }
+  session_->watchdog().throw_if_failed();
+  const auto named = [this](int rank) { return group_->ranks()[static_cast<std::size_t>(rank)]; };
+  NumberedCalls* sends = out ? &group_->pair(rank_, out.peer) : nullptr;
+  NumberedCalls* receives = in ? &group_->pair(in.peer, rank_) : nullptr;
+  CollectiveCall send, receive;
+  if (sends) send = send_call(out, sends->next(), named(out.peer));
+  if (receives) receive = receive_call(in, receives->next(), named(in.peer));
+  meet(send, out.peer, receive, in.peer);
+  const uint32_t sending = sends ? sends->begin(send, stream) : 0;
+  const uint32_t receiving = receives ? receives->begin(receive, stream) : 0;
+  const auto enqueue = [&](Comm comm) {
+    const auto is_fine = [](Result r) { return r == Result::kSuccess || r == Result::kInProgress; };
+    Result result = api().group_start();
+    if (is_fine(result) && sends)
+      result = api().send(out.tensor.data, send.bytes, DataType::kUint8, out.peer, comm, stream);
+    if (is_fine(result) && receives)
+      result = api().recv(in.tensor.data, receive.bytes, DataType::kUint8, in.peer, comm, stream);
+    const Result ended = api().group_end();
+    return is_fine(result) ? ended : result;
+  };
+  session_->settle(group_->handle(), group_->handle().with(enqueue),
+                   [&] { return sends ? sends->describe(sending) : receives->describe(receiving); });
+  if (sends) sends->end(sending, stream);
+  if (receives) receives->end(receiving, stream);
 }
 
 void NcclCommunicator::barrier() {

@@ -35,6 +35,8 @@ class NcclCommunicator final : public Communicator {
   void reduce_scatter(const Tensor& in, const Tensor& out, void* stream) override;
   void broadcast(const Tensor& tensor, int root, void* stream) override;
   void barrier() override;  // of the ranks' threads; streams go their own way
+  // The sides' threads meet on the host first: so both know that they pass the same.
+  void pass(const Parcel& out, const Parcel& in, void* stream) override;
   std::unique_ptr<Communicator> split(int color) override;
   void abort(const std::string& why) noexcept override;
   void check() override;
@@ -44,6 +46,7 @@ class NcclCommunicator final : public Communicator {
  private:
   const Api& api() const { return session_->api(); }
   bool has_failed() const;
+  void meet(const CollectiveCall& send, int to, const CollectiveCall& receive, int from);
 
   std::shared_ptr<Session> session_;
   std::shared_ptr<Group> group_;

@@ -33,12 +33,12 @@ TcpCommunicator::TcpCommunicator(std::shared_ptr<Peers> peers, const std::vector
   files_.back() = {peers_->stop_event().descriptor(), POLLIN, 0};
 }
 
-void TcpCommunicator::send(const void* data, std::size_t bytes, int to) {
+void TcpCommunicator::begin_send(const void* data, std::size_t bytes, int to) {
   lanes_[to].out = static_cast<const std::byte*>(data);
   lanes_[to].out_left = bytes;
 }
 
-void TcpCommunicator::receive(void* data, std::size_t bytes, int from) {
+void TcpCommunicator::begin_receive(void* data, std::size_t bytes, int from) {
   lanes_[from].in = static_cast<std::byte*>(data);
   lanes_[from].in_left = bytes;
 }
@@ -117,10 +117,10 @@ void TcpCommunicator::fail(const std::string& what) {
 std::unique_ptr<Communicator> TcpCommunicator::split(int color) {
   start({.kind = CollectiveKind::kSplit});
   std::vector<int> colors(size());
-  exchange(&color, colors.data(), sizeof color);
+  swap_with_all(&color, colors.data(), sizeof color);
   const uint64_t mine = make_group_number();
   std::vector<uint64_t> numbers(size());
-  exchange(&mine, numbers.data(), sizeof mine);
+  swap_with_all(&mine, numbers.data(), sizeof mine);
   std::vector<int> members;
   for (int r = 0; r < size(); ++r)
     if (colors[r] == color) members.push_back(name_of_rank(r));

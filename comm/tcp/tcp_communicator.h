@@ -30,8 +30,8 @@ class TcpCommunicator final : public MessageCommunicator {
     bool is_busy() const { return out_left + in_left > 0; }
   };
 
-  void send(const void* data, std::size_t bytes, int to) override;
-  void receive(void* data, std::size_t bytes, int from) override;
+  void begin_send(const void* data, std::size_t bytes, int to) override;
+  void begin_receive(void* data, std::size_t bytes, int from) override;
   int wait_for_all() override;
   [[noreturn]] void fail(const std::string& what) override;
   bool has_failed() const override { return peers_->is_stopped(); }

@@ -11,6 +11,7 @@ inline constexpr std::size_t kAlignment = 64;  // of every value and workspace i
 constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
+inline constexpr std::size_t kDiskBlock = 4096;  // of every value in a file
 
 class Arena {
  public:

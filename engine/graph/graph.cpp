@@ -1,5 +1,7 @@
 #include "engine/graph/graph.h"
 
+#include <algorithm>
+
 #include "engine/core/checked.h"
 #include "engine/graph/op_def.h"
 
@@ -80,10 +82,18 @@ void check_size(const Value& value) {
       refuse_size("the size of " + value.name + " " + value.shape.to_string());
 }
 
+// As far as one buffer is concerned.
+bool alike(const Value& a, const Value& b) {
+  const auto stays = [](const Value& v) { return v.persistent || v.producer == kNone; };
+  return a.dtype == b.dtype && a.category == b.category && a.space == b.space && a.pooled == b.pooled &&
+         stays(a) == stays(b) && b.space != MemorySpace::kDisk;
+}
+
 }  // namespace
 
 ValueId Graph::add_value(Value value) {
   check_size(value);
+  value.group = kNone;
   values_.push_back(std::move(value));
   return static_cast<ValueId>(values_.size()) - 1;
 }
@@ -123,6 +133,33 @@ void Graph::set_ops(std::vector<Op> ops) {
   for (OpId id = 0; id < static_cast<OpId>(ops_.size()); ++id)
     for (ValueId out : ops_[id].outputs)
       if (out != kNone && values_[out].producer == kNone) values_[out].producer = id;
+}
+
+GroupId Graph::add_group(Group group) {
+  const auto id = static_cast<GroupId>(groups_.size());
+  require(!group.members.empty() && group.multiple > 0 && group.multiple % kAlignment == 0,
+          group.name + ": a group has members, and ends on a boundary of " + std::to_string(kAlignment) +
+              " bytes");
+  const Value first = value(group.members.front());
+  group.offsets.clear();
+  group.bytes = 0;
+  for (ValueId v : group.members) {
+    Value& member = value(v);
+    require(member.group == kNone, member.name + " is in two groups: " + group.name + " and another");
+    require(alike(first, member), group.name + ": " + member.name + " is of another kind than " + first.name);
+    member.group = id;
+    group.offsets.push_back(group.bytes);
+    group.bytes = checked_sum(group.bytes, aligned(member.bytes()), "the size of " + group.name);
+  }
+  const uint64_t rest = group.bytes % group.multiple;
+  if (rest > 0) group.bytes = checked_sum(group.bytes, group.multiple - rest, "the size of " + group.name);
+  groups_.push_back(std::move(group));
+  return id;
+}
+
+std::size_t Graph::place_in_group(ValueId id) const {
+  const std::vector<ValueId>& members = group(value(id).group).members;
+  return static_cast<std::size_t>(std::find(members.begin(), members.end(), id) - members.begin());
 }
 
 ValueId Graph::find(std::string_view name) const {

@@ -9,13 +9,16 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/core/arena.h"
 #include "engine/core/tensor.h"
 #include "engine/graph/attributes.h"
+#include "engine/graph/placement.h"
 
 namespace recollect {
 
 using ValueId = int32_t;
 using OpId = int32_t;
+using GroupId = int32_t;
 inline constexpr ValueId kNone = -1;  // an optional input that is absent
 
 enum class Category : uint8_t {
@@ -34,9 +37,6 @@ enum class Phase : uint8_t { kForward, kBackward, kOptimizer };
 inline constexpr int kPhaseCount = 3;
 std::string_view name_of(Phase phase);
 
-// What the tensor-parallel ranks hold of a value: all the same, or each its own part.
-enum class Placement : uint8_t { kReplicated, kSharded };
-
 // Which arena a value lives in, or that it is in a file.
 enum class MemorySpace : uint8_t { kDevice, kHost, kDisk };
 inline constexpr int kMemorySpaceCount = 3;
@@ -47,14 +47,28 @@ struct Value {
   Shape shape;
   DType dtype = DType::kF32;
   Category category = Category::kActivation;
-  Placement placement = Placement::kReplicated;
+  Placement placement = {};
   MemorySpace space = MemorySpace::kDevice;
   bool pooled = false;       // given its place by a run-time allocator instead of by the plan of lifetimes
   bool persistent = false;   // lives in the persistent region, across programs and steps
   bool accumulator = false;  // many ops may add into it
   OpId producer = kNone;     // the first writer; kNone for external values
+  GroupId group = kNone;     // by Graph::add_group
   int layer = -1;            // -1 outside the layers
   uint64_t bytes() const { return static_cast<uint64_t>(shape.elements()) * size_of(dtype); }
+};
+
+// Values that are one buffer, wherever the layout puts it: they stand in this order, each on the next
+// boundary of an arena's alignment, and the buffer ends on a multiple of `multiple`. What lies between and
+// behind the members is padding. Of persistent values it is zero for ever: arenas begin with zeros, an op
+// writes no further than its values reach, and what an op does to a whole group must keep zeros (a sum over
+// ranks does). Of others it holds what was there before.
+struct Group {
+  std::string name;
+  std::vector<ValueId> members;
+  uint64_t multiple = kAlignment;
+  std::vector<uint64_t> offsets = {};  // by member; this and what follows is filled in by Graph::add_group
+  uint64_t bytes = 0;                  // of the buffer
 };
 
 // How an op that writes accumulators treats what they hold.
@@ -105,9 +119,18 @@ class Graph {
   void set_ops(std::vector<Op> ops);
   ValueId find(std::string_view name) const;  // kNone when there is none
 
+  // Error kInternal unless the members are in no group yet, and alike in dtype, category, memory space,
+  // pooling and persistence.
+  GroupId add_group(Group group);
+  const Group& group(GroupId id) const { return groups_.at(id); }
+  const std::vector<Group>& groups() const { return groups_; }
+  // Of a value that has a group: its place among the members.
+  std::size_t place_in_group(ValueId value) const;
+
  private:
   std::vector<Value> values_;
   std::vector<Op> ops_;
+  std::vector<Group> groups_;
 };
 
 }  // namespace recollect

@@ -30,7 +30,7 @@ struct OutputSpec {
   Shape shape;
   DType dtype = DType::kF32;
   std::string suffix = {};  // "" names the value after the op, "mean" makes it "<op>/mean"
-  Placement placement = Placement::kReplicated;
+  Placement placement = {};
   Category category = Category::kActivation;
   MemorySpace space = MemorySpace::kDevice;
 };

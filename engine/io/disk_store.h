@@ -18,6 +18,8 @@
 #include <string_view>
 #include <thread>
 
+#include "engine/core/arena.h"
+
 namespace recollect {
 
 // What a DiskStore asks of the system, for tests to make it fail. Each sets errno as the system call does.
@@ -32,7 +34,7 @@ class DiskCalls {
 
 class DiskStore {
  public:
-  static constexpr std::size_t kBlock = 4096;  // offsets and requests are multiples of it
+  static constexpr std::size_t kBlock = kDiskBlock;  // offsets and requests are multiples of it
   static constexpr int kSlots = 4;
   static constexpr std::size_t kSlotBytes = std::size_t{1} << 20;
   static constexpr std::size_t kRingBytes = kSlots * kSlotBytes;

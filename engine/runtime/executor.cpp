@@ -151,16 +151,18 @@ MemoryLedger Executor::measured() const {
     const Value& value = graph.value(v);
     const uint64_t offset = value.space == MemorySpace::kDisk ? reinterpret_cast<uint64_t>(tensor.data)
                                                               : arena_of(value.space).offset_of(tensor.data);
-    int& index = block_of[v];
+    const Piece piece = piece_of(graph, v);
+    int& index = block_of[piece.first];
     if (index < 0) {
       index = static_cast<int>(blocks.size());
-      blocks.push_back({.bytes = block_bytes(tensor.bytes(), value.space),
-                        .category = value.category,
-                        .begin = span.begin,
-                        .end = span.end,
-                        .offset = offset,
-                        .space = value.space,
-                        .pooled = value.pooled});
+      blocks.push_back(
+          {.bytes = value.group == kNone ? block_bytes(tensor.bytes(), value.space) : piece.bytes,
+           .category = value.category,
+           .begin = span.begin,
+           .end = span.end,
+           .offset = offset - piece.offset,
+           .space = value.space,
+           .pooled = value.pooled});
     }
     blocks[index].begin = std::min(blocks[index].begin, span.begin);
     blocks[index].end = std::max(blocks[index].end, span.end);

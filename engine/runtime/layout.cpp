@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "engine/core/arena.h"
@@ -49,8 +50,8 @@ std::vector<ValueId> share_storage(const Graph& graph, const Use& use) {
       const ValueId out = op.outputs[o], in = op.inputs[i];
       if (out == kNone || in == kNone || storage[out] != out) continue;
       const Value &a = graph.value(in), &b = graph.value(out);
-      if (a.space != b.space || a.pooled != b.pooled || persists(a) || persists(b) ||
-          aligned(a.bytes()) != aligned(b.bytes()))
+      if (a.space != b.space || a.pooled != b.pooled || persists(a) || persists(b) || a.group != kNone ||
+          b.group != kNone || aligned(a.bytes()) != aligned(b.bytes()))
         continue;
       const bool twice = std::count(op.inputs.begin(), op.inputs.end(), in) > 1;
       if (use.last[in] != id || twice || !use.one_stream[in] || !use.one_stream[out]) continue;
@@ -62,28 +63,28 @@ std::vector<ValueId> share_storage(const Graph& graph, const Use& use) {
   return storage;
 }
 
-// Persistent values of a space by category; gradients in the order of their last writer, which is when a
-// bucket may leave.
+// Persistent values of a space by category; there the groups in their order, then all other values in theirs.
 uint64_t place_persistent(const Graph& graph, MemorySpace space, Layout& layout, MemoryLedger::Row& row) {
-  std::vector<OpId> last_write(graph.values().size(), kNone);
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id)
-    if (graph.op(id).phase != Phase::kOptimizer && graph.op(id).stream == StreamId::kCompute)
-      for (ValueId v : graph.op(id).outputs)
-        if (v != kNone) last_write[v] = id;
   std::vector<ValueId> order;
   for (ValueId v = 0; v < static_cast<ValueId>(graph.values().size()); ++v)
     if (persists(graph.value(v)) && graph.value(v).space == space) order.push_back(v);
-  std::stable_sort(order.begin(), order.end(), [&](ValueId a, ValueId b) {
-    const Category ca = graph.value(a).category, cb = graph.value(b).category;
-    if (ca != cb) return ca < cb;
-    return ca == Category::kGradient && last_write[a] < last_write[b];
-  });
+  const auto rank = [&](ValueId v) {
+    const Value& value = graph.value(v);
+    return std::tuple(value.category, value.group == kNone, value.group);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](ValueId a, ValueId b) { return rank(a) < rank(b); });
+  std::vector<uint64_t> begin(graph.values().size(), 0);  // by value that stands for a piece
   uint64_t offset = 0;
   for (ValueId v : order) {
-    layout.value_offsets[v] = offset;
-    const uint64_t bytes = aligned(graph.value(v).bytes());
-    row[static_cast<int>(graph.value(v).category)] += bytes;
-    offset = checked_sum(offset, bytes, "the size of all persistent values");
+    const Piece piece = piece_of(graph, v);
+    if (piece.first != v) continue;
+    begin[v] = offset;
+    row[static_cast<int>(graph.value(v).category)] += piece.bytes;
+    offset = checked_sum(offset, piece.bytes, "the size of all persistent values");
+  }
+  for (ValueId v : order) {
+    const Piece piece = piece_of(graph, v);
+    layout.value_offsets[v] = begin[piece.first] + piece.offset;
   }
   return offset;
 }
@@ -215,10 +216,13 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
 
   // Transient values stand above the persistent ones of their space: device, host, disk.
   const uint64_t bases[] = {layout.ledger.persistent_bytes, host_persistent, 0};
-  for (std::size_t v = 0; v < block_of.size(); ++v)
-    if (const int index = block_of[layout.storage[v]];
+  for (std::size_t v = 0; v < block_of.size(); ++v) {
+    const Piece piece = piece_of(graph, layout.storage[v]);
+    if (const int index = block_of[piece.first];
         index >= 0 && !persists(graph.value(static_cast<ValueId>(v))))
-      layout.value_offsets[v] = bases[static_cast<int>(blocks[index].space)] + blocks[index].offset;
+      layout.value_offsets[v] =
+          bases[static_cast<int>(blocks[index].space)] + blocks[index].offset + piece.offset;
+  }
   for (std::size_t op = 0; op < workspace_block.size(); ++op)
     if (workspace_block[op] >= 0)
       layout.workspace_offsets[op] = bases[0] + blocks[workspace_block[op]].offset;

@@ -1,6 +1,6 @@
-// Where every value of a program lives. Persistent values stand side by side, by category, gradients in the
-// order in which backward finishes them. All others share one transient region: an offset each, chosen from
-// lifetimes, so that no two values that live at the same time overlap.
+// Where every value of a program lives. Persistent values stand side by side, by category, those of groups
+// first. All others share one transient region: an offset each, chosen from lifetimes, so that no two values
+// that live at the same time overlap. The members of a group are one piece in either.
 #pragma once
 
 #include <cstdint>

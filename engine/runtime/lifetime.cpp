@@ -35,6 +35,13 @@ void measure_pool(const std::vector<Block>& blocks, MemoryLedger& ledger) {
 
 bool persists(const Value& value) { return value.persistent || value.producer == kNone; }
 
+Piece piece_of(const Graph& graph, ValueId id) {
+  const Value& value = graph.value(id);
+  if (value.group == kNone) return {id, block_bytes(value.bytes(), value.space), 0};
+  const Group& group = graph.group(value.group);
+  return {group.members.front(), group.bytes, group.offsets[graph.place_in_group(id)]};
+}
+
 TransientBlocks find_blocks(const Graph& graph, const std::vector<Span>& spans,
                             const std::vector<ValueId>& storage, const std::vector<uint64_t>& workspaces) {
   TransientBlocks found;
@@ -46,10 +53,11 @@ TransientBlocks find_blocks(const Graph& graph, const std::vector<Span>& spans,
     for (const auto* list : {&op.inputs, &op.outputs})
       for (ValueId v : *list) {
         if (v == kNone || persists(graph.value(v))) continue;
-        int& index = found.of_value[storage[v]];
+        const Piece piece = piece_of(graph, storage[v]);
+        int& index = found.of_value[piece.first];
         if (index < 0) {
           index = static_cast<int>(blocks.size());
-          blocks.push_back({.bytes = block_bytes(graph.value(v).bytes(), graph.value(v).space),
+          blocks.push_back({.bytes = piece.bytes,
                             .category = graph.value(v).category,
                             .begin = spans[id].begin,
                             .end = spans[id].end,

@@ -8,7 +8,6 @@
 
 #include "engine/core/arena.h"
 #include "engine/graph/graph.h"
-#include "engine/io/disk_store.h"
 #include "engine/runtime/ledger.h"
 #include "engine/runtime/schedule.h"
 
@@ -16,8 +15,7 @@ namespace recollect {
 
 // What a value takes of its memory space.
 constexpr uint64_t block_bytes(uint64_t bytes, MemorySpace space) {
-  constexpr uint64_t kBlock = DiskStore::kBlock;
-  return space == MemorySpace::kDisk ? (bytes + kBlock - 1) / kBlock * kBlock : aligned(bytes);
+  return space == MemorySpace::kDisk ? (bytes + kDiskBlock - 1) / kDiskBlock * kDiskBlock : aligned(bytes);
 }
 
 struct Block {
@@ -34,10 +32,18 @@ struct Block {
 // A value that stays from step to step, or that nobody in the graph makes.
 bool persists(const Value& value);
 
-// The transient blocks of a graph, without places; values that share storage are one.
+// Where a value lies within what the layout places as one piece: itself, or its group.
+struct Piece {
+  ValueId first = kNone;  // the value that stands for the piece
+  uint64_t bytes = 0;     // of the piece, rounded up to the alignment of its space
+  uint64_t offset = 0;    // of the value in it
+};
+Piece piece_of(const Graph& graph, ValueId value);
+
+// The transient blocks of a graph, without places; values that share storage are one, and so is a group.
 struct TransientBlocks {
   std::vector<Block> blocks;
-  std::vector<int> of_value;      // by value that owns storage: its block; -1 where it has none
+  std::vector<int> of_value;  // by value that owns storage, or stands for a group; -1 where it has no block
   std::vector<int> of_workspace;  // by op
 };
 TransientBlocks find_blocks(const Graph& graph, const std::vector<Span>& spans,

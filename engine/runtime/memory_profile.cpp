@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <map>
 
-#include "engine/core/arena.h"
-
 namespace recollect {
 
 MemoryProfile memory_profile(const Program& program) {
   const Graph& graph = program.graph;
   MemoryProfile profile;
-  for (const Value& value : graph.values())
-    if (persists(value))
-      profile.persistent[static_cast<int>(value.space)][static_cast<int>(value.category)] +=
-          aligned(value.bytes());
+  for (ValueId v = 0; v < static_cast<ValueId>(graph.values().size()); ++v) {
+    const Value& value = graph.value(v);
+    if (const Piece piece = piece_of(graph, v); persists(value) && piece.first == v)
+      profile.persistent[static_cast<int>(value.space)][static_cast<int>(value.category)] += piece.bytes;
+  }
   const TransientBlocks found =
       find_blocks(graph, op_spans(graph, program.schedule), program.layout.storage, program.workspaces);
   // Changes of one tick, space and category are one; those that cancel out are none.

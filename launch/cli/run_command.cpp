@@ -77,7 +77,8 @@ int launch(const Words& words) {
   const Guard guard({shared_memory, folder.token_file(), folder.path()});
   spared.push_back(guard.pid());
   Console console;
-  if (const int threads = omp_threads_to_set(options))
+  if (const int threads = omp_threads_to_set(options);
+      threads > 0 && !program.ours)  // ours have device.threads
     console.say(fmt::format("OMP_NUM_THREADS={} for each of {} ranks; set it to choose another number",
                             threads, options.ranks));
   Run run{options, program, identity, options.keeps_files() ? make_log_folder(options) : "",

@@ -15,7 +15,7 @@ namespace recollect {
 namespace {
 
 using doctor::Check;
-using doctor::Group;
+
 using doctor::Status;
 
 const char* name_of(Status status) {
@@ -29,7 +29,7 @@ std::string own_program() {
   return length > 0 && length < static_cast<ssize_t>(sizeof path) ? std::string(path, length) : std::string();
 }
 
-std::vector<Group> examine(const std::string& folder) {
+std::vector<doctor::Group> examine(const std::string& folder) {
   const SystemFiles files;
   return {doctor::check_processor(files),
           doctor::check_memory(files),
@@ -39,10 +39,10 @@ std::vector<Group> examine(const std::string& folder) {
           doctor::check_tools()};
 }
 
-std::string text(const std::vector<Group>& groups) {
+std::string text(const std::vector<doctor::Group>& groups) {
   constexpr int kName = 22;
   std::string text;
-  for (const Group& group : groups) {
+  for (const doctor::Group& group : groups) {
     text += (text.empty() ? "" : "\n") + group.name + "\n";
     for (const Check& check : group.checks) {
       text += fmt::format("  {:<9}{:<{}}{}\n", name_of(check.status), check.name, kName, check.found);
@@ -52,11 +52,11 @@ std::string text(const std::vector<Group>& groups) {
   return text;
 }
 
-std::string json(const std::vector<Group>& groups, bool ready) {
+std::string json(const std::vector<doctor::Group>& groups, bool ready) {
   // What programs say of themselves need not be UTF-8.
   using Json = nlohmann::ordered_json;
   Json document{{"ready", ready}, {"checks", Json::array()}};
-  for (const Group& group : groups)
+  for (const doctor::Group& group : groups)
     for (const Check& check : group.checks)
       document["checks"].push_back({{"group", group.name},
                                     {"name", check.name},
@@ -80,10 +80,10 @@ void doctor_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
     throw Error(ExitCode::kConfiguration, "doctor takes no configuration",
                 "recollect doctor [--json] [--disk FOLDER]");
   ::signal(SIGXFSZ, SIG_IGN);  // a limit on files is something to report
-  const std::vector<Group> groups = examine(folder);
+  const std::vector<doctor::Group> groups = examine(folder);
   std::string lacking;
   bool tried = true;
-  for (const Group& group : groups)
+  for (const doctor::Group& group : groups)
     for (const Check& check : group.checks) {
       if (check.needed && check.status == Status::kMissing)
         lacking += (lacking.empty() ? "" : ", ") + check.name;

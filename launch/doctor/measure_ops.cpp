@@ -1,10 +1,17 @@
 #include "launch/doctor/measure_ops.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
+#include <limits>
+#include <mutex>
 #include <numeric>
+#include <thread>
 #include <vector>
+
+#include <omp.h>
 
 #include <fmt/format.h>
 
@@ -108,6 +115,40 @@ void add_ops(const Graph& graph, const Step& step, Sums& sums) {
   }
 }
 
+// Ranks on the other cores, each with steps of its own: who computes beside others is slower, by shared
+// caches, memory and what the processor's clock allows.
+class Neighbours {
+ public:
+  Neighbours(const Config& config, int count) {
+    for (int i = 0; i < count; ++i) threads_.emplace_back([&, config] { run(config); });
+    for (std::unique_lock lock(mutex_); ready_ < count;) news_.wait(lock);
+  }
+  ~Neighbours() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  void run(const Config& config) {
+    omp_set_num_threads(static_cast<int>(config.device.threads));
+    const std::unique_ptr<Communicator> world = make_self_communicator();
+    Session session(config, *world);
+    session.step();
+    {
+      const std::lock_guard lock(mutex_);
+      ++ready_;
+    }
+    news_.notify_one();
+    for (int64_t step = 1; step < config.training.max_steps && !stop_; ++step) session.step();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable news_;
+  int ready_ = 0;
+  std::atomic<bool> stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
 // In `seconds` with all that it takes to begin. Returns the seconds of the step that are no op's, of each op.
 double measure_one(const Sample& sample, const std::string& precision, int threads, double seconds,
                    Sums& sums) {
@@ -119,6 +160,8 @@ double measure_one(const Sample& sample, const std::string& precision, int threa
   OpClock clock;
   Session session(config, *world, {.edit_program = {}, .probe = &clock});
   session.step();
+  config.training.max_steps = std::numeric_limits<int32_t>::max();  // for as long as it takes
+  const Neighbours neighbours(config, omp_get_num_procs() / threads - 1);
   std::vector<Step> steps;
   while (steps.size() < kLeastSteps || (steps.size() < kMostSteps && spent() < seconds)) {
     std::fill(clock.seconds.begin(), clock.seconds.end(), 0.0);

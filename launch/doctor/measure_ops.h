@@ -1,4 +1,5 @@
-// Times the ops of a few training steps of small models, on the calling thread's OpenMP threads.
+// Times the ops of a few training steps of small models, on the calling thread's OpenMP threads, while as
+// many ranks like it as have cores left do the same.
 #pragma once
 
 #include <map>

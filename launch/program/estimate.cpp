@@ -49,8 +49,8 @@ std::vector<CommunicationBuffers> communication_buffers(const Config& config, co
   const int world_size = mesh.world().size();
   std::vector<CommunicationBuffers> buffers;
   for (const CommunicatorKind kind : expected_communicators(config, world_size)) {
-    const Mesh like = Mesh::planned(mesh.data_rank(), mesh.data_size(), mesh.tensor_rank(),
-                                    mesh.tensor_size(), staging_rule(kind, world_size), on_device(config));
+    const Mesh like =
+        Mesh::planned(mesh.world().rank(), mesh.axes(), staging_rule(kind, world_size), on_device(config));
     buffers.push_back({kind, like.staging_bytes()});
   }
   return buffers;
@@ -122,8 +122,9 @@ PlannedRank::PlannedRank(const Config& config, int data_rank, int tensor_rank) {
   const int world_size = data_size * tensor_size;
   threads_ = threads_per_rank(config, world_size);
   const StagingRule staging = staging_rule(expected_communicators(config, world_size).front(), world_size);
-  mesh_ = std::make_unique<Mesh>(
-      Mesh::planned(data_rank, data_size, tensor_rank, tensor_size, staging, on_device(config)));
+  mesh_ = std::make_unique<Mesh>(Mesh::planned(data_rank * tensor_size + tensor_rank,
+                                               training_axes(data_size, tensor_size), staging,
+                                               on_device(config)));
   built_ = build_training_graph(config, *mesh_);
 }
 

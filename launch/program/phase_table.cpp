@@ -37,11 +37,11 @@ std::string table_row(const std::string& name, const std::vector<std::string>& c
   return line + "\n";
 }
 
-std::string phase_table(const std::string& title, const MemoryLedger& foretold,
+std::string phase_table(const std::string& title, const MemoryLedger& predicted,
                         const MemoryLedger* measured) {
-  std::vector<NamedLedger> ledgers{{"foretold", &foretold}};
+  std::vector<NamedLedger> ledgers{{"predicted", &predicted}};
   if (measured) ledgers.emplace_back("measured", measured);
-  const ByteUnit& unit = unit_for(std::max(foretold.arena_bytes(), foretold.host_bytes));
+  const ByteUnit& unit = unit_for(std::max(predicted.arena_bytes(), predicted.host_bytes));
   const auto row = [&](std::string_view name, const auto& cell) {
     std::vector<std::string> line;
     for (int p = 0; p < kPhaseCount; ++p)
@@ -53,14 +53,14 @@ std::string phase_table(const std::string& title, const MemoryLedger& foretold,
     text += fmt::format("{:>{}}", name_of(static_cast<Phase>(p)), kCellWidth * ledgers.size());
   text += '\n';
   if (measured)
-    text += row("", [&](const MemoryLedger& l, int) { return &l == measured ? "measured" : "foretold"; });
+    text += row("", [&](const MemoryLedger& l, int) { return &l == measured ? "measured" : "predicted"; });
   for (int c = 0; c < kCategoryCount; ++c)
     text += row(name_of(static_cast<Category>(c)),
                 [&](const MemoryLedger& l, int p) { return unit(l.at_peak[p][c]); });
   text += row("at peak", [&](const MemoryLedger& l, int p) { return unit(MemoryLedger::sum(l.at_peak[p])); });
   for (int p = 0; p < kPhaseCount; ++p)
-    if (!foretold.peak_op[p].empty())
-      text += fmt::format("  peak of {} in {}\n", name_of(static_cast<Phase>(p)), foretold.peak_op[p]);
+    if (!predicted.peak_op[p].empty())
+      text += fmt::format("  peak of {} in {}\n", name_of(static_cast<Phase>(p)), predicted.peak_op[p]);
   return text + arenas_text(ledgers, unit);
 }
 

@@ -10,8 +10,8 @@
 namespace recollect {
 
 // Categories by phase, as they stand at the peak of each phase; where something was measured, beside what was
-// foretold.
-std::string phase_table(const std::string& title, const MemoryLedger& foretold,
+// predicted.
+std::string phase_table(const std::string& title, const MemoryLedger& predicted,
                         const MemoryLedger* measured = nullptr);
 // A line of such a table: a name, then a cell each.
 std::string table_row(const std::string& name, const std::vector<std::string>& cells);

@@ -14,7 +14,7 @@ void report_together(const Config& config, const RankReport& report, Communicato
       if (report.measured)
         say("{}{}", ranks_table(ranks), rank_text(report));
       else
-        say("before the first step, foretold:\n{}{}", rank_text(report), outliers_text(ranks));
+        say("before the first step, predicted:\n{}{}", rank_text(report), outliers_text(ranks));
     }
   }
   files.write_run(report, world);

@@ -105,8 +105,9 @@ void check_batch(const Config& config, const Mesh& mesh, const StepBatch& batch)
 Session::Session(const Config& config, Communicator& world, const SessionParts& parts)
     : config_(config),
       backend_(config, world),
-      mesh_(world, static_cast<int>(config.parallelism.data_parallel_size),
-            static_cast<int>(config.parallelism.tensor_parallel_size), backend_.world()),
+      mesh_(world,
+            training_axes(config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size),
+            backend_.world()),
       meter_(mesh_),
       training_program_(make_program(config_, mesh_, backend_, parts)),
       recorder_(make_recorder(config_, training_program_, parts.probe)),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/comm/check_collectives.h"
+#include "tests/comm/check_passing.h"
 #include "tests/comm/device_streams.h"
 #include "tests/comm/ranks.h"
 
@@ -19,6 +20,12 @@ inline void check_on_stream(Communicator& c, const std::vector<int64_t>& sizes) 
   std::string text;
   for (const std::string& failure : CollectiveChecker(synchronous).run(sizes)) text += failure + "\n";
   if (!text.empty()) throw Error(ExitCode::kIntegrity, text);
+}
+
+inline void check_passing_on_stream(Communicator& c, const std::vector<int64_t>& counts) {
+  WorkerStream stream(static_cast<uint32_t>(c.rank()));
+  Synchronous synchronous(c, stream);
+  check_passing(synchronous, counts);
 }
 
 // As a program does: enqueue, wait for the stream, ask what became of it.

@@ -92,6 +92,10 @@ class Synchronous final : public Communicator {
     finish();
   }
   void barrier() override { inner_.barrier(); }
+  void pass(const Parcel& out, const Parcel& in, void*) override {
+    inner_.pass(out, in, &stream_);
+    finish();
+  }
   std::unique_ptr<Communicator> split(int color) override { return inner_.split(color); }
   void abort(const std::string& why) noexcept override { inner_.abort(why); }
 

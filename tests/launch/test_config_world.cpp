@@ -113,6 +113,7 @@ class Gatherer : public Communicator {
   void reduce_scatter(const Tensor&, const Tensor&, void*) override { FAIL(); }
   void broadcast(const Tensor&, int, void*) override { FAIL(); }
   void barrier() override { shared_.barrier.arrive_and_wait(); }
+  void pass(const Parcel&, const Parcel&, void*) override { FAIL(); }
   std::unique_ptr<Communicator> split(int) override { return nullptr; }
   void abort(const std::string&) noexcept override {}
 

@@ -22,10 +22,9 @@ TEST(DeviceMesh, HoldsWhatIsPlanned) {
         const std::unique_ptr<Communicator> world = group.join(rank);
         device_local::DeviceLocalCommunicator values(std::make_shared<WorkerRuntime>("GPU"), {0, 1, 2, 3},
                                                      *world, nullptr);
-        const Mesh mesh(*world, kRanks / tensor, tensor, &values);
+        const Mesh mesh(*world, training_axes(kRanks / tensor, tensor), &values);
         const Mesh planned = Mesh::planned(
-            mesh.data_rank(), mesh.data_size(), mesh.tensor_rank(), tensor,
-            [](int size) { return local_staging_bytes(kRanks, size); }, true);
+            rank, mesh.axes(), [](int size) { return local_staging_bytes(kRanks, size); }, true);
         EXPECT_EQ(mesh.staging_bytes(), planned.staging_bytes()) << tensor;
         EXPECT_GT(mesh.staging_bytes(), 0u);
         EXPECT_EQ(mesh.device_bytes(), 0u);

@@ -11,8 +11,10 @@
 #include <mutex>
 #include <thread>
 
+#include "checkpointing/device_file.h"
 #include "launch/config/read.h"
 #include "launch/report/checkpointing_report.h"
+#include "launch/report/rank_report.h"
 #include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
 
@@ -242,6 +244,49 @@ TEST(Disk, ASlowOneIsNamedEvenBehindHostMemory) {
     for (const auto& [name, text] : checkpointing_report(config, measured, step))
       reported |= name == "disk_checkpointing" && has(text, "ms a step exposed") && has(text, "MB/s");
     EXPECT_TRUE(reported);
+  }
+}
+
+// As fast as a model of the device says, to the byte.
+class PacedDisk final : public DiskCalls {
+ public:
+  ssize_t write(int file, const void* from, std::size_t bytes, off_t offset) override {
+    take_time(bytes);
+    return DiskCalls::write(file, from, bytes, offset);
+  }
+  ssize_t read(int file, void* to, std::size_t bytes, off_t offset) override {
+    take_time(bytes);
+    return DiskCalls::read(file, to, bytes, offset);
+  }
+
+  static constexpr double kRate = 20e6;  // bytes/s
+
+ private:
+  static void take_time(std::size_t bytes) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(static_cast<double>(bytes) / kRate));
+  }
+};
+
+TEST(Disk, ExposedWaitsForASlowOneArePredicted) {
+  const TemporaryFolder place;
+  DeviceModel device = device_preset("cpu");
+  device.disk_write_bandwidth = device.disk_read_bandwidth = PacedDisk::kRate;
+  const std::string model = "device.model=" + place.write("device.yaml", to_yaml(device));
+  const Words wide = {"model.n_embd=64", "model.n_positions=64", "data.sequence_length=64",
+                      "training.micro_batch_size=8"};
+  PacedDisk paced;
+  for (const char* switches : {"mode=full", "mode=none", "cpu_checkpointing=true"}) {
+    Config config = read_config_text("test.yaml", kYaml, on_disk("full") + wide + Words{ac(switches), model});
+    const std::unique_ptr<Communicator> world = make_self_communicator();
+    resolve_world(config, 1);
+    Session session(config, *world, {.edit_program = [&](TrainingProgram& training) {
+                      training.disk->replace_calls(paced);
+                    }});
+    for (int i = 0; i < 3; ++i) session.step();
+    const StepReport step = report_of(config, session.measurements()).step;
+    const double predicted = step.predicted_exposed.total(), measured = step.measured_exposed.total();
+    EXPECT_GT(measured, 0.02) << switches;
+    EXPECT_NEAR(predicted, measured, 0.3 * measured) << switches;
   }
 }
 

@@ -54,8 +54,8 @@ struct Waits {
 using Words = std::vector<std::string>;
 
 Waits waits_of_rank(const Config& config, Communicator& world, std::chrono::milliseconds delay) {
-  const Mesh mesh(world, static_cast<int>(config.parallelism.data_parallel_size),
-                  static_cast<int>(config.parallelism.tensor_parallel_size));
+  const Mesh mesh(
+      world, training_axes(config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size));
   TrainingProgram training = make_training_program(config, mesh, kernels_of(config.device.backend));
   SlowSideStreams probe(delay);
   const std::unique_ptr<Device> device = make_cpu_device();

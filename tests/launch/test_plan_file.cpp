@@ -23,7 +23,7 @@ void with_program(const std::vector<std::string>& overrides, const Use& use) {
   Config config = read_config_text("test.yaml", kPlanFileYaml, overrides);
   const std::unique_ptr<Communicator> world = make_self_communicator();
   resolve_world(config, 1);
-  const Mesh mesh(*world, 1, 1);
+  const Mesh mesh(*world, training_axes(1, 1));
   use(make_training_program(config, mesh, kernels_of(config.device.backend)));
 }
 

@@ -45,7 +45,7 @@ std::vector<Saved> saved(int tensor) {
       for (const auto& [name, decision] : training.checkpointed.plan.values) {
         const Graph& graph = training.program.graph;
         if (rank == 0)
-          list.push_back({name, graph.value(graph.find(name)).placement == Placement::kReplicated});
+          list.push_back({name, !graph.value(graph.find(name)).placement.is_sharded_over(kTensorAxis)});
       }
     }};
   });

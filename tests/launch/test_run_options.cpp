@@ -48,8 +48,8 @@ struct RunOptionsCase {
 
 TEST(RunOptions, WhatCannotBeIsRefused) {
   const RunOptionsCase cases[] = {
-      {{}, "run needs a program", "usage:"},
-      {{"--nproc-per-node", "2"}, "run needs a program", "usage:"},
+      {{}, "run needs a program", ""},
+      {{"--nproc-per-node", "2"}, "run needs a program", ""},
       {{"--nproc-per-nod=2", "--x"}, "unknown flag --x", "lists the flags"},
       {{"--nporc-per-node=2", "p"}, "unknown flag --nporc-per-node", "did you mean --nproc-per-node?"},
       {{"--max_restart_s", "2", "p"}, "unknown flag --max-restart-s", "did you mean --max-restarts?"},

@@ -1,7 +1,7 @@
 // A stand-in for NCCL that works on host memory, between threads and between processes. Like NCCL it never
 // waits inside a call: making and splitting communicators goes on while it is asked for their state, and a
 // collective occupies its stream until all ranks have come or its communicator is aborted. Sums are in rank
-// order.
+// order. So do sends and receives, which are done in groups, all of one group at once.
 //
 // Ranks meet in a shared-memory object that loses its name once all have come.
 #include <fcntl.h>
@@ -33,12 +33,16 @@ namespace {
 
 constexpr int kMostRanks = 8;
 constexpr std::size_t kSlotBytes = 1 << 20;
+constexpr std::size_t kParcelBytes = 64 << 10;
 constexpr int kSplits = 64;
 
 struct RankArea {
   std::atomic<uint64_t> posted, done;    // collectives
   std::atomic<int64_t> splits[kSplits];  // 1 + what the rank wants: (color + 1) << 32 | key, by split
   alignas(64) std::byte slots[2][kSlotBytes];
+  // To each rank, piece by piece.
+  std::atomic<uint64_t> given[kMostRanks], taken[kMostRanks];
+  alignas(64) std::byte parcels[kMostRanks][kParcelBytes];
 };
 
 struct Meeting {
@@ -182,6 +186,74 @@ Result enqueue(Comm comm, void* stream, const void* in, void* out, std::size_t i
   return state.polls > 0 ? Result::kInProgress : Result::kSuccess;
 }
 
+struct Parcel {
+  bool outward;
+  std::byte* data;
+  std::size_t left;
+  int peer;
+};
+
+struct PairJob {
+  std::shared_ptr<State> state;
+  std::vector<Parcel> parcels;
+};
+
+// The group that a thread is making.
+struct OpenGroup {
+  int depth = 0;
+  Comm comm = nullptr;
+  void* stream = nullptr;
+  std::vector<Parcel> parcels;
+};
+
+OpenGroup& open_group() {
+  static thread_local OpenGroup group;
+  return group;
+}
+
+// One piece, if the other side is ready for it or has one ready; an empty parcel is one empty piece. True
+// when the whole has been passed.
+bool move_piece(State& state, Parcel& parcel, uint64_t& unanswered) {
+  RankArea& sender = state.meeting->ranks[parcel.outward ? state.rank : parcel.peer];
+  const int to = parcel.outward ? parcel.peer : state.rank;
+  const std::size_t piece = std::min(parcel.left, kParcelBytes);
+  if (parcel.outward && unanswered > 0) return parcel.left == 0 && sender.taken[to].load() >= unanswered;
+  if (parcel.outward) {
+    if (sender.given[to].load() != sender.taken[to].load()) return false;
+    std::memcpy(sender.parcels[to], parcel.data, piece);
+    const uint64_t number = sender.given[to].fetch_add(1) + 1;
+    if (parcel.left == piece) unanswered = number;
+  } else {
+    if (sender.given[to].load() == sender.taken[to].load()) return false;
+    std::memcpy(parcel.data, sender.parcels[to], piece);
+    sender.taken[to].fetch_add(1);
+  }
+  parcel.data += piece;
+  parcel.left -= piece;
+  return !parcel.outward && parcel.left == 0;
+}
+
+void run_pairs(void* argument) {
+  const std::unique_ptr<PairJob> job(static_cast<PairJob*>(argument));
+  std::vector<uint64_t> unanswered(job->parcels.size(), 0);
+  std::vector<bool> done(job->parcels.size(), false);
+  while (!job->state->aborted) {
+    for (std::size_t i = 0; i < done.size(); ++i)
+      if (!done[i]) done[i] = move_piece(*job->state, job->parcels[i], unanswered[i]);
+    if (std::find(done.begin(), done.end(), false) == done.end()) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
+Result add_parcel(Comm comm, void* stream, const Parcel& parcel) {
+  OpenGroup& group = open_group();
+  if (group.depth == 0 || parcel.peer < 0 || parcel.peer >= of(comm).size) return Result::kInvalidUsage;
+  group.comm = comm;
+  group.stream = stream;
+  group.parcels.push_back(parcel);
+  return Result::kSuccess;
+}
+
 DType dtype_of(DataType type) {
   switch (type) {
     case DataType::kInt64:
@@ -319,6 +391,34 @@ Result ncclBroadcast(const void* in, void* out, std::size_t count, DataType type
   return enqueue(comm, stream, in, out, bytes, [=](const std::vector<const std::byte*>& parts) {
     std::memcpy(out, parts[static_cast<std::size_t>(root)], bytes);
   });
+}
+
+Result ncclSend(const void* data, std::size_t count, DataType type, int to, Comm comm, void* stream) {
+  auto* bytes = static_cast<std::byte*>(const_cast<void*>(data));
+  return add_parcel(comm, stream, {true, bytes, count * recollect::size_of(dtype_of(type)), to});
+}
+
+Result ncclRecv(void* data, std::size_t count, DataType type, int from, Comm comm, void* stream) {
+  auto* bytes = static_cast<std::byte*>(data);
+  return add_parcel(comm, stream, {false, bytes, count * recollect::size_of(dtype_of(type)), from});
+}
+
+Result ncclGroupStart() {
+  ++open_group().depth;
+  return Result::kSuccess;
+}
+
+Result ncclGroupEnd() {
+  OpenGroup& group = open_group();
+  if (--group.depth > 0) return Result::kSuccess;
+  const OpenGroup made = std::exchange(group, {});
+  if (!made.comm) return Result::kSuccess;
+  State& state = of(made.comm);
+  if (control().fail_rank == state.world_rank) return static_cast<Result>(control().fail_result.load());
+  auto* on = static_cast<recollect::test::StreamAbi*>(made.stream);
+  on->enqueue_function(on, run_pairs, new PairJob{share(made.comm), made.parcels});
+  state.polls = control().polls;
+  return state.polls > 0 ? Result::kInProgress : Result::kSuccess;
 }
 
 Result ncclCommWindowRegister(Comm comm, void* memory, std::size_t, Window* window, int flags) {

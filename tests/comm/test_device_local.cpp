@@ -33,6 +33,65 @@ TEST_P(DeviceLocal, GetsEveryCollectiveRight) {
   }));
 }
 
+TEST_P(DeviceLocal, PassesEveryTensorRight) {
+  expect_fine(run_as_threads(GetParam(), [](Communicator& world) {
+    const auto c = join_device_local_world(a_device(), world);
+    check_passing_on_stream(*c, {0, 61, 10007});
+    const auto alone = c->split(c->rank());
+    check_passing_on_stream(*alone, {0, 61});
+  }));
+}
+
+// A receiver that goes on to other senders does not hold up the first one: 0 passes to 1 and, when that is
+// done, to 2, which passes it on to 1.
+TEST(DeviceLocalPassing, LaterTensorsDoNotHoldUpEarlierOnes) {
+  expect_fine(run_as_threads(3, [](Communicator& world) {
+    const auto c = join_device_local_world(a_device(), world);
+    WorkerStream stream(seed_of(*c));
+    std::vector<float> values(1021, c->rank() == 0 ? 5.0f : 0.0f);
+    const Tensor tensor{values.data(), {1021}, DType::kF32};
+    for (int i = 0; i < 20; ++i) {
+      if (c->rank() == 0) c->send(tensor, 1, &stream);
+      if (c->rank() == 1) c->receive(tensor, 0, &stream);
+      if (c->rank() == 0) c->send(tensor, 2, &stream);
+      if (c->rank() == 2) c->receive(tensor, 0, &stream);
+      if (c->rank() == 2) c->send(tensor, 1, &stream);
+      if (c->rank() == 1) c->receive(tensor, 2, &stream);
+    }
+    stream.synchronize();
+    EXPECT_EQ(values, std::vector<float>(1021, 5.0f));
+  }));
+}
+
+TEST(DeviceLocalPassing, OtherSizesAreToldToBoth) {
+  const auto outcomes = run_as_threads(3, [](Communicator& world) {
+    const auto c = join_device_local_world(a_device(), world);
+    WorkerStream stream(seed_of(*c));
+    float values[4] = {};
+    if (c->rank() == 0) c->send({values, {3}, DType::kF32}, 2, &stream);
+    if (c->rank() == 2) c->receive({values, {4}, DType::kF32}, 0, &stream);
+  });
+  expect_each(
+      outcomes, {0, 2}, ExitCode::kRanksDisagree,
+      {"rank 0: send #1 to rank 2 (f32, 12 bytes)", "rank 2: receive #1 from rank 0 (f32, 16 bytes)"});
+  expect_each(outcomes, {1}, ExitCode::kOk, {});
+}
+
+TEST(DeviceLocalPassing, WhoDoesNotComeIsNamed) {
+  const auto outcomes = run_as_threads(
+      2,
+      [](Communicator& world) {
+        const auto c = join_device_local_world(a_device(), world);
+        WorkerStream stream(seed_of(*c));
+        float values[4] = {};
+        if (c->rank() == 0) c->send({values, {4}, DType::kF32}, 1, &stream);
+        while (!world.stop_reason()) std::this_thread::sleep_for(1ms);
+      },
+      300ms);
+  expect_each(outcomes, {0}, ExitCode::kPeerLost,
+              {"send #1 to rank 1 (f32, 16 bytes) on device memory", "rank 1 did not come within 300 ms"});
+}
+
 TEST_P(DeviceLocal, Splits) {
   expect_fine(run_as_threads(GetParam(), [](Communicator& world) {
     const auto c = join_device_local_world(a_device(), world);
@@ -69,6 +128,12 @@ void train_without_looking(Communicator& c, int steps) {
       if (c.rank() == c.size() - 1) std::fill(from_root.begin(), from_root.end(), part[0] + 1);
     });
     c.broadcast(troot, c.size() - 1, &stream);
+    // Once round the ring, through the others' hands.
+    for (int hop = 0; hop < c.size(); ++hop) {
+      stream.enqueue([&] { part = from_root; });
+      c.exchange(tpart, (c.rank() + 1) % c.size(), troot, (c.rank() + c.size() - 1) % c.size(), &stream);
+      stream.enqueue([&] { std::fill(part.begin(), part.end(), -4.0f); });
+    }
     stream.enqueue([&] {
       seen.push_back(from_root);
       std::fill(from_root.begin(), from_root.end(), -3.0f);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <vector>
@@ -36,6 +37,15 @@ class Ops : public ::testing::Test {
                           .inputs = std::move(inputs),
                           .outputs = std::move(outputs)});
   }
+  // Of members of a group, in place.
+  OpId add_sum(GroupId group, std::vector<ValueId> values, int64_t size) {
+    return graph_.add_op(
+        {.def = registry_.find("all_reduce_accumulators"),
+         .name = "the/sum",
+         .attributes = {{"axis", std::string("tensor")}, {"size", size}, {"group", int64_t{group}}},
+         .inputs = values,
+         .outputs = values});
+  }
   const Value& result(OpId id) { return graph_.value(graph_.op(id).outputs[0]); }
   Cost cost(OpId id) { return graph_.op(id).def->cost(OpView{graph_, graph_.op(id)}); }
   std::string kind_of_producer(ValueId value) { return graph_.op(graph_.value(value).producer).def->name; }
@@ -52,18 +62,44 @@ TEST_F(Ops, InferShapes) {
   const Value scattered = result(add("reduce_scatter", {x}, 4));
   EXPECT_EQ(scattered.shape, (Shape{3, 5}));
   EXPECT_EQ(scattered.dtype, DType::kBF16);
-  EXPECT_EQ(scattered.placement, Placement::kSharded);
-  EXPECT_EQ(result(add("all_gather", {graph_.find("the/reduce_scatter")}, 4)).placement,
-            Placement::kReplicated);
+  EXPECT_EQ(scattered.placement, Placement::sharded_over("tensor"));
+  EXPECT_EQ(result(add("all_gather", {graph_.find("the/reduce_scatter")}, 4)).placement, Placement());
+}
+
+// Each collective says something of its own axis alone.
+TEST_F(Ops, InferPlacementsOfTheirAxis) {
+  const ValueId x = external("x", {12, 5});
+  const Placement tensor = Placement::sharded_over("tensor"), both = tensor.and_over("data");
+  EXPECT_EQ(both, Placement::sharded_over("data").and_over("tensor").and_over("data"));
+  EXPECT_EQ(both.axes(), (std::vector<std::string>{"data", "tensor"}));
+  const auto after = [&](const std::string& kind, const std::string& axis) {
+    return result(add(kind, {x}, 2, {}, axis)).placement;
+  };
+  graph_.value(x).placement = tensor;
+  EXPECT_EQ(after("reduce_scatter", "data"), both);
+  EXPECT_EQ(after("all_reduce", "data"), tensor);
+  EXPECT_EQ(after("copy_to_ranks", "tensor"), tensor);
+  graph_.value(x).placement = both;
+  EXPECT_EQ(after("all_gather", "data"), tensor);
+  EXPECT_EQ(after("all_reduce", "tensor"), Placement::sharded_over("data"));
+  EXPECT_EQ(after("all_gather", "context"), both);
 }
 
 TEST_F(Ops, RefuseWhatCannotBe) {
   const ValueId x = external("x", {12, 5}), sum = external("sum", {4}, DType::kF32, true);
   EXPECT_THROW(add("reduce_scatter", {x}, 5), Error);
-  EXPECT_THROW(add("all_reduce", {x}, 4, {}, "pipeline"), Error);
+  EXPECT_THROW(add("all_reduce", {x}, 4, {}, ""), Error);
   EXPECT_THROW(add("all_reduce", {x}, 0), Error);
-  EXPECT_THROW(add("all_reduce_accumulators", {x}, 2, {x}), Error);
-  EXPECT_THROW(add("all_reduce_accumulators", {sum}, 2), Error);
+  const GroupId inputs = graph_.add_group({.name = "inputs", .members = {x}});
+  EXPECT_THROW(add_sum(inputs, {x}, 2), Error);
+  const ValueId one = external("one", {4}, DType::kF32, true),
+                other = external("other", {4}, DType::kF32, true);
+  const GroupId sums = graph_.add_group({.name = "sums", .members = {sum, one}});
+  EXPECT_THROW(add_sum(sums, {}, 2), Error);
+  EXPECT_THROW(add_sum(sums, {one, sum}, 2), Error);                     // not in the group's order
+  EXPECT_THROW(add_sum(sums, {sum, other}, 2), Error);                   // not a member
+  EXPECT_THROW(add("all_reduce_accumulators", {sum}, 2, {sum}), Error);  // of which group?
+  add_sum(sums, {one}, 2);
 }
 
 TEST_F(Ops, CostsOfTheLink) {
@@ -72,7 +108,8 @@ TEST_F(Ops, CostsOfTheLink) {
   EXPECT_DOUBLE_EQ(cost(add("all_gather", {x}, 4)).link_bytes, 3.0 / 4 * 960);
   EXPECT_DOUBLE_EQ(cost(add("reduce_scatter", {x}, 4)).link_bytes, 3.0 / 4 * 240);
   EXPECT_DOUBLE_EQ(cost(add("copy_to_ranks", {x}, 4)).link_bytes, 0);
-  EXPECT_DOUBLE_EQ(cost(add("all_reduce_accumulators", {sum}, 2, {sum})).link_bytes, 400);
+  const GroupId group = graph_.add_group({.name = "sums", .members = {sum}});
+  EXPECT_DOUBLE_EQ(cost(add_sum(group, {sum}, 2)).link_bytes, 400);
   EXPECT_DOUBLE_EQ(cost(add("all_reduce", {x}, 1)).link_bytes, 0);
 }
 
@@ -178,6 +215,7 @@ class Counting final : public Communicator {
     inner_.broadcast(tensor, root, stream);
   }
   void barrier() override { inner_.barrier(); }
+  void pass(const Parcel& out, const Parcel& in, void* stream) override { inner_.pass(out, in, stream); }
   std::unique_ptr<Communicator> split(int color) override { return inner_.split(color); }
   void abort(const std::string& why) noexcept override { inner_.abort(why); }
 
@@ -185,33 +223,53 @@ class Counting final : public Communicator {
   Communicator& inner_;
 };
 
-TEST_F(Ops, AccumulatorsThatLieBackToBackAreOneBuffer) {
-  // Elements from the start of each tensor to the start of the next, and how many buffers that makes.
-  const std::vector<std::pair<std::array<int64_t, 3>, int>> layouts = {
-      {{16, 32, 0}, 1},  // padded to 64 bytes
-      {{10, 20, 0}, 1},  // without a gap
-      {{26, 20, 0}, 2},  // a gap of 64 bytes
-      {{10, 100, 0}, 2}, {{100, 200, 0}, 3},
-  };
+// Of a group of 10, 20, 5 and 30 elements: which of its members an op sums, and in how many calls.
+TEST_F(Ops, MembersOfAGroupThatStandSideBySideAreOneBuffer) {
+  const std::vector<std::pair<std::vector<std::size_t>, int>> sums = {
+      {{0, 1, 2, 3}, 1}, {{1, 2}, 1}, {{2}, 1}, {{0, 2, 3}, 2}, {{0, 2}, 2}, {{0, 1, 3}, 2}};
   std::vector<ValueId> values;
-  for (const int64_t n : {10, 20, 5})
+  for (const int64_t n : {10, 20, 5, 30})
     values.push_back(external("sum" + std::to_string(n), {n}, DType::kF32, true));
-  const OpId id = add("all_reduce_accumulators", values, 2, values);
-  for (const auto& [steps, buffers] : layouts) {
+  const GroupId group = graph_.add_group({.name = "sums", .members = values, .multiple = 256});
+  const std::vector<uint64_t>& offsets = graph_.group(group).offsets;
+  EXPECT_EQ(offsets, (std::vector<uint64_t>{0, 64, 192, 256}));
+  EXPECT_EQ(graph_.group(group).bytes, 512u);
+  for (const auto& [members, calls] : sums) {
+    std::vector<ValueId> summed;
+    for (const std::size_t i : members) summed.push_back(values[i]);
+    const OpId id = add_sum(group, summed, 2);
     expect_fine(run_as_threads(2, [&](Communicator& c) {
-      alignas(64) std::array<float, 512> memory;
+      alignas(64) std::array<float, 128> memory;
       memory.fill(static_cast<float>(c.rank() + 1));
-      const std::vector<Tensor> tensors = {{memory.data(), {10}, DType::kF32},
-                                           {memory.data() + steps[0], {20}, DType::kF32},
-                                           {memory.data() + steps[0] + steps[1], {5}, DType::kF32}};
+      const auto tensor = [&](std::size_t i) {
+        return Tensor{memory.data() + offsets[i] / sizeof(float), graph_.value(values[i]).shape, DType::kF32};
+      };
+      std::vector<Tensor> tensors;
+      for (const std::size_t i : members) tensors.push_back(tensor(i));
       Counting counting(c);
       run_op(graph_, id, counting, tensors, tensors);
-      EXPECT_EQ(counting.calls, buffers);
-      for (const Tensor& tensor : tensors)
-        for (int64_t i = 0; i < tensor.elements(); ++i) EXPECT_EQ(tensor.as<float>()[i], 3.0f);
-      EXPECT_EQ(memory[static_cast<std::size_t>(steps[0] + steps[1] + 5)], static_cast<float>(c.rank() + 1));
+      EXPECT_EQ(counting.calls, calls);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const bool is_summed = std::find(members.begin(), members.end(), i) != members.end();
+        const std::vector<float> expected(static_cast<std::size_t>(tensor(i).elements()),
+                                          is_summed ? 3.0f : static_cast<float>(c.rank() + 1));
+        EXPECT_EQ(std::vector<float>(tensor(i).as<float>(), tensor(i).as<float>() + tensor(i).elements()),
+                  expected);
+      }
+      EXPECT_EQ(memory.back(), static_cast<float>(c.rank() + 1));  // what follows the last member
     }));
   }
+}
+
+TEST_F(Ops, MembersThatDoNotLieAsTheGroupSaysAreAnError) {
+  const std::vector<ValueId> values = {external("a", {10}, DType::kF32, true),
+                                       external("b", {10}, DType::kF32, true)};
+  const OpId id = add_sum(graph_.add_group({.name = "sums", .members = values}), values, 1);
+  alignas(64) std::array<float, 64> memory{};
+  const std::vector<Tensor> tensors = {{memory.data(), {10}, DType::kF32},
+                                       {memory.data() + 32, {10}, DType::kF32}};
+  const auto self = make_self_communicator();
+  EXPECT_THROW(run_op(graph_, id, *self, tensors, tensors), Error);
 }
 
 TEST(VocabularyReductionOverRanks, ReducesEveryPart) {

@@ -68,6 +68,25 @@ TEST_P(NcclFailure, OfAGroupTheRanksAreNamedAsInTheWorld) {
   expect_each(outcomes, {0, 2, 3}, ExitCode::kPeerLost, {"rank 3 did not come"});
 }
 
+// Its thread comes, its stream does not.
+TEST_P(NcclFailure, ARankThatDoesNotPassItsTensorIsNamed) {
+  const auto outcomes = run(3, [](Communicator& world) {
+    const auto c = join_within(world, kShort);
+    sum_on_stream(*c);
+    std::vector<float> values(3);
+    const Tensor tensor{values.data(), {3}, DType::kF32};
+    WorkerStream stream(1);
+    if (c->rank() == 2) stream.enqueue([] { std::this_thread::sleep_for(3 * kShort); });
+    if (c->rank() == 0) c->send(tensor, 2, &stream);
+    if (c->rank() == 2) c->receive(tensor, 0, &stream);
+    stream.synchronize();
+    c->check();
+    c->barrier();
+  });
+  expect_each(outcomes, {0, 1, 2}, ExitCode::kPeerLost,
+              {"send #1 to rank 2 (f32, 12 bytes) among ranks 0, 2: rank 2 did not come within 500 ms"});
+}
+
 TEST_P(NcclFailure, AnErrorInTheBackgroundEndsAll) {
   behaviour_->async_rank = 1;
   behaviour_->fail_result = static_cast<int>(nccl::Result::kRemoteError);

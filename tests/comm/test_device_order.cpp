@@ -117,6 +117,11 @@ void run_program(Communicator& c, Order& order) {
   write_all();
   c.all_reduce(tx, ReduceOp::kSum, &stream);
   write_all();
+  c.exchange(tx, (c.rank() + 1) % c.size(), tpart, (c.rank() + c.size() - 1) % c.size(), &stream);
+  write_all();
+  if (c.rank() == 0) c.send(tx, 1, &stream);
+  if (c.rank() == 1) c.receive(tpart, 0, &stream);
+  write_all();
 }
 
 struct Outlook {

@@ -2,13 +2,15 @@
 // the bit, and against the same calls over shared memory. The verdict is reduced over the ranks: all succeed
 // or all fail.
 //
-//   mpi_test            checks collectives; exit 0 when every rank is content
-//   mpi_test disagree   one rank makes another call; exit 8 when all ranks are told, 1 when not
-//   mpi_test late       one rank does not come in time; exit 9 when it is named, 1 when not
-//   mpi_test leave      one rank ends with an Error; exit 7
-//   mpi_test lost       one rank is killed; exit 0 never
-//   mpi_test stuck R    rank R of a mesh, two tensor ranks wide, stops; exit 9 when all others blame R, 1
-//   when not
+//   test_comm_mpi           checks collectives; exit 0 when every rank is content
+//   test_comm_mpi mismatch  one rank sends what another does not expect; exit 8 when both hear, 1 when not
+//   test_comm_mpi unsent    one rank waits for a tensor in vain; exit 9 when its sender is named, 1 when not
+//   test_comm_mpi disagree  one rank makes another call; exit 8 when all ranks are told, 1 when not
+//   test_comm_mpi late      one rank does not come in time; exit 9 when it is named, 1 when not
+//   test_comm_mpi leave     one rank ends with an Error; exit 7
+//   test_comm_mpi lost      one rank is killed; exit 0 never
+//   test_comm_mpi stuck R   rank R of a mesh, two tensor ranks wide, stops; exit 9 when all others blame R, 1
+//                           when not
 #include <fmt/format.h>
 #include <signal.h>
 
@@ -18,6 +20,7 @@
 #include "comm/local.h"
 #include "comm/mpi.h"
 #include "tests/comm/check_collectives.h"
+#include "tests/comm/check_passing.h"
 #include "tests/comm/held_rank.h"
 #include "tests/comm/mesh_blame.h"
 
@@ -70,9 +73,11 @@ std::vector<std::string> check_collectives(Communicator& world) {
     failures.insert(failures.end(), more.begin(), more.end());
   };
   add(CollectiveChecker(world).run_large(kLarge));
+  add(test::PassingChecker(world).run({0, 1, 1021, kLarge}));
   const auto row = world.split(world.rank() / 2 - 7), column = world.split(world.rank() % 2);
   add(CollectiveChecker(*row).run({1021}));
   add(CollectiveChecker(*column).run({1021}));
+  add(test::PassingChecker(*column).run({61}));
   add(check_streams(world));
   if (world.size() > 1)
     if (const std::string problem = test::problem_with_held_rank(world, 1); !problem.empty()) add({problem});
@@ -88,6 +93,12 @@ int expect_error(Communicator& world, const char* mode, const std::string& expec
     const bool odd = world.rank() == 1;
     if (odd && name == "late") std::this_thread::sleep_for(20s);
     if (odd && name == "lost") ::raise(SIGKILL);
+    if (name == "mismatch" || name == "unsent") {
+      const bool mismatch = name == "mismatch";
+      if (world.rank() == 0) world.receive({values, {3}, DType::kF32}, 1);
+      if (odd && mismatch) world.send({values, {4}, DType::kF32}, 0);
+      std::this_thread::sleep_for(20s);  // mpirun ends this rank
+    }
     world.all_reduce({values, {odd && name == "disagree" ? 3 : 4}, DType::kF32}, ReduceOp::kSum);
   } catch (const Error& error) {
     fmt::print(stderr, "rank {}: {}\n", world.rank(), error.what());
@@ -111,7 +122,9 @@ int expect_blamed(Communicator& world, int stuck) {
 }
 
 int run(const MpiEnvironment& environment, const std::string& mode, int stuck) {
-  const auto world = join_mpi_world(environment, mode == "late" ? 500ms : mode == "stuck" ? 4000ms : 60s);
+  const auto world = join_mpi_world(environment, mode == "late" || mode == "unsent" ? 500ms
+                                                 : mode == "stuck"                  ? 4000ms
+                                                                                    : 60s);
   int status = 0;
   if (mode == "stuck") {
     status = expect_blamed(*world, stuck);
@@ -119,6 +132,14 @@ int run(const MpiEnvironment& environment, const std::string& mode, int stuck) {
     status = expect_error(*world, "disagree", "rank 1: all_reduce #1 (sum, f32, 12 bytes)",
                           ExitCode::kRanksDisagree);
     std::this_thread::sleep_for(500ms);  // every rank gets to tell
+  } else if (mode == "mismatch") {
+    status = expect_error(*world, "mismatch", "rank 1: send #1 to rank 0 (f32, 16 bytes)",
+                          ExitCode::kRanksDisagree);
+    std::this_thread::sleep_for(500ms);
+  } else if (mode == "unsent") {
+    status =
+        expect_error(*world, "unsent", "receive #1 from rank 1 of rank 0: rank 1 did not come within 500 ms",
+                     ExitCode::kPeerLost);
   } else if (mode == "leave") {
     if (world->rank() == 1) throw Error(ExitCode::kNumerics, "loss is NaN");
     world->barrier();

@@ -50,6 +50,32 @@ TEST_P(Nccl, GetsEveryCollectiveRight) {
   });
 }
 
+TEST_P(Nccl, PassesEveryTensorRight) {
+  run([](Communicator& world) {
+    const auto c = join(world);
+    check_passing_on_stream(*c, {0, 61, 100'003});
+    const auto pair = c->split(c->rank() / 2);
+    check_passing_on_stream(*pair, {61});
+    check_on_stream(*c, {61});
+  });
+}
+
+TEST_P(Nccl, TellsBothSidesOfOtherSizes) {
+  expect_each(
+      GetParam().run(
+          GetParam().count,
+          [](Communicator& world) {
+            const auto c = join(world);
+            WorkerStream stream(1);
+            float values[4] = {};
+            if (c->rank() == 0) c->send({values, {3}, DType::kF32}, 1, &stream);
+            if (c->rank() == 1) c->receive({values, {4}, DType::kF32}, 0, &stream);
+          },
+          60s, kDefaultChunkBytes),
+      {0, 1}, ExitCode::kRanksDisagree,
+      {"rank 0: send #1 to rank 1 (f32, 12 bytes)", "rank 1: receive #1 from rank 0 (f32, 16 bytes)"});
+}
+
 // As a mesh does: several groups of the same ranks, and groups across them.
 TEST_P(Nccl, Splits) {
   run([](Communicator& world) {

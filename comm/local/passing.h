@@ -1,0 +1,69 @@
+// One rank's part in passing tensors between two ranks of a region: one out, one in, or both at once. A
+// tensor travels in pieces through two staging slots of the sender, who fills one while the receiver empties
+// the other; collectives leave those two alone between calls (local_communicator.h). The sender's outbox says
+// what is on its way and for whom, the receiver answers there, and each rings the other's bell when something
+// has changed.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "comm/call_times.h"
+#include "comm/collective_call.h"
+#include "comm/local/segment.h"
+
+namespace recollect::local {
+
+class Passing {
+ public:
+  Passing(Segment& segment, Region& region, int rank, std::chrono::milliseconds timeout, CallTimes& times);
+
+  // Each parcel with its call; `first_slot` is the first of the two, among the rank's buffers. Returns when
+  // both have been passed. kPeerLost as Barrier::wait, kRanksDisagree where the other side passes something
+  // else.
+  void run(const Parcel& out, const CollectiveCall& send, const Parcel& in, const CollectiveCall& receive,
+           int first_slot);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Side {
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    int peer = -1;
+    CollectiveCall call;
+    uint32_t moved = 0;    // pieces
+    bool has_met = false;  // the peer has come
+    bool is_done = true;
+  };
+
+  Side side_of(const Parcel& parcel, const CollectiveCall& call) const;
+  void post(int first_slot);
+  bool advance_out();  // whether anything has changed
+  bool advance_in();
+  void meet(Side& side);
+  uint32_t pieces(const Side& side) const;
+  std::size_t piece_bytes(const Side& side) const;
+  void ring(int peer);
+  void wait_for_bell(uint32_t heard, std::chrono::milliseconds longest);
+  // Why it cannot go on, if so: who has died, left, or, when `late`, not come.
+  std::string why_lost(bool late) const;
+  std::vector<int> awaited() const;  // by numbers in the world
+  [[noreturn]] void throw_stopped() const;
+  const CollectiveCall& call() const { return in_.is_done ? out_.call : in_.call; }
+  RankState& state(int rank) const { return segment_.rank_state(region_, rank); }
+  template <typename F>
+  void for_each_open_side(F f) const;
+
+  Segment& segment_;
+  Region& region_;
+  RankState& mine_;
+  const int rank_;
+  const std::chrono::milliseconds timeout_;
+  CallTimes& times_;
+  Clock::time_point since_{};  // this rank has waited for peers to come
+  Side out_, in_;
+};
+
+}  // namespace recollect::local
