@@ -12,7 +12,7 @@ namespace recollect {
 namespace {
 
 PolicySettings policy_settings(const CheckpointingSettings& c) {
-  return {.mode = std::string(name_of(c.mode)),
+  return {.mode = c.mode,
           .k = c.k,
           .recompute = c.recompute,
           .partition = c.partition_activations,
@@ -21,14 +21,16 @@ PolicySettings policy_settings(const CheckpointingSettings& c) {
 }
 
 // What is left open is chosen, or as little as can be.
-ResidencySettings decide_moves(const Graph& graph, const OpRegistry& registry, const Plan& plan,
-                               const CheckpointingSettings& c, const CheckpointingRules& rules) {
+ResidencySettings decide_moves(const Graph& graph, const OpRegistry& registry, const SavedActivations& saved,
+                               const Plan& plan, const CheckpointingSettings& c,
+                               const CheckpointingRules& rules) {
   const ResidencySettings asked{.tensor_size = rules.tensor_size,
                                 .keep_last = c.keep_last,
                                 .pooled = !c.contiguous_checkpointing,
                                 .prefetch = c.prefetch,
                                 .bf16 = c.storage_dtype == StorageDType::kBF16};
-  return rules.least ? least_residency(asked) : choose_residency(graph, registry, plan, asked, rules.device);
+  return rules.least ? least_residency(asked)
+                     : choose_residency(graph, registry, saved, plan, asked, rules.device);
 }
 
 // What a report says of these numbers.
@@ -52,15 +54,17 @@ Checkpointed checkpoint(Graph& graph, const OpRegistry& registry, const Checkpoi
                         const CheckpointingRules& rules) {
   Checkpointed done;
   int64_t divided_already = 0;
+  const SavedActivations saved(graph);
+  const PolicySettings policy = policy_settings(c);
   done.plan = c.plan.empty()
-                  ? make_plan(graph, policy_settings(c))
-                  : read_plan(c.plan, graph, static_cast<int>(rules.tensor_size), &divided_already);
-  if (!take(check_plan(c, policy_settings(c), graph, done.plan, divided_already), done)) return done;
+                  ? make_plan(graph, saved, policy)
+                  : read_plan(c.plan, graph, saved, static_cast<int>(rules.tensor_size), &divided_already);
+  if (!take(check_plan(c, policy, graph, saved, done.plan, divided_already), done)) return done;
   if (rules.disk_through_host)
     for (auto& [value, decision] : done.plan.values) decision.host |= decision.disk;
-  std::vector<Reproduction> reproductions = recompute(graph, done.plan);
-  done.moves = decide_moves(graph, registry, done.plan, c, rules);
-  done.residency = place_kept_values(graph, registry, done.plan, done.moves);
+  std::vector<Reproduction> reproductions = recompute(graph, saved, done.plan);
+  done.moves = decide_moves(graph, registry, saved, done.plan, c, rules);
+  done.residency = place_saved_activations(graph, registry, saved, done.plan, done.moves);
   done.gathered = gathered_again(graph);
   done.choices = list_choices(c, done, rules.least);
   reproductions.insert(reproductions.end(), done.residency.returned.begin(), done.residency.returned.end());

@@ -11,10 +11,10 @@ struct Trial {
   double seconds = 0, waited = 0;  // of forward and backward; of the compute stream
 };
 
-Trial simulate_with(const Graph& graph, const OpRegistry& registry, const Plan& plan,
-                    const ResidencySettings& settings, const DeviceModel& device) {
+Trial simulate_with(const Graph& graph, const OpRegistry& registry, const SavedActivations& saved,
+                    const Plan& plan, const ResidencySettings& settings, const DeviceModel& device) {
   Graph moved = graph;
-  Trial trial{.report = place_kept_values(moved, registry, plan, settings)};
+  Trial trial{.report = place_saved_activations(moved, registry, saved, plan, settings)};
   if (trial.report.returned.empty()) return trial;
   const Simulation simulation = simulate(moved, make_schedule(moved), device, 1);
   trial.seconds = simulation.step_seconds;
@@ -38,11 +38,15 @@ ResidencySettings least_residency(ResidencySettings settings) {
   return settings;
 }
 
-ResidencySettings choose_residency(const Graph& graph, const OpRegistry& registry, const Plan& plan,
+ResidencySettings choose_residency(const Graph& graph, const OpRegistry& registry,
+                                   const SavedActivations& saved, const Plan& plan,
                                    const ResidencySettings& settings, const DeviceModel& device) {
   ResidencySettings chosen = least_residency(settings);
   if (settings.keep_last != kOpen && settings.prefetch != kOpen) return chosen;
-  const Trial first = simulate_with(graph, registry, plan, chosen, device);
+  const auto try_out = [&](const ResidencySettings& moves) {
+    return simulate_with(graph, registry, saved, plan, moves, device);
+  };
+  const Trial first = try_out(chosen);
   if (first.report.returned.empty()) return chosen;
   Trial best = first;
   const auto one_more = [&](int64_t ResidencySettings::*layers) {
@@ -51,7 +55,7 @@ ResidencySettings choose_residency(const Graph& graph, const OpRegistry& registr
     if (settings.bf16 && layers == &ResidencySettings::keep_last) return false;
     ResidencySettings more = chosen;
     ++(more.*layers);
-    const Trial trial = simulate_with(graph, registry, plan, more, device);
+    const Trial trial = try_out(more);
     const bool worth_it =
         best.waited - trial.waited > kLeastGain * best.seconds && trial.seconds < best.seconds;
     if (!worth_it || !moves_as_much(trial.report, first.report)) return false;

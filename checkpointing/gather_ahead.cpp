@@ -1,10 +1,8 @@
 #include "checkpointing/gather_ahead.h"
 
 #include <algorithm>
-#include <utility>
 
-#include "checkpointing/recompute.h"
-#include "engine/graph/op_def.h"
+#include "engine/graph/graph_edit.h"
 
 namespace recollect {
 
@@ -12,13 +10,8 @@ namespace {
 
 class Mover {
  public:
-  explicit Mover(Graph& graph)
-      : graph_(graph),
-        behind_(graph.ops().size()),
-        place_(graph.ops().size()),
-        last_use_(graph.values().size(), kNone) {
-    for (OpId id = 0; id < size(); ++id) {
-      place_[id] = id;
+  explicit Mover(Graph& graph) : graph_(graph), edit_(graph), last_use_(graph.values().size(), kNone) {
+    for (OpId id : graph.op_ids()) {
       if (graph.op(id).phase == Phase::kForward) forward_end_ = id;
       for (ValueId v : graph.op(id).inputs)
         if (v != kNone) last_use_[v] = id;
@@ -27,19 +20,13 @@ class Mover {
 
   void run() {
     OpId free = making_a_value(forward_end_, -1);
-    for (OpId id = 0; id < size(); ++id) {
+    for (OpId id : graph_.op_ids()) {
       const Op& op = graph_.op(id);
       if (op.stream != StreamId::kGather || op.phase != Phase::kBackward) continue;
       begin_behind(free != kNone && free < id ? free : making_a_value(id - 1, -1), id);
       free = making_a_value(last_use_[op.outputs.front()], 1);
     }
-    std::vector<Op> merged;
-    merged.reserve(graph_.ops().size());
-    for (OpId id = 0; id < size(); ++id) {
-      if (place_[id] == id) merged.push_back(std::move(graph_.op(id)));
-      for (OpId moved : behind_[id]) merged.push_back(std::move(graph_.op(moved)));
-    }
-    graph_.set_ops(std::move(merged));
+    edit_.commit();
   }
 
  private:
@@ -62,34 +49,28 @@ class Mover {
   // Where a value is there: behind that op.
   OpId there_behind(ValueId v) const {
     const OpId producer = v == kNone ? kNone : graph_.value(v).producer;
-    return producer == kNone ? kNone : place_[producer];
+    return producer == kNone ? kNone : edit_.place(producer);
   }
 
   void begin_behind(OpId start, OpId gather) {
     const OpId maker = graph_.value(graph_.op(gather).inputs.front()).producer;
-    if (maker != kNone && place_[maker] > start) {
+    if (maker != kNone && edit_.place(maker) > start) {
       const std::vector<ValueId>& needed = graph_.op(maker).inputs;
       const bool goes_too =
-          is_recomputation(graph_.op(maker).name) &&
+          graph_.op(maker).role == Role::kRecompute &&
           std::all_of(needed.begin(), needed.end(), [&](ValueId v) { return there_behind(v) <= start; });
       if (goes_too)
-        move(maker, start);
+        edit_.move_after(maker, start);
       else
         start = maker;
     }
     graph_.op(gather).after.push_back(value_of(start));
-    move(gather, start);
-  }
-
-  void move(OpId id, OpId start) {
-    place_[id] = start;
-    behind_[start].push_back(id);
+    edit_.move_after(gather, start);
   }
 
   Graph& graph_;
-  std::vector<std::vector<OpId>> behind_;  // by op: those that moved behind it
-  std::vector<OpId> place_;                // by op: itself, or behind which it stands now
-  std::vector<OpId> last_use_;             // by value
+  GraphEdit edit_;
+  std::vector<OpId> last_use_;  // by value
   OpId forward_end_ = 0;
 };
 

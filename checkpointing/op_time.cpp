@@ -1,8 +1,6 @@
 #include "checkpointing/op_time.h"
 
 #include <algorithm>
-#include <cmath>
-#include <string_view>
 
 #include "engine/core/dtype.h"
 
@@ -10,61 +8,48 @@ namespace recollect {
 
 namespace {
 
-constexpr std::string_view kDrawing = " dropout";  // ends the key of kernels that draw random numbers
-
-bool is_attention(std::string_view kind) { return kind.starts_with("attention"); }
-
-bool multiplies(std::string_view kind) {
-  return is_attention(kind) || kind.starts_with("linear") || kind == "lm_head_loss";
-}
-
-double arithmetic_rate(const OpView& view, const DeviceModel& device) {
-  const std::string_view kind = view.op.def->name;
-  if (!multiplies(kind)) return device.vector_flops;
+// FLOP/s of products by the dtype of their operands, and of attention.
+double product_rate(const OpView& view, const DeviceModel& device) {
+  const bool attention = view.op.def->unit == Unit::kAttention;
   switch (view.in(0).dtype) {
     case DType::kF64:
       return device.gemm_f64;
     case DType::kF16:
     case DType::kBF16:
-      return is_attention(kind) ? device.attention_bf16 : device.gemm_bf16;
+      return attention ? device.attention_bf16 : device.gemm_bf16;
     default:
-      return is_attention(kind) ? device.attention_f32 : device.gemm_f32;
+      return attention ? device.attention_f32 : device.gemm_f32;
   }
+}
+
+bool multiplies(const OpView& view) {
+  return view.op.def->unit == Unit::kGemm || view.op.def->unit == Unit::kAttention;
+}
+
+double work_of(const OpView& view, const Cost& cost) { return multiplies(view) ? cost.flops : cost.bytes; }
+
+double arithmetic_rate(const OpView& view, const DeviceModel& device) {
+  return multiplies(view) ? product_rate(view, device) : device.vector_flops;
 }
 
 double transfer_seconds(double bytes, const RateCurve& measured, double otherwise) {
   return bytes / (measured.empty() ? otherwise : rate_at(measured, bytes));
 }
 
-double link_seconds(const Op& op, double bytes, const DeviceModel& device) {
+double copy_seconds(MemorySpace from, MemorySpace to, double bytes, const DeviceModel& device) {
+  if (to == MemorySpace::kDisk)
+    return transfer_seconds(bytes, device.disk_writes, device.disk_write_bandwidth);
+  if (from == MemorySpace::kDisk)
+    return transfer_seconds(bytes, device.disk_reads, device.disk_read_bandwidth);
+  return transfer_seconds(bytes, device.copies,
+                          to == MemorySpace::kHost ? device.to_host_bandwidth : device.to_device_bandwidth);
+}
+
+double link_seconds(const OpView& view, double bytes, const DeviceModel& device) {
   if (bytes == 0) return 0;
-  switch (op.stream) {
-    case StreamId::kDeviceToHost:
-      return transfer_seconds(bytes, device.copies, device.to_host_bandwidth);
-    case StreamId::kHostToDevice:
-      return transfer_seconds(bytes, device.copies, device.to_device_bandwidth);
-    case StreamId::kDisk:
-      return op.def->name == "write_to_disk"
-                 ? transfer_seconds(bytes, device.disk_writes, device.disk_write_bandwidth)
-                 : transfer_seconds(bytes, device.disk_reads, device.disk_read_bandwidth);
-    default:
-      return device.link_latency + transfer_seconds(bytes, device.collectives, device.link_bandwidth);
-  }
-}
-
-// A head whose vocabulary is divided over ranks asks them twice for every chunk of rows.
-double vocabulary_seconds(const OpView& view, const DeviceModel& device) {
-  if (view.op.def->name != "lm_head_loss" || !view.in(1).placement.is_sharded_over(kTensorAxis)) return 0;
-  const auto rows = static_cast<double>(view.in(0).shape[0]),
-             chunk = static_cast<double>(view.attributes().integer("chunk_rows"));
-  return 2 * std::ceil(rows / chunk) * device.link_latency;
-}
-
-const RateCurve* measured(std::string key, const DeviceModel& device) {
-  auto found = device.kernels.find(key);
-  if (found == device.kernels.end() && key.ends_with(kDrawing))
-    found = device.kernels.find(key.erase(key.size() - kDrawing.size()));
-  return found == device.kernels.end() ? nullptr : &found->second;
+  if (view.op.def->unit == Unit::kCopy)
+    return copy_seconds(view.in(0).space, view.out(0).space, bytes, device);
+  return device.link_latency + transfer_seconds(bytes, device.collectives, device.link_bandwidth);
 }
 
 Cost cost_of(const OpView& view) { return view.op.def->cost ? view.op.def->cost(view) : Cost{}; }
@@ -78,36 +63,48 @@ DType dtype_of(const OpView& view) {
   return longest ? longest->dtype : DType::kF32;
 }
 
-// All forms of Adam make one pass over the same memory.
-std::string_view kernel_of(std::string_view kind) { return kind.starts_with("adam") ? "adamw" : kind; }
+bool draws_numbers(const OpView& view) {
+  return view.attributes().has("p") && view.attributes().real("p") > 0;
+}
+
+std::string key_of(const OpDef& def, DType dtype, bool draws) {
+  std::string key = def.measured_as.empty() ? def.name : def.measured_as;
+  key += ' ';
+  key += name_of(dtype);
+  return draws ? key + " dropout" : key;
+}
+
+// The rates of this kernel, or of the nearest that was measured: f16 runs as bf16 does, and what draws random
+// numbers nearly as what does not.
+const RateCurve* measured_rates(const OpView& view, const DeviceModel& device) {
+  if (device.kernels.empty()) return nullptr;
+  const DType dtype = dtype_of(view), alike = dtype == DType::kF16 ? DType::kBF16 : dtype;
+  for (const bool draws : {draws_numbers(view), false})
+    for (const DType d : {dtype, alike})
+      if (const auto found = device.kernels.find(key_of(*view.op.def, d, draws));
+          found != device.kernels.end())
+        return &found->second;
+  return nullptr;
+}
 
 }  // namespace
 
 KernelUse kernel_use(const OpView& view) {
   const Cost cost = cost_of(view);
-  const std::string_view kind = view.op.def->name;
-  KernelUse use{.key = std::string(kernel_of(kind)) + " " + std::string(name_of(dtype_of(view)))};
-  if (view.attributes().has("p") && view.attributes().real("p") > 0) use.key += kDrawing;
-  use.work = multiplies(kind) ? cost.flops : cost.bytes;
-  use.amount = use.work;
-  // One head of one sample is what a thread works on.
-  if (kind == "attention") use.amount /= static_cast<double>(view.out(1).shape[0]);
-  if (kind == "attention_backward") use.amount /= static_cast<double>(view.in(3).shape[0]);
-  return use;
+  const double work = work_of(view, cost);
+  return {key_of(*view.op.def, dtype_of(view), draws_numbers(view)), work / cost.pieces, work};
 }
 
 double op_seconds(const Graph& graph, const Op& op, const DeviceModel& device) {
   const OpView view{graph, op};
   const Cost cost = cost_of(view);
-  const KernelUse use = device.kernels.empty() ? KernelUse{} : kernel_use(view);
-  double here;
-  if (const RateCurve* curve = device.kernels.empty() ? nullptr : measured(use.key, device);
-      curve && use.work > 0)
-    here = use.work / rate_at(*curve, use.amount);
-  else
-    here = std::max(cost.flops / arithmetic_rate(view, device), cost.bytes / device.memory_bandwidth);
-  return device.launch_overhead + std::max(here, link_seconds(op, cost.link_bytes, device)) +
-         vocabulary_seconds(view, device);
+  const double work = work_of(view, cost);
+  const RateCurve* rates = work > 0 ? measured_rates(view, device) : nullptr;
+  const double here =
+      rates ? work / rate_at(*rates, work / cost.pieces)
+            : std::max(cost.flops / arithmetic_rate(view, device), cost.bytes / device.memory_bandwidth);
+  return device.launch_overhead + std::max(here, link_seconds(view, cost.link_bytes, device)) +
+         cost.exchanges * device.link_latency;
 }
 
 std::vector<double> memory_seconds(const Graph& graph, const DeviceModel& device) {

@@ -1,4 +1,4 @@
-// For every forward value that backward needs: is it kept or recomputed, and if kept, where. A plan is data:
+// For every activation that backward needs: is it saved or recomputed, and if saved, where. A plan is data:
 // it prints as YAML, reads back, compares and hashes. Policies make plans (policies.h); passes carry them out
 // (recompute.h, residency.h).
 #pragma once
@@ -13,8 +13,8 @@
 namespace recollect {
 
 struct Decision {
-  bool keep = true;        // otherwise it is recomputed from what is kept
-  bool partition = false;  // each tensor rank keeps 1/t of it
+  bool save = true;        // otherwise it is recomputed from what is saved
+  bool partition = false;  // each tensor rank saves 1/t of it
   bool host = false;       // it waits in host memory
   bool disk = false;       // it waits on the disk; with `host`, host memory is the buffer on its way
   bool operator==(const Decision&) const = default;
@@ -24,7 +24,7 @@ struct Decision {
 enum class Replay {
   kSegment,  // everything: each value is recomputed once
   kBisect,   // the midpoints on the way: log n layer inputs are held, n/2 log n layers run again
-  kNothing,  // nothing: every layer's backward starts again from what is kept
+  kNothing,  // nothing: every layer's backward starts again from what is saved
 };
 std::string_view name_of(Replay replay);
 
@@ -33,31 +33,17 @@ std::string_view name_of(Replay replay);
 std::string word_of(const Decision& decision);
 
 struct Plan {
-  std::map<std::string, Decision> values;  // by name: every value of saved_values()
+  std::map<std::string, Decision> values;  // by name: all of SavedActivations::values()
   Replay replay = Replay::kSegment;
   bool operator==(const Plan&) const = default;
 };
 
-// What backward uses in place of a value that was not kept where it was made: the same bits, made or brought
-// again.
+// What backward uses in place of an activation that did not stay where it was made: the same bits,
+// recomputed, gathered or fetched.
 struct Reproduction {
   ValueId original = kNone;
   ValueId again = kNone;
 };
-
-// A number a row, beside what an op is for: not worth making again, nor storing with fewer bits.
-bool is_statistic(const Graph& graph, ValueId v);
-
-// A value that was put together of the tensor ranks' parts. It is never saved: a rank keeps its part, and
-// backward gathers it again (recompute.h).
-bool is_gathered(const Graph& graph, ValueId v);
-
-// The forward values that backward reads, or gathers what it reads from, and that could be recomputed, in
-// program order.
-std::vector<ValueId> saved_values(const Graph& graph);
-
-// The value that layer i takes from what is before it, by layer; of the layers of the graph.
-std::vector<ValueId> layer_inputs(const Graph& graph);
 
 // YAML; one line a value.
 std::string to_yaml(const Plan& plan);

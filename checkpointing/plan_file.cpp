@@ -40,8 +40,8 @@ bool matches(std::string_view pattern, std::string_view name) {
 
 class Reader {
  public:
-  Reader(const Graph& graph, int tensor_size, Problems& problems)
-      : graph_(graph), tensor_size_(tensor_size), problems_(problems), saved_(saved_values(graph)) {
+  Reader(const Graph& graph, const SavedActivations& saved, int tensor_size, Problems& problems)
+      : graph_(graph), tensor_size_(tensor_size), problems_(problems), saved_(saved.values()) {
     for (ValueId v : saved_) plan_.values[graph.value(v).name] = {};
     for (const auto& [name, decision] : plan_.values) names_.push_back(name);
   }
@@ -117,7 +117,7 @@ class Reader {
       return kWords[index].find(where) != std::string_view::npos;
     };
     return Decision{
-        .keep = index != 0, .partition = goes("partitioned"), .host = goes("host"), .disk = goes("disk")};
+        .save = index != 0, .partition = goes("partitioned"), .host = goes("host"), .disk = goes("disk")};
   }
 
   std::vector<ValueId> find(std::string_view pattern) const {
@@ -151,7 +151,7 @@ class Reader {
   const Graph& graph_;
   int tensor_size_;
   Problems& problems_;
-  std::vector<ValueId> saved_;
+  const std::vector<ValueId>& saved_;
   std::vector<std::string_view> names_;
   std::set<ValueId> divided_;
   Plan plan_;
@@ -159,21 +159,22 @@ class Reader {
 
 }  // namespace
 
-Plan read_plan(const std::string& path, const Graph& graph, int tensor_size, int64_t* divided_already) {
+Plan read_plan(const std::string& path, const Graph& graph, const SavedActivations& saved, int tensor_size,
+               int64_t* divided_already) {
   std::string text;
   if (const std::string wrong = read_file_text(path, kMaxDocumentBytes, text); !wrong.empty()) {
     Problems problems;
     problems.add({path, 0, 0}, wrong);
     problems.raise();
   }
-  return read_plan_text(path, text, graph, tensor_size, divided_already);
+  return read_plan_text(path, text, graph, saved, tensor_size, divided_already);
 }
 
-Plan read_plan_text(const std::string& name, std::string_view text, const Graph& graph, int tensor_size,
-                    int64_t* divided_already) {
+Plan read_plan_text(const std::string& name, std::string_view text, const Graph& graph,
+                    const SavedActivations& saved, int tensor_size, int64_t* divided_already) {
   Problems problems;
   const YamlNode root = parse_document(name, text, problems);
-  Reader reader(graph, tensor_size, problems);
+  Reader reader(graph, saved, tensor_size, problems);
   Plan plan = reader.read(root);
   problems.raise("a run writes its plan to plan.yaml in its output_dir: start from that");
   if (divided_already) *divided_already = reader.divided_already();

@@ -1,9 +1,9 @@
-// Plans as files: what `to_yaml` writes and people edit. For every forward value that backward needs, the
-// last line whose pattern matches its name decides; a value that no line names is kept on the device.
+// Plans as files: what `to_yaml` writes and people edit. For every activation that backward needs, the last
+// line whose pattern matches its name decides; a value that no line names is saved on the device.
 //
-//   replay: segment              # or bisect, nothing: what a recomputation leaves behind; segment where
-//   absent values:
-//     layer*: recompute             # * stands for any text
+//   replay: segment     # or bisect, nothing: what a recomputation leaves behind; segment where absent
+//   values:
+//     layer*: recompute                          # * stands for any text
 //     layer*/attn/norm: device
 //     layer0/attn/norm: partitioned+host+disk    # or one or two of these
 #pragma once
@@ -21,12 +21,12 @@ namespace recollect {
 // be meant: unknown keys and words, a pattern that matches nothing, `partitioned` where nothing that matches
 // is the same on `tensor_size` > 1 ranks. What a pattern matches beside replicated values is not partitioned,
 // but counted in `divided_already`.
-Plan read_plan(const std::string& path, const Graph& graph, int tensor_size,
+Plan read_plan(const std::string& path, const Graph& graph, const SavedActivations& saved, int tensor_size,
                int64_t* divided_already = nullptr);
 
 // The same for a text; `name` stands for the file's name in messages.
-Plan read_plan_text(const std::string& name, std::string_view text, const Graph& graph, int tensor_size,
-                    int64_t* divided_already = nullptr);
+Plan read_plan_text(const std::string& name, std::string_view text, const Graph& graph,
+                    const SavedActivations& saved, int tensor_size, int64_t* divided_already = nullptr);
 
 // Collective. Error kRanksDisagree, naming the values, where the ranks hold different plans or would move
 // values at different times.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string_view>
 
 #include "engine/graph/op_def.h"
 
@@ -10,58 +11,58 @@ namespace recollect {
 
 namespace {
 
-int64_t ceil_sqrt(int64_t n) {
-  auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(n)));
-  while (root * root < n) ++root;
-  return root;
-}
-
-// Segments of k layers, the first one shorter where k does not divide: the inputs of each, and all of the
-// last.
-void keep_segments(const Graph& graph, const std::vector<ValueId>& inputs, int64_t k, Plan& plan) {
-  const auto layers = static_cast<int64_t>(inputs.size());
-  const int64_t last = std::max<int64_t>(0, layers - k);
-  for (int64_t layer = last; layer > 0; layer -= k)
-    plan.values.at(graph.value(inputs[layer]).name).keep = true;
-  plan.values.at(graph.value(inputs[0]).name).keep = true;
-  for (ValueId v : saved_values(graph)) {
-    const Value& value = graph.value(v);
-    if (value.layer >= last || v == inputs[last]) plan.values.at(value.name).keep = true;
+// A plan in the making. At first it saves what is of no layer.
+class Draft {
+ public:
+  Draft(const Graph& graph, const SavedActivations& saved, const PolicySettings& settings)
+      : settings_(settings), graph_(graph), saved_(saved) {
+    for (ValueId v : saved_.values()) plan_.values[graph_.value(v).name] = {.save = layer_of(v) < 0};
   }
-}
 
-// The first layer's input and all of the last layer; with `midpoints` also the inputs met when halving the
-// way between them, again and again.
-void keep_path(const Graph& graph, const std::vector<ValueId>& inputs, bool midpoints, Plan& plan) {
-  const auto layers = static_cast<int64_t>(inputs.size());
-  for (ValueId v : saved_values(graph))
-    if (graph.value(v).layer == layers - 1 || graph.value(v).layer < 0)
-      plan.values.at(graph.value(v).name).keep = true;
-  plan.values.at(graph.value(inputs[0]).name).keep = true;
-  plan.values.at(graph.value(inputs[layers - 1]).name).keep = true;
-  for (int64_t low = 0; midpoints && layers - low > 1;) {
-    low = (low + layers) / 2;
-    plan.values.at(graph.value(inputs[low]).name).keep = true;
+  const PolicySettings& settings() const { return settings_; }
+  const Graph& graph() const { return graph_; }
+  const SavedActivations& saved() const { return saved_; }
+  int64_t layers() const { return static_cast<int64_t>(saved_.layer_inputs().size()); }
+  int layer_of(ValueId v) const { return graph_.value(v).layer; }
+
+  void save(ValueId v) { decision(v).save = true; }
+  void save_input(int64_t layer) { save(saved_.layer_inputs()[static_cast<std::size_t>(layer)]); }
+  void save_inputs() {
+    for (ValueId v : saved_.layer_inputs()) save(v);
   }
-}
-
-// Of the op that made it, or of the one whose value it only hands to the ranks.
-std::string_view group_of(const Graph& graph, const Value& value) {
-  const Op& op = graph.op(value.producer);
-  return op.def->name == "copy_to_ranks" ? group_of(graph, graph.value(op.inputs.at(0))) : op.def->group;
-}
-
-void keep_unless_in_groups(const Graph& graph, const std::vector<std::string>& groups, Plan& plan) {
-  const std::set<std::string_view> chosen(groups.begin(), groups.end());
-  for (ValueId v : saved_values(graph)) {
-    const Value& value = graph.value(v);
-    const std::string_view group = group_of(graph, value);
-    const bool in_mlp = value.name.find("/mlp/") != std::string::npos && !group.empty();
-    const bool recompute =
-        !is_statistic(graph, v) && (chosen.contains(group) || (chosen.contains("mlp") && in_mlp));
-    plan.values.at(value.name).keep = !recompute || value.layer < 0;
+  // Decides on all values: those are saved of which `wanted` is true, besides those that are already.
+  template <typename Wanted>
+  void save_where(const Wanted& wanted) {
+    for (ValueId v : saved_.values())
+      if (bool& save = decision(v).save; !save) save = wanted(v);
   }
-  for (ValueId input : layer_inputs(graph)) plan.values.at(graph.value(input).name).keep = true;
+  void replay(Replay replay) { plan_.replay = replay; }
+
+  Plan finish() {
+    for (ValueId v : saved_.values()) switch_on(v);
+    return std::move(plan_);
+  }
+
+ private:
+  Decision& decision(ValueId v) { return plan_.values.at(graph_.value(v).name); }
+
+  void switch_on(ValueId v) {
+    const bool first_input = layers() > 0 && v == saved_.layer_inputs().front();
+    Decision& d = decision(v);
+    if (!d.save || (layer_of(v) < 0 && !first_input)) return;
+    d.partition = settings_.partition && !graph_.value(v).placement.is_sharded_over(kTensorAxis);
+    d.host = settings_.host;
+    d.disk = settings_.disk;
+  }
+
+  const PolicySettings& settings_;
+  const Graph& graph_;
+  const SavedActivations& saved_;
+  Plan plan_;
+};
+
+void save_everything(Draft& plan) {
+  plan.save_where([](ValueId) { return true; });
 }
 
 // By value: whether an op that is of no layer reads it.
@@ -73,46 +74,102 @@ std::vector<char> read_outside_layers(const Graph& graph) {
   return read;
 }
 
+// What the ops after the last layer read is that layer's output.
+void save_layer_inputs(Draft& plan) {
+  plan.save_inputs();
+  const std::vector<char> outside = read_outside_layers(plan.graph());
+  plan.save_where([&](ValueId v) { return outside[v]; });
+}
+
+// Segments of k layers, the first one shorter where k does not divide: the inputs of each, and all of the
+// last.
+void save_segments(Draft& plan, int64_t k) {
+  const int64_t last = std::max<int64_t>(0, plan.layers() - k);
+  for (int64_t layer = last; layer > 0; layer -= k) plan.save_input(layer);
+  plan.save_input(0);
+  plan.save_where([&](ValueId v) { return plan.layer_of(v) >= last; });
+}
+
+void save_every_k(Draft& plan) { save_segments(plan, plan.settings().k); }
+
+void save_sqrt(Draft& plan) {
+  auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(plan.layers())));
+  while (root * root < plan.layers()) ++root;
+  save_segments(plan, root);
+}
+
+// Of the op that made it, or of the one whose value it only hands to the ranks.
+std::string_view group_of(const Graph& graph, const Value& value) {
+  const Op& op = graph.op(value.producer);
+  return op.def->passes_on ? group_of(graph, graph.value(op.inputs.at(0))) : op.def->group;
+}
+
+void save_outside_groups(Draft& plan) {
+  const Graph& graph = plan.graph();
+  const std::vector<std::string>& asked = plan.settings().recompute;
+  const std::vector<std::string> groups = asked.empty() ? cheap_groups() : asked;
+  const std::set<std::string_view> chosen(groups.begin(), groups.end());
+  plan.save_inputs();
+  plan.save_where([&](ValueId v) {
+    const std::string_view group = group_of(graph, graph.value(v));
+    const bool in_block = !group.empty() && chosen.contains(graph.op(graph.value(v).producer).block);
+    return plan.saved().is_statistic(v) || !(chosen.contains(group) || in_block);
+  });
+}
+
+// The first layer's input and all of the last layer.
+void save_ends(Draft& plan) {
+  plan.save_input(0);
+  plan.save_input(plan.layers() - 1);
+  plan.save_where([&](ValueId v) { return plan.layer_of(v) == plan.layers() - 1; });
+}
+
+// Besides, the inputs met when halving the way between the ends, again and again.
+void save_halves(Draft& plan) {
+  save_ends(plan);
+  for (int64_t low = 0; plan.layers() - low > 1;) {
+    low = (low + plan.layers()) / 2;
+    plan.save_input(low);
+  }
+  plan.replay(Replay::kBisect);
+}
+
+void save_one_input(Draft& plan) {
+  save_ends(plan);
+  plan.replay(Replay::kNothing);
+}
+
+using Policy = void (*)(Draft&);
+
+Policy policy_of(CheckpointingMode mode) {
+  switch (mode) {
+    case CheckpointingMode::kNone:
+      return save_everything;
+    case CheckpointingMode::kFull:
+      return save_layer_inputs;
+    case CheckpointingMode::kEveryK:
+      return save_every_k;
+    case CheckpointingMode::kSqrt:
+      return save_sqrt;
+    case CheckpointingMode::kSelective:
+      return save_outside_groups;
+    case CheckpointingMode::kRecursive:
+      return save_halves;
+    case CheckpointingMode::kConstantMemory:
+      return save_one_input;
+  }
+  throw Error(ExitCode::kInternal, "a checkpointing mode without a policy");
+}
+
 }  // namespace
 
 std::vector<std::string> cheap_groups() { return {"norm", "activation"}; }
 
-Plan make_plan(const Graph& graph, const PolicySettings& s) {
-  Plan plan;
-  const std::vector<ValueId> saved = saved_values(graph), inputs = layer_inputs(graph);
-  const bool all = s.mode == "none" || inputs.empty();
-  for (ValueId v : saved) plan.values[graph.value(v).name] = {.keep = all || graph.value(v).layer < 0};
-  if (!all) {
-    const auto layers = static_cast<int64_t>(inputs.size());
-    if (s.mode == "full") {
-      for (ValueId v : inputs) plan.values.at(graph.value(v).name).keep = true;
-      // What the ops after the last layer read is that layer's output.
-      const std::vector<char> outside = read_outside_layers(graph);
-      for (ValueId v : saved)
-        if (outside[v]) plan.values.at(graph.value(v).name).keep = true;
-    } else if (s.mode == "every_k") {
-      keep_segments(graph, inputs, s.k, plan);
-    } else if (s.mode == "sqrt") {
-      keep_segments(graph, inputs, ceil_sqrt(layers), plan);
-    } else if (s.mode == "selective") {
-      keep_unless_in_groups(graph, s.recompute.empty() ? cheap_groups() : s.recompute, plan);
-    } else if (s.mode == "recursive" || s.mode == "constant_memory") {
-      keep_path(graph, inputs, s.mode == "recursive", plan);
-      plan.replay = s.mode == "recursive" ? Replay::kBisect : Replay::kNothing;
-    } else {
-      throw Error(ExitCode::kConfiguration, "activation_checkpointing.mode: unknown mode '" + s.mode + "'");
-    }
-  }
-  for (ValueId v : saved) {
-    const Value& value = graph.value(v);
-    Decision& decision = plan.values.at(value.name);
-    const bool of_a_layer = value.layer >= 0 || (!inputs.empty() && v == inputs[0]);
-    decision.partition =
-        s.partition && decision.keep && of_a_layer && !value.placement.is_sharded_over(kTensorAxis);
-    decision.host = s.host && decision.keep && of_a_layer;
-    decision.disk = s.disk && decision.keep && of_a_layer;
-  }
-  return plan;
+Plan make_plan(const Graph& graph, const SavedActivations& saved, const PolicySettings& settings) {
+  Draft plan(graph, saved, settings);
+  const Policy decide = saved.layer_inputs().empty() ? save_everything : policy_of(settings.mode);
+  decide(plan);
+  return plan.finish();
 }
 
 }  // namespace recollect

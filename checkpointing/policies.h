@@ -1,32 +1,36 @@
 // Policies: from a differentiated graph to a plan.
 //
-// none       keeps everything.
-// full       keeps each layer's input (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, k
-// = 1). every_k    keeps the input of every k-th layer, and all of the last segment, which is needed at once.
-// sqrt       every_k with k = ceil(sqrt(layers)): at most 2n - sqrt(n) layer evaluations.
-// selective  keeps what costs much to make again and recomputes the named groups (Korthikanti et al., 2022).
-// recursive  log n layer inputs held, n + n/2 log2 n evaluations (Chen et al., section 4.2).
-// constant_memory  the first layer's input only, n (n + 1) / 2 evaluations.
+// none             saves everything.
+// full             saves each layer's input (Chen et al., "Training Deep Nets with Sublinear Memory Cost",
+//                  2016, k = 1).
+// every_k          saves the input of every k-th layer, and all of the last segment, which is needed at once.
+// sqrt             every_k with k = ceil(sqrt(layers)): at most 2n - sqrt(n) layer evaluations.
+// selective        saves what costs much to make again and recomputes the named groups (Korthikanti et al.,
+//                  2022).
+// recursive        saves log n layer inputs: n + n/2 log2 n evaluations (Chen et al., section 4.2).
+// constant_memory  saves the first layer's input only: O(1) memory, n (n + 1) / 2 evaluations.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "checkpointing/plan.h"
+#include "checkpointing/saved_activations.h"
+#include "checkpointing/settings.h"
 
 namespace recollect {
 
 struct PolicySettings {
-  std::string mode = "none";
-  int64_t k = 1;                       // every_k
-  std::vector<std::string> recompute;  // selective: attention, mlp, norm, activation, dropout
-  bool partition = false;              // the switches apply to the values that the mode keeps
+  CheckpointingMode mode = CheckpointingMode::kNone;
+  int64_t k = 1;                            // every_k
+  std::vector<std::string> recompute = {};  // selective: attention, mlp, norm, activation, dropout
+  bool partition = false;                   // the switches apply to the values that the mode saves
   bool host = false, disk = false;
 };
 
 // The groups that cost little and save much, and never run a GEMM again.
 std::vector<std::string> cheap_groups();
 
-Plan make_plan(const Graph& graph, const PolicySettings& settings);
+Plan make_plan(const Graph& graph, const SavedActivations& saved, const PolicySettings& settings);
 
 }  // namespace recollect

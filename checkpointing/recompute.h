@@ -1,5 +1,5 @@
-// Carries out the recompute half of a plan: in backward, a value that was not kept is made again, just before
-// its first use, by clones of the ops that made it, from the nearest values that are there. Lean by
+// Carries out the recompute half of a plan: in backward, an activation that was not saved is made again, just
+// before its first use, by clones of the ops that made it, from the nearest values that are there. Lean by
 // construction, since only what somebody reads is cloned; exact by construction, since a clone is the same op
 // with the same attributes.
 //
@@ -9,27 +9,24 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "checkpointing/plan.h"
+#include "checkpointing/saved_activations.h"
 
 namespace recollect {
 
 // To be called on a differentiated graph, before gradients are reduced and the optimizer is appended. Returns
 // what was made again, in program order.
-std::vector<Reproduction> recompute(Graph& graph, const Plan& plan);
+std::vector<Reproduction> recompute(Graph& graph, const SavedActivations& saved, const Plan& plan);
 
 // What sequence parallelism gathers again in one micro-batch, on this rank.
 struct GatheredAgain {
   int64_t values = 0;
-  uint64_t saved_bytes = 0;     // that a rank need not keep between forward and backward
+  uint64_t saved_bytes = 0;     // that a rank need not hold between forward and backward
   uint64_t gathered_bytes = 0;  // made whole again
   bool operator==(const GatheredAgain&) const = default;
 };
 GatheredAgain gathered_again(const Graph& graph);
-
-// Whether an op of that name makes something again that was not kept.
-bool is_recomputation(std::string_view op_name);
 
 // What recomputation adds to one micro-batch, on this rank.
 double recomputed_flops(const Graph& graph);

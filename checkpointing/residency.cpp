@@ -5,6 +5,8 @@
 #include <set>
 
 #include "checkpointing/residency_ops.h"
+#include "engine/graph/graph_edit.h"
+#include "engine/graph/op_builder.h"
 
 namespace recollect {
 
@@ -17,27 +19,30 @@ constexpr int kLayersInFlight = 2, kLayersInHost = 3, kLayersFromHost = 2;
 
 class Residency {
  public:
-  Residency(Graph& graph, const OpRegistry& registry, const ResidencySettings& settings)
+  Residency(Graph& graph, const OpRegistry& registry, const SavedActivations& saved,
+            const ResidencySettings& settings)
       : graph_(graph),
-        registry_(registry),
+        ops_(graph, registry),
+        edit_(graph),
+        saved_(saved),
         settings_(settings),
-        ops_(graph.ops()),
-        read_at_(graph.values().size()),
-        layers_(static_cast<int>(layer_inputs(graph).size())) {
-    for (int i = 0; i < size(); ++i) {
-      if (ops_[i].phase == Phase::kForward) first_forward_.try_emplace(ops_[i].layer, i);
-      if (ops_[i].phase == Phase::kForward) last_forward_ = i;
-      if (ops_[i].phase != Phase::kBackward) continue;
-      first_backward_.try_emplace(ops_[i].layer, i);
-      for (ValueId v : ops_[i].inputs)
-        if (v != kNone && (read_at_[v].empty() || read_at_[v].back() != i)) read_at_[v].push_back(i);
+        readers_(graph.values().size()),
+        layers_(static_cast<int>(saved.layer_inputs().size())) {
+    for (OpId id : graph.op_ids()) {
+      const Op& op = graph.op(id);
+      if (op.phase == Phase::kForward) first_forward_.try_emplace(op.layer, id);
+      if (op.phase == Phase::kForward) last_forward_ = id;
+      if (op.phase != Phase::kBackward) continue;
+      first_backward_.try_emplace(op.layer, id);
+      for (ValueId v : op.inputs)
+        if (v != kNone && (readers_[v].empty() || readers_[v].back() != id)) readers_[v].push_back(id);
     }
   }
 
   // Returns what waits for backward: the value itself, or what is stored of it.
   ValueId move(ValueId v, const Decision& decision) {
-    std::map<int, std::vector<int>> uses;  // layer whose backward it is -> positions
-    for (int i : read_at_[v]) uses[ops_[i].layer].push_back(i);
+    Uses uses;
+    for (OpId id : readers_[v]) uses[graph_.op(id).layer].push_back(id);
     const bool leaves = decision.partition || decision.host || decision.disk;
     if (uses.empty() || !(leaves || packs(v)) || needed_at_once(uses, decision)) return v;
     Decision buffered = decision;  // for layers whose backward finds it in host memory on its way to the disk
@@ -46,11 +51,10 @@ class Residency {
     const bool all_soon =
         std::all_of(uses.begin(), uses.end(), [&](const auto& item) { return soon(item.first); });
     const Stored stored = store(v, all_soon ? buffered : decision);
-    for (const auto& [layer, positions] : uses) {
+    for (const auto& [layer, readers] : uses) {
       const ValueId from = soon(layer) && decision.host ? stored.in_host : stored.last;
-      const ValueId again = fetch(v, from, soon(layer) ? buffered : decision, layer, positions.front());
-      for (int position : positions)
-        std::replace(ops_[position].inputs.begin(), ops_[position].inputs.end(), v, again);
+      const ValueId again = fetch(v, from, soon(layer) ? buffered : decision, layer, readers.front());
+      for (OpId reader : readers) edit_.replace_input(reader, v, again);
     }
     return stored.last;
   }
@@ -61,24 +65,24 @@ class Residency {
   }
 
   ResidencyReport finish() {
-    std::vector<Op> merged;
-    for (int i = 0; i < size(); ++i) {
-      // What is fetched for several layers at once: backward comes to the deepest first.
-      std::stable_sort(before_[i].begin(), before_[i].end(),
-                       [](const Op& a, const Op& b) { return a.layer > b.layer; });
-      for (Op& op : before_[i]) merged.push_back(std::move(op));
-      merged.push_back(std::move(ops_[i]));
-      for (Op& op : behind_[i]) merged.push_back(std::move(op));
-    }
-    graph_.set_ops(std::move(merged));
+    // What is fetched for several layers at once: backward comes to the deepest first.
+    std::stable_sort(fetches_.begin(), fetches_.end(),
+                     [](const Fetch& a, const Fetch& b) { return a.op.layer > b.op.layer; });
+    for (Fetch& fetch : fetches_) edit_.insert_before(fetch.place, std::move(fetch.op));
+    edit_.commit();
     return report_;
   }
 
  private:
-  int size() const { return static_cast<int>(ops_.size()); }
+  using Uses = std::map<int, std::vector<OpId>>;  // the layer whose backward it is -> the ops that read
+
+  struct Fetch {
+    OpId place = kNone;  // before which it is to stand
+    Op op;
+  };
 
   // `uses` by layer: the first is that of the ops behind the layers, where there are any.
-  bool needed_at_once(const std::map<int, std::vector<int>>& uses, const Decision& decision) {
+  bool needed_at_once(const Uses& uses, const Decision& decision) {
     const bool behind = uses.begin()->first < 0;
     const int64_t from_end = layers_ - uses.rbegin()->first;
     if (!behind && from_end <= std::max<int64_t>(1, settings_.keep_last))
@@ -91,33 +95,17 @@ class Residency {
     return true;
   }
 
-  // Makes the op and its output without placing it in the program yet.
+  // Makes the op and its output, without a place in the program yet.
   Op make(const std::string& name, const char* kind, StreamId stream, Phase phase, Attributes attributes,
           std::vector<ValueId> inputs) {
-    Op op{.def = registry_.find(kind),
-          .name = name,
-          .attributes = std::move(attributes),
-          .inputs = std::move(inputs),
-          .phase = phase,
-          .stream = stream};
+    Op op = ops_.make(name, kind, std::move(attributes), std::move(inputs));
     op.layer = graph_.value(op.inputs.front()).layer;
-    const OutputSpec spec = op.def->infer(OpView{graph_, op}).at(0);
-    op.outputs = {graph_.add_value({.name = name,
-                                    .shape = spec.shape,
-                                    .dtype = spec.dtype,
-                                    .category = spec.category,
-                                    .placement = spec.placement,
-                                    .space = spec.space,
-                                    .pooled = settings_.pooled && spec.space == MemorySpace::kDevice,
-                                    .layer = op.layer})};
+    op.phase = phase;
+    op.stream = stream;
+    graph_.infer_outputs(op);
+    Value& made = graph_.value(op.outputs.front());
+    made.pooled = settings_.pooled && made.space == MemorySpace::kDevice;
     return op;
-  }
-
-  // Puts an op at the end of those to be inserted and goes on with what it made.
-  ValueId insert(std::vector<Op>& into, Op op) {
-    const ValueId made = op.outputs[0];
-    into.push_back(std::move(op));
-    return made;
   }
 
   struct Stored {
@@ -128,26 +116,28 @@ class Residency {
   Stored store(ValueId v, const Decision& decision) {
     const std::string name = graph_.value(v).name;
     const OpId producer = graph_.value(v).producer;
-    const int layer = ops_[producer].layer;
-    std::vector<Op>& behind = behind_[producer];
+    const int layer = graph_.op(producer).layer;
     const auto bytes = [this](ValueId value) { return graph_.value(value).bytes(); };
     ValueId stored = v, in_host = kNone;
+    const auto send = [&](const char* to, const char* kind, StreamId stream, Attributes attributes,
+                          std::vector<ValueId> inputs) {
+      Op op = make(to + name, kind, stream, Phase::kForward, std::move(attributes), std::move(inputs));
+      stored = op.outputs.front();
+      edit_.insert_after(producer, std::move(op));
+    };
     if (packs(v)) {
-      stored = insert(
-          behind, make("packed/" + name, "checkpoint_pack", StreamId::kCompute, Phase::kForward, {}, {v}));
+      send("packed/", "checkpoint_pack", StreamId::kCompute, {}, {v});
       ++report_.packed_values;
       report_.packed_saved_bytes += bytes(v) - bytes(stored);
     }
     if (decision.partition) {
       const uint64_t whole = bytes(stored);
-      stored = insert(behind, make("kept/" + name, "checkpoint_slice", StreamId::kCompute, Phase::kForward,
-                                   {{"size", settings_.tensor_size}}, {stored}));
+      send("kept/", "checkpoint_slice", StreamId::kCompute, {{"size", settings_.tensor_size}}, {stored});
       ++report_.partitioned_values;
       report_.partition_saved_bytes += whole - bytes(stored);
     }
     if (decision.host) {
-      stored = insert(behind, make("host/" + name, "copy_to_host", StreamId::kDeviceToHost, Phase::kForward,
-                                   {}, {stored}));
+      send("host/", "copy_to_host", StreamId::kDeviceToHost, {}, {stored});
       ++report_.host_values;
       report_.host_saved_bytes += bytes(stored);
       report_.to_host_bytes += bytes(stored);
@@ -155,8 +145,7 @@ class Residency {
       in_host = stored;
     }
     if (decision.disk) {
-      stored = insert(behind, make("disk/" + name, "write_to_disk", StreamId::kDisk, Phase::kForward, {},
-                                   {stored, ring()}));
+      send("disk/", "write_to_disk", StreamId::kDisk, {}, {stored, ring()});
       ++report_.disk_values;
       report_.disk_saved_bytes += bytes(stored);
       report_.to_disk_bytes += bytes(stored);
@@ -168,41 +157,41 @@ class Residency {
   // Forward of that layer waits until the value is out, which is what frees the place from which it goes.
   void hold_back(int layer, ValueId out) {
     const auto later = first_forward_.find(layer);
-    const int position = later != first_forward_.end() ? later->second : last_forward_;
-    ops_[position].after.push_back(out);
+    graph_.op(later != first_forward_.end() ? later->second : last_forward_).after.push_back(out);
   }
 
   // Where the backward begins that is `ahead` layers before the one of `layer`.
-  int backward_ahead(int layer, int64_t ahead) const {
+  OpId backward_ahead(int layer, int64_t ahead) const {
     const auto found = first_backward_.find(static_cast<int>(layer + ahead));
     return found != first_backward_.end() && layer + ahead < layers_ ? found->second
                                                                      : first_backward_.begin()->second;
   }
 
-  ValueId fetch(ValueId v, ValueId stored, const Decision& decision, int layer, int first_use) {
+  ValueId fetch(ValueId v, ValueId stored, const Decision& decision, int layer, OpId first_use) {
     const std::string name = "fetched/layer" + std::to_string(layer) + "/" + graph_.value(v).name;
     const std::string whole = packs(v) ? name + "/packed" : name,
                       part = decision.partition ? whole + "/part" : whole;
-    const int position = std::min(backward_ahead(layer, settings_.prefetch), first_use);
-    const auto bring = [&](int before, const std::string& called, const char* kind, StreamId stream,
+    const OpId ahead = std::min(backward_ahead(layer, settings_.prefetch), first_use);
+    const auto bring = [&](OpId place, const std::string& called, const char* kind, StreamId stream,
                            Attributes attributes, std::vector<ValueId> inputs) {
       Op op = make(called, kind, stream, Phase::kBackward, std::move(attributes), std::move(inputs));
-      if (stream != StreamId::kCompute) op.after = made_before(before);
-      stored = insert(before_[before], std::move(op));
+      if (stream != StreamId::kCompute) op.after = made_before(place);
+      stored = op.outputs.front();
+      fetches_.push_back({place, std::move(op)});
     };
     if (decision.disk) {
-      const int earlier =
-          decision.host ? std::min(backward_ahead(layer, settings_.prefetch + 1), position) : position;
+      const OpId earlier =
+          decision.host ? std::min(backward_ahead(layer, settings_.prefetch + 1), ahead) : ahead;
       bring(earlier, decision.host ? name + "/host" : part, "read_from_disk", StreamId::kDisk,
             {{"to", std::string(decision.host ? "host" : "device")}}, {stored, ring()});
       report_.from_disk_bytes += graph_.value(stored).bytes();
     }
     if (decision.host) {
-      bring(position, part, "copy_to_device", StreamId::kHostToDevice, {}, {stored});
+      bring(ahead, part, "copy_to_device", StreamId::kHostToDevice, {}, {stored});
       report_.to_device_bytes += graph_.value(stored).bytes();
     }
     if (decision.partition) {
-      bring(position, whole, "checkpoint_gather", StreamId::kGather,
+      bring(ahead, whole, "checkpoint_gather", StreamId::kGather,
             gather_attributes(graph_.value(v), settings_.tensor_size), {stored});
       report_.gathered_bytes += graph_.value(stored).bytes();
     }
@@ -217,7 +206,7 @@ class Residency {
   bool packs(ValueId v) const {
     const Value& value = graph_.value(v);
     return settings_.bf16 && is_floating(value.dtype) && size_of(value.dtype) > size_of(DType::kBF16) &&
-           !is_statistic(graph_, v);
+           !saved_.is_statistic(v);
   }
 
   // The buffer of all requests to the disk.
@@ -232,38 +221,39 @@ class Residency {
     return ring_;
   }
 
-  // What the nearest compute op before this position made.
-  std::vector<ValueId> made_before(int position) const {
-    for (int i = position - 1; i >= 0; --i)
-      if (ops_[i].stream == StreamId::kCompute)
-        for (ValueId v : ops_[i].outputs)
+  // What the nearest compute op before this place made.
+  std::vector<ValueId> made_before(OpId place) const {
+    for (OpId id = place - 1; id >= 0; --id)
+      if (graph_.op(id).stream == StreamId::kCompute)
+        for (ValueId v : graph_.op(id).outputs)
           if (v != kNone && !graph_.value(v).accumulator) return {v};
     return {};
   }
 
   Graph& graph_;
-  const OpRegistry& registry_;
+  OpBuilder ops_;
+  GraphEdit edit_;
+  const SavedActivations& saved_;
   const ResidencySettings& settings_;
-  std::vector<Op> ops_;
-  std::vector<std::vector<int>> read_at_;  // by value: positions in backward
+  std::vector<std::vector<OpId>> readers_;  // by value: in backward
   int layers_;
-  std::map<int, int> first_forward_, first_backward_;  // by layer: position
-  int last_forward_ = 0;
+  std::map<int, OpId> first_forward_, first_backward_;  // by layer
+  OpId last_forward_ = 0;
   ValueId ring_ = kNone;
-  std::map<int, std::vector<Op>> before_, behind_;  // ops to insert, by position
+  std::vector<Fetch> fetches_;
   ResidencyReport report_;
 };
 
 }  // namespace
 
-ResidencyReport place_kept_values(Graph& graph, const OpRegistry& registry, const Plan& plan,
-                                  const ResidencySettings& settings) {
-  Residency residency(graph, registry, settings);
-  const std::vector<ValueId> inputs = layer_inputs(graph);
-  const std::set<ValueId> of_layers(inputs.begin(), inputs.end());
-  for (ValueId v : saved_values(graph)) {
+ResidencyReport place_saved_activations(Graph& graph, const OpRegistry& registry,
+                                        const SavedActivations& saved, const Plan& plan,
+                                        const ResidencySettings& settings) {
+  Residency residency(graph, registry, saved, settings);
+  const std::set<ValueId> of_layers(saved.layer_inputs().begin(), saved.layer_inputs().end());
+  for (ValueId v : saved.values()) {
     const auto decision = plan.values.find(graph.value(v).name);
-    if (decision == plan.values.end() || !decision->second.keep) continue;
+    if (decision == plan.values.end() || !decision->second.save) continue;
     graph.value(v).pooled = settings.pooled;
     const ValueId waiting = residency.move(v, decision->second);
     if (of_layers.contains(v)) residency.count_layer_input(waiting);

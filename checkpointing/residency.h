@@ -1,6 +1,6 @@
-// Carries out the other half of a plan: where kept values live. A value that leaves is stored as soon as it
-// is made (its slice, its copy to the host, its way to the disk) and fetched on side streams ahead of the
-// layer that needs it. Its place on the device is free in between: the compute stream goes on to the second
+// Carries out the other half of a plan: where saved activations live. A value that leaves is stored as soon
+// as it is made (its slice, its copy to the host, its way to the disk) and fetched on side streams ahead of
+// the layer that needs it. Its place on the device is free in between: the compute stream goes on to the second
 // layer after only when the copy is out; and where host memory is the buffer before the disk, to the third
 // only when it is on the disk. What is then wanted soon stays in that buffer and does not go to the disk.
 //
@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "checkpointing/plan.h"
+#include "checkpointing/saved_activations.h"
 #include "engine/graph/op_def.h"
 
 namespace recollect {
@@ -20,7 +21,7 @@ namespace recollect {
 struct ResidencySettings {
   int64_t tensor_size = 1;
   int64_t keep_last = 1;
-  bool pooled = false;   // kept and fetched values in a best-fit pool instead of the planned arena
+  bool pooled = false;   // saved and fetched values in a best-fit pool instead of the planned arena
   int64_t prefetch = 1;  // a fetch begins with the backward of the layer so many layers ahead
   bool bf16 = false;     // floats of more bits are stored as bf16, statistics excepted
 };
@@ -40,15 +41,17 @@ struct ResidencyReport {
   uint64_t disk_saved_bytes = 0;  // of the memory from which they go there, the host's or the device's
   uint64_t to_disk_bytes = 0, from_disk_bytes = 0;
   uint64_t packed_saved_bytes = 0;  // by storing them in fewer bits, whole values counted
-  std::array<uint64_t, kMemorySpaceCount> layer_inputs{};  // bytes of those that are kept, by where they wait
-  std::vector<Reproduction> returned;                      // gathered or brought back
-  Staying read_behind_layers, read_in_last_layers;         // the latter because of keep_last
+  std::array<uint64_t, kMemorySpaceCount>
+      layer_inputs{};                               // bytes of those that are saved, by where they wait
+  std::vector<Reproduction> returned;               // gathered or fetched
+  Staying read_behind_layers, read_in_last_layers;  // the latter because of keep_last
   // A larger one does no more. keep_last: 0 where it holds nothing back, with keep_last 0 what 1 would do.
   int64_t keep_last_that_matters = 0, prefetch_that_matters = 0;
 };
 
 // To be called after recompute().
-ResidencyReport place_kept_values(Graph& graph, const OpRegistry& registry, const Plan& plan,
-                                  const ResidencySettings& settings);
+ResidencyReport place_saved_activations(Graph& graph, const OpRegistry& registry,
+                                        const SavedActivations& saved, const Plan& plan,
+                                        const ResidencySettings& settings);
 
 }  // namespace recollect

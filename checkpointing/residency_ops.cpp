@@ -181,17 +181,21 @@ Attributes gather_attributes(const Value& value, int64_t size) {
 
 void register_checkpointing_ops(OpRegistry& registry) {
   registry.add({.name = "checkpoint_slice", .infer = infer_slice, .cost = slice_cost});
-  registry.add({.name = "checkpoint_gather", .infer = infer_gather, .cost = gather_cost});
+  registry.add(
+      {.name = "checkpoint_gather", .infer = infer_gather, .cost = gather_cost, .unit = Unit::kCollective});
   registry.add({.name = "copy_to_host",
                 .infer = [](const OpView& v) { return infer_copy(v, MemorySpace::kHost); },
-                .cost = copy_cost});
+                .cost = copy_cost,
+                .unit = Unit::kCopy});
   registry.add({.name = "copy_to_device",
                 .infer = [](const OpView& v) { return infer_copy(v, MemorySpace::kDevice); },
-                .cost = copy_cost});
+                .cost = copy_cost,
+                .unit = Unit::kCopy});
   registry.add({.name = "write_to_disk",
                 .infer = [](const OpView& v) { return infer_copy(v, MemorySpace::kDisk); },
-                .cost = copy_cost});
-  registry.add({.name = "read_from_disk", .infer = infer_read, .cost = copy_cost});
+                .cost = copy_cost,
+                .unit = Unit::kCopy});
+  registry.add({.name = "read_from_disk", .infer = infer_read, .cost = copy_cost, .unit = Unit::kCopy});
   registry.add({.name = "checkpoint_pack",
                 .infer = [](const OpView& v) { return infer_cast(v, DType::kBF16); },
                 .cost = cast_cost});

@@ -1,4 +1,4 @@
-// The ops that move kept values. All but the casts change no bit of what they move.
+// The ops that move saved activations. All but the casts change no bit of what they move.
 //
 // kind               inputs      outputs                              attributes
 // checkpoint_slice   v           part [ceil(n / size)]: this rank's   size

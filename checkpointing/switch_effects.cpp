@@ -105,7 +105,7 @@ Refusal check_something_is_done(const Keys& c, const Plan& plan, int64_t layers)
     return without_effect("plan", c.plan + " keeps every value on the device, as mode none does",
                           "leave it out, or let it recompute or move something");
   }
-  if (c.mode == CheckpointingMode::kNone || !none([](const auto& item) { return !item.second.keep; }))
+  if (c.mode == CheckpointingMode::kNone || !none([](const auto& item) { return !item.second.save; }))
     return {};
   const std::string what =
       fmt::format("mode {}{}", name_of(c.mode), c.k > 0 ? fmt::format(" with k {}", c.k) : "");
@@ -115,27 +115,29 @@ Refusal check_something_is_done(const Keys& c, const Plan& plan, int64_t layers)
       "leave it out, or choose another mode");
 }
 
-Refusal check_number(const Keys& c, const Graph& graph, const Plan& plan) {
+Refusal check_number(const Keys& c, const Graph& graph, const SavedActivations& activations,
+                     const Plan& plan) {
   if (c.number_checkpoints == 0) return {};
-  const std::vector<ValueId> inputs = layer_inputs(graph);
-  const auto kept = std::count_if(inputs.begin(), inputs.end(),
-                                  [&](ValueId v) { return plan.values.at(graph.value(v).name).keep; });
-  if (kept == c.number_checkpoints) return {};
+  const std::vector<ValueId>& inputs = activations.layer_inputs();
+  const auto saved = std::count_if(inputs.begin(), inputs.end(),
+                                   [&](ValueId v) { return plan.values.at(graph.value(v).name).save; });
+  if (saved == c.number_checkpoints) return {};
   return Error(
       ExitCode::kConfiguration,
       fmt::format("activation_checkpointing.number_checkpoints is {}, but {} keeps {} layer inputs of {}",
                   c.number_checkpoints, c.plan.empty() ? fmt::format("mode {}", name_of(c.mode)) : c.plan,
-                  kept, inputs.size()),
+                  saved, inputs.size()),
       "leave it out: the number follows from the plan");
 }
 
 // Groups without which the plan would be the same.
-std::vector<Remark> idle_groups(const PolicySettings& settings, const Graph& graph, const Plan& plan) {
+std::vector<Remark> idle_groups(const PolicySettings& settings, const Graph& graph,
+                                const SavedActivations& saved, const Plan& plan) {
   std::vector<Remark> remarks;
   for (std::size_t i = 0; settings.recompute.size() > 1 && i < settings.recompute.size(); ++i) {
     PolicySettings others = settings;
     others.recompute.erase(others.recompute.begin() + static_cast<std::ptrdiff_t>(i));
-    if (make_plan(graph, others) == plan)
+    if (make_plan(graph, saved, others) == plan)
       remarks.push_back(
           {"recompute", fmt::format("{} adds nothing to the other groups", settings.recompute[i])});
   }
@@ -143,11 +145,10 @@ std::vector<Remark> idle_groups(const PolicySettings& settings, const Graph& gra
 }
 
 // Saved activations of layers that a switch cannot divide any more.
-int64_t sharded(const Graph& graph, const Plan& plan) {
-  const std::vector<ValueId> saved = saved_values(graph);
-  return std::count_if(saved.begin(), saved.end(), [&](ValueId v) {
+int64_t sharded(const Graph& graph, const SavedActivations& saved, const Plan& plan) {
+  return std::count_if(saved.values().begin(), saved.values().end(), [&](ValueId v) {
     const Value& value = graph.value(v);
-    return plan.values.at(value.name).keep && value.layer >= 0 &&
+    return plan.values.at(value.name).save && value.layer >= 0 &&
            value.placement.is_sharded_over(kTensorAxis);
   });
 }
@@ -240,12 +241,12 @@ std::vector<Finding> check_settings(const CheckpointingSettings& settings, const
 }
 
 Judgement check_plan(const CheckpointingSettings& c, const PolicySettings& policy, const Graph& graph,
-                     const Plan& plan, int64_t divided_already) {
-  if (Refusal no = check_something_is_done(c, plan, static_cast<int64_t>(layer_inputs(graph).size())))
+                     const SavedActivations& saved, const Plan& plan, int64_t divided_already) {
+  if (Refusal no = check_something_is_done(c, plan, static_cast<int64_t>(saved.layer_inputs().size())))
     return {no, {}};
-  if (Refusal no = check_number(c, graph, plan)) return {no, {}};
-  std::vector<Remark> remarks = idle_groups(policy, graph, plan);
-  if (c.partition_activations) divided_already = sharded(graph, plan);
+  if (Refusal no = check_number(c, graph, saved, plan)) return {no, {}};
+  std::vector<Remark> remarks = idle_groups(policy, graph, saved, plan);
+  if (c.partition_activations) divided_already = sharded(graph, saved, plan);
   if (divided_already > 0)
     remarks.push_back({c.partition_activations ? "partition_activations" : "plan",
                        values(divided_already) + " divided over the tensor ranks already"});

@@ -1,10 +1,11 @@
 #include "checkpointing/verify.h"
 
-#include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
 
+#include "engine/graph/graph_edit.h"
+#include "engine/graph/op_builder.h"
 #include "engine/runtime/enqueue.h"
 
 namespace recollect {
@@ -72,8 +73,8 @@ class Verify final : public Kernel {
 
 class Verifier {
  public:
-  Verifier(Graph& graph, const OpRegistry& registry) : graph_(graph), registry_(registry) {
-    for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id)
+  Verifier(Graph& graph, const OpRegistry& registry) : graph_(graph), ops_(graph, registry), edit_(graph) {
+    for (OpId id : graph.op_ids())
       for (ValueId v : graph.op(id).inputs) {
         if (v == kNone) continue;
         if (graph.op(id).stream == StreamId::kCompute)
@@ -84,29 +85,19 @@ class Verifier {
   }
 
   void add(const Reproduction& reproduction) {
-    const Value again = graph_.value(reproduction.again);
-    const ValueId expected = hash_of_original(reproduction.original);
-    const Value& original = graph_.value(reproduction.original);
+    const Value again = graph_.value(reproduction.again), original = graph_.value(reproduction.original);
     const bool on_compute = graph_.op(again.producer).stream == StreamId::kCompute;
     const OpId place = on_compute ? again.producer : first_use(reproduction.again);
-    Op verify{.def = registry_.find("checkpoint_verify"),
-              .name = "verify/" + again.name,
-              .attributes = {{"value", original.name}, {"layer", int64_t{original.layer}}},
-              .inputs = {reproduction.again, expected},
-              .layer = graph_.op(place).layer,
-              .phase = Phase::kBackward};
-    (on_compute ? behind_ : before_)[place].push_back(std::move(verify));
+    Op verify = ops_.make("verify/" + again.name, "checkpoint_verify",
+                          {{"value", original.name}, {"layer", int64_t{original.layer}}},
+                          {reproduction.again, hash_of(reproduction.original)});
+    verify.layer = graph_.op(place).layer;
+    verify.phase = Phase::kBackward;
+    verify.role = Role::kVerify;
+    on_compute ? edit_.insert_after(place, std::move(verify)) : edit_.insert_before(place, std::move(verify));
   }
 
-  void finish() {
-    std::vector<Op> merged;
-    for (OpId id = 0; id < static_cast<OpId>(graph_.ops().size()); ++id) {
-      for (Op& op : before_[id]) merged.push_back(std::move(op));
-      merged.push_back(graph_.op(id));
-      for (Op& op : behind_[id]) merged.push_back(std::move(op));
-    }
-    graph_.set_ops(std::move(merged));
-  }
+  void commit() { edit_.commit(); }
 
  private:
   // On the compute stream; of a part that is only gathered from, that of the whole.
@@ -115,25 +106,21 @@ class Verifier {
     return first_use_.at(v);
   }
 
-  ValueId hash_of_original(ValueId v) {
-    if (const auto found = hashes_.find(v); found != hashes_.end()) return found->second;
-    const Value original = graph_.value(v);
-    const ValueId made = graph_.add_value(
-        {.name = "hash/" + original.name, .shape = {1}, .dtype = DType::kI64, .layer = original.layer});
-    behind_[original.producer].push_back({.def = registry_.find("checkpoint_hash"),
-                                          .name = "hash/" + original.name,
-                                          .inputs = {v},
-                                          .outputs = {made},
-                                          .layer = original.layer});
-    return hashes_[v] = made;
+  ValueId hash_of(ValueId original) {
+    if (const auto found = hashes_.find(original); found != hashes_.end()) return found->second;
+    const Value& value = graph_.value(original);
+    Op hash = ops_.make("hash/" + value.name, "checkpoint_hash", {}, {original});
+    hash.layer = value.layer;
+    const OpId id = edit_.insert_after(value.producer, std::move(hash));
+    return hashes_[original] = edit_.op(id).outputs.front();
   }
 
   Graph& graph_;
-  const OpRegistry& registry_;
-  std::map<ValueId, OpId> first_use_;                // on the compute stream
-  std::map<ValueId, ValueId> passed_on_;             // to another stream, which makes this of it
-  std::map<ValueId, ValueId> hashes_;                // by original
-  std::map<OpId, std::vector<Op>> before_, behind_;  // ops to insert
+  OpBuilder ops_;
+  GraphEdit edit_;
+  std::map<ValueId, OpId> first_use_;     // on the compute stream
+  std::map<ValueId, ValueId> passed_on_;  // to another stream, which makes this of it
+  std::map<ValueId, ValueId> hashes_;     // by original
 };
 
 }  // namespace
@@ -154,7 +141,7 @@ void verify_reproductions(Graph& graph, const OpRegistry& registry,
                           const std::vector<Reproduction>& reproductions) {
   Verifier verifier(graph, registry);
   for (const Reproduction& reproduction : reproductions) verifier.add(reproduction);
-  verifier.finish();
+  verifier.commit();
 }
 
 }  // namespace recollect

@@ -1,4 +1,4 @@
-// The guard of the first promise: every value that is recomputed, gathered or brought back is hashed and
+// The guard of the first promise: every value that is recomputed, gathered or fetched is hashed and
 // compared with the hash of the value that forward made. Checking changes no bit of the training; it costs a
 // pass over those values and 64 bytes for each.
 //
@@ -23,7 +23,8 @@ void register_verify_kernels(KernelTable& table, int world_rank);  // the rank i
 
 // Inserts a hash behind the producer of every original and a comparison where its reproduction is there:
 // behind a recomputed value's op, and before the first use of one that comes over a side stream, so that
-// nothing waits earlier. To be called after recompute() and place_kept_values(), with what they returned.
+// nothing waits earlier. To be called after recompute() and place_saved_activations(), with what they
+// returned.
 void verify_reproductions(Graph& graph, const OpRegistry& registry,
                           const std::vector<Reproduction>& reproductions);
 

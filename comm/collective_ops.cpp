@@ -113,23 +113,30 @@ void register_comm_ops(OpRegistry& registry) {
                 .infer = infer_all_reduce,
                 .cost = [](const OpView& v) { return collective_cost(v, 2, 1); },
                 .gradient = all_reduce_gradient,
-                .in_place = {{0, 0}}});
+                .in_place = {{0, 0}},
+                .unit = Unit::kCollective});
   registry.add({.name = "copy_to_ranks",
                 .infer = infer_copy_to_ranks,
                 .cost = copy_cost,
                 .gradient = [](GradientBuilder& g, OpId id) { emit_for_upstream(g, id, "all_reduce"); },
-                .in_place = {{0, 0}}});
+                .in_place = {{0, 0}},
+                .unit = Unit::kCopy,
+                .passes_on = true});
   registry.add({.name = "all_gather",
                 .infer = infer_all_gather,
                 .cost = [](const OpView& v) { return collective_cost(v, 1, 0); },
-                .gradient = [](GradientBuilder& g, OpId id) { emit_for_upstream(g, id, "reduce_scatter"); }});
+                .gradient = [](GradientBuilder& g, OpId id) { emit_for_upstream(g, id, "reduce_scatter"); },
+                .unit = Unit::kCollective,
+                .gathers = true});
   registry.add({.name = "reduce_scatter",
                 .infer = infer_reduce_scatter,
                 .cost = [](const OpView& v) { return collective_cost(v, 1, 1); },
-                .gradient = [](GradientBuilder& g, OpId id) { emit_for_upstream(g, id, "all_gather"); }});
+                .gradient = [](GradientBuilder& g, OpId id) { emit_for_upstream(g, id, "all_gather"); },
+                .unit = Unit::kCollective});
   registry.add({.name = "all_reduce_accumulators",
                 .infer = infer_all_reduce_accumulators,
-                .cost = [](const OpView& v) { return collective_cost(v, 2, 1); }});
+                .cost = [](const OpView& v) { return collective_cost(v, 2, 1); },
+                .unit = Unit::kCollective});
 }
 
 }  // namespace recollect

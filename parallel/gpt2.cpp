@@ -18,6 +18,7 @@ ValueId block(LayerBuilder& b, const Gpt2Shape& shape, int64_t layer, ValueId x)
   a = b.row_linear("attn/proj", h + ".attn.c_proj", a, shape.hidden, shape.hidden, projection_std);
   x = b.residual("attn/residual", h + ".attn.c_proj", a, x, shape.residual_dropout);
 
+  b.enter_block("mlp");
   ValueId m = b.norm("mlp/norm", h + ".ln_2", x, shape.norm_epsilon);
   m = b.column_linear("mlp/fc1", h + ".mlp.c_fc", m, shape.inner, 1, std, false);
   m = b.bias_gelu("mlp/gelu", h + ".mlp.c_fc", m, shape.inner, shape.gelu);

@@ -27,6 +27,7 @@ LayerBuilder::LayerBuilder(Graph& graph, const OpRegistry& registry, ParallelLay
 
 void LayerBuilder::enter_layer(int layer) {
   layer_ = layer;
+  block_.clear();
   site_ = 0;
 }
 
@@ -42,6 +43,7 @@ ValueId LayerBuilder::emit(const std::string& name, const std::string& kind, Att
                                  .inputs = std::move(inputs),
                                  .outputs = std::move(outputs),
                                  .layer = layer_,
+                                 .block = block_,
                                  .phase = Phase::kForward,
                                  .accumulate = accumulate});
   return graph_.op(id).outputs.at(0);

@@ -26,6 +26,7 @@ class LayerBuilder {
 
   // Everything until the next call belongs to this layer; -1 is outside the layers.
   void enter_layer(int layer);
+  void enter_block(const std::string& block) { block_ = block; }  // of the layer: Op::block
 
   // Token ids [samples, sequence] to hidden states; the vocabulary is divided over the tensor ranks.
   ValueId vocabulary_embedding(const std::string& name, ValueId ids, ValueId table);
@@ -75,6 +76,7 @@ class LayerBuilder {
   DType dtype_;
   int64_t sequence_length_, tokens_;
   int layer_ = -1;
+  std::string block_;
   int64_t site_ = 0;  // random ops of this layer so far
   std::vector<Parameter> parameters_;
 };

@@ -23,7 +23,9 @@ std::vector<char> mark_wanted(const Graph& graph, const std::vector<ValueId>& ta
 
 GradientBuilder::GradientBuilder(Graph& graph, const OpRegistry& registry,
                                  const std::vector<ValueId>& targets)
-    : graph_(graph), registry_(registry), wanted_(mark_wanted(graph, targets)) {}
+    : graph_(graph),
+      ops_(graph, registry, {.phase = Phase::kBackward}),
+      wanted_(mark_wanted(graph, targets)) {}
 
 ValueId GradientBuilder::upstream(ValueId output) const {
   const auto it = arrived_.find(output);
@@ -71,16 +73,11 @@ Accumulate GradientBuilder::first_or_add(const std::vector<ValueId>& outputs) {
 
 ValueId GradientBuilder::emit(const std::string& suffix, const std::string& kind, Attributes attributes,
                               std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
-  const Accumulate accumulate = first_or_add(outputs);
-  const OpId id = graph_.add_op({.def = registry_.find(kind),
-                                 .name = forward().name + "/" + suffix,
-                                 .attributes = std::move(attributes),
-                                 .inputs = std::move(inputs),
-                                 .outputs = std::move(outputs),
-                                 .layer = forward().layer,
-                                 .phase = Phase::kBackward,
-                                 .accumulate = accumulate});
-  return graph_.op(id).outputs.empty() ? kNone : graph_.op(id).outputs.front();
+  ops_.common().layer = forward().layer;
+  ops_.common().accumulate = first_or_add(outputs);
+  const Op& op = ops_.append(forward().name + "/" + suffix, kind, std::move(attributes), std::move(inputs),
+                             std::move(outputs));
+  return op.outputs.empty() ? kNone : op.outputs.front();
 }
 
 std::vector<ValueId> GradientBuilder::extend_forward(const std::string& attribute,

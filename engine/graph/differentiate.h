@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/graph/op_def.h"
+#include "engine/graph/op_builder.h"
 
 namespace recollect {
 
@@ -55,7 +55,7 @@ class GradientBuilder {
   Accumulate first_or_add(const std::vector<ValueId>& outputs);
 
   Graph& graph_;
-  const OpRegistry& registry_;
+  OpBuilder ops_;
   OpId current_ = kNone;
   std::vector<char> wanted_;
   std::map<ValueId, ValueId> arrived_;

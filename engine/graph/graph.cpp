@@ -98,8 +98,7 @@ ValueId Graph::add_value(Value value) {
   return static_cast<ValueId>(values_.size()) - 1;
 }
 
-OpId Graph::add_op(Op op) {
-  const OpId id = static_cast<OpId>(ops_.size());
+void Graph::infer_outputs(Op& op) {
   const std::vector<OutputSpec> specs = op.def->infer(OpView{*this, op});
   op.outputs.resize(specs.size(), kNone);
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -114,12 +113,20 @@ OpId Graph::add_op(Op op) {
                   .layer = op.layer};
       op.outputs[i] = add_value(std::move(value));
     }
-    Value& value = values_.at(op.outputs[i]);
+    const Value& value = values_.at(op.outputs[i]);
     if (value.shape != spec.shape || value.dtype != spec.dtype)
       throw Error(ExitCode::kInternal, op.name + " (" + op.def->name + "): output " + value.name + " is " +
                                            value.shape.to_string() + " " + std::string(name_of(value.dtype)) +
                                            ", the op makes " + spec.shape.to_string() + " " +
                                            std::string(name_of(spec.dtype)));
+  }
+}
+
+OpId Graph::add_op(Op op) {
+  const OpId id = static_cast<OpId>(ops_.size());
+  infer_outputs(op);
+  for (ValueId out : op.outputs) {
+    Value& value = values_.at(out);
     require(value.producer == kNone || value.accumulator, value.name + " is written twice");
     if (value.producer == kNone) value.producer = id;
   }
@@ -130,7 +137,7 @@ OpId Graph::add_op(Op op) {
 void Graph::set_ops(std::vector<Op> ops) {
   ops_ = std::move(ops);
   for (Value& value : values_) value.producer = kNone;
-  for (OpId id = 0; id < static_cast<OpId>(ops_.size()); ++id)
+  for (OpId id : op_ids())
     for (ValueId out : ops_[id].outputs)
       if (out != kNone && values_[out].producer == kNone) values_[out].producer = id;
 }

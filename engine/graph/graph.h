@@ -80,6 +80,14 @@ enum class Accumulate : uint8_t {
 
 enum class RunWhen : uint8_t { kAlways, kLastMicroBatch };
 
+// Why an op is in the program.
+enum class Role : uint8_t {
+  kStep,       // the step's own work, and the moves of what it made
+  kRecompute,  // it makes an activation again that was not saved
+  kGather,     // it gathers an activation again of which the ranks saved their parts
+  kVerify,     // it compares such an activation, or one that was fetched, with what forward made
+};
+
 enum class StreamId : uint8_t { kCompute, kCommunication, kGather, kDeviceToHost, kHostToDevice, kDisk };
 inline constexpr int kStreamCount = 6;
 std::string_view name_of(StreamId stream);
@@ -88,26 +96,52 @@ struct OpDef;
 
 struct Op {
   const OpDef* def = nullptr;
-  std::string name;
+  std::string name = {};
   Attributes attributes = {};
   std::vector<ValueId> inputs = {};  // kNone where an optional input is absent
   std::vector<ValueId> outputs = {};
   int layer = -1;
+  std::string block = {};  // the part of the layer that selective recomputation can name: "mlp"; "" is none
   Phase phase = Phase::kForward;
   Accumulate accumulate = Accumulate::kNever;
   RunWhen when = RunWhen::kAlways;
+  Role role = Role::kStep;
   StreamId stream = StreamId::kCompute;
   // Values that must have been made before this op begins, though it does not read them: what keeps a side
   // stream from running too far ahead.
   std::vector<ValueId> after = {};
 };
 
+// The ids 0, 1, ... below an end, to go through.
+class Ids {
+ public:
+  explicit Ids(std::size_t end) : end_(static_cast<int32_t>(end)) {}
+
+  class Iterator {
+   public:
+    explicit Iterator(int32_t id) : id_(id) {}
+    int32_t operator*() const { return id_; }
+    Iterator& operator++() { return ++id_, *this; }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    int32_t id_;
+  };
+  Iterator begin() const { return Iterator(0); }
+  Iterator end() const { return Iterator(end_); }
+
+ private:
+  int32_t end_;
+};
+
 class Graph {
  public:
   ValueId add_value(Value value);
-  // Appends the op, infers its outputs' shapes and dtypes, and returns the first output. `outputs` may name
-  // existing accumulators; kNone entries and missing ones become fresh values named after the op.
+  // Appends the op and infers its outputs' shapes and dtypes. `outputs` may name existing accumulators; kNone
+  // entries and missing ones become fresh values named after the op.
   OpId add_op(Op op);
+  // The same for an op that gets its place later (graph_edit.h).
+  void infer_outputs(Op& op);
 
   const Value& value(ValueId id) const { return values_.at(id); }
   Value& value(ValueId id) { return values_.at(id); }
@@ -115,6 +149,8 @@ class Graph {
   Op& op(OpId id) { return ops_.at(id); }
   const std::vector<Value>& values() const { return values_; }
   const std::vector<Op>& ops() const { return ops_; }
+  Ids op_ids() const { return Ids(ops_.size()); }
+  Ids value_ids() const { return Ids(values_.size()); }
   // Replaces the program order wholesale; producers are recomputed. For passes.
   void set_ops(std::vector<Op> ops);
   ValueId find(std::string_view name) const;  // kNone when there is none

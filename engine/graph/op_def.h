@@ -35,10 +35,21 @@ struct OutputSpec {
   MemorySpace space = MemorySpace::kDevice;
 };
 
+// What an op keeps busy, and so which of a device's rates it goes by.
+enum class Unit : uint8_t {
+  kVector,      // memory, and arithmetic on what streams by
+  kGemm,        // matrix products
+  kAttention,   // matrix products around a softmax
+  kCopy,        // the way between the memory spaces of a rank
+  kCollective,  // the link between ranks
+};
+
 struct Cost {
   double flops = 0;       // multiply and add count two
   double bytes = 0;       // moved to and from memory
-  double link_bytes = 0;  // sent by this rank over the link of the op's axis
+  double link_bytes = 0;  // sent by this rank over the link between ranks or to another memory space
+  double exchanges = 0;   // of a few numbers with the other ranks, between parts of the work: latency alone
+  double pieces = 1;      // of equal size, each the work of one thread: rates go by the size of one
 };
 
 struct OpDef {
@@ -50,9 +61,15 @@ struct OpDef {
   void (*gradient)(GradientBuilder&, OpId) = nullptr;
   // Pairs {output, input}: the output may take the input's storage when that input dies here.
   std::vector<std::pair<int, int>> in_place = {};
-  // Groups for selective recomputation: "attention", "mlp", "norm", "activation", "dropout", "gemm"; "" is
-  // none.
+  Unit unit = Unit::kVector;
+  // Groups for selective recomputation: "attention", "norm", "activation", "dropout", "gemm"; "" is none.
   std::string group = {};
+  // The output is the input, handed to the ranks: it belongs to the group of the op that made that.
+  bool passes_on = false;
+  // The output is put together of the tensor ranks' parts: a rank saves its part and can gather it again.
+  bool gathers = false;
+  // The op kind whose measured rates hold for this one too; "" is its own.
+  std::string measured_as = {};
 };
 
 class OpRegistry {

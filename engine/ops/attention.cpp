@@ -49,6 +49,7 @@ Cost attention_cost(const OpView& v, int qkv_input, double products) {
   Cost cost = streaming_cost(v, 0);
   cost.flops = products * static_cast<double>(shape.samples * shape.out_row()) *
                static_cast<double>(shape.length) * static_cast<double>(shape.length + 1);
+  cost.pieces = static_cast<double>(shape.units());
   return cost;
 }
 
@@ -59,10 +60,12 @@ void register_attention(OpRegistry& registry) {
                 .infer = infer,
                 .cost = [](const OpView& v) { return attention_cost(v, 0, 2); },
                 .gradient = gradient,
+                .unit = Unit::kAttention,
                 .group = "attention"});
-  registry.add({.name = "attention_backward", .infer = infer_backward, .cost = [](const OpView& v) {
-                  return attention_cost(v, 1, 5);
-                }});
+  registry.add({.name = "attention_backward",
+                .infer = infer_backward,
+                .cost = [](const OpView& v) { return attention_cost(v, 1, 5); },
+                .unit = Unit::kAttention});
 }
 
 }  // namespace recollect::ops

@@ -44,24 +44,34 @@ void gradient(GradientBuilder& g, OpId id) {
   if (g.wanted(x)) g.contribute(x, g.emit("backward_input", "linear_backward_input", {}, {dy, w}));
 }
 
-// 2 m n k for the product of the first two operands, however they are transposed.
-Cost gemm_cost(const OpView& v) {
+// 2 m n k for the product of the first operand, [m, k], with the second, however that is transposed.
+Cost gemm_cost(const OpView& v, int64_t n) {
+  const Shape& a = v.in(0).shape;
   Cost cost = streaming_cost(v, 0);
-  const Shape &a = v.in(0).shape, &b = v.in(1).shape;
-  const bool weight = v.op.def->name == "linear_backward_weight";
-  const double m = static_cast<double>(a[0]), k = static_cast<double>(a[1]);
-  const double n = static_cast<double>(weight ? b[1] : v.out(0).shape[1]);
-  cost.flops = 2 * m * n * k;
+  cost.flops = 2 * static_cast<double>(a[0]) * static_cast<double>(n) * static_cast<double>(a[1]);
   return cost;
 }
+
+Cost linear_cost(const OpView& v) { return gemm_cost(v, v.out(0).shape[1]); }
+Cost weight_cost(const OpView& v) { return gemm_cost(v, v.in(1).shape[1]); }
 
 }  // namespace
 
 void register_linear(OpRegistry& registry) {
-  registry.add(
-      {.name = "linear", .infer = infer_linear, .cost = gemm_cost, .gradient = gradient, .group = "gemm"});
-  registry.add({.name = "linear_backward_input", .infer = infer_backward_input, .cost = gemm_cost});
-  registry.add({.name = "linear_backward_weight", .infer = infer_backward_weight, .cost = gemm_cost});
+  registry.add({.name = "linear",
+                .infer = infer_linear,
+                .cost = linear_cost,
+                .gradient = gradient,
+                .unit = Unit::kGemm,
+                .group = "gemm"});
+  registry.add({.name = "linear_backward_input",
+                .infer = infer_backward_input,
+                .cost = linear_cost,
+                .unit = Unit::kGemm});
+  registry.add({.name = "linear_backward_weight",
+                .infer = infer_backward_weight,
+                .cost = weight_cost,
+                .unit = Unit::kGemm});
 }
 
 }  // namespace recollect::ops

@@ -1,5 +1,7 @@
 // Language-model head and cross-entropy as one op. Trained, it also makes its gradient while the logits of a
 // chunk of rows are at hand: the loss is the program's last word, so its own gradient is one.
+#include <cmath>
+
 #include "engine/ops/define.h"
 
 namespace recollect::ops {
@@ -28,18 +30,23 @@ void gradient(GradientBuilder& g, OpId id) {
   g.contribute(op.inputs[0], made[0]);
 }
 
+// Where the vocabulary is divided, the ranks exchange maxima and sums of every chunk.
 Cost cost(const OpView& v) {
   const double product =
       2.0 * static_cast<double>(v.in(0).shape.elements()) * static_cast<double>(v.in(1).shape[0]);
   Cost cost = streaming_cost(v, 0);
   cost.flops = product * (v.attributes().integer("gradient") ? 3 : 1);
+  const auto rows = static_cast<double>(v.in(0).shape[0]),
+             chunk = static_cast<double>(v.attributes().integer("chunk_rows"));
+  if (v.in(1).placement.is_sharded_over(kTensorAxis)) cost.exchanges = 2 * std::ceil(rows / chunk);
   return cost;
 }
 
 }  // namespace
 
 void register_lm_head(OpRegistry& registry) {
-  registry.add({.name = "lm_head_loss", .infer = infer, .cost = cost, .gradient = gradient});
+  registry.add(
+      {.name = "lm_head_loss", .infer = infer, .cost = cost, .gradient = gradient, .unit = Unit::kGemm});
 }
 
 }  // namespace recollect::ops

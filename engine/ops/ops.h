@@ -13,71 +13,69 @@
 // With p = 0 no random word is drawn, nor in an evaluation (RunState::training false), where dropout is the
 // identity.
 //
-// kind                    inputs                               outputs               attributes
-// embedding               ids [b,s] i32, table [V,h]           y [T,h]               first_row
+// kind                      inputs                               outputs                attributes
+// embedding                 ids [b,s] i32, table [V,h]           y [T,h]                first_row
 //     y[i] = table[ids[i] - first_row], zero where the id lies outside this rank's V rows.
-// embedding_backward      ids, dy [T,h]                        acc dtable [V,h] S    first_row
-// add_position            x [T,h], table [P,h]                 y [T,h]               sequence_length
-// first_token
+// embedding_backward        ids, dy [T,h]                        acc dtable [V,h] S     first_row
+// add_position              x [T,h], table [P,h]                 y [T,h]                sequence_length
+//                                                                                       first_token
 //     y[i] = x[i] + table[(first_token + i) % sequence_length]
-// add_position_backward   dy [T,h]                             acc dtable [P,h] S    sequence_length
-// first_token dropout                 x [T,h]                              y [T,h]               p layer site
-// sequence_length
-//     its own gradient                                                               first_token
-// layer_norm              x [T,h], weight [h], bias [h]        y, mean [T] S,        epsilon
-//                                                              rstd [T] S
-// layer_norm_backward     dy, x, weight, mean, rstd, add?      dx, acc dweight,      epsilon
-//     dx also adds `add` when present.                         acc dbias
-// linear                  x [T,in], w [out,in], bias? [out]    y [T,out]
-// linear_backward_input   dy [T,out], w                        dx [T,in]
-// linear_backward_weight  x, dy                                acc dw [out,in],      bias (0 or 1: is dbias
-// there)
-//                                                              acc dbias?
-// attention               qkv [T, 3*heads*d]                   o [T, heads*d],       heads head_size
-// sequence_length
-//                                                              lse [b*heads, s] S    first_head all_heads p
-//                                                              layer site
+// add_position_backward     dy [T,h]                             acc dtable [P,h] S     as add_position
+// dropout                   x [T,h]                              y [T,h]                p layer site
+//                                                                                       sequence_length
+//                                                                                       first_token
+//     It is its own gradient.
+// layer_norm                x [T,h], weight [h], bias [h]        y, mean [T] S,         epsilon
+//                                                                rstd [T] S
+// layer_norm_backward       dy, x, weight, mean, rstd, add?      dx, acc dweight,       epsilon
+//                                                                acc dbias
+//     dx also adds `add` when present.
+// linear                    x [T,in], w [out,in], bias? [out]    y [T,out]
+// linear_backward_input     dy [T,out], w                        dx [T,in]
+// linear_backward_weight    x, dy                                acc dw [out,in],       bias (1: dbias is
+//                                                                acc dbias?             there; else 0)
+// attention                 qkv [T, 3*heads*d]                   o [T, heads*d],        heads head_size
+//                                                                lse [b*heads, s] S     sequence_length
+//                                                                                       first_head all_heads
+//                                                                                       p layer site
 //     Causal; a row of qkv is q | k | v, each heads x d. Scores are scaled by 1/sqrt(d); lse is the logarithm
 //     of the sum of exponentials of the scaled scores of a row, before dropout. Dropout acts on
 //     probabilities, with index
-//     (((first_sample + b) * all_heads + first_head + head) * s + query) * s + key. No s x s tensor is
-//     stored.
-// attention_backward      do, qkv, o, lse                      dqkv                  as attention
-// bias_gelu               x [T,f], bias [f]                    y [T,f]               form: tanh or erf
-// bias_gelu_backward      dy, x, bias                          dx, acc dbias         form
-// bias_dropout_add        x [T,h], bias [h], residual [T,h]    y [T,h]               as dropout
+//     (((first_sample + b) * all_heads + first_head + head) * s + query) * s + key.
+//     No s x s tensor is stored.
+// attention_backward        do, qkv, o, lse                      dqkv                   as attention
+// bias_gelu                 x [T,f], bias [f]                    y [T,f]                form: tanh or erf
+// bias_gelu_backward        dy, x, bias                          dx, acc dbias          form
+// bias_dropout_add          x [T,h], bias [h], residual [T,h]    y [T,h]                as dropout
 //     y = residual + dropout(x + bias)
-// bias_dropout_add_backward dy                                 dx, acc dbias         as dropout
+// bias_dropout_add_backward dy                                   dx, acc dbias          as dropout
 //     dx = dropout(dy); dbias = its column sums. (The residual's gradient is dy.)
-// column_sum              dy [T,h]                             acc dbias [h] S
-// add                     a, b                                 y = a + b
-// lm_head_loss            x [T,h], w [V,h], labels [b,s] i32,  acc loss [1] f64,     vocabulary_size
-// first_row
-//                         scale [1] f64                        dx?, acc dw?          chunk_rows gradient (0
-//                         or 1)
+// column_sum                dy [T,h]                             acc dbias [h] S
+// add                       a, b                                 y = a + b
+// lm_head_loss              x [T,h], w [V,h], labels [b,s] i32,  acc loss [1] f64,      vocabulary_size
+//                           scale [1] f64                        dx?, acc dw?           first_row chunk_rows
+//                                                                                       gradient (0 or 1)
 //     Row i of a sample predicts labels[i + 1]; the last row, and targets of -100, do not count. loss is
 //     scale * the sum of negative log likelihoods; dx and dw (with gradient = 1) are its gradients, so no
 //     later op needs the logits; an evaluation leaves them alone. Works through chunk_rows rows at a time.
 //     Local row r of w is vocabulary entry first_row + r; entries from vocabulary_size on are padding: never
 //     predicted, gradient zero. With the vocabulary divided over ranks dx is this rank's part of a sum.
-// squared_norm            any number of gradients S            sum [1] f64
-// clip_factor             sharded [1] f64, replicated [1] f64, norm [1], factor [1]  max_norm (0: never
-// clips)                  loss_scale? [1] f64
+// squared_norm              any number of gradients S            sum [1] f64
+// clip_factor               sharded [1] f64, replicated [1] f64, norm [1], factor [1]   max_norm (0: none)
+//                           loss_scale? [1] f64
 //     norm = sqrt(sharded + replicated) / loss_scale; factor = min(1, max_norm / (norm + 1e-6)) / loss_scale,
 //     as torch's clip_grad_norm_; loss_scale is 1 where absent. The factor is NaN where the norm is not
 //     finite: an update whose factor is NaN changes nothing.
-// adamw, adamw_hf, adam   schedule [3] f64, factor [1] f64,    acc master [..] S,    beta1 beta2 epsilon
-// weight_decay
-//                         grad S                               acc m S, acc v S,     cast (0 or 1: is param
-//                         there)
-//                                                              param? A
+// adamw, adamw_hf, adam     schedule [3] f64, factor [1] f64,    acc master [..] S,     beta1 beta2 epsilon
+//                           grad S                               acc m S, acc v S,      weight_decay
+//                                                                param? A               cast (1: param is
+//                                                                                       there; else 0)
 //     schedule = {learning rate, 1 - beta1^t, 1 - beta2^t}; grad is multiplied by factor. One pass over
 //     memory. `adamw` is torch.optim.AdamW; `adam` is torch.optim.Adam (weight decay added to the gradient);
-//     `adamw_hf` adds epsilon to the uncorrected sqrt(v), scales the rate by sqrt(1 - beta2^t) / (1 -
-//     beta1^t), and decays after the update (transformers' former AdamW). param is master rounded to A.
-// sgd                     schedule, factor, grad               acc master, acc m,    momentum weight_decay
-// cast
-//                                                              param?
+//     `adamw_hf` adds epsilon to the uncorrected sqrt(v), scales the rate by sqrt(1 - beta2^t) /
+//     (1 - beta1^t), and decays after the update (transformers' former AdamW). param is master rounded to A.
+// sgd                       schedule, factor, grad               acc master, acc m,     momentum weight_decay
+//                                                                param?                 cast
 //     torch.optim.SGD without dampening: m = momentum * m + g; at t = 1 (m zero) this is torch's first step.
 #pragma once
 
@@ -103,8 +101,8 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary = null
 std::string instruction_set();
 }  // namespace cpu
 namespace cuda {
-class Libraries;  // engine/ops/cuda/libraries.h: a rank's handles of NVIDIA's libraries, and what they have
-                  // chosen
+// engine/ops/cuda/libraries.h: a rank's handles of NVIDIA's libraries, and what they have chosen
+class Libraries;
 // f32, bf16 and f16. `libraries` must outlive the kernels; it is null where they are only planned with.
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libraries* libraries);
 }  // namespace cuda

@@ -23,13 +23,14 @@ std::vector<OutputSpec> infer_update(const OpView& v, int moments,
 }  // namespace
 
 void register_optimizer(OpRegistry& registry) {
-  for (const char* name : {"adamw", "adamw_hf", "adam"})
+  for (const char* name : {"adamw", "adamw_hf", "adam"})  // one pass over the same memory
     registry.add({.name = name,
                   .infer =
                       [](const OpView& v) {
                         return infer_update(v, 2, {"beta1", "beta2", "epsilon", "weight_decay"});
                       },
-                  .cost = [](const OpView& v) { return streaming_cost(v, 14); }});
+                  .cost = [](const OpView& v) { return streaming_cost(v, 14); },
+                  .measured_as = "adamw"});
   registry.add({.name = "sgd",
                 .infer =
                     [](const OpView& v) {

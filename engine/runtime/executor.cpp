@@ -61,7 +61,7 @@ Executor::~Executor() {
 void Executor::bind() {
   const Graph& graph = program_.graph;
   forward_end_ = optimizer_begin_ = static_cast<OpId>(graph.ops().size());
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+  for (OpId id : graph.op_ids()) {
     const Op& op = graph.op(id);
     const bool optimizer = op.phase == Phase::kOptimizer;
     if (op.phase != Phase::kForward) forward_end_ = std::min(forward_end_, id);
@@ -167,7 +167,7 @@ MemoryLedger Executor::measured() const {
     blocks[index].begin = std::min(blocks[index].begin, span.begin);
     blocks[index].end = std::max(blocks[index].end, span.end);
   };
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+  for (OpId id : graph.op_ids()) {
     if (!executed_[id]) continue;
     const Op& op = graph.op(id);
     for (std::size_t i = 0; i < op.inputs.size(); ++i)

@@ -48,7 +48,7 @@ TransientBlocks find_blocks(const Graph& graph, const std::vector<Span>& spans,
   std::vector<Block>& blocks = found.blocks;
   found.of_value.assign(graph.values().size(), -1);
   found.of_workspace.assign(graph.ops().size(), -1);
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+  for (OpId id : graph.op_ids()) {
     const Op& op = graph.op(id);
     for (const auto* list : {&op.inputs, &op.outputs})
       for (ValueId v : *list) {
@@ -68,7 +68,7 @@ TransientBlocks find_blocks(const Graph& graph, const std::vector<Span>& spans,
         blocks[index].end = std::max(blocks[index].end, spans[id].end);
       }
   }
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+  for (OpId id : graph.op_ids()) {
     if (workspaces[id] == 0) continue;
     found.of_workspace[id] = static_cast<int>(blocks.size());
     blocks.push_back({.bytes = aligned(workspaces[id]),

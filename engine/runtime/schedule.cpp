@@ -50,7 +50,7 @@ Schedule make_schedule(const Graph& graph) {
   std::vector<Access> accesses(graph.values().size());
   std::array<PerStream, kStreamCount> seen;  // what each stream has already waited for
   seen.fill(kNobody);
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+  for (OpId id : graph.op_ids()) {
     const Op& op = graph.op(id);
     const PerStream needed = dependencies(op, accesses);
     PerStream& known = seen[static_cast<int>(op.stream)];

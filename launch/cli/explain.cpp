@@ -39,7 +39,7 @@ std::string op_line(const Program& program, OpId id) {
 std::string schedule_text(const Program& program) {
   std::string text =
       "# op phase stream name kind (attributes) | waits | outputs: space offset+bytes | workspace\n";
-  for (OpId id = 0; id < static_cast<OpId>(program.graph.ops().size()); ++id) text += op_line(program, id);
+  for (OpId id : program.graph.op_ids()) text += op_line(program, id);
   return text;
 }
 

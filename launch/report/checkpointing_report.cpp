@@ -16,13 +16,13 @@ std::string rate(const DiskStore::Traffic& traffic) {
   return fmt::format("{:.0f} MB/s", 1e-6 * traffic.bytes_per_second());
 }
 
-// The values that are not kept, and the ops that make them again.
+// The activations that are not saved, and the ops that make them again.
 SwitchEffect effect_of_mode(const char* name, const Plan& plan, const Graph& graph,
                             const Timeline& timeline) {
   SwitchEffect effect{.name = name, .flops = recomputed_flops(graph)};
   for (const Value& value : graph.values()) {
     const auto decision = plan.values.find(value.name);
-    if (decision == plan.values.end() || decision->second.keep) continue;
+    if (decision == plan.values.end() || decision->second.save) continue;
     ++effect.values;
     effect.saved_bytes += value.bytes();
   }
@@ -157,7 +157,7 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Mea
     const std::vector<Op>& ops = executor.program().graph.ops();
     report.emplace_back("verify", fmt::format("{} values a micro-batch compared, all equal",
                                               std::count_if(ops.begin(), ops.end(), [](const Op& op) {
-                                                return op.def->name == "checkpoint_verify";
+                                                return op.role == Role::kVerify;
                                               })));
   }
   for (const Choice& choice : measured.training.checkpointed.choices)

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "checkpointing/recompute.h"
 #include "engine/graph/op_def.h"
 #include "engine/runtime/wait_times.h"
 
@@ -49,7 +48,7 @@ Timeline make_timeline(const Program& program, StepTimeline simulated) {
   const Graph& graph = program.graph;
   Timeline timeline{
       .ops = {}, .memory = memory_profile(program), .predicted = std::move(simulated), .measured = {}};
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+  for (OpId id : graph.op_ids()) {
     const Op& op = graph.op(id);
     uint64_t bytes = 0;
     for (ValueId v : op.outputs)
@@ -59,6 +58,7 @@ Timeline make_timeline(const Program& program, StepTimeline simulated) {
                             .layer = op.layer,
                             .phase = op.phase,
                             .stream = op.stream,
+                            .recomputes = op.role == Role::kRecompute,
                             .bytes = bytes,
                             .waits = program.schedule.waits[id]});
   }
@@ -95,7 +95,7 @@ double recompute_seconds(const std::vector<Timeline::Op>& ops, const StepTimelin
   double sum = 0;
   for (const StepTimeline::Run& run : times.runs)
     for (std::size_t i = 0; i < run.ops.size(); ++i)
-      if (run.ops[i].ran() && is_recomputation(ops[run.first + i].name))
+      if (run.ops[i].ran() && ops[run.first + i].recomputes)
         sum += seconds((run.ops[i].end - run.ops[i].begin) * times.stands_for(run));
   return sum;
 }

@@ -22,6 +22,7 @@ struct Timeline {
     int layer = -1;
     Phase phase = Phase::kForward;
     StreamId stream = StreamId::kCompute;
+    bool recomputes = false;
     uint64_t bytes = 0;       // that it writes
     std::vector<OpId> waits;  // of other streams
     bool operator==(const Op&) const = default;
@@ -46,7 +47,7 @@ struct ExposedWaits {
   bool operator==(const ExposedWaits&) const = default;
 };
 ExposedWaits exposed_waits(const std::vector<Timeline::Op>& ops, const StepTimeline& times);
-// Seconds that ops which make something again run in a step.
+// Seconds that recomputation runs in a step.
 double recompute_seconds(const std::vector<Timeline::Op>& ops, const StepTimeline& times);
 
 // What is held at a tick and from then on, by space and category.

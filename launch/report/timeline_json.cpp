@@ -40,6 +40,7 @@ Json program_json(const Timeline& timeline) {
   ops["layer"] = column(timeline.ops, [](const Op& op) { return op.layer; });
   ops["phase"] = column(timeline.ops, [](const Op& op) { return static_cast<int>(op.phase); });
   ops["stream"] = column(timeline.ops, [](const Op& op) { return static_cast<int>(op.stream); });
+  ops["recomputes"] = column(timeline.ops, [](const Op& op) { return static_cast<int>(op.recomputes); });
   ops["bytes"] = column(timeline.ops, [](const Op& op) { return op.bytes; });
   ops["waits"] = column(timeline.ops, [](const Op& op) { return op.waits; });
   for (int s = 0; s < kMemorySpaceCount; ++s)
@@ -98,6 +99,8 @@ std::vector<Timeline::Op> read_ops(const JsonPlace& json) {
   const auto kind = numbers("kind", 0, static_cast<int64_t>(kinds.size()) - 1);
   const auto layer = numbers("layer", -1, kMostLayers), phase = numbers("phase", 0, kPhaseCount - 1);
   const auto stream = numbers("stream", 0, kStreamCount - 1), bytes = numbers("bytes", 0, JsonPlace::kMost);
+  std::vector<int64_t> recomputes(count, 0);  // reports of former versions do not tell
+  if (const auto told = json.find("recomputes")) recomputes = told->integers(count, 0, 1);
   std::vector<Timeline::Op> ops;
   ops.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -107,6 +110,7 @@ std::vector<Timeline::Op> read_ops(const JsonPlace& json) {
                    .layer = static_cast<int>(layer[i]),
                    .phase = static_cast<Phase>(phase[i]),
                    .stream = static_cast<StreamId>(stream[i]),
+                   .recomputes = recomputes[i] != 0,
                    .bytes = static_cast<uint64_t>(bytes[i]),
                    .waits = {before.begin(), before.end()}});
   }

@@ -219,8 +219,7 @@ void GraphRunner::run_op(OpId id, bool accumulate) {
 }
 
 void GraphRunner::run() {
-  for (OpId id = 0; id < static_cast<OpId>(graph_.ops().size()); ++id)
-    run_op(id, graph_.op(id).accumulate == Accumulate::kAlways);
+  for (OpId id : graph_.op_ids()) run_op(id, graph_.op(id).accumulate == Accumulate::kAlways);
 }
 
 void GraphRunner::expect_intact() const {

@@ -30,9 +30,10 @@ struct Model {
 
 RECOLLECT_FUZZ(text) {
   static const Model model;
+  static const SavedActivations saved(model.graph);
   fuzz::accepts([&] {
-    const Plan plan = read_plan_text("plan.yaml", text, model.graph, 2);
-    fuzz::expect(read_plan_text("again.yaml", to_yaml(plan), model.graph, 2) == plan,
+    const Plan plan = read_plan_text("plan.yaml", text, model.graph, saved, 2);
+    fuzz::expect(read_plan_text("again.yaml", to_yaml(plan), model.graph, saved, 2) == plan,
                  "a plan that was written reads back as another");
   });
 }

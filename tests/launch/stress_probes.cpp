@@ -30,7 +30,7 @@ std::vector<Life> lives(const Executor& executor) {
   const Graph& graph = program.graph;
   const std::vector<Span> spans = op_spans(graph, program.schedule);
   std::map<ValueId, Life> by_storage;
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id)
+  for (OpId id : graph.op_ids())
     for (const auto* list : {&graph.op(id).inputs, &graph.op(id).outputs})
       for (ValueId v : *list) {
         if (v == kNone || graph.value(v).persistent || graph.value(v).producer == kNone) continue;

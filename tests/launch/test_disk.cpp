@@ -231,7 +231,7 @@ TEST(Disk, ASlowOneIsNamedEvenBehindHostMemory) {
     // The compute stream waits for copies that wait for the disk: it is the disk that is late.
     const Executor& executor = session.executor();
     double waited = 0, exposed = 0;
-    for (OpId id = 0; id < static_cast<OpId>(executor.program().graph.ops().size()); ++id)
+    for (OpId id : executor.program().graph.op_ids())
       if (executor.program().graph.op(id).stream == StreamId::kCompute)
         waited += executor.waits().by_op()[id];
     for (int s = 0; s < kStreamCount; ++s) exposed += executor.waits().exposed(static_cast<StreamId>(s));

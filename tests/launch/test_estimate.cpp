@@ -123,7 +123,7 @@ std::vector<ValueId> live_at_boundary(const Program& program) {
   while (graph.op(first).phase != Phase::kBackward || graph.op(first).stream != StreamId::kCompute) ++first;
   const int64_t boundary = 2 * static_cast<int64_t>(first) - 1;
   std::vector<Span> lives(graph.values().size(), {kForever, -1});
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id)
+  for (OpId id : graph.op_ids())
     for (const auto* list : {&graph.op(id).inputs, &graph.op(id).outputs})
       for (ValueId v : *list) {
         if (v == kNone) continue;
@@ -150,7 +150,8 @@ Kept kept_inputs(const std::vector<std::string>& words, const std::string& preci
   const PlannedTraining training = plan_training(planned(read_config(kGpt2, all)), 0, 0);
   const Graph& graph = training.training.program.graph;
   Kept kept;
-  for (ValueId input : layer_inputs(graph))
+  const SavedActivations saved(graph);
+  for (ValueId input : saved.layer_inputs())
     for (ValueId v : live_at_boundary(training.training.program)) {
       const std::string &name = graph.value(v).name, &of = graph.value(input).name;
       if (name == of) kept.whole += graph.value(v).bytes();

@@ -30,7 +30,8 @@ void with_program(const std::vector<std::string>& overrides, const Use& use) {
 Plan read(const std::string& text, int tensor_size = 1) {
   Plan plan;
   with_program({}, [&](const TrainingProgram& training) {
-    plan = read_plan_text("plan.yaml", text, training.program.graph, tensor_size);
+    const Graph& graph = training.program.graph;
+    plan = read_plan_text("plan.yaml", text, graph, SavedActivations(graph), tensor_size);
   });
   return plan;
 }
@@ -67,7 +68,8 @@ TEST(PlanFile, WhatIsWrittenReadsBack) {
       EXPECT_EQ(read(to_yaml(plan), 2), plan) << to_yaml(plan);
     }
   with_program({}, [&](const TrainingProgram& training) {
-    EXPECT_EQ(read_plan_text("plan.yaml", to_yaml(divided), training.program.graph, 2), divided);
+    const Graph& graph = training.program.graph;
+    EXPECT_EQ(read_plan_text("plan.yaml", to_yaml(divided), graph, SavedActivations(graph), 2), divided);
   });
 }
 
@@ -125,7 +127,7 @@ TEST(PlanFile, RanksWithDifferentPlansStop) {
   try {
     run_ranks(config, mpi, [&](Communicator& world) {
       Plan mine = plan;
-      if (world.rank() == 1) mine.values["layer0/attn/qkv"].keep = false;
+      if (world.rank() == 1) mine.values["layer0/attn/qkv"].save = false;
       check_plans_agree(mine, {}, world);
     });
     ADD_FAILURE() << "nobody noticed";

@@ -57,7 +57,7 @@ bool has(const Error& error, const std::string& text) {
 }
 
 OpId find_op(const Graph& graph, const std::string& name) {
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id)
+  for (OpId id : graph.op_ids())
     if (graph.op(id).name == name) return id;
   ADD_FAILURE() << "there is no op " << name;
   return 0;

@@ -55,13 +55,13 @@ std::vector<Saved> saved(int tensor) {
 Plan random_plan(const std::vector<Saved>& values, int tensor, std::mt19937& random) {
   Plan plan;
   plan.replay = static_cast<Replay>(random() % 3);
-  const unsigned keep = random() % 5;  // from almost nothing to almost all
+  const unsigned share = random() % 5;  // from almost nothing to almost all
   for (const auto& [name, replicated] : values) {
     Decision& decision = plan.values[name];
-    decision.keep = random() % 5 <= keep;
-    decision.partition = decision.keep && replicated && tensor > 1 && random() % 2;
-    decision.host = decision.keep && random() % 2;
-    decision.disk = decision.keep && random() % 3 == 0;
+    decision.save = random() % 5 <= share;
+    decision.partition = decision.save && replicated && tensor > 1 && random() % 2;
+    decision.host = decision.save && random() % 2;
+    decision.disk = decision.save && random() % 3 == 0;
   }
   plan.values.at("layer0/attn/residual") = {
       .partition = tensor > 1, .host = true, .disk = random() % 2 == 0};  // something that does move

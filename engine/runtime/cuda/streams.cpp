@@ -22,7 +22,7 @@ DeviceStreams::DeviceStreams(StreamOps ops, Graphs graphs)
   pinned_state_ = new (state) RunState;
   check(cudaMalloc(&device_state_, sizeof(RunState)), "reserving the run's state");
   streams_[static_cast<int>(StreamId::kCompute)].emplace();
-  for (OpId id = 0; id < static_cast<OpId>(ops_.graph.ops().size()); ++id) {
+  for (OpId id : ops_.graph.op_ids()) {
     const int stream = static_cast<int>(ops_.graph.op(id).stream);
     if (!streams_[stream]) {
       streams_[stream].emplace();

@@ -26,7 +26,7 @@ function expandMemory(memory) {
 
 const programs = data.programs.map((program) => {
   const {ops} = program;
-  const again = ops.name.map((name) => name.startsWith("recompute/"));
+  const again = ops.recomputes.map((is) => is === 1);
   return {ops, again, count: ops.name.length, memory: expandMemory(program.memory),
           persistent: program.memory.persistent.flat()};
 });

@@ -1,0 +1,41 @@
+// Which activations backward needs: what a plan decides on. The analysis is made once, of a differentiated
+// graph, and handed from pass to pass: recomputing and moving leave these values and their ids what they are.
+#pragma once
+
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace recollect {
+
+class SavedActivations {
+ public:
+  explicit SavedActivations(const Graph& graph);
+
+  // The forward values that backward reads, or gathers what it reads from, and that could be recomputed, in
+  // program order.
+  const std::vector<ValueId>& values() const { return values_; }
+
+  // The value that layer i takes from what is before it, by layer; of the layers of the graph.
+  const std::vector<ValueId>& layer_inputs() const { return layer_inputs_; }
+
+  // A number a row, beside what an op is for: not worth making again, nor storing with fewer bits.
+  bool is_statistic(ValueId v) const { return has(v, kStatistic); }
+
+  // A value that was put together of the tensor ranks' parts. It is never saved: a rank saves its part, and
+  // backward gathers it again (recompute.h).
+  bool is_gathered(ValueId v) const { return has(v, kGathered); }
+
+ private:
+  enum Fact : unsigned char { kForward = 1, kGathered = 2, kStatistic = 4 };
+  bool has(ValueId v, Fact fact) const { return v >= 0 && v < size() && (facts_[v] & fact) != 0; }
+  ValueId size() const { return static_cast<ValueId>(facts_.size()); }
+  void note_facts(const Graph& graph);
+  void find_values(const Graph& graph);
+  void find_layer_inputs(const Graph& graph);
+
+  std::vector<unsigned char> facts_;  // by value
+  std::vector<ValueId> values_, layer_inputs_;
+};
+
+}  // namespace recollect

@@ -1,0 +1,36 @@
+// Makes ops by the names of their kinds. What the ops that follow have in common, such as layer and phase, is
+// said once.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/graph/op_def.h"
+
+namespace recollect {
+
+class OpBuilder {
+ public:
+  // `common`: of all ops but their kind, name, attributes, inputs and outputs.
+  OpBuilder(Graph& graph, const OpRegistry& registry, Op common = {})
+      : graph_(graph), registry_(registry), common_(std::move(common)) {}
+
+  Op& common() { return common_; }
+
+  // The op alone, for a pass that finds it a place (graph_edit.h).
+  Op make(std::string name, std::string_view kind, Attributes attributes, std::vector<ValueId> inputs,
+          std::vector<ValueId> outputs = {}) const;
+
+  // The op behind those that the graph has. The reference is good until the next one.
+  const Op& append(std::string name, std::string_view kind, Attributes attributes,
+                   std::vector<ValueId> inputs, std::vector<ValueId> outputs = {});
+
+ private:
+  Graph& graph_;
+  const OpRegistry& registry_;
+  Op common_;
+};
+
+}  // namespace recollect

@@ -1,0 +1,73 @@
+// What backward needs of forward, on graphs of a few ops.
+#include <gtest/gtest.h>
+
+#include "tests/checkpointing/small_graph.h"
+
+namespace recollect::test::saved_activations_test {
+namespace {
+
+TEST(SavedActivations, AreTheForwardValuesThatBackwardReads) {
+  const LayeredGraph g(2);
+  const SavedActivations saved(g.graph);
+  EXPECT_EQ(names_of(g.graph, saved.values()), "e a0 b0 a1 b1 f");
+  EXPECT_EQ(names_of(g.graph, saved.layer_inputs()), "e b0");
+}
+
+TEST(SavedActivations, AreInProgramOrderAndOnceWhoeverReadsThem) {
+  SmallGraph g;
+  const ValueId x = g.input("x"), a = g.op("a", {x}), b = g.op("b", {a});
+  g.op("nobody's", {b});
+  g.enter(Phase::kBackward, -1);
+  g.op("first", {b, x});
+  g.op("second", {a, b});
+  EXPECT_EQ(names_of(g.graph, SavedActivations(g.graph).values()), "a b");
+}
+
+// What a rank can gather again it need not save: its part is what backward reads in the end.
+TEST(SavedActivations, OfAGatheredValueThePartIsSaved) {
+  SmallGraph g;
+  g.enter(Phase::kForward, 0);
+  const ValueId part = g.op("part", {g.input("x")});
+  const ValueId whole =
+      g.op("whole", "all_gather", {part}, {{"axis", std::string("tensor")}, {"size", int64_t{2}}});
+  const ValueId next = g.op("next", {whole});
+  g.enter(Phase::kBackward, 0);
+  g.op("gradient", {next, whole});
+  const SavedActivations saved(g.graph);
+  EXPECT_EQ(names_of(g.graph, saved.values()), "part next");
+  EXPECT_TRUE(saved.is_gathered(whole));
+  EXPECT_FALSE(saved.is_gathered(part));
+  EXPECT_FALSE(saved.is_gathered(kNone));
+}
+
+TEST(SavedActivations, LeaveOutWhatCannotRunTwice) {
+  SmallGraph g;
+  const ValueId x = g.input("x");
+  const ValueId sum =
+      g.graph.add_value({.name = "sum", .shape = {4, 6}, .persistent = false, .accumulator = true});
+  g.ops.append("adds", "add", {}, {x, x}, {sum});
+  g.enter(Phase::kBackward, -1);
+  g.op("reads", {sum, x});
+  EXPECT_TRUE(SavedActivations(g.graph).values().empty());
+}
+
+TEST(SavedActivations, StatisticsAreWhatStandsBesideAnOpsOutput) {
+  SmallGraph g;
+  const ValueId x = g.input("x"), weight = g.input("weight", {6}), bias = g.input("bias", {6});
+  const Op norm = g.ops.append("norm", "layer_norm", {{"epsilon", 1e-5}}, {x, weight, bias});
+  const SavedActivations saved(g.graph);
+  EXPECT_FALSE(saved.is_statistic(norm.outputs[0]));
+  EXPECT_TRUE(saved.is_statistic(norm.outputs[1]));
+  EXPECT_TRUE(saved.is_statistic(norm.outputs[2]));
+}
+
+TEST(SavedActivations, OfALayerWithTwoInputsIsAnError) {
+  SmallGraph g;
+  const ValueId a = g.op("a", {g.input("x")}), b = g.op("b", {a});
+  g.enter(Phase::kForward, 0);
+  g.op("both", {a, b});
+  EXPECT_THROW(SavedActivations(g.graph), Error);
+}
+
+}  // namespace
+}  // namespace recollect::test::saved_activations_test

@@ -1,0 +1,123 @@
+// What passes say to a graph, on lists of a few ops.
+#include "engine/graph/graph_edit.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/graph/op_builder.h"
+#include "engine/ops/ops.h"
+#include "tests/engine/expect_error.h"
+
+namespace recollect::test::graph_edit_test {
+namespace {
+
+// a(x) b(a) c(b)
+struct Chain {
+  Chain() {
+    register_engine_ops(registry);
+    x = graph.add_value({.name = "x", .shape = {4}, .category = Category::kInput, .persistent = true});
+    ValueId last = x;
+    for (const char* name : {"a", "b", "c"}) last = ops.append(name, "add", {}, {last, last}).outputs[0];
+  }
+
+  Op make(const char* name, ValueId reads) const { return ops.make(name, "add", {}, {reads, reads}); }
+  std::string order() const {
+    std::string text;
+    for (const Op& op : graph.ops()) text += op.name + "(" + graph.value(op.inputs[0]).name + ") ";
+    return text;
+  }
+  ValueId value(const char* name) const { return graph.find(name); }
+
+  OpRegistry registry;
+  Graph graph;
+  OpBuilder ops{graph, registry};
+  ValueId x;
+};
+
+constexpr OpId kA = 0, kB = 1, kC = 2;
+
+TEST(OpBuilder, SaysOnceWhatOpsHaveInCommon) {
+  Chain g;
+  g.ops.common().layer = 5;
+  g.ops.common().phase = Phase::kBackward;
+  const Op op = g.ops.append("d", "dropout", {{"p", 0.5}}, {g.x});
+  EXPECT_EQ(op.def->name, "dropout");
+  EXPECT_EQ(op.layer, 5);
+  EXPECT_EQ(op.phase, Phase::kBackward);
+  EXPECT_EQ(op.attributes.real("p"), 0.5);
+  EXPECT_EQ(g.graph.value(op.outputs[0]).layer, 5);
+  EXPECT_EQ(g.graph.value(op.outputs[0]).producer, 3);
+  EXPECT_THROW(g.ops.append("e", "no such kind", {}, {}), Error);
+}
+
+TEST(GraphEdit, InsertsInTheOrderInWhichItIsTold) {
+  Chain g;
+  GraphEdit edit(g.graph);
+  edit.insert_after(kA, g.make("1", g.value("a")));
+  edit.insert_after(kA, g.make("2", g.value("a")));
+  edit.insert_before(kA, g.make("3", g.x));
+  edit.insert_before(kA, g.make("4", g.x));
+  EXPECT_EQ(g.order(), "a(x) b(a) c(b) ") << "nothing has happened yet";
+  edit.commit();
+  EXPECT_EQ(g.order(), "3(x) 4(x) a(x) 1(a) 2(a) b(a) c(b) ");
+  EXPECT_EQ(g.graph.value(g.value("c")).producer, 6) << "and producers are known again";
+  EXPECT_EQ(g.graph.value(g.value("2")).producer, 4);
+}
+
+TEST(GraphEdit, ANewOpIsAPlaceToo) {
+  Chain g;
+  GraphEdit edit(g.graph);
+  const OpId fresh = edit.insert_after(kA, g.make("1", g.value("a")));
+  edit.insert_after(fresh, g.make("2", edit.op(fresh).outputs[0]));
+  edit.insert_before(fresh, g.make("0", g.value("a")));
+  edit.commit();
+  EXPECT_EQ(g.order(), "a(x) 0(a) 1(a) 2(1) b(a) c(b) ");
+}
+
+TEST(GraphEdit, MovesOps) {
+  Chain g;
+  GraphEdit edit(g.graph);
+  edit.insert_after(kC, g.make("with it", g.value("c")));
+  EXPECT_EQ(edit.place(kC), kC);
+  edit.move_after(kC, kA);
+  EXPECT_EQ(edit.place(kC), kA);
+  edit.commit();
+  EXPECT_EQ(g.order(), "a(x) c(b) with it(c) b(a) ");
+}
+
+TEST(GraphEdit, ReplacesInputsAndDropsWhatNobodyReads) {
+  Chain g;
+  GraphEdit edit(g.graph);
+  edit.replace_input(kC, g.value("b"), g.value("a"));
+  edit.drop(kB);
+  edit.commit();
+  EXPECT_EQ(g.order(), "a(x) c(a) ");
+}
+
+TEST(GraphEdit, WhatIsStillReadCannotBeDropped) {
+  Chain g;
+  GraphEdit edit(g.graph);
+  edit.drop(kB);
+  expect_error(ExitCode::kInternal, {"c reads what an op made that was dropped"}, [&] { edit.commit(); });
+}
+
+TEST(GraphEdit, AnOpMovesOnceAndNotInACircle) {
+  Chain g;
+  GraphEdit twice(g.graph);
+  twice.move_after(kC, kA);
+  EXPECT_THROW(twice.move_after(kC, kB), Error);
+  GraphEdit circle(g.graph);
+  circle.move_after(kC, kB);
+  circle.move_after(kB, kC);
+  EXPECT_THROW(circle.commit(), Error);
+}
+
+TEST(Ids, GoThroughAllOps) {
+  const Chain g;
+  std::vector<OpId> seen;
+  for (OpId id : g.graph.op_ids()) seen.push_back(id);
+  EXPECT_EQ(seen, (std::vector<OpId>{0, 1, 2}));
+  for (OpId id : Graph().op_ids()) ADD_FAILURE() << id;
+}
+
+}  // namespace
+}  // namespace recollect::test::graph_edit_test
