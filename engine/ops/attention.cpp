@@ -1,28 +1,27 @@
 // Causal multi-head attention without the score matrix (FlashAttention, Dao et al. 2022): what backward needs
 // of the probabilities is one logarithm per row and head.
+#include "engine/ops/attention.h"
+
 #include "engine/ops/define.h"
 
 namespace recollect::ops {
 
 namespace {
 
-struct Sizes {
-  int64_t samples, heads, sequence, width;  // width: heads * head_size, this rank's
-};
-
-Sizes sizes(const OpView& v, const Value& qkv) {
-  const int64_t heads = v.attributes().integer("heads"), d = v.attributes().integer("head_size");
-  const int64_t s = v.attributes().integer("sequence_length");
-  check(qkv.shape.rank() == 2 && qkv.shape[1] == 3 * heads * d, v, "qkv is [tokens, 3 * heads * head_size]");
-  check(s > 0 && qkv.shape[0] % s == 0, v, "tokens are whole sequences");
-  return {qkv.shape[0] / s, heads, s, heads * d};
+AttentionShape checked_shape(const OpView& v, const Value& qkv) {
+  check(v.attributes().integer("sequence_length") > 0, v, "sequences have tokens");
+  const AttentionShape shape(v.attributes(), qkv.shape[0]);
+  check(qkv.shape.rank() == 2 && qkv.shape[1] == shape.qkv_row(), v,
+        "qkv is [tokens, 3 * heads * head_size]");
+  check(qkv.shape[0] % shape.length == 0, v, "tokens are whole sequences");
+  return shape;
 }
 
 std::vector<OutputSpec> infer(const OpView& v) {
   const Value& qkv = v.in(0);
-  const Sizes z = sizes(v, qkv);
-  return {{.shape = {qkv.shape[0], z.width}, .dtype = qkv.dtype, .placement = qkv.placement},
-          {.shape = {z.samples * z.heads, z.sequence},
+  const AttentionShape shape = checked_shape(v, qkv);
+  return {{.shape = {qkv.shape[0], shape.out_row()}, .dtype = qkv.dtype, .placement = qkv.placement},
+          {.shape = {shape.units(), shape.length},
            .dtype = statistics_dtype(qkv.dtype),
            .suffix = "lse",
            .placement = qkv.placement}};
@@ -30,10 +29,10 @@ std::vector<OutputSpec> infer(const OpView& v) {
 
 std::vector<OutputSpec> infer_backward(const OpView& v) {
   const Value& qkv = v.in(1);
-  const Sizes z = sizes(v, qkv);
-  check_shape(v, v.in(0), {qkv.shape[0], z.width});
-  check_shape(v, v.in(2), {qkv.shape[0], z.width});
-  check_shape(v, v.in(3), {z.samples * z.heads, z.sequence});
+  const AttentionShape shape = checked_shape(v, qkv);
+  check_shape(v, v.in(0), {qkv.shape[0], shape.out_row()});
+  check_shape(v, v.in(2), {qkv.shape[0], shape.out_row()});
+  check_shape(v, v.in(3), {shape.units(), shape.length});
   return {like(qkv)};
 }
 
@@ -46,11 +45,11 @@ void gradient(GradientBuilder& g, OpId id) {
 
 // Products of [s, d] by [d, s], halved by the causal mask.
 Cost attention_cost(const OpView& v, int qkv_input, double products) {
-  const Sizes z = sizes(v, v.in(qkv_input));
+  const AttentionShape shape = checked_shape(v, v.in(qkv_input));
   Cost cost = streaming_cost(v, 0);
-  cost.flops = products * static_cast<double>(z.samples * z.width) * static_cast<double>(z.sequence) *
-               static_cast<double>(z.sequence + 1);
-  cost.pieces = static_cast<double>(z.samples * z.heads);
+  cost.flops = products * static_cast<double>(shape.samples * shape.out_row()) *
+               static_cast<double>(shape.length) * static_cast<double>(shape.length + 1);
+  cost.pieces = static_cast<double>(shape.units());
   return cost;
 }
 

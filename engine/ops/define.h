@@ -34,15 +34,30 @@ inline OutputSpec gradient_like(const Value& parameter, std::string suffix = {})
           .placement = parameter.placement};
 }
 
+// Of what begins by adding a bias to rows.
+inline void check_bias(const OpView& v, const Value& x, const Value& bias) {
+  check(x.shape.rank() == 2, v, "x is [tokens, width]");
+  check_shape(v, bias, {x.shape[1]});
+  check(bias.dtype == statistics_dtype(x.dtype), v, "the bias has the statistics dtype");
+}
+
+inline OutputSpec bias_gradient(const Value& dy) {
+  return {.shape = {dy.shape[1]}, .dtype = statistics_dtype(dy.dtype), .suffix = "dbias"};
+}
+
 // Memory traffic of an op that reads its inputs and writes its outputs once, with `flops` per output element.
 Cost streaming_cost(const OpView& view, double flops_per_element);
 
+// One for each file of this folder that defines op kinds, and for the file of the same name in each backend.
+void register_activation(OpRegistry& registry);
+void register_attention(OpRegistry& registry);
+void register_clip(OpRegistry& registry);
+void register_dropout(OpRegistry& registry);
 void register_embedding(OpRegistry& registry);
 void register_layer_norm(OpRegistry& registry);
 void register_linear(OpRegistry& registry);
-void register_attention(OpRegistry& registry);
-void register_pointwise(OpRegistry& registry);
 void register_lm_head(OpRegistry& registry);
 void register_optimizer(OpRegistry& registry);
+void register_sum(OpRegistry& registry);
 
 }  // namespace recollect::ops

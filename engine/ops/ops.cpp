@@ -20,13 +20,30 @@ Cost streaming_cost(const OpView& view, double flops_per_element) {
 }  // namespace ops
 
 void register_engine_ops(OpRegistry& registry) {
+  ops::register_activation(registry);
+  ops::register_attention(registry);
+  ops::register_clip(registry);
+  ops::register_dropout(registry);
   ops::register_embedding(registry);
   ops::register_layer_norm(registry);
   ops::register_linear(registry);
-  ops::register_attention(registry);
-  ops::register_pointwise(registry);
   ops::register_lm_head(registry);
   ops::register_optimizer(registry);
+  ops::register_sum(registry);
+}
+
+RegisterKernels kernels_of(BackendKind backend, cuda::Libraries* libraries) {
+  switch (backend) {
+    case BackendKind::kReference:
+      return reference::register_kernels;
+    case BackendKind::kCpu:
+      return cpu::register_kernels;
+    case BackendKind::kCuda:
+      return [libraries](KernelTable& table, VocabularyReduction* vocabulary) {
+        cuda::register_kernels(table, vocabulary, libraries);
+      };
+  }
+  throw Error(ExitCode::kInternal, "unknown backend");
 }
 
 }  // namespace recollect

@@ -79,9 +79,11 @@
 //     torch.optim.SGD without dampening: m = momentum * m + g; at t = 1 (m zero) this is torch's first step.
 #pragma once
 
-#include <memory>
+#include <functional>
+#include <string>
 
 #include "engine/graph/op_def.h"
+#include "engine/ops/backend_kind.h"
 #include "engine/ops/vocabulary_reduction.h"
 #include "engine/runtime/kernel.h"
 
@@ -104,5 +106,11 @@ class Libraries;
 // f32, bf16 and f16. `libraries` must outlive the kernels; it is null where they are only planned with.
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libraries* libraries);
 }  // namespace cuda
+
+// Adds the kernels of one backend to a table. Whoever hands it on need not know what else they are made of.
+using RegisterKernels = std::function<void(KernelTable& table, VocabularyReduction* vocabulary)>;
+
+// `libraries` is for cuda alone, as above.
+RegisterKernels kernels_of(BackendKind backend, cuda::Libraries* libraries = nullptr);
 
 }  // namespace recollect

@@ -62,20 +62,10 @@ std::string threads_text(const Config& config) {
   return fmt::format("{} thread{} of {}", threads, threads == 1 ? "" : "s", cpu::instruction_set());
 }
 
-KernelTable make_kernels(const Config& config, const Mesh& mesh, VocabularyReduction* vocabulary,
-                         DiskStore* disk, cuda::Libraries* libraries) {
+KernelTable all_kernels(const RegisterKernels& of_backend, const Mesh& mesh, VocabularyReduction* vocabulary,
+                        DiskStore* disk) {
   KernelTable table;
-  switch (config.device.backend) {
-    case BackendKind::kReference:
-      reference::register_kernels(table, vocabulary);
-      break;
-    case BackendKind::kCpu:
-      cpu::register_kernels(table, vocabulary);
-      break;
-    case BackendKind::kCuda:
-      cuda::register_kernels(table, vocabulary, libraries);
-      break;
-  }
+  of_backend(table, vocabulary);
   const CommunicatorLookup lookup = [&mesh](std::string_view axis, StreamId stream) -> Communicator& {
     return mesh.communicator(axis, stream);
   };
@@ -95,11 +85,15 @@ DeviceModel rank_device(const Config& config) {
   return device;
 }
 
-// Where a program is made for: kernels and all, or to predict with.
+// What a program is made for: to run, kernels and all, or to predict with.
 struct Target {
   Program (*compile)(Graph, const KernelTable&);
-  cuda::Libraries* libraries;
+  RegisterKernels kernels;
 };
+
+Target to_predict_with(const Config& config) {
+  return {compile_without_kernels, kernels_of(config.device.backend)};
+}
 
 // All that follows from a model's graph. Where a switch has no effect the program stays empty.
 TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGraph& built,
@@ -133,8 +127,8 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
   } else {
     for (Parameter& p : training.model.parameters) p.master = p.value;
   }
-  training.program = target.compile(std::move(graph), make_kernels(config, mesh, training.vocabulary.get(),
-                                                                   training.disk.get(), target.libraries));
+  training.program = target.compile(
+      std::move(graph), all_kernels(target.kernels, mesh, training.vocabulary.get(), training.disk.get()));
   return training;
 }
 
@@ -165,7 +159,7 @@ std::vector<Remark> compare_with_full(const Config& config, const Mesh& mesh, co
   Config full = config;
   full.activation_checkpointing.mode = CheckpointingMode::kFull;
   full.activation_checkpointing.number_checkpoints = 0;
-  const TrainingProgram other = complete_within_limit(full, mesh, built, {compile_without_kernels, nullptr});
+  const TrainingProgram other = complete_within_limit(full, mesh, built, to_predict_with(full));
   if (other.checkpointed.refusal) return {};  // a switch that would have no effect there
   const MemoryLedger &mine = training.program.predicted(), &its = other.program.predicted();
   const double seconds = predicted_seconds(training, config), its_seconds = predicted_seconds(other, config);
@@ -195,14 +189,15 @@ ModelGraph build_training_graph(const Config& config, const Mesh& mesh) {
   return config.training.max_steps > 0 ? differentiate_model(std::move(forward)) : forward;
 }
 
-TrainingProgram make_training_program(const Config& config, const Mesh& mesh, cuda::Libraries* libraries) {
-  TrainingProgram training = make(config, mesh, build_training_graph(config, mesh), {compile, libraries});
+TrainingProgram make_training_program(const Config& config, const Mesh& mesh,
+                                      const RegisterKernels& kernels) {
+  TrainingProgram training = make(config, mesh, build_training_graph(config, mesh), {compile, kernels});
   if (training.checkpointed.refusal) throw *training.checkpointed.refusal;
   return training;
 }
 
 TrainingProgram plan_training_program(const Config& config, const Mesh& mesh, const ModelGraph& built) {
-  return make(config, mesh, built, {compile_without_kernels, nullptr});
+  return make(config, mesh, built, to_predict_with(config));
 }
 
 }  // namespace recollect

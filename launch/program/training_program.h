@@ -36,9 +36,8 @@ struct TrainingProgram {
 ModelGraph build_training_graph(const Config& config, const Mesh& mesh);
 
 // All stages. Error kConfiguration where a switch of activation_checkpointing has no effect. `mesh` must outlive the
-// program, and so must `libraries`, which a program that is to run on CUDA needs.
-TrainingProgram make_training_program(const Config& config, const Mesh& mesh,
-                                      cuda::Libraries* libraries = nullptr);
+// program, and so must what `kernels`, those of the rank's backend, are made of.
+TrainingProgram make_training_program(const Config& config, const Mesh& mesh, const RegisterKernels& kernels);
 
 // The same program to predict with, from the graph that the first stages have made: it has no kernels. A refusal is
 // the caller's to look at.

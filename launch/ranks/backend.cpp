@@ -38,7 +38,7 @@ std::string broadcast_text(Communicator& world, std::string text) {
 
 }  // namespace
 
-Backend::Backend(const Config& config, Communicator& world) {
+Backend::Backend(const Config& config, Communicator& world) : kernels_(kernels_of(config.device.backend)) {
   if (config.device.backend != BackendKind::kCuda) {
     device_ = make_cpu_device();
     return;
@@ -53,6 +53,7 @@ Backend::Backend(const Config& config, Communicator& world) {
                                .graphs = graphs_for(config, world_.get()),
                                .shareable = world_ && config.activation_checkpointing.partition_activations});
   libraries_.reset(new cuda::Libraries({.tf32 = config.device.tf32}));
+  kernels_ = kernels_of(config.device.backend, libraries_.get());
 }
 
 Backend::~Backend() = default;

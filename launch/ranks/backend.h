@@ -20,8 +20,8 @@ class Backend {
   ~Backend();
 
   Device& device() const { return *device_; }
-  cuda::Libraries* libraries() const { return libraries_.get(); }  // null on CPUs
-  Communicator* world() const { return world_.get(); }  // null where `world` itself reaches the values
+  const RegisterKernels& kernels() const { return kernels_; }  // this must outlive them
+  Communicator* world() const { return world_.get(); }         // null where `world` itself reaches the values
 
   // Collective. Runs `prepare`, which times and chooses algorithms, so that all ranks choose what the first
   // one does: they would not agree to the last bit otherwise.
@@ -33,7 +33,8 @@ class Backend {
   };
 
   std::unique_ptr<Device> device_;
-  std::unique_ptr<cuda::Libraries, FreeLibraries> libraries_;
+  std::unique_ptr<cuda::Libraries, FreeLibraries> libraries_;  // null on CPUs
+  RegisterKernels kernels_;
   std::unique_ptr<Communicator> world_;
 };
 

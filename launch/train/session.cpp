@@ -60,7 +60,7 @@ std::unique_ptr<StepRecorder> make_recorder(const Config& config, const Training
 
 TrainingProgram make_program(const Config& config, const Mesh& mesh, Backend& backend,
                              const SessionParts& parts) {
-  TrainingProgram training = make_training_program(config, mesh, backend.libraries());
+  TrainingProgram training = make_training_program(config, mesh, backend.kernels());
   if (parts.edit_program) parts.edit_program(training);
   return training;
 }

@@ -1,6 +1,6 @@
 // The fused attention's pieces cover everything once and stay within their bound; the seeds of their dropout
 // masks differ.
-#include "engine/ops/cuda/fused_attention_chunks.h"
+#include "engine/ops/cuda/attention_chunks.h"
 
 #include <gtest/gtest.h>
 

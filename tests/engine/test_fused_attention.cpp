@@ -10,7 +10,7 @@
 #include "tests/engine/expect_error.h"
 
 #define cuda recorded_cuda
-#include "engine/ops/cuda/fused_attention.cpp"
+#include "engine/ops/cuda/attention_fused.cpp"
 
 namespace recollect::recorded_cuda {
 

@@ -2,6 +2,10 @@
 // cuda backends against the reference; cuda's kernels run on the CPU (tests/gpu/emulation).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "engine/graph/differentiate.h"
@@ -189,6 +193,34 @@ TEST(OpTable, EveryBackendHasEveryOpKind) {
     EXPECT_TRUE(reference.has(def->name)) << "reference lacks " << def->name;
     EXPECT_TRUE(cpu.has(def->name)) << "cpu lacks " << def->name;
     EXPECT_TRUE(cuda.has(def->name)) << "cuda lacks " << def->name;
+  }
+}
+
+// The files that add op kinds, or kernels of them, in a function of their own name.
+std::set<std::string> registering_files(const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(RECOLLECT_SOURCE_DIR "/engine/ops/" + folder)) {
+    const std::string name = entry.path().stem().string(), extension = entry.path().extension().string();
+    if (extension != ".cpp" && extension != ".cu") continue;
+    std::ifstream file(entry.path());
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    if (text.find("\nvoid register_" + name + "(") != std::string::npos) names.insert(name);
+  }
+  return names;
+}
+
+TEST(OpTable, AnOpIsInFilesOfOneNameEverywhere) {
+  const std::set<std::string> ops = registering_files("");
+  EXPECT_GE(ops.size(), 10u);
+  for (const char* backend : {"reference", "cpu", "cuda"}) {
+    std::set<std::string> kernels = registering_files(backend);
+    // A file that would be long has its gradients' kernels in another beside it.
+    std::erase_if(kernels, [&](const std::string& name) {
+      const std::size_t stem = name.rfind("_backward");
+      return stem != std::string::npos && kernels.contains(name.substr(0, stem));
+    });
+    EXPECT_EQ(kernels, ops) << backend;
   }
 }
 

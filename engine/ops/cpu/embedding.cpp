@@ -143,28 +143,11 @@ class AddPositionBackward : public Kernel {
 
 }  // namespace
 
-KernelPointer make_embedding(const OpView& view) {
-  return with_activation_type(view.in(1).dtype, "embedding", [&]<typename A>() -> KernelPointer {
-    return std::make_unique<Embedding<A>>(view);
-  });
-}
-
-KernelPointer make_embedding_backward(const OpView& view) {
-  return with_activation_type(view.in(1).dtype, "embedding_backward", [&]<typename A>() -> KernelPointer {
-    return std::make_unique<EmbeddingBackward<A>>(view);
-  });
-}
-
-KernelPointer make_add_position(const OpView& view) {
-  return with_activation_type(view.in(0).dtype, "add_position", [&]<typename A>() -> KernelPointer {
-    return std::make_unique<AddPosition<A>>(view);
-  });
-}
-
-KernelPointer make_add_position_backward(const OpView& view) {
-  return with_activation_type(view.in(0).dtype, "add_position_backward", [&]<typename A>() -> KernelPointer {
-    return std::make_unique<AddPositionBackward<A>>(view);
-  });
+void register_embedding(KernelTable& table) {
+  add_kernel<Embedding>(table, "embedding", 1);
+  add_kernel<EmbeddingBackward>(table, "embedding_backward", 1);
+  add_kernel<AddPosition>(table, "add_position");
+  add_kernel<AddPositionBackward>(table, "add_position_backward");
 }
 
 }  // namespace recollect::cpu

@@ -1,51 +1,38 @@
-// The factories of the cpu backend, one per op kind of engine/ops/ops.h; register.cpp gives them their names.
-// Every kernel divides its work among the OpenMP threads that omp_get_max_threads() promised when it was
-// made.
+// How the cpu backend's kernels are registered: a file of this folder has the kernels of the op kinds that
+// the file of the same name in engine/ops defines (where those would be long, NAME_backward.cpp has the
+// gradients'), and adds them in a function that is listed here and called in register.cpp. Every kernel
+// divides its work among the OpenMP threads that omp_get_max_threads() promised when it was made.
 #pragma once
 
 #include <memory>
 
+#include "engine/ops/cpu/element.h"
 #include "engine/ops/vocabulary_reduction.h"
 #include "engine/runtime/kernel.h"
 
 namespace recollect::cpu {
 
+void register_activation(KernelTable& table);
+void register_attention(KernelTable& table);
+void register_attention_backward(KernelTable& table);
+void register_clip(KernelTable& table);
+void register_dropout(KernelTable& table);
+void register_embedding(KernelTable& table);
+void register_layer_norm(KernelTable& table);
+void register_linear(KernelTable& table);
+void register_lm_head(KernelTable& table, VocabularyReduction* vocabulary);
+void register_optimizer(KernelTable& table);
+void register_sum(KernelTable& table);
+
 using KernelPointer = std::unique_ptr<Kernel>;
 
-KernelPointer make_embedding(const OpView& view);
-KernelPointer make_embedding_backward(const OpView& view);
-KernelPointer make_add_position(const OpView& view);
-KernelPointer make_add_position_backward(const OpView& view);
-
-KernelPointer make_dropout(const OpView& view);
-KernelPointer make_bias_gelu(const OpView& view);
-KernelPointer make_bias_gelu_backward(const OpView& view);
-KernelPointer make_bias_dropout_add(const OpView& view);
-KernelPointer make_bias_dropout_add_backward(const OpView& view);
-KernelPointer make_column_sum(const OpView& view);
-KernelPointer make_add(const OpView& view);
-
-KernelPointer make_layer_norm(const OpView& view);
-KernelPointer make_layer_norm_backward(const OpView& view);
-
-KernelPointer make_linear(const OpView& view);
-KernelPointer make_linear_backward_input(const OpView& view);
-KernelPointer make_linear_backward_weight(const OpView& view);
-
-KernelPointer make_attention(const OpView& view);
-KernelPointer make_attention_backward(const OpView& view);
-// For bf16 where the processor has AMX; null elsewhere.
-KernelPointer make_amx_attention(const OpView& view);
-KernelPointer make_amx_attention_backward(const OpView& view);
-
-// `vocabulary` may be null: then this rank holds the whole vocabulary.
-KernelPointer make_lm_head_loss(const OpView& view, VocabularyReduction* vocabulary);
-
-KernelPointer make_squared_norm(const OpView& view);
-KernelPointer make_clip_factor(const OpView& view);
-KernelPointer make_adamw(const OpView& view);
-KernelPointer make_adamw_hf(const OpView& view);
-KernelPointer make_adam(const OpView& view);
-KernelPointer make_sgd(const OpView& view);
+// Adds K<A> as the kernel of an op kind, where A is the dtype of the input of that number.
+template <template <typename> class K>
+void add_kernel(KernelTable& table, const char* kind, int input = 0) {
+  table.add(kind, [kind, input](const OpView& view) {
+    return with_activation_type(view.in(input).dtype, kind,
+                                [&]<typename A>() -> KernelPointer { return std::make_unique<K<A>>(view); });
+  });
+}
 
 }  // namespace recollect::cpu

@@ -116,16 +116,9 @@ class LayerNormBackward : public Kernel {
 
 }  // namespace
 
-KernelPointer make_layer_norm(const OpView& view) {
-  return with_activation_type(view.in(0).dtype, "layer_norm", [&]<typename A>() -> KernelPointer {
-    return std::make_unique<LayerNorm<A>>(view);
-  });
-}
-
-KernelPointer make_layer_norm_backward(const OpView& view) {
-  return with_activation_type(view.in(0).dtype, "layer_norm_backward", [&]<typename A>() -> KernelPointer {
-    return std::make_unique<LayerNormBackward<A>>(view);
-  });
+void register_layer_norm(KernelTable& table) {
+  add_kernel<LayerNorm>(table, "layer_norm");
+  add_kernel<LayerNormBackward>(table, "layer_norm_backward");
 }
 
 }  // namespace recollect::cpu

@@ -59,8 +59,6 @@ DType checked_type(const OpView& view) {
   return dtype;
 }
 
-}  // namespace
-
 KernelPointer make_linear(const OpView& view) {
   const DType dtype = checked_type(view);
   const Shape x = view.in(0).shape, w = view.in(1).shape;
@@ -88,6 +86,14 @@ KernelPointer make_linear_backward_weight(const OpView& view) {
   return with_activation_type(dtype, "linear_backward_weight", [&]<typename A>() -> KernelPointer {
     return std::make_unique<LinearBackwardWeight<A>>(spec, bias);
   });
+}
+
+}  // namespace
+
+void register_linear(KernelTable& table) {
+  table.add("linear", make_linear);
+  table.add("linear_backward_input", make_linear_backward_input);
+  table.add("linear_backward_weight", make_linear_backward_weight);
 }
 
 }  // namespace recollect::cpu

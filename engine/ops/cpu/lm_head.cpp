@@ -193,9 +193,11 @@ class LmHeadLoss : public Kernel {
 
 }  // namespace
 
-KernelPointer make_lm_head_loss(const OpView& view, VocabularyReduction* vocabulary) {
-  return with_activation_type(view.in(0).dtype, "lm_head_loss", [&]<typename A>() -> KernelPointer {
-    return std::make_unique<LmHeadLoss<A>>(view, vocabulary);
+void register_lm_head(KernelTable& table, VocabularyReduction* vocabulary) {
+  table.add("lm_head_loss", [vocabulary](const OpView& view) {
+    return with_activation_type(view.in(0).dtype, "lm_head_loss", [&]<typename A>() -> KernelPointer {
+      return std::make_unique<LmHeadLoss<A>>(view, vocabulary);
+    });
   });
 }
 

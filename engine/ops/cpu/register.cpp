@@ -1,4 +1,4 @@
-// Every op kind of engine/ops/ops.h and its kernel on CPUs.
+// Every op kind of engine/ops/ops.h has its kernel on CPUs.
 #include "engine/ops/cpu/amx_tile.h"
 #include "engine/ops/cpu/kernels.h"
 #include "engine/ops/ops.h"
@@ -20,31 +20,17 @@ std::string instruction_set() {
 }
 
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
-  table.add("embedding", make_embedding);
-  table.add("embedding_backward", make_embedding_backward);
-  table.add("add_position", make_add_position);
-  table.add("add_position_backward", make_add_position_backward);
-  table.add("dropout", make_dropout);
-  table.add("layer_norm", make_layer_norm);
-  table.add("layer_norm_backward", make_layer_norm_backward);
-  table.add("linear", make_linear);
-  table.add("linear_backward_input", make_linear_backward_input);
-  table.add("linear_backward_weight", make_linear_backward_weight);
-  table.add("attention", make_attention);
-  table.add("attention_backward", make_attention_backward);
-  table.add("bias_gelu", make_bias_gelu);
-  table.add("bias_gelu_backward", make_bias_gelu_backward);
-  table.add("bias_dropout_add", make_bias_dropout_add);
-  table.add("bias_dropout_add_backward", make_bias_dropout_add_backward);
-  table.add("column_sum", make_column_sum);
-  table.add("add", make_add);
-  table.add("lm_head_loss", [vocabulary](const OpView& view) { return make_lm_head_loss(view, vocabulary); });
-  table.add("squared_norm", make_squared_norm);
-  table.add("clip_factor", make_clip_factor);
-  table.add("adamw", make_adamw);
-  table.add("adamw_hf", make_adamw_hf);
-  table.add("adam", make_adam);
-  table.add("sgd", make_sgd);
+  register_activation(table);
+  register_attention(table);
+  register_attention_backward(table);
+  register_clip(table);
+  register_dropout(table);
+  register_embedding(table);
+  register_layer_norm(table);
+  register_linear(table);
+  register_lm_head(table, vocabulary);
+  register_optimizer(table);
+  register_sum(table);
 }
 
 }  // namespace recollect::cpu

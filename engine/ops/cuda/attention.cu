@@ -1,7 +1,8 @@
 // Causal attention, forward: a block has a tile of queries and goes through the tiles of keys up to it, with
-// the maximum and the sum of exponentials of every row so far.
-#include "engine/ops/cuda/attention.h"
-#include "engine/ops/cuda/kernels.h"
+// the maximum and the sum of exponentials of every row so far. In float arithmetic without tensor cores: for
+// parity, and for what cuDNN does not do.
+#include "engine/ops/cuda/attention_fused.h"
+#include "engine/ops/cuda/attention_tiles.h"
 
 namespace recollect::cuda {
 
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(kTileThreads, T::kBlocks)
       greatest = reduce_warp<Max>(greatest, kSide);
       const float correction = expf(max[i] - greatest);
       max[i] = greatest;
-      const uint32_t kept = T::kept(mask, shape.probability_at(state, unit, query) + key);
+      const uint32_t kept = T::kept(mask, shape.probability_at(*state, unit, query) + key);
       float more = 0.0f;
 #pragma unroll
       for (int j = 0; j < kMicro; ++j) {
@@ -90,11 +91,18 @@ class Attention : public Kernel {
   DropoutSite site_;
 };
 
-}  // namespace
-
 KernelPointer make_attention(const OpView& view) {
   return with_tiling(view, view.in(0).dtype, "attention", [&]<typename A, typename T>() -> KernelPointer {
     return std::make_unique<Attention<A, T>>(view);
+  });
+}
+
+}  // namespace
+
+void register_attention(KernelTable& table, Libraries* libraries) {
+  table.add("attention", [libraries](const OpView& view) {
+    KernelPointer fused = make_fused_attention(view, libraries);
+    return fused ? std::move(fused) : make_attention(view);
   });
 }
 

@@ -1,8 +1,8 @@
 // Causal attention, backward: probabilities again from lse, once along queries (for dq), once along keys (for
 // dk and dv). With P the probabilities, D dropout and dP = D(do v'): dS = P * (dP - delta), where delta, the
 // sum of P * dP over a row, equals do . o.
-#include "engine/ops/cuda/attention.h"
-#include "engine/ops/cuda/kernels.h"
+#include "engine/ops/cuda/attention_fused.h"
+#include "engine/ops/cuda/attention_tiles.h"
 
 namespace recollect::cuda {
 
@@ -36,7 +36,7 @@ struct Queries {
       const bool valid = query < shape.length;
       lse[i] = valid ? lses[unit * shape.length + query] : 0.0f;
       delta[i] = valid && deltas ? deltas[unit * shape.length + query] : 0.0f;
-      index[i] = shape.probability_at(state, unit, query);
+      index[i] = shape.probability_at(*state, unit, query);
     }
   }
 };
@@ -168,9 +168,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
 template <typename A, typename T>
 class AttentionBackward : public Kernel {
  public:
-  explicit AttentionBackward(const OpView& view) : shape_(view), site_(view.attributes()) {
-    shape_.samples = view.in(1).shape[0] / shape_.length;
-  }
+  explicit AttentionBackward(const OpView& view) : shape_(view), site_(view.attributes()) {}
 
   std::size_t workspace_bytes() const override { return sizeof(float) * shape_.units() * shape_.length; }
 
@@ -196,13 +194,20 @@ class AttentionBackward : public Kernel {
   DropoutSite site_;
 };
 
-}  // namespace
-
 KernelPointer make_attention_backward(const OpView& view) {
   return with_tiling(view, view.in(1).dtype, "attention_backward",
                      [&]<typename A, typename T>() -> KernelPointer {
                        return std::make_unique<AttentionBackward<A, T>>(view);
                      });
+}
+
+}  // namespace
+
+void register_attention_backward(KernelTable& table, Libraries* libraries) {
+  table.add("attention_backward", [libraries](const OpView& view) {
+    KernelPointer fused = make_fused_attention_backward(view, libraries);
+    return fused ? std::move(fused) : make_attention_backward(view);
+  });
 }
 
 }  // namespace recollect::cuda

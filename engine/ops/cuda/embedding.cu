@@ -1,7 +1,6 @@
 // Rows of tables added to, or taken as, rows of activations: a warp per row. The gradient of the position
 // table is a sum over samples, one thread per number.
-#include "engine/ops/cuda/element.h"
-#include "engine/ops/cuda/kernels.h"
+#include "engine/ops/cuda/row_kernel.h"
 
 namespace recollect::cuda {
 
@@ -127,21 +126,12 @@ class AddPositionBackward : public Kernel {
   Positions positions_;
 };
 
-template <template <typename, int> class K>
-KernelPointer make(const OpView& view, const Value& rows, const char* kind) {
-  return with_row_vectors(rows.dtype, rows.shape[1], kind, [&]<typename A, int N>() -> KernelPointer {
-    return std::make_unique<K<A, N>>(view);
-  });
-}
-
 }  // namespace
 
-KernelPointer make_embedding(const OpView& view) { return make<Embedding>(view, view.in(1), "embedding"); }
-KernelPointer make_add_position(const OpView& view) {
-  return make<AddPosition>(view, view.in(0), "add_position");
-}
-KernelPointer make_add_position_backward(const OpView& view) {
-  return make<AddPositionBackward>(view, view.in(0), "add_position_backward");
+void register_embedding(KernelTable& table) {
+  add_row_kernel<Embedding>(table, "embedding", 1);
+  add_row_kernel<AddPosition>(table, "add_position");
+  add_row_kernel<AddPositionBackward>(table, "add_position_backward");
 }
 
 }  // namespace recollect::cuda

@@ -2,9 +2,8 @@
 // scheduling. Tokens are sorted by row, stably; the sorted list is cut into chunks of equal size, so that a
 // frequent row is many blocks' work; sums of rows that go on past a chunk's end wait in memory and are added
 // up last.
-#include "engine/ops/cuda/element.h"
-#include "engine/ops/cuda/kernels.h"
 #include "engine/ops/cuda/reduce.h"
+#include "engine/ops/cuda/row_kernel.h"
 #include "engine/runtime/cuda/enqueue.h"
 
 namespace recollect::cuda {
@@ -216,10 +215,8 @@ class EmbeddingBackward : public Kernel {
 
 }  // namespace
 
-KernelPointer make_embedding_backward(const OpView& view) {
-  return with_row_vectors(
-      view.in(1).dtype, view.in(1).shape[1], "embedding_backward",
-      [&]<typename A, int N>() -> KernelPointer { return std::make_unique<EmbeddingBackward<A, N>>(view); });
+void register_embedding_backward(KernelTable& table) {
+  add_row_kernel<EmbeddingBackward>(table, "embedding_backward", 1);
 }
 
 }  // namespace recollect::cuda

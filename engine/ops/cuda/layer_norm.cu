@@ -1,8 +1,7 @@
 // Layer normalisation, forward. A row is read from memory once; its later passes find it in the first-level
 // cache. Narrow rows belong to a warp, wide ones to a block.
-#include "engine/ops/cuda/element.h"
-#include "engine/ops/cuda/kernels.h"
 #include "engine/ops/cuda/reduce.h"
+#include "engine/ops/cuda/row_kernel.h"
 
 namespace recollect::cuda {
 
@@ -87,10 +86,6 @@ class LayerNorm : public Kernel {
 
 }  // namespace
 
-KernelPointer make_layer_norm(const OpView& view) {
-  return with_row_vectors(
-      view.in(0).dtype, view.in(0).shape[1], "layer_norm",
-      [&]<typename A, int N>() -> KernelPointer { return std::make_unique<LayerNorm<A, N>>(view); });
-}
+void register_layer_norm(KernelTable& table) { add_row_kernel<LayerNorm>(table, "layer_norm"); }
 
 }  // namespace recollect::cuda

@@ -247,8 +247,6 @@ class AnyLayerNormBackward : public Kernel {
   ColumnWalk walk_;
 };
 
-}  // namespace
-
 KernelPointer make_layer_norm_backward(const OpView& view) {
   const int64_t width = view.in(1).shape[1];
   return with_row_vectors(view.in(1).dtype, width, "layer_norm_backward",
@@ -261,6 +259,12 @@ KernelPointer make_layer_norm_backward(const OpView& view) {
                             }
                             return std::make_unique<AnyLayerNormBackward<A, N>>(view);
                           });
+}
+
+}  // namespace
+
+void register_layer_norm_backward(KernelTable& table) {
+  table.add("layer_norm_backward", make_layer_norm_backward);
 }
 
 }  // namespace recollect::cuda

@@ -68,8 +68,6 @@ class WeightGradient : public Kernel {
   KernelPointer sum_;  // null where there is no bias
 };
 
-}  // namespace
-
 KernelPointer make_linear(const OpView& view, Libraries* libraries) {
   const DType dtype = checked_type(view);
   const Shape x = view.in(0).shape, w = view.in(1).shape;
@@ -103,6 +101,16 @@ KernelPointer make_linear_backward_weight(const OpView& view, Libraries* librari
     sum = make_column_sum({view.graph, of_dy});
   }
   return std::make_unique<WeightGradient>(shape, std::move(sum), libraries);
+}
+
+}  // namespace
+
+void register_linear(KernelTable& table, Libraries* libraries) {
+  table.add("linear", [=](const OpView& view) { return make_linear(view, libraries); });
+  table.add("linear_backward_input",
+            [=](const OpView& view) { return make_linear_backward_input(view, libraries); });
+  table.add("linear_backward_weight",
+            [=](const OpView& view) { return make_linear_backward_weight(view, libraries); });
 }
 
 }  // namespace recollect::cuda

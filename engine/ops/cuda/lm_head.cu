@@ -174,11 +174,13 @@ class LmHeadLoss : public Kernel {
 
 }  // namespace
 
-KernelPointer make_lm_head_loss(const OpView& view, VocabularyReduction* vocabulary, Libraries* libraries) {
-  return with_row_vectors(view.in(0).dtype, view.in(1).shape[0], "lm_head_loss",
-                          [&]<typename A, int N>() -> KernelPointer {
-                            return std::make_unique<LmHeadLoss<A, N>>(view, vocabulary, libraries);
-                          });
+void register_lm_head(KernelTable& table, VocabularyReduction* vocabulary, Libraries* libraries) {
+  table.add("lm_head_loss", [vocabulary, libraries](const OpView& view) {
+    return with_row_vectors(view.in(0).dtype, view.in(1).shape[0], "lm_head_loss",
+                            [&]<typename A, int N>() -> KernelPointer {
+                              return std::make_unique<LmHeadLoss<A, N>>(view, vocabulary, libraries);
+                            });
+  });
 }
 
 }  // namespace recollect::cuda

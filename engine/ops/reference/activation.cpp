@@ -1,4 +1,4 @@
-// Elementwise ops: bias + GELU (both of its common forms) and addition.
+// Bias + GELU, both of its common forms.
 #include <cmath>
 #include <numbers>
 
@@ -66,20 +66,11 @@ void bias_gelu_backward(const KernelArgs& args, const Attributes& attributes) {
   }
 }
 
-template <typename T>
-void add(const KernelArgs& args, const Attributes&) {
-  const T* a = args.in[0].as<T>();
-  const T* b = args.in[1].as<T>();
-  T* y = args.out[0].as<T>();
-  for (int64_t i = 0; i < args.in[0].elements(); ++i) y[i] = static_cast<T>(double(a[i]) + b[i]);
-}
-
 }  // namespace
 
 void register_activation(KernelTable& table) {
   add_kernel(table, "bias_gelu", bias_gelu<double>, bias_gelu<float>);
   add_kernel(table, "bias_gelu_backward", bias_gelu_backward<double>, bias_gelu_backward<float>);
-  add_kernel(table, "add", add<double>, add<float>);
 }
 
 }  // namespace recollect::reference

@@ -1,10 +1,12 @@
 // Causal attention, one row of scores at a time: memory grows with the sequence, never with its square.
 // Backward computes the probabilities again from lse, once along queries (for dq) and once along keys (for dk
 // and dv).
+#include "engine/ops/attention.h"
+
 #include <cmath>
 
+#include "engine/ops/reference/dropout_mask.h"
 #include "engine/ops/reference/kernels.h"
-#include "engine/ops/reference/random_mask.h"
 
 namespace recollect::reference {
 namespace {
@@ -13,46 +15,39 @@ namespace {
 template <typename T>
 class Head {
  public:
-  Head(const KernelArgs& args, const Attributes& attributes, const T* qkv, int64_t sample, int64_t head)
-      : mask_(attributes, *args.state) {
-    heads_ = attributes.integer("heads");
-    size_ = attributes.integer("head_size");
-    length_ = attributes.integer("sequence_length");
-    first_row_ = sample * length_;
-    head_ = head;
-    qkv_ = qkv;
-    const int64_t global_sample = args.state->first_sample + sample;
-    const int64_t global_head = attributes.integer("first_head") + head;
-    first_index_ = (global_sample * attributes.integer("all_heads") + global_head) * length_ * length_;
-  }
+  Head(const KernelArgs& args, const Attributes& attributes, const AttentionShape& shape, const T* qkv,
+       int64_t unit)
+      : mask_(attributes, *args.state),
+        shape_(shape),
+        qkv_(qkv),
+        begin_{shape.qkv_at(unit, 0), shape.qkv_at(unit, 1), shape.qkv_at(unit, 2)},
+        out_begin_(shape.out_at(unit)),
+        first_index_(static_cast<int64_t>(shape.probability_at(*args.state, unit, 0))) {}
 
   // Element numbers in qkv (part 0 is q, 1 is k, 2 is v) and in o.
-  int64_t at(int part, int64_t token, int64_t c) const {
-    return (first_row_ + token) * 3 * heads_ * size_ + (part * heads_ + head_) * size_ + c;
-  }
-  int64_t at_output(int64_t token, int64_t c) const {
-    return (first_row_ + token) * heads_ * size_ + head_ * size_ + c;
-  }
+  int64_t at(int part, int64_t token, int64_t c) const { return begin_[part] + token * shape_.qkv_row() + c; }
+  int64_t at_output(int64_t token, int64_t c) const { return out_begin_ + token * shape_.out_row() + c; }
 
   double q(int64_t token, int64_t c) const { return qkv_[at(0, token, c)]; }
   double k(int64_t token, int64_t c) const { return qkv_[at(1, token, c)]; }
   double v(int64_t token, int64_t c) const { return qkv_[at(2, token, c)]; }
-  double scale() const { return 1 / std::sqrt(double(size_)); }
+  double scale() const { return 1 / std::sqrt(double(shape_.head_size)); }
 
   double score(int64_t query, int64_t key) const {
     double sum = 0;
-    for (int64_t c = 0; c < size_; ++c) sum += q(query, c) * k(key, c);
+    for (int64_t c = 0; c < shape_.head_size; ++c) sum += q(query, c) * k(key, c);
     return sum * scale();
   }
 
   double dropout(double value, int64_t query, int64_t key) const {
-    return mask_.apply(value, first_index_ + query * length_ + key);
+    return mask_.apply(value, first_index_ + query * shape_.length + key);
   }
 
  private:
-  RandomMask mask_;
+  DropoutMask mask_;
+  const AttentionShape& shape_;
   const T* qkv_;
-  int64_t heads_, size_, length_, first_row_, head_, first_index_;
+  int64_t begin_[3], out_begin_, first_index_;
 };
 
 std::size_t forward_workspace(const OpView& view) {
@@ -64,11 +59,11 @@ void attention(const KernelArgs& args, const Attributes& attributes) {
   const T* qkv = args.in[0].as<T>();
   T* o = args.out[0].as<T>();
   T* lse = args.out[1].as<T>();
-  const int64_t heads = attributes.integer("heads"), size = attributes.integer("head_size");
-  const int64_t length = attributes.integer("sequence_length"), samples = args.in[0].shape[0] / length;
+  const AttentionShape shape(attributes, args.in[0].shape[0]);
+  const int64_t size = shape.head_size, length = shape.length;
   double* probability = reinterpret_cast<double*>(args.workspace);
-  for (int64_t row = 0; row < samples * heads; ++row) {
-    const Head<T> head(args, attributes, qkv, row / heads, row % heads);
+  for (int64_t unit = 0; unit < shape.units(); ++unit) {
+    const Head<T> head(args, attributes, shape, qkv, unit);
     for (int64_t query = 0; query < length; ++query) {
       double max = -INFINITY, sum = 0;
       for (int64_t key = 0; key <= query; ++key) {
@@ -84,7 +79,7 @@ void attention(const KernelArgs& args, const Attributes& attributes) {
         for (int64_t key = 0; key <= query; ++key) value += probability[key] * head.v(key, c);
         o[head.at_output(query, c)] = static_cast<T>(value);
       }
-      lse[row * length + query] = static_cast<T>(row_lse);
+      lse[unit * length + query] = static_cast<T>(row_lse);
     }
   }
 }
@@ -144,11 +139,11 @@ void attention_backward(const KernelArgs& args, const Attributes& attributes) {
   const T* d_o = args.in[0].as<T>();
   const T* o = args.in[2].as<T>();
   T* dqkv = args.out[0].as<T>();
-  const int64_t heads = attributes.integer("heads"), size = attributes.integer("head_size");
-  const int64_t length = attributes.integer("sequence_length"), samples = args.in[0].shape[0] / length;
+  const AttentionShape shape(attributes, args.in[0].shape[0]);
+  const int64_t size = shape.head_size, length = shape.length;
   double* delta = reinterpret_cast<double*>(args.workspace);
-  for (int64_t row = 0; row < samples * heads; ++row) {
-    const Head<T> head(args, attributes, args.in[1].as<T>(), row / heads, row % heads);
+  for (int64_t unit = 0; unit < shape.units(); ++unit) {
+    const Head<T> head(args, attributes, shape, args.in[1].as<T>(), unit);
     for (int64_t query = 0; query < length; ++query) {
       delta[query] = 0;
       for (int64_t c = 0; c < size; ++c)
@@ -156,7 +151,7 @@ void attention_backward(const KernelArgs& args, const Attributes& attributes) {
     }
     const Backward<T> backward{head,
                                d_o,
-                               args.in[3].as<T>() + row * length,
+                               args.in[3].as<T>() + unit * length,
                                length,
                                size,
                                delta,

@@ -1,6 +1,6 @@
 // Dropout of [T, h] values, alone and fused with the bias before it and the residual after it.
+#include "engine/ops/reference/dropout_mask.h"
 #include "engine/ops/reference/kernels.h"
-#include "engine/ops/reference/random_mask.h"
 
 namespace recollect::reference {
 namespace {
@@ -9,7 +9,7 @@ template <typename T>
 void dropout(const KernelArgs& args, const Attributes& attributes) {
   const T* x = args.in[0].as<T>();
   T* y = args.out[0].as<T>();
-  const RandomMask mask(attributes, *args.state);
+  const DropoutMask mask(attributes, *args.state);
   const int64_t first = first_global_row(attributes, *args.state) * args.in[0].shape[1];
   for (int64_t i = 0; i < args.in[0].elements(); ++i) y[i] = static_cast<T>(mask.apply(x[i], first + i));
 }
@@ -21,7 +21,7 @@ void bias_dropout_add(const KernelArgs& args, const Attributes& attributes) {
   const T* residual = args.in[2].as<T>();
   T* y = args.out[0].as<T>();
   const int64_t width = args.in[0].shape[1];
-  const RandomMask mask(attributes, *args.state);
+  const DropoutMask mask(attributes, *args.state);
   const int64_t first = first_global_row(attributes, *args.state) * width;
   for (int64_t i = 0; i < args.in[0].elements(); ++i)
     y[i] = static_cast<T>(residual[i] + mask.apply(double(x[i]) + bias[i % width], first + i));
@@ -33,7 +33,7 @@ void bias_dropout_add_backward(const KernelArgs& args, const Attributes& attribu
   T* dx = args.out[0].as<T>();
   T* dbias = args.out[1].as<T>();
   const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1];
-  const RandomMask mask(attributes, *args.state);
+  const DropoutMask mask(attributes, *args.state);
   const int64_t first = first_global_row(attributes, *args.state) * width;
   for (int64_t c = 0; c < width; ++c) {
     double sum = 0;

@@ -45,16 +45,4 @@ void add_kernel(KernelTable& table, std::string op, Function in_double, Function
   });
 }
 
-void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
-  register_embedding(table);
-  register_dropout(table);
-  register_layer_norm(table);
-  register_linear(table);
-  register_attention(table);
-  register_activation(table);
-  register_lm_head_loss(table, vocabulary);
-  register_clipping(table);
-  register_optimizers(table);
-}
-
 }  // namespace recollect::reference

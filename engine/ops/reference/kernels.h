@@ -36,14 +36,29 @@ void store(T& to, double value, bool accumulate) {
   to = static_cast<T>(accumulate ? static_cast<double>(to) + value : value);
 }
 
-void register_embedding(KernelTable& table);  // embedding, add_position and their gradients
-void register_dropout(KernelTable& table);    // dropout, bias_dropout_add
-void register_layer_norm(KernelTable& table);
-void register_linear(KernelTable& table);  // linear, column_sum
+// out[c] (+)= the sum over rows of from[row, c].
+template <typename T>
+void sum_columns(const Tensor& from, const Tensor& to, bool accumulate) {
+  const T* dy = from.as<T>();
+  const int64_t tokens = from.shape[0], width = from.shape[1];
+  for (int64_t c = 0; c < width; ++c) {
+    double sum = 0;
+    for (int64_t t = 0; t < tokens; ++t) sum += dy[t * width + c];
+    store(to.as<T>()[c], sum, accumulate);
+  }
+}
+
+// One for each file of this folder, which has the kernels of the op kinds that the file of the same name in
+// engine/ops defines; called in register.cpp.
+void register_activation(KernelTable& table);
 void register_attention(KernelTable& table);
-void register_activation(KernelTable& table);  // bias_gelu, add
-void register_lm_head_loss(KernelTable& table, VocabularyReduction* vocabulary);
-void register_clipping(KernelTable& table);  // squared_norm, clip_factor
-void register_optimizers(KernelTable& table);
+void register_clip(KernelTable& table);
+void register_dropout(KernelTable& table);
+void register_embedding(KernelTable& table);
+void register_layer_norm(KernelTable& table);
+void register_linear(KernelTable& table);
+void register_lm_head(KernelTable& table, VocabularyReduction* vocabulary);
+void register_optimizer(KernelTable& table);
+void register_sum(KernelTable& table);
 
 }  // namespace recollect::reference

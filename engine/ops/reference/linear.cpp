@@ -1,4 +1,4 @@
-// Matrix products with weights stored [out, in], and the column sum that is a bias's gradient.
+// Matrix products with weights stored [out, in].
 #include "engine/ops/reference/kernels.h"
 
 namespace recollect::reference {
@@ -36,17 +36,6 @@ void linear_backward_input(const KernelArgs& args, const Attributes&) {
 }
 
 template <typename T>
-void sum_columns(const Tensor& from, const Tensor& to, bool accumulate) {
-  const T* dy = from.as<T>();
-  const int64_t tokens = from.shape[0], width = from.shape[1];
-  for (int64_t c = 0; c < width; ++c) {
-    double sum = 0;
-    for (int64_t t = 0; t < tokens; ++t) sum += dy[t * width + c];
-    store(to.as<T>()[c], sum, accumulate);
-  }
-}
-
-template <typename T>
 void linear_backward_weight(const KernelArgs& args, const Attributes& attributes) {
   const T* x = args.in[0].as<T>();
   const T* dy = args.in[1].as<T>();
@@ -62,18 +51,12 @@ void linear_backward_weight(const KernelArgs& args, const Attributes& attributes
   if (attributes.integer("bias")) sum_columns<T>(args.in[1], args.out[1], args.accumulate);
 }
 
-template <typename T>
-void column_sum(const KernelArgs& args, const Attributes&) {
-  sum_columns<T>(args.in[0], args.out[0], args.accumulate);
-}
-
 }  // namespace
 
 void register_linear(KernelTable& table) {
   add_kernel(table, "linear", linear<double>, linear<float>);
   add_kernel(table, "linear_backward_input", linear_backward_input<double>, linear_backward_input<float>);
   add_kernel(table, "linear_backward_weight", linear_backward_weight<double>, linear_backward_weight<float>);
-  add_kernel(table, "column_sum", column_sum<double>, column_sum<float>);
 }
 
 }  // namespace recollect::reference

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "engine/ops/cuda/attention_chunks.h"
 #include "engine/ops/cuda/cudnn.h"
-#include "engine/ops/cuda/fused_attention_chunks.h"
 #include "tests/engine/expect_error.h"
 
 namespace recollect::cuda {

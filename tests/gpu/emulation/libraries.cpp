@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "engine/core/error.h"
+#include "engine/ops/cuda/attention_fused.h"
 #include "engine/ops/cuda/gemm.h"
-#include "engine/ops/cuda/kernels.h"
 #include "engine/runtime/cuda/enqueue.h"
 
 namespace recollect::cuda {

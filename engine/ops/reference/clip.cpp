@@ -26,7 +26,7 @@ void clip_factor(const KernelArgs& args, const Attributes& attributes) {
 
 }  // namespace
 
-void register_clipping(KernelTable& table) {
+void register_clip(KernelTable& table) {
   add_kernel(table, "squared_norm", squared_norm<double>, squared_norm<float>);
   add_kernel(table, "clip_factor", clip_factor, clip_factor);
 }

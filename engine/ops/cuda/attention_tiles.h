@@ -1,4 +1,4 @@
-// What attention's forward and backward kernels share: sizes, index rules, tiles.
+// What attention's forward and backward kernels share: tiles.
 //
 // A block of 16 x 16 threads has a tile of 16 * kMicro queries and one of as many keys in shared memory.
 // Thread (x, y) of the block has rows y, y + 16, ... and columns x, x + 16, ... of whatever the block makes:
@@ -9,41 +9,12 @@
 
 #include <cmath>
 
-#include "engine/ops/cuda/dropout.h"
+#include "engine/ops/attention.h"
+#include "engine/ops/cuda/dropout_mask.h"
 #include "engine/ops/cuda/element.h"
 #include "engine/ops/cuda/reduce.h"
 
 namespace recollect::cuda {
-
-struct AttentionShape {
-  explicit AttentionShape(const OpView& view)
-      : heads(view.attributes().integer("heads")),
-        head_size(view.attributes().integer("head_size")),
-        length(view.attributes().integer("sequence_length")),
-        first_head(view.attributes().integer("first_head")),
-        all_heads(view.attributes().integer("all_heads")),
-        samples(view.in(0).shape[0] / length),
-        scale(static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size)))) {}
-
-  int64_t units() const { return samples * heads; }  // unit = sample * heads + head
-  __device__ int64_t qkv_row() const { return 3 * heads * head_size; }
-  __device__ int64_t out_row() const { return heads * head_size; }
-  // Where q (part 0), k (1) or v (2) of a unit begins in qkv.
-  __device__ int64_t qkv_at(int64_t unit, int part) const {
-    return unit / heads * length * qkv_row() + (part * heads + unit % heads) * head_size;
-  }
-  __device__ int64_t out_at(int64_t unit) const {
-    return unit / heads * length * out_row() + unit % heads * head_size;
-  }
-  // The dropout index of (query, key 0).
-  __device__ uint64_t probability_at(const RunState* state, int64_t unit, int64_t query) const {
-    const int64_t head = (state->first_sample + unit / heads) * all_heads + first_head + unit % heads;
-    return (static_cast<uint64_t>(head) * length + query) * length;
-  }
-
-  int64_t heads, head_size, length, first_head, all_heads, samples;
-  float scale;
-};
 
 inline constexpr int kSide = 16, kTileThreads = kSide * kSide;
 

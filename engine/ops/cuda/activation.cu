@@ -1,4 +1,4 @@
-// Bias and GELU, and sums down the columns: one pass over memory each.
+// Bias and GELU: one pass over memory each.
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/gelu.h"
 #include "engine/ops/cuda/kernels.h"
@@ -62,23 +62,6 @@ struct BiasGeluBackwardBody {
   }
 };
 
-template <typename A, int N>
-struct ColumnSumBody {
-  using Columns = OneVector<N>;
-  using Operands = Floats<N>;
-  static constexpr int kSums = 1, kRows = 4;
-
-  const A* dy;
-  int64_t width;
-
-  __device__ int constants(int64_t) const { return 0; }
-  __device__ Operands read(int64_t row, int64_t unit) const { return load<N>(dy + row * width + unit * N); }
-  __device__ void apply(int64_t, int64_t, int, const Operands& in, float (*sums)[N]) const {
-#pragma unroll
-    for (int i = 0; i < N; ++i) sums[0][i] += in[i];
-  }
-};
-
 template <typename A, int N, typename Form>
 class BiasGelu : public WalkKernel {
  public:
@@ -101,15 +84,6 @@ class BiasGeluBackward : public SumKernel {
   }
 };
 
-template <typename A, int N>
-class ColumnSum : public SumKernel {
- public:
-  explicit ColumnSum(const OpView& view) : SumKernel(view, N) {}
-  void run(const KernelArgs& args) override {
-    walk_and_sum(args, ColumnSumBody<A, N>{args.in[0].as<A>(), walk_.width}, args.out[0]);
-  }
-};
-
 template <template <typename, int, typename> class K>
 KernelPointer make_gelu(const OpView& view, const char* kind) {
   return with_row_vectors(view.in(0).dtype, view.in(0).shape[1], kind,
@@ -122,14 +96,10 @@ KernelPointer make_gelu(const OpView& view, const char* kind) {
 
 }  // namespace
 
-KernelPointer make_bias_gelu(const OpView& view) { return make_gelu<BiasGelu>(view, "bias_gelu"); }
-KernelPointer make_bias_gelu_backward(const OpView& view) {
-  return make_gelu<BiasGeluBackward>(view, "bias_gelu_backward");
-}
-KernelPointer make_column_sum(const OpView& view) {
-  return with_row_vectors(
-      view.in(0).dtype, view.in(0).shape[1], "column_sum",
-      [&]<typename A, int N>() -> KernelPointer { return std::make_unique<ColumnSum<A, N>>(view); });
+void register_activation(KernelTable& table) {
+  table.add("bias_gelu", [](const OpView& view) { return make_gelu<BiasGelu>(view, "bias_gelu"); });
+  table.add("bias_gelu_backward",
+            [](const OpView& view) { return make_gelu<BiasGeluBackward>(view, "bias_gelu_backward"); });
 }
 
 }  // namespace recollect::cuda

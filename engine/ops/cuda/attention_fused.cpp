@@ -1,13 +1,15 @@
-// The ops attention and attention_backward on cuDNN, cut as fused_attention_chunks.h says. Masks are not
+// The ops attention and attention_backward on cuDNN, cut as attention_chunks.h says. Masks are not
 // those of the other backends: cuDNN draws its own, from seeds that depend on the same things; so with
 // dropout on, bits agree between runs of one layout, and between forward, recomputation and backward, and
 // nothing else.
+#include "engine/ops/cuda/attention_fused.h"
+
 #include <map>
 
+#include "engine/ops/attention.h"
+#include "engine/ops/cuda/attention_chunks.h"
 #include "engine/ops/cuda/cudnn.h"
 #include "engine/ops/cuda/cudnn_seeds.h"
-#include "engine/ops/cuda/fused_attention_chunks.h"
-#include "engine/ops/cuda/kernels.h"
 #include "engine/ops/cuda/libraries.h"
 
 namespace recollect::cuda {
@@ -26,14 +28,10 @@ class FusedAttention : public Kernel {
   FusedAttention(const OpView& view, const Value& qkv, Libraries* libraries)
       : libraries_(libraries),
         dtype_(qkv.dtype),
-        heads_(view.attributes().integer("heads")),
-        head_size_(view.attributes().integer("head_size")),
-        length_(view.attributes().integer("sequence_length")),
-        samples_(qkv.shape[0] / length_),
+        shape_(view),
         dropout_(view.attributes().real("p")),
-        site_{view.attributes().integer("layer"), view.attributes().integer("site"),
-              view.attributes().integer("first_head")},
-        chunks_(attention_chunks(samples_, heads_, length_)) {}
+        site_{view.attributes().integer("layer"), view.attributes().integer("site"), shape_.first_head},
+        chunks_(attention_chunks(shape_.samples, shape_.heads, shape_.length)) {}
 
   std::size_t workspace_bytes() const override { return kAlignment + seed_bytes() + graph_bytes(); }
 
@@ -50,9 +48,9 @@ class FusedAttention : public Kernel {
             .dtype = dtype_,
             .samples = chunk.samples,
             .heads = chunk.heads,
-            .length = length_,
-            .head_size = head_size_,
-            .row_heads = heads_,
+            .length = shape_.length,
+            .head_size = shape_.head_size,
+            .row_heads = shape_.heads,
             .dropout = dropout};
   }
 
@@ -74,13 +72,13 @@ class FusedAttention : public Kernel {
   // Of one chunk, in the whole value's memory; `chunk` numbers it among chunks_.
   AttentionOperands operands(const AttentionChunk& c, const Tensor& qkv, const Tensor& o,
                              const Tensor& lse) const {
-    const int64_t width = heads_ * head_size_, unit = c.first_head * head_size_;
+    const int64_t unit = shape_.unit(c.first_sample, c.first_head);
     AttentionOperands to;
-    to.q = element(qkv, c.first_sample * length_ * 3 * width + unit);
-    to.k = element(qkv, c.first_sample * length_ * 3 * width + width + unit);
-    to.v = element(qkv, c.first_sample * length_ * 3 * width + 2 * width + unit);
-    to.o = element(o, c.first_sample * length_ * width + unit);
-    to.lse = element(lse, (c.first_sample * heads_ + c.first_head) * length_);
+    to.q = element(qkv, shape_.qkv_at(unit, 0));
+    to.k = element(qkv, shape_.qkv_at(unit, 1));
+    to.v = element(qkv, shape_.qkv_at(unit, 2));
+    to.o = element(o, shape_.out_at(unit));
+    to.lse = element(lse, unit * shape_.length);
     return to;
   }
 
@@ -102,7 +100,7 @@ class FusedAttention : public Kernel {
 
   Libraries* libraries_;
   DType dtype_;
-  int64_t heads_, head_size_, length_, samples_;
+  AttentionShape shape_;
   double dropout_;
   AttentionSite site_;
   std::vector<AttentionChunk> chunks_;
@@ -135,7 +133,7 @@ class Forward : public FusedAttention {
 
  private:
   std::size_t graph_bytes() const override { return kAttentionOtherBytes; }
-  AttentionChunk all() const { return {0, samples_, 0, heads_}; }
+  AttentionChunk all() const { return {0, shape_.samples, 0, shape_.heads}; }
 
   std::shared_ptr<AttentionGraph> whole_;
   std::vector<std::shared_ptr<AttentionGraph>> pieces_;
@@ -163,7 +161,7 @@ class Backward : public FusedAttention {
 
  private:
   std::size_t graph_bytes() const override {
-    return chunks_.front().samples * chunks_.front().heads * attention_unit_bytes(length_) +
+    return chunks_.front().samples * chunks_.front().heads * attention_unit_bytes(shape_.length) +
            kAttentionOtherBytes;
   }
 

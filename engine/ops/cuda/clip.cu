@@ -118,10 +118,12 @@ class ClipFactor : public Kernel {
 
 }  // namespace
 
-KernelPointer make_squared_norm(const OpView& view) { return std::make_unique<SquaredNorm>(view); }
-
-KernelPointer make_clip_factor(const OpView& view) {
-  return std::make_unique<ClipFactor>(view.attributes().real("max_norm"));
+void register_clip(KernelTable& table) {
+  table.add("squared_norm",
+            [](const OpView& view) -> KernelPointer { return std::make_unique<SquaredNorm>(view); });
+  table.add("clip_factor", [](const OpView& view) -> KernelPointer {
+    return std::make_unique<ClipFactor>(view.attributes().real("max_norm"));
+  });
 }
 
 }  // namespace recollect::cuda

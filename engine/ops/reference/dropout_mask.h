@@ -10,9 +10,9 @@
 
 namespace recollect::reference {
 
-class RandomMask {
+class DropoutMask {
  public:
-  RandomMask(const Attributes& attributes, const RunState& state)
+  DropoutMask(const Attributes& attributes, const RunState& state)
       : p_(state.training ? attributes.real("p") : 0.0), threshold_(dropout_threshold(p_)) {
     key_.seed = state.seed;
     key_.step = static_cast<uint64_t>(state.step);

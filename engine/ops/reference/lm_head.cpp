@@ -148,7 +148,7 @@ class LmHeadLoss final : public Kernel {
 
 }  // namespace
 
-void register_lm_head_loss(KernelTable& table, VocabularyReduction* vocabulary) {
+void register_lm_head(KernelTable& table, VocabularyReduction* vocabulary) {
   table.add("lm_head_loss", [vocabulary](const OpView& view) -> std::unique_ptr<Kernel> {
     if (runs_in_float(view)) return std::make_unique<LmHeadLoss<float>>(view, vocabulary);
     return std::make_unique<LmHeadLoss<double>>(view, vocabulary);

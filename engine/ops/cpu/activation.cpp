@@ -1,0 +1,69 @@
+// Bias and GELU: one pass over memory each.
+#include "engine/ops/cpu/column_sums.h"
+#include "engine/ops/cpu/row_kernel.h"
+#include "engine/ops/cpu/simd_math.h"
+
+namespace recollect::cpu {
+
+namespace {
+
+template <typename A, typename Form>
+class BiasGelu : public RowKernel {
+ public:
+  using RowKernel::RowKernel;
+
+  void run(const KernelArgs& args) override {
+    const A* x = args.in[0].as<A>();
+    const float* bias = args.in[1].as<float>();
+    A* y = args.out[0].as<A>();
+    parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
+      for (int64_t r = first; r < last; ++r) {
+        const A* from = x + r * width_;
+        A* to = y + r * width_;
+        write_each(to, width_, [&](int64_t c) { return Form::value(load(from[c]) + bias[c]); });
+      }
+    });
+  }
+};
+
+template <typename A, typename Form>
+class BiasGeluBackward : public RowKernel {
+ public:
+  explicit BiasGeluBackward(const OpView& view) : RowKernel(view), sums_(threads_, rows_, width_) {}
+  std::size_t workspace_bytes() const override { return sums_.workspace_bytes(); }
+
+  void run(const KernelArgs& args) override {
+    const A *dy = args.in[0].as<A>(), *x = args.in[1].as<A>();
+    const float* bias = args.in[2].as<float>();
+    A* dx = args.out[0].as<A>();
+    sums_.run(args.workspace, args.out[1].as<float>(), args.accumulate, [&](int64_t r, float* sum) {
+      const int64_t at = r * width_;
+      write_each(dx + at, width_, [&](int64_t c) {
+        const float g = load(dy[at + c]) * Form::derivative(load(x[at + c]) + bias[c]);
+        sum[c] += g;
+        return g;
+      });
+    });
+  }
+
+ private:
+  ColumnSums sums_;
+};
+
+template <template <typename, typename> class K>
+KernelPointer make_gelu(const OpView& view, const char* kind) {
+  return with_activation_type(view.in(0).dtype, kind, [&]<typename A>() -> KernelPointer {
+    if (view.attributes().text("form") == "erf") return std::make_unique<K<A, GeluErf>>(view);
+    return std::make_unique<K<A, GeluTanh>>(view);
+  });
+}
+
+}  // namespace
+
+void register_activation(KernelTable& table) {
+  table.add("bias_gelu", [](const OpView& view) { return make_gelu<BiasGelu>(view, "bias_gelu"); });
+  table.add("bias_gelu_backward",
+            [](const OpView& view) { return make_gelu<BiasGeluBackward>(view, "bias_gelu_backward"); });
+}
+
+}  // namespace recollect::cpu

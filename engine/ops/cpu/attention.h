@@ -1,0 +1,187 @@
+// Causal attention on CPUs: the loops over heads, strips of queries and rows of scores, which are the same
+// whatever multiplies matrices. Tiles do that, and say how operands lie in a thread's scratch: vectors in
+// attention.cpp and attention_backward.cpp, Intel's matrix tiles in attention_amx*.cpp.
+//
+// A strip is kStrip queries of one head, which meet all keys up to the last of them block by block, kBlock
+// queries at a time. A thread holds one strip of scores and one head's keys and values, so memory grows with
+// s, never with s * s. Every number of a head is computed by one thread in a fixed order.
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "engine/ops/attention.h"
+#include "engine/ops/cpu/dropout_mask.h"
+#include "engine/ops/cpu/element.h"
+#include "engine/ops/cpu/kernels.h"
+#include "engine/ops/cpu/simd_math.h"
+#include "engine/ops/cpu/tile_product.h"
+
+namespace recollect::cpu {
+
+// Rows of scores are worked on in whole vectors, without remainders: what lies beyond the valid ones is set
+// to zero.
+inline int64_t whole_vectors(int64_t n) { return (n + 31) / 32 * 32; }  // of bf16
+
+inline int64_t whole_panels(int64_t n) { return (n + kPanel - 1) / kPanel * kPanel; }
+
+// Cuts a thread's scratch into arrays that begin on cache lines; without memory it only measures.
+class Scratch {
+ public:
+  explicit Scratch(std::byte* start) : start_(start) {}
+  template <typename T>
+  T* take(int64_t count) {
+    const std::size_t at = used_;
+    used_ += (sizeof(T) * count + 63) / 64 * 64;
+    return start_ ? reinterpret_cast<T*>(start_ + at) : nullptr;
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  std::byte* start_;
+  std::size_t used_ = 0;
+};
+
+// `rows` queries from `query` on, which are rows of their strip from `at` on.
+struct Block {
+  int64_t query, rows, at;
+  int64_t keys() const { return query + rows; }  // that the last of them sees
+};
+
+struct Sums {
+  const float* at;
+  int64_t row;  // from one to the next
+};
+
+// The tiles of either direction have
+//   Element, kStrip, kBlock     where a strip is whole blocks, and the last one of a sample may be cut
+//   Registers                   that a thread holds while it works
+//   Tiles(shape, start), bytes()
+//                               of scratch that may be null, for its size
+//   score_scale(), columns()    by which scores are still to be multiplied; how many of Sums are made at a
+//   time
+template <typename Tiles>
+class AttentionKernel : public Kernel {
+ public:
+  explicit AttentionKernel(const OpView& view)
+      : shape_(view), dropout_(view.attributes()), threads_(omp_get_max_threads()) {}
+
+  std::size_t workspace_bytes() const override { return threads_ * thread_bytes(); }
+
+  void run(const KernelArgs& args) override {
+    parallel_ranges(threads_, shape_.units(), [&](int64_t first, int64_t last, int part) {
+      [[maybe_unused]] const typename Tiles::Registers registers;
+      Tiles tiles(shape_, args.workspace + part * thread_bytes());
+      for (int64_t unit = first; unit < last; ++unit) run_unit(args, unit, tiles);
+    });
+  }
+
+ protected:
+  using A = typename Tiles::Element;
+
+  virtual void run_unit(const KernelArgs& args, int64_t unit, Tiles& tiles) const = 0;
+
+  // to[i, 0..head_size) = factors[i] times the sums of the block's row i; `make(c)` makes those from column c
+  // on.
+  template <typename Make>
+  void deliver(int64_t columns_at_once, int64_t rows, const float* factors, A* to, int64_t to_row,
+               Make make) const {
+    for (int64_t c = 0; c < shape_.head_size; c += columns_at_once) {
+      const Sums sums = make(c);
+      const int64_t columns = std::min(columns_at_once, shape_.head_size - c);
+      for (int64_t i = 0; i < rows; ++i)
+#pragma omp simd
+        for (int64_t e = 0; e < columns; ++e)
+          store(to + i * to_row + c + e, sums.at[i * sums.row + e] * factors[i]);
+    }
+  }
+
+  AttentionShape shape_;
+  Dropout dropout_;
+  int threads_;
+
+ private:
+  std::size_t thread_bytes() const { return Tiles(shape_, nullptr).bytes(); }
+};
+
+// Forward. Its tiles also have
+//   load_keys(k, v)             of one head: its first elements in qkv
+//   load_queries(q, rows)       of one strip
+//   multiply(block), scores(row)
+//                               a block's scores, and one row of them, which is made into probabilities
+//   take_probabilities(block, row, valid)
+//                               with zeros beyond the valid ones
+//   outputs(block, c)           Sums of the block, from column c on
+template <typename Tiles>
+class Attention : public AttentionKernel<Tiles> {
+  using Base = AttentionKernel<Tiles>;
+  using Base::dropout_, Base::shape_;
+  using typename Base::A;
+
+ public:
+  using Base::Base;
+
+ private:
+  void run_unit(const KernelArgs& args, int64_t unit, Tiles& tiles) const override {
+    const A* qkv = args.in[0].as<A>();
+    const A* q = qkv + shape_.qkv_at(unit, 0);
+    tiles.load_keys(qkv + shape_.qkv_at(unit, 1), qkv + shape_.qkv_at(unit, 2));
+    for (int64_t first = 0; first < shape_.length; first += Tiles::kStrip) {
+      const int64_t rows = std::min(Tiles::kStrip, shape_.length - first);
+      tiles.load_queries(q + first * shape_.qkv_row(), rows);
+      for (int64_t at = 0; at < rows; at += Tiles::kBlock)
+        run_block(args, unit, {first + at, std::min(Tiles::kBlock, rows - at), at}, tiles);
+    }
+  }
+
+  void run_block(const KernelArgs& args, int64_t unit, const Block& block, Tiles& tiles) const {
+    tiles.multiply(block);
+    const DropoutMask mask = dropout_.mask(*args.state);
+    float* lse = args.out[1].as<float>() + unit * shape_.length + block.query;
+    float inverse[Tiles::kBlock];
+    for (int64_t i = 0; i < block.rows; ++i) {
+      const int64_t query = block.query + i, valid = query + 1;
+      float* row = tiles.scores(block.at + i);
+      inverse[i] = 1.0f / softmax_row(row, valid, tiles.score_scale(), lse + i);
+      if (mask.active()) drop(mask, shape_.probability_at(*args.state, unit, query), valid, row);
+      tiles.take_probabilities(block, block.at + i, valid);
+    }
+    A* out = args.out[0].as<A>() + shape_.out_at(unit) + block.query * shape_.out_row();
+    this->deliver(tiles.columns(), block.rows, inverse, out, shape_.out_row(),
+                  [&](int64_t c) { return tiles.outputs(block, c); });
+  }
+
+  // Replaces the first `valid` scores by exponentials of their distances from the greatest, and the others of
+  // the last vector by zero. Returns the exponentials' sum.
+  static float softmax_row(float* row, int64_t valid, float scale, float* lse) {
+    const float top = greatest(row, valid) * scale;
+    float sum = 0.0f;
+    const int64_t end = whole_vectors(valid);
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < end; ++j) {
+      row[j] = j < valid ? fast_exp(row[j] * scale - top) : 0.0f;
+      sum += row[j];
+    }
+    *lse = top + std::log(sum);
+    return sum;
+  }
+
+  static void drop(const DropoutMask& mask, uint64_t index, int64_t valid, float* row) {
+    float keep[kPanel];
+    for (int64_t first = 0; first < valid; first += kPanel) {
+      const int64_t n = std::min(kPanel, valid - first);
+      mask.multipliers(index + first, n, keep);
+#pragma omp simd
+      for (int64_t j = 0; j < n; ++j) row[first + j] *= keep[j];
+    }
+  }
+};
+
+// For bf16 where the processor has AMX; null elsewhere.
+KernelPointer make_amx_attention(const OpView& view);
+KernelPointer make_amx_attention_backward(const OpView& view);
+
+}  // namespace recollect::cpu

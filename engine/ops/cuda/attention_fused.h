@@ -1,0 +1,12 @@
+// The ops attention and attention_backward on cuDNN (attention_fused.cpp).
+#pragma once
+
+#include "engine/ops/cuda/kernels.h"
+
+namespace recollect::cuda {
+
+// Null for what cuDNN does not do, f32 among it. `libraries` is null where programs are only planned.
+KernelPointer make_fused_attention(const OpView& view, Libraries* libraries);
+KernelPointer make_fused_attention_backward(const OpView& view, Libraries* libraries);
+
+}  // namespace recollect::cuda

@@ -1,0 +1,121 @@
+// The arithmetic of the update rules, the same on every backend: what becomes of one weight and its moments,
+// given its gradient. In double it is done as it is written in papers. In float the numbers that all
+// elements share are made beforehand, in double, and rounded once, so that an element costs one division.
+#pragma once
+
+#include <cmath>
+#include <string_view>
+#include <type_traits>
+
+#include "engine/core/host_device.h"
+#include "engine/graph/attributes.h"
+
+namespace recollect {
+
+// What an op's attributes say; zero where its rule has no such number.
+struct UpdateSettings {
+  explicit UpdateSettings(const Attributes& attributes) {
+    const auto real = [&](std::string_view name) {
+      return attributes.has(name) ? attributes.real(name) : 0.0;
+    };
+    beta1 = real("beta1");
+    beta2 = real("beta2");
+    epsilon = real("epsilon");
+    weight_decay = real("weight_decay");
+    momentum = real("momentum");
+  }
+
+  double beta1, beta2, epsilon, weight_decay, momentum;
+};
+
+// The numbers of one step. T is what elements are computed in.
+template <typename T>
+struct StepNumbers {
+  static constexpr bool kExact = std::is_same_v<T, double>;
+
+  T clip, rate, decay, momentum, beta1, beta2, epsilon;
+  T rest1, rest2;           // 1 - beta1 and 1 - beta2
+  T step_size;              // rate / (1 - beta1^t)
+  T root;                   // of 1 - beta2^t; in float its inverse
+  T uncorrected_step_size;  // step_size, for a quotient whose sqrt(v) is not corrected
+
+  RECOLLECT_HOST_DEVICE void move_moments(T gradient, T& m, T& v) const {  // the gradient is clipped
+    if constexpr (kExact)
+      m = beta1 * m + rest1 * gradient;
+    else
+      m += rest1 * (gradient - m);
+    v = beta2 * v + rest2 * gradient * gradient;
+  }
+  RECOLLECT_HOST_DEVICE T corrected_root(T v) const {
+    if constexpr (kExact) return std::sqrt(v) / root;
+    return std::sqrt(v) * root;
+  }
+};
+
+// `schedule` is the ops' input: {learning rate, 1 - beta1^t, 1 - beta2^t}.
+template <typename T>
+RECOLLECT_HOST_DEVICE StepNumbers<T> step_numbers(const double* schedule, double clip,
+                                                  const UpdateSettings& s) {
+  const double rate = schedule[0], correction1 = schedule[1], root = std::sqrt(schedule[2]);
+  StepNumbers<T> numbers{.clip = static_cast<T>(clip),
+                         .rate = static_cast<T>(rate),
+                         .decay = static_cast<T>(s.weight_decay),
+                         .momentum = static_cast<T>(s.momentum),
+                         .beta1 = static_cast<T>(s.beta1),
+                         .beta2 = static_cast<T>(s.beta2),
+                         .epsilon = static_cast<T>(s.epsilon),
+                         .rest1 = static_cast<T>(1.0 - s.beta1),
+                         .rest2 = static_cast<T>(1.0 - s.beta2),
+                         .step_size = static_cast<T>(rate / correction1),
+                         .root = static_cast<T>(StepNumbers<T>::kExact ? root : 1.0 / root),
+                         .uncorrected_step_size = 0};
+  if constexpr (StepNumbers<T>::kExact)
+    numbers.uncorrected_step_size = rate * root / correction1;
+  else
+    numbers.uncorrected_step_size = numbers.step_size / numbers.root;
+  return numbers;
+}
+
+// torch.optim.AdamW decays first, and adds epsilon to the corrected root of v.
+struct AdamwRule {
+  static constexpr int kMoments = 2;
+  template <typename T>
+  static RECOLLECT_HOST_DEVICE void update(const StepNumbers<T>& s, T gradient, T& w, T& m, T& v) {
+    w -= s.rate * s.decay * w;
+    s.move_moments(gradient * s.clip, m, v);
+    w -= s.step_size * m / (s.corrected_root(v) + s.epsilon);
+  }
+};
+
+// In torch.optim.Adam the decay is part of the gradient.
+struct AdamRule {
+  static constexpr int kMoments = 2;
+  template <typename T>
+  static RECOLLECT_HOST_DEVICE void update(const StepNumbers<T>& s, T gradient, T& w, T& m, T& v) {
+    s.move_moments(gradient * s.clip + s.decay * w, m, v);
+    w -= s.step_size * m / (s.corrected_root(v) + s.epsilon);
+  }
+};
+
+// transformers' former AdamW adds epsilon to the uncorrected root, and decays last.
+struct AdamwHfRule {
+  static constexpr int kMoments = 2;
+  template <typename T>
+  static RECOLLECT_HOST_DEVICE void update(const StepNumbers<T>& s, T gradient, T& w, T& m, T& v) {
+    s.move_moments(gradient * s.clip, m, v);
+    w -= s.uncorrected_step_size * m / (std::sqrt(v) + s.epsilon);
+    w -= s.rate * s.decay * w;
+  }
+};
+
+// torch.optim.SGD without dampening.
+struct SgdRule {
+  static constexpr int kMoments = 1;
+  template <typename T>
+  static RECOLLECT_HOST_DEVICE void update(const StepNumbers<T>& s, T gradient, T& w, T& m) {
+    m = s.momentum * m + (gradient * s.clip + s.decay * w);
+    w -= s.rate * m;
+  }
+};
+
+}  // namespace recollect

@@ -1,0 +1,20 @@
+// Every op kind of engine/ops/ops.h has its kernel in the reference backend.
+#include "engine/ops/ops.h"
+#include "engine/ops/reference/kernels.h"
+
+namespace recollect::reference {
+
+void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
+  register_activation(table);
+  register_attention(table);
+  register_clip(table);
+  register_dropout(table);
+  register_embedding(table);
+  register_layer_norm(table);
+  register_linear(table);
+  register_lm_head(table, vocabulary);
+  register_optimizer(table);
+  register_sum(table);
+}
+
+}  // namespace recollect::reference
