@@ -245,7 +245,7 @@ ValueId LayerBuilder::residual(const std::string& name, ValueId branch, ValueId 
   return emit(name, "bias_dropout_add", dropout_attributes(p), {branch, b, residual});
 }
 
-void LayerBuilder::vocabulary_loss(const std::string& name, ValueId x, ValueId table, ValueId labels,
+void LayerBuilder::vocabulary_loss(const std::string& name, ValueId x, ValueId table, ValueId targets,
                                    ValueId scale, ValueId loss, const LossOptions& options) {
   need_kernel(options.bias.empty(), path(name), "a language-model head with a bias");
   const int64_t rows = graph_.value(table).shape[0];
@@ -256,7 +256,8 @@ void LayerBuilder::vocabulary_loss(const std::string& name, ValueId x, ValueId t
         {"first_row", layout_.tensor_rank * rows},
         {"chunk_rows", chunk},
         {"gradient", int64_t{0}}},
-       {enter_parallel(name + "/enter", x), table, labels, scale}, {loss}, Accumulate::kAfterFirstMicroBatch);
+       {enter_parallel(name + "/enter", x), table, targets, scale}, {loss},
+       Accumulate::kAfterFirstMicroBatch);
 }
 
 }  // namespace recollect

@@ -105,7 +105,7 @@ class LayerBuilder {
   ValueId residual(const std::string& name, ValueId branch, ValueId residual, const std::string& bias,
                    double p);
   // Adds the loss of all rows into `loss`; `table` is the head's weight.
-  void vocabulary_loss(const std::string& name, ValueId x, ValueId table, ValueId labels, ValueId scale,
+  void vocabulary_loss(const std::string& name, ValueId x, ValueId table, ValueId targets, ValueId scale,
                        ValueId loss, const LossOptions& options);
 
   // A table whose rows are divided over the ranks, padded to a multiple of 64 rows a rank.

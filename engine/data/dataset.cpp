@@ -13,10 +13,11 @@ namespace {
   throw Error(ExitCode::kConfiguration, what, std::move(hint));
 }
 
-std::vector<std::string> found_files(const std::string& format, const std::vector<std::string>& paths) {
+std::vector<std::string> found_files(DataFormat format, const std::vector<std::string>& paths) {
   if (paths.empty()) configuration_error("data.path is missing", "name a file or a folder");
-  if (format == "jsonl") return find_files(paths, {".jsonl"});
-  return format == "tokens" ? find_files(paths, {".bin", ".npy"}) : find_files(paths, {".txt"});
+  if (format == DataFormat::kJsonl) return find_files(paths, {".jsonl"});
+  if (format == DataFormat::kTokens) return find_files(paths, {".bin", ".npy"});
+  return find_files(paths, {".txt"});
 }
 
 void check(const DatasetSpec& spec) {
@@ -32,16 +33,21 @@ void check(const DatasetSpec& spec) {
 
 std::unique_ptr<Dataset> open_dataset(const DatasetSpec& spec) {
   check(spec);
-  if (spec.format == "random") return open_random_dataset(spec);
-  if (spec.format == "jsonl") return open_jsonl_dataset(spec, found_files(spec.format, spec.paths));
-  if (spec.format == "tokens") return open_tokens_dataset(spec, found_files(spec.format, spec.paths));
-  if (spec.format == "text") return open_text_dataset(spec, found_files(spec.format, spec.paths));
-  configuration_error(fmt::format("unknown data.format \"{}\"", spec.format),
-                      "it is one of random, jsonl, tokens, text");
+  switch (spec.format) {
+    case DataFormat::kRandom:
+      return open_random_dataset(spec);
+    case DataFormat::kJsonl:
+      return open_jsonl_dataset(spec, found_files(spec.format, spec.paths));
+    case DataFormat::kTokens:
+      return open_tokens_dataset(spec, found_files(spec.format, spec.paths));
+    case DataFormat::kText:
+      return open_text_dataset(spec, found_files(spec.format, spec.paths));
+  }
+  throw Error(ExitCode::kInternal, "a data format without a reader");
 }
 
-std::vector<std::string> files_of_data(const std::string& format, const std::vector<std::string>& paths) {
-  if (format != "tokens") return found_files(format, paths);
+std::vector<std::string> files_of_data(DataFormat format, const std::vector<std::string>& paths) {
+  if (format != DataFormat::kTokens) return found_files(format, paths);
   std::vector<std::string> files;
   for (const std::string& path : found_files(format, paths))
     for (std::string& file : files_of_tokens(path)) files.push_back(std::move(file));

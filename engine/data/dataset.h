@@ -1,15 +1,14 @@
-// Training data as equally long sequences of token ids. A dataset is read by index, from any thread, in any
-// order; only what is asked for is read from its files. Every id that read() hands out is inside the
-// vocabulary.
+// Training data as samples of named fields. A dataset is read by index, from any thread, in any order; only
+// what is asked for is read from its files. Every id that read() hands out is inside the vocabulary.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "engine/core/ignored_label.h"
+#include "engine/data/data_format.h"
+#include "engine/data/fields.h"
 
 namespace recollect {
 
@@ -20,27 +19,25 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  virtual int64_t size() const = 0;  // sequences
-  virtual int64_t sequence_length() const = 0;
+  virtual int64_t size() const = 0;             // samples
+  virtual int64_t sequence_length() const = 0;  // the most tokens of a sample
 
-  // Fills exactly sequence_length() ids and labels of sequence `index` in [0, size()). Labels are aligned
-  // with the ids (the model shifts them): labels[i] == ids[i], or kIgnoredLabel where nothing is to be
-  // learnt. Allocates nothing. Errors: kInput for a file that was shortened or changed after it was opened,
-  // or for an id outside the vocabulary where that was not checked at the start.
-  virtual void read(int64_t index, std::span<int32_t> ids, std::span<int32_t> labels) const = 0;
+  // Fills an empty sample with the fields of number `index` in [0, size()): "ids", and "labels" where the data
+  // has any, one per id and not shifted: the id itself, or kIgnoredLabel where nothing is to be learnt.
+  // Allocates nothing in a sample that has had sequence_length() tokens. Errors: kInput for a file that was
+  // shortened or changed after it was opened, or for an id outside the vocabulary where that was not checked
+  // at the start.
+  virtual void read(int64_t index, Fields& sample) const = 0;
 };
 
 struct DatasetSpec {
-  // "random": ids uniform in [random_low, random_high), a pure function of (seed, index, position).
-  // "jsonl":  one {"input_ids": [...], "labels": [...]} per line, labels optional; short lines are padded
-  // (ids with 0,
-  //           labels with -100), longer ones are an error. Folders: *.jsonl.
-  // "tokens": .npy, llm.c .bin, Megatron .bin/.idx (the file, the .idx or their common prefix), or
-  // headerless; each
-  //           file is one stream cut into windows, its tail dropped. Folders: *.bin and *.npy.
-  // "text":   bytes as ids 0-255, the files joined by one newline byte each, cut into windows. Folders:
-  // *.txt.
-  std::string format;
+  // random: ids uniform in [random_low, random_high), a pure function of (seed, index, position).
+  // jsonl:  one {"input_ids": [...], "labels": [...]} per line, labels optional; lines of more than
+  //         sequence_length ids are an error. Folders: *.jsonl.
+  // tokens: .npy, llm.c .bin, Megatron .bin/.idx (the file, the .idx or their common prefix), or headerless;
+  //         each file is one stream cut into windows, its tail dropped. Folders: *.bin and *.npy.
+  // text:   bytes as ids 0-255, the files joined by one newline byte each, cut into windows. Folders: *.txt.
+  DataFormat format = DataFormat::kText;
   // Files or folders (searched recursively, sorted by path).
   std::vector<std::string> paths;
   int64_t sequence_length = 0;
@@ -60,6 +57,6 @@ struct DatasetSpec {
 std::unique_ptr<Dataset> open_dataset(const DatasetSpec& spec);
 
 // All files that a dataset of this format reads, in order. Error kInput for paths that lead nowhere.
-std::vector<std::string> files_of_data(const std::string& format, const std::vector<std::string>& paths);
+std::vector<std::string> files_of_data(DataFormat format, const std::vector<std::string>& paths);
 
 }  // namespace recollect

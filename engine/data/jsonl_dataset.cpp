@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/core/error.h"
+#include "engine/core/ignored_label.h"
 #include "engine/core/printable.h"
 #include "engine/data/formats.h"
 #include "engine/io/input_file.h"
@@ -173,12 +174,15 @@ class JsonlDataset : public Dataset {
   int64_t size() const override { return size_; }
   int64_t sequence_length() const override { return length_; }
 
-  void read(int64_t index, std::span<int32_t> ids, std::span<int32_t> labels) const override {
+  void read(int64_t index, Fields& sample) const override {
     require(index >= 0 && index < size_, "sequence index out of range");
     const auto after = std::upper_bound(files_.begin(), files_.end(), index,
                                         [](int64_t i, const JsonlFile& file) { return i < file.first_line; });
     const JsonlFile& file = *std::prev(after);
     const int64_t line = index - file.first_line;
+    std::vector<int32_t>&ids = sample["ids"], &labels = sample["labels"];
+    ids.resize(static_cast<std::size_t>(length_));
+    labels.resize(ids.size());
     LineCounts counts;
     {
       const std::lock_guard lock(mutex_);
@@ -186,9 +190,8 @@ class JsonlDataset : public Dataset {
                           vocabulary_size_)
                    .parse(ids, labels);
     }
-    if (!counts.has_labels) std::copy_n(ids.begin(), counts.ids, labels.begin());
-    std::fill(ids.begin() + static_cast<std::ptrdiff_t>(counts.ids), ids.end(), 0);
-    std::fill(labels.begin() + static_cast<std::ptrdiff_t>(counts.ids), labels.end(), kIgnoredLabel);
+    ids.resize(counts.ids);
+    labels.resize(counts.labels);
   }
 
  private:

@@ -5,56 +5,54 @@
 #include "engine/core/error.h"
 
 namespace recollect {
-namespace {
 
-void size_batch(StepBatch& batch, const Dataset& dataset, const LoaderOptions& options) {
-  const auto micros = static_cast<std::size_t>(options.accumulation_steps);
-  const std::size_t tokens =
-      micros * static_cast<std::size_t>(options.micro_batch_size * dataset.sequence_length());
-  batch.ids.resize(tokens);
-  batch.labels.resize(tokens);
-  batch.first_samples.resize(micros);
-  batch.micro_valid_targets.resize(micros);
-}
-
-}  // namespace
-
-int64_t count_targets(std::span<const int32_t> labels) {
-  return static_cast<int64_t>(labels.size()) - 1 -
-         std::count(labels.begin() + 1, labels.end(), kIgnoredLabel);
-}
-
-void read_step_batch(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options,
-                     int64_t step, StepBatch& batch) {
-  size_batch(batch, dataset, options);
-  const auto length = static_cast<std::size_t>(dataset.sequence_length());
-  batch.step = step;
-  batch.valid_targets = 0;
-  std::size_t at = 0;
-  for (int64_t micro = 0; micro < options.accumulation_steps; ++micro) {
-    const int64_t place = (micro * options.data_size + options.data_rank) * options.micro_batch_size;
-    const int64_t first = step * options.global_batch_size() + place;
-    int64_t targets = 0;
-    for (int64_t i = 0; i < options.micro_batch_size; ++i, at += length) {
-      const std::span<int32_t> ids(batch.ids.data() + at, length), labels(batch.labels.data() + at, length);
-      dataset.read(order.at(first + i), ids, labels);
-      targets += count_targets(labels);
-    }
-    batch.first_samples[static_cast<std::size_t>(micro)] = first;
-    batch.micro_valid_targets[static_cast<std::size_t>(micro)] = targets;
-    batch.valid_targets += targets;
-  }
-}
-
-Loader::Loader(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options)
-    : dataset_(dataset), order_(order), options_(options) {
+BatchReader::BatchReader(const Dataset& dataset, const Collator& collator, const SampleOrder& order,
+                         const LoaderOptions& options)
+    : dataset_(dataset), collator_(collator), order_(order), options_(options) {
   require(order.size() == dataset.size(),
           "the sample order is over another number of sequences than the dataset");
   require(options.micro_batch_size >= 1 && options.accumulation_steps >= 1 && options.start_step >= 0 &&
-              options.prefetch >= 1 && options.data_rank >= 0 && options.data_rank < options.data_size,
+              options.prefetch >= 1 && options.data_rank >= 0 && options.data_rank < options.data_size &&
+              options.cycle >= 0,
           "loader options out of range");
+  for (const Collator::BatchField& field : collator.fields())
+    sample_[field.name].reserve(static_cast<std::size_t>(dataset.sequence_length()));
+}
+
+void BatchReader::read(int64_t step, StepBatch& batch) {
+  const int64_t micro_batch_size = options_.micro_batch_size;
+  const auto tokens = static_cast<std::size_t>(micro_batch_size * dataset_.sequence_length());
+  batch.step = step;
+  batch.valid_targets = 0;
+  batch.micro_batches.resize(static_cast<std::size_t>(options_.accumulation_steps));
+  int64_t first = (options_.cycle > 0 ? step % options_.cycle : step) * options_.global_batch_size() +
+                  options_.data_rank * micro_batch_size;
+  for (MicroBatch& micro : batch.micro_batches) {
+    const int64_t left = options_.cycle > 0 ? dataset_.size() - first : micro_batch_size;
+    micro.first_sample = first;
+    micro.samples = std::clamp<int64_t>(left, 0, micro_batch_size);
+    for (const auto& [name, padding] : collator_.fields()) micro.fields[name].assign(tokens, padding);
+    for (int64_t row = 0; row < micro.samples; ++row) read(first + row, row, batch, micro.fields);
+    first += options_.data_size * micro_batch_size;
+  }
+}
+
+void BatchReader::read(int64_t sample, int64_t row, StepBatch& batch, Fields& fields) {
+  const int64_t length = dataset_.sequence_length();
+  sample_.clear();
+  dataset_.read(order_.at(sample), sample_);
+  batch.valid_targets += collator_.prepare(sample_);
+  for (const Collator::BatchField& field : collator_.fields()) {
+    const std::vector<int32_t>& values = sample_[field.name];
+    require(static_cast<int64_t>(values.size()) <= length, "a sample is longer than its batch");
+    std::copy(values.begin(), values.end(), fields[field.name].begin() + row * length);
+  }
+}
+
+Loader::Loader(const Dataset& dataset, const Collator& collator, const SampleOrder& order,
+               const LoaderOptions& options)
+    : reader_(dataset, collator, order, options), start_step_(options.start_step) {
   ring_.resize(static_cast<std::size_t>(options.prefetch) + 1);  // and one in the step's hands
-  for (StepBatch& batch : ring_) size_batch(batch, dataset, options);
   thread_ = std::thread([this] { read_ahead(); });
 }
 
@@ -79,8 +77,7 @@ void Loader::read_ahead() {
     lock.unlock();
     std::exception_ptr error;
     try {
-      read_step_batch(dataset_, order_, options_, options_.start_step + number,
-                      ring_[static_cast<std::size_t>(number % capacity)]);
+      reader_.read(start_step_ + number, ring_[static_cast<std::size_t>(number % capacity)]);
     } catch (...) {
       error = std::current_exception();
     }

@@ -1,8 +1,9 @@
 // Feeds a data rank with its part of every global batch. Which sample sits where is arithmetic: the batch of
 // step t is samples [t * G, (t + 1) * G) of the run's order, G = micro-batch x accumulation steps x data
 // ranks, and micro-batch m of data rank d holds those from (m * data ranks + d) * micro-batch on. So every
-// (data ranks, accumulation) with the same product sees the same samples in the same places. A thread reads
-// ahead into batches that were allocated once.
+// (data ranks, accumulation) with the same product sees the same samples in the same places. What a sample
+// looks like in a batch is its collator's business. A thread reads ahead into batches that are allocated
+// once.
 #pragma once
 
 #include <condition_variable>
@@ -12,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/data/collator.h"
 #include "engine/data/dataset.h"
 #include "engine/data/order.h"
 
@@ -24,40 +26,49 @@ struct LoaderOptions {
   int64_t data_size = 1;
   int64_t start_step = 0;
   int64_t prefetch = 2;  // batches read ahead of the one in use, at least 1
+  // Steps after which the first sample follows again; where the dataset ends within them, padding follows.
+  // 0: one epoch follows the other.
+  int64_t cycle = 0;
 
   int64_t global_batch_size() const { return micro_batch_size * accumulation_steps * data_size; }
+};
+
+struct MicroBatch {
+  int64_t first_sample = 0;  // number in the run, or in the cycle
+  int64_t samples = 0;       // read from the dataset; what is missing to micro_batch_size is padding
+  Fields fields = {};        // those of the collator, each [micro_batch_size][sequence_length]
 };
 
 // One data rank's part of one optimizer step.
 struct StepBatch {
   int64_t step = 0;
-  std::vector<int32_t> ids;            // [accumulation][micro_batch][sequence_length]
-  std::vector<int32_t> labels;         // the same; not shifted, kIgnoredLabel where nothing is learnt
-  std::vector<int64_t> first_samples;  // [accumulation]: number in the run of each micro-batch's first sample
-  std::vector<int64_t> micro_valid_targets;  // [accumulation]
-  int64_t valid_targets = 0;                 // pairs (sample, i) with a label at i + 1, which row i predicts
-
-  int64_t first_sample_of(int64_t micro) const { return first_samples[static_cast<std::size_t>(micro)]; }
-  const int32_t* ids_of(int64_t micro) const { return ids.data() + offset_of(micro); }
-  const int32_t* labels_of(int64_t micro) const { return labels.data() + offset_of(micro); }
-
- private:
-  std::size_t offset_of(int64_t micro) const {
-    return ids.size() / first_samples.size() * static_cast<std::size_t>(micro);
-  }
+  std::vector<MicroBatch> micro_batches = {};  // [accumulation_steps]
+  int64_t valid_targets = 0;                   // that count in the loss
 };
 
-// Targets of one sequence that count: its labels but the first, without ignored ones.
-int64_t count_targets(std::span<const int32_t> labels);
+// Reads the batch of any step. Allocates nothing in a batch that it has filled before.
+class BatchReader {
+ public:
+  // `dataset` and `collator` must outlive the reader; `order` must be over dataset.size().
+  BatchReader(const Dataset& dataset, const Collator& collator, const SampleOrder& order,
+              const LoaderOptions& options);
+  void read(int64_t step, StepBatch& batch);
 
-// Fills `batch` for `step`, sizing its vectors if they have another size. What the Loader does ahead of time.
-void read_step_batch(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options,
-                     int64_t step, StepBatch& batch);
+ private:
+  void read(int64_t sample, int64_t row, StepBatch& batch, Fields& fields);
+
+  const Dataset& dataset_;
+  const Collator& collator_;
+  const SampleOrder order_;
+  const LoaderOptions options_;
+  Fields sample_;
+};
 
 class Loader {
  public:
-  // `dataset` must outlive the loader; `order` must be over dataset.size(). Reading starts at once.
-  Loader(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options);
+  // As BatchReader's. Reading starts at once.
+  Loader(const Dataset& dataset, const Collator& collator, const SampleOrder& order,
+         const LoaderOptions& options);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -69,9 +80,8 @@ class Loader {
  private:
   void read_ahead();
 
-  const Dataset& dataset_;
-  const SampleOrder order_;
-  const LoaderOptions options_;
+  BatchReader reader_;
+  const int64_t start_step_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,8 +1,6 @@
 // Endless made-up data for benchmarks: no file, no state, the same on every rank and at every layout.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "engine/core/error.h"
 #include "engine/core/philox.h"
 #include "engine/data/formats.h"
@@ -22,8 +20,10 @@ class RandomDataset : public Dataset {
   int64_t size() const override { return size_; }
   int64_t sequence_length() const override { return length_; }
 
-  void read(int64_t index, std::span<int32_t> ids, std::span<int32_t> labels) const override {
+  void read(int64_t index, Fields& sample) const override {
     require(index >= 0 && index < size_, "sequence index out of range");
+    std::vector<int32_t>& ids = sample["ids"];
+    ids.resize(static_cast<std::size_t>(length_));
     const RandomKey key{seed_, static_cast<uint64_t>(index), kDataRandomLayer, 0};
     const uint64_t high_part = static_cast<uint64_t>(index) >> 32 << 32;
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -31,7 +31,6 @@ class RandomDataset : public Dataset {
       const uint64_t word = random_word(key, high_part | i);
       ids[i] = static_cast<int32_t>(low_ + static_cast<int64_t>(word * range_ >> 32));
     }
-    std::copy(ids.begin(), ids.end(), labels.begin());
   }
 
  private:

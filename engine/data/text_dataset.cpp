@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "engine/core/error.h"
 #include "engine/core/printable.h"
@@ -27,8 +28,10 @@ class TextDataset : public Dataset {
   int64_t size() const override { return bytes_ / length_; }
   int64_t sequence_length() const override { return length_; }
 
-  void read(int64_t index, std::span<int32_t> ids, std::span<int32_t> labels) const override {
+  void read(int64_t index, Fields& sample) const override {
     require(index >= 0 && index < size(), "sequence index out of range");
+    sample["ids"].resize(static_cast<std::size_t>(length_));
+    const std::span<int32_t> ids = sample["ids"];
     int64_t at = index * length_;
     auto segment =
         static_cast<std::size_t>(std::upper_bound(begins_.begin(), begins_.end(), at) - begins_.begin()) - 1;
@@ -46,7 +49,6 @@ class TextDataset : public Dataset {
       if (filled < ids.size()) ids[filled++] = '\n';
       at += static_cast<int64_t>(count) + 1;
     }
-    std::copy(ids.begin(), ids.end(), labels.begin());
   }
 
  private:

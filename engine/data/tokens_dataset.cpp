@@ -182,13 +182,14 @@ class TokensDataset : public Dataset {
   int64_t size() const override { return size_; }
   int64_t sequence_length() const override { return length_; }
 
-  void read(int64_t index, std::span<int32_t> ids, std::span<int32_t> labels) const override {
+  void read(int64_t index, Fields& sample) const override {
     require(index >= 0 && index < size_, "sequence index out of range");
     const auto after = std::upper_bound(first_sequence_.begin(), first_sequence_.end(), index);
     const auto file = static_cast<std::size_t>(after - first_sequence_.begin()) - 1;
     const int64_t first = (index - first_sequence_[file]) * length_;
+    std::vector<int32_t>& ids = sample["ids"];
+    ids.resize(static_cast<std::size_t>(length_));
     files_[file].read(static_cast<uint64_t>(first), ids, vocabulary_size_);
-    std::copy(ids.begin(), ids.end(), labels.begin());
   }
 
  private:

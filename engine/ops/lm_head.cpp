@@ -9,10 +9,10 @@ namespace recollect::ops {
 namespace {
 
 std::vector<OutputSpec> infer(const OpView& v) {
-  const Value &x = v.in(0), &w = v.in(1), &labels = v.in(2), &scale = v.in(3);
+  const Value &x = v.in(0), &w = v.in(1), &targets = v.in(2), &scale = v.in(3);
   check(x.shape.rank() == 2 && w.shape.rank() == 2 && x.shape[1] == w.shape[1], v, "x does not fit w");
-  check(labels.dtype == DType::kI32 && labels.shape.rank() == 2 && labels.shape.elements() == x.shape[0], v,
-        "labels are [samples, sequence] i32, one per row of x");
+  check(targets.dtype == DType::kI32 && targets.shape.elements() == x.shape[0], v,
+        "targets are i32, one per row of x");
   check(scale.dtype == DType::kF64 && scale.shape == Shape{1}, v, "scale is [1] f64");
   check(v.attributes().integer("chunk_rows") > 0, v, "chunk_rows is positive");
   std::vector<OutputSpec> specs{{.shape = {1}, .dtype = DType::kF64}};

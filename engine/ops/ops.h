@@ -52,12 +52,12 @@
 //     dx = dropout(dy); dbias = its column sums. (The residual's gradient is dy.)
 // column_sum                dy [T,h]                             acc dbias [h] S
 // add                       a, b                                 y = a + b
-// lm_head_loss              x [T,h], w [V,h], labels [b,s] i32,  acc loss [1] f64,      vocabulary_size
+// lm_head_loss              x [T,h], w [V,h], targets [T] i32,   acc loss [1] f64,      vocabulary_size
 //                           scale [1] f64                        dx?, acc dw?           first_row chunk_rows
 //                                                                                       gradient (0 or 1)
-//     Row i of a sample predicts labels[i + 1]; the last row, and targets of -100, do not count. loss is
-//     scale * the sum of negative log likelihoods; dx and dw (with gradient = 1) are its gradients, so no
-//     later op needs the logits; an evaluation leaves them alone. Works through chunk_rows rows at a time.
+//     Row i is to predict targets[i]; rows whose target is -100 do not count. loss is scale * the sum of
+//     negative log likelihoods; dx and dw (with gradient = 1) are its gradients, so no later op needs the
+//     logits; an evaluation leaves them alone. Works through chunk_rows rows at a time.
 //     Local row r of w is vocabulary entry first_row + r; entries from vocabulary_size on are padding: never
 //     predicted, gradient zero. With the vocabulary divided over ranks dx is this rank's part of a sum.
 // squared_norm              any number of gradients S            sum [1] f64

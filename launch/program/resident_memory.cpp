@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "engine/data/loader.h"
 #include "engine/io/node.h"
 #include "engine/io/system_files.h"
 #include "launch/program/limits.h"
@@ -17,12 +18,14 @@ namespace recollect {
 
 namespace {
 
-// Batches read ahead and the one in use, each of ids and labels.
+// Batches read ahead and the one in use, each of ids and targets; those of evaluations are one micro-batch.
 uint64_t loader_bytes(const Config& config) {
-  const auto tokens = static_cast<uint64_t>(config.training.micro_batch_size) *
-                      static_cast<uint64_t>(config.training.gradient_accumulation_steps) *
-                      static_cast<uint64_t>(config.data.sequence_length);
-  return static_cast<uint64_t>(config.data.prefetch + 1) * tokens * 2 * sizeof(int32_t);
+  const int64_t micro_batch = config.training.micro_batch_size * config.data.sequence_length;
+  const auto bytes = [&](int64_t micro_batches, int64_t prefetch) {
+    return static_cast<uint64_t>((prefetch + 1) * micro_batches * micro_batch) * 2 * sizeof(int32_t);
+  };
+  const uint64_t training = bytes(config.training.gradient_accumulation_steps, config.data.prefetch);
+  return training + (config.evaluation.every_steps > 0 ? bytes(1, LoaderOptions{}.prefetch) : 0);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ std::vector<std::string> files_of_model(const std::string& folder) {
 
 std::vector<std::string> files_of(DataFormat format, const std::vector<std::string>& paths) {
   if (format == DataFormat::kRandom) return {};
-  return files_of_data(std::string(name_of(format)), paths);
+  return files_of_data(format, paths);
 }
 
 void add_files(const std::string& key, const std::vector<std::string>& files,

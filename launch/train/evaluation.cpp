@@ -6,48 +6,35 @@
 
 #include <fmt/format.h>
 
-#include "engine/data/loader.h"
+#include "launch/train/inputs.h"
 
 namespace recollect {
+
+namespace {
+
+// Of every data rank, in one evaluation.
+int64_t micro_batches(const Config& config, const Mesh& mesh, int64_t samples) {
+  const int64_t all = (samples - 1) / (config.training.micro_batch_size * mesh.data_size()) + 1;
+  return config.evaluation.batches > 0 ? std::min(config.evaluation.batches, all) : all;
+}
+
+}  // namespace
 
 bool evaluation_due(const Config& config, int64_t steps_done) {
   const int64_t every = config.evaluation.every_steps;
   return every > 0 && (steps_done % every == 0 || steps_done == config.training.max_steps);
 }
 
-Evaluation::Evaluation(const Config& config, const Mesh& mesh, std::unique_ptr<Dataset> dataset)
-    : mesh_(mesh), dataset_(std::move(dataset)) {
-  const int64_t together = config.training.micro_batch_size * mesh.data_size();
-  const int64_t all = (dataset_->size() - 1) / together + 1;
-  const int64_t tokens = config.training.micro_batch_size * config.data.sequence_length;
-  ids_.resize(static_cast<std::size_t>(tokens));
-  labels_.resize(ids_.size());
-  micro_batches_ = config.evaluation.batches > 0 ? std::min(config.evaluation.batches, all) : all;
-}
-
-// As in training, the micro-batches of the data ranks follow one another.
-Evaluation::Read Evaluation::load(const Executor& executor, const Model& model, int64_t micro_batch) {
-  const ValueId ids = model.input("ids"), labels = model.input("labels");
-  const Shape shape = executor.tensor(ids).shape;
-  const int64_t samples = shape[0], length = shape[1];
-  const int64_t first = (micro_batch * mesh_.data_size() + mesh_.data_rank()) * samples;
-  Read read;
-  for (int64_t i = 0; i < samples; ++i) {
-    const std::span own_ids(ids_.data() + i * length, static_cast<std::size_t>(length));
-    const std::span own_labels(labels_.data() + i * length, static_cast<std::size_t>(length));
-    if (first + i < dataset_->size()) {
-      dataset_->read(first + i, own_ids, own_labels);
-      read.tokens += length;
-      read.valid_targets += count_targets(own_labels);
-    } else {
-      std::fill(own_ids.begin(), own_ids.end(), 0);
-      std::fill(own_labels.begin(), own_labels.end(), kIgnoredLabel);
-    }
-  }
-  executor.write(ids, ids_.data());
-  executor.write(labels, labels_.data());
-  return read;
-}
+Evaluation::Evaluation(const Config& config, const Mesh& mesh, std::unique_ptr<Dataset> dataset,
+                       const Collator& collator)
+    : mesh_(mesh),
+      dataset_(std::move(dataset)),
+      micro_batches_(micro_batches(config, mesh, dataset_->size())),
+      loader_(*dataset_, collator, SampleOrder(dataset_->size(), 0, false),
+              {.micro_batch_size = config.training.micro_batch_size,
+               .data_rank = mesh.data_rank(),
+               .data_size = mesh.data_size(),
+               .cycle = micro_batches_}) {}
 
 EvaluationResult Evaluation::run(Executor& executor, const Model& model, int64_t steps_done) {
   const auto start = std::chrono::steady_clock::now();
@@ -56,9 +43,10 @@ EvaluationResult Evaluation::run(Executor& executor, const Model& model, int64_t
   RunState state{.step = steps_done, .micro_batches = micro_batches_, .training = false};
   int64_t counts[2] = {};
   for (; state.micro_batch < micro_batches_; ++state.micro_batch) {
-    const Read read = load(executor, model, state.micro_batch);
-    counts[0] += read.tokens;
-    counts[1] += read.valid_targets;
+    const StepBatch& batch = loader_.next();
+    write_inputs(executor, model, batch.micro_batches[0].fields);
+    counts[0] += batch.micro_batches[0].samples * dataset_->sequence_length();
+    counts[1] += batch.valid_targets;
     executor.run_forward(state);
   }
   double sum = 0;

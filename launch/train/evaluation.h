@@ -1,14 +1,14 @@
 // The loss on a set that is not trained on: forward of the training program, between steps, in the memory of
 // training, with dropout off. Every evaluation sees the same sequences, from the beginning of the set on, in
-// file order; where they do not fill the micro-batches of all data ranks, the rest is padding that no loss
-// counts. Nothing of the training is touched: the steps after an evaluation are bit for bit those without it.
+// file order, read ahead as those of training are; where they do not fill the micro-batches of all data ranks,
+// the rest is padding that no loss counts. Nothing of the training is touched: the steps after an evaluation
+// are bit for bit those without it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
-#include "engine/data/dataset.h"
+#include "engine/data/loader.h"
 #include "engine/runtime/executor.h"
 #include "launch/config/config.h"
 #include "parallel/mesh.h"
@@ -29,23 +29,18 @@ bool evaluation_due(const Config& config, int64_t steps_done);
 
 class Evaluation {
  public:
-  // `config` is resolved.
-  Evaluation(const Config& config, const Mesh& mesh, std::unique_ptr<Dataset> dataset);
+  // `config` is resolved; `collator` must outlive the evaluation.
+  Evaluation(const Config& config, const Mesh& mesh, std::unique_ptr<Dataset> dataset,
+             const Collator& collator);
 
   // Collective. Error kInput where no target counts, kNumerics where the loss is not finite.
   EvaluationResult run(Executor& executor, const Model& model, int64_t steps_done);
 
  private:
-  struct Read {
-    int64_t tokens = 0, valid_targets = 0;
-  };
-  // Fills the model's inputs with this rank's part of a micro-batch.
-  Read load(const Executor& executor, const Model& model, int64_t micro_batch);
-
   const Mesh& mesh_;
   std::unique_ptr<Dataset> dataset_;
   int64_t micro_batches_;
-  std::vector<int32_t> ids_, labels_;  // of a micro-batch
+  Loader loader_;  // a step of it is a micro-batch; an evaluation is a cycle
 };
 
 }  // namespace recollect

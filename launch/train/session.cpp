@@ -12,13 +12,14 @@
 #include "launch/config/warmup.h"
 #include "launch/program/limits.h"
 #include "launch/program/phase_table.h"
+#include "launch/train/inputs.h"
 
 namespace recollect {
 
 namespace {
 
 DatasetSpec dataset_spec(const Config& config, DataFormat format, const std::vector<std::string>& paths) {
-  return {.format = std::string(name_of(format)),
+  return {.format = format,
           .paths = paths,
           .sequence_length = config.data.sequence_length,
           .vocabulary_size = config.model.facts().vocabulary.value,
@@ -91,11 +92,12 @@ std::unique_ptr<Executor> make_executor(const Config& config, TrainingProgram& t
 void check_batch(const Config& config, const Mesh& mesh, const StepBatch& batch) {
   Communicator& tensor = mesh.host_communicator(kTensorAxis);
   if (!config.activation_checkpointing.verify || tensor.size() == 1) return;
-  const auto hash_of = [](const std::vector<int32_t>& ids) {
-    return fmt::format("{:016x}", hash_bytes(ids.data(), ids.size() * sizeof(int32_t)));
-  };
+  std::map<std::string, std::string> hashes;  // by field, of all micro-batches
+  for (const MicroBatch& micro : batch.micro_batches)
+    for (const auto& [name, values] : micro.fields)
+      hashes[name] += fmt::format("{:016x}", hash_bytes(values.data(), values.size() * sizeof(int32_t)));
   check_texts_agree(
-      {{"ids", hash_of(batch.ids)}, {"labels", hash_of(batch.labels)}},
+      hashes,
       fmt::format("batches in step {} (tensor ranks of data rank {})", batch.step + 1, mesh.data_rank()),
       "their files differ: give every rank the same", tensor);
 }
@@ -114,6 +116,7 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
       executor_(make_executor(config_, training_program_, backend_, mesh_,
                               recorder_ ? recorder_.get() : parts.probe, resident_)),
       weights_(training_program_.model, *executor_, mesh_, save_buffer_bytes(config_) > 0),
+      collator_(causal_lm_collator()),
       schedule_(rate_schedule(config_)),
       loss_scale_(loss_scale(config_.training)) {
   if (training_program_.checkpointed.residency.gathered_bytes +
@@ -130,20 +133,18 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
     weights_.load(SafetensorsSet(config_.model.pretrained), static_cast<uint64_t>(config_.training.seed));
   const Config::Evaluation& e = config_.evaluation;
   if (e.every_steps > 0)
-    evaluation_ =
-        std::make_unique<Evaluation>(config_, mesh_, open_dataset(dataset_spec(config_, e.format, e.path)));
+    evaluation_ = std::make_unique<Evaluation>(
+        config_, mesh_, open_dataset(dataset_spec(config_, e.format, e.path)), *collator_);
   if (config_.training.max_steps == 0) return;
   dataset_ = open_dataset(dataset_spec(config_, config_.data.format, config_.data.path));
   const SampleOrder order(dataset_->size(), static_cast<uint64_t>(config_.data.seed), config_.data.shuffle);
-  loader_ = std::make_unique<Loader>(*dataset_, order, loader_options(config_, mesh_));
+  loader_ = std::make_unique<Loader>(*dataset_, *collator_, order, loader_options(config_, mesh_));
 }
 
-void Session::load_micro_batch(const StepBatch& batch, int64_t micro_batch) {
-  const Model& model = training_program_.model;
-  const ValueId ids = model.input("ids"), labels = model.input("labels");
-  const int64_t first = micro_batch * executor_->tensor(ids).elements();
-  executor_->write(ids, batch.ids.data() + first);
-  executor_->write(labels, batch.labels.data() + first);
+void Session::load(RunState& state, const StepBatch& batch) {
+  const MicroBatch& micro = batch.micro_batches[static_cast<std::size_t>(state.micro_batch)];
+  write_inputs(*executor_, training_program_.model, micro.fields);
+  state.first_sample = micro.first_sample;
 }
 
 void Session::set_scalars(int64_t valid_targets) {
@@ -187,8 +188,7 @@ StepResult Session::step() {
                  .step = step_,
                  .micro_batches = config_.training.gradient_accumulation_steps};
   for (state.micro_batch = 0; state.micro_batch < state.micro_batches; ++state.micro_batch) {
-    load_micro_batch(batch, state.micro_batch);
-    state.first_sample = batch.first_sample_of(state.micro_batch);
+    load(state, batch);
     if (recorder_) recorder_->begin_run(*executor_, state.micro_batch);
     on_device([&] { executor_->run_micro_batch(state); });
     if (recorder_) recorder_->end_run();
@@ -242,8 +242,7 @@ EvaluationResult Session::evaluate() {
 void Session::explain_non_finite(const StepBatch& batch, RunState state, const StepResult& result) {
   std::string first;
   for (state.micro_batch = 0; state.micro_batch < state.micro_batches; ++state.micro_batch) {
-    load_micro_batch(batch, state.micro_batch);
-    state.first_sample = batch.first_sample_of(state.micro_batch);
+    load(state, batch);
     std::string found;
     on_device([&] { found = executor_->find_non_finite(state); });
     if (first.empty()) first = found;

@@ -78,7 +78,8 @@ class Session {
   // anybody was lost meanwhile: where that is so, it is the news, whatever else went wrong because of it.
   template <typename Run>
   void on_device(Run run);
-  void load_micro_batch(const StepBatch& batch, int64_t micro_batch);
+  // Micro-batch `state.micro_batch`, into the inputs of the program.
+  void load(RunState& state, const StepBatch& batch);
   void set_scalars(int64_t valid_targets);
   double scalar(ValueId value) const;
   [[noreturn]] void explain_non_finite(const StepBatch& batch, RunState state, const StepResult& result);
@@ -92,6 +93,7 @@ class Session {
   ResidentMemory resident_;
   std::unique_ptr<Executor> executor_;
   Weights weights_;
+  std::unique_ptr<Collator> collator_;
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<Evaluation> evaluation_;

@@ -186,8 +186,8 @@ Model build_gpt2(Graph& graph, const OpRegistry& registry, const ModelValues& m,
                  ParallelLayout layout, DType dtype) {
   LayerBuilder b(graph, registry, layout, dtype, batch);
   const Gpt2Layers layers(b, m);
-  const ValueId ids = b.token_input("ids"), labels = b.token_input("labels");
-  Model model{.inputs = {{"ids", ids}, {"labels", labels}},
+  const ValueId ids = b.token_input("ids"), targets = b.token_input("targets");
+  Model model{.inputs = {{"ids", ids}, {"targets", targets}},
               .scale = b.loss_scale_input(),
               .loss = b.loss_accumulator(),
               .files = {.prefix = "transformer.", .passed_over = gpt2_passes_over}};
@@ -202,7 +202,7 @@ Model build_gpt2(Graph& graph, const OpRegistry& registry, const ModelValues& m,
   for (int64_t layer = 0; layer < m.integer("n_layer"); ++layer) x = layers.layer(layer, x);
   b.enter_layer(-1);
   x = layers.norm("final/norm", "ln_f", x);
-  b.vocabulary_loss("final/head", x, wte, labels, model.scale, model.loss,
+  b.vocabulary_loss("final/head", x, wte, targets, model.scale, model.loss,
                     {.vocabulary = vocabulary, .most_logits = batch.most_logits});
   model.parameters = b.parameters();
   return model;

@@ -1,5 +1,5 @@
 // GPT-2 (Radford et al., 2019) with the semantics of Hugging Face's GPT2LMHeadModel: learned positions,
-// pre-norm blocks, three dropouts, tied head, labels shifted inside, -100 ignored. Files hold Conv1D weights,
+// pre-norm blocks, three dropouts, tied head, targets of -100 ignored. Files hold Conv1D weights,
 // [in, out].
 #pragma once
 

@@ -145,13 +145,13 @@ TEST(OpTime, HalfPrecisionHasOneRateInBothFormats) {
     const ValueId x = g.input("x", {kTokens, kWidth}, dtype), w = g.input("w", {kWidth, kWidth}, dtype),
                   dy = g.input("dy", {kTokens, kWidth}, dtype),
                   qkv = g.input("qkv", {kTokens, 3 * kWidth}, dtype),
-                  labels = g.input("labels", {kSamples, kLength}, DType::kI32),
+                  targets = g.input("targets", {kSamples, kLength}, DType::kI32),
                   scale = g.input("scale", {1}, DType::kF64);
     const Attributes heads{{"heads", kHeads}, {"head_size", kSize}, {"sequence_length", kLength}};
     g.op("linear", "linear", {x, w});
     g.op("input", "linear_backward_input", {dy, w});
     g.op("weight", "linear_backward_weight", {x, dy}, {{"bias", int64_t{0}}});
-    g.op("head", "lm_head_loss", {x, w, labels, scale},
+    g.op("head", "lm_head_loss", {x, w, targets, scale},
          {{"vocabulary_size", kWidth},
           {"first_row", int64_t{0}},
           {"chunk_rows", kTokens},
@@ -202,8 +202,8 @@ TEST(OpTime, AFormOfAdamIsMeasuredAsAdamW) {
 TEST(OpTime, ADividedVocabularyCostsTheLinksLatency) {
   SmallGraph g;
   const ValueId x = g.input("x", {8, 6}), w = g.input("w", {10, 6}),
-                labels = g.input("labels", {2, 4}, DType::kI32), scale = g.input("scale", {1}, DType::kF64);
-  g.op("head", "lm_head_loss", {x, w, labels, scale},
+                targets = g.input("targets", {2, 4}, DType::kI32), scale = g.input("scale", {1}, DType::kF64);
+  g.op("head", "lm_head_loss", {x, w, targets, scale},
        {{"vocabulary_size", int64_t{10}},
         {"first_row", int64_t{0}},
         {"chunk_rows", int64_t{3}},

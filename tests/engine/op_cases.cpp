@@ -163,18 +163,20 @@ void add_lm_head_cases(std::vector<OpCase>& cases) {
         Size{"length_1", 3, 1, 7, 11, 0, 11, 2}, Size{"large", 2, 65, 96, 304, 0, 300, 48},
         Size{"many_words", 1, 5, 8, 4208, 0, 4203, 3}}) {
     const int64_t tokens = samples * length;
-    const ValueSpec labels{.name = "labels",
-                           .shape = {samples, length},
-                           .storage = Storage::kI32,
-                           .fill = Fill::kLabels,
-                           .limit = vocabulary};
+    const ValueSpec targets{.name = "targets",
+                            .shape = {samples, length},
+                            .storage = Storage::kI32,
+                            .fill = Fill::kTargets,
+                            .limit = vocabulary};
     const ValueSpec scale{.name = "scale",
                           .shape = {1},
                           .storage = Storage::kF64,
                           .fill = Fill::kPositive,
                           .scale = 0.01,
                           .offset = 0.125};
-    const ValueSpec loss{.name = "loss", .shape = {1}, .storage = Storage::kF64};
+    // Far from the loss's negative: a sum near zero would say nothing of its terms' accuracy.
+    const ValueSpec loss{
+        .name = "loss", .shape = {1}, .storage = Storage::kF64, .fill = Fill::kPositive, .offset = 1};
     Attributes attributes{{"vocabulary_size", vocabulary},
                           {"first_row", first_row},
                           {"chunk_rows", chunk},
@@ -182,7 +184,7 @@ void add_lm_head_cases(std::vector<OpCase>& cases) {
     OpCase c{.name = std::string("lm_head_loss_") + name,
              .kind = "lm_head_loss",
              .inputs = {activation("x", {tokens, width}),
-                        activation("w", {rows, width}, 1 / std::sqrt(width)), labels, scale},
+                        activation("w", {rows, width}, 1 / std::sqrt(width)), targets, scale},
              .attributes = attributes,
              .accumulators = {{0, loss}},
              .differentiable = {0, 1},

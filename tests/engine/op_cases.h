@@ -20,7 +20,7 @@ enum class Fill {
   kNormal,    // offset + scale * normal
   kPositive,  // offset + scale * |normal|
   kIds,       // whole numbers in [0, limit)
-  kLabels,    // the same, every third of them -100
+  kTargets,   // the same, every third of them -100
   kGarbage,   // NaN in every byte: must be overwritten
 };
 

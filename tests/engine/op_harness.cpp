@@ -104,7 +104,7 @@ Numbers random_numbers(const ValueSpec& spec, uint64_t seed) {
       case Fill::kIds:
         numbers[i] = std::floor(u * static_cast<double>(spec.limit));
         break;
-      case Fill::kLabels:
+      case Fill::kTargets:
         numbers[i] = i % 3 == 2 ? -100 : std::floor(u * static_cast<double>(spec.limit));
         break;
       case Fill::kAbsent:

@@ -1,5 +1,5 @@
 // What the table of op cases does not reach of the cuda backend's kernels, which run on the CPU here
-// (tests/gpu/emulation): conversions, hashes, labels that are none, many tensors, the sizes of real models.
+// (tests/gpu/emulation): conversions, hashes, targets that are none, many tensors, the sizes of real models.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -74,10 +74,10 @@ OpCase loss_case(int64_t samples, int64_t length, int64_t chunk) {
           .kind = "lm_head_loss",
           .inputs = {activation("x", {samples * length, 8}),
                      activation("w", {16, 8}, 0.3),
-                     {.name = "labels",
+                     {.name = "targets",
                       .shape = {samples, length},
                       .storage = Storage::kI32,
-                      .fill = Fill::kLabels,
+                      .fill = Fill::kTargets,
                       .limit = 16},
                      {.name = "scale", .shape = {1}, .storage = Storage::kF64, .scale = 0, .offset = 0.25}},
           .attributes = {{"vocabulary_size", int64_t{16}},
@@ -86,16 +86,17 @@ OpCase loss_case(int64_t samples, int64_t length, int64_t chunk) {
                          {"gradient", int64_t{1}}}};
 }
 
-TEST(CudaLoss, NamesTheFirstLabelOutsideTheVocabulary) {
+TEST(CudaLoss, NamesTheFirstTargetOutsideTheVocabulary) {
   const OpCase c = loss_case(3, 5, 4);
   KernelTable kernels;
   emulation::register_kernels(kernels);
   CaseData data = make_data(c, kFloat);
-  data.inputs[2][10] = 99;  // a sample's first label, which nothing predicts
-  run_case(c, data, kernels, kFloat);
   data.inputs[2][8] = 16;
   data.inputs[2][12] = -1;
-  expect_error(ExitCode::kInput, {"label 16 of token 8 is outside the vocabulary of 16"},
+  expect_error(ExitCode::kInput, {"target 16 of token 8 is outside the vocabulary of 16"},
+               [&] { run_case(c, data, kernels, kFloat); });
+  data.inputs[2][0] = 99;
+  expect_error(ExitCode::kInput, {"target 99 of token 0 is outside the vocabulary of 16"},
                [&] { run_case(c, data, kernels, kFloat); });
 }
 

@@ -5,12 +5,13 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <numeric>
+#include <memory>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include "engine/core/error.h"
+#include "engine/core/ignored_label.h"
 #include "engine/data/loader.h"
 #include "engine/data/order.h"
 #include "tests/engine/expect_error.h"
@@ -92,19 +93,27 @@ TEST(SampleOrder, TakesHugeSetsWithoutATable) {
   EXPECT_LT(SampleOrder(int64_t{1} << 62, 1, true).at(5), int64_t{1} << 62);
 }
 
-// Sequence i holds i * 100 + position; label at position p of sequence i is ignored when (i + p) % 3 == 0.
+// Sequence i holds i * 100 + position, and its first (i % length) + 1 of them; the label at position p is
+// ignored when (i + p) % 3 == 0.
 class CountingDataset : public Dataset {
  public:
   CountingDataset(int64_t size, int64_t length) : size_(size), length_(length) {}
   int64_t size() const override { return size_; }
   int64_t sequence_length() const override { return length_; }
-  void read(int64_t index, std::span<int32_t> ids, std::span<int32_t> labels) const override {
+  void read(int64_t index, Fields& sample) const override {
     if (index == failing) throw Error(ExitCode::kInput, "sequence 13 is damaged");
     ++reads;
-    for (std::size_t p = 0; p < ids.size(); ++p) {
-      ids[p] = static_cast<int32_t>(index * 100) + static_cast<int32_t>(p);
-      labels[p] = (static_cast<std::size_t>(index) + p) % 3 == 0 ? kIgnoredLabel : ids[p];
+    for (int64_t p = 0; p <= index % length_; ++p) {
+      sample["ids"].push_back(id(index, p));
+      sample["labels"].push_back(label(index, p));
     }
+  }
+  static int32_t id(int64_t index, int64_t p) { return static_cast<int32_t>(index * 100 + p); }
+  static int32_t label(int64_t index, int64_t p) {
+    return (index + p) % 3 == 0 ? kIgnoredLabel : id(index, p);
+  }
+  int32_t target(int64_t index, int64_t p) const {
+    return p < index % length_ ? label(index, p + 1) : kIgnoredLabel;
   }
 
   int64_t failing = -1;
@@ -114,65 +123,86 @@ class CountingDataset : public Dataset {
   int64_t size_, length_;
 };
 
+const std::unique_ptr<Collator> kCausal = causal_lm_collator();
+
+StepBatch read_batch(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options,
+                     int64_t step) {
+  StepBatch batch;
+  BatchReader(dataset, *kCausal, order, options).read(step, batch);
+  return batch;
+}
+
 void expect_equal(const StepBatch& a, const StepBatch& b) {
   EXPECT_EQ(a.step, b.step);
-  EXPECT_EQ(a.ids, b.ids);
-  EXPECT_EQ(a.labels, b.labels);
-  EXPECT_EQ(a.first_samples, b.first_samples);
-  EXPECT_EQ(a.micro_valid_targets, b.micro_valid_targets);
   EXPECT_EQ(a.valid_targets, b.valid_targets);
+  ASSERT_EQ(a.micro_batches.size(), b.micro_batches.size());
+  for (std::size_t m = 0; m < a.micro_batches.size(); ++m) {
+    EXPECT_EQ(a.micro_batches[m].first_sample, b.micro_batches[m].first_sample);
+    EXPECT_EQ(a.micro_batches[m].samples, b.micro_batches[m].samples);
+    EXPECT_EQ(a.micro_batches[m].fields, b.micro_batches[m].fields);
+  }
+}
+
+TEST(CausalLm, EachPositionIsToPredictTheNext) {
+  const auto targets = [](std::vector<int32_t> ids, std::vector<int32_t> labels, int64_t valid) {
+    Fields sample;
+    sample["ids"] = std::move(ids);
+    sample["labels"] = std::move(labels);
+    EXPECT_EQ(kCausal->prepare(sample), valid);
+    return sample["targets"];
+  };
+  using List = std::vector<int32_t>;
+  EXPECT_EQ(targets({4, 5, 6}, {}, 2), (List{5, 6, -100}));
+  EXPECT_EQ(targets({4, 5, 6, 7}, {-100, 5, -100, 7}, 2), (List{5, -100, 7, -100}));
+  EXPECT_EQ(targets({4}, {}, 0), (List{-100}));
+  EXPECT_EQ(targets({}, {}, 0), List{});
 }
 
 TEST(Loader, ReadsTheSamplesOfItsPlace) {
   const CountingDataset dataset(1000, 5);
   const SampleOrder order(1000, 1, true);
   const LoaderOptions options{.micro_batch_size = 2, .accumulation_steps = 3, .data_rank = 1, .data_size = 2};
-  Loader loader(dataset, order, options);
+  Loader loader(dataset, *kCausal, order, options);
   for (int64_t step = 0; step < 120; ++step) {  // ten a step and rank: goes over the end of the epoch
-    const StepBatch& batch = loader.next();
+    StepBatch batch = loader.next();
     ASSERT_EQ(batch.step, step);
     int64_t valid = 0;
     for (int64_t micro = 0; micro < 3; ++micro) {
       const int64_t first = step * 12 + (micro * 2 + 1) * 2;
-      EXPECT_EQ(batch.first_sample_of(micro), first);
+      EXPECT_EQ(batch.micro_batches[micro].first_sample, first);
+      EXPECT_EQ(batch.micro_batches[micro].samples, 2);
+      Fields& fields = batch.micro_batches[micro].fields;
       for (int64_t i = 0; i < 2; ++i)
         for (int64_t p = 0; p < 5; ++p) {
           const int64_t index = order.at(first + i);
-          const bool ignored = (index + p) % 3 == 0;
-          ASSERT_EQ(batch.ids_of(micro)[i * 5 + p], index * 100 + p);
-          ASSERT_EQ(batch.labels_of(micro)[i * 5 + p], ignored ? kIgnoredLabel : index * 100 + p);
-          valid += p > 0 && !ignored;
+          ASSERT_EQ(fields["ids"][i * 5 + p], p <= index % 5 ? dataset.id(index, p) : 0);
+          ASSERT_EQ(fields["targets"][i * 5 + p], dataset.target(index, p));
+          valid += dataset.target(index, p) != kIgnoredLabel;
         }
     }
     EXPECT_EQ(batch.valid_targets, valid);
-    EXPECT_EQ(std::accumulate(batch.micro_valid_targets.begin(), batch.micro_valid_targets.end(), int64_t{0}),
-              valid);
   }
 }
 
 TEST(Loader, EveryLayoutSeesTheSameGlobalBatch) {
   const CountingDataset dataset(50, 4);
   const SampleOrder order(50, 9, true);
-  StepBatch whole;
   for (int64_t step : {0, 1, 7}) {
-    read_step_batch(dataset, order, {.micro_batch_size = 2, .accumulation_steps = 4}, step, whole);
+    const StepBatch whole =
+        read_batch(dataset, order, {.micro_batch_size = 2, .accumulation_steps = 4}, step);
     for (int64_t ranks : {2, 4}) {
       int64_t valid = 0;
       for (int64_t rank = 0; rank < ranks; ++rank) {
-        StepBatch part;
-        const int64_t accumulation = 4 / ranks;
-        read_step_batch(dataset, order,
-                        {.micro_batch_size = 2,
-                         .accumulation_steps = accumulation,
-                         .data_rank = rank,
-                         .data_size = ranks},
-                        step, part);
+        const StepBatch part = read_batch(
+            dataset, order,
+            {.micro_batch_size = 2, .accumulation_steps = 4 / ranks, .data_rank = rank, .data_size = ranks},
+            step);
         valid += part.valid_targets;
-        for (int64_t micro = 0; micro < accumulation; ++micro) {
-          const int64_t twin = micro * ranks + rank;  // the micro-batch of the single rank in the same place
-          EXPECT_EQ(part.first_sample_of(micro), whole.first_sample_of(twin));
-          EXPECT_TRUE(std::equal(part.ids_of(micro), part.ids_of(micro) + 8, whole.ids_of(twin)));
-          EXPECT_TRUE(std::equal(part.labels_of(micro), part.labels_of(micro) + 8, whole.labels_of(twin)));
+        for (int64_t micro = 0; micro < 4 / ranks; ++micro) {
+          const MicroBatch& own = part.micro_batches[micro];
+          const MicroBatch& twin = whole.micro_batches[micro * ranks + rank];  // in the same place
+          EXPECT_EQ(own.first_sample, twin.first_sample);
+          EXPECT_EQ(own.fields, twin.fields);
         }
       }
       EXPECT_EQ(valid, whole.valid_targets);
@@ -185,11 +215,10 @@ TEST(Loader, ReadingAheadChangesNothing) {
   const SampleOrder order(37, 2, true);
   for (int64_t start : {0, 5}) {
     const LoaderOptions options{.micro_batch_size = 3, .accumulation_steps = 2, .start_step = start};
-    Loader loader(dataset, order, options);
-    StepBatch direct;
+    Loader loader(dataset, *kCausal, order, options);
     for (int64_t step = start; step < start + 50; ++step) {
       const StepBatch& batch = loader.next();
-      read_step_batch(dataset, order, options, step, direct);
+      const StepBatch direct = read_batch(dataset, order, options, step);
       expect_equal(batch, direct);
       if (step % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
       expect_equal(batch, direct);  // untouched until the following call
@@ -197,20 +226,55 @@ TEST(Loader, ReadingAheadChangesNothing) {
   }
 }
 
+// What an evaluation reads: the whole set, with padding at its end, and then again.
+TEST(Loader, ACycleBeginsAgain) {
+  const CountingDataset dataset(11, 4);
+  const SampleOrder order(11, 0, false);
+  int64_t samples = 0, valid = 0;
+  for (int64_t rank : {0, 1}) {
+    const LoaderOptions options{.micro_batch_size = 2, .data_rank = rank, .data_size = 2, .cycle = 3};
+    Loader loader(dataset, *kCausal, order, options);
+    std::vector<StepBatch> once;
+    for (int64_t step = 0; step < 3; ++step) {
+      once.push_back(loader.next());
+      MicroBatch& micro = once.back().micro_batches[0];
+      samples += micro.samples;
+      valid += once.back().valid_targets;
+      EXPECT_EQ(micro.first_sample, step * 4 + rank * 2);
+      for (int64_t i = 0; i < 2; ++i)
+        for (int64_t p = 0; p < 4; ++p) {
+          const int64_t index = micro.first_sample + i;
+          EXPECT_EQ(micro.fields["ids"][i * 4 + p], index < 11 && p <= index % 4 ? dataset.id(index, p) : 0);
+          EXPECT_EQ(micro.fields["targets"][i * 4 + p],
+                    index < 11 ? dataset.target(index, p) : kIgnoredLabel);
+        }
+    }
+    for (int64_t step = 3; step < 9; ++step) {
+      StepBatch again = loader.next();
+      EXPECT_EQ(again.step, step);
+      again.step %= 3;
+      expect_equal(again, once[static_cast<std::size_t>(step % 3)]);
+    }
+  }
+  EXPECT_EQ(samples, 11);
+  EXPECT_GT(valid, 0);
+}
+
 TEST(Loader, BatchesLieInAFixedRing) {
   const CountingDataset dataset(37, 6);
   for (int64_t prefetch : {1, 2, 5}) {
-    Loader loader(dataset, SampleOrder(37, 2, true),
+    Loader loader(dataset, *kCausal, SampleOrder(37, 2, true),
                   {.micro_batch_size = 3, .accumulation_steps = 2, .prefetch = prefetch});
     std::set<const int32_t*> addresses;
-    for (int step = 0; step < 30; ++step) addresses.insert(loader.next().ids.data());
+    for (int step = 0; step < 30; ++step)
+      addresses.insert(loader.next().micro_batches[0].fields.begin()->values.data());
     EXPECT_EQ(addresses.size(), static_cast<std::size_t>(prefetch) + 1);
   }
 }
 
 TEST(Loader, ReadsAheadByABoundedAmount) {
   const CountingDataset dataset(1000, 4);
-  Loader loader(dataset, SampleOrder(1000, 2, false), {});
+  Loader loader(dataset, *kCausal, SampleOrder(1000, 2, false), {});
   const auto wait_for = [&](int64_t reads) {
     for (int i = 0; i < 5000 && dataset.reads < reads; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -227,7 +291,7 @@ TEST(Loader, ReadsAheadByABoundedAmount) {
 TEST(Loader, AnErrorSurfacesAtItsStep) {
   CountingDataset dataset(1000, 4);
   dataset.failing = 13;
-  Loader loader(dataset, SampleOrder(1000, 2, false), {.micro_batch_size = 2});
+  Loader loader(dataset, *kCausal, SampleOrder(1000, 2, false), {.micro_batch_size = 2});
   for (int step = 0; step < 6; ++step) EXPECT_EQ(loader.next().step, step);
   for (int again = 0; again < 2; ++again)
     expect_error(ExitCode::kInput, {"sequence 13 is damaged"}, [&] { loader.next(); });
@@ -235,11 +299,11 @@ TEST(Loader, AnErrorSurfacesAtItsStep) {
 
 TEST(Loader, StopsWithoutBeingRead) {
   const CountingDataset dataset(1000, 4);
-  for (int i = 0; i < 100; ++i) Loader loader(dataset, SampleOrder(1000, 2, false), {});
+  for (int i = 0; i < 100; ++i) Loader loader(dataset, *kCausal, SampleOrder(1000, 2, false), {});
   expect_error(ExitCode::kInternal, {"another number"},
-               [&] { Loader loader(dataset, SampleOrder(999, 2, false), {}); });
+               [&] { Loader loader(dataset, *kCausal, SampleOrder(999, 2, false), {}); });
   expect_error(ExitCode::kInternal, {"out of range"},
-               [&] { Loader loader(dataset, SampleOrder(1000, 2, false), {.data_rank = 1}); });
+               [&] { Loader loader(dataset, *kCausal, SampleOrder(1000, 2, false), {.data_rank = 1}); });
 }
 
 }  // namespace

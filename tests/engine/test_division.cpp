@@ -65,12 +65,12 @@ struct DividingBackend {
 };
 
 OpCase loss_case(int64_t rows, int64_t first_row) {
-  const ValueSpec labels{
-      .name = "labels", .shape = {2, 5}, .storage = Storage::kI32, .fill = Fill::kLabels, .limit = 11};
+  const ValueSpec targets{
+      .name = "targets", .shape = {2, 5}, .storage = Storage::kI32, .fill = Fill::kTargets, .limit = 11};
   const ValueSpec scale{.name = "scale", .shape = {1}, .storage = Storage::kF64, .scale = 0, .offset = 0.25};
   return {.name = "divided_loss",
           .kind = "lm_head_loss",
-          .inputs = {activation("x", {10, 7}), activation("w", {rows, 7}, 0.38), labels, scale},
+          .inputs = {activation("x", {10, 7}), activation("w", {rows, 7}, 0.38), targets, scale},
           .attributes = {{"vocabulary_size", int64_t{11}},
                          {"first_row", first_row},
                          {"chunk_rows", int64_t{4}},

@@ -147,14 +147,14 @@ TEST(Reference, LossAndItsGradientsAreTorchs) {
            .kind = "lm_head_loss",
            .inputs = {activation("x", {6, 2}),
                       activation("w", {5, 2}),
-                      {.name = "labels", .shape = {2, 3}, .storage = Storage::kI32},
+                      {.name = "targets", .shape = {2, 3}, .storage = Storage::kI32},
                       {.name = "scale", .shape = {1}, .storage = Storage::kF64}},
            .attributes = {{"vocabulary_size", int64_t{5}},
                           {"first_row", int64_t{0}},
                           {"chunk_rows", int64_t{4}},
                           {"gradient", int64_t{1}}}};
-  const Numbers labels{4, 0, 3, 1, -100, 2};
-  const auto outputs = run(c, {sines(1, 12), sines(5, 10), labels, {0.25}});
+  const Numbers targets{0, 3, -100, -100, 2, -100};
+  const auto outputs = run(c, {sines(1, 12), sines(5, 10), targets, {0.25}});
   expect_close(outputs[0], {1.4293789800691217}, kTolerance, "loss");
   expect_close(outputs[1],
                {0.34887897678607444, 0.25879801244901207, 0.19366271110295669, 0.09110772350378457, 0, 0, 0,
@@ -165,7 +165,7 @@ TEST(Reference, LossAndItsGradientsAreTorchs) {
                 -0.037380542950563096, 0.05081207969623323, -0.0007278077604187767, 0.12087397762871514,
                 0.09836981937554742, 0.047189521820221264},
                kTolerance, "dw");
-  EXPECT_THROW(run(c, {sines(1, 12), sines(5, 10), {4, 5, 3, 1, -100, 2}, {0.25}}), Error);
+  EXPECT_THROW(run(c, {sines(1, 12), sines(5, 10), {5, 3, -100, -100, 2, -100}, {0.25}}), Error);
 }
 
 TEST(Reference, ClippingIsTorchs) {

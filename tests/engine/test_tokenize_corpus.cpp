@@ -32,12 +32,13 @@ class TokenizeCorpus : public ::testing::Test {
   }
   // All ids of a file, as training would read them.
   std::vector<int32_t> read(const std::string& path, const std::string& dtype = "auto") {
-    const auto dataset =
-        open_dataset({"tokens", {path}, 2, static_cast<int64_t>(tokenizer_->vocabulary_size()), dtype});
-    std::vector<int32_t> all, ids(2), labels(2);
+    const auto dataset = open_dataset(
+        {DataFormat::kTokens, {path}, 2, static_cast<int64_t>(tokenizer_->vocabulary_size()), dtype});
+    std::vector<int32_t> all;
+    Fields sample;
     for (int64_t i = 0; i < dataset->size(); ++i) {
-      dataset->read(i, ids, labels);
-      all.insert(all.end(), ids.begin(), ids.end());
+      dataset->read(i, sample);
+      all.insert(all.end(), sample["ids"].begin(), sample["ids"].end());
     }
     return all;
   }
@@ -90,10 +91,11 @@ TEST_F(TokenizeCorpus, WideVocabularies) {
     const std::vector<uint32_t> ids{0, static_cast<uint32_t>(size) - 1};
     writer.append(ids, std::vector<std::size_t>{2});
     writer.finish();
-    const auto dataset = open_dataset({"tokens", {writer.path()}, 2, size, std::string(name_of(type))});
-    std::vector<int32_t> read(2), labels(2);
-    dataset->read(0, read, labels);
-    EXPECT_EQ(read, (std::vector<int32_t>{0, size - 1})) << format << " " << size;
+    const auto dataset =
+        open_dataset({DataFormat::kTokens, {writer.path()}, 2, size, std::string(name_of(type))});
+    Fields sample;
+    dataset->read(0, sample);
+    EXPECT_EQ(sample["ids"], (std::vector<int32_t>{0, size - 1})) << format << " " << size;
     std::filesystem::remove(folder_.file("out.idx"));
   }
   const auto refuses = [&](const TokenFileSpec& spec, const std::vector<std::string>& mentioned) {

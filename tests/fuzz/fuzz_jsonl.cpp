@@ -1,5 +1,6 @@
 // Lines of JSON: as training data, whose ids are inside the vocabulary whatever the file holds, and as text
 // to be tokenized.
+#include "engine/core/ignored_label.h"
 #include "engine/data/corpus.h"
 #include "engine/data/dataset.h"
 #include "tests/engine/temporary_folder.h"
@@ -12,12 +13,15 @@ RECOLLECT_FUZZ(text) {
   const std::string path = folder.write("f.jsonl", text);
   fuzz::accepts([&] {
     const auto dataset =
-        open_dataset({.format = "jsonl", .paths = {path}, .sequence_length = 8, .vocabulary_size = 100});
-    std::vector<int32_t> ids(8), labels(8);
+        open_dataset({.format = DataFormat::kJsonl, .paths = {path}, .sequence_length = 8, .vocabulary_size = 100});
+    Fields sample;
     for (int64_t i = 0; i < dataset->size(); ++i) {
-      dataset->read(i, ids, labels);
-      for (const int32_t id : ids) fuzz::expect(id >= 0 && id < 100, "an id outside the vocabulary");
-      for (const int32_t label : labels)
+      sample.clear();
+      dataset->read(i, sample);
+      fuzz::expect(sample["ids"].size() <= 8, "a sample that is too long");
+      for (const int32_t id : sample["ids"])
+        fuzz::expect(id >= 0 && id < 100, "an id outside the vocabulary");
+      for (const int32_t label : sample["labels"])
         fuzz::expect(label == kIgnoredLabel || (label >= 0 && label < 100), "a label outside the vocabulary");
     }
   });

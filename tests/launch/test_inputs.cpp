@@ -94,7 +94,7 @@ TEST_F(OwnFiles, AnotherBatchIsFoundWhereVerifyIsOn) {
   const Words verify{"activation_checkpointing.mode=full", "activation_checkpointing.verify=true",
                      "training.max_steps=200"};
   expect_disagreement(train(tensor_ + text_ + verify),
-                      {"the ranks have different batches in step ", "\nids: ", "\nlabels: "});
+                      {"the ranks have different batches in step ", "\nids: ", "\ntargets: "});
 }
 
 TEST(ProgramIdentity, NamesWhatComputes) {

@@ -40,7 +40,6 @@ class LmHeadLoss : public Kernel {
         threads_(omp_get_max_threads()),
         tokens_(view.in(0).shape[0]),
         width_(view.in(0).shape[1]),
-        sequence_length_(view.in(2).shape[1]),
         rows_(view.in(1).shape[0]),
         chunk_(std::min(view.attributes().integer("chunk_rows"), tokens_)),
         first_row_(view.attributes().integer("first_row")),
@@ -81,19 +80,16 @@ class LmHeadLoss : public Kernel {
   std::size_t statistics_bytes() const { return padded(3 * sizeof(double) * chunk_); }
 
   // The vocabulary entry that row `row` predicts, or kIgnoredLabel.
-  int64_t target(const KernelArgs& args, int64_t row) const {
-    if ((row + 1) % sequence_length_ == 0) return kIgnoredLabel;
-    return args.in[2].as<int32_t>()[row + 1];
-  }
+  int64_t target(const KernelArgs& args, int64_t row) const { return args.in[2].as<int32_t>()[row]; }
 
   bool has_target(const KernelArgs& args, int64_t first, int64_t count) const {
     bool found = false;
     for (int64_t r = first; r < first + count; ++r) {
-      const int64_t label = target(args, r);
-      if (label == kIgnoredLabel) continue;
-      if (label < 0 || label >= vocabulary_size_)
-        throw Error(ExitCode::kInput, "label " + std::to_string(label) + " of token " +
-                                          std::to_string(r + 1) + " is outside the vocabulary of " +
+      const int64_t is = target(args, r);
+      if (is == kIgnoredLabel) continue;
+      if (is < 0 || is >= vocabulary_size_)
+        throw Error(ExitCode::kInput, "target " + std::to_string(is) + " of token " + std::to_string(r) +
+                                          " is outside the vocabulary of " +
                                           std::to_string(vocabulary_size_));
       found = true;
     }
@@ -185,7 +181,7 @@ class LmHeadLoss : public Kernel {
 
   VocabularyReduction* vocabulary_;
   int threads_;
-  int64_t tokens_, width_, sequence_length_, rows_, chunk_, first_row_, vocabulary_size_, predicted_;
+  int64_t tokens_, width_, rows_, chunk_, first_row_, vocabulary_size_, predicted_;
   bool gradient_;
   ChunkProducts whole_;
   std::unique_ptr<ChunkProducts> rest_;

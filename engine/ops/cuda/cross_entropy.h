@@ -14,21 +14,13 @@ inline constexpr int kLossThreads = 512;
 inline constexpr int64_t kNoTarget = -1;
 inline constexpr float kLowest = -3e38f;  // less than any logit, and yet e^(kLowest - kLowest) is a number
 
-struct Labels {
+struct Targets {
   const int32_t* ids;
-  int64_t sequence_length, vocabulary_size;
+  int64_t vocabulary_size;
 
-  // Of the token that `row` predicts.
-  __device__ int32_t label(int64_t row) const {
-    const auto next = static_cast<uint32_t>(row + 1);  // a division of 64 bits takes ten times as long
-    return next % static_cast<uint32_t>(sequence_length) == 0 ? kIgnoredLabel : ids[next];
-  }
-  __device__ bool valid(int32_t label) const { return label >= 0 && label < vocabulary_size; }
+  __device__ bool valid(int32_t target) const { return target >= 0 && target < vocabulary_size; }
   // The vocabulary entry that `row` predicts, or kNoTarget.
-  __device__ int64_t target(int64_t row) const {
-    const int32_t is = label(row);
-    return valid(is) ? is : kNoTarget;
-  }
+  __device__ int64_t of(int64_t row) const { return valid(ids[row]) ? ids[row] : kNoTarget; }
 };
 
 // This rank's part of the vocabulary.
@@ -97,10 +89,10 @@ __device__ float target_logit(const A* logits, const VocabularyPart& part, int64
 // Of a whole vocabulary: everything at once. `losses` and `first_row` are of the chunk.
 template <typename A, int N>
 __global__ void __launch_bounds__(kLossThreads)
-    losses_and_gradients(A* logits, int64_t first_row, Labels labels, VocabularyPart part,
+    losses_and_gradients(A* logits, int64_t first_row, Targets targets, VocabularyPart part,
                          const double* scale, float* losses, bool gradient) {
   A* row = logits + blockIdx.x * part.rows;
-  const int64_t target = labels.target(first_row + blockIdx.x);
+  const int64_t target = targets.of(first_row + blockIdx.x);
   const float of_target = target_logit(row, part, target);
   const RowNumbers numbers = row_numbers<A, N>(row, part.predicted);
   const float log_sum = numbers.max + logf(numbers.sum);
@@ -111,10 +103,10 @@ __global__ void __launch_bounds__(kLossThreads)
 // Of a divided one, in three steps.
 template <typename A, int N>
 __global__ void __launch_bounds__(kLossThreads)
-    part_statistics(const A* logits, int64_t first_row, Labels labels, VocabularyPart part,
+    part_statistics(const A* logits, int64_t first_row, Targets targets, VocabularyPart part,
                     RowStatistics statistics) {
   const A* row = logits + blockIdx.x * part.rows;
-  const float of_target = target_logit(row, part, labels.target(first_row + blockIdx.x));
+  const float of_target = target_logit(row, part, targets.of(first_row + blockIdx.x));
   const RowNumbers numbers = row_numbers<A, N>(row, part.predicted);
   if (threadIdx.x > 0) return;
   statistics.own_max[blockIdx.x] = statistics.max[blockIdx.x] = numbers.max;
@@ -124,9 +116,9 @@ __global__ void __launch_bounds__(kLossThreads)
 
 template <typename A, int N>
 __global__ void __launch_bounds__(kLossThreads)
-    part_gradients(A* logits, int64_t first_row, Labels labels, VocabularyPart part, RowStatistics statistics,
-                   const double* scale, float* losses, bool gradient) {
-  const int64_t target = labels.target(first_row + blockIdx.x);
+    part_gradients(A* logits, int64_t first_row, Targets targets, VocabularyPart part,
+                   RowStatistics statistics, const double* scale, float* losses, bool gradient) {
+  const int64_t target = targets.of(first_row + blockIdx.x);
   const float log_sum = statistics.max[blockIdx.x] + logf(statistics.sum[blockIdx.x]);
   if (threadIdx.x == 0) losses[blockIdx.x] = loss_of(target, log_sum, statistics.target_logit[blockIdx.x]);
   if (gradient)

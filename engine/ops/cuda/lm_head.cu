@@ -1,6 +1,6 @@
 // The language-model head and cross-entropy, chunk_rows rows of logits at a time: logits are made in the
 // workspace, turned into their own gradient in place, and multiplied into dx and dw. Nothing of that depends
-// on what labels hold, since the device alone knows. Of a divided vocabulary, the rows' numbers are reduced
+// on what targets hold, since the device alone knows. Of a divided vocabulary, the rows' numbers are reduced
 // over its parts in between.
 #include "engine/core/arena.h"
 #include "engine/ops/cuda/cross_entropy.h"
@@ -20,29 +20,28 @@ __global__ void __launch_bounds__(kLossThreads) rescale_sums(RowStatistics stati
   statistics.sum[i] *= __expf(statistics.own_max[i] - statistics.max[i]);
 }
 
-// In host memory: the first token whose label is outside the vocabulary; token 0 has none, since nothing
-// predicts it.
-struct BadLabel {
-  int64_t token;
-  int32_t label;
+// In host memory: the first token whose target is outside the vocabulary, counted from 1; 0: there is none.
+struct BadTarget {
+  int64_t number;
+  int32_t target;
 };
 
-// One block: the loss, and whether all labels are in the vocabulary.
+// One block: the loss, and whether all targets are in the vocabulary.
 __global__ void __launch_bounds__(kLastThreads)
-    sum_losses(const float* losses, int64_t tokens, Labels labels, const double* scale, double* loss,
-               bool accumulate, BadLabel* bad) {
+    sum_losses(const float* losses, int64_t tokens, Targets targets, const double* scale, double* loss,
+               bool accumulate, BadTarget* bad) {
   double sum = 0.0;
   int64_t bad_token = tokens;
   for (int64_t row = threadIdx.x; row < tokens; row += kLastThreads) {
     sum += losses[row];
-    const int32_t label = labels.label(row);
-    if (label != kIgnoredLabel && !labels.valid(label) && bad_token == tokens) bad_token = row + 1;
+    const int32_t target = targets.ids[row];
+    if (target != kIgnoredLabel && !targets.valid(target) && bad_token == tokens) bad_token = row;
   }
   sum = reduce_block<Sum>(sum, 0.0) * *scale;
   bad_token = reduce_block<Min>(bad_token, tokens);
   if (threadIdx.x > 0) return;
   *loss = accumulate ? *loss + sum : sum;
-  if (bad_token < tokens) *bad = {bad_token, labels.ids[bad_token]};
+  if (bad_token < tokens) *bad = {bad_token + 1, targets.ids[bad_token]};
 }
 
 // The three products of a chunk of `rows` rows.
@@ -68,7 +67,6 @@ class LmHeadLoss : public Kernel {
       : vocabulary_(vocabulary),
         tokens_(view.in(0).shape[0]),
         width_(view.in(0).shape[1]),
-        sequence_length_(view.in(2).shape[1]),
         vocabulary_size_(view.attributes().integer("vocabulary_size")),
         chunk_(std::min(view.attributes().integer("chunk_rows"), tokens_)),
         gradient_(view.attributes().integer("gradient") != 0) {
@@ -89,7 +87,7 @@ class LmHeadLoss : public Kernel {
   }
 
   void prepare(const KernelArgs& args) override {
-    bad_ = make_host_cell(sizeof(BadLabel));
+    bad_ = make_host_cell(sizeof(BadTarget));
     for (ChunkProducts* products : {whole_.get(), rest_.get()}) {
       if (!products) continue;
       std::byte* logits = args.workspace;
@@ -105,16 +103,16 @@ class LmHeadLoss : public Kernel {
     float* losses = reinterpret_cast<float*>(args.workspace + logit_bytes() + statistics_bytes());
     for (int64_t first = 0; first < tokens_; first += chunk_)
       chunk(args, first, std::min(chunk_, tokens_ - first), losses + first);
-    launch(sum_losses, dim3(1), dim3(kLastThreads), 0, args.stream, losses, tokens_, labels(args),
+    launch(sum_losses, dim3(1), dim3(kLastThreads), 0, args.stream, losses, tokens_, targets(args),
            args.in[3].as<double>(), args.out[0].as<double>(), args.accumulate,
-           static_cast<BadLabel*>(bad_.get()));
+           static_cast<BadTarget*>(bad_.get()));
   }
 
   void check(const RunState&) override {
-    const BadLabel* bad = static_cast<const BadLabel*>(bad_.get());
-    if (!bad || bad->token == 0) return;
-    throw Error(ExitCode::kInput, "label " + std::to_string(bad->label) + " of token " +
-                                      std::to_string(bad->token) + " is outside the vocabulary of " +
+    const BadTarget* bad = static_cast<const BadTarget*>(bad_.get());
+    if (!bad || bad->number == 0) return;
+    throw Error(ExitCode::kInput, "target " + std::to_string(bad->target) + " of token " +
+                                      std::to_string(bad->number - 1) + " is outside the vocabulary of " +
                                       std::to_string(vocabulary_size_));
   }
 
@@ -125,9 +123,7 @@ class LmHeadLoss : public Kernel {
   std::byte* scratch(const KernelArgs& args) const {
     return args.workspace + logit_bytes() + statistics_bytes() + loss_bytes();
   }
-  Labels labels(const KernelArgs& args) const {
-    return {args.in[2].as<int32_t>(), sequence_length_, vocabulary_size_};
-  }
+  Targets targets(const KernelArgs& args) const { return {args.in[2].as<int32_t>(), vocabulary_size_}; }
 
   void chunk(const KernelArgs& args, int64_t first, int64_t count, float* losses) {
     // An evaluation is another program for the device, so this much may depend on the host's state.
@@ -141,7 +137,7 @@ class LmHeadLoss : public Kernel {
       divided(args, first, count, logits, losses, gradient);
     else
       launch(losses_and_gradients<A, N>, grid_of(count), dim3(kLossThreads), 0, args.stream, logits, first,
-             labels(args), part_, scale, losses, gradient);
+             targets(args), part_, scale, losses, gradient);
     if (!gradient) return;
     products.dx.run(logits, args.in[1].data, args.out[1].as<A>() + first * width_, nullptr, false,
                     scratch(args), args.stream);
@@ -155,21 +151,21 @@ class LmHeadLoss : public Kernel {
     float *max = own_max + chunk_, *sums = max + chunk_;
     const RowStatistics statistics{own_max, max, sums, sums + count};
     launch(part_statistics<A, N>, grid_of(count), dim3(kLossThreads), 0, args.stream, logits, first,
-           labels(args), part_, statistics);
+           targets(args), part_, statistics);
     vocabulary_->max(max, count, args.stream);
     launch(rescale_sums, grid_of(ceil_div(count, kLossThreads)), dim3(kLossThreads), 0, args.stream,
            statistics, count);
     vocabulary_->sum(sums, 2 * count, args.stream);
     launch(part_gradients<A, N>, grid_of(count), dim3(kLossThreads), 0, args.stream, logits, first,
-           labels(args), part_, statistics, args.in[3].as<double>(), losses, gradient);
+           targets(args), part_, statistics, args.in[3].as<double>(), losses, gradient);
   }
 
   VocabularyReduction* vocabulary_;
-  int64_t tokens_, width_, sequence_length_, vocabulary_size_, chunk_;
+  int64_t tokens_, width_, vocabulary_size_, chunk_;
   bool gradient_;
   VocabularyPart part_;
   std::unique_ptr<ChunkProducts> whole_, rest_;
-  std::shared_ptr<void> bad_;  // a BadLabel
+  std::shared_ptr<void> bad_;  // a BadTarget
 };
 
 }  // namespace

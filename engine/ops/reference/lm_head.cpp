@@ -12,14 +12,12 @@ namespace recollect::reference {
 namespace {
 
 // The vocabulary entry that a row predicts, or kIgnoredLabel.
-int32_t target_of(const Tensor& labels, int64_t row, int64_t vocabulary_size) {
-  const int64_t length = labels.shape[1];
-  if ((row + 1) % length == 0) return kIgnoredLabel;
-  const int32_t label = labels.as<int32_t>()[row + 1];
-  if (label != kIgnoredLabel && (label < 0 || label >= vocabulary_size))
-    throw Error(ExitCode::kInput, "label " + std::to_string(label) + " is outside the vocabulary of " +
-                                      std::to_string(vocabulary_size));
-  return label;
+int32_t target_of(const Tensor& targets, int64_t row, int64_t vocabulary_size) {
+  const int32_t target = targets.as<int32_t>()[row];
+  if (target != kIgnoredLabel && (target < 0 || target >= vocabulary_size))
+    throw Error(ExitCode::kInput, "target " + std::to_string(target) + " of token " + std::to_string(row) +
+                                      " is outside the vocabulary of " + std::to_string(vocabulary_size));
+  return target;
 }
 
 template <typename T>
