@@ -21,9 +21,9 @@ using Json = nlohmann::json;
 }
 
 // One object of the file: what is asked for is checked, and what nobody asked for is an error of finish().
-class Fields {
+class JsonFields {
  public:
-  Fields(const Json& json, std::string name, const std::string& source)
+  JsonFields(const Json& json, std::string name, const std::string& source)
       : json_(json), name_(std::move(name)), source_(source) {
     if (!json.is_object()) fail("is not an object");
   }
@@ -94,7 +94,7 @@ void require_type(const Json& json, const std::string& name, const char* wanted,
 
 BertOptions read_bert_normalizer(const Json& json, const std::string& source) {
   require_type(json, "normalizer", "BertNormalizer", source);
-  Fields fields(json, "normalizer", source);
+  JsonFields fields(json, "normalizer", source);
   fields.take("type");
   fields.only("clean_text", {true});
   BertOptions options;
@@ -107,7 +107,7 @@ BertOptions read_bert_normalizer(const Json& json, const std::string& source) {
 
 void check_byte_level(const Json& json, const std::string& source) {
   require_type(json, "pre_tokenizer", "ByteLevel", source);
-  Fields fields(json, "pre_tokenizer", source);
+  JsonFields fields(json, "pre_tokenizer", source);
   fields.take("type");
   fields.take("trim_offsets");
   fields.only("add_prefix_space", {false});
@@ -117,7 +117,7 @@ void check_byte_level(const Json& json, const std::string& source) {
 
 void check_bert_pre_tokenizer(const Json& json, const std::string& source) {
   require_type(json, "pre_tokenizer", "BertPreTokenizer", source);
-  Fields fields(json, "pre_tokenizer", source);
+  JsonFields fields(json, "pre_tokenizer", source);
   fields.take("type");
   fields.finish();
 }
@@ -138,7 +138,7 @@ Merges read_merges(const Json& json, const std::string& source) {
   return merges;
 }
 
-std::unique_ptr<WordEncoder> read_bpe(Fields& model, const Vocabulary& vocabulary,
+std::unique_ptr<WordEncoder> read_bpe(JsonFields& model, const Vocabulary& vocabulary,
                                       const std::string& source) {
   const Merges merges = read_merges(model.take("merges"), source);
   model.only("dropout", {0.0});
@@ -151,7 +151,7 @@ std::unique_ptr<WordEncoder> read_bpe(Fields& model, const Vocabulary& vocabular
   return make_bpe(vocabulary, merges, source);
 }
 
-std::unique_ptr<WordEncoder> read_word_piece(Fields& model, const Vocabulary& vocabulary) {
+std::unique_ptr<WordEncoder> read_word_piece(JsonFields& model, const Vocabulary& vocabulary) {
   WordPieceOptions options;
   options.unknown = model.text("unk_token");
   options.prefix = model.text("continuing_subword_prefix");
@@ -167,7 +167,7 @@ std::vector<Tokenizer::Added> read_added(const Json& json, const Vocabulary& voc
   if (!json.is_array()) throw Error(ExitCode::kInput, source + ": added_tokens is not a list");
   std::set<std::string> seen;
   for (const Json& one : json) {
-    Fields fields(one, fmt::format("added_tokens[{}]", added.size()), source);
+    JsonFields fields(one, fmt::format("added_tokens[{}]", added.size()), source);
     const std::string content = fields.text("content");
     const uint64_t id = fields.number("id", UINT64_MAX);
     const bool normalized = fields.flag("normalized", !fields.flag("special", false));
@@ -192,8 +192,8 @@ std::vector<Tokenizer::Added> read_added(const Json& json, const Vocabulary& voc
 }  // namespace
 
 std::unique_ptr<Tokenizer> read_tokenizer_json(const Json& json, const std::string& path) {
-  Fields root(json, "", path);
-  Fields model(root.take("model"), "model", path);
+  JsonFields root(json, "", path);
+  JsonFields model(root.take("model"), "model", path);
   const Vocabulary vocabulary(read_vocabulary(model.take("vocab"), path), path);
   // Files of old do not say the type.
   const std::string type = model.take("type").is_null()
