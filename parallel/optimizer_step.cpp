@@ -83,8 +83,9 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
   Builder b(graph, registry);
   OptimizerHandles handles;
   handles.rule = make_optimizer_rule(settings);
-  handles.schedule =
-      b.scalars("input/schedule", Category::kInput, static_cast<int64_t>(handles.rule->scalars(0, 1).size()));
+  std::vector<double> numbers;
+  handles.rule->scalars(0, 1, numbers);
+  handles.schedule = b.scalars("input/schedule", Category::kInput, static_cast<int64_t>(numbers.size()));
   if (data_size > 1) {
     handles.total_loss = b.scalar("loss/total", Category::kWorkspace);
     b.emit("loss/total", "all_reduce", {{"axis", std::string(kDataAxis)}, {"size", int64_t{data_size}}},

@@ -154,9 +154,8 @@ void Session::set_scalars(int64_t valid_targets) {
   if (training_program_.optimizer.loss_scale != kNone)
     executor_->write(training_program_.optimizer.loss_scale, &loss_scale);
   const OptimizerHandles& optimizer = training_program_.optimizer;
-  const std::vector<double> scalars =
-      optimizer.rule->scalars(learning_rate(schedule_, updates_), updates_ + 1);
-  executor_->write(optimizer.schedule, scalars.data());
+  optimizer.rule->scalars(learning_rate(schedule_, updates_), updates_ + 1, scalars_);
+  executor_->write(optimizer.schedule, scalars_.data());
 }
 
 template <typename Run>

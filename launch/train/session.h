@@ -99,6 +99,7 @@ class Session {
   std::unique_ptr<Evaluation> evaluation_;
   LearningRateSchedule schedule_;
   LossScale loss_scale_;
+  std::vector<double> scalars_;  // of the optimizer's rule, for the step
   StepTimes times_;
   int64_t step_ = 0;     // steps done
   int64_t updates_ = 0;  // of them, those that were not skipped

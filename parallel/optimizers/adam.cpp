@@ -16,9 +16,9 @@ class Adam final : public OptimizerRule {
   }
 
   // With the corrections for moments that began at zero.
-  std::vector<double> scalars(double learning_rate, int64_t update) const override {
+  void scalars(double learning_rate, int64_t update, std::vector<double>& to) const override {
     const auto t = static_cast<double>(update);
-    return {learning_rate, 1.0 - std::pow(beta1_, t), 1.0 - std::pow(beta2_, t)};
+    to = {learning_rate, 1.0 - std::pow(beta1_, t), 1.0 - std::pow(beta2_, t)};
   }
 
   void emit(Graph& graph, const OpRegistry& registry, const ParameterUpdate& update) const override {

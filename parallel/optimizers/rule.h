@@ -42,8 +42,9 @@ class OptimizerRule {
   virtual ~OptimizerRule() = default;
 
   virtual std::vector<OptimizerState> states(const Parameter& parameter, const Value& gradient) const = 0;
-  // Of update `update`, 1 for the first: always as many.
-  virtual std::vector<double> scalars(double learning_rate, int64_t update) const = 0;
+  // Puts the numbers of update `update`, 1 for the first, in the place of what `to` holds: always as many, so
+  // that only the first call allocates.
+  virtual void scalars(double learning_rate, int64_t update, std::vector<double>& to) const = 0;
   virtual void emit(Graph& graph, const OpRegistry& registry, const ParameterUpdate& update) const = 0;
 };
 

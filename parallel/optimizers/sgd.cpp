@@ -12,7 +12,9 @@ class Sgd final : public OptimizerRule {
     return {state_like("momentum_buffer", gradient)};
   }
   // The op's schedule has Adam's three places; it reads the first.
-  std::vector<double> scalars(double learning_rate, int64_t) const override { return {learning_rate, 0, 0}; }
+  void scalars(double learning_rate, int64_t, std::vector<double>& to) const override {
+    to = {learning_rate, 0, 0};
+  }
   void emit(Graph& graph, const OpRegistry& registry, const ParameterUpdate& update) const override {
     emit_update(graph, registry, update, "sgd", {{"momentum", momentum_}});
   }
