@@ -4,8 +4,8 @@
 //   replay: segment     # or bisect, nothing: what a recomputation leaves behind; segment where absent
 //   values:
 //     layer*: recompute                          # * stands for any text
-//     layer*/attn/norm: device
-//     layer0/attn/norm: partitioned+host+disk    # or one or two of these
+//     layer*/attn/residual: device
+//     layer0/attn/residual: partitioned+host+disk    # or one or two of these
 #pragma once
 
 #include <string>

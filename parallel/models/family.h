@@ -90,7 +90,7 @@ struct ModelFamily {
   std::string_view type;  // model.type, and model_type in config.json; a literal
   std::vector<ModelKey> keys;
   // Keys of config.json that would change the mathematics, and the one value that this program computes.
-  std::vector<std::pair<std::string, ModelValue>> fixed;
+  std::vector<std::pair<std::string, ModelValue>> fixed = {};
 
   ModelFacts (*facts)(const ModelValues&);
   std::vector<CompletedValue> (*complete)(ModelValues&);

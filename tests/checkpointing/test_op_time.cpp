@@ -65,11 +65,14 @@ TEST(OpTime, AttentionHasARateOfItsOwn) {
                                        .dtype = DType::kBF16,
                                        .category = Category::kInput,
                                        .persistent = true});
-  const OpId id = graph.add_op(
-      {.def = registry.find("attention"),
-       .name = "attention",
-       .attributes = {{"heads", int64_t{2}}, {"head_size", int64_t{4}}, {"sequence_length", int64_t{3}}},
-       .inputs = {qkv}});
+  const OpId id = graph.add_op({.def = registry.find("attention"),
+                                .name = "attention",
+                                .attributes = {{"heads", int64_t{2}},
+                                               {"head_size", int64_t{4}},
+                                               {"sequence_length", int64_t{3}},
+                                               {"first_head", int64_t{0}},
+                                               {"all_heads", int64_t{2}}},
+                                .inputs = {qkv}});
   const DeviceModel device{
       .name = "by hand", .gemm_bf16 = 1, .attention_f32 = 2, .attention_bf16 = 100, .memory_bandwidth = 1e12};
   EXPECT_DOUBLE_EQ(op_seconds(graph, graph.op(id), device), 2.0 * 2 * 8 * 3 * 4 / 100);
@@ -147,7 +150,11 @@ TEST(OpTime, HalfPrecisionHasOneRateInBothFormats) {
                   qkv = g.input("qkv", {kTokens, 3 * kWidth}, dtype),
                   targets = g.input("targets", {kSamples, kLength}, DType::kI32),
                   scale = g.input("scale", {1}, DType::kF64);
-    const Attributes heads{{"heads", kHeads}, {"head_size", kSize}, {"sequence_length", kLength}};
+    const Attributes heads{{"heads", kHeads},
+                           {"head_size", kSize},
+                           {"sequence_length", kLength},
+                           {"first_head", int64_t{0}},
+                           {"all_heads", kHeads}};
     g.op("linear", "linear", {x, w});
     g.op("input", "linear_backward_input", {dy, w});
     g.op("weight", "linear_backward_weight", {x, dy}, {{"bias", int64_t{0}}});
@@ -176,7 +183,11 @@ TEST(OpTime, HalfPrecisionHasOneRateInBothFormats) {
 // What a kernel was measured to take for one head of one sample holds for any number of them.
 TEST(OpTime, AttentionGoesByTheWorkOfOneHead) {
   SmallGraph g;
-  const Attributes heads{{"heads", int64_t{2}}, {"head_size", int64_t{4}}, {"sequence_length", int64_t{3}}};
+  const Attributes heads{{"heads", int64_t{2}},
+                         {"head_size", int64_t{4}},
+                         {"sequence_length", int64_t{3}},
+                         {"first_head", int64_t{0}},
+                         {"all_heads", int64_t{2}}};
   g.op("one", "attention", {g.input("qkv", {3, 24})}, heads);
   g.op("five", "attention", {g.input("qkv", {15, 24})}, heads);
   const auto use = [&](OpId id) { return kernel_use({g.graph, g.graph.op(id)}); };
@@ -191,10 +202,12 @@ TEST(OpTime, AFormOfAdamIsMeasuredAsAdamW) {
   const ValueId gradient = g.input("gradient", {1000}), schedule = g.input("schedule", {3}, DType::kF64),
                 factor = g.input("factor", {1}, DType::kF64);
   for (const char* kind : {"adamw", "adamw_hf", "adam"}) {
-    g.op(kind, kind, {schedule, factor, gradient}, {{"cast", int64_t{0}}});
+    g.op(kind, kind, {schedule, factor, gradient},
+         {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", 0.0}, {"cast", int64_t{0}}});
     EXPECT_EQ(kernel_use({g.graph, g.graph.ops().back()}).key, "adamw f32") << kind;
   }
-  g.op("sgd", "sgd", {schedule, factor, gradient}, {{"cast", int64_t{0}}});
+  g.op("sgd", "sgd", {schedule, factor, gradient},
+       {{"momentum", 0.9}, {"weight_decay", 0.0}, {"cast", int64_t{0}}});
   EXPECT_EQ(kernel_use({g.graph, g.graph.ops().back()}).key, "sgd f32");
 }
 

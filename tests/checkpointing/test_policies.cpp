@@ -60,7 +60,11 @@ struct Layer : SmallGraph {
         op("shared", "copy_to_ranks", {n}, {{"axis", std::string("tensor")}, {"size", int64_t{2}}});
     const ValueId d = op("dropped", "dropout", {shared}, {{"p", 0.5}});
     const ValueId o = op("core", "attention", {d},
-                         {{"heads", int64_t{1}}, {"head_size", int64_t{2}}, {"sequence_length", int64_t{4}}});
+                         {{"heads", int64_t{1}},
+                          {"head_size", int64_t{2}},
+                          {"sequence_length", int64_t{4}},
+                          {"first_head", int64_t{0}},
+                          {"all_heads", int64_t{1}}});
     const std::vector<ValueId> read = {x, n, shared, d, o, graph.find("norm/mean"), graph.find("core/lse")};
     enter(Phase::kBackward, 0);
     for (ValueId v : read) op("reads " + graph.value(v).name, {v});

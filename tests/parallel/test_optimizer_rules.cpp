@@ -84,7 +84,8 @@ TEST(OptimizerRules, EveryRowMakesARule) {
     EXPECT_EQ(t.update_of("w").attributes.real("weight_decay"), 0.25);
     EXPECT_EQ(t.update_of("b").attributes.real("weight_decay"), 0);  // a vector
   }
-  expect_error(ExitCode::kInternal, {"no update rule 'lion'"}, [] { make_optimizer_rule({.name = "lion"}); });
+  expect_error(ExitCode::kInternal, {"no update rule 'no_rule'"},
+               [] { make_optimizer_rule({.name = "no_rule"}); });
 }
 
 TEST(OptimizerRules, StatesHaveTorchsNames) {
