@@ -185,7 +185,8 @@ StepResult Session::step() {
   if (recorder_ && step_ + 1 == config_.profiling.step) recorder_->begin_step();
   RunState state{.seed = static_cast<uint64_t>(config_.training.seed),
                  .step = step_,
-                 .micro_batches = config_.training.gradient_accumulation_steps};
+                 .micro_batches = config_.training.gradient_accumulation_steps,
+                 .token_stride = config_.data.sequence_length};
   for (state.micro_batch = 0; state.micro_batch < state.micro_batches; ++state.micro_batch) {
     load_micro_batch(batch, state.micro_batch);
     state.first_sample = batch.first_sample_of(state.micro_batch);
