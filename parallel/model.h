@@ -2,6 +2,7 @@
 // and how its tensors are called in files. Which op computes what is the family's business.
 #pragma once
 
+#include <compare>
 #include <map>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@ struct BatchShape {
   int64_t samples = 1;
   int64_t sequence_length = 1;
   int64_t most_logits = 1024;  // rows of logits that exist at a time
+  auto operator<=>(const BatchShape&) const = default;
 };
 
 // How a family's files name what the parameters do not say.

@@ -73,7 +73,9 @@ std::string_view without_prefix(std::string_view name, std::string_view prefix) 
 }  // namespace
 
 // To the master and to the compute copy, a block of rows at a time.
-void Weights::write_rows(const Parameter& p, const FillRows& fill) const {
+void Weights::write_rows(std::size_t index, const FillRows& fill) const {
+  const Parameter& p = model_.parameters[index];
+  const Place& place = places_[index];
   const int64_t rows = p.local_rows(mesh_.tensor_size()), columns = p.local_columns(mesh_.tensor_size());
   const int64_t together = std::max<int64_t>(1, kBlockElements / columns);
   std::vector<double> numbers;
@@ -82,10 +84,9 @@ void Weights::write_rows(const Parameter& p, const FillRows& fill) const {
     const int64_t count = std::min(together, rows - first);
     numbers.assign(count * columns, 0.0);
     fill(first, count, numbers.data());
-    for (const ValueId v : {p.master, p.value}) {
-      const DType dtype = executor_.tensor(v).dtype;
-      executor_.write(v, converted(numbers, dtype, memory), first * columns * size_of(dtype),
-                      numbers.size() * size_of(dtype));
+    for (const Tensor& to : {place.master, place.value}) {
+      const std::size_t size = size_of(to.dtype);
+      memory_.write(to, converted(numbers, to.dtype, memory), first * columns * size, numbers.size() * size);
       if (p.value == p.master) break;
     }
   }
@@ -99,7 +100,7 @@ void Weights::initialize_one(std::size_t index, uint64_t seed) const {
   const Parameter& p = model_.parameters[index];
   if (p.init == Parameter::Init::kZero) return;  // the arena is zero already
   const int64_t columns = p.local_columns(mesh_.tensor_size());
-  write_rows(p, [&](int64_t first, int64_t count, double* out) {
+  write_rows(index, [&](int64_t first, int64_t count, double* out) {
 #pragma omp parallel for schedule(static)
     for (int64_t r = 0; r < count; ++r) initialize_row(p, index, first + r, seed, out + r * columns);
   });
@@ -139,7 +140,7 @@ void Weights::load(const SafetensorsSet& source, uint64_t seed) const {
     if (names[i].empty())
       initialize_one(i, seed);
     else
-      load_one(model_.parameters[i], source, names[i]);
+      load_one(i, source, names[i]);
 }
 
 std::vector<std::string> Weights::find_tensors(const Parameter& p, const SafetensorsSet& source,
@@ -163,15 +164,16 @@ std::vector<std::string> Weights::find_tensors(const Parameter& p, const Safeten
   return names;
 }
 
-void Weights::load_one(const Parameter& p, const SafetensorsSet& source,
+void Weights::load_one(std::size_t index, const SafetensorsSet& source,
                        const std::vector<std::string>& names) const {
-  if (p.transposed_in_file) return load_transposed(p, source, names);
+  const Parameter& p = model_.parameters[index];
+  if (p.transposed_in_file) return load_transposed(index, source, names);
   const int rank = mesh_.tensor_rank(), size = mesh_.tensor_size();
   const int64_t columns = p.local_columns(size), first_column = p.whole_column(0, rank, size);
   const std::vector<Parameter::FileTensor> tensors = p.file_tensors();
   std::vector<double> whole(columns < p.columns ? p.columns
-                                                : 0);             // a row, where this rank has a part of each
-  write_rows(p, [&](int64_t first, int64_t count, double* out) {  // this rank's rows and no others
+                                                : 0);  // a row, where this rank has a part of each
+  write_rows(index, [&](int64_t first, int64_t count, double* out) {  // this rank's rows and no others
     for (int64_t r = 0; r < count; ++r, out += columns) {
       const Parameter::RowPlace place = p.place_of_row(first + r, rank, size);
       if (place.row >= p.rows) continue;
@@ -182,15 +184,16 @@ void Weights::load_one(const Parameter& p, const SafetensorsSet& source,
   });
 }
 
-void Weights::load_transposed(const Parameter& p, const SafetensorsSet& source,
+void Weights::load_transposed(std::size_t index, const SafetensorsSet& source,
                               const std::vector<std::string>& names) const {
+  const Parameter& p = model_.parameters[index];
   const int rank = mesh_.tensor_rank(), size = mesh_.tensor_size();
   const int64_t columns = p.local_columns(size);
   const std::vector<Parameter::FileTensor> tensors = p.file_tensors();
   std::vector<double> read(p.rows * p.columns);  // one tensor after the other
   for (std::size_t i = 0; i < tensors.size(); ++i)
     source.read_as(names[i], read.data() + tensors[i].first_row * p.columns);
-  write_rows(p, [&](int64_t first, int64_t count, double* out) {
+  write_rows(index, [&](int64_t first, int64_t count, double* out) {
     for (int64_t r = first; r < first + count; ++r, out += columns) {
       const Parameter::RowPlace place = p.place_of_row(r, rank, size);
       if (place.row >= p.rows) continue;

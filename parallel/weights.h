@@ -16,7 +16,7 @@
 #include "engine/core/error.h"
 #include "engine/io/safetensors.h"
 #include "engine/io/safetensors_writer.h"
-#include "engine/runtime/executor.h"
+#include "engine/runtime/program_memory.h"
 #include "parallel/mesh.h"
 #include "parallel/model.h"
 
@@ -28,8 +28,10 @@ class Weights {
   static constexpr std::size_t kTileBytes = std::size_t{1} << 20;
   static constexpr std::size_t kSaveBytes = 2 * kTileBytes;
 
-  // `saves`: whether anything will be saved; reserves kSaveBytes for it. The others must outlive the weights.
-  Weights(const Model& model, const Executor& executor, const Mesh& mesh, bool saves);
+  // `graph`: the one that the model's values are in; its program, or one like it, has `memory`. `saves`:
+  // whether anything will be saved; reserves kSaveBytes for it. Model, memory and mesh must outlive the
+  // weights.
+  Weights(const Model& model, const Graph& graph, const ProgramMemory& memory, const Mesh& mesh, bool saves);
 
   // Seeded normal, zero and one; a pure function of (seed, place of the parameter in the model, element), so
   // that the parallel layout does not matter.
@@ -60,30 +62,32 @@ class Weights {
     std::size_t before = 0;
     std::vector<Parameter::FileTensor> all;
   };
-  Tensor value_of(const Parameter& parameter, bool gradient) const {
-    return executor_.tensor(gradient ? parameter.gradient : parameter.master);
-  }
+  // Where one parameter lies in the memory.
+  struct Place {
+    Tensor value, master, gradient;  // undefined where nothing is trained: the gradient
+    const Tensor& saved(bool gradients) const { return gradients ? gradient : master; }
+  };
   std::unique_ptr<SafetensorsWriter> declare(const std::string& path, const std::string& prefix,
                                              bool gradients) const;
   // Numbers of this rank's rows first ... first + count - 1, which are zeros before.
   using FillRows = std::function<void(int64_t first, int64_t count, double* out)>;
-  void write_rows(const Parameter& parameter, const FillRows& fill) const;
+  void write_rows(std::size_t index, const FillRows& fill) const;
   void initialize_one(std::size_t index, uint64_t seed) const;
   void initialize_row(const Parameter& parameter, uint64_t index, int64_t row, uint64_t seed,
                       double* out) const;
   // `names`: of its tensors in the source.
-  void load_one(const Parameter& parameter, const SafetensorsSet& source,
-                const std::vector<std::string>& names) const;
-  void load_transposed(const Parameter& parameter, const SafetensorsSet& source,
+  void load_one(std::size_t index, const SafetensorsSet& source, const std::vector<std::string>& names) const;
+  void load_transposed(std::size_t index, const SafetensorsSet& source,
                        const std::vector<std::string>& names) const;
   // Their names in the source; adds what is wrong to `problems`. Empty: it is missing, and may be.
   std::vector<std::string> find_tensors(const Parameter& parameter, const SafetensorsSet& source,
                                         std::string& problems) const;
 
   const Model& model_;
-  const Executor& executor_;
+  const ProgramMemory& memory_;
   const Mesh& mesh_;
   Arena tiles_;
+  std::vector<Place> places_;             // by parameter
   std::vector<DeclaredTensors> tensors_;  // by parameter
 };
 

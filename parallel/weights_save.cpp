@@ -166,7 +166,7 @@ class Weights::Saving {
     // Whole rows where they are written as they lie; where they are turned, about as high as wide, since each
     // column is a piece of its own in the file.
     const int64_t rows = p->local_rows(size), columns = p->local_columns(size);
-    const auto room = static_cast<int64_t>(kTileBytes / size_of(dtype(*p)));
+    const auto room = static_cast<int64_t>(kTileBytes / size_of(saved(tile.index).dtype));
     const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(room)));
     tile.columns = std::min(columns, p->transposed_in_file ? std::max(side, room / rows) : room);
     tile.rows = std::clamp<int64_t>(room / tile.columns, 1, rows);
@@ -175,7 +175,7 @@ class Weights::Saving {
     return true;
   }
 
-  DType dtype(const Parameter& p) const { return weights_.value_of(p, gradients_).dtype; }
+  const Tensor& saved(std::size_t index) const { return weights_.places_[index].saved(gradients_); }
   std::byte* arriving() const { return weights_.tiles_.at(0); }
   std::byte* leaving() const { return weights_.tiles_.at(kTileBytes); }
 
@@ -183,16 +183,16 @@ class Weights::Saving {
   void fetch(const Tile& tile) const {
     if (mesh_.data_rank() != 0) return;
     const Parameter& p = parameters_[tile.index];
-    const std::size_t width = size_of(dtype(p));
+    const Tensor& from = saved(tile.index);
+    const std::size_t width = size_of(from.dtype);
     const int64_t columns = p.local_columns(mesh_.tensor_size());
     if (mesh_.tensor_rank() == tile.owner) {
-      const ValueId value = gradients_ ? p.gradient : p.master;
       const bool whole_rows = tile.columns == columns;
       const int64_t lines = whole_rows ? 1 : tile.rows;
       const std::size_t line = (whole_rows ? tile.rows : 1) * tile.columns * width;
       for (int64_t i = 0; i < lines; ++i)
-        weights_.executor_.read(arriving() + i * line, value,
-                                ((tile.row + i) * columns + tile.column) * width, line);
+        weights_.memory_.read(arriving() + i * line, from, ((tile.row + i) * columns + tile.column) * width,
+                              line);
     }
     if (tile.owner == 0) return;
     const int64_t bytes = tile.rows * tile.columns * static_cast<int64_t>(width);
@@ -203,7 +203,7 @@ class Weights::Saving {
   void arrange(const Tile& tile) const {
     const Parameter& p = parameters_[tile.index];
     const int64_t count = tile.rows * tile.columns;
-    with_type(dtype(p), leaving(), [&](auto* out) {
+    with_type(saved(tile.index).dtype, leaving(), [&](auto* out) {
       const auto* in = reinterpret_cast<decltype(out)>(arriving());
       if (p.transposed_in_file)
         turn(in, out, tile.rows, tile.columns);
@@ -218,7 +218,7 @@ class Weights::Saving {
     const Parameter& p = parameters_[tile.index];
     const auto& [declared, tensors] = weights_.tensors_[tile.index];
     const int size = mesh_.tensor_size();
-    const std::size_t width = size_of(dtype(p));
+    const std::size_t width = size_of(saved(tile.index).dtype);
     const int64_t column = p.whole_column(tile.column, tile.owner, size);
     for (int64_t r = 0, passed = 0; r < tile.rows; r += passed) {
       const Parameter::RowPlace place = p.place_of_row(tile.row + r, tile.owner, size);
@@ -308,10 +308,13 @@ class Weights::Saving {
   const double scale_;
 };
 
-Weights::Weights(const Model& model, const Executor& executor, const Mesh& mesh, bool saves)
-    : model_(model), executor_(executor), mesh_(mesh), tiles_(saves ? kSaveBytes : 0) {
+Weights::Weights(const Model& model, const Graph& graph, const ProgramMemory& memory, const Mesh& mesh,
+                 bool saves)
+    : model_(model), memory_(memory), mesh_(mesh), tiles_(saves ? kSaveBytes : 0) {
+  const auto tensor = [&](ValueId v) { return v == kNone ? Tensor{} : memory.tensor(graph.value(v).name); };
   std::size_t declared = 0;
   for (const Parameter& p : model.parameters) {
+    places_.push_back({.value = tensor(p.value), .master = tensor(p.master), .gradient = tensor(p.gradient)});
     tensors_.push_back({declared, p.file_tensors()});
     declared += tensors_.back().all.size();
   }
@@ -323,7 +326,7 @@ std::unique_ptr<SafetensorsWriter> Weights::declare(const std::string& path, con
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const Parameter& p = model_.parameters[i];
     for (const Parameter::FileTensor& tensor : tensors_[i].all)
-      file->declare(prefix + tensor.name, value_of(p, gradients).dtype, p.file_shape(tensor));
+      file->declare(prefix + tensor.name, places_[i].saved(gradients).dtype, p.file_shape(tensor));
   }
   file->begin();
   return file;
@@ -353,12 +356,11 @@ void Weights::check_finite() const {
   double value = 0;
   const auto count = static_cast<int64_t>(model_.parameters.size());
   for (int64_t i = 0; i < count && bad == 0; ++i) {
-    const ValueId id = model_.parameters[static_cast<std::size_t>(i)].master;
-    const Tensor whole = executor_.tensor(id);
+    const Tensor& whole = places_[static_cast<std::size_t>(i)].master;
     for (std::size_t at = 0; at < whole.bytes() && bad == 0; at += kPiece) {
       const std::size_t bytes = std::min(kPiece, whole.bytes() - at), width = size_of(whole.dtype);
       const auto elements = static_cast<int64_t>(bytes / width);
-      executor_.read(piece.data(), id, at, bytes);
+      memory_.read(piece.data(), whole, at, bytes);
       with_type(whole.dtype, piece.data(), [&](const auto* values) {
         const int64_t found = first_non_finite(values, elements);
         if (found == elements) return;

@@ -34,10 +34,10 @@ struct AttentionShape {
   RECOLLECT_HOST_DEVICE int64_t out_at(int64_t unit) const {
     return unit / heads * length * out_row() + unit % heads * head_size;
   }
-  // The dropout index of (query, key 0).
+  // The dropout index of (query, key 0): as if all samples were as long as the longest of the run.
   RECOLLECT_HOST_DEVICE uint64_t probability_at(const RunState& state, int64_t unit, int64_t query) const {
     const int64_t head = (state.first_sample + unit / heads) * all_heads + first_head + unit % heads;
-    return (static_cast<uint64_t>(head) * length + query) * length;
+    return (static_cast<uint64_t>(head) * state.token_stride + query) * state.token_stride;
   }
 
   int64_t heads, head_size, length;  // of this rank; tokens of a sample

@@ -8,10 +8,11 @@
 //
 // Dropout. `p`, `layer`, `site` and the run's seed and step make the RandomKey; an element is dropped when
 // random_word(key, index) < dropout_threshold(p), else divided by (1 - p). For a [T, h] value the index is
-// (first_sample * sequence_length + first_token + row) * h + column, where first_sample comes from the
-// RunState and first_token is the op's attribute (sequence parallelism starts later ranks at later tokens).
-// With p = 0 no random word is drawn, nor in an evaluation (RunState::training false), where dropout is the
-// identity.
+// ((first_sample + b) * token_stride + i) * h + column for token i of sample b, which are quotient and
+// remainder of (first_token + row) / sequence_length; first_sample and token_stride come from the RunState,
+// first_token is the op's attribute (sequence parallelism starts later ranks at later tokens). So a sample's
+// mask does not depend on the length that it is padded to (token_numbers.h). With p = 0 no random word is
+// drawn, nor in an evaluation (RunState::training false), where dropout is the identity.
 //
 // kind                      inputs                               outputs                attributes
 // embedding                 ids [b,s] i32, table [V,h]           y [T,h]                first_row
@@ -41,7 +42,7 @@
 //     Causal; a row of qkv is q | k | v, each heads x d. Scores are scaled by 1/sqrt(d); lse is the logarithm
 //     of the sum of exponentials of the scaled scores of a row, before dropout. Dropout acts on
 //     probabilities, with index
-//     (((first_sample + b) * all_heads + first_head + head) * s + query) * s + key.
+//     (((first_sample + b) * all_heads + first_head + head) * token_stride + query) * token_stride + key.
 //     No s x s tensor is stored.
 // attention_backward        do, qkv, o, lse                      dqkv                   as attention
 // bias_gelu                 x [T,f], bias [f]                    y [T,f]                form: tanh or erf

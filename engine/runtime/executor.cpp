@@ -32,12 +32,9 @@ std::vector<char> ops_that_lead_on(const Graph& graph, OpId end) {
 
 }  // namespace
 
-Executor::Executor(Program program, Device& device, ExecutorProbe* probe)
-    : program_(std::move(program)),
-      device_(device),
-      arena_(device.reserve(MemorySpace::kDevice, program_.predicted().arena_bytes())),
-      host_arena_(device.reserve(MemorySpace::kHost, program_.predicted().host_bytes)),
-      executed_(program_.graph.ops().size(), 0) {
+Executor::Executor(Program program, ProgramMemory& memory, ExecutorProbe* probe)
+    : program_(std::move(program)), memory_(memory), executed_(program_.graph.ops().size(), 0) {
+  const bool first = memory_.admit(program_);
   bind();
   leads_on_ = ops_that_lead_on(program_.graph, forward_end_);
   StreamOps ops{.graph = program_.graph,
@@ -49,13 +46,8 @@ Executor::Executor(Program program, Device& device, ExecutorProbe* probe)
     ops.before = [this, probe](OpId id) { probe->before_op(*this, id); };
     ops.after = [this, probe](OpId id) { probe->after_op(*this, id); };
   }
-  streams_ = device.make_streams(std::move(ops));
-  prepare();
-}
-
-Executor::~Executor() {
-  streams_.reset();
-  if (farewell_) farewell_();
+  streams_ = memory_.device().make_streams(std::move(ops));
+  for (OpId id : program_.graph.op_ids()) prepare(id, first);
 }
 
 void Executor::bind() {
@@ -71,17 +63,28 @@ void Executor::bind() {
     BoundOp bound;
     for (ValueId v : op.inputs) bound.in.push_back(v == kNone ? Tensor{} : tensor(v));
     for (ValueId v : op.outputs) bound.out.push_back(v == kNone ? Tensor{} : tensor(v));
-    if (program_.workspaces[id]) bound.workspace = arena_.at(program_.layout.workspace_offsets[id]);
+    if (program_.workspaces[id])
+      bound.workspace = memory_.arena(MemorySpace::kDevice).at(program_.layout.workspace_offsets[id]);
     bound_.push_back(std::move(bound));
   }
 }
 
-void Executor::prepare() {
-  for (std::size_t id = 0; id < bound_.size(); ++id)
-    program_.kernels[id]->prepare({.in = bound_[id].in,
-                                   .out = bound_[id].out,
-                                   .workspace = bound_[id].workspace,
-                                   .stream = streams_->native(program_.graph.op(id).stream)});
+// A kernel that tries what it does overwrites operands, and is done with them on return. What other programs
+// left in those that are shared is put back.
+void Executor::prepare(OpId id, bool first_program) {
+  const Op& op = program_.graph.op(id);
+  std::vector<std::pair<Tensor, std::vector<std::byte>>> kept;
+  for (const auto* list : {&op.inputs, &op.outputs})
+    for (ValueId v : *list) {
+      if (first_program || v == kNone || !is_shared(program_.graph.value(v))) continue;
+      kept.emplace_back(tensor(v), program_.graph.value(v).bytes());
+      memory_.read(kept.back().second.data(), kept.back().first);
+    }
+  program_.kernels[id]->prepare({.in = bound_[id].in,
+                                 .out = bound_[id].out,
+                                 .workspace = bound_[id].workspace,
+                                 .stream = streams_->native(op.stream)});
+  for (const auto& [value, bytes] : kept) memory_.write(value, bytes.data());
 }
 
 Tensor Executor::tensor(ValueId value) const {
@@ -89,27 +92,7 @@ Tensor Executor::tensor(ValueId value) const {
   const uint64_t offset = program_.layout.value_offsets[value];
   // A value on the disk has no address in memory: its `data` is its offset in the file.
   if (v.space == MemorySpace::kDisk) return {reinterpret_cast<void*>(offset), v.shape, v.dtype};
-  return {arena_of(v.space).at(offset), v.shape, v.dtype};
-}
-
-void Executor::write(ValueId value, const void* from) const {
-  write(value, from, 0, program_.graph.value(value).bytes());
-}
-
-void Executor::write(ValueId value, const void* from, std::size_t offset, std::size_t bytes) const {
-  const Tensor to = tensor(value);
-  require(offset <= to.bytes() && bytes <= to.bytes() - offset, "a write past the end of a value");
-  device_.write(static_cast<std::byte*>(to.data) + offset, from, bytes);
-}
-
-void Executor::read(void* to, ValueId value) const {
-  read(to, value, 0, program_.graph.value(value).bytes());
-}
-
-void Executor::read(void* to, ValueId value, std::size_t offset, std::size_t bytes) const {
-  const Tensor from = tensor(value);
-  require(offset <= from.bytes() && bytes <= from.bytes() - offset, "a read past the end of a value");
-  device_.read(to, static_cast<const std::byte*>(from.data) + offset, bytes);
+  return {memory_.arena(v.space).at(offset), v.shape, v.dtype};
 }
 
 void Executor::run_micro_batch(const RunState& state) { run(0, optimizer_begin_, state); }
@@ -149,8 +132,9 @@ MemoryLedger Executor::measured() const {
   std::vector<int> block_of(graph.values().size(), -1);
   const auto touch = [&](ValueId v, const Tensor& tensor, const Span& span) {
     const Value& value = graph.value(v);
-    const uint64_t offset = value.space == MemorySpace::kDisk ? reinterpret_cast<uint64_t>(tensor.data)
-                                                              : arena_of(value.space).offset_of(tensor.data);
+    const uint64_t offset = value.space == MemorySpace::kDisk
+                                ? reinterpret_cast<uint64_t>(tensor.data)
+                                : memory_.arena(value.space).offset_of(tensor.data);
     const Piece piece = piece_of(graph, v);
     int& index = block_of[piece.first];
     if (index < 0) {
@@ -179,7 +163,7 @@ MemoryLedger Executor::measured() const {
                         .category = Category::kWorkspace,
                         .begin = spans[id].begin,
                         .end = spans[id].end,
-                        .offset = arena_.offset_of(bound_[id].workspace)});
+                        .offset = memory_.arena(MemorySpace::kDevice).offset_of(bound_[id].workspace)});
   }
   return ledger_of(graph, std::move(blocks), program_.predicted().persistent_bytes);
 }

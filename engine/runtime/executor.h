@@ -1,14 +1,13 @@
-// Runs a Program on a device. Reserves its arenas once; running a step allocates nothing and decides nothing.
+// Runs a Program in the memory of its model. Executors of other programs may share the memory, as long as one
+// runs at a time. Running a step allocates nothing and decides nothing.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "engine/core/arena.h"
-#include "engine/runtime/device.h"
 #include "engine/runtime/program.h"
+#include "engine/runtime/program_memory.h"
 
 namespace recollect {
 
@@ -28,9 +27,9 @@ class ExecutorProbe {
 
 class Executor {
  public:
-  // `device`, and `probe` if any, must outlive the executor.
-  Executor(Program program, Device& device, ExecutorProbe* probe = nullptr);
-  ~Executor();
+  // Error kInternal where the program does not fit `memory`. That must outlive the executor, and so must
+  // `probe`, if any. What persists in the memory keeps what it holds.
+  Executor(Program program, ProgramMemory& memory, ExecutorProbe* probe = nullptr);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
@@ -44,18 +43,14 @@ class Executor {
   // The optimizer phase, once per step.
   void run_optimizer(const RunState& state);
 
-  // Where a value is, on the device; only a CPU's may be looked at there.
+  // Where a value is, on the device; only a CPU's may be looked at there. Inputs, and what is not persistent,
+  // hold what this program gives them until another one runs in the memory.
   Tensor tensor(ValueId value) const;
-  // Copies host memory over a value, and the other way round: all of it, or `bytes` from `offset` on.
-  void write(ValueId value, const void* from) const;
-  void write(ValueId value, const void* from, std::size_t offset, std::size_t bytes) const;
-  void read(void* to, ValueId value) const;
-  void read(void* to, ValueId value, std::size_t offset, std::size_t bytes) const;
-  const Arena& arena() const { return arena_; }  // on the device
-  // Called when the streams are gone, and all that they recorded, but the arena is not.
-  void set_farewell(std::function<void()> farewell) { farewell_ = std::move(farewell); }
+  // Copies host memory over a value, and the other way round.
+  void write(ValueId value, const void* from) const { memory_.write(tensor(value), from); }
+  void read(void* to, ValueId value) const { memory_.read(to, tensor(value)); }
+  const ProgramMemory& memory() const { return memory_; }
   const Program& program() const { return program_; }
-  const Device& device() const { return device_; }
 
   // What the kernels that have run were really handed: the same ledger, from operands instead of from the
   // plan. Throws kInternal if two blocks that live at the same time overlap.
@@ -82,23 +77,18 @@ class Executor {
   };
 
   void bind();
-  void prepare();
+  void prepare(OpId id, bool first_program);
   void run(OpId begin, OpId end, const RunState& state);
   void run_op(OpId id, KernelArgs args);
   bool finite(ValueId value) const;
-  const Arena& arena_of(MemorySpace space) const {
-    return space == MemorySpace::kDevice ? arena_ : host_arena_;
-  }
 
   Program program_;
-  Device& device_;
-  Arena arena_, host_arena_;
+  ProgramMemory& memory_;
   OpId forward_end_ = 0, optimizer_begin_ = 0;
   std::vector<char> leads_on_;  // by op of forward: does it lead to what outlives it?
   std::vector<BoundOp> bound_;  // by op
   std::vector<char> executed_;  // by op: has it ever run?
   std::unique_ptr<Streams> streams_;
-  std::function<void()> farewell_;
 };
 
 }  // namespace recollect

@@ -23,6 +23,9 @@ struct RunState {
   int64_t micro_batch = 0;    // 0-based, within the step
   int64_t micro_batches = 1;  // in the step
   int64_t first_sample = 0;   // number in the run of this micro-batch's first sample
+  // Between the numbers that dropout gives to the first tokens of consecutive samples: no less than the
+  // longest sample of the run has, and the same for all batches, whatever their lengths.
+  int64_t token_stride = 0;
   bool training = true;  // false in an evaluation: dropout is the identity, and forward makes no gradients
   bool first_micro_batch() const { return micro_batch == 0; }
   bool last_micro_batch() const { return micro_batch + 1 == micro_batches; }

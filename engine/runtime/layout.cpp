@@ -63,6 +63,8 @@ std::vector<ValueId> share_storage(const Graph& graph, const Use& use) {
   return storage;
 }
 
+static_assert(static_cast<int>(Category::kInput) == kCategoryCount - 1, "only inputs depend on the batch");
+
 // Persistent values of a space by category; there the groups in their order, then all other values in theirs.
 uint64_t place_persistent(const Graph& graph, MemorySpace space, Layout& layout, MemoryLedger::Row& row) {
   std::vector<ValueId> order;

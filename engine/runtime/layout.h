@@ -1,6 +1,7 @@
 // Where every value of a program lives. Persistent values stand side by side, by category, those of groups
-// first. All others share one transient region: an offset each, chosen from lifetimes, so that no two values
-// that live at the same time overlap. The members of a group are one piece in either.
+// first; inputs come last, so that programs of one model for other shapes of batch have all the rest at the
+// same places. All others share one transient region: an offset each, chosen from lifetimes, so that no two
+// values that live at the same time overlap. The members of a group are one piece in either.
 #pragma once
 
 #include <cstdint>

@@ -86,7 +86,9 @@ class Bench {
     const OpId id = graph.add_op(std::move(op));
     const Cost cost = graph.op(id).def->cost(OpView{graph, graph.op(id)});
     const std::unique_ptr<Device> device = make_cpu_device();
-    Executor executor(compile(std::move(graph), kernels_), *device);
+    Program program = compile(std::move(graph), kernels_);
+    ProgramMemory memory(*device, {&program});
+    Executor executor(std::move(program), memory);
     const RunState state;
     return {best_seconds([&] { executor.run_micro_batch(state); }), cost};
   }

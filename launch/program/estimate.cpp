@@ -126,7 +126,7 @@ PlannedRank::PlannedRank(const Config& config, int data_rank, int tensor_rank) {
   mesh_ = std::make_unique<Mesh>(Mesh::planned(data_rank * tensor_size + tensor_rank,
                                                training_axes(data_size, tensor_size), staging,
                                                on_device(config)));
-  built_ = build_training_graph(config, *mesh_);
+  built_ = build_training_graph(config, *mesh_, batch_shape(config));
 }
 
 TrainingProgram PlannedRank::plan(const Config& config) const {

@@ -12,14 +12,6 @@ namespace recollect {
 
 namespace {
 
-// Every chunk of logits reads and writes the head's whole gradient, which a GPU notices: larger ones there.
-BatchShape batch_shape(const Config& config) {
-  const bool gpu = config.device.backend == BackendKind::kCuda;
-  return {.samples = config.training.micro_batch_size,
-          .sequence_length = config.data.sequence_length,
-          .most_logits = gpu ? 4096 : 1024};
-}
-
 std::shared_ptr<const OpRegistry> all_ops() {
   auto registry = std::make_shared<OpRegistry>();
   register_engine_ops(*registry);
@@ -31,11 +23,19 @@ std::shared_ptr<const OpRegistry> all_ops() {
 
 }  // namespace
 
-ModelGraph build_model(const Config& config, const Mesh& mesh) {
+// Every chunk of logits reads and writes the head's whole gradient, which a GPU notices: larger ones there.
+BatchShape batch_shape(const Config& config) {
+  const bool gpu = config.device.backend == BackendKind::kCuda;
+  return {.samples = config.training.micro_batch_size,
+          .sequence_length = config.data.sequence_length,
+          .most_logits = gpu ? 4096 : 1024};
+}
+
+ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape& shape) {
   ModelGraph built{.registry = all_ops(), .model = {}, .graph = {}};
   const ParallelLayout layout{mesh.tensor_rank(), mesh.tensor_size(), config.parallelism.sequence_parallel};
   const Config::Model& m = config.model;
-  built.model = m.family().build(built.graph, *built.registry, m.values, batch_shape(config), layout,
+  built.model = m.family().build(built.graph, *built.registry, m.values, shape, layout,
                                  compute_dtype(config.training.precision));
   return built;
 }

@@ -16,8 +16,11 @@ struct ModelGraph {
   Graph graph;
 };
 
+// Of the micro-batches that the configuration asks for.
+BatchShape batch_shape(const Config& config);
+
 // Forward alone.
-ModelGraph build_model(const Config& config, const Mesh& mesh);
+ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape& shape);
 
 // Forward and backward: every parameter knows its gradient.
 ModelGraph differentiate_model(ModelGraph forward);

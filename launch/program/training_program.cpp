@@ -89,6 +89,7 @@ DeviceModel rank_device(const Config& config) {
 struct Target {
   Program (*compile)(Graph, const KernelTable&);
   RegisterKernels kernels;
+  std::shared_ptr<DiskStore> disk = nullptr;  // null: one of its own
 };
 
 Target to_predict_with(const Config& config) {
@@ -119,7 +120,8 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
     if (training.checkpointed.refusal) return training;
     for (const Remark& remark : training.checkpointed.remarks) training.remarks.push_back(remark);
     if (!settings.disk_checkpointing.path.empty())
-      training.disk = std::make_unique<DiskStore>(settings.disk_checkpointing.path);
+      training.disk =
+          target.disk ? target.disk : std::make_shared<DiskStore>(settings.disk_checkpointing.path);
     reduce(graph, config, mesh, training);
     training.optimizer =
         append_optimizer(graph, *training.registry, training.model.parameters, training.model.loss,
@@ -184,14 +186,15 @@ TrainingProgram make(const Config& config, const Mesh& mesh, const ModelGraph& b
 
 }  // namespace
 
-ModelGraph build_training_graph(const Config& config, const Mesh& mesh) {
-  ModelGraph forward = build_model(config, mesh);
+ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape) {
+  ModelGraph forward = build_model(config, mesh, shape);
   return config.training.max_steps > 0 ? differentiate_model(std::move(forward)) : forward;
 }
 
-TrainingProgram make_training_program(const Config& config, const Mesh& mesh,
-                                      const RegisterKernels& kernels) {
-  TrainingProgram training = make(config, mesh, build_training_graph(config, mesh), {compile, kernels});
+TrainingProgram make_training_program(const Config& config, const Mesh& mesh, const RegisterKernels& kernels,
+                                      const BatchShape& shape, std::shared_ptr<DiskStore> disk) {
+  TrainingProgram training =
+      make(config, mesh, build_training_graph(config, mesh, shape), {compile, kernels, std::move(disk)});
   if (training.checkpointed.refusal) throw *training.checkpointed.refusal;
   return training;
 }

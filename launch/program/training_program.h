@@ -22,7 +22,7 @@ namespace recollect {
 struct TrainingProgram {
   std::shared_ptr<const OpRegistry> registry;       // the graph's ops point into it
   std::unique_ptr<VocabularyReduction> vocabulary;  // the kernels point to it
-  std::unique_ptr<DiskStore> disk;  // they point to it too; null where nothing goes to the disk. Not open yet
+  std::shared_ptr<DiskStore> disk;  // they point to it too; null where nothing goes to the disk. Not open yet
   Model model;
   Checkpointed checkpointed;  // with a refusal there is no program
   DeviceModel device;
@@ -33,11 +33,13 @@ struct TrainingProgram {
 };
 
 // The first stages: what does not depend on activation_checkpointing.
-ModelGraph build_training_graph(const Config& config, const Mesh& mesh);
+ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape);
 
 // All stages. Error kConfiguration where a switch of activation_checkpointing has no effect. `mesh` must outlive the
-// program, and so must what `kernels`, those of the rank's backend, are made of.
-TrainingProgram make_training_program(const Config& config, const Mesh& mesh, const RegisterKernels& kernels);
+// program, and so must what `kernels`, those of the rank's backend, are made of. `disk`: that another program of the
+// same run has made, and this one is to share.
+TrainingProgram make_training_program(const Config& config, const Mesh& mesh, const RegisterKernels& kernels,
+                                      const BatchShape& shape, std::shared_ptr<DiskStore> disk = nullptr);
 
 // The same program to predict with, from the graph that the first stages have made: it has no kernels. A refusal is
 // the caller's to look at.

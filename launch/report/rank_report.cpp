@@ -69,7 +69,7 @@ RankReport report_of(const Config& config, const Measurements& measured) {
   report.measured = executor.measured();
   report.resident = measured.resident;
   if (report.resident.predicted > 0) report.resident.measured = resident;
-  if (const auto memory = measured.executor.device().memory())
+  if (const auto memory = measured.executor.memory().device().memory())
     report.beside_arena = memory->used() - report.measured->arena_bytes();
   report.device_communicators = measured.mesh.device_bytes();
   report.sentences = checkpointing_report(config, measured, report.step);

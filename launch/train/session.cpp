@@ -11,7 +11,6 @@
 #include "engine/io/safetensors.h"
 #include "launch/config/warmup.h"
 #include "launch/program/limits.h"
-#include "launch/program/phase_table.h"
 #include "launch/train/inputs.h"
 
 namespace recollect {
@@ -52,41 +51,6 @@ LossScale loss_scale(const Config::Training& t) {
                                 : LossScale::fixed(t.loss_scale);
 }
 
-std::unique_ptr<StepRecorder> make_recorder(const Config& config, const TrainingProgram& training,
-                                            ExecutorProbe* probe) {
-  if (config.profiling.step == 0) return nullptr;
-  return std::make_unique<StepRecorder>(training.program.graph, config.training.gradient_accumulation_steps,
-                                        probe);
-}
-
-TrainingProgram make_program(const Config& config, const Mesh& mesh, Backend& backend,
-                             const SessionParts& parts) {
-  TrainingProgram training = make_training_program(config, mesh, backend.kernels());
-  if (parts.edit_program) parts.edit_program(training);
-  return training;
-}
-
-// What cannot fit, on the device or on the disk, is refused before any memory is reserved.
-std::unique_ptr<Executor> make_executor(const Config& config, TrainingProgram& training, Backend& backend,
-                                        const Mesh& mesh, ExecutorProbe* probe, ResidentMemory& resident) {
-  Communicator& world = mesh.world();
-  const MemoryLedger& predicted = training.program.predicted();
-  std::string table = phase_table("predicted", predicted);
-  table.pop_back();  // a message ends without a line's end
-  check_limits(config, predicted, table, share_of(backend.device(), predicted.arena_bytes(), world));
-  const uint64_t on_host = predicted.host_bytes + save_buffer_bytes(config) +
-                           (backend.device().memory() ? 0 : predicted.arena_bytes());
-  check_host_share(on_host, share_of_group(memory_group(), on_host, world));
-  if (!backend.device().memory())  // all have planned, and none goes on before all have looked
-    resident = predict_resident(resident_needs(config, predicted), world);
-  if (training.disk) training.disk->open(training.program.predicted().disk_bytes);
-  std::unique_ptr<Executor> executor;
-  backend.choose_alike(world, [&] {
-    executor = std::make_unique<Executor>(std::move(training.program), backend.device(), probe);
-  });
-  return executor;
-}
-
 // The ranks that share a model must have read the same batch of it: files may differ where no sample has
 // looked.
 void check_batch(const Config& config, const Mesh& mesh, const StepBatch& batch) {
@@ -104,29 +68,20 @@ void check_batch(const Config& config, const Mesh& mesh, const StepBatch& batch)
 
 }  // namespace
 
-Session::Session(const Config& config, Communicator& world, const SessionParts& parts)
+Session::Session(const Config& config, Communicator& world, const ProgramParts& parts)
     : config_(config),
       backend_(config, world),
       mesh_(world,
             training_axes(config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size),
             backend_.world()),
       meter_(mesh_),
-      training_program_(make_program(config_, mesh_, backend_, parts)),
-      recorder_(make_recorder(config_, training_program_, parts.probe)),
-      executor_(make_executor(config_, training_program_, backend_, mesh_,
-                              recorder_ ? recorder_.get() : parts.probe, resident_)),
-      weights_(training_program_.model, *executor_, mesh_, save_buffer_bytes(config_) > 0),
+      programs_(config_, mesh_, backend_, {batch_shape(config_)}, parts),
+      own_(programs_.at(batch_shape(config_))),
+      weights_(own_.training.model, own_.executor->program().graph, programs_.memory(), mesh_,
+               save_buffer_bytes(config_) > 0),
       collator_(causal_lm_collator()),
       schedule_(rate_schedule(config_)),
       loss_scale_(loss_scale(config_.training)) {
-  if (training_program_.checkpointed.residency.gathered_bytes +
-          training_program_.checkpointed.gathered.gathered_bytes >
-      0) {
-    Communicator& gathers = mesh_.communicator(kTensorAxis, StreamId::kGather);
-    const Arena& arena = executor_->arena();
-    if (gathers.share_memory(arena.at(0), arena.bytes()))
-      executor_->set_farewell([&gathers] { gathers.unshare_memory(); });
-  }
   if (config_.model.pretrained.empty())
     weights_.initialize(static_cast<uint64_t>(config_.training.seed));
   else
@@ -141,21 +96,20 @@ Session::Session(const Config& config, Communicator& world, const SessionParts& 
   loader_ = std::make_unique<Loader>(*dataset_, *collator_, order, loader_options(config_, mesh_));
 }
 
-void Session::load(RunState& state, const StepBatch& batch) {
+void Session::load(const ReadyProgram& ready, RunState& state, const StepBatch& batch) {
   const MicroBatch& micro = batch.micro_batches[static_cast<std::size_t>(state.micro_batch)];
-  write_inputs(*executor_, training_program_.model, micro.fields);
+  write_inputs(*ready.executor, ready.training.model, micro.fields);
   state.first_sample = micro.first_sample;
 }
 
-void Session::set_scalars(int64_t valid_targets) {
+void Session::set_scalars(const ReadyProgram& ready, int64_t valid_targets) {
   const double loss_scale = loss_scale_.value();
   const double scale = loss_scale / static_cast<double>(valid_targets);
-  executor_->write(training_program_.model.scale, &scale);
-  if (training_program_.optimizer.loss_scale != kNone)
-    executor_->write(training_program_.optimizer.loss_scale, &loss_scale);
-  const OptimizerHandles& optimizer = training_program_.optimizer;
+  ready.executor->write(ready.training.model.scale, &scale);
+  const OptimizerHandles& optimizer = ready.training.optimizer;
+  if (optimizer.loss_scale != kNone) ready.executor->write(optimizer.loss_scale, &loss_scale);
   optimizer.rule->scalars(learning_rate(schedule_, updates_), updates_ + 1, scalars_);
-  executor_->write(optimizer.schedule, scalars_.data());
+  ready.executor->write(optimizer.schedule, scalars_.data());
 }
 
 template <typename Run>
@@ -181,33 +135,37 @@ StepResult Session::step() {
     throw Error(ExitCode::kInput,
                 fmt::format("step {}: the global batch has no target that counts", step_ + 1),
                 "every label is -100, or sequences have one token");
-  set_scalars(valid);
-  if (recorder_ && step_ + 1 == config_.profiling.step) recorder_->begin_step();
+  const ReadyProgram& ready = programs_.at(batch_shape(config_));
+  Executor& executor = *ready.executor;
+  StepRecorder* const recorder = ready.recorder.get();
+  set_scalars(ready, valid);
+  if (recorder && step_ + 1 == config_.profiling.step) recorder->begin_step();
   RunState state{.seed = static_cast<uint64_t>(config_.training.seed),
                  .step = step_,
-                 .micro_batches = config_.training.gradient_accumulation_steps};
+                 .micro_batches = config_.training.gradient_accumulation_steps,
+                 .token_stride = config_.data.sequence_length};
   for (state.micro_batch = 0; state.micro_batch < state.micro_batches; ++state.micro_batch) {
-    load(state, batch);
-    if (recorder_) recorder_->begin_run(*executor_, state.micro_batch);
-    on_device([&] { executor_->run_micro_batch(state); });
-    if (recorder_) recorder_->end_run();
+    load(ready, state, batch);
+    if (recorder) recorder->begin_run(executor, state.micro_batch);
+    on_device([&] { executor.run_micro_batch(state); });
+    if (recorder) recorder->end_run();
   }
   if (!config_.debug.dump_gradients.empty() && step_ + 1 == config_.debug.dump_step)
     weights_.save_gradients(config_.debug.dump_gradients, loss_scale_.value());
-  if (recorder_) recorder_->begin_run(*executor_, StepTimeline::kOptimizer);
-  on_device([&] { executor_->run_optimizer(state); });
-  if (recorder_) recorder_->end_step();
+  if (recorder) recorder->begin_run(executor, StepTimeline::kOptimizer);
+  on_device([&] { executor.run_optimizer(state); });
+  if (recorder) recorder->end_step();
 
   StepResult result{.step = step_ + 1,
-                    .loss = scalar(training_program_.optimizer.total_loss) / loss_scale_.value(),
-                    .grad_norm = scalar(training_program_.optimizer.norm),
+                    .loss = scalar(ready, ready.training.optimizer.total_loss) / loss_scale_.value(),
+                    .grad_norm = scalar(ready, ready.training.optimizer.norm),
                     .learning_rate = learning_rate(schedule_, updates_),
                     .loss_scale = loss_scale_.value(),
                     .valid_targets = valid};
   result.tokens = config_.training.global_batch_size * config_.data.sequence_length;
   result.skipped = !std::isfinite(result.grad_norm);
   if (!std::isfinite(result.loss) || !loss_scale_.update(!result.skipped))
-    explain_non_finite(batch, state, result);
+    explain_non_finite(ready, batch, state, result);
   ++step_;
   if (!result.skipped) ++updates_;
   meter_.end_step();
@@ -226,24 +184,26 @@ void Session::check_trained() const {
   if (step_ > 0) weights_.check_finite();
 }
 
-double Session::scalar(ValueId value) const {
+double Session::scalar(const ReadyProgram& ready, ValueId value) const {
   double result = 0;
-  executor_->read(&result, value);
+  ready.executor->read(&result, value);
   return result;
 }
 
 EvaluationResult Session::evaluate() {
   EvaluationResult result;
-  on_device([&] { result = evaluation_->run(*executor_, training_program_.model, step_); });
+  const ReadyProgram& ready = programs_.at(batch_shape(config_));
+  on_device([&] { result = evaluation_->run(*ready.executor, ready.training.model, step_); });
   return result;
 }
 
-void Session::explain_non_finite(const StepBatch& batch, RunState state, const StepResult& result) {
+void Session::explain_non_finite(const ReadyProgram& ready, const StepBatch& batch, RunState state,
+                                 const StepResult& result) {
   std::string first;
   for (state.micro_batch = 0; state.micro_batch < state.micro_batches; ++state.micro_batch) {
-    load(state, batch);
+    load(ready, state, batch);
     std::string found;
-    on_device([&] { found = executor_->find_non_finite(state); });
+    on_device([&] { found = ready.executor->find_non_finite(state); });
     if (first.empty()) first = found;
   }
   const std::string scaled =

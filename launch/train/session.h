@@ -1,4 +1,4 @@
-// One rank's training: the executor, its weights and its data, a step at a time. Says nothing on the terminal
+// One rank's training: its programs, its weights and its data, a step at a time. Says nothing on the terminal
 // and writes no files; `train` does.
 #pragma once
 
@@ -9,11 +9,8 @@
 #include "engine/data/loader.h"
 #include "engine/optim/learning_rate.h"
 #include "engine/optim/loss_scale.h"
-#include "engine/runtime/executor.h"
-#include "engine/runtime/step_recorder.h"
 #include "launch/config/config.h"
-#include "launch/program/resident_memory.h"
-#include "launch/program/training_program.h"
+#include "launch/program/program_cache.h"
 #include "launch/ranks/backend.h"
 #include "launch/report/measurements.h"
 #include "launch/train/evaluation.h"
@@ -35,17 +32,11 @@ struct StepResult {
   double seconds = 0;
 };
 
-// What tests add: a change of the program before it is run, and who watches it run.
-struct SessionParts {
-  std::function<void(TrainingProgram&)> edit_program = {};
-  ExecutorProbe* probe = nullptr;
-};
-
 class Session {
  public:
   // `config` is resolved for this world, which must outlive the session. Reserves all memory, and loads or
   // initialises the weights.
-  Session(const Config& config, Communicator& world, const SessionParts& parts = {});
+  Session(const Config& config, Communicator& world, const ProgramParts& parts = {});
 
   // Collective, when training is over. Error kNumerics, naming what is wrong, where the last update has left
   // a parameter that is not finite, or no step has updated anything.
@@ -57,18 +48,18 @@ class Session {
   // The loss on the evaluation set with the weights as they are. Only for a run that evaluates.
   EvaluationResult evaluate();
 
-  // But for its program, which the executor has.
-  const TrainingProgram& training_program() const { return training_program_; }
-  const Executor& executor() const { return *executor_; }
+  // Of the shape that the configuration asks for.
+  const TrainingProgram& training_program() const { return own_.training; }
+  const Executor& executor() const { return *own_.executor; }
   const Weights& weights() const { return weights_; }
   const Mesh& mesh() const { return mesh_; }
   // For reports. The session must outlive them.
   Measurements measurements() const {
-    return {.training = training_program_,
-            .executor = *executor_,
+    return {.training = own_.training,
+            .executor = *own_.executor,
             .mesh = mesh_,
-            .recorder = recorder_.get(),
-            .resident = resident_,
+            .recorder = own_.recorder.get(),
+            .resident = programs_.resident(),
             .collectives = meter_.times(),
             .times = times_};
   }
@@ -79,19 +70,19 @@ class Session {
   template <typename Run>
   void on_device(Run run);
   // Micro-batch `state.micro_batch`, into the inputs of the program.
-  void load(RunState& state, const StepBatch& batch);
-  void set_scalars(int64_t valid_targets);
-  double scalar(ValueId value) const;
-  [[noreturn]] void explain_non_finite(const StepBatch& batch, RunState state, const StepResult& result);
+  void load(const ReadyProgram& ready, RunState& state, const StepBatch& batch);
+  // Inputs of the program, for as long as no other one runs.
+  void set_scalars(const ReadyProgram& ready, int64_t valid_targets);
+  double scalar(const ReadyProgram& ready, ValueId value) const;
+  [[noreturn]] void explain_non_finite(const ReadyProgram& ready, const StepBatch& batch, RunState state,
+                                       const StepResult& result);
 
   Config config_;
   Backend backend_;
   Mesh mesh_;
   CollectiveMeter meter_;
-  TrainingProgram training_program_;
-  std::unique_ptr<StepRecorder> recorder_;
-  ResidentMemory resident_;
-  std::unique_ptr<Executor> executor_;
+  ProgramCache programs_;
+  const ReadyProgram& own_;  // of the configuration's shape
   Weights weights_;
   std::unique_ptr<Collator> collator_;
   std::unique_ptr<Dataset> dataset_;

@@ -129,7 +129,7 @@ class OneOp {
   std::vector<Tensor> in_, out_;
   std::unique_ptr<Kernel> kernel_;
   std::unique_ptr<Arena> workspace_;
-  RunState state_{.seed = 1};
+  RunState state_{.seed = 1, .token_stride = kLength};
 };
 
 void add_linear_cases(std::vector<Case>& cases) {

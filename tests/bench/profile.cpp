@@ -75,7 +75,7 @@ class OpTimes final : public ExecutorProbe {
 void profile(Config config, Communicator& world) {
   resolve_world(config, world.size());
   OpTimes times;
-  SessionParts parts;
+  ProgramParts parts;
   if (world.rank() == 0) parts.probe = &times;
   Session session(config, world, parts);
   double seconds = 0;

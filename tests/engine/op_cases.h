@@ -51,7 +51,7 @@ struct OpCase {
   std::vector<int> differentiable = {};        // inputs whose gradient is checked
   int used_elsewhere = -1;                     // an input that reaches the loss past this op, too
   std::vector<Derived> derived = {};
-  RunState state = {.seed = 0x1234567890abcdef, .step = 7, .first_sample = 3};
+  RunState state = {.seed = 0x1234567890abcdef, .step = 7, .first_sample = 3, .token_stride = 256};
   // How many roundings to bf16 (2^-8 of the value's scale) a result may be away; 1 is that of storing it.
   double bf16_roundings = 1;
 };

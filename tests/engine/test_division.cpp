@@ -133,13 +133,15 @@ INSTANTIATE_TEST_SUITE_P(
 
 class DividedDropout : public ::testing::TestWithParam<DividingBackend> {
  protected:
-  Numbers run(const OpCase& c, const Numbers& input) {
+  std::vector<Numbers> run(const OpCase& c, const std::vector<Numbers>& inputs) {
     KernelTable kernels;
     GetParam().register_kernels(kernels, nullptr);
     CaseData data;
-    data.inputs = {input};
-    return run_case(c, data, kernels, GetParam().precision)[0];
+    data.inputs = inputs;
+    return run_case(c, data, kernels, GetParam().precision);
   }
+  Numbers run(const OpCase& c, const Numbers& input) { return run(c, std::vector<Numbers>{input})[0]; }
+  std::vector<Numbers> inputs_of(const OpCase& c) { return make_data(c, GetParam().precision).inputs; }
 };
 
 OpCase dropout_case(int64_t tokens, int64_t first_token, int64_t first_sample) {
@@ -152,6 +154,7 @@ OpCase dropout_case(int64_t tokens, int64_t first_token, int64_t first_sample) {
                           {"sequence_length", int64_t{6}},
                           {"first_token", first_token}}};
   c.state.first_sample = first_sample;
+  c.state.token_stride = 6;
   return c;
 }
 
@@ -191,6 +194,85 @@ TEST_P(DividedDropout, DropsTheSameProbabilitiesWhereverHeadsAre) {
     }
     EXPECT_EQ(run(attention_case(2, first_head), part), want);
   }
+}
+
+constexpr int64_t kReal = 5, kPadded = 9, kLongest = 12, kSamples = 3;  // tokens of a sample, and samples
+
+// Rows of samples of kReal tokens, as they stand in a batch of longer ones.
+Numbers padded(const Numbers& rows, int64_t width) {
+  Numbers longer;
+  for (int64_t sample = 0; sample < kSamples; ++sample) {
+    const Numbers own = slice(rows, sample * kReal * width, kReal * width);
+    longer.insert(longer.end(), own.begin(), own.end());
+    longer.resize(longer.size() + (kPadded - kReal) * width, 0.0);
+  }
+  return longer;
+}
+
+// The other way round.
+Numbers real(const Numbers& rows, int64_t width) {
+  Numbers kept;
+  for (int64_t sample = 0; sample < kSamples; ++sample) {
+    const Numbers own = slice(rows, sample * kPadded * width, kReal * width);
+    kept.insert(kept.end(), own.begin(), own.end());
+  }
+  return kept;
+}
+
+OpCase of_samples(OpCase c, int64_t length) {
+  c.attributes.set("sequence_length", length);
+  c.state.token_stride = kLongest;
+  for (ValueSpec& input : c.inputs)
+    if (input.shape.rank() == 2) input.shape = {kSamples * length, input.shape[1]};
+  return c;
+}
+
+TEST_P(DividedDropout, DropsTheSameElementsHoweverASampleIsPadded) {
+  for (const int64_t width : {64, 67}) {
+    OpCase alone{.name = "padded_dropout",
+                 .kind = "dropout",
+                 .inputs = {activation("x", {0, width})},
+                 .attributes = {{"p", 0.4},
+                                {"layer", int64_t{3}},
+                                {"site", int64_t{1}},
+                                {"sequence_length", int64_t{0}},
+                                {"first_token", int64_t{0}}}};
+    OpCase fused = alone, backward = alone;
+    fused.kind = "bias_dropout_add";
+    fused.inputs.push_back(statistic("bias", {width}));
+    fused.inputs.push_back(activation("residual", {0, width}));
+    backward.kind = "bias_dropout_add_backward";
+    for (const OpCase& c : {alone, fused, backward}) {
+      const std::vector<Numbers> inputs = inputs_of(of_samples(c, kReal));
+      std::vector<Numbers> longer;
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        longer.push_back(c.inputs[i].shape.rank() == 2 ? padded(inputs[i], width) : inputs[i]);
+      EXPECT_EQ(real(run(of_samples(c, kPadded), longer)[0], width), run(of_samples(c, kReal), inputs)[0])
+          << c.kind << " of " << width;
+    }
+  }
+}
+
+TEST_P(DividedDropout, DropsTheSameProbabilitiesHoweverASampleIsPadded) {
+  constexpr int64_t heads = 2, width = heads * 5;
+  const OpCase forward = attention_case(heads, 1);
+  OpCase backward = forward;
+  backward.kind = "attention_backward";
+  backward.inputs = {activation("do", {0, width}), forward.inputs[0], activation("o", {0, width}), {}};
+  const auto lse = [](OpCase c, int64_t length) {
+    c = of_samples(c, length);
+    c.inputs[3] = statistic("lse", {kSamples * heads, length});
+    return c;
+  };
+  const Numbers qkv = inputs_of(of_samples(forward, kReal))[0], longer = padded(qkv, 3 * width);
+  const std::vector<Numbers> out = run(of_samples(forward, kReal), std::vector<Numbers>{qkv}),
+                             longer_out = run(of_samples(forward, kPadded), std::vector<Numbers>{longer});
+  EXPECT_EQ(real(longer_out[0], width), out[0]);
+  const Numbers d_o = inputs_of(lse(backward, kReal))[0];
+  const Numbers gradient = run(lse(backward, kReal), {d_o, qkv, out[0], out[1]})[0],
+                longer_gradient = run(lse(backward, kPadded),
+                                      {padded(d_o, width), longer, longer_out[0], longer_out[1]})[0];
+  EXPECT_EQ(real(longer_gradient, 3 * width), gradient);
 }
 
 INSTANTIATE_TEST_SUITE_P(

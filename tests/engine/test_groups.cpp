@@ -32,17 +32,20 @@ class Groups : public ::testing::Test {
     KernelTable table;
     reference::register_kernels(table, nullptr);
     device_ = make_cpu_device();
-    auto executor = std::make_unique<Executor>(compile(graph_, table), *device_);
+    Program program = compile(graph_, table);
+    memory_ = std::make_unique<ProgramMemory>(*device_, std::vector<const Program*>{&program});
+    auto executor = std::make_unique<Executor>(std::move(program), *memory_);
     executor->run_micro_batch({});
     return executor;
   }
   static std::size_t place_of(const Executor& executor, ValueId v) {
-    return executor.arena().offset_of(executor.tensor(v).data);
+    return executor.memory().arena(MemorySpace::kDevice).offset_of(executor.tensor(v).data);
   }
 
   Graph graph_;
   OpRegistry registry_;
   std::unique_ptr<Device> device_;
+  std::unique_ptr<ProgramMemory> memory_;
 };
 
 TEST_F(Groups, HoldValuesOfOneKindOnce) {
@@ -93,7 +96,7 @@ TEST_F(Groups, ArePiecesOfPersistentMemory) {
   EXPECT_EQ(executor->measured(), predicted);
   const MemoryProfile profile = memory_profile(executor->program());
   EXPECT_EQ(profile.persistent[0][static_cast<int>(Category::kGradient)], 192u + 64 + 64);
-  const std::byte* padding = executor->arena().at(begin);  // zero for ever
+  const std::byte* padding = memory_->arena(MemorySpace::kDevice).at(begin);  // zero for ever
   for (const auto& [from, to] : {std::pair{40, 64}, {104, 192}})
     for (int i = from; i < to; ++i) EXPECT_EQ(padding[i], std::byte{0}) << i;
 }

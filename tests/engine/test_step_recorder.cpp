@@ -115,7 +115,9 @@ TEST(StepRecorder, KeepsTheFirstAndTheLastMicroBatchAndTheOptimizer) {
   Step step;
   StepRecorder recorder(step.graph(), 4);
   const std::unique_ptr<Device> device = make_cpu_device();
-  Executor executor(step.compile(), *device, &recorder);
+  Program program = step.compile();
+  ProgramMemory memory(*device, {&program});
+  Executor executor(std::move(program), memory, &recorder);
   recorder.begin_step();
   run_step(executor, recorder, 4);
   ASSERT_TRUE(recorder.complete());
@@ -144,7 +146,9 @@ TEST(StepRecorder, AWaitIsTheOneTheExecutorCounts) {
   SlowSide slow;
   StepRecorder recorder(step.graph(), 1, &slow);
   const std::unique_ptr<Device> device = make_cpu_device();
-  Executor executor(step.compile(), *device, &recorder);
+  Program program = step.compile();
+  ProgramMemory memory(*device, {&program});
+  Executor executor(std::move(program), memory, &recorder);
   run_step(executor, recorder, 1);  // its waits are not the recorded step's
   EXPECT_FALSE(recorder.complete());
   const double before = executor.waits().by_op()[kUse];
@@ -205,7 +209,9 @@ TEST(StepRecorder, TakesTheTimesOfADeviceThatRunsOpsLater) {
   Step step;
   StepRecorder recorder(step.graph(), 1);
   LateDevice device;
-  Executor executor(step.compile(), device, &recorder);
+  Program program = step.compile();
+  ProgramMemory memory(device, {&program});
+  Executor executor(std::move(program), memory, &recorder);
   EXPECT_EQ(executor.times(), nullptr);
   recorder.begin_step();
   run_step(executor, recorder, 1);
@@ -227,7 +233,9 @@ TEST(StepRecorder, OutsideOfAStepNothingIsRecordedAndNoMemoryMoves) {
   Step step;
   StepRecorder recorder(step.graph(), 2);
   const std::unique_ptr<Device> device = make_cpu_device();
-  Executor executor(step.compile(), *device, &recorder);
+  Program program = step.compile();
+  ProgramMemory memory(*device, {&program});
+  Executor executor(std::move(program), memory, &recorder);
   std::vector<const OpTime*> places;
   for (const StepTimeline::Run& run : recorder.timeline().runs) places.push_back(run.ops.data());
   recorder.begin_step();

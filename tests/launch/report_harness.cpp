@@ -22,14 +22,14 @@ std::vector<std::string> checkpointed(int tensor, const std::string& mode, bool 
 }
 
 std::vector<RankReport> reports_of_run(const std::vector<std::string>& words,
-                                       const std::function<SessionParts(int rank)>& parts) {
+                                       const std::function<ProgramParts(int rank)>& parts) {
   const Config config = read_config_text("test.yaml", kReportYaml, words);
   std::vector<RankReport> reports(static_cast<std::size_t>(config.parallelism.ranks_per_process));
   std::unique_ptr<MpiEnvironment> mpi;
   run_ranks(config, mpi, [&](Communicator& world) {
     Config mine = config;
     resolve_world(mine, world.size());
-    Session session(mine, world, parts ? parts(world.rank()) : SessionParts{});
+    Session session(mine, world, parts ? parts(world.rank()) : ProgramParts{});
     for (int64_t step = 0; step < mine.training.max_steps; ++step) session.step();
     reports[static_cast<std::size_t>(world.rank())] = report_of(mine, session.measurements());
     world.barrier();

@@ -17,7 +17,7 @@ std::vector<std::string> checkpointed(int tensor, const std::string& mode, bool 
 
 // What each rank of a run says at its end. `parts` may exchange parts of each rank's session.
 std::vector<RankReport> reports_of_run(const std::vector<std::string>& words,
-                                       const std::function<SessionParts(int rank)>& parts = {});
+                                       const std::function<ProgramParts(int rank)>& parts = {});
 // What rank 0 would say before the run.
 RankReport predicted_report(const std::vector<std::string>& words);
 

@@ -38,7 +38,7 @@ Words on_disk(const std::string& mode) {
 // Trains on a disk of whose system calls `calls` are the calls.
 Trained train_on(DiskCalls& calls, const Words& words) {
   return train(kYaml, words, [&](int) {
-    return SessionParts{
+    return ProgramParts{
         .edit_program = [&](TrainingProgram& training) { training.disk->replace_calls(calls); }};
   });
 }
@@ -96,7 +96,7 @@ TEST(DiskFault, OneRanksErrorEndsAllRanks) {
       on_disk("full") + Words{"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"};
   try {
     train(kYaml, words, [&](int rank) {
-      return SessionParts{.edit_program = [&broken, rank](TrainingProgram& training) {
+      return ProgramParts{.edit_program = [&broken, rank](TrainingProgram& training) {
         if (rank == 1) training.disk->replace_calls(broken);
       }};
     });

@@ -134,7 +134,7 @@ TEST_P(Unnoticed, TrainingIsTheSameBitsInEveryModeAndSwitch) {
       for (int rank = 0; rank < l.tensor * l.data; ++rank)
         probes.push_back(std::make_unique<StressProbe>(++seed));
       const Trained run = train(kEvaluationYaml, checkpointed,
-                                [&](int rank) { return SessionParts{.probe = probes[rank].get()}; });
+                                [&](int rank) { return ProgramParts{.probe = probes[rank].get()}; });
       const std::string what = fmt::format("{} switches {}", mode, switches);
       expect_same_bits(without, run, what);
       ASSERT_EQ(run.evaluations.size(), 4u);
@@ -163,7 +163,7 @@ struct Alone {
   explicit Alone(const Words& words, ExecutorProbe* probe = nullptr)
       : config(read_config_text("test.yaml", kEvaluationYaml, words)), world(make_self_communicator()) {
     resolve_world(config, 1);
-    session = std::make_unique<Session>(config, *world, SessionParts{.probe = probe});
+    session = std::make_unique<Session>(config, *world, ProgramParts{.probe = probe});
   }
   Config config;
   std::unique_ptr<Communicator> world;

@@ -56,10 +56,12 @@ using Words = std::vector<std::string>;
 Waits waits_of_rank(const Config& config, Communicator& world, std::chrono::milliseconds delay) {
   const Mesh mesh(
       world, training_axes(config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size));
-  TrainingProgram training = make_training_program(config, mesh, kernels_of(config.device.backend));
+  TrainingProgram training =
+      make_training_program(config, mesh, kernels_of(config.device.backend), batch_shape(config));
   SlowSideStreams probe(delay);
   const std::unique_ptr<Device> device = make_cpu_device();
-  Executor executor(std::move(training.program), *device, &probe);
+  ProgramMemory memory(*device, {&training.program});
+  Executor executor(std::move(training.program), memory, &probe);
   double seconds = 0;
   const auto timed = [&](auto run) {
     const Clock::time_point start = Clock::now();

@@ -38,7 +38,7 @@ using Fault = std::function<void(TrainingProgram&)>;
 
 Trained train_with(const Fault& fault, const Words& words, ExecutorProbe* probe = nullptr) {
   return train(kPlantedFaultsYaml, words,
-               [&](int) { return SessionParts{.edit_program = fault, .probe = probe}; });
+               [&](int) { return ProgramParts{.edit_program = fault, .probe = probe}; });
 }
 
 // The Error that ends the run; none is a failure of the test.
@@ -196,7 +196,7 @@ TEST(PlantedFault, OneBitFlippedOnOneRankEndsAllRanks) {
   const auto begin = std::chrono::steady_clock::now();
   try {
     train(kPlantedFaultsYaml, words,
-          [&](int rank) { return SessionParts{.probe = rank == 1 ? &flip : nullptr}; });
+          [&](int rank) { return ProgramParts{.probe = rank == 1 ? &flip : nullptr}; });
     ADD_FAILURE() << "nobody noticed the fault";
   } catch (const Error& error) {
     // What was gathered is the same on both ranks: either may be the first to say so.

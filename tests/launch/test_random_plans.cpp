@@ -41,7 +41,7 @@ struct Saved {
 std::vector<Saved> saved(int tensor) {
   std::vector<Saved> list;
   train(kRandomPlansYaml, words(tensor), [&](int rank) {
-    return SessionParts{.edit_program = [&list, rank](TrainingProgram& training) {
+    return ProgramParts{.edit_program = [&list, rank](TrainingProgram& training) {
       for (const auto& [name, decision] : training.checkpointed.plan.values) {
         const Graph& graph = training.program.graph;
         if (rank == 0)

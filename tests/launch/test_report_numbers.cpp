@@ -164,7 +164,7 @@ TEST(ReportTimes, OfTheRecordedStepAreTheExecutorsOwnWaits) {
   // One step, and that one recorded: its waits are all that the executor has counted.
   const Words words = checkpointed(2, "full", true, true) + Words{"training.max_steps=1"};
   for (const RankReport& report :
-       reports_of_run(words, [&](int rank) { return SessionParts{.probe = &slow[rank]}; })) {
+       reports_of_run(words, [&](int rank) { return ProgramParts{.probe = &slow[rank]}; })) {
     const ExposedWaits seen = exposed_waits(report.timeline.ops, *report.timeline.measured);
     const ExposedWaits& counted = report.step.measured_exposed;
     EXPECT_GT(counted.total(), 0.05);

@@ -46,7 +46,7 @@ TEST_P(Stress, EveryModeAndSwitchGivesTheBitsOfNone) {
           for (int rank = 0; rank < tensor; ++rank) probes.push_back(std::make_unique<StressProbe>(++seed));
           const Trained disturbed = train(
               kStressYaml, words(tensor, mode, partition, host, contiguous, disk ? folder.file("") : ""),
-              [&](int rank) { return SessionParts{.probe = probes[rank].get()}; });
+              [&](int rank) { return ProgramParts{.probe = probes[rank].get()}; });
           const std::string what = std::string(mode) + (partition ? "+partition" : "") +
                                    (host ? "+host" : "") + (disk ? "+disk" : "") +
                                    (contiguous ? "" : "+pool");

@@ -61,7 +61,7 @@ std::vector<RankReport> reports_with_held(int tensor, int data, int held) {
   return reports_of_run({"parallelism.tensor_parallel_size=" + std::to_string(tensor),
                          "parallelism.ranks_per_process=" + std::to_string(tensor * data),
                          "training.max_steps=2", "profiling.step=1"},
-                        [&](int rank) { return SessionParts{.probe = rank == held ? &hold : nullptr}; });
+                        [&](int rank) { return ProgramParts{.probe = rank == held ? &hold : nullptr}; });
 }
 
 int most(const std::map<int, double>& for_rank) {

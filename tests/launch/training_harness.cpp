@@ -37,7 +37,7 @@ Tensors read_tensors(const std::string& path, const std::string& prefix) {
 }
 
 Trained train(const std::string& yaml, const std::vector<std::string>& overrides,
-              const std::function<SessionParts(int rank)>& parts) {
+              const std::function<ProgramParts(int rank)>& parts) {
   const TemporaryFolder folder;
   Config config = read_config_text("test.yaml", yaml, overrides);
   if (config.debug.dump_gradients.empty()) config.debug.dump_gradients = folder.file("gradients.safetensors");
@@ -51,7 +51,7 @@ Trained train(const std::string& yaml, const std::vector<std::string>& overrides
     Config mine = config;
     try {
       resolve_world(mine, world.size());
-      Session session(mine, world, parts ? parts(world.rank()) : SessionParts{});
+      Session session(mine, world, parts ? parts(world.rank()) : ProgramParts{});
       const auto evaluate_if_due = [&](int64_t steps_done) {
         if (!evaluation_due(mine, steps_done)) return;
         const EvaluationResult evaluated = session.evaluate();

@@ -29,7 +29,7 @@ struct Trained {
 // as parallelism.ranks_per_process says, and evaluates where the configuration says so. `parts` may exchange
 // parts of each rank's session; it is called on the rank's thread.
 Trained train(const std::string& yaml, const std::vector<std::string>& overrides = {},
-              const std::function<SessionParts(int rank)>& parts = {});
+              const std::function<ProgramParts(int rank)>& parts = {});
 
 // Fails the test unless both trained to the same bits, and `b` in the memory that was predicted.
 void expect_same_bits(const Trained& a, const Trained& b, const std::string& what);

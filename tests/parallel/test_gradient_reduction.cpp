@@ -123,7 +123,9 @@ Sums train(uint64_t bucket_bytes) {
       return mesh.communicator(axis, stream);
     });
     const auto device = make_cpu_device();
-    Executor executor(compile(b.graph, table), *device);
+    Program program = compile(b.graph, table);
+    ProgramMemory memory(*device, {&program});
+    Executor executor(std::move(program), memory);
     for (const ValueId v : b.inputs) {
       std::vector<float> values(static_cast<std::size_t>(b.graph.value(v).shape.elements()));
       for (std::size_t i = 0; i < values.size(); ++i)

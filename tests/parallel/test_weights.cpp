@@ -111,8 +111,9 @@ class Rank {
     register_comm_kernels(kernels, [this](std::string_view axis, StreamId stream) -> Communicator& {
       return mesh_.communicator(axis, stream);
     });
-    executor_ = std::make_unique<Executor>(compile(std::move(graph), kernels), *device_);
-    weights_ = std::make_unique<Weights>(model_, *executor_, mesh_, true);
+    const Program program = compile(std::move(graph), kernels);
+    memory_ = std::make_unique<ProgramMemory>(*device_, std::vector<const Program*>{&program});
+    weights_ = std::make_unique<Weights>(model_, program.graph, *memory_, mesh_, true);
   }
 
   Parameter& parameter(const std::string& name) {
@@ -122,7 +123,7 @@ class Rank {
   }
   double held(const std::string& name, int64_t row, int64_t column = 0) {
     const Parameter& p = parameter(name);
-    return executor_->tensor(p.value).as<double>()[row * p.local_columns(mesh_.tensor_size()) + column];
+    return memory_->tensor(p.name).as<double>()[row * p.local_columns(mesh_.tensor_size()) + column];
   }
   const Weights& weights() const { return *weights_; }
   const Mesh& mesh() const { return mesh_; }
@@ -132,7 +133,7 @@ class Rank {
   OpRegistry registry_;
   Model model_;
   std::unique_ptr<Device> device_;
-  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<ProgramMemory> memory_;
   std::unique_ptr<Weights> weights_;
 };
 

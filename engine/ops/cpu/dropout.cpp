@@ -2,6 +2,7 @@
 #include "engine/ops/cpu/column_sums.h"
 #include "engine/ops/cpu/dropout_mask.h"
 #include "engine/ops/cpu/row_kernel.h"
+#include "engine/ops/token_numbers.h"
 
 namespace recollect::cpu {
 
@@ -9,12 +10,32 @@ namespace {
 
 constexpr int64_t kRun = 256;  // dropout multipliers held at a time
 
-// The global index of the first element of a [T, h] value, for dropout.
-uint64_t first_element(const Attributes& attributes, const RunState& state, int64_t width) {
-  return static_cast<uint64_t>(state.first_sample * attributes.integer("sequence_length") +
-                               attributes.integer("first_token")) *
-         static_cast<uint64_t>(width);
-}
+// A dropout of rows: which multipliers the elements of one have.
+class RowDropout {
+ public:
+  explicit RowDropout(const Attributes& attributes) : dropout_(attributes), numbers_(attributes) {}
+
+  // Of one run.
+  struct Rows {
+    DropoutMask mask;
+    const TokenNumbers& numbers;
+    const RunState& state;
+    int64_t width;
+
+    // out[i] is that of element [row, column + i], where the mask is active.
+    void multipliers(int64_t row, int64_t column, int64_t count, float* out) const {
+      const auto first = static_cast<uint64_t>(numbers.of_row(state, row) * width + column);
+      mask.multipliers(first, count, out);
+    }
+  };
+  Rows rows(const RunState& state, int64_t width) const {
+    return {dropout_.mask(state), numbers_, state, width};
+  }
+
+ private:
+  Dropout dropout_;
+  TokenNumbers numbers_;
+};
 
 template <typename A>
 class DropoutKernel : public RowKernel {
@@ -24,17 +45,17 @@ class DropoutKernel : public RowKernel {
   void run(const KernelArgs& args) override {
     const A* x = args.in[0].as<A>();
     A* y = args.out[0].as<A>();
-    const DropoutMask mask = dropout_.mask(*args.state);
-    if (!mask.active()) return copy(x, y);
-    const uint64_t origin = first_element(attributes_, *args.state, width_);
-    parallel_grains(threads_, rows_ * width_, kRun, [&](int64_t first, int64_t last, int) {
+    const RowDropout::Rows dropout = dropout_.rows(*args.state, width_);
+    if (!dropout.mask.active()) return copy(x, y);
+    parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
       float keep[kRun];
-      for (int64_t i = first; i < last; i += kRun) {
-        const int64_t n = std::min(kRun, last - i);
-        mask.multipliers(origin + i, n, keep);
+      for (int64_t r = first; r < last; ++r)
+        for (int64_t c = 0; c < width_; c += kRun) {
+          const int64_t at = r * width_ + c, n = std::min(kRun, width_ - c);
+          dropout.multipliers(r, c, n, keep);
 #pragma omp simd
-        for (int64_t j = 0; j < n; ++j) store(y + i + j, load(x[i + j]) * keep[j]);
-      }
+          for (int64_t j = 0; j < n; ++j) store(y + at + j, load(x[at + j]) * keep[j]);
+        }
     });
   }
 
@@ -45,7 +66,7 @@ class DropoutKernel : public RowKernel {
                     [&](int64_t first, int64_t last, int) { std::copy(x + first, x + last, y + first); });
   }
 
-  Dropout dropout_;
+  RowDropout dropout_;
 };
 
 template <typename A>
@@ -57,15 +78,14 @@ class BiasDropoutAdd : public RowKernel {
     const A *x = args.in[0].as<A>(), *residual = args.in[2].as<A>();
     const float* bias = args.in[1].as<float>();
     A* y = args.out[0].as<A>();
-    const DropoutMask mask = dropout_.mask(*args.state);
-    const uint64_t origin = first_element(attributes_, *args.state, width_);
+    const RowDropout::Rows dropout = dropout_.rows(*args.state, width_);
     parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
       float keep[kRun];
       std::fill_n(keep, kRun, 1.0f);
       for (int64_t r = first; r < last; ++r) {
         for (int64_t c = 0; c < width_; c += kRun) {
           const int64_t at = r * width_ + c, n = std::min(kRun, width_ - c);
-          if (mask.active()) mask.multipliers(origin + at, n, keep);
+          if (dropout.mask.active()) dropout.multipliers(r, c, n, keep);
 #pragma omp simd
           for (int64_t j = 0; j < n; ++j)
             store(y + at + j, load(residual[at + j]) + (load(x[at + j]) + bias[c + j]) * keep[j]);
@@ -75,7 +95,7 @@ class BiasDropoutAdd : public RowKernel {
   }
 
  private:
-  Dropout dropout_;
+  RowDropout dropout_;
 };
 
 template <typename A>
@@ -88,14 +108,13 @@ class BiasDropoutAddBackward : public RowKernel {
   void run(const KernelArgs& args) override {
     const A* dy = args.in[0].as<A>();
     A* dx = args.out[0].as<A>();
-    const DropoutMask mask = dropout_.mask(*args.state);
-    const uint64_t origin = first_element(attributes_, *args.state, width_);
+    const RowDropout::Rows dropout = dropout_.rows(*args.state, width_);
     sums_.run(args.workspace, args.out[1].as<float>(), args.accumulate, [&](int64_t r, float* sum) {
       float keep[kRun];
       std::fill_n(keep, kRun, 1.0f);
       for (int64_t c = 0; c < width_; c += kRun) {
         const int64_t at = r * width_ + c, n = std::min(kRun, width_ - c);
-        if (mask.active()) mask.multipliers(origin + at, n, keep);
+        if (dropout.mask.active()) dropout.multipliers(r, c, n, keep);
 #pragma omp simd
         for (int64_t j = 0; j < n; ++j) {
           const float g = load(dy[at + j]) * keep[j];
@@ -107,7 +126,7 @@ class BiasDropoutAddBackward : public RowKernel {
   }
 
  private:
-  Dropout dropout_;
+  RowDropout dropout_;
   ColumnSums sums_;
 };
 

@@ -13,13 +13,11 @@ namespace recollect::cpu {
 class RowKernel : public Kernel {
  public:
   explicit RowKernel(const OpView& view)
-      : attributes_(view.attributes()),
-        threads_(omp_get_max_threads()),
+      : threads_(omp_get_max_threads()),
         rows_(view.in(0).shape[0]),
         width_(view.in(0).shape.elements() / std::max<int64_t>(rows_, 1)) {}
 
  protected:
-  Attributes attributes_;
   int threads_;
   int64_t rows_, width_;
 };

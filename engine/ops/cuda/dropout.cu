@@ -3,6 +3,7 @@
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/dropout_mask.h"
 #include "engine/ops/cuda/row_kernel.h"
+#include "engine/ops/token_numbers.h"
 
 namespace recollect::cuda {
 
@@ -15,7 +16,7 @@ __device__ int64_t thread_index() { return blockIdx.x * int64_t{kThreads} + thre
 // For rows of whole groups of 64 elements: a thread takes those of N Philox blocks.
 template <typename A>
 __global__ void __launch_bounds__(kThreads)
-    drop_groups(const A* x, A* y, int64_t groups, int64_t width, DropoutSite site, TokenOrigin origin,
+    drop_groups(const A* x, A* y, int64_t groups, int64_t width, DropoutSite site, TokenNumbers numbers,
                 const RunState* state) {
   constexpr int N = kVector<A>, kUnits = 16 / N;
   const int64_t unit = thread_index(), group = unit / kUnits, part = unit % kUnits;
@@ -26,7 +27,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int w = 0; w < 4; ++w) values[w] = load<N>(x + at + 16 * w);
   if (mask.active()) {
-    const uint64_t block = (origin.first_row(state) * width / 64 + group) * 16 + part * N;
+    const uint64_t block = numbers.of_element(*state, width, group * 64) / 64 * 16 + part * N;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const uint32_t kept = mask.keeps_of_block(block + i);
@@ -40,13 +41,13 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename A>
 __global__ void __launch_bounds__(kThreads)
-    drop_elements(const A* x, A* y, int64_t count, int64_t width, DropoutSite site, TokenOrigin origin,
+    drop_elements(const A* x, A* y, int64_t count, int64_t width, DropoutSite site, TokenNumbers numbers,
                   const RunState* state) {
   const int64_t at = thread_index();
   if (at >= count) return;
   const DropoutMask mask(site, state);
   const float value = load_one(x + at);
-  const bool kept = !mask.active() || mask.keeps(origin.first_row(state) * width + at);
+  const bool kept = !mask.active() || mask.keeps(numbers.of_element(*state, width, at));
   store_one(y + at, value * mask.multiplier(kept));
 }
 
@@ -55,7 +56,7 @@ class Dropout : public Kernel {
  public:
   explicit Dropout(const OpView& view)
       : site_(view.attributes()),
-        origin_(view.attributes()),
+        numbers_(view.attributes()),
         count_(view.in(0).shape.elements()),
         width_(view.in(0).shape[1]) {}
 
@@ -65,22 +66,22 @@ class Dropout : public Kernel {
     if (width_ % 64 == 0) {
       const int64_t units = count_ / (4 * kVector<A>);
       launch(drop_groups<A>, grid_of(ceil_div(units, kThreads)), dim3(kThreads), 0, args.stream, x, y,
-             count_ / 64, width_, site_, origin_, args.device_state);
+             count_ / 64, width_, site_, numbers_, args.device_state);
     } else {
       launch(drop_elements<A>, grid_of(ceil_div(count_, kThreads)), dim3(kThreads), 0, args.stream, x, y,
-             count_, width_, site_, origin_, args.device_state);
+             count_, width_, site_, numbers_, args.device_state);
     }
   }
 
  private:
   DropoutSite site_;
-  TokenOrigin origin_;
+  TokenNumbers numbers_;
   int64_t count_, width_;
 };
 
 struct Drop {
   DropoutSite site;
-  TokenOrigin origin;
+  TokenNumbers numbers;
   const RunState* state;
   int64_t width;
 };
@@ -90,14 +91,14 @@ template <typename C>
 class RowMask {
  public:
   __device__ explicit RowMask(const Drop& drop)
-      : mask_(drop.site, drop.state), first_row_(drop.origin.first_row(drop.state)), width_(drop.width) {}
+      : mask_(drop.site, drop.state), numbers_(drop.numbers), state_(*drop.state), width_(drop.width) {}
 
   __device__ float multiplier(bool kept) const { return mask_.multiplier(kept); }
 
   // Bit pack * N + i for element i of the pack.
   __device__ uint32_t kept(int64_t row, int64_t unit) const {
     if (!mask_.active()) return ~0u;
-    const uint64_t at = (first_row_ + row) * width_ + C::column(unit, 0);
+    const uint64_t at = numbers_.of_row(state_, row) * width_ + C::column(unit, 0);
     uint32_t bits = 0;
     if constexpr (C::kPacks == 4) {
       const uint64_t block = at / 64 * 16 + at % 16;
@@ -116,7 +117,9 @@ class RowMask {
 
  private:
   DropoutMask mask_;
-  int64_t first_row_, width_;
+  TokenNumbers numbers_;
+  RunState state_;  // in registers, as far as it is used
+  int64_t width_;
 };
 
 template <typename A, typename C>
@@ -207,36 +210,36 @@ template <typename A, typename C>
 class BiasDropoutAdd : public WalkKernel {
  public:
   explicit BiasDropoutAdd(const OpView& view)
-      : WalkKernel(view, C::kElements), site_(view.attributes()), origin_(view.attributes()) {}
+      : WalkKernel(view, C::kElements), site_(view.attributes()), numbers_(view.attributes()) {}
   void run(const KernelArgs& args) override {
     walk(args, BiasDropoutAddBody<A, C>{args.in[0].as<A>(),
                                         args.in[1].as<float>(),
                                         args.in[2].as<A>(),
                                         args.out[0].as<A>(),
-                                        {site_, origin_, args.device_state, walk_.width}});
+                                        {site_, numbers_, args.device_state, walk_.width}});
   }
 
  private:
   DropoutSite site_;
-  TokenOrigin origin_;
+  TokenNumbers numbers_;
 };
 
 template <typename A, typename C>
 class BiasDropoutAddBackward : public SumKernel {
  public:
   explicit BiasDropoutAddBackward(const OpView& view)
-      : SumKernel(view, C::kElements), site_(view.attributes()), origin_(view.attributes()) {}
+      : SumKernel(view, C::kElements), site_(view.attributes()), numbers_(view.attributes()) {}
   void run(const KernelArgs& args) override {
     walk_and_sum(
         args,
         BiasDropoutAddBackwardBody<A, C>{
-            args.in[0].as<A>(), args.out[0].as<A>(), {site_, origin_, args.device_state, walk_.width}},
+            args.in[0].as<A>(), args.out[0].as<A>(), {site_, numbers_, args.device_state, walk_.width}},
         args.out[1]);
   }
 
  private:
   DropoutSite site_;
-  TokenOrigin origin_;
+  TokenNumbers numbers_;
 };
 
 // Groups of Philox blocks where words are drawn and rows allow it.

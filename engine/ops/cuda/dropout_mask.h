@@ -57,18 +57,4 @@ class DropoutMask {
   float scale_;
 };
 
-// Where the elements of a [T, h] value begin in the numbering of the whole run's.
-struct TokenOrigin {
-  TokenOrigin() = default;
-  explicit TokenOrigin(const Attributes& attributes)
-      : sequence_length(attributes.integer("sequence_length")),
-        first_token(attributes.integer("first_token")) {}
-
-  __device__ int64_t first_row(const RunState* state) const {
-    return state->first_sample * sequence_length + first_token;
-  }
-
-  int64_t sequence_length = 0, first_token = 0;
-};
-
 }  // namespace recollect::cuda

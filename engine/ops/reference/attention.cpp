@@ -18,11 +18,12 @@ class Head {
   Head(const KernelArgs& args, const Attributes& attributes, const AttentionShape& shape, const T* qkv,
        int64_t unit)
       : mask_(attributes, *args.state),
+        state_(*args.state),
         shape_(shape),
+        unit_(unit),
         qkv_(qkv),
         begin_{shape.qkv_at(unit, 0), shape.qkv_at(unit, 1), shape.qkv_at(unit, 2)},
-        out_begin_(shape.out_at(unit)),
-        first_index_(static_cast<int64_t>(shape.probability_at(*args.state, unit, 0))) {}
+        out_begin_(shape.out_at(unit)) {}
 
   // Element numbers in qkv (part 0 is q, 1 is k, 2 is v) and in o.
   int64_t at(int part, int64_t token, int64_t c) const { return begin_[part] + token * shape_.qkv_row() + c; }
@@ -40,14 +41,16 @@ class Head {
   }
 
   double dropout(double value, int64_t query, int64_t key) const {
-    return mask_.apply(value, first_index_ + query * shape_.length + key);
+    return mask_.apply(value, shape_.probability_at(state_, unit_, query) + key);
   }
 
  private:
   DropoutMask mask_;
+  const RunState& state_;
   const AttentionShape& shape_;
+  int64_t unit_;
   const T* qkv_;
-  int64_t begin_[3], out_begin_, first_index_;
+  int64_t begin_[3], out_begin_;
 };
 
 std::size_t forward_workspace(const OpView& view) {

@@ -1,17 +1,36 @@
 // Dropout of [T, h] values, alone and fused with the bias before it and the residual after it.
 #include "engine/ops/reference/dropout_mask.h"
 #include "engine/ops/reference/kernels.h"
+#include "engine/ops/token_numbers.h"
 
 namespace recollect::reference {
 namespace {
+
+// What becomes of the elements of a [T, h] value, counted row by row.
+class RowDropout {
+ public:
+  RowDropout(const KernelArgs& args, const Attributes& attributes)
+      : mask_(attributes, *args.state),
+        numbers_(attributes),
+        state_(*args.state),
+        width_(args.in[0].shape[1]) {}
+  double apply(double value, int64_t at) const {
+    return mask_.apply(value, numbers_.of_element(state_, width_, at));
+  }
+
+ private:
+  DropoutMask mask_;
+  TokenNumbers numbers_;
+  const RunState& state_;
+  int64_t width_;
+};
 
 template <typename T>
 void dropout(const KernelArgs& args, const Attributes& attributes) {
   const T* x = args.in[0].as<T>();
   T* y = args.out[0].as<T>();
-  const DropoutMask mask(attributes, *args.state);
-  const int64_t first = first_global_row(attributes, *args.state) * args.in[0].shape[1];
-  for (int64_t i = 0; i < args.in[0].elements(); ++i) y[i] = static_cast<T>(mask.apply(x[i], first + i));
+  const RowDropout dropped(args, attributes);
+  for (int64_t i = 0; i < args.in[0].elements(); ++i) y[i] = static_cast<T>(dropped.apply(x[i], i));
 }
 
 template <typename T>
@@ -21,10 +40,9 @@ void bias_dropout_add(const KernelArgs& args, const Attributes& attributes) {
   const T* residual = args.in[2].as<T>();
   T* y = args.out[0].as<T>();
   const int64_t width = args.in[0].shape[1];
-  const DropoutMask mask(attributes, *args.state);
-  const int64_t first = first_global_row(attributes, *args.state) * width;
+  const RowDropout dropped(args, attributes);
   for (int64_t i = 0; i < args.in[0].elements(); ++i)
-    y[i] = static_cast<T>(residual[i] + mask.apply(double(x[i]) + bias[i % width], first + i));
+    y[i] = static_cast<T>(residual[i] + dropped.apply(double(x[i]) + bias[i % width], i));
 }
 
 template <typename T>
@@ -33,13 +51,12 @@ void bias_dropout_add_backward(const KernelArgs& args, const Attributes& attribu
   T* dx = args.out[0].as<T>();
   T* dbias = args.out[1].as<T>();
   const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1];
-  const DropoutMask mask(attributes, *args.state);
-  const int64_t first = first_global_row(attributes, *args.state) * width;
+  const RowDropout dropped(args, attributes);
   for (int64_t c = 0; c < width; ++c) {
     double sum = 0;
     for (int64_t t = 0; t < tokens; ++t) {
       const int64_t i = t * width + c;
-      const double gradient = mask.apply(dy[i], first + i);
+      const double gradient = dropped.apply(dy[i], i);
       sum += gradient;
       dx[i] = static_cast<T>(gradient);
     }

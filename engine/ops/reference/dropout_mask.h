@@ -21,9 +21,9 @@ class DropoutMask {
   }
 
   // The value after dropout of the element with this global index.
-  double apply(double value, int64_t index) const {
+  double apply(double value, uint64_t index) const {
     if (p_ == 0) return value;
-    return random_word(key_, static_cast<uint64_t>(index)) < threshold_ ? 0.0 : value / (1 - p_);
+    return random_word(key_, index) < threshold_ ? 0.0 : value / (1 - p_);
   }
 
  private:
@@ -31,10 +31,5 @@ class DropoutMask {
   double p_;
   uint32_t threshold_;
 };
-
-// The global number of the first row of a [T, h] value; its elements are numbered row by row.
-inline int64_t first_global_row(const Attributes& attributes, const RunState& state) {
-  return state.first_sample * attributes.integer("sequence_length") + attributes.integer("first_token");
-}
 
 }  // namespace recollect::reference

@@ -15,6 +15,7 @@ RunState misleading(const RunState& state) {
           .micro_batch = state.micro_batch + 5,
           .micro_batches = state.micro_batches + 7,
           .first_sample = state.first_sample + 11,
+          .token_stride = state.token_stride + 1,
           .training = state.training};
 }
 

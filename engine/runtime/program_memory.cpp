@@ -1,0 +1,114 @@
+#include "engine/runtime/program_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "engine/runtime/lifetime.h"
+
+namespace recollect {
+
+namespace {
+
+template <typename Bytes>
+uint64_t most(const std::vector<const Program*>& programs, Bytes bytes) {
+  uint64_t most = 0;
+  for (const Program* program : programs) most = std::max<uint64_t>(most, bytes(program->predicted()));
+  return most;
+}
+
+void check_within(const Tensor& tensor, std::size_t offset, std::size_t bytes) {
+  require(offset <= tensor.bytes() && bytes <= tensor.bytes() - offset,
+          "a read or a write past the end of a value");
+}
+
+}  // namespace
+
+bool is_shared(const Value& value) { return persists(value) && value.category != Category::kInput; }
+
+ProgramMemory::ProgramMemory(Device& device, const std::vector<const Program*>& programs)
+    : device_(device),
+      values_(shared_values(*programs.at(0))),
+      device_arena_(device.reserve(MemorySpace::kDevice,
+                                   most(programs, [](const MemoryLedger& l) { return l.arena_bytes(); }))),
+      host_arena_(device.reserve(MemorySpace::kHost,
+                                 most(programs, [](const MemoryLedger& l) { return l.host_bytes; }))),
+      disk_bytes_(most(programs, [](const MemoryLedger& l) { return l.disk_bytes; })) {
+  for (const Program* program : programs) check_fits(*program);
+}
+
+std::string ProgramMemory::Shared::to_string() const {
+  return fmt::format("{} {} of {} at {} of {} memory{}", shape.to_string(), name_of(dtype), name_of(category),
+                     offset, name_of(space), group.empty() ? "" : " in group " + group);
+}
+
+ProgramMemory::SharedValues ProgramMemory::shared_values(const Program& program) {
+  const Graph& graph = program.graph;
+  SharedValues values;
+  for (ValueId id : graph.value_ids()) {
+    const Value& v = graph.value(id);
+    if (!is_shared(v)) continue;
+    const bool inserted =
+        values
+            .emplace(v.name, Shared{.shape = v.shape,
+                                    .dtype = v.dtype,
+                                    .category = v.category,
+                                    .space = v.space,
+                                    .offset = program.layout.value_offsets[id],
+                                    .group = v.group == kNone ? "" : graph.group(v.group).name})
+            .second;
+    require(inserted, "two persistent values are called " + v.name);
+  }
+  return values;
+}
+
+void ProgramMemory::check_fits(const Program& program) const {
+  const SharedValues own = shared_values(program);
+  for (const auto& [name, value] : own) {
+    const auto here = values_.find(name);
+    require(here != values_.end(), "a program has a persistent value that its memory lacks: " + name);
+    require(here->second == value,
+            fmt::format("a program's persistent value {} is {}; in its memory it is {}", name,
+                        value.to_string(), here->second.to_string()));
+  }
+  for (const auto& [name, value] : values_)
+    require(own.contains(name), "a program lacks a persistent value of its memory: " + name);
+  const auto check = [](const char* what, uint64_t needed, uint64_t reserved) {
+    require(needed <= reserved,
+            fmt::format("a program needs {} bytes of {}; {} were reserved", needed, what, reserved));
+  };
+  const MemoryLedger& needs = program.predicted();
+  check("device memory", needs.arena_bytes(), device_arena_.bytes());
+  check("host memory", needs.host_bytes, host_arena_.bytes());
+  check("disk", needs.disk_bytes, disk_bytes_);
+}
+
+bool ProgramMemory::admit(const Program& program) {
+  check_fits(program);
+  return !std::exchange(admitted_, true);
+}
+
+const Arena& ProgramMemory::arena(MemorySpace space) const {
+  require(space != MemorySpace::kDisk, "a file is no arena");
+  return space == MemorySpace::kDevice ? device_arena_ : host_arena_;
+}
+
+Tensor ProgramMemory::tensor(std::string_view shared_value) const {
+  const auto found = values_.find(shared_value);
+  require(found != values_.end(), "there is no persistent value " + std::string(shared_value));
+  const Shared& value = found->second;
+  return {arena(value.space).at(value.offset), value.shape, value.dtype};
+}
+
+void ProgramMemory::write(const Tensor& to, const void* from, std::size_t offset, std::size_t bytes) const {
+  check_within(to, offset, bytes);
+  device_.write(static_cast<std::byte*>(to.data) + offset, from, bytes);
+}
+
+void ProgramMemory::read(void* to, const Tensor& from, std::size_t offset, std::size_t bytes) const {
+  check_within(from, offset, bytes);
+  device_.read(to, static_cast<const std::byte*>(from.data) + offset, bytes);
+}
+
+}  // namespace recollect

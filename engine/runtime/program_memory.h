@@ -1,0 +1,69 @@
+// The memory of a model, apart from the programs that run in it. Parameters, gradients and whatever else
+// persists lie at the same place for all its programs: each goes on with what the last one left there. Behind
+// them is one region for everything else. It is as large as the neediest program wants it, and belongs to the
+// program that runs; what another one had there, inputs included, is gone then. Reserved once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/core/arena.h"
+#include "engine/runtime/device.h"
+#include "engine/runtime/program.h"
+
+namespace recollect {
+
+// What lies at the same place in every program of a model: all that persists but its inputs.
+bool is_shared(const Value& value);
+
+class ProgramMemory {
+ public:
+  // For these programs of one model, and all others that need no more. `device` must outlive the memory.
+  // Error kInternal where what they share differs.
+  ProgramMemory(Device& device, const std::vector<const Program*>& programs);
+  ProgramMemory(const ProgramMemory&) = delete;
+  ProgramMemory& operator=(const ProgramMemory&) = delete;
+
+  // Error kInternal, naming the first difference, where the program's shared values are not these; and where
+  // it needs more than was reserved.
+  void check_fits(const Program& program) const;
+  // The same for a program that will run here. Whether it is the first.
+  bool admit(const Program& program);
+
+  Tensor tensor(std::string_view shared_value) const;  // Error kInternal where there is none of that name
+  // Between host memory and an address in the arenas: all of the tensor, or `bytes` of it from `offset` on.
+  void write(const Tensor& to, const void* from) const { write(to, from, 0, to.bytes()); }
+  void write(const Tensor& to, const void* from, std::size_t offset, std::size_t bytes) const;
+  void read(void* to, const Tensor& from) const { read(to, from, 0, from.bytes()); }
+  void read(void* to, const Tensor& from, std::size_t offset, std::size_t bytes) const;
+
+  const Arena& arena(MemorySpace space) const;  // kDevice or kHost
+  uint64_t disk_bytes() const { return disk_bytes_; }
+  Device& device() const { return device_; }
+
+ private:
+  struct Shared {
+    Shape shape;
+    DType dtype = DType::kF32;
+    Category category = Category::kParameter;
+    MemorySpace space = MemorySpace::kDevice;
+    uint64_t offset = 0;
+    std::string group;  // empty where it has none
+    bool operator==(const Shared&) const = default;
+    std::string to_string() const;
+  };
+  using SharedValues = std::map<std::string, Shared, std::less<>>;
+
+  static SharedValues shared_values(const Program& program);
+
+  Device& device_;
+  SharedValues values_;
+  Arena device_arena_, host_arena_;
+  uint64_t disk_bytes_;
+  bool admitted_ = false;
+};
+
+}  // namespace recollect

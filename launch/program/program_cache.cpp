@@ -1,0 +1,104 @@
+#include "launch/program/program_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "launch/program/limits.h"
+#include "launch/program/phase_table.h"
+
+namespace recollect {
+
+namespace {
+
+// Of the program with the largest arena, with as much host memory and disk as any wants.
+MemoryLedger needs_of(const std::vector<ReadyProgram>& planned) {
+  MemoryLedger needs;
+  uint64_t host = 0, disk = 0;
+  for (const ReadyProgram& one : planned) {
+    const MemoryLedger& own = one.training.program.predicted();
+    if (own.arena_bytes() > needs.arena_bytes()) needs = own;
+    host = std::max(host, own.host_bytes);
+    disk = std::max(disk, own.disk_bytes);
+  }
+  needs.host_bytes = host;
+  needs.disk_bytes = disk;
+  return needs;
+}
+
+}  // namespace
+
+ProgramCache::ProgramCache(const Config& config, const Mesh& mesh, const Backend& backend,
+                           const std::vector<BatchShape>& shapes, ProgramParts parts)
+    : config_(config), mesh_(mesh), backend_(backend), parts_(std::move(parts)) {
+  require(!shapes.empty(), "a run has a shape of batches");
+  std::vector<ReadyProgram> planned;
+  for (const BatchShape& shape : shapes)
+    planned.push_back(make(shape, planned.empty() ? nullptr : planned.front().training.disk));
+  const MemoryLedger needs = needs_of(planned);
+  check_limits_of(needs);
+  if (DiskStore* disk = planned.front().training.disk.get()) disk->open(needs.disk_bytes);
+  backend_.choose_alike(mesh_.world(), [&] { reserve(std::move(planned), shapes); });
+  for (const auto& [shape, ready] : programs_) share_memory(ready.training.checkpointed);
+}
+
+ProgramCache::~ProgramCache() {
+  programs_.clear();  // streams, and all that they recorded; then the memory may go
+  if (gathers_) gathers_->unshare_memory();
+}
+
+ReadyProgram ProgramCache::make(const BatchShape& shape, std::shared_ptr<DiskStore> disk) const {
+  ReadyProgram ready;
+  ready.training = make_training_program(config_, mesh_, backend_.kernels(), shape, std::move(disk));
+  if (parts_.edit_program) parts_.edit_program(ready.training);
+  if (config_.profiling.step != 0)
+    ready.recorder = std::make_unique<StepRecorder>(
+        ready.training.program.graph, config_.training.gradient_accumulation_steps, parts_.probe);
+  return ready;
+}
+
+void ProgramCache::check_limits_of(const MemoryLedger& needs) {
+  Communicator& world = mesh_.world();
+  const Device& device = backend_.device();
+  std::string table = phase_table("predicted", needs);
+  table.pop_back();  // a message ends without a line's end
+  check_limits(config_, needs, table, share_of(device, needs.arena_bytes(), world));
+  const bool beside_host = device.memory().has_value();
+  const uint64_t on_host =
+      needs.host_bytes + save_buffer_bytes(config_) + (beside_host ? 0 : needs.arena_bytes());
+  check_host_share(on_host, share_of_group(memory_group(), on_host, world));
+  if (!beside_host)  // all have planned, and none goes on before all have looked
+    resident_ = predict_resident(resident_needs(config_, needs), world);
+}
+
+void ProgramCache::reserve(std::vector<ReadyProgram> planned, const std::vector<BatchShape>& shapes) {
+  std::vector<const Program*> programs;
+  for (const ReadyProgram& one : planned) programs.push_back(&one.training.program);
+  memory_ = std::make_unique<ProgramMemory>(backend_.device(), programs);
+  for (std::size_t i = 0; i < shapes.size(); ++i) add(shapes[i], std::move(planned[i]));
+}
+
+const ReadyProgram& ProgramCache::add(const BatchShape& shape, ReadyProgram planned) {
+  ExecutorProbe* const probe = planned.recorder ? planned.recorder.get() : parts_.probe;
+  planned.executor = std::make_unique<Executor>(std::move(planned.training.program), *memory_, probe);
+  return programs_.insert_or_assign(shape, std::move(planned)).first->second;
+}
+
+const ReadyProgram& ProgramCache::at(const BatchShape& shape) {
+  if (const auto known = programs_.find(shape); known != programs_.end()) return known->second;
+  ReadyProgram planned = make(shape, programs_.begin()->second.training.disk);
+  memory_->check_fits(planned.training.program);  // before the ranks choose together
+  const ReadyProgram* ready = nullptr;
+  backend_.choose_alike(mesh_.world(), [&] { ready = &add(shape, std::move(planned)); });
+  share_memory(ready->training.checkpointed);
+  return *ready;
+}
+
+// With the other ranks' devices, where a program gathers from it.
+void ProgramCache::share_memory(const Checkpointed& checkpointed) {
+  if (gathers_ || checkpointed.residency.gathered_bytes + checkpointed.gathered.gathered_bytes == 0) return;
+  Communicator& gathers = mesh_.communicator(kTensorAxis, StreamId::kGather);
+  const Arena& arena = memory_->arena(MemorySpace::kDevice);
+  if (gathers.share_memory(arena.at(0), arena.bytes())) gathers_ = &gathers;
+}
+
+}  // namespace recollect

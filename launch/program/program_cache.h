@@ -1,0 +1,68 @@
+// The programs of a run, one for each shape of batch, and the memory that all of them run in. What is known
+// ahead is planned before anything is reserved. A shape that comes later gets its program then, in the memory
+// that is there: between two steps, since its kernels are prepared where other programs have their inputs.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "engine/runtime/executor.h"
+#include "engine/runtime/step_recorder.h"
+#include "launch/config/config.h"
+#include "launch/program/resident_memory.h"
+#include "launch/program/training_program.h"
+#include "launch/ranks/backend.h"
+#include "parallel/mesh.h"
+
+namespace recollect {
+
+// What tests add: a change of every program before it is run, and who watches them run.
+struct ProgramParts {
+  std::function<void(TrainingProgram&)> edit_program = {};
+  ExecutorProbe* probe = nullptr;
+};
+
+// A program with what runs it, and what times it.
+struct ReadyProgram {
+  TrainingProgram training;                // but for its program, which the executor has
+  std::unique_ptr<StepRecorder> recorder;  // null where no step is recorded
+  std::unique_ptr<Executor> executor;
+};
+
+class ProgramCache {
+ public:
+  // Collective over the world of `mesh`. Makes the programs of `shapes`, one at least, and reserves what the
+  // neediest of them wants. What cannot fit, on the device, the host or the disk, is refused before that:
+  // Error kDeviceMemory, kHostMemory, kStorage. Configuration, mesh, backend and probe must outlive the cache.
+  ProgramCache(const Config& config, const Mesh& mesh, const Backend& backend,
+               const std::vector<BatchShape>& shapes, ProgramParts parts = {});
+  ~ProgramCache();
+
+  // Allocates nothing where the shape is known. Otherwise collective; Error kInternal where the new program
+  // does not fit the memory.
+  const ReadyProgram& at(const BatchShape& shape);
+
+  const ProgramMemory& memory() const { return *memory_; }
+  const ResidentMemory& resident() const { return resident_; }  // as predicted before anything was reserved
+
+ private:
+  // But for the executor.
+  ReadyProgram make(const BatchShape& shape, std::shared_ptr<DiskStore> disk) const;
+  void check_limits_of(const MemoryLedger& needs);
+  void reserve(std::vector<ReadyProgram> planned, const std::vector<BatchShape>& shapes);
+  const ReadyProgram& add(const BatchShape& shape, ReadyProgram planned);
+  void share_memory(const Checkpointed& checkpointed);
+
+  const Config& config_;
+  const Mesh& mesh_;
+  const Backend& backend_;
+  ProgramParts parts_;
+  ResidentMemory resident_;
+  std::unique_ptr<ProgramMemory> memory_;
+  Communicator* gathers_ = nullptr;  // from the memory, where they do so directly
+  std::map<BatchShape, ReadyProgram> programs_;
+};
+
+}  // namespace recollect
