@@ -131,11 +131,11 @@ Refusal check_number(const Keys& c, const Graph& graph, const SavedActivations& 
 }
 
 // Groups without which the plan would be the same.
-std::vector<Remark> idle_groups(const PolicySettings& settings, const Graph& graph,
+std::vector<Remark> idle_groups(const CheckpointingSettings& settings, const Graph& graph,
                                 const SavedActivations& saved, const Plan& plan) {
   std::vector<Remark> remarks;
   for (std::size_t i = 0; settings.recompute.size() > 1 && i < settings.recompute.size(); ++i) {
-    PolicySettings others = settings;
+    CheckpointingSettings others = settings;
     others.recompute.erase(others.recompute.begin() + static_cast<std::ptrdiff_t>(i));
     if (make_plan(graph, saved, others) == plan)
       remarks.push_back(
@@ -240,12 +240,12 @@ std::vector<Finding> check_settings(const CheckpointingSettings& settings, const
   return found;
 }
 
-Judgement check_plan(const CheckpointingSettings& c, const PolicySettings& policy, const Graph& graph,
-                     const SavedActivations& saved, const Plan& plan, int64_t divided_already) {
+Judgement check_plan(const CheckpointingSettings& c, const Graph& graph, const SavedActivations& saved,
+                     const Plan& plan, int64_t divided_already) {
   if (Refusal no = check_something_is_done(c, plan, static_cast<int64_t>(saved.layer_inputs().size())))
     return {no, {}};
   if (Refusal no = check_number(c, graph, saved, plan)) return {no, {}};
-  std::vector<Remark> remarks = idle_groups(policy, graph, saved, plan);
+  std::vector<Remark> remarks = idle_groups(c, graph, saved, plan);
   if (c.partition_activations) divided_already = sharded(graph, saved, plan);
   if (divided_already > 0)
     remarks.push_back({c.partition_activations ? "partition_activations" : "plan",
