@@ -13,8 +13,8 @@ class Sgd final : public OptimizerRule {
   }
   // The op's schedule has Adam's three places; it reads the first.
   std::vector<double> scalars(double learning_rate, int64_t) const override { return {learning_rate, 0, 0}; }
-  void emit(Graph& graph, const OpRegistry& registry, const ParameterUpdate& update) const override {
-    emit_update(graph, registry, update, "sgd", {{"momentum", momentum_}});
+  void emit(OpBuilder& ops, const ParameterUpdate& update) const override {
+    emit_update(ops, update, "sgd", {{"momentum", momentum_}});
   }
 
  private:
