@@ -1,4 +1,4 @@
-// One rank's part in passing tensors between two ranks of a region: one out, one in, or both at once. A
+// Does one rank's part in passing tensors between two ranks of a region: one out, one in, or both at once. A
 // tensor travels in pieces through two staging slots of the sender, who fills one while the receiver empties
 // the other; collectives leave those two alone between calls (local_communicator.h). The sender's outbox says
 // what is on its way and for whom, the receiver answers there, and each rings the other's bell when something
