@@ -11,15 +11,6 @@ namespace recollect {
 
 namespace {
 
-PolicySettings policy_settings(const CheckpointingSettings& c) {
-  return {.mode = c.mode,
-          .k = c.k,
-          .recompute = c.recompute,
-          .partition = c.partition_activations,
-          .host = c.cpu_checkpointing,
-          .disk = !c.disk_checkpointing.path.empty()};
-}
-
 // What is left open is chosen, or as little as can be.
 ResidencySettings decide_moves(const Graph& graph, const OpRegistry& registry, const SavedActivations& saved,
                                const Plan& plan, const CheckpointingSettings& c,
@@ -50,23 +41,24 @@ bool take(Judgement judgement, Checkpointed& done) {
 
 }  // namespace
 
-Checkpointed checkpoint(Graph& graph, const OpRegistry& registry, const CheckpointingSettings& c,
-                        const CheckpointingRules& rules) {
+Checkpointed checkpoint(Graph& graph, const OpRegistry& registry, const SavedActivations& saved,
+                        const CheckpointingSettings& c, const CheckpointingRules& rules) {
   Checkpointed done;
   int64_t divided_already = 0;
-  const SavedActivations saved(graph);
-  const PolicySettings policy = policy_settings(c);
   done.plan = c.plan.empty()
-                  ? make_plan(graph, saved, policy)
+                  ? make_plan(graph, saved, c)
                   : read_plan(c.plan, graph, saved, static_cast<int>(rules.tensor_size), &divided_already);
-  if (!take(check_plan(c, policy, graph, saved, done.plan, divided_already), done)) return done;
+  if (!take(check_plan(c, graph, saved, done.plan, divided_already), done)) return done;
   if (rules.disk_through_host)
     for (auto& [value, decision] : done.plan.values) decision.host |= decision.disk;
-  std::vector<Reproduction> reproductions = recompute(graph, saved, done.plan);
+  Recomputed recomputed = recompute(graph, saved, done.plan);
+  done.refusal = std::move(recomputed.refusal);
+  if (done.refusal) return done;
   done.moves = decide_moves(graph, registry, saved, done.plan, c, rules);
   done.residency = place_saved_activations(graph, registry, saved, done.plan, done.moves);
   done.gathered = gathered_again(graph);
   done.choices = list_choices(c, done, rules.least);
+  std::vector<Reproduction> reproductions = std::move(recomputed.values);
   reproductions.insert(reproductions.end(), done.residency.returned.begin(), done.residency.returned.end());
   if (!take(check_moves(c, graph, done.plan, done.moves, done.residency, reproductions.size()), done))
     return done;

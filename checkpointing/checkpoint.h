@@ -1,6 +1,6 @@
-// From what a user says of activation checkpointing to a graph that does it: the plan, what is recomputed,
-// what moves and when, and what each switch then does. The graph is differentiated before, and its
-// gradients are reduced after.
+// Makes of what a user says of activation checkpointing a graph that does it: decides on a plan, recomputes,
+// moves, and says what each switch then does. The graph is differentiated before, and its gradients are
+// reduced after.
 #pragma once
 
 #include <optional>
@@ -34,8 +34,8 @@ struct Checkpointed {
   std::vector<Remark> remarks;
 };
 
-// Changes the graph. Error kConfiguration where a plan's file is wrong.
-Checkpointed checkpoint(Graph& graph, const OpRegistry& registry, const CheckpointingSettings& settings,
-                        const CheckpointingRules& rules);
+// Changes the graph, of which `saved` is the analysis. Error kConfiguration where a plan's file is wrong.
+Checkpointed checkpoint(Graph& graph, const OpRegistry& registry, const SavedActivations& saved,
+                        const CheckpointingSettings& settings, const CheckpointingRules& rules);
 
 }  // namespace recollect

@@ -131,7 +131,7 @@ void read_rates(Entries& given, const std::string& path, DeviceModel& device) {
     if (const YamlNode* node = given.take(curve.key))
       device.*curve.member = given.read_curve(curve.key, *node);
   if (const YamlNode* node = given.take("kernels")) {
-    Entries(path, *node, "kernels");
+    const Entries of_kernels(path, *node, "kernels");  // an Error where it is no list
     for (const auto& [kernel, curve] : node->entries)
       device.kernels[kernel.text] = given.read_curve("kernels, " + kernel.text, curve);
   }

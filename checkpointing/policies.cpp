@@ -14,12 +14,12 @@ namespace {
 // A plan in the making. At first it saves what is of no layer.
 class Draft {
  public:
-  Draft(const Graph& graph, const SavedActivations& saved, const PolicySettings& settings)
+  Draft(const Graph& graph, const SavedActivations& saved, const CheckpointingSettings& settings)
       : settings_(settings), graph_(graph), saved_(saved) {
     for (ValueId v : saved_.values()) plan_.values[graph_.value(v).name] = {.save = layer_of(v) < 0};
   }
 
-  const PolicySettings& settings() const { return settings_; }
+  const CheckpointingSettings& settings() const { return settings_; }
   const Graph& graph() const { return graph_; }
   const SavedActivations& saved() const { return saved_; }
   int64_t layers() const { return static_cast<int64_t>(saved_.layer_inputs().size()); }
@@ -50,12 +50,12 @@ class Draft {
     const bool first_input = layers() > 0 && v == saved_.layer_inputs().front();
     Decision& d = decision(v);
     if (!d.save || (layer_of(v) < 0 && !first_input)) return;
-    d.partition = settings_.partition && !graph_.value(v).placement.is_sharded_over(kTensorAxis);
-    d.host = settings_.host;
-    d.disk = settings_.disk;
+    d.partition = settings_.partition_activations && !graph_.value(v).placement.is_sharded_over(kTensorAxis);
+    d.host = settings_.cpu_checkpointing;
+    d.disk = !settings_.disk_checkpointing.path.empty();
   }
 
-  const PolicySettings& settings_;
+  const CheckpointingSettings& settings_;
   const Graph& graph_;
   const SavedActivations& saved_;
   Plan plan_;
@@ -90,7 +90,10 @@ void save_segments(Draft& plan, int64_t k) {
   plan.save_where([&](ValueId v) { return plan.layer_of(v) >= last; });
 }
 
-void save_every_k(Draft& plan) { save_segments(plan, plan.settings().k); }
+void save_every_k(Draft& plan) {
+  require(plan.settings().k > 0, "mode every_k needs a k");
+  save_segments(plan, plan.settings().k);
+}
 
 void save_sqrt(Draft& plan) {
   auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(plan.layers())));
@@ -165,7 +168,7 @@ Policy policy_of(CheckpointingMode mode) {
 
 std::vector<std::string> cheap_groups() { return {"norm", "activation"}; }
 
-Plan make_plan(const Graph& graph, const SavedActivations& saved, const PolicySettings& settings) {
+Plan make_plan(const Graph& graph, const SavedActivations& saved, const CheckpointingSettings& settings) {
   Draft plan(graph, saved, settings);
   const Policy decide = saved.layer_inputs().empty() ? save_everything : policy_of(settings.mode);
   decide(plan);

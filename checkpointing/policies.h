@@ -1,4 +1,4 @@
-// Policies: from a differentiated graph to a plan.
+// A policy makes a plan for a differentiated graph.
 //
 // none             saves everything.
 // full             saves each layer's input (Chen et al., "Training Deep Nets with Sublinear Memory Cost",
@@ -20,17 +20,10 @@
 
 namespace recollect {
 
-struct PolicySettings {
-  CheckpointingMode mode = CheckpointingMode::kNone;
-  int64_t k = 1;                            // every_k
-  std::vector<std::string> recompute = {};  // selective: attention, mlp, norm, activation, dropout
-  bool partition = false;                   // the switches apply to the values that the mode saves
-  bool host = false, disk = false;
-};
-
 // The groups that cost little and save much, and never run a GEMM again.
 std::vector<std::string> cheap_groups();
 
-Plan make_plan(const Graph& graph, const SavedActivations& saved, const PolicySettings& settings);
+// By the mode of the settings; their switches apply to what it saves.
+Plan make_plan(const Graph& graph, const SavedActivations& saved, const CheckpointingSettings& settings);
 
 }  // namespace recollect

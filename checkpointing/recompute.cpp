@@ -26,16 +26,17 @@ class Recomputer {
     }
   }
 
-  std::vector<Reproduction> run() {
+  Recomputed run() {
     for (OpId id : graph_.op_ids()) {
       Op& op = graph_.op(id);
       if (op.phase != Phase::kBackward) continue;
       if (op.layer != layer_) enter(op.layer);
       reader_ = id;
       for (ValueId& v : op.inputs) v = wanted(v);
+      if (too_many_) return {.refusal = too_many_ops()};
     }
     edit_.commit();
-    return std::move(made_);
+    return {.values = std::move(made_)};
   }
 
  private:
@@ -124,11 +125,14 @@ class Recomputer {
       output = again;
     }
     edit_.insert_before(reader_, std::move(clone));
-    if (reader_ + ++clones_ > kMostOps)
-      throw Error(ExitCode::kConfiguration,
-                  "a step would run more than " + std::to_string(kMostOps) +
-                      " ops: what is not saved is run again too often",
-                  "use another mode, such as every_k or sqrt, or fewer layers");
+    too_many_ = reader_ + ++clones_ > kMostOps;
+  }
+
+  static Error too_many_ops() {
+    return Error(ExitCode::kConfiguration,
+                 "a step would run more than " + std::to_string(kMostOps) +
+                     " ops: what is not saved is run again too often",
+                 "use another mode, such as every_k or sqrt, or fewer layers");
   }
 
   bool writes_accumulators(const Op& op) const {
@@ -146,14 +150,15 @@ class Recomputer {
   int layer_ = -2;
   OpId reader_ = kNone;  // the op of backward before which clones are inserted
   OpId clones_ = 0;
+  bool too_many_ = false;
   std::vector<Reproduction> made_;
 };
 
 }  // namespace
 
-std::vector<Reproduction> recompute(Graph& graph, const SavedActivations& saved, const Plan& plan) {
-  std::vector<Reproduction> made = Recomputer(graph, saved, plan).run();
-  gather_ahead(graph);
+Recomputed recompute(Graph& graph, const SavedActivations& saved, const Plan& plan) {
+  Recomputed made = Recomputer(graph, saved, plan).run();
+  if (!made.refusal) gather_ahead(graph);
   return made;
 }
 

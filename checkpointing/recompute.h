@@ -9,15 +9,23 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "checkpointing/plan.h"
 #include "checkpointing/saved_activations.h"
+#include "engine/core/error.h"
 
 namespace recollect {
 
-// To be called on a differentiated graph, before gradients are reduced and the optimizer is appended. Returns
-// what was recomputed, in program order.
-std::vector<Reproduction> recompute(Graph& graph, const SavedActivations& saved, const Plan& plan);
+struct Recomputed {
+  std::vector<Reproduction> values = {};  // in program order
+  std::optional<Error> refusal = {};      // kConfiguration: a step would have too many ops
+};
+
+// To be called on a differentiated graph, before gradients are reduced and the optimizer is appended. After a
+// refusal the graph is of no use.
+Recomputed recompute(Graph& graph, const SavedActivations& saved, const Plan& plan);
 
 // What sequence parallelism gathers again in one micro-batch, on this rank.
 struct GatheredAgain {

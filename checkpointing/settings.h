@@ -22,23 +22,23 @@ template <>
 inline constexpr std::array<std::pair<std::string_view, CheckpointingMode>, 1>
     kOldSpellings<CheckpointingMode> = {{{"poor", CheckpointingMode::kConstantMemory}}};
 
-// The section activation_checkpointing, as it was given.
+// What the section activation_checkpointing says, as it was given.
 struct CheckpointingSettings {
   CheckpointingMode mode = CheckpointingMode::kNone;
-  int64_t k = 0;                       // every_k: layers a segment
-  std::vector<std::string> recompute;  // selective: groups of ops; empty: those that cost little
+  int64_t k = 0;                            // every_k: layers a segment
+  std::vector<std::string> recompute = {};  // selective: groups of ops; empty: those that cost little
   bool partition_activations = false;
   bool cpu_checkpointing = false;
   struct Disk {
-    std::string path;   // folder where saved activations wait, or ""
-    int64_t limit = 0;  // bytes per rank; 0: none
-  } disk_checkpointing;
+    std::string path = {};  // folder where saved activations wait, or ""
+    int64_t limit = 0;      // bytes per rank; 0: none
+  } disk_checkpointing = {};
   bool contiguous_checkpointing = true;              // false: saved activations in a best-fit pool
   StorageDType storage_dtype = StorageDType::kSame;  // of saved activations; bf16 is lossy
   int64_t keep_last = -1;                            // -1: chosen by the simulator
   int64_t prefetch = -1;                             // layers ahead; -1: chosen by the simulator
-  int64_t number_checkpoints = 0;  // what the mode must keep of layer inputs; 0: whatever it keeps
-  std::string plan;                // file that decides for every value, instead of mode and switches, or ""
+  int64_t number_checkpoints = 0;  // layer inputs that the mode must save; 0: however many it saves
+  std::string plan = {};           // file that decides for every value, instead of mode and switches, or ""
   bool verify = false;             // compare what comes again with what was there
 };
 

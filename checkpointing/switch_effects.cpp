@@ -33,8 +33,8 @@ void check_storage_dtype(const Keys& c, const CheckpointedRun& run, Findings& fo
   if (run.dtype == DType::kBF16) {
     found.push_back(
         {{"activation_checkpointing.storage_dtype", "training.precision"},
-         "activation_checkpointing.storage_dtype bf16 has no effect with training.precision bf16: kept "
-         "values have that type already"});
+         "activation_checkpointing.storage_dtype bf16 has no effect with training.precision bf16: saved "
+         "activations have that type already"});
   }
 }
 
@@ -68,8 +68,8 @@ void check_partition(const Keys& c, const CheckpointedRun& run, Findings& found)
   if (c.partition_activations && run.sequence_parallel) {
     found.push_back(
         {{"activation_checkpointing.partition_activations", "parallelism.sequence_parallel"},
-         "activation_checkpointing.partition_activations has no effect under sequence parallelism: kept "
-         "values are divided over the tensor ranks already"});
+         "activation_checkpointing.partition_activations has no effect under sequence parallelism: saved "
+         "activations are divided over the tensor ranks already"});
   }
 }
 
@@ -88,8 +88,8 @@ void check_reach(const Keys& c, const CheckpointedRun& run, Findings& found) {
   if ((leaves || packs) && c.keep_last >= run.layers) {
     found.push_back(
         {{"activation_checkpointing.keep_last", run.layers_key},
-         fmt::format("activation_checkpointing.keep_last {} keeps the values of all {} layers where they "
-                     "are: partition_activations, cpu_checkpointing, disk_checkpointing and "
+         fmt::format("activation_checkpointing.keep_last {} leaves the saved activations of all {} layers "
+                     "where they are: partition_activations, cpu_checkpointing, disk_checkpointing and "
                      "storage_dtype have no effect",
                      c.keep_last, run.layers)});
   }
@@ -102,7 +102,7 @@ Refusal check_something_is_done(const Keys& c, const Plan& plan, int64_t layers)
   };
   if (!c.plan.empty()) {
     if (!none([](const auto& item) { return item.second != Decision{}; })) return {};
-    return without_effect("plan", c.plan + " keeps every value on the device, as mode none does",
+    return without_effect("plan", c.plan + " saves every activation on the device, as mode none does",
                           "leave it out, or let it recompute or move something");
   }
   if (c.mode == CheckpointingMode::kNone || !none([](const auto& item) { return !item.second.save; }))
@@ -124,18 +124,18 @@ Refusal check_number(const Keys& c, const Graph& graph, const SavedActivations& 
   if (saved == c.number_checkpoints) return {};
   return Error(
       ExitCode::kConfiguration,
-      fmt::format("activation_checkpointing.number_checkpoints is {}, but {} keeps {} layer inputs of {}",
+      fmt::format("activation_checkpointing.number_checkpoints is {}, but {} saves {} layer inputs of {}",
                   c.number_checkpoints, c.plan.empty() ? fmt::format("mode {}", name_of(c.mode)) : c.plan,
                   saved, inputs.size()),
       "leave it out: the number follows from the plan");
 }
 
 // Groups without which the plan would be the same.
-std::vector<Remark> idle_groups(const PolicySettings& settings, const Graph& graph,
+std::vector<Remark> idle_groups(const CheckpointingSettings& settings, const Graph& graph,
                                 const SavedActivations& saved, const Plan& plan) {
   std::vector<Remark> remarks;
   for (std::size_t i = 0; settings.recompute.size() > 1 && i < settings.recompute.size(); ++i) {
-    PolicySettings others = settings;
+    CheckpointingSettings others = settings;
     others.recompute.erase(others.recompute.begin() + static_cast<std::ptrdiff_t>(i));
     if (make_plan(graph, saved, others) == plan)
       remarks.push_back(
@@ -166,7 +166,7 @@ Refusal check_pool(const Keys& c, const Graph& graph) {
   const auto pooled = [](const Value& value) { return value.pooled; };
   if (c.contiguous_checkpointing || std::any_of(graph.values().begin(), graph.values().end(), pooled))
     return {};
-  return without_effect("contiguous_checkpointing false", "no value is kept that the pool could hold",
+  return without_effect("contiguous_checkpointing false", "no activation is saved that the pool could hold",
                         "leave it out");
 }
 
@@ -240,12 +240,12 @@ std::vector<Finding> check_settings(const CheckpointingSettings& settings, const
   return found;
 }
 
-Judgement check_plan(const CheckpointingSettings& c, const PolicySettings& policy, const Graph& graph,
-                     const SavedActivations& saved, const Plan& plan, int64_t divided_already) {
+Judgement check_plan(const CheckpointingSettings& c, const Graph& graph, const SavedActivations& saved,
+                     const Plan& plan, int64_t divided_already) {
   if (Refusal no = check_something_is_done(c, plan, static_cast<int64_t>(saved.layer_inputs().size())))
     return {no, {}};
   if (Refusal no = check_number(c, graph, saved, plan)) return {no, {}};
-  std::vector<Remark> remarks = idle_groups(policy, graph, saved, plan);
+  std::vector<Remark> remarks = idle_groups(c, graph, saved, plan);
   if (c.partition_activations) divided_already = sharded(graph, saved, plan);
   if (divided_already > 0)
     remarks.push_back({c.partition_activations ? "partition_activations" : "plan",

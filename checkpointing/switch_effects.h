@@ -46,10 +46,10 @@ struct Judgement {
 // Of the settings alone: switches that contradict each other, or that nothing could make have an effect.
 std::vector<Finding> check_settings(const CheckpointingSettings& settings, const CheckpointedRun& run);
 
-// Of the plan, before anything is recomputed. `policy` made it, unless it was read from a file, which asked to
-// partition `divided_already` values that are.
-Judgement check_plan(const CheckpointingSettings& settings, const PolicySettings& policy, const Graph& graph,
-                     const SavedActivations& saved, const Plan& plan, int64_t divided_already);
+// Of the plan, before anything is recomputed. Where it was read from a file, that asked to partition
+// `divided_already` values which are divided without it.
+Judgement check_plan(const CheckpointingSettings& settings, const Graph& graph, const SavedActivations& saved,
+                     const Plan& plan, int64_t divided_already);
 
 // Of the moves, after they are in the graph. `remade`: values that come back or are recomputed.
 Judgement check_moves(const CheckpointingSettings& settings, const Graph& graph, const Plan& plan,

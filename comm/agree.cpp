@@ -28,7 +28,7 @@ uint64_t digest(std::string_view text) {
 // "key\0value\0" for every key. YAML text holds no NUL.
 std::string join(const std::map<std::string, std::string>& flat) {
   std::string text;
-  for (const auto& [key, value] : flat) text += key + '\0' + value + '\0';
+  for (const auto& [key, value] : flat) text.append(key).append(1, '\0').append(value).append(1, '\0');
   return text;
 }
 

@@ -64,8 +64,8 @@ class Reader {
 };
 
 struct Names {
-  const char* source;
-  const char* rank;
+  const char* source = nullptr;
+  const char* rank = nullptr;
   std::initializer_list<const char*> size;
   std::initializer_list<const char*> local_rank;
   std::initializer_list<const char*> local_size;
@@ -155,9 +155,9 @@ std::optional<Statement> read_slurm(const Reader& env) {
 std::string find_run_id(const Reader& env, const std::string& source) {
   if (env.has("RECOLLECT_RUN_ID")) return env.text("RECOLLECT_RUN_ID");
   // The launcher that said who we are comes first: an outer one may be the same for several runs.
-  const std::string torchrun = env.has("TORCHELASTIC_RUN_ID")
-                                   ? env.text("TORCHELASTIC_RUN_ID") + ":" + env.text("MASTER_PORT")
-                                   : std::string();
+  std::string torchrun = env.has("TORCHELASTIC_RUN_ID")
+                             ? env.text("TORCHELASTIC_RUN_ID") + ":" + env.text("MASTER_PORT")
+                             : std::string();
   if (source == "torchrun" && !torchrun.empty()) return torchrun;
   for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid"})
     if (source == "Open MPI" && env.has(name)) return env.text(name);

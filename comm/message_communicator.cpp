@@ -63,14 +63,16 @@ RankWait MessageCommunicator::wait_for_ranks(const std::vector<int>& missing) co
   return wait;
 }
 
-void MessageCommunicator::tell_of_wait(const std::vector<int>& missing) {
-  const WaitPost post = post_of(wait_for_ranks(missing), slot_);
+void MessageCommunicator::tell_of_wait(const std::vector<int>& missing, bool gives_up) {
+  WaitPost post = post_of(wait_for_ranks(missing), slot_);
+  post.gave_up = gives_up ? 1 : 0;
   posts_->note(post);
   tell(post);
 }
 
 std::string MessageCommunicator::who_is_late(const std::vector<int>& missing,
-                                             std::chrono::milliseconds timeout) const {
+                                             std::chrono::milliseconds timeout) {
+  tell_of_wait(missing, true);
   return recollect::who_is_late(wait_for_ranks(missing), posts_->current(), timeout);
 }
 

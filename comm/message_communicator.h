@@ -58,8 +58,9 @@ class MessageCommunicator : public Communicator {
   // Everybody's `bytes` to everybody, in rank order. Returns who was the last to send them.
   int swap_with_all(const void* mine, void* all, std::size_t bytes);
   // Of a wait for these ranks of the group, in the call under way.
-  void tell_of_wait(const std::vector<int>& missing);
-  std::string who_is_late(const std::vector<int>& missing, std::chrono::milliseconds timeout) const;
+  void tell_of_wait(const std::vector<int>& missing, bool gives_up = false);
+  // Who is to blame for such a wait, which has taken too long: the others hear that this rank gives up.
+  std::string who_is_late(const std::vector<int>& missing, std::chrono::milliseconds timeout);
   const WaitPosts& posts() const { return *posts_; }
   const CollectiveCall& call() const { return call_; }
   int name_of_rank(int rank) const { return names_[rank]; }

@@ -50,7 +50,7 @@ std::vector<RankWait> WaitPosts::current() const {
   std::vector<RankWait> waits;
   const std::lock_guard lock(mutex_);
   for (const auto& [key, noted] : noted_)
-    if (noted.when >= since) waits.push_back(wait_of(noted.post));
+    if (noted.post.gave_up != 0 || noted.when >= since) waits.push_back(wait_of(noted.post));
   return waits;
 }
 

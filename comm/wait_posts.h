@@ -1,6 +1,8 @@
 // What ranks tell each other that have waited for long, where they do not share memory: for whom, in which
 // call. A rank repeats it while it waits, a few times before it gives up, so a rank that has come free, was
-// stopped or is stuck is soon one that waits for nobody. Ranks that wait no longer than usual say nothing.
+// stopped or is stuck is soon one that waits for nobody. What it says when it gives up holds for good: it does
+// nothing afterwards, and who waits for it is as much a victim later on. Ranks that wait no longer than usual
+// say nothing.
 #pragma once
 
 #include <array>
@@ -24,6 +26,7 @@ struct WaitPost {
   int32_t rank = 0;
   int32_t group_size = 0, missing_size = 0;  // in the lists
   uint32_t slot = 0;                         // which of the rank's communicators
+  uint32_t gave_up = 0;                      // or still waits
   CollectiveCall call, before;
   std::array<int32_t, kMostRanks> group{}, missing{};
 };

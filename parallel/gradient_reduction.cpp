@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
+#include "engine/graph/graph_edit.h"
+#include "engine/graph/op_builder.h"
 #include "parallel/mesh.h"
 
 namespace recollect {
@@ -19,7 +20,7 @@ struct Ready {
 // In the order in which backward completes them.
 std::vector<Ready> by_completion(const Graph& graph, const std::vector<Parameter>& parameters) {
   std::vector<OpId> last(graph.values().size(), kNone);
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id)
+  for (OpId id : graph.op_ids())
     for (ValueId v : graph.op(id).outputs)
       if (v != kNone) last[v] = id;
   std::vector<Ready> ready;
@@ -58,7 +59,10 @@ std::vector<Bucket> fill_buckets(const Graph& graph, const std::vector<Ready>& r
 
 void reduce_gradients(Graph& graph, const OpRegistry& registry, const std::vector<Parameter>& parameters,
                       const GradientReduction& reduction) {
-  std::vector<std::vector<Op>> after(graph.ops().size());  // ops to insert behind each op
+  const OpBuilder ops(
+      graph, registry,
+      {.phase = Phase::kBackward, .when = RunWhen::kLastMicroBatch, .stream = StreamId::kCommunication});
+  GraphEdit edit(graph);
   const std::vector<Bucket> buckets =
       fill_buckets(graph, by_completion(graph, parameters), reduction.bucket_bytes);
   int number = 0;
@@ -67,26 +71,16 @@ void reduce_gradients(Graph& graph, const OpRegistry& registry, const std::vecto
     const GroupId group = graph.add_group({.name = name, .members = bucket.gradients});
     const auto reduce = [&](std::string_view axis, int size, const std::vector<ValueId>& gradients) {
       if (gradients.empty() || size == 1) return;
-      after[bucket.complete].push_back(
-          {.def = registry.find("all_reduce_accumulators"),
-           .name = name + "/" + std::string(axis),
-           .attributes = {{"axis", std::string(axis)}, {"size", int64_t{size}}, {"group", int64_t{group}}},
-           .inputs = gradients,
-           .outputs = gradients,
-           .phase = Phase::kBackward,
-           .when = RunWhen::kLastMicroBatch,
-           .stream = StreamId::kCommunication});
+      edit.insert_after(
+          bucket.complete,
+          ops.make(name + "/" + std::string(axis), "all_reduce_accumulators",
+                   {{"axis", std::string(axis)}, {"size", int64_t{size}}, {"group", int64_t{group}}},
+                   gradients, gradients));
     };
     reduce(kTensorAxis, reduction.tensor_size, bucket.partial);
     reduce(kDataAxis, reduction.data_size, bucket.gradients);
   }
-
-  std::vector<Op> ops;
-  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
-    ops.push_back(graph.op(id));
-    for (Op& op : after[id]) ops.push_back(std::move(op));
-  }
-  graph.set_ops(std::move(ops));
+  edit.commit();
 }
 
 }  // namespace recollect

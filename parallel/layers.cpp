@@ -24,7 +24,7 @@ void need_kernel(bool there_is_one, const std::string& op, const std::string& wh
 LayerBuilder::LayerBuilder(Graph& graph, const OpRegistry& registry, ParallelLayout layout, DType dtype,
                            const BatchShape& batch)
     : graph_(graph),
-      registry_(registry),
+      ops_(graph, registry),
       layout_(layout),
       dtype_(dtype),
       samples_(batch.samples),
@@ -32,27 +32,20 @@ LayerBuilder::LayerBuilder(Graph& graph, const OpRegistry& registry, ParallelLay
       tokens_(batch.samples * batch.sequence_length) {}
 
 void LayerBuilder::enter_layer(int layer) {
-  layer_ = layer;
-  block_.clear();
+  ops_.common().layer = layer;
+  ops_.common().block.clear();
   site_ = 0;
 }
 
 std::string LayerBuilder::path(const std::string& name) const {
-  return layer_ < 0 ? name : "layer" + std::to_string(layer_) + "/" + name;
+  return layer() < 0 ? name : "layer" + std::to_string(layer()) + "/" + name;
 }
 
 ValueId LayerBuilder::emit(const std::string& name, const std::string& kind, Attributes attributes,
                            std::vector<ValueId> inputs, std::vector<ValueId> outputs, Accumulate accumulate) {
-  const OpId id = graph_.add_op({.def = registry_.find(kind),
-                                 .name = path(name),
-                                 .attributes = std::move(attributes),
-                                 .inputs = std::move(inputs),
-                                 .outputs = std::move(outputs),
-                                 .layer = layer_,
-                                 .block = block_,
-                                 .phase = Phase::kForward,
-                                 .accumulate = accumulate});
-  return graph_.op(id).outputs.at(0);
+  Op op = ops_.make(path(name), kind, std::move(attributes), std::move(inputs), std::move(outputs));
+  op.accumulate = accumulate;
+  return graph_.op(graph_.add_op(std::move(op))).outputs.at(0);
 }
 
 ValueId LayerBuilder::token_input(const std::string& name) {
@@ -90,7 +83,7 @@ ValueId LayerBuilder::parameter(Parameter p, Category category) {
                               .category = category,
                               .placement = p.split == Parameter::Split::kNone ? Placement() : part_of_ranks(),
                               .persistent = true,
-                              .layer = layer_});
+                              .layer = layer()});
   parameters_.push_back(std::move(p));
   return parameters_.back().value;
 }
@@ -161,7 +154,7 @@ int64_t LayerBuilder::first_token() const {
 
 Attributes LayerBuilder::dropout_attributes(double p) {
   return {{"p", p},
-          {"layer", layer_ < 0 ? kOutsideLayers : int64_t{layer_}},
+          {"layer", layer() < 0 ? kOutsideLayers : int64_t{layer()}},
           {"site", site_++},
           {"sequence_length", sequence_length_},
           {"first_token", first_token()}};
@@ -221,7 +214,7 @@ ValueId LayerBuilder::attention(const std::string& name, ValueId qkv, const Atte
                {"first_head", layout_.tensor_rank * local},
                {"all_heads", options.heads},
                {"p", options.dropout},
-               {"layer", int64_t{layer_}},
+               {"layer", int64_t{layer()}},
                {"site", site_++}},
               {qkv});
 }

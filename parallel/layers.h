@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/graph/op_def.h"
+#include "engine/graph/op_builder.h"
 #include "parallel/mesh.h"
 #include "parallel/model.h"
 
@@ -79,7 +79,7 @@ class LayerBuilder {
 
   // Everything until the next call belongs to this layer; -1 is outside the layers.
   void enter_layer(int layer);
-  void enter_block(const std::string& block) { block_ = block; }  // of the layer: Op::block
+  void enter_block(const std::string& block) { ops_.common().block = block; }  // of the layer: Op::block
 
   // Of the batch: [samples, sequence] i32.
   ValueId token_input(const std::string& name);
@@ -128,17 +128,16 @@ class LayerBuilder {
   Attributes dropout_attributes(double p);
   int64_t first_token() const;  // of this rank, where it has a part of them
   std::string path(const std::string& name) const;
+  int layer() const { return ops_.common().layer; }
   bool parallel() const { return layout_.tensor_size > 1; }
   Placement part_of_ranks() const { return parallel() ? Placement::sharded_over(kTensorAxis) : Placement(); }
   bool divides_tokens() const { return layout_.sequence_parallel && parallel(); }
 
   Graph& graph_;
-  const OpRegistry& registry_;
+  OpBuilder ops_;  // what is common to its ops: the layer and the block that were entered
   ParallelLayout layout_;
   DType dtype_;
   int64_t samples_, sequence_length_, tokens_;
-  int layer_ = -1;
-  std::string block_;
   int64_t site_ = 0;  // random ops of this layer so far
   std::vector<Parameter> parameters_;
 };

@@ -1,5 +1,6 @@
 #include "parallel/optimizer_step.h"
 
+#include "engine/graph/op_builder.h"
 #include "parallel/mesh.h"
 #include "parallel/optimizers/rules.h"
 
@@ -9,18 +10,11 @@ namespace {
 
 class Builder {
  public:
-  Builder(Graph& graph, const OpRegistry& registry) : graph_(graph), registry_(registry) {}
+  Builder(Graph& graph, const OpRegistry& registry)
+      : graph_(graph),
+        ops_(graph, registry, {.phase = Phase::kOptimizer, .accumulate = Accumulate::kAlways}) {}
 
-  OpId emit(const std::string& name, const std::string& kind, Attributes attributes,
-            std::vector<ValueId> inputs, std::vector<ValueId> outputs = {}) {
-    return graph_.add_op({.def = registry_.find(kind),
-                          .name = name,
-                          .attributes = std::move(attributes),
-                          .inputs = std::move(inputs),
-                          .outputs = std::move(outputs),
-                          .phase = Phase::kOptimizer,
-                          .accumulate = Accumulate::kAlways});
-  }
+  OpBuilder& ops() { return ops_; }
 
   // Numbers that outlive the step, so that the host can read and write them.
   ValueId scalars(const std::string& name, Category category, int64_t size) {
@@ -51,13 +45,13 @@ class Builder {
     std::vector<ValueId> gradients;
     for (const Parameter& p : parameters)
       if (graph_.value(p.gradient).placement == placement) gradients.push_back(p.gradient);
-    return graph_.op(emit(name, "squared_norm", {}, gradients)).outputs[0];
+    return ops_.append(name, "squared_norm", {}, std::move(gradients)).outputs[0];
   }
 
   ValueId all_reduce(const std::string& name, ValueId value, std::string_view axis, int size) {
     if (size == 1) return value;
     const Attributes attributes{{"axis", std::string(axis)}, {"size", int64_t{size}}};
-    return graph_.op(emit(name, "all_reduce", attributes, {value})).outputs[0];
+    return ops_.append(name, "all_reduce", attributes, {value}).outputs[0];
   }
 
   void update(Parameter& p, const OptimizerRule& rule, ParameterUpdate update) {
@@ -65,14 +59,14 @@ class Builder {
     const bool cast = graph_.value(p.value).dtype != gradient.dtype;
     p.master = cast ? state(p, state_like("master", gradient)) : p.value;
     graph_.value(p.value).accumulator = true;
-    for (const OptimizerState& kept : rule.states(p, gradient))
-      p.states.push_back({kept.name, state(p, kept)});
-    rule.emit(graph_, registry_, update);
+    for (const OptimizerState& wanted : rule.states(p, gradient))
+      p.states.push_back({wanted.name, state(p, wanted)});
+    rule.emit(ops_, update);
   }
 
  private:
   Graph& graph_;
-  const OpRegistry& registry_;
+  OpBuilder ops_;
 };
 
 }  // namespace
@@ -88,8 +82,9 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
   handles.schedule = b.scalars("input/schedule", Category::kInput, static_cast<int64_t>(numbers.size()));
   if (data_size > 1) {
     handles.total_loss = b.scalar("loss/total", Category::kWorkspace);
-    b.emit("loss/total", "all_reduce", {{"axis", std::string(kDataAxis)}, {"size", int64_t{data_size}}},
-           {loss}, {handles.total_loss});
+    b.ops().append("loss/total", "all_reduce",
+                   {{"axis", std::string(kDataAxis)}, {"size", int64_t{data_size}}}, {loss},
+                   {handles.total_loss});
   } else {
     handles.total_loss = loss;
   }
@@ -99,13 +94,14 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
   const ValueId replicated = b.squared_norm("norm/replicated", parameters, Placement());
   handles.norm = b.scalar("norm", Category::kWorkspace);
   if (settings.loss_scaled) handles.loss_scale = b.scalar("input/loss_scale", Category::kInput);
-  const OpId clip = b.emit("norm/clip", "clip_factor", {{"max_norm", settings.max_grad_norm}},
-                           {sharded, replicated, handles.loss_scale}, {handles.norm});
+  const Op& clip = b.ops().append("norm/clip", "clip_factor", {{"max_norm", settings.max_grad_norm}},
+                                  {sharded, replicated, handles.loss_scale}, {handles.norm});
+  const ValueId factor = clip.outputs[1];
   for (Parameter& p : parameters)
     b.update(p, *handles.rule,
              {.parameter = p,
               .schedule = handles.schedule,
-              .factor = graph.op(clip).outputs[1],
+              .factor = factor,
               .weight_decay = p.decayed() || settings.decay_all ? settings.weight_decay : 0.0});
   return handles;
 }

@@ -3,7 +3,9 @@
 # UndefinedBehaviorSanitizer, and again under ThreadSanitizer, all but those that start MPI, whose locks it does not
 # know (tests/CMakeLists.txt says how they run). Where nvcc is, the first build has the CUDA backend too; what needs a
 # GPU skips itself without one. "tests/run.sh cpu" runs that preset only; "tests/run.sh fuzz" searches
-# on with libFuzzer from the corpora of tests/fuzz, where clang is.
+# on with libFuzzer from the corpora of tests/fuzz, where clang is. Where clang-tidy is installed, it is first run on
+# the sources that changed since the merge base with origin/main, or, where that is this commit or unknown, since the
+# commit before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/setup.sh
@@ -12,6 +14,24 @@ fetch_tensorboard
 cpu=cpu
 command -v nvcc >/dev/null && cpu=cuda  # the same tests, and the CUDA backend beside them
 presets=${*:-$cpu asan tsan}
+
+# What changed, uncommitted too, in the way of .clang-tidy. A changed header is looked at with the source of its name.
+# Each source is compiled by itself, so that the order of others in a unity build does not matter.
+tidy_changes() {
+  command -v clang-tidy >/dev/null && git rev-parse -q --verify HEAD~ >/dev/null || return 0
+  local base
+  base=$(git merge-base HEAD origin/main 2>/dev/null) || base=HEAD~
+  [ "$(git rev-parse "$base")" != "$(git rev-parse HEAD)" ] || base=HEAD~
+  cmake --preset cpu -B build/tidy -DCMAKE_UNITY_BUILD=OFF >/dev/null
+  local changed=() file
+  for file in $(git diff --name-only --diff-filter=d "$base" -- '*.h' '*.cpp' | sed 's/\.h$/.cpp/' | sort -u |
+    grep -E '^(engine|comm|parallel|checkpointing|launch)/'); do
+    if grep -qF "\"$PWD/$file\"" build/tidy/compile_commands.json; then changed+=("$file"); fi
+  done
+  [ ${#changed[@]} -gt 0 ] || return 0
+  echo "== clang-tidy: ${#changed[@]} sources changed since $(git rev-parse --short "$base") =="
+  printf '%s\n' "${changed[@]}" | xargs -P "$(nproc)" -n 1 clang-tidy -p build/tidy --quiet --warnings-as-errors='*'
+}
 
 # What failed in PRESET, and where, once more and in short: at the end, where it is looked for.
 name_failures() {
@@ -27,6 +47,7 @@ name_failures() {
     "build/$1/Testing/Temporary/LastTest.log"
 }
 
+tidy_changes
 for preset in $presets; do
   if [ "$preset" = fuzz ] && ! can_fuzz; then
     echo "== the fuzzers are left out: there is no clang++ with libFuzzer =="

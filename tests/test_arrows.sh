@@ -13,6 +13,11 @@ may_include() {
     grep -vE "[\"<]($allowed)/" | sed 's/^/arrow: /' || true
 }
 
+# Kernels are the engine's own, and of the rank that chooses a backend: others know ops by their kinds.
+kernels_within() {
+  grep -rnE --include=*.{h,cpp,cu,cuh} "include [\"<]engine/ops/[a-z]+/" "$@" 2>/dev/null | sed 's/^/kernels: /' || true
+}
+
 # Inside launch: ROOM, and the rooms that it may include beside itself. Only cli knows them all.
 room_may_include() {
   local room=launch/$1 allowed
@@ -52,6 +57,7 @@ findings() {
   may_include parallel parallel comm engine
   may_include checkpointing checkpointing comm engine
   may_include launch launch parallel checkpointing comm engine
+  kernels_within comm parallel checkpointing
   room_may_include config
   room_may_include ranks config
   room_may_include program config ranks
@@ -84,8 +90,10 @@ show_that_rules_bite() {
   echo 'int n_embd;' >"$tree/launch/j.cpp"
   echo 'int n_embd;' >"$tree/parallel/models/a.h"
   echo '// of GPT-2' >"$tree/engine/data/b.cpp"
-  found=$(findings "$tree" | grep -oE '[a-k]\.(h|cpp)( has 501 lines|:1:)' | sort | tr -d '\n')
-  [ "$found" = "a.h:1:b.cpp:1:c.cpp:1:d.h:1:e.cpp:1:f.h:1:g.cpp:1:h.cpp has 501 linesi.h:1:j.cpp:1:k.h:1:" ] ||
+  echo '#include "engine/ops/cuda/element.h"' >"$tree/comm/l.cu"
+  echo '#include "engine/ops/ops.h"' >"$tree/comm/fine.cu"
+  found=$(findings "$tree" | grep -oE '[a-l]\.(h|cpp|cu)( has 501 lines|:1:)' | sort | tr -d '\n')
+  [ "$found" = "a.h:1:b.cpp:1:c.cpp:1:d.h:1:e.cpp:1:f.h:1:g.cpp:1:h.cpp has 501 linesi.h:1:j.cpp:1:k.h:1:l.cu:1:" ] ||
     { echo "a rule does not bite; found only: $found" >&2; return 1; }
 }
 

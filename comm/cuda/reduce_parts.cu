@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "engine/ops/cuda/element.h"
+#include "engine/runtime/cuda/element.h"
 
 namespace recollect::cuda {
 

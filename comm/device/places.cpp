@@ -54,6 +54,7 @@ std::vector<RankPlace> gather_places(Communicator& world, const std::string& har
   std::vector<Record> all(static_cast<std::size_t>(world.size()));
   gather_records(world, &mine, all.data(), sizeof mine);
   std::vector<RankPlace> places;
+  places.reserve(all.size());
   for (const Record& record : all) places.push_back({record.node, record.process, record.hardware});
   return places;
 }

@@ -24,7 +24,7 @@ struct Progress {
   uint32_t state =
       0;  // 2 k while call k is under way, 2 k + 1 once it is done; 0 before the first of the round
 
-  auto operator<=>(const Progress&) const = default;
+  auto operator<=>(const Progress&) const = default;  // NOLINT(modernize-use-nullptr): of what this makes
 };
 
 inline constexpr bool is_inside_call(uint32_t state) { return state != 0 && state % 2 == 0; }

@@ -23,12 +23,14 @@ Passing::Passing(Segment& segment, Region& region, int rank, std::chrono::millis
       timeout_(timeout),
       times_(times) {}
 
-Passing::Side Passing::side_of(const Parcel& parcel, const CollectiveCall& call) const {
+Passing::Side Passing::side_of(const Parcel& parcel, const CollectiveCall& call,
+                               std::atomic<uint64_t>& awaits) const {
   if (!parcel) return {};
   return {.data = static_cast<std::byte*>(parcel.tensor.data),
           .bytes = parcel.tensor.bytes(),
           .peer = parcel.peer,
           .call = call,
+          .awaits = &awaits,
           .is_done = false};
 }
 
@@ -52,6 +54,11 @@ void Passing::meet(Side& side) {
   times_.waited(side.peer, now - since_);
   since_ = now;
   side.has_met = true;
+  say_nothing(side);
+}
+
+void Passing::say_awaited(const Side& side) {
+  side.awaits->store(address_of(side.call.sequence, side.peer), std::memory_order_relaxed);
 }
 
 void Passing::post(int first_slot) {
@@ -85,7 +92,9 @@ bool Passing::advance_out() {
     changed = true;
   }
   out_.is_done = taken == pieces(out_);
-  return changed || out_.is_done;
+  if (!changed && !out_.is_done) return false;
+  say_nothing(out_);
+  return true;
 }
 
 // What the sender wrote is read before the answer is given: without pieces the outbox is the sender's again
@@ -113,13 +122,15 @@ bool Passing::advance_in() {
     changed = true;
   }
   in_.is_done = in_.moved == pieces(in_);
-  return changed || in_.is_done;
+  if (!changed && !in_.is_done) return false;
+  say_nothing(in_);
+  return true;
 }
 
 void Passing::run(const Parcel& out, const CollectiveCall& send, const Parcel& in,
                   const CollectiveCall& receive, int first_slot) {
-  out_ = side_of(out, send);
-  in_ = side_of(in, receive);
+  out_ = side_of(out, send, mine_.awaits_taker);
+  in_ = side_of(in, receive, mine_.awaits_giver);
   since_ = Clock::now();
   if (segment_.is_stopped()) throw_stopped();
   if (!out_.is_done) post(first_slot);
@@ -147,23 +158,18 @@ void Passing::run(const Parcel& out, const CollectiveCall& send, const Parcel& i
 template <typename F>
 void Passing::for_each_open_side(F f) const {
   for (const Side* side : {&out_, &in_})
-    if (!side->is_done) f(*side, side == &out_ ? mine_.awaits_taker : mine_.awaits_giver);
+    if (!side->is_done) f(*side);
 }
 
 void Passing::wait_for_bell(uint32_t heard, std::chrono::milliseconds longest) {
   if (longest.count() <= 0) return;
-  for_each_open_side([](const Side& side, std::atomic<uint64_t>& awaits) {
-    awaits.store(address_of(side.call.sequence, side.peer), std::memory_order_relaxed);
-  });
+  for_each_open_side(say_awaited);
   futex_wait(mine_.bell, heard, longest);
-  for_each_open_side(
-      [](const Side&, std::atomic<uint64_t>& awaits) { awaits.store(0, std::memory_order_relaxed); });
 }
 
 std::vector<int> Passing::awaited() const {
   std::vector<int> ranks;
-  for_each_open_side(
-      [&](const Side& side, std::atomic<uint64_t>&) { ranks.push_back(state(side.peer).world_rank); });
+  for_each_open_side([&](const Side& side) { ranks.push_back(state(side.peer).world_rank); });
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
@@ -172,7 +178,7 @@ std::vector<int> Passing::awaited() const {
 std::string Passing::why_lost(bool late) const {
   const ProcessIdentity self = this_process();
   std::string why;
-  for_each_open_side([&](const Side& side, std::atomic<uint64_t>&) {
+  for_each_open_side([&](const Side& side) {
     const RankState& peer = state(side.peer);
     const Membership membership = peer.membership.load(std::memory_order_acquire);
     const bool known = membership == Membership::kJoined || membership == Membership::kLeft;

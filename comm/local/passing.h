@@ -1,4 +1,4 @@
-// One rank's part in passing tensors between two ranks of a region: one out, one in, or both at once. A
+// Does one rank's part in passing tensors between two ranks of a region: one out, one in, or both at once. A
 // tensor travels in pieces through two staging slots of the sender, who fills one while the receiver empties
 // the other; collectives leave those two alone between calls (local_communicator.h). The sender's outbox says
 // what is on its way and for whom, the receiver answers there, and each rings the other's bell when something
@@ -33,16 +33,21 @@ class Passing {
     std::size_t bytes = 0;
     int peer = -1;
     CollectiveCall call;
-    uint32_t moved = 0;    // pieces
-    bool has_met = false;  // the peer has come
+    std::atomic<uint64_t>* awaits = nullptr;  // where it says that it waits for the peer
+    uint32_t moved = 0;                       // pieces
+    bool has_met = false;                     // the peer has come
     bool is_done = true;
   };
 
-  Side side_of(const Parcel& parcel, const CollectiveCall& call) const;
+  Side side_of(const Parcel& parcel, const CollectiveCall& call, std::atomic<uint64_t>& awaits) const;
   void post(int first_slot);
   bool advance_out();  // whether anything has changed
   bool advance_in();
   void meet(Side& side);
+  // For all to read from the first sleep until the peer has done something. It stays when this rank gives up:
+  // others give up in the same moment, and follow the waits through this one.
+  static void say_awaited(const Side& side);
+  static void say_nothing(const Side& side) { side.awaits->store(0, std::memory_order_relaxed); }
   uint32_t pieces(const Side& side) const;
   std::size_t piece_bytes(const Side& side) const;
   void ring(int peer);

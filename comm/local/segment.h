@@ -42,8 +42,8 @@ struct alignas(64) RankState {
   std::atomic<uint64_t> doing;         // the latest call and the kind of the one before, for any rank to read
   ProcessIdentity process;
   CollectiveCall calls[2];  // the collectives with even and odd sequence numbers
-  // Of tensors between two ranks. While this rank sleeps: whose taking, and whose giving, it awaits, as
-  // Outbox::address has it.
+  // Of tensors between two ranks. While this rank waits, and after it has given up: whose taking, and whose
+  // giving, it awaits, as Outbox::address has it.
   std::atomic<uint64_t> awaits_taker, awaits_giver;
   std::atomic<uint32_t> bell;  // rung by those whom it may await
   Outbox outbox;

@@ -14,6 +14,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kTag = 1;
 constexpr int kEagerPolls = 4000;
+constexpr auto kEagerTime =
+    std::chrono::milliseconds(20);  // where others want the core, each yield takes long
 constexpr int kPollsBetweenListening = 64;
 
 int rank_in(MPI_Comm handle) {
@@ -95,10 +97,10 @@ bool MpiCommunicator::progress(int& last) {
 // More ranks than cores is normal, so waiting yields, and after a while sleeps between looks.
 int MpiCommunicator::wait_for_all() {
   int last = -1;
-  const auto start = Clock::now(), deadline = start + settings_.timeout;
+  const auto start = Clock::now(), eager_end = start + kEagerTime, deadline = start + settings_.timeout;
   auto next_post = start + posts().interval();
   for (int polls = 0; !progress(last); ++polls) {
-    if (polls < kEagerPolls) {
+    if (polls < kEagerPolls && Clock::now() < eager_end) {
       ::sched_yield();
       continue;
     }

@@ -18,6 +18,7 @@ class OpBuilder {
       : graph_(graph), registry_(registry), common_(std::move(common)) {}
 
   Op& common() { return common_; }
+  const Op& common() const { return common_; }
 
   // The op alone, for a pass that finds it a place (graph_edit.h).
   Op make(std::string name, std::string_view kind, Attributes attributes, std::vector<ValueId> inputs,

@@ -74,7 +74,7 @@ void DiskStore::open(uint64_t bytes) {
     throw Error(ExitCode::kStorage,
                 fmt::format("saved activations need {} bytes in {}, where {} are available: {}", bytes,
                             folder_, available, system_message(refused)),
-                "free some space, choose another folder, or keep less (activation_checkpointing.mode)");
+                "free some space, choose another folder, or save less (activation_checkpointing.mode)");
   }
   if (refused != 0 && refused != EOPNOTSUPP && refused != ENOSYS)
     throw Error(ExitCode::kStorage,

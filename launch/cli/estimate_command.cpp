@@ -72,7 +72,7 @@ std::string effect_text(const Estimate& e, const Estimate& none) {
                         mib(r.packed_saved_bytes));
   text += "\n";
   if (e.gathered.values > 0)
-    text += fmt::format("sequence_parallel: {} values kept in parts, {} MiB less, and gathered again\n",
+    text += fmt::format("sequence_parallel: {} activations saved in parts, {} MiB less, and gathered again\n",
                         e.gathered.values, mib(e.gathered.saved_bytes));
   text += "layer inputs between forward and backward, MiB:";
   for (int s = 0; s < kMemorySpaceCount; ++s)

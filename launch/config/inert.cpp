@@ -114,7 +114,7 @@ std::vector<Rule> fixed_rules() {
       {{"activation_checkpointing.disk_checkpointing.limit"},
        {"activation_checkpointing.disk_checkpointing.path"},
        [](const Config& c) { return c.activation_checkpointing.disk_checkpointing.path.empty(); },
-       "nothing is kept on the disk"},
+       "no activation is saved on the disk"},
       {{"data.path"},
        {"data.format"},
        [](const Config& c) { return c.data.format == DataFormat::kRandom; },

@@ -281,7 +281,7 @@ void add_others(std::vector<ConfigKey>& keys) {
   checkpointing("prefetch", &AC::prefetch, between(-1, 65536),
                 "layers that fetches run ahead; -1: chosen by the simulator");
   checkpointing("number_checkpoints", &AC::number_checkpoints, between(0, 65536),
-                "layer inputs that are kept, to be checked; 0: not checked");
+                "layer inputs that are saved, to be checked; 0: not checked");
   checkpointing("plan", &AC::plan, any(), "file that decides for every value, instead of mode and switches");
   checkpointing(
       "verify", &AC::verify, any(),

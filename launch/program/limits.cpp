@@ -103,7 +103,7 @@ void check_limits(const Config& config, const MemoryLedger& predicted, const std
                 fmt::format("the run needs {} bytes of disk on this rank; "
                             "activation_checkpointing.disk_checkpointing.limit is {}",
                             predicted.disk_bytes, disk.limit),
-                "raise the limit, or keep less: another mode, a larger keep_last, storage_dtype: bf16");
+                "raise the limit, or save less: another mode, a larger keep_last, storage_dtype: bf16");
 }
 
 }  // namespace recollect

@@ -46,6 +46,7 @@ ModelGraph differentiate_model(ModelGraph built) {
   const Gradients gradients =
       differentiate(built.graph, *built.registry, targets, {{built.model.loss, kNone}});
   for (Parameter& p : built.model.parameters) p.gradient = gradients.at(p.value);
+  built.saved.emplace(built.graph);
   return built;
 }
 

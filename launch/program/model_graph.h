@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
+#include "checkpointing/saved_activations.h"
 #include "engine/graph/op_def.h"
 #include "launch/config/config.h"
 #include "parallel/mesh.h"
@@ -14,6 +16,7 @@ struct ModelGraph {
   std::shared_ptr<const OpRegistry> registry;  // the graph's ops point into it
   Model model;
   Graph graph;
+  std::optional<SavedActivations> saved = {};  // of a differentiated graph: what there is to plan for
 };
 
 // Of the micro-batches that the configuration asks for.

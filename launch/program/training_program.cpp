@@ -112,7 +112,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
   Graph graph = built.graph;
   if (config.training.max_steps > 0) {
     const CheckpointingSettings& settings = config.activation_checkpointing;
-    training.checkpointed = checkpoint(graph, *training.registry, settings,
+    training.checkpointed = checkpoint(graph, *training.registry, built.saved.value(), settings,
                                        {.tensor_size = mesh.tensor_size(),
                                         .device = training.device,
                                         .least = least,

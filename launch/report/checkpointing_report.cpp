@@ -117,7 +117,7 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Mea
   if (const GatheredAgain& g = measured.training.checkpointed.gathered; g.values > 0)
     report.emplace_back(
         "sequence_parallel",
-        fmt::format("{} values kept in parts: saved {}, gathered {} again a micro-batch, {}", g.values,
+        fmt::format("{} activations saved in parts: {} less, gathered {} again a micro-batch, {}", g.values,
                     mib(g.saved_bytes), mib(g.gathered_bytes), exposed(StreamId::kGather)));
   if (r.partitioned_values > 0)
     report.emplace_back("partition_activations",
@@ -181,7 +181,7 @@ std::string slow_disk_warning(const TrainingProgram& training, const Executor& e
   return fmt::format(
       "the disk is too slow for this step: {:.3f} s of {:.3f} s a step are spent waiting for it (it writes "
       "{} and reads {}); "
-      "keep less on it, or give it more to hide behind",
+      "save less on it, or give it more to hide behind",
       waited / static_cast<double>(steps), seconds / static_cast<double>(steps), rate(disk->written()),
       rate(disk->read()));
 }

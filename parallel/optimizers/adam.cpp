@@ -21,9 +21,8 @@ class Adam final : public OptimizerRule {
     to = {learning_rate, 1.0 - std::pow(beta1_, t), 1.0 - std::pow(beta2_, t)};
   }
 
-  void emit(Graph& graph, const OpRegistry& registry, const ParameterUpdate& update) const override {
-    emit_update(graph, registry, update, kind_,
-                {{"beta1", beta1_}, {"beta2", beta2_}, {"epsilon", epsilon_}});
+  void emit(OpBuilder& ops, const ParameterUpdate& update) const override {
+    emit_update(ops, update, kind_, {{"beta1", beta1_}, {"beta2", beta2_}, {"epsilon", epsilon_}});
   }
 
  private:

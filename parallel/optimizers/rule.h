@@ -1,4 +1,4 @@
-// An update rule: what it keeps of a parameter from step to step, which numbers it wants from the host at
+// An update rule says what it keeps of a parameter from step to step, which numbers it wants from the host at
 // each update, and the ops of an update. Everything else of a step (norm, clipping, master copies) is the
 // same for all rules.
 #pragma once
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/graph/op_def.h"
+#include "engine/graph/op_builder.h"
 #include "parallel/parameter.h"
 
 namespace recollect {
@@ -45,7 +45,8 @@ class OptimizerRule {
   // Puts the numbers of update `update`, 1 for the first, in the place of what `to` holds: always as many, so
   // that only the first call allocates.
   virtual void scalars(double learning_rate, int64_t update, std::vector<double>& to) const = 0;
-  virtual void emit(Graph& graph, const OpRegistry& registry, const ParameterUpdate& update) const = 0;
+  // `ops` are those of the optimizer's phase, which add to what they write.
+  virtual void emit(OpBuilder& ops, const ParameterUpdate& update) const = 0;
 };
 
 // A state like the gradient.
@@ -53,7 +54,6 @@ OptimizerState state_like(std::string name, const Value& gradient);
 
 // A rule that is one op: it reads the numbers, the factor and the gradient, and writes the master, the states
 // and, where that is another value, the parameter. `attributes` are the rule's own.
-void emit_update(Graph& graph, const OpRegistry& registry, const ParameterUpdate& update,
-                 std::string_view kind, Attributes attributes);
+void emit_update(OpBuilder& ops, const ParameterUpdate& update, std::string_view kind, Attributes attributes);
 
 }  // namespace recollect

@@ -15,8 +15,8 @@ class Sgd final : public OptimizerRule {
   void scalars(double learning_rate, int64_t, std::vector<double>& to) const override {
     to = {learning_rate, 0, 0};
   }
-  void emit(Graph& graph, const OpRegistry& registry, const ParameterUpdate& update) const override {
-    emit_update(graph, registry, update, "sgd", {{"momentum", momentum_}});
+  void emit(OpBuilder& ops, const ParameterUpdate& update) const override {
+    emit_update(ops, update, "sgd", {{"momentum", momentum_}});
   }
 
  private:

@@ -15,7 +15,7 @@ constexpr ResidencySettings kAllOpen{.keep_last = kOpen, .prefetch = kOpen};
 ResidencySettings chosen(double bandwidth, const ResidencySettings& settings) {
   LayeredGraph g(7);
   const SavedActivations saved(g.graph);
-  const Plan plan = make_plan(g.graph, saved, {.mode = CheckpointingMode::kFull, .host = true});
+  const Plan plan = make_plan(g.graph, saved, {.mode = CheckpointingMode::kFull, .cpu_checkpointing = true});
   recompute(g.graph, saved, plan);
   const DeviceModel device{.name = "by hand",
                            .vector_flops = 1,

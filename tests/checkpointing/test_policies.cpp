@@ -8,7 +8,7 @@ namespace recollect::test::policies_test {
 namespace {
 
 // The names that a plan saves, in program order.
-std::string saved_by(const SmallGraph& g, const PolicySettings& settings) {
+std::string saved_by(const SmallGraph& g, const CheckpointingSettings& settings) {
   const SavedActivations saved(g.graph);
   const Plan plan = make_plan(g.graph, saved, settings);
   std::vector<ValueId> values;
@@ -105,9 +105,11 @@ TEST(Policies, SelectiveRecomputesABlock) {
 TEST(Policies, SwitchesApplyToWhatLayersSave) {
   LayeredGraph g(2);
   g.graph.value(g.graph.find("b0")).placement = Placement::sharded_over(kTensorAxis);
-  const Plan plan =
-      make_plan(g.graph, SavedActivations(g.graph),
-                {.mode = CheckpointingMode::kFull, .partition = true, .host = true, .disk = true});
+  const Plan plan = make_plan(g.graph, SavedActivations(g.graph),
+                              {.mode = CheckpointingMode::kFull,
+                               .partition_activations = true,
+                               .cpu_checkpointing = true,
+                               .disk_checkpointing = {.path = "/disk"}});
   EXPECT_EQ(to_yaml(plan), R"(replay: segment
 values:
   a0: recompute

@@ -12,7 +12,7 @@ std::vector<Reproduction> recompute_all_but(SmallGraph& g, const std::vector<std
   const SavedActivations saved(g.graph);
   Plan plan = plan_to_save(g.graph, saved, names);
   plan.replay = replay;
-  return recompute(g.graph, saved, plan);
+  return recompute(g.graph, saved, plan).values;
 }
 
 TEST(Recompute, OfNothingChangesNothing) {
@@ -104,6 +104,19 @@ TEST(Recompute, CountsWhatItAdds) {
 TEST(Recompute, APlanWithoutAWordOnAValueIsAnError) {
   LayeredGraph g(1);
   EXPECT_THROW(recompute(g.graph, SavedActivations(g.graph), {}), Error);
+}
+
+// Every layer would be run again for each one behind it: 2 n (n + 1) / 2 ops.
+TEST(Recompute, TooManyOpsAreRefused) {
+  LayeredGraph g(520);
+  const SavedActivations saved(g.graph);
+  Plan plan = plan_to_save(g.graph, saved, {"e"});
+  plan.replay = Replay::kNothing;
+  const Recomputed recomputed = recompute(g.graph, saved, plan);
+  ASSERT_TRUE(recomputed.refusal);
+  EXPECT_EQ(recomputed.refusal->code(), ExitCode::kConfiguration);
+  EXPECT_NE(std::string(recomputed.refusal->what()).find("more than 262144 ops"), std::string::npos);
+  EXPECT_TRUE(recomputed.values.empty());
 }
 
 // part -> whole = all_gather(part) -> next; backward of `next` reads the whole.

@@ -10,7 +10,8 @@ namespace recollect::test::residency_test {
 namespace {
 
 // Layer inputs alone are saved, the rest is recomputed, and then they move.
-ResidencyReport move_inputs(SmallGraph& g, PolicySettings policy, const ResidencySettings& settings = {}) {
+ResidencyReport move_inputs(SmallGraph& g, CheckpointingSettings policy,
+                            const ResidencySettings& settings = {}) {
   const SavedActivations saved(g.graph);
   policy.mode = CheckpointingMode::kFull;
   const Plan plan = make_plan(g.graph, saved, policy);
@@ -22,7 +23,7 @@ ResidencyReport move_inputs(SmallGraph& g, PolicySettings policy, const Residenc
 // stays.
 TEST(Residency, TheHostHoldsWhatIsNotNeededAtOnce) {
   LayeredGraph g(2);
-  const ResidencyReport report = move_inputs(g, {.host = true});
+  const ResidencyReport report = move_inputs(g, {.cpu_checkpointing = true});
   EXPECT_EQ(text_of(g.graph), R"(
 e(x)
 host/e(e) on device_to_host
@@ -53,7 +54,7 @@ ga0(gb0 fetched/layer0/e)
 
 TEST(Residency, EachRankStoresItsPartAndGathersTheWhole) {
   LayeredGraph g(2);
-  const ResidencyReport report = move_inputs(g, {.partition = true}, {.tensor_size = 4});
+  const ResidencyReport report = move_inputs(g, {.partition_activations = true}, {.tensor_size = 4});
   EXPECT_EQ(text_of(g.graph), R"(
 e(x)
 kept/e(e)
@@ -80,7 +81,9 @@ ga0(gb0 fetched/layer0/e)
 // Packed, sliced, to the host, to the disk; and all the way back.
 TEST(Residency, AValueGoesItsWayInSteps) {
   LayeredGraph g(5);
-  move_inputs(g, {.partition = true, .host = true, .disk = true}, {.tensor_size = 2, .bf16 = true});
+  move_inputs(
+      g, {.partition_activations = true, .cpu_checkpointing = true, .disk_checkpointing = {.path = "/disk"}},
+      {.tensor_size = 2, .bf16 = true});
   EXPECT_EQ(text_of(g.graph).substr(0, text_of(g.graph).find("\na0")), R"(
 e(x)
 packed/e(e)
@@ -101,7 +104,8 @@ fetched/layer0/e(fetched/layer0/e/packed)
 // Of five layers the last stays; the two before it are still in the buffer when they are wanted.
 TEST(Residency, WhatIsWantedSoonDoesNotGoToTheDisk) {
   LayeredGraph g(5);
-  const ResidencyReport report = move_inputs(g, {.host = true, .disk = true});
+  const ResidencyReport report =
+      move_inputs(g, {.cpu_checkpointing = true, .disk_checkpointing = {.path = "/disk"}});
   EXPECT_EQ(report.host_values, 4);
   EXPECT_EQ(report.disk_values, 2);
   EXPECT_EQ(g.graph.find("disk/b1"), kNone);
@@ -110,7 +114,7 @@ TEST(Residency, WhatIsWantedSoonDoesNotGoToTheDisk) {
 
 TEST(Residency, KeepLastKeepsSoManyLayersOnTheDevice) {
   LayeredGraph g(5);
-  const ResidencyReport report = move_inputs(g, {.host = true}, {.keep_last = 3});
+  const ResidencyReport report = move_inputs(g, {.cpu_checkpointing = true}, {.keep_last = 3});
   EXPECT_EQ(report.host_values, 2);
   EXPECT_EQ(report.read_in_last_layers.host, 3);
   EXPECT_EQ(report.keep_last_that_matters, 3);
@@ -119,7 +123,7 @@ TEST(Residency, KeepLastKeepsSoManyLayersOnTheDevice) {
 TEST(Residency, AFetchBeginsSoManyLayersAhead) {
   const auto fetch_of_e = [](int64_t prefetch) {
     LayeredGraph g(4);
-    move_inputs(g, {.host = true}, {.prefetch = prefetch});
+    move_inputs(g, {.cpu_checkpointing = true}, {.prefetch = prefetch});
     for (const Op& op : g.graph.ops())
       if (op.name == "fetched/layer0/e") return text_of(g.graph, op);
     return std::string();
@@ -134,7 +138,7 @@ TEST(Residency, AFetchBeginsSoManyLayersAhead) {
 // Backward comes to the deepest layer first, and so do the copies of several layers at one place.
 TEST(Residency, WhatIsFetchedAtOnePlaceComesDeepestFirst) {
   LayeredGraph g(4);
-  move_inputs(g, {.host = true}, {.prefetch = 4});
+  move_inputs(g, {.cpu_checkpointing = true}, {.prefetch = 4});
   std::string order;
   for (const Op& op : g.graph.ops())
     if (op.stream == StreamId::kHostToDevice) order += op.name + " ";
@@ -143,7 +147,7 @@ TEST(Residency, WhatIsFetchedAtOnePlaceComesDeepestFirst) {
 
 TEST(Residency, ThePoolHasWhatIsSavedAndFetched) {
   LayeredGraph g(2);
-  move_inputs(g, {.host = true}, {.pooled = true});
+  move_inputs(g, {.cpu_checkpointing = true}, {.pooled = true});
   std::string pooled;
   for (const Value& value : g.graph.values())
     if (value.pooled) pooled += value.name + " ";

@@ -16,8 +16,8 @@ namespace {
 TEST(Verify, ComparesWhatComesAgain) {
   LayeredGraph g(2);
   const SavedActivations saved(g.graph);
-  const Plan plan = make_plan(g.graph, saved, {.mode = CheckpointingMode::kFull, .host = true});
-  std::vector<Reproduction> again = recompute(g.graph, saved, plan);
+  const Plan plan = make_plan(g.graph, saved, {.mode = CheckpointingMode::kFull, .cpu_checkpointing = true});
+  std::vector<Reproduction> again = recompute(g.graph, saved, plan).values;
   const ResidencyReport moved = place_saved_activations(g.graph, g.registry, saved, plan, {});
   again.insert(again.end(), moved.returned.begin(), moved.returned.end());
   verify_reproductions(g.graph, g.registry, again);
@@ -54,7 +54,7 @@ TEST(Verify, HashesAnOriginalOnce) {
   const SavedActivations saved(g.graph);
   Plan plan = plan_to_save(g.graph, saved, {"e", "b1", "f"});
   plan.replay = Replay::kNothing;
-  verify_reproductions(g.graph, g.registry, recompute(g.graph, saved, plan));
+  verify_reproductions(g.graph, g.registry, recompute(g.graph, saved, plan).values);
   std::map<std::string, int> ops;
   for (const Op& op : g.graph.ops()) ++ops[op.name];
   EXPECT_EQ(ops["hash/a0"], 1);

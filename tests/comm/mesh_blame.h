@@ -1,12 +1,21 @@
-// A mesh of ranks that sum over their tensor and data groups, step after step, until one of them is stuck.
+// A mesh of ranks that sum over their tensor and data groups, step after step, until one of them is stuck; and
+// who is blamed for it.
 #pragma once
 
+#include <chrono>
 #include <set>
 #include <string>
 
 #include "comm/communicator.h"
 
 namespace recollect::test {
+
+// No rank that trains may be away so long, on a busy machine either.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr std::chrono::milliseconds kBlameTimeout{5000};
+#else
+inline constexpr std::chrono::milliseconds kBlameTimeout{3000};
+#endif
 
 enum class Place { kTensor, kData, kOutside };  // what comes next when it gets stuck
 

@@ -17,13 +17,7 @@ using namespace std::chrono_literals;
 using namespace test;
 using Clock = std::chrono::steady_clock;
 
-// No rank that trains may be away so long, on a busy machine either.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr auto kTimeout = 5000ms;
-#else
-constexpr auto kTimeout = 3000ms;
-#endif
-constexpr auto kAtMost = kTimeout + 2s;
+constexpr auto kAtMost = kBlameTimeout + 2s;
 
 using Runner = std::vector<Outcome> (*)(int, const RankFunction&, std::chrono::milliseconds, std::size_t);
 
@@ -55,7 +49,7 @@ void each_thread_in_turn(Runner run, const Layout& mesh, Place place) {
               while (!world.stop_reason() && Clock::now() < start + 30s) std::this_thread::sleep_for(5ms);
             });
           },
-          kTimeout, kDefaultChunkBytes);
+          kBlameTimeout, kDefaultChunkBytes);
       expect_blamed(outcomes, stuck);
     });
 }
@@ -104,7 +98,7 @@ TEST_P(StoppedProcess, IsTheOneThatIsBlamed) {
             throw;
           }
         },
-        kTimeout, kDefaultChunkBytes);
+        kBlameTimeout, kDefaultChunkBytes);
     expect_blamed(outcomes, stuck);
   }
 }

@@ -7,8 +7,10 @@
 #include <thread>
 
 #include "comm/call_times.h"
+#include "comm/local/passing.h"
 #include "comm/planned.h"
 #include "tests/comm/check_passing.h"
+#include "tests/comm/mesh_blame.h"
 #include "tests/comm/ranks.h"
 #include "tests/engine/expect_error.h"
 
@@ -173,6 +175,28 @@ TEST_P(Passing, RanksThatAllSendFirstWaitForEver) {
     EXPECT_EQ(outcome.code, ExitCode::kPeerLost) << outcome.message;
 }
 
+// The last rank is stuck. Each waits for the next one, and the first, in a collective, for all that wait. All
+// these waits end in the same moment.
+TEST_P(Passing, WhoIsStuckIsBlamedByThoseWhoWaitForOthers) {
+  constexpr int kStuck = 8;
+  const auto outcomes = run(
+      kStuck + 1,
+      [](Communicator& c) {
+        const auto others = c.split(c.rank() == kStuck);
+        c.barrier();
+        if (c.rank() == kStuck) {
+          while (!c.stop_reason()) std::this_thread::sleep_for(5ms);
+          c.barrier();
+        }
+        if (c.rank() > 0) c.rank() % 2 == 0 ? send(c, c.rank() + 1) : receive(c, c.rank() + 1);
+        others->barrier();
+      },
+      kBlameTimeout);
+  for (int rank = 0; rank < kStuck; ++rank)
+    EXPECT_EQ(accused_in(outcomes[static_cast<std::size_t>(rank)].message), std::set{kStuck})
+        << outcomes[static_cast<std::size_t>(rank)].message;
+}
+
 TEST_P(Passing, ARankThatStopsOrLeavesStopsTheOthers) {
   for (const bool aborts : {true, false}) {
     const auto outcomes = run(3, [&](Communicator& c) {
@@ -266,6 +290,32 @@ TEST_P(PassingProcesses, ADeadPeerIsNoticedLongBeforeTheTimeout) {
     for (const int rank : {0, 2}) expect_lost(outcomes[rank], {"the process of rank 1 has ended"});
     EXPECT_EQ(static_cast<int>(outcomes[1].code), 128 + SIGKILL);
   }
+}
+
+// Others that give up in the same moment follow the waits through this one.
+TEST(PassingAlone, WhoGivesUpStillSaysForWhomItWaited) {
+  const auto segment = local::Segment::make_private(2, 4096);
+  CallTimes times({0, 1});
+  float values[3] = {};
+  const Parcel in{{values, {3}, DType::kF32}, 0}, out{{values, {3}, DType::kF32}, 1};
+  const auto receive_one = [&](uint64_t number, std::chrono::milliseconds timeout) {
+    local::Passing(*segment, segment->root(), 1, timeout, times)
+        .run({}, {}, in, receive_call(in, number, 0), 0);
+  };
+  {
+    std::jthread sender([&] {
+      CallTimes its_times({0, 1});
+      std::this_thread::sleep_for(20ms);
+      local::Passing(*segment, segment->root(), 0, kLong, its_times)
+          .run(out, send_call(out, 1, 1), {}, {}, 0);
+    });
+    receive_one(1, kLong);
+  }
+  EXPECT_TRUE(segment->waits().empty()) << "who has got its tensor waits for nobody";
+  expect_error(ExitCode::kPeerLost, {"rank 0 did not come within 20 ms"}, [&] { receive_one(2, 20ms); });
+  ASSERT_EQ(segment->waits().size(), 1u);
+  EXPECT_EQ(segment->waits()[0].rank, 1);
+  EXPECT_EQ(segment->waits()[0].missing, std::vector{0});
 }
 
 TEST(PassingAlone, IsACopy) {

@@ -64,6 +64,18 @@ TEST(WaitPosts, AreTheLatestOfEachAndSoonForgotten) {
   EXPECT_TRUE(posts.current().empty());
 }
 
+// Who waits for that rank gives up a little later, and is to name whom it waited for.
+TEST(WaitPosts, OfWhoGaveUpAreNotForgotten) {
+  WaitPosts posts(4, 100ms);
+  WaitPost last = post_of(wait(2, {2, 3}, {3}), 7);
+  last.gave_up = 1;
+  posts.note(last);
+  posts.note(post_of(wait(1, {1, 3}, {3}), 7));
+  std::this_thread::sleep_for(60ms);
+  ASSERT_EQ(posts.current().size(), 1u);
+  EXPECT_EQ(posts.current()[0].rank, 2);
+}
+
 TEST(WaitPosts, WhatNoRankCanHaveSaidIsNotHeard) {
   WaitPosts posts(4, 10s);
   for (const auto& spoil :

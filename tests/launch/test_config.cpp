@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(
              "plain integer, found 'lots'"},
         Case{"activation_checkpointing: {disk_checkpointing: {limit: 1GiB}}\n",
              "c.yaml:2:56: activation_checkpointing.disk_checkpointing.limit has no effect with "
-             "activation_checkpointing.disk_checkpointing.path \"\": nothing is kept on the disk"},
+             "activation_checkpointing.disk_checkpointing.path \"\": no activation is saved on the disk"},
         Case{"training: [seed]\n", "c.yaml:2:11: section 'training' must hold keys, found a list"},
         Case{"? [a]\n: b\n", "c.yaml:2:3: a key must be a word, found a list"}));
 

@@ -55,7 +55,7 @@ class Rank {
       ids[i] =
           static_cast<int32_t>((i * i + 5 * static_cast<std::size_t>(state.step + state.micro_batch)) % 37);
     ready.executor->write(model.input("ids"), ids.data());
-    ready.executor->write(model.input("labels"), ids.data());
+    ready.executor->write(model.input("targets"), ids.data());
     const double scale = 0.01;
     ready.executor->write(model.scale, &scale);
     ready.executor->run_micro_batch(state);
@@ -64,7 +64,8 @@ class Rank {
   void run_optimizer(const BatchShape& shape, const RunState& state) {
     const ReadyProgram& ready = programs_.at(shape);
     const OptimizerHandles& optimizer = ready.training.optimizer;
-    const std::vector<double> scalars = optimizer.rule->scalars(0.01, state.step + 1);
+    std::vector<double> scalars;
+    optimizer.rule->scalars(0.01, state.step + 1, scalars);
     ready.executor->write(optimizer.schedule, scalars.data());
     ready.executor->run_optimizer(state);
   }

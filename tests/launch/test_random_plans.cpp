@@ -1,4 +1,4 @@
-// Whatever a plan keeps, recomputes, divides or sends away, the bits are the same.
+// Whatever a plan saves, recomputes, divides or sends away, the bits are the same.
 #include <gtest/gtest.h>
 
 #include <algorithm>

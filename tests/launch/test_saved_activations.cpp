@@ -1,4 +1,4 @@
-// What a layer keeps between forward and backward, against the formulas of Korthikanti et al., "Reducing
+// What a layer saves between forward and backward, against the formulas of Korthikanti et al., "Reducing
 // Activation Recomputation in Large Transformer Models" (2022), in bytes of 16-bit values; s: sequence,
 // b: micro-batch, h: hidden, a: heads, t: tensor ranks. Where we differ from the paper, a name says by what:
 // attention scores and their dropout masks (5 a s^2 b) are never stored, nor are the other dropout masks,

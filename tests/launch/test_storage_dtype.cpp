@@ -117,7 +117,8 @@ TEST(StorageDType, IsRefusedWhereItCannotBeMeant) {
        "verify compares bits, and activation_checkpointing.storage_dtype");
   says(refusal({ac("mode=full"), "training.precision=bf16"}), "no effect with training.precision bf16");
   says(refusal({ac("mode=full"), "model.n_layer=1"}), "storage_dtype has no effect");
-  says(refusal({ac("mode=full"), ac("keep_last=5")}), "keep_last 5 keeps the values of all 5 layers");
+  says(refusal({ac("mode=full"), ac("keep_last=5")}),
+       "keep_last 5 leaves the saved activations of all 5 layers");
   const Finished done =
       place.recollect({"train", "odd.yaml", kPacked, ac("mode=full"), "training.max_steps=1"});
   EXPECT_EQ(done.status, 0) << done.err;

@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
              "once"},
         Case{{"mode=full", "cpu_checkpointing=true", "model.n_layer=1"}, "cpu_checkpointing has no effect"},
         Case{{"mode=every_k", "k=3", "cpu_checkpointing=true", "keep_last=3", "model.n_layer=3"},
-             "keep_last 3 keeps the values of all 3 layers where they are"},
+             "keep_last 3 leaves the saved activations of all 3 layers where they are"},
         Case{{"mode=full", "keep_last=1"}, "keep_last has no effect: no saved activation leaves the device"},
         Case{{"mode=full", "prefetch=2"}, "prefetch has no effect: no saved activation leaves the device"},
         Case{{"plan: values: {layer*: recompute}", "keep_last=1"},
@@ -105,11 +105,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{"plan: values: {layer0/mlp/gelu: host}", "keep_last=0"},
              "keep_last 0 has no effect: nothing that leaves is read by the last layer"},
         Case{{"plan: values: {layer0/mlp/gelu: host}", "keep_last=4"},
-             "keep_last 4 keeps the values of all 4 layers"},
+             "keep_last 4 leaves the saved activations of all 4 layers"},
         Case{{"plan: values: {layer3/mlp/gelu: host}"}, "plan has no effect"},
-        Case{{"plan: values: {'*': device}"}, "keeps every value on the device, as mode none does"},
+        Case{{"plan: values: {'*': device}"}, "saves every activation on the device, as mode none does"},
         Case{{"plan: values: {'*': recompute}", "contiguous_checkpointing=false"},
-             "contiguous_checkpointing false has no effect: no value is kept that the pool could hold"},
+             "contiguous_checkpointing false has no effect: no activation is saved that the pool could hold"},
         Case{{"plan: values: {layer*: partitioned}"}, "nothing can be partitioned over one tensor rank"},
         Case{{"verify=true"}, "verify has no effect: nothing is recomputed, gathered or brought back"}));
 
@@ -214,18 +214,18 @@ TEST(NumberCheckpoints, MustBeWhatTheModeKeeps) {
     if (mode == "every_k") keys.push_back("k=2");
     return refusal(keys);
   };
-  // every_k keeps the inputs of layers 0 and 2, and everything of the last two layers.
-  const std::pair<const char*, int> kept[] = {{"none", 4},           {"full", 4}, {"selective", 4},
-                                              {"every_k", 3},        {"sqrt", 3}, {"recursive", 3},
-                                              {"constant_memory", 2}};
-  for (const auto& [mode, number] : kept) {
+  // every_k saves the inputs of layers 0 and 2, and everything of the last two layers.
+  const std::pair<const char*, int> saved[] = {{"none", 4},           {"full", 4}, {"selective", 4},
+                                               {"every_k", 3},        {"sqrt", 3}, {"recursive", 3},
+                                               {"constant_memory", 2}};
+  for (const auto& [mode, number] : saved) {
     EXPECT_EQ(with(mode, number), "accepted") << mode;
     EXPECT_EQ(with(mode, number + 1), "activation_checkpointing.number_checkpoints is " +
-                                          std::to_string(number + 1) + ", but mode " + mode + " keeps " +
+                                          std::to_string(number + 1) + ", but mode " + mode + " saves " +
                                           std::to_string(number) + " layer inputs of 4");
   }
   EXPECT_NE(refusal({"plan: values: {layer*: recompute}", "number_checkpoints=3"})
-                .find("keeps 1 layer inputs of 4"),
+                .find("saves 1 layer inputs of 4"),
             std::string::npos);
 }
 

@@ -11,8 +11,8 @@
 
 #include "engine/ops/attention.h"
 #include "engine/ops/cuda/dropout_mask.h"
-#include "engine/ops/cuda/element.h"
-#include "engine/ops/cuda/reduce.h"
+#include "engine/runtime/cuda/element.h"
+#include "engine/runtime/cuda/reduce.h"
 
 namespace recollect::cuda {
 

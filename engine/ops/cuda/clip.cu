@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "engine/ops/clip.h"
-#include "engine/ops/cuda/element.h"
 #include "engine/ops/cuda/kernels.h"
-#include "engine/ops/cuda/reduce.h"
+#include "engine/runtime/cuda/element.h"
+#include "engine/runtime/cuda/reduce.h"
 
 namespace recollect::cuda {
 

@@ -3,8 +3,8 @@
 // order: a thread's rows, the block's threads, the blocks.
 #pragma once
 
-#include "engine/ops/cuda/element.h"
-#include "engine/ops/cuda/reduce.h"
+#include "engine/runtime/cuda/element.h"
+#include "engine/runtime/cuda/reduce.h"
 #include "engine/runtime/kernel.h"
 
 namespace recollect::cuda {

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "engine/core/ignored_label.h"
-#include "engine/ops/cuda/element.h"
-#include "engine/ops/cuda/reduce.h"
+#include "engine/runtime/cuda/element.h"
+#include "engine/runtime/cuda/reduce.h"
 
 namespace recollect::cuda {
 

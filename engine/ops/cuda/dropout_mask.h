@@ -4,7 +4,7 @@
 
 #include "engine/core/philox.h"
 #include "engine/graph/attributes.h"
-#include "engine/ops/cuda/launch.h"
+#include "engine/runtime/cuda/launch.h"
 #include "engine/runtime/kernel.h"
 
 namespace recollect::cuda {

@@ -2,9 +2,9 @@
 // scheduling. Tokens are sorted by row, stably; the sorted list is cut into chunks of equal size, so that a
 // frequent row is many blocks' work; sums of rows that go on past a chunk's end wait in memory and are added
 // up last.
-#include "engine/ops/cuda/reduce.h"
 #include "engine/ops/cuda/row_kernel.h"
 #include "engine/runtime/cuda/enqueue.h"
+#include "engine/runtime/cuda/reduce.h"
 
 namespace recollect::cuda {
 

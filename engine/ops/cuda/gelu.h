@@ -2,7 +2,7 @@
 // multiprocessor has about 25 for each element. Relative errors stay near 1e-6, for small results too.
 #pragma once
 
-#include "engine/ops/cuda/launch.h"
+#include "engine/runtime/cuda/launch.h"
 
 namespace recollect::cuda {
 

@@ -1,7 +1,7 @@
 // Layer normalisation, forward. A row is read from memory once; its later passes find it in the first-level
 // cache. Narrow rows belong to a warp, wide ones to a block.
-#include "engine/ops/cuda/reduce.h"
 #include "engine/ops/cuda/row_kernel.h"
+#include "engine/runtime/cuda/reduce.h"
 
 namespace recollect::cuda {
 

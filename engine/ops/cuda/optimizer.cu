@@ -1,8 +1,8 @@
 // The update rules: one pass over memory each. A factor that is not a number changes nothing.
 #include "engine/ops/optimizer.h"
 
-#include "engine/ops/cuda/element.h"
 #include "engine/ops/cuda/kernels.h"
+#include "engine/runtime/cuda/element.h"
 
 namespace recollect::cuda {
 

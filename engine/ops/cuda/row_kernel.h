@@ -1,8 +1,8 @@
 // Registers kernels whose types follow from one input alone.
 #pragma once
 
-#include "engine/ops/cuda/element.h"
 #include "engine/ops/cuda/kernels.h"
+#include "engine/runtime/cuda/element.h"
 
 namespace recollect::cuda {
 

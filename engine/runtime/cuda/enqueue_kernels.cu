@@ -1,7 +1,7 @@
 // The parts of enqueue.h that compute. Values are aligned as in an arena.
-#include "engine/ops/cuda/element.h"
-#include "engine/ops/cuda/reduce.h"
+#include "engine/runtime/cuda/element.h"
 #include "engine/runtime/cuda/enqueue.h"
+#include "engine/runtime/cuda/reduce.h"
 
 namespace recollect::cuda {
 

@@ -5,6 +5,8 @@
 //   test_comm_mpi           checks collectives; exit 0 when every rank is content
 //   test_comm_mpi mismatch  one rank sends what another does not expect; exit 8 when both hear, 1 when not
 //   test_comm_mpi unsent    one rank waits for a tensor in vain; exit 9 when its sender is named, 1 when not
+//   test_comm_mpi chain     a rank waits for one that is stuck, another for that rank, nearly a timeout later;
+//                           exit 9 when both name who is stuck, 1 when not
 //   test_comm_mpi disagree  one rank makes another call; exit 8 when all ranks are told, 1 when not
 //   test_comm_mpi late      one rank does not come in time; exit 9 when it is named, 1 when not
 //   test_comm_mpi leave     one rank ends with an Error; exit 7
@@ -108,10 +110,11 @@ int expect_error(Communicator& world, const char* mode, const std::string& expec
   return 1;
 }
 
-int expect_blamed(Communicator& world, int stuck) {
-  const auto place = static_cast<test::Place>(stuck % 3);
+// Where every rank but `stuck` fails in `call`.
+template <typename Call>
+int expect_blamed(const Communicator& world, int stuck, const Call& call) {
   try {
-    test::sum_over_mesh(world, 2, stuck, place, [] { ::raise(SIGSTOP); });
+    call();
   } catch (const Error& error) {
     fmt::print(stderr, "rank {}: {}\n", world.rank(), error.what());
     if (test::accused_in(error.what()) != std::set{stuck}) return 1;
@@ -121,13 +124,30 @@ int expect_blamed(Communicator& world, int stuck) {
   return 1;
 }
 
+// Rank 1 has given up and says nothing any more when rank 0 gives up too.
+void wait_in_a_chain(Communicator& world, std::chrono::milliseconds timeout) {
+  float values[4] = {};
+  const Tensor tensor{values, {4}, DType::kF32};
+  world.barrier();
+  if (world.rank() == 1) world.receive(tensor, 2);
+  if (world.rank() == 2) std::this_thread::sleep_for(20s);  // mpirun ends this rank
+  std::this_thread::sleep_for(timeout * 9 / 10);
+  world.send(tensor, 1);
+}
+
 int run(const MpiEnvironment& environment, const std::string& mode, int stuck) {
-  const auto world = join_mpi_world(environment, mode == "late" || mode == "unsent" ? 500ms
-                                                 : mode == "stuck"                  ? 4000ms
-                                                                                    : 60s);
+  const std::chrono::milliseconds timeout = mode == "late" || mode == "unsent" ? 500ms
+                                            : mode == "chain"                  ? 1000ms
+                                            : mode == "stuck"                  ? 4000ms
+                                                                               : 60s;
+  const auto world = join_mpi_world(environment, timeout);
   int status = 0;
   if (mode == "stuck") {
-    status = expect_blamed(*world, stuck);
+    const auto place = static_cast<test::Place>(stuck % 3);
+    status = expect_blamed(*world, stuck,
+                           [&] { test::sum_over_mesh(*world, 2, stuck, place, [] { ::raise(SIGSTOP); }); });
+  } else if (mode == "chain") {
+    status = expect_blamed(*world, 2, [&] { wait_in_a_chain(*world, timeout); });
   } else if (mode == "disagree") {
     status = expect_error(*world, "disagree", "rank 1: all_reduce #1 (sum, f32, 12 bytes)",
                           ExitCode::kRanksDisagree);

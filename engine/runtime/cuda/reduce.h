@@ -1,7 +1,7 @@
 // Sums and maxima over the threads of a warp or a block, in a fixed order; every thread gets the same bits.
 #pragma once
 
-#include "engine/ops/cuda/launch.h"
+#include "engine/runtime/cuda/launch.h"
 
 namespace recollect::cuda {
 

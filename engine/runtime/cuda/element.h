@@ -10,7 +10,7 @@
 #include <string>
 
 #include "engine/core/dtype.h"
-#include "engine/ops/cuda/launch.h"
+#include "engine/runtime/cuda/launch.h"
 
 namespace recollect::cuda {
 
