@@ -20,6 +20,7 @@ void copy_bytes(void* to, const void* from, std::size_t bytes) {
 
 std::vector<int> world_ranks_of(const Segment& segment, Region& region) {
   std::vector<int> ranks;
+  ranks.reserve(static_cast<std::size_t>(region.size));
   for (int r = 0; r < region.size; ++r) ranks.push_back(segment.rank_state(region, r).world_rank);
   return ranks;
 }

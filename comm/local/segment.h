@@ -30,7 +30,7 @@ struct alignas(64) Outbox {
       address;  // how many tensors this makes to that rank << 32 | 1 + that rank; 0: none is
   std::atomic<uint32_t> is_answered;
   std::atomic<uint32_t> filled, taken;  // pieces
-  int32_t first_slot;
+  int32_t first_slot = 0;
   CollectiveCall sent;    // valid with `address`
   CollectiveCall answer;  // the receiver's call; valid once it is answered
 };
@@ -38,7 +38,7 @@ struct alignas(64) Outbox {
 struct alignas(64) RankState {
   std::atomic<uint32_t> arrived;       // how many barriers this rank has reached
   std::atomic<Membership> membership;  // `process` is valid from kJoined on
-  int32_t world_rank;                  // rank in the segment's first region
+  int32_t world_rank = 0;              // rank in the segment's first region
   std::atomic<uint64_t> doing;         // the latest call and the kind of the one before, for any rank to read
   ProcessIdentity process;
   CollectiveCall calls[2];  // the collectives with even and odd sequence numbers
@@ -56,13 +56,13 @@ struct Arrival {
 };
 
 struct alignas(64) Region {
-  int32_t size;
-  uint64_t chunk_bytes;  // of one slot
+  int32_t size = 0;
+  uint64_t chunk_bytes = 0;  // of one slot
   alignas(64)
       std::atomic<uint32_t> turn;  // twice the number of barriers passed, plus one once the group has stopped
   // To the latest even and the latest odd barrier. Written before `turn` says that the barrier is passed; the
   // next barrier of its kind cannot be before everybody has read it.
-  Arrival last[2];
+  Arrival last[2] = {};
   alignas(64) std::atomic<uint32_t> arrivals;  // ranks that have reached the barrier under way
   std::atomic<uint32_t> sleepers;              // ranks in futex_wait on `turn`
 };
@@ -74,12 +74,12 @@ struct alignas(64) Header {
   static constexpr std::size_t kReasonBytes = 1024;
 
   std::atomic<uint64_t> magic;  // written last by the creator
-  uint64_t bytes;
-  int32_t size;
+  uint64_t bytes = 0;
+  int32_t size = 0;
   ProcessIdentity creator;
   std::atomic<uint32_t> complete;  // every rank has joined
   std::atomic<StopState> stop;
-  char reason[kReasonBytes];
+  char reason[kReasonBytes] = {};
   std::atomic<uint64_t> next_free;  // where the next region goes
   std::atomic<uint32_t> region_count;
   std::atomic<uint64_t> regions[kMaxRegions];  // offsets; 0 while one is being made
