@@ -3,9 +3,9 @@
 # UndefinedBehaviorSanitizer, and again under ThreadSanitizer, all but those that start MPI, whose locks it does not
 # know (tests/CMakeLists.txt says how they run). Where nvcc is, the first build has the CUDA backend too; what needs a
 # GPU skips itself without one. "tests/run.sh cpu" runs that preset only; "tests/run.sh fuzz" searches
-# on with libFuzzer from the corpora of tests/fuzz, where clang is. Where clang-tidy is installed, it is first run on
-# the sources that changed since the merge base with origin/main, or, where that is this commit or unknown, since the
-# commit before.
+# on with libFuzzer from the corpora of tests/fuzz, where clang is; "tests/run.sh tidy" looks with clang-tidy at the
+# sources that changed since the merge base with origin/main, or, where that is this commit or unknown, since the commit
+# before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/setup.sh
@@ -18,7 +18,6 @@ presets=${*:-$cpu asan tsan}
 # What changed, uncommitted too, in the way of .clang-tidy. A changed header is looked at with the source of its name.
 # Each source is compiled by itself, so that the order of others in a unity build does not matter.
 tidy_changes() {
-  command -v clang-tidy >/dev/null && git rev-parse -q --verify HEAD~ >/dev/null || return 0
   local base
   base=$(git merge-base HEAD origin/main 2>/dev/null) || base=HEAD~
   [ "$(git rev-parse "$base")" != "$(git rev-parse HEAD)" ] || base=HEAD~
@@ -47,8 +46,11 @@ name_failures() {
     "build/$1/Testing/Temporary/LastTest.log"
 }
 
-tidy_changes
 for preset in $presets; do
+  if [ "$preset" = tidy ]; then
+    tidy_changes
+    continue
+  fi
   if [ "$preset" = fuzz ] && ! can_fuzz; then
     echo "== the fuzzers are left out: there is no clang++ with libFuzzer =="
     continue
