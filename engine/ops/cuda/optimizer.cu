@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kBlocksTogether = 4;  // on a multiprocessor: 64 registers a thread, of which none is spilled
-constexpr int kVectors = 4;  // elements of a thread at a time: 16 bytes of each f32
+constexpr int kVectors = 4;         // elements of a thread at a time: 16 bytes of each f32
 
 template <typename A>
 struct Parameter {
@@ -40,7 +40,8 @@ __device__ void update_elements(const StepNumbers<float>& s, const Parameter<A>&
 
 template <typename A, typename Rule>
 __global__ void __launch_bounds__(kThreads, kBlocksTogether)
-    update(const Parameter<A> p, const double* schedule, const double* factor, const UpdateSettings settings) {
+    update(const Parameter<A> p, const double* schedule, const double* factor,
+           const UpdateSettings settings) {
   const double clip = *factor;
   if (isnan(clip)) return;
   RECOLLECT_SHARED(numbers, StepNumbers<float>);
