@@ -12,8 +12,8 @@ RECOLLECT_FUZZ(text) {
   static const test::TemporaryFolder folder;
   const std::string path = folder.write("f.jsonl", text);
   fuzz::accepts([&] {
-    const auto dataset =
-        open_dataset({.format = DataFormat::kJsonl, .paths = {path}, .sequence_length = 8, .vocabulary_size = 100});
+    const auto dataset = open_dataset(
+        {.format = DataFormat::kJsonl, .paths = {path}, .sequence_length = 8, .vocabulary_size = 100});
     Fields sample;
     for (int64_t i = 0; i < dataset->size(); ++i) {
       sample.clear();

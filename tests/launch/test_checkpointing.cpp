@@ -159,7 +159,8 @@ int64_t evaluations(const std::string& mode, int layers) {
   const std::unique_ptr<Communicator> world = make_self_communicator();
   resolve_world(config, 1);
   const Mesh mesh(*world, training_axes(1, 1));
-  const TrainingProgram training = make_training_program(config, mesh, kernels_of(config.device.backend), batch_shape(config));
+  const TrainingProgram training =
+      make_training_program(config, mesh, kernels_of(config.device.backend), batch_shape(config));
   int64_t count = 0;
   for (const Op& op : training.program.graph.ops())
     count += op.def->name == "layer_norm" && op.layer >= 0 && op.name.ends_with("attn/norm");

@@ -242,7 +242,8 @@ TEST(Evaluation, HappensEverySoManyStepsAndAfterTheLast) {
 
 TEST(Evaluation, NonFiniteLossIsAnErrorOfNumerics) {
   Alone alone(kEvaluate);
-  const Tensor weights = alone.session->executor().tensor(alone.session->training_program().model.parameters.front().value);
+  const Tensor weights =
+      alone.session->executor().tensor(alone.session->training_program().model.parameters.front().value);
   std::fill_n(weights.as<float>(), weights.elements(), NAN);
   try {
     alone.session->evaluate();
