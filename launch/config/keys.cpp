@@ -50,7 +50,13 @@ ConfigKey make_key(std::string section, std::string name, const Member& member, 
         }
       std::size_t index = 0;
       std::string wrong = read_choice(node, kSpellings<T>, index);
-      if (wrong.empty()) member(config) = static_cast<T>(index);
+      if (wrong.empty()) {
+        member(config) = static_cast<T>(index);
+        return wrong;
+      }
+      for (const auto& [word, value] : kOldSpellings<T>)  // the new name of what was meant
+        if (!nearest(node.text, std::array{word}).empty() && nearest(node.text, kSpellings<T>).empty())
+          wrong += fmt::format("; did you mean '{}'?", name_of(value));
       return wrong;
     };
     key.print = [member](const Config& config) { return print_text(name_of(member(config))); };

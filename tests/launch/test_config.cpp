@@ -231,6 +231,10 @@ INSTANTIATE_TEST_SUITE_P(
              "logging: {progress: onn}\n",
              "c.yaml:3:18: training.seed: expected an integer, found 'x'\n"
              "c.yaml:4:21: logging.progress: expected one of auto, on, off, found 'onn'; did you mean 'on'?"},
+        Case{"activation_checkpointing: {mode: poorr}\n",
+             "c.yaml:2:34: activation_checkpointing.mode: expected one of none, full, every_k, sqrt, "
+             "selective, "
+             "recursive, constant_memory, found 'poorr'; did you mean 'constant_memory'?"},
         Case{"parallelism: {sequence_parallel: true}\n",
              "c.yaml:2:34: parallelism.sequence_parallel has no effect with parallelism.tensor_parallel_size "
              "1"},
