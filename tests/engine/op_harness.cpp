@@ -305,11 +305,16 @@ std::vector<Numbers> run_case(const OpCase& c, const CaseData& data, const Kerne
   return numbers;
 }
 
-void expect_close(const Numbers& got, const Numbers& want, double tolerance, const std::string& what) {
-  ASSERT_EQ(got.size(), want.size()) << what;
+double root_mean_square(const Numbers& numbers) {
   double squares = 0;
-  for (const double x : want) squares += x * x;
-  const double rms = want.empty() ? 0 : std::sqrt(squares / static_cast<double>(want.size()));
+  for (const double x : numbers) squares += x * x;
+  return numbers.empty() ? 0 : std::sqrt(squares / static_cast<double>(numbers.size()));
+}
+
+void expect_close(const Numbers& got, const Numbers& want, double tolerance, const std::string& what,
+                  double scale) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  const double rms = std::fmax(root_mean_square(want), scale);
   std::size_t worst = 0;
   double worst_error = -1;
   for (std::size_t i = 0; i < want.size(); ++i) {

@@ -86,8 +86,11 @@ Graph make_graph(const OpCase& c, const OpRegistry& registry, Precision precisio
 std::vector<Numbers> run_case(const OpCase& c, const CaseData& data, const KernelTable& kernels,
                               Precision precision);
 
-// Every element of `got` lies within `tolerance` of `want`, relative to the larger of its own size and the
-// root mean square of `want`.
-void expect_close(const Numbers& got, const Numbers& want, double tolerance, const std::string& what);
+double root_mean_square(const Numbers& numbers);
+
+// Every element of `got` lies within `tolerance` of `want`, relative to the largest of its own size, the root
+// mean square of `want`, and `scale`.
+void expect_close(const Numbers& got, const Numbers& want, double tolerance, const std::string& what,
+                  double scale = 0);
 
 }  // namespace recollect::test
