@@ -18,6 +18,7 @@ presets=${*:-$cpu asan tsan}
 # What changed, uncommitted too, in the way of .clang-tidy. A changed header is looked at with the source of its name.
 # Each source is compiled by itself, so that the order of others in a unity build does not matter.
 tidy_changes() {
+  command -v clang-tidy >/dev/null || { echo "tests/run.sh tidy: clang-tidy is not installed" >&2; return 2; }
   local base
   base=$(git merge-base HEAD origin/main 2>/dev/null) || base=HEAD~
   [ "$(git rev-parse "$base")" != "$(git rev-parse HEAD)" ] || base=HEAD~
