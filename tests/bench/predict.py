@@ -89,7 +89,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build/cpu")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of steps in one run, about")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of steps in one run, about")
     parser.add_argument("--calibration", type=float, default=15.0, help="seconds of one calibration")
     parser.add_argument("--disk", type=Path, help="also full + disk, in this folder")
     parser.add_argument("--only", default="", help="cases whose name contains this")
