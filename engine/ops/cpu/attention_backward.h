@@ -64,7 +64,9 @@ class AttentionBackward : public AttentionKernel<Tiles> {
     }
   }
 
-  void run_unit(const KernelArgs& args, const Unit& unit, int64_t keys, Tiles& tiles) const {
+  // A function of its own: within the loops above the compiler has too few registers for the rows of scores.
+  [[gnu::noinline]] void run_unit(const KernelArgs& args, const Unit& unit, int64_t keys,
+                                  Tiles& tiles) const {
     for (int64_t first = 0; first < shape_.length; first += Tiles::kStrip) {
       const int64_t rows = std::min(Tiles::kStrip, shape_.length - first);
       const int64_t seen = shape_.seen(first + rows - 1, keys);
@@ -80,22 +82,26 @@ class AttentionBackward : public AttentionKernel<Tiles> {
   void run_block(const KernelArgs& args, const Unit& unit, const Block& block, int64_t keys,
                  Tiles& tiles) const {
     const DropoutMask mask = dropout_.mask(*args.state);
-    float dots[Tiles::kBlock], scales[Tiles::kBlock];
+    struct Row {
+      float dot;
+      int64_t seen;
+      uint64_t index;  // of dropout, at key 0
+    } rows[Tiles::kBlock];
+    float scales[Tiles::kBlock];
     std::fill_n(scales, Tiles::kBlock, shape_.scale);
     for (int64_t i = 0; i < block.rows; ++i) {
-      const int64_t at = (block.query + i) * shape_.out_row;
-      dots[i] = row_dot(unit.dout + at, unit.out + at, shape_.head_size);
+      const int64_t query = block.query + i, at = query * shape_.out_row;
+      rows[i] = {row_dot(unit.dout + at, unit.out + at, shape_.head_size), shape_.seen(query, block.keys),
+                 shape_.probability_at(*args.state, unit.number, query)};
     }
     for (int64_t key = 0; key < keys; key += kPanel) {
       if (key < block.keys) tiles.multiply(block, key);
       for (int64_t i = 0; i < Tiles::whole_rows(block.rows); ++i) {
-        const int64_t query = block.query + i, row = block.at + i;
-        const int64_t valid =
-            i < block.rows ? std::clamp<int64_t>(shape_.seen(query, block.keys) - key, 0, kPanel) : 0;
+        const int64_t row = block.at + i;
+        const int64_t valid = i < block.rows ? std::clamp<int64_t>(rows[i].seen - key, 0, kPanel) : 0;
         if (valid > 0)
-          gradient_row(mask, shape_.probability_at(*args.state, unit.number, query) + key, unit.lse[query],
-                       dots[i], valid, tiles.score_scale(), tiles.scores(row, key),
-                       tiles.score_gradients(row, key));
+          gradient_row(mask, rows[i].index + key, unit.lse[block.query + i], rows[i].dot, valid,
+                       tiles.score_scale(), tiles.scores(row, key), tiles.score_gradients(row, key));
         tiles.take_row(row, key, valid);
       }
     }
