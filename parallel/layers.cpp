@@ -201,22 +201,42 @@ ValueId LayerBuilder::row_linear(const std::string& name, ValueId x, int64_t in,
   return leave_parallel(name + "/sum", part);
 }
 
-ValueId LayerBuilder::attention(const std::string& name, ValueId qkv, const AttentionOptions& options) {
-  need_kernel(options.causal, path(name), "attention to later tokens");
-  need_kernel(options.lengths == kNone, path(name), "attention to a part of each sample");
+int64_t LayerBuilder::local_key_heads(const std::string& name, const AttentionOptions& options) const {
+  const int64_t ranks = layout_.tensor_size, heads = options.heads, key_heads = options.key_heads();
+  const auto refuse = [&](const std::string& what, const std::string& remedy) {
+    throw Error(ExitCode::kConfiguration, path(name) + ": " + what, remedy);
+  };
+  const std::string of_heads = std::to_string(heads) + " heads",
+                    of_key_heads = std::to_string(key_heads) + " key/value heads",
+                    of_ranks = std::to_string(ranks) + " tensor ranks";
+  if (heads % key_heads != 0)
+    refuse(of_heads + " do not share " + of_key_heads + " evenly", "take a divisor as key/value heads");
+  if (heads % ranks != 0) refuse(of_ranks + " do not divide " + of_heads, "take a divisor as tensor ranks");
+  const bool repeated = options.kv != kNone && ranks % key_heads == 0;
+  if (key_heads % ranks != 0 && !repeated)
+    refuse(of_ranks + " do not divide " + of_key_heads, "take a divisor or a multiple as tensor ranks");
+  return std::max<int64_t>(key_heads / ranks, 1);
+}
+
+ValueId LayerBuilder::attention(const std::string& name, ValueId q, const AttentionOptions& options) {
   need_kernel(options.rotary.theta == 0, path(name), "rotary positions");
-  need_kernel(options.key_heads() == options.heads, path(name), "fewer key/value heads than heads");
-  const int64_t local = options.heads / layout_.tensor_size;
+  const int64_t key_heads = local_key_heads(name, options), local = options.heads / layout_.tensor_size;
+  std::vector<ValueId> inputs{q};
+  if (options.kv != kNone || options.lengths != kNone) inputs.push_back(options.kv);
+  if (options.lengths != kNone) inputs.push_back(options.lengths);
   return emit(name, "attention",
               {{"heads", local},
+               {"kv_heads", key_heads},
+               {"kv_group", options.heads / options.key_heads()},
                {"head_size", options.head_size},
                {"sequence_length", sequence_length_},
+               {"causal", int64_t{options.causal}},
                {"first_head", layout_.tensor_rank * local},
                {"all_heads", options.heads},
                {"p", options.dropout},
                {"layer", int64_t{layer()}},
                {"site", site_++}},
-              {qkv});
+              std::move(inputs));
 }
 
 ValueId LayerBuilder::mlp(const std::string& name, ValueId x, const MlpOptions& options) {

@@ -45,6 +45,7 @@ struct AttentionOptions {
   int64_t heads = 1;
   int64_t head_size = 1;
   int64_t kv_heads = 0;  // 0: as many as heads
+  ValueId kv = kNone;    // k | v of this rank, where they are no part of q's rows
   bool causal = true;
   ValueId lengths = kNone;  // [samples] i32: keys from there on are padding; kNone: none are
   RotaryOptions rotary = {};
@@ -97,9 +98,10 @@ class LayerBuilder {
   // [T, in/t] -> [T, out] (or T/t tokens), summed over ranks, without bias: residual() adds it.
   ValueId row_linear(const std::string& name, ValueId x, int64_t in, int64_t out,
                      const LinearOptions& options);
-  // q | k | v of this rank's heads -> their outputs. Error kConfiguration where tensor ranks cannot share the
-  // heads.
-  ValueId attention(const std::string& name, ValueId qkv, const AttentionOptions& options);
+  // q | k | v of this rank's heads, or q alone beside options.kv -> the heads' outputs. Where tensor ranks
+  // are more than key/value heads, several hold the same one, and kv is a value of its own. Error
+  // kConfiguration where the ranks cannot share the heads.
+  ValueId attention(const std::string& name, ValueId q, const AttentionOptions& options);
   ValueId mlp(const std::string& name, ValueId x, const MlpOptions& options);
   // residual + dropout(branch + bias)
   ValueId residual(const std::string& name, ValueId branch, ValueId residual, const std::string& bias,
@@ -127,6 +129,7 @@ class LayerBuilder {
   ValueId leave_parallel(const std::string& name, ValueId x);  // sum over ranks
   Attributes dropout_attributes(double p);
   int64_t first_token() const;  // of this rank, where it has a part of them
+  int64_t local_key_heads(const std::string& name, const AttentionOptions& options) const;
   std::string path(const std::string& name) const;
   int layer() const { return ops_.common().layer; }
   bool parallel() const { return layout_.tensor_size > 1; }

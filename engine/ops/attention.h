@@ -1,8 +1,10 @@
 // The sizes of attention and the places of its numbers, read from an op once for its definition and for the
-// kernels of every backend. A unit is one head of one sample: unit = sample * heads + head.
+// kernels of every backend. A unit is one query head of one sample: unit = sample * heads + head. A kv unit
+// is a key/value head of one sample: kv_unit = sample * kv_heads + head; consecutive query heads share it.
 #pragma once
 
 #include <cmath>
+#include <span>
 
 #include "engine/core/host_device.h"
 #include "engine/graph/op_def.h"
@@ -10,40 +12,96 @@
 
 namespace recollect {
 
+// Where they stand among the inputs of either op; kv and lengths may be absent.
+struct AttentionInputs {
+  int q, kv, lengths;
+};
+inline constexpr AttentionInputs kAttentionInputs{0, 1, 2}, kAttentionBackwardInputs{1, 4, 5};
+
 struct AttentionShape {
-  AttentionShape(const Attributes& attributes, int64_t tokens)
+  // `joined`: k and v stand in the rows of q.
+  AttentionShape(const Attributes& attributes, int64_t tokens, bool joined)
       : heads(attributes.integer("heads")),
+        kv_heads(attributes.integer("kv_heads")),
+        kv_group(attributes.integer("kv_group")),
         head_size(attributes.integer("head_size")),
         length(attributes.integer("sequence_length")),
         first_head(attributes.integer("first_head")),
         all_heads(attributes.integer("all_heads")),
+        causal(attributes.integer("causal") != 0),
         samples(tokens / length),
+        out_row(heads * head_size),
+        q_row(out_row + (joined ? 2 * kv_heads * head_size : 0)),
+        kv_row(joined ? q_row : 2 * kv_heads * head_size),
+        first_key(joined ? out_row : 0),
         scale(static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size)))) {}
-  // Of attention or attention_backward: the first input of either has a row for every token.
-  explicit AttentionShape(const OpView& view) : AttentionShape(view.attributes(), view.in(0).shape[0]) {}
+  AttentionShape(const OpView& view, const AttentionInputs& at)
+      : AttentionShape(view.attributes(), view.in(at.q).shape[0], !view.has_input(at.kv)) {}
 
   RECOLLECT_HOST_DEVICE int64_t units() const { return samples * heads; }
+  RECOLLECT_HOST_DEVICE int64_t kv_units() const { return samples * kv_heads; }
   RECOLLECT_HOST_DEVICE int64_t unit(int64_t sample, int64_t head) const { return sample * heads + head; }
-  RECOLLECT_HOST_DEVICE int64_t qkv_row() const { return 3 * heads * head_size; }
-  RECOLLECT_HOST_DEVICE int64_t out_row() const { return heads * head_size; }
+  RECOLLECT_HOST_DEVICE int64_t kv_unit(int64_t unit) const {
+    return unit / heads * kv_heads + (first_head + unit % heads) / kv_group - first_head / kv_group;
+  }
+  // The units of a kv unit: from here to that of the next one.
+  RECOLLECT_HOST_DEVICE int64_t group_begin(int64_t kv_unit) const {
+    const int64_t head = (first_head / kv_group + kv_unit % kv_heads) * kv_group - first_head;
+    return unit(kv_unit / kv_heads, head > 0 ? head : 0);
+  }
+  // All groups of this rank have the same number of its heads.
+  bool whole_groups() const { return kv_heads == 1 || (first_head % kv_group == 0 && heads % kv_group == 0); }
 
-  // Where q (part 0), k (1) or v (2) of a unit begins in qkv; where its output does.
-  RECOLLECT_HOST_DEVICE int64_t qkv_at(int64_t unit, int part) const {
-    return unit / heads * length * qkv_row() + (part * heads + unit % heads) * head_size;
+  // How many keys of a sample count, and how many of those a query sees: it sees the first ones.
+  RECOLLECT_HOST_DEVICE int64_t keys(const int32_t* lengths, int64_t sample) const {
+    return lengths ? lengths[sample] : length;
+  }
+  RECOLLECT_HOST_DEVICE int64_t seen(int64_t query, int64_t keys) const {
+    return causal && query < keys ? query + 1 : keys;
+  }
+
+  // Where q or the output of a unit begins, and k or v of a kv unit.
+  RECOLLECT_HOST_DEVICE int64_t q_at(int64_t unit) const {
+    return unit / heads * length * q_row + unit % heads * head_size;
   }
   RECOLLECT_HOST_DEVICE int64_t out_at(int64_t unit) const {
-    return unit / heads * length * out_row() + unit % heads * head_size;
+    return unit / heads * length * out_row + unit % heads * head_size;
   }
+  RECOLLECT_HOST_DEVICE int64_t k_at(int64_t kv_unit) const {
+    return kv_unit / kv_heads * length * kv_row + first_key + kv_unit % kv_heads * head_size;
+  }
+  RECOLLECT_HOST_DEVICE int64_t v_at(int64_t kv_unit) const { return k_at(kv_unit) + kv_heads * head_size; }
+
   // The dropout index of (query, key 0): as if all samples were as long as the longest of the run.
   RECOLLECT_HOST_DEVICE uint64_t probability_at(const RunState& state, int64_t unit, int64_t query) const {
     const int64_t head = (state.first_sample + unit / heads) * all_heads + first_head + unit % heads;
     return (static_cast<uint64_t>(head) * state.token_stride + query) * state.token_stride;
   }
 
-  int64_t heads, head_size, length;  // of this rank; tokens of a sample
-  int64_t first_head, all_heads;     // its place among all ranks' heads
+  int64_t heads, kv_heads;        // of this rank
+  int64_t kv_group;               // query heads that share a key/value head
+  int64_t head_size, length;      // length: tokens of a sample
+  int64_t first_head, all_heads;  // the heads' place among those of all ranks
+  bool causal;                    // a query sees no later key
   int64_t samples;
-  float scale;  // of scores
+  int64_t out_row, q_row, kv_row;  // from one token to the next
+  int64_t first_key;               // of a token's k | v
+  float scale;                     // of scores
+};
+
+// What a run reads or, of gradients, writes: k and v stand in the rows of q, or in rows of their own.
+struct AttentionRows {
+  AttentionRows(std::span<const Tensor> tensors, int q_at, int kv_at)
+      : q(tensors[q_at]),
+        kv(static_cast<std::size_t>(kv_at) < tensors.size() && tensors[kv_at].defined() ? tensors[kv_at]
+                                                                                        : q) {}
+  AttentionRows(std::span<const Tensor> in, const AttentionInputs& at) : AttentionRows(in, at.q, at.kv) {
+    if (static_cast<std::size_t>(at.lengths) < in.size() && in[at.lengths].defined())
+      lengths = in[at.lengths].as<int32_t>();
+  }
+
+  Tensor q, kv;
+  const int32_t* lengths = nullptr;  // by sample; null: all keys count
 };
 
 }  // namespace recollect

@@ -35,16 +35,24 @@
 // linear_backward_input     dy [T,out], w                        dx [T,in]
 // linear_backward_weight    x, dy                                acc dw [out,in],       bias (1: dbias is
 //                                                                acc dbias?             there; else 0)
-// attention                 qkv [T, 3*heads*d]                   o [T, heads*d],        heads head_size
-//                                                                lse [b*heads, s] S     sequence_length
+// attention                 q [T, (heads + 2*kv_heads)*d],       o [T, heads*d],        heads kv_heads
+//                           kv? [T, 2*kv_heads*d],               lse [b*heads, s] S     kv_group head_size
+//                           lengths? [b] i32                                            sequence_length causal
 //                                                                                       first_head all_heads
 //                                                                                       p layer site
-//     Causal; a row of qkv is q | k | v, each heads x d. Scores are scaled by 1/sqrt(d); lse is the logarithm
-//     of the sum of exponentials of the scaled scores of a row, before dropout. Dropout acts on
-//     probabilities, with index
+//     A row of q is q | k | v, each of its heads x d, or q alone where kv is there, whose rows are k | v.
+//     Query head h of this rank is number first_head + h of all_heads; kv_group consecutive ones of all share
+//     a key/value head, which for h is number (first_head + h) / kv_group - first_head / kv_group here.
+//     With causal = 1 a query sees the keys up to its own token, with lengths only those below lengths[b] (1
+//     to s; checked where a batch is made). Every query is computed, and sees one key at least. What stands
+//     in k and v from lengths[b] on is not read, and takes no time.
+//     Scores are scaled by 1/sqrt(d); lse is the logarithm of the sum of exponentials of the scaled scores of
+//     a row, before dropout. Dropout acts on probabilities, with index
 //     (((first_sample + b) * all_heads + first_head + head) * token_stride + query) * token_stride + key.
 //     No s x s tensor is stored.
-// attention_backward        do, qkv, o, lse                      dqkv                   as attention
+// attention_backward        do, q, o, lse, kv?, lengths?         dq, dkv?               as attention
+//     The gradient of a shared key/value head is the sum over its query heads, in their order; where no
+//     query sees a key it is zero.
 // bias_gelu                 x [T,f], bias [f]                    y [T,f]                form: tanh or erf
 // bias_gelu_backward        dy, x, bias                          dx, acc dbias          form
 // bias_dropout_add          x [T,h], bias [h], residual [T,h]    y [T,h]                as dropout

@@ -162,6 +162,9 @@ void add_attention_cases(std::vector<Case>& cases) {
   for (const double p : {0.0, 0.1}) {
     const std::string suffix = p > 0 ? ", dropout" : "";
     const Attributes attributes{{"heads", kHeads},
+                                {"kv_heads", kHeads},
+                                {"kv_group", int64_t{1}},
+                                {"causal", int64_t{1}},
                                 {"head_size", kHidden / kHeads},
                                 {"sequence_length", kLength},
                                 {"first_head", int64_t{0}},

@@ -68,6 +68,9 @@ TEST(OpTime, AttentionHasARateOfItsOwn) {
   const OpId id = graph.add_op({.def = registry.find("attention"),
                                 .name = "attention",
                                 .attributes = {{"heads", int64_t{2}},
+                                               {"kv_heads", int64_t{2}},
+                                               {"kv_group", int64_t{1}},
+                                               {"causal", int64_t{1}},
                                                {"head_size", int64_t{4}},
                                                {"sequence_length", int64_t{3}},
                                                {"first_head", int64_t{0}},
@@ -150,11 +153,9 @@ TEST(OpTime, HalfPrecisionHasOneRateInBothFormats) {
                   qkv = g.input("qkv", {kTokens, 3 * kWidth}, dtype),
                   targets = g.input("targets", {kSamples, kLength}, DType::kI32),
                   scale = g.input("scale", {1}, DType::kF64);
-    const Attributes heads{{"heads", kHeads},
-                           {"head_size", kSize},
-                           {"sequence_length", kLength},
-                           {"first_head", int64_t{0}},
-                           {"all_heads", kHeads}};
+    const Attributes heads{{"heads", kHeads},          {"kv_heads", kHeads}, {"kv_group", int64_t{1}},
+                           {"causal", int64_t{1}},     {"head_size", kSize}, {"sequence_length", kLength},
+                           {"first_head", int64_t{0}}, {"all_heads", kHeads}};
     g.op("linear", "linear", {x, w});
     g.op("input", "linear_backward_input", {dy, w});
     g.op("weight", "linear_backward_weight", {x, dy}, {{"bias", int64_t{0}}});
@@ -183,11 +184,10 @@ TEST(OpTime, HalfPrecisionHasOneRateInBothFormats) {
 // What a kernel was measured to take for one head of one sample holds for any number of them.
 TEST(OpTime, AttentionGoesByTheWorkOfOneHead) {
   SmallGraph g;
-  const Attributes heads{{"heads", int64_t{2}},
-                         {"head_size", int64_t{4}},
-                         {"sequence_length", int64_t{3}},
-                         {"first_head", int64_t{0}},
-                         {"all_heads", int64_t{2}}};
+  const Attributes heads{{"heads", int64_t{2}},      {"kv_heads", int64_t{2}},
+                         {"kv_group", int64_t{1}},   {"causal", int64_t{1}},
+                         {"head_size", int64_t{4}},  {"sequence_length", int64_t{3}},
+                         {"first_head", int64_t{0}}, {"all_heads", int64_t{2}}};
   g.op("one", "attention", {g.input("qkv", {3, 24})}, heads);
   g.op("five", "attention", {g.input("qkv", {15, 24})}, heads);
   const auto use = [&](OpId id) { return kernel_use({g.graph, g.graph.op(id)}); };

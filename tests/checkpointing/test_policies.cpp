@@ -61,6 +61,9 @@ struct Layer : SmallGraph {
     const ValueId d = op("dropped", "dropout", {shared}, {{"p", 0.5}});
     const ValueId o = op("core", "attention", {d},
                          {{"heads", int64_t{1}},
+                          {"kv_heads", int64_t{1}},
+                          {"kv_group", int64_t{1}},
+                          {"causal", int64_t{1}},
                           {"head_size", int64_t{2}},
                           {"sequence_length", int64_t{4}},
                           {"first_head", int64_t{0}},

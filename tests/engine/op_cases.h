@@ -21,6 +21,7 @@ enum class Fill {
   kPositive,  // offset + scale * |normal|
   kIds,       // whole numbers in [0, limit)
   kTargets,   // the same, every third of them -100
+  kLengths,   // whole numbers from offset to limit, both of them among four
   kGarbage,   // NaN in every byte: must be overwritten
 };
 

@@ -107,6 +107,11 @@ Numbers random_numbers(const ValueSpec& spec, uint64_t seed) {
       case Fill::kTargets:
         numbers[i] = i % 3 == 2 ? -100 : std::floor(u * static_cast<double>(spec.limit));
         break;
+      case Fill::kLengths:
+        numbers[i] = spec.offset + std::floor(u * (static_cast<double>(spec.limit) + 1 - spec.offset));
+        if (i % 4 == 1) numbers[i] = static_cast<double>(spec.limit);
+        if (i % 4 == 2) numbers[i] = spec.offset;
+        break;
       case Fill::kAbsent:
       case Fill::kGarbage:
         numbers[i] = std::nan("");

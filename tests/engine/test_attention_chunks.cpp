@@ -13,12 +13,16 @@
 namespace recollect::cuda {
 namespace {
 
+std::vector<AttentionChunk> chunks_of(int64_t samples, int64_t heads, int64_t length, int64_t group = 1) {
+  return attention_chunks(samples, heads, group, attention_unit_bytes(length, 64, group));
+}
+
 TEST(AttentionChunks, CoverEverythingOnceWithinTheBound) {
   for (int64_t samples : {1, 2, 3, 7, 16, 64, 333})
     for (int64_t heads : {1, 2, 12, 25, 40})
       for (int64_t length : {2, 70, 128, 512, 1000, 1024, 8192, 40000}) {
         std::vector<int> times(samples * heads);
-        const auto chunks = attention_chunks(samples, heads, length);
+        const auto chunks = chunks_of(samples, heads, length);
         ASSERT_FALSE(chunks.empty());
         for (const AttentionChunk& c : chunks) {
           EXPECT_TRUE(c.heads == heads || c.samples == 1);
@@ -34,17 +38,39 @@ TEST(AttentionChunks, CoverEverythingOnceWithinTheBound) {
 
 TEST(AttentionChunks, AreFewAndAlike) {
   // GPT-2 124M and 1.5B: whole samples, evenly.
-  const auto small = attention_chunks(64, 12, 1024);
+  const auto small = chunks_of(64, 12, 1024);
   ASSERT_EQ(small.size(), 4u);
   for (const AttentionChunk& c : small) EXPECT_EQ(c.samples, 16);
-  const auto large = attention_chunks(16, 25, 1024);
+  const auto large = chunks_of(16, 25, 1024);
   ASSERT_EQ(large.size(), 2u);
   EXPECT_EQ(large[0], (AttentionChunk{0, 8, 0, 25}));
   EXPECT_EQ(large[1], (AttentionChunk{8, 8, 0, 25}));
   // What fits is not cut; one sample that does not is cut by heads.
-  EXPECT_EQ(attention_chunks(8, 12, 512).size(), 1u);
-  EXPECT_EQ(attention_chunks(2, 12, 8192).size(), 8u);
-  EXPECT_EQ(attention_chunks(1, 4, 40000).size(), 4u);
+  EXPECT_EQ(chunks_of(8, 12, 512).size(), 1u);
+  EXPECT_EQ(chunks_of(2, 12, 8192).size(), 8u);
+  EXPECT_EQ(chunks_of(1, 4, 40000).size(), 4u);
+}
+
+// A key/value head's gradient is made by one piece.
+TEST(AttentionChunks, HoldWholeGroups) {
+  for (const int64_t group : {2, 4, 8})
+    for (int64_t samples : {1, 3, 16})
+      for (int64_t groups : {1, 3, 4})
+        for (int64_t length : {70, 1024, 8192, 40000}) {
+          const int64_t heads = groups * group;
+          int64_t units = 0;
+          for (const AttentionChunk& c : chunks_of(samples, heads, length, group)) {
+            EXPECT_EQ(c.first_head % group, 0);
+            EXPECT_EQ(c.heads % group, 0);
+            EXPECT_TRUE(c.heads == heads || c.samples == 1);
+            units += c.samples * c.heads;
+            EXPECT_TRUE(c.samples * c.heads == group ||
+                        c.samples * c.heads * attention_unit_bytes(length, 64, group) <=
+                            kAttentionChunkBytes);
+          }
+          EXPECT_EQ(units, samples * heads);
+        }
+  EXPECT_EQ(chunks_of(1, 32, 8192, 4).size(), 8u);
 }
 
 // What cuDNN 9.19 and 9.26 ask for on Hopper, read off their plans for an H200

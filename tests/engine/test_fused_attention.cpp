@@ -24,7 +24,9 @@ struct Piece {
 
 std::vector<Piece> pieces_run;
 int64_t seeds_written = 0;
-std::size_t too_much = 0;  // that graphs ask for beyond what cuDNN does
+std::vector<int64_t> query_lengths_written;  // how many, and of how many tokens
+const void* cleared = nullptr;               // gradients whose unseen keys were
+std::size_t too_much = 0;                    // that graphs ask for beyond what cuDNN does
 
 }  // namespace
 
@@ -65,6 +67,12 @@ Cudnn& Libraries::cudnn() { return *cudnn_; }
 void write_attention_seeds(const RunState*, const AttentionSite&, int64_t chunks, int64_t*, void*) {
   seeds_written = chunks;
 }
+void write_query_lengths(int64_t samples, int64_t length, int32_t*, void*) {
+  query_lengths_written = {samples, length};
+}
+void clear_unseen_keys(const AttentionShape&, const int32_t*, const Tensor& gradients, void*) {
+  cleared = gradients.data;
+}
 
 namespace {
 
@@ -73,6 +81,8 @@ using recollect::test::expect_error;
 struct Case {
   int64_t samples, heads, length, head_size;
   double dropout = 0;
+  int64_t kv_heads = 0;  // 0: as many as heads
+  bool causal = true, lengths = false, own_kv = false;
 };
 
 std::byte* address(uint64_t number) { return reinterpret_cast<std::byte*>(number << 40); }
@@ -80,28 +90,49 @@ std::byte* address(uint64_t number) { return reinterpret_cast<std::byte*>(number
 // The two ops of one case, their operands at addresses far apart.
 class FusedAttentionTest : public ::testing::Test {
  protected:
-  void make(const Case& c, DType dtype = DType::kBF16) {
+  void make(Case c, DType dtype = DType::kBF16, int64_t first_head = 0) {
+    if (c.kv_heads == 0) c.kv_heads = c.heads;
     case_ = c;
     graph_ = {};
     ops_.clear();
-    const Shape wide{c.samples * c.length, 3 * c.heads * c.head_size};
-    const Shape narrow{c.samples * c.length, c.heads * c.head_size};
+    tensors_.clear();
+    const int64_t tokens = c.samples * c.length;
     const auto value = [&](const char* name, const Shape& shape, DType type) {
       const ValueId id = graph_.add_value({.name = name, .shape = shape, .dtype = type});
       tensors_[name] = {address(id + 1), shape, type};
       return id;
     };
-    const ValueId qkv = value("qkv", wide, dtype), o = value("o", narrow, dtype);
+    const Shape kv_shape{tokens, 2 * c.kv_heads * c.head_size}, o_shape{tokens, c.heads * c.head_size};
+    const Shape q_shape{tokens, q_row()};
+    const ValueId q = value("q", q_shape, dtype), o = value("o", o_shape, dtype);
     const ValueId lse = value("lse", {c.samples * c.heads, c.length}, DType::kF32);
-    const ValueId d_o = value("do", narrow, dtype), dqkv = value("dqkv", wide, dtype);
-    const Attributes attributes{
-        {"heads", c.heads},         {"head_size", c.head_size}, {"sequence_length", c.length},
-        {"first_head", int64_t{0}}, {"all_heads", c.heads},     {"p", c.dropout},
-        {"layer", int64_t{3}},      {"site", int64_t{1}}};
-    ops_.push_back({.name = "attention", .attributes = attributes, .inputs = {qkv}, .outputs = {o, lse}});
+    const ValueId d_o = value("do", o_shape, dtype), dq = value("dq", q_shape, dtype);
+    const ValueId kv = c.own_kv ? value("kv", kv_shape, dtype) : kNone;
+    const ValueId dkv = c.own_kv ? value("dkv", kv_shape, dtype) : kNone;
+    const ValueId lengths = c.lengths ? value("lengths", {c.samples}, DType::kI32) : kNone;
+    const Attributes attributes{{"heads", c.heads},
+                                {"kv_heads", c.kv_heads},
+                                {"kv_group", c.heads / c.kv_heads},
+                                {"head_size", c.head_size},
+                                {"sequence_length", c.length},
+                                {"causal", int64_t{c.causal}},
+                                {"first_head", first_head},
+                                {"all_heads", c.heads + first_head},
+                                {"p", c.dropout},
+                                {"layer", int64_t{3}},
+                                {"site", int64_t{1}}};
     ops_.push_back(
-        {.name = "backward", .attributes = attributes, .inputs = {d_o, qkv, o, lse}, .outputs = {dqkv}});
+        {.name = "attention", .attributes = attributes, .inputs = {q, kv, lengths}, .outputs = {o, lse}});
+    ops_.push_back({.name = "backward",
+                    .attributes = attributes,
+                    .inputs = {d_o, q, o, lse, kv, lengths},
+                    .outputs = {dq, dkv}});
   }
+
+  int64_t kv_width() const { return 2 * case_.kv_heads * case_.head_size; }
+  int64_t q_row() const { return case_.heads * case_.head_size + (case_.own_kv ? 0 : kv_width()); }
+  int64_t kv_row() const { return case_.own_kv ? kv_width() : q_row(); }
+  const char* kv_of(const char* joined, const char* own) const { return case_.own_kv ? own : joined; }
 
   KernelPointer kernel(bool backward, Libraries* libraries) {
     const OpView view{graph_, ops_[backward]};
@@ -112,9 +143,11 @@ class FusedAttentionTest : public ::testing::Test {
   std::vector<Piece> run(bool backward, bool training = true) {
     Libraries libraries(nullptr);
     const KernelPointer kernel = this->kernel(backward, &libraries);
-    const std::vector<Tensor> forward_in = {tensors_["qkv"]}, forward_out = {tensors_["o"], tensors_["lse"]};
-    const std::vector<Tensor> backward_in = {tensors_["do"], tensors_["qkv"], tensors_["o"], tensors_["lse"]};
-    const std::vector<Tensor> backward_out = {tensors_["dqkv"]};
+    const std::vector<Tensor> forward_in = {tensors_["q"], tensors_["kv"], tensors_["lengths"]},
+                              forward_out = {tensors_["o"], tensors_["lse"]};
+    const std::vector<Tensor> backward_in = {tensors_["do"],  tensors_["q"],  tensors_["o"],
+                                             tensors_["lse"], tensors_["kv"], tensors_["lengths"]};
+    const std::vector<Tensor> backward_out = {tensors_["dq"], tensors_["dkv"]};
     RunState state;
     state.training = training;
     KernelArgs args{.in = backward ? backward_in : forward_in, .out = backward ? backward_out : forward_out};
@@ -123,15 +156,21 @@ class FusedAttentionTest : public ::testing::Test {
     kernel->prepare(args);
     pieces_run.clear();
     seeds_written = 0;
+    query_lengths_written.clear();
+    cleared = nullptr;
     kernel->run(args);
     end_of_workspace_ = args.workspace + kernel->workspace_bytes();
     return pieces_run;
   }
 
-  // Where the numbers of a sample and a head begin.
-  const std::byte* of_qkv(const char* name, int64_t sample, int64_t head, int part) {
-    const int64_t width = case_.heads * case_.head_size;
-    return element(name, sample * case_.length * 3 * width + part * width + head * case_.head_size);
+  // Where the numbers of a sample and a head begin; `part` is 0 for k, 1 for v.
+  const std::byte* of_q(const char* name, int64_t sample, int64_t head) {
+    return element(name, sample * case_.length * q_row() + head * case_.head_size);
+  }
+  const std::byte* of_kv(const char* name, int64_t sample, int64_t head, int part) {
+    const int64_t kv_head = head / (case_.heads / case_.kv_heads);
+    return element(name, sample * case_.length * kv_row() + kv_row() - kv_width() +
+                             (part * case_.kv_heads + kv_head) * case_.head_size);
   }
   const std::byte* of_o(const char* name, int64_t sample, int64_t head) {
     return element(name, sample * case_.length * case_.heads * case_.head_size + head * case_.head_size);
@@ -149,21 +188,26 @@ class FusedAttentionTest : public ::testing::Test {
     std::set<std::pair<int64_t, int64_t>> done;
     for (const Piece& piece : pieces) {
       const AttentionProblem& p = piece.problem;
-      EXPECT_EQ(p.row_heads, case_.heads);
+      EXPECT_EQ(p.kv_heads * case_.heads, p.heads * case_.kv_heads);
+      EXPECT_EQ(p.q_row, q_row());
+      EXPECT_EQ(p.kv_row, kv_row());
+      EXPECT_EQ(p.o_row, case_.heads * case_.head_size);
       EXPECT_EQ(p.length, case_.length);
-      EXPECT_TRUE(p.causal && !p.padded);
+      EXPECT_EQ(p.causal, case_.causal);
+      EXPECT_EQ(p.padded, case_.lengths);
       const auto [sample, head] = place(piece);
+      EXPECT_EQ(piece.operands.lengths, case_.lengths ? element("lengths", sample) : nullptr);
       for (int64_t s = 0; s < p.samples; ++s)
         for (int64_t h = 0; h < p.heads; ++h) EXPECT_TRUE(done.insert({sample + s, head + h}).second);
-      EXPECT_EQ(piece.operands.q, of_qkv("qkv", sample, head, 0));
-      EXPECT_EQ(piece.operands.k, of_qkv("qkv", sample, head, 1));
-      EXPECT_EQ(piece.operands.v, of_qkv("qkv", sample, head, 2));
+      EXPECT_EQ(piece.operands.q, of_q("q", sample, head));
+      EXPECT_EQ(piece.operands.k, of_kv(kv_of("q", "kv"), sample, head, 0));
+      EXPECT_EQ(piece.operands.v, of_kv(kv_of("q", "kv"), sample, head, 1));
       EXPECT_EQ(piece.operands.o, of_o("o", sample, head));
       if (!p.backward) continue;
       EXPECT_EQ(piece.operands.d_o, of_o("do", sample, head));
-      EXPECT_EQ(piece.operands.dq, of_qkv("dqkv", sample, head, 0));
-      EXPECT_EQ(piece.operands.dk, of_qkv("dqkv", sample, head, 1));
-      EXPECT_EQ(piece.operands.dv, of_qkv("dqkv", sample, head, 2));
+      EXPECT_EQ(piece.operands.dq, of_q("dq", sample, head));
+      EXPECT_EQ(piece.operands.dk, of_kv(kv_of("dq", "dkv"), sample, head, 0));
+      EXPECT_EQ(piece.operands.dv, of_kv(kv_of("dq", "dkv"), sample, head, 1));
     }
     EXPECT_EQ(static_cast<int64_t>(done.size()), case_.samples * case_.heads);
   }
@@ -185,6 +229,13 @@ class FusedAttentionTest : public ::testing::Test {
       if (piece.operands.random) {
         EXPECT_LE(static_cast<std::byte*>(piece.operands.random) + 16, piece.workspace);
       }
+      if (piece.operands.query_lengths) {
+        const auto* lengths = static_cast<std::byte*>(piece.operands.query_lengths);
+        EXPECT_LE(lengths + 4 * case_.samples, piece.workspace);
+        if (piece.operands.random) {
+          EXPECT_LE(static_cast<std::byte*>(piece.operands.random) + 16, lengths);
+        }
+      }
     }
   }
 
@@ -201,13 +252,19 @@ TEST_F(FusedAttentionTest, PiecesAreTheWhole) {
                                          {16, 25, 1024, 64, 0.1},
                                          {2, 12, 8192, 128},
                                          {2, 12, 8192, 128, 0.1},
-                                         {1, 3, 40000, 64}})
+                                         {1, 3, 40000, 64},
+                                         {8, 16, 512, 64, 0.1, 16, false, true},
+                                         {2, 32, 4096, 128, 0, 8},
+                                         {1, 12, 8192, 64, 0.1, 3, true, true, true}})
     for (bool backward : {false, true}) {
       make(c);
       const std::vector<Piece> pieces = run(backward);
       expect_complete(pieces);
       expect_room(pieces);
-      const bool cut = attention_chunks(c.samples, c.heads, c.length).size() > 1;
+      const int64_t group = case_.heads / case_.kv_heads;
+      const bool cut =
+          attention_chunks(c.samples, c.heads, group, attention_unit_bytes(c.length, c.head_size, group))
+              .size() > 1;
       EXPECT_EQ(pieces.size() > 1, cut && (backward || c.dropout > 0));
     }
 }
@@ -229,6 +286,24 @@ TEST_F(FusedAttentionTest, ForwardAndBackwardDrawTheSameMasks) {
   }
   EXPECT_EQ(drawn[0], drawn[1]);
   EXPECT_EQ(drawn[0].size(), 2u);
+}
+
+// All queries are computed whatever the lengths are, and what no query sees has no gradient.
+TEST_F(FusedAttentionTest, LengthsAreThoseOfKeys) {
+  make({8, 16, 512, 64, 0, 4, false, true});
+  for (bool backward : {false, true}) {
+    const std::vector<Piece> pieces = run(backward);
+    EXPECT_EQ(query_lengths_written, (std::vector<int64_t>{8, 512}));
+    for (const Piece& piece : pieces) EXPECT_NE(piece.operands.query_lengths, nullptr);
+    EXPECT_EQ(cleared, backward ? tensors_["dq"].data : nullptr);
+  }
+  make({8, 16, 512, 64, 0, 4, false, true, true});
+  run(true);
+  EXPECT_EQ(cleared, tensors_["dkv"].data);
+  make({8, 16, 512, 64});
+  run(true);
+  EXPECT_TRUE(query_lengths_written.empty());
+  EXPECT_EQ(cleared, nullptr);
 }
 
 TEST_F(FusedAttentionTest, AnEvaluationDrawsNone) {
@@ -273,6 +348,12 @@ TEST_F(FusedAttentionTest, WhatCudnnDoesNotDoIsLeftToOthers) {
   EXPECT_FALSE(suits({1, 2, 128, 12}, DType::kBF16));
   EXPECT_FALSE(suits({1, 2, 128, 136}, DType::kBF16));
   EXPECT_FALSE(suits({1, 2, 1, 64}, DType::kBF16));
+  // Heads of a rank that begin in the middle of a group, and so share unevenly.
+  make({1, 4, 128, 64, 0, 2}, DType::kBF16, 2);
+  EXPECT_NE(kernel(false, nullptr), nullptr);
+  make({1, 4, 128, 64, 0, 2}, DType::kBF16, 1);
+  EXPECT_EQ(kernel(false, nullptr), nullptr);
+  EXPECT_EQ(kernel(true, nullptr), nullptr);
 }
 
 }  // namespace

@@ -113,8 +113,11 @@ class DeviceAttention : public ::testing::Test {
                              .heads = step ? std::min(step, z.heads - h) : z.heads,
                              .length = z.length,
                              .head_size = z.head_size,
-                             .row_heads = z.heads,
+                             .q_row = 3 * z.width(),
+                             .kv_row = 3 * z.width(),
+                             .o_row = z.width(),
                              .dropout = dropout};
+          p.kv_heads = p.heads;
           AttentionOperands to;
           to.q = in.data() + z.qkv(s, 0, 0, h), to.k = in.data() + z.qkv(s, 0, 1, h);
           to.v = in.data() + z.qkv(s, 0, 2, h), to.o = o.data() + z.o(s, 0, h);

@@ -69,28 +69,63 @@ TEST(Layers, FewerKeyHeadsMakeANarrowerInput) {
   EXPECT_EQ(tensors[2].rows, 4);
 }
 
-TEST(Layers, WhatNoKernelCanDoIsAnErrorThatNamesIt) {
-  const AttentionOptions plain{.heads = 2, .head_size = 4};
-  const auto attention = [&](AttentionOptions options, const char* named) {
-    expect_error(ExitCode::kInternal, {"core", named}, [&] {
-      Built built;
-      const ValueId qkv = built.layers.column_linear("qkv", built.x, 24, {.weight = "w"});
-      if (options.lengths == 0) options.lengths = built.x;
-      built.layers.attention("core", qkv, options);
-    });
+TEST(Layers, AttentionSaysWhatItSees) {
+  Built built({1, 2, false});
+  const ValueId qkv = built.layers.column_linear("qkv", built.x, 32, {.weight = "w"});
+  const ValueId lengths = built.graph.add_value(
+      {.name = "lengths", .shape = {2}, .dtype = DType::kI32, .category = Category::kInput});
+  const ValueId o = built.layers.attention(
+      "core", qkv, {.heads = 8, .head_size = 2, .kv_heads = 4, .causal = false, .lengths = lengths});
+  EXPECT_EQ(built.shape(o), (Shape{kTokens, 8}));
+  const Op& op = built.graph.ops().back();
+  EXPECT_EQ(op.inputs, (std::vector<ValueId>{qkv, kNone, lengths}));
+  const std::map<std::string, int64_t> expected = {{"heads", 4},     {"kv_heads", 2},       {"kv_group", 2},
+                                                   {"causal", 0},    {"first_head", 4},     {"all_heads", 8},
+                                                   {"head_size", 2}, {"sequence_length", 6}};
+  for (const auto& [name, value] : expected) EXPECT_EQ(op.attributes.integer(name), value) << name;
+}
+
+// Four ranks of two query heads; two of them hold the same key/value head.
+TEST(Layers, MoreRanksThanKeyHeadsHoldThemRepeatedly) {
+  Built built({3, 4, false});
+  const ValueId q = built.layers.column_linear("q", built.x, 16, {.weight = "q"});
+  const auto part = [&](const char* name, int64_t heads) {
+    return built.graph.add_value({.name = name, .shape = {kTokens, 2 * heads * 2}});
   };
-  AttentionOptions options = plain;
-  options.causal = false;
-  attention(options, "attention to later tokens");
-  options = plain;
-  options.lengths = 0;
-  attention(options, "a part of each sample");
-  options = plain;
-  options.kv_heads = 1;
-  attention(options, "fewer key/value heads");
-  options = plain;
-  options.rotary.theta = 10000;
-  attention(options, "rotary");
+  const ValueId kv = part("kv", 1);
+  const AttentionOptions options{.heads = 8, .head_size = 2, .kv_heads = 2, .kv = kv};
+  EXPECT_EQ(built.shape(built.layers.attention("core", q, options)), (Shape{kTokens, 4}));
+  const Op& op = built.graph.ops().back();
+  EXPECT_EQ(op.inputs, (std::vector<ValueId>{q, kv}));
+  EXPECT_EQ(op.attributes.integer("kv_heads"), 1);
+  EXPECT_EQ(op.attributes.integer("kv_group"), 4);
+  EXPECT_EQ(op.attributes.integer("first_head"), 6);
+  AttentionOptions wide = options;
+  wide.kv = part("wide", 2);
+  expect_error(ExitCode::kInternal, {"core", "wide", "expected [12, 4]"},
+               [&] { built.layers.attention("core", q, wide); });
+}
+
+TEST(Layers, HeadsThatRanksCannotShareAreRefused) {
+  const auto refused = [](int ranks, int64_t heads, int64_t key_heads, bool own, const char* why) {
+    Built built({0, ranks, false});
+    AttentionOptions options{.heads = heads, .head_size = 2, .kv_heads = key_heads};
+    if (own) options.kv = built.x;
+    expect_error(ExitCode::kConfiguration, {"core", why},
+                 [&] { built.layers.attention("core", built.x, options); });
+  };
+  refused(1, 6, 4, false, "6 heads do not share 4 key/value heads evenly");
+  refused(4, 6, 6, false, "4 tensor ranks do not divide 6 heads");
+  refused(4, 8, 2, false, "4 tensor ranks do not divide 2 key/value heads");
+  refused(4, 12, 6, true, "4 tensor ranks do not divide 6 key/value heads");
+}
+
+TEST(Layers, WhatNoKernelCanDoIsAnErrorThatNamesIt) {
+  expect_error(ExitCode::kInternal, {"core", "rotary"}, [] {
+    Built built;
+    const ValueId qkv = built.layers.column_linear("qkv", built.x, 24, {.weight = "w"});
+    built.layers.attention("core", qkv, {.heads = 2, .head_size = 4, .rotary = {.theta = 10000}});
+  });
   const auto refused = [](const char* named, const auto& use) {
     Built built;
     expect_error(ExitCode::kInternal, {named}, [&] { use(built.layers, built.x); });

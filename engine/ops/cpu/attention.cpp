@@ -1,4 +1,4 @@
-// Causal attention, forward, on any processor.
+// Attention, forward, on any processor.
 #include "engine/ops/cpu/attention.h"
 
 #include "engine/ops/cpu/attention_vectors.h"
@@ -23,25 +23,22 @@ class ForwardTiles : public VectorTiles<A> {
     this->clear(start, scratch);
   }
 
-  void load_keys(const A* k, const A* v) {
-    this->load_transposed(k, k_);
-    this->load_rows(v, shape_.qkv_row(), shape_.length, 1.0f, v_);
+  void load_keys(const A* k, const A* v, int64_t keys) {
+    this->load_keys_as_columns(k, keys, k_);
+    this->load_keys_as_rows(v, keys, v_);
   }
-  void load_queries(const A* q, int64_t rows) {
-    this->load_rows(q, shape_.qkv_row(), rows, shape_.scale, q_);
-  }
+  void load_queries(const A* q, int64_t rows) { this->load_rows(q, shape_.q_row, rows, shape_.scale, q_); }
 
   void multiply(const Block& block) {
-    for (int64_t key = 0; key < block.keys(); key += kPanel) this->against_panel(block.rows, key, q_, k_, p_);
+    for (int64_t key = 0; key < block.keys; key += kPanel) this->against_panel(block.rows, key, q_, k_, p_);
   }
   float* scores(int64_t row) { return p_ + row * strip_row_; }
   void take_probabilities(const Block& block, int64_t row, int64_t valid) {
-    std::fill(scores(row) + whole_vectors(valid), scores(row) + whole_panels(block.keys()), 0.0f);
+    std::fill(scores(row) + whole_vectors(valid), scores(row) + whole_panels(block.keys), 0.0f);
   }
 
   Sums outputs(const Block& block, int64_t) {
-    tile_product(block.rows, size_, whole_panels(block.keys()), p_, strip_row_, 1, v_, size_, o_, size_,
-                 false);
+    tile_product(block.rows, size_, whole_panels(block.keys), p_, strip_row_, 1, v_, size_, o_, size_, false);
     return {o_, size_};
   }
 

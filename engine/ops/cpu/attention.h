@@ -1,10 +1,11 @@
-// Causal attention on CPUs: the loops over heads, strips of queries and rows of scores, which are the same
+// Attention on CPUs: the loops over heads, strips of queries and rows of scores, which are the same
 // whatever multiplies matrices. Tiles do that, and say how operands lie in a thread's scratch: vectors in
 // attention.cpp and attention_backward.cpp, Intel's matrix tiles in attention_amx*.cpp.
 //
-// A strip is kStrip queries of one head, which meet all keys up to the last of them block by block, kBlock
-// queries at a time. A thread holds one strip of scores and one head's keys and values, so memory grows with
-// s, never with s * s. Every number of a head is computed by one thread in a fixed order.
+// A strip is kStrip queries of one head, which meet the keys that the last of them sees block by block,
+// kBlock queries at a time. A thread holds one strip of scores and one head's keys and values, so memory grows with
+// s, never with s * s. Every number of a head is computed by one thread in a fixed order. Keys that no query
+// sees are not read, and cost no time.
 #pragma once
 
 #include <omp.h>
@@ -48,7 +49,7 @@ class Scratch {
 // `rows` queries from `query` on, which are rows of their strip from `at` on.
 struct Block {
   int64_t query, rows, at;
-  int64_t keys() const { return query + rows; }  // that the last of them sees
+  int64_t keys;  // that the last of them sees
 };
 
 struct Sums {
@@ -66,23 +67,38 @@ struct Sums {
 template <typename Tiles>
 class AttentionKernel : public Kernel {
  public:
-  explicit AttentionKernel(const OpView& view)
-      : shape_(view), dropout_(view.attributes()), threads_(omp_get_max_threads()) {}
+  AttentionKernel(const OpView& view, const AttentionInputs& inputs)
+      : shape_(view, inputs), inputs_(inputs), dropout_(view.attributes()), threads_(omp_get_max_threads()) {}
 
   std::size_t workspace_bytes() const override { return threads_ * thread_bytes(); }
 
+  // Threads get consecutive units, and by number of keys equal shares of the work.
   void run(const KernelArgs& args) override {
-    parallel_ranges(threads_, shape_.units(), [&](int64_t first, int64_t last, int part) {
-      [[maybe_unused]] const typename Tiles::Registers registers;
-      Tiles tiles(shape_, args.workspace + part * thread_bytes());
-      for (int64_t unit = first; unit < last; ++unit) run_unit(args, unit, tiles);
-    });
+    const AttentionRows in(args.in, inputs_);
+    const int64_t units = units_of_sample();
+    parallel_ranges(units * shape_.samples > 1 ? threads_ : 1, threads_,
+                    [&](int64_t begin, int64_t end, int part) {
+                      const int64_t first = share_begin(begin, units, in.lengths),
+                                    last = share_begin(end, units, in.lengths);
+                      if (first == last) return;
+                      [[maybe_unused]] const typename Tiles::Registers registers;
+                      Tiles tiles(shape_, args.workspace + part * thread_bytes());
+                      run_units(args, in, first, last, tiles);
+                    });
   }
 
  protected:
   using A = typename Tiles::Element;
 
-  virtual void run_unit(const KernelArgs& args, int64_t unit, Tiles& tiles) const = 0;
+  // Units are what one thread computes: query heads or key/value heads of a sample.
+  virtual int64_t units_of_sample() const = 0;
+  virtual void run_units(const KernelArgs& args, const AttentionRows& in, int64_t first, int64_t last,
+                         Tiles& tiles) const = 0;
+
+  // The last of `rows` queries sees the most keys.
+  Block block(int64_t query, int64_t rows, int64_t at, int64_t keys) const {
+    return {query, rows, at, shape_.seen(query + rows - 1, keys)};
+  }
 
   // to[i, 0..head_size) = factors[i] times the sums of the block's row i; `make(c)` makes those from column c
   // on.
@@ -100,15 +116,35 @@ class AttentionKernel : public Kernel {
   }
 
   AttentionShape shape_;
+  AttentionInputs inputs_;
   Dropout dropout_;
   int threads_;
 
  private:
   std::size_t thread_bytes() const { return Tiles(shape_, nullptr).bytes(); }
+
+  // Pairs of a query and a key that it sees.
+  int64_t pairs(int64_t keys) const {
+    return shape_.causal ? keys * (keys + 1) / 2 + (shape_.length - keys) * keys : shape_.length * keys;
+  }
+
+  // The unit that a thread's share begins with.
+  int64_t share_begin(int64_t share, int64_t units, const int32_t* lengths) const {
+    int64_t all = 0, before = 0;
+    for (int64_t sample = 0; sample < shape_.samples; ++sample)
+      all += units * pairs(shape_.keys(lengths, sample));
+    const int64_t wanted = all * share / threads_;
+    for (int64_t sample = 0; sample < shape_.samples; ++sample) {
+      const int64_t work = pairs(shape_.keys(lengths, sample));
+      if (wanted < before + units * work) return units * sample + (wanted - before) / work;
+      before += units * work;
+    }
+    return units * shape_.samples;
+  }
 };
 
 // Forward. Its tiles also have
-//   load_keys(k, v)             of one head: its first elements in qkv
+//   load_keys(k, v, keys)       of one head, the first `keys` rows of either
 //   load_queries(q, rows)       of one strip
 //   multiply(block), scores(row)
 //                               a block's scores, and one row of them, which is made into probabilities
@@ -122,18 +158,29 @@ class Attention : public AttentionKernel<Tiles> {
   using typename Base::A;
 
  public:
-  using Base::Base;
+  explicit Attention(const OpView& view) : Base(view, kAttentionInputs) {}
 
  private:
-  void run_unit(const KernelArgs& args, int64_t unit, Tiles& tiles) const override {
-    const A* qkv = args.in[0].as<A>();
-    const A* q = qkv + shape_.qkv_at(unit, 0);
-    tiles.load_keys(qkv + shape_.qkv_at(unit, 1), qkv + shape_.qkv_at(unit, 2));
+  int64_t units_of_sample() const override { return shape_.heads; }
+
+  // Query heads that share keys and values follow each other.
+  void run_units(const KernelArgs& args, const AttentionRows& in, int64_t first, int64_t last,
+                 Tiles& tiles) const override {
+    const A *q = in.q.as<A>(), *kv = in.kv.as<A>();
+    for (int64_t unit = first, loaded = -1; unit < last; ++unit) {
+      const int64_t keys = shape_.keys(in.lengths, unit / shape_.heads), kv_unit = shape_.kv_unit(unit);
+      if (kv_unit != loaded) tiles.load_keys(kv + shape_.k_at(kv_unit), kv + shape_.v_at(kv_unit), keys);
+      loaded = kv_unit;
+      run_unit(args, q + shape_.q_at(unit), unit, keys, tiles);
+    }
+  }
+
+  void run_unit(const KernelArgs& args, const A* q, int64_t unit, int64_t keys, Tiles& tiles) const {
     for (int64_t first = 0; first < shape_.length; first += Tiles::kStrip) {
       const int64_t rows = std::min(Tiles::kStrip, shape_.length - first);
-      tiles.load_queries(q + first * shape_.qkv_row(), rows);
+      tiles.load_queries(q + first * shape_.q_row, rows);
       for (int64_t at = 0; at < rows; at += Tiles::kBlock)
-        run_block(args, unit, {first + at, std::min(Tiles::kBlock, rows - at), at}, tiles);
+        run_block(args, unit, this->block(first + at, std::min(Tiles::kBlock, rows - at), at, keys), tiles);
     }
   }
 
@@ -143,14 +190,14 @@ class Attention : public AttentionKernel<Tiles> {
     float* lse = args.out[1].as<float>() + unit * shape_.length + block.query;
     float inverse[Tiles::kBlock];
     for (int64_t i = 0; i < block.rows; ++i) {
-      const int64_t query = block.query + i, valid = query + 1;
+      const int64_t query = block.query + i, valid = shape_.seen(query, block.keys);
       float* row = tiles.scores(block.at + i);
       inverse[i] = 1.0f / softmax_row(row, valid, tiles.score_scale(), lse + i);
       if (mask.active()) drop(mask, shape_.probability_at(*args.state, unit, query), valid, row);
       tiles.take_probabilities(block, block.at + i, valid);
     }
-    A* out = args.out[0].as<A>() + shape_.out_at(unit) + block.query * shape_.out_row();
-    this->deliver(tiles.columns(), block.rows, inverse, out, shape_.out_row(),
+    A* out = args.out[0].as<A>() + shape_.out_at(unit) + block.query * shape_.out_row;
+    this->deliver(tiles.columns(), block.rows, inverse, out, shape_.out_row,
                   [&](int64_t c) { return tiles.outputs(block, c); });
   }
 

@@ -1,4 +1,4 @@
-// Causal attention, forward, in bf16 on AMX.
+// Attention, forward, in bf16 on AMX.
 #include "engine/ops/cpu/attention_amx.h"
 
 namespace recollect::cpu {
@@ -23,14 +23,14 @@ class AmxForwardTiles : public AmxTiles {
     bytes_ = scratch.used();
   }
 
-  void load_keys(const bf16* k, const bf16* v) {
-    pack_by_key(k, k_);
-    pack_by_size(v, v_);
+  void load_keys(const bf16* k, const bf16* v, int64_t keys) {
+    pack_by_key(k, keys, k_);
+    pack_by_size(v, keys, v_);
   }
-  void load_queries(const bf16* q, int64_t rows) { copy_rows(q, shape_.qkv_row(), rows, q_); }
+  void load_queries(const bf16* q, int64_t rows) { copy_rows(q, shape_.q_row, rows, q_); }
 
   void multiply(const Block& block) {
-    for (int64_t j = 0; j < key_blocks(block); ++j) {
+    for (int64_t j = 0; j < blocks(block.keys); ++j) {
       amx::clear_sums();
       amx::multiply_rows(q_ + block.at * size_, size_, k_ + j * kBlock * size_, sizes_);
       amx::store_sums(scores(block.at) + j * kBlock, score_row_);
@@ -40,12 +40,12 @@ class AmxForwardTiles : public AmxTiles {
   void take_probabilities(const Block& block, int64_t row, int64_t valid) {
     const Parts parts = probabilities_.from(row * probability_row_);
     store_parts(scores(row), whole_vectors(valid), parts.high, parts.low);
-    parts.clear(whole_vectors(valid), key_blocks(block) * kBlock);
+    parts.clear(whole_vectors(valid), blocks(block.keys) * kBlock);
   }
 
   Sums outputs(const Block& block, int64_t c) {
     return multiply_parts(probabilities_.from(block.at * probability_row_), probability_row_, v_ + c * keys_,
-                          key_blocks(block));
+                          blocks(block.keys));
   }
 
  private:

@@ -57,33 +57,32 @@ class AmxTiles {
     }
   };
 
-  // Of keys, those that a block's queries see: the last 32 are cut by the diagonal.
-  static int64_t key_blocks(const Block& block) { return block.query / kBlock + 1; }
+  static int64_t blocks(int64_t rows) { return (rows + kBlock - 1) / kBlock; }
 
-  // Rows of k or v as columns of a right operand: scores of 32 keys per panel.
-  void pack_by_key(const bf16* from, bf16* to) const {
-    const int64_t row = shape_.qkv_row();
-    for (int64_t key = 0; key < shape_.length; key += kBlock)
-      amx::pack(from + key * row, row, false, false, shape_.length - key, shape_.head_size, to + key * size_);
+  // Rows of k or v as columns of a right operand: scores of 32 keys per panel. Zeros fill the last block.
+  void pack_by_key(const bf16* from, int64_t keys, bf16* to) const {
+    const int64_t row = shape_.kv_row;
+    for (int64_t key = 0; key < keys; key += kBlock)
+      amx::pack(from + key * row, row, false, false, keys - key, shape_.head_size, to + key * size_);
   }
   // Rows of k or v as the depth of a right operand: 32 of the head's numbers per panel.
-  void pack_by_size(const bf16* from, bf16* to) const {
+  void pack_by_size(const bf16* from, int64_t keys, bf16* to) const {
     for (int64_t c = 0; c < shape_.head_size; c += kBlock)
-      amx::pack(from + c, shape_.qkv_row(), true, false, shape_.head_size - c, shape_.length, to + c * keys_);
+      amx::pack(from + c, shape_.kv_row, true, false, shape_.head_size - c, keys, to + c * keys_);
   }
   // `rows` rows, zero up to the padded size and to whole blocks of rows.
   void copy_rows(const bf16* from, int64_t stride, int64_t rows, bf16* to) const {
-    for (int64_t i = 0; i < (rows + kBlock - 1) / kBlock * kBlock; ++i) {
+    for (int64_t i = 0; i < blocks(rows) * kBlock; ++i) {
       const int64_t n = i < rows ? shape_.head_size : 0;
       std::copy_n(from + i * stride, n, to + i * size_);
       std::fill_n(to + i * size_ + n, size_ - n, bf16{});
     }
   }
-  // 32 rows of `left`, of `blocks` blocks each, that far apart, times as many blocks of `right`; both parts.
-  Sums multiply_parts(const Parts& left, int64_t row, const bf16* right, int64_t blocks) {
+  // 32 rows of `left`, of `steps` blocks each, that far apart, times as many blocks of `right`; both parts.
+  Sums multiply_parts(const Parts& left, int64_t row, const bf16* right, int64_t steps) {
     amx::clear_sums();
-    amx::multiply_rows(left.high, row, right, blocks);
-    amx::multiply_rows(left.low, row, right, blocks);
+    amx::multiply_rows(left.high, row, right, steps);
+    amx::multiply_rows(left.low, row, right, steps);
     amx::store_sums(sums_, kBlock);
     return {sums_, kBlock};
   }

@@ -1,4 +1,4 @@
-// Causal attention, backward, in bf16 on AMX. Scores come and go panel by panel, since lse makes every
+// Attention, backward, in bf16 on AMX. Scores come and go panel by panel, since lse makes every
 // probability at once; a strip of probabilities and of their gradients is kept for the three products that
 // they enter. dk and dv are summed up transposed, so that the strip need not be.
 #include "engine/ops/cpu/attention_amx.h"
@@ -27,24 +27,24 @@ class AmxBackwardTiles : public AmxTiles {
     bytes_ = scratch.used();
   }
 
-  void load_keys(const bf16* k, const bf16* v) {
-    pack_by_key(k, k_by_key_);
-    pack_by_key(v, v_by_key_);
-    pack_by_size(k, k_by_size_);
-    std::fill_n(dk_, keys_ * size_, 0.0f);
-    std::fill_n(dv_, keys_ * size_, 0.0f);
+  void load_keys(const bf16* k, const bf16* v, int64_t keys) {
+    pack_by_key(k, keys, k_by_key_);
+    pack_by_key(v, keys, v_by_key_);
+    pack_by_size(k, keys, k_by_size_);
+    std::fill_n(dk_, whole_panels(keys) * size_, 0.0f);
+    std::fill_n(dv_, whole_panels(keys) * size_, 0.0f);
   }
   void load_queries(const bf16* q, const bf16* dout, int64_t rows) {
-    copy_rows(q, shape_.qkv_row(), rows, q_);
-    copy_rows(dout, shape_.out_row(), rows, dout_);
-    transpose_rows(q_, row_blocks(rows), q_transposed_);
-    transpose_rows(dout_, row_blocks(rows), dout_transposed_);
+    copy_rows(q, shape_.q_row, rows, q_);
+    copy_rows(dout, shape_.out_row, rows, dout_);
+    transpose_rows(q_, blocks(rows), q_transposed_);
+    transpose_rows(dout_, blocks(rows), dout_transposed_);
   }
 
   static int64_t whole_rows(int64_t) { return kBlock; }
   void multiply(const Block& block, int64_t key) {
-    multiply_panel(q_ + block.at * size_, k_by_key_, key, block.query, scores_);
-    multiply_panel(dout_ + block.at * size_, v_by_key_, key, block.query, dp_);
+    multiply_panel(q_ + block.at * size_, k_by_key_, key, block.keys, scores_);
+    multiply_panel(dout_ + block.at * size_, v_by_key_, key, block.keys, dp_);
   }
   float* scores(int64_t row, int64_t) { return scores_ + row % kBlock * kPanel; }
   float* score_gradients(int64_t row, int64_t) { return dp_ + row % kBlock * kPanel; }
@@ -58,26 +58,24 @@ class AmxBackwardTiles : public AmxTiles {
   }
 
   Sums query_gradients(const Block& block, int64_t c) {
-    return multiply_parts(ds_.from(block.at * row_), row_, k_by_size_ + c * keys_, key_blocks(block));
+    return multiply_parts(ds_.from(block.at * row_), row_, k_by_size_ + c * keys_, blocks(block.keys));
   }
-  void add_key_gradients(int64_t first, int64_t rows) {
-    for (int64_t j = 0; j < first / kBlock + row_blocks(rows); ++j) {
-      add_products(p_, dout_transposed_, row_blocks(rows), j, dv_);
-      add_products(ds_, q_transposed_, row_blocks(rows), j, dk_);
+  void add_key_gradients(int64_t rows, int64_t keys) {
+    for (int64_t j = 0; j < blocks(keys); ++j) {
+      add_products(p_, dout_transposed_, blocks(rows), j, dv_);
+      add_products(ds_, q_transposed_, blocks(rows), j, dk_);
     }
   }
-  void store_key_gradients(bf16* dk, bf16* dv) const {
-    store_transposed(dk_, shape_.scale, dk);
-    store_transposed(dv_, 1.0f, dv);
+  void store_key_gradients(bf16* dk, bf16* dv, int64_t keys) const {
+    store_transposed(dk_, shape_.scale, keys, dk);
+    store_transposed(dv_, 1.0f, keys, dv);
   }
 
  private:
-  static int64_t row_blocks(int64_t rows) { return (rows + kBlock - 1) / kBlock; }
-
   // [kStrip, size] to [size, kStrip], whole blocks.
-  void transpose_rows(const bf16* from, int64_t blocks, bf16* to) const {
+  void transpose_rows(const bf16* from, int64_t steps, bf16* to) const {
     __m512i low[16], high[16];
-    for (int64_t i = 0; i < blocks * kBlock; i += kBlock)
+    for (int64_t i = 0; i < steps * kBlock; i += kBlock)
       for (int64_t c = 0; c < size_; c += kBlock) {
         amx::load_pairs(from + i * size_ + c, size_, kBlock, kBlock, low, high);
         amx::transpose(low);
@@ -89,9 +87,9 @@ class AmxBackwardTiles : public AmxTiles {
       }
   }
 
-  // 32 rows against the keys of one panel, as far as the causal mask lets the last of them see.
-  void multiply_panel(const bf16* left, const bf16* right, int64_t key, int64_t query, float* to) const {
-    for (int64_t j = 0; j < kPanel && key + j < query + kBlock; j += kBlock) {
+  // 32 rows against those of one panel's keys that count.
+  void multiply_panel(const bf16* left, const bf16* right, int64_t key, int64_t keys, float* to) const {
+    for (int64_t j = 0; j < kPanel && key + j < keys; j += kBlock) {
       amx::clear_sums();
       amx::multiply_rows(left, size_, right + (key + j) * size_, sizes_);
       amx::store_sums(to + j, kPanel);
@@ -99,35 +97,35 @@ class AmxBackwardTiles : public AmxTiles {
   }
 
   // sums [size, keys] += left [size, queries] times the strip's columns of key block j.
-  void add_products(const Parts& strip, const bf16* left, int64_t blocks, int64_t j, float* sums) const {
+  void add_products(const Parts& strip, const bf16* left, int64_t steps, int64_t j, float* sums) const {
     bf16* low = packed_ + kStrip * kBlock;
-    amx::pack(strip.high + j * kBlock, row_, true, false, kBlock, blocks * kBlock, packed_);
-    amx::pack(strip.low + j * kBlock, row_, true, false, kBlock, blocks * kBlock, low);
+    amx::pack(strip.high + j * kBlock, row_, true, false, kBlock, steps * kBlock, packed_);
+    amx::pack(strip.low + j * kBlock, row_, true, false, kBlock, steps * kBlock, low);
     for (int64_t c = 0; c < sizes_; ++c) {
       float* block = sums + (j * sizes_ + c) * kBlock * kBlock;
       amx::load_sums(block, kBlock);
-      amx::multiply_rows(left + c * kBlock * kStrip, kStrip, packed_, blocks);
-      amx::multiply_rows(left + c * kBlock * kStrip, kStrip, low, blocks);
+      amx::multiply_rows(left + c * kBlock * kStrip, kStrip, packed_, steps);
+      amx::multiply_rows(left + c * kBlock * kStrip, kStrip, low, steps);
       amx::store_sums(block, kBlock);
     }
   }
 
-  // Blocks of [size, keys] to rows of dqkv.
-  void store_transposed(const float* blocks, float scale, bf16* to) const {
+  // Blocks of [size, keys] to rows of dk or dv.
+  void store_transposed(const float* sums, float scale, int64_t keys, bf16* to) const {
     __m512i words[16];
-    for (int64_t key = 0; key < shape_.length; key += 16)
+    for (int64_t key = 0; key < keys; key += 16)
       for (int64_t c = 0; c < shape_.head_size; c += 16) {
-        const float* from = blocks + (key / kBlock * sizes_ + c / kBlock) * kBlock * kBlock +
+        const float* from = sums + (key / kBlock * sizes_ + c / kBlock) * kBlock * kBlock +
                             c % kBlock * kBlock + key % kBlock;
         for (int64_t e = 0; e < 16; ++e) words[e] = _mm512_loadu_si512(from + e * kBlock);
         amx::transpose(words);
         alignas(64) float rows[16][16];
         for (int64_t e = 0; e < 16; ++e) _mm512_store_si512(rows[e], words[e]);
         const int64_t columns = std::min<int64_t>(16, shape_.head_size - c);
-        for (int64_t i = 0; i < std::min<int64_t>(16, shape_.length - key); ++i)
+        for (int64_t i = 0; i < std::min<int64_t>(16, keys - key); ++i)
 #pragma omp simd
           for (int64_t e = 0; e < columns; ++e)
-            store(to + (key + i) * shape_.qkv_row() + c + e, scale * rows[i][e]);
+            store(to + (key + i) * shape_.kv_row + c + e, scale * rows[i][e]);
       }
   }
 

@@ -1,4 +1,4 @@
-// Causal attention, backward, on any processor.
+// Attention, backward, on any processor.
 #include "engine/ops/cpu/attention_backward.h"
 
 #include "engine/ops/cpu/attention_vectors.h"
@@ -22,16 +22,16 @@ class BackwardTiles : public VectorTiles<A> {
     this->clear(start, scratch);
   }
 
-  void load_keys(const A* k, const A* v) {
-    this->load_transposed(k, kt_);
-    this->load_transposed(v, vt_);
-    this->load_rows(k, shape_.qkv_row(), shape_.length, 1.0f, k_);
-    std::fill_n(dk_, keys_ * size_, 0.0f);
-    std::fill_n(dv_, keys_ * size_, 0.0f);
+  void load_keys(const A* k, const A* v, int64_t keys) {
+    this->load_keys_as_columns(k, keys, kt_);
+    this->load_keys_as_columns(v, keys, vt_);
+    this->load_keys_as_rows(k, keys, k_);
+    std::fill_n(dk_, whole_panels(keys) * size_, 0.0f);
+    std::fill_n(dv_, whole_panels(keys) * size_, 0.0f);
   }
   void load_queries(const A* q, const A* dout, int64_t rows) {
-    this->load_rows(q, shape_.qkv_row(), rows, shape_.scale, q_);
-    this->load_rows(dout, shape_.out_row(), rows, 1.0f, dout_);
+    this->load_rows(q, shape_.q_row, rows, shape_.scale, q_);
+    this->load_rows(dout, shape_.out_row, rows, 1.0f, dout_);
   }
 
   static int64_t whole_rows(int64_t rows) { return rows; }
@@ -47,26 +47,25 @@ class BackwardTiles : public VectorTiles<A> {
   }
 
   Sums query_gradients(const Block& block, int64_t) {
-    tile_product(block.rows, size_, whole_panels(block.keys()), ds_, strip_row_, 1, k_, size_, dq_, size_,
+    tile_product(block.rows, size_, whole_panels(block.keys), ds_, strip_row_, 1, k_, size_, dq_, size_,
                  false);
     return {dq_, size_};
   }
-  void add_key_gradients(int64_t first, int64_t rows) {
-    const int64_t keys = whole_panels(first + rows);
-    tile_product(keys, size_, rows, p_, 1, strip_row_, dout_, size_, dv_, size_, true);
-    tile_product(keys, size_, rows, ds_, 1, strip_row_, q_, size_, dk_, size_, true);
+  void add_key_gradients(int64_t rows, int64_t keys) {
+    const int64_t whole = whole_panels(keys);
+    tile_product(whole, size_, rows, p_, 1, strip_row_, dout_, size_, dv_, size_, true);
+    tile_product(whole, size_, rows, ds_, 1, strip_row_, q_, size_, dk_, size_, true);
   }
-  void store_key_gradients(A* dk, A* dv) const {
-    store_rows(dk_, dk);
-    store_rows(dv_, dv);
+  void store_key_gradients(A* dk, A* dv, int64_t keys) const {
+    store_rows(dk_, keys, dk);
+    store_rows(dv_, keys, dv);
   }
 
  private:
-  void store_rows(const float* from, A* to) const {
-    for (int64_t i = 0; i < shape_.length; ++i)
+  void store_rows(const float* from, int64_t rows, A* to) const {
+    for (int64_t i = 0; i < rows; ++i)
 #pragma omp simd
-      for (int64_t c = 0; c < shape_.head_size; ++c)
-        store(to + i * shape_.qkv_row() + c, from[i * size_ + c]);
+      for (int64_t c = 0; c < shape_.head_size; ++c) store(to + i * shape_.kv_row + c, from[i * size_ + c]);
   }
 
   float *kt_, *vt_;  // transposed, in panels

@@ -1,4 +1,4 @@
-// Causal attention on CPUs, backward: the loops that attention.h has for forward. Probabilities come again
+// Attention on CPUs, backward: the loops that attention.h has for forward. Probabilities come again
 // from lse, panel by panel of keys. With D the row sums of do * o (equal to those of the dropped
 // probabilities' gradients times themselves), dS = P * (dP - D).
 #pragma once
@@ -8,7 +8,7 @@
 namespace recollect::cpu {
 
 // Its tiles also have
-//   load_keys(k, v)             of one head: its first elements in qkv
+//   load_keys(k, v, keys)       of one head, the first `keys` rows of either
 //   load_queries(q, dout, rows)
 //                               of one strip
 //   whole_rows(rows)            rows of a block that its products read
@@ -17,9 +17,9 @@ namespace recollect::cpu {
 //                               a row of either, which is made into dropped probabilities, and into dS
 //   take_row(row, key, valid)   of both, with zeros beyond the valid ones
 //   query_gradients(block, c)   Sums of the block, from column c on
-//   add_key_gradients(first, rows)
-//                               of one strip to dk and dv
-//   store_key_gradients(dk, dv)
+//   add_key_gradients(rows, keys)
+//                               of one strip to those of its keys
+//   store_key_gradients(dk, dv, keys)
 template <typename Tiles>
 class AttentionBackward : public AttentionKernel<Tiles> {
   using Base = AttentionKernel<Tiles>;
@@ -27,7 +27,7 @@ class AttentionBackward : public AttentionKernel<Tiles> {
   using typename Base::A;
 
  public:
-  using Base::Base;
+  explicit AttentionBackward(const OpView& view) : Base(view, kAttentionBackwardInputs) {}
 
  private:
   struct Unit {
@@ -37,50 +37,76 @@ class AttentionBackward : public AttentionKernel<Tiles> {
     int64_t number;
   };
 
-  void run_unit(const KernelArgs& args, int64_t number, Tiles& tiles) const override {
-    const A* qkv = args.in[1].as<A>();
-    A* dqkv = args.out[0].as<A>();
-    const Unit unit{.q = qkv + shape_.qkv_at(number, 0),
-                    .dout = args.in[0].as<A>() + shape_.out_at(number),
-                    .out = args.in[2].as<A>() + shape_.out_at(number),
-                    .lse = args.in[3].as<float>() + number * shape_.length,
-                    .dq = dqkv + shape_.qkv_at(number, 0),
-                    .number = number};
-    tiles.load_keys(qkv + shape_.qkv_at(number, 1), qkv + shape_.qkv_at(number, 2));
-    for (int64_t first = 0; first < shape_.length; first += Tiles::kStrip) {
-      const int64_t rows = std::min(Tiles::kStrip, shape_.length - first), keys = whole_panels(first + rows);
-      tiles.load_queries(unit.q + first * shape_.qkv_row(), unit.dout + first * shape_.out_row(), rows);
-      for (int64_t at = 0; at < rows; at += Tiles::kBlock)
-        run_block(args, unit, {first + at, std::min(Tiles::kBlock, rows - at), at}, keys, tiles);
-      tiles.add_key_gradients(first, rows);
+  int64_t units_of_sample() const override { return shape_.kv_heads; }
+
+  // A key/value head with all query heads that share it, in order.
+  void run_units(const KernelArgs& args, const AttentionRows& in, int64_t first, int64_t last,
+                 Tiles& tiles) const override {
+    const A* kv = in.kv.as<A>();
+    const AttentionRows gradients(args.out, 0, 1);
+    A *dq = gradients.q.as<A>(), *dkv = gradients.kv.as<A>();
+    for (int64_t kv_unit = first; kv_unit < last; ++kv_unit) {
+      const int64_t keys = shape_.keys(in.lengths, kv_unit / shape_.kv_heads);
+      const int64_t k = shape_.k_at(kv_unit), v = shape_.v_at(kv_unit);
+      tiles.load_keys(kv + k, kv + v, keys);
+      for (int64_t n = shape_.group_begin(kv_unit); n < shape_.group_begin(kv_unit + 1); ++n)
+        run_unit(args,
+                 {.q = in.q.as<A>() + shape_.q_at(n),
+                  .dout = args.in[0].as<A>() + shape_.out_at(n),
+                  .out = args.in[2].as<A>() + shape_.out_at(n),
+                  .lse = args.in[3].as<float>() + n * shape_.length,
+                  .dq = dq + shape_.q_at(n),
+                  .number = n},
+                 keys, tiles);
+      tiles.store_key_gradients(dkv + k, dkv + v, keys);
+      for (int64_t i = keys; i < shape_.length; ++i)
+        for (A* row : {dkv + k, dkv + v}) std::fill_n(row + i * shape_.kv_row, shape_.head_size, A{});
     }
-    tiles.store_key_gradients(dqkv + shape_.qkv_at(number, 1), dqkv + shape_.qkv_at(number, 2));
+  }
+
+  // A function of its own: within the loops above the compiler has too few registers for the rows of scores.
+  [[gnu::noinline]] void run_unit(const KernelArgs& args, const Unit& unit, int64_t keys,
+                                  Tiles& tiles) const {
+    for (int64_t first = 0; first < shape_.length; first += Tiles::kStrip) {
+      const int64_t rows = std::min(Tiles::kStrip, shape_.length - first);
+      const int64_t seen = shape_.seen(first + rows - 1, keys);
+      tiles.load_queries(unit.q + first * shape_.q_row, unit.dout + first * shape_.out_row, rows);
+      for (int64_t at = 0; at < rows; at += Tiles::kBlock)
+        run_block(args, unit, this->block(first + at, std::min(Tiles::kBlock, rows - at), at, keys),
+                  whole_panels(seen), tiles);
+      tiles.add_key_gradients(rows, seen);
+    }
   }
 
   // `keys`: up to which the strip's rows of probabilities and of dS are filled.
   void run_block(const KernelArgs& args, const Unit& unit, const Block& block, int64_t keys,
                  Tiles& tiles) const {
     const DropoutMask mask = dropout_.mask(*args.state);
-    float dots[Tiles::kBlock], scales[Tiles::kBlock];
+    struct Row {
+      float dot;
+      int64_t seen;
+      uint64_t index;  // of dropout, at key 0
+    } rows[Tiles::kBlock];
+    float scales[Tiles::kBlock];
     std::fill_n(scales, Tiles::kBlock, shape_.scale);
     for (int64_t i = 0; i < block.rows; ++i) {
-      const int64_t at = (block.query + i) * shape_.out_row();
-      dots[i] = row_dot(unit.dout + at, unit.out + at, shape_.head_size);
+      const int64_t query = block.query + i, at = query * shape_.out_row;
+      rows[i] = {row_dot(unit.dout + at, unit.out + at, shape_.head_size), shape_.seen(query, block.keys),
+                 shape_.probability_at(*args.state, unit.number, query)};
     }
     for (int64_t key = 0; key < keys; key += kPanel) {
-      if (key < block.keys()) tiles.multiply(block, key);
+      if (key < block.keys) tiles.multiply(block, key);
       for (int64_t i = 0; i < Tiles::whole_rows(block.rows); ++i) {
-        const int64_t query = block.query + i, row = block.at + i;
-        const int64_t valid = i < block.rows ? std::clamp<int64_t>(query + 1 - key, 0, kPanel) : 0;
+        const int64_t row = block.at + i;
+        const int64_t valid = i < block.rows ? std::clamp<int64_t>(rows[i].seen - key, 0, kPanel) : 0;
         if (valid > 0)
-          gradient_row(mask, shape_.probability_at(*args.state, unit.number, query) + key, unit.lse[query],
-                       dots[i], valid, tiles.score_scale(), tiles.scores(row, key),
-                       tiles.score_gradients(row, key));
+          gradient_row(mask, rows[i].index + key, unit.lse[block.query + i], rows[i].dot, valid,
+                       tiles.score_scale(), tiles.scores(row, key), tiles.score_gradients(row, key));
         tiles.take_row(row, key, valid);
       }
     }
-    this->deliver(tiles.columns(), block.rows, scales, unit.dq + block.query * shape_.qkv_row(),
-                  shape_.qkv_row(), [&](int64_t c) { return tiles.query_gradients(block, c); });
+    this->deliver(tiles.columns(), block.rows, scales, unit.dq + block.query * shape_.q_row, shape_.q_row,
+                  [&](int64_t c) { return tiles.query_gradients(block, c); });
   }
 
   static float row_dot(const A* a, const A* b, int64_t n) {

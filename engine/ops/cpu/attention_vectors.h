@@ -23,7 +23,7 @@ class VectorTiles {
   int64_t columns() const { return shape_.head_size; }
 
  protected:
-  // Scratch rows are padded to whole vectors and whole panels, with zeros that stay.
+  // Scratch rows are padded to whole vectors, with zeros that stay.
   void clear(std::byte* start, const Scratch& scratch) {
     bytes_ = scratch.used();
     if (start) std::fill_n(reinterpret_cast<float*>(start), bytes_ / sizeof(float), 0.0f);
@@ -36,13 +36,24 @@ class VectorTiles {
       for (int64_t c = 0; c < shape_.head_size; ++c) to[i * size_ + c] = scale * load(from[i * from_row + c]);
   }
 
-  // Transposes all rows into panels of kPanel keys: element (c, key) stands at [key / 64][c][key % 64].
-  void load_transposed(const A* from, float* to) const {
-    for (int64_t key = 0; key < shape_.length; ++key) {
-      const A* row = from + key * shape_.qkv_row();
-      float* column = to + key / kPanel * kPanel * shape_.head_size + key % kPanel;
-      for (int64_t c = 0; c < shape_.head_size; ++c) column[c * kPanel] = load(row[c]);
+  // The rows of `keys` keys, and zeros up to whole panels: products take those times zero.
+  void load_keys_as_rows(const A* from, int64_t keys, float* to) const {
+    load_rows(from, shape_.kv_row, keys, 1.0f, to);
+    std::fill(to + keys * size_, to + whole_panels(keys) * size_, 0.0f);
+  }
+
+  // The same transposed into panels of kPanel keys: element (c, key) stands at [key / 64][c][key % 64].
+  void load_keys_as_columns(const A* from, int64_t keys, float* to) const {
+    const auto column = [&](int64_t key) {
+      return to + key / kPanel * kPanel * shape_.head_size + key % kPanel;
+    };
+    for (int64_t key = 0; key < keys; ++key) {
+      const A* row = from + key * shape_.kv_row;
+      float* out = column(key);
+      for (int64_t c = 0; c < shape_.head_size; ++c) out[c * kPanel] = load(row[c]);
     }
+    for (int64_t key = keys; key < whole_panels(keys); ++key)
+      for (int64_t c = 0; c < shape_.head_size; ++c) column(key)[c * kPanel] = 0.0f;
   }
 
   // out[rows, 64] = rows_of [rows, d] times the panel of keys from `key` on.

@@ -1,6 +1,6 @@
-// Causal attention, forward: a block has a tile of queries and goes through the tiles of keys up to it, with
-// the maximum and the sum of exponentials of every row so far. In float arithmetic without tensor cores: for
-// parity, and for what cuDNN does not do.
+// Attention, forward: a block has a tile of queries and goes through the tiles of the keys that they see,
+// with the maximum and the sum of exponentials of every row so far. In float arithmetic without tensor cores:
+// for parity, and for what cuDNN does not do.
 #include "engine/ops/cuda/attention_fused.h"
 #include "engine/ops/cuda/attention_tiles.h"
 
@@ -10,37 +10,37 @@ namespace {
 
 template <typename A, typename T>
 __global__ void __launch_bounds__(kTileThreads, T::kBlocks)
-    attend(const A* __restrict__ qkv, A* __restrict__ out, float* __restrict__ lse,
-           const AttentionShape shape, const DropoutSite site, const RunState* state) {
+    attend(const A* __restrict__ q_rows, const A* __restrict__ kv_rows, const int32_t* __restrict__ lengths,
+           A* __restrict__ out, float* __restrict__ lse, const AttentionShape shape, const DropoutSite site,
+           const RunState* state) {
   constexpr int kMicro = T::kMicro;
   RECOLLECT_DYNAMIC_SHARED(q, float);
   float *k = q + T::kRowsFloats, *v = k + T::kRowsFloats, *p = v + T::kRowsFloats;
-  const int64_t unit = blockIdx.x,
+  const int64_t unit = blockIdx.x, kv_unit = shape.kv_unit(unit),
                 first = (gridDim.y - 1 - blockIdx.y) * int64_t{T::kTile};  // long rows first
-  const int64_t rows = shape.length - first, size = shape.head_size;
+  const int64_t rows = shape.length - first, size = shape.head_size,
+                keys = shape.keys(lengths, unit / shape.heads), end = shape.seen(first + T::kTile - 1, keys);
   const DropoutMask mask(site, state);
-  T::load_rows(qkv + shape.qkv_at(unit, 0) + first * shape.qkv_row(), shape.qkv_row(), rows, size,
-               shape.scale, q);
+  T::load_rows(q_rows + shape.q_at(unit) + first * shape.q_row, shape.q_row, rows, size, shape.scale, q);
 
   float o[kMicro][T::kColumns] = {}, max[kMicro], sum[kMicro] = {};
 #pragma unroll
   for (int i = 0; i < kMicro; ++i) max[i] = -INFINITY;
-  for (int64_t key = 0; key <= first; key += T::kTile) {
-    const int64_t keys = shape.length - key;
+  for (int64_t key = 0; key < end; key += T::kTile) {
+    const int64_t at = key * shape.kv_row;
     __syncthreads();  // the last tile has been read
-    T::load_rows(qkv + shape.qkv_at(unit, 1) + key * shape.qkv_row(), shape.qkv_row(), keys, size, 1.0f, k);
-    T::load_rows(qkv + shape.qkv_at(unit, 2) + key * shape.qkv_row(), shape.qkv_row(), keys, size, 1.0f, v);
+    T::load_rows(kv_rows + shape.k_at(kv_unit) + at, shape.kv_row, keys - key, size, 1.0f, k);
+    T::load_rows(kv_rows + shape.v_at(kv_unit) + at, shape.kv_row, keys - key, size, 1.0f, v);
     __syncthreads();
     float s[kMicro][kMicro];
     T::multiply(q, k, size, s);
 #pragma unroll
     for (int i = 0; i < kMicro; ++i) {
-      const int64_t query = first + threadIdx.y + kSide * i;
+      const int64_t query = first + threadIdx.y + kSide * i, seen = shape.seen(query, keys);
       float greatest = max[i];
 #pragma unroll
       for (int j = 0; j < kMicro; ++j) {
-        const int64_t at = key + threadIdx.x + kSide * j;
-        if (at > query || at >= shape.length) s[i][j] = -INFINITY;
+        if (key + threadIdx.x + kSide * j >= seen) s[i][j] = -INFINITY;
         greatest = fmaxf(greatest, s[i][j]);
       }
       greatest = reduce_warp<Max>(greatest, kSide);
@@ -69,20 +69,21 @@ __global__ void __launch_bounds__(kTileThreads, T::kBlocks)
     const int row = threadIdx.y + kSide * i;
     if (threadIdx.x == 0 && row < rows) lse[unit * shape.length + first + row] = max[i] + logf(sum[i]);
   }
-  T::store_rows(o, scale, out + shape.out_at(unit) + first * shape.out_row(), shape.out_row(), rows, size);
+  T::store_rows(o, scale, out + shape.out_at(unit) + first * shape.out_row, shape.out_row, rows, size);
 }
 
 template <typename A, typename T>
 class Attention : public Kernel {
  public:
-  explicit Attention(const OpView& view) : shape_(view), site_(view.attributes()) {}
+  explicit Attention(const OpView& view) : shape_(view, kAttentionInputs), site_(view.attributes()) {}
 
   void prepare(const KernelArgs&) override { allow_shared(attend<A, T>, kShared); }
 
   void run(const KernelArgs& args) override {
+    const AttentionRows in(args.in, kAttentionInputs);
     launch(attend<A, T>, grid_of(shape_.units(), ceil_div(shape_.length, T::kTile)), dim3(kSide, kSide),
-           kShared, args.stream, args.in[0].as<A>(), args.out[0].as<A>(), args.out[1].as<float>(), shape_,
-           site_, args.device_state);
+           kShared, args.stream, in.q.as<A>(), in.kv.as<A>(), in.lengths, args.out[0].as<A>(),
+           args.out[1].as<float>(), shape_, site_, args.device_state);
   }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "engine/ops/attention.h"
 #include "engine/ops/cuda/attention_chunks.h"
+#include "engine/ops/cuda/attention_padding.h"
 #include "engine/ops/cuda/cudnn.h"
 #include "engine/ops/cuda/cudnn_seeds.h"
 #include "engine/ops/cuda/libraries.h"
@@ -25,15 +26,20 @@ std::byte* aligned_up(std::byte* at) {
 
 class FusedAttention : public Kernel {
  public:
-  FusedAttention(const OpView& view, const Value& qkv, Libraries* libraries)
+  FusedAttention(const OpView& view, const AttentionInputs& at, Libraries* libraries)
       : libraries_(libraries),
-        dtype_(qkv.dtype),
-        shape_(view),
+        dtype_(view.in(at.q).dtype),
+        inputs_(at),
+        shape_(view, at),
+        group_(shape_.heads / shape_.kv_heads),
+        padded_(view.has_input(at.lengths)),
         dropout_(view.attributes().real("p")),
         site_{view.attributes().integer("layer"), view.attributes().integer("site"), shape_.first_head},
-        chunks_(attention_chunks(shape_.samples, shape_.heads, shape_.length)) {}
+        chunks_(attention_chunks(shape_.samples, shape_.heads, group_, unit_bytes())) {}
 
-  std::size_t workspace_bytes() const override { return kAlignment + seed_bytes() + graph_bytes(); }
+  std::size_t workspace_bytes() const override {
+    return kAlignment + seed_bytes() + length_bytes() + graph_bytes();
+  }
 
  protected:
   virtual std::size_t graph_bytes() const = 0;
@@ -43,14 +49,25 @@ class FusedAttention : public Kernel {
     return static_cast<std::size_t>(rounded_up(16 * static_cast<int64_t>(chunks_.size()), kAlignment));
   }
 
+  std::size_t length_bytes() const {
+    return padded_ ? static_cast<std::size_t>(rounded_up(4 * shape_.samples, kAlignment)) : 0;
+  }
+
+  std::size_t unit_bytes() const { return attention_unit_bytes(shape_.length, shape_.head_size, group_); }
+
   AttentionProblem problem(const AttentionChunk& chunk, double dropout, bool backward) const {
     return {.backward = backward,
             .dtype = dtype_,
             .samples = chunk.samples,
             .heads = chunk.heads,
+            .kv_heads = chunk.heads / group_,
             .length = shape_.length,
             .head_size = shape_.head_size,
-            .row_heads = shape_.heads,
+            .q_row = shape_.q_row,
+            .kv_row = shape_.kv_row,
+            .o_row = shape_.out_row,
+            .causal = shape_.causal,
+            .padded = padded_,
             .dropout = dropout};
   }
 
@@ -69,16 +86,17 @@ class FusedAttention : public Kernel {
     return graph;
   }
 
-  // Of one chunk, in the whole value's memory; `chunk` numbers it among chunks_.
-  AttentionOperands operands(const AttentionChunk& c, const Tensor& qkv, const Tensor& o,
+  // Of one chunk, in the whole values' memory.
+  AttentionOperands operands(const AttentionChunk& c, const AttentionRows& rows, const Tensor& o,
                              const Tensor& lse) const {
-    const int64_t unit = shape_.unit(c.first_sample, c.first_head);
+    const int64_t unit = shape_.unit(c.first_sample, c.first_head), kv_unit = shape_.kv_unit(unit);
     AttentionOperands to;
-    to.q = element(qkv, shape_.qkv_at(unit, 0));
-    to.k = element(qkv, shape_.qkv_at(unit, 1));
-    to.v = element(qkv, shape_.qkv_at(unit, 2));
+    to.q = element(rows.q, shape_.q_at(unit));
+    to.k = element(rows.kv, shape_.k_at(kv_unit));
+    to.v = element(rows.kv, shape_.v_at(kv_unit));
     to.o = element(o, shape_.out_at(unit));
     to.lse = element(lse, unit * shape_.length);
+    if (rows.lengths) to.lengths = const_cast<int32_t*>(rows.lengths + c.first_sample);
     return to;
   }
 
@@ -94,13 +112,24 @@ class FusedAttention : public Kernel {
     return out;
   }
 
+  // Of any chunk's queries: all tokens. Null where samples have no lengths.
+  int32_t* query_lengths(const KernelArgs& args) const {
+    if (!padded_) return nullptr;
+    auto* out = reinterpret_cast<int32_t*>(aligned_up(args.workspace) + seed_bytes());
+    write_query_lengths(shape_.samples, shape_.length, out, args.stream);
+    return out;
+  }
+
   std::byte* graph_workspace(const KernelArgs& args) const {
-    return aligned_up(args.workspace) + seed_bytes();
+    return aligned_up(args.workspace) + seed_bytes() + length_bytes();
   }
 
   Libraries* libraries_;
   DType dtype_;
+  AttentionInputs inputs_;
   AttentionShape shape_;
+  int64_t group_;  // query heads that share a key/value head
+  bool padded_;
   double dropout_;
   AttentionSite site_;
   std::vector<AttentionChunk> chunks_;
@@ -109,7 +138,7 @@ class FusedAttention : public Kernel {
 // In one piece, but where a mask is drawn, and backward will draw it again, piece by piece.
 class Forward : public FusedAttention {
  public:
-  Forward(const OpView& view, Libraries* libraries) : FusedAttention(view, view.in(0), libraries) {}
+  Forward(const OpView& view, Libraries* libraries) : FusedAttention(view, kAttentionInputs, libraries) {}
 
   void prepare(const KernelArgs&) override {
     whole_ = planned(problem(all(), 0, false));
@@ -118,17 +147,18 @@ class Forward : public FusedAttention {
   }
 
   void run(const KernelArgs& args) override {
+    const AttentionRows in(args.in, inputs_);
     const bool drop = dropout_ > 0 && args.state->training;
-    if (!drop) {
-      whole_->run(operands(all(), args.in[0], args.out[0], args.out[1]), graph_workspace(args), args.stream);
-      return;
-    }
-    int64_t* seed = seeds(args, true);
-    for (std::size_t i = 0; i < chunks_.size(); ++i) {
-      AttentionOperands of = operands(chunks_[i], args.in[0], args.out[0], args.out[1]);
-      of.random = seed + 2 * i;
-      pieces_[i]->run(of, graph_workspace(args), args.stream);
-    }
+    int64_t* seed = seeds(args, drop);
+    int32_t* lengths = query_lengths(args);
+    const auto run_piece = [&](const AttentionChunk& chunk, AttentionGraph& graph, int64_t* random) {
+      AttentionOperands of = operands(chunk, in, args.out[0], args.out[1]);
+      of.random = random;
+      of.query_lengths = lengths;
+      graph.run(of, graph_workspace(args), args.stream);
+    };
+    if (!drop) run_piece(all(), *whole_, nullptr);
+    for (std::size_t i = 0; drop && i < chunks_.size(); ++i) run_piece(chunks_[i], *pieces_[i], seed + 2 * i);
   }
 
  private:
@@ -141,48 +171,53 @@ class Forward : public FusedAttention {
 
 class Backward : public FusedAttention {
  public:
-  Backward(const OpView& view, Libraries* libraries) : FusedAttention(view, view.in(1), libraries) {}
+  Backward(const OpView& view, Libraries* libraries)
+      : FusedAttention(view, kAttentionBackwardInputs, libraries) {}
 
   void prepare(const KernelArgs&) override {
     for (const AttentionChunk& chunk : chunks_) pieces_.push_back(planned(problem(chunk, dropout_, true)));
   }
 
   void run(const KernelArgs& args) override {
-    const int64_t* seed = seeds(args, dropout_ > 0);
+    const AttentionRows in(args.in, inputs_), gradients(args.out, 0, 1);
+    int64_t* seed = seeds(args, dropout_ > 0);
+    int32_t* lengths = query_lengths(args);
     for (std::size_t i = 0; i < chunks_.size(); ++i) {
-      AttentionOperands of = operands(chunks_[i], args.in[1], args.in[2], args.in[3]);
-      of.d_o = operands(chunks_[i], args.in[1], args.in[0], args.in[3]).o;
-      const AttentionOperands gradient = operands(chunks_[i], args.out[0], args.in[2], args.in[3]);
-      of.dq = gradient.q, of.dk = gradient.k, of.dv = gradient.v;
-      if (seed) of.random = const_cast<int64_t*>(seed + 2 * i);
+      AttentionOperands of = operands(chunks_[i], in, args.in[2], args.in[3]);
+      of.d_o = operands(chunks_[i], in, args.in[0], args.in[3]).o;
+      const AttentionOperands to = operands(chunks_[i], gradients, args.in[2], args.in[3]);
+      of.dq = to.q, of.dk = to.k, of.dv = to.v;
+      of.query_lengths = lengths;
+      if (seed) of.random = seed + 2 * i;
       pieces_[i]->run(of, graph_workspace(args), args.stream);
     }
+    if (padded_) clear_unseen_keys(shape_, in.lengths, gradients.kv, args.stream);
   }
 
  private:
   std::size_t graph_bytes() const override {
-    return chunks_.front().samples * chunks_.front().heads * attention_unit_bytes(shape_.length) +
-           kAttentionOtherBytes;
+    return chunks_.front().samples * chunks_.front().heads * unit_bytes() + kAttentionOtherBytes;
   }
 
   std::vector<std::shared_ptr<AttentionGraph>> pieces_;
 };
 
-bool suits(const OpView& view, DType dtype) {
-  const int64_t size = view.attributes().integer("head_size");
-  return has_fused_attention() && (dtype == DType::kBF16 || dtype == DType::kF16) && size % 8 == 0 &&
-         size <= kLargestHead && view.attributes().integer("sequence_length") > 1;
+bool suits(const OpView& view, const AttentionInputs& at) {
+  const DType dtype = view.in(at.q).dtype;
+  const AttentionShape shape(view, at);
+  return has_fused_attention() && (dtype == DType::kBF16 || dtype == DType::kF16) && shape.whole_groups() &&
+         shape.head_size % 8 == 0 && shape.head_size <= kLargestHead && shape.length > 1;
 }
 
 }  // namespace
 
 KernelPointer make_fused_attention(const OpView& view, Libraries* libraries) {
-  if (!suits(view, view.in(0).dtype)) return nullptr;
+  if (!suits(view, kAttentionInputs)) return nullptr;
   return std::make_unique<Forward>(view, libraries);
 }
 
 KernelPointer make_fused_attention_backward(const OpView& view, Libraries* libraries) {
-  if (!suits(view, view.in(1).dtype)) return nullptr;
+  if (!suits(view, kAttentionBackwardInputs)) return nullptr;
   return std::make_unique<Backward>(view, libraries);
 }
 

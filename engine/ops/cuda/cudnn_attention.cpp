@@ -79,7 +79,21 @@ void* frontend_symbol(void* library, const char* name) {
 }
 
 // Names of tensors in calls. cuDNN's own get the numbers after these.
-enum Uid : int64_t { kQ = 1, kK, kV, kO, kLse, kGradO, kGradQ, kGradK, kGradV, kSeed, kOffset, kLengths };
+enum Uid : int64_t {
+  kQ = 1,
+  kK,
+  kV,
+  kO,
+  kLse,
+  kGradO,
+  kGradQ,
+  kGradK,
+  kGradV,
+  kSeed,
+  kOffset,
+  kLengths,
+  kQueryLengths
+};
 
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
@@ -88,7 +102,8 @@ constexpr int64_t kLseAlignment = 4;  // a piece may begin at any row
 std::string described(const AttentionProblem& p) {
   return std::string("attention") + (p.backward ? "'s backward" : "") + " of " + std::to_string(p.samples) +
          " samples, " + std::to_string(p.heads) + " heads of " + std::to_string(p.head_size) + ", " +
-         std::to_string(p.length) + " tokens, in " + std::string(name_of(p.dtype));
+         (p.kv_heads == p.heads ? "" : std::to_string(p.kv_heads) + " of keys, ") + std::to_string(p.length) +
+         " tokens, in " + std::string(name_of(p.dtype));
 }
 
 class Builder {
@@ -111,19 +126,18 @@ class Builder {
   }
 
  private:
-  int64_t row() const { return p_.row_heads * p_.head_size; }
-  std::vector<int64_t> dims() const { return {p_.samples, p_.heads, p_.length, p_.head_size}; }
+  std::vector<int64_t> dims(int64_t heads) const { return {p_.samples, heads, p_.length, p_.head_size}; }
   std::vector<int64_t> strides(int64_t row) const { return {p_.length * row, p_.head_size, row, 1}; }
   std::vector<int64_t> lse_dims() const { return {p_.samples, p_.heads, p_.length, 1}; }
   std::vector<int64_t> lse_strides() const { return {p_.heads * p_.length, p_.length, 1, 1}; }
 
-  Tensor input(Uid uid, int64_t row) {
+  Tensor input(Uid uid, int64_t heads, int64_t row) {
     return graph_->tensor(
-        fe::graph::Tensor_attributes().set_uid(uid).set_dim(dims()).set_stride(strides(row)));
+        fe::graph::Tensor_attributes().set_uid(uid).set_dim(dims(heads)).set_stride(strides(row)));
   }
 
-  void output(const Tensor& tensor, Uid uid, int64_t row) const {
-    tensor->set_output(true).set_uid(uid).set_dim(dims()).set_stride(strides(row));
+  void output(const Tensor& tensor, Uid uid, int64_t heads, int64_t row) const {
+    tensor->set_output(true).set_uid(uid).set_dim(dims(heads)).set_stride(strides(row));
   }
 
   Tensor words(Uid uid, int64_t count, fe::DataType_t type) {
@@ -141,8 +155,9 @@ class Builder {
     if (p_.causal)
       attributes.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
     if (p_.padded) {
-      const Tensor lengths = words(kLengths, p_.samples, fe::DataType_t::INT32);
-      attributes.set_padding_mask(true).set_seq_len_q(lengths).set_seq_len_kv(lengths);
+      attributes.set_padding_mask(true)
+          .set_seq_len_q(words(kQueryLengths, p_.samples, fe::DataType_t::INT32))
+          .set_seq_len_kv(words(kLengths, p_.samples, fe::DataType_t::INT32));
     }
     if (p_.dropout > 0)
       attributes.set_dropout(static_cast<float>(p_.dropout), words(kSeed, 1, fe::DataType_t::INT64),
@@ -156,9 +171,10 @@ class Builder {
     attributes.set_name("attention").set_generate_stats(true);
     attributes.set_implementation(fe::AttentionImplementation_t::COMPOSITE);
     set_common(attributes);
-    const Tensor q = input(kQ, 3 * row()), k = input(kK, 3 * row()), v = input(kV, 3 * row());
+    const Tensor q = input(kQ, p_.heads, p_.q_row), k = input(kK, p_.kv_heads, p_.kv_row),
+                 v = input(kV, p_.kv_heads, p_.kv_row);
     const auto [o, lse] = graph_->sdpa(q, k, v, attributes);
-    output(o, kO, row());
+    output(o, kO, p_.heads, p_.o_row);
     lse->set_output(true)
         .set_uid(kLse)
         .set_alignment(kLseAlignment)
@@ -171,8 +187,9 @@ class Builder {
     auto attributes = fe::graph::SDPA_backward_attributes();
     attributes.set_name("attention_backward").set_deterministic_algorithm(true);
     set_common(attributes);
-    const Tensor q = input(kQ, 3 * row()), k = input(kK, 3 * row()), v = input(kV, 3 * row());
-    const Tensor o = input(kO, row()), d_o = input(kGradO, row());
+    const Tensor q = input(kQ, p_.heads, p_.q_row), k = input(kK, p_.kv_heads, p_.kv_row),
+                 v = input(kV, p_.kv_heads, p_.kv_row);
+    const Tensor o = input(kO, p_.heads, p_.o_row), d_o = input(kGradO, p_.heads, p_.o_row);
     const Tensor lse = graph_->tensor(fe::graph::Tensor_attributes()
                                           .set_uid(kLse)
                                           .set_alignment(kLseAlignment)
@@ -180,9 +197,9 @@ class Builder {
                                           .set_stride(lse_strides())
                                           .set_data_type(fe::DataType_t::FLOAT));
     const auto [dq, dk, dv] = graph_->sdpa_backward(q, k, v, o, d_o, lse, attributes);
-    output(dq, kGradQ, 3 * row());
-    output(dk, kGradK, 3 * row());
-    output(dv, kGradV, 3 * row());
+    output(dq, kGradQ, p_.heads, p_.q_row);
+    output(dk, kGradK, p_.kv_heads, p_.kv_row);
+    output(dv, kGradV, p_.kv_heads, p_.kv_row);
   }
 
   const AttentionProblem& p_;
@@ -249,7 +266,7 @@ class AttentionGraph::Impl {
     if (problem_.backward)
       addresses.insert({{kGradO, o.d_o}, {kGradQ, o.dq}, {kGradK, o.dk}, {kGradV, o.dv}});
     if (problem_.dropout > 0) addresses.insert({{kSeed, random}, {kOffset, random + 1}});
-    if (problem_.padded) addresses.insert({kLengths, o.lengths});
+    if (problem_.padded) addresses.insert({{kLengths, o.lengths}, {kQueryLengths, o.query_lengths}});
     carry_out(problem_, ExitCode::kInternal, "computing", [&]() -> fe::error_t {
       const cudnnStatus_t status = fe::detail::set_stream(handle_, static_cast<cudaStream_t>(stream));
       if (status != CUDNN_STATUS_SUCCESS)

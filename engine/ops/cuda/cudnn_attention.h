@@ -1,5 +1,5 @@
-// Attention as a cuDNN graph: q, k and v are read where they stand in the packed rows of qkv, gradients are
-// written there, and the statistics are ops.h's lse. Backward gives the same bits every time. Where the build
+// Attention as a cuDNN graph: q, k and v are read where they stand in longer rows, gradients are written into
+// such, and the statistics are ops.h's lse. Backward gives the same bits every time. Where the build
 // has no cudnn-frontend, cudnn_attention_absent.cpp answers.
 #pragma once
 
@@ -17,10 +17,10 @@ namespace recollect::cuda {
 struct AttentionProblem {
   bool backward = false;
   DType dtype = DType::kBF16;  // or f16
-  int64_t samples = 0, heads = 0, length = 0, head_size = 0;
-  int64_t row_heads = 0;  // of a row of qkv and o; `heads` of them are computed
+  int64_t samples = 0, heads = 0, kv_heads = 0, length = 0, head_size = 0;
+  int64_t q_row = 0, kv_row = 0, o_row = 0;  // from one token to the next; rows may have more heads
   bool causal = true;
-  bool padded = false;  // of sample i only the first lengths[i] tokens count
+  bool padded = false;  // of sample i only the first lengths[i] keys count; all queries do
   double dropout = 0;   // 0: no mask is drawn
 
   auto operator<=>(const AttentionProblem&) const = default;
@@ -31,12 +31,12 @@ bool has_fused_attention();
 
 // The first element of each, of the first sample and head that are computed.
 struct AttentionOperands {
-  void *q = nullptr, *k = nullptr, *v = nullptr;     // rows are 3 * row_heads * head_size apart
-  void *o = nullptr, *d_o = nullptr;                 // row_heads * head_size
-  void* lse = nullptr;                               // [samples * heads, length] f32; forward writes it
-  void *dq = nullptr, *dk = nullptr, *dv = nullptr;  // as q, k, v
-  void* random = nullptr;                            // on the device, i64: seed, offset. With dropout
-  void* lengths = nullptr;                           // on the device, [samples] i32. Where padded
+  void *q = nullptr, *k = nullptr, *v = nullptr;
+  void *o = nullptr, *d_o = nullptr;
+  void* lse = nullptr;                                // [samples * heads, length] f32; forward writes it
+  void *dq = nullptr, *dk = nullptr, *dv = nullptr;   // as q, k, v
+  void* random = nullptr;                             // on the device, i64: seed, offset. With dropout
+  void *lengths = nullptr, *query_lengths = nullptr;  // on the device, [samples] i32. Where padded
 };
 
 class Cudnn;

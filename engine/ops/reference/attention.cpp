@@ -1,8 +1,9 @@
-// Causal attention, one row of scores at a time: memory grows with the sequence, never with its square.
-// Backward computes the probabilities again from lse, once along queries (for dq) and once along keys (for dk
-// and dv).
+// Attention, one row of scores at a time: memory grows with the sequence, never with its square. Backward
+// computes the probabilities again from lse, once along queries (for dq) and once along keys (for dk and dv,
+// which are sums over the query heads that share them).
 #include "engine/ops/attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/ops/reference/dropout_mask.h"
@@ -11,28 +12,49 @@
 namespace recollect::reference {
 namespace {
 
-// One head of one sample: where its rows lie, its scores and its dropout.
+struct AttentionRun {
+  AttentionRun(const KernelArgs& args, const Attributes& attributes, const AttentionInputs& at)
+      : rows(args.in, at),
+        shape(attributes, rows.q.shape[0], rows.kv.data == rows.q.data),
+        mask(attributes, *args.state),
+        state(*args.state) {}
+
+  AttentionRows rows;
+  AttentionShape shape;
+  DropoutMask mask;
+  const RunState& state;
+};
+
+// One query head of one sample: where its rows lie, its scores and its dropout.
 template <typename T>
 class Head {
  public:
-  Head(const KernelArgs& args, const Attributes& attributes, const AttentionShape& shape, const T* qkv,
-       int64_t unit)
-      : mask_(attributes, *args.state),
-        state_(*args.state),
-        shape_(shape),
+  Head(const AttentionRun& run, int64_t unit)
+      : run_(run),
+        shape_(run.shape),
         unit_(unit),
-        qkv_(qkv),
-        begin_{shape.qkv_at(unit, 0), shape.qkv_at(unit, 1), shape.qkv_at(unit, 2)},
-        out_begin_(shape.out_at(unit)) {}
+        q_(run.rows.q.as<T>()),
+        kv_(run.rows.kv.as<T>()),
+        keys_(shape_.keys(run.rows.lengths, unit / shape_.heads)),
+        q_begin_(shape_.q_at(unit)),
+        k_begin_(shape_.k_at(shape_.kv_unit(unit))),
+        v_begin_(shape_.v_at(shape_.kv_unit(unit))),
+        out_begin_(shape_.out_at(unit)) {}
 
-  // Element numbers in qkv (part 0 is q, 1 is k, 2 is v) and in o.
-  int64_t at(int part, int64_t token, int64_t c) const { return begin_[part] + token * shape_.qkv_row() + c; }
-  int64_t at_output(int64_t token, int64_t c) const { return out_begin_ + token * shape_.out_row() + c; }
+  // Element numbers in what holds q, in what holds k and v, and in o.
+  int64_t at_q(int64_t token, int64_t c) const { return q_begin_ + token * shape_.q_row + c; }
+  int64_t at_k(int64_t token, int64_t c) const { return k_begin_ + token * shape_.kv_row + c; }
+  int64_t at_v(int64_t token, int64_t c) const { return v_begin_ + token * shape_.kv_row + c; }
+  int64_t at_output(int64_t token, int64_t c) const { return out_begin_ + token * shape_.out_row + c; }
 
-  double q(int64_t token, int64_t c) const { return qkv_[at(0, token, c)]; }
-  double k(int64_t token, int64_t c) const { return qkv_[at(1, token, c)]; }
-  double v(int64_t token, int64_t c) const { return qkv_[at(2, token, c)]; }
+  double q(int64_t token, int64_t c) const { return q_[at_q(token, c)]; }
+  double k(int64_t token, int64_t c) const { return kv_[at_k(token, c)]; }
+  double v(int64_t token, int64_t c) const { return kv_[at_v(token, c)]; }
   double scale() const { return 1 / std::sqrt(double(shape_.head_size)); }
+
+  int64_t seen(int64_t query) const { return shape_.seen(query, keys_); }  // keys, the first
+  // The first query that sees a key; none does where that is not less than the length.
+  int64_t first_query(int64_t key) const { return key >= keys_ ? shape_.length : shape_.causal ? key : 0; }
 
   double score(int64_t query, int64_t key) const {
     double sum = 0;
@@ -41,16 +63,15 @@ class Head {
   }
 
   double dropout(double value, int64_t query, int64_t key) const {
-    return mask_.apply(value, shape_.probability_at(state_, unit_, query) + key);
+    return run_.mask.apply(value, shape_.probability_at(run_.state, unit_, query) + key);
   }
 
  private:
-  DropoutMask mask_;
-  const RunState& state_;
+  const AttentionRun& run_;
   const AttentionShape& shape_;
   int64_t unit_;
-  const T* qkv_;
-  int64_t begin_[3], out_begin_;
+  const T *q_, *kv_;
+  int64_t keys_, q_begin_, k_begin_, v_begin_, out_begin_;
 };
 
 std::size_t forward_workspace(const OpView& view) {
@@ -59,47 +80,71 @@ std::size_t forward_workspace(const OpView& view) {
 
 template <typename T>
 void attention(const KernelArgs& args, const Attributes& attributes) {
-  const T* qkv = args.in[0].as<T>();
+  const AttentionRun run(args, attributes, kAttentionInputs);
+  const AttentionShape& shape = run.shape;
   T* o = args.out[0].as<T>();
   T* lse = args.out[1].as<T>();
-  const AttentionShape shape(attributes, args.in[0].shape[0]);
-  const int64_t size = shape.head_size, length = shape.length;
   double* probability = reinterpret_cast<double*>(args.workspace);
   for (int64_t unit = 0; unit < shape.units(); ++unit) {
-    const Head<T> head(args, attributes, shape, qkv, unit);
-    for (int64_t query = 0; query < length; ++query) {
+    const Head<T> head(run, unit);
+    for (int64_t query = 0; query < shape.length; ++query) {
+      const int64_t seen = head.seen(query);
       double max = -INFINITY, sum = 0;
-      for (int64_t key = 0; key <= query; ++key) {
+      for (int64_t key = 0; key < seen; ++key) {
         probability[key] = head.score(query, key);
         max = std::fmax(max, probability[key]);
       }
-      for (int64_t key = 0; key <= query; ++key) sum += std::exp(probability[key] - max);
+      for (int64_t key = 0; key < seen; ++key) sum += std::exp(probability[key] - max);
       const double row_lse = max + std::log(sum);
-      for (int64_t key = 0; key <= query; ++key)
+      for (int64_t key = 0; key < seen; ++key)
         probability[key] = head.dropout(std::exp(probability[key] - row_lse), query, key);
-      for (int64_t c = 0; c < size; ++c) {
+      for (int64_t c = 0; c < shape.head_size; ++c) {
         double value = 0;
-        for (int64_t key = 0; key <= query; ++key) value += probability[key] * head.v(key, c);
+        for (int64_t key = 0; key < seen; ++key) value += probability[key] * head.v(key, c);
         o[head.at_output(query, c)] = static_cast<T>(value);
       }
-      lse[unit * length + query] = static_cast<T>(row_lse);
+      lse[unit * shape.length + query] = static_cast<T>(row_lse);
     }
   }
 }
 
-std::size_t backward_workspace(const OpView& view) { return 3 * forward_workspace(view); }
+// Of every head of a group, three rows of numbers.
+std::size_t backward_workspace(const OpView& view) {
+  const Attributes& a = view.attributes();
+  return std::min(a.integer("kv_group"), a.integer("heads")) * 3 * forward_workspace(view);
+}
 
 // With P the probabilities, D dropout and dP = D(do v'): dscore = P * (dP - delta), where delta, the sum of P
 // * dP over a row, equals do . o.
 template <typename T>
 struct Backward {
-  const Head<T>& head;
+  Backward(const KernelArgs& args, const AttentionRun& run, int64_t unit)
+      : head(run, unit),
+        d_o(args.in[0].as<T>()),
+        lse(args.in[3].as<T>() + unit * run.shape.length),
+        length(run.shape.length),
+        size(run.shape.head_size) {
+    const int64_t in_group = unit - run.shape.group_begin(run.shape.kv_unit(unit));
+    delta = reinterpret_cast<double*>(args.workspace) + in_group * 3 * length;
+    dropped = delta + length;
+    dscore = dropped + length;
+  }
+
+  Head<T> head;
   const T* d_o;
   const T* lse;  // of this head
   int64_t length, size;
   double* delta;    // [length], by query
   double* dropped;  // [length], probabilities after dropout
   double* dscore;   // [length]
+
+  void make_delta(const T* o) const {
+    for (int64_t query = 0; query < length; ++query) {
+      delta[query] = 0;
+      for (int64_t c = 0; c < size; ++c)
+        delta[query] += double(d_o[head.at_output(query, c)]) * o[head.at_output(query, c)];
+    }
+  }
 
   // Fills dropped[at] and dscore[at] for one pair of query and key.
   void pair(int64_t query, int64_t key, int64_t at) const {
@@ -110,58 +155,55 @@ struct Backward {
     dscore[at] = probability * (head.dropout(d_probability, query, key) - delta[query]) * head.scale();
   }
 
-  void along_queries(T* dqkv) const {
+  void along_keys(T* dq_rows) const {
     for (int64_t query = 0; query < length; ++query) {
-      for (int64_t key = 0; key <= query; ++key) pair(query, key, key);
+      const int64_t seen = head.seen(query);
+      for (int64_t key = 0; key < seen; ++key) pair(query, key, key);
       for (int64_t c = 0; c < size; ++c) {
         double dq = 0;
-        for (int64_t key = 0; key <= query; ++key) dq += dscore[key] * head.k(key, c);
-        dqkv[head.at(0, query, c)] = static_cast<T>(dq);
+        for (int64_t key = 0; key < seen; ++key) dq += dscore[key] * head.k(key, c);
+        dq_rows[head.at_q(query, c)] = static_cast<T>(dq);
       }
     }
   }
 
-  void along_keys(T* dqkv) const {
-    for (int64_t key = 0; key < length; ++key) {
-      for (int64_t query = key; query < length; ++query) pair(query, key, query);
-      for (int64_t c = 0; c < size; ++c) {
-        double dk = 0, dv = 0;
-        for (int64_t query = key; query < length; ++query) {
-          dk += dscore[query] * head.q(query, c);
-          dv += dropped[query] * d_o[head.at_output(query, c)];
-        }
-        dqkv[head.at(1, key, c)] = static_cast<T>(dk);
-        dqkv[head.at(2, key, c)] = static_cast<T>(dv);
+  void along_queries_of(int64_t key) const {
+    for (int64_t query = head.first_query(key); query < length; ++query) pair(query, key, query);
+  }
+
+  // Of column c of dk and dv, over this head and the following ones of its group, whose rows follow its own.
+  void add_heads(int64_t heads, int64_t key, int64_t c, double& dk, double& dv) const {
+    for (int64_t h = 0; h < heads; ++h)
+      for (int64_t query = head.first_query(key); query < length; ++query) {
+        dk += dscore[h * 3 * length + query] * head.q(query, h * size + c);
+        dv += dropped[h * 3 * length + query] * d_o[head.at_output(query, h * size + c)];
       }
-    }
   }
 };
 
 template <typename T>
 void attention_backward(const KernelArgs& args, const Attributes& attributes) {
-  const T* d_o = args.in[0].as<T>();
-  const T* o = args.in[2].as<T>();
-  T* dqkv = args.out[0].as<T>();
-  const AttentionShape shape(attributes, args.in[0].shape[0]);
-  const int64_t size = shape.head_size, length = shape.length;
-  double* delta = reinterpret_cast<double*>(args.workspace);
-  for (int64_t unit = 0; unit < shape.units(); ++unit) {
-    const Head<T> head(args, attributes, shape, args.in[1].as<T>(), unit);
-    for (int64_t query = 0; query < length; ++query) {
-      delta[query] = 0;
-      for (int64_t c = 0; c < size; ++c)
-        delta[query] += double(d_o[head.at_output(query, c)]) * o[head.at_output(query, c)];
+  const AttentionRun run(args, attributes, kAttentionBackwardInputs);
+  const AttentionShape& shape = run.shape;
+  const AttentionRows gradients(args.out, 0, 1);
+  T *dq = gradients.q.as<T>(), *dkv = gradients.kv.as<T>();
+  for (int64_t kv_unit = 0; kv_unit < shape.kv_units(); ++kv_unit) {
+    const int64_t first = shape.group_begin(kv_unit), end = shape.group_begin(kv_unit + 1);
+    for (int64_t unit = first; unit < end; ++unit) {
+      const Backward<T> backward(args, run, unit);
+      backward.make_delta(args.in[2].as<T>());
+      backward.along_keys(dq);
     }
-    const Backward<T> backward{head,
-                               d_o,
-                               args.in[3].as<T>() + unit * length,
-                               length,
-                               size,
-                               delta,
-                               delta + length,
-                               delta + 2 * length};
-    backward.along_queries(dqkv);
-    backward.along_keys(dqkv);
+    const Backward<T> group(args, run, first);
+    for (int64_t key = 0; key < shape.length; ++key) {
+      for (int64_t unit = first; unit < end; ++unit) Backward<T>(args, run, unit).along_queries_of(key);
+      for (int64_t c = 0; c < shape.head_size; ++c) {
+        double dk = 0, dv = 0;
+        group.add_heads(end - first, key, c, dk, dv);
+        dkv[group.head.at_k(key, c)] = static_cast<T>(dk);
+        dkv[group.head.at_v(key, c)] = static_cast<T>(dv);
+      }
+    }
   }
 }
 

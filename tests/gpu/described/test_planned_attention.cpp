@@ -26,6 +26,19 @@ const DescribedDevice kH200{
     R"("memClockRateKHz":3201000,"l2CacheSize":62914560,"cudaDeviceId":0,"deviceName":"NVIDIA H200",)"
     R"("deviceVer":900,"driverVer":13000})"};
 
+// Every head of rows that are q | k | v.
+AttentionProblem joined(int64_t samples, int64_t heads, int64_t kv_heads, int64_t length, int64_t head_size) {
+  const int64_t row = (heads + 2 * kv_heads) * head_size;
+  return {.samples = samples,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .length = length,
+          .head_size = head_size,
+          .q_row = row,
+          .kv_row = row,
+          .o_row = heads * head_size};
+}
+
 class PlannedAttentionTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -43,7 +56,8 @@ class PlannedAttentionTest : public ::testing::Test {
     const PlannedAttention planned = planned_attention(p, *library_, kH200);
     EXPECT_NE(planned.kernel, "");
     const std::size_t units = p.backward ? static_cast<std::size_t>(p.samples * p.heads) : 0;
-    const std::size_t predicted = units * attention_unit_bytes(p.length) + kAttentionOtherBytes;
+    const std::size_t unit = attention_unit_bytes(p.length, p.head_size, p.heads / p.kv_heads);
+    const std::size_t predicted = units * unit + kAttentionOtherBytes;
     ASSERT_TRUE(planned.workspace_bytes);
     EXPECT_LE(*planned.workspace_bytes, predicted) << p.samples << " " << p.heads << " " << p.length;
   }
@@ -60,20 +74,20 @@ class PlannedAttentionTest : public ::testing::Test {
 
 TEST_F(PlannedAttentionTest, HopperHasKernelsForEveryShape) {
   for (const auto& [samples, heads, length, head_size] : std::vector<std::array<int64_t, 4>>{
-           {16, 12, 1024, 64}, {2, 3, 70, 40}, {1, 1, 2, 8}, {1, 2, 8192, 128}})
-    expect_both({.samples = samples,
-                 .heads = heads,
-                 .length = length,
-                 .head_size = head_size,
-                 .row_heads = heads,
-                 .dropout = 0.1});
+           {16, 12, 1024, 64}, {2, 3, 70, 40}, {1, 1, 2, 8}, {1, 2, 8192, 128}}) {
+    AttentionProblem problem = joined(samples, heads, heads, length, head_size);
+    problem.dropout = 0.1;
+    expect_both(problem);
+  }
 }
 
-// Some heads of longer rows; all tokens seeing all; sequences with padding.
+// Some heads of longer rows; all tokens seeing all; samples with lengths.
 TEST_F(PlannedAttentionTest, HopperHasKernelsForEveryKind) {
-  expect_both(
-      {.dtype = DType::kF16, .samples = 1, .heads = 3, .length = 256, .head_size = 64, .row_heads = 12});
-  AttentionProblem bert{.samples = 4, .heads = 16, .length = 512, .head_size = 64, .row_heads = 16};
+  AttentionProblem part = joined(1, 12, 12, 256, 64);
+  part.dtype = DType::kF16;
+  part.heads = part.kv_heads = 3;
+  expect_both(part);
+  AttentionProblem bert = joined(4, 16, 16, 512, 64);
   bert.causal = false;
   expect_both(bert);
   bert.padded = true;
@@ -81,8 +95,18 @@ TEST_F(PlannedAttentionTest, HopperHasKernelsForEveryKind) {
   expect_both(bert);
 }
 
+// Groups of heads; with lengths, and key/value rows of their own.
+TEST_F(PlannedAttentionTest, HopperHasKernelsForSharedKeys) {
+  expect_both(joined(3, 8, 2, 1000, 80));
+  AttentionProblem apart = joined(2, 4, 1, 2048, 128);
+  apart.q_row = 4 * 128;
+  apart.kv_row = 2 * 128;
+  apart.padded = true;
+  expect_both(apart);
+}
+
 TEST_F(PlannedAttentionTest, WhatCudnnDoesNotDoIsSaidByName) {
-  const AttentionProblem odd{.samples = 1, .heads = 1, .length = 64, .head_size = 36, .row_heads = 1};
+  const AttentionProblem odd = joined(1, 1, 1, 64, 36);
   expect_error(ExitCode::kConfiguration, {"cuDNN", "1 heads of 36", "64 tokens", "bf16"},
                [&] { planned_attention(odd, *library_, kH200); });
 }

@@ -1,5 +1,6 @@
 #include "tests/gpu/emulation/backend.h"
 
+#include "engine/ops/cuda/attention_padding.h"
 #include "engine/ops/ops.h"
 #include "engine/runtime/cuda/enqueue.h"
 #include "tests/gpu/emulation/grid.h"
@@ -61,6 +62,13 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
 void convert(const Tensor& from, const Tensor& to) { cuda::convert(from, to, nullptr); }
 void hash_bytes(const void* data, std::size_t bytes, int64_t* hash) {
   cuda::hash_bytes(data, bytes, hash, nullptr);
+}
+
+void write_query_lengths(int64_t samples, int64_t length, int32_t* out) {
+  cuda::write_query_lengths(samples, length, out, nullptr);
+}
+void clear_unseen_keys(const AttentionShape& shape, const int32_t* lengths, const Tensor& gradients) {
+  cuda::clear_unseen_keys(shape, lengths, gradients, nullptr);
 }
 
 }  // namespace recollect::emulation

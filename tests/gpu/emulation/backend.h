@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/core/tensor.h"
+#include "engine/ops/attention.h"
 #include "engine/ops/ops.h"
 
 namespace recollect::emulation {
@@ -13,5 +14,9 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary = null
 // Of engine/runtime/cuda/enqueue.h.
 void convert(const Tensor& from, const Tensor& to);
 void hash_bytes(const void* data, std::size_t bytes, int64_t* hash);
+
+// Of engine/ops/cuda/attention_padding.h.
+void write_query_lengths(int64_t samples, int64_t length, int32_t* out);
+void clear_unseen_keys(const AttentionShape& shape, const int32_t* lengths, const Tensor& gradients);
 
 }  // namespace recollect::emulation
