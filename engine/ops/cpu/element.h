@@ -53,6 +53,36 @@ void write_each(A* to, int64_t n, F f) {
   }
 }
 
+// The same for two outputs at a time, which may be inputs of f: f(i) is a Pair, made before either is written.
+struct Pair {
+  float first, second;
+};
+template <typename A, typename F>
+void write_pairs(A* first, A* second, int64_t n, F f) {
+  if constexpr (std::is_same_v<A, float>) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      const Pair pair = f(i);
+      first[i] = pair.first;
+      second[i] = pair.second;
+    }
+  } else {
+    constexpr int64_t kRun = 256;
+    alignas(64) float firsts[kRun], seconds[kRun];
+    for (int64_t begin = 0; begin < n; begin += kRun) {
+      const int64_t count = std::min(kRun, n - begin);
+#pragma omp simd
+      for (int64_t i = 0; i < count; ++i) {
+        const Pair pair = f(begin + i);
+        firsts[i] = pair.first;
+        seconds[i] = pair.second;
+      }
+      narrow(firsts, count, first + begin);
+      narrow(seconds, count, second + begin);
+    }
+  }
+}
+
 // Calls f<float>() or f<bf16>(). An Error names the op kind for every other dtype.
 template <typename F>
 auto with_activation_type(DType dtype, const std::string& kind, F f) {
