@@ -1,4 +1,4 @@
-// Rotary positions: a table of cosines and sines, made once, and the heads of queries and keys that turn by it.
+// Rotary positions: a table of cosines and sines, and the heads of queries and keys that turn by it.
 #include "engine/ops/rotary.h"
 
 #include "engine/ops/define.h"

@@ -53,7 +53,7 @@ void write_each(A* to, int64_t n, F f) {
   }
 }
 
-// The same for two outputs at a time, which may be inputs of f: f(i) is a Pair, made before either is written.
+// The same for two outputs, which f may read too: f(i) is a Pair, made before either is written.
 struct Pair {
   float first, second;
 };

@@ -1,4 +1,4 @@
-// The last step of a loss: one block adds up what its rows, or blocks of them, have lost, in a fixed order, and
+// The last step of a loss: one block adds up what rows, or blocks of them, have lost, in a fixed order, and
 // looks whether every target names a class. What the device finds wrong, the host says later.
 #pragma once
 
@@ -10,8 +10,8 @@ namespace recollect::cuda {
 
 class LossSum {
  public:
-  // Losses stand row by row, `columns` to a row, each with a scale of its own. `classes`: of the targets; 0 where
-  // losses have none.
+  // Losses stand row by row, `columns` to a row, each column with a scale of its own. `classes`: of the
+  // targets; 0 where losses have none.
   LossSum(int64_t losses, int64_t columns, int64_t classes)
       : losses_(losses), columns_(columns), classes_(classes) {}
 
