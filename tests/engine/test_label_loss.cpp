@@ -1,5 +1,5 @@
-// Losses of labels in every backend: against the textbook's formula in double, with logits that would overflow
-// an exponential, and with targets that name no class. Activations at such numbers, too.
+// Losses of labels in every backend: against the textbook's formula in double, with logits that would
+// overflow an exponential, and with targets that name no class. Activations at such numbers, too.
 #include <gtest/gtest.h>
 
 #include <algorithm>
