@@ -63,7 +63,10 @@ class Swiglu : public RowKernel {
     parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
       for (int64_t r = first; r < last; ++r) {
         const A *gate = x + r * width_, *up = gate + width;
-        write_each(y + r * width, width, [&](int64_t c) { return Silu::value(load(gate[c])) * load(up[c]); });
+        write_each(y + r * width, width, [&](int64_t c) {
+          const float g = load(gate[c]);
+          return g * sigmoid(g) * load(up[c]);
+        });
       }
     });
   }
@@ -81,10 +84,15 @@ class SwigluBackward : public RowKernel {
       for (int64_t r = first; r < last; ++r) {
         const A *d = dy + r * width_, *gate = x + 2 * r * width_, *up = gate + width_;
         A* dgate = dx + 2 * r * width_;
-        write_pairs(dgate, dgate + width_, width_, [&](int64_t c) {
-          const float g = load(gate[c]), u = load(up[c]), of_y = load(d[c]);
-          return Pair{of_y * u * Silu::derivative(g), of_y * Silu::value(g)};
-        });
+        const auto of_gate = [&](int64_t c) {
+          const float g = load(gate[c]), s = sigmoid(g);
+          return load(d[c]) * load(up[c]) * (s + g * s * (1.0f - s));
+        };
+        const auto of_up = [&](int64_t c) {
+          const float g = load(gate[c]);
+          return load(d[c]) * (g * sigmoid(g));
+        };
+        write_both(dgate, dgate + width_, width_, of_gate, of_up);
       }
     });
   }

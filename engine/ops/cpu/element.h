@@ -53,30 +53,22 @@ void write_each(A* to, int64_t n, F f) {
   }
 }
 
-// The same for two outputs, which f may read too: f(i) is a Pair, made before either is written.
-struct Pair {
-  float first, second;
-};
-template <typename A, typename F>
-void write_pairs(A* first, A* second, int64_t n, F f) {
-  if constexpr (std::is_same_v<A, float>) {
+// The same for two outputs, which f and g may read too: both are made before either is written. They are two
+// functions and two loops, since the compiler makes no vectors of one that makes a pair.
+template <typename A, typename F, typename G>
+void write_both(A* first, A* second, int64_t n, F f, G g) {
+  constexpr int64_t kRun = 256;
+  alignas(64) float firsts[kRun], seconds[kRun];
+  for (int64_t begin = 0; begin < n; begin += kRun) {
+    const int64_t count = std::min(kRun, n - begin);
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) {
-      const Pair pair = f(i);
-      first[i] = pair.first;
-      second[i] = pair.second;
-    }
-  } else {
-    constexpr int64_t kRun = 256;
-    alignas(64) float firsts[kRun], seconds[kRun];
-    for (int64_t begin = 0; begin < n; begin += kRun) {
-      const int64_t count = std::min(kRun, n - begin);
+    for (int64_t i = 0; i < count; ++i) firsts[i] = f(begin + i);
 #pragma omp simd
-      for (int64_t i = 0; i < count; ++i) {
-        const Pair pair = f(begin + i);
-        firsts[i] = pair.first;
-        seconds[i] = pair.second;
-      }
+    for (int64_t i = 0; i < count; ++i) seconds[i] = g(begin + i);
+    if constexpr (std::is_same_v<A, float>) {
+      std::copy_n(firsts, count, first + begin);
+      std::copy_n(seconds, count, second + begin);
+    } else {
       narrow(firsts, count, first + begin);
       narrow(seconds, count, second + begin);
     }

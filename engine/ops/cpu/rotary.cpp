@@ -70,10 +70,13 @@ class Rotary : public RowKernel {
   void turn(const A* x, const float* cosines, A* y) const {
     const int64_t half = size_ / 2;
     const float* sines = cosines + half;
-    write_pairs(y, y + half, half, [&](int64_t i) {
-      const float a = load(x[i]), b = load(x[half + i]), sine = direction_ * sines[i];
-      return Pair{a * cosines[i] - b * sine, b * cosines[i] + a * sine};
-    });
+    const auto first = [&](int64_t i) {
+      return load(x[i]) * cosines[i] - load(x[half + i]) * (direction_ * sines[i]);
+    };
+    const auto second = [&](int64_t i) {
+      return load(x[half + i]) * cosines[i] + load(x[i]) * (direction_ * sines[i]);
+    };
+    write_both(y, y + half, half, first, second);
   }
 
   int64_t length_, size_, rotated_;

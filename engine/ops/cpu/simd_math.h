@@ -62,15 +62,6 @@ float greatest(const A* x, int64_t n) {
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + fast_exp(-x)); }
 
-// x * sigmoid(x), and its derivative.
-struct Silu {
-  static float value(float x) { return x * sigmoid(x); }
-  static float derivative(float x) {
-    const float s = sigmoid(x);
-    return s + x * s * (1.0f - s);
-  }
-};
-
 // A few ulp everywhere: the quotient loses what is small to a difference, which a polynomial then gives.
 inline float fast_tanh(float x) {
   const float e = fast_exp(x < 0.0f ? 2.0f * x : -2.0f * x), large = (1.0f - e) / (1.0f + e), square = x * x;
