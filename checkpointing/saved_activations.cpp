@@ -53,7 +53,9 @@ void SavedActivations::find_layer_inputs(const Graph& graph) {
     if (op.phase != Phase::kForward || op.layer < 0) continue;
     layer_inputs_.resize(std::max<std::size_t>(layer_inputs_.size(), op.layer + 1), kNone);
     for (ValueId v : op.inputs) {
-      if (!has(v, kForward) || graph.op(graph.value(v).producer).layer == op.layer) continue;
+      if (!has(v, kForward)) continue;
+      const Op& producer = graph.op(graph.value(v).producer);
+      if (producer.layer == op.layer || producer.inputs.empty()) continue;
       require(layer_inputs_[op.layer] == kNone || layer_inputs_[op.layer] == v,
               "a layer takes one value from those before it");
       layer_inputs_[op.layer] = v;

@@ -16,7 +16,8 @@ class SavedActivations {
   // program order.
   const std::vector<ValueId>& values() const { return values_; }
 
-  // The value that layer i takes from what is before it, by layer; of the layers of the graph.
+  // The value that layer i takes from what is before it, by layer; of the layers of the graph. What is made
+  // of nothing, as a table of positions is, comes from no layer and does not count.
   const std::vector<ValueId>& layer_inputs() const { return layer_inputs_; }
 
   // A number a row, beside what an op is for: not worth making again, nor storing with fewer bits.

@@ -96,8 +96,15 @@ void register_comm_kernels(KernelTable& table, const CommunicatorLookup& lookup)
     return bind(view, lookup, function);
   });
   add(table, "copy_to_ranks", lookup, [](Communicator&, const KernelArgs& args) { copy(args); });
-  add(table, "all_gather", lookup, [](Communicator& communicator, const KernelArgs& args) {
-    communicator.all_gather(args.in[0], args.out[0], args.stream);
+  for (const char* kind : {"all_gather", "gather_from_ranks"})
+    add(table, kind, lookup, [](Communicator& communicator, const KernelArgs& args) {
+      communicator.all_gather(args.in[0], args.out[0], args.stream);
+    });
+  add(table, "take_own_part", lookup, [](Communicator& communicator, const KernelArgs& args) {
+    const Tensor& part = args.out[0];
+    const auto* whole = static_cast<const std::byte*>(args.in[0].data);
+    copy_bytes(part.data, whole + static_cast<std::size_t>(communicator.rank()) * part.bytes(), part.bytes(),
+               args.stream);
   });
   add(table, "reduce_scatter", lookup, [](Communicator& communicator, const KernelArgs& args) {
     communicator.reduce_scatter(args.in[0], args.out[0], args.stream);

@@ -53,7 +53,8 @@ std::vector<OutputSpec> infer_all_gather(const OpView& v) {
   return {replicated(v, shape)};
 }
 
-std::vector<OutputSpec> infer_reduce_scatter(const OpView& v) {
+// Of the sum over the ranks, or of what is the same on all.
+std::vector<OutputSpec> infer_own_part(const OpView& v) {
   Shape shape = v.in(0).shape;
   const int64_t size = ranks_of(v);
   check(shape.rank() >= 1 && shape[0] % size == 0, v,
@@ -94,6 +95,8 @@ Cost collective_cost(const OpView& v, double rounds, double flops_per_element) {
 
 Cost copy_cost(const OpView& v) { return {.bytes = 2.0 * static_cast<double>(v.in(0).bytes())}; }
 
+Cost own_part_cost(const OpView& v) { return {.bytes = 2.0 * static_cast<double>(v.out(0).bytes())}; }
+
 void all_reduce_gradient(GradientBuilder& g, OpId id) {
   const Op& op = g.graph().op(id);
   require(!op.attributes.has("op") || op.attributes.text("op") == "sum",
@@ -129,10 +132,22 @@ void register_comm_ops(OpRegistry& registry) {
                 .unit = Unit::kCollective,
                 .gathers = true});
   registry.add({.name = "reduce_scatter",
-                .infer = infer_reduce_scatter,
+                .infer = infer_own_part,
                 .cost = [](const OpView& v) { return collective_cost(v, 1, 1); },
                 .gradient = [](GradientBuilder& g, OpId id) { emit_for_upstream(g, id, "all_gather"); },
                 .unit = Unit::kCollective});
+  registry.add({.name = "gather_from_ranks",
+                .infer = infer_all_gather,
+                .cost = [](const OpView& v) { return collective_cost(v, 1, 0); },
+                .gradient = [](GradientBuilder& g, OpId id) { emit_for_upstream(g, id, "take_own_part"); },
+                .unit = Unit::kCollective,
+                .gathers = true});
+  registry.add(
+      {.name = "take_own_part",
+       .infer = infer_own_part,
+       .cost = own_part_cost,
+       .gradient = [](GradientBuilder& g, OpId id) { emit_for_upstream(g, id, "gather_from_ranks"); },
+       .unit = Unit::kCopy});
   registry.add({.name = "all_reduce_accumulators",
                 .infer = infer_all_reduce_accumulators,
                 .cost = [](const OpView& v) { return collective_cost(v, 2, 1); },

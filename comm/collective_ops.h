@@ -7,6 +7,8 @@
 // copy_to_ranks            x               y = x               all_reduce of dy: x was used by all
 // all_gather               x [n,...]       y [size * n,...]    reduce_scatter of dy
 // reduce_scatter           x [size * n,..] y [n,...]           all_gather of dy
+// gather_from_ranks        x [n,...]       y [size * n,...]    take_own_part of dy, which is replicated
+// take_own_part            x [size * n,..] y [n,...]           gather_from_ranks of dy: x is replicated
 // all_reduce_accumulators  N accumulators  the same N          none
 //     Members of the group of values whose number is `group`, in its order, summed in place: those that stand
 //     side by side in one call, padding included.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/core/dtype.h"
 #include "engine/core/statistics_dtype.h"
 
 namespace recollect {
@@ -160,14 +161,59 @@ Attributes LayerBuilder::dropout_attributes(double p) {
           {"first_token", first_token()}};
 }
 
-ValueId LayerBuilder::vocabulary_embedding(const std::string& name, ValueId ids, ValueId table) {
-  const int64_t rows = graph_.value(table).shape[0];
-  const ValueId part = emit(name, "embedding", {{"first_row", layout_.tensor_rank * rows}}, {ids, table});
+ValueId LayerBuilder::vocabulary_embedding(const std::string& name, ValueId ids, ValueId table,
+                                           int64_t padding_id) {
+  Attributes attributes{{"first_row", layout_.tensor_rank * graph_.value(table).shape[0]}};
+  if (padding_id >= 0) attributes.set("padding_id", padding_id);
+  const ValueId part = emit(name, "embedding", std::move(attributes), {ids, table});
   return leave_parallel(name + "/sum", part);
 }
 
 ValueId LayerBuilder::position_embedding(const std::string& name, ValueId x, ValueId table) {
   return emit(name, "add_position", {{"sequence_length", sequence_length_}, {"first_token", first_token()}},
+              {x, table});
+}
+
+ValueId LayerBuilder::token_types(const std::string& name, ValueId x, ValueId ids, ValueId table) {
+  return emit(name, "add_embedding", {{"first_token", first_token()}}, {x, ids, table});
+}
+
+ValueId LayerBuilder::first_tokens(const std::string& name, ValueId x) {
+  const ValueId first = emit(
+      name, "first_tokens",
+      {{"samples", samples_}, {"sequence_length", sequence_length_}, {"first_token", first_token()}}, {x});
+  if (!divides_tokens()) return first;
+  graph_.value(first).placement = part_of_ranks();
+  return emit(name + "/sum", "all_reduce",
+              {{"axis", std::string(kTensorAxis)}, {"size", int64_t{layout_.tensor_size}}}, {first});
+}
+
+ValueId LayerBuilder::all_tokens(const std::string& name, ValueId x) {
+  if (!divides_tokens()) return x;
+  return emit(name, "gather_from_ranks",
+              {{"axis", std::string(kTensorAxis)}, {"size", int64_t{layout_.tensor_size}}}, {x});
+}
+
+ValueId LayerBuilder::rotary_table(const std::string& name, int64_t head_size, const RotaryOptions& options) {
+  return emit(name, "rotary_table",
+              {{"sequence_length", sequence_length_},
+               {"head_size", head_size},
+               {"theta", options.theta},
+               {"dtype", std::string(name_of(statistics_dtype(dtype_)))},
+               {"scaling", options.scaling},
+               {"factor", options.factor},
+               {"low_freq_factor", options.low_freq_factor},
+               {"high_freq_factor", options.high_freq_factor},
+               {"original_positions", options.original_positions}},
+              {});
+}
+
+ValueId LayerBuilder::rotary(const std::string& name, ValueId x, ValueId table, int64_t heads) {
+  return emit(name, "rotary",
+              {{"sequence_length", sequence_length_},
+               {"head_size", graph_.value(table).shape[1]},
+               {"rotated_heads", heads},
+               {"inverse", int64_t{0}}},
               {x, table});
 }
 
@@ -177,10 +223,12 @@ ValueId LayerBuilder::dropout(const std::string& name, ValueId x, double p) {
 }
 
 ValueId LayerBuilder::norm(const std::string& name, ValueId x, const NormOptions& options) {
-  need_kernel(options.kind == NormKind::kLayer, path(name), "RMS normalisation");
-  need_kernel(!options.bias.empty(), path(name), "layer normalisation without a bias");
+  const bool rms = options.kind == NormKind::kRms;
+  need_kernel(!rms || options.bias.empty(), path(name), "RMS normalisation with a bias");
+  need_kernel(rms || !options.bias.empty(), path(name), "layer normalisation without a bias");
   const int64_t width = graph_.value(x).shape[1];
   const ValueId weight = vector_of_whole(options.weight, width, Parameter::Init::kOne);
+  if (rms) return emit(name, "rms_norm", {{"epsilon", options.epsilon}}, {x, weight});
   const ValueId bias = vector_of_whole(options.bias, width, Parameter::Init::kZero);
   return emit(name, "layer_norm", {{"epsilon", options.epsilon}}, {x, weight, bias});
 }
@@ -240,10 +288,15 @@ ValueId LayerBuilder::attention(const std::string& name, ValueId q, const Attent
 }
 
 ValueId LayerBuilder::mlp(const std::string& name, ValueId x, const MlpOptions& options) {
-  need_kernel(!options.gated, path(name), "a gated activation");
-  need_kernel(!options.up.bias.empty(), path(name), "an activation without a bias");
+  need_kernel(options.gated || !options.up.bias.empty(), path(name), "an activation without a bias");
   const int64_t width = graph_.value(x).shape[1];
   LinearOptions up = options.up;
+  if (options.gated) {
+    up.blocks = {options.inner, options.inner};
+    x = column_linear(name + "/fc1", x, 2 * options.inner, up);
+    x = emit(name + "/swiglu", "swiglu", {}, {x});
+    return row_linear(name + "/fc2", x, options.inner, width, options.down);
+  }
   up.bias.clear();  // it is added together with the activation
   x = column_linear(name + "/fc1", x, options.inner, up);
   const ValueId bias = vector_of_part(options.up, options.inner);
@@ -253,15 +306,22 @@ ValueId LayerBuilder::mlp(const std::string& name, ValueId x, const MlpOptions& 
 
 ValueId LayerBuilder::residual(const std::string& name, ValueId branch, ValueId residual,
                                const std::string& bias, double p) {
-  need_kernel(!bias.empty(), path(name), "a residual sum without a bias");
+  if (bias.empty()) return emit(name, "add", {}, {dropout(name + "/dropout", branch, p), residual});
   const ValueId b = vector_of_whole(bias, graph_.value(branch).shape[1], Parameter::Init::kZero);
   return emit(name, "bias_dropout_add", dropout_attributes(p), {branch, b, residual});
 }
 
 void LayerBuilder::vocabulary_loss(const std::string& name, ValueId x, ValueId table, ValueId targets,
                                    ValueId scale, ValueId loss, const LossOptions& options) {
-  need_kernel(options.bias.empty(), path(name), "a language-model head with a bias");
   const int64_t rows = graph_.value(table).shape[0];
+  std::vector<ValueId> inputs{enter_parallel(name + "/enter", x), table, targets, scale};
+  if (!options.bias.empty())
+    inputs.push_back(parameter({.name = options.bias,
+                                .rows = options.vocabulary,
+                                .padded_rows = rows * layout_.tensor_size,
+                                .vector = true,
+                                .split = Parameter::Split::kRows,
+                                .init = Parameter::Init::kZero}));
   const int64_t chunk =
       std::clamp(round_up(tokens_ / 2, kSmallestChunk), kSmallestChunk, options.most_logits);
   emit(name, "lm_head_loss",
@@ -269,8 +329,7 @@ void LayerBuilder::vocabulary_loss(const std::string& name, ValueId x, ValueId t
         {"first_row", layout_.tensor_rank * rows},
         {"chunk_rows", chunk},
         {"gradient", int64_t{0}}},
-       {enter_parallel(name + "/enter", x), table, targets, scale}, {loss},
-       Accumulate::kAfterFirstMicroBatch);
+       std::move(inputs), {loss}, Accumulate::kAfterFirstMicroBatch);
 }
 
 }  // namespace recollect

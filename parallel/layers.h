@@ -37,9 +37,13 @@ struct NormOptions {
   double epsilon = 1e-5;
 };
 
-// Rotary positions (Su et al., 2021) of queries and keys; theta 0: there are none.
+// Rotary positions (Su et al., 2021) of queries and keys; theta 0: there are none. The scalings and their
+// numbers are those of the op rotary_table.
 struct RotaryOptions {
   double theta = 0;
+  std::string scaling = "default";
+  double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
+  int64_t original_positions = 0;
 };
 struct AttentionOptions {
   int64_t heads = 1;
@@ -58,8 +62,8 @@ struct AttentionOptions {
   }
 };
 
-// down(activation(up(x) + bias)), or with a gate down(activation(gate(x)) * up(x)). The bias of `down` is
-// left to residual().
+// down(gelu(up(x) + bias)), or with a gate down(silu(gate(x)) * up(x)), where `up` is gate | up, two blocks
+// of `inner` columns. The bias of `down` is left to residual().
 struct MlpOptions {
   int64_t inner = 1;
   std::string activation = "tanh";  // form of gelu: tanh or erf
@@ -69,7 +73,7 @@ struct MlpOptions {
 
 struct LossOptions {
   int64_t vocabulary = 1;
-  std::string bias = {};       // of the head
+  std::string bias = {};       // of the head; "": it has none
   int64_t most_logits = 1024;  // rows of logits that exist at a time
 };
 
@@ -88,9 +92,19 @@ class LayerBuilder {
   ValueId loss_scale_input();
   ValueId loss_accumulator();
 
-  // Token ids [samples, sequence] to hidden states; the vocabulary is divided over the tensor ranks.
-  ValueId vocabulary_embedding(const std::string& name, ValueId ids, ValueId table);
+  // Token ids [samples, sequence] to hidden states; the vocabulary is divided over the tensor ranks. The id
+  // `padding_id` gives the table no gradient here; -1: there is none such.
+  ValueId vocabulary_embedding(const std::string& name, ValueId ids, ValueId table, int64_t padding_id = -1);
   ValueId position_embedding(const std::string& name, ValueId x, ValueId table);
+  // x + the rows that ids [samples, sequence] name of a table that every rank has, as that of token types.
+  ValueId token_types(const std::string& name, ValueId x, ValueId ids, ValueId table);
+  // [samples, h] on every rank: what stands at each sample's first token.
+  ValueId first_tokens(const std::string& name, ValueId x);
+  // The rows of all tokens on every rank, where all that follows is the same on every rank.
+  ValueId all_tokens(const std::string& name, ValueId x);
+  // Cosines and sines of a batch's positions; and the first `heads` heads of x turned by them.
+  ValueId rotary_table(const std::string& name, int64_t head_size, const RotaryOptions& options);
+  ValueId rotary(const std::string& name, ValueId x, ValueId table, int64_t heads);
   ValueId dropout(const std::string& name, ValueId x, double p);
   ValueId norm(const std::string& name, ValueId x, const NormOptions& options);
   // [T, h] whole on every rank -> [T, out/t]. The weight is [out, in].
@@ -103,7 +117,7 @@ class LayerBuilder {
   // kConfiguration where the ranks cannot share the heads.
   ValueId attention(const std::string& name, ValueId q, const AttentionOptions& options);
   ValueId mlp(const std::string& name, ValueId x, const MlpOptions& options);
-  // residual + dropout(branch + bias)
+  // residual + dropout(branch + bias); `bias` "": there is none
   ValueId residual(const std::string& name, ValueId branch, ValueId residual, const std::string& bias,
                    double p);
   // Adds the loss of all rows into `loss`; `table` is the head's weight.

@@ -1,4 +1,5 @@
-// Activations with the bias before them, one pass over memory each.
+// Activations, one pass over memory each: GELU with the bias before it, the gated one of SwiGLU (Shazeer,
+// 2020), and tanh.
 #include "engine/ops/define.h"
 
 namespace recollect::ops {
@@ -25,6 +26,42 @@ void bias_gelu_gradient(GradientBuilder& g, OpId id) {
                                     {kNone, g.accumulator(op.inputs[1])}));
 }
 
+std::vector<OutputSpec> infer_swiglu(const OpView& v) {
+  const Value& x = v.in(0);
+  check(x.shape.rank() == 2 && x.shape[1] % 2 == 0, v, "x is [tokens, 2 * width], gate | up");
+  return {{.shape = {x.shape[0], x.shape[1] / 2}, .dtype = x.dtype, .placement = x.placement}};
+}
+
+std::vector<OutputSpec> infer_swiglu_backward(const OpView& v) {
+  const Value &dy = v.in(0), &x = v.in(1);
+  check(x.shape.rank() == 2 && x.shape[1] % 2 == 0, v, "x is [tokens, 2 * width], gate | up");
+  check_shape(v, dy, {x.shape[0], x.shape[1] / 2});
+  return {like(x)};
+}
+
+void swiglu_gradient(GradientBuilder& g, OpId id) {
+  const Op op = g.graph().op(id);
+  g.contribute(op.inputs[0],
+               g.emit("backward", "swiglu_backward", {}, {g.upstream(op.outputs[0]), op.inputs[0]}));
+}
+
+std::vector<OutputSpec> infer_tanh(const OpView& v) {
+  check(v.in(0).shape.rank() == 2, v, "x is [rows, width]");
+  return {like(v.in(0))};
+}
+
+std::vector<OutputSpec> infer_tanh_backward(const OpView& v) {
+  check(v.in(1).shape.rank() == 2, v, "y is [rows, width]");
+  check_shape(v, v.in(0), v.in(1).shape);
+  return {like(v.in(1))};
+}
+
+void tanh_gradient(GradientBuilder& g, OpId id) {
+  const Op op = g.graph().op(id);
+  g.contribute(op.inputs[0],
+               g.emit("backward", "tanh_backward", {}, {g.upstream(op.outputs[0]), op.outputs[0]}));
+}
+
 }  // namespace
 
 void register_activation(OpRegistry& registry) {
@@ -38,6 +75,29 @@ void register_activation(OpRegistry& registry) {
                 .infer = infer_bias_gelu_backward,
                 .cost = [](const OpView& v) { return streaming_cost(v, 20); },
                 .in_place = {{0, 0}, {0, 1}}});
+  registry.add({.name = "swiglu",
+                .infer = infer_swiglu,
+                .cost = [](const OpView& v) { return streaming_cost(v, 8); },
+                .gradient = swiglu_gradient,
+                .group = "activation",
+                .measured_as = "bias_gelu"});
+  registry.add({.name = "swiglu_backward",
+                .infer = infer_swiglu_backward,
+                .cost = [](const OpView& v) { return streaming_cost(v, 8); },
+                .in_place = {{0, 1}},
+                .measured_as = "bias_gelu_backward"});
+  registry.add({.name = "tanh",
+                .infer = infer_tanh,
+                .cost = [](const OpView& v) { return streaming_cost(v, 12); },
+                .gradient = tanh_gradient,
+                .in_place = {{0, 0}},
+                .group = "activation",
+                .measured_as = "bias_gelu"});
+  registry.add({.name = "tanh_backward",
+                .infer = infer_tanh_backward,
+                .cost = [](const OpView& v) { return streaming_cost(v, 4); },
+                .in_place = {{0, 0}, {0, 1}},
+                .measured_as = "bias_gelu_backward"});
 }
 
 }  // namespace recollect::ops

@@ -54,10 +54,12 @@ void register_attention(OpRegistry& registry);
 void register_clip(OpRegistry& registry);
 void register_dropout(OpRegistry& registry);
 void register_embedding(OpRegistry& registry);
+void register_label_loss(OpRegistry& registry);
 void register_layer_norm(OpRegistry& registry);
 void register_linear(OpRegistry& registry);
 void register_lm_head(OpRegistry& registry);
 void register_optimizer(OpRegistry& registry);
+void register_rotary(OpRegistry& registry);
 void register_sum(OpRegistry& registry);
 
 }  // namespace recollect::ops

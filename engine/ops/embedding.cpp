@@ -1,4 +1,5 @@
-// Token and position tables. Gradients of tables are accumulators; ids get none.
+// Token and position tables, and which rows of activations begin a sample. Gradients of tables are
+// accumulators; ids get none.
 #include "engine/ops/define.h"
 
 namespace recollect::ops {
@@ -47,6 +48,63 @@ void add_position_gradient(GradientBuilder& g, OpId id) {
   g.contribute(op.inputs[0], dy);
 }
 
+std::vector<OutputSpec> infer_add_embedding(const OpView& v) {
+  const Value &x = v.in(0), &ids = v.in(1), &table = v.in(2);
+  check(x.shape.rank() == 2 && table.shape.rank() == 2 && x.shape[1] == table.shape[1], v, "widths differ");
+  const int64_t first = v.attributes().integer("first_token");
+  check(ids.dtype == DType::kI32 && first >= 0 && first + x.shape[0] <= ids.shape.elements(), v,
+        "ids are i32, one for every token of x");
+  return {like(x)};
+}
+
+std::vector<OutputSpec> infer_add_embedding_backward(const OpView& v) {
+  const Value &dy = v.in(0), &ids = v.in(1), &table = v.graph.value(v.op.outputs.at(0));
+  check(dy.shape.rank() == 2 && dy.shape[1] == table.shape[1], v, "widths differ");
+  check(v.attributes().integer("first_token") + dy.shape[0] <= ids.shape.elements(), v,
+        "ids are one for every token of dy");
+  return {{.shape = table.shape, .dtype = statistics_dtype(dy.dtype), .placement = table.placement}};
+}
+
+void add_embedding_gradient(GradientBuilder& g, OpId id) {
+  const Op op = g.graph().op(id);
+  const ValueId dy = g.upstream(op.outputs[0]);
+  g.emit("backward", "add_embedding_backward", op.attributes, {dy, op.inputs[1]},
+         {g.accumulator(op.inputs[2])});
+  g.contribute(op.inputs[0], dy);
+}
+
+// `rows` of the activations are tokens from `first_token` on.
+void check_samples(const OpView& v, int64_t rows) {
+  const int64_t first = v.attributes().integer("first_token"), samples = v.attributes().integer("samples");
+  check(first >= 0 && first + rows <= samples * v.attributes().integer("sequence_length"), v,
+        "the activations have rows that are no tokens of the samples");
+}
+
+std::vector<OutputSpec> infer_first_tokens(const OpView& v) {
+  const Value& x = v.in(0);
+  check(x.shape.rank() == 2, v, "x is [tokens, hidden]");
+  check_samples(v, x.shape[0]);
+  return {
+      {.shape = {v.attributes().integer("samples"), x.shape[1]}, .dtype = x.dtype, .placement = x.placement}};
+}
+
+std::vector<OutputSpec> infer_first_tokens_backward(const OpView& v) {
+  const Value& dy = v.in(0);
+  const int64_t rows = v.attributes().integer("rows");
+  check(dy.shape.rank() == 2 && dy.shape[0] == v.attributes().integer("samples"), v,
+        "dy is [samples, hidden]");
+  check_samples(v, rows);
+  return {{.shape = {rows, dy.shape[1]}, .dtype = dy.dtype, .placement = dy.placement}};
+}
+
+void first_tokens_gradient(GradientBuilder& g, OpId id) {
+  const Op op = g.graph().op(id);
+  Attributes attributes = op.attributes;
+  attributes.set("rows", g.graph().value(op.inputs[0]).shape[0]);
+  g.contribute(op.inputs[0], g.emit("backward", "first_tokens_backward", std::move(attributes),
+                                    {g.upstream(op.outputs[0])}));
+}
+
 Cost cost_rows(const OpView& v) {  // reads and writes rows, whatever the table's size
   const Value& y =
       v.op.outputs.size() == 1 && !v.out(0).accumulator ? v.out(0) : v.in(v.op.inputs.size() - 1);
@@ -65,6 +123,22 @@ void register_embedding(OpRegistry& registry) {
                 .gradient = add_position_gradient,
                 .in_place = {{0, 0}}});
   registry.add({.name = "add_position_backward", .infer = infer_add_position_backward, .cost = cost_rows});
+  registry.add({.name = "add_embedding",
+                .infer = infer_add_embedding,
+                .cost = cost_rows,
+                .gradient = add_embedding_gradient,
+                .in_place = {{0, 0}},
+                .measured_as = "add_position"});
+  registry.add({.name = "add_embedding_backward",
+                .infer = infer_add_embedding_backward,
+                .cost = [](const OpView& v) { return streaming_cost(v, 0); }});
+  registry.add({.name = "first_tokens",
+                .infer = infer_first_tokens,
+                .cost = cost_rows,
+                .gradient = first_tokens_gradient});
+  registry.add({.name = "first_tokens_backward",
+                .infer = infer_first_tokens_backward,
+                .cost = [](const OpView& v) { return streaming_cost(v, 0); }});
 }
 
 }  // namespace recollect::ops

@@ -1,4 +1,5 @@
-// Layer normalisation (Ba et al., 2016). The backward op can add the residual branch's gradient on its way.
+// Layer normalisation (Ba et al., 2016), and that by the root mean square alone (Zhang and Sennrich, 2019),
+// which has neither a mean nor a bias. The backward ops can add the residual branch's gradient on their way.
 #include "engine/ops/define.h"
 
 namespace recollect::ops {
@@ -11,16 +12,24 @@ void check_operands(const OpView& v, const Value& x, const Value& weight) {
   check(weight.dtype == statistics_dtype(x.dtype), v, "weight and bias have the statistics dtype");
 }
 
+OutputSpec statistic(const Value& x, std::string suffix) {
+  return {.shape = {x.shape[0]},
+          .dtype = statistics_dtype(x.dtype),
+          .suffix = std::move(suffix),
+          .placement = x.placement};
+}
+
 std::vector<OutputSpec> infer(const OpView& v) {
   const Value& x = v.in(0);
   check_operands(v, x, v.in(1));
   check_operands(v, x, v.in(2));
-  const OutputSpec statistic{
-      .shape = {x.shape[0]}, .dtype = statistics_dtype(x.dtype), .placement = x.placement};
-  OutputSpec mean = statistic, rstd = statistic;
-  mean.suffix = "mean";
-  rstd.suffix = "rstd";
-  return {like(x), mean, rstd};
+  return {like(x), statistic(x, "mean"), statistic(x, "rstd")};
+}
+
+std::vector<OutputSpec> infer_rms(const OpView& v) {
+  const Value& x = v.in(0);
+  check_operands(v, x, v.in(1));
+  return {like(x), statistic(x, "rstd")};
 }
 
 std::vector<OutputSpec> infer_backward(const OpView& v) {
@@ -29,6 +38,15 @@ std::vector<OutputSpec> infer_backward(const OpView& v) {
   check_operands(v, x, weight);
   if (v.has_input(5)) check_shape(v, v.in(5), x.shape);
   return {like(x), gradient_like(weight, "dweight"), gradient_like(weight, "dbias")};
+}
+
+std::vector<OutputSpec> infer_rms_backward(const OpView& v) {
+  const Value &dy = v.in(0), &x = v.in(1), &weight = v.in(2);
+  check_shape(v, dy, x.shape);
+  check_operands(v, x, weight);
+  check_shape(v, v.in(3), {x.shape[0]});
+  if (v.has_input(4)) check_shape(v, v.in(4), x.shape);
+  return {like(x), gradient_like(weight, "dweight")};
 }
 
 void gradient(GradientBuilder& g, OpId id) {
@@ -40,6 +58,15 @@ void gradient(GradientBuilder& g, OpId id) {
              {g.upstream(op.outputs[0]), x, op.inputs[1], op.outputs[1], op.outputs[2], earlier},
              {kNone, g.accumulator(op.inputs[1]), g.accumulator(op.inputs[2])});
   g.contribute(x, dx);
+}
+
+void rms_gradient(GradientBuilder& g, OpId id) {
+  const Op op = g.graph().op(id);
+  const ValueId x = op.inputs[0];
+  const ValueId earlier = g.take(x);
+  g.contribute(x, g.emit("backward", "rms_norm_backward", op.attributes,
+                         {g.upstream(op.outputs[0]), x, op.inputs[1], op.outputs[1], earlier},
+                         {kNone, g.accumulator(op.inputs[1])}));
 }
 
 }  // namespace
@@ -54,6 +81,17 @@ void register_layer_norm(OpRegistry& registry) {
                 .infer = infer_backward,
                 .cost = [](const OpView& v) { return streaming_cost(v, 16); },
                 .in_place = {{0, 0}}});
+  registry.add({.name = "rms_norm",
+                .infer = infer_rms,
+                .cost = [](const OpView& v) { return streaming_cost(v, 5); },
+                .gradient = rms_gradient,
+                .group = "norm",
+                .measured_as = "layer_norm"});
+  registry.add({.name = "rms_norm_backward",
+                .infer = infer_rms_backward,
+                .cost = [](const OpView& v) { return streaming_cost(v, 11); },
+                .in_place = {{0, 0}},
+                .measured_as = "layer_norm_backward"});
 }
 
 }  // namespace recollect::ops

@@ -15,10 +15,15 @@ std::vector<OutputSpec> infer(const OpView& v) {
         "targets are i32, one per row of x");
   check(scale.dtype == DType::kF64 && scale.shape == Shape{1}, v, "scale is [1] f64");
   check(v.attributes().integer("chunk_rows") > 0, v, "chunk_rows is positive");
+  if (v.has_input(4)) {
+    check_shape(v, v.in(4), {w.shape[0]});
+    check(v.in(4).dtype == statistics_dtype(w.dtype), v, "the bias has the statistics dtype");
+  }
   std::vector<OutputSpec> specs{{.shape = {1}, .dtype = DType::kF64}};
   if (v.attributes().integer("gradient")) {
     specs.push_back(like(x, "dx"));
     specs.push_back(gradient_like(w, "dweight"));
+    if (v.has_input(4)) specs.push_back(gradient_like(v.in(4), "dbias"));
   }
   return specs;
 }
@@ -26,7 +31,9 @@ std::vector<OutputSpec> infer(const OpView& v) {
 void gradient(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
   require(g.upstream(op.outputs[0]) == kNone, "lm_head_loss must be the loss itself");
-  const auto made = g.extend_forward("gradient", {kNone, g.accumulator(op.inputs[1])});
+  std::vector<ValueId> outputs{kNone, g.accumulator(op.inputs[1])};
+  if (op.inputs.size() > 4 && op.inputs[4] != kNone) outputs.push_back(g.accumulator(op.inputs[4]));
+  const auto made = g.extend_forward("gradient", std::move(outputs));
   g.contribute(op.inputs[0], made[0]);
 }
 

@@ -25,10 +25,12 @@ void register_engine_ops(OpRegistry& registry) {
   ops::register_clip(registry);
   ops::register_dropout(registry);
   ops::register_embedding(registry);
+  ops::register_label_loss(registry);
   ops::register_layer_norm(registry);
   ops::register_linear(registry);
   ops::register_lm_head(registry);
   ops::register_optimizer(registry);
+  ops::register_rotary(registry);
   ops::register_sum(registry);
 }
 

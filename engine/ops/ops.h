@@ -16,12 +16,36 @@
 //
 // kind                      inputs                               outputs                attributes
 // embedding                 ids [b,s] i32, table [V,h]           y [T,h]                first_row
+//                                                                                       padding_id?
 //     y[i] = table[ids[i] - first_row], zero where the id lies outside this rank's V rows.
-// embedding_backward        ids, dy [T,h]                        acc dtable [V,h] S     first_row
+// embedding_backward        ids, dy [T,h]                        acc dtable [V,h] S     as embedding
+//     The id `padding_id` gets no gradient from here; absent, or -1, there is none such.
 // add_position              x [T,h], table [P,h]                 y [T,h]                sequence_length
 //                                                                                       first_token
 //     y[i] = x[i] + table[(first_token + i) % sequence_length]
 // add_position_backward     dy [T,h]                             acc dtable [P,h] S     as add_position
+// add_embedding             x [T,h], ids [b,s] i32, table [N,h]  y [T,h]                first_token
+//     y[i] = x[i] + table[ids[first_token + i]], or x[i] where the table has no such row.
+// add_embedding_backward    dy [T,h], ids                        acc dtable [N,h] S     first_token
+// first_tokens              x [T,h]                              y [b,h]                sequence_length
+//                                                                                       first_token samples
+//     y[i] is the row of the first token of sample i; zero where this rank has not that token: x has the
+//     tokens from first_token on, and the sum over the ranks is the whole.
+// first_tokens_backward     dy [b,h]                             dx [T,h]               as first_tokens
+//                                                                                       rows (T)
+// rotary_table                                                   table [s,d] S          sequence_length
+//                                                                                       head_size theta dtype
+//                                                                                       scaling
+//     Row p is cos(p f_0) .. cos(p f_{d/2-1}) | sin(p f_0) .. sin(p f_{d/2-1}); frequencies and angles are
+//     made in double, and the table is rounded once, to `dtype` ("f64", "f32"), which is S. `scaling` of
+//     the frequencies, and what numbers it has: "default"; "linear": factor; "llama3": factor,
+//     low_freq_factor, high_freq_factor, original_positions (rotary.h).
+// rotary                    x [T,w], table [s,d]                 y [T,w]                sequence_length
+//                                                                                       head_size
+//                                                                                       rotated_heads inverse
+//     The first rotated_heads heads of row i turn by the angles of position i % sequence_length (inverse: 1
+//     turns back), the rest of it is copied. Pairs of a head are its elements c and c + d/2. The gradient is
+//     the inverse.
 // dropout                   x [T,h]                              y [T,h]                p layer site
 //                                                                                       sequence_length
 //                                                                                       first_token
@@ -31,6 +55,10 @@
 // layer_norm_backward       dy, x, weight, mean, rstd, add?      dx, acc dweight,       epsilon
 //                                                                acc dbias
 //     dx also adds `add` when present.
+// rms_norm                  x [T,h], weight [h]                  y, rstd [T] S          epsilon
+//     y = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + epsilon)
+// rms_norm_backward         dy, x, weight, rstd, add?            dx, acc dweight        epsilon
+//     As layer_norm_backward.
 // linear                    x [T,in], w [out,in], bias? [out]    y [T,out]
 // linear_backward_input     dy [T,out], w                        dx [T,in]
 // linear_backward_weight    x, dy                                acc dw [out,in],       bias (1: dbias is
@@ -55,6 +83,11 @@
 //     query sees a key it is zero.
 // bias_gelu                 x [T,f], bias [f]                    y [T,f]                form: tanh or erf
 // bias_gelu_backward        dy, x, bias                          dx, acc dbias          form
+// swiglu                    x [T,2f]                             y [T,f]
+//     A row of x is gate | up; y = silu(gate) * up.
+// swiglu_backward           dy [T,f], x                          dx [T,2f]
+// tanh                      x [T,h]                              y
+// tanh_backward             dy, y                                dx
 // bias_dropout_add          x [T,h], bias [h], residual [T,h]    y [T,h]                as dropout
 //     y = residual + dropout(x + bias)
 // bias_dropout_add_backward dy                                   dx, acc dbias          as dropout
@@ -62,13 +95,22 @@
 // column_sum                dy [T,h]                             acc dbias [h] S
 // add                       a, b                                 y = a + b
 // lm_head_loss              x [T,h], w [V,h], targets [T] i32,   acc loss [1] f64,      vocabulary_size
-//                           scale [1] f64                        dx?, acc dw?           first_row chunk_rows
-//                                                                                       gradient (0 or 1)
+//                           scale [1] f64, bias? [V]             dx?, acc dw?,          first_row chunk_rows
+//                                                                acc dbias?             gradient (0 or 1)
 //     Row i is to predict targets[i]; rows whose target is -100 do not count. loss is scale * the sum of
-//     negative log likelihoods; dx and dw (with gradient = 1) are its gradients, so no later op needs the
-//     logits; an evaluation leaves them alone. Works through chunk_rows rows at a time.
+//     negative log likelihoods; dx, dw and, of a bias, dbias (with gradient = 1) are its gradients, so no
+//     later op needs the logits; an evaluation leaves them alone. Works through chunk_rows rows at a time.
 //     Local row r of w is vocabulary entry first_row + r; entries from vocabulary_size on are padding: never
 //     predicted, gradient zero. With the vocabulary divided over ranks dx is this rank's part of a sum.
+// cross_entropy_loss        logits, targets i32, scale [k] f64   acc loss [1] f64,      classes columns (k)
+//                                                                dlogits?               gradient (0 or 1)
+//     Element (i, j, c) of the logits, of whatever shape, stands at (i * classes + j) * columns + c. Column c
+//     of row i is to name class targets[i * columns + c]; -100 does not count. loss is the sum of scale[c] *
+//     negative log likelihood over what counts; dlogits as in lm_head_loss.
+// elementwise_loss          logits, targets f32 (as many),       acc loss [1] f64,      form gradient
+//                           scale [1] f64                        dlogits?
+//     form squared: scale * sum of (x - t)^2; sigmoid: scale * sum of the cross-entropies of sigmoid(x) with
+//     t, as torch's binary_cross_entropy_with_logits.
 // squared_norm              any number of gradients S            sum [1] f64
 // clip_factor               sharded [1] f64, replicated [1] f64, norm [1], factor [1]   max_norm (0: none)
 //                           loss_scale? [1] f64

@@ -222,6 +222,23 @@ void add_streaming_cases(std::vector<Case>& cases) {
                    .inputs = {wide, wide, wide_row},
                    .attributes = form,
                    .accumulators = {{1, wide_row}}});
+  cases.push_back({.name = "rms_norm", .kind = "rms_norm", .inputs = {x, row}, .attributes = epsilon});
+  cases.push_back({.name = "rms_norm backward",
+                   .kind = "rms_norm_backward",
+                   .inputs = {x, x, row, token, x},
+                   .attributes = epsilon,
+                   .accumulators = {{1, row}}});
+  cases.push_back({.name = "swiglu", .kind = "swiglu", .inputs = {{{kTokens, 8 * kHidden}, 'a'}}});
+  cases.push_back({.name = "swiglu backward",
+                   .kind = "swiglu_backward",
+                   .inputs = {wide, {{kTokens, 8 * kHidden}, 'a'}}});
+  cases.push_back({.name = "rotary",
+                   .kind = "rotary",
+                   .inputs = {{{kTokens, 3 * kHidden}, 'a'}, {{kLength, kHidden / kHeads}, 's'}},
+                   .attributes = {{"sequence_length", kLength},
+                                  {"head_size", kHidden / kHeads},
+                                  {"rotated_heads", 2 * kHeads},
+                                  {"inverse", int64_t{0}}}});
   for (const double p : {0.0, 0.1}) {
     const std::string suffix = p > 0 ? ", dropout" : "";
     const Attributes dropout{{"p", p},

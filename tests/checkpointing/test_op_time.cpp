@@ -211,6 +211,21 @@ TEST(OpTime, AFormOfAdamIsMeasuredAsAdamW) {
   EXPECT_EQ(kernel_use({g.graph, g.graph.ops().back()}).key, "sgd f32");
 }
 
+// Calibration runs one family; what others stream is as fast as its nearest.
+TEST(OpTime, WhatStreamsAlikeGoesByOneMeasurement) {
+  SmallGraph g;
+  const ValueId x = g.input("x", {8, 6}), weight = g.input("weight", {6}),
+                ids = g.input("ids", {2, 4}, DType::kI32), table = g.input("table", {2, 6});
+  const auto key = [&](const char* kind, std::vector<ValueId> inputs, Attributes attributes = {}) {
+    g.op(kind, kind, std::move(inputs), std::move(attributes));
+    return kernel_use({g.graph, g.graph.ops().back()}).key;
+  };
+  EXPECT_EQ(key("rms_norm", {x, weight}, {{"epsilon", 1e-5}}), "layer_norm f32");
+  EXPECT_EQ(key("swiglu", {x}), "bias_gelu f32");
+  EXPECT_EQ(key("tanh", {x}), "bias_gelu f32");
+  EXPECT_EQ(key("add_embedding", {x, ids, table}, {{"first_token", int64_t{0}}}), "add_position f32");
+}
+
 // Of a vocabulary that is divided, the ranks exchange maxima and sums of every chunk of rows.
 TEST(OpTime, ADividedVocabularyCostsTheLinksLatency) {
   SmallGraph g;
@@ -235,9 +250,11 @@ TEST(OpTime, UnitsFollowWhatOpsDo) {
   for (const OpDef* def : g.registry.all()) kinds[def->unit] += def->name + " ";
   EXPECT_EQ(kinds[Unit::kGemm], "linear linear_backward_input linear_backward_weight lm_head_loss ");
   EXPECT_EQ(kinds[Unit::kAttention], "attention attention_backward ");
-  EXPECT_EQ(kinds[Unit::kCopy], "copy_to_device copy_to_host copy_to_ranks read_from_disk write_to_disk ");
-  EXPECT_EQ(kinds[Unit::kCollective],
-            "all_gather all_reduce all_reduce_accumulators checkpoint_gather reduce_scatter ");
+  EXPECT_EQ(kinds[Unit::kCopy],
+            "copy_to_device copy_to_host copy_to_ranks read_from_disk take_own_part write_to_disk ");
+  EXPECT_EQ(
+      kinds[Unit::kCollective],
+      "all_gather all_reduce all_reduce_accumulators checkpoint_gather gather_from_ranks reduce_scatter ");
 }
 
 }  // namespace

@@ -64,6 +64,13 @@ TEST_F(Ops, InferShapes) {
   EXPECT_EQ(scattered.dtype, DType::kBF16);
   EXPECT_EQ(scattered.placement, Placement::sharded_over("tensor"));
   EXPECT_EQ(result(add("all_gather", {graph_.find("the/reduce_scatter")}, 4)).placement, Placement());
+  const Value own = result(add("take_own_part", {x}, 4));
+  EXPECT_EQ(own.shape, (Shape{3, 5}));
+  EXPECT_EQ(own.placement, Placement::sharded_over("tensor"));
+  const Value gathered = result(add("gather_from_ranks", {graph_.find("the/take_own_part")}, 4));
+  EXPECT_EQ(gathered.shape, (Shape{12, 5}));
+  EXPECT_EQ(gathered.dtype, DType::kBF16);
+  EXPECT_EQ(gathered.placement, Placement());
 }
 
 // Each collective says something of its own axis alone.
@@ -88,6 +95,7 @@ TEST_F(Ops, InferPlacementsOfTheirAxis) {
 TEST_F(Ops, RefuseWhatCannotBe) {
   const ValueId x = external("x", {12, 5}), sum = external("sum", {4}, DType::kF32, true);
   EXPECT_THROW(add("reduce_scatter", {x}, 5), Error);
+  EXPECT_THROW(add("take_own_part", {x}, 5), Error);
   EXPECT_THROW(add("all_reduce", {x}, 4, {}, ""), Error);
   EXPECT_THROW(add("all_reduce", {x}, 0), Error);
   const GroupId inputs = graph_.add_group({.name = "inputs", .members = {x}});
@@ -107,15 +115,21 @@ TEST_F(Ops, CostsOfTheLink) {
   EXPECT_DOUBLE_EQ(cost(add("all_reduce", {x}, 4)).link_bytes, 2.0 * 3 / 4 * 240);
   EXPECT_DOUBLE_EQ(cost(add("all_gather", {x}, 4)).link_bytes, 3.0 / 4 * 960);
   EXPECT_DOUBLE_EQ(cost(add("reduce_scatter", {x}, 4)).link_bytes, 3.0 / 4 * 240);
+  EXPECT_DOUBLE_EQ(cost(add("gather_from_ranks", {x}, 4)).link_bytes, 3.0 / 4 * 960);
   EXPECT_DOUBLE_EQ(cost(add("copy_to_ranks", {x}, 4)).link_bytes, 0);
+  EXPECT_DOUBLE_EQ(cost(add("take_own_part", {x}, 4)).link_bytes, 0);
+  EXPECT_DOUBLE_EQ(cost(add("take_own_part", {x}, 4)).bytes, 2 * 60);
   const GroupId group = graph_.add_group({.name = "sums", .members = {sum}});
   EXPECT_DOUBLE_EQ(cost(add_sum(group, {sum}, 2)).link_bytes, 400);
   EXPECT_DOUBLE_EQ(cost(add("all_reduce", {x}, 1)).link_bytes, 0);
 }
 
 TEST_F(Ops, GradientsAreMegatrons) {
-  const std::vector<std::array<std::string, 2>> pairs = {
-      {"copy_to_ranks", "all_reduce"}, {"all_gather", "reduce_scatter"}, {"reduce_scatter", "all_gather"}};
+  const std::vector<std::array<std::string, 2>> pairs = {{"copy_to_ranks", "all_reduce"},
+                                                         {"all_gather", "reduce_scatter"},
+                                                         {"reduce_scatter", "all_gather"},
+                                                         {"gather_from_ranks", "take_own_part"},
+                                                         {"take_own_part", "gather_from_ranks"}};
   for (const auto& [forward, backward] : pairs) {
     Graph fresh;
     std::swap(graph_, fresh);
@@ -160,6 +174,7 @@ TEST_F(Ops, KernelsOverThreeRanks) {
   const ValueId x = external("x", {3, 2});
   const OpId reduce = add("all_reduce", {x}, 3), copy = add("copy_to_ranks", {x}, 3);
   const OpId gather = add("all_gather", {x}, 3), scatter = add("reduce_scatter", {x}, 3);
+  const OpId same_gather = add("gather_from_ranks", {x}, 3), own = add("take_own_part", {x}, 3);
   const OpId max = graph_.add_op(
       {.def = registry_.find("all_reduce"),
        .name = "max",
@@ -177,6 +192,11 @@ TEST_F(Ops, KernelsOverThreeRanks) {
     EXPECT_EQ(out, in);
     run_op(graph_, gather, c, {tin}, {{all.data(), {9, 2}, DType::kF32}});
     for (int i = 0; i < 18; ++i) EXPECT_EQ(all[i], 10.0f * (i / 6) + i % 6);
+    std::fill(all.begin(), all.end(), -1.0f);
+    run_op(graph_, same_gather, c, {tin}, {{all.data(), {9, 2}, DType::kF32}});
+    for (int i = 0; i < 18; ++i) EXPECT_EQ(all[i], 10.0f * (i / 6) + i % 6);
+    run_op(graph_, own, c, {tin}, {{part.data(), {1, 2}, DType::kF32}});
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(part[i], in[2 * c.rank() + i]);
     run_op(graph_, scatter, c, {tin}, {{part.data(), {1, 2}, DType::kF32}});
     for (int i = 0; i < 2; ++i) EXPECT_EQ(part[i], 30.0f + 3.0f * (2 * c.rank() + i));
     run_op(graph_, reduce, c, {tin}, {tin});

@@ -1,8 +1,6 @@
-// The parts of the table that are about tokens: lookup tables, normalisation, attention and the loss. Sizes
+// The parts of the table that are about tokens: lookup tables, positions, normalisation and attention. Sizes
 // are odd on purpose; the large ones are there for blocked and vectorised loops, with a remainder in every
 // dimension.
-#include <cmath>
-
 #include "tests/engine/op_cases.h"
 
 namespace recollect::test {
@@ -10,11 +8,14 @@ namespace recollect::test {
 std::vector<OpCase> op_cases() {
   std::vector<OpCase> cases;
   add_table_cases(cases);
+  add_first_token_cases(cases);
+  add_rotary_cases(cases);
   add_pointwise_cases(cases);
-  add_layer_norm_cases(cases);
+  add_norm_cases(cases);
   add_linear_cases(cases);
   add_attention_cases(cases);
   add_lm_head_cases(cases);
+  add_label_loss_cases(cases);
   add_optimizer_cases(cases);
   return cases;
 }
@@ -29,23 +30,27 @@ void add_both(std::vector<OpCase>& cases, OpCase c) {
 void add_table_cases(std::vector<OpCase>& cases) {
   struct Lookup {
     const char* name;
-    int64_t samples, length, rows, width, first_row, ids;
+    int64_t samples, length, rows, width, first_row, ids, padding = -1;
   };
-  for (const auto& [name, samples, length, rows, width, first_row, ids] :
+  for (const auto& [name, samples, length, rows, width, first_row, ids, padding] :
        {Lookup{"small", 1, 5, 11, 7, 0, 11}, Lookup{"divided", 2, 5, 8, 7, 8, 24},
         Lookup{"length_1", 3, 1, 11, 1, 0, 11}, Lookup{"large", 2, 65, 300, 96, 0, 300},
-        Lookup{"frequent", 9, 129, 20, 16, 0, 3}, Lookup{"rare", 9, 129, 600, 8, 20, 640}}) {
+        Lookup{"frequent", 9, 129, 20, 16, 0, 3}, Lookup{"rare", 9, 129, 600, 8, 20, 640},
+        Lookup{"padding", 2, 65, 5, 7, 0, 5, 0}, Lookup{"frequent_padding", 9, 129, 20, 16, 0, 3, 1},
+        Lookup{"divided_padding", 3, 65, 8, 7, 8, 24, 9}, Lookup{"others_padding", 3, 65, 8, 7, 8, 24, 3}}) {
     const ValueSpec id{.name = "ids",
                        .shape = {samples, length},
                        .storage = Storage::kI32,
                        .fill = Fill::kIds,
                        .limit = ids};
-    const Attributes attributes{{"first_row", first_row}};
-    cases.push_back({.name = std::string("embedding_") + name,
-                     .kind = "embedding",
-                     .inputs = {id, activation("table", {rows, width})},
-                     .attributes = attributes,
-                     .differentiable = {1}});
+    Attributes attributes{{"first_row", first_row}};
+    if (padding >= 0) attributes.set("padding_id", padding);
+    OpCase forward{.name = std::string("embedding_") + name,
+                   .kind = "embedding",
+                   .inputs = {id, activation("table", {rows, width})},
+                   .attributes = attributes};
+    if (padding < 0) forward.differentiable = {1};  // else the gradient leaves something out
+    cases.push_back(forward);
     add_both(cases, {.name = std::string("embedding_backward_") + name,
                      .kind = "embedding_backward",
                      .inputs = {id, activation("dy", {samples * length, width})},
@@ -72,9 +77,94 @@ void add_table_cases(std::vector<OpCase>& cases) {
                      .attributes = attributes,
                      .accumulators = {{0, statistic("dtable", {rows, width})}}});
   }
+
+  struct Type {
+    const char* name;
+    int64_t samples, length, width, rows, first, tokens, ids;
+  };
+  for (const auto& [name, samples, length, width, rows, first, tokens, ids] :
+       {Type{"small", 2, 3, 7, 2, 0, 6, 2}, Type{"later_tokens", 2, 5, 7, 3, 4, 5, 3},
+        Type{"one_token", 1, 1, 1, 1, 0, 1, 1}, Type{"outside", 2, 7, 5, 2, 0, 14, 5},
+        Type{"large", 2, 65, 96, 3, 0, 130, 3}, Type{"frequent", 9, 129, 16, 2, 5, 1100, 2},
+        Type{"many_rows", 3, 65, 24, 37, 0, 195, 40}}) {
+    const ValueSpec id{.name = "ids",
+                       .shape = {samples, length},
+                       .storage = Storage::kI32,
+                       .fill = Fill::kIds,
+                       .limit = ids};
+    const Attributes attributes{{"first_token", first}};
+    cases.push_back({.name = std::string("add_embedding_") + name,
+                     .kind = "add_embedding",
+                     .inputs = {activation("x", {tokens, width}), id, activation("table", {rows, width})},
+                     .attributes = attributes,
+                     .differentiable = {0, 2}});
+    add_both(cases, {.name = std::string("add_embedding_backward_") + name,
+                     .kind = "add_embedding_backward",
+                     .inputs = {activation("dy", {tokens, width}), id},
+                     .attributes = attributes,
+                     .accumulators = {{0, statistic("dtable", {rows, width})}}});
+  }
 }
 
-void add_layer_norm_cases(std::vector<OpCase>& cases) {
+void add_first_token_cases(std::vector<OpCase>& cases) {
+  struct Part {
+    const char* name;
+    int64_t samples, length, width, first, tokens;
+  };
+  for (const auto& [name, samples, length, width, first, tokens] :
+       {Part{"whole", 3, 4, 7, 0, 12}, Part{"length_1", 5, 1, 3, 0, 5}, Part{"one_sample", 1, 6, 1, 0, 6},
+        Part{"first_half", 3, 4, 7, 0, 6}, Part{"second_half", 3, 4, 7, 6, 6}, Part{"between", 2, 8, 5, 4, 4},
+        Part{"large", 9, 13, 96, 39, 78}}) {
+    Attributes attributes{{"samples", samples}, {"sequence_length", length}, {"first_token", first}};
+    cases.push_back({.name = std::string("first_tokens_") + name,
+                     .kind = "first_tokens",
+                     .inputs = {activation("x", {tokens, width})},
+                     .attributes = attributes,
+                     .differentiable = {0}});
+    attributes.set("rows", tokens);
+    cases.push_back({.name = std::string("first_tokens_backward_") + name,
+                     .kind = "first_tokens_backward",
+                     .inputs = {activation("dy", {samples, width})},
+                     .attributes = attributes});
+  }
+}
+
+void add_rotary_cases(std::vector<OpCase>& cases) {
+  for (const char* scaling : {"default", "linear", "llama3"})
+    for (const auto& [length, size] : {std::pair<int64_t, int64_t>{5, 2}, {67, 24}})
+      cases.push_back({.name = std::string("rotary_table_") + scaling + "_" + std::to_string(length),
+                       .kind = "rotary_table",
+                       .attributes = {{"sequence_length", length},
+                                      {"head_size", size},
+                                      {"theta", 10000.0},
+                                      {"dtype", std::string("f32")},
+                                      {"scaling", std::string(scaling)},
+                                      {"factor", 8.0},
+                                      {"low_freq_factor", 1.0},
+                                      {"high_freq_factor", 4.0},
+                                      {"original_positions", int64_t{32}}}});
+  struct Heads {
+    const char* name;
+    int64_t samples, length, size, rotated, width;
+  };
+  for (const auto& [name, samples, length, size, rotated, width] :
+       {Heads{"small", 2, 3, 4, 1, 4}, Heads{"some_heads", 2, 3, 6, 2, 19}, Heads{"length_1", 3, 1, 2, 3, 6},
+        Heads{"odd_half", 1, 5, 10, 1, 33}, Heads{"large", 2, 65, 64, 3, 320},
+        Heads{"wide_head", 1, 7, 1040, 2, 3120}, Heads{"no_whole_vectors", 2, 17, 24, 5, 150}}) {
+    for (const int64_t inverse : {0, 1})
+      cases.push_back(
+          {.name = std::string("rotary_") + name + (inverse ? "_inverse" : ""),
+           .kind = "rotary",
+           .inputs = {activation("x", {samples * length, width}), statistic("table", {length, size})},
+           .attributes = {{"sequence_length", length},
+                          {"head_size", size},
+                          {"rotated_heads", rotated},
+                          {"inverse", inverse}},
+           .differentiable = {0}});
+  }
+}
+
+void add_norm_cases(std::vector<OpCase>& cases) {
   struct Size {
     const char* name;
     int64_t tokens, width;
@@ -106,6 +196,26 @@ void add_layer_norm_cases(std::vector<OpCase>& cases) {
                     .accumulators = {{1, statistic("dweight", {width})}, {2, statistic("dbias", {width})}},
                     // Any bias does for the statistics.
                     .derived = {{.kind = "layer_norm", .from = {1, 2, 2}, .inputs = {{1, 3}, {2, 4}}}}};
+    add_both(cases, backward);
+    backward.name += "_add";
+    backward.inputs.push_back(activation("add", {tokens, width}));
+    add_both(cases, backward);
+
+    forward = {.name = std::string("rms_norm_") + name,
+               .kind = "rms_norm",
+               .inputs = {x, weight},
+               .attributes = attributes,
+               .differentiable = {0, 1}};
+    cases.push_back(forward);
+    forward.name += "_with_residual";
+    forward.used_elsewhere = 0;
+    cases.push_back(forward);
+    backward = {.name = std::string("rms_norm_backward_") + name,
+                .kind = "rms_norm_backward",
+                .inputs = {activation("dy", {tokens, width}), x, weight, statistic("rstd", {tokens})},
+                .attributes = attributes,
+                .accumulators = {{1, statistic("dweight", {width})}},
+                .derived = {{.kind = "rms_norm", .from = {1, 2}, .inputs = {{1, 3}}}}};
     add_both(cases, backward);
     backward.name += "_add";
     backward.inputs.push_back(activation("add", {tokens, width}));
@@ -206,53 +316,6 @@ void add_attention_cases(std::vector<OpCase>& cases) {
     }
     cases.push_back(forward);
     cases.push_back(backward);
-  }
-}
-
-// In bf16 logits are values of the activation dtype, as they are under torch's autocast: the rounding of a
-// logit is an absolute error of a log-probability. Weights are scaled for logits of size 1, the largest being
-// about 4; with the rounding of their gradients that makes five.
-void add_lm_head_cases(std::vector<OpCase>& cases) {
-  struct Size {
-    const char* name;
-    int64_t samples, length, width, rows, first_row, vocabulary, chunk;
-  };
-  for (const auto& [name, samples, length, width, rows, first_row, vocabulary, chunk] :
-       {Size{"one_chunk", 1, 5, 7, 11, 0, 11, 64}, Size{"chunks_of_3", 2, 5, 7, 11, 0, 11, 3},
-        Size{"padded", 2, 5, 7, 16, 0, 11, 4}, Size{"second_half", 2, 5, 7, 8, 8, 11, 4},
-        Size{"length_1", 3, 1, 7, 11, 0, 11, 2}, Size{"large", 2, 65, 96, 304, 0, 300, 48},
-        Size{"many_words", 1, 5, 8, 4208, 0, 4203, 3}}) {
-    const int64_t tokens = samples * length;
-    const ValueSpec targets{.name = "targets",
-                            .shape = {samples, length},
-                            .storage = Storage::kI32,
-                            .fill = Fill::kTargets,
-                            .limit = vocabulary};
-    const ValueSpec scale{.name = "scale",
-                          .shape = {1},
-                          .storage = Storage::kF64,
-                          .fill = Fill::kPositive,
-                          .scale = 0.01,
-                          .offset = 0.125};
-    const ValueSpec loss{.name = "loss", .shape = {1}, .storage = Storage::kF64};
-    Attributes attributes{{"vocabulary_size", vocabulary},
-                          {"first_row", first_row},
-                          {"chunk_rows", chunk},
-                          {"gradient", int64_t{0}}};
-    OpCase c{.name = std::string("lm_head_loss_") + name,
-             .kind = "lm_head_loss",
-             .inputs = {activation("x", {tokens, width}),
-                        activation("w", {rows, width}, 1 / std::sqrt(width)), targets, scale},
-             .attributes = attributes,
-             .accumulators = {{0, loss}},
-             .differentiable = {0, 1},
-             .bf16_roundings = 5};
-    add_both(cases, c);
-    c.name += "_gradient";
-    c.attributes.set("gradient", int64_t{1});
-    c.accumulators[2] = statistic("dw", {rows, width});
-    c.differentiable = {};
-    add_both(cases, c);
   }
 }
 

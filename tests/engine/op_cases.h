@@ -13,7 +13,7 @@
 namespace recollect::test {
 
 // Which of a run's dtypes a value has: that of activations, that of statistics, or one that never changes.
-enum class Storage { kActivation, kStatistics, kI32, kF64 };
+enum class Storage { kActivation, kStatistics, kI32, kF32, kF64 };
 
 enum class Fill {
   kAbsent,    // an optional input that is not there
@@ -21,6 +21,7 @@ enum class Fill {
   kPositive,  // offset + scale * |normal|
   kIds,       // whole numbers in [0, limit)
   kTargets,   // the same, every third of them -100
+  kIgnored,   // -100
   kLengths,   // whole numbers from offset to limit, both of them among four
   kGarbage,   // NaN in every byte: must be overwritten
 };
@@ -63,12 +64,15 @@ inline void PrintTo(const OpCase& c, std::ostream* out) { *out << c.name; }
 std::vector<OpCase> op_cases();
 
 // The parts of the table, by subject.
-void add_table_cases(std::vector<OpCase>& cases);  // embedding, add_position
+void add_table_cases(std::vector<OpCase>& cases);  // embedding, add_position, add_embedding
+void add_first_token_cases(std::vector<OpCase>& cases);
+void add_rotary_cases(std::vector<OpCase>& cases);
 void add_pointwise_cases(std::vector<OpCase>& cases);
-void add_layer_norm_cases(std::vector<OpCase>& cases);
+void add_norm_cases(std::vector<OpCase>& cases);
 void add_linear_cases(std::vector<OpCase>& cases);
 void add_attention_cases(std::vector<OpCase>& cases);
 void add_lm_head_cases(std::vector<OpCase>& cases);
+void add_label_loss_cases(std::vector<OpCase>& cases);
 void add_optimizer_cases(std::vector<OpCase>& cases);
 
 // Adds the case, and again with accumulators that hold numbers already.

@@ -61,6 +61,24 @@ void add_gelu_cases(std::vector<OpCase>& cases, const Size& size, const char* fo
                    .accumulators = {{1, statistic("dbias", {size.width})}}});
 }
 
+// One input that a kernel of its own backward reads beside dy.
+void add_unary_cases(std::vector<OpCase>& cases, const Size& size) {
+  const Shape shape{size.tokens, size.width}, wide{size.tokens, 2 * size.width};
+  const std::string suffix = std::string("_") + size.name;
+  cases.push_back({.name = "swiglu" + suffix,
+                   .kind = "swiglu",
+                   .inputs = {activation("x", wide, 2)},
+                   .differentiable = {0}});
+  cases.push_back({.name = "swiglu_backward" + suffix,
+                   .kind = "swiglu_backward",
+                   .inputs = {activation("dy", shape), activation("x", wide, 2)}});
+  cases.push_back(
+      {.name = "tanh" + suffix, .kind = "tanh", .inputs = {activation("x", shape)}, .differentiable = {0}});
+  cases.push_back({.name = "tanh_backward" + suffix,
+                   .kind = "tanh_backward",
+                   .inputs = {activation("dy", shape), activation("y", shape, 0.4)}});
+}
+
 }  // namespace
 
 void add_pointwise_cases(std::vector<OpCase>& cases) {
@@ -70,6 +88,7 @@ void add_pointwise_cases(std::vector<OpCase>& cases) {
     add_dropout_cases(cases, size, 0.4, 2);
     add_gelu_cases(cases, size, "tanh");
     add_gelu_cases(cases, size, "erf");
+    add_unary_cases(cases, size);
     const Shape shape{size.tokens, size.width};
     cases.push_back({.name = std::string("add_") + size.name,
                      .kind = "add",

@@ -64,31 +64,36 @@ struct DividingBackend {
   double tolerance;
 };
 
-OpCase loss_case(int64_t rows, int64_t first_row) {
+OpCase loss_case(int64_t rows, int64_t first_row, bool bias) {
   const ValueSpec targets{
       .name = "targets", .shape = {2, 5}, .storage = Storage::kI32, .fill = Fill::kTargets, .limit = 11};
   const ValueSpec scale{.name = "scale", .shape = {1}, .storage = Storage::kF64, .scale = 0, .offset = 0.25};
-  return {.name = "divided_loss",
-          .kind = "lm_head_loss",
-          .inputs = {activation("x", {10, 7}), activation("w", {rows, 7}, 0.38), targets, scale},
-          .attributes = {{"vocabulary_size", int64_t{11}},
-                         {"first_row", first_row},
-                         {"chunk_rows", int64_t{4}},
-                         {"gradient", int64_t{1}}}};
+  OpCase c{.name = "divided_loss",
+           .kind = "lm_head_loss",
+           .inputs = {activation("x", {10, 7}), activation("w", {rows, 7}, 0.38), targets, scale},
+           .attributes = {{"vocabulary_size", int64_t{11}},
+                          {"first_row", first_row},
+                          {"chunk_rows", int64_t{4}},
+                          {"gradient", int64_t{1}}}};
+  if (bias) c.inputs.push_back(statistic("bias", {rows}, 0.3));
+  return c;
 }
 
 Numbers slice(const Numbers& numbers, std::size_t first, std::size_t count) {
   return {numbers.begin() + first, numbers.begin() + first + count};
 }
 
-class DividedVocabulary : public ::testing::TestWithParam<DividingBackend> {};
+class DividedVocabulary : public ::testing::TestWithParam<DividingBackend> {
+ protected:
+  void compare(bool bias);
+};
 
 // 11 entries padded to 16 rows, four to a part: the last part holds nothing but padding.
-TEST_P(DividedVocabulary, GivesTheWholesLossAndGradients) {
+void DividedVocabulary::compare(bool bias) {
   constexpr int parts = 4;
   constexpr std::size_t rows = 16 / parts;
   const DividingBackend& backend = GetParam();
-  const OpCase whole = loss_case(16, 0);
+  const OpCase whole = loss_case(16, 0, bias);
   const CaseData data = make_data(whole, backend.precision);
   KernelTable reference;
   reference::register_kernels(reference);
@@ -104,22 +109,30 @@ TEST_P(DividedVocabulary, GivesTheWholesLossAndGradients) {
       backend.register_kernels(kernels, &reduction);
       CaseData mine = data;
       mine.inputs[1] = slice(data.inputs[1], part * rows * 7, rows * 7);
-      got[part] = run_case(loss_case(rows, part * rows), mine, kernels, backend.precision);
+      if (bias) mine.inputs[4] = slice(data.inputs[4], part * rows, rows);
+      got[part] = run_case(loss_case(rows, part * rows, bias), mine, kernels, backend.precision);
     });
   }
   for (std::thread& thread : threads) thread.join();
 
-  Numbers dx(70, 0.0), dw;
+  Numbers dx(70, 0.0), dw, dbias;
   for (const auto& outputs : got) {
     EXPECT_EQ(outputs[0], got[0][0]) << "the parts disagree about the loss";
     for (std::size_t i = 0; i < dx.size(); ++i) dx[i] += outputs[1][i];
     dw.insert(dw.end(), outputs[2].begin(), outputs[2].end());
+    if (bias) dbias.insert(dbias.end(), outputs[3].begin(), outputs[3].end());
   }
   expect_close(got[0][0], want[0], backend.tolerance, "loss");
   expect_close(dx, want[1], backend.tolerance, "dx");
   expect_close(dw, want[2], backend.tolerance, "dw");
   EXPECT_EQ(slice(dw, 77, 35), Numbers(35, 0.0)) << "padding learns";
+  if (!bias) return;
+  expect_close(dbias, want[3], backend.tolerance, "dbias");
+  EXPECT_EQ(slice(dbias, 11, 5), Numbers(5, 0.0)) << "padding learns";
 }
+
+TEST_P(DividedVocabulary, GivesTheWholesLossAndGradients) { compare(false); }
+TEST_P(DividedVocabulary, GivesTheWholesLossAndGradientsWithABias) { compare(true); }
 
 INSTANTIATE_TEST_SUITE_P(
     Backends, DividedVocabulary,

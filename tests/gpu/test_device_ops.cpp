@@ -30,8 +30,9 @@ double roundings(const OpCase& c) {
 }
 
 void round_bias(const OpCase& c, Precision precision, CaseData& data) {
-  if (c.kind != "linear" || data.inputs.size() < 3 || precision.activation == DType::kF32) return;
-  for (double& x : data.inputs[2]) {
+  const std::size_t bias = c.kind == "linear" ? 2 : c.kind == "lm_head_loss" ? 4 : data.inputs.size();
+  if (bias >= data.inputs.size() || precision.activation == DType::kF32) return;
+  for (double& x : data.inputs[bias]) {
     const auto number = static_cast<float>(x);
     x = precision.activation == DType::kBF16 ? double{bf16(number)} : double{f16(number)};
   }

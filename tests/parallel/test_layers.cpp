@@ -130,12 +130,90 @@ TEST(Layers, WhatNoKernelCanDoIsAnErrorThatNamesIt) {
     Built built;
     expect_error(ExitCode::kInternal, {named}, [&] { use(built.layers, built.x); });
   };
-  refused("RMS", [](LayerBuilder& b, ValueId x) { b.norm("n", x, {.kind = NormKind::kRms, .weight = "w"}); });
-  refused("gated", [](LayerBuilder& b, ValueId x) {
-    b.mlp("mlp", x, {.inner = 4, .gated = true, .up = {.weight = "u", .bias = "b"}, .down = {.weight = "d"}});
+  refused("RMS normalisation with a bias", [](LayerBuilder& b, ValueId x) {
+    b.norm("n", x, {.kind = NormKind::kRms, .weight = "w", .bias = "b"});
   });
   refused("without a bias", [](LayerBuilder& b, ValueId x) { b.norm("n", x, {.weight = "w"}); });
-  refused("without a bias", [](LayerBuilder& b, ValueId x) { b.residual("r", x, x, "", 0); });
+  refused("without a bias", [](LayerBuilder& b, ValueId x) {
+    b.mlp("mlp", x, {.inner = 4, .up = {.weight = "u"}, .down = {.weight = "d"}});
+  });
+}
+
+// Llama's: nothing has a bias, and a gate stands beside what it multiplies.
+TEST(Layers, AGatedMlpOfRmsNorms) {
+  const MlpOptions options{.inner = 16,
+                           .gated = true,
+                           .up = {.weight = "gate_up.weight", .weight_blocks = {"gate.weight", "up.weight"}},
+                           .down = {.weight = "down.weight"}};
+  for (const double p : {0.0, 0.1}) {
+    Built built({1, 2, true});
+    const ValueId n = built.layers.norm("norm", built.x, {.kind = NormKind::kRms, .weight = "norm.weight"});
+    const ValueId y = built.layers.residual("sum", built.layers.mlp("mlp", n, options), built.x, "", p);
+    EXPECT_EQ(built.shape(y), built.shape(built.x));
+    Names want{"rms_norm norm",  "all_gather mlp/fc1/enter",   "linear mlp/fc1", "swiglu mlp/swiglu",
+               "linear mlp/fc2", "reduce_scatter mlp/fc2/sum", "add sum"};
+    if (p > 0) want.insert(want.end() - 1, "dropout sum/dropout");
+    EXPECT_EQ(built.ops(), want);
+    const Parameter& up = built.parameter("gate_up.weight");
+    EXPECT_EQ(built.shape(up.value), (Shape{16, kWidth}));  // of rank 1: the second half of either
+    EXPECT_EQ(up.place_of_row(0, 1, 2).row, 8);
+    EXPECT_EQ(up.place_of_row(8, 1, 2).row, 24);
+    EXPECT_EQ(up.file_tensors().at(1).name, "up.weight");
+    EXPECT_EQ(built.layers.parameters().size(), 3u);
+    EXPECT_TRUE(built.parameter("norm.weight").partial_gradient);
+  }
+}
+
+TEST(Layers, ABiasOfTheHeadIsDividedAsItsTableIs) {
+  Built built({1, 2, false});
+  const ValueId table = built.layers.vocabulary_table("wte", 61, kWidth, 0.02);
+  built.layers.vocabulary_loss("head", built.x, table, built.layers.token_input("targets"),
+                               built.layers.loss_scale_input(), built.layers.loss_accumulator(),
+                               {.vocabulary = 61, .bias = "head.bias"});
+  const Parameter& bias = built.parameter("head.bias");
+  EXPECT_EQ(built.shape(bias.value), (Shape{64}));
+  EXPECT_EQ(bias.rows, 61);
+  EXPECT_EQ(bias.padded_rows, 128);
+  EXPECT_EQ(built.graph.ops().back().inputs.at(4), bias.value);
+}
+
+// Under sequence parallelism the first token of the second sample is rank 1's, and every rank gets both.
+TEST(Layers, FirstTokensAreWholeOnEveryRank) {
+  Built one;
+  EXPECT_EQ(one.shape(one.layers.first_tokens("first", one.x)), (Shape{2, kWidth}));
+  EXPECT_EQ(one.ops(), (Names{"first_tokens first"}));
+  Built two({1, 2, true});
+  const ValueId first = two.layers.first_tokens("first", two.x);
+  EXPECT_EQ(two.ops(), (Names{"first_tokens first", "all_reduce first/sum"}));
+  EXPECT_EQ(two.graph.op(0).attributes.integer("first_token"), 6);
+  EXPECT_EQ(two.graph.value(first).placement, Placement());
+  const ValueId types = two.layers.token_types("types", two.x, two.layers.token_input("token_type_ids"),
+                                               two.layers.replicated_table("types.weight", 2, kWidth, 0.02));
+  EXPECT_EQ(two.shape(types), two.shape(two.x));
+  EXPECT_EQ(two.graph.ops().back().attributes.integer("first_token"), 6);
+  EXPECT_EQ(one.layers.all_tokens("all", one.x), one.x);
+  EXPECT_EQ(two.shape(two.layers.all_tokens("all", two.x)), (Shape{kTokens, kWidth}));
+  EXPECT_EQ(two.graph.ops().back().def->name, "gather_from_ranks");
+}
+
+TEST(Layers, AnEmbeddingMayHaveAPaddingId) {
+  for (const int64_t padding : {-1, 0, 7}) {
+    Built built;
+    const ValueId table = built.layers.vocabulary_table("wte", 61, kWidth, 0.02);
+    built.layers.vocabulary_embedding("tokens", built.layers.token_input("ids"), table, padding);
+    const Attributes& attributes = built.graph.op(0).attributes;
+    EXPECT_EQ(attributes.has("padding_id") ? attributes.integer("padding_id") : -1, padding);
+  }
+}
+
+TEST(Layers, HeadsTurnByATableOfTheStatisticsDtype) {
+  for (const DType dtype : {DType::kBF16, DType::kF64}) {
+    Built built({}, dtype);
+    const ValueId table = built.layers.rotary_table("positions", 4, {.theta = 10000});
+    EXPECT_EQ(built.shape(table), (Shape{6, 4}));
+    EXPECT_EQ(built.graph.value(table).dtype, dtype == DType::kF64 ? DType::kF64 : DType::kF32);
+    EXPECT_EQ(built.shape(built.layers.rotary("turn", built.x, table, 2)), built.shape(built.x));
+  }
 }
 
 TEST(Layers, AnMlpIsThreeOpsAndTheirCollectives) {

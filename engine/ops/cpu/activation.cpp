@@ -1,4 +1,4 @@
-// Bias and GELU: one pass over memory each.
+// Bias and GELU, SwiGLU, and tanh: one pass over memory each.
 #include "engine/ops/cpu/column_sums.h"
 #include "engine/ops/cpu/row_kernel.h"
 #include "engine/ops/cpu/simd_math.h"
@@ -50,6 +50,91 @@ class BiasGeluBackward : public RowKernel {
   ColumnSums sums_;
 };
 
+// A row of x is gate | up.
+template <typename A>
+class Swiglu : public RowKernel {
+ public:
+  using RowKernel::RowKernel;
+
+  void run(const KernelArgs& args) override {
+    const A* x = args.in[0].as<A>();
+    A* y = args.out[0].as<A>();
+    const int64_t width = width_ / 2;
+    parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
+      for (int64_t r = first; r < last; ++r) {
+        const A *gate = x + r * width_, *up = gate + width;
+        write_each(y + r * width, width, [&](int64_t c) {
+          const float g = load(gate[c]);
+          return g * sigmoid(g) * load(up[c]);
+        });
+      }
+    });
+  }
+};
+
+template <typename A>
+class SwigluBackward : public RowKernel {
+ public:
+  using RowKernel::RowKernel;
+
+  void run(const KernelArgs& args) override {
+    const A *dy = args.in[0].as<A>(), *x = args.in[1].as<A>();
+    A* dx = args.out[0].as<A>();
+    parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
+      for (int64_t r = first; r < last; ++r) {
+        const A *d = dy + r * width_, *gate = x + 2 * r * width_, *up = gate + width_;
+        A* dgate = dx + 2 * r * width_;
+        const auto of_gate = [&](int64_t c) {
+          const float g = load(gate[c]), s = sigmoid(g);
+          return load(d[c]) * load(up[c]) * (s + g * s * (1.0f - s));
+        };
+        const auto of_up = [&](int64_t c) {
+          const float g = load(gate[c]);
+          return load(d[c]) * (g * sigmoid(g));
+        };
+        write_both(dgate, dgate + width_, width_, of_gate, of_up);
+      }
+    });
+  }
+};
+
+template <typename A>
+class Tanh : public RowKernel {
+ public:
+  using RowKernel::RowKernel;
+
+  void run(const KernelArgs& args) override {
+    const A* x = args.in[0].as<A>();
+    A* y = args.out[0].as<A>();
+    parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
+      for (int64_t r = first; r < last; ++r) {
+        const A* from = x + r * width_;
+        write_each(y + r * width_, width_, [&](int64_t c) { return fast_tanh(load(from[c])); });
+      }
+    });
+  }
+};
+
+template <typename A>
+class TanhBackward : public RowKernel {
+ public:
+  using RowKernel::RowKernel;
+
+  void run(const KernelArgs& args) override {
+    const A *dy = args.in[0].as<A>(), *y = args.in[1].as<A>();
+    A* dx = args.out[0].as<A>();
+    parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
+      for (int64_t r = first; r < last; ++r) {
+        const A *d = dy + r * width_, *of_x = y + r * width_;
+        write_each(dx + r * width_, width_, [&](int64_t c) {
+          const float t = load(of_x[c]);
+          return load(d[c]) * ((1.0f - t) * (1.0f + t));
+        });
+      }
+    });
+  }
+};
+
 template <template <typename, typename> class K>
 KernelPointer make_gelu(const OpView& view, const char* kind) {
   return with_activation_type(view.in(0).dtype, kind, [&]<typename A>() -> KernelPointer {
@@ -64,6 +149,10 @@ void register_activation(KernelTable& table) {
   table.add("bias_gelu", [](const OpView& view) { return make_gelu<BiasGelu>(view, "bias_gelu"); });
   table.add("bias_gelu_backward",
             [](const OpView& view) { return make_gelu<BiasGeluBackward>(view, "bias_gelu_backward"); });
+  add_kernel<Swiglu>(table, "swiglu");
+  add_kernel<SwigluBackward>(table, "swiglu_backward");
+  add_kernel<Tanh>(table, "tanh");
+  add_kernel<TanhBackward>(table, "tanh_backward");
 }
 
 }  // namespace recollect::cpu

@@ -53,6 +53,28 @@ void write_each(A* to, int64_t n, F f) {
   }
 }
 
+// The same for two outputs, which f and g may read too: both are made before either is written. They are two
+// functions and two loops, since the compiler makes no vectors of one that makes a pair.
+template <typename A, typename F, typename G>
+void write_both(A* first, A* second, int64_t n, F f, G g) {
+  constexpr int64_t kRun = 256;
+  alignas(64) float firsts[kRun], seconds[kRun];
+  for (int64_t begin = 0; begin < n; begin += kRun) {
+    const int64_t count = std::min(kRun, n - begin);
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) firsts[i] = f(begin + i);
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) seconds[i] = g(begin + i);
+    if constexpr (std::is_same_v<A, float>) {
+      std::copy_n(firsts, count, first + begin);
+      std::copy_n(seconds, count, second + begin);
+    } else {
+      narrow(firsts, count, first + begin);
+      narrow(seconds, count, second + begin);
+    }
+  }
+}
+
 // Calls f<float>() or f<bf16>(). An Error names the op kind for every other dtype.
 template <typename F>
 auto with_activation_type(DType dtype, const std::string& kind, F f) {

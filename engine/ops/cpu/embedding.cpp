@@ -1,11 +1,13 @@
 // Table look-ups and their gradients. Gradients are divided by columns or by positions, so that every number
-// is added up by one thread in token order.
+// is added up by one thread in token order; those of a table of few rows, each of very many tokens, are sums
+// down columns. And the rows of activations that begin a sample.
 #include <omp.h>
 
 #include <algorithm>
+#include <optional>
 
-#include "engine/ops/cpu/element.h"
-#include "engine/ops/cpu/kernels.h"
+#include "engine/ops/cpu/column_sums.h"
+#include "engine/ops/cpu/row_kernel.h"
 
 namespace recollect::cpu {
 
@@ -43,39 +45,48 @@ class Embedding : public Kernel {
   int64_t tokens_, table_rows_, width_, first_row_;
 };
 
-template <typename A>
-class EmbeddingBackward : public Kernel {
- public:
-  explicit EmbeddingBackward(const OpView& view)
-      : threads_(omp_get_max_threads()),
-        tokens_(view.in(0).shape.elements()),
-        table_rows_(view.out(0).shape[0]),
-        width_(view.out(0).shape[1]),
-        first_row_(view.attributes().integer("first_row")) {}
+// Adds rows of dy up by the rows of a table that row_of(token) names; negative is none.
+struct TableGradient {
+  int threads;
+  int64_t tokens, rows, width;
 
-  void run(const KernelArgs& args) override {
-    const int32_t* ids = args.in[0].as<int32_t>();
-    const A* dy = args.in[1].as<A>();
-    float* dtable = args.out[0].as<float>();
-    if (!args.accumulate)
-      parallel_ranges(threads_, table_rows_ * width_, [&](int64_t first, int64_t last, int) {
+  template <typename A, typename RowOf>
+  void run(const A* dy, float* dtable, bool accumulate, RowOf row_of) const {
+    if (!accumulate)
+      parallel_ranges(threads, rows * width, [&](int64_t first, int64_t last, int) {
         std::fill(dtable + first, dtable + last, 0.0f);
       });
-    parallel_grains(threads_, width_, kColumnGrain, [&](int64_t first, int64_t last, int) {
-      for (int64_t i = 0; i < tokens_; ++i) {
-        const int64_t row = ids[i] - first_row_;
-        if (row < 0 || row >= table_rows_) continue;
-        float* to = dtable + row * width_;
-        const A* from = dy + i * width_;
+    parallel_grains(threads, width, kColumnGrain, [&](int64_t first, int64_t last, int) {
+      for (int64_t i = 0; i < tokens; ++i) {
+        const int64_t row = row_of(i);
+        if (row < 0 || row >= rows) continue;
+        float* to = dtable + row * width;
+        const A* from = dy + i * width;
 #pragma omp simd
         for (int64_t c = first; c < last; ++c) to[c] += load(from[c]);
       }
     });
   }
+};
+
+template <typename A>
+class EmbeddingBackward : public Kernel {
+ public:
+  explicit EmbeddingBackward(const OpView& view)
+      : gradient_{omp_get_max_threads(), view.in(0).shape.elements(), view.out(0).shape[0],
+                  view.out(0).shape[1]},
+        first_row_(view.attributes().integer("first_row")),
+        padding_id_(view.attributes().has("padding_id") ? view.attributes().integer("padding_id") : -1) {}
+
+  void run(const KernelArgs& args) override {
+    const int32_t* ids = args.in[0].as<int32_t>();
+    gradient_.run(args.in[1].as<A>(), args.out[0].as<float>(), args.accumulate,
+                  [&](int64_t i) { return ids[i] == padding_id_ ? -1 : ids[i] - first_row_; });
+  }
 
  private:
-  int threads_;
-  int64_t tokens_, table_rows_, width_, first_row_;
+  TableGradient gradient_;
+  int64_t first_row_, padding_id_;
 };
 
 // Token i stands at position (first_token + i) % sequence_length.
@@ -141,6 +152,122 @@ class AddPositionBackward : public Kernel {
   int64_t tokens_, width_, positions_, sequence_length_, first_token_;
 };
 
+template <typename A>
+class AddEmbedding : public RowKernel {
+ public:
+  explicit AddEmbedding(const OpView& view)
+      : RowKernel(view),
+        table_rows_(view.in(2).shape[0]),
+        first_token_(view.attributes().integer("first_token")) {}
+
+  void run(const KernelArgs& args) override {
+    const A *x = args.in[0].as<A>(), *table = args.in[2].as<A>();
+    const int32_t* ids = args.in[1].as<int32_t>() + first_token_;
+    A* y = args.out[0].as<A>();
+    parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
+      for (int64_t i = first; i < last; ++i) {
+        const A* from = x + i * width_;
+        if (ids[i] >= 0 && ids[i] < table_rows_) {
+          const A* row = table + ids[i] * width_;
+          write_each(y + i * width_, width_, [&](int64_t c) { return load(from[c]) + load(row[c]); });
+        } else if (x != y) {
+          std::copy_n(from, width_, y + i * width_);
+        }
+      }
+    });
+  }
+
+ private:
+  int64_t table_rows_, first_token_;
+};
+
+template <typename A>
+class AddEmbeddingBackward : public RowKernel {
+ public:
+  explicit AddEmbeddingBackward(const OpView& view)
+      : RowKernel(view),
+        first_token_(view.attributes().integer("first_token")),
+        gradient_{threads_, rows_, view.out(0).shape[0], width_} {
+    if (gradient_.rows <= kFewRows) sums_.emplace(threads_, rows_, gradient_.rows * width_);
+  }
+  std::size_t workspace_bytes() const override { return sums_ ? sums_->workspace_bytes() : 0; }
+
+  void run(const KernelArgs& args) override {
+    const A* dy = args.in[0].as<A>();
+    const int32_t* ids = args.in[1].as<int32_t>() + first_token_;
+    float* dtable = args.out[0].as<float>();
+    if (!sums_) return gradient_.run(dy, dtable, args.accumulate, [&](int64_t i) { return ids[i]; });
+    sums_->run(args.workspace, dtable, args.accumulate, [&](int64_t i, float* sum) {
+      if (ids[i] < 0 || ids[i] >= gradient_.rows) return;
+      float* to = sum + ids[i] * width_;
+      const A* from = dy + i * width_;
+#pragma omp simd
+      for (int64_t c = 0; c < width_; ++c) to[c] += load(from[c]);
+    });
+  }
+
+ private:
+  static constexpr int64_t kFewRows = 4;
+
+  int64_t first_token_;
+  TableGradient gradient_;
+  std::optional<ColumnSums> sums_;  // of all rows of a small table side by side
+};
+
+template <typename A>
+class FirstTokens : public RowKernel {
+ public:
+  explicit FirstTokens(const OpView& view)
+      : RowKernel(view),
+        samples_(view.out(0).shape[0]),
+        sequence_length_(view.attributes().integer("sequence_length")),
+        first_token_(view.attributes().integer("first_token")) {}
+
+  void run(const KernelArgs& args) override {
+    const A* x = args.in[0].as<A>();
+    A* y = args.out[0].as<A>();
+    parallel_ranges(threads_, samples_, [&](int64_t first, int64_t last, int) {
+      for (int64_t i = first; i < last; ++i) {
+        const int64_t row = i * sequence_length_ - first_token_;
+        if (row >= 0 && row < rows_)
+          std::copy_n(x + row * width_, width_, y + i * width_);
+        else
+          std::fill_n(y + i * width_, width_, A{});
+      }
+    });
+  }
+
+ private:
+  int64_t samples_, sequence_length_, first_token_;
+};
+
+template <typename A>
+class FirstTokensBackward : public RowKernel {
+ public:
+  explicit FirstTokensBackward(const OpView& view)
+      : RowKernel(view),
+        tokens_(view.out(0).shape[0]),
+        sequence_length_(view.attributes().integer("sequence_length")),
+        first_token_(view.attributes().integer("first_token")) {}
+
+  void run(const KernelArgs& args) override {
+    const A* dy = args.in[0].as<A>();
+    A* dx = args.out[0].as<A>();
+    parallel_ranges(threads_, tokens_, [&](int64_t first, int64_t last, int) {
+      for (int64_t i = first; i < last; ++i) {
+        const int64_t token = first_token_ + i;
+        if (token % sequence_length_ == 0)
+          std::copy_n(dy + token / sequence_length_ * width_, width_, dx + i * width_);
+        else
+          std::fill_n(dx + i * width_, width_, A{});
+      }
+    });
+  }
+
+ private:
+  int64_t tokens_, sequence_length_, first_token_;
+};
+
 }  // namespace
 
 void register_embedding(KernelTable& table) {
@@ -148,6 +275,10 @@ void register_embedding(KernelTable& table) {
   add_kernel<EmbeddingBackward>(table, "embedding_backward", 1);
   add_kernel<AddPosition>(table, "add_position");
   add_kernel<AddPositionBackward>(table, "add_position_backward");
+  add_kernel<AddEmbedding>(table, "add_embedding");
+  add_kernel<AddEmbeddingBackward>(table, "add_embedding_backward");
+  add_kernel<FirstTokens>(table, "first_tokens");
+  add_kernel<FirstTokensBackward>(table, "first_tokens_backward");
 }
 
 }  // namespace recollect::cpu

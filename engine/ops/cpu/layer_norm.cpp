@@ -1,4 +1,5 @@
-// Layer normalisation over the last dim: each row is read from memory once and stays in cache for its passes.
+// Normalisation over the last dim: each row is read from memory once and stays in cache for its passes. Layer
+// normalisation is centered; that by the root mean square is not: its mean is zero, and it has no bias.
 #include <omp.h>
 
 #include <cmath>
@@ -10,10 +11,10 @@ namespace recollect::cpu {
 
 namespace {
 
-template <typename A>
-class LayerNorm : public Kernel {
+template <typename A, bool kCentered>
+class Norm : public Kernel {
  public:
-  explicit LayerNorm(const OpView& view)
+  explicit Norm(const OpView& view)
       : threads_(omp_get_max_threads()),
         rows_(view.in(0).shape[0]),
         width_(view.in(0).shape[1]),
@@ -21,21 +22,29 @@ class LayerNorm : public Kernel {
 
   void run(const KernelArgs& args) override {
     const A* x = args.in[0].as<A>();
-    const float *weight = args.in[1].as<float>(), *bias = args.in[2].as<float>();
+    const float* weight = args.in[1].as<float>();
+    const float* bias = kCentered ? args.in[2].as<float>() : nullptr;
     A* y = args.out[0].as<A>();
-    float *mean = args.out[1].as<float>(), *rstd = args.out[2].as<float>();
+    float* mean = kCentered ? args.out[1].as<float>() : nullptr;
+    float* rstd = args.out[kCentered ? 2 : 1].as<float>();
     parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
-      for (int64_t r = first; r < last; ++r)
-        row(x + r * width_, weight, bias, y + r * width_, mean + r, rstd + r);
+      for (int64_t r = first; r < last; ++r) {
+        const float m = row(x + r * width_, weight, bias, y + r * width_, rstd + r);
+        if constexpr (kCentered) mean[r] = m;
+      }
     });
   }
 
  private:
-  void row(const A* x, const float* weight, const float* bias, A* y, float* mean, float* rstd) const {
-    float sum = 0.0f;
+  // Returns the mean.
+  float row(const A* x, const float* weight, const float* bias, A* y, float* rstd) const {
+    float m = 0.0f;
+    if constexpr (kCentered) {
+      float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t c = 0; c < width_; ++c) sum += load(x[c]);
-    const float m = sum / static_cast<float>(width_);
+      for (int64_t c = 0; c < width_; ++c) sum += load(x[c]);
+      m = sum / static_cast<float>(width_);
+    }
     float squares = 0.0f;
 #pragma omp simd reduction(+ : squares)
     for (int64_t c = 0; c < width_; ++c) {
@@ -43,10 +52,14 @@ class LayerNorm : public Kernel {
       squares += d * d;
     }
     const float r = 1.0f / std::sqrt(squares / static_cast<float>(width_) + epsilon_);
+    if constexpr (kCentered) {
 #pragma omp simd
-    for (int64_t c = 0; c < width_; ++c) store(y + c, (load(x[c]) - m) * r * weight[c] + bias[c]);
-    *mean = m;
+      for (int64_t c = 0; c < width_; ++c) store(y + c, (load(x[c]) - m) * r * weight[c] + bias[c]);
+    } else {
+      write_each(y, width_, [&](int64_t c) { return load(x[c]) * r * weight[c]; });
+    }
     *rstd = r;
+    return m;
   }
 
   int threads_;
@@ -54,43 +67,51 @@ class LayerNorm : public Kernel {
   float epsilon_;
 };
 
-template <typename A>
-class LayerNormBackward : public Kernel {
+template <typename A, bool kCentered>
+class NormBackward : public Kernel {
  public:
-  explicit LayerNormBackward(const OpView& view)
-      : width_(view.in(0).shape[1]), sums_(omp_get_max_threads(), view.in(0).shape[0], 2 * width_) {}
+  explicit NormBackward(const OpView& view)
+      : width_(view.in(0).shape[1]),
+        sums_(omp_get_max_threads(), view.in(0).shape[0], kParameters * width_) {}
 
-  // The sums of both parameters side by side, and their result before it is taken apart.
+  // The sums of the parameters side by side, and their result before it is taken apart.
   std::size_t workspace_bytes() const override {
-    return sums_.workspace_bytes() + (sizeof(float) * 2 * width_ + 63) / 64 * 64;
+    return sums_.workspace_bytes() + (sizeof(float) * kParameters * width_ + 63) / 64 * 64;
   }
 
   void run(const KernelArgs& args) override {
     const A *dy = args.in[0].as<A>(), *x = args.in[1].as<A>();
-    const float *weight = args.in[2].as<float>(), *mean = args.in[3].as<float>(),
-                *rstd = args.in[4].as<float>();
-    const A* add = args.in.size() > 5 && args.in[5].defined() ? args.in[5].as<A>() : nullptr;
+    const float* weight = args.in[2].as<float>();
+    const float* mean = kCentered ? args.in[3].as<float>() : nullptr;
+    const float* rstd = args.in[kAdd - 1].as<float>();
+    const A* add = args.in.size() > kAdd && args.in[kAdd].defined() ? args.in[kAdd].as<A>() : nullptr;
     A* dx = args.out[0].as<A>();
-    float* both = reinterpret_cast<float*>(args.workspace + sums_.workspace_bytes());
-    sums_.run(args.workspace, both, false, [&](int64_t r, float* sum) {
+    float* sums = reinterpret_cast<float*>(args.workspace + sums_.workspace_bytes());
+    sums_.run(args.workspace, sums, false, [&](int64_t r, float* sum) {
       const int64_t at = r * width_;
-      row(dy + at, x + at, weight, mean[r], rstd[r], add ? add + at : nullptr, dx + at, sum, sum + width_);
+      row(dy + at, x + at, weight, kCentered ? mean[r] : 0.0f, rstd[r], add ? add + at : nullptr, dx + at,
+          sum, sum + width_);
     });
-    deliver(both, args.out[1].as<float>(), args.accumulate);
-    deliver(both + width_, args.out[2].as<float>(), args.accumulate);
+    for (int p = 0; p < kParameters; ++p)
+      deliver(sums + p * width_, args.out[1 + p].as<float>(), args.accumulate);
   }
 
  private:
+  static constexpr int kParameters = kCentered ? 2 : 1;
+  static constexpr std::size_t kAdd = kCentered ? 5 : 4;  // input that is added, behind the statistics
+
   void row(const A* dy, const A* x, const float* weight, float mean, float rstd, const A* add, A* dx,
            float* dweight, float* dbias) const {
     float sum_g = 0.0f, sum_gx = 0.0f;
 #pragma omp simd reduction(+ : sum_g, sum_gx)
     for (int64_t c = 0; c < width_; ++c) {
       const float d = load(dy[c]), normal = (load(x[c]) - mean) * rstd, g = d * weight[c];
-      sum_g += g;
       sum_gx += g * normal;
       dweight[c] += d * normal;
-      dbias[c] += d;
+      if constexpr (kCentered) {
+        sum_g += g;
+        dbias[c] += d;
+      }
     }
     const float mean_g = sum_g / static_cast<float>(width_), mean_gx = sum_gx / static_cast<float>(width_);
     const auto gradient = [&](int64_t c) {
@@ -114,11 +135,22 @@ class LayerNormBackward : public Kernel {
   ColumnSums sums_;
 };
 
+template <typename A>
+using LayerNorm = Norm<A, true>;
+template <typename A>
+using LayerNormBackward = NormBackward<A, true>;
+template <typename A>
+using RmsNorm = Norm<A, false>;
+template <typename A>
+using RmsNormBackward = NormBackward<A, false>;
+
 }  // namespace
 
 void register_layer_norm(KernelTable& table) {
   add_kernel<LayerNorm>(table, "layer_norm");
   add_kernel<LayerNormBackward>(table, "layer_norm_backward");
+  add_kernel<RmsNorm>(table, "rms_norm");
+  add_kernel<RmsNormBackward>(table, "rms_norm_backward");
 }
 
 }  // namespace recollect::cpu

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "engine/core/ignored_label.h"
-#include "engine/ops/cpu/element.h"
+#include "engine/ops/cpu/column_sums.h"
 #include "engine/ops/cpu/gemm.h"
 #include "engine/ops/cpu/kernels.h"
 #include "engine/ops/cpu/simd_math.h"
@@ -18,18 +19,28 @@ namespace {
 
 std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// The three products of a chunk of `rows` rows.
+// The three products of a chunk of `rows` rows, and the sums that are a bias's gradient.
 struct ChunkProducts {
-  ChunkProducts(int64_t rows, int64_t vocabulary, int64_t width, DType dtype)
-      : logits({.m = rows, .n = vocabulary, .k = width, .transpose_b = true, .in = dtype, .out = dtype}),
+  ChunkProducts(int64_t rows, int64_t vocabulary, int64_t width, DType dtype, bool bias)
+      : logits({.m = rows,
+                .n = vocabulary,
+                .k = width,
+                .transpose_b = true,
+                .in = dtype,
+                .out = dtype,
+                .bias = bias}),
         dx({.m = rows, .n = width, .k = vocabulary, .in = dtype, .out = dtype}),
-        dw({.m = vocabulary, .n = width, .k = rows, .transpose_a = true, .in = dtype, .accumulates = true}) {}
+        dw({.m = vocabulary, .n = width, .k = rows, .transpose_a = true, .in = dtype, .accumulates = true}) {
+    if (bias) dbias.emplace(omp_get_max_threads(), rows, vocabulary);
+  }
 
   std::size_t workspace_bytes() const {
-    return std::max({logits.workspace_bytes(), dx.workspace_bytes(), dw.workspace_bytes()});
+    return std::max({logits.workspace_bytes(), dx.workspace_bytes(), dw.workspace_bytes(),
+                     dbias ? dbias->workspace_bytes() : 0});
   }
 
   Gemm logits, dx, dw;
+  std::optional<ColumnSums> dbias;
 };
 
 template <typename A>
@@ -46,9 +57,10 @@ class LmHeadLoss : public Kernel {
         vocabulary_size_(view.attributes().integer("vocabulary_size")),
         predicted_(std::clamp<int64_t>(vocabulary_size_ - first_row_, 0, rows_)),
         gradient_(view.attributes().integer("gradient") != 0),
-        whole_(chunk_, rows_, width_, view.in(0).dtype),
+        bias_(view.has_input(4)),
+        whole_(chunk_, rows_, width_, view.in(0).dtype, bias_),
         rest_(tokens_ % chunk_
-                  ? std::make_unique<ChunkProducts>(tokens_ % chunk_, rows_, width_, view.in(0).dtype)
+                  ? std::make_unique<ChunkProducts>(tokens_ % chunk_, rows_, width_, view.in(0).dtype, bias_)
                   : nullptr) {}
 
   std::size_t workspace_bytes() const override {
@@ -70,7 +82,10 @@ class LmHeadLoss : public Kernel {
         std::fill_n(args.out[1].as<A>() + first * width_, count * width_, A{});
       }
     }
-    if (gradient && !accumulate) clear(args.out[2].as<float>());
+    if (gradient && !accumulate) {
+      clear(args.out[2]);
+      if (bias_) clear(args.out[3]);
+    }
     double* loss = args.out[0].as<double>();
     *loss = args.accumulate ? *loss + scale * sum : scale * sum;
   }
@@ -106,7 +121,7 @@ class LmHeadLoss : public Kernel {
     std::byte* scratch = args.workspace + logit_bytes() + statistics_bytes();
     const A* x = args.in[0].as<A>() + first * width_;
 
-    products.logits.run(x, args.in[1].data, logits, nullptr, false, scratch);
+    products.logits.run(x, args.in[1].data, logits, bias_ ? args.in[4].as<float>() : nullptr, false, scratch);
     statistics(args, first, count, logits, max, sums);
     double loss = 0;
     for (int64_t i = 0; i < count; ++i) {
@@ -122,6 +137,12 @@ class LmHeadLoss : public Kernel {
     });
     products.dx.run(logits, args.in[1].data, args.out[1].as<A>() + first * width_, nullptr, false, scratch);
     products.dw.run(logits, x, args.out[2].data, nullptr, accumulate, scratch);
+    if (bias_)
+      products.dbias->run(scratch, args.out[3].as<float>(), accumulate, [&](int64_t i, float* sum) {
+        const A* row = logits + i * rows_;
+#pragma omp simd
+        for (int64_t v = 0; v < rows_; ++v) sum[v] += load(row[v]);
+      });
     return loss;
   }
 
@@ -174,15 +195,16 @@ class LmHeadLoss : public Kernel {
     std::fill(row + predicted_, row + rows_, A{});
   }
 
-  void clear(float* dw) const {
-    parallel_ranges(threads_, rows_ * width_,
-                    [&](int64_t first, int64_t last, int) { std::fill(dw + first, dw + last, 0.0f); });
+  void clear(const Tensor& gradient) const {
+    float* to = gradient.as<float>();
+    parallel_ranges(threads_, gradient.elements(),
+                    [&](int64_t first, int64_t last, int) { std::fill(to + first, to + last, 0.0f); });
   }
 
   VocabularyReduction* vocabulary_;
   int threads_;
   int64_t tokens_, width_, rows_, chunk_, first_row_, vocabulary_size_, predicted_;
-  bool gradient_;
+  bool gradient_, bias_;
   ChunkProducts whole_;
   std::unique_ptr<ChunkProducts> rest_;
 };

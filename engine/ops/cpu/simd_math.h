@@ -62,6 +62,18 @@ float greatest(const A* x, int64_t n) {
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + fast_exp(-x)); }
 
+// A few ulp everywhere: the quotient loses what is small to a difference, which a polynomial then gives.
+inline float fast_tanh(float x) {
+  const float e = fast_exp(x < 0.0f ? 2.0f * x : -2.0f * x), large = (1.0f - e) / (1.0f + e), square = x * x;
+  float p = 2.1869488536e-2f;
+  p = p * square - 5.3968253968e-2f;
+  p = p * square + 1.3333333333e-1f;
+  p = p * square - 3.3333333333e-1f;
+  const float small = x + x * square * p;
+  const float signed_large = x < 0.0f ? -large : large;
+  return square < 0.09f ? small : signed_large;
+}
+
 // erfc(z) for z >= 0, relative error about 3e-7 for small z (Chebyshev fit of Numerical Recipes).
 inline float erfc_positive(float z) {
   const float t = 1.0f / (1.0f + 0.5f * z);

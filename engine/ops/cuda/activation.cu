@@ -1,7 +1,7 @@
-// Bias and GELU: one pass over memory each.
+// Bias and GELU, SwiGLU, and tanh: one pass over memory each.
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/gelu.h"
-#include "engine/ops/cuda/kernels.h"
+#include "engine/ops/cuda/row_kernel.h"
 
 namespace recollect::cuda {
 
@@ -84,6 +84,148 @@ class BiasGeluBackward : public SumKernel {
   }
 };
 
+// A row of x is gate | up, each of `width`.
+template <typename A, int N>
+struct SwigluBody {
+  using Columns = OneVector<N>;
+  using Operands = Two<N>;
+  static constexpr int kSums = 0, kRows = 2;
+
+  const A* x;
+  A* y;
+  int64_t width;
+
+  __device__ int constants(int64_t) const { return 0; }
+  __device__ Operands read(int64_t row, int64_t unit) const {
+    const int64_t at = 2 * row * width + unit * N;
+    return {load<N>(x + at), load<N>(x + at + width)};
+  }
+  __device__ void apply(int64_t row, int64_t unit, int, const Operands& in, float (*)[N]) const {
+    Floats<N> out;
+#pragma unroll
+    for (int i = 0; i < N; ++i) out[i] = in.first[i] * sigmoid(in.first[i]) * in.second[i];
+    store<N>(y + row * width + unit * N, out);
+  }
+};
+
+template <typename A, int N>
+struct SwigluBackwardBody {
+  using Columns = OneVector<N>;
+  struct Operands {
+    Floats<N> dy, gate, up;
+  };
+  static constexpr int kSums = 0, kRows = 1;
+
+  const A *dy, *x;
+  A* dx;  // may be where x is
+  int64_t width;
+
+  __device__ int constants(int64_t) const { return 0; }
+  __device__ Operands read(int64_t row, int64_t unit) const {
+    const int64_t at = 2 * row * width + unit * N;
+    return {load<N>(dy + row * width + unit * N), load<N>(x + at), load<N>(x + at + width)};
+  }
+  __device__ void apply(int64_t row, int64_t unit, int, const Operands& in, float (*)[N]) const {
+    Floats<N> gate, up;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float s = sigmoid(in.gate[i]), silu = in.gate[i] * s;
+      gate[i] = in.dy[i] * in.up[i] * (s + silu * (1.0f - s));
+      up[i] = in.dy[i] * silu;
+    }
+    const int64_t at = 2 * row * width + unit * N;
+    store<N>(dx + at, gate);
+    store<N>(dx + at + width, up);
+  }
+};
+
+template <typename A, int N>
+struct TanhBody {
+  using Columns = OneVector<N>;
+  using Operands = Floats<N>;
+  static constexpr int kSums = 0, kRows = 1;
+
+  const A* x;
+  A* y;
+  int64_t width;
+
+  __device__ int constants(int64_t) const { return 0; }
+  __device__ Operands read(int64_t row, int64_t unit) const { return load<N>(x + row * width + unit * N); }
+  __device__ void apply(int64_t row, int64_t unit, int, Operands in, float (*)[N]) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) in[i] = tanhf(in[i]);
+    store<N>(y + row * width + unit * N, in);
+  }
+};
+
+template <typename A, int N>
+struct TanhBackwardBody {
+  using Columns = OneVector<N>;
+  using Operands = Two<N>;
+  static constexpr int kSums = 0, kRows = 1;
+
+  const A *dy, *y;
+  A* dx;
+  int64_t width;
+
+  __device__ int constants(int64_t) const { return 0; }
+  __device__ Operands read(int64_t row, int64_t unit) const {
+    const int64_t at = row * width + unit * N;
+    return {load<N>(dy + at), load<N>(y + at)};
+  }
+  __device__ void apply(int64_t row, int64_t unit, int, const Operands& in, float (*)[N]) const {
+    Floats<N> out;
+#pragma unroll
+    for (int i = 0; i < N; ++i) out[i] = in.first[i] * ((1.0f - in.second[i]) * (1.0f + in.second[i]));
+    store<N>(dx + row * width + unit * N, out);
+  }
+};
+
+template <typename A, int N>
+class Swiglu : public WalkKernel {
+ public:
+  explicit Swiglu(const OpView& view) : WalkKernel(view, view.out(0).shape[1], N) {}
+  void run(const KernelArgs& args) override {
+    walk(args, SwigluBody<A, N>{args.in[0].as<A>(), args.out[0].as<A>(), walk_.width});
+  }
+};
+
+template <typename A, int N>
+class SwigluBackward : public WalkKernel {
+ public:
+  explicit SwigluBackward(const OpView& view) : WalkKernel(view, N) {}
+  void run(const KernelArgs& args) override {
+    walk(args,
+         SwigluBackwardBody<A, N>{args.in[0].as<A>(), args.in[1].as<A>(), args.out[0].as<A>(), walk_.width});
+  }
+};
+
+template <typename A, int N>
+class Tanh : public WalkKernel {
+ public:
+  explicit Tanh(const OpView& view) : WalkKernel(view, N) {}
+  void run(const KernelArgs& args) override {
+    walk(args, TanhBody<A, N>{args.in[0].as<A>(), args.out[0].as<A>(), walk_.width});
+  }
+};
+
+template <typename A, int N>
+class TanhBackward : public WalkKernel {
+ public:
+  explicit TanhBackward(const OpView& view) : WalkKernel(view, N) {}
+  void run(const KernelArgs& args) override {
+    walk(args,
+         TanhBackwardBody<A, N>{args.in[0].as<A>(), args.in[1].as<A>(), args.out[0].as<A>(), walk_.width});
+  }
+};
+
+// Vectors must not reach from gate to up: its half decides.
+KernelPointer make_swiglu(const OpView& view) {
+  return with_row_vectors(
+      view.in(0).dtype, view.out(0).shape[1], "swiglu",
+      [&]<typename A, int N>() -> KernelPointer { return std::make_unique<Swiglu<A, N>>(view); });
+}
+
 template <template <typename, int, typename> class K>
 KernelPointer make_gelu(const OpView& view, const char* kind) {
   return with_row_vectors(view.in(0).dtype, view.in(0).shape[1], kind,
@@ -100,6 +242,10 @@ void register_activation(KernelTable& table) {
   table.add("bias_gelu", [](const OpView& view) { return make_gelu<BiasGelu>(view, "bias_gelu"); });
   table.add("bias_gelu_backward",
             [](const OpView& view) { return make_gelu<BiasGeluBackward>(view, "bias_gelu_backward"); });
+  table.add("swiglu", make_swiglu);
+  add_row_kernel<SwigluBackward>(table, "swiglu_backward");
+  add_row_kernel<Tanh>(table, "tanh");
+  add_row_kernel<TanhBackward>(table, "tanh_backward");
 }
 
 }  // namespace recollect::cuda

@@ -92,11 +92,31 @@ void run_walk(const ColumnWalk& walk, const Body& body, int64_t rows, float* par
 void finish_sums(const float* partials, int64_t count, int64_t width, float* out, bool accumulate,
                  void* stream);
 
-// Runs a body that makes no sums.
+// Makes the sums down the columns of a value.
+template <typename A, int N>
+struct ColumnSumBody {
+  using Columns = OneVector<N>;
+  using Operands = Floats<N>;
+  static constexpr int kSums = 1, kRows = 4;
+
+  const A* dy;
+  int64_t width;
+
+  __device__ int constants(int64_t) const { return 0; }
+  __device__ Operands read(int64_t row, int64_t unit) const { return load<N>(dy + row * width + unit * N); }
+  __device__ void apply(int64_t, int64_t, int, const Operands& in, float (*sums)[N]) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) sums[0][i] += in[i];
+  }
+};
+
+// Runs a body that makes no sums, over the rows of the first input.
 class WalkKernel : public Kernel {
  public:
-  WalkKernel(const OpView& view, int elements)
-      : rows_(view.in(0).shape[0]), walk_(rows_, view.in(0).shape[1], elements) {}
+  WalkKernel(const OpView& view, int elements) : WalkKernel(view, view.in(0).shape[1], elements) {}
+  // Columns of another width than the first input has.
+  WalkKernel(const OpView& view, int64_t width, int elements)
+      : rows_(view.in(0).shape[0]), walk_(rows_, width, elements) {}
 
  protected:
   template <typename Body>

@@ -1,5 +1,5 @@
-// Rows of tables added to, or taken as, rows of activations: a warp per row. The gradient of the position
-// table is a sum over samples, one thread per number.
+// Rows of tables, or of activations, added to or taken as rows of activations: a warp per row. The gradient
+// of the position table is a sum over samples, one thread per number.
 #include "engine/ops/cuda/row_kernel.h"
 
 namespace recollect::cuda {
@@ -12,77 +12,149 @@ __device__ int64_t warp_index() { return blockIdx.x * int64_t{kWarps} + threadId
 dim3 warps_grid(int64_t rows) { return grid_of(ceil_div(rows, kWarps)); }
 constexpr dim3 warps_block() { return dim3(kWarp, kWarps); }
 
-template <typename A, int N>
-__global__ void __launch_bounds__(kWarp* kWarps)
-    look_up(const int32_t* __restrict__ ids, const A* __restrict__ table, A* __restrict__ y, int64_t tokens,
-            int64_t rows, int64_t width, int64_t first_row) {
-  const int64_t token = warp_index();
-  if (token >= tokens) return;
-  const int64_t row = ids[token] - first_row;
-  const bool here = row >= 0 && row < rows;
-  const A* from = table + (here ? row : 0) * width;
-  A* to = y + token * width;
-  for (int64_t c = threadIdx.x * N; c < width; c += kWarp * N) {
-    const Floats<N> found = here ? load<N>(from + c) : Floats<N>{};
-    store<N>(to + c, found);
+// Which row belongs to row i of the output; negative: none.
+
+// The row that an id names, of a table, or of this rank's part of one.
+struct ById {
+  const int32_t* ids;
+  int64_t first_row, rows;
+  __device__ int64_t row_of(int64_t i) const {
+    const int64_t row = ids[i] - first_row;
+    return row < rows ? row : -1;
   }
-}
-
-template <typename A, int N>
-class Embedding : public Kernel {
- public:
-  explicit Embedding(const OpView& view)
-      : tokens_(view.in(0).shape.elements()),
-        rows_(view.in(1).shape[0]),
-        width_(view.in(1).shape[1]),
-        first_row_(view.attributes().integer("first_row")) {}
-
-  void run(const KernelArgs& args) override {
-    launch(look_up<A, N>, warps_grid(tokens_), warps_block(), 0, args.stream, args.in[0].as<int32_t>(),
-           args.in[1].as<A>(), args.out[0].as<A>(), tokens_, rows_, width_, first_row_);
-  }
-
- private:
-  int64_t tokens_, rows_, width_, first_row_;
 };
 
 // Token i stands at position (first + i) % length.
 struct Positions {
   explicit Positions(const Attributes& attributes)
       : length(attributes.integer("sequence_length")), first(attributes.integer("first_token") % length) {}
+  __device__ int64_t row_of(int64_t i) const { return (first + i) % length; }
   int64_t length, first;
 };
 
+// The first token of sample i, where it is among these `rows`, which are tokens from `first` on.
+struct FirstOfSample {
+  int64_t length, first, rows;
+  __device__ int64_t row_of(int64_t i) const {
+    const int64_t row = i * length - first;
+    return row < rows ? row : -1;
+  }
+};
+
+// The sample whose first token this is.
+struct SampleOfFirst {
+  int64_t length, first;
+  __device__ int64_t row_of(int64_t i) const { return (first + i) % length == 0 ? (first + i) / length : -1; }
+};
+
+// `count` rows of the table; zero where there is none.
+template <typename A, int N, typename Which>
+__global__ void __launch_bounds__(kWarp* kWarps) take_rows(const Which which, const A* __restrict__ table,
+                                                           A* __restrict__ y, int64_t count, int64_t width) {
+  const int64_t i = warp_index();
+  if (i >= count) return;
+  const int64_t row = which.row_of(i);
+  const bool here = row >= 0;
+  const A* from = table + (here ? row : 0) * width;
+  A* to = y + i * width;
+  for (int64_t c = threadIdx.x * N; c < width; c += kWarp * N) {
+    const Floats<N> found = here ? load<N>(from + c) : Floats<N>{};
+    store<N>(to + c, found);
+  }
+}
+
+template <typename A, int N, typename Which>
+void launch_take(const KernelArgs& args, const Which& which, const Tensor& table) {
+  const int64_t count = args.out[0].shape[0];
+  launch(take_rows<A, N, Which>, warps_grid(count), warps_block(), 0, args.stream, which, table.as<A>(),
+         args.out[0].as<A>(), count, args.out[0].shape[1]);
+}
+
 template <typename A, int N>
+class Embedding : public Kernel {
+ public:
+  explicit Embedding(const OpView& view)
+      : rows_(view.in(1).shape[0]), first_row_(view.attributes().integer("first_row")) {}
+
+  void run(const KernelArgs& args) override {
+    launch_take<A, N>(args, ById{args.in[0].as<int32_t>(), first_row_, rows_}, args.in[1]);
+  }
+
+ private:
+  int64_t rows_, first_row_;
+};
+
+template <typename A, int N>
+class FirstTokens : public Kernel {
+ public:
+  explicit FirstTokens(const OpView& view)
+      : which_{view.attributes().integer("sequence_length"), view.attributes().integer("first_token"),
+               view.in(0).shape[0]} {}
+  void run(const KernelArgs& args) override { launch_take<A, N>(args, which_, args.in[0]); }
+
+ private:
+  FirstOfSample which_;
+};
+
+template <typename A, int N>
+class FirstTokensBackward : public Kernel {
+ public:
+  explicit FirstTokensBackward(const OpView& view)
+      : which_{view.attributes().integer("sequence_length"), view.attributes().integer("first_token")} {}
+  void run(const KernelArgs& args) override { launch_take<A, N>(args, which_, args.in[0]); }
+
+ private:
+  SampleOfFirst which_;
+};
+
+// Rows of a table added to those of x.
+template <typename A, int N, typename Which>
 __global__ void __launch_bounds__(kWarp* kWarps)
-    add_positions(const A* x, const A* __restrict__ table, A* y, int64_t tokens, int64_t width,
-                  Positions positions) {
+    add_rows(const Which which, const A* x, const A* __restrict__ table, A* y, int64_t tokens,
+             int64_t width) {
   const int64_t token = warp_index();
   if (token >= tokens) return;
-  const A* from = table + (positions.first + token) % positions.length * width;
+  const int64_t row = which.row_of(token);
+  const bool here = row >= 0;
+  const A* from = table + (here ? row : 0) * width;
   for (int64_t c = threadIdx.x * N; c < width; c += kWarp * N) {
-    const Floats<N> in = load<N>(x + token * width + c), position = load<N>(from + c);
+    const Floats<N> in = load<N>(x + token * width + c);
+    const Floats<N> found = here ? load<N>(from + c) : Floats<N>{};
     Floats<N> sum;
 #pragma unroll
-    for (int i = 0; i < N; ++i) sum[i] = in[i] + position[i];
+    for (int i = 0; i < N; ++i) sum[i] = in[i] + found[i];
     store<N>(y + token * width + c, sum);
   }
+}
+
+template <typename A, int N, typename Which>
+void launch_add(const KernelArgs& args, const Which& which, const Tensor& table) {
+  const int64_t tokens = args.in[0].shape[0];
+  launch(add_rows<A, N, Which>, warps_grid(tokens), warps_block(), 0, args.stream, which, args.in[0].as<A>(),
+         table.as<A>(), args.out[0].as<A>(), tokens, args.in[0].shape[1]);
 }
 
 template <typename A, int N>
 class AddPosition : public Kernel {
  public:
-  explicit AddPosition(const OpView& view)
-      : tokens_(view.in(0).shape[0]), width_(view.in(0).shape[1]), positions_(view.attributes()) {}
+  explicit AddPosition(const OpView& view) : positions_(view.attributes()) {}
+  void run(const KernelArgs& args) override { launch_add<A, N>(args, positions_, args.in[1]); }
 
+ private:
+  Positions positions_;
+};
+
+template <typename A, int N>
+class AddEmbedding : public Kernel {
+ public:
+  explicit AddEmbedding(const OpView& view) : first_token_(view.attributes().integer("first_token")) {}
   void run(const KernelArgs& args) override {
-    launch(add_positions<A, N>, warps_grid(tokens_), warps_block(), 0, args.stream, args.in[0].as<A>(),
-           args.in[1].as<A>(), args.out[0].as<A>(), tokens_, width_, positions_);
+    const ById which{args.in[1].as<int32_t>() + first_token_, 0, args.in[2].shape[0]};
+    launch_add<A, N>(args, which, args.in[2]);
   }
 
  private:
-  int64_t tokens_, width_;
-  Positions positions_;
+  int64_t first_token_;
 };
 
 // Thread (x, y): N columns of one row of the table, whose tokens it adds up in order.
@@ -132,6 +204,9 @@ void register_embedding(KernelTable& table) {
   add_row_kernel<Embedding>(table, "embedding", 1);
   add_row_kernel<AddPosition>(table, "add_position");
   add_row_kernel<AddPositionBackward>(table, "add_position_backward");
+  add_row_kernel<AddEmbedding>(table, "add_embedding");
+  add_row_kernel<FirstTokens>(table, "first_tokens");
+  add_row_kernel<FirstTokensBackward>(table, "first_tokens_backward");
 }
 
 }  // namespace recollect::cuda

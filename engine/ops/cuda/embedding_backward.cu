@@ -1,7 +1,8 @@
 // The gradient of a table of rows: every row's sum over the tokens that took it, in token order, whatever the
 // scheduling. Tokens are sorted by row, stably; the sorted list is cut into chunks of equal size, so that a
 // frequent row is many blocks' work; sums of rows that go on past a chunk's end wait in memory and are added
-// up last.
+// up last. A table of few rows, each of very many tokens, is summed down the columns instead.
+#include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/row_kernel.h"
 #include "engine/runtime/cuda/enqueue.h"
 #include "engine/runtime/cuda/reduce.h"
@@ -14,6 +15,18 @@ constexpr int kSortThreads = 1024;
 constexpr int kRange = 512;  // rows that one block sorts tokens of
 constexpr int kChunk = 64;   // sorted tokens
 constexpr int kMostThreads = 256;
+
+// Whose rows tokens take: those of a table, or of this rank's part of one.
+struct Ids {
+  const int32_t* ids;
+  int64_t tokens, first_row, rows;
+  int64_t padding_id;  // has no gradient; -1 is none
+
+  // Negative, or no less than `rows`: nobody's.
+  __device__ int64_t row_of(int64_t token) const {
+    return ids[token] == padding_id ? -1 : ids[token] - first_row;
+  }
+};
 
 // Tokens in order of their rows, then of their numbers. Ids that are nobody's row are not among them.
 struct Sorted {
@@ -44,19 +57,19 @@ __device__ Prefix sum_before(int x) {
 
 // A block sorts the tokens of kRange rows by counting: it looks at all ids, first to learn where each of its
 // rows begins, then to give every token its place, 1024 at a time and in order.
-__global__ void __launch_bounds__(kSortThreads) sort_tokens(const int32_t* __restrict__ ids, int64_t tokens,
-                                                            int64_t first_row, int64_t rows, Sorted sorted) {
+__global__ void __launch_bounds__(kSortThreads) sort_tokens(const Ids ids, Sorted sorted) {
   RECOLLECT_SHARED(next, int[kRange]);  // by row: how many tokens, then the place of its next one
   RECOLLECT_SHARED(found_rows, int[kSortThreads]);
   RECOLLECT_SHARED(found_tokens, int[kSortThreads]);
-  const int64_t low = blockIdx.x * int64_t{kRange}, high = low + kRange < rows ? low + kRange : rows;
+  const int64_t tokens = ids.tokens, low = blockIdx.x * int64_t{kRange};
+  const int64_t high = low + kRange < ids.rows ? low + kRange : ids.rows;
   const int thread = threadIdx.x, warp = thread / kWarp, lane = thread % kWarp;
 
   if (thread < kRange) next[thread] = 0;
   __syncthreads();
   int before = 0;
   for (int64_t t = thread; t < tokens; t += kSortThreads) {
-    const int64_t row = ids[t] - first_row;
+    const int64_t row = ids.row_of(t);
     if (row >= 0 && row < low) ++before;
     if (row >= low && row < high) atomicAdd(&next[row - low], 1);
   }
@@ -64,11 +77,11 @@ __global__ void __launch_bounds__(kSortThreads) sort_tokens(const int32_t* __res
   __syncthreads();
   const Prefix place = sum_before(thread < kRange ? next[thread] : 0);
   if (thread < kRange) next[thread] = begin + place.before;
-  if (thread == 0 && high == rows) *sorted.count = begin + place.all;
+  if (thread == 0 && high == ids.rows) *sorted.count = begin + place.all;
 
   for (int64_t first = 0; first < tokens; first += kSortThreads) {
     const int64_t t = first + thread;
-    const int64_t row = t < tokens ? ids[t] - first_row : -1;
+    const int64_t row = t < tokens ? ids.row_of(t) : -1;
     const bool mine = row >= low && row < high;
     const Prefix found = sum_before(mine);
     if (mine) {
@@ -175,48 +188,126 @@ __global__ void __launch_bounds__(kMostThreads)
   deliver(dtable + row * width + column, sum, accumulate);
 }
 
+// A table's gradient from the gradients of the rows that tokens took.
 template <typename A, int N>
-class EmbeddingBackward : public Kernel {
+class SortedSums {
  public:
-  explicit EmbeddingBackward(const OpView& view)
-      : tokens_(view.in(0).shape.elements()),
-        chunks_(ceil_div(tokens_, kChunk)),
-        rows_(view.out(0).shape[0]),
-        width_(view.out(0).shape[1]),
-        first_row_(view.attributes().integer("first_row")) {
-    require(tokens_ < int64_t{1} << 31, "embedding_backward numbers tokens in 32 bits");
+  SortedSums(int64_t tokens, int64_t rows, int64_t width)
+      : tokens_(tokens), chunks_(ceil_div(tokens, kChunk)), rows_(rows), width_(width) {
+    require(tokens_ < int64_t{1} << 31, "the gradient of a table numbers tokens in 32 bits");
     threads_ = static_cast<int>(std::min<int64_t>(ceil_div(width_, N * kWarp) * kWarp, kMostThreads));
   }
 
-  std::size_t workspace_bytes() const override {
+  std::size_t workspace_bytes() const {
     return sizeof(float) * 2 * chunks_ * width_ + sizeof(int32_t) * (2 * tokens_ + 1);
   }
 
-  void run(const KernelArgs& args) override {
+  void run(const KernelArgs& args, const Ids& ids, const A* dy) const {
     float* dtable = args.out[0].as<float>();
     float* first = reinterpret_cast<float*>(args.workspace);
     const Waiting waiting{first, first + chunks_ * width_};
     int32_t* numbers = reinterpret_cast<int32_t*>(waiting.last + chunks_ * width_);
     const Sorted sorted{numbers, numbers + tokens_, numbers + 2 * tokens_};
     if (!args.accumulate) clear_bytes(dtable, args.out[0].bytes(), args.stream);
-    launch(sort_tokens, grid_of(ceil_div(rows_, kRange)), dim3(kSortThreads), 0, args.stream,
-           args.in[0].as<int32_t>(), tokens_, first_row_, rows_, sorted);
+    launch(sort_tokens, grid_of(ceil_div(rows_, kRange)), dim3(kSortThreads), 0, args.stream, ids, sorted);
     const dim3 grid = grid_of(chunks_, ceil_div(width_, int64_t{N} * threads_));
-    launch(sum_chunk<A, N>, grid, dim3(threads_), 0, args.stream, args.in[1].as<A>(), sorted, width_, dtable,
-           waiting, args.accumulate);
+    launch(sum_chunk<A, N>, grid, dim3(threads_), 0, args.stream, dy, sorted, width_, dtable, waiting,
+           args.accumulate);
     launch(join_chunks<N>, grid, dim3(threads_), 0, args.stream, sorted, width_, dtable, waiting,
            args.accumulate);
   }
 
  private:
-  int64_t tokens_, chunks_, rows_, width_, first_row_;
+  int64_t tokens_, chunks_, rows_, width_;
   int threads_;
+};
+
+template <typename A, int N>
+class EmbeddingBackward : public Kernel {
+ public:
+  explicit EmbeddingBackward(const OpView& view)
+      : ids_{nullptr, view.in(0).shape.elements(), view.attributes().integer("first_row"),
+             view.out(0).shape[0],
+             view.attributes().has("padding_id") ? view.attributes().integer("padding_id") : -1},
+        sums_(ids_.tokens, ids_.rows, view.out(0).shape[1]) {}
+  std::size_t workspace_bytes() const override { return sums_.workspace_bytes(); }
+
+  void run(const KernelArgs& args) override {
+    ids_.ids = args.in[0].as<int32_t>();
+    sums_.run(args, ids_, args.in[1].as<A>());
+  }
+
+ private:
+  Ids ids_;
+  SortedSums<A, N> sums_;
+};
+
+// The sums of rows `row` and `row` + 1 of a table.
+template <typename A, int N>
+struct TwoRowsBody {
+  using Columns = OneVector<N>;
+  struct Operands {
+    Floats<N> dy;
+    int32_t id;
+  };
+  static constexpr int kSums = 2, kRows = 2;
+
+  const A* dy;
+  const int32_t* ids;
+  int32_t row;
+  int64_t width;
+
+  __device__ int constants(int64_t) const { return 0; }
+  __device__ Operands read(int64_t token, int64_t unit) const {
+    return {load<N>(dy + token * width + unit * N), ids[token]};
+  }
+  __device__ void apply(int64_t, int64_t, int, const Operands& in, float (*sums)[N]) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      sums[0][i] += in.id == row ? in.dy[i] : 0.0f;
+      sums[1][i] += in.id == row + 1 ? in.dy[i] : 0.0f;
+    }
+  }
+};
+
+template <typename A, int N>
+class AddEmbeddingBackward : public WalkKernel {
+ public:
+  explicit AddEmbeddingBackward(const OpView& view)
+      : WalkKernel(view, N),
+        first_token_(view.attributes().integer("first_token")),
+        table_rows_(view.out(0).shape[0]),
+        sums_(rows_, table_rows_, walk_.width) {}
+  std::size_t workspace_bytes() const override {
+    return few() ? walk_.partial_bytes(2) : sums_.workspace_bytes();
+  }
+
+  void run(const KernelArgs& args) override {
+    const int32_t* ids = args.in[1].as<int32_t>() + first_token_;
+    const A* dy = args.in[0].as<A>();
+    if (!few()) return sums_.run(args, Ids{ids, rows_, 0, table_rows_, -1}, dy);
+    float* partials = reinterpret_cast<float*>(args.workspace);
+    for (int64_t row = 0; row < table_rows_; row += 2) {
+      run_walk(walk_, TwoRowsBody<A, N>{dy, ids, static_cast<int32_t>(row), walk_.width}, rows_, partials,
+               args.stream);
+      for (int64_t r = row; r < std::min(row + 2, table_rows_); ++r)
+        finish_sums(partials + (r - row) * walk_.blocks * walk_.width, walk_.blocks, walk_.width,
+                    args.out[0].as<float>() + r * walk_.width, args.accumulate, args.stream);
+    }
+  }
+
+ private:
+  bool few() const { return table_rows_ <= 4; }
+
+  int64_t first_token_, table_rows_;
+  SortedSums<A, N> sums_;
 };
 
 }  // namespace
 
 void register_embedding_backward(KernelTable& table) {
   add_row_kernel<EmbeddingBackward>(table, "embedding_backward", 1);
+  add_row_kernel<AddEmbeddingBackward>(table, "add_embedding_backward");
 }
 
 }  // namespace recollect::cuda

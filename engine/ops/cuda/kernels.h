@@ -22,11 +22,13 @@ void register_clip(KernelTable& table);
 void register_dropout(KernelTable& table);
 void register_embedding(KernelTable& table);
 void register_embedding_backward(KernelTable& table);
+void register_label_loss(KernelTable& table);
 void register_layer_norm(KernelTable& table);
 void register_layer_norm_backward(KernelTable& table);
 void register_linear(KernelTable& table, Libraries* libraries);
 void register_lm_head(KernelTable& table, VocabularyReduction* vocabulary, Libraries* libraries);
 void register_optimizer(KernelTable& table);
+void register_rotary(KernelTable& table);
 void register_sum(KernelTable& table);
 
 using KernelPointer = std::unique_ptr<Kernel>;

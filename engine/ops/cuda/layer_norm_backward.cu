@@ -1,6 +1,7 @@
-// Layer normalisation, backward. One kernel makes dx and each block's part of dweight and dbias: threads stay
-// with their columns, whose sums they hold, and go from row to row; a second pass adds the parts up in order.
-// Rows that are no whole vectors, or too wide for that, take two kernels that each read them.
+// Normalisation, backward. One kernel makes dx and each block's part of dweight and dbias: threads stay with
+// their columns, whose sums they hold, and go from row to row; a second pass adds the parts up in order. Rows
+// that are no whole vectors, or too wide for that, take two kernels that each read them. That by the root
+// mean square is layer normalisation that is not centered: the mean is zero, and there is no bias.
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/kernels.h"
 
@@ -11,16 +12,23 @@ namespace {
 constexpr int kThreads = 512;               // of a block, at most
 constexpr int64_t kOneVectorThreads = 256;  // a row of more vectors gives each thread two
 
-template <typename A>
-struct Operands {
+template <typename A, bool kCentered>
+struct NormOperands {
   const A *dy, *x;
-  const float *weight, *mean, *rstd;
-  const A* add;  // may be null
-  A* dx;         // may be where dy is
+  const float *weight, *mean, *rstd;  // mean: null where it is zero
+  const A* add;                       // may be null
+  A* dx;                              // may be where dy is
   int64_t rows, width;
+
+  __device__ float mean_of(int64_t row) const {
+    if constexpr (kCentered) return mean[row];
+    return 0.0f;
+  }
 };
 
-// With n = (x - mean) * rstd and g = dy * weight: dx = rstd * (g - average(g) - n * average(g * n)) + add.
+// With n = (x - mean) * rstd and g = dy * weight: dx = rstd * (g - average(g) - n * average(g * n)) + add,
+// where only what is centered has the average of g.
+template <bool kCentered>
 struct RowSums {
   float g = 0.0f, gn = 0.0f;
 
@@ -28,7 +36,7 @@ struct RowSums {
   __device__ void add(const Floats<N>& dy, const Floats<N>& normal, const Floats<N>& weight) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      g += dy[i] * weight[i];
+      if constexpr (kCentered) g += dy[i] * weight[i];
       gn += dy[i] * weight[i] * normal[i];
     }
   }
@@ -42,10 +50,10 @@ __device__ Floats<N> normalized(Floats<N> x, float mean, float rstd) {
 }
 
 // `averages`: of g and of g * n over the row.
-template <int N, typename A>
-__device__ void store_gradient(const Operands<A>& in, int64_t at, const Floats<N>& dy,
+template <int N, typename A, bool kCentered>
+__device__ void store_gradient(const NormOperands<A, kCentered>& in, int64_t at, const Floats<N>& dy,
                                const Floats<N>& normal, const Floats<N>& weight, const Floats<N>& earlier,
-                               RowSums averages, float rstd) {
+                               RowSums<kCentered> averages, float rstd) {
   Floats<N> out;
 #pragma unroll
   for (int i = 0; i < N; ++i)
@@ -59,8 +67,9 @@ class GroupSums {
  public:
   __device__ explicit GroupSums(float* scratch) : scratch_(scratch) {}
 
-  __device__ RowSums reduce(RowSums sums) {
-    sums.g = reduce_warp<Sum>(sums.g);
+  template <bool kCentered>
+  __device__ RowSums<kCentered> reduce(RowSums<kCentered> sums) {
+    if constexpr (kCentered) sums.g = reduce_warp<Sum>(sums.g);
     sums.gn = reduce_warp<Sum>(sums.gn);
     const int warps = blockDim.x / kWarp;
     if (warps == 1) return sums;
@@ -71,7 +80,7 @@ class GroupSums {
       of_warps[2 * (threadIdx.x / kWarp) + 1] = sums.gn;
     }
     __syncthreads();
-    RowSums total;
+    RowSums<kCentered> total;
     for (int w = 0; w < warps; ++w) {
       total.g += of_warps[2 * w];
       total.gn += of_warps[2 * w + 1];
@@ -86,8 +95,9 @@ class GroupSums {
 
 // Block (x, y): y groups, each a row at a time; thread x of a group has vectors x, x + blockDim.x, ... of the
 // row.
-template <typename A, int N, int kVectors>
-__global__ void __launch_bounds__(kThreads) backward_and_sums(const Operands<A> in, float* partials) {
+template <typename A, int N, bool kCentered, int kVectors>
+__global__ void __launch_bounds__(kThreads)
+    backward_and_sums(const NormOperands<A, kCentered> in, float* partials) {
   constexpr int kElements = N * kVectors;
   RECOLLECT_DYNAMIC_SHARED(scratch, float);
   RECOLLECT_SHARED(of_warps, float[4 * kThreads / kWarp]);
@@ -98,9 +108,9 @@ __global__ void __launch_bounds__(kThreads) backward_and_sums(const Operands<A> 
   for (int64_t first = int64_t{blockIdx.x} * blockDim.y; first < in.rows; first += step) {
     const int64_t row = first + threadIdx.y;
     const bool valid = row < in.rows;
-    const float mean = valid ? in.mean[row] : 0.0f, rstd = valid ? in.rstd[row] : 0.0f;
+    const float mean = valid ? in.mean_of(row) : 0.0f, rstd = valid ? in.rstd[row] : 0.0f;
     Floats<N> dy[kVectors], normal[kVectors], weight[kVectors], earlier[kVectors];
-    RowSums sums;
+    RowSums<kCentered> sums;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
       const int64_t c = (threadIdx.x + v * int64_t{blockDim.x}) * N, at = row * in.width + c;
@@ -113,10 +123,10 @@ __global__ void __launch_bounds__(kThreads) backward_and_sums(const Operands<A> 
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         dweight[v * N + i] += dy[v][i] * normal[v][i];
-        dbias[v * N + i] += dy[v][i];
+        if constexpr (kCentered) dbias[v * N + i] += dy[v][i];
       }
     }
-    RowSums averages = group.reduce(sums);
+    RowSums<kCentered> averages = group.reduce(sums);
     averages.g *= scale;
     averages.gn *= scale;
 #pragma unroll
@@ -127,7 +137,7 @@ __global__ void __launch_bounds__(kThreads) backward_and_sums(const Operands<A> 
     }
   }
   sum_over_rows<kElements>(dweight, scratch);
-  sum_over_rows<kElements>(dbias, scratch);
+  if constexpr (kCentered) sum_over_rows<kElements>(dbias, scratch);
   if (threadIdx.y > 0) return;
   float* to = partials + int64_t{blockIdx.x} * in.width;
 #pragma unroll
@@ -138,20 +148,22 @@ __global__ void __launch_bounds__(kThreads) backward_and_sums(const Operands<A> 
 #pragma unroll
     for (int i = 0; i < N; ++i) w[i] = dweight[v * N + i], b[i] = dbias[v * N + i];
     store<N>(to + c, w);
-    store<N>(to + int64_t{gridDim.x} * in.width + c, b);
+    if constexpr (kCentered) store<N>(to + int64_t{gridDim.x} * in.width + c, b);
   }
 }
 
 // A row per block, whatever its width.
-template <typename A, int N>
-__global__ void __launch_bounds__(kThreads) backward_row(const Operands<A> in) {
+template <typename A, int N, bool kCentered>
+__global__ void __launch_bounds__(kThreads) backward_row(const NormOperands<A, kCentered> in) {
   const int64_t row = blockIdx.x, begin = row * in.width, step = blockDim.x * N;
-  const float mean = in.mean[row], rstd = in.rstd[row], scale = 1.0f / static_cast<float>(in.width);
-  RowSums sums;
+  const float mean = in.mean_of(row), rstd = in.rstd[row], scale = 1.0f / static_cast<float>(in.width);
+  RowSums<kCentered> sums;
   for (int64_t c = threadIdx.x * N; c < in.width; c += step)
     sums.add(load<N>(in.dy + begin + c), normalized(load<N>(in.x + begin + c), mean, rstd),
              load<N>(in.weight + c));
-  const RowSums averages{reduce_block<Sum>(sums.g, 0.0f) * scale, reduce_block<Sum>(sums.gn, 0.0f) * scale};
+  RowSums<kCentered> averages;
+  if constexpr (kCentered) averages.g = reduce_block<Sum>(sums.g, 0.0f) * scale;
+  averages.gn = reduce_block<Sum>(sums.gn, 0.0f) * scale;
   for (int64_t c = threadIdx.x * N; c < in.width; c += step) {
     const int64_t at = begin + c;
     const Floats<N> earlier = in.add ? load<N>(in.add + at) : Floats<N>{};
@@ -161,64 +173,71 @@ __global__ void __launch_bounds__(kThreads) backward_row(const Operands<A> in) {
 }
 
 // The gradients of weight and bias alone.
-template <typename A, int N>
+template <typename A, int N, bool kCentered>
 struct ParameterBody {
   using Columns = OneVector<N>;
-  static constexpr int kSums = 2, kRows = 1;
+  static constexpr int kSums = kCentered ? 2 : 1, kRows = 1;
   struct Operands {
     Floats<N> dy, normal;
   };
 
-  const A *dy, *x;
-  const float *mean, *rstd;
-  int64_t width;
+  NormOperands<A, kCentered> in;
 
   __device__ int constants(int64_t) const { return 0; }
   __device__ Operands read(int64_t row, int64_t unit) const {
-    const int64_t at = row * width + unit * N;
-    return {load<N>(dy + at), normalized(load<N>(x + at), mean[row], rstd[row])};
+    const int64_t at = row * in.width + unit * N;
+    return {load<N>(in.dy + at), normalized(load<N>(in.x + at), in.mean_of(row), in.rstd[row])};
   }
-  __device__ void apply(int64_t, int64_t, int, const Operands& in, float (*sums)[N]) const {
+  __device__ void apply(int64_t, int64_t, int, const Operands& of_row, float (*sums)[N]) const {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      sums[0][i] += in.dy[i] * in.normal[i];
-      sums[1][i] += in.dy[i];
+      sums[0][i] += of_row.dy[i] * of_row.normal[i];
+      if constexpr (kCentered) sums[1][i] += of_row.dy[i];
     }
   }
 };
 
-template <typename A>
-Operands<A> operands(const KernelArgs& args) {
-  const bool add = args.in.size() > 5 && args.in[5].defined();
-  return {args.in[0].as<A>(),     args.in[1].as<A>(),     args.in[2].as<float>(),
-          args.in[3].as<float>(), args.in[4].as<float>(), add ? args.in[5].as<A>() : nullptr,
-          args.out[0].as<A>(),    args.in[0].shape[0],    args.in[0].shape[1]};
+template <typename A, bool kCentered>
+NormOperands<A, kCentered> operands(const KernelArgs& args) {
+  constexpr std::size_t kAdd = kCentered ? 5 : 4;  // behind the statistics
+  const bool add = args.in.size() > kAdd && args.in[kAdd].defined();
+  return {.dy = args.in[0].as<A>(),
+          .x = args.in[1].as<A>(),
+          .weight = args.in[2].as<float>(),
+          .mean = kCentered ? args.in[3].as<float>() : nullptr,
+          .rstd = args.in[kAdd - 1].as<float>(),
+          .add = add ? args.in[kAdd].as<A>() : nullptr,
+          .dx = args.out[0].as<A>(),
+          .rows = args.in[0].shape[0],
+          .width = args.in[0].shape[1]};
 }
 
-// `partials` holds `count` rows for each of the two.
+// `partials` holds `count` rows for each parameter.
 void deliver(const KernelArgs& args, const float* partials, int64_t count) {
   const int64_t width = args.in[0].shape[1];
-  finish_sums(partials, count, width, args.out[1].as<float>(), args.accumulate, args.stream);
-  finish_sums(partials + count * width, count, width, args.out[2].as<float>(), args.accumulate, args.stream);
+  for (std::size_t p = 1; p < args.out.size(); ++p, partials += count * width)
+    finish_sums(partials, count, width, args.out[p].as<float>(), args.accumulate, args.stream);
 }
 
-template <typename A, int N, int kVectors>
-class LayerNormBackward : public Kernel {
+template <typename A, int N, bool kCentered, int kVectors>
+class NormBackward : public Kernel {
  public:
-  explicit LayerNormBackward(const OpView& view) : width_(view.in(0).shape[1]) {
+  explicit NormBackward(const OpView& view) : width_(view.in(0).shape[1]) {
     threads_ = static_cast<int>(ceil_div(ceil_div(width_, N * kVectors), kWarp) * kWarp);
     groups_ = kThreads / threads_;
     blocks_ = std::min(ceil_div(view.in(0).shape[0], 4 * groups_), 2 * kMultiprocessors);
   }
 
   static bool fits(int64_t width) { return width <= int64_t{N} * kVectors * kThreads; }
-  std::size_t workspace_bytes() const override { return sizeof(float) * 2 * blocks_ * width_; }
+  std::size_t workspace_bytes() const override {
+    return sizeof(float) * (kCentered ? 2 : 1) * blocks_ * width_;
+  }
 
   void run(const KernelArgs& args) override {
     float* partials = reinterpret_cast<float*>(args.workspace);
     const std::size_t shared = sizeof(float) * (groups_ - 1) * threads_ * N * kVectors;
-    launch(backward_and_sums<A, N, kVectors>, grid_of(blocks_), dim3(threads_, groups_), shared, args.stream,
-           operands<A>(args), partials);
+    launch(backward_and_sums<A, N, kCentered, kVectors>, grid_of(blocks_), dim3(threads_, groups_), shared,
+           args.stream, operands<A, kCentered>(args), partials);
     deliver(args, partials, blocks_);
   }
 
@@ -227,44 +246,45 @@ class LayerNormBackward : public Kernel {
   int threads_, groups_;  // a row's, and how many rows a block has at a time
 };
 
-template <typename A, int N>
-class AnyLayerNormBackward : public Kernel {
+template <typename A, int N, bool kCentered>
+class AnyNormBackward : public Kernel {
  public:
-  explicit AnyLayerNormBackward(const OpView& view) : walk_(view.in(0).shape[0], view.in(0).shape[1], N) {}
-  std::size_t workspace_bytes() const override { return walk_.partial_bytes(2); }
+  explicit AnyNormBackward(const OpView& view) : walk_(view.in(0).shape[0], view.in(0).shape[1], N) {}
+  std::size_t workspace_bytes() const override { return walk_.partial_bytes(kCentered ? 2 : 1); }
 
   void run(const KernelArgs& args) override {
-    const Operands<A> in = operands<A>(args);
+    const NormOperands<A, kCentered> in = operands<A, kCentered>(args);
     float* partials = reinterpret_cast<float*>(args.workspace);
     // First, since dx may take the place of dy.
-    run_walk(walk_, ParameterBody<A, N>{in.dy, in.x, in.mean, in.rstd, in.width}, in.rows, partials,
-             args.stream);
+    run_walk(walk_, ParameterBody<A, N, kCentered>{in}, in.rows, partials, args.stream);
     deliver(args, partials, walk_.blocks);
-    launch(backward_row<A, N>, grid_of(in.rows), dim3(kThreads), 0, args.stream, in);
+    launch(backward_row<A, N, kCentered>, grid_of(in.rows), dim3(kThreads), 0, args.stream, in);
   }
 
  private:
   ColumnWalk walk_;
 };
 
-KernelPointer make_layer_norm_backward(const OpView& view) {
+template <bool kCentered>
+KernelPointer make_norm_backward(const OpView& view, const char* kind) {
   const int64_t width = view.in(1).shape[1];
-  return with_row_vectors(view.in(1).dtype, width, "layer_norm_backward",
-                          [&]<typename A, int N>() -> KernelPointer {
-                            if constexpr (N > 1) {
-                              if (width <= kOneVectorThreads * N)
-                                return std::make_unique<LayerNormBackward<A, N, 1>>(view);
-                              if (LayerNormBackward<A, N, 2>::fits(width))
-                                return std::make_unique<LayerNormBackward<A, N, 2>>(view);
-                            }
-                            return std::make_unique<AnyLayerNormBackward<A, N>>(view);
-                          });
+  return with_row_vectors(view.in(1).dtype, width, kind, [&]<typename A, int N>() -> KernelPointer {
+    if constexpr (N > 1) {
+      if (width <= kOneVectorThreads * N) return std::make_unique<NormBackward<A, N, kCentered, 1>>(view);
+      if (NormBackward<A, N, kCentered, 2>::fits(width))
+        return std::make_unique<NormBackward<A, N, kCentered, 2>>(view);
+    }
+    return std::make_unique<AnyNormBackward<A, N, kCentered>>(view);
+  });
 }
 
 }  // namespace
 
 void register_layer_norm_backward(KernelTable& table) {
-  table.add("layer_norm_backward", make_layer_norm_backward);
+  table.add("layer_norm_backward",
+            [](const OpView& view) { return make_norm_backward<true>(view, "layer_norm_backward"); });
+  table.add("rms_norm_backward",
+            [](const OpView& view) { return make_norm_backward<false>(view, "rms_norm_backward"); });
 }
 
 }  // namespace recollect::cuda

@@ -3,16 +3,15 @@
 // on what targets hold, since the device alone knows. Of a divided vocabulary, the rows' numbers are reduced
 // over its parts in between.
 #include "engine/core/arena.h"
+#include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/cross_entropy.h"
 #include "engine/ops/cuda/gemm.h"
 #include "engine/ops/cuda/kernels.h"
-#include "engine/runtime/cuda/enqueue.h"
+#include "engine/ops/cuda/loss_sum.h"
 
 namespace recollect::cuda {
 
 namespace {
-
-constexpr int kLastThreads = 1024;
 
 __global__ void __launch_bounds__(kLossThreads) rescale_sums(RowStatistics statistics, int64_t count) {
   const int64_t i = blockIdx.x * int64_t{kLossThreads} + threadIdx.x;
@@ -20,34 +19,16 @@ __global__ void __launch_bounds__(kLossThreads) rescale_sums(RowStatistics stati
   statistics.sum[i] *= __expf(statistics.own_max[i] - statistics.max[i]);
 }
 
-// In host memory: the first token whose target is outside the vocabulary, counted from 1; 0: there is none.
-struct BadTarget {
-  int64_t number;
-  int32_t target;
-};
-
-// One block: the loss, and whether all targets are in the vocabulary.
-__global__ void __launch_bounds__(kLastThreads)
-    sum_losses(const float* losses, int64_t tokens, Targets targets, const double* scale, double* loss,
-               bool accumulate, BadTarget* bad) {
-  double sum = 0.0;
-  int64_t bad_token = tokens;
-  for (int64_t row = threadIdx.x; row < tokens; row += kLastThreads) {
-    sum += losses[row];
-    const int32_t target = targets.ids[row];
-    if (target != kIgnoredLabel && !targets.valid(target) && bad_token == tokens) bad_token = row;
-  }
-  sum = reduce_block<Sum>(sum, 0.0) * *scale;
-  bad_token = reduce_block<Min>(bad_token, tokens);
-  if (threadIdx.x > 0) return;
-  *loss = accumulate ? *loss + sum : sum;
-  if (bad_token < tokens) *bad = {bad_token + 1, targets.ids[bad_token]};
-}
-
 // The three products of a chunk of `rows` rows.
 struct ChunkProducts {
-  ChunkProducts(int64_t rows, int64_t vocabulary, int64_t width, DType dtype, Libraries* libraries)
-      : logits({.m = rows, .n = vocabulary, .k = width, .transpose_b = true, .in = dtype, .out = dtype},
+  ChunkProducts(int64_t rows, int64_t vocabulary, int64_t width, DType dtype, bool bias, Libraries* libraries)
+      : logits({.m = rows,
+                .n = vocabulary,
+                .k = width,
+                .transpose_b = true,
+                .in = dtype,
+                .out = dtype,
+                .biased = bias},
                libraries),
         dx({.m = rows, .n = width, .k = vocabulary, .in = dtype, .out = dtype}, libraries),
         dw({.m = vocabulary, .n = width, .k = rows, .transpose_a = true, .in = dtype, .accumulates = true},
@@ -69,25 +50,29 @@ class LmHeadLoss : public Kernel {
         width_(view.in(0).shape[1]),
         vocabulary_size_(view.attributes().integer("vocabulary_size")),
         chunk_(std::min(view.attributes().integer("chunk_rows"), tokens_)),
-        gradient_(view.attributes().integer("gradient") != 0) {
+        gradient_(view.attributes().integer("gradient") != 0),
+        bias_(view.has_input(4)),
+        loss_(tokens_, 1, vocabulary_size_) {
     require(tokens_ < int64_t{1} << 31, "lm_head_loss numbers tokens in 32 bits");
     part_.first = view.attributes().integer("first_row");
     part_.rows = view.in(1).shape[0];
     part_.predicted = std::clamp<int64_t>(vocabulary_size_ - part_.first, 0, part_.rows);
     const auto products = [&](int64_t rows) {
-      return std::make_unique<ChunkProducts>(rows, part_.rows, width_, view.in(0).dtype, libraries);
+      return std::make_unique<ChunkProducts>(rows, part_.rows, width_, view.in(0).dtype, bias_, libraries);
     };
     whole_ = products(chunk_);
     if (tokens_ % chunk_) rest_ = products(tokens_ % chunk_);
+    if (bias_) sums_ = ColumnWalk(chunk_, part_.rows, N);
   }
 
   std::size_t workspace_bytes() const override {
     return logit_bytes() + statistics_bytes() + loss_bytes() +
-           std::max(whole_->workspace_bytes(), rest_ ? rest_->workspace_bytes() : 0);
+           std::max(
+               {whole_->workspace_bytes(), rest_ ? rest_->workspace_bytes() : 0, sums_.partial_bytes(1)});
   }
 
   void prepare(const KernelArgs& args) override {
-    bad_ = make_host_cell(sizeof(BadTarget));
+    loss_.prepare();
     for (ChunkProducts* products : {whole_.get(), rest_.get()}) {
       if (!products) continue;
       std::byte* logits = args.workspace;
@@ -99,20 +84,18 @@ class LmHeadLoss : public Kernel {
   }
 
   void run(const KernelArgs& args) override {
-    require(bad_ != nullptr, "lm_head_loss is prepared before it runs");
     float* losses = reinterpret_cast<float*>(args.workspace + logit_bytes() + statistics_bytes());
     for (int64_t first = 0; first < tokens_; first += chunk_)
       chunk(args, first, std::min(chunk_, tokens_ - first), losses + first);
-    launch(sum_losses, dim3(1), dim3(kLastThreads), 0, args.stream, losses, tokens_, targets(args),
-           args.in[3].as<double>(), args.out[0].as<double>(), args.accumulate,
-           static_cast<BadTarget*>(bad_.get()));
+    loss_.run(losses, args.in[2].as<int32_t>(), args.in[3].as<double>(), args.out[0].as<double>(),
+              args.accumulate, args.stream);
   }
 
   void check(const RunState&) override {
-    const BadTarget* bad = static_cast<const BadTarget*>(bad_.get());
-    if (!bad || bad->number == 0) return;
-    throw Error(ExitCode::kInput, "target " + std::to_string(bad->target) + " of token " +
-                                      std::to_string(bad->number - 1) + " is outside the vocabulary of " +
+    const LossSum::BadTarget bad = loss_.bad_target();
+    if (bad.number == 0) return;
+    throw Error(ExitCode::kInput, "target " + std::to_string(bad.target) + " of token " +
+                                      std::to_string(bad.number - 1) + " is outside the vocabulary of " +
                                       std::to_string(vocabulary_size_));
   }
 
@@ -131,7 +114,8 @@ class LmHeadLoss : public Kernel {
     ChunkProducts& products = count == chunk_ ? *whole_ : *rest_;
     A* logits = reinterpret_cast<A*>(args.workspace);
     const A* x = args.in[0].as<A>() + first * width_;
-    products.logits.run(x, args.in[1].data, logits, nullptr, false, scratch(args), args.stream);
+    products.logits.run(x, args.in[1].data, logits, bias_ ? args.in[4].data : nullptr, false, scratch(args),
+                        args.stream);
     const double* scale = args.in[3].as<double>();
     if (vocabulary_)
       divided(args, first, count, logits, losses, gradient);
@@ -141,8 +125,17 @@ class LmHeadLoss : public Kernel {
     if (!gradient) return;
     products.dx.run(logits, args.in[1].data, args.out[1].as<A>() + first * width_, nullptr, false,
                     scratch(args), args.stream);
-    products.dw.run(logits, x, args.out[2].data, nullptr, args.accumulate || first > 0, scratch(args),
-                    args.stream);
+    const bool accumulate = args.accumulate || first > 0;
+    products.dw.run(logits, x, args.out[2].data, nullptr, accumulate, scratch(args), args.stream);
+    if (bias_) add_columns(logits, count, scratch(args), args.out[3].as<float>(), accumulate, args.stream);
+  }
+
+  // The gradient of the bias.
+  void add_columns(const A* logits, int64_t count, std::byte* scratch, float* dbias, bool accumulate,
+                   void* stream) const {
+    float* partials = reinterpret_cast<float*>(scratch);
+    run_walk(sums_, ColumnSumBody<A, N>{logits, part_.rows}, count, partials, stream);
+    finish_sums(partials, sums_.blocks, part_.rows, dbias, accumulate, stream);
   }
 
   void divided(const KernelArgs& args, int64_t first, int64_t count, A* logits, float* losses,
@@ -162,10 +155,11 @@ class LmHeadLoss : public Kernel {
 
   VocabularyReduction* vocabulary_;
   int64_t tokens_, width_, vocabulary_size_, chunk_;
-  bool gradient_;
+  bool gradient_, bias_;
   VocabularyPart part_;
   std::unique_ptr<ChunkProducts> whole_, rest_;
-  std::shared_ptr<void> bad_;  // a BadTarget
+  ColumnWalk sums_;  // over the columns of a chunk's logits, where there is a bias
+  LossSum loss_;
 };
 
 }  // namespace

@@ -12,11 +12,13 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libra
   register_dropout(table);
   register_embedding(table);
   register_embedding_backward(table);
+  register_label_loss(table);
   register_layer_norm(table);
   register_layer_norm_backward(table);
   register_linear(table, libraries);
   register_lm_head(table, vocabulary, libraries);
   register_optimizer(table);
+  register_rotary(table);
   register_sum(table);
 }
 

@@ -38,23 +38,6 @@ class Add : public Kernel {
 };
 
 template <typename A, int N>
-struct ColumnSumBody {
-  using Columns = OneVector<N>;
-  using Operands = Floats<N>;
-  static constexpr int kSums = 1, kRows = 4;
-
-  const A* dy;
-  int64_t width;
-
-  __device__ int constants(int64_t) const { return 0; }
-  __device__ Operands read(int64_t row, int64_t unit) const { return load<N>(dy + row * width + unit * N); }
-  __device__ void apply(int64_t, int64_t, int, const Operands& in, float (*sums)[N]) const {
-#pragma unroll
-    for (int i = 0; i < N; ++i) sums[0][i] += in[i];
-  }
-};
-
-template <typename A, int N>
 class ColumnSum : public SumKernel {
  public:
   explicit ColumnSum(const OpView& view) : SumKernel(view, N) {}

@@ -1,4 +1,4 @@
-// Bias + GELU, both of its common forms.
+// Bias + GELU, both of its common forms; SwiGLU; tanh.
 #include <cmath>
 #include <numbers>
 
@@ -66,11 +66,59 @@ void bias_gelu_backward(const KernelArgs& args, const Attributes& attributes) {
   }
 }
 
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+template <typename T>
+void swiglu(const KernelArgs& args, const Attributes&) {
+  T* y = args.out[0].as<T>();
+  const int64_t tokens = args.out[0].shape[0], width = args.out[0].shape[1];
+  for (int64_t t = 0; t < tokens; ++t) {
+    const T* gate = args.in[0].as<T>() + t * 2 * width;
+    for (int64_t c = 0; c < width; ++c)
+      y[t * width + c] = static_cast<T>(gate[c] * sigmoid(gate[c]) * gate[width + c]);
+  }
+}
+
+template <typename T>
+void swiglu_backward(const KernelArgs& args, const Attributes&) {
+  const T* dy = args.in[0].as<T>();
+  const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1];
+  for (int64_t t = 0; t < tokens; ++t) {
+    const T* x = args.in[1].as<T>() + t * 2 * width;
+    T* dx = args.out[0].as<T>() + t * 2 * width;
+    for (int64_t c = 0; c < width; ++c) {
+      const double gate = x[c], up = x[width + c], s = sigmoid(gate), d = dy[t * width + c];
+      dx[c] = static_cast<T>(d * up * s * (1 + gate * (1 - s)));
+      dx[width + c] = static_cast<T>(d * gate * s);
+    }
+  }
+}
+
+template <typename T>
+void hyperbolic_tangent(const KernelArgs& args, const Attributes&) {
+  const T* x = args.in[0].as<T>();
+  T* y = args.out[0].as<T>();
+  for (int64_t i = 0; i < args.in[0].elements(); ++i) y[i] = static_cast<T>(std::tanh(double(x[i])));
+}
+
+template <typename T>
+void tanh_backward(const KernelArgs& args, const Attributes&) {
+  const T* dy = args.in[0].as<T>();
+  const T* y = args.in[1].as<T>();
+  T* dx = args.out[0].as<T>();
+  for (int64_t i = 0; i < args.in[0].elements(); ++i)
+    dx[i] = static_cast<T>(dy[i] * (1 - double(y[i]) * y[i]));
+}
+
 }  // namespace
 
 void register_activation(KernelTable& table) {
   add_kernel(table, "bias_gelu", bias_gelu<double>, bias_gelu<float>);
   add_kernel(table, "bias_gelu_backward", bias_gelu_backward<double>, bias_gelu_backward<float>);
+  add_kernel(table, "swiglu", swiglu<double>, swiglu<float>);
+  add_kernel(table, "swiglu_backward", swiglu_backward<double>, swiglu_backward<float>);
+  add_kernel(table, "tanh", hyperbolic_tangent<double>, hyperbolic_tangent<float>);
+  add_kernel(table, "tanh_backward", tanh_backward<double>, tanh_backward<float>);
 }
 
 }  // namespace recollect::reference

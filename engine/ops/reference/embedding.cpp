@@ -1,5 +1,6 @@
 // Token and position tables. A rank may hold only some rows of the token table: ids outside them read zero
-// and give no gradient, so that the sum over ranks is the whole embedding.
+// and give no gradient, so that the sum over ranks is the whole embedding. It may also hold only some tokens:
+// first_tokens reads zero where it has not a sample's first.
 #include "engine/ops/reference/kernels.h"
 
 namespace recollect::reference {
@@ -28,11 +29,12 @@ void embedding_backward(const KernelArgs& args, const Attributes& attributes) {
   T* dtable = args.out[0].as<T>();
   const int64_t tokens = args.in[0].elements(), rows = args.out[0].shape[0], width = args.out[0].shape[1];
   const int64_t first_row = attributes.integer("first_row");
+  const int64_t padding_id = attributes.has("padding_id") ? attributes.integer("padding_id") : -1;
   double* sum = reinterpret_cast<double*>(args.workspace);
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t c = 0; c < width; ++c) sum[c] = 0;
     for (int64_t t = 0; t < tokens; ++t) {
-      if (ids[t] - first_row != row) continue;
+      if (ids[t] - first_row != row || ids[t] == padding_id) continue;
       for (int64_t c = 0; c < width; ++c) sum[c] += dy[t * width + c];
     }
     for (int64_t c = 0; c < width; ++c) store(dtable[row * width + c], sum[c], args.accumulate);
@@ -71,6 +73,62 @@ void add_position_backward(const KernelArgs& args, const Attributes& attributes)
   }
 }
 
+template <typename T>
+void add_embedding(const KernelArgs& args, const Attributes& attributes) {
+  const T* x = args.in[0].as<T>();
+  const int32_t* ids = args.in[1].as<int32_t>() + attributes.integer("first_token");
+  const T* table = args.in[2].as<T>();
+  T* y = args.out[0].as<T>();
+  const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1], rows = args.in[2].shape[0];
+  for (int64_t t = 0; t < tokens; ++t) {
+    const bool here = ids[t] >= 0 && ids[t] < rows;
+    for (int64_t c = 0; c < width; ++c)
+      y[t * width + c] = static_cast<T>(double(x[t * width + c]) + (here ? table[ids[t] * width + c] : T(0)));
+  }
+}
+
+template <typename T>
+void add_embedding_backward(const KernelArgs& args, const Attributes& attributes) {
+  const T* dy = args.in[0].as<T>();
+  const int32_t* ids = args.in[1].as<int32_t>() + attributes.integer("first_token");
+  T* dtable = args.out[0].as<T>();
+  const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1], rows = args.out[0].shape[0];
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t c = 0; c < width; ++c) {
+      double sum = 0;
+      for (int64_t t = 0; t < tokens; ++t)
+        if (ids[t] == row) sum += dy[t * width + c];
+      store(dtable[row * width + c], sum, args.accumulate);
+    }
+  }
+}
+
+template <typename T>
+void first_tokens(const KernelArgs& args, const Attributes& attributes) {
+  const T* x = args.in[0].as<T>();
+  T* y = args.out[0].as<T>();
+  const int64_t tokens = args.in[0].shape[0], samples = args.out[0].shape[0], width = args.in[0].shape[1];
+  const int64_t length = attributes.integer("sequence_length");
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t row = i * length - attributes.integer("first_token");
+    const bool here = row >= 0 && row < tokens;
+    for (int64_t c = 0; c < width; ++c) y[i * width + c] = here ? x[row * width + c] : T(0);
+  }
+}
+
+template <typename T>
+void first_tokens_backward(const KernelArgs& args, const Attributes& attributes) {
+  const T* dy = args.in[0].as<T>();
+  T* dx = args.out[0].as<T>();
+  const int64_t tokens = args.out[0].shape[0], width = args.out[0].shape[1];
+  const int64_t length = attributes.integer("sequence_length");
+  for (int64_t t = 0; t < tokens; ++t) {
+    const int64_t token = attributes.integer("first_token") + t;
+    const bool first = token % length == 0;
+    for (int64_t c = 0; c < width; ++c) dx[t * width + c] = first ? dy[token / length * width + c] : T(0);
+  }
+}
+
 }  // namespace
 
 void register_embedding(KernelTable& table) {
@@ -79,6 +137,10 @@ void register_embedding(KernelTable& table) {
              one_row_of_double);
   add_kernel(table, "add_position", add_position<double>, add_position<float>);
   add_kernel(table, "add_position_backward", add_position_backward<double>, add_position_backward<float>);
+  add_kernel(table, "add_embedding", add_embedding<double>, add_embedding<float>);
+  add_kernel(table, "add_embedding_backward", add_embedding_backward<double>, add_embedding_backward<float>);
+  add_kernel(table, "first_tokens", first_tokens<double>, first_tokens<float>);
+  add_kernel(table, "first_tokens_backward", first_tokens_backward<double>, first_tokens_backward<float>);
 }
 
 }  // namespace recollect::reference

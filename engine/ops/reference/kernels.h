@@ -55,10 +55,12 @@ void register_attention(KernelTable& table);
 void register_clip(KernelTable& table);
 void register_dropout(KernelTable& table);
 void register_embedding(KernelTable& table);
+void register_label_loss(KernelTable& table);
 void register_layer_norm(KernelTable& table);
 void register_linear(KernelTable& table);
 void register_lm_head(KernelTable& table, VocabularyReduction* vocabulary);
 void register_optimizer(KernelTable& table);
+void register_rotary(KernelTable& table);
 void register_sum(KernelTable& table);
 
 }  // namespace recollect::reference

@@ -1,5 +1,5 @@
 // y = (x - mean) * rstd * weight + bias, row by row. Mean and rstd are stored: backward normalises again from
-// them.
+// them. The root mean square's norm has neither mean nor bias.
 #include <cmath>
 
 #include "engine/ops/reference/kernels.h"
@@ -79,11 +79,55 @@ void layer_norm_backward(const KernelArgs& args, const Attributes&) {
   input_gradient<T>(args);
 }
 
+template <typename T>
+void rms_norm(const KernelArgs& args, const Attributes& attributes) {
+  const T* x = args.in[0].as<T>();
+  const T* weight = args.in[1].as<T>();
+  T* y = args.out[0].as<T>();
+  const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1];
+  for (int64_t t = 0; t < tokens; ++t) {
+    const T* row = x + t * width;
+    double squares = 0;
+    for (int64_t c = 0; c < width; ++c) squares += double(row[c]) * row[c];
+    const double rstd = 1 / std::sqrt(squares / width + attributes.real("epsilon"));
+    for (int64_t c = 0; c < width; ++c) y[t * width + c] = static_cast<T>(row[c] * rstd * weight[c]);
+    args.out[1].as<T>()[t] = static_cast<T>(rstd);
+  }
+}
+
+// With n = x * rstd and g = dy * weight: dx = rstd * (g - n * average(g * n)) + add; dweight = sum of dy * n.
+template <typename T>
+void rms_norm_backward(const KernelArgs& args, const Attributes&) {
+  const T* dy = args.in[0].as<T>();
+  const T* x = args.in[1].as<T>();
+  const T* weight = args.in[2].as<T>();
+  const T* rstd = args.in[3].as<T>();
+  const T* add = present(args.in, 4) ? args.in[4].as<T>() : nullptr;
+  T* dx = args.out[0].as<T>();
+  const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1];
+  for (int64_t c = 0; c < width; ++c) {  // first: dx may take the place of dy
+    double dweight = 0;
+    for (int64_t t = 0; t < tokens; ++t) dweight += double(dy[t * width + c]) * x[t * width + c] * rstd[t];
+    store(args.out[1].as<T>()[c], dweight, args.accumulate);
+  }
+  for (int64_t t = 0; t < tokens; ++t) {
+    const T *of_y = dy + t * width, *row = x + t * width;
+    double average_gn = 0;
+    for (int64_t c = 0; c < width; ++c) average_gn += double(of_y[c]) * weight[c] * row[c] * rstd[t] / width;
+    for (int64_t c = 0; c < width; ++c) {
+      const double gradient = rstd[t] * (double(of_y[c]) * weight[c] - row[c] * double(rstd[t]) * average_gn);
+      dx[t * width + c] = static_cast<T>(gradient + (add ? double(add[t * width + c]) : 0.0));
+    }
+  }
+}
+
 }  // namespace
 
 void register_layer_norm(KernelTable& table) {
   add_kernel(table, "layer_norm", layer_norm<double>, layer_norm<float>);
   add_kernel(table, "layer_norm_backward", layer_norm_backward<double>, layer_norm_backward<float>);
+  add_kernel(table, "rms_norm", rms_norm<double>, rms_norm<float>);
+  add_kernel(table, "rms_norm_backward", rms_norm_backward<double>, rms_norm_backward<float>);
 }
 
 }  // namespace recollect::reference

@@ -49,6 +49,7 @@ class LmHeadLoss final : public Kernel {
       logit_gradients(args, chunk, scale);
       input_gradient(args, chunk);
       weight_gradient(args, chunk);
+      if (present(args.in, 4)) bias_gradient(args, chunk);
     }
     store(loss[0], scale * sum, args.accumulate);
   }
@@ -70,7 +71,7 @@ class LmHeadLoss final : public Kernel {
       const T* x = args.in[0].as<T>() + (chunk.first + i) * width_;
       for (int64_t v = 0; v < predicted_; ++v) {
         const T* w = args.in[1].as<T>() + v * width_;
-        double sum = 0;
+        double sum = present(args.in, 4) ? double(args.in[4].as<T>()[v]) : 0.0;
         for (int64_t c = 0; c < width_; ++c) sum += double(x[c]) * w[c];
         logit(args, i)[v] = sum;
       }
@@ -136,6 +137,14 @@ class LmHeadLoss final : public Kernel {
           sum += logit(args, i)[v] * x[i * width_ + c];
         store(dw[v * width_ + c], sum, accumulate);
       }
+    }
+  }
+
+  void bias_gradient(const KernelArgs& args, Chunk chunk) const {
+    for (int64_t v = 0; v < rows_; ++v) {
+      double sum = 0;
+      for (int64_t i = 0; v < predicted_ && i < chunk.rows; ++i) sum += logit(args, i)[v];
+      store(args.out[3].as<T>()[v], sum, args.accumulate || chunk.first > 0);
     }
   }
 

@@ -10,10 +10,12 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_clip(table);
   register_dropout(table);
   register_embedding(table);
+  register_label_loss(table);
   register_layer_norm(table);
   register_linear(table);
   register_lm_head(table, vocabulary);
   register_optimizer(table);
+  register_rotary(table);
   register_sum(table);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <numbers>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -129,4 +130,6 @@ inline float __uint_as_float(uint32_t bits) { return std::bit_cast<float>(bits);
 inline uint32_t __float_as_uint(float value) { return std::bit_cast<uint32_t>(value); }
 inline float __expf(float x) { return std::exp(x); }
 inline float __fdividef(float a, float b) { return a / b; }
+inline double cospi(double x) { return std::cos(std::numbers::pi * x); }
+inline double sinpi(double x) { return std::sin(std::numbers::pi * x); }
 using std::isnan;

@@ -1,0 +1,93 @@
+// Rotary positions: the table of cosines and sines, and heads that turn by it in one pass over memory.
+#include "engine/ops/rotary.h"
+
+#include <omp.h>
+
+#include "engine/ops/cpu/row_kernel.h"
+
+namespace recollect::cpu {
+
+namespace {
+
+class RotaryTable : public Kernel {
+ public:
+  explicit RotaryTable(const OpView& view)
+      : threads_(omp_get_max_threads()),
+        positions_(view.out(0).shape[0]),
+        half_(view.out(0).shape[1] / 2),
+        frequencies_(view.attributes()) {
+    if (view.out(0).dtype != DType::kF32)
+      throw Error(ExitCode::kConfiguration, "the cpu backend has no rotary_table in f64, only in f32",
+                  "use device.backend: reference, or another training.precision");
+  }
+
+  void run(const KernelArgs& args) override {
+    float* table = args.out[0].as<float>();
+    parallel_ranges(threads_, half_, [&](int64_t first, int64_t last, int) {
+      for (int64_t i = first; i < last; ++i) {
+        const double frequency = frequencies_.of_pair(i);
+        for (int64_t p = 0; p < positions_; ++p) {
+          const double angle = static_cast<double>(p) * frequency;
+          table[p * 2 * half_ + i] = static_cast<float>(std::cos(angle));
+          table[p * 2 * half_ + half_ + i] = static_cast<float>(std::sin(angle));
+        }
+      }
+    });
+  }
+
+ private:
+  int threads_;
+  int64_t positions_, half_;
+  RotaryFrequencies frequencies_;
+};
+
+template <typename A>
+class Rotary : public RowKernel {
+ public:
+  explicit Rotary(const OpView& view)
+      : RowKernel(view),
+        length_(view.attributes().integer("sequence_length")),
+        size_(view.attributes().integer("head_size")),
+        rotated_(view.attributes().integer("rotated_heads") * size_),
+        direction_(view.attributes().integer("inverse") ? -1.0f : 1.0f) {}
+
+  void run(const KernelArgs& args) override {
+    const A* x = args.in[0].as<A>();
+    const float* table = args.in[1].as<float>();
+    A* y = args.out[0].as<A>();
+    parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
+      for (int64_t r = first; r < last; ++r) {
+        const A* from = x + r * width_;
+        A* to = y + r * width_;
+        for (int64_t head = 0; head < rotated_; head += size_)
+          turn(from + head, table + r % length_ * size_, to + head);
+        if (x != y) std::copy(from + rotated_, from + width_, to + rotated_);
+      }
+    });
+  }
+
+ private:
+  void turn(const A* x, const float* cosines, A* y) const {
+    const int64_t half = size_ / 2;
+    const float* sines = cosines + half;
+    const auto first = [&](int64_t i) {
+      return load(x[i]) * cosines[i] - load(x[half + i]) * (direction_ * sines[i]);
+    };
+    const auto second = [&](int64_t i) {
+      return load(x[half + i]) * cosines[i] + load(x[i]) * (direction_ * sines[i]);
+    };
+    write_both(y, y + half, half, first, second);
+  }
+
+  int64_t length_, size_, rotated_;
+  float direction_;
+};
+
+}  // namespace
+
+void register_rotary(KernelTable& table) {
+  table.add("rotary_table", [](const OpView& view) { return std::make_unique<RotaryTable>(view); });
+  add_kernel<Rotary>(table, "rotary");
+}
+
+}  // namespace recollect::cpu

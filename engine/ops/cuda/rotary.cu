@@ -1,0 +1,115 @@
+// Rotary positions: the table of cosines and sines, a thread for each angle; and heads that turn by it in one
+// pass over memory, a warp per row.
+#include "engine/ops/rotary.h"
+
+#include "engine/ops/cuda/row_kernel.h"
+
+namespace recollect::cuda {
+
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = 8;  // of a block
+
+__global__ void __launch_bounds__(kThreads)
+    fill_table(RotaryFrequencies frequencies, float* __restrict__ table, int64_t positions, int64_t half) {
+  const int64_t at = blockIdx.x * int64_t{kThreads} + threadIdx.x;
+  if (at >= positions * half) return;
+  const int64_t position = at / half, pair = at % half;
+  // In half turns: functions of large angles would need local memory.
+  const double angle = static_cast<double>(position) * (frequencies.of_pair(pair) / std::numbers::pi);
+  float* row = table + position * 2 * half;
+  row[pair] = static_cast<float>(cospi(angle));
+  row[half + pair] = static_cast<float>(sinpi(angle));
+}
+
+class RotaryTable : public Kernel {
+ public:
+  explicit RotaryTable(const OpView& view)
+      : frequencies_(view.attributes()), positions_(view.out(0).shape[0]), half_(view.out(0).shape[1] / 2) {
+    if (view.out(0).dtype != DType::kF32)
+      throw Error(ExitCode::kConfiguration, "the cuda backend has no rotary_table in f64, only in f32",
+                  "use another training.precision, or device.backend: reference");
+  }
+  void run(const KernelArgs& args) override {
+    launch(fill_table, grid_of(ceil_div(positions_ * half_, kThreads)), dim3(kThreads), 0, args.stream,
+           frequencies_, args.out[0].as<float>(), positions_, half_);
+  }
+
+ private:
+  RotaryFrequencies frequencies_;
+  int64_t positions_, half_;
+};
+
+// The heads of a row that turn are `rotated` elements, of `half` pairs each; its position is row % length.
+struct Heads {
+  int64_t length, half, rotated;
+  float direction;  // -1 turns back
+};
+
+// x may be y. N divides half a head, and the row.
+template <typename A, int N>
+__global__ void __launch_bounds__(kWarp* kWarps)
+    turn_rows(const A* x, const float* __restrict__ table, A* y, int64_t rows, int64_t width, Heads heads) {
+  const int64_t row = blockIdx.x * int64_t{kWarps} + threadIdx.y;
+  if (row >= rows) return;
+  const float* cosines = table + row % heads.length * 2 * heads.half;
+  const A* from = x + row * width;
+  A* to = y + row * width;
+  for (int p = threadIdx.x * N; p < heads.rotated / 2; p += kWarp * N) {
+    const int half = static_cast<int>(heads.half), pair = p % half, at = 2 * (p - pair) + pair;
+    const Floats<N> a = load<N>(from + at), b = load<N>(from + at + half);
+    const Floats<N> cosine = load<N>(cosines + pair), sine = load<N>(cosines + half + pair);
+    Floats<N> first, second;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float s = heads.direction * sine[i];
+      first[i] = a[i] * cosine[i] - b[i] * s;
+      second[i] = b[i] * cosine[i] + a[i] * s;
+    }
+    store<N>(to + at, first);
+    store<N>(to + at + half, second);
+  }
+  if (x == y) return;
+  for (int64_t c = heads.rotated + threadIdx.x * N; c < width; c += kWarp * N)
+    store<N>(to + c, load<N>(from + c));
+}
+
+template <typename A, int N>
+class Rotary : public Kernel {
+ public:
+  explicit Rotary(const OpView& view)
+      : rows_(view.in(0).shape[0]),
+        width_(view.in(0).shape[1]),
+        heads_{view.attributes().integer("sequence_length"), view.attributes().integer("head_size") / 2,
+               view.attributes().integer("rotated_heads") * view.attributes().integer("head_size"),
+               view.attributes().integer("inverse") ? -1.0f : 1.0f} {}
+
+  void run(const KernelArgs& args) override {
+    launch(turn_rows<A, N>, grid_of(ceil_div(rows_, kWarps)), dim3(kWarp, kWarps), 0, args.stream,
+           args.in[0].as<A>(), args.in[1].as<float>(), args.out[0].as<A>(), rows_, width_, heads_);
+  }
+
+ private:
+  int64_t rows_, width_;
+  Heads heads_;
+};
+
+KernelPointer make_rotary(const OpView& view) {
+  require(view.in(0).shape[1] < int64_t{1} << 31, "a row's elements are numbered in 32 bits");
+  return with_activation_type(view.in(0).dtype, "rotary", [&]<typename A>() -> KernelPointer {
+    constexpr int N = kVector<A>;
+    const bool whole = view.attributes().integer("head_size") / 2 % N == 0 && view.in(0).shape[1] % N == 0;
+    if (whole) return std::make_unique<Rotary<A, N>>(view);
+    return std::make_unique<Rotary<A, 1>>(view);
+  });
+}
+
+}  // namespace
+
+void register_rotary(KernelTable& table) {
+  table.add("rotary_table", [](const OpView& view) { return std::make_unique<RotaryTable>(view); });
+  table.add("rotary", make_rotary);
+}
+
+}  // namespace recollect::cuda

@@ -1,0 +1,62 @@
+// Rotary positions: the table of cosines and sines, and heads that turn by it.
+#include "engine/ops/rotary.h"
+
+#include <cmath>
+
+#include "engine/ops/reference/kernels.h"
+
+namespace recollect::reference {
+namespace {
+
+template <typename S>
+void fill_table(const Tensor& table, const RotaryFrequencies& frequencies) {
+  const int64_t half = table.shape[1] / 2;
+  for (int64_t position = 0; position < table.shape[0]; ++position) {
+    S* row = table.as<S>() + position * 2 * half;
+    for (int64_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(position) * frequencies.of_pair(i);
+      row[i] = static_cast<S>(std::cos(angle));
+      row[half + i] = static_cast<S>(std::sin(angle));
+    }
+  }
+}
+
+// It has no inputs: the output says what it is made of.
+void rotary_table(const KernelArgs& args, const Attributes& attributes) {
+  const RotaryFrequencies frequencies(attributes);
+  if (args.out[0].dtype == DType::kF64)
+    fill_table<double>(args.out[0], frequencies);
+  else
+    fill_table<float>(args.out[0], frequencies);
+}
+
+template <typename T>
+void rotary(const KernelArgs& args, const Attributes& attributes) {
+  const T* x = args.in[0].as<T>();
+  T* y = args.out[0].as<T>();
+  const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1];
+  const int64_t length = attributes.integer("sequence_length"), size = attributes.integer("head_size");
+  const int64_t rotated = attributes.integer("rotated_heads") * size;
+  const double direction = attributes.integer("inverse") ? -1 : 1;
+  for (int64_t t = 0; t < tokens; ++t) {
+    const T* cosines = args.in[1].as<T>() + t % length * size;
+    const T* sines = cosines + size / 2;
+    for (int64_t head = t * width; head < t * width + rotated; head += size) {
+      for (int64_t i = 0; i < size / 2; ++i) {
+        const double a = x[head + i], b = x[head + size / 2 + i], sine = direction * sines[i];
+        y[head + i] = static_cast<T>(a * cosines[i] - b * sine);
+        y[head + size / 2 + i] = static_cast<T>(b * cosines[i] + a * sine);
+      }
+    }
+    for (int64_t i = t * width + rotated; i < (t + 1) * width; ++i) y[i] = x[i];
+  }
+}
+
+}  // namespace
+
+void register_rotary(KernelTable& table) {
+  add_kernel(table, "rotary_table", rotary_table, rotary_table);
+  add_kernel(table, "rotary", rotary<double>, rotary<float>);
+}
+
+}  // namespace recollect::reference
