@@ -58,8 +58,9 @@ void check_batch(const Config& config, const Mesh& mesh, const StepBatch& batch)
   if (!config.activation_checkpointing.verify || tensor.size() == 1) return;
   std::map<std::string, std::string> hashes;  // by field, of all micro-batches
   for (const MicroBatch& micro : batch.micro_batches)
-    for (const auto& [name, values] : micro.fields)
-      hashes[name] += fmt::format("{:016x}", hash_bytes(values.data(), values.size() * sizeof(int32_t)));
+    for (const Field& field : micro.fields)
+      hashes[field.name] +=
+          fmt::format("{:016x}", hash_bytes(field.values.data(), field.values.size() * sizeof(int32_t)));
   check_texts_agree(
       hashes,
       fmt::format("batches in step {} (tensor ranks of data rank {})", batch.step + 1, mesh.data_rank()),
