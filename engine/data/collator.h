@@ -12,8 +12,8 @@
 
 namespace recollect {
 
-// How many targets count in the loss, by column. Most tasks have one column; question answering has two, where
-// answers start and where they end.
+// How many targets count in the loss, by column. Most tasks have one column; question answering has two,
+// where answers start and where they end.
 using TargetCounts = std::array<int64_t, 2>;
 
 inline int64_t total(const TargetCounts& counts) { return counts[0] + counts[1]; }

@@ -1,5 +1,5 @@
-// One JSON object per line, already tokenized, whose keys are those of a task. Every line is parsed and checked
-// once at the start; reading parses it again, straight into the sample.
+// One JSON object per line, already tokenized, whose keys are those of a task. Every line is parsed and
+// checked once at the start; reading parses it again, straight into the sample.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// One line of JSONL, already tokenized, as the fields of a sample. The grammar is tiny (known keys, numbers and
-// lists of them), so the parser is ours: it allocates nothing and knows the column of every error.
+// One line of JSONL, already tokenized, as the fields of a sample. The grammar is tiny (known keys, numbers
+// and lists of them), so the parser is ours: it allocates nothing and knows the column of every error.
 #pragma once
 
 #include <cstdint>

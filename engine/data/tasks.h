@@ -1,20 +1,23 @@
-// What each task is to data: the fields of its samples, and the collator that makes of them what its model reads,
-// by the semantics of Transformers' models. Lines of JSONL name fields as those name their arguments. Every
-// sequence is padded to the sequence length s; a sample is one row of a batch, in multiple_choice one for each choice.
+// What each task is to data: the fields of its samples, and the collator that makes of them what its model
+// reads, by the semantics of Transformers' models. Lines of JSONL name fields as those name their arguments.
+// Every sequence is padded to the sequence length s; a sample is one row of a batch, in multiple_choice one
+// for each choice.
 //
-// task                     a line has input_ids and    targets
-// causal_lm                labels?                     [rows, s]    the label of the position behind, or the id there
-// masked_lm                labels?                     [rows, s]    labels as given; without them, some ids are masked
-//                                                                   here and are to be found again
-// sequence_classification  labels                      [samples]    a class
-//                                                      [samples, n] f32: the numbers of a regression, or of each label
-// multiple_choice          labels                      [samples]    a choice; input_ids are lists of lists
-// question_answering       start_positions,            [samples, 2] both, a negative one as 0, and one of s or more as
-//                          end_positions                            kIgnoredLabel
-// token_classification     labels                      [rows, s]    a class for each token
+// task                     beside input_ids    targets
+// causal_lm                labels?             [rows, s]    the label of the position behind, or the id there
+// masked_lm                labels?             [rows, s]    labels as given; without them some ids are masked
+//                                                           here, and are to be found again
+// sequence_classification  labels              [samples]    a class
+//                                              [samples, n] f32: numbers of a regression, or one per label
+// multiple_choice          labels              [samples]    a choice; input_ids are lists of lists
+// question_answering       start_positions,    [samples, 2] both; a negative one is 0, and one of s or more
+//                          end_positions                    kIgnoredLabel
+// token_classification     labels              [rows, s]    a class for each token
+//
+// Of padding, and where nothing is to be learnt, the target is kIgnoredLabel, and kIgnoredNumber among f32.
 //
 // Models read "ids" and "targets"; all but that of causal_lm read also
-//   "lengths"      [rows]     how many tokens are attended: the ones of attention_mask?, or all; 1 in a row of padding
+//   "lengths"      [rows]     tokens to attend: the ones of attention_mask?, or all; 1 in rows of padding
 //   "token_types"  [rows, s]  token_type_ids?, or zeros; only where the model has token types
 #pragma once
 
@@ -48,8 +51,8 @@ struct TokenInputs {
 };
 
 // How data without labels is masked (Devlin et al., 2019). Of the chosen ids eight in ten become mask_id, one
-// becomes any id of the vocabulary, and one stays. Which, follows from the seed, the sample's number in the run
-// and the position alone.
+// becomes any id of the vocabulary, and one stays. Which ones, follows from the seed, the sample's number in
+// the run and the position alone.
 struct Masking {
   int32_t mask_id = 0;
   std::vector<int32_t> special_ids = {};  // never chosen

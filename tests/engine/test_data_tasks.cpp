@@ -203,7 +203,7 @@ TEST_F(DataTasks, RandomDataHasWhatEachTaskNeeds) {
         if (even > 50) {
           EXPECT_NEAR(times, even, 5 * std::sqrt(even)) << word;
         }
-        const double value = field.dtype == DType::kF32 ? std::bit_cast<float>(word) : word;
+        const double value = field.dtype == DType::kF32 ? double{std::bit_cast<float>(word)} : double(word);
         EXPECT_TRUE(value >= 0 && value < static_cast<double>(field.random_values)) << value;
       }
     }

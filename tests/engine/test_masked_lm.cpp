@@ -1,5 +1,5 @@
-// Masking of data without labels: how much is chosen and what becomes of it, and that it follows from the seed,
-// the sample's number in the run and the position alone.
+// Masking of data without labels: how much is chosen and what becomes of it, and that it follows from the
+// seed, the sample's number in the run and the position alone.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// What the tasks share: the fields of tokens, and a collator for models that attend the first tokens of a row.
+// What the tasks share: the fields of tokens, and a collator for models that attend the first tokens of a
+// row.
 #pragma once
 
 #include <string>
