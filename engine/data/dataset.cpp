@@ -5,6 +5,7 @@
 #include "engine/core/error.h"
 #include "engine/data/find_files.h"
 #include "engine/data/formats.h"
+#include "engine/data/tasks.h"
 
 namespace recollect {
 namespace {
@@ -29,10 +30,25 @@ void check(const DatasetSpec& spec) {
                         "it must be between 1 and 2147483647");
 }
 
+// Text and tokens are ids and nothing else.
+void check_ids_suffice(const DatasetSpec& spec) {
+  for (const FieldSpec& field : spec.fields)
+    if (field.required && field.name != "ids")
+      configuration_error(
+          fmt::format("{} data has no \"{}\", which the task learns from", name_of(spec.format), field.key),
+          "data.format must be jsonl, or random");
+}
+
 }  // namespace
 
-std::unique_ptr<Dataset> open_dataset(const DatasetSpec& spec) {
-  check(spec);
+std::unique_ptr<Dataset> open_dataset(const DatasetSpec& given) {
+  check(given);
+  DatasetSpec spec = given;
+  if (spec.fields.empty())
+    spec.fields =
+        causal_lm_data({.sequence_length = spec.sequence_length, .vocabulary_size = spec.vocabulary_size})
+            .fields;
+  if (spec.format == DataFormat::kTokens || spec.format == DataFormat::kText) check_ids_suffice(spec);
   switch (spec.format) {
     case DataFormat::kRandom:
       return open_random_dataset(spec);

@@ -8,12 +8,15 @@
 #include <vector>
 
 #include "engine/data/data_format.h"
+#include "engine/data/field_spec.h"
 #include "engine/data/fields.h"
 
 namespace recollect {
 
 // The RandomKey::layer of everything random about data; dropout uses the layers below it and 0xffffff.
 inline constexpr uint32_t kDataRandomLayer = 0xfffffe;
+// Its sites. The order of samples has those from 0x10 to 0x17.
+inline constexpr uint32_t kRandomIdSite = 0, kMaskingSite = 0x20, kRandomNumberSite = 0x40;
 
 class Dataset {
  public:
@@ -22,24 +25,24 @@ class Dataset {
   virtual int64_t size() const = 0;             // samples
   virtual int64_t sequence_length() const = 0;  // the most tokens of a sample
 
-  // Fills an empty sample with the fields of number `index` in [0, size()): "ids", and "labels" where the data
-  // has any, one per id and not shifted: the id itself, or kIgnoredLabel where nothing is to be learnt.
-  // Allocates nothing in a sample that has had sequence_length() tokens. Errors: kInput for a file that was
-  // shortened or changed after it was opened, or for an id outside the vocabulary where that was not checked
-  // at the start.
+  // Fills an empty sample with the fields of number `index` in [0, size()): "ids", and what else the data has
+  // of DatasetSpec::fields, as their names in a sample say. Allocates nothing in a sample that it has filled
+  // before. Errors: kInput for a file that was shortened or changed after it was opened, or for an id outside
+  // the vocabulary where that was not checked at the start.
   virtual void read(int64_t index, Fields& sample) const = 0;
 };
 
 struct DatasetSpec {
-  // random: ids uniform in [random_low, random_high), a pure function of (seed, index, position).
-  // jsonl:  one {"input_ids": [...], "labels": [...]} per line, labels optional; lines of more than
+  // random: ids uniform in [random_low, random_high), and all other fields that are required; a pure function
+  //         of (seed, index, position).
+  // jsonl:  one {"input_ids": [...], ...} per line, with the keys of `fields`; lines of more than
   //         sequence_length ids are an error. Folders: *.jsonl.
   // tokens: .npy, llm.c .bin, Megatron .bin/.idx (the file, the .idx or their common prefix), or headerless;
   //         each file is one stream cut into windows, its tail dropped. Folders: *.bin and *.npy.
   // text:   bytes as ids 0-255, the files joined by one newline byte each, cut into windows. Folders: *.txt.
   DataFormat format = DataFormat::kText;
   // Files or folders (searched recursively, sorted by path).
-  std::vector<std::string> paths;
+  std::vector<std::string> paths = {};
   int64_t sequence_length = 0;
   int64_t vocabulary_size = 0;
   // For headerless token files: uint8, uint16, uint32, int32 or int64. A file that states its type must
@@ -49,6 +52,8 @@ struct DatasetSpec {
   int64_t random_high = 0;                 // 0: vocabulary_size
   int64_t random_size = int64_t{1} << 40;  // sequences
   uint64_t seed = 0;
+  // What the task (tasks.h) is told of a sample, the ids first. None: as causal language modelling has it.
+  std::vector<FieldSpec> fields = {};
 };
 
 // Errors: kConfiguration for a spec that makes no sense, kInput for files that are missing, damaged, too

@@ -1,32 +1,50 @@
-// Named lists of 32-bit integers: what a sample consists of, and what a batch hands to a model. A list without
+// Named lists of 32-bit words: what a sample consists of, and what a batch hands to a model. A field without
 // values counts as absent. Clearing keeps every name and its memory, so filling the same fields again
 // allocates nothing.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "engine/core/dtype.h"
 
 namespace recollect {
 
 struct Field {
   std::string name;
-  std::vector<int32_t> values;
+  DType dtype = DType::kI32;  // or kF32: the words are then the bits of floats
+  std::vector<int32_t> values = {};
+  std::vector<std::size_t> ends = {};  // of a list of lists: where in `values` each of them ends
+
+  // The lists that it consists of: one, unless it is a list of lists.
+  std::size_t rows() const { return ends.empty() ? 1 : ends.size(); }
+  std::span<const int32_t> row(std::size_t i) const {
+    if (ends.empty()) return values;
+    const std::size_t begin = i == 0 ? 0 : ends[i - 1];
+    return std::span(values).subspan(begin, ends[i] - begin);
+  }
   bool operator==(const Field&) const = default;
 };
 
 class Fields {
  public:
   // The field of this name, made empty where there is none. Its address holds.
-  std::vector<int32_t>& operator[](std::string_view name) {
+  Field& field(std::string_view name) {
     for (Field& field : fields_)
-      if (field.name == name) return field.values;
-    return fields_.emplace_back(Field{std::string(name), {}}).values;
+      if (field.name == name) return field;
+    return fields_.emplace_back(Field{.name = std::string(name)});
   }
+  std::vector<int32_t>& operator[](std::string_view name) { return field(name).values; }
   void clear() {
-    for (Field& field : fields_) field.values.clear();
+    for (Field& field : fields_) {
+      field.values.clear();
+      field.ends.clear();
+    }
   }
   auto begin() const { return fields_.begin(); }
   auto end() const { return fields_.end(); }

@@ -16,14 +16,13 @@ BatchReader::BatchReader(const Dataset& dataset, const Collator& collator, const
               options.cycle >= 0,
           "loader options out of range");
   for (const Collator::BatchField& field : collator.fields())
-    sample_[field.name].reserve(static_cast<std::size_t>(dataset.sequence_length()));
+    sample_[field.name].reserve(static_cast<std::size_t>(collator.words(field, dataset.sequence_length())));
 }
 
 void BatchReader::read(int64_t step, StepBatch& batch) {
   const int64_t micro_batch_size = options_.micro_batch_size;
-  const auto tokens = static_cast<std::size_t>(micro_batch_size * dataset_.sequence_length());
   batch.step = step;
-  batch.valid_targets = 0;
+  batch.valid_targets = {};
   batch.micro_batches.resize(static_cast<std::size_t>(options_.accumulation_steps));
   int64_t first = (options_.cycle > 0 ? step % options_.cycle : step) * options_.global_batch_size() +
                   options_.data_rank * micro_batch_size;
@@ -31,21 +30,47 @@ void BatchReader::read(int64_t step, StepBatch& batch) {
     const int64_t left = options_.cycle > 0 ? dataset_.size() - first : micro_batch_size;
     micro.first_sample = first;
     micro.samples = std::clamp<int64_t>(left, 0, micro_batch_size);
-    for (const auto& [name, padding] : collator_.fields()) micro.fields[name].assign(tokens, padding);
-    for (int64_t row = 0; row < micro.samples; ++row) read(first + row, row, batch, micro.fields);
+    for (const Collator::BatchField& field : collator_.fields()) {
+      Field& whole = micro.fields.field(field.name);
+      whole.dtype = field.dtype;
+      whole.values.assign(
+          static_cast<std::size_t>(micro_batch_size * collator_.words(field, dataset_.sequence_length())),
+          field.padding);
+    }
+    for (int64_t place = 0; place < micro.samples; ++place) read(first + place, place, batch, micro.fields);
     first += options_.data_size * micro_batch_size;
   }
 }
 
-void BatchReader::read(int64_t sample, int64_t row, StepBatch& batch, Fields& fields) {
-  const int64_t length = dataset_.sequence_length();
+void BatchReader::read(int64_t sample, int64_t place, StepBatch& batch, Fields& fields) {
   sample_.clear();
   dataset_.read(order_.at(sample), sample_);
-  batch.valid_targets += collator_.prepare(sample_);
+  const TargetCounts valid = collator_.prepare(sample_, sample);
+  for (std::size_t column = 0; column < valid.size(); ++column) batch.valid_targets[column] += valid[column];
+  const int64_t length = dataset_.sequence_length();
   for (const Collator::BatchField& field : collator_.fields()) {
-    const std::vector<int32_t>& values = sample_[field.name];
-    require(static_cast<int64_t>(values.size()) <= length, "a sample is longer than its batch");
-    std::copy(values.begin(), values.end(), fields[field.name].begin() + row * length);
+    const int64_t words = collator_.words(field, length);
+    const std::span<int32_t> into(fields[field.name]);
+    copy(field, sample_.field(field.name),
+         into.subspan(static_cast<std::size_t>(place * words), static_cast<std::size_t>(words)));
+  }
+}
+
+void BatchReader::copy(const Collator::BatchField& field, const Field& from, std::span<int32_t> into) const {
+  if (from.values.empty()) return;
+  require(from.dtype == field.dtype, "a sample has another type than its batch");
+  if (field.per != Collator::BatchField::Per::kToken) {
+    require(from.values.size() == into.size(),
+            "a sample has more or fewer numbers than its batch has room for");
+    std::copy(from.values.begin(), from.values.end(), into.begin());
+    return;
+  }
+  const std::size_t rows = static_cast<std::size_t>(collator_.rows()), length = into.size() / rows;
+  require(from.rows() == rows, "a sample has more or fewer sequences than its batch has room for");
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::span<const int32_t> values = from.row(row);
+    require(values.size() <= length, "a sample is longer than its batch");
+    std::copy(values.begin(), values.end(), into.begin() + static_cast<std::ptrdiff_t>(row * length));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -36,14 +37,14 @@ struct LoaderOptions {
 struct MicroBatch {
   int64_t first_sample = 0;  // number in the run, or in the cycle
   int64_t samples = 0;       // read from the dataset; what is missing to micro_batch_size is padding
-  Fields fields = {};        // those of the collator, each [micro_batch_size][sequence_length]
+  Fields fields = {};        // those of the collator, sample behind sample
 };
 
 // One data rank's part of one optimizer step.
 struct StepBatch {
   int64_t step = 0;
   std::vector<MicroBatch> micro_batches = {};  // [accumulation_steps]
-  int64_t valid_targets = 0;                   // that count in the loss
+  TargetCounts valid_targets = {};             // that count in the loss
 };
 
 // Reads the batch of any step. Allocates nothing in a batch that it has filled before.
@@ -55,7 +56,8 @@ class BatchReader {
   void read(int64_t step, StepBatch& batch);
 
  private:
-  void read(int64_t sample, int64_t row, StepBatch& batch, Fields& fields);
+  void read(int64_t sample, int64_t place, StepBatch& batch, Fields& fields);
+  void copy(const Collator::BatchField& field, const Field& from, std::span<int32_t> into) const;
 
   const Dataset& dataset_;
   const Collator& collator_;

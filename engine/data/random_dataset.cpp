@@ -1,4 +1,7 @@
-// Endless made-up data for benchmarks: no file, no state, the same on every rank and at every layout.
+// Endless made-up data for benchmarks, for any task: no file, no state, the same on every rank and at every
+// layout.
+#include <bit>
+
 #include <fmt/format.h>
 
 #include "engine/core/error.h"
@@ -15,27 +18,60 @@ class RandomDataset : public Dataset {
         length_(spec.sequence_length),
         low_(spec.random_low),
         range_(static_cast<uint64_t>((spec.random_high ? spec.random_high : spec.vocabulary_size) - low_)),
-        seed_(spec.seed) {}
+        seed_(spec.seed),
+        specs_(spec.fields) {}
 
   int64_t size() const override { return size_; }
   int64_t sequence_length() const override { return length_; }
 
   void read(int64_t index, Fields& sample) const override {
     require(index >= 0 && index < size_, "sequence index out of range");
-    std::vector<int32_t>& ids = sample["ids"];
-    ids.resize(static_cast<std::size_t>(length_));
-    const RandomKey key{seed_, static_cast<uint64_t>(index), kDataRandomLayer, 0};
-    const uint64_t high_part = static_cast<uint64_t>(index) >> 32 << 32;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      // Multiply and shift: uniform to within range / 2^32.
-      const uint64_t word = random_word(key, high_part | i);
-      ids[i] = static_cast<int32_t>(low_ + static_cast<int64_t>(word * range_ >> 32));
+    uint32_t site = kRandomNumberSite;
+    for (const FieldSpec& spec : specs_) {
+      if (!spec.required) continue;
+      Field& field = sample.field(spec.name);
+      field.dtype = spec.dtype;
+      if (&spec == specs_.data())
+        make_ids(index, spec, field);
+      else
+        make_numbers(index, site++, spec, field);
     }
   }
 
  private:
+  // Number `i` below `range` of what is made for `index`: multiply and shift, uniform to within range / 2^32.
+  int64_t below(uint64_t range, int64_t index, uint32_t site, std::size_t i) const {
+    const auto number = static_cast<uint64_t>(index);
+    const uint64_t word = random_word({seed_, number, kDataRandomLayer, site}, number >> 32 << 32 | i);
+    return static_cast<int64_t>(word * range >> 32);
+  }
+
+  void make_ids(int64_t index, const FieldSpec& spec, Field& ids) const {
+    const int64_t rows = spec.shape == FieldSpec::Shape::kTokenLists ? spec.size : 1;
+    const auto length = static_cast<std::size_t>(length_);
+    ids.values.resize(static_cast<std::size_t>(rows) * length);
+    for (int64_t row = 0; row < rows; ++row) {
+      const std::size_t first = static_cast<std::size_t>(row) * length;
+      for (std::size_t i = 0; i < length; ++i)
+        ids.values[first + i] =
+            static_cast<int32_t>(low_ + below(range_, index * rows + row, kRandomIdSite, i));
+      if (spec.shape == FieldSpec::Shape::kTokenLists) ids.ends.push_back(first + length);
+    }
+  }
+
+  void make_numbers(int64_t index, uint32_t site, const FieldSpec& spec, Field& field) const {
+    field.values.resize(
+        static_cast<std::size_t>(spec.shape == FieldSpec::Shape::kNumbers ? spec.size : length_));
+    for (std::size_t i = 0; i < field.values.size(); ++i) {
+      const int64_t number = below(static_cast<uint64_t>(spec.random_values), index, site, i);
+      field.values[i] = spec.dtype == DType::kF32 ? std::bit_cast<int32_t>(static_cast<float>(number))
+                                                  : static_cast<int32_t>(number);
+    }
+  }
+
   int64_t size_, length_, low_;
   uint64_t range_, seed_;
+  std::vector<FieldSpec> specs_;
 };
 
 }  // namespace

@@ -46,7 +46,7 @@ EvaluationResult Evaluation::run(Executor& executor, const Model& model, int64_t
     const StepBatch& batch = loader_.next();
     write_inputs(executor, model, batch.micro_batches[0].fields);
     counts[0] += batch.micro_batches[0].samples * dataset_->sequence_length();
-    counts[1] += batch.valid_targets;
+    counts[1] += total(batch.valid_targets);
     executor.run_forward(state);
   }
   double sum = 0;

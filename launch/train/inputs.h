@@ -7,13 +7,15 @@
 
 namespace recollect {
 
-// Error kInternal where the model lacks an input, or its shape is another one.
+// Error kInternal where the model lacks an input, or its shape or type is another one.
 inline void write_inputs(const Executor& executor, const Model& model, const Fields& fields) {
-  for (const auto& [name, values] : fields) {
-    const ValueId input = model.input(name);
-    require(executor.tensor(input).elements() == static_cast<int64_t>(values.size()),
+  for (const Field& field : fields) {
+    const ValueId input = model.input(field.name);
+    const Tensor tensor = executor.tensor(input);
+    require(tensor.elements() == static_cast<int64_t>(field.values.size()),
             "a batch of another shape than its program");
-    executor.write(input, values.data());
+    require(tensor.dtype == field.dtype, "a batch of another type than its program");
+    executor.write(input, field.values.data());
   }
 }
 

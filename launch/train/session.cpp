@@ -17,7 +17,13 @@ namespace recollect {
 
 namespace {
 
-DatasetSpec dataset_spec(const Config& config, DataFormat format, const std::vector<std::string>& paths) {
+TaskData task_data(const Config& config) {
+  return causal_lm_data({.sequence_length = config.data.sequence_length,
+                         .vocabulary_size = config.model.facts().vocabulary.value});
+}
+
+DatasetSpec dataset_spec(const Config& config, const TaskData& task, DataFormat format,
+                         const std::vector<std::string>& paths) {
   return {.format = format,
           .paths = paths,
           .sequence_length = config.data.sequence_length,
@@ -25,7 +31,8 @@ DatasetSpec dataset_spec(const Config& config, DataFormat format, const std::vec
           .dtype = std::string(name_of(config.data.dtype)),
           .random_low = config.data.low,
           .random_high = config.data.high,
-          .seed = static_cast<uint64_t>(config.data.seed)};
+          .seed = static_cast<uint64_t>(config.data.seed),
+          .fields = task.fields};
 }
 
 LoaderOptions loader_options(const Config& config, const Mesh& mesh) {
@@ -58,8 +65,9 @@ void check_batch(const Config& config, const Mesh& mesh, const StepBatch& batch)
   if (!config.activation_checkpointing.verify || tensor.size() == 1) return;
   std::map<std::string, std::string> hashes;  // by field, of all micro-batches
   for (const MicroBatch& micro : batch.micro_batches)
-    for (const auto& [name, values] : micro.fields)
-      hashes[name] += fmt::format("{:016x}", hash_bytes(values.data(), values.size() * sizeof(int32_t)));
+    for (const Field& field : micro.fields)
+      hashes[field.name] +=
+          fmt::format("{:016x}", hash_bytes(field.values.data(), field.values.size() * sizeof(int32_t)));
   check_texts_agree(
       hashes,
       fmt::format("batches in step {} (tensor ranks of data rank {})", batch.step + 1, mesh.data_rank()),
@@ -79,7 +87,7 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
       own_(programs_.at(batch_shape(config_))),
       weights_(own_.training.model, own_.executor->program().graph, programs_.memory(), mesh_,
                save_buffer_bytes(config_) > 0),
-      collator_(causal_lm_collator()),
+      task_(task_data(config_)),
       schedule_(rate_schedule(config_)),
       loss_scale_(loss_scale(config_.training)) {
   if (config_.model.pretrained.empty())
@@ -89,11 +97,11 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
   const Config::Evaluation& e = config_.evaluation;
   if (e.every_steps > 0)
     evaluation_ = std::make_unique<Evaluation>(
-        config_, mesh_, open_dataset(dataset_spec(config_, e.format, e.path)), *collator_);
+        config_, mesh_, open_dataset(dataset_spec(config_, task_, e.format, e.path)), *task_.collator);
   if (config_.training.max_steps == 0) return;
-  dataset_ = open_dataset(dataset_spec(config_, config_.data.format, config_.data.path));
+  dataset_ = open_dataset(dataset_spec(config_, task_, config_.data.format, config_.data.path));
   const SampleOrder order(dataset_->size(), static_cast<uint64_t>(config_.data.seed), config_.data.shuffle);
-  loader_ = std::make_unique<Loader>(*dataset_, *collator_, order, loader_options(config_, mesh_));
+  loader_ = std::make_unique<Loader>(*dataset_, *task_.collator, order, loader_options(config_, mesh_));
 }
 
 void Session::load(const ReadyProgram& ready, RunState& state, const StepBatch& batch) {
@@ -129,7 +137,7 @@ StepResult Session::step() {
   meter_.begin_step();
   const StepBatch& batch = loader_->next();
   check_batch(config_, mesh_, batch);
-  int64_t valid = batch.valid_targets;
+  int64_t valid = total(batch.valid_targets);
   mesh_.host_communicator(kDataAxis).all_reduce({&valid, {1}, DType::kI64}, ReduceOp::kSum);
   if (valid == 0)
     throw Error(ExitCode::kInput,

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/data/loader.h"
+#include "engine/data/tasks.h"
 #include "engine/optim/learning_rate.h"
 #include "engine/optim/loss_scale.h"
 #include "launch/config/config.h"
@@ -84,7 +85,7 @@ class Session {
   ProgramCache programs_;
   const ReadyProgram& own_;  // of the configuration's shape
   Weights weights_;
-  std::unique_ptr<Collator> collator_;
+  TaskData task_;
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<Evaluation> evaluation_;

@@ -14,6 +14,7 @@
 #include "engine/core/ignored_label.h"
 #include "engine/data/loader.h"
 #include "engine/data/order.h"
+#include "engine/data/tasks.h"
 #include "tests/engine/expect_error.h"
 
 namespace recollect {
@@ -123,7 +124,7 @@ class CountingDataset : public Dataset {
   int64_t size_, length_;
 };
 
-const std::unique_ptr<Collator> kCausal = causal_lm_collator();
+const std::unique_ptr<Collator> kCausal = causal_lm_data({.vocabulary_size = 1}).collator;
 
 StepBatch read_batch(const Dataset& dataset, const SampleOrder& order, const LoaderOptions& options,
                      int64_t step) {
@@ -148,7 +149,7 @@ TEST(CausalLm, EachPositionIsToPredictTheNext) {
     Fields sample;
     sample["ids"] = std::move(ids);
     sample["labels"] = std::move(labels);
-    EXPECT_EQ(kCausal->prepare(sample), valid);
+    EXPECT_EQ(kCausal->prepare(sample, 0), (TargetCounts{valid, 0}));
     return sample["targets"];
   };
   using List = std::vector<int32_t>;
@@ -180,7 +181,7 @@ TEST(Loader, ReadsTheSamplesOfItsPlace) {
           valid += dataset.target(index, p) != kIgnoredLabel;
         }
     }
-    EXPECT_EQ(batch.valid_targets, valid);
+    EXPECT_EQ(batch.valid_targets, (TargetCounts{valid, 0}));
   }
 }
 
@@ -197,7 +198,7 @@ TEST(Loader, EveryLayoutSeesTheSameGlobalBatch) {
             dataset, order,
             {.micro_batch_size = 2, .accumulation_steps = 4 / ranks, .data_rank = rank, .data_size = ranks},
             step);
-        valid += part.valid_targets;
+        valid += total(part.valid_targets);
         for (int64_t micro = 0; micro < 4 / ranks; ++micro) {
           const MicroBatch& own = part.micro_batches[micro];
           const MicroBatch& twin = whole.micro_batches[micro * ranks + rank];  // in the same place
@@ -205,7 +206,7 @@ TEST(Loader, EveryLayoutSeesTheSameGlobalBatch) {
           EXPECT_EQ(own.fields, twin.fields);
         }
       }
-      EXPECT_EQ(valid, whole.valid_targets);
+      EXPECT_EQ(valid, total(whole.valid_targets));
     }
   }
 }
@@ -239,7 +240,7 @@ TEST(Loader, ACycleBeginsAgain) {
       once.push_back(loader.next());
       MicroBatch& micro = once.back().micro_batches[0];
       samples += micro.samples;
-      valid += once.back().valid_targets;
+      valid += total(once.back().valid_targets);
       EXPECT_EQ(micro.first_sample, step * 4 + rank * 2);
       for (int64_t i = 0; i < 2; ++i)
         for (int64_t p = 0; p < 4; ++p) {

@@ -54,6 +54,13 @@ class SharedLog {
   AllocationLog* log_ = nullptr;
 };
 
+// Of several lengths, and not all with the same keys.
+const char* const kLines =
+    "{\"input_ids\": [1, 2, 3]}\n"
+    "{\"input_ids\": [1, 2, 3, 4, 5, 6, 7, 8]}\n"
+    "{\"input_ids\": [1, 2, 3, 4, 5, 6, 7, 8, 9], \"labels\": [1, 2, 3, 4, 5, 6, 7, 8, -100]}\n"
+    "{\"input_ids\": [1, 2]}\n";
+
 struct CountedLayout {
   const char* name;
   Words launcher, words;
@@ -89,10 +96,13 @@ TEST_P(Allocations, NoneFromTheThirdStepOn) {
                         "logging.steps=1",
                         "logging.report_to=[jsonl, tensorboard]",
                         "evaluation.every_steps=2",
-                        "evaluation.batches=2"};
+                        "evaluation.batches=2",
+                        "evaluation.format=jsonl",
+                        "evaluation.path=held-out.jsonl"};
   for (const char* precision : {"fp32", "bf16"})
     for (const char* threads : {"1", "2"}) {
       const Workplace place;
+      place.folder().write("held-out.jsonl", kLines);
       const SharedLog log(place.file("allocations"));
       const Words variant = {std::string("training.precision=") + precision,
                              std::string("device.threads=") + threads};

@@ -2,9 +2,13 @@
 // differs where they are not. Nor need they share a folder for what they write.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <filesystem>
 
+#include "engine/ops/ops.h"
 #include "launch/ranks/program_identity.h"
+#include "launch/train/inputs.h"
+#include "tests/engine/expect_error.h"
 #include "tests/launch/ranks_by_hand.h"
 
 namespace recollect::test::inputs_test {
@@ -103,6 +107,51 @@ TEST(ProgramIdentity, NamesWhatComputes) {
   ASSERT_TRUE(identity.contains("program") && identity.contains("instruction set"));
   EXPECT_NE(identity.at("program").find(" bytes of code, "), std::string::npos) << identity.at("program");
   EXPECT_GE(identity.size(), 3u);  // and libm
+}
+
+// The words of a field are bytes of the model's input, whose shape and type they must have.
+TEST(Inputs, AreOfTheProgramsShapeAndType) {
+  OpRegistry registry;
+  register_engine_ops(registry);
+  Graph graph;
+  const auto input = [&](const char* name, const Shape& shape, DType dtype) {
+    return graph.add_value(
+        {.name = name, .shape = shape, .dtype = dtype, .category = Category::kInput, .persistent = true});
+  };
+  Model model;
+  model.inputs["ids"] = input("input/ids", {2, 3}, DType::kI32);
+  const ValueId targets = model.inputs["targets"] = input("input/targets", {2}, DType::kF32);
+  graph.add_op({.def = registry.find("add"), .name = "sum", .inputs = {targets, targets}});
+  KernelTable kernels;
+  reference::register_kernels(kernels, nullptr);
+  Program program = compile(graph, kernels);
+  const std::unique_ptr<Device> device = make_cpu_device();
+  ProgramMemory memory(*device, {&program});
+  const Executor executor(std::move(program), memory);
+
+  Fields fields;
+  fields["ids"] = {1, 2, 3, 4, 5, 6};
+  fields.field("targets").dtype = DType::kF32;
+  fields["targets"] = {std::bit_cast<int32_t>(0.25f), std::bit_cast<int32_t>(-3.0f)};
+  write_inputs(executor, model, fields);
+  std::vector<int32_t> ids(6);
+  std::vector<float> numbers(2);
+  executor.read(ids.data(), model.input("ids"));
+  executor.read(numbers.data(), targets);
+  EXPECT_EQ(ids, fields["ids"]);
+  EXPECT_EQ(numbers, (std::vector<float>{0.25f, -3.0f}));
+
+  const auto refused = [&](const char* what) {
+    expect_error(ExitCode::kInternal, {what}, [&] { write_inputs(executor, model, fields); });
+  };
+  fields.field("targets").dtype = DType::kI32;
+  refused("another type");
+  fields.field("targets").dtype = DType::kF32;
+  fields["ids"].pop_back();
+  refused("another shape");
+  fields["ids"].push_back(6);
+  fields["lengths"] = {1};
+  refused("lengths");
 }
 
 }  // namespace

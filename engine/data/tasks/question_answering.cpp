@@ -1,0 +1,59 @@
+// Where an answer starts, and where it ends.
+#include <algorithm>
+#include <limits>
+
+#include "engine/core/error.h"
+#include "engine/core/ignored_label.h"
+#include "engine/data/tasks/token_data.h"
+
+namespace recollect {
+
+namespace {
+
+FieldSpec position(const TokenInputs& inputs, std::string key, std::string name) {
+  FieldSpec spec{.key = std::move(key), .name = std::move(name), .shape = FieldSpec::Shape::kNumbers};
+  spec.required = true;
+  spec.low = std::numeric_limits<int32_t>::min();
+  spec.high = std::numeric_limits<int32_t>::max();
+  spec.noun = "position";
+  spec.range = "what 32 bits hold";
+  spec.random_values = inputs.sequence_length;
+  return spec;
+}
+
+class QuestionAnsweringCollator final : public TokenCollator {
+ public:
+  explicit QuestionAnsweringCollator(const TokenInputs& inputs)
+      : TokenCollator(
+            inputs,
+            {.name = "targets", .padding = kIgnoredLabel, .per = BatchField::Per::kSample, .numbers = 2}),
+        sequence_length_(inputs.sequence_length) {
+    require(sequence_length_ >= 1, "an answer in a sequence without tokens");
+  }
+
+ private:
+  // Transformers clamps positions to [0, sequence length] and ignores the last of these.
+  TargetCounts add_targets(Fields& sample, int64_t) const override {
+    std::vector<int32_t>& targets = sample["targets"];
+    targets.clear();
+    TargetCounts counts{};
+    for (std::size_t column = 0; column < counts.size(); ++column) {
+      const int32_t given = sample[column == 0 ? "start" : "end"].front();
+      counts[column] = given < sequence_length_;
+      targets.push_back(given >= sequence_length_ ? kIgnoredLabel : std::max(given, 0));
+    }
+    return counts;
+  }
+
+  int64_t sequence_length_;
+};
+
+}  // namespace
+
+TaskData question_answering_data(const TokenInputs& inputs) {
+  return {token_fields(inputs, {position(inputs, "start_positions", "start"),
+                                position(inputs, "end_positions", "end")}),
+          std::make_unique<QuestionAnsweringCollator>(inputs)};
+}
+
+}  // namespace recollect
