@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+"""Makes the goldens of the other model families, in families/ beside this script, with PyTorch and Transformers.
+
+Always true of what it writes: weights are seeded and nowhere trivial; dropout is zero, attention is eager; loss,
+gradients ("grad/NAME") and five steps of AdamW ("adamw/...") are computed in fp64 from exactly the weights saved
+beside them. Transformers computes parts of Llama in fp32 whatever the model's dtype (RMS norms, softmax, angles):
+here those parts have double's place instead, by the same formulas.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+import transformers
+from make_goldens import IGNORED, MAX_GRAD_NORM, OPTIMIZERS, make_optimizer, save_model
+from safetensors.torch import save_file
+from transformers.models.llama import modeling_llama
+from transformers.models.mistral import modeling_mistral
+from transformers.models.qwen2 import modeling_qwen2
+
+STEPS = 5
+SEQUENCE = 11
+
+
+class TorchInDouble:
+    """The module torch, in which fp32 is called fp64."""
+
+    float32 = torch.float64
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(torch, name)
+
+
+for module in (modeling_llama, modeling_mistral, modeling_qwen2):
+    module.torch = TorchInDouble()
+
+
+class DoubleRotary(torch.nn.Module):
+    """Cosines and sines of positions in fp64, with the scalings of modeling_rope_utils.py."""
+
+    def __init__(self, config: transformers.PretrainedConfig, original: torch.nn.Module) -> None:
+        super().__init__()
+        rope = config.rope_parameters
+        size = config.head_dim or config.hidden_size // config.num_attention_heads
+        exponents = torch.arange(0, size, 2, dtype=torch.float64) / size
+        self.frequencies = rope["rope_theta"] ** -exponents
+        if rope["rope_type"] == "linear":
+            self.frequencies /= rope["factor"]
+        if rope["rope_type"] == "llama3":
+            self.frequencies = torch.tensor([self.llama3(f, rope) for f in self.frequencies.tolist()], dtype=torch.float64)
+        torch.testing.assert_close(self.frequencies.float(), original.inv_freq.float(), rtol=1e-6, atol=0)
+
+    @staticmethod
+    def llama3(frequency: float, rope: dict) -> float:
+        """Long waves are scaled, short ones are not, those between by a mixture."""
+        wave, longest = 2 * math.pi / frequency, rope["original_max_position_embeddings"]
+        low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+        share = min(1.0, max(0.0, (longest / wave - low) / (high - low)))
+        return (1 - share) * frequency / rope["factor"] + share * frequency
+
+    def forward(self, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        angles = position_ids[:, :, None].double() * self.frequencies
+        angles = torch.cat((angles, angles), dim=-1)
+        return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+
+
+@dataclass(frozen=True)
+class Case:
+    """`samples`: what a line of JSONL says of each; lists shorter than SEQUENCE are padded here."""
+
+    name: str
+    model: type
+    task: str
+    config: transformers.PretrainedConfig
+    extra: dict[str, object] = field(default_factory=dict)  # keys that a test gives beside model.pretrained
+
+
+def bert(**more: object) -> transformers.BertConfig:
+    return transformers.BertConfig(
+        vocab_size=41, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=36,
+        max_position_embeddings=13, type_vocab_size=2, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+        layer_norm_eps=1e-12, attn_implementation="eager", **more,
+    )  # fmt: skip
+
+
+def sizes(**more: object) -> dict[str, object]:
+    common = dict(
+        vocab_size=43, hidden_size=20, intermediate_size=28, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=6, max_position_embeddings=16, rms_norm_eps=1e-5, attn_implementation="eager",
+        bos_token_id=None, eos_token_id=None, pad_token_id=None,
+    )  # fmt: skip
+    return common | more
+
+
+LLAMA3 = {
+    "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 12,
+}  # fmt: skip
+CASES = [
+    Case("bert_masked_lm", transformers.BertForMaskedLM, "masked_lm", bert()),
+    Case("bert_class", transformers.BertForSequenceClassification, "sequence_classification", bert(num_labels=3)),
+    Case("bert_regression", transformers.BertForSequenceClassification, "sequence_classification", bert(num_labels=1)),
+    Case("bert_multi_label", transformers.BertForSequenceClassification, "sequence_classification",
+         bert(num_labels=4, problem_type="multi_label_classification")),
+    Case("bert_choice", transformers.BertForMultipleChoice, "multiple_choice", bert(), {"data.choices": 3}),
+    Case("bert_question", transformers.BertForQuestionAnswering, "question_answering", bert()),
+    Case("bert_token_class", transformers.BertForTokenClassification, "token_classification", bert(num_labels=5)),
+    Case("llama", transformers.LlamaForCausalLM, "causal_lm", transformers.LlamaConfig(**sizes())),
+    Case("llama_linear", transformers.LlamaForCausalLM, "causal_lm", transformers.LlamaConfig(
+        **sizes(tie_word_embeddings=True, num_key_value_heads=1,
+                rope_parameters={"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}))),
+    Case("llama_llama3", transformers.LlamaForCausalLM, "causal_lm", transformers.LlamaConfig(
+        **sizes(attention_bias=True, mlp_bias=True, num_key_value_heads=4, head_dim=10, rope_parameters=LLAMA3))),
+    Case("mistral", transformers.MistralForCausalLM, "causal_lm", transformers.MistralConfig(**sizes(sliding_window=None))),
+    Case("qwen2", transformers.Qwen2ForCausalLM, "causal_lm", transformers.Qwen2Config(**sizes())),
+]  # fmt: skip
+
+
+def build_model(case: Case, seed: int) -> torch.nn.Module:
+    model = case.model(case.config).double().eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            if "norm" in name.lower() and name.endswith("weight"):
+                parameter.copy_(1.0 + 0.2 * noise)
+            elif parameter.ndim == 1:
+                parameter.copy_(0.2 * noise)
+            elif "embed" in name:
+                parameter.copy_(0.4 * noise)
+            else:
+                parameter.copy_(noise / parameter.shape[1] ** 0.5)
+    return model
+
+
+def prepare(model: torch.nn.Module) -> torch.nn.Module:
+    if hasattr(model, "model") and hasattr(model.model, "rotary_emb"):
+        model.model.rotary_emb = DoubleRotary(model.config, model.model.rotary_emb)
+    return model
+
+
+def make_samples(case: Case, seed: int) -> list[dict[str, object]]:
+    """Lines of JSONL: ragged where the model attends to a part of each sample; some with an explicit mask."""
+    generator = torch.Generator().manual_seed(1000 + seed)
+
+    def numbers(high: int, count: int) -> list[int]:
+        return torch.randint(high, (count,), generator=generator).tolist()
+
+    vocabulary, labels = case.config.vocab_size, case.config.num_labels
+    samples: list[dict[str, object]] = []
+    for i, length in enumerate((SEQUENCE, 4, 7)):
+        if case.task == "causal_lm":
+            tokens = numbers(vocabulary, SEQUENCE)
+            samples.append({"input_ids": tokens, "labels": [IGNORED if i == 1 and j > 5 else t for j, t in enumerate(tokens)]})
+            continue
+        rows = case.extra.get("data.choices", 1)
+        lines = [
+            {"input_ids": numbers(vocabulary, n), "token_type_ids": numbers(2, n)}
+            for n in [length if row != 1 else 5 for row in range(rows)]
+        ]
+        sample: dict[str, object] = dict(lines[0]) if rows == 1 else {k: [line[k] for line in lines] for k in lines[0]}
+        if i == 2 and rows == 1:  # padding of the file's own
+            sample = {k: v + [0, 0] for k, v in sample.items()} | {"attention_mask": [1] * length + [0, 0]}
+        tokens = len(sample["input_ids"])
+        if case.task == "masked_lm":
+            sample["labels"] = [t if j % 3 == 0 else IGNORED for j, t in enumerate(numbers(vocabulary, tokens))]
+        elif case.task == "token_classification":
+            sample["labels"] = [IGNORED if j == 2 else t for j, t in enumerate(numbers(labels, tokens))]
+        elif case.task == "question_answering":
+            start, end = [(2, 5), (40, 3), (0, 6)][i]  # the second start lies behind what is kept
+            sample |= {"start_positions": start, "end_positions": end}
+        elif case.name == "bert_regression":
+            sample["labels"] = [0.5, -1.25, 2.0][i]
+        elif case.name == "bert_multi_label":
+            sample["labels"] = [float(n) for n in numbers(2, labels)]
+        else:
+            sample["labels"] = numbers(rows if rows > 1 else labels, 1)[0]
+        samples.append(sample)
+    return samples
+
+
+def make_batch(case: Case, samples: list[dict[str, object]]) -> dict[str, torch.Tensor]:
+    """What a model takes, padded to SEQUENCE."""
+
+    def padded(values: list, padding: int) -> list:
+        if values and isinstance(values[0], list):
+            return [padded(row, padding) for row in values]
+        return values + [padding] * (SEQUENCE - len(values))
+
+    def ones(values: list) -> list:
+        return [ones(row) for row in values] if isinstance(values[0], list) else [1] * len(values)
+
+    batch: dict[str, list] = {}
+    for sample in samples:
+        sample = dict(sample)
+        sample.setdefault("attention_mask", ones(sample["input_ids"]))
+        for key, value in sample.items():
+            if isinstance(value, list) and case.name != "bert_multi_label" or key in ("input_ids", "token_type_ids", "attention_mask"):
+                value = padded(value, IGNORED if key == "labels" else 0)
+            batch.setdefault(key, []).append(value)
+    return {key: torch.tensor(value) for key, value in batch.items()}
+
+
+def compute_loss(case: Case, model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    if case.task == "causal_lm":  # whose own loss casts the logits to fp32
+        logits = model(input_ids=batch["input_ids"], use_cache=False).logits[:, :-1]
+        return torch.nn.functional.cross_entropy(
+            logits.reshape(-1, logits.shape[-1]), batch["labels"][:, 1:].reshape(-1), ignore_index=IGNORED
+        )
+    batch = {k: v.double() if v.dtype == torch.float32 else v for k, v in batch.items()}
+    return model(**batch).loss
+
+
+def is_unseen(case: Case, name: str) -> bool:
+    """What adds the same to all that a softmax compares: its gradient is nothing but rounding."""
+    return (
+        name.endswith("self.key.bias")
+        or (case.task == "question_answering" and name in ("qa_outputs.bias", "bert.encoder.layer.1.output.LayerNorm.bias"))
+        or (case.task == "multiple_choice" and name == "classifier.bias")
+    )
+
+
+def make_case(case: Case, seed: int, root: Path) -> None:
+    directory = root / case.name
+    model = build_model(case, seed)
+    save_model(model, directory)
+    samples = make_samples(case, seed)
+    (directory / "batch.jsonl").write_text("".join(json.dumps(s) + "\n" for s in samples), encoding="utf-8")
+    batch = make_batch(case, samples)
+    model = prepare(model)
+    loss = compute_loss(case, model, batch)
+    loss.backward()
+    golden = {"loss": loss.detach().reshape(1)}
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, f"{case.name}: {name} has no gradient"
+        if is_unseen(case, name):
+            assert parameter.grad.abs().max() < 1e-12
+            continue
+        golden[f"grad/{name}"] = parameter.grad.clone()
+        assert parameter.grad.square().mean().sqrt() > 1e-5, f"{case.name}: the gradient of {name} is nearly zero"
+    optimizer = make_optimizer(OPTIMIZERS[0], model)
+    losses, norms = [], []
+    for _ in range(STEPS):
+        optimizer.zero_grad(set_to_none=True)
+        step_loss = compute_loss(case, model, batch)
+        step_loss.backward()
+        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM).item())
+        losses.append(step_loss.item())
+        optimizer.step()
+    golden |= {f"adamw/step5/{n}": p.detach().float() for n, p in model.named_parameters()}
+    golden["adamw/loss"] = torch.tensor(losses, dtype=torch.float64)
+    golden["adamw/grad_norm"] = torch.tensor(norms, dtype=torch.float64)
+    save_file({k: v.contiguous() for k, v in golden.items()}, directory / "golden.safetensors")
+    described = {"task": case.task, "samples": len(samples), "sequence": SEQUENCE, "keys": case.extra}
+    (directory / "case.json").write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
+    print(f"{case.name:18s} loss {loss.item():.17g}, after {STEPS} steps {losses[-1]:.6f}, norm {norms[0]:.3f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path(__file__).resolve().parent / "families")
+    root = parser.parse_args().output
+    root.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    for seed, case in enumerate(CASES, start=21):
+        make_case(case, seed, root)
+
+
+if __name__ == "__main__":
+    main()
