@@ -15,6 +15,7 @@ struct Ready {
   OpId last_write;
   ValueId gradient;
   bool partial;
+  bool repeated;
 };
 
 // In the order in which backward completes them.
@@ -25,7 +26,8 @@ std::vector<Ready> by_completion(const Graph& graph, const std::vector<Parameter
       if (v != kNone) last[v] = id;
   std::vector<Ready> ready;
   for (const Parameter& p : parameters)
-    if (p.gradient != kNone) ready.push_back({last[p.gradient], p.gradient, p.partial_gradient});
+    if (p.gradient != kNone)
+      ready.push_back({last[p.gradient], p.gradient, p.partial_gradient, p.repeats > 1});
   std::sort(ready.begin(), ready.end(), [](const Ready& a, const Ready& b) {
     return a.last_write != b.last_write ? a.last_write < b.last_write : a.gradient < b.gradient;
   });
@@ -33,7 +35,7 @@ std::vector<Ready> by_completion(const Graph& graph, const std::vector<Parameter
 }
 
 struct Bucket {
-  std::vector<ValueId> gradients, partial;
+  std::vector<ValueId> gradients, partial, repeated;
   OpId complete = kNone;  // with this op
 };
 
@@ -49,6 +51,7 @@ std::vector<Bucket> fill_buckets(const Graph& graph, const std::vector<Ready>& r
     Bucket& bucket = buckets.back();
     bucket.gradients.push_back(next.gradient);
     if (next.partial) bucket.partial.push_back(next.gradient);
+    if (next.repeated) bucket.repeated.push_back(next.gradient);
     bucket.complete = next.last_write;
     bytes += gradient.bytes();
   }
@@ -78,6 +81,7 @@ void reduce_gradients(Graph& graph, const OpRegistry& registry, const std::vecto
                    gradients, gradients));
     };
     reduce(kTensorAxis, reduction.tensor_size, bucket.partial);
+    reduce(kRepeatAxis, reduction.repeats, bucket.repeated);
     reduce(kDataAxis, reduction.data_size, bucket.gradients);
   }
   edit.commit();

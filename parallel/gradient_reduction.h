@@ -14,12 +14,13 @@ namespace recollect {
 struct GradientReduction {
   int data_size = 1;
   int tensor_size = 1;
+  int repeats = 1;                    // tensor ranks that hold the same key/value heads
   uint64_t bucket_bytes = 25u << 20;  // a bucket leaves when it holds at least this
 };
 
 // To be called when backward is complete. Makes groups of all gradients, in the order in which backward
-// completes them, whether they have to be reduced or not. They are summed over the data axis, and those
-// marked partial over the tensor axis first.
+// completes them, whether they have to be reduced or not. They are summed over the data axis; before that, those
+// marked partial over the tensor axis, and those of what several tensor ranks hold over the repeat axis.
 void reduce_gradients(Graph& graph, const OpRegistry& registry, const std::vector<Parameter>& parameters,
                       const GradientReduction& reduction);
 

@@ -49,21 +49,19 @@ ValueId LayerBuilder::emit(const std::string& name, const std::string& kind, Att
   return graph_.op(graph_.add_op(std::move(op))).outputs.at(0);
 }
 
-ValueId LayerBuilder::token_input(const std::string& name) {
+ValueId LayerBuilder::input(const std::string& name, const Shape& shape, DType dtype) {
   return graph_.add_value({.name = "input/" + name,
-                           .shape = {samples_, sequence_length_},
-                           .dtype = DType::kI32,
+                           .shape = shape,
+                           .dtype = dtype,
                            .category = Category::kInput,
                            .persistent = true});
 }
 
-ValueId LayerBuilder::loss_scale_input() {
-  return graph_.add_value({.name = "input/scale",
-                           .shape = {1},
-                           .dtype = DType::kF64,
-                           .category = Category::kInput,
-                           .persistent = true});
+ValueId LayerBuilder::token_input(const std::string& name) {
+  return input(name, {samples_, sequence_length_}, DType::kI32);
 }
+
+ValueId LayerBuilder::loss_scale_input(int64_t columns) { return input("scale", {columns}, DType::kF64); }
 
 ValueId LayerBuilder::loss_accumulator() {
   return graph_.add_value({.name = "loss",
@@ -89,22 +87,30 @@ ValueId LayerBuilder::parameter(Parameter p, Category category) {
   return parameters_.back().value;
 }
 
-ValueId LayerBuilder::vector_of_whole(const std::string& file_name, int64_t size, Parameter::Init init) {
-  return parameter(
-      {.name = file_name, .rows = size, .vector = true, .partial_gradient = divides_tokens(), .init = init});
+ValueId LayerBuilder::whole_parameter(Parameter p, Rows rows) {
+  p.partial_gradient = rows == Rows::kTokens && divides_tokens();
+  return parameter(std::move(p));
 }
 
-ValueId LayerBuilder::vector_of_part(const LinearOptions& options, int64_t size) {
+ValueId LayerBuilder::vector_of_whole(const std::string& file_name, int64_t size, Parameter::Init init,
+                                      bool may_be_missing) {
+  return whole_parameter(
+      {.name = file_name, .rows = size, .vector = true, .may_be_missing = may_be_missing, .init = init});
+}
+
+ValueId LayerBuilder::vector_of_part(const LinearOptions& options, int64_t size, int repeats) {
   return parameter({.name = options.bias,
                     .rows = size,
                     .vector = true,
                     .split = Parameter::Split::kRows,
                     .blocks = options.blocks,
                     .block_names = options.bias_blocks,
+                    .repeats = repeats,
                     .init = Parameter::Init::kZero});
 }
 
-ValueId LayerBuilder::weight(const LinearOptions& options, int64_t out, int64_t in, Parameter::Split split) {
+ValueId LayerBuilder::weight(const LinearOptions& options, int64_t out, int64_t in, Parameter::Split split,
+                             int repeats) {
   return parameter({.name = options.weight,
                     .rows = out,
                     .columns = in,
@@ -112,6 +118,7 @@ ValueId LayerBuilder::weight(const LinearOptions& options, int64_t out, int64_t 
                     .split = split,
                     .blocks = options.blocks,
                     .block_names = options.weight_blocks,
+                    .repeats = repeats,
                     .init = Parameter::Init::kNormal,
                     .init_std = options.init_std});
 }
@@ -129,12 +136,11 @@ ValueId LayerBuilder::vocabulary_table(const std::string& file_name, int64_t row
 
 ValueId LayerBuilder::replicated_table(const std::string& file_name, int64_t rows, int64_t columns,
                                        double init_std) {
-  return parameter({.name = file_name,
-                    .rows = rows,
-                    .columns = columns,
-                    .partial_gradient = divides_tokens(),
-                    .init = Parameter::Init::kNormal,
-                    .init_std = init_std});
+  return whole_parameter({.name = file_name,
+                          .rows = rows,
+                          .columns = columns,
+                          .init = Parameter::Init::kNormal,
+                          .init_std = init_std});
 }
 
 ValueId LayerBuilder::enter_parallel(const std::string& name, ValueId x) {
@@ -153,12 +159,13 @@ int64_t LayerBuilder::first_token() const {
   return divides_tokens() ? layout_.tensor_rank * (tokens_ / layout_.tensor_size) : 0;
 }
 
-Attributes LayerBuilder::dropout_attributes(double p) {
+Attributes LayerBuilder::dropout_attributes(double p, Rows rows) {
+  const bool tokens = rows == Rows::kTokens;
   return {{"p", p},
           {"layer", layer() < 0 ? kOutsideLayers : int64_t{layer()}},
           {"site", site_++},
-          {"sequence_length", sequence_length_},
-          {"first_token", first_token()}};
+          {"sequence_length", tokens ? sequence_length_ : 1},
+          {"first_token", tokens ? first_token() : 0}};
 }
 
 ValueId LayerBuilder::vocabulary_embedding(const std::string& name, ValueId ids, ValueId table,
@@ -217,19 +224,22 @@ ValueId LayerBuilder::rotary(const std::string& name, ValueId x, ValueId table, 
               {x, table});
 }
 
-ValueId LayerBuilder::dropout(const std::string& name, ValueId x, double p) {
-  const Attributes attributes = dropout_attributes(p);
+ValueId LayerBuilder::dropout(const std::string& name, ValueId x, double p, Rows rows) {
+  const Attributes attributes = dropout_attributes(p, rows);
   return p > 0 ? emit(name, "dropout", attributes, {x}) : x;
 }
+
+ValueId LayerBuilder::tanh(const std::string& name, ValueId x) { return emit(name, "tanh", {}, {x}); }
 
 ValueId LayerBuilder::norm(const std::string& name, ValueId x, const NormOptions& options) {
   const bool rms = options.kind == NormKind::kRms;
   need_kernel(!rms || options.bias.empty(), path(name), "RMS normalisation with a bias");
   need_kernel(rms || !options.bias.empty(), path(name), "layer normalisation without a bias");
   const int64_t width = graph_.value(x).shape[1];
-  const ValueId weight = vector_of_whole(options.weight, width, Parameter::Init::kOne);
+  const ValueId weight =
+      vector_of_whole(options.weight, width, Parameter::Init::kOne, options.may_be_missing);
   if (rms) return emit(name, "rms_norm", {{"epsilon", options.epsilon}}, {x, weight});
-  const ValueId bias = vector_of_whole(options.bias, width, Parameter::Init::kZero);
+  const ValueId bias = vector_of_whole(options.bias, width, Parameter::Init::kZero, options.may_be_missing);
   return emit(name, "layer_norm", {{"epsilon", options.epsilon}}, {x, weight, bias});
 }
 
@@ -247,6 +257,66 @@ ValueId LayerBuilder::row_linear(const std::string& name, ValueId x, int64_t in,
   const ValueId part = emit(name, "linear", {}, {x, w});
   graph_.value(part).placement = part_of_ranks();
   return leave_parallel(name + "/sum", part);
+}
+
+ValueId LayerBuilder::part_linear(const std::string& name, ValueId x, int64_t out,
+                                  const LinearOptions& options, int repeats) {
+  std::vector<ValueId> inputs{
+      x, weight(options, out, graph_.value(x).shape[1], Parameter::Split::kRows, repeats)};
+  if (!options.bias.empty()) inputs.push_back(vector_of_part(options, out, repeats));
+  return emit(name, "linear", {}, std::move(inputs));
+}
+
+ValueId LayerBuilder::linear(const std::string& name, ValueId x, int64_t out, const LinearOptions& options,
+                             Rows rows, const std::string& gelu_form) {
+  const ValueId w = whole_parameter({.name = options.weight,
+                                     .rows = out,
+                                     .columns = graph_.value(x).shape[1],
+                                     .may_be_missing = options.may_be_missing,
+                                     .init = Parameter::Init::kNormal,
+                                     .init_std = options.init_std},
+                                    rows);
+  const ValueId bias = whole_parameter({.name = options.bias,
+                                        .rows = out,
+                                        .vector = true,
+                                        .may_be_missing = options.may_be_missing,
+                                        .init = Parameter::Init::kZero},
+                                       rows);
+  if (gelu_form.empty()) return emit(name, "linear", {}, {x, w, bias});
+  return emit(name + "/gelu", "bias_gelu", {{"form", gelu_form}}, {emit(name, "linear", {}, {x, w}), bias});
+}
+
+ValueId LayerBuilder::self_attention(const std::string& name, ValueId x, const AttentionOptions& options,
+                                     LinearOptions projections) {
+  const std::vector<int64_t> blocks = options.blocks();
+  const int64_t ranks = layout_.tensor_size, heads = options.heads / ranks,
+                key_heads = std::max<int64_t>(1, options.key_heads() / ranks);
+  const auto turned = [&](const std::string& what, ValueId value, int64_t turned_heads) {
+    return options.rotary_table == kNone ? value : rotary(what, value, options.rotary_table, turned_heads);
+  };
+  if (options.key_heads() >= ranks) {
+    projections.blocks = blocks;
+    const ValueId qkv = column_linear(name + "/qkv", x, blocks[0] + blocks[1] + blocks[2], projections);
+    return attention(name + "/core", turned(name + "/rotary", qkv, heads + key_heads), options);
+  }
+  require(projections.weight_blocks.size() == 3, path(name) + ": queries and keys are one tensor in files");
+  LinearOptions queries = projections, keys = projections;
+  queries.weight = projections.weight_blocks[0];
+  queries.weight_blocks.clear();
+  keys.weight_blocks.erase(keys.weight_blocks.begin());
+  keys.blocks = {blocks[1], blocks[2]};
+  if (!projections.bias.empty()) {
+    queries.bias = projections.bias_blocks[0];
+    queries.bias_blocks.clear();
+    keys.bias_blocks.erase(keys.bias_blocks.begin());
+  }
+  x = enter_parallel(name + "/enter", x);
+  const ValueId q = turned(name + "/q/rotary", part_linear(name + "/q", x, blocks[0], queries, 1), heads);
+  const auto repeats = static_cast<int>(ranks / options.key_heads());
+  AttentionOptions with_kv = options;
+  with_kv.kv = turned(name + "/kv/rotary", part_linear(name + "/kv", x, blocks[1] + blocks[2], keys, repeats),
+                      key_heads);
+  return attention(name + "/core", q, with_kv);
 }
 
 int64_t LayerBuilder::local_key_heads(const std::string& name, const AttentionOptions& options) const {
@@ -267,7 +337,6 @@ int64_t LayerBuilder::local_key_heads(const std::string& name, const AttentionOp
 }
 
 ValueId LayerBuilder::attention(const std::string& name, ValueId q, const AttentionOptions& options) {
-  need_kernel(options.rotary.theta == 0, path(name), "rotary positions");
   const int64_t key_heads = local_key_heads(name, options), local = options.heads / layout_.tensor_size;
   std::vector<ValueId> inputs{q};
   if (options.kv != kNone || options.lengths != kNone) inputs.push_back(options.kv);
@@ -321,6 +390,7 @@ void LayerBuilder::vocabulary_loss(const std::string& name, ValueId x, ValueId t
                                 .padded_rows = rows * layout_.tensor_size,
                                 .vector = true,
                                 .split = Parameter::Split::kRows,
+                                .may_be_missing = options.bias_may_be_missing,
                                 .init = Parameter::Init::kZero}));
   const int64_t chunk =
       std::clamp(round_up(tokens_ / 2, kSmallestChunk), kSmallestChunk, options.most_logits);
@@ -330,6 +400,12 @@ void LayerBuilder::vocabulary_loss(const std::string& name, ValueId x, ValueId t
         {"chunk_rows", chunk},
         {"gradient", int64_t{0}}},
        std::move(inputs), {loss}, Accumulate::kAfterFirstMicroBatch);
+}
+
+void LayerBuilder::label_loss(const std::string& name, const std::string& kind, Attributes attributes,
+                              std::vector<ValueId> inputs, ValueId loss) {
+  attributes.set("gradient", int64_t{0});
+  emit(name, kind, std::move(attributes), std::move(inputs), {loss}, Accumulate::kAfterFirstMicroBatch);
 }
 
 }  // namespace recollect

@@ -27,20 +27,25 @@ struct LinearOptions {
   std::vector<std::string> weight_blocks = {},
                            bias_blocks = {};  // tensors of their own in files, one for each block
   bool transposed_in_file = false;
+  bool may_be_missing = false;  // in files: it is drawn then
   double init_std = 0;
 };
+
+// What the rows of a value stand for: sequence parallelism divides tokens over the tensor ranks, never samples.
+enum class Rows { kTokens, kSamples };
 
 enum class NormKind { kLayer, kRms };
 struct NormOptions {
   NormKind kind = NormKind::kLayer;
   std::string weight, bias = {};
   double epsilon = 1e-5;
+  bool may_be_missing = false;
 };
 
-// Rotary positions (Su et al., 2021) of queries and keys; theta 0: there are none. The scalings and their
+// Rotary positions (Su et al., 2021) of queries and keys. The scalings and their
 // numbers are those of the op rotary_table.
 struct RotaryOptions {
-  double theta = 0;
+  double theta = 10000;
   std::string scaling = "default";
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
   int64_t original_positions = 0;
@@ -51,9 +56,9 @@ struct AttentionOptions {
   int64_t kv_heads = 0;  // 0: as many as heads
   ValueId kv = kNone;    // k | v of this rank, where they are no part of q's rows
   bool causal = true;
-  ValueId lengths = kNone;  // [samples] i32: keys from there on are padding; kNone: none are
-  RotaryOptions rotary = {};
-  double dropout = 0;  // of probabilities
+  ValueId lengths = kNone;       // [samples] i32: keys from there on are padding; kNone: none are
+  ValueId rotary_table = kNone;  // turns queries and keys; kNone: they have no rotary positions
+  double dropout = 0;            // of probabilities
 
   int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
   // What a row of its input is made of: q | k | v.
@@ -73,7 +78,8 @@ struct MlpOptions {
 
 struct LossOptions {
   int64_t vocabulary = 1;
-  std::string bias = {};       // of the head; "": it has none
+  std::string bias = {};  // of the head; "": it has none
+  bool bias_may_be_missing = false;
   int64_t most_logits = 1024;  // rows of logits that exist at a time
 };
 
@@ -86,10 +92,14 @@ class LayerBuilder {
   void enter_layer(int layer);
   void enter_block(const std::string& block) { ops_.common().block = block; }  // of the layer: Op::block
 
-  // Of the batch: [samples, sequence] i32.
+  int64_t samples() const { return samples_; }
+  int64_t sequence_length() const { return sequence_length_; }
+
+  // Of the batch; of its tokens: [samples, sequence] i32.
+  ValueId input(const std::string& name, const Shape& shape, DType dtype);
   ValueId token_input(const std::string& name);
-  // What a loss is multiplied by, and where it is added up.
-  ValueId loss_scale_input();
+  // What a loss is multiplied by, column by column of its targets, and where it is added up.
+  ValueId loss_scale_input(int64_t columns = 1);
   ValueId loss_accumulator();
 
   // Token ids [samples, sequence] to hidden states; the vocabulary is divided over the tensor ranks. The id
@@ -105,13 +115,21 @@ class LayerBuilder {
   // Cosines and sines of a batch's positions; and the first `heads` heads of x turned by them.
   ValueId rotary_table(const std::string& name, int64_t head_size, const RotaryOptions& options);
   ValueId rotary(const std::string& name, ValueId x, ValueId table, int64_t heads);
-  ValueId dropout(const std::string& name, ValueId x, double p);
+  ValueId dropout(const std::string& name, ValueId x, double p, Rows rows = Rows::kTokens);
+  ValueId tanh(const std::string& name, ValueId x);
   ValueId norm(const std::string& name, ValueId x, const NormOptions& options);
   // [T, h] whole on every rank -> [T, out/t]. The weight is [out, in].
   ValueId column_linear(const std::string& name, ValueId x, int64_t out, const LinearOptions& options);
   // [T, in/t] -> [T, out] (or T/t tokens), summed over ranks, without bias: residual() adds it.
   ValueId row_linear(const std::string& name, ValueId x, int64_t in, int64_t out,
                      const LinearOptions& options);
+  // The same on every tensor rank: x w^T + bias, or gelu of it in a form. The weight is [out, in].
+  ValueId linear(const std::string& name, ValueId x, int64_t out, const LinearOptions& options, Rows rows,
+                 const std::string& gelu_form = {});
+  // Projections to queries, keys and values (three blocks), rotary positions, attention: [T, h] whole on every
+  // rank -> [T, heads/t x head_size]. Where tensor ranks are more than key/value heads, several hold the same.
+  ValueId self_attention(const std::string& name, ValueId x, const AttentionOptions& options,
+                         LinearOptions projections);
   // q | k | v of this rank's heads, or q alone beside options.kv -> the heads' outputs. Where tensor ranks
   // are more than key/value heads, several hold the same one, and kv is a value of its own. Error
   // kConfiguration where the ranks cannot share the heads.
@@ -124,6 +142,10 @@ class LayerBuilder {
   void vocabulary_loss(const std::string& name, ValueId x, ValueId table, ValueId targets, ValueId scale,
                        ValueId loss, const LossOptions& options);
 
+  // Adds a loss of logits that are whole on every rank into `loss`.
+  void label_loss(const std::string& name, const std::string& kind, Attributes attributes,
+                  std::vector<ValueId> inputs, ValueId loss);
+
   // A table whose rows are divided over the ranks, padded to a multiple of 64 rows a rank.
   ValueId vocabulary_table(const std::string& file_name, int64_t rows, int64_t columns, double init_std);
   ValueId replicated_table(const std::string& file_name, int64_t rows, int64_t columns, double init_std);
@@ -135,13 +157,20 @@ class LayerBuilder {
                std::vector<ValueId> inputs, std::vector<ValueId> outputs = {},
                Accumulate accumulate = Accumulate::kNever);
   ValueId parameter(Parameter parameter, Category category = Category::kParameter);
-  // One number for each column of a value that is whole on every rank, or, where `split`, divided.
-  ValueId vector_of_whole(const std::string& file_name, int64_t size, Parameter::Init init);
-  ValueId vector_of_part(const LinearOptions& options, int64_t size);
-  ValueId weight(const LinearOptions& options, int64_t out, int64_t in, Parameter::Split split);
+  // A parameter that every tensor rank has, of rows that may be divided.
+  ValueId whole_parameter(Parameter parameter, Rows rows = Rows::kTokens);
+  // One number for each column of a value that is whole on every rank, or divided.
+  ValueId vector_of_whole(const std::string& file_name, int64_t size, Parameter::Init init,
+                          bool may_be_missing = false);
+  ValueId vector_of_part(const LinearOptions& options, int64_t size, int repeats = 1);
+  ValueId weight(const LinearOptions& options, int64_t out, int64_t in, Parameter::Split split,
+                 int repeats = 1);
   ValueId enter_parallel(const std::string& name, ValueId x);  // whole tokens, gradient summed over ranks
   ValueId leave_parallel(const std::string& name, ValueId x);  // sum over ranks
-  Attributes dropout_attributes(double p);
+  // A column_linear of what is whole already; `repeats` as in Parameter.
+  ValueId part_linear(const std::string& name, ValueId x, int64_t out, const LinearOptions& options,
+                      int repeats);
+  Attributes dropout_attributes(double p, Rows rows = Rows::kTokens);
   int64_t first_token() const;  // of this rank, where it has a part of them
   int64_t local_key_heads(const std::string& name, const AttentionOptions& options) const;
   std::string path(const std::string& name) const;

@@ -13,7 +13,8 @@ namespace {
 
 int product_of_sizes(std::span<const MeshAxis> axes) {
   int product = 1;
-  for (const MeshAxis& axis : axes) product *= axis.size;
+  for (const MeshAxis& axis : axes)
+    if (!axis.inner) product *= axis.size;
   return product;
 }
 
@@ -21,6 +22,7 @@ int product_of_sizes(std::span<const MeshAxis> axes) {
 std::string sizes_text(const std::vector<MeshAxis>& axes) {
   std::string names, sizes;
   for (const MeshAxis& axis : axes) {
+    if (axis.inner) continue;
     names += (names.empty() ? "" : " x ") + axis.name + "_parallel_size";
     sizes += (sizes.empty() ? "" : " x ") + std::to_string(axis.size);
   }
@@ -29,11 +31,17 @@ std::string sizes_text(const std::vector<MeshAxis>& axes) {
 
 }  // namespace
 
-std::vector<MeshAxis> training_axes(int64_t data_size, int64_t tensor_size) {
-  return {{.name = std::string(kDataAxis), .size = static_cast<int>(data_size)},
-          {.name = std::string(kTensorAxis),
-           .size = static_cast<int>(tensor_size),
-           .streams = {StreamId::kCompute, StreamId::kCommunication, StreamId::kGather}}};
+std::vector<MeshAxis> training_axes(int64_t data_size, int64_t tensor_size, int64_t repeats) {
+  std::vector<MeshAxis> axes{{.name = std::string(kDataAxis), .size = static_cast<int>(data_size)},
+                             {.name = std::string(kTensorAxis),
+                              .size = static_cast<int>(tensor_size),
+                              .streams = {StreamId::kCompute, StreamId::kCommunication, StreamId::kGather}}};
+  if (repeats > 1)
+    axes.push_back({.name = std::string(kRepeatAxis),
+                    .size = static_cast<int>(repeats),
+                    .streams = {StreamId::kCommunication},
+                    .inner = true});
+  return axes;
 }
 
 Mesh::Mesh(Communicator& world, std::vector<MeshAxis> axes, Communicator* device_world)
@@ -64,6 +72,8 @@ void Mesh::check_axes() const {
   for (const MeshAxis& axis : axes_) {
     require(axis.size >= 1, "mesh axis " + axis.name + " has " + std::to_string(axis.size) + " ranks");
     require(names.insert(axis.name).second, "the mesh has two axes '" + axis.name + "'");
+    require(!axis.inner || (&axis != axes_.data() && (&axis)[-1].size % axis.size == 0),
+            "mesh axis " + axis.name + " does not divide the one before it");
   }
   const int ranks = product_of_sizes(axes_);
   if (world_.size() != ranks)
@@ -80,9 +90,7 @@ void Mesh::connect(const Join& join_values, const Join& join_host) {
   for (std::size_t axis = axes_.size(); axis-- > 0 && join_host;) communicators_[axis].host = join_host(axis);
 }
 
-int Mesh::stride(std::size_t axis) const {
-  return product_of_sizes(std::span(axes_).subspan(axis + 1));
-}
+int Mesh::stride(std::size_t axis) const { return product_of_sizes(std::span(axes_).subspan(axis + 1)); }
 
 int Mesh::colour(std::size_t axis) const {
   const int near = stride(axis), far = near * axes_[axis].size;
@@ -95,6 +103,8 @@ std::size_t Mesh::index_of(std::string_view name) const {
   if (found == axes_.end()) require(false, "the mesh has no axis '" + std::string(name) + "'");
   return static_cast<std::size_t>(found - axes_.begin());
 }
+
+int Mesh::repeats() const { return axes_.back().name == kRepeatAxis ? axes_.back().size : 1; }
 
 std::vector<Mesh::Link> Mesh::links() const {
   std::vector<Link> all;

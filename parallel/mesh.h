@@ -24,10 +24,15 @@ struct MeshAxis {
   std::string name;
   int size = 1;
   std::vector<StreamId> streams = {StreamId::kCompute, StreamId::kCommunication};  // that talk along it
+  bool inner = false;  // its ranks are neighbours along the axis before it, which it divides
 };
 
-// Micro-batches are divided over the one, layers over the other, whose ranks gather what they share.
-std::vector<MeshAxis> training_axes(int64_t data_size, int64_t tensor_size);
+// Tensor ranks that hold the same key/value heads.
+inline constexpr std::string_view kRepeatAxis = "repeat";
+
+// Micro-batches are divided over the one, layers over the other, whose ranks gather what they share. `repeats`
+// tensor ranks hold the same key/value heads.
+std::vector<MeshAxis> training_axes(int64_t data_size, int64_t tensor_size, int64_t repeats = 1);
 
 class Mesh {
  public:
@@ -49,6 +54,7 @@ class Mesh {
   int tensor_size() const { return size(kTensorAxis); }
   int data_rank() const { return rank(kDataAxis); }
   int tensor_rank() const { return rank(kTensorAxis); }
+  int repeats() const;  // tensor ranks that hold the same key/value heads
 
   Communicator& world() const { return world_; }
   std::size_t staging_bytes() const;  // of all communicators, the world's included, in the host's memory

@@ -23,16 +23,22 @@ struct BatchShape {
 
 // How a family's files name what the parameters do not say.
 struct FileNames {
-  std::string prefix;  // of every tensor that this program writes; the files of others may lack it
+  std::string prefix;  // of the tensors that this program writes; the files of others may lack it
+  // Whether it stands before this name; heads beside a trunk have none.
+  bool (*has_prefix)(std::string_view name) = [](std::string_view) { return true; };
+  // What old files call it; "": the same.
+  std::string (*older_name)(std::string_view name) = [](std::string_view) { return std::string(); };
   // Of what stands in files of others and is no parameter: a tied head, buffers. Names come without the
   // prefix.
   bool (*passed_over)(std::string_view name) = [](std::string_view) { return false; };
+
+  std::string in_file(const std::string& name) const { return has_prefix(name) ? prefix + name : name; }
 };
 
 struct Model {
   std::map<std::string, ValueId, std::less<>> inputs =
       {};                 // fields of a batch, such as "ids": [samples, sequence] i32
-  ValueId scale = kNone;  // input [1] f64: 1 / valid targets of the whole step
+  ValueId scale = kNone;  // input [columns] f64: what each target of a column weighs in the step's loss
   ValueId loss = kNone;   // [1] f64 accumulator: this data rank's share of the step's mean loss
   std::vector<Parameter> parameters = {};
   FileNames files = {};

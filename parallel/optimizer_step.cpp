@@ -1,5 +1,7 @@
 #include "parallel/optimizer_step.h"
 
+#include <algorithm>
+
 #include "engine/graph/op_builder.h"
 #include "parallel/mesh.h"
 #include "parallel/optimizers/rules.h"
@@ -7,6 +9,13 @@
 namespace recollect {
 
 namespace {
+
+// Tensor ranks that hold the same parts of those parameters that more than one holds; 1 where there are none.
+int repeats_of(const std::vector<Parameter>& parameters) {
+  int repeats = 1;
+  for (const Parameter& p : parameters) repeats = std::max(repeats, p.repeats);
+  return repeats;
+}
 
 class Builder {
  public:
@@ -41,10 +50,11 @@ class Builder {
   }
 
   ValueId squared_norm(const std::string& name, const std::vector<Parameter>& parameters,
-                       const Placement& placement) {
+                       const Placement& placement, int repeats = 1) {
     std::vector<ValueId> gradients;
     for (const Parameter& p : parameters)
-      if (graph_.value(p.gradient).placement == placement) gradients.push_back(p.gradient);
+      if (graph_.value(p.gradient).placement == placement && p.repeats == repeats)
+        gradients.push_back(p.gradient);
     return ops_.append(name, "squared_norm", {}, std::move(gradients)).outputs[0];
   }
 
@@ -92,10 +102,21 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
       "norm/sharded/sum", b.squared_norm("norm/sharded", parameters, Placement::sharded_over(kTensorAxis)),
       kTensorAxis, tensor_size);
   const ValueId replicated = b.squared_norm("norm/replicated", parameters, Placement());
+  Attributes clipping{{"max_norm", settings.max_grad_norm}};
+  ValueId repeated = kNone;  // the sum has each once for every rank that holds it
+  if (const int repeats = repeats_of(parameters); repeats > 1) {
+    repeated = b.all_reduce(
+        "norm/repeated/sum",
+        b.squared_norm("norm/repeated", parameters, Placement::sharded_over(kTensorAxis), repeats),
+        kTensorAxis, tensor_size);
+    clipping.set("repeats", int64_t{repeats});
+  }
   handles.norm = b.scalar("norm", Category::kWorkspace);
   if (settings.loss_scaled) handles.loss_scale = b.scalar("input/loss_scale", Category::kInput);
-  const Op& clip = b.ops().append("norm/clip", "clip_factor", {{"max_norm", settings.max_grad_norm}},
-                                  {sharded, replicated, handles.loss_scale}, {handles.norm});
+  std::vector<ValueId> norms{sharded, replicated, handles.loss_scale};
+  if (repeated != kNone) norms.push_back(repeated);
+  const Op& clip =
+      b.ops().append("norm/clip", "clip_factor", std::move(clipping), std::move(norms), {handles.norm});
   const ValueId factor = clip.outputs[1];
   for (Parameter& p : parameters)
     b.update(p, *handles.rule,

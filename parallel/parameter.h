@@ -47,7 +47,9 @@ struct Parameter {
   std::vector<int64_t> blocks = {};           // rows of each (q, k and v are three); empty: one
   std::vector<std::string> block_names = {};  // of each block's tensor in files; empty: one tensor, `name`
   bool partial_gradient = false;              // each tensor rank has a part of a sum (sequence parallelism)
-  bool may_be_missing = false;                // in files; it is initialised then
+  int repeats =
+      1;  // so many tensor ranks in a row hold the same rows of each block, and parts of their gradient
+  bool may_be_missing = false;  // in files; it is initialised then
   Init init = Init::kZero;
   double init_std = 0;
   bool decayed() const { return !vector; }
@@ -65,13 +67,14 @@ struct Parameter {
     return transposed_in_file ? std::vector{columns, tensor.rows} : std::vector{tensor.rows, columns};
   }
   int64_t local_rows(int tensor_size) const {
-    return split == Split::kRows ? padded_rows / tensor_size : padded_rows;
+    return split == Split::kRows ? padded_rows * repeats / tensor_size : padded_rows;
   }
   int64_t local_columns(int tensor_size) const {
     return split == Split::kColumns ? columns / tensor_size : columns;
   }
   RowPlace place_of_row(int64_t r, int tensor_rank, int tensor_size) const {
-    const int ranks = split == Split::kRows ? tensor_size : 1, rank = split == Split::kRows ? tensor_rank : 0;
+    const int ranks = split == Split::kRows ? tensor_size / repeats : 1,
+              rank = split == Split::kRows ? tensor_rank / repeats : 0;
     const std::size_t count = blocks.empty() ? 1 : blocks.size();
     int64_t first = 0;  // of the block, in the whole
     for (std::size_t b = 0;; ++b) {

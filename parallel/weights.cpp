@@ -121,26 +121,45 @@ void Weights::initialize_row(const Parameter& p, uint64_t index, int64_t r, uint
   }
 }
 
-void Weights::load(const SafetensorsSet& source, uint64_t seed) const {
-  const std::string& prefix = model_.files.prefix;
+std::vector<std::string> Weights::load(const SafetensorsSet& source, uint64_t seed) const {
+  const FileNames& files = model_.files;
   std::set<std::string, std::less<>> expected;
   for (const Parameter& p : model_.parameters)
-    for (const Parameter::FileTensor& tensor : p.file_tensors()) expected.insert(tensor.name);
+    for (const Parameter::FileTensor& tensor : p.file_tensors()) {
+      expected.insert(tensor.name);
+      expected.insert(files.older_name(tensor.name));
+    }
   std::string problems;
   for (const std::string& name : source.names()) {
-    const std::string_view bare = without_prefix(name, prefix);
-    if (!expected.contains(bare) && !model_.files.passed_over(bare)) problems += "\n  unknown: " + name;
+    const std::string_view bare = without_prefix(name, files.prefix);
+    if (!expected.contains(bare) && !files.passed_over(bare)) problems += "\n  unknown: " + name;
   }
   std::vector<std::vector<std::string>> names;
   for (const Parameter& p : model_.parameters) names.push_back(find_tensors(p, source, problems));
   if (!problems.empty())
     throw Error(ExitCode::kInput, "the weights do not fit the model:" + problems,
                 "check model.* against the config.json beside the weights");
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (names[i].empty())
-      initialize_one(i, seed);
-    else
+  std::vector<std::string> missing;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!names[i].empty()) {
       load_one(i, source, names[i]);
+      continue;
+    }
+    initialize_one(i, seed);
+    missing.push_back(model_.parameters[i].name);
+  }
+  return missing;
+}
+
+const TensorEntry* Weights::find_tensor(const SafetensorsSet& source, std::string& name) const {
+  const FileNames& files = model_.files;
+  for (const std::string& bare : {name, files.older_name(name)})
+    for (const std::string& given : {files.in_file(bare), bare})
+      if (const TensorEntry* entry = bare.empty() ? nullptr : source.find(given)) {
+        name = given;
+        return entry;
+      }
+  return nullptr;
 }
 
 std::vector<std::string> Weights::find_tensors(const Parameter& p, const SafetensorsSet& source,
@@ -148,9 +167,8 @@ std::vector<std::string> Weights::find_tensors(const Parameter& p, const Safeten
   std::vector<std::string> names;
   std::string missing;
   for (const Parameter::FileTensor& tensor : p.file_tensors()) {
-    std::string name = model_.files.prefix + tensor.name;
-    const TensorEntry* entry = source.find(name);
-    if (!entry) entry = source.find(name = tensor.name);
+    std::string name = tensor.name;
+    const TensorEntry* entry = find_tensor(source, name);
     if (!entry) {
       missing += "\n  missing: " + tensor.name;
       continue;

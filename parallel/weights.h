@@ -37,16 +37,16 @@ class Weights {
   // that the parallel layout does not matter.
   void initialize(uint64_t seed) const;
 
-  // Names may carry the model's prefix or not. Parameters that may be missing, and are, are initialised.
-  // Error kInput lists every unknown, missing and misshapen tensor.
-  void load(const SafetensorsSet& source, uint64_t seed) const;
+  // Names may carry the model's prefix or not. Parameters that may be missing, and are, are initialised: their
+  // names. Error kInput lists every unknown, missing and misshapen tensor.
+  std::vector<std::string> load(const SafetensorsSet& source, uint64_t seed) const;
 
   // Collective. Error kNumerics on all ranks, naming the first parameter that holds an infinity or a NaN.
   void check_finite() const;
 
-  // The parameters as `prefix` + name in f64 or f32: a file whose space is claimed and which is empty still.
-  // Error kStorage.
-  std::unique_ptr<SafetensorsWriter> begin_file(const std::string& path, const std::string& prefix) const;
+  // The parameters in f64 or f32, by their names in files: a file whose space is claimed and which is empty
+  // still. Error kStorage.
+  std::unique_ptr<SafetensorsWriter> begin_file(const std::string& path) const;
   // Collective. Fills and finishes the file, which is rank 0's and null elsewhere. While the disk works all
   // ranks hear of it, however long it takes. Where it fails, all return so: rank 0 with the reason, and
   // nothing has taken the file's name.
@@ -67,8 +67,7 @@ class Weights {
     Tensor value, master, gradient;  // undefined where nothing is trained: the gradient
     const Tensor& saved(bool gradients) const { return gradients ? gradient : master; }
   };
-  std::unique_ptr<SafetensorsWriter> declare(const std::string& path, const std::string& prefix,
-                                             bool gradients) const;
+  std::unique_ptr<SafetensorsWriter> declare(const std::string& path, bool gradients) const;
   // Numbers of this rank's rows first ... first + count - 1, which are zeros before.
   using FillRows = std::function<void(int64_t first, int64_t count, double* out)>;
   void write_rows(std::size_t index, const FillRows& fill) const;
@@ -79,6 +78,8 @@ class Weights {
   void load_one(std::size_t index, const SafetensorsSet& source, const std::vector<std::string>& names) const;
   void load_transposed(std::size_t index, const SafetensorsSet& source,
                        const std::vector<std::string>& names) const;
+  // By its name in the model, which becomes that in the source; null where there is none.
+  const TensorEntry* find_tensor(const SafetensorsSet& source, std::string& name) const;
   // Their names in the source; adds what is wrong to `problems`. Empty: it is missing, and may be.
   std::vector<std::string> find_tensors(const Parameter& parameter, const SafetensorsSet& source,
                                         std::string& problems) const;

@@ -158,7 +158,7 @@ class Weights::Saving {
     if (tile.rows > 0) {
       tile.column += tile.columns;
       if (tile.column == p->local_columns(size)) tile.column = 0, tile.row += tile.rows;
-      if (tile.row == p->local_rows(size)) tile.row = 0, ++tile.owner;
+      if (tile.row == p->local_rows(size)) tile.row = 0, tile.owner += p->repeats;
       if (tile.owner == (p->split == Parameter::Split::kNone ? 1 : size)) tile.owner = 0, ++tile.index;
       if (tile.index == parameters_.size()) return false;
       p = &parameters_[tile.index];
@@ -320,21 +320,20 @@ Weights::Weights(const Model& model, const Graph& graph, const ProgramMemory& me
   }
 }
 
-std::unique_ptr<SafetensorsWriter> Weights::declare(const std::string& path, const std::string& prefix,
-                                                    bool gradients) const {
+std::unique_ptr<SafetensorsWriter> Weights::declare(const std::string& path, bool gradients) const {
   auto file = std::make_unique<SafetensorsWriter>(path);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const Parameter& p = model_.parameters[i];
     for (const Parameter::FileTensor& tensor : tensors_[i].all)
-      file->declare(prefix + tensor.name, places_[i].saved(gradients).dtype, p.file_shape(tensor));
+      file->declare(model_.files.in_file(tensor.name), places_[i].saved(gradients).dtype,
+                    p.file_shape(tensor));
   }
   file->begin();
   return file;
 }
 
-std::unique_ptr<SafetensorsWriter> Weights::begin_file(const std::string& path,
-                                                       const std::string& prefix) const {
-  return declare(path, prefix, false);
+std::unique_ptr<SafetensorsWriter> Weights::begin_file(const std::string& path) const {
+  return declare(path, false);
 }
 
 std::optional<Error> Weights::save(SafetensorsWriter* file) const {
@@ -343,7 +342,7 @@ std::optional<Error> Weights::save(SafetensorsWriter* file) const {
 
 void Weights::save_gradients(const std::string& path, double loss_scale) const {
   std::unique_ptr<SafetensorsWriter> file;
-  if (mesh_.world().rank() == 0) file = declare(path, model_.files.prefix, true);
+  if (mesh_.world().rank() == 0) file = declare(path, true);
   const std::optional<Error> failed = Saving(*this, file.get(), true, loss_scale).carry_out();
   if (failed && file) throw *failed;
 }

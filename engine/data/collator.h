@@ -16,6 +16,9 @@ namespace recollect {
 // where answers start and where they end.
 using TargetCounts = std::array<int64_t, 2>;
 
+// What each target of a column weighs in a loss.
+using TargetWeights = std::array<double, std::tuple_size_v<TargetCounts>>;
+
 inline int64_t total(const TargetCounts& counts) { return counts[0] + counts[1]; }
 
 class Collator {

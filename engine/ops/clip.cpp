@@ -15,6 +15,7 @@ std::vector<OutputSpec> infer_squared_norm(const OpView&) { return scalars({""})
 
 std::vector<OutputSpec> infer_clip_factor(const OpView& v) {
   v.attributes().real("max_norm");
+  if (v.has_input(3)) check(v.attributes().integer("repeats") > 0, v, "repeats is positive");
   return scalars({"norm", "factor"});
 }
 

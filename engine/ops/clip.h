@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "engine/core/host_device.h"
+#include "engine/core/tensor.h"
+#include "engine/graph/attributes.h"
 
 namespace recollect {
 
@@ -13,13 +16,35 @@ struct Clip {
   double norm, factor;
 };
 
-// As torch's clip_grad_norm_; `max_norm` 0 never clips. `sum`: of the squares of gradients that are
-// `loss_scale` times what they stand for. The factor is NaN for a norm that is not finite: such a step is not
-// taken.
-RECOLLECT_HOST_DEVICE inline Clip clip(double sum, double max_norm, double loss_scale) {
+// What an op clip_factor reads. Absent inputs are null.
+struct ClipInputs {
+  ClipInputs(std::span<const Tensor> in, const Attributes& attributes)
+      : sharded(in[0].as<double>()),
+        replicated(in[1].as<double>()),
+        loss_scale(optional(in, 2)),
+        repeated(optional(in, 3)),
+        repeats(repeated ? static_cast<double>(attributes.integer("repeats")) : 1.0),
+        max_norm(attributes.real("max_norm")) {}
+
+  const double *sharded, *replicated, *loss_scale, *repeated;
+  double repeats, max_norm;
+
+ private:
+  static const double* optional(std::span<const Tensor> in, std::size_t i) {
+    return i < in.size() && in[i].defined() ? in[i].as<double>() : nullptr;
+  }
+};
+
+// As torch's clip_grad_norm_; `max_norm` 0 never clips. The sums are of the squares of gradients that are
+// `loss_scale` times what they stand for; that of repeated ones has each `repeats` times. The factor is NaN
+// for a norm that is not finite: such a step is not taken.
+RECOLLECT_HOST_DEVICE inline Clip clip(const ClipInputs& in) {
+  const double loss_scale = in.loss_scale ? *in.loss_scale : 1.0;
+  double sum = *in.sharded + *in.replicated;
+  if (in.repeated) sum += *in.repeated / in.repeats;
   const double norm = std::sqrt(sum) / loss_scale;
   if (!std::isfinite(norm)) return {norm, std::numeric_limits<double>::quiet_NaN()};
-  return {norm, (max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1.0) / loss_scale};
+  return {norm, (in.max_norm > 0 ? std::min(1.0, in.max_norm / (norm + 1e-6)) : 1.0) / loss_scale};
 }
 
 }  // namespace recollect

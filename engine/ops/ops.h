@@ -110,11 +110,12 @@
 // elementwise_loss          logits, targets f32 (as many),       acc loss [1] f64,      form gradient
 //                           scale [1] f64                        dlogits?
 //     form squared: scale * sum of (x - t)^2; sigmoid: scale * sum of the cross-entropies of sigmoid(x) with
-//     t, as torch's binary_cross_entropy_with_logits.
+//     t, as torch's binary_cross_entropy_with_logits. A target that is no number does not count.
 // squared_norm              any number of gradients S            sum [1] f64
 // clip_factor               sharded [1] f64, replicated [1] f64, norm [1], factor [1]   max_norm (0: none)
-//                           loss_scale? [1] f64
-//     norm = sqrt(sharded + replicated) / loss_scale; factor = min(1, max_norm / (norm + 1e-6)) / loss_scale,
+//                           loss_scale? [1] f64,                                        repeats?
+//                           repeated? [1] f64
+//     norm = sqrt(sharded + replicated + repeated / repeats) / loss_scale; factor = min(1, max_norm / (norm + 1e-6)) / loss_scale,
 //     as torch's clip_grad_norm_; loss_scale is 1 where absent. The factor is NaN where the norm is not
 //     finite: an update whose factor is NaN changes nothing.
 // adamw, adamw_hf, adam     schedule [3] f64, factor [1] f64,    acc master [..] S,     beta1 beta2 epsilon

@@ -25,6 +25,7 @@
 #include "engine/optim/learning_rate.h"
 #include "parallel/models/families.h"
 #include "parallel/optimizers/rules.h"
+#include "parallel/tasks/task.h"
 
 namespace recollect {
 
@@ -117,11 +118,15 @@ struct Config {
     std::vector<std::string> path;  // empty for random only
     int64_t sequence_length = 0;    // 0 only before `read_config` has made it the model's longest
     bool shuffle = true;
-    int64_t seed = 0;                      // training.seed where not given
-    TokenDtype dtype = TokenDtype::kAuto;  // of headerless token files
-    int64_t low = 0;                       // random: ids are uniform in [low, high)
-    int64_t high = 0;                      // 0 only before `read_config` has made it model.vocab_size
-    int64_t prefetch = 2;                  // batches prepared ahead
+    int64_t seed = 0;                              // training.seed where not given
+    TokenDtype dtype = TokenDtype::kAuto;          // of headerless token files
+    int64_t low = 0;                               // random: ids are uniform in [low, high)
+    int64_t high = 0;                              // 0 only before `read_config` has made it model.vocab_size
+    int64_t prefetch = 2;                          // batches prepared ahead
+    int64_t choices = 4;                           // of a question: multiple_choice
+    double mask_probability = 0.15;                // masked_lm, of data without labels
+    int64_t mask_token = -1;                       // -1: none is given
+    std::vector<std::string> special_tokens = {};  // ids that are never masked
   };
 
   struct Evaluation {
@@ -156,6 +161,7 @@ struct Config {
     int64_t dump_step = 1;       // the first step is 1
   };
 
+  Task task = Task::kCausalLm;  // one of the family's
   Model model;
   Parallelism parallelism;
   Device device;

@@ -62,10 +62,18 @@ std::string dump_with_origins(const Config& config) {
 std::string dump_model(const Config::Model& model) {
   Config config;
   config.model = model;
-  std::string text;
-  for (const ConfigKey& key : KeyTable::of(model.family()).keys())
-    if (key.section == "model")
-      text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", key.name, key.print(config));
+  const KeyTable& table = KeyTable::of(model.family());
+  const auto keys_in = [&](std::string_view section) {
+    std::string text;
+    for (const ConfigKey& key : table.keys())
+      if (key.section == section)
+        text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", key.name, key.print(config));
+    return text;
+  };
+  std::string text = keys_in("model");
+  for (const std::string_view section : table.sections())
+    if (section.starts_with("model."))
+      text += fmt::format(", {}: {{{}}}", section.substr(section.find('.') + 1), keys_in(section));
   return fmt::format("model: {{{}}}\n", text);
 }
 

@@ -76,6 +76,37 @@ bool is_fixed(const ModelFamily& family, const std::string& name) {
                      [&](const auto& fixed) { return fixed.first == name; });
 }
 
+struct Merged {
+  const KeyTable& table;
+  const ModelFamily& family;
+  Place place;
+};
+
+// What an object of the file says of the keys of a section, and of the sections inside it.
+void merge_object(const std::string& section, const json& object, const Merged& into, Config& config,
+                  Problems& problems) {
+  std::map<std::string, std::string> given;  // key -> the name it was given by
+  for (const auto& [name, value] : object.items()) {
+    if (value.is_object() && into.table.is_section(section, name)) {
+      merge_object(fmt::format("{}.{}", section, name), value, into, config, problems);
+      continue;
+    }
+    const ConfigKey* key = into.table.find(section, name);
+    // `type`, `config` and `pretrained` are ours; a null is Transformers' way to say "the default".
+    const bool ours = section == "model" && (name == "type" || name == "config" || name == "pretrained");
+    if (!key || ours || value.is_null()) continue;
+    if (section == "model" && is_fixed(into.family, name)) continue;  // checked already
+    if (const auto [first, inserted] = given.emplace(key->path(), name); !inserted) {
+      problems.add(into.place, fmt::format("{} and {} are the same key", first->second, name));
+      continue;
+    }
+    if (config.origins.contains(key->path())) continue;
+    const std::string wrong = key->read(config, to_node(value, into.place.text));
+    if (!wrong.empty()) problems.add(into.place, fmt::format("{}: {}", name, wrong));
+    config.origins[key->path()] = into.place;
+  }
+}
+
 std::string all_types() {
   std::vector<std::string_view> types;
   for (const ModelFamily& family : model_families()) types.push_back(family.type);
@@ -91,28 +122,14 @@ void merge_hf_config(const std::string& path, Config& config, Problems& problems
     problems.add(place, wrong);
     return;
   }
-  const json document = parse(text, place, problems);
+  json document = parse(text, place, problems);
   if (document.is_null()) return;
   const ModelFamily& family = config.model.family();
+  family.translate(document);
   check_mathematics(document, family, place, problems);
   if (!document.contains("model_type"))
     problems.add(place, fmt::format("model_type is missing; expected {}", all_types()));
-  const KeyTable& table = KeyTable::of(family);
-  std::map<std::string, std::string> given;  // key -> the name it was given by
-  for (const auto& [name, value] : document.items()) {
-    const ConfigKey* key = table.find("model", name);
-    // `type`, `config` and `pretrained` are ours; a null is Transformers' way to say "the default".
-    if (!key || name == "type" || name == "config" || name == "pretrained" || value.is_null()) continue;
-    if (is_fixed(family, name)) continue;  // checked above
-    if (const auto [first, inserted] = given.emplace(key->path(), name); !inserted) {
-      problems.add(place, fmt::format("{} and {} are the same key", first->second, name));
-      continue;
-    }
-    if (config.origins.contains(key->path())) continue;
-    const std::string wrong = key->read(config, to_node(value, path));
-    if (!wrong.empty()) problems.add(place, fmt::format("{}: {}", name, wrong));
-    config.origins[key->path()] = place;
-  }
+  merge_object("model", document, {KeyTable::of(family), family, place}, config, problems);
 }
 
 std::string model_type_of(const std::string& path) {
@@ -135,12 +152,13 @@ Config::Model read_hf_config(const std::string& path) {
   return config.model;
 }
 
-std::string hf_config_text(const Config::Model& model, const std::string& dtype) {
-  return model.family().config_json(model.values, dtype);
+std::string hf_config_text(const Config::Model& model, Task task, const std::string& dtype) {
+  return model.family().config_json(model.values, task, dtype);
 }
 
-void write_hf_config(const std::string& path, const Config::Model& model, const std::string& dtype) {
-  write_text_file(path, hf_config_text(model, dtype));
+void write_hf_config(const std::string& path, const Config::Model& model, Task task,
+                     const std::string& dtype) {
+  write_text_file(path, hf_config_text(model, task, dtype));
 }
 
 }  // namespace recollect

@@ -23,8 +23,8 @@ void merge_hf_config(const std::string& path, Config& config, Problems& problems
 
 // A config.json that Transformers loads, as text and as a file; `dtype` is that of the weights beside it
 // ("float32", "bfloat16", ...). Throws Error kStorage.
-std::string hf_config_text(const Config::Model& model, const std::string& dtype = "float32");
-void write_hf_config(const std::string& path, const Config::Model& model,
+std::string hf_config_text(const Config::Model& model, Task task, const std::string& dtype = "float32");
+void write_hf_config(const std::string& path, const Config::Model& model, Task task,
                      const std::string& dtype = "float32");
 
 }  // namespace recollect

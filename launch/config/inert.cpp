@@ -53,6 +53,17 @@ std::vector<Rule> declared_rules() {
                      [=](const Config& c) { return is_it(c) && only_evaluates(c); },
                      "nothing is trained"});
   }
+  for (const ModelFamily& family : model_families())
+    for (const UnusedModelKeys& unused : family.unused) {
+      std::vector<std::string> keys;
+      for (const std::string& key : unused.keys) keys.push_back("model." + key);
+      table.push_back({keys,
+                       {"model." + unused.because},
+                       [type = family.type, unused](const Config& c) {
+                         return c.model.type == type && unused.unused(c.model.values);
+                       },
+                       unused.why});
+    }
   for (const OptimizerEntry& rule : optimizer_rules()) {
     std::vector<std::string> keys;
     for (const std::string_view key : rule.unused) keys.push_back(fmt::format("optimizer.{}", key));
@@ -72,6 +83,32 @@ std::vector<Rule> fixed_rules() {
          return c.parallelism.data_parallel_size == 1 && !c.parallelism.sequence_parallel;
        },
        "gradients are reduced over neither data nor sequence parallel ranks"},
+      {{"data.choices"},
+       {"task"},
+       [](const Config& c) { return c.task != Task::kMultipleChoice; },
+       "a sample is one sequence"},
+      {{"data.mask_token", "data.mask_probability", "data.special_tokens"},
+       {"task"},
+       [](const Config& c) { return c.task != Task::kMaskedLm; },
+       "no token is masked"},
+      {{"data.mask_probability", "data.special_tokens"},
+       {"data.mask_token"},
+       [](const Config& c) { return c.task == Task::kMaskedLm && c.data.mask_token < 0; },
+       "labels come with the data"},
+      {{"model.num_labels"},
+       {"task"},
+       [](const Config& c) {
+         return c.task != Task::kSequenceClassification && c.task != Task::kTokenClassification;
+       },
+       "the head has no labels"},
+      {{"model.problem_type"},
+       {"task"},
+       [](const Config& c) { return c.task != Task::kSequenceClassification; },
+       "only labels of sequences are of several kinds"},
+      {{"model.classifier_dropout"},
+       {"task"},
+       [](const Config& c) { return c.task == Task::kMaskedLm || c.task == Task::kQuestionAnswering; },
+       "the head has no dropout"},
       {{"parallelism.timeout_seconds"},
        {"parallelism.data_parallel_size", "parallelism.tensor_parallel_size"},
        alone,
@@ -241,7 +278,8 @@ const std::vector<Rule>& rules() {
 
 std::string state_of(const KeyTable& table, const std::string& path, const Config& config) {
   const std::size_t dot = path.rfind('.');
-  const ConfigKey* key = table.find(path.substr(0, dot), path.substr(dot + 1));
+  const bool top = dot == std::string::npos;
+  const ConfigKey* key = table.find(top ? "" : path.substr(0, dot), top ? path : path.substr(dot + 1));
   return key->print(config);
 }
 

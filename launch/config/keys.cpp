@@ -85,8 +85,11 @@ ConfigKey make_choice(std::string section, std::string name, const Member& membe
   return key;
 }
 
-// Whatever kind the family says.
+// Whatever kind the family says. "a.b" is the key b of a section inside `model`.
 ConfigKey make_family_key(const ModelKey& declared) {
+  const std::size_t dot = declared.name.rfind('.');
+  const std::string section = dot == std::string::npos ? "model" : "model." + declared.name.substr(0, dot),
+                    leaf = declared.name.substr(dot == std::string::npos ? 0 : dot + 1);
   return std::visit(
       [&](const auto& otherwise) {
         using T = std::remove_cvref_t<decltype(otherwise)>;
@@ -100,9 +103,9 @@ ConfigKey make_family_key(const ModelKey& declared) {
         ConfigKey key;
         if constexpr (std::same_as<T, std::string>) {
           if (!declared.choices.empty())
-            key = make_choice("model", declared.name, value, declared.choices, declared.help);
+            key = make_choice(section, leaf, value, declared.choices, declared.help);
         }
-        if (key.name.empty()) key = make_key("model", declared.name, value, range, declared.help, {});
+        if (key.name.empty()) key = make_key(section, leaf, value, range, declared.help, {});
         key.aliases = declared.aliases;
         return key;
       },
@@ -240,6 +243,12 @@ void add_scheduler(std::vector<ConfigKey>& keys) {
   add("min_lr", &S::min_lr, at_least(0), "learning rate at the end");
 }
 
+void add_task(std::vector<ConfigKey>& keys) {
+  keys.push_back(make_key(
+      "", "task", [](auto& config) -> auto& { return config.task; }, any(),
+      "what the model is trained for; where not given the first of its family's", {}));
+}
+
 void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
   using S = Config::Data;
   const Adder<S> add(keys, "data", &Config::data);
@@ -253,6 +262,12 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
   add("low", &S::low, between(0, kMaxCount), "random: smallest id");
   add("high", &S::high, between(0, kMaxCount), "random: ids are below this; 0: " + model.vocabulary.key);
   add("prefetch", &S::prefetch, between(1, 1024), "batches prepared ahead");
+  add("choices", &S::choices, between(1, 1024), "multiple_choice: sequences of a sample");
+  add("mask_probability", &S::mask_probability, ValueRange{.low = 0, .high = 1, .low_open = true},
+      "masked_lm, of data without labels: share of tokens to find again", {"mlm_probability"});
+  add("mask_token", &S::mask_token, between(-1, kMostModelSize),
+      "masked_lm, of data without labels: the id that stands for a masked token; -1: not given");
+  add("special_tokens", &S::special_tokens, any(), "masked_lm: ids that are never masked, a list");
 }
 
 void add_evaluation(std::vector<ConfigKey>& keys) {
@@ -364,6 +379,9 @@ constexpr SectionHelp kSectionHelp[] = {
 std::string_view KeyTable::section_help(std::string_view section) {
   for (const SectionHelp& entry : kSectionHelp)
     if (entry.section == section) return entry.help;
+  for (const ModelFamily& family : model_families())
+    for (const ModelSection& entry : family.sections)
+      if (entry.path == section) return entry.help;
   return "";
 }
 
@@ -384,6 +402,8 @@ KeyTable::KeyTable(const ModelFamily& family)
                 "memory_report",
                 "profiling",
                 "debug"} {
+  for (const ModelSection& section : family.sections) sections_.insert(sections_.begin() + 1, section.path);
+  add_task(keys_);
   add_model(keys_, family);
   add_parallelism(keys_);
   add_device(keys_);
@@ -418,6 +438,7 @@ const KeyTable& KeyTable::of(const ModelFamily& family) {
 Config KeyTable::defaults() const {
   Config config;
   config.model = Config::Model(*family_);
+  config.task = family_->tasks.front();
   return config;
 }
 

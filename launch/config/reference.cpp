@@ -1,5 +1,9 @@
 // The table of keys as a page.
+#include <map>
+#include <vector>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "launch/config/foreign_keys.h"
 #include "launch/config/schema.h"
@@ -61,6 +65,18 @@ std::string section_text(const KeyTable& table, std::string_view section, std::s
   return text;
 }
 
+// The sections inside `model` of all families, each once, with the types that have it.
+std::string inner_sections_of_models() {
+  std::map<std::string_view, std::vector<std::string_view>> types;
+  for (const ModelFamily& family : model_families())
+    for (const ModelSection& section : family.sections) types[section.path].push_back(family.type);
+  std::string text;
+  for (const auto& [section, of] : types)
+    text += section_text(KeyTable::of(model_family(of.front())), section,
+                         fmt::format("{}, type: {}", section, fmt::join(of, ", ")));
+  return text;
+}
+
 }  // namespace
 
 std::string config_reference(const KeyTable& table) {
@@ -71,6 +87,7 @@ std::string config_reference(const KeyTable& table) {
     for (const ModelFamily& other : model_families())
       if (other.type != table.family().type)
         text += section_text(KeyTable::of(other), section, fmt::format("model, type: {}", other.type));
+    text += inner_sections_of_models();
   }
   text += section_text(table, "", "At the top level");
   text +=

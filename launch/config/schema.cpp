@@ -102,11 +102,17 @@ Json section_schema(const KeyTable& table, const std::string& section) {
       for (const ConfigKey& key : KeyTable::of(other).keys())
         if (key.section == section && !properties.contains(key.name))
           properties[key.name] = key_schema(key, key.name, KeyTable::of(other).defaults());
-  for (const std::string_view inner : table.sections()) {
-    const std::string leaf(inner.substr(inner.rfind('.') + 1));
-    const std::string path = section.empty() ? leaf : section + "." + leaf;
-    if (inner == path && table.is_section(section, leaf)) properties[leaf] = section_schema(table, path);
-  }
+  const auto add_sections = [&](const KeyTable& of) {
+    for (const std::string_view inner : of.sections()) {
+      const std::string leaf(inner.substr(inner.rfind('.') + 1));
+      const std::string path = section.empty() ? leaf : section + "." + leaf;
+      if (inner == path && of.is_section(section, leaf) && !properties.contains(leaf))
+        properties[leaf] = section_schema(of, path);
+    }
+  };
+  add_sections(table);
+  if (section == "model")
+    for (const ModelFamily& other : model_families()) add_sections(KeyTable::of(other));
   schema["properties"] = properties;
   if (!one_of_each.empty()) schema["allOf"] = one_of_each;
   return schema;

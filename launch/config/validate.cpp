@@ -22,6 +22,14 @@ std::string path_of(const ModelFact& fact) { return "model." + fact.key; }
 void check_model(const Config& config, Findings& found) {
   const Config::Model& m = config.model;
   for (Finding& wrong : m.family().check(m.values)) found.push_back(std::move(wrong));
+  const std::vector<Task>& tasks = m.family().tasks;
+  if (std::find(tasks.begin(), tasks.end(), config.task) == tasks.end()) {
+    std::string names;
+    for (const Task task : tasks) names += fmt::format("{}{}", names.empty() ? "" : ", ", name_of(task));
+    found.push_back({{"task", "model.type"},
+                     fmt::format("task {}: model.type {} has no head for it; it has one for {}",
+                                 name_of(config.task), m.type, names)});
+  }
   for (const auto& [name, only] : m.family().fixed) {
     const ConfigKey* key = KeyTable::of(m.family()).find("model", name);
     if (!key || m.values.at(key->name) == only) continue;
@@ -44,6 +52,13 @@ void check_parallelism(const Config& config, Findings& found) {
     found.push_back({{"parallelism.tensor_parallel_size", path_of(fact)},
                      fmt::format("{} {} is not a multiple of parallelism.tensor_parallel_size {}",
                                  path_of(fact), fact.value, tensor)});
+  }
+  for (const ModelFact& fact : config.model.facts().divided_or_repeated) {
+    if (fact.value % tensor == 0 || tensor % fact.value == 0) continue;
+    found.push_back(
+        {{"parallelism.tensor_parallel_size", path_of(fact)},
+         fmt::format("parallelism.tensor_parallel_size {} is neither a divisor nor a multiple of {} {}",
+                     tensor, path_of(fact), fact.value)});
   }
   const int64_t ranks = tensor * std::max<int64_t>(1, config.parallelism.data_parallel_size);
   if (ranks > kMostRanks) {
@@ -68,7 +83,8 @@ void check_sequence_parallel(const Config& config, Findings& found) {
                      "parallelism.sequence_parallel has no effect with parallelism.tensor_parallel_size 1"});
     return;
   }
-  const int64_t tokens = config.training.micro_batch_size * config.data.sequence_length;
+  const int64_t choices = config.task == Task::kMultipleChoice ? config.data.choices : 1,
+                tokens = config.training.micro_batch_size * choices * config.data.sequence_length;
   if (tokens % tensor == 0) return;
   found.push_back(
       {{"parallelism.sequence_parallel", "parallelism.tensor_parallel_size", "training.micro_batch_size",
@@ -185,6 +201,24 @@ void check_source(const std::string& section, DataFormat format, const std::vect
   }
 }
 
+void check_masking(const Config& config, const ModelFacts& model, Findings& found) {
+  const Config::Data& d = config.data;
+  if (config.task != Task::kMaskedLm) return;
+  const auto needs_mask = [&](const char* key, DataFormat format) {
+    if (format == DataFormat::kJsonl || d.mask_token >= 0) return;
+    found.push_back(
+        {{"data.mask_token", key},
+         fmt::format("data.mask_token is missing: task masked_lm masks the tokens of {} {} itself", key,
+                     name_of(format))});
+  };
+  if (config.training.max_steps > 0) needs_mask("data.format", d.format);
+  if (config.evaluation.every_steps > 0) needs_mask("evaluation.format", config.evaluation.format);
+  if (d.mask_token >= model.vocabulary.value)
+    found.push_back({{"data.mask_token", path_of(model.vocabulary)},
+                     fmt::format("data.mask_token {} is not below {} {}", d.mask_token,
+                                 path_of(model.vocabulary), model.vocabulary.value)});
+}
+
 void check_data(const Config& config, Findings& found) {
   const Config::Data& d = config.data;
   const ModelFacts model = config.model.facts();
@@ -193,6 +227,7 @@ void check_data(const Config& config, Findings& found) {
                      fmt::format("data.sequence_length {} is above {} {}", d.sequence_length,
                                  path_of(model.longest), model.longest.value)});
   }
+  check_masking(config, model, found);
   const Config::Evaluation& e = config.evaluation;
   const bool trains = config.training.max_steps > 0, evaluates = e.every_steps > 0;
   if ((trains && d.format == DataFormat::kRandom) || (evaluates && e.format == DataFormat::kRandom))

@@ -12,6 +12,7 @@
 #include "launch/config/keys.h"
 #include "launch/config/validate.h"
 #include "launch/program/limits.h"
+#include "launch/program/task.h"
 #include "launch/ranks/world.h"
 
 namespace recollect {
@@ -123,9 +124,8 @@ PlannedRank::PlannedRank(const Config& config, int data_rank, int tensor_rank) {
   const int world_size = data_size * tensor_size;
   threads_ = threads_per_rank(config, world_size);
   const StagingRule staging = staging_rule(expected_communicators(config, world_size).front(), world_size);
-  mesh_ = std::make_unique<Mesh>(Mesh::planned(data_rank * tensor_size + tensor_rank,
-                                               training_axes(data_size, tensor_size), staging,
-                                               on_device(config)));
+  mesh_ = std::make_unique<Mesh>(
+      Mesh::planned(data_rank * tensor_size + tensor_rank, mesh_axes(config), staging, on_device(config)));
   built_ = build_training_graph(config, *mesh_, batch_shape(config));
 }
 

@@ -7,6 +7,7 @@
 #include "comm/collective_ops.h"
 #include "engine/graph/differentiate.h"
 #include "engine/ops/ops.h"
+#include "launch/program/task.h"
 
 namespace recollect {
 
@@ -26,7 +27,7 @@ std::shared_ptr<const OpRegistry> all_ops() {
 // Every chunk of logits reads and writes the head's whole gradient, which a GPU notices: larger ones there.
 BatchShape batch_shape(const Config& config) {
   const bool gpu = config.device.backend == BackendKind::kCuda;
-  return {.samples = config.training.micro_batch_size,
+  return {.samples = config.training.micro_batch_size * task_settings(config).choices,
           .sequence_length = config.data.sequence_length,
           .most_logits = gpu ? 4096 : 1024};
 }
@@ -35,7 +36,7 @@ ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape&
   ModelGraph built{.registry = all_ops(), .model = {}, .graph = {}};
   const ParallelLayout layout{mesh.tensor_rank(), mesh.tensor_size(), config.parallelism.sequence_parallel};
   const Config::Model& m = config.model;
-  built.model = m.family().build(built.graph, *built.registry, m.values, shape, layout,
+  built.model = m.family().build(built.graph, *built.registry, m.values, task_settings(config), shape, layout,
                                  compute_dtype(config.training.precision));
   return built;
 }

@@ -13,16 +13,21 @@
 #include "engine/io/node.h"
 #include "engine/io/system_files.h"
 #include "launch/program/limits.h"
+#include "launch/program/task.h"
 
 namespace recollect {
 
 namespace {
 
-// Batches read ahead and the one in use, each of ids and targets; those of evaluations are one micro-batch.
+// Batches read ahead and the one in use; those of evaluations are one micro-batch.
 uint64_t loader_bytes(const Config& config) {
-  const int64_t micro_batch = config.training.micro_batch_size * config.data.sequence_length;
+  const TaskData task = task_data(config);
+  int64_t words = 0;  // of a sample
+  for (const Collator::BatchField& field : task.collator->fields())
+    words += task.collator->words(field, config.data.sequence_length);
   const auto bytes = [&](int64_t micro_batches, int64_t prefetch) {
-    return static_cast<uint64_t>((prefetch + 1) * micro_batches * micro_batch) * 2 * sizeof(int32_t);
+    return static_cast<uint64_t>((prefetch + 1) * micro_batches * config.training.micro_batch_size * words) *
+           sizeof(int32_t);
   };
   const uint64_t training = bytes(config.training.gradient_accumulation_steps, config.data.prefetch);
   return training + (config.evaluation.every_steps > 0 ? bytes(1, LoaderOptions{}.prefetch) : 0);

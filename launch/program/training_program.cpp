@@ -47,6 +47,7 @@ void reduce(Graph& graph, const Config& config, const Mesh& mesh, TrainingProgra
   reduce_gradients(graph, *training.registry, parameters,
                    {.data_size = mesh.data_size(),
                     .tensor_size = mesh.tensor_size(),
+                    .repeats = mesh.repeats(),
                     .bucket_bytes = static_cast<uint64_t>(config.parallelism.gradient_bucket_mb) << 20});
   const int64_t bucket = config.parallelism.gradient_bucket_mb,
                 enough = bucket_that_matters(graph, parameters),

@@ -29,6 +29,7 @@ Evaluation::Evaluation(const Config& config, const Mesh& mesh, std::unique_ptr<D
                        const Collator& collator)
     : mesh_(mesh),
       dataset_(std::move(dataset)),
+      rows_(collator.rows()),
       micro_batches_(micro_batches(config, mesh, dataset_->size())),
       loader_(*dataset_, collator, SampleOrder(dataset_->size(), 0, false),
               {.micro_batch_size = config.training.micro_batch_size,
@@ -38,14 +39,15 @@ Evaluation::Evaluation(const Config& config, const Mesh& mesh, std::unique_ptr<D
 
 EvaluationResult Evaluation::run(Executor& executor, const Model& model, int64_t steps_done) {
   const auto start = std::chrono::steady_clock::now();
-  const double scale = 1;  // the loss is then the sum over targets
-  executor.write(model.scale, &scale);
+  TargetWeights weights;
+  weights.fill(1);  // the loss is then the sum over targets, of all columns
+  executor.write(model.scale, weights.data());
   RunState state{.step = steps_done, .micro_batches = micro_batches_, .training = false};
   int64_t counts[2] = {};
   for (; state.micro_batch < micro_batches_; ++state.micro_batch) {
     const StepBatch& batch = loader_.next();
     write_inputs(executor, model, batch.micro_batches[0].fields);
-    counts[0] += batch.micro_batches[0].samples * dataset_->sequence_length();
+    counts[0] += batch.micro_batches[0].samples * rows_ * dataset_->sequence_length();
     counts[1] += total(batch.valid_targets);
     executor.run_forward(state);
   }

@@ -39,6 +39,7 @@ class Evaluation {
  private:
   const Mesh& mesh_;
   std::unique_ptr<Dataset> dataset_;
+  int64_t rows_;  // of a sample
   int64_t micro_batches_;
   Loader loader_;  // a step of it is a micro-batch; an evaluation is a cycle
 };

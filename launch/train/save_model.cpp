@@ -16,8 +16,8 @@ namespace fs = std::filesystem;
 constexpr const char* kModelFile = "/model.safetensors";
 
 ReplacementFile write_description(const Config& config, const std::string& folder) {
-  const std::string text =
-      hf_config_text(config.model, config.training.precision == Precision::kFP64 ? "float64" : "float32");
+  const std::string text = hf_config_text(
+      config.model, config.task, config.training.precision == Precision::kFP64 ? "float64" : "float32");
   ReplacementFile file(folder + "/config.json");
   file.reserve(text.size());
   file.write_at(0, std::as_bytes(std::span(text)));
@@ -49,8 +49,7 @@ std::string make_rescue_folder(const std::string& around, const std::string& out
 
 ModelSave::ModelSave(const Config& config, const Session& session) : config_(config), session_(session) {
   if (!config.checkpoint.save_model || session.mesh().world().rank() != 0) return;
-  file_ = session.weights().begin_file(config.output_dir + kModelFile,
-                                       session.training_program().model.files.prefix);
+  file_ = session.weights().begin_file(config.output_dir + kModelFile);
   description_.emplace(write_description(config, config.output_dir));
   if (config.overwrite) return;
   file_->spare_newcomers();
@@ -90,8 +89,7 @@ std::optional<Error> ModelSave::save_elsewhere(const std::string& around) {
   std::string folder;
   if (session_.mesh().world().rank() == 0) try {
       folder = make_rescue_folder(around, config_.output_dir);
-      file =
-          session_.weights().begin_file(folder + kModelFile, session_.training_program().model.files.prefix);
+      file = session_.weights().begin_file(folder + kModelFile);
       write_description(config_, folder).commit();
     } catch (const Error& error) {
       failed = error;

@@ -11,16 +11,12 @@
 #include "engine/io/safetensors.h"
 #include "launch/config/warmup.h"
 #include "launch/program/limits.h"
+#include "launch/program/task.h"
 #include "launch/train/inputs.h"
 
 namespace recollect {
 
 namespace {
-
-TaskData task_data(const Config& config) {
-  return causal_lm_data({.sequence_length = config.data.sequence_length,
-                         .vocabulary_size = config.model.facts().vocabulary.value});
-}
 
 DatasetSpec dataset_spec(const Config& config, const TaskData& task, DataFormat format,
                          const std::vector<std::string>& paths) {
@@ -79,9 +75,7 @@ void check_batch(const Config& config, const Mesh& mesh, const StepBatch& batch)
 Session::Session(const Config& config, Communicator& world, const ProgramParts& parts)
     : config_(config),
       backend_(config, world),
-      mesh_(world,
-            training_axes(config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size),
-            backend_.world()),
+      mesh_(world, mesh_axes(config), backend_.world()),
       meter_(mesh_),
       programs_(config_, mesh_, backend_, {batch_shape(config_)}, parts),
       own_(programs_.at(batch_shape(config_))),
@@ -93,7 +87,8 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
   if (config_.model.pretrained.empty())
     weights_.initialize(static_cast<uint64_t>(config_.training.seed));
   else
-    weights_.load(SafetensorsSet(config_.model.pretrained), static_cast<uint64_t>(config_.training.seed));
+    drawn_ =
+        weights_.load(SafetensorsSet(config_.model.pretrained), static_cast<uint64_t>(config_.training.seed));
   const Config::Evaluation& e = config_.evaluation;
   if (e.every_steps > 0)
     evaluation_ = std::make_unique<Evaluation>(
@@ -107,13 +102,16 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
 void Session::load(const ReadyProgram& ready, RunState& state, const StepBatch& batch) {
   const MicroBatch& micro = batch.micro_batches[static_cast<std::size_t>(state.micro_batch)];
   write_inputs(*ready.executor, ready.training.model, micro.fields);
-  state.first_sample = micro.first_sample;
+  state.first_sample = micro.first_sample * task_.collator->rows();
 }
 
-void Session::set_scalars(const ReadyProgram& ready, int64_t valid_targets) {
+void Session::set_scalars(const ReadyProgram& ready, const TargetCounts& valid) {
   const double loss_scale = loss_scale_.value();
-  const double scale = loss_scale / static_cast<double>(valid_targets);
-  ready.executor->write(ready.training.model.scale, &scale);
+  const auto columns = ready.executor->tensor(ready.training.model.scale).elements();
+  TargetWeights scale{};  // each column's mean weighs the same
+  for (std::size_t c = 0; c < scale.size(); ++c)
+    if (valid[c] > 0) scale[c] = loss_scale / static_cast<double>(columns * valid[c]);
+  ready.executor->write(ready.training.model.scale, scale.data());
   const OptimizerHandles& optimizer = ready.training.optimizer;
   if (optimizer.loss_scale != kNone) ready.executor->write(optimizer.loss_scale, &loss_scale);
   optimizer.rule->scalars(learning_rate(schedule_, updates_), updates_ + 1, scalars_);
@@ -137,9 +135,10 @@ StepResult Session::step() {
   meter_.begin_step();
   const StepBatch& batch = loader_->next();
   check_batch(config_, mesh_, batch);
-  int64_t valid = total(batch.valid_targets);
-  mesh_.host_communicator(kDataAxis).all_reduce({&valid, {1}, DType::kI64}, ReduceOp::kSum);
-  if (valid == 0)
+  TargetCounts valid = batch.valid_targets;
+  mesh_.host_communicator(kDataAxis).all_reduce(
+      {valid.data(), {static_cast<int64_t>(valid.size())}, DType::kI64}, ReduceOp::kSum);
+  if (total(valid) == 0)
     throw Error(ExitCode::kInput,
                 fmt::format("step {}: the global batch has no target that counts", step_ + 1),
                 "every label is -100, or sequences have one token");
@@ -169,8 +168,8 @@ StepResult Session::step() {
                     .grad_norm = scalar(ready, ready.training.optimizer.norm),
                     .learning_rate = learning_rate(schedule_, updates_),
                     .loss_scale = loss_scale_.value(),
-                    .valid_targets = valid};
-  result.tokens = config_.training.global_batch_size * config_.data.sequence_length;
+                    .valid_targets = total(valid)};
+  result.tokens = config_.training.global_batch_size * task_.collator->rows() * config_.data.sequence_length;
   result.skipped = !std::isfinite(result.grad_norm);
   if (!std::isfinite(result.loss) || !loss_scale_.update(!result.skipped))
     explain_non_finite(ready, batch, state, result);

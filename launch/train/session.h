@@ -53,6 +53,8 @@ class Session {
   const TrainingProgram& training_program() const { return own_.training; }
   const Executor& executor() const { return *own_.executor; }
   const Weights& weights() const { return weights_; }
+  // Parameters that model.pretrained has not, such as a new head's: they were drawn.
+  const std::vector<std::string>& drawn() const { return drawn_; }
   const Mesh& mesh() const { return mesh_; }
   // For reports. The session must outlive them.
   Measurements measurements() const {
@@ -73,7 +75,7 @@ class Session {
   // Micro-batch `state.micro_batch`, into the inputs of the program.
   void load(const ReadyProgram& ready, RunState& state, const StepBatch& batch);
   // Inputs of the program, for as long as no other one runs.
-  void set_scalars(const ReadyProgram& ready, int64_t valid_targets);
+  void set_scalars(const ReadyProgram& ready, const TargetCounts& valid);
   double scalar(const ReadyProgram& ready, ValueId value) const;
   [[noreturn]] void explain_non_finite(const ReadyProgram& ready, const StepBatch& batch, RunState state,
                                        const StepResult& result);
@@ -85,6 +87,7 @@ class Session {
   ProgramCache programs_;
   const ReadyProgram& own_;  // of the configuration's shape
   Weights weights_;
+  std::vector<std::string> drawn_;
   TaskData task_;
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<Loader> loader_;

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "checkpointing/device_file.h"
 #include "checkpointing/plan_file.h"
@@ -115,6 +116,8 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
     if (folder) {
       announce(describe(config, session.mesh(), session.training_program()));
       for (const Remark& remark : recorded_elsewhere(config)) warn("{}", remark.sentence);
+      if (!session.drawn().empty())
+        warn("not in model.pretrained, and drawn at random: {}", fmt::join(session.drawn(), ", "));
       progress = std::make_unique<Progress>(config, session.executor().program().predicted().arena_bytes());
     }
     if (reports_at(config, "start")) {

@@ -5,13 +5,17 @@
 #include <utility>
 
 #include "engine/core/error.h"
+#include "parallel/models/bert.h"
 #include "parallel/models/gpt2.h"
+#include "parallel/models/llama.h"
+#include "parallel/models/mistral.h"
+#include "parallel/models/qwen2.h"
 
 namespace recollect {
 
 std::span<const ModelFamily> model_families() {
   static const std::array families = {
-      gpt2_family(),
+      gpt2_family(), bert_family(), llama_family(), mistral_family(), qwen2_family(),
   };
   return families;
 }

@@ -11,10 +11,13 @@
 #include <variant>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "engine/graph/op_def.h"
 #include "engine/io/problems.h"
 #include "parallel/layers.h"
 #include "parallel/model.h"
+#include "parallel/tasks/task.h"
 
 namespace recollect {
 
@@ -24,7 +27,8 @@ inline constexpr double kMostModelLayers = 1024;  // a step is a list of all ops
 
 using ModelValue = std::variant<bool, int64_t, double, std::string>;
 
-// A key of the section `model`, by the name that the family's config.json gives it.
+// A key of the section `model`, by the name that the family's config.json gives it: "a.b" is the key b of its
+// object a, and of a section inside `model`.
 struct ModelKey {
   // What a value other than the default can change.
   enum class Concerns { kModel, kFreshWeights, kTraining };
@@ -73,6 +77,11 @@ struct ModelFacts {
   ModelFact longest;     // sequence
   ModelFact layers;
   std::vector<ModelFact> divided;  // what tensor ranks share: their number must divide each of them
+  std::vector<ModelFact> divided_or_repeated = {};  // or be a multiple of it
+  int64_t token_types = 0;                          // 0: the model has none
+  int64_t padding_id = 0;                           // what a sequence is filled with
+  int64_t labels = 0;                               // of its classifications
+  ProblemType problem = ProblemType::kSingleLabel;  // of its classifications of sequences
 };
 
 // What completes an open value: the key, and how it came about.
@@ -86,22 +95,42 @@ struct ModelSketch {
   double dropout;
 };
 
+// Keys that config.json has in an object of its own: "model.NAME", and one sentence.
+struct ModelSection {
+  std::string_view path, help;  // literals
+};
+
+// Keys that some values of another leave without effect.
+struct UnusedModelKeys {
+  std::vector<std::string> keys;
+  std::string because;
+  std::function<bool(const ModelValues&)> unused;
+  std::string why;
+};
+
 struct ModelFamily {
-  std::string_view type;  // model.type, and model_type in config.json; a literal
+  std::string_view type;    // model.type, and model_type in config.json; a literal
+  std::vector<Task> tasks;  // that it has a head for; the first is the default
   std::vector<ModelKey> keys;
+  std::vector<ModelSection> sections = {};
+  std::vector<UnusedModelKeys> unused = {};
   // Keys of config.json that would change the mathematics, and the one value that this program computes.
   std::vector<std::pair<std::string, ModelValue>> fixed = {};
 
-  ModelFacts (*facts)(const ModelValues&);
-  std::vector<CompletedValue> (*complete)(ModelValues&);
+  // Says in the words of the keys what a config.json says in others.
+  std::function<void(nlohmann::json&)> translate = [](nlohmann::json&) {};
+  std::function<ModelFacts(const ModelValues&)> facts;
+  std::function<std::vector<CompletedValue>(ModelValues&)> complete;
   // Contradictions; keys are named as "model.KEY".
-  std::vector<Finding> (*check)(const ModelValues&);
+  std::function<std::vector<Finding>(const ModelValues&)> check;
   // A config.json that Transformers loads, for weights of that dtype ("float32", "bfloat16", ...).
-  std::string (*config_json)(const ModelValues&, std::string_view dtype);
+  std::function<std::string(const ModelValues&, Task, std::string_view dtype)> config_json;
   // The values of a model of such sizes.
-  ModelValues (*sketch)(const ModelFamily&, const ModelSketch&);
-  // Appends the forward graph. The values are complete and without contradiction.
-  Model (*build)(Graph&, const OpRegistry&, const ModelValues&, const BatchShape&, ParallelLayout, DType);
+  std::function<ModelValues(const ModelFamily&, const ModelSketch&)> sketch;
+  // Appends the forward graph. The values are complete and without contradiction; the task is one of `tasks`.
+  std::function<Model(Graph&, const OpRegistry&, const ModelValues&, const TaskSettings&, const BatchShape&,
+                      ParallelLayout, DType)>
+      build;
 };
 
 }  // namespace recollect

@@ -2,58 +2,33 @@
 
 #include <cmath>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "parallel/models/keys.h"
+#include "parallel/tasks/loss.h"
 
 namespace recollect {
 
 namespace {
 
 std::vector<ModelKey> gpt2_keys() {
-  using Concerns = ModelKey::Concerns;
-  const auto size = [](const char* name, int64_t otherwise, double low, double high, const char* help,
-                       std::vector<std::string> aliases = {}) {
-    return ModelKey{.name = name,
-                    .aliases = std::move(aliases),
-                    .otherwise = otherwise,
-                    .low = low,
-                    .high = high,
-                    .help = help};
-  };
-  const auto dropout = [](const char* name, const char* help) {
-    return ModelKey{.name = name,
-                    .otherwise = 0.1,
-                    .low = 0,
-                    .high = 1,
-                    .high_open = true,
-                    .concerns = Concerns::kTraining,
-                    .help = help};
-  };
   return {
-      size("vocab_size", 50257, 1, kMostModelSize, "token ids are below this"),
-      size("n_positions", 1024, 1, kMostModelSize, "longest sequence", {"max_position_embeddings"}),
-      size("n_embd", 768, 1, kMostModelSize, "width of the residual stream", {"hidden_size"}),
-      size("n_layer", 12, 1, kMostModelLayers, "transformer layers", {"num_hidden_layers"}),
-      size("n_head", 12, 1, 65536, "attention heads", {"num_attention_heads"}),
-      size("n_inner", 0, 0, kMostModelSize, "width of the MLP; 0: 4 n_embd", {"intermediate_size"}),
+      model_size("vocab_size", 50257, 1, kMostModelSize, "token ids are below this"),
+      model_size("n_positions", 1024, 1, kMostModelSize, "longest sequence", {"max_position_embeddings"}),
+      model_size("n_embd", 768, 1, kMostModelSize, "width of the residual stream", {"hidden_size"}),
+      model_size("n_layer", 12, 1, kMostModelLayers, "transformer layers", {"num_hidden_layers"}),
+      model_size("n_head", 12, 1, 65536, "attention heads", {"num_attention_heads"}),
+      model_size("n_inner", 0, 0, kMostModelSize, "width of the MLP; 0: 4 n_embd", {"intermediate_size"}),
       // The first two are one function.
       {.name = "activation_function",
        .otherwise = std::string("gelu_new"),
        .choices = {"gelu_new", "gelu_pytorch_tanh", "gelu"},
        .help = "of the MLP; gelu_new: tanh form, gelu: erf form"},
-      dropout("resid_pdrop", "dropout before each residual addition"),
-      dropout("embd_pdrop", "dropout after the embeddings"),
-      dropout("attn_pdrop", "dropout of attention probabilities"),
-      {.name = "layer_norm_epsilon",
-       .otherwise = 1e-5,
-       .low = 0,
-       .low_open = true,
-       .help = "added to the variance"},
-      {.name = "initializer_range",
-       .otherwise = 0.02,
-       .low = 0,
-       .concerns = Concerns::kFreshWeights,
-       .help = "standard deviation of the initial weights"},
+      model_dropout("resid_pdrop", 0.1, "dropout before each residual addition"),
+      model_dropout("embd_pdrop", 0.1, "dropout after the embeddings"),
+      model_dropout("attn_pdrop", 0.1, "dropout of attention probabilities"),
+      model_norm_epsilon("layer_norm_epsilon", 1e-5),
+      model_init_std(),
       {.name = "tie_word_embeddings",
        .otherwise = true,
        .help = "the head is the token embedding; only true"},
@@ -61,11 +36,10 @@ std::vector<ModelKey> gpt2_keys() {
 }
 
 ModelFacts gpt2_facts(const ModelValues& m) {
-  const auto fact = [&](const char* key) { return ModelFact{key, m.integer(key)}; };
-  return {.vocabulary = fact("vocab_size"),
-          .longest = fact("n_positions"),
-          .layers = fact("n_layer"),
-          .divided = {fact("n_head"), fact("n_inner")}};
+  return {.vocabulary = fact_of(m, "vocab_size"),
+          .longest = fact_of(m, "n_positions"),
+          .layers = fact_of(m, "n_layer"),
+          .divided = {fact_of(m, "n_head"), fact_of(m, "n_inner")}};
 }
 
 std::vector<CompletedValue> gpt2_complete(ModelValues& m) {
@@ -75,13 +49,12 @@ std::vector<CompletedValue> gpt2_complete(ModelValues& m) {
 }
 
 std::vector<Finding> gpt2_check(const ModelValues& m) {
-  const int64_t width = m.integer("n_embd"), heads = m.integer("n_head");
-  if (width % heads == 0) return {};
-  return {{{"model.n_head", "model.n_embd"},
-           fmt::format("model.n_embd {} is not a multiple of model.n_head {}", width, heads)}};
+  std::vector<Finding> found;
+  check_heads(m, "n_embd", "n_head", found);
+  return found;
 }
 
-std::string gpt2_config_json(const ModelValues& m, std::string_view dtype) {
+std::string gpt2_config_json(const ModelValues& m, Task, std::string_view dtype) {
   using nlohmann::json;
   constexpr int64_t kEndOfText = 50256;  // of GPT-2's own vocabulary; other vocabularies name none
   const json end_of_text = m.integer("vocab_size") > kEndOfText ? json(kEndOfText) : json(nullptr);
@@ -128,12 +101,9 @@ bool gpt2_passes_over(std::string_view name) {
 }
 
 // A layer's Conv1D. Some biases are added by the op that follows.
-LinearOptions conv1d(const std::string& name, double init_std, std::vector<int64_t> blocks = {}) {
-  return {.weight = name + ".weight",
-          .bias = name + ".bias",
-          .blocks = std::move(blocks),
-          .transposed_in_file = true,
-          .init_std = init_std};
+LinearOptions conv1d(const std::string& name, double init_std) {
+  return {
+      .weight = name + ".weight", .bias = name + ".bias", .transposed_in_file = true, .init_std = init_std};
 }
 
 class Gpt2Layers {
@@ -161,14 +131,13 @@ class Gpt2Layers {
                                      .dropout = m_.real("attn_pdrop")};
     const LinearOptions projection = conv1d(h + ".attn.c_proj", projection_std_);
     ValueId a = norm("attn/norm", h + ".ln_1", x);
-    a = b_.column_linear("attn/qkv", a, 3 * width_, conv1d(h + ".attn.c_attn", std_, attention.blocks()));
-    a = b_.attention("attn/core", a, attention);
+    a = b_.self_attention("attn", a, attention, conv1d(h + ".attn.c_attn", std_));
     a = b_.row_linear("attn/proj", a, width_, width_, projection);
     x = b_.residual("attn/residual", a, x, projection.bias, m_.real("resid_pdrop"));
 
     b_.enter_block("mlp");
     const MlpOptions mlp{.inner = m_.integer("n_inner"),
-                         .activation = m_.text("activation_function") == "gelu" ? "erf" : "tanh",
+                         .activation = gelu_form(m_.text("activation_function")),
                          .up = conv1d(h + ".mlp.c_fc", std_),
                          .down = conv1d(h + ".mlp.c_proj", projection_std_)};
     a = b_.mlp("mlp", norm("mlp/norm", h + ".ln_2", x), mlp);
@@ -182,27 +151,24 @@ class Gpt2Layers {
   double std_, projection_std_;
 };
 
-Model build_gpt2(Graph& graph, const OpRegistry& registry, const ModelValues& m, const BatchShape& batch,
-                 ParallelLayout layout, DType dtype) {
+Model build_gpt2(Graph& graph, const OpRegistry& registry, const ModelValues& m, const TaskSettings& task,
+                 const BatchShape& batch, ParallelLayout layout, DType dtype) {
   LayerBuilder b(graph, registry, layout, dtype, batch);
   const Gpt2Layers layers(b, m);
-  const ValueId ids = b.token_input("ids"), targets = b.token_input("targets");
-  Model model{.inputs = {{"ids", ids}, {"targets", targets}},
-              .scale = b.loss_scale_input(),
-              .loss = b.loss_accumulator(),
-              .files = {.prefix = "transformer.", .passed_over = gpt2_passes_over}};
+  Model model = begin_model(b, task);
+  model.files = {.prefix = "transformer.", .passed_over = gpt2_passes_over};
 
   const int64_t vocabulary = m.integer("vocab_size"), width = m.integer("n_embd");
   const double std = m.real("initializer_range");
   const ValueId wte = b.vocabulary_table("wte.weight", vocabulary, width, std);
   const ValueId wpe = b.replicated_table("wpe.weight", m.integer("n_positions"), width, std);
-  ValueId x = b.vocabulary_embedding("embedding/tokens", ids, wte);
+  ValueId x = b.vocabulary_embedding("embedding/tokens", model.input("ids"), wte);
   x = b.position_embedding("embedding/positions", x, wpe);
   x = b.dropout("embedding/dropout", x, m.real("embd_pdrop"));
   for (int64_t layer = 0; layer < m.integer("n_layer"); ++layer) x = layers.layer(layer, x);
   b.enter_layer(-1);
   x = layers.norm("final/norm", "ln_f", x);
-  b.vocabulary_loss("final/head", x, wte, targets, model.scale, model.loss,
+  b.vocabulary_loss("final/head", x, wte, model.input("targets"), model.scale, model.loss,
                     {.vocabulary = vocabulary, .most_logits = batch.most_logits});
   model.parameters = b.parameters();
   return model;
@@ -212,6 +178,7 @@ Model build_gpt2(Graph& graph, const OpRegistry& registry, const ModelValues& m,
 
 ModelFamily gpt2_family() {
   return {.type = "gpt2",
+          .tasks = {Task::kCausalLm},
           .keys = gpt2_keys(),
           .fixed = {{"scale_attn_weights", true},
                     {"scale_attn_by_inverse_layer_idx", false},

@@ -21,7 +21,7 @@ struct Differentiated {
         family, {.vocabulary = 24, .longest = 6, .width = 12, .layers = 3, .heads = 2, .dropout = 0.1});
     family.complete(values);
     const Model made =
-        family.build(graph, registry, values, {.sequence_length = 6}, {0, 2, false}, DType::kF32);
+        family.build(graph, registry, values, {}, {.sequence_length = 6}, {0, 2, false}, DType::kF32);
     std::vector<ValueId> targets;
     for (const Parameter& p : made.parameters) targets.push_back(p.value);
     differentiate(graph, registry, targets, {{made.loss, kNone}});

@@ -142,7 +142,7 @@ TEST_F(HFConfig, WhatIsWrittenReadsBack) {
   m.values.set("activation_function", std::string("gelu"));
   m.values.set("resid_pdrop", 1.0 / 3);
   m.values.set("layer_norm_epsilon", 1e-6);
-  write_hf_config(path_, m, "bfloat16");
+  write_hf_config(path_, m, Task::kCausalLm, "bfloat16");
   EXPECT_FALSE(std::filesystem::exists(path_ + ".part"));
   Config before = accepted(kLeast);
   Config after = before;
@@ -150,7 +150,7 @@ TEST_F(HFConfig, WhatIsWrittenReadsBack) {
   after.model = read_hf_config(path_);
   EXPECT_EQ(flatten(after), flatten(before));
   try {
-    write_hf_config((folder_ / "missing" / "config.json").string(), m);
+    write_hf_config((folder_ / "missing" / "config.json").string(), m, Task::kCausalLm);
     FAIL() << "written";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kStorage);

@@ -168,7 +168,7 @@ TEST(InertKeys, InitializerRangeOfLoadedWeights) {
   const test::TemporaryFolder folder;
   Config::Model model;
   model.values.set("initializer_range", 0.5);
-  write_hf_config(folder.file("config.json"), model);
+  write_hf_config(folder.file("config.json"), model, Task::kCausalLm);
   const std::string loaded = kLeast + "model: {pretrained: " + folder.path();
   const Config config = accepted(loaded + "}\n");
   EXPECT_EQ(config.model.values.real("initializer_range"), 0.5);

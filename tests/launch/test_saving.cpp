@@ -66,7 +66,7 @@ void declare_parameters(SafetensorsWriter& file, const Session& session) {
 TEST(Saving, EveryLayoutWritesTheSameFile) {
   const TemporaryFolder folder;
   with_sessions(kTilesYaml, {}, [&](Session& session) {
-    ASSERT_FALSE(session.weights().save(session.weights().begin_file(folder.file("one"), "").get()));
+    ASSERT_FALSE(session.weights().save(session.weights().begin_file(folder.file("one")).get()));
     const Tensors saved = read_tensors(folder.file("one"), "");
     for (const Parameter& p : session.training_program().model.parameters) {
       const auto* held = session.executor().tensor(p.master).as<double>();
@@ -84,7 +84,7 @@ TEST(Saving, EveryLayoutWritesTheSameFile) {
     const std::string path = folder.file(std::to_string(data) + "x" + std::to_string(tensor));
     with_sessions(kTilesYaml, ranks(data, tensor), [&](Session& session) {
       std::unique_ptr<SafetensorsWriter> file;
-      if (session.mesh().world().rank() == 0) file = session.weights().begin_file(path, "");
+      if (session.mesh().world().rank() == 0) file = session.weights().begin_file(path);
       EXPECT_FALSE(session.weights().save(file.get()));
     });
     EXPECT_TRUE(TemporaryFolder::read(path) == one) << data << " x " << tensor;
@@ -120,7 +120,7 @@ TEST(Saving, MayTakeLongerThanTheTimeout) {
     EXPECT_FALSE(session.weights().save(file.get()));
   });
   with_sessions(kTilesYaml, {}, [&](Session& session) {
-    EXPECT_FALSE(session.weights().save(session.weights().begin_file(folder.file("one"), "").get()));
+    EXPECT_FALSE(session.weights().save(session.weights().begin_file(folder.file("one")).get()));
   });
   EXPECT_TRUE(TemporaryFolder::read(folder.file("slow")) == TemporaryFolder::read(folder.file("one")));
 }
@@ -128,15 +128,15 @@ TEST(Saving, MayTakeLongerThanTheTimeout) {
 TEST(Saving, NeedsNoThread) {
   const TemporaryFolder folder;
   with_sessions(kTilesYaml, {}, [&](Session& session) {
-    ASSERT_FALSE(session.weights().save(session.weights().begin_file(folder.file("with"), "").get()));
+    ASSERT_FALSE(session.weights().save(session.weights().begin_file(folder.file("with")).get()));
   });
   bool forbidden = true;
   std::thread([&] {  // and what becomes of a disk that fails then
     with_sessions(kTilesYaml, {}, [&](Session& session) {
       forbidden = forbid_threads();
       if (!forbidden) return;
-      EXPECT_FALSE(session.weights().save(session.weights().begin_file(folder.file("without"), "").get()));
-      const auto gone = session.weights().begin_file(folder.file("gone"), "");
+      EXPECT_FALSE(session.weights().save(session.weights().begin_file(folder.file("without")).get()));
+      const auto gone = session.weights().begin_file(folder.file("gone"));
       fs::remove(folder.file(".gone.0.recollect.tmp"));
       const std::optional<Error> failed = session.weights().save(gone.get());
       ASSERT_TRUE(failed);
@@ -149,7 +149,7 @@ TEST(Saving, NeedsNoThread) {
     std::unique_ptr<SafetensorsWriter> file;
     if (session.mesh().world().rank() == 0) {
       EXPECT_TRUE(forbid_threads());
-      file = session.weights().begin_file(folder.file("of four"), "");
+      file = session.weights().begin_file(folder.file("of four"));
     }
     EXPECT_FALSE(session.weights().save(file.get()));
   });

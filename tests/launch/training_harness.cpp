@@ -68,7 +68,7 @@ Trained train(const std::string& yaml, const std::vector<std::string>& overrides
       result.communication_buffers[world.rank()] = session.mesh().staging_bytes();
       if (mine.training.max_steps > 0) {
         std::unique_ptr<SafetensorsWriter> file;
-        if (world.rank() == 0) file = session.weights().begin_file(folder.file("model.safetensors"), "");
+        if (world.rank() == 0) file = session.weights().begin_file(folder.file("model.safetensors"));
         if (const std::optional<Error> failed = session.weights().save(file.get())) throw *failed;
       }
       world.barrier();
@@ -78,7 +78,7 @@ Trained train(const std::string& yaml, const std::vector<std::string>& overrides
     }
   });
   if (config.training.max_steps == 0) return result;
-  result.gradients = read_tensors(config.debug.dump_gradients, "transformer.");
+  result.gradients = read_tensors(config.debug.dump_gradients, "");
   result.parameters = read_tensors(folder.file("model.safetensors"), "");
   return result;
 }

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -31,14 +33,26 @@ const ModelKey* key_of(const ModelFamily& family, const std::string& name) {
   return nullptr;
 }
 
-Model build(const ModelFamily& family, Graph& graph, const ModelValues& values, ParallelLayout layout = {}) {
+TaskSettings settings_of(const ModelFamily& family, const ModelValues& values, Task task) {
+  const ModelFacts facts = family.facts(values);
+  return {.task = task,
+          .labels = facts.labels,
+          .problem = facts.problem,
+          .choices = task == Task::kMultipleChoice ? 2 : 1};
+}
+
+// Of the family's first task, where none is named.
+Model build(const ModelFamily& family, Graph& graph, const ModelValues& values, ParallelLayout layout = {},
+            std::optional<Task> task = {}) {
   static const OpRegistry registry = [] {
     OpRegistry made;
     register_engine_ops(made);
     register_comm_ops(made);
     return made;
   }();
-  return family.build(graph, registry, values, {.samples = 2, .sequence_length = 8}, layout, DType::kF32);
+  return family.build(graph, registry, values,
+                      settings_of(family, values, task.value_or(family.tasks.front())),
+                      {.samples = 2, .sequence_length = 8}, layout, DType::kF32);
 }
 
 int64_t elements(const Model& model) {
@@ -84,21 +98,47 @@ TEST_P(Families, FactsAreThoseOfTheSketch) {
   for (const ModelFact& fact : all) EXPECT_EQ(values.integer(fact.key), fact.value) << fact.key;
 }
 
+// "a.b" is the key b of the object a.
+const nlohmann::json* find_key(const nlohmann::json& document, const std::string& name) {
+  const std::size_t dot = name.find('.');
+  const auto found = document.find(name.substr(0, dot));
+  if (found == document.end() || found->is_null()) return nullptr;
+  return dot == std::string::npos ? &*found : find_key(*found, name.substr(dot + 1));
+}
+
 TEST_P(Families, WhatIsWrittenAsConfigJsonAreItsValues) {
   ModelValues values(family_.keys);
   family_.complete(values);
-  const auto document = nlohmann::json::parse(family_.config_json(values, "float32"));
-  EXPECT_EQ(document.at("model_type"), GetParam());
-  EXPECT_EQ(document.at("torch_dtype"), "float32");
-  for (const ModelKey& key : family_.keys) {
-    ASSERT_TRUE(document.contains(key.name)) << key.name;
-    if (document.at(key.name).is_null()) continue;  // Transformers' way to say "the default"
-    std::visit([&](const auto& value) { EXPECT_EQ(document.at(key.name), value) << key.name; },
-               values.at(key.name));
+  for (const Task task : family_.tasks) {
+    auto document = nlohmann::json::parse(family_.config_json(values, task, "float32"));
+    EXPECT_EQ(document.at("model_type"), GetParam());
+    EXPECT_EQ(document.at("torch_dtype"), "float32");
+    family_.translate(document);
+    for (const ModelKey& key : family_.keys) {
+      const nlohmann::json* written = find_key(document, key.name);
+      if (!written) continue;  // of another task, or null: Transformers' way to say "the default"
+      std::visit([&](const auto& value) { EXPECT_EQ(*written, value) << key.name; }, values.at(key.name));
+    }
+    for (const auto& [name, value] : family_.fixed)
+      if (document.contains(name))
+        std::visit([&, &name = name](const auto& only) { EXPECT_EQ(document.at(name), only) << name; },
+                   value);
   }
-  for (const auto& [name, value] : family_.fixed)
-    if (document.contains(name))
-      std::visit([&, &name = name](const auto& only) { EXPECT_EQ(document.at(name), only) << name; }, value);
+}
+
+// With values other than the defaults, none is lost on the way to config.json and back.
+TEST_P(Families, EveryKeyIsWrittenForSomeTask) {
+  for (const ModelKey& key : family_.keys) {
+    ModelValues values(family_.keys);
+    if (key.name.starts_with("rope_scaling.")) values.set("rope_scaling.rope_type", std::string("llama3"));
+    family_.complete(values);
+    EXPECT_TRUE(std::any_of(family_.tasks.begin(), family_.tasks.end(), [&](Task task) {
+      auto document = nlohmann::json::parse(family_.config_json(values, task, "float32"));
+      const bool null = document.contains(key.name) && document[key.name].is_null();
+      family_.translate(document);
+      return null || find_key(document, key.name) != nullptr;
+    })) << key.name;
+  }
 }
 
 TEST_P(Families, BuildsTheSameWholeModelForEveryNumberOfRanks) {
@@ -128,6 +168,75 @@ TEST_P(Families, BuildsTheSameWholeModelForEveryNumberOfRanks) {
 
 INSTANTIATE_TEST_SUITE_P(All, Families, testing::ValuesIn(all_types()),
                          [](const auto& info) { return info.param; });
+
+TEST_P(Families, BuildsEveryTask) {
+  ModelValues values = family_.sketch(
+      family_, {.vocabulary = 61, .longest = 16, .width = 32, .layers = 2, .heads = 4, .dropout = 0.1});
+  family_.complete(values);
+  for (const Task task : family_.tasks)
+    for (const ParallelLayout& layout :
+         {ParallelLayout{}, ParallelLayout{1, 4, false}, ParallelLayout{3, 4, true}}) {
+      Graph graph;
+      const Model model = build(family_, graph, values, layout, task);
+      EXPECT_EQ(graph.value(model.loss).shape, Shape{1}) << name_of(task);
+      EXPECT_EQ(graph.value(model.scale).shape, Shape{settings_of(family_, values, task).columns()});
+    }
+}
+
+// Of BERT without heads, the pooler included, and what its classifier adds.
+TEST(Bert, HasAsManyParametersAsPublished) {
+  const ModelFamily& family = model_family("bert");
+  const auto count = [&](int64_t width, int64_t layers, int64_t heads) {
+    ModelValues values(family.keys);
+    values.set("hidden_size", width);
+    values.set("intermediate_size", 4 * width);
+    values.set("num_hidden_layers", layers);
+    values.set("num_attention_heads", heads);
+    family.complete(values);
+    Graph graph;
+    return elements(build(family, graph, values, {}, Task::kSequenceClassification)) - 2 * (width + 1);
+  };
+  EXPECT_EQ(count(768, 12, 12), 109482240);
+  EXPECT_EQ(count(1024, 24, 16), 335141888);
+}
+
+TEST(Bert, FindsTensorsByTheNamesOfOldFilesToo) {
+  const ModelFamily& family = model_family("bert");
+  ModelValues values(family.keys);
+  family.complete(values);
+  Graph graph;
+  const FileNames files = build(family, graph, values).files;
+  EXPECT_EQ(files.in_file("embeddings.LayerNorm.weight"), "bert.embeddings.LayerNorm.weight");
+  EXPECT_EQ(files.in_file("cls.predictions.bias"), "cls.predictions.bias");
+  EXPECT_EQ(files.older_name("embeddings.LayerNorm.weight"), "embeddings.LayerNorm.gamma");
+  EXPECT_EQ(files.older_name("cls.predictions.transform.LayerNorm.bias"),
+            "cls.predictions.transform.LayerNorm.beta");
+  EXPECT_EQ(files.older_name("encoder.layer.0.output.dense.bias"), "");
+  for (const char* name : {"cls.seq_relationship.weight", "pooler.dense.bias", "embeddings.position_ids"})
+    EXPECT_TRUE(files.passed_over(name)) << name;
+  EXPECT_FALSE(files.passed_over("encoder.layer.12.output.dense.bias"));
+}
+
+// Meta's Llama 2 7B, Mistral 7B v0.1 and Qwen2 7B.
+TEST(Llama, HaveAsManyParametersAsPublished) {
+  const auto count = [](const char* type, const std::map<std::string, int64_t>& sizes) {
+    const ModelFamily& family = model_family(type);
+    ModelValues values(family.keys);
+    for (const auto& [key, value] : sizes) values.set(key, value);
+    family.complete(values);
+    Graph graph;
+    return elements(build(family, graph, values));
+  };
+  EXPECT_EQ(count("llama", {}), 6738415616);
+  EXPECT_EQ(count("mistral", {}), 7241732096);
+  EXPECT_EQ(count("qwen2", {{"vocab_size", 152064},
+                            {"hidden_size", 3584},
+                            {"intermediate_size", 18944},
+                            {"num_hidden_layers", 28},
+                            {"num_attention_heads", 28},
+                            {"num_key_value_heads", 4}}),
+            7615616512);
+}
 
 TEST(Gpt2, HasAsManyParametersAsPublished) {
   const ModelFamily& family = model_family("gpt2");

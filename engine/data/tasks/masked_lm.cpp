@@ -17,8 +17,7 @@ class MaskedLmCollator final : public TokenCollator {
       : TokenCollator(inputs, {.name = "targets", .padding = kIgnoredLabel}),
         vocabulary_size_(static_cast<uint64_t>(inputs.vocabulary_size)),
         masking_(masking) {
-    require(masking.mask_id >= 0 && masking.mask_id < inputs.vocabulary_size,
-            "the id of masks is outside the vocabulary");
+    require(masking.mask_id < inputs.vocabulary_size, "the id of masks is outside the vocabulary");
     require(masking.probability > 0 && masking.probability <= 1, "a probability outside (0, 1]");
   }
 
@@ -59,7 +58,9 @@ class MaskedLmCollator final : public TokenCollator {
 }  // namespace
 
 TaskData masked_lm_data(const TokenInputs& inputs, const Masking& masking) {
-  return {token_fields(inputs, {id_labels(inputs)}), std::make_unique<MaskedLmCollator>(inputs, masking)};
+  FieldSpec labels = id_labels(inputs);
+  labels.required = masking.mask_id < 0;
+  return {token_fields(inputs, {labels}), std::make_unique<MaskedLmCollator>(inputs, masking)};
 }
 
 }  // namespace recollect

@@ -63,18 +63,16 @@ class SquaredNorm : public Kernel {
 
 class ClipFactor : public Kernel {
  public:
-  explicit ClipFactor(double max_norm) : max_norm_(max_norm) {}
+  explicit ClipFactor(const Attributes& attributes) : attributes_(attributes) {}
 
   void run(const KernelArgs& args) override {
-    const double loss_scale = args.in.size() > 2 && args.in[2].defined() ? *args.in[2].as<double>() : 1.0;
-    const auto [norm, factor] =
-        clip(*args.in[0].as<double>() + *args.in[1].as<double>(), max_norm_, loss_scale);
+    const auto [norm, factor] = clip(ClipInputs(args.in, attributes_));
     *args.out[0].as<double>() = norm;
     *args.out[1].as<double>() = factor;
   }
 
  private:
-  double max_norm_;
+  Attributes attributes_;
 };
 
 }  // namespace
@@ -83,7 +81,7 @@ void register_clip(KernelTable& table) {
   table.add("squared_norm",
             [](const OpView& view) -> KernelPointer { return std::make_unique<SquaredNorm>(view); });
   table.add("clip_factor", [](const OpView& view) -> KernelPointer {
-    return std::make_unique<ClipFactor>(view.attributes().real("max_norm"));
+    return std::make_unique<ClipFactor>(view.attributes());
   });
 }
 

@@ -130,10 +130,13 @@ class ElementwiseLoss : public BlockedLoss {
     A* dx = makes_gradient(args) ? args.out[1].as<A>() : nullptr;
     add_blocks(args, [&](int64_t first, int64_t last) {
       double loss = 0;
-      for (int64_t i = first; i < last; ++i) loss += Form::value(load(x[i]), targets[i]);
+      for (int64_t i = first; i < last; ++i)
+        loss += std::isnan(targets[i]) ? 0.0f : Form::value(load(x[i]), targets[i]);
       if (dx)
-        write_each(dx + first, last - first,
-                   [&](int64_t i) { return s * Form::derivative(load(x[first + i]), targets[first + i]); });
+        write_each(dx + first, last - first, [&](int64_t i) {
+          const float target = targets[first + i];
+          return std::isnan(target) ? 0.0f : s * Form::derivative(load(x[first + i]), target);
+        });
       return scale * loss;
     });
   }

@@ -92,28 +92,24 @@ class SquaredNorm : public Kernel {
   int64_t blocks_ = 0;
 };
 
-__global__ void __launch_bounds__(kWarp)
-    clip_by_norm(const double* sharded, const double* replicated, const double* loss_scale, double max_norm,
-                 double* norm, double* factor) {
+__global__ void __launch_bounds__(kWarp) clip_by_norm(ClipInputs in, double* norm, double* factor) {
   if (threadIdx.x > 0) return;
-  const Clip result = clip(*sharded + *replicated, max_norm, loss_scale ? *loss_scale : 1.0);
+  const Clip result = clip(in);
   *norm = result.norm;
   *factor = result.factor;
 }
 
 class ClipFactor : public Kernel {
  public:
-  explicit ClipFactor(double max_norm) : max_norm_(max_norm) {}
+  explicit ClipFactor(const Attributes& attributes) : attributes_(attributes) {}
 
   void run(const KernelArgs& args) override {
-    const bool scaled = args.in.size() > 2 && args.in[2].defined();
-    launch(clip_by_norm, dim3(1), dim3(kWarp), 0, args.stream, args.in[0].as<double>(),
-           args.in[1].as<double>(), scaled ? args.in[2].as<double>() : nullptr, max_norm_,
+    launch(clip_by_norm, dim3(1), dim3(kWarp), 0, args.stream, ClipInputs(args.in, attributes_),
            args.out[0].as<double>(), args.out[1].as<double>());
   }
 
  private:
-  double max_norm_;
+  Attributes attributes_;
 };
 
 }  // namespace
@@ -122,7 +118,7 @@ void register_clip(KernelTable& table) {
   table.add("squared_norm",
             [](const OpView& view) -> KernelPointer { return std::make_unique<SquaredNorm>(view); });
   table.add("clip_factor", [](const OpView& view) -> KernelPointer {
-    return std::make_unique<ClipFactor>(view.attributes().real("max_norm"));
+    return std::make_unique<ClipFactor>(view.attributes());
   });
 }
 

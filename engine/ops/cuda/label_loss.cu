@@ -108,8 +108,9 @@ __global__ void __launch_bounds__(kThreads)
   float sum = 0.0f;
   for (int64_t i = first + threadIdx.x; i < end; i += kThreads) {
     const float x = load_one(logits + i), target = targets[i];
-    sum += Form::value(x, target);
-    if (dlogits) store_one(dlogits + i, s * Form::derivative(x, target));
+    const bool counts = !isnan(target);
+    sum += counts ? Form::value(x, target) : 0.0f;
+    if (dlogits) store_one(dlogits + i, counts ? s * Form::derivative(x, target) : 0.0f);
   }
   sum = reduce_block<Sum>(sum, 0.0f);
   if (threadIdx.x == 0) losses[blockIdx.x] = sum;

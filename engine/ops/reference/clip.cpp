@@ -17,9 +17,7 @@ void squared_norm(const KernelArgs& args, const Attributes&) {
 }
 
 void clip_factor(const KernelArgs& args, const Attributes& attributes) {
-  const double loss_scale = args.in.size() > 2 && args.in[2].defined() ? args.in[2].as<double>()[0] : 1.0;
-  const auto [norm, factor] =
-      clip(args.in[0].as<double>()[0] + args.in[1].as<double>()[0], attributes.real("max_norm"), loss_scale);
+  const auto [norm, factor] = clip(ClipInputs(args.in, attributes));
   args.out[0].as<double>()[0] = norm;
   args.out[1].as<double>()[0] = factor;
 }

@@ -45,7 +45,7 @@ void cross_entropy_loss(const KernelArgs& args, const Attributes& attributes) {
 }
 
 struct LossOfOne {
-  double value, derivative;
+  double value = 0, derivative = 0;
 };
 
 LossOfOne squared(double x, double target) { return {(x - target) * (x - target), 2 * (x - target)}; }
@@ -63,7 +63,7 @@ void elementwise(const KernelArgs& args, const Attributes& attributes) {
   const auto loss_of = attributes.text("form") == "squared" ? squared : sigmoid_cross_entropy;
   double loss = 0;
   for (int64_t i = 0; i < args.in[0].elements(); ++i) {
-    const LossOfOne one = loss_of(logits[i], targets[i]);
+    const LossOfOne one = std::isnan(targets[i]) ? LossOfOne{} : loss_of(logits[i], targets[i]);
     loss += one.value;
     if (makes_gradient(args, attributes)) args.out[1].as<T>()[i] = static_cast<T>(scale * one.derivative);
   }
