@@ -75,11 +75,11 @@ std::string check_range(const ValueRange& range, double value, const YamlNode& n
   return low && high ? "" : fmt::format("{} is out of range; must be {}", node.text, range.describe());
 }
 
-struct Unit {
+struct ByteUnit {
   std::string_view name;
   int64_t bytes;
 };
-constexpr std::array<Unit, 4> kUnits = {{{"TiB", int64_t{1} << 40},
+constexpr std::array<ByteUnit, 4> kUnits = {{{"TiB", int64_t{1} << 40},
                                          {"GiB", int64_t{1} << 30},
                                          {"MiB", int64_t{1} << 20},
                                          {"KiB", int64_t{1} << 10}}};
@@ -89,7 +89,7 @@ std::string read_bytes(const YamlNode& node, const ValueRange& range, int64_t& o
   constexpr std::string_view kExpected = "bytes such as 4GiB, 512MiB or a plain integer";
   std::string_view number = node.text;
   int64_t unit = 1;
-  for (const Unit& candidate : kUnits) {
+  for (const ByteUnit& candidate : kUnits) {
     if (!number.ends_with(candidate.name)) continue;
     number.remove_suffix(candidate.name.size());
     unit = candidate.bytes;
@@ -212,7 +212,7 @@ std::string print_value(bool value, const ValueRange&) { return value ? "true" :
 
 std::string print_value(int64_t value, const ValueRange& range) {
   if (range.byte_size && value != 0) {
-    for (const Unit& unit : kUnits) {
+    for (const ByteUnit& unit : kUnits) {
       if (value % unit.bytes == 0) return fmt::format("{}{}", value / unit.bytes, unit.name);
     }
   }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "engine/core/error.h"
+#include "engine/core/printable.h"
 #include "engine/io/file_text.h"
 #include "engine/io/files.h"
 #include "launch/config/keys.h"
@@ -15,6 +16,8 @@ namespace recollect {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::size_t kShown = 60;  // bytes of a text that a message repeats
 
 // The value as a node, so that config.json is held to the same table as YAML.
 YamlNode to_node(const json& value, const std::string& path) {
@@ -61,7 +64,9 @@ void check_mathematics(const json& document, const ModelFamily& family, const Pl
     const json only = std::visit([](const auto& v) { return json(v); }, value);
     const auto found = document.find(key);
     if (found == document.end() || found->is_null() || *found == only) continue;
-    const std::string shown = found->is_boolean() ? found->dump() : found->type_name();
+    const std::string shown = found->is_string()      ? printable(found->get<std::string>().substr(0, kShown))
+                              : found->is_primitive() ? found->dump()
+                                                      : found->type_name();
     problems.add(place, fmt::format("{}: {} is not supported, only {}", key, shown, only.dump()));
   }
   for (const char* key : {"quantization_config", "pruned_heads"}) {
@@ -87,8 +92,11 @@ void merge_object(const std::string& section, const json& object, const Merged& 
                   Problems& problems) {
   std::map<std::string, std::string> given;  // key -> the name it was given by
   for (const auto& [name, value] : object.items()) {
-    if (value.is_object() && into.table.is_section(section, name)) {
-      merge_object(fmt::format("{}.{}", section, name), value, into, config, problems);
+    if (into.table.is_section(section, name) && !value.is_null()) {
+      if (value.is_object())
+        merge_object(fmt::format("{}.{}", section, name), value, into, config, problems);
+      else
+        problems.add(into.place, fmt::format("{}: expected an object, found {}", name, value.type_name()));
       continue;
     }
     const ConfigKey* key = into.table.find(section, name);

@@ -80,10 +80,11 @@ void llama_translate(nlohmann::json& document) {
   if (const auto found = document.find("rope_parameters"); found != document.end() && found->is_object()) {
     nlohmann::json parameters = *found;
     document.erase(found);
-    if (const auto theta = parameters.find("rope_theta"); theta != parameters.end()) {
-      document["rope_theta"] = *theta;
-      parameters.erase(theta);
-    }
+    for (const char* of_the_model : {"rope_theta", "partial_rotary_factor"})
+      if (const auto value = parameters.find(of_the_model); value != parameters.end()) {
+        document[of_the_model] = *value;
+        parameters.erase(value);
+      }
     document["rope_scaling"] = parameters;
   }
   if (const auto found = document.find("sliding_window"); found != document.end() && found->is_null())
@@ -328,7 +329,7 @@ ModelFamily llama_like(const LlamaVariant& v) {
       .sections = {{"model.rope_scaling",
                     "How rotary positions reach beyond the sequences of an earlier training."}},
       .unused = unused_keys(v),
-      .fixed = {{"hidden_act", std::string("silu")}},
+      .fixed = {{"hidden_act", std::string("silu")}, {"partial_rotary_factor", 1.0}},
       .translate = llama_translate,
       .facts = [v](const ModelValues& m) { return facts_of(v, m); },
       .complete = complete_values,

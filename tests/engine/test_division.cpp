@@ -212,12 +212,13 @@ TEST_P(DividedDropout, DropsTheSameProbabilitiesWhereverHeadsAre) {
   }
 }
 
-constexpr int64_t kReal = 5, kPadded = 9, kLongest = 12, kSamples = 3;  // tokens of a sample, and samples
+constexpr int64_t kReal = 5, kPadded = 9, kLongest = 12,
+                  kDividedSamples = 3;  // tokens of a sample, and samples
 
 // Rows of samples of kReal tokens, as they stand in a batch of longer ones.
 Numbers padded(const Numbers& rows, int64_t width) {
   Numbers longer;
-  for (int64_t sample = 0; sample < kSamples; ++sample) {
+  for (int64_t sample = 0; sample < kDividedSamples; ++sample) {
     const Numbers own = slice(rows, sample * kReal * width, kReal * width);
     longer.insert(longer.end(), own.begin(), own.end());
     longer.resize(longer.size() + (kPadded - kReal) * width, 0.0);
@@ -228,7 +229,7 @@ Numbers padded(const Numbers& rows, int64_t width) {
 // The other way round.
 Numbers real(const Numbers& rows, int64_t width) {
   Numbers kept;
-  for (int64_t sample = 0; sample < kSamples; ++sample) {
+  for (int64_t sample = 0; sample < kDividedSamples; ++sample) {
     const Numbers own = slice(rows, sample * kPadded * width, kReal * width);
     kept.insert(kept.end(), own.begin(), own.end());
   }
@@ -239,7 +240,7 @@ OpCase of_samples(OpCase c, int64_t length) {
   c.attributes.set("sequence_length", length);
   c.state.token_stride = kLongest;
   for (ValueSpec& input : c.inputs)
-    if (input.shape.rank() == 2) input.shape = {kSamples * length, input.shape[1]};
+    if (input.shape.rank() == 2) input.shape = {kDividedSamples * length, input.shape[1]};
   return c;
 }
 
@@ -277,7 +278,7 @@ TEST_P(DividedDropout, DropsTheSameProbabilitiesHoweverASampleIsPadded) {
   backward.inputs = {activation("do", {0, width}), forward.inputs[0], activation("o", {0, width}), {}};
   const auto lse = [](OpCase c, int64_t length) {
     c = of_samples(c, length);
-    c.inputs[3] = statistic("lse", {kSamples * heads, length});
+    c.inputs[3] = statistic("lse", {kDividedSamples * heads, length});
     return c;
   };
   const Numbers qkv = inputs_of(of_samples(forward, kReal))[0], longer = padded(qkv, 3 * width);

@@ -85,8 +85,9 @@ TEST_F(HFConfig, RefusesWhatItCannotBe) {
             "J: not JSON: [json.exception.parse_error.101] parse error at line 1, column 2: syntax error "
             "while parsing object key - unexpected end of input; expected string literal");
   EXPECT_EQ(said("[]"), "J: not a JSON object");
-  EXPECT_EQ(said("{}"), "J: model_type is missing; expected gpt2");
-  EXPECT_EQ(said(R"({"model_type": "llama"})"), "J: model_type: expected gpt2, found the text \"llama\"");
+  EXPECT_EQ(said("{}"), "J: model_type is missing; expected one of gpt2, bert, llama, mistral, qwen2");
+  EXPECT_EQ(said(R"({"model_type": "rwkv"})"),
+            "J: model_type: expected one of gpt2, bert, llama, mistral, qwen2, found the text \"rwkv\"");
   EXPECT_EQ(said(R"({"model_type": "gpt2", "n_embd": "48", "n_layer": 0, "attn_pdrop": 1.5, "n_head": 2.0})"),
             "J: attn_pdrop: 1.5 is out of range; must be in [0, 1)\n"
             "J: n_embd: expected an integer, found the text \"48\"\n"
@@ -116,6 +117,45 @@ TEST_F(HFConfig, RefusesOtherMathematics) {
   EXPECT_EQ(said(R"({"model_type": "gpt2", "scale_attn_weights": )" + std::string(100000, '[') +
                  std::string(100000, ']') + "}"),
             "J: scale_attn_weights: array is not supported, only true");
+}
+
+// What newer and older files say in other words than the keys.
+TEST_F(HFConfig, FamiliesKnowTheirOtherWords) {
+  write(
+      R"({"model_type": "llama", "rope_parameters": {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0,
+            "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 512}})");
+  const Config::Model newer = read_hf_config(path_);
+  EXPECT_EQ(newer.values.real("rope_theta"), 500000);
+  EXPECT_EQ(newer.values.text("rope_scaling.rope_type"), "llama3");
+  EXPECT_EQ(newer.values.integer("rope_scaling.original_max_position_embeddings"), 512);
+  write(R"({"model_type": "llama", "rope_theta": 100.0, "rope_scaling": {"type": "linear", "factor": 2.0}})");
+  const Config::Model older = read_hf_config(path_);
+  EXPECT_EQ(older.values.real("rope_theta"), 100);
+  EXPECT_EQ(older.values.text("rope_scaling.rope_type"), "linear");
+  EXPECT_EQ(older.values.real("rope_scaling.factor"), 2);
+  write(R"({"model_type": "mistral", "sliding_window": null, "rope_scaling": null})");
+  EXPECT_EQ(read_hf_config(path_).values.integer("sliding_window"), 0);
+  write(R"({"model_type": "mistral", "max_position_embeddings": 8192})");
+  EXPECT_EQ(read_hf_config(path_).facts().longest.key, "sliding_window");
+  write(R"({"model_type": "bert", "id2label": {"0": "a", "1": "b", "2": "c"}})");
+  EXPECT_EQ(read_hf_config(path_).values.integer("num_labels"), 3);
+}
+
+TEST_F(HFConfig, FamiliesRefuseWhatTheyCannotCompute) {
+  EXPECT_EQ(said(R"({"model_type": "llama", "rope_scaling": {"rope_type": "yarn", "factor": 2.0}})"),
+            "J: rope_type: expected one of default, linear, llama3, found the text \"yarn\"");
+  EXPECT_EQ(said(R"({"model_type": "llama", "rope_scaling": "linear"})"),
+            "J: rope_scaling: expected an object, found string");
+  EXPECT_EQ(said(R"({"model_type": "llama", "hidden_act": "gelu"})"),
+            "J: hidden_act: gelu is not supported, only \"silu\"");
+  EXPECT_EQ(
+      said(
+          R"({"model_type": "llama", "rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}})"),
+      "J: partial_rotary_factor: 0.5 is not supported, only 1.0");
+  EXPECT_EQ(said(R"({"model_type": "bert", "position_embedding_type": "relative_key"})"),
+            "J: position_embedding_type: relative_key is not supported, only \"absolute\"");
+  EXPECT_EQ(said(R"({"model_type": "bert", "hidden_act": "relu"})"),
+            "J: hidden_act: expected one of gelu, gelu_new, gelu_pytorch_tanh, found the text \"relu\"");
 }
 
 TEST_F(HFConfig, ABrokenOneIsReportedWithTheRest) {

@@ -198,7 +198,9 @@ TEST(Layers, AnEmbeddingMayHaveAPaddingId) {
     built.layers.vocabulary_embedding("tokens", built.layers.token_input("ids"), table, padding);
     const Attributes& attributes = built.graph.op(0).attributes;
     EXPECT_EQ(attributes.has("padding_id"), padding >= 0);
-    if (padding >= 0) EXPECT_EQ(attributes.integer("padding_id"), padding);
+    if (padding >= 0) {
+      EXPECT_EQ(attributes.integer("padding_id"), padding);
+    }
   }
 }
 

@@ -1,0 +1,90 @@
+// With BERT and Llama, too, every checkpointing mode and switch gives the bits of none, in the memory that was
+// predicted. (test_checkpointing.cpp has more layouts of GPT-2.)
+#include <gtest/gtest.h>
+
+#include "checkpointing/settings.h"
+#include "tests/launch/training_harness.h"
+
+namespace recollect::test::family_checkpointing_test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// Dropout wherever the family has it. Four layers are enough for every mode to have something to do.
+const char* const kBert = R"(
+task: token_classification
+model: {type: bert, vocab_size: 41, hidden_size: 20, num_hidden_layers: 4, num_attention_heads: 4,
+        intermediate_size: 28, max_position_embeddings: 12, num_labels: 3, initializer_range: 0.2}
+training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
+data: {format: random, sequence_length: 12}
+)";
+const char* const kMaskedBert = R"(
+task: masked_lm
+model: {type: bert, vocab_size: 41, hidden_size: 20, num_hidden_layers: 4, num_attention_heads: 4,
+        intermediate_size: 28, max_position_embeddings: 12, initializer_range: 0.2}
+training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
+data: {format: random, sequence_length: 12, mask_token: 3, mask_probability: 0.4}
+)";
+// Of four tensor ranks two hold the same key/value head each.
+const char* const kLlama = R"(
+model: {type: llama, vocab_size: 41, hidden_size: 20, num_hidden_layers: 4, num_attention_heads: 4,
+        num_key_value_heads: 2, head_dim: 6, intermediate_size: 28, max_position_embeddings: 12,
+        attention_dropout: 0.1, initializer_range: 0.2}
+training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 7}
+data: {format: random, sequence_length: 12}
+)";
+
+struct Case {
+  const char *name, *yaml, *precision;
+  int tensor;
+  bool sequence_parallel;
+};
+
+class FamilyModes : public testing::TestWithParam<Case> {
+ protected:
+  Words layout() const {
+    const Case& c = GetParam();
+    const std::string ranks = std::to_string(c.tensor);
+    Words words{"device.threads=1", "training.precision=" + std::string(c.precision),
+                "parallelism.tensor_parallel_size=" + ranks, "parallelism.ranks_per_process=" + ranks};
+    if (c.sequence_parallel) words.push_back("parallelism.sequence_parallel=true");
+    return words;
+  }
+  void expect_bits(const Trained& none, const Words& more, const std::string& what) const {
+    Words words = layout();
+    words.insert(words.end(), more.begin(), more.end());
+    expect_same_bits(none, train(GetParam().yaml, words), what);
+  }
+};
+
+TEST_P(FamilyModes, GiveTheBitsOfNone) {
+  const Trained none = train(GetParam().yaml, layout());
+  EXPECT_EQ(none.predicted, none.measured);
+  const bool divides = GetParam().tensor > 1 && !GetParam().sequence_parallel;
+  for (const std::string_view mode : kSpellings<CheckpointingMode>) {
+    Words words{ac("mode=" + std::string(mode))};
+    if (mode == "every_k") words.push_back(ac("k=2"));
+    if (mode != "none") expect_bits(none, words, std::string(mode));
+    for (const bool host : {false, true})
+      for (const bool partition : {false, true}) {
+        if ((!host && !partition) || (partition && !divides)) continue;
+        Words switched = words;
+        if (host) switched.push_back(ac("cpu_checkpointing=true"));
+        if (partition) switched.push_back(ac("partition_activations=true"));
+        expect_bits(none, switched,
+                    std::string(mode) + (host ? "+host" : "") + (partition ? "+partition" : ""));
+      }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FamilyModes,
+                         testing::Values(Case{"Bert", kBert, "fp32", 1, false},
+                                         Case{"BertTensor2Sequence", kBert, "bf16", 2, true},
+                                         Case{"MaskedBertTensor2", kMaskedBert, "fp32", 2, false},
+                                         Case{"Llama", kLlama, "bf16", 1, false},
+                                         Case{"LlamaTensor2Sequence", kLlama, "fp32", 2, true},
+                                         Case{"LlamaTensor4", kLlama, "fp32", 4, false}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace recollect::test::family_checkpointing_test
