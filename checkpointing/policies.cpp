@@ -16,7 +16,8 @@ class Draft {
  public:
   Draft(const Graph& graph, const SavedActivations& saved, const CheckpointingSettings& settings)
       : settings_(settings), graph_(graph), saved_(saved) {
-    for (ValueId v : saved_.values()) plan_.values[graph_.value(v).name] = {.save = layer_of(v) < 0};
+    for (ValueId v : saved_.values())
+      plan_.values[graph_.value(v).name] = {.save = layer_of(v) < 0 && !saved_.only_begins_layer(v)};
   }
 
   const CheckpointingSettings& settings() const { return settings_; }
@@ -30,11 +31,12 @@ class Draft {
   void save_inputs() {
     for (ValueId v : saved_.layer_inputs()) save(v);
   }
-  // Decides on all values: those are saved of which `wanted` is true, besides those that are already.
+  // Decides on all values that backward reads: those are saved of which `wanted` is true, besides those that
+  // are already.
   template <typename Wanted>
   void save_where(const Wanted& wanted) {
     for (ValueId v : saved_.values())
-      if (bool& save = decision(v).save; !save) save = wanted(v);
+      if (bool& save = decision(v).save; !save) save = !saved_.only_begins_layer(v) && wanted(v);
   }
   void replay(Replay replay) { plan_.replay = replay; }
 

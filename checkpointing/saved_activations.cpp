@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "engine/graph/op_def.h"
 
@@ -21,6 +22,7 @@ SavedActivations::SavedActivations(const Graph& graph) : facts_(graph.values().s
   note_facts(graph);
   find_values(graph);
   find_layer_inputs(graph);
+  add_layer_inputs(graph);
 }
 
 void SavedActivations::note_facts(const Graph& graph) {
@@ -46,6 +48,19 @@ void SavedActivations::find_values(const Graph& graph) {
     }
   }
   for (const auto& [producer, v] : found) values_.push_back(v);
+}
+
+void SavedActivations::add_layer_inputs(const Graph& graph) {
+  const auto earlier = [&](ValueId a, ValueId b) {
+    return std::pair(graph.value(a).producer, a) < std::pair(graph.value(b).producer, b);
+  };
+  for (ValueId v : layer_inputs_) {
+    if (v == kNone) continue;
+    const auto place = std::lower_bound(values_.begin(), values_.end(), v, earlier);
+    if (place != values_.end() && *place == v) continue;
+    values_.insert(place, v);
+    facts_[v] |= kOnlyInput;
+  }
 }
 
 void SavedActivations::find_layer_inputs(const Graph& graph) {

@@ -142,7 +142,7 @@ StepResult Session::step() {
     throw Error(ExitCode::kInput,
                 fmt::format("step {}: the global batch has no target that counts", step_ + 1),
                 "every label is -100, or sequences have one token");
-  const ReadyProgram& ready = programs_.at(batch_shape(config_));
+  const ReadyProgram& ready = own_;
   Executor& executor = *ready.executor;
   StepRecorder* const recorder = ready.recorder.get();
   set_scalars(ready, valid);
@@ -199,7 +199,7 @@ double Session::scalar(const ReadyProgram& ready, ValueId value) const {
 
 EvaluationResult Session::evaluate() {
   EvaluationResult result;
-  const ReadyProgram& ready = programs_.at(batch_shape(config_));
+  const ReadyProgram& ready = own_;
   on_device([&] { result = evaluation_->run(*ready.executor, ready.training.model, step_); });
   return result;
 }

@@ -79,7 +79,28 @@ TEST(SavedActivations, WhatIsMadeOfNothingIsNoLayersInput) {
   g.op("gradient", {table, first});
   const SavedActivations saved(g.graph);
   EXPECT_EQ(names_of(g.graph, saved.layer_inputs()), "a first");
-  EXPECT_EQ(names_of(g.graph, saved.values()), "table first");
+  EXPECT_EQ(names_of(g.graph, saved.values()), "a table first");
+}
+
+// As with post-norm on several tensor ranks, where backward reads what was handed to the ranks.
+TEST(SavedActivations, AnInputThatBackwardDoesNotReadServesRecomputationAlone) {
+  SmallGraph g;
+  const ValueId a = g.op("a", {g.input("x")});
+  g.enter(Phase::kForward, 0);
+  const ValueId handed = g.op("handed", {a});
+  g.enter(Phase::kForward, 1);
+  g.op("next", {handed});
+  g.enter(Phase::kBackward, 0);
+  g.op("gradient", {handed});
+  const SavedActivations saved(g.graph);
+  EXPECT_EQ(names_of(g.graph, saved.values()), "a handed");
+  EXPECT_TRUE(saved.only_begins_layer(a));
+  EXPECT_FALSE(saved.only_begins_layer(handed));
+  const Plan none = make_plan(g.graph, saved, {.mode = CheckpointingMode::kNone}),
+             full = make_plan(g.graph, saved, {.mode = CheckpointingMode::kFull});
+  EXPECT_FALSE(none.values.at("a").save);
+  EXPECT_TRUE(none.values.at("handed").save);
+  EXPECT_TRUE(full.values.at("a").save);
 }
 
 TEST(SavedActivations, OfALayerWithTwoInputsIsAnError) {

@@ -188,7 +188,8 @@ INSTANTIATE_TEST_SUITE_P(
              "c.yaml:2:23: training.precision: expected one of fp32, bf16, fp64, fp16, found 'bf61'; did you "
              "mean "
              "'bf16'?"},
-        Case{"model: {type: llama}\n", "c.yaml:2:15: model.type: expected gpt2, found 'llama'"},
+        Case{"model: {type: rwkv}\n",
+             "c.yaml:2:15: model.type: expected one of gpt2, bert, llama, mistral, qwen2, found 'rwkv'"},
         Case{"device: {memory_limit: 4GB}\n",
              "c.yaml:2:24: device.memory_limit: expected bytes such as 4GiB, 512MiB or a plain integer, "
              "found '4GB'"},

@@ -147,6 +147,15 @@ TEST(ConfigSchema, HoldsEveryNameOfTheTableAndNoOther) {
     EXPECT_EQ(properties.at(key.name).at("description"), key.help);
     EXPECT_TRUE(properties.at(key.name).contains("default")) << key.path();
   }
+  for (const ModelFamily& other : model_families()) {  // whose keys are admitted beside those of the table's
+    for (const ModelSection& section : other.sections)
+      names["model"].emplace(section.path.substr(section.path.find('.') + 1));
+    for (const ConfigKey& key : KeyTable::of(other).keys()) {
+      if (!key.section.starts_with("model")) continue;
+      names[key.section].insert(key.name);
+      if (key.section != "model") names[key.section].insert(key.aliases.begin(), key.aliases.end());
+    }
+  }
   for (const auto& [section, expected] : names) {
     const json found = section_of(schema, section);
     std::set<std::string> there;
@@ -257,7 +266,7 @@ std::vector<Document> documents() {
               "model: {n_layer: true}",
               "model: {n_layer: }",
               "model: {n_layer: 2, num_hidden_layers: 2}",
-              "model: {type: bert}",
+              "model: {type: rwkv}",
               "model: {resid_pdrop: 1}",
               "model: {layer_norm_epsilon: 0}",
               "model: {tie_word_embeddings: 1}",

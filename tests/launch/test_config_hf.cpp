@@ -155,7 +155,8 @@ TEST_F(HFConfig, FamiliesRefuseWhatTheyCannotCompute) {
   EXPECT_EQ(said(R"({"model_type": "bert", "position_embedding_type": "relative_key"})"),
             "J: position_embedding_type: relative_key is not supported, only \"absolute\"");
   EXPECT_EQ(said(R"({"model_type": "bert", "hidden_act": "relu"})"),
-            "J: hidden_act: expected one of gelu, gelu_new, gelu_pytorch_tanh, found the text \"relu\"");
+            "J: hidden_act: expected one of gelu, gelu_new, gelu_pytorch_tanh, found the text \"relu\"; did "
+            "you mean 'gelu'?");
 }
 
 TEST_F(HFConfig, ABrokenOneIsReportedWithTheRest) {

@@ -41,13 +41,13 @@ TEST(Tasks, ARegressionIsOneNumberUnlessTheModelSaysOtherwise) {
 TEST(Tasks, KeysOfOthersHaveNoEffect) {
   const std::string bert = "model: {type: bert, num_labels: 3}\n";
   EXPECT_EQ(refusal("data: {format: random, mask_token: 3}\n" + bert),
-            "c.yaml:2:35: model.num_labels has no effect with task masked_lm: the head has no labels");
+            "c.yaml:2:33: model.num_labels has no effect with task masked_lm: the head has no labels");
   EXPECT_EQ(refusal("data: {format: random, choices: 3, mask_token: 5}\n"),
             "c.yaml:1:33: data.choices has no effect with task causal_lm: a sample is one sequence\n"
             "c.yaml:1:48: data.mask_token has no effect with task causal_lm: no token is masked");
-  EXPECT_EQ(
-      refusal(kRandom + "model: {type: bert}\n"),
-      "c.yaml: data.mask_token is missing: task masked_lm masks the tokens of data.format random itself");
+  EXPECT_EQ(refusal(kRandom + "model: {type: bert}\n"),
+            "c.yaml:1:16: data.mask_token is missing: task masked_lm masks the tokens of data.format random "
+            "itself");
   EXPECT_EQ(refusal("data: {format: random, mask_token: 30522}\nmodel: {type: bert}\n"),
             "c.yaml:1:36: data.mask_token 30522 is not below model.vocab_size 30522");
   EXPECT_EQ(refusal(kRandom + "model: {type: llama, rope_scaling: {factor: 2}}\n"),
