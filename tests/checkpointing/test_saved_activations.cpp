@@ -1,6 +1,7 @@
 // What backward needs of forward, on graphs of a few ops.
 #include <gtest/gtest.h>
 
+#include "checkpointing/policies.h"
 #include "tests/checkpointing/small_graph.h"
 
 namespace recollect::test::saved_activations_test {
