@@ -58,9 +58,11 @@ Words ranks(int data, int tensor) {
 }
 
 void declare_parameters(SafetensorsWriter& file, const Session& session) {
-  for (const Parameter& p : session.training_program().model.parameters)
+  const Model& model = session.training_program().model;
+  for (const Parameter& p : model.parameters)
     for (const Parameter::FileTensor& tensor : p.file_tensors())
-      file.declare(tensor.name, session.executor().tensor(p.master).dtype, p.file_shape(tensor));
+      file.declare(model.files.in_file(tensor.name), session.executor().tensor(p.master).dtype,
+                   p.file_shape(tensor));
 }
 
 TEST(Saving, EveryLayoutWritesTheSameFile) {
@@ -70,7 +72,7 @@ TEST(Saving, EveryLayoutWritesTheSameFile) {
     const Tensors saved = read_tensors(folder.file("one"), "");
     for (const Parameter& p : session.training_program().model.parameters) {
       const auto* held = session.executor().tensor(p.master).as<double>();
-      const std::vector<double>& file = saved.at(p.name);
+      const std::vector<double>& file = saved.at(session.training_program().model.files.in_file(p.name));
       ASSERT_EQ(file.size(), static_cast<std::size_t>(p.rows * p.columns));
       int64_t wrong = 0;
       for (int64_t r = 0; r < p.rows; ++r)
