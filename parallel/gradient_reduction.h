@@ -19,8 +19,9 @@ struct GradientReduction {
 };
 
 // To be called when backward is complete. Makes groups of all gradients, in the order in which backward
-// completes them, whether they have to be reduced or not. They are summed over the data axis; before that, those
-// marked partial over the tensor axis, and those of what several tensor ranks hold over the repeat axis.
+// completes them, whether they have to be reduced or not. They are summed over the data axis; before that,
+// those marked partial over the tensor axis, and those of what several tensor ranks hold over the repeat
+// axis.
 void reduce_gradients(Graph& graph, const OpRegistry& registry, const std::vector<Parameter>& parameters,
                       const GradientReduction& reduction);
 

@@ -30,8 +30,8 @@ struct MeshAxis {
 // Tensor ranks that hold the same key/value heads.
 inline constexpr std::string_view kRepeatAxis = "repeat";
 
-// Micro-batches are divided over the one, layers over the other, whose ranks gather what they share. `repeats`
-// tensor ranks hold the same key/value heads.
+// Micro-batches are divided over the one, layers over the other, whose ranks gather what they share.
+// `repeats` tensor ranks hold the same key/value heads.
 std::vector<MeshAxis> training_axes(int64_t data_size, int64_t tensor_size, int64_t repeats = 1);
 
 class Mesh {

@@ -54,7 +54,7 @@ struct TokenInputs {
 // becomes any id of the vocabulary, and one stays. Which ones, follows from the seed, the sample's number in
 // the run and the position alone.
 struct Masking {
-  int32_t mask_id = 0;  // negative: nothing is masked, and data must have labels
+  int32_t mask_id = 0;                    // negative: nothing is masked, and data must have labels
   std::vector<int32_t> special_ids = {};  // never chosen
   double probability = 0.15;
   uint64_t seed = 0;

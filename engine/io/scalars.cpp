@@ -80,9 +80,9 @@ struct ByteUnit {
   int64_t bytes;
 };
 constexpr std::array<ByteUnit, 4> kUnits = {{{"TiB", int64_t{1} << 40},
-                                         {"GiB", int64_t{1} << 30},
-                                         {"MiB", int64_t{1} << 20},
-                                         {"KiB", int64_t{1} << 10}}};
+                                             {"GiB", int64_t{1} << 30},
+                                             {"MiB", int64_t{1} << 20},
+                                             {"KiB", int64_t{1} << 10}}};
 
 // "4GiB", "512 MiB", "1048576": splits off the unit.
 std::string read_bytes(const YamlNode& node, const ValueRange& range, int64_t& out) {
