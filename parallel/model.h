@@ -17,8 +17,8 @@ namespace recollect {
 struct BatchShape {
   int64_t samples = 1;
   int64_t sequence_length = 1;
-  int64_t most_logits = 1024;  // rows of logits that exist at a time
-  auto operator<=>(const BatchShape&) const = default;
+  int64_t most_logits = 1024;                           // rows of logits that exist at a time
+  auto operator<=>(const BatchShape&) const = default;  // NOLINT(modernize-use-nullptr): the default's own
 };
 
 // How a family's files name what the parameters do not say.

@@ -50,7 +50,7 @@ std::array<double, 4> normals(uint64_t seed, uint64_t parameter, uint64_t block)
   const auto words = philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
                                  kInitLayer << 8, static_cast<uint32_t>(parameter)},
                                 static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
-  std::array<double, 4> out;
+  std::array<double, 4> out{};
   for (int i = 0; i < 4; i += 2) {
     const double radius = std::sqrt(-2.0 * std::log((words[i] + 0.5) * 0x1p-32));
     const double angle = 2.0 * std::numbers::pi * ((words[i + 1] + 0.5) * 0x1p-32);

@@ -226,9 +226,8 @@ class Weights::Saving {
       const int64_t rows = std::clamp<int64_t>(p.rows - place.row, 0, passed);  // the rest is padding
       const Parameter::FileTensor& tensor = tensors[place.tensor];
       const int64_t row = place.row - tensor.first_row;
-      const auto put = [&](int64_t from, int64_t to, int64_t count) {
-        if (count > 0)
-          file_->write_at(declared + place.tensor, to * width, {leaving() + from * width, count * width});
+      const auto put = [&, begin = declared + place.tensor](int64_t from, int64_t to, int64_t count) {
+        if (count > 0) file_->write_at(begin, to * width, {leaving() + from * width, count * width});
       };
       if (p.transposed_in_file)
         for (int64_t c = 0; c < tile.columns; ++c)
@@ -349,7 +348,7 @@ void Weights::save_gradients(const std::string& path, double loss_scale) const {
 
 void Weights::check_finite() const {
   constexpr std::size_t kPiece = 32 << 10;
-  alignas(8) std::array<std::byte, kPiece> piece;
+  alignas(8) std::array<std::byte, kPiece> piece{};
   int64_t bad = 0;  // parameters from the first bad one on: the most over all ranks is the first bad one
   int64_t place = 0;
   double value = 0;

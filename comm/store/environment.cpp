@@ -95,9 +95,9 @@ std::string read_token_file(const std::string& path) {
 
 std::string read_store_token(const EnvironmentLookup& lookup) {
   const std::string path = text(lookup, "RECOLLECT_STORE_TOKEN_FILE");
-  const std::string token = text(lookup, "RECOLLECT_STORE_TOKEN");
+  std::string token = text(lookup, "RECOLLECT_STORE_TOKEN");
   if (path.empty()) return token;
-  const std::string from_file = read_token_file(path);
+  std::string from_file = read_token_file(path);
   if (!token.empty() && token != from_file)
     refuse("RECOLLECT_STORE_TOKEN and RECOLLECT_STORE_TOKEN_FILE are different tokens",
            "set only one of them");

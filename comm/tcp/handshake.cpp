@@ -57,10 +57,10 @@ Nonce make_nonce() {
 
 Code code_of(const std::string& secret, const std::string& message) {
   static_assert(std::tuple_size_v<Code> == SHA256_DIGEST_SIZE);
-  hmac_sha256_ctx context;
+  hmac_sha256_ctx context{};
   hmac_sha256_set_key(&context, secret.size(), reinterpret_cast<const uint8_t*>(secret.data()));
   hmac_sha256_update(&context, message.size(), reinterpret_cast<const uint8_t*>(message.data()));
-  Code code;
+  Code code{};
   hmac_sha256_digest(&context, code.size(), code.data());
   return code;
 }
@@ -127,7 +127,7 @@ Introduction introduce(const Socket& socket, const std::string& secret, const st
   transfer = receive_all(socket, text.data(), length, deadline);
   if (transfer != Transfer::kDone) return not_met(transfer, "an answer");
   const auto verdict = static_cast<Verdict>(head[0]);
-  Code code;
+  Code code{};
   std::memcpy(code.data(), head + 1, sizeof code);
   // A listener with another secret can neither welcome nor explain anything.
   if (verdict == Verdict::kWrongSecret ||

@@ -34,8 +34,8 @@ struct Greeting {
 // The caller's answer: a head of fixed length, then its identity.
 struct Hello {
   static constexpr std::size_t kHeadBytes = kMagic.size() + sizeof(Nonce) + sizeof(Code) + 2;
-  Nonce nonce;
-  Code code;
+  Nonce nonce{};
+  Code code{};
   std::string identity;
   std::string to_bytes() const;
 };

@@ -22,7 +22,7 @@ constexpr auto kPortPatience = 2s;
 
 // Sockets to every rank: control, the world's, and those of up to six groups of the mesh.
 void allow_sockets(int ranks) {
-  const auto needed = static_cast<rlim_t>(8 * ranks + 128);
+  const auto needed = rlim_t{8} * static_cast<rlim_t>(ranks) + 128;
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max < needed)
@@ -117,7 +117,7 @@ std::string Meeting::agree_on_table(const tcp::Address& door) {
       all += store_->get(key("door/" + std::to_string(r)), world_.join_timeout) + "\n";
     store_->set(key("table"), all);
   }
-  const std::string table = store_->get(key("table"), world_.join_timeout);
+  std::string table = store_->get(key("table"), world_.join_timeout);
   store_->barrier(key("done"), world_.size, world_.join_timeout);  // nobody needs the store any more
   return table;
 }

@@ -40,9 +40,8 @@ std::string known_keys(std::span<const FieldSpec> specs) {
 
 }  // namespace
 
-void LineParser::fail_at(std::size_t at, const std::string& what, std::string hint) const {
-  throw Error(ExitCode::kInput, fmt::format("{}:{}:{}: {}", path_, line_number_, at + 1, what),
-              std::move(hint));
+void LineParser::fail_at(std::size_t at, const std::string& what, const std::string& hint) const {
+  throw Error(ExitCode::kInput, fmt::format("{}:{}:{}: {}", path_, line_number_, at + 1, what), hint);
 }
 
 void LineParser::fail_outside(std::size_t at, const FieldSpec& spec, const std::string& value) const {

@@ -25,8 +25,10 @@ class LineParser {
   void parse(Fields& sample);
 
  private:
-  [[noreturn]] void fail(const std::string& what, std::string hint = {}) const { fail_at(at_, what, hint); }
-  [[noreturn]] void fail_at(std::size_t at, const std::string& what, std::string hint = {}) const;
+  [[noreturn]] void fail(const std::string& what, const std::string& hint = {}) const {
+    fail_at(at_, what, hint);
+  }
+  [[noreturn]] void fail_at(std::size_t at, const std::string& what, const std::string& hint = {}) const;
   [[noreturn]] void fail_outside(std::size_t at, const FieldSpec& spec, const std::string& value) const;
 
   void skip_space();

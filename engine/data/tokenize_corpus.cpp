@@ -76,7 +76,7 @@ class Work {
     return write(number, chunk, encoded, failure);
   }
 
-  bool write(uint64_t number, const Chunk& chunk, const Encoded& encoded, std::exception_ptr failure) {
+  bool write(uint64_t number, const Chunk& chunk, const Encoded& encoded, const std::exception_ptr& failure) {
     std::unique_lock lock(writing_);
     turn_.wait(lock, [&] { return written_ == number || error_; });
     if (error_) return false;

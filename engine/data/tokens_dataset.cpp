@@ -68,7 +68,7 @@ class TokenFile {
   // vocabulary.
   void read(uint64_t first, std::span<int32_t> ids, int64_t vocabulary_size) const {
     const std::size_t width = size_of(layout_.type);
-    alignas(int64_t) std::array<std::byte, kPart> part;
+    alignas(int64_t) std::array<std::byte, kPart> part{};
     for (uint64_t offset = layout_.offset + first * width; !ids.empty();) {
       const std::size_t count = std::min(ids.size(), kPart / width);
       file_.read_at(offset, std::span(part).first(count * width));

@@ -16,7 +16,7 @@ std::string read_file_text(const std::string& path, std::size_t limit, std::stri
   const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.c_str(), "rb"), close);
   if (!file) return fmt::format("cannot be read: {}", std::strerror(errno));
   std::string bytes;
-  std::array<char, 16 << 10> part;  // most files are smaller than this, and far below the limit
+  std::array<char, 16 << 10> part{};  // most files are smaller than this, and far below the limit
   while (bytes.size() <= limit) {
     const std::size_t size = std::fread(part.data(), 1, part.size(), file.get());
     if (std::ferror(file.get())) return fmt::format("cannot be read: {}", std::strerror(errno));

@@ -23,7 +23,7 @@ void read_converted(const InputFile& file, uint64_t offset, T* destination, std:
   if constexpr (std::is_same_v<Source, T>) {
     file.read_at(offset, std::as_writable_bytes(std::span(destination, count)));
   } else {
-    std::array<Source, (32 << 10) / sizeof(Source)> part;
+    std::array<Source, (32 << 10) / sizeof(Source)> part{};
     for (std::size_t done = 0; done < count;) {
       const std::span<Source> some = std::span(part).first(std::min(part.size(), count - done));
       file.read_at(offset + done * sizeof(Source), std::as_writable_bytes(some));

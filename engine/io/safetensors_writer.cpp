@@ -122,7 +122,7 @@ void SafetensorsWriter::write_at(std::size_t index, uint64_t offset, std::span<c
 template <typename T>
 void SafetensorsWriter::write_converted(std::string_view name, const T* values, std::size_t count) {
   const Slot& slot = slot_of(name);
-  alignas(8) std::array<std::byte, 64 * 1024> piece;
+  alignas(8) std::array<std::byte, 64 * 1024> piece{};
   const std::size_t piece_elements = piece.size() / size_of(slot.dtype);
   for (std::size_t done = 0; done < count;) {
     const std::size_t elements = std::min(piece_elements, count - done);

@@ -48,7 +48,7 @@ Schedule make_schedule(const Graph& graph) {
   schedule.waits.resize(graph.ops().size());
   schedule.waited_for.assign(graph.ops().size(), 0);
   std::vector<Access> accesses(graph.values().size());
-  std::array<PerStream, kStreamCount> seen;  // what each stream has already waited for
+  std::array<PerStream, kStreamCount> seen{};  // what each stream has already waited for
   seen.fill(kNobody);
   for (OpId id : graph.op_ids()) {
     const Op& op = graph.op(id);
@@ -71,7 +71,7 @@ Schedule make_schedule(const Graph& graph) {
 std::vector<Span> op_spans(const Graph& graph, const Schedule& schedule) {
   const OpId count = static_cast<OpId>(graph.ops().size());
   std::vector<Span> spans(count);
-  std::array<int64_t, kStreamCount> begun;  // a stream's ops begin in order
+  std::array<int64_t, kStreamCount> begun{};  // a stream's ops begin in order
   begun.fill(-1);
   for (OpId id = 0; id < count; ++id) {
     int64_t& begin = begun[static_cast<int>(graph.op(id).stream)];
@@ -86,7 +86,7 @@ std::vector<Span> op_spans(const Graph& graph, const Schedule& schedule) {
   }
   // Backwards: an op has ended once a compute op waits for it, or for a later op of its stream, or for an op
   // of another stream that does.
-  std::array<int64_t, kStreamCount> ended;
+  std::array<int64_t, kStreamCount> ended{};
   ended.fill(kForever);
   std::vector<int64_t> waited_by(count, kForever);
   for (OpId id = count - 1; id >= 0; --id) {

@@ -11,11 +11,11 @@
 namespace recollect {
 
 struct Command {
-  const char* name;
-  const char* arguments;
-  const char* help;  // one line
+  const char* name = "";
+  const char* arguments = "";
+  const char* help = "";  // one line
   // `words` stand behind the command's name. MPI is started in `mpi` where the command needs it.
-  void (*run)(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
+  void (*run)(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) = nullptr;
   const char* details = "";  // what its own --help says of its words, a line for each
 };
 

@@ -41,7 +41,7 @@ std::string cell(const std::string& text) {
 }
 
 std::string values(const ConfigKey& key) {
-  const std::string words = fmt::format("`{}`", fmt::join(key.choices, "` `"));
+  std::string words = fmt::format("`{}`", fmt::join(key.choices, "` `"));
   if (key.type == "choice") return words;
   if (key.type == "texts") return key.choices.empty() ? "list of texts" : "list of " + words;
   const std::string range = key.type == "bytes" ? "" : key.range.describe();

@@ -17,7 +17,7 @@ std::string version_in(const std::string& text) {
   for (std::size_t at = text.find_first_of("0123456789"); at != std::string::npos;
        at = text.find_first_of("0123456789", at)) {
     const std::size_t end = std::min(text.find_first_not_of("0123456789.", at), text.size());
-    const std::string word = text.substr(at, end - at);
+    std::string word = text.substr(at, end - at);
     if (word.find('.') != std::string::npos) return word;
     at = end;
   }

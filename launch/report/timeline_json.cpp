@@ -58,7 +58,7 @@ Json program_json(const Timeline& timeline) {
 Json times_json(const std::vector<Timeline::Op>& ops, const StepTimeline& times) {
   Json json{{"micro_batches", times.micro_batches}, {"end", times.end}, {"runs", Json::array()}};
   for (const StepTimeline::Run& run : times.runs) {
-    std::array<int64_t, kStreamCount> last;
+    std::array<int64_t, kStreamCount> last{};
     last.fill(run.begin);
     Json gap = Json::array(), duration = Json::array(), waited = Json::array();
     Json stood = Json::array(), whom = Json::array();
@@ -169,7 +169,7 @@ StepTimeline::Run read_run(const JsonPlace& json, const std::vector<Timeline::Op
     stood = place->integers(gap.size(), 0, times.end);
     whom = json.at("whom").integers(gap.size(), -1, kMostRanks);
   }
-  std::array<int64_t, kStreamCount> last;
+  std::array<int64_t, kStreamCount> last{};
   last.fill(run.begin);
   for (std::size_t i = 0; i < gap.size(); ++i) {
     int64_t& before = last[static_cast<std::size_t>(ops[run.first + i].stream)];

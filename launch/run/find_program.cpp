@@ -38,7 +38,7 @@ std::string search(const std::string& name) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path ? path : "/usr/bin:/bin");
   for (std::string folder; std::getline(folders, folder, ':');)
-    if (const std::string file = (folder.empty() ? "." : folder) + "/" + name; can_run(file)) return file;
+    if (std::string file = (folder.empty() ? "." : folder) + "/" + name; can_run(file)) return file;
   throw Error(ExitCode::kConfiguration, fmt::format("there is no program '{}' in PATH", name),
               is_file(name) ? fmt::format("write ./{} for the one in this folder", name)
                             : "run starts a program, or a command of recollect such as train");

@@ -29,7 +29,7 @@ Signals::Signals() {
 
 std::vector<int> Signals::take() {
   std::vector<int> came;
-  signalfd_siginfo info;
+  signalfd_siginfo info{};
   while (::read(descriptor_.get(), &info, sizeof info) == sizeof info)
     if (info.ssi_signo != SIGCHLD) came.push_back(static_cast<int>(info.ssi_signo));
   return came;

@@ -23,7 +23,7 @@ class Signals {
   const sigset_t& blocked_before() const { return blocked_before_; }
 
  private:
-  sigset_t blocked_before_;
+  sigset_t blocked_before_{};
   Descriptor descriptor_;
 };
 

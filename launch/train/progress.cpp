@@ -29,7 +29,12 @@ Progress::Progress(const Config& config, uint64_t memory_bytes)
            (config.logging.progress == ProgressStyle::kAuto && isatty(STDOUT_FILENO))),
       memory_bytes_(memory_bytes) {}
 
-Progress::~Progress() { finish(); }
+Progress::~Progress() {
+  try {
+    finish();
+  } catch (const std::exception&) {  // a line's end on the terminal is not worth a run
+  }
+}
 
 void Progress::finish() {
   if (drawn_) say("\n");

@@ -38,8 +38,8 @@ std::string make_rescue_folder(const std::string& around, const std::string& out
   const std::string stem = (name.has_filename() ? name.filename() : name.parent_path().filename()).string();
   std::error_code error;
   for (int number = 1; !error; ++number) {
-    const std::string path = fmt::format("{}/{}.rescued{}", around, stem.empty() ? "model" : stem,
-                                         number == 1 ? "" : fmt::format(".{}", number));
+    std::string path = fmt::format("{}/{}.rescued{}", around, stem.empty() ? "model" : stem,
+                                   number == 1 ? "" : fmt::format(".{}", number));
     if (fs::create_directory(path, error)) return path;
   }
   throw Error(ExitCode::kStorage, fmt::format("cannot make a folder in {}: {}", around, error.message()));

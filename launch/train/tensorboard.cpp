@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <chrono>
@@ -15,6 +16,7 @@
 
 #include "engine/core/error.h"
 #include "engine/io/crc32c.h"
+#include "engine/io/node.h"
 
 namespace recollect {
 
@@ -39,7 +41,7 @@ void put_varint(std::string& out, uint64_t value) {
 }
 
 void put_key(std::string& out, int field, Kind kind) {
-  put_varint(out, static_cast<uint64_t>(8 * field + static_cast<int>(kind)));
+  put_varint(out, uint64_t{8} * static_cast<uint64_t>(field) + static_cast<uint64_t>(kind));
 }
 
 void put_bytes(std::string& out, int field, std::string_view bytes) {
@@ -65,13 +67,11 @@ uint32_t masked_crc(std::string_view bytes) {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
-std::string host_name() {
-  char name[256] = "";
-  if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "localhost";
-  std::string text = name;
-  for (char& c : text)
-    if (c == '/') c = '_';
-  return text;
+// This node's, as a part of a file's name.
+std::string host_in_file_name() {
+  std::string text = host_name();
+  std::replace(text.begin(), text.end(), '/', '_');
+  return text.empty() ? "localhost" : text;
 }
 
 [[noreturn]] void storage_error(const std::string& what, int error_number) {
@@ -86,7 +86,7 @@ EventFile::EventFile(const std::string& folder) {
   std::filesystem::create_directories(folder, error);
   if (error) storage_error("cannot make the folder " + folder, error.value());
   const std::string stem = fmt::format("{}/events.out.tfevents.{:010}.{}.{}", folder,
-                                       static_cast<int64_t>(now()), host_name(), ::getpid());
+                                       static_cast<int64_t>(now()), host_in_file_name(), ::getpid());
   for (int number = 0; descriptor_ < 0; ++number) {
     path_ = fmt::format("{}.{}", stem, number);
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);

@@ -97,9 +97,9 @@ bool has_window(const LlamaVariant& v, const ModelValues& m) {
 
 // Where a window holds a whole sequence, it changes nothing.
 ModelFact longest_of(const LlamaVariant& v, const ModelValues& m) {
-  const ModelFact positions = fact_of(m, "max_position_embeddings");
+  ModelFact positions = fact_of(m, "max_position_embeddings");
   if (!has_window(v, m)) return positions;
-  const ModelFact window = fact_of(m, "sliding_window");
+  ModelFact window = fact_of(m, "sliding_window");
   return window.value < positions.value ? window : positions;
 }
 

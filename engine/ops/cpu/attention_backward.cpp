@@ -68,9 +68,9 @@ class BackwardTiles : public VectorTiles<A> {
       for (int64_t c = 0; c < shape_.head_size; ++c) store(to + i * shape_.kv_row + c, from[i * size_ + c]);
   }
 
-  float *kt_, *vt_;  // transposed, in panels
-  float *k_, *dk_, *dv_, *q_, *dout_, *dq_;
-  float *p_, *ds_;  // [kStrip, strip_row_]
+  float *kt_ = nullptr, *vt_ = nullptr;  // transposed, in panels
+  float *k_ = nullptr, *dk_ = nullptr, *dv_ = nullptr, *q_ = nullptr, *dout_ = nullptr, *dq_ = nullptr;
+  float *p_ = nullptr, *ds_ = nullptr;  // [kStrip, strip_row_]
 };
 
 KernelPointer make_attention_backward(const OpView& view) {

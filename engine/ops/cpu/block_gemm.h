@@ -82,12 +82,12 @@ class BlockGemm {
   static constexpr int64_t kLarge = 1 << 24;              // bytes of C from which on it is fetched ahead
 
   struct Call {
-    const Element *a, *b;
-    void* c;
-    const float* bias;
-    bool accumulate;
-    Packed* resident;                       // two groups: one may be packed while the other is in use
-    float* sums;                            // of all blocks, between passes
+    const Element *a = nullptr, *b = nullptr;
+    void* c = nullptr;
+    const float* bias = nullptr;
+    bool accumulate = false;
+    Packed* resident = nullptr;             // two groups: one may be packed while the other is in use
+    float* sums = nullptr;                  // of all blocks, between passes
     mutable std::atomic<int64_t> taken{0};  // parts of strips, of all phases
   };
 
@@ -121,7 +121,7 @@ class BlockGemm {
 
   // A phase is one group in one pass.
   void work(const Call& call, int64_t thread, int64_t threads) const {
-    Own own;
+    Own own;  // NOLINT(cppcoreguidelines-pro-type-member-init): each slice is packed before it is read
     const int64_t tasks = strips_ * parts_;
     [[maybe_unused]] const typename Product::Registers registers;
     int64_t phase = 0, task = call.taken++;

@@ -20,7 +20,7 @@ class RowDropout {
     DropoutMask mask;
     const TokenNumbers& numbers;
     const RunState& state;
-    int64_t width;
+    int64_t width = 0;
 
     // out[i] is that of element [row, column + i], where the mask is active.
     void multipliers(int64_t row, int64_t column, int64_t count, float* out) const {

@@ -118,7 +118,7 @@ class NormBackward : public Kernel {
       const float normal = (load(x[c]) - mean) * rstd;
       return rstd * (load(dy[c]) * weight[c] - mean_g - normal * mean_gx);
     };
-    if (add) {
+    if (add) {  // NOLINT(bugprone-branch-clone): it does not see the loops behind the pragmas
 #pragma omp simd
       for (int64_t c = 0; c < width_; ++c) store(dx + c, gradient(c) + load(add[c]));
     } else {

@@ -18,7 +18,7 @@ void register_kernels(KernelTable&, VocabularyReduction*, Libraries*) { refuse()
 class Cublas {};
 class Cudnn {};
 
-Libraries::Libraries(LibrariesOptions) { refuse(); }
+Libraries::Libraries(LibrariesOptions) { refuse(); }  // NOLINT(performance-unnecessary-value-param)
 Libraries::~Libraries() = default;
 std::string Libraries::learned() const { refuse(); }
 void Libraries::learn(const std::string&) { refuse(); }
