@@ -14,8 +14,11 @@ class CpuDevice final : public Device {
   void write(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void read(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   std::unique_ptr<Streams> make_streams(StreamOps ops) override {
-    return std::make_unique<WorkerStreams>(std::move(ops));
+    return std::make_unique<WorkerStreams>(std::move(ops), threads_);
   }
+
+ private:
+  StreamThreads threads_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace recollect {
@@ -21,82 +22,47 @@ double processor_now() {
 
 }  // namespace
 
-WorkerStreams::WorkerStreams(StreamOps ops) : Streams(std::move(ops)), done_(ops_.graph.ops().size()) {
-  bool used[kStreamCount] = {};
-  for (const Op& op : ops_.graph.ops()) used[static_cast<int>(op.stream)] = true;
-  for (int s = 1; s < kStreamCount; ++s)
-    if (used[s]) workers_.push_back({static_cast<StreamId>(s), {}});
-  try {
-    for (Worker& worker : workers_)
-      worker.thread = std::thread([this, s = worker.stream] { worker_loop(s); });
-  } catch (...) {
-    stop();
-    throw;
-  }
-}
-
-WorkerStreams::~WorkerStreams() { stop(); }
-
-void WorkerStreams::stop() {
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_all();
-  for (Worker& worker : workers_)
-    if (worker.thread.joinable()) worker.thread.join();
+WorkerStreams::WorkerStreams(StreamOps ops, StreamThreads& threads)
+    : Streams(std::move(ops)), threads_(threads), done_(ops_.graph.ops().size()) {
+  for (const Op& op : ops_.graph.ops())
+    if (op.stream != StreamId::kCompute) used_[static_cast<std::size_t>(op.stream)] = true;
+  threads_.need(used_);
 }
 
 void WorkerStreams::run(OpId begin, OpId end, const RunState& state) {
-  {
-    std::lock_guard lock(mutex_);
-    ++run_;
-    busy_ = static_cast<int>(workers_.size());
-    begin_ = begin;
-    end_ = end;
-    state_ = &state;
-    failed_ = false;
-    error_ = nullptr;
-    waits_.begin_run();
-  }
-  wake_.notify_all();
-  run_stream(StreamId::kCompute, begin, end, state);
+  ++run_;
+  begin_ = begin;
+  end_ = end;
+  state_ = &state;
+  failed_ = false;
+  error_ = nullptr;
+  waits_.begin_run();
+  threads_.begin(used_, *this);
+  run_ops(StreamId::kCompute);
   const double finished = now();
-  std::unique_lock lock(mutex_);
-  idle_.wait(lock, [&] { return busy_ == 0; });
-  if (!workers_.empty() && state.training) waits_.joined(now() - finished);
+  threads_.finish();
+  const bool alone = std::find(used_.begin(), used_.end(), true) == used_.end();
+  if (!alone && state.training) waits_.joined(now() - finished);
   if (error_) std::rethrow_exception(error_);
 }
 
-void WorkerStreams::worker_loop(StreamId stream) {
-  uint32_t finished = 0;
-  std::unique_lock lock(mutex_);
-  while (true) {
-    wake_.wait(lock, [&] { return stopping_ || run_ != finished; });
-    if (stopping_) return;
-    finished = run_;
-    const OpId begin = begin_, end = end_;
-    const RunState& state = *state_;
-    lock.unlock();
-    const double before = processor_now();
-    run_stream(stream, begin, end, state);
-    if (state.training) processor_seconds_[static_cast<std::size_t>(stream)] += processor_now() - before;
-    lock.lock();
-    if (--busy_ == 0) idle_.notify_all();
-  }
+void WorkerStreams::run_stream(StreamId stream) {
+  const double before = processor_now();
+  run_ops(stream);
+  if (state_->training) processor_seconds_[static_cast<std::size_t>(stream)] += processor_now() - before;
 }
 
 // After a failure every stream still goes through its ops, marking them done without running them, so that
 // nobody waits for ever.
-void WorkerStreams::run_stream(StreamId stream, OpId begin, OpId end, const RunState& state) {
-  for (OpId id = begin; id < end; ++id) {
+void WorkerStreams::run_ops(StreamId stream) {
+  for (OpId id = begin_; id < end_; ++id) {
     if (ops_.graph.op(id).stream != stream) continue;
     for (OpId before : ops_.schedule.waits[id])
-      if (before >= begin) wait_for(before, id, state.training);
+      if (before >= begin_) wait_for(before, id, state_->training);
     waits_.begins(id);
     if (ops_.before) ops_.before(id);
     if (!failed_.load(std::memory_order_acquire)) try {
-        ops_.run(id, {.state = &state});
+        ops_.run(id, {.state = state_});
       } catch (...) {
         fail(std::current_exception());
       }

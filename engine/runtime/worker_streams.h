@@ -1,24 +1,23 @@
 // Streams that are threads. The compute stream is the calling thread; every other stream that the program
-// uses is a worker thread of its own, so a wait that is missing from the schedule is a data race that
+// uses has a thread of its own, so a wait that is missing from the schedule is a data race that
 // ThreadSanitizer can see.
 #pragma once
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <thread>
 #include <vector>
 
+#include "engine/runtime/stream_threads.h"
 #include "engine/runtime/streams.h"
 
 namespace recollect {
 
-class WorkerStreams final : public Streams {
+class WorkerStreams final : public Streams, private StreamThreads::Job {
  public:
-  explicit WorkerStreams(StreamOps ops);
-  ~WorkerStreams() override;
+  // `threads` must outlive the streams.
+  WorkerStreams(StreamOps ops, StreamThreads& threads);
 
   void run(OpId begin, OpId end, const RunState& state) override;
   double processor_seconds(StreamId stream) const override {
@@ -26,29 +25,22 @@ class WorkerStreams final : public Streams {
   }
 
  private:
-  struct Worker {
-    StreamId stream;
-    std::thread thread;
-  };
-
-  void run_stream(StreamId stream, OpId begin, OpId end, const RunState& state);
+  void run_stream(StreamId stream) override;
+  void run_ops(StreamId stream);
   void wait_for(OpId before, OpId waiter, bool counts);
   void fail(std::exception_ptr error);
-  void worker_loop(StreamId stream);
-  void stop();
 
-  std::vector<std::atomic<uint32_t>> done_;  // by op: the run in which it last finished
-  std::vector<Worker> workers_;
-  std::array<double, kStreamCount> processor_seconds_{};  // each written by its own worker
+  StreamThreads& threads_;
+  StreamSet used_{};                                      // beside the compute stream
+  std::vector<std::atomic<uint32_t>> done_;               // by op: the run in which it last finished
+  std::array<double, kStreamCount> processor_seconds_{};  // each written by its own thread
 
-  std::mutex mutex_;
-  std::condition_variable wake_, idle_;
-  uint32_t run_ = 0;  // number of the current run
-  int busy_ = 0;      // workers that have not finished it
+  // Of the current run; nobody else looks while there is none.
+  uint32_t run_ = 0;  // its number
   OpId begin_ = 0, end_ = 0;
   const RunState* state_ = nullptr;
-  bool stopping_ = false;
   std::atomic<bool> failed_ = false;
+  std::mutex mutex_;  // of the error
   std::exception_ptr error_;
 };
 
