@@ -32,6 +32,12 @@ std::vector<Choice> list_choices(const CheckpointingSettings& c, const Checkpoin
           {"prefetch", done.moves.prefetch, c.prefetch < 0 ? chosen : "given"}};
 }
 
+std::vector<Reproduction> reproductions_of(const Recomputed& recomputed, const ResidencyReport& residency) {
+  std::vector<Reproduction> all = recomputed.values;
+  all.insert(all.end(), residency.returned.begin(), residency.returned.end());
+  return all;
+}
+
 // False where the settings cannot stand.
 bool take(Judgement judgement, Checkpointed& done) {
   std::move(judgement.remarks.begin(), judgement.remarks.end(), std::back_inserter(done.remarks));
@@ -39,10 +45,30 @@ bool take(Judgement judgement, Checkpointed& done) {
   return !done.refusal;
 }
 
+// What was decided for another length stands for this one; nothing of it is judged again.
+Checkpointed checkpoint_alike(Graph& graph, const OpRegistry& registry, const SavedActivations& saved,
+                              bool verify, const Checkpointed& decided) {
+  Checkpointed done{.refusal = {},
+                    .plan = decided.plan,
+                    .moves = decided.moves,
+                    .residency = {},
+                    .gathered = {},
+                    .choices = decided.choices,
+                    .remarks = {}};
+  Recomputed recomputed = recompute(graph, saved, done.plan);
+  done.refusal = std::move(recomputed.refusal);
+  require(!done.refusal, "a plan stands for one length and not for another");
+  done.residency = place_saved_activations(graph, registry, saved, done.plan, done.moves);
+  done.gathered = gathered_again(graph);
+  if (verify) verify_reproductions(graph, registry, reproductions_of(recomputed, done.residency));
+  return done;
+}
+
 }  // namespace
 
 Checkpointed checkpoint(Graph& graph, const OpRegistry& registry, const SavedActivations& saved,
                         const CheckpointingSettings& c, const CheckpointingRules& rules) {
+  if (rules.decided) return checkpoint_alike(graph, registry, saved, c.verify, *rules.decided);
   Checkpointed done;
   int64_t divided_already = 0;
   done.plan = c.plan.empty()
@@ -58,8 +84,7 @@ Checkpointed checkpoint(Graph& graph, const OpRegistry& registry, const SavedAct
   done.residency = place_saved_activations(graph, registry, saved, done.plan, done.moves);
   done.gathered = gathered_again(graph);
   done.choices = list_choices(c, done, rules.least);
-  std::vector<Reproduction> reproductions = std::move(recomputed.values);
-  reproductions.insert(reproductions.end(), done.residency.returned.begin(), done.residency.returned.end());
+  const std::vector<Reproduction> reproductions = reproductions_of(recomputed, done.residency);
   if (!take(check_moves(c, graph, done.plan, done.moves, done.residency, reproductions.size()), done))
     return done;
   if (c.verify) verify_reproductions(graph, registry, reproductions);

@@ -16,14 +16,6 @@
 
 namespace recollect {
 
-// What decides beside the settings.
-struct CheckpointingRules {
-  int64_t tensor_size = 1;
-  DeviceModel device = {};
-  bool least = false;              // of what the settings leave open: as little memory as can be
-  bool disk_through_host = false;  // the disk is written from the host's memory and read into it
-};
-
 struct Checkpointed {
   std::optional<Error> refusal;  // why the settings cannot stand; nothing else is complete then
   Plan plan;
@@ -32,6 +24,15 @@ struct Checkpointed {
   GatheredAgain gathered;       // of one micro-batch, by sequence parallelism
   std::vector<Choice> choices;  // of what was open, where anything moves
   std::vector<Remark> remarks;
+};
+
+// What decides beside the settings.
+struct CheckpointingRules {
+  int64_t tensor_size = 1;
+  DeviceModel device = {};
+  bool least = false;                     // of what the settings leave open: as little memory as can be
+  bool disk_through_host = false;         // the disk is written from the host's memory and read into it
+  const Checkpointed* decided = nullptr;  // the same decisions as for this batch of another length
 };
 
 // Changes the graph, of which `saved` is the analysis. Error kConfiguration where a plan's file is wrong.

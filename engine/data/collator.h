@@ -40,9 +40,9 @@ class Collator {
   // Sequences of a sample: 1 but for multiple choice.
   virtual int64_t rows() const { return 1; }
   // Adds the batch's fields to a sample as its dataset has read it; allocates nothing when `sample` has had
-  // all of them at this length. `number` is the sample's in the run, from which all that is random follows.
-  // Returns how many of its targets count in the loss.
-  virtual TargetCounts prepare(Fields& sample, int64_t number) const = 0;
+  // all of them at this length. `number` is the sample's in the run, from which all that is random follows;
+  // `length`: tokens of a sequence in its batch. Returns how many of its targets count in the loss.
+  virtual TargetCounts prepare(Fields& sample, int64_t number, int64_t length) const = 0;
 
   // Of a sample in a batch whose sequences have `length` tokens.
   int64_t words(const BatchField& field, int64_t length) const {

@@ -24,6 +24,9 @@ class Dataset {
 
   virtual int64_t size() const = 0;             // samples
   virtual int64_t sequence_length() const = 0;  // the most tokens of a sample
+  // The tokens of sample `index` in [0, size()), of its longest sequence where it has several. Allocates and
+  // reads nothing.
+  virtual int64_t length(int64_t) const { return sequence_length(); }
 
   // Fills an empty sample with the fields of number `index` in [0, size()): "ids", and what else the data has
   // of DatasetSpec::fields, as their names in a sample say. Allocates nothing in a sample that it has filled

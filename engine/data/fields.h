@@ -3,6 +3,7 @@
 // allocates nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -31,6 +32,7 @@ struct Field {
   bool operator==(const Field&) const = default;
 };
 
+// Named lists, in the order in which they were first asked for.
 class Fields {
  public:
   // The field of this name, made empty where there is none. Its address holds.
@@ -45,6 +47,14 @@ class Fields {
       field.values.clear();
       field.ends.clear();
     }
+  }
+  // The length of the longest list of "ids".
+  int64_t longest() const {
+    std::size_t longest = 0;
+    for (const Field& field : fields_)
+      for (std::size_t i = 0; field.name == "ids" && i < field.rows(); ++i)
+        longest = std::max(longest, field.row(i).size());
+    return static_cast<int64_t>(longest);
   }
   auto begin() const { return fields_.begin(); }
   auto end() const { return fields_.end(); }

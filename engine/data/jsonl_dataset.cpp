@@ -44,6 +44,7 @@ class JsonlDataset : public Dataset {
         if (file.length(i) > text_.size()) text_.resize(file.length(i));
         sample.clear();
         parse(file, i, sample);
+        lengths_.push_back(static_cast<int32_t>(sample.longest()));
       }
       size_ += static_cast<int64_t>(file.begins.size()) - 1;
     }
@@ -51,6 +52,7 @@ class JsonlDataset : public Dataset {
 
   int64_t size() const override { return size_; }
   int64_t sequence_length() const override { return length_; }
+  int64_t length(int64_t index) const override { return lengths_.at(static_cast<std::size_t>(index)); }
 
   void read(int64_t index, Fields& sample) const override {
     require(index >= 0 && index < size_, "sequence index out of range");
@@ -86,6 +88,7 @@ class JsonlDataset : public Dataset {
   int64_t length_;
   std::vector<FieldSpec> specs_;
   int64_t size_ = 0;
+  std::vector<int32_t> lengths_;  // of every sample
   std::vector<JsonlFile> files_;
   mutable std::mutex mutex_;
   mutable std::vector<char> text_;  // as long as the longest line; for the line being read

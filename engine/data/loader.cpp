@@ -6,21 +6,31 @@
 
 namespace recollect {
 
+int64_t padded_length(int64_t longest, int64_t multiple, int64_t most) {
+  if (multiple == 0) return most;
+  return std::min(most, std::max<int64_t>(1, (longest + multiple - 1) / multiple) * multiple);
+}
+
 BatchReader::BatchReader(const Dataset& dataset, const Collator& collator, const SampleOrder& order,
                          const LoaderOptions& options)
-    : dataset_(dataset), collator_(collator), order_(order), options_(options) {
+    : dataset_(dataset),
+      collator_(collator),
+      order_(order, dataset, options.group_window),
+      options_(options),
+      samples_(static_cast<std::size_t>(options.micro_batch_size)) {
   require(order.size() == dataset.size(),
           "the sample order is over another number of sequences than the dataset");
   require(options.micro_batch_size >= 1 && options.accumulation_steps >= 1 && options.start_step >= 0 &&
               options.prefetch >= 1 && options.data_rank >= 0 && options.data_rank < options.data_size &&
-              options.cycle >= 0,
+              options.cycle >= 0 && options.pad_to_multiple_of >= 0 && options.group_window >= 0,
           "loader options out of range");
-  for (const Collator::BatchField& field : collator.fields())
-    sample_[field.name].reserve(static_cast<std::size_t>(collator.words(field, dataset.sequence_length())));
+  for (Fields& sample : samples_)
+    for (const Collator::BatchField& field : collator.fields())
+      sample[field.name].reserve(static_cast<std::size_t>(collator.words(field, dataset.sequence_length())));
 }
 
 void BatchReader::read(int64_t step, StepBatch& batch) {
-  const int64_t micro_batch_size = options_.micro_batch_size;
+  const int64_t micro_batch_size = options_.micro_batch_size, most = dataset_.sequence_length();
   batch.step = step;
   batch.valid_targets = {};
   batch.micro_batches.resize(static_cast<std::size_t>(options_.accumulation_steps));
@@ -30,28 +40,39 @@ void BatchReader::read(int64_t step, StepBatch& batch) {
     const int64_t left = options_.cycle > 0 ? dataset_.size() - first : micro_batch_size;
     micro.first_sample = first;
     micro.samples = std::clamp<int64_t>(left, 0, micro_batch_size);
+    micro.length = padded_length(read_samples(micro), options_.pad_to_multiple_of, most);
     for (const Collator::BatchField& field : collator_.fields()) {
       Field& whole = micro.fields.field(field.name);
       whole.dtype = field.dtype;
-      whole.values.assign(
-          static_cast<std::size_t>(micro_batch_size * collator_.words(field, dataset_.sequence_length())),
-          field.padding);
+      whole.values.reserve(static_cast<std::size_t>(micro_batch_size * collator_.words(field, most)));
+      whole.values.assign(static_cast<std::size_t>(micro_batch_size * collator_.words(field, micro.length)),
+                          field.padding);
     }
-    for (int64_t place = 0; place < micro.samples; ++place) read(first + place, place, batch, micro.fields);
+    for (int64_t place = 0; place < micro.samples; ++place) collate(place, micro, batch.valid_targets);
     first += options_.data_size * micro_batch_size;
   }
 }
 
-void BatchReader::read(int64_t sample, int64_t place, StepBatch& batch, Fields& fields) {
-  sample_.clear();
-  dataset_.read(order_.at(sample), sample_);
-  const TargetCounts valid = collator_.prepare(sample_, sample);
-  for (std::size_t column = 0; column < valid.size(); ++column) batch.valid_targets[column] += valid[column];
-  const int64_t length = dataset_.sequence_length();
+// Returns how many tokens the longest sequence has.
+int64_t BatchReader::read_samples(MicroBatch& micro) {
+  int64_t longest = 0;
+  for (int64_t place = 0; place < micro.samples; ++place) {
+    Fields& sample = samples_[static_cast<std::size_t>(place)];
+    sample.clear();
+    dataset_.read(order_.at(micro.first_sample + place), sample);
+    longest = std::max(longest, sample.longest());
+  }
+  return longest;
+}
+
+void BatchReader::collate(int64_t place, MicroBatch& micro, TargetCounts& valid) {
+  Fields& sample = samples_[static_cast<std::size_t>(place)];
+  const TargetCounts counts = collator_.prepare(sample, micro.first_sample + place, micro.length);
+  for (std::size_t column = 0; column < counts.size(); ++column) valid[column] += counts[column];
   for (const Collator::BatchField& field : collator_.fields()) {
-    const int64_t words = collator_.words(field, length);
-    const std::span<int32_t> into(fields[field.name]);
-    copy(field, sample_.field(field.name),
+    const int64_t words = collator_.words(field, micro.length);
+    const std::span<int32_t> into(micro.fields[field.name]);
+    copy(field, sample.field(field.name),
          into.subspan(static_cast<std::size_t>(place * words), static_cast<std::size_t>(words)));
   }
 }

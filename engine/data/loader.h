@@ -16,7 +16,7 @@
 
 #include "engine/data/collator.h"
 #include "engine/data/dataset.h"
-#include "engine/data/order.h"
+#include "engine/data/grouped_order.h"
 
 namespace recollect {
 
@@ -27,6 +27,11 @@ struct LoaderOptions {
   int64_t data_size = 1;
   int64_t start_step = 0;
   int64_t prefetch = 2;  // batches read ahead of the one in use, at least 1
+  // Sequences of a micro-batch are padded to the next multiple of this that holds its longest, but not beyond
+  // the dataset's sequence length. 0: always to that.
+  int64_t pad_to_multiple_of = 0;
+  // Samples of like length come together (GroupedOrder), within so many of an epoch. 0: they do not.
+  int64_t group_window = 0;
   // Steps after which the first sample follows again; where the dataset ends within them, padding follows.
   // 0: one epoch follows the other.
   int64_t cycle = 0;
@@ -34,9 +39,13 @@ struct LoaderOptions {
   int64_t global_batch_size() const { return micro_batch_size * accumulation_steps * data_size; }
 };
 
+// Tokens of the sequences of a micro-batch whose longest has `longest`; `multiple` as pad_to_multiple_of.
+int64_t padded_length(int64_t longest, int64_t multiple, int64_t most);
+
 struct MicroBatch {
   int64_t first_sample = 0;  // number in the run, or in the cycle
   int64_t samples = 0;       // read from the dataset; what is missing to micro_batch_size is padding
+  int64_t length = 0;        // tokens of each of its sequences, padding included
   Fields fields = {};        // those of the collator, sample behind sample
 };
 
@@ -56,14 +65,15 @@ class BatchReader {
   void read(int64_t step, StepBatch& batch);
 
  private:
-  void read(int64_t sample, int64_t place, StepBatch& batch, Fields& fields);
+  int64_t read_samples(MicroBatch& micro);
+  void collate(int64_t place, MicroBatch& micro, TargetCounts& valid);
   void copy(const Collator::BatchField& field, const Field& from, std::span<int32_t> into) const;
 
   const Dataset& dataset_;
   const Collator& collator_;
-  const SampleOrder order_;
+  GroupedOrder order_;
   const LoaderOptions options_;
-  Fields sample_;
+  std::vector<Fields> samples_;  // of the micro-batch that is being read
 };
 
 class Loader {

@@ -1,6 +1,6 @@
 // What each task is to data: the fields of its samples, and the collator that makes of them what its model
 // reads, by the semantics of Transformers' models. Lines of JSONL name fields as those name their arguments.
-// Every sequence is padded to the sequence length s; a sample is one row of a batch, in multiple_choice one
+// Every sequence is padded to the length s of its batch; a sample is one row of a batch, in multiple_choice one
 // for each choice.
 //
 // task                     beside input_ids    targets

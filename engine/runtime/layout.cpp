@@ -194,9 +194,62 @@ void check_sum(const std::vector<Block>& blocks, uint64_t sum) {
   for (const Block& block : blocks) sum = checked_sum(sum, block.bytes, "the size of all values of a step");
 }
 
+// The transient part of a layout.
+struct Places {
+  TransientBlocks transient;
+  std::array<uint64_t, kMemorySpaceCount> heights{};  // by space
+
+  std::vector<Block>& blocks() { return transient.blocks; }
+  uint64_t& height(MemorySpace space) { return heights[static_cast<std::size_t>(space)]; }
+};
+
+Places place_all(TransientBlocks found) {
+  Places places{.transient = std::move(found)};
+  std::vector<Block>& blocks = places.blocks();
+  const uint64_t planned = place_best(blocks, MemorySpace::kDevice);
+  places.height(MemorySpace::kDevice) = planned + place_pooled(blocks);
+  for (Block& block : blocks)
+    if (block.pooled) block.offset += planned;
+  for (const MemorySpace space : {MemorySpace::kHost, MemorySpace::kDisk})
+    places.height(space) = place_best(blocks, space);
+  return places;
+}
+
+// The places that the larger program's blocks have: lives are the same, and no block is larger.
+Places place_as(const Graph& graph, const Layout& larger, TransientBlocks found) {
+  Places places{.transient = std::move(found)};
+  const auto take = [&](int index, uint64_t offset) {
+    Block& block = places.blocks()[static_cast<std::size_t>(index)];
+    block.offset = offset - larger.transient_begin[static_cast<std::size_t>(block.space)];
+    places.height(block.space) = std::max(places.height(block.space), block.offset + block.bytes);
+  };
+  const TransientBlocks& all = places.transient;
+  for (std::size_t v = 0; v < all.of_value.size(); ++v)
+    if (all.of_value[v] >= 0)
+      take(all.of_value[v], larger.value_offsets[v] - piece_of(graph, static_cast<ValueId>(v)).offset);
+  for (std::size_t op = 0; op < all.of_workspace.size(); ++op)
+    if (all.of_workspace[op] >= 0) take(all.of_workspace[op], larger.workspace_offsets[op]);
+  return places;
+}
+
+uint64_t transient_height(const Layout& layout, MemorySpace space) {
+  const MemoryLedger& ledger = layout.ledger;
+  const uint64_t whole = space == MemorySpace::kDevice ? ledger.persistent_bytes + ledger.transient_bytes
+                         : space == MemorySpace::kHost ? ledger.host_bytes
+                                                       : ledger.disk_bytes;
+  return whole - layout.transient_begin[static_cast<std::size_t>(space)];
+}
+
+bool exceeds(const Places& places, const Layout& other) {
+  for (const MemorySpace space : {MemorySpace::kDevice, MemorySpace::kHost, MemorySpace::kDisk})
+    if (places.heights[static_cast<std::size_t>(space)] > transient_height(other, space)) return true;
+  return false;
+}
+
 }  // namespace
 
-Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vector<uint64_t>& workspaces) {
+Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vector<uint64_t>& workspaces,
+                   const Layout* larger) {
   Layout layout;
   layout.value_offsets.assign(graph.values().size(), 0);
   layout.workspace_offsets.assign(graph.ops().size(), 0);
@@ -204,30 +257,38 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
   MemoryLedger::Row persistent{}, of_host{};
   layout.ledger.persistent_bytes = place_persistent(graph, MemorySpace::kDevice, layout, persistent);
   const uint64_t host_persistent = place_persistent(graph, MemorySpace::kHost, layout, of_host);
+  layout.transient_begin = {layout.ledger.persistent_bytes, host_persistent, 0};
 
   const std::vector<Span> spans = op_spans(graph, schedule);
-  auto [blocks, block_of, workspace_block] = find_blocks(graph, spans, layout.storage, workspaces);
-  check_sum(blocks, layout.ledger.persistent_bytes);
-  const uint64_t planned = place_best(blocks, MemorySpace::kDevice);
-  layout.ledger.transient_bytes = planned + place_pooled(blocks);
-  for (Block& block : blocks)
-    if (block.pooled) block.offset += planned;
-  layout.ledger.host_bytes = host_persistent + place_best(blocks, MemorySpace::kHost);
-  layout.ledger.disk_bytes = place_best(blocks, MemorySpace::kDisk);
-  find_peaks(graph, persistent, blocks, layout.ledger);
-
-  // Transient values stand above the persistent ones of their space: device, host, disk.
-  const uint64_t bases[] = {layout.ledger.persistent_bytes, host_persistent, 0};
-  for (std::size_t v = 0; v < block_of.size(); ++v) {
-    const Piece piece = piece_of(graph, layout.storage[v]);
-    if (const int index = block_of[piece.first];
-        index >= 0 && !persists(graph.value(static_cast<ValueId>(v))))
-      layout.value_offsets[v] =
-          bases[static_cast<int>(blocks[index].space)] + blocks[index].offset + piece.offset;
+  TransientBlocks found = find_blocks(graph, spans, layout.storage, workspaces);
+  check_sum(found.blocks, layout.ledger.persistent_bytes);
+  Places places = place_all(std::move(found));
+  if (larger && exceeds(places, *larger)) {
+    require(larger->storage.size() == layout.storage.size() &&
+                larger->workspace_offsets.size() == layout.workspace_offsets.size(),
+            "a larger batch has other ops");
+    layout.storage = larger->storage;
+    places = place_as(graph, *larger, find_blocks(graph, spans, layout.storage, workspaces));
   }
-  for (std::size_t op = 0; op < workspace_block.size(); ++op)
-    if (workspace_block[op] >= 0)
-      layout.workspace_offsets[op] = bases[0] + blocks[workspace_block[op]].offset;
+  layout.ledger.transient_bytes = places.height(MemorySpace::kDevice);
+  layout.ledger.host_bytes = host_persistent + places.height(MemorySpace::kHost);
+  layout.ledger.disk_bytes = places.height(MemorySpace::kDisk);
+  find_peaks(graph, persistent, places.blocks(), layout.ledger);
+
+  // Transient values stand above the persistent ones of their space.
+  const auto address = [&](int index) {
+    const Block& block = places.blocks()[static_cast<std::size_t>(index)];
+    return layout.transient_begin[static_cast<std::size_t>(block.space)] + block.offset;
+  };
+  for (std::size_t v = 0; v < graph.values().size(); ++v) {
+    const Piece piece = piece_of(graph, layout.storage[v]);
+    if (const int index = places.transient.of_value[piece.first];
+        index >= 0 && !persists(graph.value(static_cast<ValueId>(v))))
+      layout.value_offsets[v] = address(index) + piece.offset;
+  }
+  for (std::size_t op = 0; op < graph.ops().size(); ++op)
+    if (const int index = places.transient.of_workspace[op]; index >= 0)
+      layout.workspace_offsets[op] = address(index);
   return layout;
 }
 

@@ -4,6 +4,7 @@
 // values that live at the same time overlap. The members of a group are one piece in either.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -17,10 +18,13 @@ struct Layout {
   std::vector<uint64_t> value_offsets;      // by value: from the start of the arena of its memory space
   std::vector<uint64_t> workspace_offsets;  // by op
   std::vector<ValueId> storage;             // by value: the value whose bytes it takes over (itself, if none)
-  MemoryLedger ledger;                      // what this layout predicts
+  std::array<uint64_t, kMemorySpaceCount> transient_begin{};  // by space: where what persists ends
+  MemoryLedger ledger;                                        // what this layout predicts
 };
 
-// `workspaces`: bytes that the kernel of each op asks for.
-Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vector<uint64_t>& workspaces);
+// `workspaces`: bytes that the kernel of each op asks for. `larger`: the layout of the same ops on larger values,
+// which this one exceeds nowhere; where places of its own would, it has those of the larger one.
+Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vector<uint64_t>& workspaces,
+                   const Layout* larger = nullptr);
 
 }  // namespace recollect

@@ -42,7 +42,7 @@ std::string signature(const OpView& view) {
 
 }  // namespace
 
-Program compile(Graph graph, const KernelTable& kernels) {
+Program compile(Graph graph, const KernelTable& kernels, const Layout* larger) {
   Program program;
   program.graph = std::move(graph);
   program.schedule = make_schedule(program.graph);
@@ -50,11 +50,11 @@ Program compile(Graph graph, const KernelTable& kernels) {
     program.kernels.push_back(kernels.make(OpView{program.graph, op}));
     program.workspaces.push_back(program.kernels.back()->workspace_bytes());
   }
-  program.layout = make_layout(program.graph, program.schedule, program.workspaces);
+  program.layout = make_layout(program.graph, program.schedule, program.workspaces, larger);
   return program;
 }
 
-Program compile_without_kernels(Graph graph, const KernelTable& kernels) {
+Program compile_without_kernels(Graph graph, const KernelTable& kernels, const Layout* larger) {
   Program program;
   program.graph = std::move(graph);
   program.schedule = make_schedule(program.graph);
@@ -65,7 +65,7 @@ Program compile_without_kernels(Graph graph, const KernelTable& kernels) {
     if (unknown) workspace->second = kernels.make(view)->workspace_bytes();
     program.workspaces.push_back(workspace->second);
   }
-  program.layout = make_layout(program.graph, program.schedule, program.workspaces);
+  program.layout = make_layout(program.graph, program.schedule, program.workspaces, larger);
   return program;
 }
 

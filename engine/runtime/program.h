@@ -23,11 +23,11 @@ struct Program {
   const MemoryLedger& predicted() const { return layout.ledger; }
 };
 
-// Reserves no memory for values; kernels may prepare themselves.
-Program compile(Graph graph, const KernelTable& kernels);
+// Reserves no memory for values; kernels may prepare themselves. `larger`: as make_layout()'s.
+Program compile(Graph graph, const KernelTable& kernels, const Layout* larger = nullptr);
 
 // The same program to predict with, not to run: without its kernels. One of each kind and shape is made, to
 // ask it for its workspace.
-Program compile_without_kernels(Graph graph, const KernelTable& kernels);
+Program compile_without_kernels(Graph graph, const KernelTable& kernels, const Layout* larger = nullptr);
 
 }  // namespace recollect

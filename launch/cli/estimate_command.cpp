@@ -103,6 +103,16 @@ std::string time_text(const Estimate& e, const Estimate& none) {
   return text;
 }
 
+// All above is of the longest.
+std::string lengths_text(const Estimate& e) {
+  if (e.lengths.empty()) return {};
+  const ByteUnit& unit = unit_for(e.memory.arena_bytes());
+  std::string text = fmt::format("sequences padded to\n  length    arena, {}    step, ms\n", unit.name);
+  for (const LengthEstimate& l : e.lengths)
+    text += fmt::format("  {:>6}  {:>11}  {:>10.3f}\n", l.length, unit(l.arena_bytes), 1e3 * l.step_seconds);
+  return text;
+}
+
 Json estimate_json(const Estimate& e) {
   const ResidencyReport& r = e.residency;
   Json json{{"unit", "bytes, seconds"},
@@ -140,6 +150,9 @@ Json estimate_json(const Estimate& e) {
   json["waits"] = Json::array();
   for (const Wait& wait : e.waits)
     json["waits"].push_back({{"op", wait.op}, {"waits_for", wait.waits_for}, {"seconds", wait.seconds}});
+  for (const LengthEstimate& l : e.lengths)
+    json["lengths"].push_back(
+        {{"length", l.length}, {"arena", l.arena_bytes}, {"step_seconds", l.step_seconds}});
   return json;
 }
 
@@ -162,8 +175,8 @@ void print_one(const Config& config, bool json) {
       fmt::print(
           "a rank is taken to have {}, as where all ranks share this node: each thread has scratch memory\n",
           e.threads);
-    fmt::print("{}{}\n{}\n{}", phase_table(e.ranks == 1 ? "memory" : "memory of each", e.memory),
-               buffers_text(e), effect_text(e, none), time_text(e, none));
+    fmt::print("{}{}\n{}\n{}{}", phase_table(e.ranks == 1 ? "memory" : "memory of each", e.memory),
+               buffers_text(e), effect_text(e, none), time_text(e, none), lengths_text(e));
   }
   check_limits(config, e.memory);
 }

@@ -41,6 +41,17 @@ enum class ProgressStyle { kAuto, kOn, kOff };
 template <>
 inline constexpr std::array<std::string_view, 3> kSpellings<ProgressStyle> = {"auto", "on", "off"};
 
+// To what length the sequences of a micro-batch are padded: always the same; that of the longest; that of the
+// longest, rounded up to one of a few.
+enum class Padding { kMax, kLongest, kBucket };
+template <>
+inline constexpr std::array<std::string_view, 3> kSpellings<Padding> = {"max", "longest", "bucket"};
+
+// When the programs of further lengths are made.
+enum class CompileTime { kLazy, kAhead };
+template <>
+inline constexpr std::array<std::string_view, 2> kSpellings<CompileTime> = {"lazy", "ahead"};
+
 enum class ReportFormat { kTable, kJson, kHtml, kTrace };
 template <>
 inline constexpr std::array<std::string_view, 4> kSpellings<ReportFormat> = {"table", "json", "html",
@@ -90,6 +101,7 @@ struct Config {
     double initial_loss_scale = 65536;  // of a dynamic one
     int64_t loss_scale_window = 1000;   // steps without overflow before a dynamic one doubles
     int64_t seed = 42;
+    CompileTime compile = CompileTime::kLazy;
     bool scales_loss() const { return loss_scale >= 0 || precision == Precision::kFP16; }
     bool dynamic_loss_scale() const { return scales_loss() && loss_scale <= 0; }
   };
@@ -118,11 +130,15 @@ struct Config {
     std::vector<std::string> path;  // empty for random only
     int64_t sequence_length = 0;    // 0 only before `read_config` has made it the model's longest
     bool shuffle = true;
-    int64_t seed = 0;                              // training.seed where not given
-    TokenDtype dtype = TokenDtype::kAuto;          // of headerless token files
-    int64_t low = 0;                               // random: ids are uniform in [low, high)
-    int64_t high = 0;                              // 0 only before `read_config` has made it model.vocab_size
-    int64_t prefetch = 2;                          // batches prepared ahead
+    int64_t seed = 0;                      // training.seed where not given
+    TokenDtype dtype = TokenDtype::kAuto;  // of headerless token files
+    int64_t low = 0;                       // random: ids are uniform in [low, high)
+    int64_t high = 0;                      // 0 only before `read_config` has made it model.vocab_size
+    int64_t prefetch = 2;                  // batches prepared ahead
+    Padding padding = Padding::kMax;
+    int64_t pad_to_multiple_of =
+        0;  // 0 only with max, and before `read_config` has made it the padding's own
+    bool group_by_length = false;
     int64_t choices = 4;                           // of a question: multiple_choice
     double mask_probability = 0.15;                // masked_lm, of data without labels
     int64_t mask_token = -1;                       // -1: none is given

@@ -83,6 +83,20 @@ std::vector<Rule> fixed_rules() {
          return c.parallelism.data_parallel_size == 1 && !c.parallelism.sequence_parallel;
        },
        "gradients are reduced over neither data nor sequence parallel ranks"},
+      {{"data.padding", "data.group_by_length"},
+       {"data.format"},
+       [](const Config& c) { return !reads(c, DataFormat::kJsonl); },
+       "all its samples are of data.sequence_length"},
+      {{"data.pad_to_multiple_of", "data.group_by_length", "training.compile"},
+       {"data.padding"},
+       [](const Config& c) { return c.data.padding == Padding::kMax; },
+       "there is one length, data.sequence_length"},
+      {{"data.padding", "data.pad_to_multiple_of", "data.group_by_length", "training.compile"},
+       {"data.pad_to_multiple_of", "data.sequence_length"},
+       [](const Config& c) {
+         return c.data.padding != Padding::kMax && c.data.pad_to_multiple_of >= c.data.sequence_length;
+       },
+       "every sequence is padded to data.sequence_length"},
       {{"data.choices"},
        {"task"},
        [](const Config& c) { return c.task != Task::kMultipleChoice; },
@@ -220,6 +234,7 @@ std::vector<Rule> fixed_rules() {
         "parallelism.gradient_bucket_mb",
         "data.path",
         "data.shuffle",
+        "data.group_by_length",
         "data.prefetch",
         "logging.steps"},
        {"training.max_steps"},

@@ -215,6 +215,7 @@ void add_training(std::vector<ConfigKey>& keys) {
   add("loss_scale_window", &S::loss_scale_window, between(1, kMaxCount),
       "steps without overflow before a dynamic loss scale doubles");
   add("seed", &S::seed, at_least(0), "of initial weights and dropout");
+  add("compile", &S::compile, any(), "programs of the lengths of data.padding: on first use, or ahead");
 }
 
 void add_optimizer(std::vector<ConfigKey>& keys) {
@@ -244,9 +245,8 @@ void add_scheduler(std::vector<ConfigKey>& keys) {
 }
 
 void add_task(std::vector<ConfigKey>& keys) {
-  keys.push_back(make_key(
-      "", "task", [](auto& config) -> auto& { return config.task; }, any(),
-      "what the model is trained for; where not given the first of its family's", {}));
+  keys.push_back(make_key("", "task", [](auto& config) -> auto& { return config.task; }, any(),
+                          "what the model is trained for; where not given the first of its family's", {}));
 }
 
 void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
@@ -262,6 +262,13 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
   add("low", &S::low, between(0, kMaxCount), "random: smallest id");
   add("high", &S::high, between(0, kMaxCount), "random: ids are below this; 0: " + model.vocabulary.key);
   add("prefetch", &S::prefetch, between(1, 1024), "batches prepared ahead");
+  add("padding", &S::padding, any(),
+      "sequences of a micro-batch: to sequence_length, to the longest of them, or to that rounded up "
+      "(bucket)");
+  add("pad_to_multiple_of", &S::pad_to_multiple_of, between(0, kMostModelSize),
+      "padding longest, bucket: lengths are multiples of this; 0: 8 and 64");
+  add("group_by_length", &S::group_by_length, any(),
+      "samples of like length come together, sorted within 50 global batches");
   add("choices", &S::choices, between(1, 1024), "multiple_choice: sequences of a sample");
   add("mask_probability", &S::mask_probability, ValueRange{.low = 0, .high = 1, .low_open = true},
       "masked_lm, of data without labels: share of tokens to find again", {"mlm_probability"});
@@ -456,7 +463,7 @@ const ConfigKey* KeyTable::find(const std::string& section, const std::string& n
 }
 
 std::string KeyTable::explain_unknown(const std::string& section, const std::string& name) const {
-  if (const std::string advice = foreign_key_advice(section, name); !advice.empty()) return advice;
+  if (std::string advice = foreign_key_advice(section, name); !advice.empty()) return advice;
   const std::string shown = name.size() > 60 ? name.substr(0, 57) + "..." : name;
   const std::string suggestion = suggest(section, name);
   return fmt::format("unknown key '{}'{}{}", shown,

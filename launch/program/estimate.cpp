@@ -1,4 +1,5 @@
 #include "launch/program/estimate.h"
+#include "launch/program/lengths.h"
 
 #include <algorithm>
 
@@ -140,6 +141,14 @@ TrainingProgram PlannedRank::require_plan(const Config& config) const {
   return training;
 }
 
+TrainingProgram PlannedRank::plan_shorter(const Config& config, const BatchShape& shape,
+                                          const TrainingProgram& longest) const {
+  const ThreadCount threads(threads_);
+  return plan_training_program(
+      config, *mesh_, build_training_graph(config, *mesh_, shape),
+      {.disk = longest.disk, .decided = &longest.checkpointed, .larger = &longest.program.layout});
+}
+
 PlannedTraining plan_training(const Config& config, int data_rank, int tensor_rank) {
   PlannedRank rank(config, data_rank, tensor_rank);
   TrainingProgram training = rank.require_plan(config);
@@ -176,6 +185,28 @@ Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgr
   return result;
 }
 
+std::vector<LengthEstimate> estimate_lengths(const Config& config, const PlannedRank& rank,
+                                             const TrainingProgram& longest) {
+  constexpr std::size_t kMost = 12;
+  std::vector<BatchShape> shapes = all_batch_shapes(config);
+  std::reverse(shapes.begin(), shapes.end());
+  std::vector<LengthEstimate> lengths;
+  const auto add = [&](const TrainingProgram& training, int64_t length) {
+    const Program& program = training.program;
+    lengths.push_back({length, program.predicted().arena_bytes(),
+                       simulate(program.graph, program.schedule, training.device,
+                                config.training.gradient_accumulation_steps)
+                           .step_seconds});
+  };
+  const std::size_t count = std::min(kMost, shapes.size());
+  for (std::size_t i = 1; i < count; ++i) {
+    const BatchShape& shape = shapes[(i * shapes.size() - 1) / count];
+    add(rank.plan_shorter(config, shape, longest), shape.sequence_length);
+  }
+  if (count > 1) add(longest, shapes.back().sequence_length);
+  return lengths;
+}
+
 bool knows_disk(const TrainingProgram& training) {
   return training.program.predicted().disk_bytes == 0 ||
          (training.device.disk_write_bandwidth > 0 && training.device.disk_read_bandwidth > 0);
@@ -195,6 +226,7 @@ Estimate estimate(const Config& config, Ranks ranks) {
                   "device model " + training.device.name + " does not know how fast the disk is",
                   "measure it: `recollect calibrate --disk FOLDER --out FILE`");
     result = estimate_of(config, first.mesh(), training, before);
+    result.lengths = estimate_lengths(config, first, training);
     last_data = first.mesh().data_size() - 1, last_tensor = first.mesh().tensor_size() - 1;
   }
   if (ranks == Ranks::kFirstAndLast && result.ranks > 1) {

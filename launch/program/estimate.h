@@ -30,6 +30,9 @@ class PlannedRank {
   TrainingProgram plan(const Config& config) const;
   // Error kConfiguration where a switch has no effect.
   TrainingProgram require_plan(const Config& config) const;
+  // For shorter sequences, in the memory of `longest`, which this rank has planned.
+  TrainingProgram plan_shorter(const Config& config, const BatchShape& shape,
+                               const TrainingProgram& longest) const;
 
  private:
   int threads_;
@@ -56,6 +59,13 @@ struct CommunicationBuffers {
   bool operator==(const CommunicationBuffers&) const = default;
 };
 
+// A step all of whose micro-batches are padded to one length.
+struct LengthEstimate {
+  int64_t length = 0;
+  uint64_t arena_bytes = 0;
+  double step_seconds = 0;
+};
+
 struct Estimate {
   int64_t ranks = 1;
   std::string threads;  // that a rank is taken to have, on one node with all the others; empty off the CPU
@@ -75,6 +85,8 @@ struct Estimate {
   double recomputed_flops = 0;
   Simulation simulation;
   std::vector<Wait> waits;  // exposed ones of a step, longest first
+  // Some of those that sequences may be padded to, the longest, of which all else is, last; empty where there is one.
+  std::vector<LengthEstimate> lengths = {};
 };
 
 enum class Ranks { kFirst, kFirstAndLast };

@@ -24,14 +24,6 @@ std::shared_ptr<const OpRegistry> all_ops() {
 
 }  // namespace
 
-// Every chunk of logits reads and writes the head's whole gradient, which a GPU notices: larger ones there.
-BatchShape batch_shape(const Config& config) {
-  const bool gpu = config.device.backend == BackendKind::kCuda;
-  return {.samples = config.training.micro_batch_size * task_settings(config).choices,
-          .sequence_length = config.data.sequence_length,
-          .most_logits = gpu ? 4096 : 1024};
-}
-
 ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape& shape) {
   ModelGraph built{.registry = all_ops(), .model = {}, .graph = {}};
   const ParallelLayout layout{mesh.tensor_rank(), mesh.tensor_size(), config.parallelism.sequence_parallel};

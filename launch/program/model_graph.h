@@ -19,9 +19,6 @@ struct ModelGraph {
   std::optional<SavedActivations> saved = {};  // of a differentiated graph: what there is to plan for
 };
 
-// Of the micro-batches that the configuration asks for.
-BatchShape batch_shape(const Config& config);
-
 // Forward alone.
 ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape& shape);
 

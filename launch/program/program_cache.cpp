@@ -10,6 +10,10 @@ namespace recollect {
 
 namespace {
 
+uint64_t arena_bytes_of(const ReadyProgram& ready) {
+  return ready.executor->program().predicted().arena_bytes();
+}
+
 // Of the program with the largest arena, with as much host memory and disk as any wants.
 MemoryLedger needs_of(const std::vector<ReadyProgram>& planned) {
   MemoryLedger needs;
@@ -31,12 +35,19 @@ ProgramCache::ProgramCache(const Config& config, const Mesh& mesh, const Backend
                            const std::vector<BatchShape>& shapes, ProgramParts parts)
     : config_(config), mesh_(mesh), backend_(backend), parts_(std::move(parts)) {
   require(!shapes.empty(), "a run has a shape of batches");
+  first_ = shapes.front();
   std::vector<ReadyProgram> planned;
-  for (const BatchShape& shape : shapes)
-    planned.push_back(make(shape, planned.empty() ? nullptr : planned.front().training.disk));
+  planned.reserve(shapes.size());
+  planned.push_back(make(first_, {}));
+  const TrainingProgram& first = planned.front().training;
+  for (std::size_t i = 1; i < shapes.size(); ++i)
+    planned.push_back(make(shapes[i], taken_over(shapes[i], first, first.program)));
+  if (config_.profiling.step != 0)
+    recorder_ = std::make_unique<StepRecorder>(first.program.graph,
+                                               config_.training.gradient_accumulation_steps, parts_.probe);
   const MemoryLedger needs = needs_of(planned);
   check_limits_of(needs);
-  if (DiskStore* disk = planned.front().training.disk.get()) disk->open(needs.disk_bytes);
+  if (DiskStore* disk = first.disk.get()) disk->open(needs.disk_bytes);
   backend_.choose_alike(mesh_.world(), [&] { reserve(std::move(planned), shapes); });
   for (const auto& [shape, ready] : programs_) share_memory(ready.training.checkpointed);
 }
@@ -46,14 +57,21 @@ ProgramCache::~ProgramCache() {
   if (gathers_) gathers_->unshare_memory();
 }
 
-ReadyProgram ProgramCache::make(const BatchShape& shape, std::shared_ptr<DiskStore> disk) const {
+ReadyProgram ProgramCache::make(const BatchShape& shape, const TakenOver& taken_over) const {
   ReadyProgram ready;
-  ready.training = make_training_program(config_, mesh_, backend_.kernels(), shape, std::move(disk));
+  ready.training = make_training_program(config_, mesh_, backend_.kernels(), shape, taken_over);
   if (parts_.edit_program) parts_.edit_program(ready.training);
-  if (config_.profiling.step != 0)
-    ready.recorder = std::make_unique<StepRecorder>(
-        ready.training.program.graph, config_.training.gradient_accumulation_steps, parts_.probe);
   return ready;
+}
+
+TakenOver ProgramCache::taken_over(const BatchShape& shape, const TrainingProgram& first,
+                                   const Program& program) const {
+  TakenOver taken{.disk = first.disk};
+  if (shape.samples <= first_.samples && shape.sequence_length <= first_.sequence_length) {
+    taken.decided = &first.checkpointed;
+    taken.larger = &program.layout;
+  }
+  return taken;
 }
 
 void ProgramCache::check_limits_of(const MemoryLedger& needs) {
@@ -77,20 +95,29 @@ void ProgramCache::reserve(std::vector<ReadyProgram> planned, const std::vector<
   for (std::size_t i = 0; i < shapes.size(); ++i) add(shapes[i], std::move(planned[i]));
 }
 
-const ReadyProgram& ProgramCache::add(const BatchShape& shape, ReadyProgram planned) {
-  ExecutorProbe* const probe = planned.recorder ? planned.recorder.get() : parts_.probe;
+ReadyProgram& ProgramCache::add(const BatchShape& shape, ReadyProgram planned) {
+  ExecutorProbe* const probe = recorder_ ? recorder_.get() : parts_.probe;
   planned.executor = std::make_unique<Executor>(std::move(planned.training.program), *memory_, probe);
   return programs_.insert_or_assign(shape, std::move(planned)).first->second;
 }
 
-const ReadyProgram& ProgramCache::at(const BatchShape& shape) {
+ReadyProgram& ProgramCache::at(const BatchShape& shape) {
   if (const auto known = programs_.find(shape); known != programs_.end()) return known->second;
-  ReadyProgram planned = make(shape, programs_.begin()->second.training.disk);
+  const ReadyProgram& first = programs_.at(first_);
+  ReadyProgram planned = make(shape, taken_over(shape, first.training, first.executor->program()));
   memory_->check_fits(planned.training.program);  // before the ranks choose together
-  const ReadyProgram* ready = nullptr;
+  ReadyProgram* ready = nullptr;
   backend_.choose_alike(mesh_.world(), [&] { ready = &add(shape, std::move(planned)); });
   share_memory(ready->training.checkpointed);
   return *ready;
+}
+
+const ReadyProgram& ProgramCache::neediest() const {
+  const ReadyProgram* neediest = nullptr;
+  for (const auto& [shape, ready] : programs_)
+    if (ready.micro_batches > 0 && (!neediest || arena_bytes_of(ready) > arena_bytes_of(*neediest)))
+      neediest = &ready;
+  return neediest ? *neediest : programs_.at(first_);
 }
 
 // With the other ranks' devices, where a program gathers from it.

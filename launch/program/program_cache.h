@@ -24,42 +24,54 @@ struct ProgramParts {
   ExecutorProbe* probe = nullptr;
 };
 
-// A program with what runs it, and what times it.
+// A program with what runs it.
 struct ReadyProgram {
-  TrainingProgram training;                // but for its program, which the executor has
-  std::unique_ptr<StepRecorder> recorder;  // null where no step is recorded
+  TrainingProgram training;  // but for its program, which the executor has
   std::unique_ptr<Executor> executor;
+  // What training has made of it: evaluations do not count.
+  int64_t micro_batches = 0;
+  double seconds = 0;
 };
 
 class ProgramCache {
  public:
   // Collective over the world of `mesh`. Makes the programs of `shapes`, one at least, and reserves what the
-  // neediest of them wants. What cannot fit, on the device, the host or the disk, is refused before that:
-  // Error kDeviceMemory, kHostMemory, kStorage. Configuration, mesh, backend and probe must outlive the cache.
+  // neediest of them wants. The first decides on checkpointing for all that are smaller than it, now and later,
+  // which therefore fit. What cannot fit, on the device, the host or the disk, is refused before anything is
+  // reserved: Error kDeviceMemory, kHostMemory, kStorage. Configuration, mesh, backend and probe must outlive
+  // the cache.
   ProgramCache(const Config& config, const Mesh& mesh, const Backend& backend,
                const std::vector<BatchShape>& shapes, ProgramParts parts = {});
   ~ProgramCache();
 
   // Allocates nothing where the shape is known. Otherwise collective; Error kInternal where the new program
   // does not fit the memory.
-  const ReadyProgram& at(const BatchShape& shape);
+  ReadyProgram& at(const BatchShape& shape);
+  bool knows(const BatchShape& shape) const { return programs_.contains(shape); }
+  const std::map<BatchShape, ReadyProgram>& all() const { return programs_; }
+  // Of those that have trained the one that takes most memory; before that the first.
+  const ReadyProgram& neediest() const;
 
+  StepRecorder* recorder() const { return recorder_.get(); }  // of all programs; null where none is recorded
   const ProgramMemory& memory() const { return *memory_; }
   const ResidentMemory& resident() const { return resident_; }  // as predicted before anything was reserved
 
  private:
   // But for the executor.
-  ReadyProgram make(const BatchShape& shape, std::shared_ptr<DiskStore> disk) const;
+  ReadyProgram make(const BatchShape& shape, const TakenOver& taken_over) const;
+  TakenOver taken_over(const BatchShape& shape, const TrainingProgram& first, const Program& program) const;
   void check_limits_of(const MemoryLedger& needs);
   void reserve(std::vector<ReadyProgram> planned, const std::vector<BatchShape>& shapes);
-  const ReadyProgram& add(const BatchShape& shape, ReadyProgram planned);
+  ReadyProgram& add(const BatchShape& shape, ReadyProgram planned);
   void share_memory(const Checkpointed& checkpointed);
 
   const Config& config_;
   const Mesh& mesh_;
   const Backend& backend_;
   ProgramParts parts_;
+  BatchShape first_;
   ResidentMemory resident_;
+  std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<ProgramMemory> memory_;
   Communicator* gathers_ = nullptr;  // from the memory, where they do so directly
   std::map<BatchShape, ReadyProgram> programs_;

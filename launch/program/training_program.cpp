@@ -88,13 +88,13 @@ DeviceModel rank_device(const Config& config) {
 
 // What a program is made for: to run, kernels and all, or to predict with.
 struct Target {
-  Program (*compile)(Graph, const KernelTable&);
+  Program (*compile)(Graph, const KernelTable&, const Layout*);
   RegisterKernels kernels;
-  std::shared_ptr<DiskStore> disk = nullptr;  // null: one of its own
+  TakenOver taken_over = {};
 };
 
-Target to_predict_with(const Config& config) {
-  return {compile_without_kernels, kernels_of(config.device.backend)};
+Target to_predict_with(const Config& config, const TakenOver& taken_over = {}) {
+  return {compile_without_kernels, kernels_of(config.device.backend), taken_over};
 }
 
 // All that follows from a model's graph. Where a switch has no effect the program stays empty.
@@ -117,12 +117,13 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
                                        {.tensor_size = mesh.tensor_size(),
                                         .device = training.device,
                                         .least = least,
-                                        .disk_through_host = config.device.backend == BackendKind::kCuda});
+                                        .disk_through_host = config.device.backend == BackendKind::kCuda,
+                                        .decided = target.taken_over.decided});
     if (training.checkpointed.refusal) return training;
     for (const Remark& remark : training.checkpointed.remarks) training.remarks.push_back(remark);
     if (!settings.disk_checkpointing.path.empty())
-      training.disk =
-          target.disk ? target.disk : std::make_shared<DiskStore>(settings.disk_checkpointing.path);
+      training.disk = target.taken_over.disk ? target.taken_over.disk
+                                             : std::make_shared<DiskStore>(settings.disk_checkpointing.path);
     reduce(graph, config, mesh, training);
     training.optimizer =
         append_optimizer(graph, *training.registry, training.model.parameters, training.model.loss,
@@ -131,7 +132,8 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
     for (Parameter& p : training.model.parameters) p.master = p.value;
   }
   training.program = target.compile(
-      std::move(graph), all_kernels(target.kernels, mesh, training.vocabulary.get(), training.disk.get()));
+      std::move(graph), all_kernels(target.kernels, mesh, training.vocabulary.get(), training.disk.get()),
+      target.taken_over.larger);
   return training;
 }
 
@@ -176,6 +178,7 @@ std::vector<Remark> compare_with_full(const Config& config, const Mesh& mesh, co
 }
 
 TrainingProgram make(const Config& config, const Mesh& mesh, const ModelGraph& built, const Target& target) {
+  if (target.taken_over.decided) return complete(config, mesh, built, target, false);
   TrainingProgram training = complete_within_limit(config, mesh, built, target);
   if (training.checkpointed.refusal) return training;
   if (config.activation_checkpointing.mode == CheckpointingMode::kSqrt)
@@ -193,15 +196,16 @@ ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const Ba
 }
 
 TrainingProgram make_training_program(const Config& config, const Mesh& mesh, const RegisterKernels& kernels,
-                                      const BatchShape& shape, std::shared_ptr<DiskStore> disk) {
+                                      const BatchShape& shape, const TakenOver& taken_over) {
   TrainingProgram training =
-      make(config, mesh, build_training_graph(config, mesh, shape), {compile, kernels, std::move(disk)});
+      make(config, mesh, build_training_graph(config, mesh, shape), {compile, kernels, taken_over});
   if (training.checkpointed.refusal) throw *training.checkpointed.refusal;
   return training;
 }
 
-TrainingProgram plan_training_program(const Config& config, const Mesh& mesh, const ModelGraph& built) {
-  return make(config, mesh, built, to_predict_with(config));
+TrainingProgram plan_training_program(const Config& config, const Mesh& mesh, const ModelGraph& built,
+                                      const TakenOver& taken_over) {
+  return make(config, mesh, built, to_predict_with(config, taken_over));
 }
 
 }  // namespace recollect

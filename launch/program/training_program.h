@@ -35,14 +35,22 @@ struct TrainingProgram {
 // The first stages: what does not depend on activation_checkpointing.
 ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape);
 
+// What a program takes over from one that the same run has already. They share the disk. One for longer sequences
+// has decided on checkpointing for this one too, whose memory is enough then.
+struct TakenOver {
+  std::shared_ptr<DiskStore> disk = nullptr;
+  const Checkpointed* decided = nullptr;  // null: nothing is decided
+  const Layout* larger = nullptr;
+};
+
 // All stages. Error kConfiguration where a switch of activation_checkpointing has no effect. `mesh` must outlive the
-// program, and so must what `kernels`, those of the rank's backend, are made of. `disk`: that another program of the
-// same run has made, and this one is to share.
+// program, and so must what `kernels`, those of the rank's backend, are made of.
 TrainingProgram make_training_program(const Config& config, const Mesh& mesh, const RegisterKernels& kernels,
-                                      const BatchShape& shape, std::shared_ptr<DiskStore> disk = nullptr);
+                                      const BatchShape& shape, const TakenOver& taken_over = {});
 
 // The same program to predict with, from the graph that the first stages have made: it has no kernels. A refusal is
 // the caller's to look at.
-TrainingProgram plan_training_program(const Config& config, const Mesh& mesh, const ModelGraph& built);
+TrainingProgram plan_training_program(const Config& config, const Mesh& mesh, const ModelGraph& built,
+                                      const TakenOver& taken_over = {});
 
 }  // namespace recollect

@@ -91,8 +91,8 @@ std::vector<SwitchEffect> effects_of_switches(const Config& config, const Traini
 std::vector<SwitchSentence> checkpointing_report(const Config& config, const Measurements& measured,
                                                  const StepReport& step) {
   const CheckpointingSettings& c = config.activation_checkpointing;
-  const Executor& executor = measured.executor;
-  const ResidencyReport& r = measured.training.checkpointed.residency;
+  const Executor& executor = measured.executor();
+  const ResidencyReport& r = measured.training().checkpointed.residency;
   const auto exposed = [&](StreamId stream) {
     return fmt::format("{:.3f} ms a step exposed",
                        1e3 * step.measured_exposed.by_stream[static_cast<std::size_t>(stream)]);
@@ -114,7 +114,7 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Mea
         planned ? "plan" : "mode",
         fmt::format("{}: {:.3f} GFLOP a micro-batch run again", planned ? c.plan : name_of(c.mode),
                     1e-9 * recomputed_flops(executor.program().graph)));
-  if (const GatheredAgain& g = measured.training.checkpointed.gathered; g.values > 0)
+  if (const GatheredAgain& g = measured.training().checkpointed.gathered; g.values > 0)
     report.emplace_back(
         "sequence_parallel",
         fmt::format("{} activations saved in parts: {} less, gathered {} again a micro-batch, {}", g.values,
@@ -133,7 +133,7 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Mea
                     exposed(StreamId::kDeviceToHost), exposed(StreamId::kHostToDevice),
                     cost({StreamId::kDeviceToHost, StreamId::kHostToDevice}),
                     mib(executor.program().predicted().host_bytes)));
-  if (const DiskStore* disk = measured.training.disk.get())
+  if (const DiskStore* disk = measured.training().disk.get())
     report.emplace_back(
         "disk_checkpointing",
         fmt::format(
@@ -160,9 +160,9 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Mea
                                                 return op.role == Role::kVerify;
                                               })));
   }
-  for (const Choice& choice : measured.training.checkpointed.choices)
+  for (const Choice& choice : measured.training().checkpointed.choices)
     report.emplace_back(choice.key, fmt::format("{} ({})", choice.layers, choice.reason));
-  for (const Remark& remark : measured.training.remarks) {
+  for (const Remark& remark : measured.training().remarks) {
     const auto of_key = [&](const auto& line) { return line.first == remark.key; };
     const auto line = std::find_if(report.begin(), report.end(), of_key);
     if (line == report.end())
@@ -173,10 +173,9 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Mea
   return report;
 }
 
-std::string slow_disk_warning(const TrainingProgram& training, const Executor& executor, int64_t steps,
-                              double seconds) {
-  const DiskStore* disk = training.disk.get();
-  const double waited = executor.waits().exposed(StreamId::kDisk);
+std::string slow_disk_warning(const Measurements& measured, int64_t steps, double seconds) {
+  const DiskStore* disk = measured.training().disk.get();
+  const double waited = measured.exposed(StreamId::kDisk);
   if (!disk || waited <= 0.1 * seconds) return "";
   return fmt::format(
       "the disk is too slow for this step: {:.3f} s of {:.3f} s a step are spent waiting for it (it writes "

@@ -17,16 +17,32 @@ double StepTimes::median() const {
   return (*std::max_element(sorted.begin(), sorted.begin() + count / 2) + upper) / 2;
 }
 
+namespace {
+
+// Of what every program's executor says.
+template <typename Of>
+double sum_over(const ProgramCache& programs, const Of& of) {
+  double sum = 0;
+  for (const auto& [shape, ready] : programs.all()) sum += of(*ready.executor);
+  return sum;
+}
+
+}  // namespace
+
+double Measurements::exposed(StreamId stream) const {
+  return sum_over(programs, [&](const Executor& executor) { return executor.waits().exposed(stream); });
+}
+
 void add_measurement(const Config& config, const Measurements& measured, StepReport& report) {
   const StepTimes& times = measured.times;
   report.steps = times.steps();
   report.measured = times.median();
   if (report.steps == 0) return;
-  const Executor& executor = measured.executor;
   const auto steps = static_cast<double>(report.steps);
   for (int s = 0; s < kStreamCount; ++s)
-    report.measured_exposed.by_stream[s] = executor.waits().exposed(static_cast<StreamId>(s)) / steps;
-  report.measured_exposed.joined = executor.waits().join() / steps;
+    report.measured_exposed.by_stream[s] = measured.exposed(static_cast<StreamId>(s)) / steps;
+  report.measured_exposed.joined =
+      sum_over(measured.programs, [](const Executor& executor) { return executor.waits().join(); }) / steps;
   report.mean = times.mean();
   report.collectives = measured.collectives;
   for (CollectiveTimes& c : report.collectives) {
@@ -35,9 +51,12 @@ void add_measurement(const Config& config, const Measurements& measured, StepRep
     for (auto& [rank, seconds] : c.for_ranks) seconds /= steps;
   }
   if (has_spare_cores(config, measured.mesh.world().size())) return;
-  for (int s = 0; s < kStreamCount; ++s)
-    report.taken[s] = std::max(0.0, executor.processor_seconds(static_cast<StreamId>(s)) / steps -
-                                        report.measured_exposed.by_stream[s]);
+  for (int s = 0; s < kStreamCount; ++s) {
+    const double taken = sum_over(measured.programs, [&](const Executor& executor) {
+      return executor.processor_seconds(static_cast<StreamId>(s));
+    });
+    report.taken[s] = std::max(0.0, taken / steps - report.measured_exposed.by_stream[s]);
+  }
 }
 
 }  // namespace recollect

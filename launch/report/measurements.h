@@ -5,10 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/runtime/executor.h"
-#include "engine/runtime/step_recorder.h"
-#include "launch/program/resident_memory.h"
-#include "launch/program/training_program.h"
+#include "launch/program/program_cache.h"
 #include "launch/report/step_report.h"
 #include "parallel/collective_meter.h"
 #include "parallel/mesh.h"
@@ -34,13 +31,16 @@ class StepTimes {
 
 // Between two steps. What it refers to must outlive it.
 struct Measurements {
-  const TrainingProgram& training;  // but for its program, which the executor has
-  const Executor& executor;
+  const ProgramCache& programs;
   const Mesh& mesh;
-  const StepRecorder* recorder;              // null where no step is recorded
-  ResidentMemory resident;                   // as predicted before anything was reserved
   std::vector<CollectiveTimes> collectives;  // of the steps so far, summed
   StepTimes times;                           // of all steps so far
+
+  // The program that reports are of, where there are several (ProgramCache::neediest).
+  const TrainingProgram& training() const { return programs.neediest().training; }
+  const Executor& executor() const { return *programs.neediest().executor; }
+  // Of all programs: seconds that the compute stream has waited for a stream.
+  double exposed(StreamId stream) const;
 };
 
 void add_measurement(const Config& config, const Measurements& measured, StepReport& report);

@@ -203,7 +203,7 @@ std::string rank_text(const RankReport& report) {
   std::string text = phase_table(name, report.predicted, report.measured ? &*report.measured : nullptr);
   for (const auto& [key, sentence] : report.sentences)
     text += fmt::format("{}, {}: {}\n", name, key, sentence);
-  return text + step_text(report.step);
+  return text + lengths_text(report.lengths) + step_text(report.step);
 }
 
 }  // namespace recollect

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "checkpointing/simulator.h"
+#include "launch/program/lengths.h"
 #include "launch/program/limits.h"
 
 namespace recollect {
@@ -20,6 +21,19 @@ std::string checkpointing_text(const CheckpointingSettings& c) {
   return text;
 }
 
+double optimizer_seconds(const StepTimeline& step) {
+  for (const StepTimeline::Run& run : step.runs)
+    if (run.micro_batch == StepTimeline::kOptimizer) return 1e-9 * static_cast<double>(run.end - run.begin);
+  return 0;
+}
+
+// "8 sequences of 128", or of what they are padded to.
+std::string sequences_text(const Config& config) {
+  const char* const longest = length_multiple(config) > 0 ? "at most " : "";
+  return fmt::format("{} sequences of {}{}", config.training.global_batch_size, longest,
+                     config.data.sequence_length);
+}
+
 }  // namespace
 
 RunDescription describe(const Config& config, const Mesh& mesh, const TrainingProgram& training) {
@@ -32,8 +46,7 @@ RunDescription describe(const Config& config, const Mesh& mesh, const TrainingPr
                                 mesh.world().name(),
                                 config.parallelism.sequence_parallel ? ", sequence parallel" : "",
                                 training.threads.empty() ? "" : ", each " + training.threads),
-          .batch = fmt::format("{} sequences of {} = {} micro-batches of {} on each data rank",
-                               config.training.global_batch_size, config.data.sequence_length,
+          .batch = fmt::format("{} = {} micro-batches of {} on each data rank", sequences_text(config),
                                config.training.gradient_accumulation_steps, config.training.micro_batch_size),
           .checkpointing = checkpointing_text(config.activation_checkpointing)};
 }
@@ -54,6 +67,7 @@ RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram
                     .switches = {},
                     .sentences = {},
                     .step = {.device = training.device.name, .predicted = simulation.step_seconds},
+                    .lengths = {},
                     .timeline = make_timeline(program, std::move(simulated))};
   report.step.predicted_exposed = exposed_waits(report.timeline.ops, report.timeline.predicted);
   report.switches = effects_of_switches(config, training, program, report.step, report.timeline);
@@ -62,26 +76,32 @@ RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram
 
 RankReport report_of(const Config& config, const Measurements& measured) {
   const uint64_t resident = resident_bytes();  // before the report adds its own
-  const Executor& executor = measured.executor;
-  RankReport report = predict(config, measured.mesh, measured.training, executor.program());
+  const Executor& executor = measured.executor();
+  RankReport report = predict(config, measured.mesh, measured.training(), executor.program());
   report.steps_done = measured.times.steps();
+  if (length_multiple(config) > 0 && report.steps_done > 0) {
+    report.lengths = report_lengths(measured.programs, measured.training().device,
+                                    config.training.gradient_accumulation_steps);
+    report.step.predicted =
+        predicted_step(report.lengths, report.steps_done, optimizer_seconds(report.timeline.predicted));
+  }
   add_measurement(config, measured, report.step);
   report.measured = executor.measured();
-  report.resident = measured.resident;
+  report.resident = measured.programs.resident();
   if (report.resident.predicted > 0) report.resident.measured = resident;
-  if (const auto memory = measured.executor.memory().device().memory())
+  if (const auto memory = executor.memory().device().memory())
     report.beside_arena = memory->used() - report.measured->arena_bytes();
   report.device_communicators = measured.mesh.device_bytes();
   report.sentences = checkpointing_report(config, measured, report.step);
   if (const uint64_t buffer = save_buffer_bytes(config); buffer > 0)
     report.sentences.emplace_back("save buffer",
                                   fmt::format("{} bytes of host memory beside the arenas", buffer));
-  if (const StepRecorder* recorder = measured.recorder; recorder && recorder->complete()) {
+  if (const StepRecorder* recorder = measured.programs.recorder(); recorder && recorder->complete()) {
     report.timeline.measured = recorder->timeline();
     report.timeline.step = config.profiling.step;
   }
   report.switches =
-      effects_of_switches(config, measured.training, executor.program(), report.step, report.timeline);
+      effects_of_switches(config, measured.training(), executor.program(), report.step, report.timeline);
   return report;
 }
 

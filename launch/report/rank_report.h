@@ -11,6 +11,7 @@
 
 #include "engine/runtime/ledger.h"
 #include "launch/report/checkpointing_report.h"
+#include "launch/report/lengths_report.h"
 #include "launch/report/measurements.h"
 #include "launch/report/step_report.h"
 #include "launch/report/timeline.h"
@@ -42,6 +43,7 @@ struct RankReport {
   std::vector<SwitchEffect> switches;
   std::vector<SwitchSentence> sentences;
   StepReport step;
+  std::vector<LengthReport> lengths;  // where sequences may be padded to several, and some have trained
   Timeline timeline;
 };
 

@@ -155,6 +155,7 @@ Json summary_json(const RankReport& report) {
   for (const auto& [name, sentence] : report.sentences)
     json["activation_checkpointing"].push_back({{"name", name}, {"sentence", sentence}});
   json["step"] = step_json(report.step);
+  if (!report.lengths.empty()) json["lengths"] = lengths_json(report.lengths);
   return json;
 }
 
@@ -191,6 +192,7 @@ RankReport read_rank_report(std::string_view text, const std::string& source) {
   for (std::size_t i = 0; i < sentences.size(); ++i)
     report.sentences.emplace_back(sentences.at(i).at("name").text(), sentences.at(i).at("sentence").text());
   report.step = read_step(json.at("step"));
+  if (const auto lengths = json.find("lengths")) report.lengths = read_lengths(*lengths);
   if (const auto timeline = json.find("timeline")) report.timeline = read_timeline(*timeline);
   return report;
 }

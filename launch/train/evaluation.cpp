@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "launch/program/lengths.h"
 #include "launch/train/inputs.h"
 
 namespace recollect {
@@ -35,24 +36,31 @@ Evaluation::Evaluation(const Config& config, const Mesh& mesh, std::unique_ptr<D
               {.micro_batch_size = config.training.micro_batch_size,
                .data_rank = mesh.data_rank(),
                .data_size = mesh.data_size(),
+               .pad_to_multiple_of = length_multiple(config),
                .cycle = micro_batches_}) {}
 
-EvaluationResult Evaluation::run(Executor& executor, const Model& model, int64_t steps_done) {
+EvaluationResult Evaluation::run(BatchPrograms& programs, int64_t steps_done) {
   const auto start = std::chrono::steady_clock::now();
   TargetWeights weights;
   weights.fill(1);  // the loss is then the sum over targets, of all columns
-  executor.write(model.scale, weights.data());
+  const ReadyProgram* ready = nullptr;
   RunState state{.step = steps_done, .micro_batches = micro_batches_, .training = false};
   int64_t counts[2] = {};
   for (; state.micro_batch < micro_batches_; ++state.micro_batch) {
     const StepBatch& batch = loader_.next();
-    write_inputs(executor, model, batch.micro_batches[0].fields);
-    counts[0] += batch.micro_batches[0].samples * rows_ * dataset_->sequence_length();
+    const MicroBatch& micro = batch.micro_batches[0];
+    programs.prepare(batch.micro_batches);
+    if (const ReadyProgram& next = programs.of(micro); &next != ready) {
+      ready = &next;
+      ready->executor->write(ready->training.model.scale, weights.data());
+    }
+    write_inputs(*ready->executor, ready->training.model, micro.fields);
+    counts[0] += micro.samples * rows_ * micro.length;
     counts[1] += total(batch.valid_targets);
-    executor.run_forward(state);
+    ready->executor->run_forward(state);
   }
   double sum = 0;
-  executor.read(&sum, model.loss);
+  ready->executor->read(&sum, ready->training.model.loss);
   Communicator& replicas = mesh_.host_communicator(kDataAxis);
   replicas.all_reduce({&sum, {1}, DType::kF64}, ReduceOp::kSum);
   replicas.all_reduce({counts, {2}, DType::kI64}, ReduceOp::kSum);

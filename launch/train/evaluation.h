@@ -9,16 +9,15 @@
 #include <memory>
 
 #include "engine/data/loader.h"
-#include "engine/runtime/executor.h"
 #include "launch/config/config.h"
+#include "launch/train/batch_programs.h"
 #include "parallel/mesh.h"
-#include "parallel/model.h"
 
 namespace recollect {
 
 struct EvaluationResult {
   double loss = 0;            // mean over the valid targets of all data ranks
-  int64_t tokens = 0;         // read by all data ranks, without the padding sequences
+  int64_t tokens = 0;         // read by all data ranks, without the sequences that are all padding
   int64_t valid_targets = 0;  // that count in the loss
   double seconds = 0;
 };
@@ -34,7 +33,7 @@ class Evaluation {
              const Collator& collator);
 
   // Collective. Error kInput where no target counts, kNumerics where the loss is not finite.
-  EvaluationResult run(Executor& executor, const Model& model, int64_t steps_done);
+  EvaluationResult run(BatchPrograms& programs, int64_t steps_done);
 
  private:
   const Mesh& mesh_;

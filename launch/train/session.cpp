@@ -10,6 +10,7 @@
 #include "engine/data/dataset.h"
 #include "engine/io/safetensors.h"
 #include "launch/config/warmup.h"
+#include "launch/program/lengths.h"
 #include "launch/program/limits.h"
 #include "launch/program/task.h"
 #include "launch/train/inputs.h"
@@ -31,12 +32,23 @@ DatasetSpec dataset_spec(const Config& config, const TaskData& task, DataFormat 
           .fields = task.fields};
 }
 
+constexpr int64_t kGroupedBatches = 50;  // as many as Transformers sorts at a time
+
 LoaderOptions loader_options(const Config& config, const Mesh& mesh) {
-  return {.micro_batch_size = config.training.micro_batch_size,
-          .accumulation_steps = config.training.gradient_accumulation_steps,
-          .data_rank = mesh.data_rank(),
-          .data_size = mesh.data_size(),
-          .prefetch = config.data.prefetch};
+  return {
+      .micro_batch_size = config.training.micro_batch_size,
+      .accumulation_steps = config.training.gradient_accumulation_steps,
+      .data_rank = mesh.data_rank(),
+      .data_size = mesh.data_size(),
+      .prefetch = config.data.prefetch,
+      .pad_to_multiple_of = length_multiple(config),
+      .group_window = config.data.group_by_length ? kGroupedBatches * config.training.global_batch_size : 0};
+}
+
+std::vector<BatchShape> first_shapes(const Config& config) {
+  std::vector<BatchShape> shapes = all_batch_shapes(config);
+  if (config.training.compile == CompileTime::kLazy) shapes.resize(1);
+  return shapes;
 }
 
 LearningRateSchedule rate_schedule(const Config& config) {
@@ -77,9 +89,10 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
       backend_(config, world),
       mesh_(world, mesh_axes(config), backend_.world()),
       meter_(mesh_),
-      programs_(config_, mesh_, backend_, {batch_shape(config_)}, parts),
-      own_(programs_.at(batch_shape(config_))),
-      weights_(own_.training.model, own_.executor->program().graph, programs_.memory(), mesh_,
+      programs_(config_, mesh_, backend_, first_shapes(config_), parts),
+      longest_(programs_.at(batch_shape(config_))),
+      batch_programs_(config_, mesh_, programs_, config_.training.gradient_accumulation_steps),
+      weights_(longest_.training.model, longest_.executor->program().graph, programs_.memory(), mesh_,
                save_buffer_bytes(config_) > 0),
       task_(task_data(config_)),
       schedule_(rate_schedule(config_)),
@@ -99,14 +112,12 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
   loader_ = std::make_unique<Loader>(*dataset_, *task_.collator, order, loader_options(config_, mesh_));
 }
 
-void Session::load(const ReadyProgram& ready, RunState& state, const StepBatch& batch) {
-  const MicroBatch& micro = batch.micro_batches[static_cast<std::size_t>(state.micro_batch)];
+void Session::load(const ReadyProgram& ready, RunState& state, const MicroBatch& micro) {
   write_inputs(*ready.executor, ready.training.model, micro.fields);
   state.first_sample = micro.first_sample * task_.collator->rows();
 }
 
-void Session::set_scalars(const ReadyProgram& ready, const TargetCounts& valid) {
-  const double loss_scale = loss_scale_.value();
+void Session::set_scalars(const ReadyProgram& ready, const TargetCounts& valid, double loss_scale) {
   const auto columns = ready.executor->tensor(ready.training.model.scale).elements();
   TargetWeights scale{};  // each column's mean weighs the same
   for (std::size_t c = 0; c < scale.size(); ++c)
@@ -142,25 +153,18 @@ StepResult Session::step() {
     throw Error(ExitCode::kInput,
                 fmt::format("step {}: the global batch has no target that counts", step_ + 1),
                 "every label is -100, or sequences have one token");
-  const ReadyProgram& ready = own_;
-  Executor& executor = *ready.executor;
-  StepRecorder* const recorder = ready.recorder.get();
-  set_scalars(ready, valid);
+  batch_programs_.prepare(batch.micro_batches);
+  StepRecorder* const recorder = programs_.recorder();
   if (recorder && step_ + 1 == config_.profiling.step) recorder->begin_step();
   RunState state{.seed = static_cast<uint64_t>(config_.training.seed),
                  .step = step_,
                  .micro_batches = config_.training.gradient_accumulation_steps,
                  .token_stride = config_.data.sequence_length};
-  for (state.micro_batch = 0; state.micro_batch < state.micro_batches; ++state.micro_batch) {
-    load(ready, state, batch);
-    if (recorder) recorder->begin_run(executor, state.micro_batch);
-    on_device([&] { executor.run_micro_batch(state); });
-    if (recorder) recorder->end_run();
-  }
+  const ReadyProgram& ready = run_micro_batches(batch, valid, state);
   if (!config_.debug.dump_gradients.empty() && step_ + 1 == config_.debug.dump_step)
     weights_.save_gradients(config_.debug.dump_gradients, loss_scale_.value());
-  if (recorder) recorder->begin_run(executor, StepTimeline::kOptimizer);
-  on_device([&] { executor.run_optimizer(state); });
+  if (recorder) recorder->begin_run(*ready.executor, StepTimeline::kOptimizer);
+  on_device([&] { ready.executor->run_optimizer(state); });
   if (recorder) recorder->end_step();
 
   StepResult result{.step = step_ + 1,
@@ -168,17 +172,38 @@ StepResult Session::step() {
                     .grad_norm = scalar(ready, ready.training.optimizer.norm),
                     .learning_rate = learning_rate(schedule_, updates_),
                     .loss_scale = loss_scale_.value(),
+                    .tokens = batch_programs_.tokens(),
                     .valid_targets = total(valid)};
-  result.tokens = config_.training.global_batch_size * task_.collator->rows() * config_.data.sequence_length;
   result.skipped = !std::isfinite(result.grad_norm);
   if (!std::isfinite(result.loss) || !loss_scale_.update(!result.skipped))
-    explain_non_finite(ready, batch, state, result);
+    explain_non_finite(batch, valid, state, result);
   ++step_;
   if (!result.skipped) ++updates_;
   meter_.end_step();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   times_.add(result.seconds);
   return result;
+}
+
+const ReadyProgram& Session::run_micro_batches(const StepBatch& batch, const TargetCounts& valid,
+                                               RunState& state) {
+  StepRecorder* const recorder = programs_.recorder();
+  ReadyProgram* ready = nullptr;
+  for (state.micro_batch = 0; state.micro_batch < state.micro_batches; ++state.micro_batch) {
+    const auto start = std::chrono::steady_clock::now();
+    const MicroBatch& micro = batch.micro_batches[static_cast<std::size_t>(state.micro_batch)];
+    if (ReadyProgram& next = batch_programs_.of(micro); &next != ready) {
+      ready = &next;
+      set_scalars(*ready, valid, loss_scale_.value());
+    }
+    load(*ready, state, micro);
+    if (recorder) recorder->begin_run(*ready->executor, state.micro_batch);
+    on_device([&] { ready->executor->run_micro_batch(state); });
+    if (recorder) recorder->end_run();
+    ++ready->micro_batches;
+    ready->seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  return *ready;
 }
 
 void Session::check_trained() const {
@@ -199,16 +224,18 @@ double Session::scalar(const ReadyProgram& ready, ValueId value) const {
 
 EvaluationResult Session::evaluate() {
   EvaluationResult result;
-  const ReadyProgram& ready = own_;
-  on_device([&] { result = evaluation_->run(*ready.executor, ready.training.model, step_); });
+  on_device([&] { result = evaluation_->run(batch_programs_, step_); });
   return result;
 }
 
-void Session::explain_non_finite(const ReadyProgram& ready, const StepBatch& batch, RunState state,
+void Session::explain_non_finite(const StepBatch& batch, const TargetCounts& valid, RunState state,
                                  const StepResult& result) {
   std::string first;
   for (state.micro_batch = 0; state.micro_batch < state.micro_batches; ++state.micro_batch) {
-    load(ready, state, batch);
+    const MicroBatch& micro = batch.micro_batches[static_cast<std::size_t>(state.micro_batch)];
+    const ReadyProgram& ready = batch_programs_.of(micro);
+    set_scalars(ready, valid, result.loss_scale);
+    load(ready, state, micro);
     std::string found;
     on_device([&] { found = ready.executor->find_non_finite(state); });
     if (first.empty()) first = found;

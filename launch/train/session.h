@@ -14,6 +14,7 @@
 #include "launch/program/program_cache.h"
 #include "launch/ranks/backend.h"
 #include "launch/report/measurements.h"
+#include "launch/train/batch_programs.h"
 #include "launch/train/evaluation.h"
 #include "parallel/collective_meter.h"
 #include "parallel/mesh.h"
@@ -49,22 +50,17 @@ class Session {
   // The loss on the evaluation set with the weights as they are. Only for a run that evaluates.
   EvaluationResult evaluate();
 
-  // Of the shape that the configuration asks for.
-  const TrainingProgram& training_program() const { return own_.training; }
-  const Executor& executor() const { return *own_.executor; }
+  // The program that takes most memory of those that have trained; before the first step that of the longest
+  // micro-batches.
+  const TrainingProgram& training_program() const { return programs_.neediest().training; }
+  const Executor& executor() const { return *programs_.neediest().executor; }
   const Weights& weights() const { return weights_; }
   // Parameters that model.pretrained has not, such as a new head's: they were drawn.
   const std::vector<std::string>& drawn() const { return drawn_; }
   const Mesh& mesh() const { return mesh_; }
   // For reports. The session must outlive them.
   Measurements measurements() const {
-    return {.training = own_.training,
-            .executor = *own_.executor,
-            .mesh = mesh_,
-            .recorder = own_.recorder.get(),
-            .resident = programs_.resident(),
-            .collectives = meter_.times(),
-            .times = times_};
+    return {.programs = programs_, .mesh = mesh_, .collectives = meter_.times(), .times = times_};
   }
 
  private:
@@ -72,12 +68,14 @@ class Session {
   // anybody was lost meanwhile: where that is so, it is the news, whatever else went wrong because of it.
   template <typename Run>
   void on_device(Run run);
-  // Micro-batch `state.micro_batch`, into the inputs of the program.
-  void load(const ReadyProgram& ready, RunState& state, const StepBatch& batch);
+  // A micro-batch, into the inputs of the program.
+  void load(const ReadyProgram& ready, RunState& state, const MicroBatch& micro);
+  // One after the other. Returns the program of the last.
+  const ReadyProgram& run_micro_batches(const StepBatch& batch, const TargetCounts& valid, RunState& state);
   // Inputs of the program, for as long as no other one runs.
-  void set_scalars(const ReadyProgram& ready, const TargetCounts& valid);
+  void set_scalars(const ReadyProgram& ready, const TargetCounts& valid, double loss_scale);
   double scalar(const ReadyProgram& ready, ValueId value) const;
-  [[noreturn]] void explain_non_finite(const ReadyProgram& ready, const StepBatch& batch, RunState state,
+  [[noreturn]] void explain_non_finite(const StepBatch& batch, const TargetCounts& valid, RunState state,
                                        const StepResult& result);
 
   Config config_;
@@ -85,7 +83,8 @@ class Session {
   Mesh mesh_;
   CollectiveMeter meter_;
   ProgramCache programs_;
-  const ReadyProgram& own_;  // of the configuration's shape
+  const ReadyProgram& longest_;
+  BatchPrograms batch_programs_;
   Weights weights_;
   std::vector<std::string> drawn_;
   TaskData task_;

@@ -62,8 +62,7 @@ void run_steps(const Config& config, Session& session, Progress* progress, const
     if (progress) progress->report(result);
     seconds += result.seconds;
     if (!warned && result.step >= std::min(kStepsToJudge, config.training.max_steps)) {
-      const std::string warning =
-          slow_disk_warning(session.training_program(), session.executor(), result.step, seconds);
+      const std::string warning = slow_disk_warning(session.measurements(), result.step, seconds);
       if (!warning.empty()) warn("rank {}: {}", session.mesh().world().rank(), warning);
       warned = !warning.empty();
     }
@@ -123,7 +122,7 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
     if (reports_at(config, "start")) {
       RankReport report =
           predict(config, session.mesh(), session.training_program(), session.executor().program());
-      report.resident = session.measurements().resident;
+      report.resident = session.measurements().programs.resident();
       report_together(config, report, world, files);
     }
     TrainResults results;

@@ -149,7 +149,7 @@ TEST(CausalLm, EachPositionIsToPredictTheNext) {
     Fields sample;
     sample["ids"] = std::move(ids);
     sample["labels"] = std::move(labels);
-    EXPECT_EQ(kCausal->prepare(sample, 0), (TargetCounts{valid, 0}));
+    EXPECT_EQ(kCausal->prepare(sample, 0, 8), (TargetCounts{valid, 0}));
     return sample["targets"];
   };
   using List = std::vector<int32_t>;

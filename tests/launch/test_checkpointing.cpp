@@ -7,6 +7,7 @@
 
 #include "engine/graph/op_def.h"
 #include "launch/config/read.h"
+#include "launch/program/lengths.h"
 #include "launch/program/training_program.h"
 #include "tests/launch/training_harness.h"
 

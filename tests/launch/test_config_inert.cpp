@@ -16,6 +16,24 @@ class Inert : public ::testing::TestWithParam<ConfigInertCase> {};
 
 TEST_P(Inert, SaysWhy) { EXPECT_EQ(refusal(kLeast + GetParam().text), GetParam().expected); }
 
+TEST(InertLengths, SayWhy) {
+  EXPECT_EQ(refusal("data: {format: random, padding: longest}\n"),
+            "c.yaml:1:33: data.padding has no effect with data.format random: all its samples are of "
+            "data.sequence_length");
+  EXPECT_EQ(refusal("data: {format: jsonl, path: x, pad_to_multiple_of: 8, group_by_length: true}\n"
+                    "training: {compile: ahead}\n"),
+            "c.yaml:1:52: data.pad_to_multiple_of has no effect with data.padding max: there is one length, "
+            "data.sequence_length\n"
+            "c.yaml:1:72: data.group_by_length has no effect with data.padding max: there is one length, "
+            "data.sequence_length\n"
+            "c.yaml:2:21: training.compile has no effect with data.padding max: there is one length, "
+            "data.sequence_length");
+  EXPECT_EQ(
+      refusal("data: {format: jsonl, path: x, padding: bucket, sequence_length: 64}\n"),
+      "c.yaml:1:41: data.padding has no effect with data.pad_to_multiple_of 64 and data.sequence_length "
+      "64: every sequence is padded to data.sequence_length");
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Keys, Inert,
     ::testing::Values(

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "launch/config/read.h"
+#include "launch/program/lengths.h"
 #include "launch/program/training_program.h"
 #include "launch/ranks/world.h"
 #include "tests/launch/training_harness.h"

@@ -4,6 +4,7 @@
 #include "checkpointing/plan_file.h"
 #include "engine/io/files.h"
 #include "launch/config/read.h"
+#include "launch/program/lengths.h"
 #include "launch/ranks/world.h"
 #include "tests/launch/training_harness.h"
 

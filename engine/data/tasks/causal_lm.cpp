@@ -11,7 +11,7 @@ class CausalLmCollator : public Collator {
  public:
   const std::vector<BatchField>& fields() const override { return fields_; }
 
-  TargetCounts prepare(Fields& sample, int64_t) const override {
+  TargetCounts prepare(Fields& sample, int64_t, int64_t) const override {
     std::vector<int32_t>& targets = sample["targets"];
     const std::vector<int32_t>& labels = sample["labels"].empty() ? sample["ids"] : sample["labels"];
     targets.assign(labels.begin() + (labels.empty() ? 0 : 1), labels.end());

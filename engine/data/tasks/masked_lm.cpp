@@ -29,12 +29,12 @@ class MaskedLmCollator final : public TokenCollator {
            masking_.special_ids.end();
   }
 
-  TargetCounts add_targets(Fields& sample, int64_t number) const override {
-    if (!sample["labels"].empty()) return TokenCollator::add_targets(sample, number);
+  TargetCounts add_targets(Fields& sample, int64_t number, int64_t length) const override {
+    if (!sample["labels"].empty()) return TokenCollator::add_targets(sample, number, length);
     std::vector<int32_t>&ids = sample["ids"], &targets = sample["targets"];
     targets.assign(ids.size(), kIgnoredLabel);
-    const auto length = static_cast<std::size_t>(sample["lengths"].front());
-    for (std::size_t position = 0; position < length; ++position)
+    const auto attended = static_cast<std::size_t>(sample["lengths"].front());
+    for (std::size_t position = 0; position < attended; ++position)
       if (!is_special(ids[position])) mask(number, position, ids[position], targets[position]);
     return {count_targets(targets)};
   }

@@ -26,26 +26,23 @@ class QuestionAnsweringCollator final : public TokenCollator {
   explicit QuestionAnsweringCollator(const TokenInputs& inputs)
       : TokenCollator(
             inputs,
-            {.name = "targets", .padding = kIgnoredLabel, .per = BatchField::Per::kSample, .numbers = 2}),
-        sequence_length_(inputs.sequence_length) {
-    require(sequence_length_ >= 1, "an answer in a sequence without tokens");
+            {.name = "targets", .padding = kIgnoredLabel, .per = BatchField::Per::kSample, .numbers = 2}) {
+    require(inputs.sequence_length >= 1, "an answer in a sequence without tokens");
   }
 
  private:
-  // Transformers clamps positions to [0, sequence length] and ignores the last of these.
-  TargetCounts add_targets(Fields& sample, int64_t) const override {
+  // Transformers clamps positions to [0, the batch's length] and ignores the last of these.
+  TargetCounts add_targets(Fields& sample, int64_t, int64_t length) const override {
     std::vector<int32_t>& targets = sample["targets"];
     targets.clear();
     TargetCounts counts{};
     for (std::size_t column = 0; column < counts.size(); ++column) {
       const int32_t given = sample[column == 0 ? "start" : "end"].front();
-      counts[column] = given < sequence_length_;
-      targets.push_back(given >= sequence_length_ ? kIgnoredLabel : std::max(given, 0));
+      counts[column] = given < length;
+      targets.push_back(given >= length ? kIgnoredLabel : std::max(given, 0));
     }
     return counts;
   }
-
-  int64_t sequence_length_;
 };
 
 }  // namespace

@@ -85,20 +85,20 @@ TokenCollator::TokenCollator(const TokenInputs& inputs, BatchField targets, int6
   fields_.push_back(std::move(targets));
 }
 
-TargetCounts TokenCollator::prepare(Fields& sample, int64_t number) const {
+TargetCounts TokenCollator::prepare(Fields& sample, int64_t number, int64_t length) const {
   const Field &ids = sample.field("ids"), &mask = sample.field("mask");
   std::vector<int32_t>& lengths = sample["lengths"];
   lengths.resize(ids.rows());
   for (std::size_t row = 0; row < ids.rows(); ++row) {
     const auto ones = mask.row(row);
-    const std::ptrdiff_t length =
+    const std::ptrdiff_t attended =
         mask.values.empty() ? std::ssize(ids.row(row)) : std::count(ones.begin(), ones.end(), 1);
-    lengths[row] = static_cast<int32_t>(length);
+    lengths[row] = static_cast<int32_t>(attended);
   }
-  return add_targets(sample, number);
+  return add_targets(sample, number, length);
 }
 
-TargetCounts TokenCollator::add_targets(Fields& sample, int64_t) const {
+TargetCounts TokenCollator::add_targets(Fields& sample, int64_t, int64_t) const {
   const Field& labels = sample.field("labels");
   Field& targets = sample.field("targets");
   targets.dtype = labels.dtype;

@@ -28,11 +28,11 @@ class TokenCollator : public Collator {
 
   const std::vector<BatchField>& fields() const final { return fields_; }
   int64_t rows() const final { return rows_; }
-  TargetCounts prepare(Fields& sample, int64_t number) const final;
+  TargetCounts prepare(Fields& sample, int64_t number, int64_t length) const final;
 
  protected:
   // The labels as they are, unless the task has another idea.
-  virtual TargetCounts add_targets(Fields& sample, int64_t number) const;
+  virtual TargetCounts add_targets(Fields& sample, int64_t number, int64_t length) const;
 
  private:
   std::vector<BatchField> fields_;

@@ -1,0 +1,37 @@
+#include "launch/program/lengths.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "launch/program/task.h"
+
+namespace recollect {
+
+// Every chunk of logits reads and writes the head's whole gradient, which a GPU notices: larger ones there.
+BatchShape batch_shape(const Config& config) {
+  const bool gpu = config.device.backend == BackendKind::kCuda;
+  return {.samples = config.training.micro_batch_size * task_settings(config).choices,
+          .sequence_length = config.data.sequence_length,
+          .most_logits = gpu ? 4096 : 1024};
+}
+
+int64_t length_multiple(const Config& config) {
+  const int64_t given = config.data.pad_to_multiple_of;
+  if (config.data.padding == Padding::kMax) return 0;
+  if (!config.parallelism.sequence_parallel) return given;
+  const int64_t ranks = config.parallelism.tensor_parallel_size;
+  return std::lcm(given, ranks / std::gcd(ranks, batch_shape(config).samples));
+}
+
+std::vector<BatchShape> all_batch_shapes(const Config& config) {
+  std::vector<BatchShape> shapes{batch_shape(config)};
+  const int64_t multiple = length_multiple(config), most = config.data.sequence_length;
+  if (multiple == 0) return shapes;
+  for (int64_t length = (most - 1) / multiple * multiple; length > 0; length -= multiple) {
+    shapes.push_back(shapes.front());
+    shapes.back().sequence_length = length;
+  }
+  return shapes;
+}
+
+}  // namespace recollect
