@@ -82,7 +82,9 @@ def read_workload(path: Path, words: list[str]) -> Workload:
         raise Unavailable(f"{error}; Transformers brings it, or pip install pyyaml") from error
     try:
         keys = plain(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, yaml.YAMLError) as error:
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
         raise Unavailable(f"{path}: {error}") from error
     for word in words:
         name, value = word.split("=", 1)
