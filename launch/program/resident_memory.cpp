@@ -40,6 +40,11 @@ uint64_t resident_bytes() {
   return meminfo(text, "Rss").value_or(0);
 }
 
+uint64_t peak_resident_bytes() {
+  const std::string text = SystemFiles().read("/proc/self/status").value_or("");
+  return meminfo(text, "VmHWM").value_or(0);
+}
+
 uint64_t unread_code_bytes() {
   const auto own = reinterpret_cast<uintptr_t>(&unread_code_bytes);
   std::istringstream mappings(SystemFiles().read("/proc/self/smaps").value_or(""));

@@ -25,6 +25,9 @@ struct ResidentMemory {
 // Bytes of this process that are in memory now; 0 where the system does not say.
 uint64_t resident_bytes();
 
+// The most that there ever were; 0 where the system does not say.
+uint64_t peak_resident_bytes();
+
 // Of the program's own code, bytes that are not in memory yet; 0 where the system does not say.
 uint64_t unread_code_bytes();
 

@@ -74,7 +74,7 @@ void run_steps(const Config& config, Session& session, Progress* progress, const
 }
 
 void report_results(const Config& config, const Session& session, TrainResults& results, ReportFiles& files) {
-  results.device_memory_peak = device_memory_peak(session);
+  add_peaks(session, results);
   if (session.mesh().world().rank() != 0 || results.steps == 0) return;
   files.write(config.output_dir + "/train_results.json", results_json(results));
   say("{}", results_text(results));

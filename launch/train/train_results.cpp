@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "launch/program/resident_memory.h"
+
 namespace recollect {
 
 void TrainResults::add(const StepResult& result, int64_t samples_of_step) {
@@ -14,10 +16,12 @@ void TrainResults::add(const StepResult& result, int64_t samples_of_step) {
   loss_sum += result.loss;
 }
 
-uint64_t device_memory_peak(const Session& session) {
-  auto peak = static_cast<int64_t>(session.executor().measured().peak());
-  session.mesh().world().all_reduce({&peak, {1}, DType::kI64}, ReduceOp::kMax);
-  return static_cast<uint64_t>(peak);
+void add_peaks(const Session& session, TrainResults& results) {
+  int64_t peaks[] = {static_cast<int64_t>(session.executor().measured().peak()),
+                     static_cast<int64_t>(peak_resident_bytes())};
+  session.mesh().world().all_reduce({peaks, {2}, DType::kI64}, ReduceOp::kMax);
+  results.device_memory_peak = static_cast<uint64_t>(peaks[0]);
+  results.resident_memory_peak = static_cast<uint64_t>(peaks[1]);
 }
 
 std::string results_text(const TrainResults& r) {
@@ -25,24 +29,28 @@ std::string results_text(const TrainResults& r) {
   const auto line = [](const char* name, const std::string& value) {
     return fmt::format("{:<26}{:>12}\n", name, value);
   };
+  const auto mib = [](uint64_t bytes) {
+    return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20));
+  };
   return line("train_loss", fmt::format("{:.4f}", r.loss_sum / steps)) +
          line("train_runtime", fmt::format("{:.2f} s", r.seconds)) +
          line("train_samples_per_second", fmt::format("{:.3f}", static_cast<double>(r.samples) / seconds)) +
          line("train_steps_per_second", fmt::format("{:.3f}", steps / seconds)) +
-         line("device_memory_peak",
-              fmt::format("{:.2f} MiB", static_cast<double>(r.device_memory_peak) / (1 << 20)));
+         line("device_memory_peak", mib(r.device_memory_peak)) +
+         (r.resident_memory_peak > 0 ? line("resident_memory_peak", mib(r.resident_memory_peak)) : "");
 }
 
 std::string results_json(const TrainResults& r) {
   const double seconds = std::max(r.seconds, 1e-9), steps = static_cast<double>(r.steps);
-  const nlohmann::ordered_json json{{"train_loss", r.loss_sum / steps},
-                                    {"train_runtime", r.seconds},
-                                    {"train_samples", r.samples},
-                                    {"train_samples_per_second", static_cast<double>(r.samples) / seconds},
-                                    {"train_steps", r.steps},
-                                    {"train_steps_per_second", steps / seconds},
-                                    {"train_tokens_per_second", static_cast<double>(r.tokens) / seconds},
-                                    {"device_memory_peak", r.device_memory_peak}};
+  nlohmann::ordered_json json{{"train_loss", r.loss_sum / steps},
+                              {"train_runtime", r.seconds},
+                              {"train_samples", r.samples},
+                              {"train_samples_per_second", static_cast<double>(r.samples) / seconds},
+                              {"train_steps", r.steps},
+                              {"train_steps_per_second", steps / seconds},
+                              {"train_tokens_per_second", static_cast<double>(r.tokens) / seconds},
+                              {"device_memory_peak", r.device_memory_peak}};
+  if (r.resident_memory_peak > 0) json["resident_memory_peak"] = r.resident_memory_peak;
   return json.dump(2) + "\n";
 }
 

@@ -16,13 +16,14 @@ struct TrainResults {
   int64_t tokens = 0;
   double loss_sum = 0;  // over the steps
   double seconds = 0;
-  uint64_t device_memory_peak = 0;  // bytes in use on the rank that uses most
+  uint64_t device_memory_peak = 0;    // bytes in use on the rank that uses most
+  uint64_t resident_memory_peak = 0;  // of the largest process; 0: the system does not say
 
   void add(const StepResult& result, int64_t samples_of_step);
 };
 
-// Collective: the peak of the fullest rank.
-uint64_t device_memory_peak(const Session& session);
+// Collective: the peaks of memory, each that of the fullest rank.
+void add_peaks(const Session& session, TrainResults& results);
 
 // `results` has steps.
 std::string results_text(const TrainResults& results);

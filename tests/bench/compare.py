@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains GPT-2 124M for a few steps in Recollect and in PyTorch, alternating, and prints one markdown table.
+"""Trains models for a few steps in Recollect and in PyTorch, alternating, and prints one markdown table.
 
 Always true: both sides run the same number of warm-up and timed steps of the same token count on the same
 threads, one process at a time; every number in the table was measured by this very run; what could not be
@@ -10,6 +10,7 @@ never because of a speed.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import platform
@@ -21,18 +22,34 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from workload import ROOT, Unavailable, Workload, read_workload
+
 GIB = 2.0**30
 
-# GPT-2 124M as configs/gpt2-124m.yaml and torch_gpt2.py's defaults have it.
-LAYERS, HIDDEN, HEADS, VOCAB, SEQUENCE, MICRO_BATCH = 12, 768, 12, 50257, 512, 2
-TOKENS = SEQUENCE * MICRO_BATCH
 
-OURS = "recollect"
-EAGER = "torch eager"
-COMPILED = "torch compile"
+@dataclass(frozen=True)
+class Contender:
+    """A row of each model and precision; rows with the same `checkpoint` are compared with each other."""
+
+    name: str
+    torch: bool = False
+    compiled: bool = False
+    checkpoint: bool = False
+
+
+PLAIN = [
+    Contender("recollect"),
+    Contender("torch eager", torch=True),
+    Contender("torch compile", torch=True, compiled=True),
+]
+CHECKPOINTED = [
+    Contender("recollect, full", checkpoint=True),
+    Contender("torch eager, checkpoint", torch=True, checkpoint=True),
+    Contender("torch compile, checkpoint", torch=True, compiled=True, checkpoint=True),
+]
 
 COLUMNS = [
+    "model, micro-batch x sequence",
     "precision",
     "what",
     "s/step, median",
@@ -46,17 +63,6 @@ COLUMNS = [
 ]
 
 
-def matmul_parameters() -> int:
-    """Parameters that count in the 6 N T formula: the tied head once, the position table not at all."""
-    block = 12 * HIDDEN * HIDDEN + 13 * HIDDEN
-    return VOCAB * HIDDEN + LAYERS * block + 2 * HIDDEN
-
-
-def model_flops() -> float:
-    """Model FLOPs of one training step: 6 N T + 12 L h s T. Recomputation and the optimizer earn nothing."""
-    return 6.0 * matmul_parameters() * TOKENS + 12.0 * LAYERS * HIDDEN * SEQUENCE * TOKENS
-
-
 @dataclass
 class Measured:
     """What all rounds of one contender at one precision gave; seconds are those of the timed steps."""
@@ -64,16 +70,13 @@ class Measured:
     seconds: list[float] = field(default_factory=list)
     peak_bytes: list[int] = field(default_factory=list)
     growth_bytes: list[int] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)  # of each run's first step
 
     def median(self) -> float | None:
         return statistics.median(self.seconds) if self.seconds else None
 
     def peak(self) -> int | None:
         return max(self.peak_bytes, default=None)
-
-
-class Unavailable(Exception):
-    """Something that could not be measured; the text says why."""
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -83,18 +86,25 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--build", type=Path, default=ROOT / "build/cpu", help="holds recollect and bench_gemm"
     )
-    parser.add_argument("--config", type=Path, default=ROOT / "configs/gpt2-124m.yaml")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=5, help="timed steps per run")
     parser.add_argument("--warmup", type=int, default=2, help="untimed steps before them, on both sides")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--precisions", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--checkpointing", action="store_true", help="everybody once more with checkpointing")
     parser.add_argument("--no-torch", action="store_true", help="our side only")
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds for one run")
     parser.add_argument("--json", type=Path, help="also write every measured number here")
-    parser.add_argument("overrides", nargs="*", help="further key=value for recollect train")
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="MODEL[:MICRO_BATCH] | section.key=value",
+        help="models: files of configs/, gpt2-124m where none is named; settings of all of them",
+    )
     args = parser.parse_args()
+    args.models = [word for word in args.words if "=" not in word] or ["gpt2-124m"]
+    args.settings = [word for word in args.words if "=" in word]
     if args.rounds < 1 or args.steps < 1 or args.warmup < 0:
         parser.error("--rounds and --steps must be at least 1, --warmup at least 0")
     return args
@@ -123,45 +133,49 @@ def run_child(command: list[str], threads: int, timeout: float) -> tuple[str, in
         return out.read(), usage.ru_maxrss * 1024
 
 
-def run_ours(args: argparse.Namespace, precision: str, into: Measured) -> None:
+def workload_of(args: argparse.Namespace, model: str) -> Workload:
+    name, _, micro_batch = model.partition(":")
+    words = [f"training.micro_batch_size={micro_batch}"] if micro_batch else []
+    return read_workload(ROOT / f"configs/{name}.yaml", args.settings + words)
+
+
+def run_ours(
+    args: argparse.Namespace, work: Workload, contender: Contender, precision: str, into: Measured
+) -> None:
     binary = args.build / "recollect"
-    for needed in (binary, args.config):
-        if not needed.exists():
-            raise Unavailable(f"{needed} does not exist")
+    if not binary.exists():
+        raise Unavailable(f"{binary} does not exist")
     with tempfile.TemporaryDirectory(prefix="recollect-bench-") as output:
-        command = [str(binary), "train", str(args.config), f"training.precision={precision}"]
+        command = [str(binary), "train", str(work.path), f"training.precision={precision}"]
         command += [f"training.max_steps={args.warmup + args.steps}", f"device.threads={args.threads}"]
-        command += [f"output_dir={output}", *args.overrides]
+        command += [f"output_dir={output}", *work.words]
+        command += ["activation_checkpointing.mode=full"] if contender.checkpoint else []
         _, peak = run_child(command, args.threads, args.timeout)
         lines = (Path(output) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     steps = [json.loads(line) for line in lines]
     if len(steps) != args.warmup + args.steps:
         raise Unavailable(f"recollect wrote {len(steps)} steps instead of {args.warmup + args.steps}")
-    if any(step["tokens"] != TOKENS for step in steps):
+    if any(step["tokens"] != work.tokens for step in steps):
         raise Unavailable(
-            f"recollect's step has {steps[0]['tokens']} tokens, PyTorch's {TOKENS}: not equal work"
+            f"recollect's step has {steps[0]['tokens']} tokens, PyTorch's {work.tokens}: not equal work"
         )
     into.seconds += [step["step_seconds"] for step in steps[args.warmup :]]
+    into.losses.append(steps[0]["loss"])
     into.peak_bytes.append(peak)
 
 
-def run_torch(args: argparse.Namespace, precision: str, into: Measured, *, compiled: bool) -> None:
-    command = [sys.executable, str(Path(__file__).with_name("torch_gpt2.py")), "--precision", precision]
-    command += ["--steps", str(args.steps), "--warmup", str(args.warmup), "--threads", str(args.threads)]
-    command += [
-        "--layers",
-        str(LAYERS),
-        "--hidden",
-        str(HIDDEN),
-        "--heads",
-        str(HEADS),
-        "--vocab",
-        str(VOCAB),
-    ]
-    command += ["--sequence", str(SEQUENCE), "--micro-batch", str(MICRO_BATCH)]
-    output, _ = run_child(command + (["--compile"] if compiled else []), args.threads, args.timeout)
+def run_torch(
+    args: argparse.Namespace, work: Workload, contender: Contender, precision: str, into: Measured
+) -> None:
+    command = [sys.executable, str(Path(__file__).with_name("torch_model.py")), str(work.path), *work.words]
+    command += ["--precision", precision, "--threads", str(args.threads)]
+    command += ["--steps", str(args.steps), "--warmup", str(args.warmup)]
+    command += ["--compile"] if contender.compiled else []
+    command += ["--checkpoint"] if contender.checkpoint else []
+    output, _ = run_child(command, args.threads, args.timeout)
     result = json.loads(output.splitlines()[-1])
     into.seconds += result["seconds"]
+    into.losses.append(result["losses"][0])
     # Its own VmHWM, as the compiler processes that torch.compile starts are no part of training.
     into.peak_bytes.append(result["peak_rss_bytes"])
     into.growth_bytes.append(result["peak_rss_growth_bytes"])
@@ -184,9 +198,14 @@ def measure_gemm(args: argparse.Namespace) -> dict[str, float]:
 class Campaign:
     """Everything that was measured, and what could not be."""
 
-    measured: dict[tuple[str, str], Measured] = field(default_factory=dict)
+    works: list[Workload]
+    contenders: list[Contender]
+    measured: dict[tuple[str, str, str], Measured] = field(default_factory=dict)  # model, precision, contender
     gemm: dict[str, float] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
+
+    def of(self, work: Workload, precision: str, contender: Contender) -> Measured:
+        return self.measured.setdefault((work.name, precision, contender.name), Measured())
 
     def miss(self, what: str, why: Unavailable) -> None:
         text = f"{what}: {why}"
@@ -194,64 +213,66 @@ class Campaign:
             self.missing.append(text)
 
 
-def run_campaign(args: argparse.Namespace, contenders: list[str]) -> Campaign:
-    """Round by round, precision by precision, every contender in turn, so that a slow spell hits them all."""
-    campaign = Campaign()
-    for round_number in range(args.rounds):
+def run_one(
+    args: argparse.Namespace, campaign: Campaign, work: Workload, precision: str, contender: Contender
+) -> str:
+    """Returns what to tell who waits."""
+    into = campaign.of(work, precision, contender)
+    before = len(into.seconds)
+    what = f"{work.name} {precision} {contender.name}"
+    try:
+        (run_torch if contender.torch else run_ours)(args, work, contender, precision, into)
+    except Unavailable as why:
+        campaign.miss(what, why)
+        return f"{what}: nothing measured"
+    seconds = statistics.median(into.seconds[before:])
+    return f"{what}: {seconds:.3f} s, first loss {into.losses[-1]:.4f}, load {os.getloadavg()[0]:.1f}"
+
+
+def run_campaign(args: argparse.Namespace, campaign: Campaign) -> None:
+    """Round by round, model by model, every contender in turn, so that a slow spell hits them all."""
+    for number in range(args.rounds):
         try:
             for precision, rate in measure_gemm(args).items():
                 campaign.gemm[precision] = max(rate, campaign.gemm.get(precision, 0.0))
         except Unavailable as why:
             campaign.miss("GEMM rate", why)
-        for precision in args.precisions:
-            for name in contenders:
-                into = campaign.measured.setdefault((name, precision), Measured())
-                before = len(into.seconds)
-                try:
-                    if name == OURS:
-                        run_ours(args, precision, into)
-                    else:
-                        run_torch(args, precision, into, compiled=name == COMPILED)
-                except Unavailable as why:
-                    campaign.miss(f"{name} {precision}", why)
-                seconds = into.seconds[before:]
-                shown = f"{statistics.median(seconds):.3f} s" if seconds else "nothing measured"
-                load = os.getloadavg()[0]
-                print(
-                    f"round {round_number + 1} {precision} {name}: {shown}, load {load:.1f}", file=sys.stderr
-                )
-    return campaign
+        for work, precision in itertools.product(campaign.works, args.precisions):
+            for contender in campaign.contenders:
+                told = run_one(args, campaign, work, precision, contender)
+                print(f"round {number + 1} {told}", file=sys.stderr)
 
 
-def table_row(campaign: Campaign, name: str, precision: str, best: float | None, low: int | None) -> str:
-    """One contender's line; `best` and `low` are torch's best median and smallest peak at this precision."""
-    measured = campaign.measured[name, precision]
+def table_row(campaign: Campaign, work: Workload, precision: str, contender: Contender) -> str:
+    rivals = [c for c in campaign.contenders if c.torch and c.checkpoint == contender.checkpoint]
+    theirs = [campaign.of(work, precision, rival) for rival in rivals]
+    best = min((median for m in theirs if (median := m.median())), default=None)
+    low = min((peak for m in theirs if (peak := m.peak())), default=None)
+    measured = campaign.of(work, precision, contender)
     median, peak = measured.median(), measured.peak()
     rate = campaign.gemm.get(precision)
-    cells = [precision, name]
+    flops = work.flops()
+    cells = [work.name, precision, contender.name]
     cells.append(f"{median:.3f}" if median else "-")
     cells.append(f"{min(measured.seconds):.3f}-{max(measured.seconds):.3f}" if median else "-")
     cells.append(f"{best / median:.2f}x" if best and median else "-")
-    cells.append(f"{model_flops() / median / 1e9:.0f}" if median else "-")
-    cells.append(f"{100 * model_flops() / median / 1e9 / rate:.0f} %" if median and rate else "-")
+    cells.append(f"{flops / median / 1e9:.0f}" if median else "-")
+    cells.append(f"{100 * flops / median / 1e9 / rate:.0f} %" if median and rate else "-")
     cells.append(f"{peak / GIB:.2f}" if peak else "-")
     cells.append(f"{peak / low:.2f}x" if peak and low else "-")
     cells.append(f"{max(measured.growth_bytes) / GIB:.2f}" if measured.growth_bytes else "-")
     return "| " + " | ".join(cells) + " |"
 
 
-def print_report(args: argparse.Namespace, campaign: Campaign, contenders: list[str]) -> None:
+def print_report(args: argparse.Namespace, campaign: Campaign) -> None:
     print("| " + " | ".join(COLUMNS) + " |")
     print("|" + "---|" * len(COLUMNS))
-    for precision in args.precisions:
-        torch_side = [campaign.measured[name, precision] for name in contenders if name != OURS]
-        best = min((median for m in torch_side if (median := m.median())), default=None)
-        low = min((peak for m in torch_side if (peak := m.peak())), default=None)
-        for name in contenders:
-            print(table_row(campaign, name, precision, best, low))
+    for work, precision in itertools.product(campaign.works, args.precisions):
+        for contender in campaign.contenders:
+            print(table_row(campaign, work, precision, contender))
     print()
-    n = matmul_parameters()
-    print(f"Model FLOPs per step: {model_flops():.4g} (6 N T + 12 L h s T, N = {n}, T = {TOKENS}).")
+    for work in campaign.works:
+        print(f"Model FLOPs per step of {work.name}: {work.flops():.4g} ({work.formula.text}).")
     for precision, rate in campaign.gemm.items():
         print(
             f"GEMM rate {precision}: {rate:.0f} GFLOP/s, the best of {args.rounds} measurements in this run."
@@ -275,19 +296,26 @@ def processor_name() -> str:
 
 
 def write_json(path: Path, campaign: Campaign) -> None:
-    runs = [{"what": n, "precision": p, **vars(m)} for (n, p), m in campaign.measured.items()]
-    everything = {"runs": runs, "gemm_gflops": campaign.gemm, "model_flops": model_flops()}
+    runs = [{"model": m, "precision": p, "what": c, **vars(v)} for (m, p, c), v in campaign.measured.items()]
+    everything = {"runs": runs, "gemm_gflops": campaign.gemm}
+    everything["model_flops"] = {work.name: work.flops() for work in campaign.works}
     everything["missing"] = campaign.missing
     path.write_text(json.dumps(everything, indent=2) + "\n", encoding="utf-8")
 
 
 def main() -> int:
     args = parse_arguments()
-    contenders = [OURS]
-    if not args.no_torch:
-        contenders += [EAGER] + ([] if args.no_compile else [COMPILED])
-    campaign = run_campaign(args, contenders)
-    print_report(args, campaign, contenders)
+    contenders = PLAIN + (CHECKPOINTED if args.checkpointing else [])
+    contenders = [c for c in contenders if not (c.torch and args.no_torch or c.compiled and args.no_compile)]
+    try:
+        campaign = Campaign([workload_of(args, model) for model in args.models], contenders)
+        for work in campaign.works:
+            work.flops()  # what cannot be counted is said before anything is measured
+    except Unavailable as why:
+        print(f"compare.py: {why}", file=sys.stderr)
+        return 1
+    run_campaign(args, campaign)
+    print_report(args, campaign)
     if args.json:
         write_json(args.json, campaign)
     return 1 if campaign.missing else 0

@@ -37,7 +37,7 @@ class Contender:
     """A row. Its cost is measured against the row named `base`; reach is the most that cost should be."""
 
     name: str
-    words: tuple[str, ...]  # of recollect train, or of torch_gpt2.py
+    words: tuple[str, ...]  # of recollect train, or of torch_model.py
     base: str | None = None
     reach: float | None = None
     torch: bool = False
@@ -127,8 +127,9 @@ def run_ours(args: argparse.Namespace, contender: Contender, precision: str, row
 
 
 def run_torch(args: argparse.Namespace, contender: Contender, precision: str, row: Row, number: int) -> None:
-    command = [sys.executable, str(Path(__file__).with_name("torch_gpt2.py")), "--precision", precision]
-    command += ["--steps", str(args.steps), "--warmup", str(args.warmup), "--threads", str(args.threads)]
+    command = [sys.executable, str(Path(__file__).with_name("torch_model.py")), str(args.config)]
+    command += ["--precision", precision, "--threads", str(args.threads)]
+    command += ["--steps", str(args.steps), "--warmup", str(args.warmup)]
     output, _ = run_child(command + list(contender.words), args.threads, args.timeout)
     result = json.loads(output.splitlines()[-1])
     row.rounds[number] = statistics.median(result["seconds"])

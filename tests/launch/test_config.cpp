@@ -348,6 +348,14 @@ TEST(Config, TheRepositorysFilesAreGood) {
   Config large = read_config(folder + "gpt2-124m.yaml", {"training.precision=bf16"});
   resolve_world(large, 1);
   EXPECT_EQ(large.training.global_batch_size, 2);
+  Config bert = read_config(folder + "bert-large.yaml", {"training.micro_batch_size=1"});
+  resolve_world(bert, 1);
+  EXPECT_EQ(bert.task, Task::kSequenceClassification);
+  EXPECT_EQ(bert.training.global_batch_size, 1);
+  Config llama = read_config(folder + "llama-160m.yaml");
+  resolve_world(llama, 2);
+  EXPECT_EQ(llama.data.sequence_length, 512);
+  EXPECT_EQ(llama.training.global_batch_size, 4);
 }
 
 TEST(ConfigKeys, EveryKeyIsDescribedAndFoundByEachName) {

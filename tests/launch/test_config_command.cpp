@@ -78,7 +78,8 @@ TEST(ConfigShow, SaysWhereEachValueComesFrom) {
 }
 
 TEST(ConfigShow, ReadsBackAsTheSameConfiguration) {
-  for (const char* name : {"configs/gpt2-tiny.yaml", "configs/gpt2-124m.yaml", "examples/oslo/oslo.yaml"}) {
+  for (const char* name : {"configs/gpt2-tiny.yaml", "configs/gpt2-124m.yaml", "configs/bert-large.yaml",
+                           "configs/llama-160m.yaml", "examples/oslo/oslo.yaml"}) {
     Config config = read_config(kSource + "/" + name, {"activation_checkpointing.mode=selective",
                                                        "activation_checkpointing.recompute=[mlp, norm]"});
     resolve_planned_world(config);

@@ -380,6 +380,32 @@ TEST_F(EstimateCommand, ComparesTheDiskWhereItHasAPath) {
   EXPECT_NE(with.out.find("over a limit"), std::string::npos) << with.out;
 }
 
+TEST_F(EstimateCommand, TheLargestMicroBatchTrainsAndTheNextIsRefused) {
+  const Words small{RECOLLECT_SOURCE_DIR "/examples/memory_methods/memory_methods.yaml",
+                    "model.num_hidden_layers=3",
+                    "model.hidden_size=32",
+                    "model.num_attention_heads=2",
+                    "model.intermediate_size=64",
+                    "model.vocab_size=600",
+                    "data.high=600",
+                    "data.sequence_length=16",
+                    "device.threads=1",
+                    "device.memory_limit=2MiB",
+                    ac("mode=full")};
+  const Finished asked = place_.recollect(Words{"estimate"} + small + Words{"--max-micro-batch", "--json"});
+  ASSERT_EQ(asked.status, 0) << asked.err;
+  const int64_t largest = nlohmann::json::parse(asked.out).at("micro_batch_size");
+  ASSERT_GT(largest, 4);
+  const auto train = [&](int64_t micro_batch) {
+    return place_.recollect(Words{"train"} + small +
+                            Words{"training.max_steps=1", "output_dir=out",
+                                  "training.micro_batch_size=" + std::to_string(micro_batch)});
+  };
+  const Finished fits = train(largest), beyond = train(largest + 1);
+  EXPECT_EQ(fits.status, 0) << fits.err;
+  EXPECT_EQ(beyond.status, 4) << beyond.out;
+}
+
 TEST_F(EstimateCommand, RefusesContradictions) {
   for (const Words& words : {Words{"--compare", "--max-micro-batch"}, Words{"--max-micro-batch"},
                              Words{"device.model=abacus"}, Words{ac("partition_activations=true")}}) {

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""One GPT-2 training step in PyTorch on CPU: seconds per step, loss and peak memory as one JSON line.
+"""Training steps of a configuration's model in PyTorch on CPU: seconds per step, losses, peak memory as one JSON line.
 
-Always true: a timed step is zero_grad, forward, backward and the optimizer's step, nothing less; the
-tokens of every step are drawn before its clock starts; standard output carries exactly one line, the JSON.
+Always true: model and batch have the sizes of the file, the weights Transformers' initialisation; a timed step is
+zero_grad, forward, backward and the optimizer's step, nothing less; the tokens of every step are drawn before its clock
+starts; standard output carries exactly one line, the JSON.
 """
 
 from __future__ import annotations
@@ -14,10 +15,22 @@ import os
 import statistics
 import sys
 import time
+from pathlib import Path
 
 import torch
 import transformers
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
+
+from workload import Workload, read_workload
+
+# Of a task: Transformers' class, and the labels of these tokens.
+TASKS = {
+    "causal_lm": (AutoModelForCausalLM, lambda tokens, config: tokens),
+    "sequence_classification": (
+        AutoModelForSequenceClassification,
+        lambda tokens, config: torch.randint(config.num_labels, tokens.shape[:1]),
+    ),
+}
 
 
 def memory_status_bytes(field: str) -> int:
@@ -43,13 +56,8 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--hidden", type=int, default=768)
-    parser.add_argument("--heads", type=int, default=12)
-    parser.add_argument("--vocab", type=int, default=50257)
-    parser.add_argument("--positions", type=int, default=1024, help="rows of the position table")
-    parser.add_argument("--sequence", type=int, default=512)
-    parser.add_argument("--micro-batch", type=int, default=2)
+    parser.add_argument("config", type=Path, help="of the engine, such as configs/gpt2-124m.yaml")
+    parser.add_argument("words", nargs="*", help="section.key=value; model, batch and optimizer matter here")
     parser.add_argument(
         "--precision", choices=["fp32", "bf16"], default="fp32", help="bf16 is torch.autocast"
     )
@@ -67,23 +75,17 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def build_model(args: argparse.Namespace) -> GPT2LMHeadModel:
-    """GPT-2 with Transformers' own initialisation, all dropouts zero, in training mode."""
-    config = GPT2Config(
-        n_layer=args.layers,
-        n_embd=args.hidden,
-        n_head=args.heads,
-        vocab_size=args.vocab,
-        n_positions=args.positions,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
+def build_model(work: Workload, args: argparse.Namespace) -> torch.nn.Module:
+    sizes = {key: value for key, value in work.keys["model"].items() if key not in ("type", "config", "pretrained")}
+    config = AutoConfig.for_model(
+        work.key("model", "type"),
+        **sizes,
         use_cache=False,
         bos_token_id=None,
         eos_token_id=None,
         attn_implementation=args.attention,
     )
-    model = GPT2LMHeadModel(config)
+    model = TASKS[work.task][0].from_config(config)
     model.train()
     if args.checkpoint:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -91,7 +93,11 @@ def build_model(args: argparse.Namespace) -> GPT2LMHeadModel:
 
 
 def training_step(
-    model: torch.nn.Module, optimizer: torch.optim.Optimizer, tokens: torch.Tensor, args: argparse.Namespace
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    tokens: torch.Tensor,
+    labels: torch.Tensor,
+    args: argparse.Namespace,
 ) -> float:
     """Runs one optimizer step on `tokens` (micro-batch, sequence) and returns its loss."""
     with contextlib.ExitStack() as scopes:
@@ -99,7 +105,7 @@ def training_step(
             scopes.enter_context(torch.autograd.graph.save_on_cpu())
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.precision == "bf16"):
-            loss = model(input_ids=tokens, labels=tokens, use_cache=False).loss
+            loss = model(input_ids=tokens, labels=labels).loss
         loss.backward()
         optimizer.step()
     return loss.item()
@@ -107,13 +113,17 @@ def training_step(
 
 def main() -> int:
     args = parse_arguments()
+    work = read_workload(args.config, args.words)
+    if work.task not in TASKS:
+        raise SystemExit(f"{args.config}: task {work.task}: only {', '.join(TASKS)} are measured here")
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     baseline = memory_status_bytes("VmRSS")
 
-    model = build_model(args)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1, **{args.adamw: True})
+    model = build_model(work, args)
+    rates = {"lr": work.key("optimizer", "learning_rate"), "weight_decay": work.key("optimizer", "weight_decay")}
+    optimizer = torch.optim.AdamW(model.parameters(), **rates, **{args.adamw: True})
     step_model = torch.compile(model) if args.compile else model
 
     seconds: list[float] = []
@@ -125,9 +135,10 @@ def main() -> int:
         if step == args.warmup:
             peak_so_far = memory_status_bytes("VmHWM")
             steady_reset = reset_peak_rss()
-        tokens = torch.randint(args.vocab, (args.micro_batch, args.sequence))
+        tokens = torch.randint(model.config.vocab_size, (work.micro_batch, work.sequence))
+        labels = TASKS[work.task][1](tokens, model.config)
         start = time.perf_counter()
-        loss = training_step(step_model, optimizer, tokens, args)
+        loss = training_step(step_model, optimizer, tokens, labels, args)
         elapsed = time.perf_counter() - start
         (seconds if step >= args.warmup else warmup_seconds).append(elapsed)
         losses.append(loss)
@@ -144,8 +155,8 @@ def main() -> int:
         "steady_peak_rss_bytes": steady_peak if steady_reset else None,
         "baseline_rss_bytes": baseline,
         "parameters": sum(p.numel() for p in model.parameters()),
-        "tokens_per_step": args.micro_batch * args.sequence,
-        "settings": vars(args),
+        "tokens_per_step": work.tokens,
+        "settings": vars(args) | {"config": str(args.config)},
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
