@@ -173,9 +173,9 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Mea
   return report;
 }
 
-std::string slow_disk_warning(const Measurements& measured, int64_t steps, double seconds) {
-  const DiskStore* disk = measured.training().disk.get();
-  const double waited = measured.exposed(StreamId::kDisk);
+std::string slow_disk_warning(const ProgramCache& programs, int64_t steps, double seconds) {
+  const DiskStore* disk = programs.neediest().training.disk.get();
+  const double waited = exposed_seconds(programs, StreamId::kDisk);
   if (!disk || waited <= 0.1 * seconds) return "";
   return fmt::format(
       "the disk is too slow for this step: {:.3f} s of {:.3f} s a step are spent waiting for it (it writes "

@@ -42,6 +42,6 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Mea
 
 // What to say when the compute stream has stood for the disk for more than a tenth of these `seconds`, which
 // `steps` steps took; otherwise nothing.
-std::string slow_disk_warning(const Measurements& measured, int64_t steps, double seconds);
+std::string slow_disk_warning(const ProgramCache& programs, int64_t steps, double seconds);
 
 }  // namespace recollect

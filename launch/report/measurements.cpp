@@ -29,7 +29,7 @@ double sum_over(const ProgramCache& programs, const Of& of) {
 
 }  // namespace
 
-double Measurements::exposed(StreamId stream) const {
+double exposed_seconds(const ProgramCache& programs, StreamId stream) {
   return sum_over(programs, [&](const Executor& executor) { return executor.waits().exposed(stream); });
 }
 
@@ -40,7 +40,8 @@ void add_measurement(const Config& config, const Measurements& measured, StepRep
   if (report.steps == 0) return;
   const auto steps = static_cast<double>(report.steps);
   for (int s = 0; s < kStreamCount; ++s)
-    report.measured_exposed.by_stream[s] = measured.exposed(static_cast<StreamId>(s)) / steps;
+    report.measured_exposed.by_stream[s] =
+        exposed_seconds(measured.programs, static_cast<StreamId>(s)) / steps;
   report.measured_exposed.joined =
       sum_over(measured.programs, [](const Executor& executor) { return executor.waits().join(); }) / steps;
   report.mean = times.mean();

@@ -39,9 +39,10 @@ struct Measurements {
   // The program that reports are of, where there are several (ProgramCache::neediest).
   const TrainingProgram& training() const { return programs.neediest().training; }
   const Executor& executor() const { return *programs.neediest().executor; }
-  // Of all programs: seconds that the compute stream has waited for a stream.
-  double exposed(StreamId stream) const;
 };
+
+// Seconds that the compute stream has waited for a stream, in all programs.
+double exposed_seconds(const ProgramCache& programs, StreamId stream);
 
 void add_measurement(const Config& config, const Measurements& measured, StepReport& report);
 

@@ -54,6 +54,7 @@ class Session {
   // micro-batches.
   const TrainingProgram& training_program() const { return programs_.neediest().training; }
   const Executor& executor() const { return *programs_.neediest().executor; }
+  const ProgramCache& programs() const { return programs_; }
   const Weights& weights() const { return weights_; }
   // Parameters that model.pretrained has not, such as a new head's: they were drawn.
   const std::vector<std::string>& drawn() const { return drawn_; }

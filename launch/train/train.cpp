@@ -62,7 +62,7 @@ void run_steps(const Config& config, Session& session, Progress* progress, const
     if (progress) progress->report(result);
     seconds += result.seconds;
     if (!warned && result.step >= std::min(kStepsToJudge, config.training.max_steps)) {
-      const std::string warning = slow_disk_warning(session.measurements(), result.step, seconds);
+      const std::string warning = slow_disk_warning(session.programs(), result.step, seconds);
       if (!warning.empty()) warn("rank {}: {}", session.mesh().world().rank(), warning);
       warned = !warning.empty();
     }

@@ -70,6 +70,12 @@ struct CountedLayout {
 const CountedLayout kCountedLayouts[] = {
     {"OneRank", {}, {}, 1},
     {"TwoThreads", {}, {"parallelism.ranks_per_process=2", "parallelism.tensor_parallel_size=2"}, 1},
+    {"ChangingLengths",
+     {},
+     {"parallelism.ranks_per_process=2", "parallelism.data_parallel_size=2", "data.format=jsonl",
+      "data.path=held-out.jsonl", "data.padding=longest", "data.pad_to_multiple_of=1",
+      "data.group_by_length=true", "training.compile=ahead"},
+     1},
     {"TwoProcesses",
      {"run", "--nproc-per-node", "2"},
      {"parallelism.tensor_parallel_size=2", "parallelism.communicator=local"},

@@ -224,9 +224,9 @@ TEST(Disk, ASlowOneIsNamedEvenBehindHostMemory) {
                     {.edit_program = [&](TrainingProgram& training) { training.disk->replace_calls(slow); }});
     double seconds = 0;
     for (int i = 0; i < 3; ++i) seconds += session.step().seconds;
-    const std::string warning = slow_disk_warning(session.measurements(), 3, seconds);
+    const std::string warning = slow_disk_warning(session.programs(), 3, seconds);
     EXPECT_TRUE(has(warning, "the disk is too slow for this step") && has(warning, "MB/s")) << warning;
-    EXPECT_EQ(slow_disk_warning(session.measurements(), 3, 1e6), "")
+    EXPECT_EQ(slow_disk_warning(session.programs(), 3, 1e6), "")
         << "in a step that takes so long nobody would mind";
     // The compute stream waits for copies that wait for the disk: it is the disk that is late.
     const Executor& executor = session.executor();
