@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# The tests that tests/run.sh leaves out because they take long and rarely say more than those beside them: builds, and
+# runs them. Their names begin with Long/. Further words go to the test program, such as --gtest_filter='Long/Exact*'.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. launch/setup.sh
+install_packages
+build cpu test_launch
+OMP_NUM_THREADS=1 build/cpu/tests/test_launch --gtest_filter='Long/*' "$@"
