@@ -74,6 +74,7 @@ class Reader {
         continue;
       }
       broken_.erase(key->path());
+      if (!given_.contains(key->path())) spoken_.insert(key->path());
       assign(*key, entry.key.substr(entry.key.find('.') + 1), override_node(entry, *key, problems_),
              entry.place);
     }
@@ -107,7 +108,7 @@ class Reader {
     otherwise.data.seed = config_.training.seed;
     std::vector<Finding> found = validate(config_, features);
     check_device_model(found);
-    for (Finding& finding : find_inert(config_, otherwise)) found.push_back(std::move(finding));
+    for (Finding& finding : find_inert(config_, otherwise, spoken_)) found.push_back(std::move(finding));
     config_.unreached = find_unreached(config_, otherwise);
     if (config_.parallelism.data_parallel_size > 0) {
       for (Finding& finding : resolve_batch(config_)) found.push_back(std::move(finding));
@@ -199,6 +200,7 @@ class Reader {
   const KeyTable& table_;
   Config config_;
   std::map<std::string, std::string> given_;  // in the file: key -> the name it was given by
+  std::set<std::string> spoken_;              // keys that only the command line gives
   std::set<std::string> broken_;              // keys whose value was refused
 };
 
