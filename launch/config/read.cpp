@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 #include <type_traits>
 
@@ -18,10 +17,6 @@
 
 namespace recollect {
 namespace {
-
-std::string hf_config_path(const std::string& file, const std::string& folder) {
-  return file.empty() ? (std::filesystem::path(folder) / "config.json").string() : file;
-}
 
 // What a key of the section `model` is given as, by the command line or else by the document; "" where
 // neither says it in one word. Whatever is wrong is found later.
