@@ -98,7 +98,8 @@ ValueId LayerBuilder::vector_of_whole(const std::string& file_name, int64_t size
       {.name = file_name, .rows = size, .vector = true, .may_be_missing = may_be_missing, .init = init});
 }
 
-ValueId LayerBuilder::vector_of_part(const LinearOptions& options, int64_t size, int repeats) {
+ValueId LayerBuilder::vector_of_part(const LinearOptions& options, int64_t size, int repeats,
+                                     int64_t behind) {
   return parameter({.name = options.bias,
                     .rows = size,
                     .vector = true,
@@ -106,11 +107,12 @@ ValueId LayerBuilder::vector_of_part(const LinearOptions& options, int64_t size,
                     .blocks = options.blocks,
                     .block_names = options.bias_blocks,
                     .repeats = repeats,
-                    .init = Parameter::Init::kZero});
+                    .init = Parameter::Init::kZero,
+                    .drawn_behind = behind});
 }
 
 ValueId LayerBuilder::weight(const LinearOptions& options, int64_t out, int64_t in, Parameter::Split split,
-                             int repeats) {
+                             int repeats, int64_t behind) {
   return parameter({.name = options.weight,
                     .rows = out,
                     .columns = in,
@@ -120,7 +122,8 @@ ValueId LayerBuilder::weight(const LinearOptions& options, int64_t out, int64_t 
                     .block_names = options.weight_blocks,
                     .repeats = repeats,
                     .init = Parameter::Init::kNormal,
-                    .init_std = options.init_std});
+                    .init_std = options.init_std,
+                    .drawn_behind = behind});
 }
 
 ValueId LayerBuilder::vocabulary_table(const std::string& file_name, int64_t rows, int64_t columns,
@@ -259,14 +262,6 @@ ValueId LayerBuilder::row_linear(const std::string& name, ValueId x, int64_t in,
   return leave_parallel(name + "/sum", part);
 }
 
-ValueId LayerBuilder::part_linear(const std::string& name, ValueId x, int64_t out,
-                                  const LinearOptions& options, int repeats) {
-  std::vector<ValueId> inputs{
-      x, weight(options, out, graph_.value(x).shape[1], Parameter::Split::kRows, repeats)};
-  if (!options.bias.empty()) inputs.push_back(vector_of_part(options, out, repeats));
-  return emit(name, "linear", {}, std::move(inputs));
-}
-
 ValueId LayerBuilder::linear(const std::string& name, ValueId x, int64_t out, const LinearOptions& options,
                              Rows rows, const std::string& gelu_form) {
   const ValueId w = whole_parameter({.name = options.weight,
@@ -299,24 +294,37 @@ ValueId LayerBuilder::self_attention(const std::string& name, ValueId x, const A
     const ValueId qkv = column_linear(name + "/qkv", x, blocks[0] + blocks[1] + blocks[2], projections);
     return attention(name + "/core", turned(name + "/rotary", qkv, heads + key_heads), options);
   }
+  const auto [q, kv] = repeated_projections(name, x, options, projections);
+  AttentionOptions with_kv = options;
+  with_kv.kv = turned(name + "/kv/rotary", kv, key_heads);
+  return attention(name + "/core", turned(name + "/q/rotary", q, heads), with_kv);
+}
+
+// Weights, then biases, as where they are one linear: the layout of ranks changes neither what is drawn nor the
+// order of files.
+std::pair<ValueId, ValueId> LayerBuilder::repeated_projections(const std::string& name, ValueId x,
+                                                               const AttentionOptions& options,
+                                                               const LinearOptions& projections) {
   require(projections.weight_blocks.size() == 3, path(name) + ": queries and keys are one tensor in files");
+  const std::vector<int64_t> blocks = options.blocks();
+  const auto repeats = static_cast<int>(layout_.tensor_size / options.key_heads());
   LinearOptions queries = projections, keys = projections;
   queries.weight = projections.weight_blocks[0];
   queries.weight_blocks.clear();
   keys.weight_blocks.erase(keys.weight_blocks.begin());
   keys.blocks = {blocks[1], blocks[2]};
+  x = enter_parallel(name + "/enter", x);
+  const int64_t width = graph_.value(x).shape[1], shared = blocks[1] + blocks[2];
+  std::vector<ValueId> q{x, weight(queries, blocks[0], width, Parameter::Split::kRows)},
+      kv{x, weight(keys, shared, width, Parameter::Split::kRows, repeats, blocks[0])};
   if (!projections.bias.empty()) {
     queries.bias = projections.bias_blocks[0];
     queries.bias_blocks.clear();
     keys.bias_blocks.erase(keys.bias_blocks.begin());
+    q.push_back(vector_of_part(queries, blocks[0]));
+    kv.push_back(vector_of_part(keys, shared, repeats, blocks[0]));
   }
-  x = enter_parallel(name + "/enter", x);
-  const ValueId q = turned(name + "/q/rotary", part_linear(name + "/q", x, blocks[0], queries, 1), heads);
-  const auto repeats = static_cast<int>(ranks / options.key_heads());
-  AttentionOptions with_kv = options;
-  with_kv.kv = turned(name + "/kv/rotary", part_linear(name + "/kv", x, blocks[1] + blocks[2], keys, repeats),
-                      key_heads);
-  return attention(name + "/core", q, with_kv);
+  return {emit(name + "/q", "linear", {}, std::move(q)), emit(name + "/kv", "linear", {}, std::move(kv))};
 }
 
 int64_t LayerBuilder::local_key_heads(const std::string& name, const AttentionOptions& options) const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/graph/op_builder.h"
@@ -162,14 +163,17 @@ class LayerBuilder {
   // One number for each column of a value that is whole on every rank, or divided.
   ValueId vector_of_whole(const std::string& file_name, int64_t size, Parameter::Init init,
                           bool may_be_missing = false);
-  ValueId vector_of_part(const LinearOptions& options, int64_t size, int repeats = 1);
+  // `behind` as drawn_behind in Parameter.
+  ValueId vector_of_part(const LinearOptions& options, int64_t size, int repeats = 1, int64_t behind = 0);
   ValueId weight(const LinearOptions& options, int64_t out, int64_t in, Parameter::Split split,
-                 int repeats = 1);
+                 int repeats = 1, int64_t behind = 0);
   ValueId enter_parallel(const std::string& name, ValueId x);  // whole tokens, gradient summed over ranks
   ValueId leave_parallel(const std::string& name, ValueId x);  // sum over ranks
-  // A column_linear of what is whole already; `repeats` as in Parameter.
-  ValueId part_linear(const std::string& name, ValueId x, int64_t out, const LinearOptions& options,
-                      int repeats);
+  // The projections of a self-attention some of whose key/value heads are on several ranks: of queries, and of
+  // keys and values.
+  std::pair<ValueId, ValueId> repeated_projections(const std::string& name, ValueId x,
+                                                   const AttentionOptions& options,
+                                                   const LinearOptions& projections);
   Attributes dropout_attributes(double p, Rows rows = Rows::kTokens);
   int64_t first_token() const;  // of this rank, where it has a part of them
   int64_t local_key_heads(const std::string& name, const AttentionOptions& options) const;

@@ -52,6 +52,9 @@ struct Parameter {
   bool may_be_missing = false;  // in files; it is initialised then
   Init init = Init::kZero;
   double init_std = 0;
+  // Not 0: it is drawn as if it stood behind so many rows of the parameter before it, of which it is a part
+  // where there are fewer ranks.
+  int64_t drawn_behind = 0;
   bool decayed() const { return !vector; }
 
   std::vector<FileTensor> file_tensors() const {

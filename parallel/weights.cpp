@@ -102,11 +102,12 @@ void Weights::initialize_one(std::size_t index, uint64_t seed) const {
   const int64_t columns = p.local_columns(mesh_.tensor_size());
   write_rows(index, [&](int64_t first, int64_t count, double* out) {
 #pragma omp parallel for schedule(static)
-    for (int64_t r = 0; r < count; ++r) initialize_row(p, index, first + r, seed, out + r * columns);
+    for (int64_t r = 0; r < count; ++r)
+      initialize_row(p, places_[index].drawn, first + r, seed, out + r * columns);
   });
 }
 
-void Weights::initialize_row(const Parameter& p, uint64_t index, int64_t r, uint64_t seed,
+void Weights::initialize_row(const Parameter& p, uint64_t place, int64_t r, uint64_t seed,
                              double* out) const {
   const int rank = mesh_.tensor_rank(), size = mesh_.tensor_size();
   const int64_t columns = p.local_columns(size), row = p.place_of_row(r, rank, size).row;
@@ -114,9 +115,9 @@ void Weights::initialize_row(const Parameter& p, uint64_t index, int64_t r, uint
   uint64_t block = ~uint64_t{0};
   std::array<double, 4> normal{};
   for (int64_t c = 0; c < columns; ++c) {
-    const uint64_t element = row * p.columns + p.whole_column(c, rank, size);
+    const uint64_t element = (p.drawn_behind + row) * p.columns + p.whole_column(c, rank, size);
     if (p.init == Parameter::Init::kNormal && element / 4 != block)
-      normal = normals(seed, index, block = element / 4);
+      normal = normals(seed, place, block = element / 4);
     out[c] = p.init == Parameter::Init::kOne ? 1.0 : p.init_std * normal[element % 4];
   }
 }

@@ -34,7 +34,7 @@ class Weights {
   Weights(const Model& model, const Graph& graph, const ProgramMemory& memory, const Mesh& mesh, bool saves);
 
   // Seeded normal, zero and one; a pure function of (seed, place of the parameter in the model, element), so
-  // that the parallel layout does not matter.
+  // that the parallel layout does not matter: parameters that are one in another layout have one place.
   void initialize(uint64_t seed) const;
 
   // Names may carry the model's prefix or not. Parameters that may be missing, and are, are initialised: their
@@ -62,9 +62,10 @@ class Weights {
     std::size_t before = 0;
     std::vector<Parameter::FileTensor> all;
   };
-  // Where one parameter lies in the memory.
+  // Where one parameter lies in the memory, and in the model.
   struct Place {
     Tensor value, master, gradient;  // undefined where nothing is trained: the gradient
+    uint64_t drawn = 0;
     const Tensor& saved(bool gradients) const { return gradients ? gradient : master; }
   };
   std::unique_ptr<SafetensorsWriter> declare(const std::string& path, bool gradients) const;
@@ -72,7 +73,7 @@ class Weights {
   using FillRows = std::function<void(int64_t first, int64_t count, double* out)>;
   void write_rows(std::size_t index, const FillRows& fill) const;
   void initialize_one(std::size_t index, uint64_t seed) const;
-  void initialize_row(const Parameter& parameter, uint64_t index, int64_t row, uint64_t seed,
+  void initialize_row(const Parameter& parameter, uint64_t place, int64_t row, uint64_t seed,
                       double* out) const;
   // `names`: of its tensors in the source.
   void load_one(std::size_t index, const SafetensorsSet& source, const std::vector<std::string>& names) const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -115,6 +116,22 @@ void merge_object(const std::string& section, const json& object, const Merged& 
   }
 }
 
+// What the file that the model comes from says of tokens and labels, which nothing here computes with: a model
+// that is trained on still knows its end of text and what its classes are called.
+void keep_names(const Config::Model& model, nlohmann::ordered_json& document) {
+  if (model.config.empty() && model.pretrained.empty()) return;
+  std::string text;
+  if (!read_file_text(hf_config_path(model.config, model.pretrained), kMaxDocumentBytes, text).empty())
+    return;
+  const auto file = nlohmann::ordered_json::parse(text, nullptr, false);
+  const KeyTable& table = KeyTable::of(model.family());
+  for (const auto& [key, value] : file.items()) {
+    if (key.ends_with("_token_id") && !table.find("model", key)) document[key] = value;
+    const bool labels = key == "id2label" || key == "label2id";
+    if (labels && document.contains(key) && document[key].size() == value.size()) document[key] = value;
+  }
+}
+
 std::string all_types() {
   std::vector<std::string_view> types;
   for (const ModelFamily& family : model_families()) types.push_back(family.type);
@@ -122,6 +139,10 @@ std::string all_types() {
 }
 
 }  // namespace
+
+std::string hf_config_path(const std::string& file, const std::string& folder) {
+  return file.empty() ? (std::filesystem::path(folder) / "config.json").string() : file;
+}
 
 void merge_hf_config(const std::string& path, Config& config, Problems& problems) {
   const Place place{path, 0, 0};
@@ -161,7 +182,9 @@ Config::Model read_hf_config(const std::string& path) {
 }
 
 std::string hf_config_text(const Config::Model& model, Task task, const std::string& dtype) {
-  return model.family().config_json(model.values, task, dtype);
+  auto document = nlohmann::ordered_json::parse(model.family().config_json(model.values, task, dtype));
+  keep_names(model, document);
+  return document.dump(2) + '\n';
 }
 
 void write_hf_config(const std::string& path, const Config::Model& model, Task task,

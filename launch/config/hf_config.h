@@ -11,6 +11,9 @@
 
 namespace recollect {
 
+// The file that model.config or model.pretrained names.
+std::string hf_config_path(const std::string& file, const std::string& folder);
+
 // Its model_type; "" where there is none.
 std::string model_type_of(const std::string& path);
 
@@ -22,7 +25,8 @@ Config::Model read_hf_config(const std::string& path);
 void merge_hf_config(const std::string& path, Config& config, Problems& problems);
 
 // A config.json that Transformers loads, as text and as a file; `dtype` is that of the weights beside it
-// ("float32", "bfloat16", ...). Throws Error kStorage.
+// ("float32", "bfloat16", ...). Tokens and labels keep the names that the model's own file gives them. Throws
+// Error kStorage.
 std::string hf_config_text(const Config::Model& model, Task task, const std::string& dtype = "float32");
 void write_hf_config(const std::string& path, const Config::Model& model, Task task,
                      const std::string& dtype = "float32");

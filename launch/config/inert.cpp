@@ -18,6 +18,7 @@ struct Rule {
   std::vector<std::string> because;          // ... by the value of these ...
   std::function<bool(const Config&)> inert;  // ... when this holds
   std::string reason;
+  bool of_any_value = false;  // nothing reads the keys then, even where they have their defaults
 };
 
 bool evaluates(const Config& c) { return c.evaluation.every_steps > 0; }
@@ -64,14 +65,13 @@ std::vector<Rule> declared_rules() {
                        },
                        unused.why});
     }
-  for (const OptimizerEntry& rule : optimizer_rules()) {
-    std::vector<std::string> keys;
-    for (const std::string_view key : rule.unused) keys.push_back(fmt::format("optimizer.{}", key));
-    table.push_back({keys,
-                     {"optimizer.name"},
-                     [name = rule.name](const Config& c) { return c.optimizer.name == name; },
-                     std::string(rule.why_unused)});
-  }
+  for (const OptimizerEntry& rule : optimizer_rules())
+    for (const auto& [setting, why] : rule.unused)
+      table.push_back({{fmt::format("optimizer.{}", setting)},
+                       {"optimizer.name"},
+                       [name = rule.name](const Config& c) { return c.optimizer.name == name; },
+                       std::string(why),
+                       true});
   return table;
 }
 
@@ -139,9 +139,9 @@ std::vector<Rule> fixed_rules() {
        {"optimizer.weight_decay"},
        [](const Config& c) { return c.optimizer.weight_decay == 0; },
        "nothing is decayed"},
-      {{"optimizer.beta1", "optimizer.beta2", "optimizer.epsilon", "optimizer.weight_decay",
-        "optimizer.decay_all", "optimizer.max_grad_norm", "scheduler.name", "scheduler.warmup_steps",
-        "scheduler.warmup_ratio"},
+      {{"optimizer.beta1", "optimizer.beta2", "optimizer.epsilon", "optimizer.momentum",
+        "optimizer.weight_decay", "optimizer.decay_all", "optimizer.max_grad_norm", "scheduler.name",
+        "scheduler.warmup_steps", "scheduler.warmup_ratio"},
        {"optimizer.learning_rate"},
        [](const Config& c) { return !learns(c); },
        "no parameter changes"},
@@ -304,8 +304,10 @@ bool is_of_length(const Rule& rule) {
 }
 
 // For every key that is without effect because of the run's length, or of anything else: its name and why.
+// `spoken` as in find_inert.
 template <typename Found>
-void for_each_inert(const Config& config, const Config& otherwise, bool of_length, const Found& found) {
+void for_each_inert(const Config& config, const Config& otherwise, const std::set<std::string>& spoken,
+                    bool of_length, const Found& found) {
   const KeyTable& table = KeyTable::of(config.model.family());
   for (const Rule& rule : rules()) {
     if (is_of_length(rule) != of_length || !rule.inert(config)) continue;
@@ -313,7 +315,9 @@ void for_each_inert(const Config& config, const Config& otherwise, bool of_lengt
     for (const std::string& cause : rule.because)
       causes.push_back(fmt::format("{} {}", cause, state_of(table, cause, config)));
     for (const std::string& key : rule.keys) {
-      if (!config.origins.contains(key) || state_of(table, key, config) == state_of(table, key, otherwise))
+      const bool refused = rule.of_any_value && spoken.contains(key);
+      if (!config.origins.contains(key) ||
+          (!refused && state_of(table, key, config) == state_of(table, key, otherwise)))
         continue;
       found(rule, key, fmt::format("no effect with {}: {}", fmt::join(causes, " and "), rule.reason));
     }
@@ -322,9 +326,10 @@ void for_each_inert(const Config& config, const Config& otherwise, bool of_lengt
 
 }  // namespace
 
-std::vector<Finding> find_inert(const Config& config, const Config& otherwise) {
+std::vector<Finding> find_inert(const Config& config, const Config& otherwise,
+                                const std::set<std::string>& spoken) {
   std::vector<Finding> findings;
-  for_each_inert(config, otherwise, false,
+  for_each_inert(config, otherwise, spoken, false,
                  [&](const Rule& rule, const std::string& key, const std::string& why) {
                    Finding finding{{key}, fmt::format("{} has {}", key, why)};
                    finding.keys.insert(finding.keys.end(), rule.because.begin(), rule.because.end());
@@ -335,9 +340,9 @@ std::vector<Finding> find_inert(const Config& config, const Config& otherwise) {
 
 std::map<std::string, std::string> find_unreached(const Config& config, const Config& otherwise) {
   std::map<std::string, std::string> unreached;
-  for_each_inert(config, otherwise, true, [&](const Rule&, const std::string& key, const std::string& why) {
-    unreached.emplace(key, why);
-  });
+  for_each_inert(
+      config, otherwise, {}, true,
+      [&](const Rule&, const std::string& key, const std::string& why) { unreached.emplace(key, why); });
   return unreached;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,11 @@
 namespace recollect {
 
 // The keys that somebody gave, that no part of the run will look at, and whose value is not the one they
-// would have had anyway (`otherwise`): a resolved dump states every key, and must be accepted.
-std::vector<Finding> find_inert(const Config& config, const Config& otherwise);
+// would have had anyway (`otherwise`): a resolved dump states every key, and must be accepted. `spoken`: those
+// that the command line gives and the file does not. Of a setting that the optimizer lacks they are refused
+// whatever their value.
+std::vector<Finding> find_inert(const Config& config, const Config& otherwise,
+                                const std::set<std::string>& spoken = {});
 
 // Key -> "no effect with ...": those that only the length of the run leaves without effect. A trial run of a
 // few steps is no mistake: the reports carry a remark.

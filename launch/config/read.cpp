@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 #include <type_traits>
 
@@ -18,10 +17,6 @@
 
 namespace recollect {
 namespace {
-
-std::string hf_config_path(const std::string& file, const std::string& folder) {
-  return file.empty() ? (std::filesystem::path(folder) / "config.json").string() : file;
-}
 
 // What a key of the section `model` is given as, by the command line or else by the document; "" where
 // neither says it in one word. Whatever is wrong is found later.
@@ -74,6 +69,7 @@ class Reader {
         continue;
       }
       broken_.erase(key->path());
+      if (!given_.contains(key->path())) spoken_.insert(key->path());
       assign(*key, entry.key.substr(entry.key.find('.') + 1), override_node(entry, *key, problems_),
              entry.place);
     }
@@ -110,7 +106,7 @@ class Reader {
     otherwise.data.seed = config_.training.seed;
     std::vector<Finding> found = validate(config_, features);
     check_device_model(found);
-    for (Finding& finding : find_inert(config_, otherwise)) found.push_back(std::move(finding));
+    for (Finding& finding : find_inert(config_, otherwise, spoken_)) found.push_back(std::move(finding));
     config_.unreached = find_unreached(config_, otherwise);
     if (config_.parallelism.data_parallel_size > 0) {
       for (Finding& finding : resolve_batch(config_)) found.push_back(std::move(finding));
@@ -202,6 +198,7 @@ class Reader {
   const KeyTable& table_;
   Config config_;
   std::map<std::string, std::string> given_;  // in the file: key -> the name it was given by
+  std::set<std::string> spoken_;              // keys that only the command line gives
   std::set<std::string> broken_;              // keys whose value was refused
 };
 

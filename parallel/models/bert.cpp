@@ -132,6 +132,7 @@ std::string bert_config_json(const ModelValues& m, Task task, std::string_view d
       {"pad_token_id", m.integer("pad_token_id")},
       {"initializer_range", m.real("initializer_range")},
       {"layer_norm_eps", m.real("layer_norm_eps")},
+      {"tie_word_embeddings", true},
       {"torch_dtype", dtype},
   };
   if (task == Task::kSequenceClassification || task == Task::kTokenClassification) {

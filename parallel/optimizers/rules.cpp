@@ -11,11 +11,16 @@
 namespace recollect {
 
 std::span<const OptimizerEntry> optimizer_rules() {
+  constexpr OptimizerEntry::Unused momentum{"momentum", "only sgd has momentum"};
   static const std::array<OptimizerEntry, 4> rules = {{
-      {"adamw", make_adam, {"momentum"}, "only sgd has momentum"},
-      {"adamw_hf", make_adam, {"momentum"}, "only sgd has momentum"},
-      {"adam", make_adam, {"momentum"}, "only sgd has momentum"},
-      {"sgd", make_sgd, {"beta1", "beta2", "epsilon"}, "sgd keeps no moments"},
+      {"adamw", make_adam, {momentum}},
+      {"adamw_hf", make_adam, {momentum}},
+      {"adam", make_adam, {momentum}},
+      {"sgd",
+       make_sgd,
+       {{"beta1", "sgd keeps no moments"},
+        {"beta2", "sgd keeps no moments"},
+        {"epsilon", "sgd divides by nothing"}}},
   }};
   return rules;
 }

@@ -11,11 +11,14 @@
 namespace recollect {
 
 struct OptimizerEntry {
+  // A member of OptimizerSettings that the rule does not read, and what users are told of it.
+  struct Unused {
+    std::string_view setting, why;
+  };
+
   std::string_view name;
   std::unique_ptr<OptimizerRule> (*make)(const OptimizerSettings&);
-  // Members of OptimizerSettings that the rule does not read, and what users are told of them.
-  std::vector<std::string_view> unused;
-  std::string_view why_unused;
+  std::vector<Unused> unused;
 };
 
 // The first is the default.

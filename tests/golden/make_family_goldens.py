@@ -2,8 +2,8 @@
 """Makes the goldens of the other model families, in families/ beside this script, with PyTorch and Transformers.
 
 Always true of what it writes: weights are seeded and nowhere trivial; dropout is zero, attention is eager; loss,
-gradients ("grad/NAME") and five steps of AdamW ("adamw/...") are computed in fp64 from exactly the weights saved
-beside them. Transformers computes parts of Llama in fp32 whatever the model's dtype (RMS norms, softmax, angles):
+logits (of a span its start and its end, [..., 2]), gradients ("grad/NAME") and five steps of AdamW ("adamw/...")
+are computed in fp64 from exactly the weights saved beside them. Transformers computes parts of Llama in fp32 whatever the model's dtype (RMS norms, softmax, angles):
 here those parts have double's place instead, by the same formulas.
 """
 
@@ -36,8 +36,10 @@ class TorchInDouble:
         return getattr(torch, name)
 
 
-for module in (modeling_llama, modeling_mistral, modeling_qwen2):
-    module.torch = TorchInDouble()
+def widen() -> None:
+    """From here on Transformers computes in fp64 what it computes in fp32 whatever the model's dtype."""
+    for module in (modeling_llama, modeling_mistral, modeling_qwen2):
+        module.torch = TorchInDouble()
 
 
 class DoubleRotary(torch.nn.Module):
@@ -184,13 +186,16 @@ def make_samples(case: Case, seed: int) -> list[dict[str, object]]:
     return samples
 
 
-def make_batch(case: Case, samples: list[dict[str, object]]) -> dict[str, torch.Tensor]:
-    """What a model takes, padded to SEQUENCE."""
+def make_batch(task: str, samples: list[dict[str, object]], length: int) -> dict[str, torch.Tensor]:
+    """What a model takes, padded to `length`. Numbers are as wide as torch makes them: fp32."""
+    of_tokens = ["input_ids", "token_type_ids", "attention_mask"]
+    if task in ("causal_lm", "masked_lm", "token_classification"):
+        of_tokens.append("labels")
 
     def padded(values: list, padding: int) -> list:
         if values and isinstance(values[0], list):
             return [padded(row, padding) for row in values]
-        return values + [padding] * (SEQUENCE - len(values))
+        return values + [padding] * (length - len(values))
 
     def ones(values: list) -> list:
         return [ones(row) for row in values] if isinstance(values[0], list) else [1] * len(values)
@@ -199,21 +204,25 @@ def make_batch(case: Case, samples: list[dict[str, object]]) -> dict[str, torch.
     for sample in samples:
         sample = dict(sample)
         sample.setdefault("attention_mask", ones(sample["input_ids"]))
+        if task == "causal_lm":
+            sample.setdefault("labels", sample["input_ids"])
         for key, value in sample.items():
-            if isinstance(value, list) and case.name != "bert_multi_label" or key in ("input_ids", "token_type_ids", "attention_mask"):
+            if key in of_tokens:
                 value = padded(value, IGNORED if key == "labels" else 0)
             batch.setdefault(key, []).append(value)
     return {key: torch.tensor(value) for key, value in batch.items()}
 
 
-def compute_loss(case: Case, model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    if case.task == "causal_lm":  # whose own loss casts the logits to fp32
-        logits = model(input_ids=batch["input_ids"], use_cache=False).logits[:, :-1]
-        return torch.nn.functional.cross_entropy(
-            logits.reshape(-1, logits.shape[-1]), batch["labels"][:, 1:].reshape(-1), ignore_index=IGNORED
-        )
-    batch = {k: v.double() if v.dtype == torch.float32 else v for k, v in batch.items()}
-    return model(**batch).loss
+def run_model(task: str, model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Loss and logits. Transformers' own loss of causal_lm casts the logits to fp32: here it is not cast."""
+    if task == "causal_lm":
+        logits = model(input_ids=batch["input_ids"], use_cache=False).logits
+        shifted = logits[:, :-1].reshape(-1, logits.shape[-1])
+        targets = batch["labels"][:, 1:].reshape(-1)
+        return torch.nn.functional.cross_entropy(shifted, targets, ignore_index=IGNORED), logits
+    output = model(**{k: v.to(model.dtype) if v.dtype == torch.float32 else v for k, v in batch.items()})
+    spans = task == "question_answering"
+    return output.loss, torch.stack([output.start_logits, output.end_logits], dim=-1) if spans else output.logits
 
 
 def is_unseen(case: Case, name: str) -> bool:
@@ -231,11 +240,11 @@ def make_case(case: Case, seed: int, root: Path) -> None:
     save_model(model, directory)
     samples = make_samples(case, seed)
     (directory / "batch.jsonl").write_text("".join(json.dumps(s) + "\n" for s in samples), encoding="utf-8")
-    batch = make_batch(case, samples)
+    batch = make_batch(case.task, samples, SEQUENCE)
     model = prepare(model)
-    loss = compute_loss(case, model, batch)
+    loss, logits = run_model(case.task, model, batch)
     loss.backward()
-    golden = {"loss": loss.detach().reshape(1)}
+    golden = {"loss": loss.detach().reshape(1), "logits": logits.detach()}
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, f"{case.name}: {name} has no gradient"
         if is_unseen(case, name):
@@ -247,7 +256,7 @@ def make_case(case: Case, seed: int, root: Path) -> None:
     losses, norms = [], []
     for _ in range(STEPS):
         optimizer.zero_grad(set_to_none=True)
-        step_loss = compute_loss(case, model, batch)
+        step_loss, _ = run_model(case.task, model, batch)
         step_loss.backward()
         norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM).item())
         losses.append(step_loss.item())
@@ -266,6 +275,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path(__file__).resolve().parent / "families")
     root = parser.parse_args().output
     root.mkdir(parents=True, exist_ok=True)
+    widen()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     for seed, case in enumerate(CASES, start=21):

@@ -4,6 +4,8 @@
 #include <fstream>
 #include <sstream>
 
+#include <nlohmann/json.hpp>
+
 #include "launch/config/hf_config.h"
 #include "tests/launch/config_test_support.h"
 
@@ -172,6 +174,33 @@ TEST_F(HFConfig, ABrokenOneIsReportedWithTheRest) {
             "c.yaml:2:" + std::to_string(17) +
                 ": model.config and model.pretrained are both given; "
                 "model.pretrained brings its own config.json");
+}
+
+// A model that is trained on keeps its end of text and the names of its classes.
+TEST_F(HFConfig, TokensAndLabelsKeepTheirNames) {
+  const auto written = [&](const std::string& file, const std::string& more, Task task) {
+    write(file);
+    const std::string text =
+        kLeast + "task: " + std::string(name_of(task)) + "\nmodel: {config: " + path_ + more + "}\n";
+    const Config config = accepted(text);
+    return nlohmann::json::parse(hf_config_text(config.model, task));
+  };
+  const std::string bert = R"({"model_type": "bert", "pad_token_id": 3, "eos_token_id": [7, 8],
+      "id2label": {"0": "good", "1": "bad"}, "label2id": {"good": 0, "bad": 1}})";
+  nlohmann::json saved = written(bert, "", Task::kSequenceClassification);
+  EXPECT_EQ(saved["eos_token_id"], (nlohmann::json{7, 8}));
+  EXPECT_EQ(saved["pad_token_id"], 3);
+  EXPECT_EQ(saved["id2label"]["1"], "bad");
+  EXPECT_EQ(saved["label2id"], (nlohmann::json{{"good", 0}, {"bad", 1}}));
+  saved = written(bert, ", num_labels: 3, pad_token_id: 4", Task::kTokenClassification);
+  EXPECT_EQ(saved["id2label"]["2"], "LABEL_2");
+  EXPECT_EQ(saved["label2id"].size(), 3u);
+  EXPECT_EQ(saved["pad_token_id"], 4);
+  EXPECT_FALSE(written(bert, "", Task::kQuestionAnswering).contains("id2label"));
+  saved = written(R"({"model_type": "llama", "bos_token_id": null, "eos_token_id": 128001})", "",
+                  Task::kCausalLm);
+  EXPECT_EQ(saved["eos_token_id"], 128001);
+  EXPECT_TRUE(saved.contains("bos_token_id") && saved["bos_token_id"].is_null());
 }
 
 TEST_F(HFConfig, WhatIsWrittenReadsBack) {

@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(
             "optimizer: {name: sgd, beta1: 0.8, beta2: 0.9, epsilon: 1e-6}\n",
             "c.yaml:2:31: optimizer.beta1 has no effect with optimizer.name sgd: sgd keeps no moments\n"
             "c.yaml:2:43: optimizer.beta2 has no effect with optimizer.name sgd: sgd keeps no moments\n"
-            "c.yaml:2:57: optimizer.epsilon has no effect with optimizer.name sgd: sgd keeps no moments"},
+            "c.yaml:2:57: optimizer.epsilon has no effect with optimizer.name sgd: sgd divides by nothing"},
         ConfigInertCase{
             "optimizer: {decay_all: true}\n",
             "c.yaml:2:24: optimizer.decay_all has no effect with optimizer.weight_decay 0: nothing is "
@@ -81,6 +81,10 @@ INSTANTIATE_TEST_SUITE_P(
             "training: {loss_scale: 1}\n",
             "c.yaml:2:24: training.loss_scale has no effect with training.precision fp32: a factor of 1 "
             "changes nothing"},
+        ConfigInertCase{
+            "optimizer: {lr: 0, name: sgd, momentum: 0.5}\n",
+            "c.yaml:2:41: optimizer.momentum has no effect with optimizer.learning_rate 0: no parameter "
+            "changes"},
         ConfigInertCase{
             "optimizer: {lr: 0, weight_decay: 0.1, beta1: 0.5, beta2: 0.5}\nscheduler: {warmup_steps: 3}\n",
             "c.yaml:2:34: optimizer.weight_decay has no effect with optimizer.learning_rate 0: no parameter "

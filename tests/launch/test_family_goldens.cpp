@@ -1,13 +1,17 @@
-// Loss, every gradient and five steps of BERT for each task, Llama, Mistral and Qwen2 against PyTorch and
-// Transformers, from weights and batches that tests/golden/make_family_goldens.py wrote; and the same numbers
-// from any number of ranks.
+// Logits, loss, every gradient and five steps of BERT for each task, Llama, Mistral and Qwen2 against PyTorch
+// and Transformers, from weights and batches that tests/golden/make_family_goldens.py wrote; the same numbers
+// from any number of ranks; and a model that is loaded and saved is the same model.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
 
+#include "launch/config/read.h"
+#include "launch/train/save_model.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::family_goldens_test {
@@ -134,6 +138,114 @@ TEST_P(FamilyGoldens, AnyLayoutOfRanksGivesTheSameNumbers) {
         1e-12);
     EXPECT_LE(largest_difference(alone.parameters, many.parameters), 1e-12);
     EXPECT_EQ(many.predicted, many.measured);
+  }
+}
+
+// What the loss is made of. Those of a language model never exist as a whole: the head's op multiplies.
+class LogitsProbe final : public ExecutorProbe {
+ public:
+  void before_op(const Executor& executor, OpId id) override {
+    const Graph& graph = executor.program().graph;
+    const Op& op = graph.op(id);
+    const auto input = [&](std::size_t i) { return values_of(executor, op.inputs[i]); };
+    if (op.def->name == "cross_entropy_loss" || op.def->name == "elementwise_loss") logits = input(0);
+    if (op.def->name != "lm_head_loss") return;
+    const std::vector<double> x = input(0), w = input(1);
+    const auto width = static_cast<std::size_t>(graph.value(op.inputs[0]).shape[1]),
+               vocabulary = static_cast<std::size_t>(op.attributes.integer("vocabulary_size"));
+    const bool biased = op.inputs.size() > 4 && op.inputs[4] != kNone;
+    const std::vector<double> bias = biased ? input(4) : std::vector<double>(vocabulary);
+    logits.clear();
+    for (std::size_t row = 0; row < x.size() / width; ++row) {
+      logits.insert(logits.end(), bias.begin(), bias.begin() + static_cast<std::ptrdiff_t>(vocabulary));
+      double* const sums = logits.data() + row * vocabulary;
+      for (std::size_t v = 0; v < vocabulary; ++v)
+        for (std::size_t i = 0; i < width; ++i) sums[v] += x[row * width + i] * w[v * width + i];
+    }
+  }
+  std::vector<double> logits;
+
+ private:
+  static std::vector<double> values_of(const Executor& executor, ValueId id) {
+    const Tensor tensor = executor.tensor(id);
+    if (tensor.dtype == DType::kF64) return {tensor.as<double>(), tensor.as<double>() + tensor.elements()};
+    return {tensor.as<float>(), tensor.as<float>() + tensor.elements()};
+  }
+};
+
+// Trains a step that changes nothing, saves to `folder` as the program does, and returns the step's logits.
+std::vector<double> load_and_save(const std::string& name, const std::string& folder, Words words) {
+  for (const char* word : {"optimizer.learning_rate=0", "checkpoint.save_model=true"}) words.push_back(word);
+  words.push_back("output_dir=" + folder);
+  LogitsProbe probe;
+  on_ranks(
+      read_config_text("test.yaml", kYaml, words_of(name, words)),
+      [](const Config& config, Session& session) {
+        ModelSave model(config, session);
+        session.step();
+        model.save();
+      },
+      [&](int rank) { return ProgramParts{.edit_program = {}, .probe = rank == 0 ? &probe : nullptr}; });
+  return probe.logits;
+}
+
+// Names, sizes, types and every bit.
+void expect_same_tensors(const std::string& one, const std::string& other) {
+  const SafetensorsFile a(one), b(other);
+  EXPECT_EQ(a.entries().size(), b.entries().size());
+  const Tensors values = read_tensors(one, ""), same = read_tensors(other, "");
+  for (const TensorEntry& entry : a.entries()) {
+    const TensorEntry* found = b.find(entry.name);
+    ASSERT_TRUE(found) << entry.name;
+    EXPECT_EQ(found->dtype, entry.dtype) << entry.name;
+    ASSERT_EQ(found->shape, entry.shape) << entry.name;
+    const std::vector<double>&x = values.at(entry.name), &y = same.at(entry.name);
+    EXPECT_EQ(std::memcmp(x.data(), y.data(), x.size() * sizeof(double)), 0) << entry.name;
+  }
+}
+
+// What both say they say alike; and ours says all that Transformers could not know otherwise.
+void expect_same_description(const std::string& theirs, const std::string& ours) {
+  const auto golden = nlohmann::json::parse(TemporaryFolder::read(theirs)),
+             saved = nlohmann::json::parse(TemporaryFolder::read(ours));
+  for (const auto& [key, value] : golden.items())
+    if (!value.is_null() && saved.contains(key)) {
+      EXPECT_EQ(saved[key], value) << key;
+    }
+  for (const char* key :
+       {"architectures", "model_type", "tie_word_embeddings", "bos_token_id", "eos_token_id", "pad_token_id",
+        "id2label", "label2id", "num_key_value_heads", "head_dim", "attention_bias", "mlp_bias"})
+    if (golden.contains(key)) {
+      EXPECT_EQ(saved.value(key, nlohmann::json("missing")), golden[key]) << key;
+    }
+}
+
+TEST_P(FamilyGoldens, SavesWhatItHasLoaded) {
+  const TemporaryFolder folder;
+  const std::string original = folder_of(GetParam()), model = "/model.safetensors", first = folder.file("1");
+  const std::vector<double> expected = golden(GetParam(), "logits").at("");
+  const Words single{"device.backend=cpu", "device.threads=1", "training.precision=fp32"};
+  for (const auto& [precision, tolerance] : {std::pair(Words{}, 1e-10), std::pair(single, 1e-5)}) {
+    const std::string once = folder.file(precision.empty() ? "1" : "3"),
+                      twice = folder.file(precision.empty() ? "2" : "4");
+    for (const std::string& to : {once, twice}) std::filesystem::create_directory(to);
+    load_and_save(GetParam(), once, precision);
+    Words again = precision;
+    again.push_back("model.pretrained=" + once);
+    const std::vector<double> logits = load_and_save(GetParam(), twice, again);
+    EXPECT_LE(largest_difference({{"logits", expected}}, {{"logits", logits}}), tolerance);
+    EXPECT_EQ(TemporaryFolder::read(twice + model), TemporaryFolder::read(once + model));
+    EXPECT_EQ(TemporaryFolder::read(twice + "/config.json"), TemporaryFolder::read(once + "/config.json"));
+  }
+  expect_same_tensors(original + model, first + model);
+  expect_same_description(original + "/config.json", first + "/config.json");
+  for (const char* ranks : {"2", "4"}) {
+    const std::string many = folder.file("of " + std::string(ranks));
+    std::filesystem::create_directory(many);
+    load_and_save(GetParam(), many,
+                  {"parallelism.tensor_parallel_size=" + std::string(ranks),
+                   "parallelism.ranks_per_process=" + std::string(ranks)});
+    EXPECT_TRUE(TemporaryFolder::read(many + model) == TemporaryFolder::read(first + model)) << ranks;
   }
 }
 

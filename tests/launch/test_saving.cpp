@@ -35,20 +35,8 @@ checkpoint: {save_model: true}
 
 // Calls `body` with the session of every rank.
 void with_sessions(const char* yaml, const Words& words, const std::function<void(Session&)>& body) {
-  const Config config = read_config_text("test.yaml", yaml, words);
-  std::unique_ptr<MpiEnvironment> mpi;
-  run_ranks(config, mpi, [&](Communicator& world) {
-    Config mine = config;
-    try {
-      resolve_world(mine, world.size());
-      Session session(mine, world);
-      body(session);
-      world.barrier();
-    } catch (const std::exception& error) {
-      world.abort(error.what());
-      throw;
-    }
-  });
+  on_ranks(read_config_text("test.yaml", yaml, words),
+           [&](const Config&, Session& session) { body(session); });
 }
 
 Words ranks(int data, int tensor) {

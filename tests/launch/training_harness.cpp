@@ -36,6 +36,23 @@ Tensors read_tensors(const std::string& path, const std::string& prefix) {
   return tensors;
 }
 
+void on_ranks(const Config& config, const std::function<void(const Config&, Session&)>& body,
+              const std::function<ProgramParts(int rank)>& parts) {
+  std::unique_ptr<MpiEnvironment> mpi;
+  run_ranks(config, mpi, [&](Communicator& world) {
+    Config mine = config;
+    try {
+      resolve_world(mine, world.size());
+      Session session(mine, world, parts ? parts(world.rank()) : ProgramParts{});
+      body(mine, session);
+      world.barrier();
+    } catch (const std::exception& error) {
+      world.abort(error.what());
+      throw;
+    }
+  });
+}
+
 Trained train(const std::string& yaml, const std::vector<std::string>& overrides,
               const std::function<ProgramParts(int rank)>& parts) {
   const TemporaryFolder folder;
@@ -46,37 +63,28 @@ Trained train(const std::string& yaml, const std::vector<std::string>& overrides
   result.predicted.resize(ranks);
   result.measured.resize(ranks);
   result.communication_buffers.resize(ranks);
-  std::unique_ptr<MpiEnvironment> mpi;
-  run_ranks(config, mpi, [&](Communicator& world) {
-    Config mine = config;
-    try {
-      resolve_world(mine, world.size());
-      Session session(mine, world, parts ? parts(world.rank()) : ProgramParts{});
-      const auto evaluate_if_due = [&](int64_t steps_done) {
-        if (!evaluation_due(mine, steps_done)) return;
-        const EvaluationResult evaluated = session.evaluate();
-        if (world.rank() == 0) result.evaluations.push_back(evaluated);
-      };
-      for (int64_t step = 0; step < mine.training.max_steps; ++step) {
-        const StepResult done = session.step();
-        if (world.rank() == 0) result.steps.push_back(done);
-        evaluate_if_due(done.step);
-      }
-      if (mine.training.max_steps == 0) evaluate_if_due(0);
-      result.predicted[world.rank()] = session.executor().program().predicted();
-      result.measured[world.rank()] = session.executor().measured();
-      result.communication_buffers[world.rank()] = session.mesh().staging_bytes();
-      if (mine.training.max_steps > 0) {
-        std::unique_ptr<SafetensorsWriter> file;
-        if (world.rank() == 0) file = session.weights().begin_file(folder.file("model.safetensors"));
-        if (const std::optional<Error> failed = session.weights().save(file.get())) throw *failed;
-      }
-      world.barrier();
-    } catch (const std::exception& error) {
-      world.abort(error.what());
-      throw;
+  const auto body = [&](const Config& mine, Session& session) {
+    const int rank = session.mesh().world().rank();
+    const auto evaluate_if_due = [&](int64_t steps_done) {
+      if (!evaluation_due(mine, steps_done)) return;
+      const EvaluationResult evaluated = session.evaluate();
+      if (rank == 0) result.evaluations.push_back(evaluated);
+    };
+    for (int64_t step = 0; step < mine.training.max_steps; ++step) {
+      const StepResult done = session.step();
+      if (rank == 0) result.steps.push_back(done);
+      evaluate_if_due(done.step);
     }
-  });
+    if (mine.training.max_steps == 0) evaluate_if_due(0);
+    result.predicted[rank] = session.executor().program().predicted();
+    result.measured[rank] = session.executor().measured();
+    result.communication_buffers[rank] = session.mesh().staging_bytes();
+    if (mine.training.max_steps == 0) return;
+    std::unique_ptr<SafetensorsWriter> file;
+    if (rank == 0) file = session.weights().begin_file(folder.file("model.safetensors"));
+    if (const std::optional<Error> failed = session.weights().save(file.get())) throw *failed;
+  };
+  on_ranks(config, body, parts);
   if (config.training.max_steps == 0) return result;
   result.gradients = read_tensors(config.debug.dump_gradients, "");
   result.parameters = read_tensors(folder.file("model.safetensors"), "");

@@ -31,6 +31,11 @@ struct Trained {
 Trained train(const std::string& yaml, const std::vector<std::string>& overrides = {},
               const std::function<ProgramParts(int rank)>& parts = {});
 
+// Calls `body` with the session of every rank of that configuration, each on its thread, and with the
+// configuration as that rank has it.
+void on_ranks(const Config& config, const std::function<void(const Config&, Session&)>& body,
+              const std::function<ProgramParts(int rank)>& parts = {});
+
 // Fails the test unless both trained to the same bits, and `b` in the memory that was predicted.
 void expect_same_bits(const Trained& a, const Trained& b, const std::string& what);
 
