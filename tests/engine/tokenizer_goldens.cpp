@@ -13,18 +13,6 @@ namespace {
 
 constexpr uint64_t kFnvStart = 0xcbf29ce484222325, kFnvPrime = 0x100000001b3;
 
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t below(uint64_t bound) {
-    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-    return (state_ >> 33) % bound;
-  }
-
- private:
-  uint64_t state_;
-};
-
 constexpr std::pair<uint32_t, uint32_t> kRanges[] = {
     {0x20, 0x7f},     {0x00, 0x80},     {0xa0, 0x250},      {0x300, 0x370},     {0x370, 0x530},
     {0x590, 0x700},   {0x900, 0x1000},  {0x1e00, 0x2100},   {0x3000, 0x3100},   {0x4e00, 0x9fff},
@@ -48,6 +36,43 @@ constexpr std::string_view kSnippets[] = {" ",
                                           "\u302e\U0001d165",
                                           "e\u0301",
                                           "-"};
+
+constexpr std::string_view kParts[] = {"e\u0301",
+                                       "a\u0323\u0307",
+                                       "\u1e69",
+                                       "\u0344x",
+                                       "\u0958",
+                                       "\u1100\u1161\u11a8",
+                                       "\uac01",
+                                       "\U0001d15e\u0334",
+                                       "\u302e\u0301",
+                                       "\u302e\u0334",
+                                       "x\U0001d165\u0345\u0334",
+                                       "\u0f71\u0f72\u0f74",
+                                       "\u0f73",
+                                       "\u1b44\u0300",
+                                       "\u0130",
+                                       "\ufb01",
+                                       "\u2126",
+                                       "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+                                       "\U0001f1e9\U0001f1ea",
+                                       "\u200b",
+                                       "\u200e",
+                                       "\u202e\u05d0\u05d1\u202c",
+                                       "\ufeff",
+                                       std::string_view("\000", 1),
+                                       "\007",
+                                       "\302\205",
+                                       "\ud7ff",
+                                       "\ue000",
+                                       "\uffff",
+                                       "\U00010000",
+                                       "\U0010ffff",
+                                       "\ufffd",
+                                       "\u4e00\uf900",
+                                       "\u3000",
+                                       "##a",
+                                       "\u0120"};
 
 bool is_surrogate(uint32_t point) { return point >= 0xd800 && point < 0xe000; }
 
@@ -109,6 +134,37 @@ std::string mixed_text(const std::string& novel) {
     }
   }
   return out;
+}
+
+std::vector<std::string> odd_texts(std::size_t count) {
+  std::string sentences;
+  const auto cases = read_tokenizer_goldens()["cases"];
+  for (std::size_t i = 0; i < 4; ++i) sentences += (i == 0 ? "" : " ") + cases[i]["text"].get<std::string>();
+  std::vector<std::string_view> words;
+  for (std::string_view rest = sentences;; rest.remove_prefix(words.back().size() + 1)) {
+    words.push_back(rest.substr(0, rest.find(' ')));
+    if (words.back().size() == rest.size()) break;
+  }
+  Random random(13);
+  std::vector<std::string> texts(count);
+  for (std::string& text : texts)
+    for (uint64_t pieces = random.below(16); pieces > 0; --pieces) {
+      const uint64_t kind = random.below(6);
+      if (kind < 3) {
+        text.append(words[random.below(words.size())]) += ' ';
+      } else if (kind == 3) {
+        text += kParts[random.below(std::size(kParts))];
+      } else if (kind == 4) {
+        text += kSnippets[random.below(std::size(kSnippets))];
+      } else {
+        const auto [first, last] = kRanges[random.below(std::size(kRanges))];
+        for (uint64_t left = random.below(6); left > 0; --left)
+          if (const auto point = static_cast<uint32_t>(first + random.below(last - first));
+              !is_surrogate(point))
+            append_utf8(point, text);
+      }
+    }
+  return texts;
 }
 
 std::optional<std::string> test_data(const std::string& name) {

@@ -20,8 +20,21 @@ RECOLLECT_FUZZ(text) {
     const auto tokenizer = load_tokenizer(path);
     EncodingMemory memory;
     std::vector<uint32_t> ids;
-    tokenizer->encode("The quick br\xc3\xb6wn fox's 1234 \xe6\xbc\xa2<|endoftext|>\r\n  \t[SEP]a\xcc\x81",
-                      memory, ids);
+    constexpr std::string_view kText =
+        "The quick br\xc3\xb6wn fox's 1234 \xe6\xbc\xa2<|endoftext|>\r\n  \t[SEP]a\xcc\x81";
+    tokenizer->encode(kText, memory, ids);
+    std::vector<Token> tokens;
+    tokenizer->encode(kText, memory, tokens);
+    fuzz::expect(tokens.size() == ids.size(), "tokens that are not the ids");
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      fuzz::expect(
+          tokens[i].id == ids[i] && tokens[i].begin < tokens[i].end && tokens[i].end <= count_points(kText),
+          "a token outside the text");
+    tokenizer->decode(ids);
+    const AssembleOptions options{
+        .truncation = Truncation::kLongestFirst, .max_length = 16, .windows = true, .stride = 1};
+    for (const auto& window : tokenizer->assemble(tokens, tokens, options))
+      fuzz::expect(window.size() <= 16, "a window that is too long");
     for (const uint32_t id : ids)
       fuzz::expect(id < tokenizer->vocabulary_size(), "an id outside the vocabulary");
   });

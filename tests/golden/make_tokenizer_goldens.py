@@ -167,4 +167,5 @@ def main() -> None:
     (FOLDER / "cases.json").write_text(json.dumps(golden, ensure_ascii=True, separators=(",", ":")).replace('{"text"', '\n{"text"') + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

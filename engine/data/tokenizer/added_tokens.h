@@ -20,7 +20,7 @@ class AddedTokens {
  public:
   explicit AddedTokens(std::vector<AddedToken> tokens);
 
-  // Calls token(id) for each that is there and text(piece) for what lies between, where something does, in
+  // Calls token(id, piece) for each that is there and text(piece) for what lies between, where something does, in
   // order.
   template <typename Text, typename Token>
   void split(std::string_view whole, Text text, Token token) const {
@@ -32,7 +32,7 @@ class AddedTokens {
         continue;
       }
       if (begin < at) text(whole.substr(begin, at - begin));
-      token(found->id);
+      token(found->id, whole.substr(at, found->content.size()));
       begin = at + found->content.size();
       at = next(whole, begin);
     }

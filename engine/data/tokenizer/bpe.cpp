@@ -18,23 +18,14 @@ namespace {
 
 constexpr uint32_t kNoRank = UINT32_MAX;
 
-// GPT-2 spells bytes that print as themselves and the others, in order, from U+0100 on.
-std::array<std::string, 256> byte_alphabet() {
-  std::array<std::string, 256> alphabet;
-  uint32_t next = 0x100;
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    const bool prints = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
-    append_utf8(prints ? byte : next++, alphabet[byte]);
-  }
-  return alphabet;
-}
-
 class Bpe : public WordEncoder {
  public:
   Bpe(const Vocabulary& vocabulary, const Merges& merges, const std::string& source) {
-    const auto alphabet = byte_alphabet();
+    const auto alphabet = gpt2_byte_alphabet();
     for (std::size_t byte = 0; byte < 256; ++byte)
       bytes_[byte] = vocabulary.at(alphabet[byte], fmt::format("byte {:#04x}", byte));
+    for (const std::string& token : vocabulary.tokens())
+      lengths_.push_back(static_cast<uint32_t>(count_points(token)));
     for (std::size_t rank = 0; rank < merges.size(); ++rank) {
       const auto& [left, right] = merges[rank];
       const std::string name = fmt::format("merge {}", rank + 1);
@@ -53,6 +44,7 @@ class Bpe : public WordEncoder {
     else
       encode_long(word, ids);
   }
+  std::size_t bytes_of(uint32_t id, bool) const override { return lengths_[id]; }
 
  private:
   static constexpr std::size_t kShort = 64;
@@ -122,10 +114,21 @@ class Bpe : public WordEncoder {
   }
 
   std::array<uint32_t, 256> bytes_;
+  std::vector<uint32_t> lengths_;  // of every token: a character of its spelling is a byte
   PairMap merges_;
 };
 
 }  // namespace
+
+std::array<std::string, 256> gpt2_byte_alphabet() {
+  std::array<std::string, 256> alphabet;
+  uint32_t next = 0x100;
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    const bool prints = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+    append_utf8(prints ? byte : next++, alphabet[byte]);
+  }
+  return alphabet;
+}
 
 std::unique_ptr<WordEncoder> make_bpe(const Vocabulary& vocabulary, const Merges& merges,
                                       const std::string& source) {

@@ -35,41 +35,25 @@ void for_each_line(const std::string& path, F line) {
 }
 
 // As transformers makes it from these two files.
-std::unique_ptr<Tokenizer> load_gpt2(const nlohmann::json& json, const std::string& path,
-                                     const std::string& merges_path) {
+Tokenizer::Parts load_gpt2(const nlohmann::json& json, const std::string& path,
+                           const std::string& merges_path, const ConfigBeside& config) {
   const Vocabulary vocabulary(read_vocabulary(json, path), path);
   Merges merges;
   for_each_line(merges_path, [&](std::string_view line, std::size_t number) {
     if (number == 1 && line.starts_with("#version")) return;
     merges.push_back(read_merge(std::string(line), fmt::format("{}:{}", merges_path, number)));
   });
-  std::vector<Tokenizer::Added> added;
+  Tokenizer::Parts parts{.source = path, .tokens = vocabulary.tokens()};
+  parts.encoder = make_bpe(vocabulary, merges, merges_path);
+  parts.prefix_space = config.flag("add_prefix_space", false);
+  parts.decoder.kind = DecoderOptions::Kind::kByteLevel;
   constexpr const char* kEnd = "<|endoftext|>";
-  if (const auto id = vocabulary.find(kEnd)) added.push_back({kEnd, *id, true});
-  return std::make_unique<Tokenizer>(vocabulary.tokens(), make_bpe(vocabulary, merges, merges_path),
-                                     std::nullopt, added, path);
+  if (const auto id = vocabulary.find(kEnd)) parts.added.push_back({kEnd, *id, true, true});
+  return parts;
 }
 
-// transformers' switches for vocab.txt, where its tokenizer_config.json lies beside it.
-BertOptions read_bert_options(const fs::path& config) {
-  BertOptions options;
-  if (!is_there(config)) return options;
-  const nlohmann::json json = parse_strict_json(InputFile(config.string()).text(), config.string());
-  const auto read = [&](const char* key, bool& value) {
-    const auto at = json.is_object() ? json.find(key) : json.end();
-    if (at == json.end() || at->is_null()) return;
-    if (!at->is_boolean())
-      throw Error(ExitCode::kInput, fmt::format("{}: {} is not true or false", config.string(), key));
-    value = at->get<bool>();
-  };
-  read("do_lower_case", options.lowercase);
-  options.strip_accents = options.lowercase;
-  read("strip_accents", options.strip_accents);
-  read("tokenize_chinese_chars", options.space_cjk);
-  return options;
-}
-
-std::unique_ptr<Tokenizer> load_bert(const std::string& path) {
+// As transformers makes it from this file, and the switches beside it.
+Tokenizer::Parts load_bert(const std::string& path, const ConfigBeside& config) {
   std::vector<std::pair<std::string, uint64_t>> tokens;
   for_each_line(path, [&](std::string_view line, std::size_t number) {
     if (line.empty())
@@ -77,12 +61,25 @@ std::unique_ptr<Tokenizer> load_bert(const std::string& path) {
     tokens.emplace_back(line, number - 1);
   });
   const Vocabulary vocabulary(std::move(tokens), path);
-  std::vector<Tokenizer::Added> added;
+  Tokenizer::Parts parts{.source = path, .tokens = vocabulary.tokens()};
+  parts.encoder = make_word_piece(vocabulary, {});
+  BertOptions& options = parts.bert.emplace();
+  options.lowercase = config.flag("do_lower_case", options.lowercase);
+  options.strip_accents = config.flag("strip_accents", options.lowercase);
+  options.space_cjk = config.flag("tokenize_chinese_chars", options.space_cjk);
+  parts.decoder.kind = DecoderOptions::Kind::kWordPiece;
   for (const char* special : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"})
-    if (const auto id = vocabulary.find(special)) added.push_back({special, *id, false});
-  const BertOptions options = read_bert_options(fs::path(path).replace_filename("tokenizer_config.json"));
-  return std::make_unique<Tokenizer>(vocabulary.tokens(), make_word_piece(vocabulary, {}), options, added,
-                                     path);
+    if (const auto id = vocabulary.find(special)) parts.added.push_back({special, *id, false, true});
+  const auto cls = vocabulary.find("[CLS]"), sep = vocabulary.find("[SEP]");
+  if (cls && sep) {
+    parts.post_processor.single = {{.id = *cls}, {.sequence = 0}, {.id = *sep}};
+    parts.post_processor.pair = parts.post_processor.single;
+    parts.post_processor.pair.push_back({.sequence = 1, .type = 1});
+    parts.post_processor.pair.push_back({.id = *sep, .type = 1});
+  } else {
+    parts.post_processor.refused = path + ": there is no [CLS] or no [SEP], which BERT puts around a text";
+  }
+  return parts;
 }
 
 constexpr std::string_view kVocabulary = "vocab.json", kMerges = "merges.txt";
@@ -92,7 +89,7 @@ std::string merges_beside(const std::string& path) {
   return path.substr(0, path.size() - kVocabulary.size()).append(kMerges);
 }
 
-std::unique_ptr<Tokenizer> load_json(const std::string& path) {
+Tokenizer::Parts load_json(const std::string& path, const ConfigBeside& config) {
   const nlohmann::json json = parse_strict_json(InputFile(path).text(), path);
   if (json.is_object() && json.contains("model") && json["model"].is_object())
     return read_tokenizer_json(json, path);
@@ -102,7 +99,7 @@ std::unique_ptr<Tokenizer> load_json(const std::string& path) {
     throw Error(ExitCode::kInput,
                 fmt::format("{} has no \"model\"{}", path, named ? ", and there is no " + merges : ""),
                 "name a tokenizer.json, or a vocab.json with its merges.txt beside it");
-  return load_gpt2(json, path, merges);
+  return load_gpt2(json, path, merges, config);
 }
 
 }  // namespace
@@ -135,8 +132,8 @@ std::vector<std::string> files_of_tokenizer(const std::string& path) {
   const fs::path folder = fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path();
   std::vector<std::string> files{path};
   if (path.ends_with(kVocabulary)) files.push_back(merges_beside(path));
-  for (const char* name :
-       {"tokenizer.json", "vocab.json", "merges.txt", "vocab.txt", "tokenizer_config.json"})
+  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt", "vocab.txt", "tokenizer_config.json",
+                           "special_tokens_map.json"})
     if (is_there(folder / name)) files.push_back((folder / name).string());
   return files;
 }
@@ -152,7 +149,11 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
       throw Error(ExitCode::kInput,
                   fmt::format("the folder {} holds no tokenizer.json, vocab.json or vocab.txt", path));
   }
-  return file.ends_with(".json") ? load_json(file) : load_bert(file);
+  const ConfigBeside config(file);
+  Tokenizer::Parts parts = file.ends_with(".json") ? load_json(file, config) : load_bert(file, config);
+  config.name_special_tokens(parts);
+  parts.decoder.clean_text = parts.bert && config.flag("clean_up_tokenization_spaces", false);
+  return std::make_unique<Tokenizer>(std::move(parts));
 }
 
 }  // namespace recollect

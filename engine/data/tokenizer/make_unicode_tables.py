@@ -87,33 +87,36 @@ def is_mark(table: dict[str, dict[int, str]], point: int) -> bool:
             or table["early"][point] != table["alone"][point] + FIRST_MARK)
 
 
-def accents() -> tuple[dict[int, str], dict[int, int], list[int]]:
-    """Code points that change; combining classes of marks that stay; marks that go, but that no mark moves across."""
+def accents() -> tuple[dict[int, str], dict[int, int], dict[int, int]]:
+    """Code points that change; combining classes of marks that stay, and of what goes, 0 where no mark moves across."""
     stripped = each(bert(strip_accents=True))
     nfd = {"alone": each(NFD()), "late": each(NFD(), before=LAST_MARK), "early": each(NFD(), after=FIRST_MARK)}
     marks = {p for p in POINTS if len(nfd["alone"][p]) == 1 and is_mark(nfd, p)}
     representatives = {unicodedata.combining(chr(p)): chr(p) for p in sorted(marks) if unicodedata.combining(chr(p))}
-    classes = {}
-    for point in sorted(p for p in marks if stripped[p]):
-        passed = [k for k, mark in representatives.items()
-                  if NFD().normalize_str(chr(point) + mark) != chr(point) + mark]
-        classes[point] = max(passed, default=0) + 1
+
+    def class_of(point: int) -> int:
+        first = nfd["alone"][point][0]
+        passed = [k for k, mark in representatives.items() if NFD().normalize_str(first + mark) != first + mark]
+        return max(passed, default=0) + 1
+
+    classes = {point: class_of(point) for point in sorted(p for p in marks if stripped[p])}
     still = {chr(p) for p in POINTS if not stripped[p] and nfd["alone"][p] == chr(p) and p not in marks}
-    blocking = [p for p in POINTS if not stripped[p] and still & set(nfd["alone"][p])]
+    blocking = {p for p in POINTS if not stripped[p] and still & set(nfd["alone"][p])}
+    gone = {p: 0 if p in blocking else class_of(p) for p in POINTS if not stripped[p]}
     for point, text in stripped.items():  # where such a mark is part of what stays, a letter blocks as well
         assert not text or not still & set(nfd["alone"][point]) or not any(ord(c) in classes for c in text)
     changed = {p: text for p, text in stripped.items() if text != chr(p) and not 0xAC00 <= p < 0xD7A4}
-    return changed, classes, blocking
+    return changed, classes, gone
 
 
-def ranges(points: list[int]) -> list[tuple[int, int]]:
+def ranges(values: dict[int, int]) -> list[tuple[int, int, int]]:
     found: list[list[int]] = []
-    for point in points:
-        if found and found[-1][1] == point - 1:
+    for point, value in sorted(values.items()):
+        if found and found[-1][1:] == [point - 1, value]:
             found[-1][1] = point
         else:
-            found.append([point, point])
-    return [tuple(pair) for pair in found]
+            found.append([point, point, value])
+    return [tuple(row) for row in found]
 
 
 def array(kind: str, name: str, rows) -> str:
@@ -141,16 +144,15 @@ def main() -> None:
     runs = [(p, table[p]) for p in range(0x110000) if p == 0 or table[p] != table[p - 1]]
     write("unicode_properties.cpp", f"Properties of all code points, {told}.", array("Run", "Properties", runs))
     lower, lower_long = lowercase()
-    changed, classes, blocking = accents()
+    changed, classes, gone = accents()
     assert lower_long == {0x130: "i\u0307"}, lower_long
-    gone = ranges([p for p, text in changed.items() if not text])
+    assert gone.keys() == {p for p, text in changed.items() if not text}
     one = [(p, ord(text)) for p, text in changed.items() if len(text) == 1]
     more = [(p, *[ord(c) for c in text], *[0] * (4 - len(text))) for p, text in changed.items() if len(text) > 1]
     write("unicode_mappings.cpp", f"Lower case and accents, {told}.",
-          array("LowerRun", "Lower", lower) + array("Range", "AccentGone", gone)
+          array("LowerRun", "Lower", lower) + array("ClassRange", "AccentGone", ranges(gone))
           + array("Pair", "AccentOne", one) + array("Several", "AccentSeveral", more)
-          + array("Pair", "CombiningClasses", sorted(classes.items()))
-          + array("Range", "BlockingMarks", ranges(blocking)))
+          + array("Pair", "CombiningClasses", sorted(classes.items())))
 
 
 main()

@@ -49,30 +49,45 @@ BertNormalizer::BertNormalizer(const Characters& characters, const BertOptions& 
   }
 }
 
-void BertNormalizer::apply(std::string_view text, std::string& out, std::u32string& points) const {
+void BertNormalizer::apply(std::string_view text, Memory& memory, bool trace) const {
+  memory.text.clear();
+  memory.origins.clear();
+  trace ? apply<true>(text, memory) : apply<false>(text, memory);
+}
+
+template <bool kTrace>
+void BertNormalizer::apply(std::string_view text, Memory& memory) const {
+  uint32_t number = 0;  // of the character at `at`
   for (std::size_t at = 0; at < text.size();) {
     if (!is_ascii(text[at])) {
-      at = apply_foreign(text, at, out, points);
+      at = apply_foreign(text, at, number, memory);
+      if (kTrace)
+        for (const TracedPoint& point : memory.points)
+          memory.origins.insert(memory.origins.end(),
+                                options_.lowercase && point.point == Characters::kDottedI ? 2 : 1,
+                                point.origin);
       continue;
     }
     const char c = ascii_[static_cast<unsigned char>(text[at++])];
-    if (c != 0) out += c;
+    if (kTrace && c != 0) memory.origins.push_back(number);
+    ++number;
+    if (c != 0) memory.text += c;
   }
 }
 
 // Characters beyond ASCII up to the next one within it, across which no mark moves, or the end of the text.
 // What is dropped is gone before marks are put in order, so ASCII that is dropped belongs to the run.
-std::size_t BertNormalizer::apply_foreign(std::string_view text, std::size_t at, std::string& out,
-                                          std::u32string& points) const {
-  points.clear();
-  Characters::AccentStripper stripper(characters_, points);
+std::size_t BertNormalizer::apply_foreign(std::string_view text, std::size_t at, uint32_t& number,
+                                          Memory& memory) const {
+  memory.points.clear();
+  Characters::AccentStripper stripper(characters_, memory.points);
   const auto put = [&](uint32_t point) {
     if (options_.strip_accents)
-      stripper.append(point);
+      stripper.append(point, number);
     else
-      points += static_cast<char32_t>(point);
+      memory.points.push_back({point, number});
   };
-  while (at < text.size()) {
+  for (; at < text.size(); ++number) {
     if (is_ascii(text[at]) && ascii_[static_cast<unsigned char>(text[at])] != 0) break;
     const uint32_t point = decode_utf8(text, at);
     if (characters_.is_dropped(point)) continue;
@@ -82,11 +97,11 @@ std::size_t BertNormalizer::apply_foreign(std::string_view text, std::size_t at,
     if (spaced) put(' ');
   }
   stripper.finish();
-  for (const char32_t point : points) {
+  for (const TracedPoint& point : memory.points) {
     if (options_.lowercase)
-      characters_.append_lower(point, out);
+      characters_.append_lower(point.point, memory.text);
     else
-      append_utf8(point, out);
+      append_utf8(point.point, memory.text);
   }
   return at;
 }

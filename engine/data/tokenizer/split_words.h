@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/data/tokenizer/unicode.h"
 
@@ -45,14 +46,21 @@ struct BertOptions {
 
 class BertNormalizer {
  public:
+  // What it works with, and leaves; one per thread.
+  struct Memory {
+    std::string text;
+    std::vector<uint32_t> origins;  // of each code point of `text`, where asked for: the number of its own
+    std::vector<TracedPoint> points;
+  };
+
   BertNormalizer(const Characters& characters, const BertOptions& options);
-  // Control characters go, blanks become ' ', and as the options say. Appends to `out`; `points` is its
-  // memory.
-  void apply(std::string_view text, std::string& out, std::u32string& points) const;
+  // Control characters go, blanks become ' ', and as the options say.
+  void apply(std::string_view text, Memory& memory, bool trace) const;
 
  private:
-  std::size_t apply_foreign(std::string_view text, std::size_t at, std::string& out,
-                            std::u32string& points) const;
+  template <bool kTrace>
+  void apply(std::string_view text, Memory& memory) const;
+  std::size_t apply_foreign(std::string_view text, std::size_t at, uint32_t& number, Memory& memory) const;
 
   const Characters& characters_;
   BertOptions options_;

@@ -1,17 +1,21 @@
-// Text to token ids, the same ids as Hugging Face `tokenizers` gives without special tokens around them:
-// byte-level BPE as GPT-2 has it, and WordPiece as BERT has it. Reading the files it is described by is
-// load_tokenizer()'s part.
+// Text to token ids and back, the same as Hugging Face `tokenizers` has them: byte-level BPE as GPT-2 has it, and
+// WordPiece as BERT has it. Reading the files it is described by is load_tokenizer()'s part.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/data/tokenizer/added_tokens.h"
+#include "engine/data/tokenizer/decoder.h"
+#include "engine/data/tokenizer/post_processor.h"
 #include "engine/data/tokenizer/split_words.h"
+#include "engine/data/tokenizer/token.h"
 #include "engine/data/tokenizer/word_cache.h"
 #include "engine/data/tokenizer/word_encoder.h"
 
@@ -20,8 +24,14 @@ namespace recollect {
 // What encoding remembers and reuses; one per thread, and for one tokenizer.
 struct EncodingMemory {
   WordCache words;
-  std::string normalized;
-  std::u32string points;
+  BertNormalizer::Memory normalized;
+  std::string prefixed;
+  std::vector<uint32_t> ids;
+};
+
+// The tokens that play a part of their own, as Transformers calls them.
+struct SpecialIds {
+  std::optional<uint32_t> cls = {}, sep = {}, pad = {}, mask = {}, unk = {}, bos = {}, eos = {};
 };
 
 class Tokenizer {
@@ -30,40 +40,104 @@ class Tokenizer {
     std::string content;
     uint32_t id = 0;
     bool normalized = false;  // looked for in the text as normalization leaves it
+    bool special = false;     // may be left out of decoded text
+  };
+  struct Parts {
+    std::string source = {};  // for messages
+    std::vector<std::string> tokens = {};
+    std::unique_ptr<WordEncoder> encoder = {};
+    std::optional<BertOptions> bert = {};  // GPT-2's way of cutting words where there are none
+    bool prefix_space = false;             // GPT-2's: a text that does not begin with a blank gets one
+    std::vector<Added> added = {};
+    PostProcessor post_processor = {};
+    DecoderOptions decoder = {};
+    SpecialIds special = {};
   };
 
-  // GPT-2's way of cutting words where there are no BERT options.
-  Tokenizer(std::vector<std::string> tokens, std::unique_ptr<WordEncoder> encoder,
-            std::optional<BertOptions> bert, const std::vector<Added>& added, const std::string& source);
+  explicit Tokenizer(Parts parts);
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
   std::size_t vocabulary_size() const { return tokens_.size(); }
   std::optional<uint32_t> find(std::string_view token) const;
+  const SpecialIds& special() const { return special_; }
 
-  // Appends the ids of `text`, which is valid UTF-8.
+  // Appends the ids of `text`, which is valid UTF-8 here and below, without special tokens around it.
   void encode(std::string_view text, EncodingMemory& memory, std::vector<uint32_t>& ids) const;
+  // Appends the tokens with their places in the text.
+  void encode(std::string_view text, EncodingMemory& memory, std::vector<Token>& tokens) const;
+  // A list of words, each by itself: places are those in a word, and Token::word numbers the list.
+  void encode(std::span<const std::string_view> words, EncodingMemory& memory,
+              std::vector<Token>& tokens) const;
+
+  // What a model reads of one text or two, as `first` and `second` encode them: special tokens around them, cut as
+  // the options say. The first window is what a cut leaves; the others are what it takes away, where
+  // options.windows. Errors: kInput where a cut leaves nothing to read.
+  std::vector<std::vector<Token>> assemble(std::span<const Token> first,
+                                           std::optional<std::span<const Token>> second,
+                                           const AssembleOptions& options) const;
+  // Special tokens that assemble() adds to one text, or to two. Error kInput where the tokenizer's file says
+  // something of them that is not carried out here.
+  std::size_t special_tokens_around(bool pair) const;
+
+  // Ids outside the vocabulary are passed over. The text is valid UTF-8. Error kInput where the tokenizer's file
+  // says a way that is not known here.
+  std::string decode(std::span<const uint32_t> ids, bool skip_special_tokens = false) const;
 
   // A place in [from, text.size()) such that what lies before it and what lies behind can be encoded by
   // themselves, or text.size() where there is none. `text` need not be valid.
   std::size_t safe_cut(std::string_view text, std::size_t from) const;
 
  private:
+  // Of a code point of some text: the number of the one it comes from.
+  struct Origins {
+    const uint32_t* traced = nullptr;  // null: its own
+    uint32_t base = 0, prefix = 0;     // prefix: so many were put before the first one
+    uint32_t operator()(uint32_t i) const { return base + (traced ? traced[i] : i - std::min(i, prefix)); }
+  };
+
   void encode_piece(std::string_view text, EncodingMemory& memory, std::vector<uint32_t>& ids) const;
-  void encode_words(std::string_view text, WordCache& cache, std::vector<uint32_t>& ids) const;
+  void encode_words(std::string_view text, EncodingMemory& memory, std::vector<uint32_t>& ids) const;
+  void encode_word(std::string_view word, WordCache& cache, std::vector<uint32_t>& ids) const;
+  std::string_view with_prefix_space(std::string_view text, EncodingMemory& memory) const;
+  template <typename F>
+  void for_each_word(std::string_view text, F word) const;
+
+  void trace_piece(std::string_view text, uint32_t base, int32_t& word, EncodingMemory& memory,
+                   std::vector<Token>& tokens) const;
+  void trace_words(std::string_view text, Origins origins, int32_t& word, EncodingMemory& memory,
+                   std::vector<Token>& tokens) const;
+  uint32_t trace_word(std::string_view word, const Origins& origins, uint32_t at, int32_t number,
+                      std::span<const uint32_t> ids, std::vector<Token>& tokens) const;
+  void trim_blanks(std::span<Token> tokens) const;
 
   Characters characters_;
   std::vector<std::string> tokens_;
   std::unique_ptr<WordEncoder> encoder_;
   std::optional<BertNormalizer> normalizer_;
+  bool prefix_space_;
   AddedTokens added_, added_normalized_;
+  PostProcessor post_processor_;
+  SpecialIds special_;
+  Decoder decoder_;
+  std::vector<std::pair<uint32_t, std::string>> respelled_;  // tokens that decode as normalization left them
+  std::vector<bool> left_out_;  // of every token: special, and decoded only where these are wanted
   bool can_cut_ = true;
 };
 
+template <typename F>
+void Tokenizer::for_each_word(std::string_view text, F word) const {
+  if (normalizer_)
+    for_each_bert_word(characters_, text, word);
+  else
+    for_each_gpt2_word(characters_, text, word);
+}
+
 // `path`: tokenizer.json; vocab.json, with merges.txt beside it (or prefix-vocab.json and prefix-merges.txt);
-// a WordPiece vocab.txt; or a folder that holds one of these, looked for in this order. Errors: kInput naming
-// file and place for what is missing, damaged or contradicts itself, and for every setting in tokenizer.json
-// that changes ids and that is not carried out here.
+// a WordPiece vocab.txt; or a folder that holds one of these, looked for in this order. Special tokens as
+// Transformers has them: from tokenizer_config.json and special_tokens_map.json beside it, otherwise BERT's or
+// GPT-2's. Errors: kInput naming file and place for what is missing, damaged or contradicts itself, and for every
+// setting in tokenizer.json that changes ids and that is not carried out here.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
 // Every file that load_tokenizer() might read there.

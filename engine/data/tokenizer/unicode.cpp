@@ -92,48 +92,69 @@ Characters::Characters() : properties_(kPoints) {
 }
 
 void Characters::append_lower(uint32_t point, std::string& text) const {
-  constexpr uint32_t kDottedI = 0x130, kDotAbove = 0x307;  // the only one that becomes two
+  constexpr uint32_t kDotAbove = 0x307;
   if (point == kDottedI) return text += 'i', append_utf8(kDotAbove, text);
   if (properties_[point] & kCase)
     point += static_cast<uint32_t>(find_range(unicode::kLower, point)->difference);
   append_utf8(point, text);
 }
 
-void Characters::AccentStripper::append(uint32_t point) {
+void Characters::AccentStripper::append(uint32_t point, uint32_t origin) {
   if (!(characters_.properties_[point] & kAccent)) {
-    finish();
-    out_ += static_cast<char32_t>(point);
+    append_starter(point, origin);
   } else if (point >= kSyllables && point < kSyllablesEnd) {
     const uint32_t number = point - kSyllables, trailing = number % kTrailingCount;
-    append_kept(kLeading + number / (kVowelCount * kTrailingCount));
-    append_kept(kVowels + number / kTrailingCount % kVowelCount);
-    if (trailing != 0) append_kept(kTrailing + trailing);
+    append_starter(kLeading + number / (kVowelCount * kTrailingCount), origin);
+    append_starter(kVowels + number / kTrailingCount % kVowelCount, origin);
+    if (trailing != 0) append_starter(kTrailing + trailing, origin);
   } else if (const auto* one = find(unicode::kAccentOne, point)) {
-    append_kept(one->to);
+    append_kept(one->to, origin, false);
   } else if (const auto* several = find(unicode::kAccentSeveral, point)) {
-    for (const uint32_t part : several->to)
-      if (part != 0) append_kept(part);
-  } else if (find_range(unicode::kAccentGone, point)) {
-    if (find_range(unicode::kBlockingMarks, point)) finish();
+    for (const uint32_t& part : several->to)
+      if (part != 0) append_kept(part, origin, &part != several->to);
+  } else if (const auto* gone = find_range(unicode::kAccentGone, point)) {
+    if (gone->combining_class != 0)
+      append_mark({0, gone->combining_class, origin, false, false});
+    else
+      finish(), origin_ = origin;
   } else {
-    append_kept(point);
+    append_kept(point, origin, false);
   }
 }
 
-void Characters::AccentStripper::append_kept(uint32_t point) {
-  if (find(unicode::kCombiningClasses, point))
-    ++movable_;
+void Characters::AccentStripper::append_starter(uint32_t point, uint32_t origin) {
+  if (!marks_.empty()) finish();
+  origin_ = origin;
+  out_.push_back({point, origin});
+}
+
+void Characters::AccentStripper::append_kept(uint32_t point, uint32_t origin, bool inserted) {
+  if (const auto* mark = find(unicode::kCombiningClasses, point))
+    append_mark({point, mark->to, origin, true, inserted});
   else
-    finish();
-  out_ += static_cast<char32_t>(point);
+    append_starter(point, origin);
+}
+
+void Characters::AccentStripper::append_mark(const Mark& mark) {
+  keeps_some_ |= mark.stays;
+  marks_.push_back(mark);
 }
 
 void Characters::AccentStripper::finish() {
-  const auto combining_class = [](char32_t point) { return find(unicode::kCombiningClasses, point)->to; };
-  if (movable_ > 1)
-    std::stable_sort(out_.end() - static_cast<std::ptrdiff_t>(movable_), out_.end(),
-                     [&](char32_t a, char32_t b) { return combining_class(a) < combining_class(b); });
-  movable_ = 0;
+  if (keeps_some_) {
+    std::vector<uint32_t> origins;  // of the marks that the text has, in its order
+    for (const Mark& mark : marks_)
+      if (!mark.inserted) origins.push_back(mark.origin);
+    std::stable_sort(marks_.begin(), marks_.end(),
+                     [](const Mark& a, const Mark& b) { return a.combining_class < b.combining_class; });
+    auto next = origins.begin();
+    for (const Mark& mark : marks_) {
+      if (!mark.inserted) origin_ = *next++;
+      if (mark.stays) out_.push_back({mark.point, origin_});
+    }
+  }
+  marks_.clear();
+  keeps_some_ = false;
 }
 
 }  // namespace recollect

@@ -43,7 +43,8 @@ class Characters {
   bool is_cjk(uint32_t point) const { return properties_[point] & kCjk; }
   bool is_punctuation(uint32_t point) const { return properties_[point] & kPunctuation; }
 
-  // Itself where it has no lower case.
+  // Itself where it has no lower case. One code point, and two of kDottedI.
+  static constexpr uint32_t kDottedI = 0x130;
   void append_lower(uint32_t point, std::string& text) const;
   // Canonical decomposition (NFD) without nonspacing marks, one code point after another.
   class AccentStripper;
@@ -63,20 +64,43 @@ class Characters {
   std::vector<uint8_t> properties_;  // of every code point
 };
 
-// Marks that stay take the canonical order among themselves: what was appended last may change until
-// finish().
+// A character, and which one of the original text it comes from.
+struct TracedPoint {
+  char32_t point;
+  uint32_t origin;
+};
+
+// Marks take the canonical order among themselves: what was appended last stands in `out` after finish().
+// Origins are what Hugging Face `tokenizers` makes of them: marks change places, and their origins do not.
 class Characters::AccentStripper {
  public:
-  AccentStripper(const Characters& characters, std::u32string& out) : characters_(characters), out_(out) {}
-  void append(uint32_t point);
+  AccentStripper(const Characters& characters, std::vector<TracedPoint>& out)
+      : characters_(characters), out_(out) {}
+  void append(uint32_t point, uint32_t origin);
   void finish();
 
  private:
-  void append_kept(uint32_t point);
+  struct Mark {
+    char32_t point;
+    uint32_t combining_class, origin;
+    bool stays, inserted;  // inserted: behind the first part of a character
+  };
+  void append_starter(uint32_t point, uint32_t origin);
+  void append_kept(uint32_t point, uint32_t origin, bool inserted);
+  void append_mark(const Mark& mark);
 
   const Characters& characters_;
-  std::u32string& out_;
-  std::size_t movable_ = 0;  // marks at the end of out_ whose order is not settled
+  std::vector<TracedPoint>& out_;
+  std::vector<Mark> marks_;  // since the last character that is none
+  bool keeps_some_ = false;
+  uint32_t origin_ = 0;  // of the character before the marks
 };
+
+// Of valid text.
+inline std::size_t count_points(std::string_view text) {
+  std::size_t count = 0;
+  for (const char c : text) count += (c & 0xc0) != 0x80;
+  return count;
+}
 
 }  // namespace recollect

@@ -10,8 +10,8 @@ struct Run {  // until the next one begins
   uint32_t first;
   uint8_t properties;
 };
-struct Range {  // both ends belong to it
-  uint32_t first, last;
+struct ClassRange {  // both ends belong to it
+  uint32_t first, last, combining_class;
 };
 struct LowerRun {  // every stride-th one
   uint32_t first, last;
@@ -27,10 +27,10 @@ struct Several {  // ends at the first 0
 
 extern const std::span<const Run> kProperties;
 extern const std::span<const LowerRun> kLower;
-extern const std::span<const Range> kAccentGone;       // becomes nothing
+// Becomes nothing. Its combining class says how far marks move across it; no mark does across a 0.
+extern const std::span<const ClassRange> kAccentGone;
 extern const std::span<const Pair> kAccentOne;         // becomes one code point
 extern const std::span<const Several> kAccentSeveral;  // becomes more; Hangul, which is arithmetic, left out
 extern const std::span<const Pair> kCombiningClasses;  // of the marks that are no accents, where not 0
-extern const std::span<const Range> kBlockingMarks;    // accents that no mark may be moved across
 
 }  // namespace recollect::unicode

@@ -13,9 +13,12 @@ constexpr uint32_t kNoToken = UINT32_MAX;
 class WordPiece : public WordEncoder {
  public:
   WordPiece(const Vocabulary& vocabulary, const WordPieceOptions& options)
-      : unknown_(vocabulary.at(options.unknown, "unk_token")), max_characters_(options.max_characters) {
+      : unknown_(vocabulary.at(options.unknown, "unk_token")),
+        prefix_(options.prefix.size()),
+        max_characters_(options.max_characters) {
     for (uint32_t id = 0; id < vocabulary.size(); ++id) {
       const std::string_view token = vocabulary.tokens()[id];
+      lengths_.push_back(static_cast<uint32_t>(token.size()));
       add(kFirst, token, id);
       if (token.starts_with(options.prefix)) add(kWithin, token.substr(options.prefix.size()), id);
     }
@@ -35,6 +38,9 @@ class WordPiece : public WordEncoder {
       ids.push_back(id);
       at += bytes;
     }
+  }
+  std::size_t bytes_of(uint32_t id, bool is_first) const override {
+    return lengths_[id] - (is_first ? 0 : prefix_);
   }
 
  private:
@@ -63,6 +69,8 @@ class WordPiece : public WordEncoder {
   }
 
   uint32_t unknown_;
+  std::size_t prefix_;
+  std::vector<uint32_t> lengths_;  // of every token's spelling, its prefix included
   uint64_t max_characters_;
   uint32_t nodes_ = 2;
   PairMap edges_;  // (node, byte) -> (node, token that ends there)

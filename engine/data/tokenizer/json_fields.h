@@ -1,0 +1,86 @@
+// The objects of tokenizer.json, read so that no key is passed over.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <set>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/core/error.h"
+#include "engine/io/strict_json.h"
+
+namespace recollect {
+
+[[noreturn]] inline void not_carried_out(const std::string& source, const std::string& what) {
+  throw Error(ExitCode::kInput, fmt::format("{}: {} is not carried out here", source, what),
+              "GPT-2's kind (BPE, ByteLevel) and BERT's (WordPiece, BertNormalizer, BertPreTokenizer) are");
+}
+
+// One object of the file: what is asked for is checked, and what nobody asked for is an error of finish().
+class JsonFields {
+ public:
+  JsonFields(const nlohmann::json& json, std::string name, const std::string& source)
+      : json_(json), name_(std::move(name)), source_(source) {
+    if (!json.is_object()) fail("is not an object");
+  }
+
+  // Null where there is none.
+  const nlohmann::json& take(const char* key) {
+    static const nlohmann::json kNull;
+    seen_.insert(key);
+    const auto at = json_.find(key);
+    return at == json_.end() ? kNull : *at;
+  }
+  std::string text(const char* key) {
+    const nlohmann::json& value = take(key);
+    if (!value.is_string()) fail("is no text", key);
+    return value.get<std::string>();
+  }
+  bool flag(const char* key, bool otherwise) {
+    const nlohmann::json& value = take(key);
+    if (value.is_null()) return otherwise;
+    if (!value.is_boolean()) fail("is neither true nor false", key);
+    return value.get<bool>();
+  }
+  uint64_t number(const char* key, uint64_t otherwise) {
+    const nlohmann::json& value = take(key);
+    if (value.is_null()) return otherwise;
+    if (!value.is_number_unsigned()) fail("is no whole number", key);
+    return value.get<uint64_t>();
+  }
+  // A value other than these, or null, would change ids in a way that we do not know.
+  void only(const char* key, std::initializer_list<nlohmann::json> values) {
+    const nlohmann::json& value = take(key);
+    bool known = value.is_null();
+    for (const nlohmann::json& one : values) known |= value == one;
+    if (!known) not_carried_out(source_, fmt::format("{} {}", path(key), shown(value)));
+  }
+  void finish() const {
+    for (const auto& [key, value] : json_.items())
+      if (!seen_.contains(key)) not_carried_out(source_, fmt::format("{} {}", path(key), shown(value)));
+  }
+
+ private:
+  std::string path(const std::string& key) const { return name_.empty() ? key : name_ + "." + key; }
+  static std::string shown(const nlohmann::json& value) {
+    if (value.is_object() && value.contains("type")) return "of type " + shown(value["type"]);
+    return value.is_structured() ? "(a list or an object)"
+           : value.is_string()   ? escaped_name(value.get<std::string>())
+                                 : value.dump();
+  }
+  [[noreturn]] void fail(const std::string& what, const std::string& key = {}) const {
+    const std::string where = key.empty() ? name_ : path(key);
+    throw Error(ExitCode::kInput,
+                fmt::format("{}: {} {}", source_, where.empty() ? "the file" : where, what));
+  }
+
+  const nlohmann::json& json_;
+  std::string name_;
+  const std::string& source_;
+  std::set<std::string> seen_;
+};
+
+}  // namespace recollect
