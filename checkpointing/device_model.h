@@ -41,7 +41,8 @@ struct DeviceModel {
   // same ones are touched again, which is what caches go by; of transfers, by the bytes of one.
   RateCurve memory_levels = {}, collectives = {}, copies = {}, disk_writes = {}, disk_reads = {};
   // By op kind and dtype, "linear f32": FLOP/s by the op's FLOPs, those of one head of one sample for
-  // attention; of ops without products, bytes/s by its bytes. "... dropout" where dropout draws numbers.
+  // attention; of ops without products, bytes/s by its bytes. "... dropout" where dropout draws numbers. A kind
+  // that is not among them goes by the one that its OpDef names, and else by the numbers above.
   std::map<std::string, RateCurve, std::less<>> kernels = {};
   std::vector<DeviceModel> fewer_threads = {};  // the same device as a rank with fewer threads finds it
 

@@ -1,6 +1,9 @@
 #include "checkpointing/op_time.h"
 
 #include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
 
 #include "engine/core/dtype.h"
 
@@ -67,24 +70,26 @@ bool draws_numbers(const OpView& view) {
   return view.attributes().has("p") && view.attributes().real("p") > 0;
 }
 
-std::string key_of(const OpDef& def, DType dtype, bool draws) {
-  std::string key = def.measured_as.empty() ? def.name : def.measured_as;
-  key += ' ';
-  key += name_of(dtype);
-  return draws ? key + " dropout" : key;
+std::string key_of(std::string_view kind, DType dtype, bool draws) {
+  return fmt::format("{} {}{}", kind, name_of(dtype), draws ? " dropout" : "");
 }
 
-// The rates of this kernel, or of the nearest that was measured: f16 runs as bf16 does, and what draws random
-// numbers nearly as what does not.
-const RateCurve* measured_rates(const OpView& view, const DeviceModel& device) {
-  if (device.kernels.empty()) return nullptr;
+// The rates of that kind for this op, or of the nearest that was measured: f16 runs as bf16 does, and what
+// draws random numbers nearly as what does not.
+const RateCurve* rates_of_kind(std::string_view kind, const OpView& view, const DeviceModel& device) {
   const DType dtype = dtype_of(view), alike = dtype == DType::kF16 ? DType::kBF16 : dtype;
   for (const bool draws : {draws_numbers(view), false})
     for (const DType d : {dtype, alike})
-      if (const auto found = device.kernels.find(key_of(*view.op.def, d, draws));
-          found != device.kernels.end())
+      if (const auto found = device.kernels.find(key_of(kind, d, draws)); found != device.kernels.end())
         return &found->second;
   return nullptr;
+}
+
+const RateCurve* measured_rates(const OpView& view, const DeviceModel& device) {
+  if (device.kernels.empty()) return nullptr;
+  const OpDef& def = *view.op.def;
+  const RateCurve* own = rates_of_kind(def.name, view, device);
+  return own || def.measured_as.empty() ? own : rates_of_kind(def.measured_as, view, device);
 }
 
 }  // namespace
@@ -92,7 +97,7 @@ const RateCurve* measured_rates(const OpView& view, const DeviceModel& device) {
 KernelUse kernel_use(const OpView& view) {
   const Cost cost = cost_of(view);
   const double work = work_of(view, cost);
-  return {key_of(*view.op.def, dtype_of(view), draws_numbers(view)), work / cost.pieces, work};
+  return {key_of(view.op.def->name, dtype_of(view), draws_numbers(view)), work / cost.pieces, work};
 }
 
 double op_seconds(const Graph& graph, const Op& op, const DeviceModel& device) {
@@ -140,6 +145,27 @@ std::vector<double> memory_seconds(const Graph& graph, const DeviceModel& device
     if (const double bytes = cost_of({graph, ops[id]}).bytes; bytes < operand_bytes[id])
       seconds[id] *= bytes / operand_bytes[id];
   return seconds;
+}
+
+std::vector<std::string> kinds_without_rates(const Graph& graph, const DeviceModel& device) {
+  constexpr double kMatters = 0.05;  // of the time of all ops
+  std::map<std::string, double> without;
+  double all = 0, unknown = 0;
+  if (device.kernels.empty()) return {};
+  for (const Op& op : graph.ops()) {
+    const OpView view{graph, op};
+    const double seconds = op_seconds(graph, op, device);
+    all += seconds;
+    if (work_of(view, cost_of(view)) <= 0 || op.stream != StreamId::kCompute ||
+        rates_of_kind(op.def->name, view, device))
+      continue;
+    without[op.def->name] += seconds;
+    unknown += seconds;
+  }
+  std::vector<std::string> kinds;
+  if (unknown > kMatters * all)
+    for (const auto& [kind, seconds] : without) kinds.push_back(kind);
+  return kinds;
 }
 
 std::vector<double> op_durations(const Graph& graph, const DeviceModel& device) {

@@ -21,6 +21,10 @@ KernelUse kernel_use(const OpView& op);
 // traffic; where the bytes cross a link, no less than the link takes; and the overhead of starting it.
 double op_seconds(const Graph& graph, const Op& op, const DeviceModel& device);
 
+// The kinds of ops that go by other rates than their own, though the device's kernels were measured, where they
+// take a part of the time that matters: a file that was written before there were such ops, most likely.
+std::vector<std::string> kinds_without_rates(const Graph& graph, const DeviceModel& device);
+
 // By op: seconds that memory takes for its operands, each at the rate of the cache that still holds it: by
 // the bytes touched since the op that touched it last and, for what is written, until the next. All steps are
 // alike, so the last op is followed by the first. Zeros where the device's levels are not known.

@@ -68,7 +68,7 @@ struct OpDef {
   bool passes_on = false;
   // The output is put together of the tensor ranks' parts: a rank saves its part and can gather it again.
   bool gathers = false;
-  // The op kind whose measured rates hold for this one too; "" is its own.
+  // The op kind whose rates hold for this one where a device knows none of its own; "": there is none.
   std::string measured_as = {};
 };
 

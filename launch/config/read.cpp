@@ -81,6 +81,7 @@ class Reader {
     Config::Data& d = config_.data;
     for (const CompletedValue& completed : m.family().complete(m.values))
       config_.derived["model." + completed.key] = completed.from;
+    complete_one_by_one(otherwise.model);
     const ModelFacts model = m.facts();
     if (d.sequence_length == 0)
       derive("data.sequence_length", d.sequence_length, model.longest.value, "model." + model.longest.key);
@@ -120,6 +121,16 @@ class Reader {
   void derive(const char* key, T& value, const std::type_identity_t<T>& made, const std::string& from) {
     value = made;
     config_.derived[key] = from;
+  }
+
+  // What an open value of the model is completed to follows from the others as they are given.
+  void complete_one_by_one(Config::Model& otherwise) const {
+    for (const ModelKey& key : otherwise.family().keys) {
+      ModelValues values = config_.model.values;
+      values.set(key.name, otherwise.values.at(key.name));
+      otherwise.family().complete(values);
+      otherwise.values.set(key.name, values.at(key.name));
+    }
   }
 
   // What a section holds, or the document: keys, and sections inside.

@@ -8,6 +8,7 @@
 #include <limits>
 #include <mutex>
 #include <numeric>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "checkpointing/op_time.h"
 #include "launch/config/read.h"
 #include "launch/config/validate.h"
+#include "launch/program/estimate.h"
 #include "launch/ranks/world.h"
 #include "launch/train/session.h"
 
@@ -32,15 +34,15 @@ using Clock = std::chrono::steady_clock;
 struct Sample {
   int layers, width, heads, vocabulary, samples, sequence;
   double dropout, share;
+  bool of_all = false;  // families, for the ops that only they have
 };
-constexpr Sample kSamples[] = {{2, 64, 4, 256, 4, 64, 0.0, 1},   {2, 128, 4, 256, 4, 128, 0.1, 1},
-                               {2, 128, 4, 256, 8, 128, 0.0, 1}, {2, 256, 4, 1024, 4, 128, 0.0, 2},
-                               {1, 512, 8, 256, 2, 256, 0.1, 3}, {1, 768, 12, 4096, 1, 512, 0.0, 6}};
-constexpr std::size_t kLeastSamples = 3;
+constexpr Sample kSamples[] = {{2, 64, 4, 256, 4, 64, 0.0, 1},         {2, 128, 4, 256, 4, 128, 0.1, 1, true},
+                               {2, 128, 4, 256, 8, 128, 0.0, 1},       {2, 256, 4, 1024, 4, 128, 0.0, 2},
+                               {1, 512, 8, 256, 2, 256, 0.1, 3, true}, {1, 768, 12, 4096, 1, 512, 0.0, 6}};
+constexpr int kLeastWidth = 128;                  // of what is measured however short the time
 constexpr int kLeastSteps = 2, kMostSteps = 300;  // after one to warm up
 
-Config config_of(const Sample& s, const std::string& precision, int threads) {
-  const ModelFamily& family = model_families().front();
+Config config_of(const ModelFamily& family, const Sample& s, const std::string& precision, int threads) {
   Config::Model model(family);
   model.values = family.sketch(family, {.vocabulary = s.vocabulary,
                                         .longest = s.sequence,
@@ -52,10 +54,26 @@ Config config_of(const Sample& s, const std::string& precision, int threads) {
       "calibration",
       dump_model(model) + fmt::format("device: {{backend: cpu, threads: {}}}\n"
                                       "training: {{micro_batch_size: {}, max_steps: {}, precision: {}}}\n"
-                                      "data: {{format: random, sequence_length: {}}}\n"
+                                      "data: {{format: random, sequence_length: {}{}}}\n"
                                       "profiling: {{step: 0}}\n",
-                                      threads, s.samples, kMostSteps + 1, precision, s.sequence),
+                                      threads, s.samples, kMostSteps + 1, precision, s.sequence,
+                                      family.tasks.front() == Task::kMaskedLm ? ", mask_token: 0" : ""),
       {});
+}
+
+// The first family, and of the others those that have ops of kinds that none before has.
+std::vector<const ModelFamily*> families_to_measure() {
+  std::vector<const ModelFamily*> families;
+  std::set<std::string> kinds;
+  for (const ModelFamily& family : model_families()) {
+    Config config = config_of(family, kSamples[0], "fp32", 1);
+    resolve_planned_world(config);
+    const PlannedTraining planned = plan_training(config, 0, 0);
+    const std::size_t before = kinds.size();
+    for (const Op& op : planned.training.program.graph.ops()) kinds.insert(op.def->name);
+    if (kinds.size() > before) families.push_back(&family);
+  }
+  return families;
 }
 
 // Of each op, the seconds of one step.
@@ -154,11 +172,11 @@ class Neighbours {
 };
 
 // In `seconds` with all that it takes to begin. Returns the seconds of the step that are no op's, of each op.
-double measure_one(const Sample& sample, const std::string& precision, int threads, double seconds,
-                   Sums& sums) {
+double measure_one(const ModelFamily& family, const Sample& sample, const std::string& precision, int threads,
+                   double seconds, Sums& sums) {
   const auto start = Clock::now();
   const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
-  Config config = config_of(sample, precision, threads);
+  Config config = config_of(family, sample, precision, threads);
   resolve_world(config, 1);
   const std::unique_ptr<Communicator> world = make_self_communicator();
   OpClock clock;
@@ -183,13 +201,20 @@ OpRates measure_ops(const std::string& precision, int threads, double seconds) {
   OpRates rates;
   Sums sums;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  std::vector<std::pair<const ModelFamily*, Sample>> samples;
+  const std::vector<const ModelFamily*> families = families_to_measure();
   double shares = 0;
-  for (const Sample& sample : kSamples) shares += sample.share;
-  for (std::size_t i = 0; i < std::size(kSamples); ++i) {
+  for (const Sample& sample : kSamples)
+    for (const ModelFamily* family : families)
+      if (sample.of_all || family == families.front()) {
+        samples.emplace_back(family, sample);
+        shares += sample.share;
+      }
+  for (const auto& [family, sample] : samples) {
     const double left = std::chrono::duration<double>(end - Clock::now()).count();
-    if (left <= 0 && i >= kLeastSamples) break;  // the nearest rates stand for what was not reached
-    const double gap = measure_one(kSamples[i], precision, threads, left * kSamples[i].share / shares, sums);
-    shares -= kSamples[i].share;
+    if (left <= 0 && sample.width > kLeastWidth) break;  // the nearest rates stand for what was not reached
+    const double gap = measure_one(*family, sample, precision, threads, left * sample.share / shares, sums);
+    shares -= sample.share;
     rates.overhead = rates.overhead > 0 ? std::min(rates.overhead, gap) : gap;
   }
   for (const auto& [kernel, by_amount] : sums)

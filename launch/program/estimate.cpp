@@ -4,9 +4,11 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <omp.h>
 
 #include "checkpointing/device_file.h"
+#include "checkpointing/op_time.h"
 #include "checkpointing/recompute.h"
 #include "comm/local.h"
 #include "comm/message_communicator.h"
@@ -93,12 +95,17 @@ std::vector<Wait> list_waits(const Program& program, const Simulation& simulatio
   return waits;
 }
 
-std::string calibration_text(const Config& config, const DeviceModel& device, int ranks) {
+std::string calibration_text(const Config& config, const Graph& graph, const DeviceModel& device, int ranks) {
   const DeviceModel model = read_device_model(config.device.model);
   std::string text = describe(model);
   if (device.threads > 0)
     text += fmt::format("; a rank has {} {}", device.threads, device.threads == 1 ? "thread" : "threads");
   if (model.cores > 0 && ranks > 1) text += fmt::format(", {} ranks share the cores", ranks);
+  if (const auto kinds = kinds_without_rates(graph, device); !kinds.empty())
+    text += fmt::format(
+        "; it knows no rates of {}, whose times are a guess: write it again with `recollect "
+        "calibrate`",
+        fmt::join(kinds, ", "));
   return text;
 }
 
@@ -166,7 +173,7 @@ Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgr
   Estimate result{.ranks = world_size,
                   .threads = training.threads,
                   .device = device,
-                  .calibration = calibration_text(config, device, world_size),
+                  .calibration = calibration_text(config, program.graph, device, world_size),
                   .communication_buffers = communication_buffers(config, mesh),
                   .save_buffer = save_buffer_bytes(config),
                   .resident = {},

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Calibrates this machine, then predicts and measures steps of GPT-2 in every mode, and prints one markdown table.
+"""Calibrates this machine, then predicts and measures steps of GPT-2, BERT and Llama in every mode, and prints one markdown table.
 
 Always true: predictions come from `recollect estimate` with device files that this very run has calibrated, before
 and after every round of measurements; nothing measured goes back into a prediction. A shared machine's speed changes
@@ -29,6 +29,7 @@ class Shape:
     name: str
     words: tuple[str, ...]
     split: str  # what two ranks divide: tensor or data
+    config: str = CONFIG  # "": one that says nothing
 
 
 def gpt2(layers: int, width: int, heads: int, vocabulary: int, samples: int, sequence: int) -> tuple[str, ...]:
@@ -45,11 +46,30 @@ def gpt2(layers: int, width: int, heads: int, vocabulary: int, samples: int, seq
     )
 
 
+def other(family: str, task: str, layers: int, width: int, heads: int, inner: int, samples: int, sequence: int) -> tuple[str, ...]:
+    return (
+        f"task={task}",
+        f"model.type={family}",
+        f"model.num_hidden_layers={layers}",
+        f"model.hidden_size={width}",
+        f"model.num_attention_heads={heads}",
+        f"model.intermediate_size={inner}",
+        "model.vocab_size=4096",
+        f"model.max_position_embeddings={sequence}",
+        f"training.micro_batch_size={samples}",
+        "data.format=random",
+    )
+
+
 SHAPES = [
     Shape("tiny: 4 x 128", (), "tensor"),  # configs/gpt2-tiny.yaml as it is
     Shape("4 x 256", gpt2(4, 256, 8, 1024, 8, 128), "data"),
     Shape("4 x 512", gpt2(4, 512, 8, 4096, 2, 256), "tensor"),
     Shape("3 x 768", gpt2(3, 768, 12, 16384, 2, 512), "data"),
+    Shape("BERT 4 x 256", other("bert", "sequence_classification", 4, 256, 4, 1024, 8, 128), "data", ""),
+    Shape("BERT 3 x 768", other("bert", "masked_lm", 3, 768, 12, 3072, 2, 512) + ("data.mask_token=0",), "tensor", ""),
+    Shape("Llama 4 x 256", (*other("llama", "causal_lm", 4, 256, 4, 688, 8, 128), "model.num_key_value_heads=2"), "tensor", ""),
+    Shape("Llama 3 x 768", other("llama", "causal_lm", 3, 768, 12, 2048, 2, 512), "data", ""),
 ]
 MODES = {
     "none": ("mode=none",),
@@ -65,6 +85,7 @@ class Case:
     precision: str
     mode: str
     ranks: int
+    config: str
     words: list[str]
     predicted: list[float]  # seconds, by calibration
     predicted_exposed: list[float]
@@ -98,7 +119,9 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def cases(args: argparse.Namespace) -> list[Case]:
+def cases(args: argparse.Namespace, folder: str) -> list[Case]:
+    empty = Path(folder) / "defaults.yaml"
+    empty.write_text("{}\n", encoding="utf-8")
     modes = dict(MODES)
     if args.disk:
         modes["full + disk"] = ("mode=full", f"disk_checkpointing.path={args.disk}")
@@ -111,7 +134,7 @@ def cases(args: argparse.Namespace) -> list[Case]:
                     words = [*shape.words, f"training.precision={precision}", "checkpoint.save_model=false"]
                     words += [f"activation_checkpointing.{key}" for key in keys]
                     words += [f"parallelism.tensor_parallel_size={tensor}", f"parallelism.ranks_per_process={ranks}"]
-                    case = Case(shape, precision, mode, ranks, words, [], [], [], [])
+                    case = Case(shape, precision, mode, ranks, shape.config or str(empty), words, [], [], [], [])
                     if args.only in case.name:
                         found.append(case)
     return found
@@ -131,7 +154,7 @@ def calibrate(args: argparse.Namespace, folder: str, number: int) -> str:
 
 
 def predict(args: argparse.Namespace, case: Case, device: str) -> None:
-    words = ["estimate", CONFIG, "--json", f"device.model={device}", *case.words]
+    words = ["estimate", case.config, "--json", f"device.model={device}", *case.words]
     estimate = json.loads(recollect(args, *words))
     case.predicted.append(estimate["step_seconds"])
     case.predicted_exposed.append(estimate["exposed_seconds"])
@@ -140,7 +163,7 @@ def predict(args: argparse.Namespace, case: Case, device: str) -> None:
 def measure(args: argparse.Namespace, case: Case) -> None:
     steps = max(6, min(200, int(args.seconds / case.predicted[0])))
     with tempfile.TemporaryDirectory(prefix="recollect-bench-") as output:
-        recollect(args, "train", CONFIG, f"training.max_steps={steps}",
+        recollect(args, "train", case.config, f"training.max_steps={steps}",
                   "memory_report.formats=json", f"output_dir={output}", *case.words)  # fmt: skip
         lines = (Path(output) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         memory = json.loads((Path(output) / "memory.rank0.json").read_text(encoding="utf-8"))
@@ -162,7 +185,6 @@ def table_row(case: Case) -> str:
 
 def main() -> int:
     args = parse_arguments()
-    todo = cases(args)
     missing: list[str] = []
 
     def attempt(case: Case, work) -> None:
@@ -172,6 +194,7 @@ def main() -> int:
             missing.append(f"{case.name}: {why}")
 
     with tempfile.TemporaryDirectory(prefix="recollect-predict-") as folder:
+        todo = cases(args, folder)
         for number in range(args.rounds + 1):
             device = calibrate(args, folder, number)
             for case in todo:
@@ -179,7 +202,7 @@ def main() -> int:
             for case in todo if number < args.rounds else []:
                 attempt(case, lambda: measure(args, case))
             print(f"{number} of {args.rounds} rounds are done", file=sys.stderr)
-    columns = ["GPT-2, layers x width", "predicted, ms", "measured, ms", "difference, median", "difference, range"]
+    columns = ["layers x width, GPT-2 where nothing else is said", "predicted, ms", "measured, ms", "difference, median", "difference, range"]
     columns += ["exposed, predicted", "exposed, measured"]
     print("| " + " | ".join(columns) + " |")
     print("|" + "---|" * len(columns))

@@ -8,6 +8,7 @@
 #include "launch/program/estimate.h"
 #include "launch/train/session.h"
 #include "tests/gpu/device_memory.h"
+#include "tests/launch/modes.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test {
@@ -62,18 +63,18 @@ class ExactOnGpu : public testing::TestWithParam<Training> {
 TEST_P(ExactOnGpu, EveryModeAndSwitchGivesTheBitsOfNone) {
   const Trained none = train(kOddYaml, words());
   EXPECT_EQ(none.predicted, none.measured);
-  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "constant_memory"})
+  for (const std::string_view mode : kModes)
     for (int switches = 0; switches < 8; ++switches) {
       const bool partition = switches & 1, host = switches & 2, pool = switches & 4;
       if (partition && (GetParam().tensor == 1 || GetParam().sequence_parallel)) continue;
-      if (mode == std::string("none") && switches == 0) continue;
-      expect_same_bits(
-          none,
-          train(kOddYaml, with(words(), {ac("mode=") + mode, ac("partition_activations=") + truth(partition),
-                                         ac("cpu_checkpointing=") + truth(host),
-                                         ac("contiguous_checkpointing=") + truth(!pool)})),
-          std::string(mode) + (partition ? "+partition" : "") + (host ? "+host" : "") +
-              (pool ? "+pool" : ""));
+      if (mode == "none" && switches == 0) continue;
+      expect_same_bits(none,
+                       train(kOddYaml, with(with(words(), mode_words(mode)),
+                                            {ac("partition_activations=") + truth(partition),
+                                             ac("cpu_checkpointing=") + truth(host),
+                                             ac("contiguous_checkpointing=") + truth(!pool)})),
+                       std::string(mode) + (partition ? "+partition" : "") + (host ? "+host" : "") +
+                           (pool ? "+pool" : ""));
     }
 }
 

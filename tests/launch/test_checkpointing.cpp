@@ -9,6 +9,7 @@
 #include "launch/config/read.h"
 #include "launch/program/lengths.h"
 #include "launch/program/training_program.h"
+#include "tests/launch/modes.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::checkpointing_test {
@@ -36,8 +37,8 @@ std::vector<std::string> layout(int tensor, const std::string& precision, const 
           "training.gradient_accumulation_steps=" + std::to_string(accumulation)};
 }
 
-std::vector<std::string> with(std::vector<std::string> words, std::initializer_list<std::string> more) {
-  words.insert(words.end(), more);
+std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
   return words;
 }
 
@@ -49,6 +50,7 @@ struct Case {
 };
 
 class Exact : public testing::TestWithParam<Case> {};
+class ExactSwitches : public Exact {};
 
 TEST_P(Exact, EveryModeGivesTheBitsOfNone) {
   const Case& c = GetParam();
@@ -56,13 +58,9 @@ TEST_P(Exact, EveryModeGivesTheBitsOfNone) {
       layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel);
   const Trained none = train(kOddYaml, words);
   EXPECT_EQ(none.predicted, none.measured);
-  for (const char* mode : {"full", "sqrt", "selective", "recursive", "constant_memory"})
-    expect_same_bits(
-        none, train(kOddYaml, with(words, {std::string("activation_checkpointing.mode=") + mode})), mode);
-  expect_same_bits(
-      none,
-      train(kOddYaml, with(words, {"activation_checkpointing.mode=every_k", "activation_checkpointing.k=2"})),
-      "every_k");
+  for (const std::string_view mode : kModes)
+    if (mode != "none")
+      expect_same_bits(none, train(kOddYaml, with(words, mode_words(mode))), std::string(mode));
   for (const char* group : {"attention", "mlp", "norm", "activation", "dropout", "[attention, mlp, norm]"})
     expect_same_bits(
         none,
@@ -71,19 +69,18 @@ TEST_P(Exact, EveryModeGivesTheBitsOfNone) {
         group);
 }
 
-TEST_P(Exact, EverySwitchGivesTheBitsOfNone) {
+TEST_P(ExactSwitches, EveryGivesTheBitsOfNone) {
   const Case& c = GetParam();
   const std::vector<std::string> words =
       layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel);
   const Trained none = train(kOddYaml, words);
-  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "constant_memory"})
+  for (const std::string_view mode : kModes)
     for (int switches = 1; switches < 8; ++switches) {
       const bool partition = switches & 1, host = switches & 2, pool = switches & 4;
       if (partition && (c.tensor == 1 || c.sequence_parallel)) continue;
       std::vector<std::string> switched = with(
-          words,
-          {std::string("activation_checkpointing.mode=") + mode,
-           std::string("activation_checkpointing.partition_activations=") + (partition ? "true" : "false"),
+          with(words, mode_words(mode)),
+          {std::string("activation_checkpointing.partition_activations=") + (partition ? "true" : "false"),
            std::string("activation_checkpointing.cpu_checkpointing=") + (host ? "true" : "false"),
            std::string("activation_checkpointing.contiguous_checkpointing=") + (pool ? "false" : "true")});
       expect_same_bits(none, train(kOddYaml, switched),
@@ -100,20 +97,21 @@ std::string quick_folder() {
 }
 
 // What waits on the disk, straight or through host memory, whole or divided.
-TEST_P(Exact, TheDiskGivesTheBitsOfNone) {
+TEST_P(ExactSwitches, TheDiskGivesTheBitsOfNone) {
   const Case& c = GetParam();
   const std::vector<std::string> words =
       layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel);
   const Trained none = train(kOddYaml, words);
-  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "constant_memory"})
+  for (const std::string_view mode : kModes)
     for (const bool partition : {false, true})
       for (const bool host : {false, true}) {
         if (partition && (c.tensor == 1 || c.sequence_parallel)) continue;
         const std::string key = "activation_checkpointing.";
-        const Trained on_disk = train(
-            kOddYaml, with(words, {key + "mode=" + mode, key + "disk_checkpointing.path=" + quick_folder(),
-                                   key + "partition_activations=" + (partition ? "true" : "false"),
-                                   key + "cpu_checkpointing=" + (host ? "true" : "false")}));
+        const Trained on_disk =
+            train(kOddYaml, with(with(words, mode_words(mode)),
+                                 {key + "disk_checkpointing.path=" + quick_folder(),
+                                  key + "partition_activations=" + (partition ? "true" : "false"),
+                                  key + "cpu_checkpointing=" + (host ? "true" : "false")}));
         const std::string what =
             std::string(mode) + (partition ? "+partition" : "") + (host ? "+host" : "") + "+disk";
         expect_same_bits(none, on_disk, what);
@@ -147,6 +145,8 @@ std::string name_of_case(const testing::TestParamInfo<Case>& info) {
 
 INSTANTIATE_TEST_SUITE_P(All, Exact, testing::ValuesIn(cases(false)), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Long, Exact, testing::ValuesIn(cases(true)), name_of_case);
+INSTANTIATE_TEST_SUITE_P(All, ExactSwitches, testing::ValuesIn(cases(false)), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Long, ExactSwitches, testing::ValuesIn(cases(true)), name_of_case);
 
 // Parts that leave the device and come back only to be gathered from, and what is gathered, are compared too.
 TEST(SequenceParallel, PartsThatMoveAreVerified) {

@@ -142,6 +142,18 @@ TEST(InertKeys, AreOnlyThoseOfAnotherValue) {
             "accepted");
 }
 
+// What a task does not read, too, where it is what the other keys make of it.
+TEST(InertKeys, OfAResolvedDumpAreAccepted) {
+  const std::string masked = "task: masked_lm\ndata: {format: random, mask_token: 3}\n";
+  const Config config = accepted(masked + "model: {type: bert, hidden_dropout_prob: 0.25}\n");
+  EXPECT_EQ(config.model.values.real("classifier_dropout"), 0.25);
+  EXPECT_EQ(flatten(accepted(dump_resolved(config))), flatten(config));
+  EXPECT_EQ(accepted(masked + dump_model(config.model)).model.values.real("classifier_dropout"), 0.25);
+  EXPECT_NE(refusal(masked + "model: {type: bert, classifier_dropout: 0.25}\n")
+                .find("model.classifier_dropout has no effect with task masked_lm: the head has no dropout"),
+            std::string::npos);
+}
+
 // A trial run of a few steps is no mistake: what only its length leaves without effect is remarked.
 TEST(InertKeys, OfAShortRunAreRemarked) {
   using Unreached = std::map<std::string, std::string>;

@@ -15,6 +15,7 @@
 #include "launch/config/read.h"
 #include "launch/report/checkpointing_report.h"
 #include "launch/report/rank_report.h"
+#include "tests/launch/modes.h"
 #include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
 
@@ -31,8 +32,8 @@ data: {format: random, sequence_length: 7}
 )";
 
 std::string folder() { return std::filesystem::temp_directory_path().string(); }
-Words on_disk(const std::string& mode) {
-  return {ac("mode=" + mode), ac("disk_checkpointing.path=" + folder())};
+Words on_disk(std::string_view mode) {
+  return mode_words(mode) + Words{ac("disk_checkpointing.path=" + folder())};
 }
 
 // Trains on a disk of whose system calls `calls` are the calls.
@@ -183,11 +184,11 @@ TEST(DiskFault, ASlotOfTheRingReusedTooEarlyIsFound) { expect_found_by_verify<Ha
 
 TEST(Disk, VerifyChangesNothing) {
   const Trained none = train(kYaml);
-  for (const char* mode : {"none", "full", "selective", "recursive", "constant_memory"})
+  for (const std::string_view mode : kModes)
     for (const char* host : {"false", "true"})
       expect_same_bits(
           none, train(kYaml, on_disk(mode) + Words{ac("verify=true"), ac("cpu_checkpointing=") + host}),
-          mode);
+          std::string(mode));
 }
 
 // Looking for the first value that is not finite runs every op again, those of the disk too.

@@ -2,7 +2,7 @@
 // predicted. (test_checkpointing.cpp has more layouts of GPT-2.)
 #include <gtest/gtest.h>
 
-#include "checkpointing/settings.h"
+#include "tests/launch/modes.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::family_checkpointing_test {
@@ -61,9 +61,8 @@ TEST_P(FamilyModes, GiveTheBitsOfNone) {
   const Trained none = train(GetParam().yaml, layout());
   EXPECT_EQ(none.predicted, none.measured);
   const bool divides = GetParam().tensor > 1 && !GetParam().sequence_parallel;
-  for (const std::string_view mode : kSpellings<CheckpointingMode>) {
-    Words words{ac("mode=" + std::string(mode))};
-    if (mode == "every_k") words.push_back(ac("k=2"));
+  for (const std::string_view mode : kModes) {
+    const Words words = mode_words(mode);
     if (mode != "none") expect_bits(none, words, std::string(mode));
     for (const bool host : {false, true})
       for (const bool partition : {false, true}) {

@@ -6,6 +6,7 @@
 #include "launch/config/read.h"
 #include "launch/program/lengths.h"
 #include "launch/ranks/world.h"
+#include "tests/launch/modes.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::plan_file_test {
@@ -48,13 +49,14 @@ std::string complaint(const std::string& text, int tensor_size = 1) {
 }
 
 TEST(PlanFile, WhatIsWrittenReadsBack) {
-  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "constant_memory"})
-    for (const char* host : {"true", "false"})
-      with_program({std::string("activation_checkpointing.mode=") + mode,
-                    std::string("activation_checkpointing.cpu_checkpointing=") + host},
-                   [&](const TrainingProgram& training) {
-                     EXPECT_EQ(read(to_yaml(training.checkpointed.plan)), training.checkpointed.plan) << mode;
-                   });
+  for (const std::string_view mode : kModes)
+    for (const char* host : {"true", "false"}) {
+      std::vector<std::string> words = mode_words(mode);
+      words.push_back(ac("cpu_checkpointing=") + host);
+      with_program(words, [&](const TrainingProgram& training) {
+        EXPECT_EQ(read(to_yaml(training.checkpointed.plan)), training.checkpointed.plan) << mode;
+      });
+    }
   Plan divided =
       read("values: {layer1/attn/residual: partitioned, layer0/attn/residual: partitioned+host}", 2);
   EXPECT_TRUE(divided.values.at("layer1/attn/residual").partition &&

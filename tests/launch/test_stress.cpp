@@ -1,6 +1,7 @@
 // Bits do not depend on when side streams get their turn, nor on what is in memory that nobody lives in.
 #include <gtest/gtest.h>
 
+#include "tests/launch/modes.h"
 #include "tests/launch/stress_probes.h"
 #include "tests/launch/training_harness.h"
 
@@ -16,12 +17,12 @@ optimizer: {name: adamw, learning_rate: 1e-2, weight_decay: 0.1}
 data: {format: random, sequence_length: 7}
 )";
 
-std::vector<std::string> words(int tensor, const std::string& mode, bool partition, bool host,
-                               bool contiguous, const std::string& disk = "") {
+std::vector<std::string> words(int tensor, std::string_view mode, bool partition, bool host, bool contiguous,
+                               const std::string& disk = "") {
   const std::string key = "activation_checkpointing.";
-  std::vector<std::string> list = {"parallelism.tensor_parallel_size=" + std::to_string(tensor),
-                                   "parallelism.ranks_per_process=" + std::to_string(tensor),
-                                   key + "mode=" + mode};
+  std::vector<std::string> list = mode_words(mode);
+  list.push_back("parallelism.tensor_parallel_size=" + std::to_string(tensor));
+  list.push_back("parallelism.ranks_per_process=" + std::to_string(tensor));
   if (partition) list.push_back(key + "partition_activations=true");
   if (host) list.push_back(key + "cpu_checkpointing=true");
   if (!disk.empty()) list.push_back(key + "disk_checkpointing.path=" + disk);
@@ -36,7 +37,7 @@ TEST_P(Stress, EveryModeAndSwitchGivesTheBitsOfNone) {
   const Trained none = train(kStressYaml, words(tensor, "none", false, false, true));
   const TemporaryFolder folder;
   uint64_t seed = 1;
-  for (const char* mode : {"none", "full", "sqrt", "selective", "recursive", "constant_memory"})
+  for (const std::string_view mode : kModes)
     for (bool partition : {false, true})
       for (bool host : {false, true})
         for (int more : {0, 1, 2}) {  // nothing, the pool, the disk

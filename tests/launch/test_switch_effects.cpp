@@ -8,6 +8,7 @@
 #include "launch/program/estimate.h"
 #include "launch/ranks/world.h"
 #include "launch/report/checkpointing_report.h"
+#include "tests/launch/modes.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::switch_effects_test {
@@ -200,24 +201,25 @@ TEST(ShortRun, IsRemarkedInThePlanToo) {
 
 TEST(Effective, KeysAreAcceptedWithoutRemarks) {
   for (const Words& keys :
-       {Words{"mode=full"}, Words{"mode=every_k", "k=3"}, Words{"mode=sqrt"}, Words{"mode=constant_memory"},
-        Words{"mode=recursive"}, Words{"mode=selective", "recompute=[attention, norm]"},
+       {Words{"mode=every_k", "k=3"}, Words{"mode=selective", "recompute=[attention, norm]"},
         Words{"mode=selective", "recompute=norm", kTwo}, Words{"mode=full", "verify=true"},
         Words{"contiguous_checkpointing=false"}, Words{"plan: values: {layer0/mlp/gelu: host}"},
         Words{"plan: values: {layer0/mlp/gelu: recompute}"}})
     EXPECT_TRUE(plan(keys).remarks.empty()) << keys.front();
+  for (const std::string_view mode : kModes) EXPECT_TRUE(plan(mode_keys(mode)).remarks.empty()) << mode;
 }
 
 TEST(NumberCheckpoints, MustBeWhatTheModeKeeps) {
   const auto with = [](const std::string& mode, int number) {
-    Words keys{"mode=" + mode, "number_checkpoints=" + std::to_string(number)};
-    if (mode == "every_k") keys.push_back("k=2");
+    Words keys = mode_keys(mode);
+    keys.push_back("number_checkpoints=" + std::to_string(number));
     return refusal(keys);
   };
   // every_k saves the inputs of layers 0 and 2, and everything of the last two layers.
   const std::pair<const char*, int> saved[] = {{"none", 4},           {"full", 4}, {"selective", 4},
                                                {"every_k", 3},        {"sqrt", 3}, {"recursive", 3},
                                                {"constant_memory", 2}};
+  EXPECT_EQ(std::size(saved), kModes.size());
   for (const auto& [mode, number] : saved) {
     EXPECT_EQ(with(mode, number), "accepted") << mode;
     EXPECT_EQ(with(mode, number + 1), "activation_checkpointing.number_checkpoints is " +
