@@ -1,5 +1,7 @@
 #include "engine/data/tokenizer/split_words.h"
 
+#include <algorithm>
+
 namespace recollect {
 namespace {
 
@@ -68,10 +70,19 @@ void BertNormalizer::apply(std::string_view text, Memory& memory) const {
                                 point.origin);
       continue;
     }
-    const char c = ascii_[static_cast<unsigned char>(text[at++])];
-    if (kTrace && c != 0) memory.origins.push_back(number);
-    ++number;
-    if (c != 0) memory.text += c;
+    const std::size_t run_end = static_cast<std::size_t>(
+        std::find_if_not(text.begin() + static_cast<std::ptrdiff_t>(at), text.end(), is_ascii) -
+        text.begin());
+    const std::size_t before = memory.text.size();
+    memory.text.resize(before + run_end - at);
+    char* to = memory.text.data() + before;
+    for (; at < run_end; ++at, ++number) {
+      const char c = ascii_[static_cast<unsigned char>(text[at])];
+      *to = c;
+      to += c != 0;
+      if (kTrace && c != 0) memory.origins.push_back(number);
+    }
+    memory.text.resize(static_cast<std::size_t>(to - memory.text.data()));
   }
 }
 

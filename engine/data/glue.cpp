@@ -1,0 +1,45 @@
+#include "engine/data/glue.h"
+
+namespace recollect {
+
+std::optional<GlueTask> find_glue_task(std::string_view name) {
+  // Rows that were cut short, of which QQP and MNLI have some, are passed over, as GLUE's own readers do.
+  const TableSpec named{.format = TableFormat::kTsv, .skips_short_rows = true};
+  const TableSpec cola{.format = TableFormat::kTsv,
+                       .has_header = false,
+                       .columns = {"source", "label", "mark", "sentence"},
+                       .skips_short_rows = true};
+  const std::vector<std::string> entailed{"entailment", "not_entailment"};
+  const std::vector<GlueTask> tasks{
+      {"cola", cola, "sentence", "", "label", {"unacceptable", "acceptable"}, {"matthews"}},
+      {"sst2", named, "sentence", "", "label", {"negative", "positive"}, {"accuracy"}},
+      {"mrpc",
+       named,
+       "#1 String",
+       "#2 String",
+       "Quality",
+       {"not_equivalent", "equivalent"},
+       {"accuracy", "f1"}},
+      {"qqp",
+       named,
+       "question1",
+       "question2",
+       "is_duplicate",
+       {"not_duplicate", "duplicate"},
+       {"accuracy", "f1"}},
+      {"stsb", named, "sentence1", "sentence2", "score", {}, {"pearson", "spearman"}},
+      {"mnli",
+       named,
+       "sentence1",
+       "sentence2",
+       "gold_label",
+       {"entailment", "neutral", "contradiction"},
+       {"accuracy"}},
+      {"qnli", named, "question", "sentence", "label", entailed, {"accuracy"}},
+      {"rte", named, "sentence1", "sentence2", "label", entailed, {"accuracy"}}};
+  for (const GlueTask& task : tasks)
+    if (task.name == name) return task;
+  return std::nullopt;
+}
+
+}  // namespace recollect

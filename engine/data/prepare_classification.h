@@ -1,0 +1,24 @@
+// Rows of texts and labels as samples for sequence classification, with Transformers' run_glue's features: one text or
+// two with special tokens around them, cut the longest first, "ids", "token_types" and "labels".
+#pragma once
+
+#include "engine/data/packed_samples.h"
+#include "engine/data/text_table.h"
+
+namespace recollect {
+
+struct ClassificationSpec {
+  std::string text, pair, label;    // columns; no pair: one text
+  std::vector<std::string> labels;  // names of the classes; none: the label is a number
+  int64_t sequence_length = 0;      // special tokens included
+  int64_t vocabulary_size = 0;      // of the model
+  bool token_types = true;          // whether the model reads them
+  int threads = 1;
+};
+
+// Errors: kInput, with path:line for a label that is none, a text without tokens, and special tokens that leave no room;
+// and for a tokenizer that has more ids than the model.
+PackedSamples prepare_classification(const TextTable& table, const Tokenizer& tokenizer,
+                                     const ClassificationSpec& spec);
+
+}  // namespace recollect

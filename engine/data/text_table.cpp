@@ -1,0 +1,203 @@
+#include "engine/data/text_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "engine/core/error.h"
+#include "engine/core/printable.h"
+#include "engine/data/tokenizer/unicode.h"
+#include "engine/io/input_file.h"
+#include "engine/io/strict_json.h"
+
+namespace recollect {
+namespace {
+
+[[noreturn]] void fail_at_line(const std::string& path, int64_t line, const std::string& what,
+                               std::string hint = {}) {
+  throw Error(ExitCode::kInput, fmt::format("{}:{}: {}", path, line, what), std::move(hint));
+}
+
+std::string read_utf8(const std::string& path) {
+  std::string whole = InputFile(path).text();
+  if (const std::size_t bad = first_invalid_utf8(whole); bad != std::string_view::npos) {
+    const std::string_view before = std::string_view(whole).substr(0, bad);
+    const std::size_t line_begin = before.rfind('\n') + 1;  // 0 where there is none
+    throw Error(ExitCode::kInput,
+                fmt::format("{}:{}:{}: not UTF-8", path, std::count(before.begin(), before.end(), '\n') + 1,
+                            count_points(before.substr(line_begin)) + 1),
+                "convert the file, for example with iconv");
+  }
+  if (whole.starts_with("\ufeff")) whole.erase(0, 3);
+  return whole;
+}
+
+// Rows of fields, one after another. Its states are those of Python's csv module: a quote opens where a field begins,
+// a doubled one within stands for itself, and what follows a closing one belongs to the field.
+class DelimitedReader {
+ public:
+  DelimitedReader(std::string_view text, char delimiter, bool quotes, const std::string& path)
+      : text_(text), delimiter_(delimiter), quotes_(quotes), path_(path) {}
+
+  // False at the end. `line` is where the row begins.
+  bool next(std::vector<std::string>& fields, int64_t& line) {
+    fields.clear();
+    if (at_ == text_.size()) return false;
+    line = line_;
+    if (at_line_end()) fail_at_line(path_, line_, "an empty line", "every line is a row; remove it");
+    do fields.push_back(read_field());
+    while (at_ < text_.size() && text_[at_] == delimiter_ && ++at_);
+    if (at_ < text_.size()) {
+      at_ += text_[at_] == '\r' ? 2 : 1;
+      ++line_;
+    }
+    return true;
+  }
+
+ private:
+  bool at_line_end() const { return text_[at_] == '\n' || text_.substr(at_, 2) == "\r\n"; }
+
+  std::string read_field() {
+    std::string field;
+    if (quotes_ && at_ < text_.size() && text_[at_] == '"') read_quoted(field);
+    while (at_ < text_.size() && text_[at_] != delimiter_ && !at_line_end()) field += text_[at_++];
+    return field;
+  }
+
+  void read_quoted(std::string& field) {
+    const int64_t opened = line_;
+    for (++at_; at_ < text_.size(); ++at_) {
+      if (text_[at_] == '"') {
+        if (at_ + 1 == text_.size() || text_[at_ + 1] != '"') return static_cast<void>(++at_);
+        ++at_;
+      }
+      line_ += text_[at_] == '\n';
+      field += text_[at_];
+    }
+    fail_at_line(path_, opened, "a quote that is never closed");
+  }
+
+  std::string_view text_;
+  char delimiter_;
+  bool quotes_;
+  const std::string& path_;
+  std::size_t at_ = 0;
+  int64_t line_ = 1;
+};
+
+}  // namespace
+
+TextTable::TextTable(const std::string& path, const TableSpec& spec) : path_(path), columns_(spec.columns) {
+  const std::string whole = read_utf8(path);
+  if (spec.format == TableFormat::kJsonl)
+    read_jsonl(whole);
+  else
+    read_delimited(whole, spec);
+  if (lines_.empty()) throw Error(ExitCode::kInput, path + ": there is not a single row");
+}
+
+void TextTable::read_delimited(std::string_view whole, const TableSpec& spec) {
+  const bool csv = spec.format == TableFormat::kCsv;
+  DelimitedReader reader(whole, csv ? ',' : '\t', csv, path_);
+  std::vector<std::string> fields;
+  int64_t line = 0;
+  if (spec.has_header) {
+    if (!reader.next(fields, line)) return;
+    columns_ = fields;
+    for (auto name = columns_.begin(); name != columns_.end(); ++name)
+      if (std::find(columns_.begin(), name, *name) != name)
+        fail_at_line(path_, line, fmt::format("two columns are called {}", escaped_name(*name)));
+  }
+  while (reader.next(fields, line)) {
+    if (columns_.empty())
+      for (std::size_t i = 0; i < fields.size(); ++i) columns_.push_back(fmt::to_string(i));
+    add_row(fields, line, spec);
+  }
+}
+
+void TextTable::add_row(std::span<const std::string> fields, int64_t line, const TableSpec& spec) {
+  if (fields.size() < columns_.size() && spec.skips_short_rows) {
+    ++skipped_;
+  } else if (fields.size() != columns_.size()) {
+    fail_at_line(path_, line,
+                 fmt::format("{} fields in a table of {} columns", fields.size(), columns_.size()));
+  } else {
+    append_row(fields, line);
+  }
+}
+
+void TextTable::append_row(std::span<const std::string> fields, int64_t line) {
+  for (const std::string& field : fields) {
+    text_ += field;
+    ends_.push_back(text_.size());
+  }
+  lines_.push_back(line);
+}
+
+void TextTable::read_jsonl(std::string_view whole) {
+  require(!columns_.empty(), "JSONL is read without keys");
+  std::vector<std::string> fields;
+  int64_t line = 0;
+  while (!whole.empty()) {
+    const std::size_t end = std::min(whole.find('\n'), whole.size());
+    const std::string_view text = whole.substr(0, end);
+    whole.remove_prefix(std::min(end + 1, whole.size()));
+    ++line;
+    if (text.empty() || text == "\r")
+      fail_at_line(path_, line, "an empty line", "every line is a row; remove it");
+    const nlohmann::json row = parse_strict_json(text, fmt::format("{}:{}", path_, line));
+    if (!row.is_object()) fail_at_line(path_, line, "not an object");
+    fields.clear();
+    for (const std::string& key : columns_) {
+      const auto at = row.find(key);
+      if (at == row.end()) fail_at_line(path_, line, fmt::format("there is no {}", escaped_name(key)));
+      if (!at->is_string() && !at->is_number())
+        fail_at_line(path_, line, fmt::format("{} is neither a text nor a number", escaped_name(key)));
+      fields.push_back(at->is_string() ? at->get<std::string>() : at->dump());
+    }
+    append_row(fields, line);
+  }
+}
+
+std::size_t TextTable::column(std::string_view name) const {
+  const auto found = std::find(columns_.begin(), columns_.end(), name);
+  if (found == columns_.end())
+    throw Error(ExitCode::kInput, fmt::format("{}:1: there is no column {}", path_, escaped_name(name)),
+                "the columns are " + list_some(columns_));
+  return static_cast<std::size_t>(found - columns_.begin());
+}
+
+std::string_view TextTable::at(std::size_t row, std::size_t column) const {
+  require(row < rows() && column < columns_.size(), "a field outside a table");
+  const std::size_t i = row * columns_.size() + column, begin = i == 0 ? 0 : ends_[i - 1];
+  return std::string_view(text_).substr(begin, ends_[i] - begin);
+}
+
+int32_t TextTable::class_at(std::size_t row, std::size_t column, std::span<const std::string> names) const {
+  const std::string_view field = at(row, column);
+  if (const auto found = std::find(names.begin(), names.end(), field); found != names.end())
+    return static_cast<int32_t>(found - names.begin());
+  std::size_t number = 0;
+  const auto read = std::from_chars(field.data(), field.data() + field.size(), number);
+  if (read.ec != std::errc() || read.ptr != field.data() + field.size() || number >= names.size())
+    fail(row, fmt::format("the label {} is none of {}", escaped_name(field), names.size()),
+         fmt::format("labels are {}, or 0 to {}", list_some({names.begin(), names.end()}), names.size() - 1));
+  return static_cast<int32_t>(number);
+}
+
+float TextTable::number_at(std::size_t row, std::size_t column) const {
+  const std::string_view field = at(row, column);
+  float number = 0;
+  const auto read = std::from_chars(field.data(), field.data() + field.size(), number);
+  if (read.ec != std::errc() || read.ptr != field.data() + field.size() || !std::isfinite(number))
+    fail(row, fmt::format("the label {} is no number", escaped_name(field)));
+  return number;
+}
+
+void TextTable::fail(std::size_t row, const std::string& what, std::string hint) const {
+  fail_at_line(path_, lines_[row], what, std::move(hint));
+}
+
+}  // namespace recollect

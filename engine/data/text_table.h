@@ -1,0 +1,65 @@
+// A file of rows with texts in columns, as people have them: CSV, TSV, or JSONL. The whole file is held once, as UTF-8
+// without its quoting; every field is a view into that, and every row knows the line it begins in.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/core/spelled.h"
+
+namespace recollect {
+
+// csv:   commas; quotes as Python's csv module and pandas read them, ends of lines within them included.
+// tsv:   tabs, and no quoting at all, as GLUE has it.
+// jsonl: an object a line; strings as they are, numbers as they are written.
+enum class TableFormat { kCsv, kTsv, kJsonl };
+template <>
+inline constexpr std::array<std::string_view, 3> kSpellings<TableFormat> = {"csv", "tsv", "jsonl"};
+
+struct TableSpec {
+  TableFormat format = TableFormat::kCsv;
+  // Of csv and tsv: whether the first line names the columns. Otherwise they are called as `columns` says, or 0, 1, ...
+  bool has_header = true;
+  std::vector<std::string> columns = {};  // of jsonl: the keys that are read, each of which every line has
+  bool skips_short_rows = false;          // GLUE's readers do; an error otherwise
+};
+
+class TextTable {
+ public:
+  // Errors: kInput with path:line for an empty line, a row of another number of fields, a quote that is never closed,
+  // what is no UTF-8, what is no JSON, a key that is missing or no text; and for a file without rows.
+  TextTable(const std::string& path, const TableSpec& spec);
+
+  const std::string& path() const { return path_; }
+  const std::vector<std::string>& columns() const { return columns_; }
+  // Error kInput that names those there are.
+  std::size_t column(std::string_view name) const;
+  std::size_t rows() const { return lines_.size(); }
+  std::size_t skipped_rows() const { return skipped_; }
+  std::string_view at(std::size_t row, std::size_t column) const;
+  int64_t line(std::size_t row) const { return lines_[row]; }
+
+  // The class that a field names, by its name or its number. Errors: kInput with path:line, and the names.
+  int32_t class_at(std::size_t row, std::size_t column, std::span<const std::string> names) const;
+  float number_at(std::size_t row, std::size_t column) const;
+  [[noreturn]] void fail(std::size_t row, const std::string& what, std::string hint = {}) const;
+
+ private:
+  void read_delimited(std::string_view whole, const TableSpec& spec);
+  void read_jsonl(std::string_view whole);
+  void add_row(std::span<const std::string> fields, int64_t line, const TableSpec& spec);
+  void append_row(std::span<const std::string> fields, int64_t line);
+
+  std::string path_;
+  std::vector<std::string> columns_;
+  std::string text_;               // all fields, one behind the other
+  std::vector<std::size_t> ends_;  // of each in text_, row by row
+  std::vector<int64_t> lines_;
+  std::size_t skipped_ = 0;
+};
+
+}  // namespace recollect
