@@ -50,9 +50,9 @@ Shapes random_ops(const OpRegistry& registry, uint32_t seed, int64_t length) {
                          .space = random() % 5 == 0 ? MemorySpace::kHost : MemorySpace::kDevice});
     graph.add_op({.def = registry.find("mix"),
                   .name = name,
+                  .attributes = {{"elements", elements}},
                   .inputs = inputs,
-                  .outputs = {out},
-                  .attributes = {{"elements", elements}}});
+                  .outputs = {out}});
     values.push_back(out);
     made.workspaces.push_back(random() % 3 == 0 ? static_cast<uint64_t>(4 * size()) : 0);
   }
