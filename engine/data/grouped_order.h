@@ -1,6 +1,6 @@
 // A run's order of samples in which those of like length follow each other, as Transformers' group_by_length has it:
-// every window of so many samples of an epoch is sorted by length, the longest first, and else stays in its order. Still a pure function of seed,
-// epoch and position; the window in use is remembered.
+// every window of so many samples of an epoch is sorted by length, the longest first, and else stays in its order.
+// Still a pure function of seed, epoch and position; the window in use is remembered.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,16 @@ class GroupedOrder {
   int64_t at(int64_t sample);
 
  private:
+  struct Entry {
+    int64_t length, position, index;
+  };
+
   void sort_window(int64_t epoch, int64_t begin);
 
   SampleOrder order_;
   const Dataset& dataset_;
   int64_t window_;
   int64_t epoch_ = -1, begin_ = 0;  // of the window that is sorted
-  struct Entry {
-    int64_t length, position, index;
-  };
   std::vector<Entry> sorted_;
 };
 

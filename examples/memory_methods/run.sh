@@ -5,6 +5,7 @@
 #   examples/memory_methods/run.sh [--samples N] [section.key=value ...]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+. examples/number.sh
 recollect=${RECOLLECT:-recollect}
 samples=512
 if [ "${1:-}" = --samples ]; then
@@ -17,16 +18,6 @@ if ! [[ $samples =~ ^[1-9][0-9]*$ ]] || ((samples % 8 != 0)); then
 fi
 output=$(mktemp -d)
 trap 'rm -rf "$output"' EXIT
-
-# number FILE KEY...: the number at this path of a JSON file that has one key a line.
-number() {
-  local file=$1
-  shift
-  awk -v path="$*" '
-    BEGIN { n = split(path, keys, " ") }
-    at < n && index($0, "\"" keys[at + 1] "\":") { at++; if (at == n) { gsub(/[^0-9.e-]/, "", $2); print $2; exit } }' \
-    "$file"
-}
 
 # letter|method|samples a pass|passes a step|keys
 ac=activation_checkpointing
