@@ -20,6 +20,7 @@
 #include "engine/core/precision.h"
 #include "engine/core/spelled.h"
 #include "engine/data/data_format.h"
+#include "engine/data/tokenizer/post_processor.h"
 #include "engine/io/problems.h"
 #include "engine/ops/backend_kind.h"
 #include "engine/optim/learning_rate.h"
@@ -139,6 +140,15 @@ struct Config {
     int64_t pad_to_multiple_of =
         0;  // 0 only with max, and before `read_config` has made it the padding's own
     bool group_by_length = false;
+    struct Columns {
+      std::string text, pair, label;  // ""; the format's own
+    };
+    Columns columns;                               // of csv, tsv and texts in jsonl
+    bool header = true;                            // csv, tsv: the first line names the columns
+    std::vector<std::string> labels = {};          // names of classes, in order
+    std::string tokenizer;                         // of formats that hold texts
+    Truncation truncation = Truncation::kLongestFirst;
+    int64_t stride = 128;                          // question_answering: tokens that windows share
     int64_t choices = 4;                           // of a question: multiple_choice
     double mask_probability = 0.15;                // masked_lm, of data without labels
     int64_t mask_token = -1;                       // -1: none is given
@@ -150,6 +160,10 @@ struct Config {
     DataFormat format = DataFormat::kText;  // data.format where not given
     int64_t every_steps = 0;                // and after the last step; 0: never
     int64_t batches = 0;                    // micro-batches of each data rank, at most; 0: the whole set
+    std::vector<std::string> metrics = {};  // of kMetricNames; those of format and task where not given
+    int64_t n_best = 20;                    // question_answering: starts and ends that are looked at
+    int64_t max_answer_length = 30;         // tokens
+    double null_threshold = 0;              // an answer must score more than that above none
   };
 
   struct Checkpoint {

@@ -181,9 +181,17 @@ Config::Model read_hf_config(const std::string& path) {
   return config.model;
 }
 
-std::string hf_config_text(const Config::Model& model, Task task, const std::string& dtype) {
+std::string hf_config_text(const Config::Model& model, Task task, const std::string& dtype,
+                           const std::vector<std::string>& labels) {
   auto document = nlohmann::ordered_json::parse(model.family().config_json(model.values, task, dtype));
   keep_names(model, document);
+  if (document.contains("id2label") && document["id2label"].size() == labels.size()) {
+    document["id2label"] = document["label2id"] = nlohmann::ordered_json::object();
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      document["id2label"][std::to_string(i)] = labels[i];
+      document["label2id"][labels[i]] = i;
+    }
+  }
   return document.dump(2) + '\n';
 }
 

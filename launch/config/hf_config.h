@@ -25,9 +25,10 @@ Config::Model read_hf_config(const std::string& path);
 void merge_hf_config(const std::string& path, Config& config, Problems& problems);
 
 // A config.json that Transformers loads, as text and as a file; `dtype` is that of the weights beside it
-// ("float32", "bfloat16", ...). Tokens and labels keep the names that the model's own file gives them. Throws
-// Error kStorage.
-std::string hf_config_text(const Config::Model& model, Task task, const std::string& dtype = "float32");
+// ("float32", "bfloat16", ...). Labels have those names, where there are as many; otherwise they keep those that
+// the model's own file gives them, as tokens do. Throws Error kStorage.
+std::string hf_config_text(const Config::Model& model, Task task, const std::string& dtype = "float32",
+                           const std::vector<std::string>& labels = {});
 void write_hf_config(const std::string& path, const Config::Model& model, Task task,
                      const std::string& dtype = "float32");
 

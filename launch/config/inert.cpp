@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "launch/config/check_reports.h"
+#include "launch/config/data_source.h"
 #include "launch/config/keys.h"
 #include "launch/config/warmup.h"
 
@@ -22,9 +23,6 @@ struct Rule {
 };
 
 bool evaluates(const Config& c) { return c.evaluation.every_steps > 0; }
-bool reads(const Config& c, DataFormat format) {
-  return c.data.format == format || (evaluates(c) && c.evaluation.format == format);
-}
 bool not_random(const Config& c) { return !reads(c, DataFormat::kRandom); }
 bool alone(const Config& c) {
   return c.parallelism.data_parallel_size == 1 && c.parallelism.tensor_parallel_size == 1;
@@ -85,7 +83,7 @@ std::vector<Rule> fixed_rules() {
        "gradients are reduced over neither data nor sequence parallel ranks"},
       {{"data.padding", "data.group_by_length"},
        {"data.format"},
-       [](const Config& c) { return !reads(c, DataFormat::kJsonl); },
+       [](const Config& c) { return !lengths_change(c); },
        "all its samples are of data.sequence_length"},
       {{"data.pad_to_multiple_of", "data.group_by_length", "training.compile"},
        {"data.padding"},
@@ -97,6 +95,41 @@ std::vector<Rule> fixed_rules() {
          return c.data.padding != Padding::kMax && c.data.pad_to_multiple_of >= c.data.sequence_length;
        },
        "every sequence is padded to data.sequence_length"},
+      {{"data.tokenizer", "data.labels", "data.columns.text", "data.columns.pair", "data.columns.label",
+        "data.truncation", "data.stride"},
+       {"data.format"},
+       [](const Config& c) { return !reads_texts(c); },
+       "it holds no texts"},
+      {{"data.columns.text", "data.columns.pair", "data.columns.label"},
+       {"data.format", "task"},
+       [](const Config& c) { return reads_texts(c) && !has_named_columns(c); },
+       "it has columns of its own"},
+      {{"data.header"},
+       {"data.format"},
+       [](const Config& c) { return !reads(c, DataFormat::kCsv) && !reads(c, DataFormat::kTsv); },
+       "only csv and tsv may be without a header"},
+      {{"data.labels"},
+       {"task"},
+       [](const Config& c) {
+         return reads_texts(c) && c.task != Task::kSequenceClassification &&
+                c.task != Task::kTokenClassification;
+       },
+       "its labels have no names"},
+      {{"data.stride"},
+       {"task"},
+       [](const Config& c) { return reads_texts(c) && c.task != Task::kQuestionAnswering; },
+       "a text is cut, not read in windows"},
+      {{"evaluation.n_best", "evaluation.max_answer_length", "evaluation.null_threshold"},
+       {"task"},
+       [](const Config& c) { return evaluates(c) && c.task != Task::kQuestionAnswering; },
+       "no answer is looked for"},
+      {{"evaluation.n_best", "evaluation.max_answer_length", "evaluation.null_threshold"},
+       {"evaluation.format"},
+       [](const Config& c) {
+         return evaluates(c) && c.task == Task::kQuestionAnswering &&
+                c.evaluation.format != DataFormat::kSquad;
+       },
+       "it has no texts to find answers in"},
       {{"data.choices"},
        {"task"},
        [](const Config& c) { return c.task != Task::kMultipleChoice; },
@@ -179,7 +212,8 @@ std::vector<Rule> fixed_rules() {
        {"data.shuffle", "data.format"},
        [](const Config& c) { return !c.data.shuffle && not_random(c); },
        "samples come in the order of the files"},
-      {{"evaluation.path", "evaluation.format", "evaluation.batches"},
+      {{"evaluation.path", "evaluation.format", "evaluation.batches", "evaluation.metrics", "evaluation.n_best",
+        "evaluation.max_answer_length", "evaluation.null_threshold"},
        {"evaluation.every_steps"},
        [](const Config& c) { return !evaluates(c); },
        "nothing is evaluated"},

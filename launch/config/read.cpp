@@ -9,6 +9,7 @@
 #include "checkpointing/device_file.h"
 #include "engine/io/file_text.h"
 #include "engine/io/yaml_document.h"
+#include "launch/config/data_source.h"
 #include "launch/config/foreign_keys.h"
 #include "launch/config/hf_config.h"
 #include "launch/config/inert.h"
@@ -79,6 +80,7 @@ class Reader {
     Config otherwise = merge_model_file();
     Config::Model& m = config_.model;
     Config::Data& d = config_.data;
+    derive_of_texts(otherwise);
     for (const CompletedValue& completed : m.family().complete(m.values))
       config_.derived["model." + completed.key] = completed.from;
     complete_one_by_one(otherwise.model);
@@ -94,8 +96,6 @@ class Reader {
     if (config_.device.model.empty())
       derive("device.model", config_.device.model,
              config_.device.backend == BackendKind::kCuda ? "h200" : "cpu", "device.backend");
-    if (!config_.origins.contains("evaluation.format"))
-      derive("evaluation.format", config_.evaluation.format, d.format, "data.format");
     constexpr int64_t kWarmStep = 3;  // the first ones also pay for what happens once
     const bool timed = config_.device.backend != BackendKind::kCuda;
     const int64_t profiled = timed ? std::min(kWarmStep, config_.training.max_steps) : 0;
@@ -121,6 +121,27 @@ class Reader {
   void derive(const char* key, T& value, const std::type_identity_t<T>& made, const std::string& from) {
     value = made;
     config_.derived[key] = from;
+  }
+
+  // The tokenizer, and as many classes as the data has, whatever the model's own file says of another head.
+  void derive_of_texts(Config& otherwise) {
+    Config::Data& d = config_.data;
+    if (!config_.origins.contains("evaluation.format"))
+      derive("evaluation.format", config_.evaluation.format, d.format, "data.format");
+    if (!reads_texts(config_)) return;
+    if (d.tokenizer.empty() && !config_.model.pretrained.empty())
+      derive("data.tokenizer", d.tokenizer, config_.model.pretrained, "model.pretrained");
+    if (config_.task == Task::kQuestionAnswering && !config_.origins.contains("data.truncation"))
+      derive("data.truncation", d.truncation, Truncation::kOnlySecond, "task");
+    const bool has_labels =
+        config_.task == Task::kSequenceClassification || config_.task == Task::kTokenClassification;
+    const std::optional<int64_t> labels = known_labels(config_);
+    if (!has_labels || !labels || !table_.find("model", "num_labels") ||
+        config_.origins.contains("model.num_labels"))
+      return;
+    config_.model.values.set("num_labels", *labels);
+    config_.derived["model.num_labels"] = d.labels.empty() ? "data.format" : "data.labels";
+    otherwise.model.values.set("num_labels", *labels);
   }
 
   // What an open value of the model is completed to follows from the others as they are given.

@@ -228,6 +228,7 @@ void check_data(const Config& config, Findings& found) {
                                  path_of(model.longest), model.longest.value)});
   }
   check_masking(config, model, found);
+  check_texts(config, found);
   const Config::Evaluation& e = config.evaluation;
   const bool trains = config.training.max_steps > 0, evaluates = e.every_steps > 0;
   if ((trains && d.format == DataFormat::kRandom) || (evaluates && e.format == DataFormat::kRandom))

@@ -7,6 +7,7 @@
 
 #include "comm/agree.h"
 #include "engine/data/dataset.h"
+#include "engine/data/tokenizer/tokenizer.h"
 #include "engine/io/file_digest.h"
 #include "engine/io/safetensors.h"
 #include "launch/ranks/program_identity.h"
@@ -55,6 +56,7 @@ std::vector<std::string> files_read(const Config& config) {
     add({folder + "/config.json", folder + "/model.safetensors.index.json"});
     add(files_of_model(folder));
   }
+  if (!config.data.tokenizer.empty()) add(files_of_tokenizer(config.data.tokenizer));
   if (config.training.max_steps > 0) add(files_of(config.data.format, config.data.path));
   if (config.evaluation.every_steps > 0) add(files_of(config.evaluation.format, config.evaluation.path));
   std::erase_if(files, [](const std::string& file) { return file.empty(); });
@@ -66,6 +68,11 @@ void check_inputs_agree(const Config& config, Communicator& world) {
   std::map<std::string, std::string> texts = program_identity();
   if (!config.model.pretrained.empty())
     add_files("model.pretrained", files_of_model(config.model.pretrained), texts);
+  if (!config.data.tokenizer.empty()) {
+    std::vector<std::string> files;
+    for (const TokenizerFile& file : parts_of_tokenizer(config.data.tokenizer)) files.push_back(file.path);
+    add_files("data.tokenizer", files, texts);
+  }
   if (config.training.max_steps > 0) add_dataset("data.path", config.data.format, config.data.path, texts);
   if (config.evaluation.every_steps > 0)
     add_dataset("evaluation.path", config.evaluation.format, config.evaluation.path, texts);

@@ -26,10 +26,9 @@ bool evaluation_due(const Config& config, int64_t steps_done) {
   return every > 0 && (steps_done % every == 0 || steps_done == config.training.max_steps);
 }
 
-Evaluation::Evaluation(const Config& config, const Mesh& mesh, std::unique_ptr<Dataset> dataset,
-                       const Collator& collator)
+Evaluation::Evaluation(const Config& config, const Mesh& mesh, OpenedData data, const Collator& collator)
     : mesh_(mesh),
-      dataset_(std::move(dataset)),
+      dataset_(std::move(data.dataset)),
       rows_(collator.rows()),
       micro_batches_(micro_batches(config, mesh, dataset_->size())),
       loader_(*dataset_, collator, SampleOrder(dataset_->size(), 0, false),

@@ -11,6 +11,7 @@
 #include "engine/data/loader.h"
 #include "launch/config/config.h"
 #include "launch/train/batch_programs.h"
+#include "launch/train/open_data.h"
 #include "parallel/mesh.h"
 
 namespace recollect {
@@ -29,8 +30,7 @@ bool evaluation_due(const Config& config, int64_t steps_done);
 class Evaluation {
  public:
   // `config` is resolved; `collator` must outlive the evaluation.
-  Evaluation(const Config& config, const Mesh& mesh, std::unique_ptr<Dataset> dataset,
-             const Collator& collator);
+  Evaluation(const Config& config, const Mesh& mesh, OpenedData data, const Collator& collator);
 
   // Collective. Error kInput where no target counts, kNumerics where the loss is not finite.
   EvaluationResult run(BatchPrograms& programs, int64_t steps_done);

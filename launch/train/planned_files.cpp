@@ -1,8 +1,10 @@
 #include "launch/train/planned_files.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "launch/config/check_reports.h"
+#include "launch/train/save_model.h"
 
 namespace recollect {
 
@@ -17,8 +19,9 @@ constexpr uint64_t kPage = 1 << 20;        // without its ranks
 constexpr uint64_t kReportOp = 512;        // of an op in a rank's JSON, and in its trace
 constexpr uint64_t kTensorHeader = 512;    // of a tensor in the model's header
 
-uint64_t model_bytes(const Session& session) {
+uint64_t model_bytes(const Config& config, const Session& session) {
   uint64_t bytes = kSmallFile;
+  for (const TokenizerFile& file : tokenizer_files(config)) bytes += std::filesystem::file_size(file.path);
   for (const Parameter& p : session.training_program().model.parameters)
     bytes += kTensorHeader +
              static_cast<uint64_t>(p.rows * p.columns) * size_of(session.executor().tensor(p.master).dtype);
@@ -36,7 +39,7 @@ std::vector<PlannedFile> planned_files(const Config& config, const Session& sess
     return std::find(forms.begin(), forms.end(), form) != forms.end();
   };
   std::vector<PlannedFile> files{{"configuration", configured + 2 * kSmallFile}};
-  if (config.checkpoint.save_model) files.push_back({"model", model_bytes(session)});
+  if (config.checkpoint.save_model) files.push_back({"model", model_bytes(config, session)});
   if (wants("jsonl")) files.push_back({"metrics", lines * kMetricsLine});
   if (wants("tensorboard") && config.logging.tensorboard_dir.empty())
     files.push_back({"TensorBoard events", kSmallFile + lines * kEventRecord});

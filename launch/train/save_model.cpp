@@ -15,13 +15,23 @@ namespace fs = std::filesystem;
 
 constexpr const char* kModelFile = "/model.safetensors";
 
-ReplacementFile write_description(const Config& config, const std::string& folder) {
-  const std::string text = hf_config_text(
-      config.model, config.task, config.training.precision == Precision::kFP64 ? "float64" : "float32");
+ReplacementFile write_description(const Config& config, const Session& session, const std::string& folder) {
+  const std::string text =
+      hf_config_text(config.model, config.task,
+                     config.training.precision == Precision::kFP64 ? "float64" : "float32", session.labels());
   ReplacementFile file(folder + "/config.json");
   file.reserve(text.size());
   file.write_at(0, std::as_bytes(std::span(text)));
   return file;
+}
+
+// The model is of use only with the tokenizer that it was trained with: its files go beside it.
+void copy_tokenizer(const Config& config, const std::string& folder) {
+  for (const TokenizerFile& file : tokenizer_files(config)) {
+    std::error_code error;
+    fs::copy_file(file.path, fs::path(folder) / file.name, fs::copy_options::overwrite_existing, error);
+    if (error) warn("{} is not beside the model: {}", file.path, error.message());
+  }
 }
 
 // The folder of the configuration file; the working directory where there is no such file.
@@ -47,10 +57,16 @@ std::string make_rescue_folder(const std::string& around, const std::string& out
 
 }  // namespace
 
+std::vector<TokenizerFile> tokenizer_files(const Config& config) {
+  const std::string& of_data = config.data.tokenizer;
+  const std::string& path = of_data.empty() ? config.model.pretrained : of_data;
+  return path.empty() ? std::vector<TokenizerFile>() : parts_of_tokenizer(path);
+}
+
 ModelSave::ModelSave(const Config& config, const Session& session) : config_(config), session_(session) {
   if (!config.checkpoint.save_model || session.mesh().world().rank() != 0) return;
   file_ = session.weights().begin_file(config.output_dir + kModelFile);
-  description_.emplace(write_description(config, config.output_dir));
+  description_.emplace(write_description(config, session, config.output_dir));
   if (config.overwrite) return;
   file_->spare_newcomers();
   description_->spare_newcomers();
@@ -69,7 +85,9 @@ void ModelSave::save() {
   std::optional<Error> failed = session_.weights().save(file_.get());
   file_.reset();
   if (!failed) {
-    if (first) say("saved {0}/model.safetensors and {0}/config.json\n", config_.output_dir);
+    if (!first) return;
+    copy_tokenizer(config_, config_.output_dir);
+    say("saved {0}/model.safetensors and {0}/config.json\n", config_.output_dir);
     return;
   }
   if (refused) failed = refused;
@@ -90,7 +108,7 @@ std::optional<Error> ModelSave::save_elsewhere(const std::string& around) {
   if (session_.mesh().world().rank() == 0) try {
       folder = make_rescue_folder(around, config_.output_dir);
       file = session_.weights().begin_file(folder + kModelFile);
-      write_description(config_, folder).commit();
+      write_description(config_, session_, folder).commit();
     } catch (const Error& error) {
       failed = error;
       file.reset();
@@ -98,6 +116,7 @@ std::optional<Error> ModelSave::save_elsewhere(const std::string& around) {
   const std::optional<Error> stopped = session_.weights().save(file.get());
   if (!stopped) {
     elsewhere_ = folder;
+    if (!folder.empty()) copy_tokenizer(config_, folder);
     return {};
   }
   std::error_code ignored;

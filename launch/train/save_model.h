@@ -6,10 +6,14 @@
 #include <optional>
 #include <string>
 
+#include "engine/data/tokenizer/tokenizer.h"
 #include "launch/config/config.h"
 #include "launch/train/session.h"
 
 namespace recollect {
+
+// What is copied beside the model that is saved: the tokenizer of the data, or that of model.pretrained.
+std::vector<TokenizerFile> tokenizer_files(const Config& config);
 
 class ModelSave {
  public:

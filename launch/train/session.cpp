@@ -7,30 +7,17 @@
 
 #include "comm/agree.h"
 #include "engine/core/hash.h"
-#include "engine/data/dataset.h"
 #include "engine/io/safetensors.h"
 #include "launch/config/warmup.h"
 #include "launch/program/lengths.h"
 #include "launch/program/limits.h"
 #include "launch/program/task.h"
 #include "launch/train/inputs.h"
+#include "launch/train/open_data.h"
 
 namespace recollect {
 
 namespace {
-
-DatasetSpec dataset_spec(const Config& config, const TaskData& task, DataFormat format,
-                         const std::vector<std::string>& paths) {
-  return {.format = format,
-          .paths = paths,
-          .sequence_length = config.data.sequence_length,
-          .vocabulary_size = config.model.facts().vocabulary.value,
-          .dtype = std::string(name_of(config.data.dtype)),
-          .random_low = config.data.low,
-          .random_high = config.data.high,
-          .seed = static_cast<uint64_t>(config.data.seed),
-          .fields = task.fields};
-}
 
 constexpr int64_t kGroupedBatches = 50;  // as many as Transformers sorts at a time
 
@@ -102,12 +89,18 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
   else
     drawn_ =
         weights_.load(SafetensorsSet(config_.model.pretrained), static_cast<uint64_t>(config_.training.seed));
+  if (config_.training.max_steps > 0) open_training_data();
   const Config::Evaluation& e = config_.evaluation;
-  if (e.every_steps > 0)
-    evaluation_ = std::make_unique<Evaluation>(
-        config_, mesh_, open_dataset(dataset_spec(config_, task_, e.format, e.path)), *task_.collator);
-  if (config_.training.max_steps == 0) return;
-  dataset_ = open_dataset(dataset_spec(config_, task_, config_.data.format, config_.data.path));
+  if (e.every_steps == 0) return;
+  OpenedData opened = open_data(config_, task_, e.format, e.path, labels_);
+  labels_ = opened.labels;
+  evaluation_ = std::make_unique<Evaluation>(config_, mesh_, std::move(opened), *task_.collator);
+}
+
+void Session::open_training_data() {
+  OpenedData opened = open_data(config_, task_, config_.data.format, config_.data.path);
+  dataset_ = std::move(opened.dataset);
+  labels_ = std::move(opened.labels);
   const SampleOrder order(dataset_->size(), static_cast<uint64_t>(config_.data.seed), config_.data.shuffle);
   loader_ = std::make_unique<Loader>(*dataset_, *task_.collator, order, loader_options(config_, mesh_));
 }

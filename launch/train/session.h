@@ -58,6 +58,8 @@ class Session {
   const Weights& weights() const { return weights_; }
   // Parameters that model.pretrained has not, such as a new head's: they were drawn.
   const std::vector<std::string>& drawn() const { return drawn_; }
+  // Names of the classes that the data has; none where it does not name them.
+  const std::vector<std::string>& labels() const { return labels_; }
   const Mesh& mesh() const { return mesh_; }
   // For reports. The session must outlive them.
   Measurements measurements() const {
@@ -69,6 +71,7 @@ class Session {
   // anybody was lost meanwhile: where that is so, it is the news, whatever else went wrong because of it.
   template <typename Run>
   void on_device(Run run);
+  void open_training_data();
   // A micro-batch, into the inputs of the program.
   void load(const ReadyProgram& ready, RunState& state, const MicroBatch& micro);
   // One after the other. Returns the program of the last.
@@ -87,7 +90,7 @@ class Session {
   const ReadyProgram& longest_;
   BatchPrograms batch_programs_;
   Weights weights_;
-  std::vector<std::string> drawn_;
+  std::vector<std::string> drawn_, labels_;
   TaskData task_;
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<Loader> loader_;

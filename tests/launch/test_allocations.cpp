@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <map>
+#include <random>
 #include <string>
 
 #include "tests/launch/allocation_counter/allocation_log.h"
@@ -20,15 +21,15 @@ constexpr int64_t kFirstCounted = 3, kLastCounted = 6, kStepsOfRun = 8;
 // The log that the processes of a run share with this one.
 class SharedLog {
  public:
-  explicit SharedLog(const std::string& path) {
+  SharedLog(const std::string& path, int64_t first_counted, int64_t last_counted) {
     const int file = ::open(path.c_str(), O_RDWR | O_CREAT, 0600);
     EXPECT_EQ(::ftruncate(file, sizeof(AllocationLog)), 0);
     void* memory = ::mmap(nullptr, sizeof(AllocationLog), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     ::close(file);
     if (memory == MAP_FAILED) throw std::runtime_error("no memory for the log");
     log_ = static_cast<AllocationLog*>(memory);
-    log_->first_step = kFirstCounted;
-    log_->last_step = kLastCounted;
+    log_->first_step = first_counted;
+    log_->last_step = last_counted;
   }
   ~SharedLog() { ::munmap(log_, sizeof(AllocationLog)); }
   SharedLog(const SharedLog&) = delete;
@@ -109,7 +110,7 @@ TEST_P(Allocations, NoneFromTheThirdStepOn) {
     for (const char* threads : {"1", "2"}) {
       const Workplace place;
       place.folder().write("held-out.jsonl", kLines);
-      const SharedLog log(place.file("allocations"));
+      const SharedLog log(place.file("allocations"), kFirstCounted, kLastCounted);
       const Words variant = {std::string("training.precision=") + precision,
                              std::string("device.threads=") + threads};
       Process run(Words{recollect_binary()} + layout.launcher + Words{"train", "c.yaml"} + common +
@@ -134,6 +135,37 @@ TEST_P(Allocations, NoneFromTheThirdStepOn) {
 
 INSTANTIATE_TEST_SUITE_P(All, Allocations, testing::ValuesIn(kCountedLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// What a length leaves behind would add up: 1998 steps of lengths at random, evaluations of others between them.
+TEST(TwoThousandRandomLengths, AllocateNothing) {
+  constexpr int64_t kSteps = 2000, kLongest = 48;
+  std::mt19937 random(11);
+  std::string lines;
+  for (int64_t i = 0; i < kSteps; ++i) {
+    std::string ids = "1";
+    for (uint64_t length = 2 + random() % (kLongest - 1); length > 1; --length)
+      ids += ", " + std::to_string(random() % 250);
+    lines += "{\"input_ids\": [" + ids + "]}\n";
+  }
+  const Workplace place;
+  place.folder().write("lines.jsonl", lines);
+  const SharedLog log(place.file("allocations"), kFirstCounted, kSteps);
+  Process run(Words{recollect_binary(), "train", "c.yaml", "device.backend=cpu", "device.threads=1",
+                    "model.n_layer=2", "model.n_embd=16", "data.format=jsonl", "data.path=lines.jsonl",
+                    "data.sequence_length=" + std::to_string(kLongest), "data.padding=longest",
+                    "data.pad_to_multiple_of=1", "training.compile=ahead", "training.micro_batch_size=1",
+                    "training.gradient_accumulation_steps=1", "training.max_steps=" + std::to_string(kSteps),
+                    "activation_checkpointing.mode=selective", "evaluation.every_steps=500",
+                    "evaluation.format=jsonl", "evaluation.path=lines.jsonl", "evaluation.batches=200"},
+              place.folder().path(),
+              {{"LD_PRELOAD", RECOLLECT_ALLOCATION_COUNTER},
+               {kAllocationLogVariable, place.file("allocations")}});
+  const Finished finished = run.wait(Workplace::kBound);
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  ASSERT_EQ(log->step, kSteps + 1);
+  for (const auto& [from, times] : log.by_place(0)) ADD_FAILURE() << times << " times " << from;
+  EXPECT_NE(finished.out.find("48 tokens"), std::string::npos) << finished.out;
+}
 
 }  // namespace
 }  // namespace recollect::test::allocations_test

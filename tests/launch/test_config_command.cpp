@@ -163,7 +163,7 @@ TEST(ConfigSchema, HoldsEveryNameOfTheTableAndNoOther) {
     for (const auto& [name, property] : found.at("properties").items()) there.insert(name);
     EXPECT_EQ(there, expected) << section;
     EXPECT_EQ(found.at("additionalProperties"), false) << section;
-    EXPECT_FALSE(KeyTable::section_help(section).empty()) << section << " needs a sentence in keys.cpp";
+    EXPECT_FALSE(KeyTable::section_help(section).empty()) << section << " needs a sentence in key_list.cpp";
   }
 }
 

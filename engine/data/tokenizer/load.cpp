@@ -89,6 +89,15 @@ std::string merges_beside(const std::string& path) {
   return path.substr(0, path.size() - kVocabulary.size()).append(kMerges);
 }
 
+// Of a folder the first of these that is there; "" where none is.
+std::string main_file(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return path;
+  for (const char* name : {"tokenizer.json", "vocab.json", "vocab.txt"})
+    if (is_there(fs::path(path) / name)) return (fs::path(path) / name).string();
+  return "";
+}
+
 Tokenizer::Parts load_json(const std::string& path, const ConfigBeside& config) {
   const nlohmann::json json = parse_strict_json(InputFile(path).text(), path);
   if (json.is_object() && json.contains("model") && json["model"].is_object())
@@ -138,17 +147,26 @@ std::vector<std::string> files_of_tokenizer(const std::string& path) {
   return files;
 }
 
-std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
-  std::error_code error;
-  std::string file = path;
-  if (fs::is_directory(path, error)) {
-    file.clear();
-    for (const char* name : {"tokenizer.json", "vocab.json", "vocab.txt"})
-      if (file.empty() && is_there(fs::path(path) / name)) file = (fs::path(path) / name).string();
-    if (file.empty())
-      throw Error(ExitCode::kInput,
-                  fmt::format("the folder {} holds no tokenizer.json, vocab.json or vocab.txt", path));
+std::vector<TokenizerFile> parts_of_tokenizer(const std::string& path) {
+  const std::string file = main_file(path);
+  if (file.empty()) return {};
+  std::vector<TokenizerFile> parts;
+  if (file.ends_with(kVocabulary)) {
+    parts = {{file, "vocab.json"}, {merges_beside(file), "merges.txt"}};
+  } else {
+    parts = {{file, file.ends_with(".json") ? "tokenizer.json" : "vocab.txt"}};
   }
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"})
+    parts.push_back({(fs::path(file).parent_path() / name).string(), name});
+  std::erase_if(parts, [](const TokenizerFile& part) { return !is_there(part.path); });
+  return parts;
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
+  const std::string file = main_file(path);
+  if (file.empty())
+    throw Error(ExitCode::kInput,
+                fmt::format("the folder {} holds no tokenizer.json, vocab.json or vocab.txt", path));
   const ConfigBeside config(file);
   Tokenizer::Parts parts = file.ends_with(".json") ? load_json(file, config) : load_bert(file, config);
   config.name_special_tokens(parts);

@@ -140,6 +140,13 @@ void Tokenizer::for_each_word(std::string_view text, F word) const {
 // setting in tokenizer.json that changes ids and that is not carried out here.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
+// The files that are read there, with what a folder must call them to be loaded as the same tokenizer. None where
+// there is no tokenizer.
+struct TokenizerFile {
+  std::string path, name;
+};
+std::vector<TokenizerFile> parts_of_tokenizer(const std::string& path);
+
 // Every file that load_tokenizer() might read there.
 std::vector<std::string> files_of_tokenizer(const std::string& path);
 

@@ -1,0 +1,110 @@
+#include "launch/config/data_source.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/data/glue.h"
+
+namespace recollect {
+
+namespace {
+
+bool has_named_columns(const Config& config, DataFormat format) {
+  return format == DataFormat::kCsv || format == DataFormat::kTsv ||
+         (format == DataFormat::kJsonl && holds_texts(config, format) &&
+          config.task == Task::kSequenceClassification);
+}
+
+void check_source(const Config& config, const std::string& key, DataFormat format,
+                  std::vector<Finding>& found) {
+  if (!holds_texts(config, format)) return;
+  if (const auto task = data_task(config.task); !task || !can_prepare(format, *task)) {
+    std::vector<std::string_view> tasks;
+    for (std::size_t i = 0; i < kSpellings<DataTask>.size(); ++i)
+      if (can_prepare(format, static_cast<DataTask>(i))) tasks.push_back(kSpellings<DataTask>[i]);
+    found.push_back({{key, "task"},
+                     fmt::format("{} {} holds texts for task {}, not for {}{}", key, name_of(format),
+                                 fmt::join(tasks, " or "), name_of(config.task),
+                                 task ? "" : "; 'recollect tokenize' makes token files of texts")});
+    return;
+  }
+  const Config::Data& d = config.data;
+  if (!has_named_columns(config, format)) return;
+  for (const auto& [name, value] : {std::pair("text", d.columns.text), std::pair("label", d.columns.label)})
+    if (value.empty())
+      found.push_back({{fmt::format("data.columns.{}", name), key},
+                       fmt::format("data.columns.{} is missing: {} {} has columns of any name", name, key,
+                                   name_of(format))});
+}
+
+bool has_classes(const Config& config) {
+  return config.task == Task::kTokenClassification ||
+         (config.task == Task::kSequenceClassification &&
+          config.model.facts().problem == ProblemType::kSingleLabel);
+}
+
+}  // namespace
+
+std::optional<DataTask> data_task(Task task) {
+  for (const DataTask prepared : {DataTask::kSequenceClassification, DataTask::kMultipleChoice,
+                                  DataTask::kQuestionAnswering, DataTask::kTokenClassification})
+    if (name_of(prepared) == name_of(task)) return prepared;
+  return std::nullopt;
+}
+
+bool holds_texts(const Config& config, DataFormat format) {
+  return holds_texts(format) || (format == DataFormat::kJsonl && !config.data.tokenizer.empty() &&
+                                 config.origins.contains("data.tokenizer"));
+}
+
+bool reads(const Config& config, DataFormat format) {
+  return config.data.format == format ||
+         (config.evaluation.every_steps > 0 && config.evaluation.format == format);
+}
+
+bool reads_texts(const Config& config) {
+  return holds_texts(config, config.data.format) ||
+         (config.evaluation.every_steps > 0 && holds_texts(config, config.evaluation.format));
+}
+
+bool has_named_columns(const Config& config) {
+  return has_named_columns(config, config.data.format) ||
+         (config.evaluation.every_steps > 0 && has_named_columns(config, config.evaluation.format));
+}
+
+bool lengths_change(const Config& config) { return reads_texts(config) || reads(config, DataFormat::kJsonl); }
+
+std::optional<int64_t> known_labels(const Config& config) {
+  const bool trains = config.training.max_steps > 0;
+  const DataFormat format = trains ? config.data.format : config.evaluation.format;
+  if (!holds_texts(config, format)) return std::nullopt;
+  if (!config.data.labels.empty()) return static_cast<int64_t>(config.data.labels.size());
+  const std::optional<GlueTask> glue = find_glue_task(name_of(format));
+  if (!glue) return std::nullopt;
+  return std::max<int64_t>(1, static_cast<int64_t>(glue->labels.size()));
+}
+
+void check_texts(const Config& config, std::vector<Finding>& found) {
+  if (!reads_texts(config)) return;
+  const Config::Data& d = config.data;
+  if (config.training.max_steps > 0) check_source(config, "data.format", d.format, found);
+  if (config.evaluation.every_steps > 0)
+    check_source(config, "evaluation.format", config.evaluation.format, found);
+  if (d.tokenizer.empty())
+    found.push_back({{"data.tokenizer", "data.format"},
+                     "data.tokenizer is missing: the data is text, and no model.pretrained says how it is "
+                     "read"});
+  const std::optional<int64_t> labels = known_labels(config);
+  if (labels && has_classes(config) && *labels != config.model.facts().labels)
+    found.push_back({{"model.num_labels", "data.labels", "data.format"},
+                     fmt::format("model.num_labels {} is not the number of classes of the data, {}",
+                                 config.model.facts().labels, *labels)});
+  if (config.task == Task::kQuestionAnswering && d.stride >= d.sequence_length)
+    found.push_back({{"data.stride", "data.sequence_length"},
+                     fmt::format("data.stride {} leaves windows of data.sequence_length {} nothing new",
+                                 d.stride, d.sequence_length)});
+}
+
+}  // namespace recollect

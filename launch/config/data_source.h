@@ -1,0 +1,35 @@
+// What the formats of data mean to the rest of a configuration: which hold texts that a tokenizer reads, for which
+// tasks, and how many classes their labels have.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/data/prepare.h"
+#include "engine/io/problems.h"
+#include "launch/config/config.h"
+
+namespace recollect {
+
+// What texts are prepared for; nothing where the task's are not.
+std::optional<DataTask> data_task(Task task);
+
+// Whether the file holds texts: jsonl does where data.tokenizer is given.
+bool holds_texts(const Config& config, DataFormat format);
+// Whether one of the files that the run reads is of these; of those that it does not read nobody asks.
+bool reads(const Config& config, DataFormat format);
+bool reads_texts(const Config& config);
+// Whether one of them has columns that data.columns names.
+bool has_named_columns(const Config& config);
+// Whether samples have as many tokens as there are: those of the others are all of data.sequence_length.
+bool lengths_change(const Config& config);
+
+// Of data.labels, or of the format that is trained on, or evaluated on where nothing is trained; 1 for a number.
+// Nothing where only the file can tell, or where it holds no texts.
+std::optional<int64_t> known_labels(const Config& config);
+
+// A text format that its task cannot read, columns that are missing, no tokenizer, classes that the head has not.
+void check_texts(const Config& config, std::vector<Finding>& found);
+
+}  // namespace recollect

@@ -1,0 +1,437 @@
+// One line per key. The default of a key is its member's initialiser in config.h.
+#include "launch/config/key_list.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <initializer_list>
+
+#include "engine/io/spelling.h"
+#include "launch/config/foreign_keys.h"
+#include "parallel/tasks/metrics.h"
+
+namespace recollect {
+namespace {
+
+using Names = std::initializer_list<const char*>;
+
+template <typename T>
+std::string type_name(const ValueRange& range) {
+  if constexpr (std::same_as<T, bool>) return "boolean";
+  if constexpr (std::same_as<T, int64_t>) return range.byte_size ? "bytes" : "integer";
+  if constexpr (std::same_as<T, double>) return "number";
+  if constexpr (std::same_as<T, std::string>) return "text";
+  if constexpr (std::same_as<T, std::vector<std::string>>) return "texts";
+  return "choice";
+}
+
+// The key of the value that `member` reaches in a Config; `member` works on const and mutable ones.
+template <typename Member>
+ConfigKey make_key(std::string section, std::string name, const Member& member, const ValueRange& range,
+                   std::string help, Names aliases) {
+  using T = std::remove_cvref_t<decltype(member(std::declval<Config&>()))>;
+  ConfigKey key;
+  key.section = std::move(section);
+  key.name = std::move(name);
+  key.aliases.assign(aliases.begin(), aliases.end());
+  key.type = type_name<T>(range);
+  key.range = range;
+  key.choices.assign(range.words.begin(), range.words.end());
+  key.help = std::move(help);
+  if constexpr (Spelled<T>) {
+    key.choices.assign(kSpellings<T>.begin(), kSpellings<T>.end());
+    for (const auto& [word, value] : kOldSpellings<T>) key.old_choices.emplace_back(word);
+    key.read = [member](Config& config, const YamlNode& node) {
+      for (const auto& [word, value] : kOldSpellings<T>)
+        if (node.kind == YamlNode::Kind::kScalar && node.text == word) {
+          member(config) = value;
+          return std::string();
+        }
+      std::size_t index = 0;
+      std::string wrong = read_choice(node, kSpellings<T>, index);
+      if (wrong.empty()) {
+        member(config) = static_cast<T>(index);
+        return wrong;
+      }
+      for (const auto& [word, value] : kOldSpellings<T>)  // the new name of what was meant
+        if (!nearest(node.text, std::array{word}).empty() && nearest(node.text, kSpellings<T>).empty())
+          wrong += fmt::format("; did you mean '{}'?", name_of(value));
+      return wrong;
+    };
+    key.print = [member](const Config& config) { return print_text(name_of(member(config))); };
+  } else {
+    key.read = [member, range](Config& config, const YamlNode& node) {
+      return read_value(node, range, member(config));
+    };
+    key.print = [member, range](const Config& config) { return print_value(member(config), range); };
+  }
+  return key;
+}
+
+// A text that is one of those words.
+template <typename Member>
+ConfigKey make_choice(std::string section, std::string name, const Member& member,
+                      const std::vector<std::string_view>& words, std::string help, Names aliases = {}) {
+  ConfigKey key = make_key(std::move(section), std::move(name), member, {}, std::move(help), aliases);
+  key.type = "choice";
+  key.choices.assign(words.begin(), words.end());
+  key.read = [member, words](Config& config, const YamlNode& node) {
+    std::size_t index = 0;
+    std::string wrong = read_choice(node, words, index);
+    if (wrong.empty()) member(config) = words[index];
+    return wrong;
+  };
+  return key;
+}
+
+// Whatever kind the family says. "a.b" is the key b of a section inside `model`.
+ConfigKey make_family_key(const ModelKey& declared) {
+  const std::size_t dot = declared.name.rfind('.');
+  const std::string section = dot == std::string::npos ? "model" : "model." + declared.name.substr(0, dot),
+                    leaf = declared.name.substr(dot == std::string::npos ? 0 : dot + 1);
+  return std::visit(
+      [&](const auto& otherwise) {
+        using T = std::remove_cvref_t<decltype(otherwise)>;
+        const auto value = [name = declared.name](auto& config) -> auto& {
+          return std::get<T>(config.model.values.at(name));
+        };
+        const ValueRange range{.low = declared.low,
+                               .high = declared.high,
+                               .low_open = declared.low_open,
+                               .high_open = declared.high_open};
+        ConfigKey key;
+        if constexpr (std::same_as<T, std::string>) {
+          if (!declared.choices.empty())
+            key = make_choice(section, leaf, value, declared.choices, declared.help);
+        }
+        if (key.name.empty()) key = make_key(section, leaf, value, range, declared.help, {});
+        key.aliases = declared.aliases;
+        return key;
+      },
+      declared.otherwise);
+}
+
+// Adds keys of one section.
+template <typename S>
+class Adder {
+ public:
+  Adder(std::vector<ConfigKey>& keys, std::string section, S Config::*part)
+      : keys_(keys), section_(std::move(section)), part_(part) {}
+
+  template <typename T>
+  void operator()(const char* name, T S::*member, const ValueRange& range, const std::string& help,
+                  Names aliases = {}) const {
+    const auto reach = [ part = part_, member ](auto& config) -> auto& { return config.*part.*member; };
+    keys_.push_back(make_key(section_, name, reach, range, help, aliases));
+  }
+
+ private:
+  std::vector<ConfigKey>& keys_;
+  std::string section_;
+  S Config::*part_;
+};
+
+ValueRange any() { return {}; }
+ValueRange not_empty() { return {.required = true}; }
+ValueRange between(double low, double high) { return {.low = low, .high = high}; }
+ValueRange at_least(double low) { return {.low = low}; }
+ValueRange fraction() { return {.low = 0, .high = 1, .high_open = true}; }
+ValueRange among(std::span<const std::string_view> words) { return {.words = words}; }
+ValueRange byte_size() { return {.low = 0, .byte_size = true}; }
+
+constexpr std::array<std::string_view, 5> kRecomputeGroups = {"attention", "mlp", "norm", "activation",
+                                                              "dropout"};
+
+constexpr std::array<std::string_view, 2> kMetricForms = {"jsonl", "tensorboard"};
+
+// Upper bounds that no real run meets; they keep products of sizes inside 64 bits, as those of families do.
+constexpr double kMaxBatch = 1 << 20;
+constexpr double kMaxCount = 2147483647;
+
+template <typename Table>
+std::vector<std::string_view> names_in(const Table& table, std::string_view Table::value_type::*name) {
+  std::vector<std::string_view> names;
+  for (const auto& row : table) names.push_back(row.*name);
+  return names;
+}
+
+void add_model(std::vector<ConfigKey>& keys, const ModelFamily& family) {
+  using S = Config::Model;
+  const auto type = [](auto& config) -> auto& { return config.model.type; };
+  keys.push_back(make_choice("model", "type", type, names_in(model_families(), &ModelFamily::type),
+                             "architecture", {"model_type"}));
+  const Adder<S> add(keys, "model", &Config::model);
+  add("config", &S::config, any(), "Hugging Face config.json to start from; keys given here override it");
+  add("pretrained", &S::pretrained, any(), "directory with config.json and model.safetensors");
+  for (const ModelKey& key : family.keys) keys.push_back(make_family_key(key));
+}
+
+void add_parallelism(std::vector<ConfigKey>& keys) {
+  using S = Config::Parallelism;
+  const Adder<S> add(keys, "parallelism", &Config::parallelism);
+  add("tensor_parallel_size", &S::tensor_parallel_size, between(1, 65536), "ranks that share each layer",
+      {"tp", "tensor_model_parallel_size"});
+  add("data_parallel_size", &S::data_parallel_size, between(0, kMaxBatch), "replicas; 0: world / tensor");
+  add("sequence_parallel", &S::sequence_parallel, any(), "norms and residuals on 1/tensor of the tokens");
+  add("communicator", &S::communicator, any(), "how ranks talk; auto: by what started them");
+  add("ranks_per_process", &S::ranks_per_process, between(1, 1024), "ranks that are threads of one process");
+  add("timeout_seconds", &S::timeout_seconds, between(1, kMaxCount), "a peer this late is lost");
+  add("gradient_bucket_mb", &S::gradient_bucket_mb, between(1, 65536), "MiB per gradient all-reduce");
+}
+
+void add_device(std::vector<ConfigKey>& keys) {
+  using S = Config::Device;
+  const Adder<S> add(keys, "device", &Config::device);
+  add("backend", &S::backend, any(), "kernels to run");
+  add("threads", &S::threads, between(0, 4096),
+      "per rank, whatever OMP_NUM_THREADS is; 0: cores / ranks on the node");
+  add("memory_limit", &S::memory_limit, byte_size(), "per rank, such as 4GiB; 0: none");
+  add("cuda_graph", &S::cuda_graph, any(),
+      "replay each kind of step as a CUDA graph where it can be captured");
+  add("pinned", &S::pinned, any(), "host memory that the device copies from and to at full speed");
+  add("tf32", &S::tf32, any(), "products of fp32 training in TF32: faster, 10 bits of mantissa");
+  add("model", &S::model, any(),
+      "rates that the simulator reckons with: cpu, h200, or a file that calibrate wrote; not given: the "
+      "backend's");
+}
+
+void add_training(std::vector<ConfigKey>& keys) {
+  using S = Config::Training;
+  const Adder<S> add(keys, "training", &Config::training);
+  add("micro_batch_size", &S::micro_batch_size, between(0, kMaxBatch), "sequences per pass; 0: derived",
+      {"per_device_train_batch_size", "train_micro_batch_size_per_gpu"});
+  add("global_batch_size", &S::global_batch_size, between(0, kMaxCount), "sequences per step; 0: derived",
+      {"train_batch_size"});
+  add("gradient_accumulation_steps", &S::gradient_accumulation_steps, between(0, kMaxBatch),
+      "passes per step; 0: derived");
+  add("max_steps", &S::max_steps, between(0, kMaxCount), "optimizer steps; 0: only evaluate",
+      {"train_iters", "train_steps"});
+  add("precision", &S::precision, any(),
+      "of activations and products; fp64 with device.backend: reference, fp16 with cuda");
+  add("loss_scale", &S::loss_scale, at_least(-1),
+      "times the loss; 0: dynamic; -1: dynamic with fp16, else none");
+  add("initial_loss_scale", &S::initial_loss_scale, at_least(1), "where a dynamic loss scale begins");
+  add("loss_scale_window", &S::loss_scale_window, between(1, kMaxCount),
+      "steps without overflow before a dynamic loss scale doubles");
+  add("seed", &S::seed, at_least(0), "of initial weights and dropout");
+  add("compile", &S::compile, any(), "programs of the lengths of data.padding: on first use, or ahead");
+}
+
+void add_optimizer(std::vector<ConfigKey>& keys) {
+  using S = Config::Optimizer;
+  const Adder<S> add(keys, "optimizer", &Config::optimizer);
+  const auto name = [](auto& config) -> auto& { return config.optimizer.name; };
+  keys.push_back(make_choice("optimizer", "name", name, names_in(optimizer_rules(), &OptimizerEntry::name),
+                             "update rule"));
+  add("learning_rate", &S::learning_rate, at_least(0), "its peak", {"lr"});
+  add("beta1", &S::beta1, fraction(), "decay of the first moment");
+  add("beta2", &S::beta2, fraction(), "decay of the second moment");
+  add("epsilon", &S::epsilon, at_least(0), "added to the denominator");
+  add("momentum", &S::momentum, fraction(), "of sgd");
+  add("weight_decay", &S::weight_decay, at_least(0), "strength of weight decay");
+  add("decay_all", &S::decay_all, any(), "decay biases and norms too");
+  add("max_grad_norm", &S::max_grad_norm, at_least(0), "clip the global norm to this; 0: never",
+      {"clip_grad", "gradient_clipping"});
+}
+
+void add_scheduler(std::vector<ConfigKey>& keys) {
+  using S = Config::Scheduler;
+  const Adder<S> add(keys, "scheduler", &Config::scheduler);
+  add("name", &S::name, any(), "shape after the warm-up");
+  add("warmup_steps", &S::warmup_steps, between(0, kMaxCount), "steps of linear warm-up");
+  add("warmup_ratio", &S::warmup_ratio, between(0, 1), "warm-up as a part of max_steps");
+  add("min_lr", &S::min_lr, at_least(0), "learning rate at the end");
+}
+
+void add_task(std::vector<ConfigKey>& keys) {
+  keys.push_back(make_key("", "task", [](auto& config) -> auto& { return config.task; }, any(),
+                          "what the model is trained for; where not given the first of its family's", {}));
+}
+
+void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
+  using S = Config::Data;
+  const Adder<S> add(keys, "data", &Config::data);
+  add("format", &S::format, any(),
+      "random ids, jsonl records, token files, bytes of text, or a file of texts: tables, GLUE's, SWAG's, "
+      "SQuAD's and CoNLL's");
+  add("path", &S::path, any(), "a file or folder, or a list of them");
+  add("sequence_length", &S::sequence_length, between(0, kMostModelSize), "tokens; 0: " + model.longest.key,
+      {"seq_length"});
+  add("shuffle", &S::shuffle, any(), "false: file order");
+  add("seed", &S::seed, at_least(0), "of the order; training.seed where not given");
+  add("dtype", &S::dtype, any(), "of token files without a header");
+  add("low", &S::low, between(0, kMaxCount), "random: smallest id");
+  add("high", &S::high, between(0, kMaxCount), "random: ids are below this; 0: " + model.vocabulary.key);
+  add("prefetch", &S::prefetch, between(1, 1024), "batches prepared ahead");
+  add("padding", &S::padding, any(), "of a micro-batch: to sequence_length, its longest, or a few lengths");
+  add("pad_to_multiple_of", &S::pad_to_multiple_of, between(0, 65536), "of lengths; 0: 8, with bucket 64");
+  add("group_by_length", &S::group_by_length, any(), "samples of like length together: 50 global batches");
+  const auto columns = [&](const char* name, std::string S::Columns::*member, const char* help) {
+    const auto reach = [member](auto& config) -> auto& { return config.data.columns.*member; };
+    keys.push_back(make_key("data.columns", name, reach, any(), help, {}));
+  };
+  columns("text", &S::Columns::text, "of the text, or of the first of two; by name, or by number from 0 on");
+  columns("pair", &S::Columns::pair, "of the second text; not given: there is one");
+  columns("label", &S::Columns::label, "of the label");
+  add("header", &S::header, any(), "csv, tsv: the first line names the columns");
+  add("labels", &S::labels, any(),
+      "names of the classes, in order; not given: those of the format, or all that the file has, sorted");
+  add("tokenizer", &S::tokenizer, any(),
+      "folder or file of the tokenizer for formats that hold texts; given with jsonl, its records are texts; "
+      "not given: model.pretrained");
+  add("truncation", &S::truncation, any(),
+      "which text is cut at sequence_length; question_answering: only_second where not given");
+  add("stride", &S::stride, between(0, kMostModelSize), "question_answering: tokens that two windows share",
+      {"doc_stride"});
+  add("choices", &S::choices, between(1, 1024), "multiple_choice: sequences of a sample");
+  add("mask_probability", &S::mask_probability, ValueRange{.low = 0, .high = 1, .low_open = true},
+      "masked_lm, of data without labels: share of tokens to find again", {"mlm_probability"});
+  add("mask_token", &S::mask_token, between(-1, kMostModelSize),
+      "masked_lm, of data without labels: the id that stands for a masked token; -1: not given");
+  add("special_tokens", &S::special_tokens, any(), "masked_lm: ids that are never masked, a list");
+}
+
+void add_evaluation(std::vector<ConfigKey>& keys) {
+  using S = Config::Evaluation;
+  const Adder<S> add(keys, "evaluation", &Config::evaluation);
+  add("path", &S::path, any(), "a file or folder that is not trained on, or a list of them");
+  add("format", &S::format, any(), "as data.format, which it is where not given");
+  add("every_steps", &S::every_steps, between(0, kMaxCount),
+      "evaluate so often, and after the last step; 0: never", {"eval_steps", "eval_interval"});
+  add("batches", &S::batches, between(0, kMaxCount),
+      "micro-batches of each data rank, at most; 0: the whole set, once", {"eval_iters"});
+  add("metrics", &S::metrics, among(kSpellings<MetricKind>),
+      "what is measured beside the loss, a list; not given: what format and task are judged by");
+  add("n_best", &S::n_best, between(1, 1024), "question_answering: likeliest starts and ends that are paired",
+      {"n_best_size"});
+  add("max_answer_length", &S::max_answer_length, between(1, kMostModelSize),
+      "question_answering: tokens of an answer, at most");
+  add("null_threshold", &S::null_threshold, any(),
+      "question_answering: by how much no answer may score below the best one and still be given",
+      {"null_score_diff_threshold"});
+}
+
+void add_others(std::vector<ConfigKey>& keys) {
+  using AC = CheckpointingSettings;
+  const Adder<AC> checkpointing(keys, "activation_checkpointing", &Config::activation_checkpointing);
+  checkpointing("mode", &AC::mode, any(), "which activations are recomputed", {"recompute_granularity"});
+  checkpointing("k", &AC::k, between(0, 65536), "every_k: layers a segment");
+  checkpointing("recompute", &AC::recompute, among(kRecomputeGroups),
+                "selective: groups of ops; none given: norm and activation");
+  checkpointing("partition_activations", &AC::partition_activations, any(),
+                "saved activations that are the same on all tensor ranks: 1/t on each, gathered before use",
+                {"partitioned_checkpointing", "distribute_saved_activations"});
+  checkpointing("cpu_checkpointing", &AC::cpu_checkpointing, any(),
+                "saved activations wait in host memory, copied out and back on side streams",
+                {"cpu_offloading"});
+  checkpointing("contiguous_checkpointing", &AC::contiguous_checkpointing, any(),
+                "saved activations in the planned arena, without fragmentation; false: in a best-fit pool",
+                {"contiguous_memory_optimization"});
+  checkpointing("keep_last", &AC::keep_last, between(-1, 65536),
+                "layers at the end whose values never leave; -1: chosen by the simulator");
+  checkpointing("prefetch", &AC::prefetch, between(-1, 65536),
+                "layers that fetches run ahead; -1: chosen by the simulator");
+  checkpointing("number_checkpoints", &AC::number_checkpoints, between(0, 65536),
+                "layer inputs that are saved, to be checked; 0: not checked");
+  checkpointing("plan", &AC::plan, any(), "file that decides for every value, instead of mode and switches");
+  checkpointing(
+      "verify", &AC::verify, any(),
+      "hash every value that is recomputed, gathered or brought back; the first difference ends the run");
+  checkpointing("storage_dtype", &AC::storage_dtype, any(),
+                "of saved activations that are not needed at once; bf16 halves fp32, and is lossy");
+  const auto disk = [](auto& config) -> auto& { return config.activation_checkpointing.disk_checkpointing; };
+  const std::string disk_section = "activation_checkpointing.disk_checkpointing";
+  keys.push_back(make_key(
+      disk_section, "path", [disk](auto& config) -> auto& { return disk(config).path; }, any(),
+      "folder on the disk where saved activations wait; each rank has a file there without a name", {}));
+  keys.push_back(make_key(disk_section, "limit", [disk](auto& config) -> auto& { return disk(config).limit; },
+                          byte_size(), "bytes there per rank, such as 100GiB; 0: none", {}));
+  Adder(keys, "checkpoint", &Config::checkpoint)("save_model", &Config::Checkpoint::save_model, any(),
+                                                 "write model.safetensors and config.json at the end");
+  const Adder logging(keys, "logging", &Config::logging);
+  logging("steps", &Config::Logging::steps, between(1, kMaxCount), "steps between lines on the terminal");
+  logging("progress", &Config::Logging::progress, any(), "progress bar; auto: on a terminal");
+  logging("report_to", &Config::Logging::report_to, among(kMetricForms),
+          "forms of the metrics: metrics.jsonl in output_dir, TensorBoard event files; []: none");
+  logging("tensorboard_dir", &Config::Logging::tensorboard_dir, any(),
+          "folder of the event files; not given: output_dir/tensorboard");
+  const Adder report(keys, "memory_report", &Config::memory_report);
+  report("at", &Config::MemoryReport::at, any(), "when memory is reported: start, end, step:N; a list");
+  report("formats", &Config::MemoryReport::formats, among(kSpellings<ReportFormat>),
+         "how: table on the terminal, json, html and trace as files; a list");
+  Adder(keys, "profiling", &Config::profiling)(
+      "step", &Config::Profiling::step, between(0, kMaxCount),
+      "shown by html, json and trace; 0: none; not given: the third, or the last of fewer");
+  const Adder debug(keys, "debug", &Config::debug);
+  debug("dump_gradients", &Config::Debug::dump_gradients, any(), "file for the full gradients of one step");
+  debug("dump_step", &Config::Debug::dump_step, between(1, kMaxCount), "which step; the first is 1");
+  keys.push_back(make_key("", "output_dir", [](auto& config) -> auto& { return config.output_dir; },
+                          not_empty(), "where everything the run writes goes", {}));
+  keys.push_back(make_key("", "overwrite", [](auto& config) -> auto& { return config.overwrite; }, any(),
+                          "whether the files of another run there may be replaced; --overwrite is the same",
+                          {}));
+}
+
+struct SectionHelp {
+  std::string_view section, help;
+};
+constexpr SectionHelp kSectionHelp[] = {
+    {"", "Where the run's own files go."},
+    {"model", "What is trained. The names are those of Hugging Face's config.json."},
+    {"parallelism", "How the work is divided over ranks: tensor_parallel_size x data_parallel_size of them."},
+    {"device", "What each rank computes with, and how much memory it may take."},
+    {"training",
+     "How much, how often and in what precision. Any two of micro_batch_size, global_batch_size and "
+     "gradient_accumulation_steps determine the third."},
+    {"optimizer", "The update rule."},
+    {"scheduler", "The learning rate over the steps; optimizer.learning_rate is its peak."},
+    {"activation_checkpointing",
+     "What becomes of the activations between forward and backward: recomputed, partitioned, sent away."},
+    {"activation_checkpointing.disk_checkpointing", "The disk as the place where saved activations wait."},
+    {"data", "What is trained on."},
+    {"data.columns", "Where tables hold what is read: names of columns, or of a record's keys."},
+    {"evaluation", "A loss and metrics on other data, now and then."},
+    {"checkpoint", "What is saved."},
+    {"logging", "What the run says of itself."},
+    {"memory_report", "What each rank says of its memory and its time, when, and in what form."},
+    {"profiling", "The one step whose ops are timed."},
+    {"debug", "For looking inside."},
+};
+
+}  // namespace
+
+std::vector<std::string_view> list_sections(const ModelFamily& family) {
+  std::vector<std::string_view> sections;
+  for (const SectionHelp& entry : kSectionHelp)
+    if (!entry.section.empty()) sections.push_back(entry.section);
+  for (const ModelSection& section : family.sections) sections.insert(sections.begin() + 1, section.path);
+  return sections;
+}
+
+std::string_view help_of_section(std::string_view section) {
+  for (const SectionHelp& entry : kSectionHelp)
+    if (entry.section == section) return entry.help;
+  for (const ModelFamily& family : model_families())
+    for (const ModelSection& entry : family.sections)
+      if (entry.path == section) return entry.help;
+  return "";
+}
+
+std::vector<ConfigKey> list_keys(const ModelFamily& family) {
+  std::vector<ConfigKey> keys;
+  add_task(keys);
+  add_model(keys, family);
+  add_parallelism(keys);
+  add_device(keys);
+  add_training(keys);
+  add_optimizer(keys);
+  add_scheduler(keys);
+  add_data(keys, family.facts(ModelValues(family.keys)));
+  add_evaluation(keys);
+  add_others(keys);
+  return keys;
+}
+
+}  // namespace recollect

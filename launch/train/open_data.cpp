@@ -1,0 +1,66 @@
+#include "launch/train/open_data.h"
+
+#include <omp.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/core/error.h"
+#include "launch/config/data_source.h"
+
+namespace recollect {
+
+namespace {
+
+DatasetSpec dataset_spec(const Config& config, const TaskData& task, DataFormat format,
+                         const std::vector<std::string>& paths) {
+  return {.format = format,
+          .paths = paths,
+          .sequence_length = config.data.sequence_length,
+          .vocabulary_size = config.model.facts().vocabulary.value,
+          .dtype = std::string(name_of(config.data.dtype)),
+          .random_low = config.data.low,
+          .random_high = config.data.high,
+          .seed = static_cast<uint64_t>(config.data.seed),
+          .fields = task.fields};
+}
+
+}  // namespace
+
+OpenedData open_data(const Config& config, const TaskData& task, DataFormat format,
+                     const std::vector<std::string>& paths, const std::vector<std::string>& labels) {
+  if (!holds_texts(config, format)) return {open_dataset(dataset_spec(config, task, format, paths))};
+  const Config::Data& d = config.data;
+  const ModelFacts model = config.model.facts();
+  Prepared prepared = prepare({.format = format,
+                               .task = *data_task(config.task),
+                               .paths = files_of_data(format, paths),
+                               .text = d.columns.text,
+                               .pair = d.columns.pair,
+                               .label = d.columns.label,
+                               .has_header = d.header,
+                               .labels = d.labels.empty() ? labels : d.labels,
+                               .problem = model.problem,
+                               .sequence_length = d.sequence_length,
+                               .stride = d.stride,
+                               .truncation = d.truncation,
+                               .vocabulary_size = model.vocabulary.value,
+                               .token_types = model.token_types > 0,
+                               .threads = omp_get_max_threads()},
+                              *load_tokenizer(d.tokenizer));
+  const bool classifies =
+      config.task == Task::kSequenceClassification || config.task == Task::kTokenClassification;
+  if (classifies && !prepared.labels.empty() && static_cast<int64_t>(prepared.labels.size()) != model.labels)
+    throw Error(ExitCode::kInput,
+                fmt::format("{}: there are {} labels, {}; model.num_labels is {}", fmt::join(paths, ", "),
+                            prepared.labels.size(), fmt::join(prepared.labels, ", "), model.labels),
+                "name them all in data.labels, which sets model.num_labels");
+  return {.dataset = std::move(prepared.samples),
+          .labels = std::move(prepared.labels),
+          .metrics = std::move(prepared.metrics),
+          .questions = std::move(prepared.questions)};
+}
+
+}  // namespace recollect

@@ -1,0 +1,28 @@
+// The data that a run trains or evaluates on, opened: files that hold ids are read as training goes on, texts are
+// prepared before its first step.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/data/dataset.h"
+#include "engine/data/prepare.h"
+#include "engine/data/tasks.h"
+#include "launch/config/config.h"
+
+namespace recollect {
+
+struct OpenedData {
+  std::unique_ptr<Dataset> dataset;
+  // Of prepared data:
+  std::vector<std::string> labels = {};   // names of the classes
+  std::vector<std::string> metrics = {};  // by which the format is judged
+  std::unique_ptr<QuestionAnsweringSet> questions = {};
+};
+
+// `labels`: the names that other data of the run has found, or none. Errors: those of reading, and kInput where the
+// classes are not as many as the model's head tells apart.
+OpenedData open_data(const Config& config, const TaskData& task, DataFormat format,
+                     const std::vector<std::string>& paths, const std::vector<std::string>& labels = {});
+
+}  // namespace recollect

@@ -1,0 +1,75 @@
+// Files of texts in a configuration: which task each serves, what it needs, and what follows from it.
+#include <gtest/gtest.h>
+
+#include "launch/config/data_source.h"
+#include "tests/launch/config_test_support.h"
+
+namespace recollect::test::config_texts_test {
+namespace {
+
+std::string bert(const std::string& task, const std::string& data, const std::string& more = {}) {
+  return "task: " + task + "\nmodel: {type: bert}\ndata: {path: x, tokenizer: t, " + data + "}\n" + more;
+}
+
+TEST(Texts, HaveTheClassesOfTheirFormat) {
+  const auto labels = [](const std::string& data) {
+    return accepted(bert("sequence_classification", data)).model.facts();
+  };
+  EXPECT_EQ(labels("format: cola").labels, 2);
+  EXPECT_EQ(labels("format: mnli").labels, 3);
+  EXPECT_EQ(labels("format: stsb").problem, ProblemType::kRegression);
+  const std::string columns = "columns: {text: a, label: b}";
+  EXPECT_EQ(labels("format: csv, " + columns).labels, 2);
+  EXPECT_EQ(labels("format: csv, labels: [x, y, z, w], " + columns).labels, 4);
+  const Config conll = accepted(bert("token_classification", "format: conll, labels: [O, B-PER, I-PER]"));
+  EXPECT_EQ(conll.model.facts().labels, 3);
+  EXPECT_EQ(conll.derived.at("model.num_labels"), "data.labels");
+  EXPECT_EQ(refusal("task: sequence_classification\nmodel: {type: bert, num_labels: 2}\n"
+                    "data: {format: mnli, path: x, tokenizer: t}\n"),
+            "c.yaml:2:33: model.num_labels 2 is not the number of classes of the data, 3");
+}
+
+TEST(Texts, ServeTheTasksTheyAreMadeFor) {
+  EXPECT_EQ(refusal(bert("sequence_classification", "format: squad")),
+            "c.yaml:3:39: data.format squad holds texts for task question_answering, not for "
+            "sequence_classification");
+  EXPECT_EQ(refusal("data: {path: x, tokenizer: t, format: jsonl}\n"),
+            "c.yaml:1:39: data.format jsonl holds texts for task sequence_classification or multiple_choice or "
+            "token_classification, not for causal_lm; 'recollect tokenize' makes token files of texts");
+  EXPECT_EQ(accepted(bert("question_answering", "format: squad")).data.truncation, Truncation::kOnlySecond);
+  EXPECT_EQ(accepted(bert("multiple_choice", "format: swag")).data.truncation, Truncation::kLongestFirst);
+}
+
+TEST(Texts, NeedATokenizerAndColumns) {
+  EXPECT_EQ(refusal("task: sequence_classification\nmodel: {type: bert}\ndata: {format: cola, path: x}\n"),
+            "c.yaml:3:16: data.tokenizer is missing: the data is text, and no model.pretrained says how it is "
+            "read");
+  EXPECT_EQ(refusal(bert("sequence_classification", "format: tsv")),
+            "c.yaml:3:39: data.columns.text is missing: data.format tsv has columns of any name\n"
+            "c.yaml:3:39: data.columns.label is missing: data.format tsv has columns of any name");
+  EXPECT_EQ(refusal(bert("question_answering", "format: squad, stride: 384, sequence_length: 384")),
+            "c.yaml:3:54: data.stride 384 leaves windows of data.sequence_length 384 nothing new");
+}
+
+TEST(Texts, WithoutThemTheirKeysHaveNoEffect) {
+  EXPECT_EQ(refusal("data: {format: tokens, path: x, tokenizer: t, columns: {text: a}}\n"),
+            "c.yaml:1:44: data.tokenizer has no effect with data.format tokens: it holds no texts\n"
+            "c.yaml:1:63: data.columns.text has no effect with data.format tokens: it holds no texts");
+  EXPECT_EQ(refusal(bert("sequence_classification", "format: cola, columns: {pair: b}, header: false")),
+            "c.yaml:3:61: data.columns.pair has no effect with data.format cola and task "
+            "sequence_classification: it has columns of its own\n"
+            "c.yaml:3:74: data.header has no effect with data.format cola: only csv and tsv may be without a "
+            "header");
+  EXPECT_EQ(refusal(bert("sequence_classification", "format: cola, padding: longest")), "accepted");
+  EXPECT_EQ(refusal(bert("sequence_classification", "format: cola", "evaluation: {n_best: 3, metrics: [f1]}\n")),
+            "c.yaml:4:22: evaluation.n_best has no effect with evaluation.every_steps 0: nothing is evaluated\n"
+            "c.yaml:4:35: evaluation.metrics has no effect with evaluation.every_steps 0: nothing is "
+            "evaluated");
+  EXPECT_EQ(refusal(bert("sequence_classification", "format: cola",
+                         "evaluation: {n_best: 3, path: y, every_steps: 1}\n")),
+            "c.yaml:4:22: evaluation.n_best has no effect with task sequence_classification: no answer is looked "
+            "for");
+}
+
+}  // namespace
+}  // namespace recollect::test::config_texts_test
