@@ -204,7 +204,8 @@ ValueId LayerBuilder::all_tokens(const std::string& name, ValueId x) {
               {{"axis", std::string(kTensorAxis)}, {"size", int64_t{layout_.tensor_size}}}, {x});
 }
 
-ValueId LayerBuilder::rotary_table(const std::string& name, int64_t head_size, const RotaryOptions& options) {
+ValueId LayerBuilder::rotary_table(const std::string& name, int64_t head_size, const RotaryOptions& options,
+                                   ValueId positions) {
   return emit(name, "rotary_table",
               {{"sequence_length", sequence_length_},
                {"head_size", head_size},
@@ -215,7 +216,7 @@ ValueId LayerBuilder::rotary_table(const std::string& name, int64_t head_size, c
                {"low_freq_factor", options.low_freq_factor},
                {"high_freq_factor", options.high_freq_factor},
                {"original_positions", options.original_positions}},
-              {});
+              positions == kNone ? std::vector<ValueId>{} : std::vector<ValueId>{positions});
 }
 
 ValueId LayerBuilder::rotary(const std::string& name, ValueId x, ValueId table, int64_t heads) {

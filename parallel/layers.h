@@ -113,8 +113,10 @@ class LayerBuilder {
   ValueId first_tokens(const std::string& name, ValueId x);
   // The rows of all tokens on every rank, where all that follows is the same on every rank.
   ValueId all_tokens(const std::string& name, ValueId x);
-  // Cosines and sines of a batch's positions; and the first `heads` heads of x turned by them.
-  ValueId rotary_table(const std::string& name, int64_t head_size, const RotaryOptions& options);
+  // Cosines and sines of a batch's positions, which may be given [samples, sequence]; and the first `heads`
+  // heads of x turned by them.
+  ValueId rotary_table(const std::string& name, int64_t head_size, const RotaryOptions& options,
+                       ValueId positions = kNone);
   ValueId rotary(const std::string& name, ValueId x, ValueId table, int64_t heads);
   ValueId dropout(const std::string& name, ValueId x, double p, Rows rows = Rows::kTokens);
   ValueId tanh(const std::string& name, ValueId x);

@@ -33,19 +33,20 @@
 //     tokens from first_token on, and the sum over the ranks is the whole.
 // first_tokens_backward     dy [b,h]                             dx [T,h]               as first_tokens
 //                                                                                       rows (T)
-// rotary_table                                                   table [s,d] S          sequence_length
-//                                                                                       head_size theta dtype
+// rotary_table              positions? [b,s] i32                 table [s,d] S, or      sequence_length
+//                                                                [T,d]                  head_size theta dtype
 //                                                                                       scaling
-//     Row p is cos(p f_0) .. cos(p f_{d/2-1}) | sin(p f_0) .. sin(p f_{d/2-1}); frequencies and angles are
-//     made in double, and the table is rounded once, to `dtype` ("f64", "f32"), which is S. `scaling` of
-//     the frequencies, and what numbers it has: "default"; "linear": factor; "llama3": factor,
-//     low_freq_factor, high_freq_factor, original_positions (rotary.h).
-// rotary                    x [T,w], table [s,d]                 y [T,w]                sequence_length
+//     The row of position p is cos(p f_0) .. cos(p f_{d/2-1}) | sin(p f_0) .. sin(p f_{d/2-1}); row i is of
+//     position i, or has that of token i. Frequencies and angles are made in double, and the table is rounded
+//     once, to `dtype` ("f64", "f32"), which is S. `scaling` of the frequencies, and what numbers it has:
+//     "default"; "linear": factor; "llama3": factor, low_freq_factor, high_freq_factor, original_positions
+//     (rotary.h).
+// rotary                    x [T,w], table [s,d] or [T,d]        y [T,w]                sequence_length
 //                                                                                       head_size
 //                                                                                       rotated_heads inverse
-//     The first rotated_heads heads of row i turn by the angles of position i % sequence_length (inverse: 1
-//     turns back), the rest of it is copied. Pairs of a head are its elements c and c + d/2. The gradient is
-//     the inverse.
+//     The first rotated_heads heads of row i turn by the angles of the table's row i, or i % sequence_length
+//     (inverse: 1 turns back), the rest of it is copied. Pairs of a head are its elements c and c + d/2. The
+//     gradient is the inverse.
 // dropout                   x [T,h]                              y [T,h]                p layer site
 //                                                                                       sequence_length
 //                                                                                       first_token

@@ -143,24 +143,31 @@ void add_rotary_cases(std::vector<OpCase>& cases) {
                                       {"low_freq_factor", 1.0},
                                       {"high_freq_factor", 4.0},
                                       {"original_positions", int64_t{32}}}});
+  OpCase given = cases.back();
+  given.name += "_positions";
+  given.inputs = {
+      {.name = "positions", .shape = {3, 67}, .storage = Storage::kI32, .fill = Fill::kIds, .limit = 500}};
+  cases.push_back(given);
   struct Heads {
     const char* name;
     int64_t samples, length, size, rotated, width;
+    bool by_token = false;
   };
-  for (const auto& [name, samples, length, size, rotated, width] :
-       {Heads{"small", 2, 3, 4, 1, 4}, Heads{"some_heads", 2, 3, 6, 2, 19}, Heads{"length_1", 3, 1, 2, 3, 6},
+  for (const auto& [name, samples, length, size, rotated, width, by_token] :
+       {Heads{"small", 2, 3, 4, 1, 4}, Heads{"by_token", 3, 5, 12, 2, 31, true},
+        Heads{"some_heads", 2, 3, 6, 2, 19}, Heads{"length_1", 3, 1, 2, 3, 6},
         Heads{"odd_half", 1, 5, 10, 1, 33}, Heads{"large", 2, 65, 64, 3, 320},
         Heads{"wide_head", 1, 7, 1040, 2, 3120}, Heads{"no_whole_vectors", 2, 17, 24, 5, 150}}) {
     for (const int64_t inverse : {0, 1})
-      cases.push_back(
-          {.name = std::string("rotary_") + name + (inverse ? "_inverse" : ""),
-           .kind = "rotary",
-           .inputs = {activation("x", {samples * length, width}), statistic("table", {length, size})},
-           .attributes = {{"sequence_length", length},
-                          {"head_size", size},
-                          {"rotated_heads", rotated},
-                          {"inverse", inverse}},
-           .differentiable = {0}});
+      cases.push_back({.name = std::string("rotary_") + name + (inverse ? "_inverse" : ""),
+                       .kind = "rotary",
+                       .inputs = {activation("x", {samples * length, width}),
+                                  statistic("table", {(by_token ? samples : 1) * length, size})},
+                       .attributes = {{"sequence_length", length},
+                                      {"head_size", size},
+                                      {"rotated_heads", rotated},
+                                      {"inverse", inverse}},
+                       .differentiable = {0}});
   }
 }
 
