@@ -29,6 +29,7 @@ LayerBuilder::LayerBuilder(Graph& graph, const OpRegistry& registry, ParallelLay
       layout_(layout),
       dtype_(dtype),
       samples_(batch.samples),
+      sequences_(batch.packed_sequences > 0 ? batch.packed_sequences : batch.samples),
       sequence_length_(batch.sequence_length),
       tokens_(batch.samples * batch.sequence_length) {}
 
@@ -179,7 +180,9 @@ ValueId LayerBuilder::vocabulary_embedding(const std::string& name, ValueId ids,
   return leave_parallel(name + "/sum", part);
 }
 
-ValueId LayerBuilder::position_embedding(const std::string& name, ValueId x, ValueId table) {
+ValueId LayerBuilder::position_embedding(const std::string& name, ValueId x, ValueId table,
+                                         ValueId positions) {
+  if (positions != kNone) return token_types(name, x, positions, table);
   return emit(name, "add_position", {{"sequence_length", sequence_length_}, {"first_token", first_token()}},
               {x, table});
 }
@@ -188,10 +191,13 @@ ValueId LayerBuilder::token_types(const std::string& name, ValueId x, ValueId id
   return emit(name, "add_embedding", {{"first_token", first_token()}}, {x, ids, table});
 }
 
-ValueId LayerBuilder::first_tokens(const std::string& name, ValueId x) {
-  const ValueId first = emit(
-      name, "first_tokens",
-      {{"samples", samples_}, {"sequence_length", sequence_length_}, {"first_token", first_token()}}, {x});
+ValueId LayerBuilder::first_tokens(const std::string& name, ValueId x, ValueId which) {
+  std::vector<ValueId> inputs{x};
+  if (which != kNone) inputs.push_back(which);
+  const ValueId first =
+      emit(name, "first_tokens",
+           {{"samples", samples_}, {"sequence_length", sequence_length_}, {"first_token", first_token()}},
+           std::move(inputs));
   if (!divides_tokens()) return first;
   graph_.value(first).placement = part_of_ranks();
   return emit(name + "/sum", "all_reduce",
@@ -204,7 +210,8 @@ ValueId LayerBuilder::all_tokens(const std::string& name, ValueId x) {
               {{"axis", std::string(kTensorAxis)}, {"size", int64_t{layout_.tensor_size}}}, {x});
 }
 
-ValueId LayerBuilder::rotary_table(const std::string& name, int64_t head_size, const RotaryOptions& options) {
+ValueId LayerBuilder::rotary_table(const std::string& name, int64_t head_size, const RotaryOptions& options,
+                                   ValueId positions) {
   return emit(name, "rotary_table",
               {{"sequence_length", sequence_length_},
                {"head_size", head_size},
@@ -215,7 +222,7 @@ ValueId LayerBuilder::rotary_table(const std::string& name, int64_t head_size, c
                {"low_freq_factor", options.low_freq_factor},
                {"high_freq_factor", options.high_freq_factor},
                {"original_positions", options.original_positions}},
-              {});
+              positions == kNone ? std::vector<ValueId>{} : std::vector<ValueId>{positions});
 }
 
 ValueId LayerBuilder::rotary(const std::string& name, ValueId x, ValueId table, int64_t heads) {
@@ -346,9 +353,8 @@ int64_t LayerBuilder::local_key_heads(const std::string& name, const AttentionOp
 
 ValueId LayerBuilder::attention(const std::string& name, ValueId q, const AttentionOptions& options) {
   const int64_t key_heads = local_key_heads(name, options), local = options.heads / layout_.tensor_size;
-  std::vector<ValueId> inputs{q};
-  if (options.kv != kNone || options.lengths != kNone) inputs.push_back(options.kv);
-  if (options.lengths != kNone) inputs.push_back(options.lengths);
+  std::vector<ValueId> inputs{q, options.kv, options.lengths, options.positions};
+  while (inputs.back() == kNone) inputs.pop_back();
   return emit(name, "attention",
               {{"heads", local},
                {"kv_heads", key_heads},

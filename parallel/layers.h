@@ -58,6 +58,7 @@ struct AttentionOptions {
   ValueId kv = kNone;    // k | v of this rank, where they are no part of q's rows
   bool causal = true;
   ValueId lengths = kNone;       // [samples] i32: keys from there on are padding; kNone: none are
+  ValueId positions = kNone;     // [samples, sequence] i32: of packed samples, in place of lengths
   ValueId rotary_table = kNone;  // turns queries and keys; kNone: they have no rotary positions
   double dropout = 0;            // of probabilities
 
@@ -94,6 +95,7 @@ class LayerBuilder {
   void enter_block(const std::string& block) { ops_.common().block = block; }  // of the layer: Op::block
 
   int64_t samples() const { return samples_; }
+  int64_t sequences() const { return sequences_; }  // what is looked at as a whole: samples, unless packed
   int64_t sequence_length() const { return sequence_length_; }
 
   // Of the batch; of its tokens: [samples, sequence] i32.
@@ -106,15 +108,18 @@ class LayerBuilder {
   // Token ids [samples, sequence] to hidden states; the vocabulary is divided over the tensor ranks. The id
   // `padding_id` gives the table no gradient here; -1: there is none such.
   ValueId vocabulary_embedding(const std::string& name, ValueId ids, ValueId table, int64_t padding_id = -1);
-  ValueId position_embedding(const std::string& name, ValueId x, ValueId table);
+  // `positions`: [samples, sequence], those of packed samples; kNone: their tokens' places.
+  ValueId position_embedding(const std::string& name, ValueId x, ValueId table, ValueId positions = kNone);
   // x + the rows that ids [samples, sequence] name of a table that every rank has, as that of token types.
   ValueId token_types(const std::string& name, ValueId x, ValueId ids, ValueId table);
-  // [samples, h] on every rank: what stands at each sample's first token.
-  ValueId first_tokens(const std::string& name, ValueId x);
+  // [samples, h] on every rank: what stands at each sample's first token; or [n, h], at the tokens `which` [n].
+  ValueId first_tokens(const std::string& name, ValueId x, ValueId which = kNone);
   // The rows of all tokens on every rank, where all that follows is the same on every rank.
   ValueId all_tokens(const std::string& name, ValueId x);
-  // Cosines and sines of a batch's positions; and the first `heads` heads of x turned by them.
-  ValueId rotary_table(const std::string& name, int64_t head_size, const RotaryOptions& options);
+  // Cosines and sines of a batch's positions, which may be given [samples, sequence]; and the first `heads`
+  // heads of x turned by them.
+  ValueId rotary_table(const std::string& name, int64_t head_size, const RotaryOptions& options,
+                       ValueId positions = kNone);
   ValueId rotary(const std::string& name, ValueId x, ValueId table, int64_t heads);
   ValueId dropout(const std::string& name, ValueId x, double p, Rows rows = Rows::kTokens);
   ValueId tanh(const std::string& name, ValueId x);
@@ -187,7 +192,7 @@ class LayerBuilder {
   OpBuilder ops_;  // what is common to its ops: the layer and the block that were entered
   ParallelLayout layout_;
   DType dtype_;
-  int64_t samples_, sequence_length_, tokens_;
+  int64_t samples_, sequences_, sequence_length_, tokens_;
   int64_t site_ = 0;  // random ops of this layer so far
   std::vector<Parameter> parameters_;
 };

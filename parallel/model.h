@@ -13,11 +13,12 @@
 
 namespace recollect {
 
-// What a program is made for: so many sequences of one length.
+// What a program is made for: so many samples of one length, a sequence each or, packed, several.
 struct BatchShape {
   int64_t samples = 1;
   int64_t sequence_length = 1;
-  int64_t most_logits = 1024;                           // rows of logits that exist at a time
+  int64_t most_logits = 1024;    // rows of logits that exist at a time
+  int64_t packed_sequences = 0;  // the most that a packed batch has, where a task looks at each as a whole
   auto operator<=>(const BatchShape&) const = default;  // NOLINT(modernize-use-nullptr): the default's own
 };
 

@@ -1,6 +1,6 @@
 // Multi-head attention without the score matrix (FlashAttention, Dao et al. 2022): what backward needs of the
 // probabilities is one logarithm per row and head. Query heads may share key/value heads (Ainslie et al.,
-// 2023), and of every sample only the first keys may count.
+// 2023), of every sample only the first keys may count, and a sample may be several sequences back to back.
 #include "engine/ops/attention.h"
 
 #include "engine/ops/define.h"
@@ -27,6 +27,11 @@ AttentionShape checked_shape(const OpView& v, const AttentionInputs& at) {
   if (v.has_input(at.lengths)) {
     check_shape(v, v.in(at.lengths), {shape.samples});
     check(v.in(at.lengths).dtype == DType::kI32, v, "lengths are i32");
+  }
+  if (v.has_input(at.positions)) {
+    check(!v.has_input(at.lengths), v, "positions say what is padding, and lengths as well");
+    check_shape(v, v.in(at.positions), {shape.samples, shape.length});
+    check(v.in(at.positions).dtype == DType::kI32, v, "positions are i32");
   }
   return shape;
 }
@@ -57,14 +62,15 @@ void gradient(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
   const ValueId q = op.inputs[0];
   std::vector<ValueId> inputs{g.upstream(op.outputs[0]), q, op.outputs[0], op.outputs[1]};
-  inputs.insert(inputs.end(), op.inputs.begin() + 1, op.inputs.end());  // kv and lengths
+  inputs.insert(inputs.end(), op.inputs.begin() + 1, op.inputs.end());  // kv, lengths, positions
   const ValueId dq = g.emit("backward", "attention_backward", op.attributes, std::move(inputs));
   const std::vector<ValueId> gradients = g.graph().op(g.graph().value(dq).producer).outputs;
   g.contribute(q, dq);
   if (gradients.size() > 1) g.contribute(op.inputs[1], gradients[1]);
 }
 
-// Products of [s, d] by [d, s], halved by the causal mask. How many keys count is not known before a run.
+// Products of [s, d] by [d, s], halved by the causal mask. How many keys count is not known before a run, nor
+// where sequences begin: this is the most that it takes, as if all keys did and each sample were one sequence.
 Cost attention_cost(const OpView& v, const AttentionInputs& at, double products) {
   const AttentionShape shape = checked_shape(v, at);
   Cost cost = streaming_cost(v, 0);

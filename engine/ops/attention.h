@@ -1,6 +1,11 @@
 // The sizes of attention and the places of its numbers, read from an op once for its definition and for the
 // kernels of every backend. A unit is one query head of one sample: unit = sample * heads + head. A kv unit
 // is a key/value head of one sample: kv_unit = sample * kv_heads + head; consecutive query heads share it.
+//
+// Several sequences may stand back to back in one sample, and attend none but their own tokens. What says
+// where they are is the position of every token in its sequence, as Transformers' `position_ids` and its
+// flash attention have it: a sequence begins where a position is 0. So the shapes of a program know neither
+// how many sequences there are nor how long they are, and the work follows the sum of their squared lengths.
 #pragma once
 
 #include <cmath>
@@ -12,11 +17,18 @@
 
 namespace recollect {
 
-// Where they stand among the inputs of either op; kv and lengths may be absent.
+// Where they stand among the inputs of either op; all but q may be absent.
 struct AttentionInputs {
-  int q, kv, lengths;
+  int q, kv, lengths, positions;
 };
-inline constexpr AttentionInputs kAttentionInputs{0, 1, 2}, kAttentionBackwardInputs{1, 4, 5};
+inline constexpr AttentionInputs kAttentionInputs{0, 1, 2, 3}, kAttentionBackwardInputs{1, 4, 5, 6};
+
+// Tokens of a sample that follow each other and are attended by none but themselves: all of them, or a
+// sequence of several. Queries and keys are numbered from its first token on.
+struct AttentionSegment {
+  int64_t sample, first, tokens;
+  int64_t keys;  // that count, the first ones; 0: the tokens are padding, which has zeros as outputs
+};
 
 struct AttentionShape {
   // `joined`: k and v stand in the rows of q.
@@ -89,6 +101,12 @@ struct AttentionShape {
   float scale;                     // of scores
 };
 
+// The token that a token's sequence begins with; -1 for padding. `positions` are of its sample, or null.
+RECOLLECT_HOST_DEVICE inline int64_t segment_begin(const int32_t* positions, int64_t token) {
+  if (!positions) return 0;
+  return positions[token] < 0 ? -1 : token - positions[token];
+}
+
 // What a run reads or, of gradients, writes: k and v stand in the rows of q, or in rows of their own.
 struct AttentionRows {
   AttentionRows(std::span<const Tensor> tensors, int q_at, int kv_at)
@@ -96,12 +114,36 @@ struct AttentionRows {
         kv(static_cast<std::size_t>(kv_at) < tensors.size() && tensors[kv_at].defined() ? tensors[kv_at]
                                                                                         : q) {}
   AttentionRows(std::span<const Tensor> in, const AttentionInputs& at) : AttentionRows(in, at.q, at.kv) {
-    if (static_cast<std::size_t>(at.lengths) < in.size() && in[at.lengths].defined())
-      lengths = in[at.lengths].as<int32_t>();
+    lengths = words(in, at.lengths);
+    positions = words(in, at.positions);
   }
 
   Tensor q, kv;
-  const int32_t* lengths = nullptr;  // by sample; null: all keys count
+  const int32_t* lengths = nullptr;    // by sample; null: all keys count
+  const int32_t* positions = nullptr;  // [samples, length]; null: a sample is one sequence
+
+ private:
+  static const int32_t* words(std::span<const Tensor> in, int at) {
+    const bool there = static_cast<std::size_t>(at) < in.size() && in[at].defined();
+    return there ? in[at].as<int32_t>() : nullptr;
+  }
 };
+
+// f(segment) for all of them, sample by sample. Tokens of padding that follow each other are one.
+template <typename F>
+void for_each_segment(const AttentionShape& shape, const AttentionRows& rows, F f) {
+  for (int64_t sample = 0; sample < shape.samples; ++sample) {
+    if (!rows.positions) {
+      f(AttentionSegment{sample, 0, shape.length, shape.keys(rows.lengths, sample)});
+      continue;
+    }
+    const int32_t* positions = rows.positions + sample * shape.length;
+    for (int64_t first = 0, end = 0; first < shape.length; first = end) {
+      const bool padding = positions[first] < 0;
+      for (++end; end < shape.length && (padding ? positions[end] < 0 : positions[end] > 0);) ++end;
+      f(AttentionSegment{sample, first, end - first, padding ? 0 : end - first});
+    }
+  }
+}
 
 }  // namespace recollect

@@ -80,20 +80,27 @@ void check_samples(const OpView& v, int64_t rows) {
         "the activations have rows that are no tokens of the samples");
 }
 
+// How many rows there are: those of `samples`, or those that input 1 names.
+int64_t first_token_rows(const OpView& v, int64_t tokens) {
+  if (!v.has_input(1)) {
+    check_samples(v, tokens);
+    return v.attributes().integer("samples");
+  }
+  check(v.in(1).shape.rank() == 1 && v.in(1).dtype == DType::kI32, v, "numbers of tokens are a list of i32");
+  return v.in(1).shape[0];
+}
+
 std::vector<OutputSpec> infer_first_tokens(const OpView& v) {
   const Value& x = v.in(0);
   check(x.shape.rank() == 2, v, "x is [tokens, hidden]");
-  check_samples(v, x.shape[0]);
   return {
-      {.shape = {v.attributes().integer("samples"), x.shape[1]}, .dtype = x.dtype, .placement = x.placement}};
+      {.shape = {first_token_rows(v, x.shape[0]), x.shape[1]}, .dtype = x.dtype, .placement = x.placement}};
 }
 
 std::vector<OutputSpec> infer_first_tokens_backward(const OpView& v) {
   const Value& dy = v.in(0);
   const int64_t rows = v.attributes().integer("rows");
-  check(dy.shape.rank() == 2 && dy.shape[0] == v.attributes().integer("samples"), v,
-        "dy is [samples, hidden]");
-  check_samples(v, rows);
+  check(dy.shape.rank() == 2 && dy.shape[0] == first_token_rows(v, rows), v, "dy is [samples, hidden]");
   return {{.shape = {rows, dy.shape[1]}, .dtype = dy.dtype, .placement = dy.placement}};
 }
 
@@ -101,8 +108,10 @@ void first_tokens_gradient(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
   Attributes attributes = op.attributes;
   attributes.set("rows", g.graph().value(op.inputs[0]).shape[0]);
-  g.contribute(op.inputs[0], g.emit("backward", "first_tokens_backward", std::move(attributes),
-                                    {g.upstream(op.outputs[0])}));
+  std::vector<ValueId> inputs{g.upstream(op.outputs[0])};
+  inputs.insert(inputs.end(), op.inputs.begin() + 1, op.inputs.end());
+  g.contribute(op.inputs[0],
+               g.emit("backward", "first_tokens_backward", std::move(attributes), std::move(inputs)));
 }
 
 Cost cost_rows(const OpView& v) {  // reads and writes rows, whatever the table's size

@@ -27,25 +27,27 @@
 // add_embedding             x [T,h], ids [b,s] i32, table [N,h]  y [T,h]                first_token
 //     y[i] = x[i] + table[ids[first_token + i]], or x[i] where the table has no such row.
 // add_embedding_backward    dy [T,h], ids                        acc dtable [N,h] S     first_token
-// first_tokens              x [T,h]                              y [b,h]                sequence_length
+// first_tokens              x [T,h], which? [n] i32              y [b,h], or [n,h]      sequence_length
 //                                                                                       first_token samples
-//     y[i] is the row of the first token of sample i; zero where this rank has not that token: x has the
-//     tokens from first_token on, and the sum over the ranks is the whole.
-// first_tokens_backward     dy [b,h]                             dx [T,h]               as first_tokens
+//     y[i] is the row of the first token of sample i, or of token which[i] of the micro-batch: no two are the
+//     same, but for -1, which is none. Zero where this rank has not that token: x has the tokens from
+//     first_token on, and the sum over the ranks is the whole.
+// first_tokens_backward     dy, which?                           dx [T,h]               as first_tokens
 //                                                                                       rows (T)
-// rotary_table                                                   table [s,d] S          sequence_length
-//                                                                                       head_size theta dtype
+// rotary_table              positions? [b,s] i32                 table [s,d] S, or      sequence_length
+//                                                                [T,d]                  head_size theta dtype
 //                                                                                       scaling
-//     Row p is cos(p f_0) .. cos(p f_{d/2-1}) | sin(p f_0) .. sin(p f_{d/2-1}); frequencies and angles are
-//     made in double, and the table is rounded once, to `dtype` ("f64", "f32"), which is S. `scaling` of
-//     the frequencies, and what numbers it has: "default"; "linear": factor; "llama3": factor,
-//     low_freq_factor, high_freq_factor, original_positions (rotary.h).
-// rotary                    x [T,w], table [s,d]                 y [T,w]                sequence_length
+//     The row of position p is cos(p f_0) .. cos(p f_{d/2-1}) | sin(p f_0) .. sin(p f_{d/2-1}); row i is of
+//     position i, or has that of token i. Frequencies and angles are made in double, and the table is rounded
+//     once, to `dtype` ("f64", "f32"), which is S. `scaling` of the frequencies, and what numbers it has:
+//     "default"; "linear": factor; "llama3": factor, low_freq_factor, high_freq_factor, original_positions
+//     (rotary.h).
+// rotary                    x [T,w], table [s,d] or [T,d]        y [T,w]                sequence_length
 //                                                                                       head_size
 //                                                                                       rotated_heads inverse
-//     The first rotated_heads heads of row i turn by the angles of position i % sequence_length (inverse: 1
-//     turns back), the rest of it is copied. Pairs of a head are its elements c and c + d/2. The gradient is
-//     the inverse.
+//     The first rotated_heads heads of row i turn by the angles of the table's row i, or i % sequence_length
+//     (inverse: 1 turns back), the rest of it is copied. Pairs of a head are its elements c and c + d/2. The
+//     gradient is the inverse.
 // dropout                   x [T,h]                              y [T,h]                p layer site
 //                                                                                       sequence_length
 //                                                                                       first_token
@@ -65,8 +67,8 @@
 //                                                                acc dbias?             there; else 0)
 // attention                 q [T, (heads + 2*kv_heads)*d],       o [T, heads*d],        heads kv_heads
 //                           kv? [T, 2*kv_heads*d],               lse [b*heads, s] S     kv_group head_size
-//                           lengths? [b] i32                                            sequence_length causal
-//                                                                                       first_head all_heads
+//                           lengths? [b] i32,                                           sequence_length causal
+//                           positions? [b,s] i32                                        first_head all_heads
 //                                                                                       p layer site
 //     A row of q is q | k | v, each of its heads x d, or q alone where kv is there, whose rows are k | v.
 //     Query head h of this rank is number first_head + h of all_heads; kv_group consecutive ones of all share
@@ -74,11 +76,17 @@
 //     With causal = 1 a query sees the keys up to its own token, with lengths only those below lengths[b] (1
 //     to s; checked where a batch is made). Every query is computed, and sees one key at least. What stands
 //     in k and v from lengths[b] on is not read, and takes no time.
+//     With positions (and no lengths) a sample is sequences that stand back to back, each of which attends
+//     itself alone: the positions of its tokens are 0, 1, 2, ... Tokens of position -1 are padding: they see
+//     nothing and nobody sees them, their o, lse and gradients are zero. Time follows the sum of squared
+//     lengths, which no program knows beforehand: costs are those of whole samples, the most it can be.
 //     Scores are scaled by 1/sqrt(d); lse is the logarithm of the sum of exponentials of the scaled scores of
 //     a row, before dropout. Dropout acts on probabilities, with index
 //     (((first_sample + b) * all_heads + first_head + head) * token_stride + query) * token_stride + key.
+//     A query and a key are numbered in their sample, whatever sequence of it they belong to.
 //     No s x s tensor is stored.
-// attention_backward        do, q, o, lse, kv?, lengths?         dq, dkv?               as attention
+// attention_backward        do, q, o, lse, kv?, lengths?,        dq, dkv?               as attention
+//                           positions?
 //     The gradient of a shared key/value head is the sum over its query heads, in their order; where no
 //     query sees a key it is zero.
 // bias_gelu                 x [T,f], bias [f]                    y [T,f]                form: tanh or erf

@@ -19,7 +19,11 @@ std::vector<OutputSpec> infer_table(const OpView& v) {
   check(length > 0 && size > 0 && size % 2 == 0, v, "a head is pairs of elements");
   check(v.attributes().real("theta") > 0, v, "theta is positive");
   RotaryFrequencies{v.attributes()};  // throws where they make no sense
-  return {{.shape = {length, size}, .dtype = table_dtype(v)}};
+  if (!v.has_input(0)) return {{.shape = {length, size}, .dtype = table_dtype(v)}};
+  const Value& positions = v.in(0);
+  check(positions.dtype == DType::kI32 && positions.shape.rank() == 2 && positions.shape[1] == length, v,
+        "positions are [samples, sequence] i32");
+  return {{.shape = {positions.shape[0] * length, size}, .dtype = table_dtype(v)}};
 }
 
 std::vector<OutputSpec> infer_rotary(const OpView& v) {
@@ -29,7 +33,7 @@ std::vector<OutputSpec> infer_rotary(const OpView& v) {
   check(size > 0 && size % 2 == 0, v, "a head is pairs of elements");
   check(x.shape.rank() == 2 && heads > 0 && heads * size <= x.shape[1], v, "x has the heads in its rows");
   check(length > 0 && x.shape[0] % length == 0, v, "tokens are whole sequences");
-  check_shape(v, table, {length, size});
+  check_shape(v, table, {table.shape[0] == x.shape[0] ? x.shape[0] : length, size});
   check(table.dtype == statistics_dtype(x.dtype), v, "the table has the statistics dtype");
   v.attributes().integer("inverse");
   return {like(x)};

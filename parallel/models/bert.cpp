@@ -183,10 +183,12 @@ std::string bert_older_name(std::string_view name) {
 
 class BertLayers {
  public:
-  BertLayers(LayerBuilder& b, const ModelValues& m, ValueId lengths)
+  // Either of the two is kNone.
+  BertLayers(LayerBuilder& b, const ModelValues& m, ValueId lengths, ValueId positions)
       : b_(b),
         m_(m),
         lengths_(lengths),
+        positions_(positions),
         width_(m.integer("hidden_size")),
         std_(m.real("initializer_range")) {}
 
@@ -206,6 +208,7 @@ class BertLayers {
                                      .head_size = width_ / m_.integer("num_attention_heads"),
                                      .causal = false,
                                      .lengths = lengths_,
+                                     .positions = positions_,
                                      .dropout = m_.real("attention_probs_dropout_prob")};
     const LinearOptions projection = linear(h + ".attention.output.dense");
     ValueId a = b_.self_attention("attn", x, attention, query_key_value(h + ".attention.self."));
@@ -229,7 +232,7 @@ class BertLayers {
                        table("embeddings.token_type_embeddings.weight", m_.integer("type_vocab_size")));
     x = b_.position_embedding(
         "embedding/positions", x,
-        table("embeddings.position_embeddings.weight", m_.integer("max_position_embeddings")));
+        table("embeddings.position_embeddings.weight", m_.integer("max_position_embeddings")), positions_);
     return b_.dropout("embedding/dropout", norm("embedding/norm", "embeddings.LayerNorm", x), dropout());
   }
 
@@ -247,7 +250,7 @@ class BertLayers {
   void label_head(ValueId x, const TaskSettings& task, const Model& model) const {
     const bool of_samples = task.task == Task::kSequenceClassification || task.task == Task::kMultipleChoice;
     if (of_samples) {
-      x = b_.first_tokens("final/first", x);
+      x = b_.first_tokens("final/first", x, task.packed ? model.input("first_tokens") : kNone);
       x = b_.linear("final/pooler", x, width_, head("pooler.dense"), Rows::kSamples);
       x = b_.tanh("final/tanh", x);
     }
@@ -288,7 +291,7 @@ class BertLayers {
 
   LayerBuilder& b_;
   const ModelValues& m_;
-  ValueId lengths_;
+  ValueId lengths_, positions_;
   int64_t width_;
   double std_;
 };
@@ -298,12 +301,14 @@ Model build_bert(Graph& graph, const OpRegistry& registry, const ModelValues& m,
   LayerBuilder b(graph, registry, layout, dtype, batch);
   Model model = begin_model(b, task);
   model.inputs["token_types"] = b.token_input("token_types");
-  model.inputs["lengths"] = b.input("lengths", {batch.samples}, DType::kI32);
+  if (!task.packed) model.inputs["lengths"] = b.input("lengths", {batch.samples}, DType::kI32);
+  if (batch.packed_sequences > 0)
+    model.inputs["first_tokens"] = b.input("first_tokens", {batch.packed_sequences}, DType::kI32);
   model.files = {.prefix = "bert.",
                  .has_prefix = in_trunk,
                  .older_name = bert_older_name,
                  .passed_over = bert_passes_over};
-  const BertLayers layers(b, m, model.input("lengths"));
+  const BertLayers layers(b, m, task.packed ? kNone : model.input("lengths"), positions_of(model, task));
   const ValueId words = layers.words();
   ValueId x = layers.embeddings(model, words);
   for (int64_t layer = 0; layer < m.integer("num_hidden_layers"); ++layer) x = layers.layer(layer, x);

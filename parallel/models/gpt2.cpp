@@ -108,9 +108,10 @@ LinearOptions conv1d(const std::string& name, double init_std) {
 
 class Gpt2Layers {
  public:
-  Gpt2Layers(LayerBuilder& b, const ModelValues& m)
+  Gpt2Layers(LayerBuilder& b, const ModelValues& m, ValueId positions)
       : b_(b),
         m_(m),
+        positions_(positions),
         width_(m.integer("n_embd")),
         std_(m.real("initializer_range")),
         projection_std_(std_ / std::sqrt(2.0 * static_cast<double>(m.integer("n_layer")))) {}
@@ -128,6 +129,7 @@ class Gpt2Layers {
 
     const AttentionOptions attention{.heads = m_.integer("n_head"),
                                      .head_size = width_ / m_.integer("n_head"),
+                                     .positions = positions_,
                                      .dropout = m_.real("attn_pdrop")};
     const LinearOptions projection = conv1d(h + ".attn.c_proj", projection_std_);
     ValueId a = norm("attn/norm", h + ".ln_1", x);
@@ -147,6 +149,7 @@ class Gpt2Layers {
  private:
   LayerBuilder& b_;
   const ModelValues& m_;
+  ValueId positions_;
   int64_t width_;
   double std_, projection_std_;
 };
@@ -154,8 +157,9 @@ class Gpt2Layers {
 Model build_gpt2(Graph& graph, const OpRegistry& registry, const ModelValues& m, const TaskSettings& task,
                  const BatchShape& batch, ParallelLayout layout, DType dtype) {
   LayerBuilder b(graph, registry, layout, dtype, batch);
-  const Gpt2Layers layers(b, m);
   Model model = begin_model(b, task);
+  const ValueId positions = positions_of(model, task);
+  const Gpt2Layers layers(b, m, positions);
   model.files = {.prefix = "transformer.", .passed_over = gpt2_passes_over};
 
   const int64_t vocabulary = m.integer("vocab_size"), width = m.integer("n_embd");
@@ -163,7 +167,7 @@ Model build_gpt2(Graph& graph, const OpRegistry& registry, const ModelValues& m,
   const ValueId wte = b.vocabulary_table("wte.weight", vocabulary, width, std);
   const ValueId wpe = b.replicated_table("wpe.weight", m.integer("n_positions"), width, std);
   ValueId x = b.vocabulary_embedding("embedding/tokens", model.input("ids"), wte);
-  x = b.position_embedding("embedding/positions", x, wpe);
+  x = b.position_embedding("embedding/positions", x, wpe, positions);
   x = b.dropout("embedding/dropout", x, m.real("embd_pdrop"));
   for (int64_t layer = 0; layer < m.integer("n_layer"); ++layer) x = layers.layer(layer, x);
   b.enter_layer(-1);

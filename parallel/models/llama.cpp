@@ -227,7 +227,7 @@ bool llama_passes_over(std::string_view name) {
 
 class LlamaLayers {
  public:
-  LlamaLayers(LayerBuilder& b, const LlamaVariant& variant, const ModelValues& m)
+  LlamaLayers(LayerBuilder& b, const LlamaVariant& variant, const ModelValues& m, ValueId positions)
       : b_(b),
         m_(m),
         width_(m.integer("hidden_size")),
@@ -238,7 +238,8 @@ class LlamaLayers {
         attention_{.heads = m.integer("num_attention_heads"),
                    .head_size = m.integer("head_dim"),
                    .kv_heads = m.integer("num_key_value_heads"),
-                   .rotary_table = b.rotary_table("rotary", m.integer("head_dim"), rotary(m)),
+                   .positions = positions,
+                   .rotary_table = b.rotary_table("rotary", m.integer("head_dim"), rotary(m), positions),
                    .dropout = m.real("attention_dropout")} {}
 
   ValueId norm(const std::string& name, const std::string& file_name, ValueId x) const {
@@ -305,7 +306,7 @@ Model build_llama(const LlamaVariant& variant, Graph& graph, const OpRegistry& r
                  .passed_over = llama_passes_over};
   const int64_t vocabulary = m.integer("vocab_size"), width = m.integer("hidden_size");
   const double std = m.real("initializer_range");
-  const LlamaLayers layers(b, variant, m);
+  const LlamaLayers layers(b, variant, m, positions_of(model, task));
   const ValueId words = b.vocabulary_table("embed_tokens.weight", vocabulary, width, std);
   ValueId x = b.vocabulary_embedding("embedding/tokens", model.input("ids"), words);
   for (int64_t layer = 0; layer < m.integer("num_hidden_layers"); ++layer) x = layers.layer(layer, x);

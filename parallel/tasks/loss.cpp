@@ -7,7 +7,7 @@ namespace recollect {
 namespace {
 
 Shape target_shape(const LayerBuilder& layers, const TaskSettings& task) {
-  const int64_t samples = layers.samples(), tokens = layers.sequence_length();
+  const int64_t samples = layers.sequences(), tokens = layers.sequence_length();
   switch (task.task) {
     case Task::kSequenceClassification:
       return task.targets_are_numbers() ? Shape{samples, task.labels} : Shape{samples};
@@ -15,9 +15,9 @@ Shape target_shape(const LayerBuilder& layers, const TaskSettings& task) {
       require(samples % task.choices == 0, "choices do not divide into questions");
       return {samples / task.choices};
     case Task::kQuestionAnswering:
-      return {samples, 2};
+      return {layers.samples(), 2};
     default:
-      return {samples, tokens};
+      return {layers.samples(), tokens};
   }
 }
 
@@ -32,10 +32,16 @@ int64_t classes(const LayerBuilder& layers, const TaskSettings& task) {
 
 Model begin_model(LayerBuilder& layers, const TaskSettings& task) {
   const DType dtype = task.targets_are_numbers() ? DType::kF32 : DType::kI32;
-  return {.inputs = {{"ids", layers.token_input("ids")},
-                     {"targets", layers.input("targets", target_shape(layers, task), dtype)}},
-          .scale = layers.loss_scale_input(task.columns()),
-          .loss = layers.loss_accumulator()};
+  Model model{.inputs = {{"ids", layers.token_input("ids")},
+                         {"targets", layers.input("targets", target_shape(layers, task), dtype)}},
+              .scale = layers.loss_scale_input(task.columns()),
+              .loss = layers.loss_accumulator()};
+  if (task.packed) model.inputs["positions"] = layers.token_input("positions");
+  return model;
+}
+
+ValueId positions_of(const Model& model, const TaskSettings& task) {
+  return task.packed ? model.input("positions") : kNone;
 }
 
 void add_label_loss(LayerBuilder& layers, const TaskSettings& task, ValueId logits, const Model& model) {

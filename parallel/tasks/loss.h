@@ -8,8 +8,11 @@
 
 namespace recollect {
 
-// Adds the inputs that every task has, "ids" and "targets", the scale and the loss.
+// Adds the inputs that every task has, "ids" and "targets", those of packed samples, the scale and the loss.
 Model begin_model(LayerBuilder& layers, const TaskSettings& task);
+
+// kNone where samples are not packed.
+ValueId positions_of(const Model& model, const TaskSettings& task);
 
 // `logits`: of every row, whole on every rank, as task.h has them.
 void add_label_loss(LayerBuilder& layers, const TaskSettings& task, ValueId logits, const Model& model);

@@ -42,6 +42,10 @@ struct TaskSettings {
   int64_t labels = 0;  // of a classification or regression
   ProblemType problem = ProblemType::kSingleLabel;
   int64_t choices = 1;  // sequences of a sample: multiple_choice
+  // Sequences stand back to back in a sample: the model reads "positions" [b, s], each token's in its sequence
+  // or -1 for padding, in place of "lengths"; and what is made for each sample above is made for each sequence,
+  // whose first tokens' numbers in the batch are "first_tokens" [packed sequences], -1 where there are fewer.
+  bool packed = false;
 
   // Columns of targets that are averaged each by itself.
   int64_t columns() const { return task == Task::kQuestionAnswering ? 2 : 1; }

@@ -81,16 +81,19 @@ void add_table_cases(std::vector<OpCase>& cases) {
   struct Type {
     const char* name;
     int64_t samples, length, width, rows, first, tokens, ids;
+    bool positions = false;  // of packed samples; -1 is padding
   };
-  for (const auto& [name, samples, length, width, rows, first, tokens, ids] :
+  for (const auto& [name, samples, length, width, rows, first, tokens, ids, positions] :
        {Type{"small", 2, 3, 7, 2, 0, 6, 2}, Type{"later_tokens", 2, 5, 7, 3, 4, 5, 3},
         Type{"one_token", 1, 1, 1, 1, 0, 1, 1}, Type{"outside", 2, 7, 5, 2, 0, 14, 5},
         Type{"large", 2, 65, 96, 3, 0, 130, 3}, Type{"frequent", 9, 129, 16, 2, 5, 1100, 2},
-        Type{"many_rows", 3, 65, 24, 37, 0, 195, 40}}) {
+        Type{"many_rows", 3, 65, 24, 37, 0, 195, 40}, Type{"positions", 3, 65, 24, 66, 0, 195, 9, true},
+        Type{"few_positions", 4, 5, 24, 3, 0, 20, 2, true}}) {
     const ValueSpec id{.name = "ids",
                        .shape = {samples, length},
                        .storage = Storage::kI32,
-                       .fill = Fill::kIds,
+                       .fill = positions ? Fill::kPositions : Fill::kIds,
+                       .offset = positions ? 1.0 : 0.0,
                        .limit = ids};
     const Attributes attributes{{"first_token", first}};
     cases.push_back({.name = std::string("add_embedding_") + name,
@@ -111,6 +114,7 @@ void add_first_token_cases(std::vector<OpCase>& cases) {
     const char* name;
     int64_t samples, length, width, first, tokens;
   };
+  std::vector<OpCase> named;
   for (const auto& [name, samples, length, width, first, tokens] :
        {Part{"whole", 3, 4, 7, 0, 12}, Part{"length_1", 5, 1, 3, 0, 5}, Part{"one_sample", 1, 6, 1, 0, 6},
         Part{"first_half", 3, 4, 7, 0, 6}, Part{"second_half", 3, 4, 7, 6, 6}, Part{"between", 2, 8, 5, 4, 4},
@@ -126,7 +130,21 @@ void add_first_token_cases(std::vector<OpCase>& cases) {
                      .kind = "first_tokens_backward",
                      .inputs = {activation("dy", {samples, width})},
                      .attributes = attributes});
+    if (samples * length < 12) continue;
+    // Tokens that a list names, some of them not here.
+    const ValueSpec which{.name = "which",
+                          .shape = {samples},
+                          .storage = Storage::kI32,
+                          .fill = Fill::kPlaces,
+                          .limit = samples * length};
+    for (OpCase* given : {&cases[cases.size() - 2], &cases.back()}) {
+      OpCase c = *given;
+      c.name += "_named";
+      c.inputs.push_back(which);
+      named.push_back(c);
+    }
   }
+  cases.insert(cases.end(), named.begin(), named.end());
 }
 
 void add_rotary_cases(std::vector<OpCase>& cases) {
@@ -143,24 +161,31 @@ void add_rotary_cases(std::vector<OpCase>& cases) {
                                       {"low_freq_factor", 1.0},
                                       {"high_freq_factor", 4.0},
                                       {"original_positions", int64_t{32}}}});
+  OpCase given = cases.back();
+  given.name += "_positions";
+  given.inputs = {
+      {.name = "positions", .shape = {3, 67}, .storage = Storage::kI32, .fill = Fill::kIds, .limit = 500}};
+  cases.push_back(given);
   struct Heads {
     const char* name;
     int64_t samples, length, size, rotated, width;
+    bool by_token = false;
   };
-  for (const auto& [name, samples, length, size, rotated, width] :
-       {Heads{"small", 2, 3, 4, 1, 4}, Heads{"some_heads", 2, 3, 6, 2, 19}, Heads{"length_1", 3, 1, 2, 3, 6},
+  for (const auto& [name, samples, length, size, rotated, width, by_token] :
+       {Heads{"small", 2, 3, 4, 1, 4}, Heads{"by_token", 3, 5, 12, 2, 31, true},
+        Heads{"some_heads", 2, 3, 6, 2, 19}, Heads{"length_1", 3, 1, 2, 3, 6},
         Heads{"odd_half", 1, 5, 10, 1, 33}, Heads{"large", 2, 65, 64, 3, 320},
         Heads{"wide_head", 1, 7, 1040, 2, 3120}, Heads{"no_whole_vectors", 2, 17, 24, 5, 150}}) {
     for (const int64_t inverse : {0, 1})
-      cases.push_back(
-          {.name = std::string("rotary_") + name + (inverse ? "_inverse" : ""),
-           .kind = "rotary",
-           .inputs = {activation("x", {samples * length, width}), statistic("table", {length, size})},
-           .attributes = {{"sequence_length", length},
-                          {"head_size", size},
-                          {"rotated_heads", rotated},
-                          {"inverse", inverse}},
-           .differentiable = {0}});
+      cases.push_back({.name = std::string("rotary_") + name + (inverse ? "_inverse" : ""),
+                       .kind = "rotary",
+                       .inputs = {activation("x", {samples * length, width}),
+                                  statistic("table", {(by_token ? samples : 1) * length, size})},
+                       .attributes = {{"sequence_length", length},
+                                      {"head_size", size},
+                                      {"rotated_heads", rotated},
+                                      {"inverse", inverse}},
+                       .differentiable = {0}});
   }
 }
 
@@ -231,6 +256,8 @@ struct AttentionCase {
   double p;
   int64_t group = 1;  // query heads that share a key/value head
   bool causal = true, lengths = false, own_kv = false;
+  int64_t packed =
+      0;  // tokens of sequences that share a sample, on average more than they must have; 0: one does
 };
 
 constexpr bool kCausal = true, kAllKeys = false, kLengths = true, kOwnKv = true;
@@ -269,6 +296,16 @@ constexpr AttentionCase kAttention[] = {
     {"large_groups_begin_earlier_lengths", 3, 97, 5, 32, 3, 16, 0, 4, kCausal, kLengths},
     {"large_groups_own_kv_lengths", 3, 70, 4, 64, 0, 4, 0, 2, kCausal, kLengths, kOwnKv},
     {"large_one_group_own_kv_lengths_dropout", 2, 70, 4, 128, 0, 4, 0.1, 4, kAllKeys, kLengths, kOwnKv},
+    // Several sequences in a sample, and padding between and behind them.
+    {"packed", 3, 11, 2, 3, 0, 2, 0, 1, kCausal, false, false, 3},
+    {"packed_all_keys_dropout", 3, 11, 2, 3, 0, 2, 0.3, 1, kAllKeys, false, false, 2},
+    {"packed_groups_own_kv", 2, 9, 4, 2, 3, 9, 0, 3, kAllKeys, false, kOwnKv, 2},
+    {"large_packed", 2, 200, 2, 64, 0, 2, 0, 1, kCausal, false, false, 20},
+    {"large_packed_all_keys", 3, 150, 1, 64, 0, 1, 0, 1, kAllKeys, false, false, 10},
+    {"large_packed_dropout", 2, 197, 2, 20, 3, 6, 0.1, 1, kCausal, false, false, 40},
+    {"large_packed_all_keys_dropout", 2, 230, 1, 32, 0, 1, 0.1, 1, kAllKeys, false, false, 60},
+    {"large_packed_groups_own_kv", 2, 130, 4, 80, 0, 4, 0, 2, kAllKeys, false, kOwnKv, 30},
+    {"wider_head_packed", 2, 90, 1, 160, 0, 1, 0.1, 1, kCausal, false, false, 20},
 };
 
 }  // namespace
@@ -288,14 +325,26 @@ void add_attention_cases(std::vector<OpCase>& cases) {
     const ValueSpec q =
         c.own_kv ? activation("q", {tokens, width}) : activation("qkv", {tokens, width + kv_width});
     std::vector<ValueSpec> more;
-    if (c.own_kv || c.lengths) more.push_back(c.own_kv ? activation("kv", {tokens, kv_width}) : absent());
+    const bool packed = c.packed > 0;
+    const double least = c.size > 8 ? 17 : 1;
+    if (c.own_kv || c.lengths || packed)
+      more.push_back(c.own_kv ? activation("kv", {tokens, kv_width}) : absent());
     if (c.lengths)
       more.push_back({.name = "lengths",
                       .shape = {c.samples},
                       .storage = Storage::kI32,
                       .fill = Fill::kLengths,
-                      .offset = c.size > 8 ? 17.0 : 1.0,
+                      .offset = least,
                       .limit = c.length});
+    if (packed) {
+      more.push_back(absent());
+      more.push_back({.name = "positions",
+                      .shape = {c.samples, c.length},
+                      .storage = Storage::kI32,
+                      .fill = Fill::kPositions,
+                      .offset = least,
+                      .limit = c.packed});
+    }
     OpCase forward{.name = std::string("attention_") + c.name,
                    .kind = "attention",
                    .inputs = {q},

@@ -16,14 +16,16 @@ namespace recollect::test {
 enum class Storage { kActivation, kStatistics, kI32, kF32, kF64 };
 
 enum class Fill {
-  kAbsent,    // an optional input that is not there
-  kNormal,    // offset + scale * normal
-  kPositive,  // offset + scale * |normal|
-  kIds,       // whole numbers in [0, limit)
-  kTargets,   // the same, every third of them -100
-  kIgnored,   // -100
-  kLengths,   // whole numbers from offset to limit, both of them among four
-  kGarbage,   // NaN in every byte: must be overwritten
+  kAbsent,     // an optional input that is not there
+  kNormal,     // offset + scale * normal
+  kPositive,   // offset + scale * |normal|
+  kIds,        // whole numbers in [0, limit)
+  kTargets,    // the same, every third of them -100
+  kIgnored,    // -100
+  kLengths,    // whole numbers from offset to limit, both of them among four
+  kPositions,  // of sequences of `offset` tokens and more, `limit` more on average, with padding between
+  kPlaces,     // whole numbers in [0, limit), none of them twice, and a -1
+  kGarbage,    // NaN in every byte: must be overwritten
 };
 
 struct ValueSpec {

@@ -49,6 +49,21 @@ Numbers rounded(const Numbers& numbers, DType dtype) {
   return result;
 }
 
+void fill_positions(const ValueSpec& spec, uint64_t seed, Numbers& numbers) {
+  const auto length = static_cast<std::size_t>(spec.shape[1]), least = static_cast<std::size_t>(spec.offset);
+  std::size_t begin = 0;
+  bool padding = false;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const double u = random_unit({.seed = seed, .site = 0}, i), v = random_unit({.seed = seed, .site = 1}, i);
+    const bool first = i % length == 0;
+    if (first || (i - begin >= least && u * static_cast<double>(spec.limit) < 1)) {
+      begin = i;
+      padding = !first && (v < 0.25 || length - i % length < least);
+    }
+    numbers[i] = padding ? -1 : static_cast<double>(i - begin);
+  }
+}
+
 uint64_t seed_of(const std::string& name) {
   uint64_t hash = 14695981039346656037u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
@@ -93,6 +108,7 @@ Numbers read(const Tensor& tensor) {
 
 Numbers random_numbers(const ValueSpec& spec, uint64_t seed) {
   Numbers numbers(spec.shape.elements());
+  if (spec.fill == Fill::kPositions) fill_positions(spec, seed, numbers);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const double u = random_unit({.seed = seed, .site = 0}, i), v = random_unit({.seed = seed, .site = 1}, i);
     const double normal = std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
@@ -111,7 +127,7 @@ Numbers random_numbers(const ValueSpec& spec, uint64_t seed) {
         break;
       case Fill::kIgnored:
         numbers[i] = -100;
-          break;
+        break;
       case Fill::kLengths:
         numbers[i] = spec.offset + std::floor(u * (static_cast<double>(spec.limit) + 1 - spec.offset));
         if (i % 4 == 1) numbers[i] = static_cast<double>(spec.limit);
@@ -121,6 +137,13 @@ Numbers random_numbers(const ValueSpec& spec, uint64_t seed) {
       case Fill::kGarbage:
         numbers[i] = std::nan("");
         break;
+      case Fill::kPositions:
+        break;
+      case Fill::kPlaces: {
+        const auto step = static_cast<std::size_t>(spec.limit) / numbers.size();
+        numbers[i] = i == 1 ? -1 : static_cast<double>(i * step + static_cast<std::size_t>(u * double(step)));
+        break;
+      }
     }
   }
   return numbers;

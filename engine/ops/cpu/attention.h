@@ -1,11 +1,12 @@
-// Attention on CPUs: the loops over heads, strips of queries and rows of scores, which are the same
+// Attention on CPUs: the loops over segments, heads, strips of queries and rows of scores, which are the same
 // whatever multiplies matrices. Tiles do that, and say how operands lie in a thread's scratch: vectors in
 // attention.cpp and attention_backward.cpp, Intel's matrix tiles in attention_amx*.cpp.
 //
 // A strip is kStrip queries of one head, which meet the keys that the last of them sees block by block,
 // kBlock queries at a time. A thread holds one strip of scores and one head's keys and values, so memory grows with
 // s, never with s * s. Every number of a head is computed by one thread in a fixed order. Keys that no query
-// sees are not read, and cost no time.
+// sees are not read, and cost no time. A segment is worked on as if its sample had nothing else: each of the
+// sequences that share a sample gets the bits that it would get in a sample of its own.
 #pragma once
 
 #include <omp.h>
@@ -46,7 +47,7 @@ class Scratch {
   std::size_t used_ = 0;
 };
 
-// `rows` queries from `query` on, which are rows of their strip from `at` on.
+// `rows` queries of a segment from `query` on, which are rows of their strip from `at` on.
 struct Block {
   int64_t query, rows, at;
   int64_t keys;  // that the last of them sees
@@ -75,25 +76,29 @@ class AttentionKernel : public Kernel {
   // Threads get consecutive units, and by number of keys equal shares of the work.
   void run(const KernelArgs& args) override {
     const AttentionRows in(args.in, inputs_);
-    const int64_t units = units_of_sample();
-    parallel_ranges(units * shape_.samples > 1 ? threads_ : 1, threads_,
-                    [&](int64_t begin, int64_t end, int part) {
-                      const int64_t first = share_begin(begin, units, in.lengths),
-                                    last = share_begin(end, units, in.lengths);
-                      if (first == last) return;
-                      [[maybe_unused]] const typename Tiles::Registers registers;
-                      Tiles tiles(shape_, args.workspace + part * thread_bytes());
-                      run_units(args, in, first, last, tiles);
-                    });
+    int64_t all = 0, units = 0;
+    for_each_segment(shape_, in, [&](const AttentionSegment& segment) {
+      all += units_of_segment() * work(segment);
+      units += units_of_segment();
+    });
+    parallel_ranges(units > 1 ? threads_ : 1, threads_, [&](int64_t begin, int64_t end, int part) {
+      const int64_t first = share_begin(in, all * begin / threads_),
+                    last = share_begin(in, all * end / threads_);
+      if (first == last) return;
+      [[maybe_unused]] const typename Tiles::Registers registers;
+      Tiles tiles(shape_, args.workspace + part * thread_bytes());
+      run_share(args, in, first, last, tiles);
+    });
   }
 
  protected:
   using A = typename Tiles::Element;
+  using Segment = AttentionSegment;
 
-  // Units are what one thread computes: query heads or key/value heads of a sample.
-  virtual int64_t units_of_sample() const = 0;
-  virtual void run_units(const KernelArgs& args, const AttentionRows& in, int64_t first, int64_t last,
-                         Tiles& tiles) const = 0;
+  // Units are what one thread computes: query heads or key/value heads of a segment, [first, last) of them.
+  virtual int64_t units_of_segment() const = 0;
+  virtual void run_units(const KernelArgs& args, const AttentionRows& in, const Segment& segment,
+                         int64_t first, int64_t last, Tiles& tiles) const = 0;
 
   // The last of `rows` queries sees the most keys.
   Block block(int64_t query, int64_t rows, int64_t at, int64_t keys) const {
@@ -123,23 +128,33 @@ class AttentionKernel : public Kernel {
  private:
   std::size_t thread_bytes() const { return Tiles(shape_, nullptr).bytes(); }
 
-  // Pairs of a query and a key that it sees.
-  int64_t pairs(int64_t keys) const {
-    return shape_.causal ? keys * (keys + 1) / 2 + (shape_.length - keys) * keys : shape_.length * keys;
+  // Pairs of a query and a key that it sees, of one unit; padding is no more than written.
+  int64_t work(const Segment& segment) const {
+    const int64_t keys = segment.keys, behind = segment.tokens - keys;
+    return std::max<int64_t>(1,
+                             shape_.causal ? keys * (keys + 1) / 2 + behind * keys : segment.tokens * keys);
   }
 
-  // The unit that a thread's share begins with.
-  int64_t share_begin(int64_t share, int64_t units, const int32_t* lengths) const {
-    int64_t all = 0, before = 0;
-    for (int64_t sample = 0; sample < shape_.samples; ++sample)
-      all += units * pairs(shape_.keys(lengths, sample));
-    const int64_t wanted = all * share / threads_;
-    for (int64_t sample = 0; sample < shape_.samples; ++sample) {
-      const int64_t work = pairs(shape_.keys(lengths, sample));
-      if (wanted < before + units * work) return units * sample + (wanted - before) / work;
-      before += units * work;
-    }
-    return units * shape_.samples;
+  // The unit, numbered segment by segment, that has so much work before it.
+  int64_t share_begin(const AttentionRows& in, int64_t wanted) const {
+    int64_t before = 0, unit = 0;
+    for_each_segment(shape_, in, [&](const Segment& segment) {
+      const int64_t each = work(segment);
+      unit += std::clamp<int64_t>((wanted - before) / each, 0, units_of_segment());
+      before += units_of_segment() * each;
+    });
+    return unit;
+  }
+
+  void run_share(const KernelArgs& args, const AttentionRows& in, int64_t first, int64_t last,
+                 Tiles& tiles) const {
+    const int64_t units = units_of_segment();
+    for_each_segment(shape_, in, [&](const Segment& segment) {
+      const int64_t begin = std::clamp<int64_t>(first, 0, units), end = std::clamp<int64_t>(last, 0, units);
+      if (begin < end) run_units(args, in, segment, begin, end, tiles);
+      first -= units;
+      last -= units;
+    });
   }
 };
 
@@ -156,47 +171,74 @@ class Attention : public AttentionKernel<Tiles> {
   using Base = AttentionKernel<Tiles>;
   using Base::dropout_, Base::shape_;
   using typename Base::A;
+  using typename Base::Segment;
 
  public:
   explicit Attention(const OpView& view) : Base(view, kAttentionInputs) {}
 
  private:
-  int64_t units_of_sample() const override { return shape_.heads; }
+  // Of a segment.
+  struct Unit {
+    const A* q;
+    A* out;
+    float* lse;
+    int64_t number, first;  // the head's number; the segment's first token
+  };
+
+  int64_t units_of_segment() const override { return shape_.heads; }
 
   // Query heads that share keys and values follow each other.
-  void run_units(const KernelArgs& args, const AttentionRows& in, int64_t first, int64_t last,
-                 Tiles& tiles) const override {
-    const A *q = in.q.as<A>(), *kv = in.kv.as<A>();
-    for (int64_t unit = first, loaded = -1; unit < last; ++unit) {
-      const int64_t keys = shape_.keys(in.lengths, unit / shape_.heads), kv_unit = shape_.kv_unit(unit);
-      if (kv_unit != loaded) tiles.load_keys(kv + shape_.k_at(kv_unit), kv + shape_.v_at(kv_unit), keys);
+  void run_units(const KernelArgs& args, const AttentionRows& in, const Segment& segment, int64_t first,
+                 int64_t last, Tiles& tiles) const override {
+    const int64_t token = segment.first;
+    const A* kv = in.kv.as<A>() + token * shape_.kv_row;
+    for (int64_t head = first, loaded = -1; head < last; ++head) {
+      const int64_t n = shape_.unit(segment.sample, head), kv_unit = shape_.kv_unit(n);
+      const Unit unit{.q = in.q.as<A>() + shape_.q_at(n) + token * shape_.q_row,
+                      .out = args.out[0].as<A>() + shape_.out_at(n) + token * shape_.out_row,
+                      .lse = args.out[1].as<float>() + n * shape_.length + token,
+                      .number = n,
+                      .first = token};
+      if (segment.keys == 0) {
+        clear(unit, segment.tokens);
+        continue;
+      }
+      if (kv_unit != loaded)
+        tiles.load_keys(kv + shape_.k_at(kv_unit), kv + shape_.v_at(kv_unit), segment.keys);
       loaded = kv_unit;
-      run_unit(args, q + shape_.q_at(unit), unit, keys, tiles);
+      run_unit(args, unit, segment, tiles);
     }
   }
 
-  void run_unit(const KernelArgs& args, const A* q, int64_t unit, int64_t keys, Tiles& tiles) const {
-    for (int64_t first = 0; first < shape_.length; first += Tiles::kStrip) {
-      const int64_t rows = std::min(Tiles::kStrip, shape_.length - first);
-      tiles.load_queries(q + first * shape_.q_row, rows);
+  void clear(const Unit& unit, int64_t tokens) const {
+    for (int64_t i = 0; i < tokens; ++i) std::fill_n(unit.out + i * shape_.out_row, shape_.head_size, A{});
+    std::fill_n(unit.lse, tokens, 0.0f);
+  }
+
+  void run_unit(const KernelArgs& args, const Unit& unit, const Segment& segment, Tiles& tiles) const {
+    for (int64_t first = 0; first < segment.tokens; first += Tiles::kStrip) {
+      const int64_t rows = std::min(Tiles::kStrip, segment.tokens - first);
+      tiles.load_queries(unit.q + first * shape_.q_row, rows);
       for (int64_t at = 0; at < rows; at += Tiles::kBlock)
-        run_block(args, unit, this->block(first + at, std::min(Tiles::kBlock, rows - at), at, keys), tiles);
+        run_block(args, unit, this->block(first + at, std::min(Tiles::kBlock, rows - at), at, segment.keys),
+                  tiles);
     }
   }
 
-  void run_block(const KernelArgs& args, int64_t unit, const Block& block, Tiles& tiles) const {
+  void run_block(const KernelArgs& args, const Unit& unit, const Block& block, Tiles& tiles) const {
     tiles.multiply(block);
     const DropoutMask mask = dropout_.mask(*args.state);
-    float* lse = args.out[1].as<float>() + unit * shape_.length + block.query;
     float inverse[Tiles::kBlock];
     for (int64_t i = 0; i < block.rows; ++i) {
       const int64_t query = block.query + i, valid = shape_.seen(query, block.keys);
       float* row = tiles.scores(block.at + i);
-      inverse[i] = 1.0f / softmax_row(row, valid, tiles.score_scale(), lse + i);
-      if (mask.active()) drop(mask, shape_.probability_at(*args.state, unit, query), valid, row);
+      inverse[i] = 1.0f / softmax_row(row, valid, tiles.score_scale(), unit.lse + query);
+      if (mask.active())
+        drop(mask, shape_.probability_at(*args.state, unit.number, unit.first + query) + unit.first, valid,
+             row);
       tiles.take_probabilities(block, block.at + i, valid);
     }
-    A* out = args.out[0].as<A>() + shape_.out_at(unit) + block.query * shape_.out_row;
+    A* out = unit.out + block.query * shape_.out_row;
     this->deliver(tiles.columns(), block.rows, inverse, out, shape_.out_row,
                   [&](int64_t c) { return tiles.outputs(block, c); });
   }

@@ -25,6 +25,7 @@ class AttentionBackward : public AttentionKernel<Tiles> {
   using Base = AttentionKernel<Tiles>;
   using Base::dropout_, Base::shape_;
   using typename Base::A;
+  using typename Base::Segment;
 
  public:
   explicit AttentionBackward(const OpView& view) : Base(view, kAttentionBackwardInputs) {}
@@ -34,41 +35,52 @@ class AttentionBackward : public AttentionKernel<Tiles> {
     const A *q, *dout, *out;
     const float* lse;
     A* dq;
-    int64_t number;
+    int64_t number, first;  // the query head's number; the segment's first token
   };
 
-  int64_t units_of_sample() const override { return shape_.kv_heads; }
+  int64_t units_of_segment() const override { return shape_.kv_heads; }
 
   // A key/value head with all query heads that share it, in order.
-  void run_units(const KernelArgs& args, const AttentionRows& in, int64_t first, int64_t last,
-                 Tiles& tiles) const override {
-    const A* kv = in.kv.as<A>();
+  void run_units(const KernelArgs& args, const AttentionRows& in, const Segment& segment, int64_t first,
+                 int64_t last, Tiles& tiles) const override {
+    const int64_t token = segment.first, keys = segment.keys;
+    const A* kv = in.kv.as<A>() + token * shape_.kv_row;
     const AttentionRows gradients(args.out, 0, 1);
-    A *dq = gradients.q.as<A>(), *dkv = gradients.kv.as<A>();
-    for (int64_t kv_unit = first; kv_unit < last; ++kv_unit) {
-      const int64_t keys = shape_.keys(in.lengths, kv_unit / shape_.kv_heads);
+    A *dq = gradients.q.as<A>() + token * shape_.q_row, *dkv = gradients.kv.as<A>() + token * shape_.kv_row;
+    for (int64_t head = first; head < last; ++head) {
+      const int64_t kv_unit = segment.sample * shape_.kv_heads + head;
       const int64_t k = shape_.k_at(kv_unit), v = shape_.v_at(kv_unit);
-      tiles.load_keys(kv + k, kv + v, keys);
-      for (int64_t n = shape_.group_begin(kv_unit); n < shape_.group_begin(kv_unit + 1); ++n)
-        run_unit(args,
-                 {.q = in.q.as<A>() + shape_.q_at(n),
-                  .dout = args.in[0].as<A>() + shape_.out_at(n),
-                  .out = args.in[2].as<A>() + shape_.out_at(n),
-                  .lse = args.in[3].as<float>() + n * shape_.length,
-                  .dq = dq + shape_.q_at(n),
-                  .number = n},
-                 keys, tiles);
-      tiles.store_key_gradients(dkv + k, dkv + v, keys);
-      for (int64_t i = keys; i < shape_.length; ++i)
-        for (A* row : {dkv + k, dkv + v}) std::fill_n(row + i * shape_.kv_row, shape_.head_size, A{});
+      if (keys > 0) tiles.load_keys(kv + k, kv + v, keys);
+      for (int64_t n = shape_.group_begin(kv_unit); n < shape_.group_begin(kv_unit + 1); ++n) {
+        const int64_t out = shape_.out_at(n) + token * shape_.out_row;
+        const Unit unit{.q = in.q.as<A>() + shape_.q_at(n) + token * shape_.q_row,
+                        .dout = args.in[0].as<A>() + out,
+                        .out = args.in[2].as<A>() + out,
+                        .lse = args.in[3].as<float>() + n * shape_.length + token,
+                        .dq = dq + shape_.q_at(n),
+                        .number = n,
+                        .first = token};
+        if (keys > 0)
+          run_unit(args, unit, segment, tiles);
+        else
+          clear(unit.dq, shape_.q_row, 0, segment.tokens);
+      }
+      if (keys > 0) tiles.store_key_gradients(dkv + k, dkv + v, keys);
+      for (A* rows : {dkv + k, dkv + v}) clear(rows, shape_.kv_row, keys, segment.tokens);
     }
   }
 
+  // One head of the tokens [first, last).
+  void clear(A* rows, int64_t row, int64_t first, int64_t last) const {
+    for (int64_t i = first; i < last; ++i) std::fill_n(rows + i * row, shape_.head_size, A{});
+  }
+
   // A function of its own: within the loops above the compiler has too few registers for the rows of scores.
-  [[gnu::noinline]] void run_unit(const KernelArgs& args, const Unit& unit, int64_t keys,
+  [[gnu::noinline]] void run_unit(const KernelArgs& args, const Unit& unit, const Segment& segment,
                                   Tiles& tiles) const {
-    for (int64_t first = 0; first < shape_.length; first += Tiles::kStrip) {
-      const int64_t rows = std::min(Tiles::kStrip, shape_.length - first);
+    const int64_t keys = segment.keys;
+    for (int64_t first = 0; first < segment.tokens; first += Tiles::kStrip) {
+      const int64_t rows = std::min(Tiles::kStrip, segment.tokens - first);
       const int64_t seen = shape_.seen(first + rows - 1, keys);
       tiles.load_queries(unit.q + first * shape_.q_row, unit.dout + first * shape_.out_row, rows);
       for (int64_t at = 0; at < rows; at += Tiles::kBlock)
@@ -92,7 +104,7 @@ class AttentionBackward : public AttentionKernel<Tiles> {
     for (int64_t i = 0; i < block.rows; ++i) {
       const int64_t query = block.query + i, at = query * shape_.out_row;
       rows[i] = {row_dot(unit.dout + at, unit.out + at, shape_.head_size), shape_.seen(query, block.keys),
-                 shape_.probability_at(*args.state, unit.number, query)};
+                 shape_.probability_at(*args.state, unit.number, unit.first + query) + unit.first};
     }
     for (int64_t key = 0; key < keys; key += kPanel) {
       if (key < block.keys) tiles.multiply(block, key);

@@ -225,10 +225,11 @@ class FirstTokens : public RowKernel {
 
   void run(const KernelArgs& args) override {
     const A* x = args.in[0].as<A>();
+    const int32_t* which = args.in.size() > 1 ? args.in[1].as<int32_t>() : nullptr;
     A* y = args.out[0].as<A>();
     parallel_ranges(threads_, samples_, [&](int64_t first, int64_t last, int) {
       for (int64_t i = first; i < last; ++i) {
-        const int64_t row = i * sequence_length_ - first_token_;
+        const int64_t row = (which ? which[i] : i * sequence_length_) - first_token_;
         if (row >= 0 && row < rows_)
           std::copy_n(x + row * width_, width_, y + i * width_);
         else
@@ -253,6 +254,7 @@ class FirstTokensBackward : public RowKernel {
   void run(const KernelArgs& args) override {
     const A* dy = args.in[0].as<A>();
     A* dx = args.out[0].as<A>();
+    if (args.in.size() > 1) return scatter(dy, args.in[1].as<int32_t>(), dx);
     parallel_ranges(threads_, tokens_, [&](int64_t first, int64_t last, int) {
       for (int64_t i = first; i < last; ++i) {
         const int64_t token = first_token_ + i;
@@ -265,6 +267,17 @@ class FirstTokensBackward : public RowKernel {
   }
 
  private:
+  void scatter(const A* dy, const int32_t* which, A* dx) const {
+    parallel_ranges(threads_, tokens_, [&](int64_t first, int64_t last, int) {
+      std::fill(dx + first * width_, dx + last * width_, A{});
+      for (int64_t i = 0; i < rows_; ++i) {
+        const int64_t row = which[i] - first_token_;
+        if (which[i] >= 0 && row >= first && row < last)
+          std::copy_n(dy + i * width_, width_, dx + row * width_);
+      }
+    });
+  }
+
   int64_t tokens_, sequence_length_, first_token_;
 };
 

@@ -13,7 +13,7 @@ class RotaryTable : public Kernel {
  public:
   explicit RotaryTable(const OpView& view)
       : threads_(omp_get_max_threads()),
-        positions_(view.out(0).shape[0]),
+        rows_(view.out(0).shape[0]),
         half_(view.out(0).shape[1] / 2),
         frequencies_(view.attributes()) {
     if (view.out(0).dtype != DType::kF32)
@@ -23,13 +23,14 @@ class RotaryTable : public Kernel {
 
   void run(const KernelArgs& args) override {
     float* table = args.out[0].as<float>();
+    const int32_t* positions = args.in.empty() ? nullptr : args.in[0].as<int32_t>();
     parallel_ranges(threads_, half_, [&](int64_t first, int64_t last, int) {
       for (int64_t i = first; i < last; ++i) {
         const double frequency = frequencies_.of_pair(i);
-        for (int64_t p = 0; p < positions_; ++p) {
-          const double angle = static_cast<double>(p) * frequency;
-          table[p * 2 * half_ + i] = static_cast<float>(std::cos(angle));
-          table[p * 2 * half_ + half_ + i] = static_cast<float>(std::sin(angle));
+        for (int64_t row = 0; row < rows_; ++row) {
+          const double angle = static_cast<double>(positions ? positions[row] : row) * frequency;
+          table[row * 2 * half_ + i] = static_cast<float>(std::cos(angle));
+          table[row * 2 * half_ + half_ + i] = static_cast<float>(std::sin(angle));
         }
       }
     });
@@ -37,7 +38,7 @@ class RotaryTable : public Kernel {
 
  private:
   int threads_;
-  int64_t positions_, half_;
+  int64_t rows_, half_;
   RotaryFrequencies frequencies_;
 };
 
@@ -46,7 +47,7 @@ class Rotary : public RowKernel {
  public:
   explicit Rotary(const OpView& view)
       : RowKernel(view),
-        length_(view.attributes().integer("sequence_length")),
+        length_(view.in(1).shape[0]),
         size_(view.attributes().integer("head_size")),
         rotated_(view.attributes().integer("rotated_heads") * size_),
         direction_(view.attributes().integer("inverse") ? -1.0f : 1.0f) {}

@@ -12,7 +12,7 @@ template <typename A>
 struct Gradients {
   const A *dout, *q, *kv, *out;
   const float* lse;
-  const int32_t* lengths;
+  const int32_t *lengths, *positions;
   A *dq, *dkv;
   float* delta;  // [units, length]
 };
@@ -45,9 +45,13 @@ struct Queries {
 // This thread's dropped probabilities and dS of a pair of tiles; zero where there is no such pair.
 template <typename T>
 __device__ void score_gradients(const Pair& pair, const Queries<T>& queries, const AttentionShape& shape,
-                                int64_t keys, const DropoutMask& mask, float (&dropped)[T::kMicro][T::kMicro],
+                                const TokenSegments& segments, int64_t keys, const DropoutMask& mask,
+                                float (&dropped)[T::kMicro][T::kMicro],
                                 float (&dscore)[T::kMicro][T::kMicro]) {
   T::multiply(pair.q, pair.k, shape.head_size, dropped);
+  if (segments.positions)
+    T::hide_others(segments, pair.first_query, pair.first_key, shape.length - pair.first_query,
+                   shape.length - pair.first_key, dropped);
   T::multiply(pair.dout, pair.v, shape.head_size, dscore);
 #pragma unroll
   for (int i = 0; i < T::kMicro; ++i) {
@@ -103,7 +107,9 @@ __global__ void __launch_bounds__(kTileThreads, 1)
                 first = (gridDim.y - 1 - blockIdx.y) * int64_t{T::kTile};
   const int64_t rows = shape.length - first, size = shape.head_size,
                 keys = shape.keys(in.lengths, unit / shape.heads),
-                end = shape.seen(first + T::kTile - 1, keys);
+                end = shape.seen(first + T::kTile - 1, keys),
+                last = first + (rows < T::kTile ? rows : T::kTile) - 1;
+  const TokenSegments segments(in.positions, unit / shape.heads, shape.length);
   const DropoutMask mask(site, state);
   T::load_rows(in.q + shape.q_at(unit) + first * shape.q_row, shape.q_row, rows, size, shape.scale, q);
   T::load_rows(in.dout + shape.out_at(unit) + first * shape.out_row, shape.out_row, rows, size, 1.0f, dout);
@@ -112,14 +118,15 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   make_delta(in, shape, unit, first, dout, queries);
 
   float dq[T::kMicro][T::kColumns] = {};
-  for (int64_t key = 0; key < end; key += T::kTile) {
+  for (int64_t key = segments.first_tile(first, T::kTile); key < end; key += T::kTile) {
+    if (segments.ends_before(key, last)) break;
     const int64_t at = key * shape.kv_row;
     __syncthreads();  // the last tile has been read
     T::load_rows(in.kv + shape.k_at(kv_unit) + at, shape.kv_row, keys - key, size, 1.0f, k);
     T::load_rows(in.kv + shape.v_at(kv_unit) + at, shape.kv_row, keys - key, size, 1.0f, v);
     __syncthreads();
     float dropped[T::kMicro][T::kMicro], dscore[T::kMicro][T::kMicro];
-    score_gradients<T>({q, dout, k, v, first, key}, queries, shape, keys, mask, dropped, dscore);
+    score_gradients<T>({q, dout, k, v, first, key}, queries, shape, segments, keys, mask, dropped, dscore);
     put_scores<T>(dscore, scores);
     __syncwarp();  // a row of scores is made and read by the same half of a warp
     T::accumulate(scores, T::kScoreStride, 1, k, dq);
@@ -140,11 +147,13 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   float *dout = q + T::kRowsFloats, *k = dout + T::kRowsFloats, *v = k + T::kRowsFloats;
   float *p = v + T::kRowsFloats, *ds = p + T::kScoreFloats;
   const int64_t kv_unit = blockIdx.x, first = blockIdx.y * int64_t{T::kTile};
+  const TokenSegments segments(in.positions, kv_unit / shape.kv_heads, shape.length);
   const int64_t rows = shape.length - first, size = shape.head_size, at = first * shape.kv_row,
                 keys = shape.keys(in.lengths, kv_unit / shape.kv_heads),
+                last = first + (rows < T::kTile ? rows : T::kTile) - 1,
                 first_query = first >= keys  ? shape.length
                               : shape.causal ? first
-                                             : 0;
+                                             : segments.first_tile(first, T::kTile);
   const DropoutMask mask(site, state);
   T::load_rows(in.kv + shape.k_at(kv_unit) + at, shape.kv_row, keys - first, size, 1.0f, k);
   T::load_rows(in.kv + shape.v_at(kv_unit) + at, shape.kv_row, keys - first, size, 1.0f, v);
@@ -153,6 +162,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   const int64_t end = shape.group_begin(kv_unit + 1);
   for (int64_t unit = shape.group_begin(kv_unit); unit < end; ++unit) {
     for (int64_t query = first_query; query < shape.length; query += T::kTile) {
+      if (segments.ends_before(query, last)) break;
       __syncthreads();  // the last tile has been read
       T::load_rows(in.q + shape.q_at(unit) + query * shape.q_row, shape.q_row, shape.length - query, size,
                    shape.scale, q);
@@ -161,7 +171,8 @@ __global__ void __launch_bounds__(kTileThreads, 1)
       __syncthreads();
       float dropped[T::kMicro][T::kMicro], dscore[T::kMicro][T::kMicro];
       const Queries<T> queries(in.lse, in.delta, shape, state, unit, query);
-      score_gradients<T>({q, dout, k, v, query, first}, queries, shape, keys, mask, dropped, dscore);
+      score_gradients<T>({q, dout, k, v, query, first}, queries, shape, segments, keys, mask, dropped,
+                         dscore);
       put_scores<T>(dropped, p);
       put_scores<T>(dscore, ds);
       __syncthreads();
@@ -197,6 +208,7 @@ class AttentionBackward : public Kernel {
                           .out = args.in[2].as<A>(),
                           .lse = args.in[3].as<float>(),
                           .lengths = rows.lengths,
+                          .positions = rows.positions,
                           .dq = gradients.q.as<A>(),
                           .dkv = gradients.kv.as<A>(),
                           .delta = reinterpret_cast<float*>(args.workspace)};

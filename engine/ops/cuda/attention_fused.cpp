@@ -205,7 +205,8 @@ class Backward : public FusedAttention {
 bool suits(const OpView& view, const AttentionInputs& at) {
   const DType dtype = view.in(at.q).dtype;
   const AttentionShape shape(view, at);
-  return has_fused_attention() && (dtype == DType::kBF16 || dtype == DType::kF16) && shape.whole_groups() &&
+  return has_fused_attention() && !view.has_input(at.positions) &&
+         (dtype == DType::kBF16 || dtype == DType::kF16) && shape.whole_groups() &&
          shape.head_size % 8 == 0 && shape.head_size <= kLargestHead && shape.length > 1;
 }
 

@@ -5,7 +5,8 @@
 
 namespace recollect::cuda {
 
-// Null for what cuDNN does not do, f32 among it. `libraries` is null where programs are only planned.
+// Null for what cuDNN does not do, f32 among it, and for several sequences in a sample. `libraries` is null
+// where programs are only planned.
 KernelPointer make_fused_attention(const OpView& view, Libraries* libraries);
 KernelPointer make_fused_attention_backward(const OpView& view, Libraries* libraries);
 

@@ -18,6 +18,31 @@ namespace recollect::cuda {
 
 inline constexpr int kSide = 16, kTileThreads = kSide * kSide;
 
+// Which tokens of a sample meet which, where it is several sequences: a tile of tokens meets the tiles from
+// the one in which the sequence of its first token begins to the one in which that of its last token ends.
+// Tiles lie where they would in one sequence, so that dropout's words are read in whole blocks.
+struct TokenSegments {
+  const int32_t* positions;  // of the sample; null: it is one sequence
+
+  __device__ TokenSegments(const int32_t* of_samples, int64_t sample, int64_t length)
+      : positions(of_samples ? of_samples + sample * length : nullptr) {}
+
+  __device__ int64_t begin(int64_t token) const { return segment_begin(positions, token); }
+  __device__ int64_t first_tile(int64_t token, int64_t tile) const {
+    const int64_t first = begin(token);
+    return first < 0 ? token : first / tile * tile;
+  }
+  // Whether everything from `token` on belongs to later sequences than `last` does.
+  __device__ bool ends_before(int64_t token, int64_t last) const {
+    return positions && token > last && (begin(last) < 0 || begin(token) != begin(last));
+  }
+  // What a query's keys begin with; no key does where it is padding.
+  __device__ int64_t of_query(int64_t query) const {
+    const int64_t first = begin(query);
+    return first < 0 ? -2 : first;
+  }
+};
+
 template <int kMicroRows, int kColumnsOfThread>
 struct Tiling {
   static constexpr int kMicro = kMicroRows, kColumns = kColumnsOfThread;
@@ -55,6 +80,25 @@ struct Tiling {
       for (int i = 0; i < kMicro; ++i)
 #pragma unroll
         for (int j = 0; j < kMicro; ++j) out[i][j] += left[i] * right[j];
+    }
+  }
+
+  // Takes this thread's scores of other sequences' keys out. `rows` and `keys` are left in the sample.
+  static __device__ void hide_others(const TokenSegments& segments, int64_t first_query, int64_t first_key,
+                                     int64_t rows, int64_t keys, float (&scores)[kMicro][kMicro]) {
+    int64_t begins[kMicro];
+#pragma unroll
+    for (int j = 0; j < kMicro; ++j) {
+      const int key = threadIdx.x + kSide * j;
+      begins[j] = key < keys ? segments.begin(first_key + key) : -1;
+    }
+#pragma unroll
+    for (int i = 0; i < kMicro; ++i) {
+      const int row = threadIdx.y + kSide * i;
+      const int64_t own = row < rows ? segments.of_query(first_query + row) : -2;
+#pragma unroll
+      for (int j = 0; j < kMicro; ++j)
+        if (begins[j] != own) scores[i][j] = -INFINITY;
     }
   }
 

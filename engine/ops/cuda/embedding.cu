@@ -47,6 +47,17 @@ struct SampleOfFirst {
   __device__ int64_t row_of(int64_t i) const { return (first + i) % length == 0 ? (first + i) / length : -1; }
 };
 
+// The one of `count` that names this token.
+struct NamingToken {
+  const int32_t* which;
+  int64_t first, count;
+  __device__ int64_t row_of(int64_t i) const {
+    for (int64_t row = 0; row < count; ++row)
+      if (which[row] == first + i) return row;
+    return -1;
+  }
+};
+
 // `count` rows of the table; zero where there is none.
 template <typename A, int N, typename Which>
 __global__ void __launch_bounds__(kWarp* kWarps) take_rows(const Which which, const A* __restrict__ table,
@@ -90,7 +101,12 @@ class FirstTokens : public Kernel {
   explicit FirstTokens(const OpView& view)
       : which_{view.attributes().integer("sequence_length"), view.attributes().integer("first_token"),
                view.in(0).shape[0]} {}
-  void run(const KernelArgs& args) override { launch_take<A, N>(args, which_, args.in[0]); }
+  void run(const KernelArgs& args) override {
+    if (args.in.size() > 1)
+      launch_take<A, N>(args, ById{args.in[1].as<int32_t>(), which_.first, which_.rows}, args.in[0]);
+    else
+      launch_take<A, N>(args, which_, args.in[0]);
+  }
 
  private:
   FirstOfSample which_;
@@ -101,7 +117,13 @@ class FirstTokensBackward : public Kernel {
  public:
   explicit FirstTokensBackward(const OpView& view)
       : which_{view.attributes().integer("sequence_length"), view.attributes().integer("first_token")} {}
-  void run(const KernelArgs& args) override { launch_take<A, N>(args, which_, args.in[0]); }
+  void run(const KernelArgs& args) override {
+    if (args.in.size() > 1)
+      launch_take<A, N>(args, NamingToken{args.in[1].as<int32_t>(), which_.first, args.in[0].shape[0]},
+                        args.in[0]);
+    else
+      launch_take<A, N>(args, which_, args.in[0]);
+  }
 
  private:
   SampleOfFirst which_;

@@ -12,13 +12,14 @@ constexpr int kThreads = 256;
 constexpr int kWarps = 8;  // of a block
 
 __global__ void __launch_bounds__(kThreads)
-    fill_table(RotaryFrequencies frequencies, float* __restrict__ table, int64_t positions, int64_t half) {
+    fill_table(RotaryFrequencies frequencies, const int32_t* __restrict__ positions,
+               float* __restrict__ table, int64_t rows, int64_t half) {
   const int64_t at = blockIdx.x * int64_t{kThreads} + threadIdx.x;
-  if (at >= positions * half) return;
-  const int64_t position = at / half, pair = at % half;
+  if (at >= rows * half) return;
+  const int64_t pair = at % half, position = positions ? positions[at / half] : at / half;
   // In half turns: functions of large angles would need local memory.
   const double angle = static_cast<double>(position) * (frequencies.of_pair(pair) / std::numbers::pi);
-  float* row = table + position * 2 * half;
+  float* row = table + at / half * 2 * half;
   row[pair] = static_cast<float>(cospi(angle));
   row[half + pair] = static_cast<float>(sinpi(angle));
 }
@@ -26,22 +27,23 @@ __global__ void __launch_bounds__(kThreads)
 class RotaryTable : public Kernel {
  public:
   explicit RotaryTable(const OpView& view)
-      : frequencies_(view.attributes()), positions_(view.out(0).shape[0]), half_(view.out(0).shape[1] / 2) {
+      : frequencies_(view.attributes()), rows_(view.out(0).shape[0]), half_(view.out(0).shape[1] / 2) {
     if (view.out(0).dtype != DType::kF32)
       throw Error(ExitCode::kConfiguration, "the cuda backend has no rotary_table in f64, only in f32",
                   "use another training.precision, or device.backend: reference");
   }
   void run(const KernelArgs& args) override {
-    launch(fill_table, grid_of(ceil_div(positions_ * half_, kThreads)), dim3(kThreads), 0, args.stream,
-           frequencies_, args.out[0].as<float>(), positions_, half_);
+    const int32_t* positions = args.in.empty() ? nullptr : args.in[0].as<int32_t>();
+    launch(fill_table, grid_of(ceil_div(rows_ * half_, kThreads)), dim3(kThreads), 0, args.stream,
+           frequencies_, positions, args.out[0].as<float>(), rows_, half_);
   }
 
  private:
   RotaryFrequencies frequencies_;
-  int64_t positions_, half_;
+  int64_t rows_, half_;
 };
 
-// The heads of a row that turn are `rotated` elements, of `half` pairs each; its position is row % length.
+// The heads of a row that turn are `rotated` elements, of `half` pairs each; the table's row is row % length.
 struct Heads {
   int64_t length, half, rotated;
   float direction;  // -1 turns back
@@ -81,7 +83,7 @@ class Rotary : public Kernel {
   explicit Rotary(const OpView& view)
       : rows_(view.in(0).shape[0]),
         width_(view.in(0).shape[1]),
-        heads_{view.attributes().integer("sequence_length"), view.attributes().integer("head_size") / 2,
+        heads_{view.in(1).shape[0], view.attributes().integer("head_size") / 2,
                view.attributes().integer("rotated_heads") * view.attributes().integer("head_size"),
                view.attributes().integer("inverse") ? -1.0f : 1.0f} {}
 

@@ -25,21 +25,21 @@ struct AttentionRun {
   const RunState& state;
 };
 
-// One query head of one sample: where its rows lie, its scores and its dropout.
+// One query head of one segment: where its rows lie, its scores and its dropout.
 template <typename T>
 class Head {
  public:
-  Head(const AttentionRun& run, int64_t unit)
+  Head(const AttentionRun& run, const AttentionSegment& segment, int64_t unit)
       : run_(run),
         shape_(run.shape),
+        segment_(segment),
         unit_(unit),
         q_(run.rows.q.as<T>()),
         kv_(run.rows.kv.as<T>()),
-        keys_(shape_.keys(run.rows.lengths, unit / shape_.heads)),
-        q_begin_(shape_.q_at(unit)),
-        k_begin_(shape_.k_at(shape_.kv_unit(unit))),
-        v_begin_(shape_.v_at(shape_.kv_unit(unit))),
-        out_begin_(shape_.out_at(unit)) {}
+        q_begin_(shape_.q_at(unit) + segment.first * shape_.q_row),
+        k_begin_(shape_.k_at(shape_.kv_unit(unit)) + segment.first * shape_.kv_row),
+        v_begin_(shape_.v_at(shape_.kv_unit(unit)) + segment.first * shape_.kv_row),
+        out_begin_(shape_.out_at(unit) + segment.first * shape_.out_row) {}
 
   // Element numbers in what holds q, in what holds k and v, and in o.
   int64_t at_q(int64_t token, int64_t c) const { return q_begin_ + token * shape_.q_row + c; }
@@ -52,9 +52,11 @@ class Head {
   double v(int64_t token, int64_t c) const { return kv_[at_v(token, c)]; }
   double scale() const { return 1 / std::sqrt(double(shape_.head_size)); }
 
-  int64_t seen(int64_t query) const { return shape_.seen(query, keys_); }  // keys, the first
-  // The first query that sees a key; none does where that is not less than the length.
-  int64_t first_query(int64_t key) const { return key >= keys_ ? shape_.length : shape_.causal ? key : 0; }
+  int64_t seen(int64_t query) const { return shape_.seen(query, segment_.keys); }  // keys, the first
+  // The first query that sees a key; none does where that is not less than the tokens.
+  int64_t first_query(int64_t key) const {
+    return key >= segment_.keys ? segment_.tokens : shape_.causal ? key : 0;
+  }
 
   double score(int64_t query, int64_t key) const {
     double sum = 0;
@@ -63,49 +65,58 @@ class Head {
   }
 
   double dropout(double value, int64_t query, int64_t key) const {
-    return run_.mask.apply(value, shape_.probability_at(run_.state, unit_, query) + key);
+    const int64_t first = segment_.first;
+    return run_.mask.apply(value, shape_.probability_at(run_.state, unit_, first + query) + first + key);
   }
 
  private:
   const AttentionRun& run_;
   const AttentionShape& shape_;
+  const AttentionSegment& segment_;
   int64_t unit_;
   const T *q_, *kv_;
-  int64_t keys_, q_begin_, k_begin_, v_begin_, out_begin_;
+  int64_t q_begin_, k_begin_, v_begin_, out_begin_;
 };
 
 std::size_t forward_workspace(const OpView& view) {
   return view.attributes().integer("sequence_length") * sizeof(double);
 }
 
+// `lse` is that of the segment's first token.
+template <typename T>
+void attend(const Head<T>& head, const AttentionSegment& segment, int64_t size, double* probability, T* o,
+            T* lse) {
+  for (int64_t query = 0; query < segment.tokens; ++query) {
+    const int64_t seen = head.seen(query);
+    double max = -INFINITY, sum = 0;
+    for (int64_t key = 0; key < seen; ++key) {
+      probability[key] = head.score(query, key);
+      max = std::fmax(max, probability[key]);
+    }
+    for (int64_t key = 0; key < seen; ++key) sum += std::exp(probability[key] - max);
+    const double row_lse = seen > 0 ? max + std::log(sum) : 0;
+    for (int64_t key = 0; key < seen; ++key)
+      probability[key] = head.dropout(std::exp(probability[key] - row_lse), query, key);
+    for (int64_t c = 0; c < size; ++c) {
+      double value = 0;
+      for (int64_t key = 0; key < seen; ++key) value += probability[key] * head.v(key, c);
+      o[head.at_output(query, c)] = static_cast<T>(value);
+    }
+    lse[query] = static_cast<T>(row_lse);
+  }
+}
+
 template <typename T>
 void attention(const KernelArgs& args, const Attributes& attributes) {
   const AttentionRun run(args, attributes, kAttentionInputs);
   const AttentionShape& shape = run.shape;
-  T* o = args.out[0].as<T>();
-  T* lse = args.out[1].as<T>();
-  double* probability = reinterpret_cast<double*>(args.workspace);
-  for (int64_t unit = 0; unit < shape.units(); ++unit) {
-    const Head<T> head(run, unit);
-    for (int64_t query = 0; query < shape.length; ++query) {
-      const int64_t seen = head.seen(query);
-      double max = -INFINITY, sum = 0;
-      for (int64_t key = 0; key < seen; ++key) {
-        probability[key] = head.score(query, key);
-        max = std::fmax(max, probability[key]);
-      }
-      for (int64_t key = 0; key < seen; ++key) sum += std::exp(probability[key] - max);
-      const double row_lse = max + std::log(sum);
-      for (int64_t key = 0; key < seen; ++key)
-        probability[key] = head.dropout(std::exp(probability[key] - row_lse), query, key);
-      for (int64_t c = 0; c < shape.head_size; ++c) {
-        double value = 0;
-        for (int64_t key = 0; key < seen; ++key) value += probability[key] * head.v(key, c);
-        o[head.at_output(query, c)] = static_cast<T>(value);
-      }
-      lse[unit * shape.length + query] = static_cast<T>(row_lse);
+  for_each_segment(shape, run.rows, [&](const AttentionSegment& segment) {
+    for (int64_t h = 0; h < shape.heads; ++h) {
+      const int64_t unit = shape.unit(segment.sample, h);
+      attend(Head<T>(run, segment, unit), segment, shape.head_size, reinterpret_cast<double*>(args.workspace),
+             args.out[0].as<T>(), args.out[1].as<T>() + unit * shape.length + segment.first);
     }
-  }
+  });
 }
 
 // Of every head of a group, three rows of numbers.
@@ -118,11 +129,11 @@ std::size_t backward_workspace(const OpView& view) {
 // * dP over a row, equals do . o.
 template <typename T>
 struct Backward {
-  Backward(const KernelArgs& args, const AttentionRun& run, int64_t unit)
-      : head(run, unit),
+  Backward(const KernelArgs& args, const AttentionRun& run, const AttentionSegment& segment, int64_t unit)
+      : head(run, segment, unit),
         d_o(args.in[0].as<T>()),
-        lse(args.in[3].as<T>() + unit * run.shape.length),
-        length(run.shape.length),
+        lse(args.in[3].as<T>() + unit * run.shape.length + segment.first),
+        length(segment.tokens),
         size(run.shape.head_size) {
     const int64_t in_group = unit - run.shape.group_begin(run.shape.kv_unit(unit));
     delta = reinterpret_cast<double*>(args.workspace) + in_group * 3 * length;
@@ -132,11 +143,11 @@ struct Backward {
 
   Head<T> head;
   const T* d_o;
-  const T* lse;  // of this head
-  int64_t length, size;
-  double* delta;    // [length], by query
-  double* dropped;  // [length], probabilities after dropout
-  double* dscore;   // [length]
+  const T* lse;          // of this head
+  int64_t length, size;  // length: the segment's tokens
+  double* delta;         // [length], by query
+  double* dropped;       // [length], probabilities after dropout
+  double* dscore;        // [length]
 
   void make_delta(const T* o) const {
     for (int64_t query = 0; query < length; ++query) {
@@ -181,30 +192,39 @@ struct Backward {
   }
 };
 
+// A key/value head of one segment, with all query heads that share it.
 template <typename T>
-void attention_backward(const KernelArgs& args, const Attributes& attributes) {
-  const AttentionRun run(args, attributes, kAttentionBackwardInputs);
+void backward_of_group(const KernelArgs& args, const AttentionRun& run, const AttentionSegment& segment,
+                       int64_t kv_unit) {
   const AttentionShape& shape = run.shape;
   const AttentionRows gradients(args.out, 0, 1);
   T *dq = gradients.q.as<T>(), *dkv = gradients.kv.as<T>();
-  for (int64_t kv_unit = 0; kv_unit < shape.kv_units(); ++kv_unit) {
-    const int64_t first = shape.group_begin(kv_unit), end = shape.group_begin(kv_unit + 1);
-    for (int64_t unit = first; unit < end; ++unit) {
-      const Backward<T> backward(args, run, unit);
-      backward.make_delta(args.in[2].as<T>());
-      backward.along_keys(dq);
-    }
-    const Backward<T> group(args, run, first);
-    for (int64_t key = 0; key < shape.length; ++key) {
-      for (int64_t unit = first; unit < end; ++unit) Backward<T>(args, run, unit).along_queries_of(key);
-      for (int64_t c = 0; c < shape.head_size; ++c) {
-        double dk = 0, dv = 0;
-        group.add_heads(end - first, key, c, dk, dv);
-        dkv[group.head.at_k(key, c)] = static_cast<T>(dk);
-        dkv[group.head.at_v(key, c)] = static_cast<T>(dv);
-      }
+  const int64_t first = shape.group_begin(kv_unit), end = shape.group_begin(kv_unit + 1);
+  for (int64_t unit = first; unit < end; ++unit) {
+    const Backward<T> backward(args, run, segment, unit);
+    backward.make_delta(args.in[2].as<T>());
+    backward.along_keys(dq);
+  }
+  const Backward<T> group(args, run, segment, first);
+  for (int64_t key = 0; key < segment.tokens; ++key) {
+    for (int64_t unit = first; unit < end; ++unit)
+      Backward<T>(args, run, segment, unit).along_queries_of(key);
+    for (int64_t c = 0; c < shape.head_size; ++c) {
+      double dk = 0, dv = 0;
+      group.add_heads(end - first, key, c, dk, dv);
+      dkv[group.head.at_k(key, c)] = static_cast<T>(dk);
+      dkv[group.head.at_v(key, c)] = static_cast<T>(dv);
     }
   }
+}
+
+template <typename T>
+void attention_backward(const KernelArgs& args, const Attributes& attributes) {
+  const AttentionRun run(args, attributes, kAttentionBackwardInputs);
+  for_each_segment(run.shape, run.rows, [&](const AttentionSegment& segment) {
+    for (int64_t h = 0; h < run.shape.kv_heads; ++h)
+      backward_of_group<T>(args, run, segment, segment.sample * run.shape.kv_heads + h);
+  });
 }
 
 }  // namespace

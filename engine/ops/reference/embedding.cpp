@@ -1,6 +1,8 @@
 // Token and position tables. A rank may hold only some rows of the token table: ids outside them read zero
 // and give no gradient, so that the sum over ranks is the whole embedding. It may also hold only some tokens:
 // first_tokens reads zero where it has not a sample's first.
+#include <algorithm>
+
 #include "engine/ops/reference/kernels.h"
 
 namespace recollect::reference {
@@ -109,8 +111,9 @@ void first_tokens(const KernelArgs& args, const Attributes& attributes) {
   T* y = args.out[0].as<T>();
   const int64_t tokens = args.in[0].shape[0], samples = args.out[0].shape[0], width = args.in[0].shape[1];
   const int64_t length = attributes.integer("sequence_length");
+  const int32_t* which = present(args.in, 1) ? args.in[1].as<int32_t>() : nullptr;
   for (int64_t i = 0; i < samples; ++i) {
-    const int64_t row = i * length - attributes.integer("first_token");
+    const int64_t row = (which ? which[i] : i * length) - attributes.integer("first_token");
     const bool here = row >= 0 && row < tokens;
     for (int64_t c = 0; c < width; ++c) y[i * width + c] = here ? x[row * width + c] : T(0);
   }
@@ -122,10 +125,12 @@ void first_tokens_backward(const KernelArgs& args, const Attributes& attributes)
   T* dx = args.out[0].as<T>();
   const int64_t tokens = args.out[0].shape[0], width = args.out[0].shape[1];
   const int64_t length = attributes.integer("sequence_length");
+  const int32_t* which = present(args.in, 1) ? args.in[1].as<int32_t>() : nullptr;
   for (int64_t t = 0; t < tokens; ++t) {
-    const int64_t token = attributes.integer("first_token") + t;
-    const bool first = token % length == 0;
-    for (int64_t c = 0; c < width; ++c) dx[t * width + c] = first ? dy[token / length * width + c] : T(0);
+    const int64_t token = attributes.integer("first_token") + t, rows = args.in[0].shape[0];
+    const int64_t row = which ? std::find(which, which + rows, token) - which : token / length;
+    const bool first = which ? row < rows : token % length == 0;
+    for (int64_t c = 0; c < width; ++c) dx[t * width + c] = first ? dy[row * width + c] : T(0);
   }
 }
 

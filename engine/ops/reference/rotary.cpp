@@ -9,10 +9,11 @@ namespace recollect::reference {
 namespace {
 
 template <typename S>
-void fill_table(const Tensor& table, const RotaryFrequencies& frequencies) {
+void fill_table(const Tensor& table, const int32_t* positions, const RotaryFrequencies& frequencies) {
   const int64_t half = table.shape[1] / 2;
-  for (int64_t position = 0; position < table.shape[0]; ++position) {
-    S* row = table.as<S>() + position * 2 * half;
+  for (int64_t at = 0; at < table.shape[0]; ++at) {
+    const int64_t position = positions ? positions[at] : at;
+    S* row = table.as<S>() + at * 2 * half;
     for (int64_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(position) * frequencies.of_pair(i);
       row[i] = static_cast<S>(std::cos(angle));
@@ -21,13 +22,14 @@ void fill_table(const Tensor& table, const RotaryFrequencies& frequencies) {
   }
 }
 
-// It has no inputs: the output says what it is made of.
+// It may have no inputs: the output says what it is made of.
 void rotary_table(const KernelArgs& args, const Attributes& attributes) {
   const RotaryFrequencies frequencies(attributes);
+  const int32_t* positions = args.in.empty() ? nullptr : args.in[0].as<int32_t>();
   if (args.out[0].dtype == DType::kF64)
-    fill_table<double>(args.out[0], frequencies);
+    fill_table<double>(args.out[0], positions, frequencies);
   else
-    fill_table<float>(args.out[0], frequencies);
+    fill_table<float>(args.out[0], positions, frequencies);
 }
 
 template <typename T>
@@ -35,7 +37,7 @@ void rotary(const KernelArgs& args, const Attributes& attributes) {
   const T* x = args.in[0].as<T>();
   T* y = args.out[0].as<T>();
   const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1];
-  const int64_t length = attributes.integer("sequence_length"), size = attributes.integer("head_size");
+  const int64_t length = args.in[1].shape[0], size = attributes.integer("head_size");
   const int64_t rotated = attributes.integer("rotated_heads") * size;
   const double direction = attributes.integer("inverse") ? -1 : 1;
   for (int64_t t = 0; t < tokens; ++t) {
