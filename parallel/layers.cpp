@@ -31,7 +31,13 @@ LayerBuilder::LayerBuilder(Graph& graph, const OpRegistry& registry, ParallelLay
       samples_(batch.samples),
       sequences_(batch.packed_sequences > 0 ? batch.packed_sequences : batch.samples),
       sequence_length_(batch.sequence_length),
-      tokens_(batch.samples * batch.sequence_length) {}
+      tokens_(batch.samples * batch.sequence_length),
+      capacity_(batch.cache_capacity) {
+  if (!continues()) return;
+  require(!divides_tokens(), "tokens that continue a sequence are not divided");
+  positions_ = token_input("positions");
+  filled_ = input("filled", {2}, DType::kI32);
+}
 
 void LayerBuilder::enter_layer(int layer) {
   ops_.common().layer = layer;
@@ -182,6 +188,7 @@ ValueId LayerBuilder::vocabulary_embedding(const std::string& name, ValueId ids,
 
 ValueId LayerBuilder::position_embedding(const std::string& name, ValueId x, ValueId table,
                                          ValueId positions) {
+  if (continues()) positions = positions_;
   if (positions != kNone) return token_types(name, x, positions, table);
   return emit(name, "add_position", {{"sequence_length", sequence_length_}, {"first_token", first_token()}},
               {x, table});
@@ -212,6 +219,7 @@ ValueId LayerBuilder::all_tokens(const std::string& name, ValueId x) {
 
 ValueId LayerBuilder::rotary_table(const std::string& name, int64_t head_size, const RotaryOptions& options,
                                    ValueId positions) {
+  if (positions == kNone) positions = positions_;
   return emit(name, "rotary_table",
               {{"sequence_length", sequence_length_},
                {"head_size", head_size},
@@ -236,7 +244,7 @@ ValueId LayerBuilder::rotary(const std::string& name, ValueId x, ValueId table, 
 
 ValueId LayerBuilder::dropout(const std::string& name, ValueId x, double p, Rows rows) {
   const Attributes attributes = dropout_attributes(p, rows);
-  return p > 0 ? emit(name, "dropout", attributes, {x}) : x;
+  return p > 0 && !continues() ? emit(name, "dropout", attributes, {x}) : x;
 }
 
 ValueId LayerBuilder::tanh(const std::string& name, ValueId x) { return emit(name, "tanh", {}, {x}); }
@@ -353,21 +361,21 @@ int64_t LayerBuilder::local_key_heads(const std::string& name, const AttentionOp
 
 ValueId LayerBuilder::attention(const std::string& name, ValueId q, const AttentionOptions& options) {
   const int64_t key_heads = local_key_heads(name, options), local = options.heads / layout_.tensor_size;
+  Attributes attributes{{"heads", local},
+                        {"kv_heads", key_heads},
+                        {"kv_group", options.heads / options.key_heads()},
+                        {"head_size", options.head_size},
+                        {"sequence_length", sequence_length_},
+                        {"causal", int64_t{options.causal}},
+                        {"first_head", layout_.tensor_rank * local},
+                        {"all_heads", options.heads}};
+  if (continues()) return cached_attention(name, q, options, std::move(attributes));
+  attributes.set("p", options.dropout);
+  attributes.set("layer", int64_t{layer()});
+  attributes.set("site", site_++);
   std::vector<ValueId> inputs{q, options.kv, options.lengths, options.positions};
   while (inputs.back() == kNone) inputs.pop_back();
-  return emit(name, "attention",
-              {{"heads", local},
-               {"kv_heads", key_heads},
-               {"kv_group", options.heads / options.key_heads()},
-               {"head_size", options.head_size},
-               {"sequence_length", sequence_length_},
-               {"causal", int64_t{options.causal}},
-               {"first_head", layout_.tensor_rank * local},
-               {"all_heads", options.heads},
-               {"p", options.dropout},
-               {"layer", int64_t{layer()}},
-               {"site", site_++}},
-              std::move(inputs));
+  return emit(name, "attention", std::move(attributes), std::move(inputs));
 }
 
 ValueId LayerBuilder::mlp(const std::string& name, ValueId x, const MlpOptions& options) {
@@ -394,10 +402,47 @@ ValueId LayerBuilder::residual(const std::string& name, ValueId branch, ValueId 
   return emit(name, "bias_dropout_add", dropout_attributes(p), {branch, b, residual});
 }
 
-void LayerBuilder::vocabulary_loss(const std::string& name, ValueId x, ValueId table, ValueId targets,
-                                   ValueId scale, ValueId loss, const LossOptions& options) {
+ValueId LayerBuilder::cached_attention(const std::string& name, ValueId q, const AttentionOptions& options,
+                                       Attributes attributes) {
+  need_kernel(options.causal && options.lengths == kNone, path(name),
+              "a cache of sequences of several lengths");
+  const auto cache = [&](const char* what) {
+    return graph_.add_value(
+        {.name = path(name) + "/" + what,
+         .shape = {samples_ * attributes.integer("kv_heads"), capacity_, options.head_size},
+         .dtype = dtype_,
+         .category = Category::kCache,
+         .placement = part_of_ranks(),
+         .persistent = true,
+         .accumulator = true,
+         .layer = layer()});
+  };
+  const ValueId keys = cache("keys"), values = cache("values");
+  return emit(name, "cached_attention", std::move(attributes), {q, options.kv, filled_},
+              {kNone, keys, values}, Accumulate::kAlways);
+}
+
+// The vocabulary's parts stand behind one another in the order of the ranks.
+ValueId LayerBuilder::last_logits(const std::string& name, ValueId x, ValueId table,
+                                  const LossOptions& options) {
+  need_kernel(options.bias.empty(), path(name), "logits with a bias");
   const int64_t rows = graph_.value(table).shape[0];
-  std::vector<ValueId> inputs{enter_parallel(name + "/enter", x), table, targets, scale};
+  const ValueId logits = graph_.add_value({.name = "logits",
+                                           .shape = {rows * layout_.tensor_size},
+                                           .dtype = statistics_dtype(dtype_),
+                                           .category = Category::kWorkspace,
+                                           .persistent = true});
+  if (!parallel()) return emit(name, "lm_logits", {}, {x, table, filled_}, {logits});
+  const ValueId part = emit(name, "lm_logits", {}, {x, table, filled_});
+  return emit(name + "/all", "gather_from_ranks",
+              {{"axis", std::string(kTensorAxis)}, {"size", int64_t{layout_.tensor_size}}}, {part}, {logits});
+}
+
+ValueId LayerBuilder::vocabulary_head(const std::string& name, ValueId x, ValueId table, const Model& model,
+                                      const LossOptions& options) {
+  if (continues()) return last_logits(name, x, table, options);
+  const int64_t rows = graph_.value(table).shape[0];
+  std::vector<ValueId> inputs{enter_parallel(name + "/enter", x), table, model.input("targets"), model.scale};
   if (!options.bias.empty())
     inputs.push_back(parameter({.name = options.bias,
                                 .rows = options.vocabulary,
@@ -413,7 +458,8 @@ void LayerBuilder::vocabulary_loss(const std::string& name, ValueId x, ValueId t
         {"first_row", layout_.tensor_rank * rows},
         {"chunk_rows", chunk},
         {"gradient", int64_t{0}}},
-       std::move(inputs), {loss}, Accumulate::kAfterFirstMicroBatch);
+       std::move(inputs), {model.loss}, Accumulate::kAfterFirstMicroBatch);
+  return kNone;
 }
 
 void LayerBuilder::label_loss(const std::string& name, const std::string& kind, Attributes attributes,

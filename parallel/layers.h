@@ -101,6 +101,11 @@ class LayerBuilder {
   // Of the batch; of its tokens: [samples, sequence] i32.
   ValueId input(const std::string& name, const Shape& shape, DType dtype);
   ValueId token_input(const std::string& name);
+  // Of a batch that continues a sequence: where its tokens stand in it, [samples, sequence] i32; and how many
+  // tokens are cached already and how many of these join them, [2] i32. kNone otherwise.
+  ValueId positions() const { return positions_; }
+  ValueId filled() const { return filled_; }
+  bool continues() const { return capacity_ > 0; }
   // What a loss is multiplied by, column by column of its targets, and where it is added up.
   ValueId loss_scale_input(int64_t columns = 1);
   ValueId loss_accumulator();
@@ -138,15 +143,17 @@ class LayerBuilder {
                          LinearOptions projections);
   // q | k | v of this rank's heads, or q alone beside options.kv -> the heads' outputs. Where tensor ranks
   // are more than key/value heads, several hold the same one, and kv is a value of its own. Error
-  // kConfiguration where the ranks cannot share the heads.
+  // kConfiguration where the ranks cannot share the heads. A batch that continues a sequence attends to the
+  // layer's cache, which is a value that persists.
   ValueId attention(const std::string& name, ValueId q, const AttentionOptions& options);
   ValueId mlp(const std::string& name, ValueId x, const MlpOptions& options);
   // residual + dropout(branch + bias); `bias` "": there is none
   ValueId residual(const std::string& name, ValueId branch, ValueId residual, const std::string& bias,
                    double p);
-  // Adds the loss of all rows into `loss`; `table` is the head's weight.
-  void vocabulary_loss(const std::string& name, ValueId x, ValueId table, ValueId targets, ValueId scale,
-                       ValueId loss, const LossOptions& options);
+  // Adds the loss of all rows into the model's; `table` is the head's weight. Of a batch that continues a
+  // sequence it returns Model::logits, and kNone otherwise.
+  ValueId vocabulary_head(const std::string& name, ValueId x, ValueId table, const Model& model,
+                          const LossOptions& options);
 
   // Adds a loss of logits that are whole on every rank into `loss`.
   void label_loss(const std::string& name, const std::string& kind, Attributes attributes,
@@ -179,6 +186,9 @@ class LayerBuilder {
   std::pair<ValueId, ValueId> repeated_projections(const std::string& name, ValueId x,
                                                    const AttentionOptions& options,
                                                    const LinearOptions& projections);
+  ValueId cached_attention(const std::string& name, ValueId q, const AttentionOptions& options,
+                           Attributes attributes);
+  ValueId last_logits(const std::string& name, ValueId x, ValueId table, const LossOptions& options);
   Attributes dropout_attributes(double p, Rows rows = Rows::kTokens);
   int64_t first_token() const;  // of this rank, where it has a part of them
   int64_t local_key_heads(const std::string& name, const AttentionOptions& options) const;
@@ -192,7 +202,8 @@ class LayerBuilder {
   OpBuilder ops_;  // what is common to its ops: the layer and the block that were entered
   ParallelLayout layout_;
   DType dtype_;
-  int64_t samples_, sequences_, sequence_length_, tokens_;
+  int64_t samples_, sequences_, sequence_length_, tokens_, capacity_;
+  ValueId positions_ = kNone, filled_ = kNone;
   int64_t site_ = 0;  // random ops of this layer so far
   std::vector<Parameter> parameters_;
 };

@@ -19,6 +19,8 @@ struct BatchShape {
   int64_t sequence_length = 1;
   int64_t most_logits = 1024;    // rows of logits that exist at a time
   int64_t packed_sequences = 0;  // the most that a packed batch has, where a task looks at each as a whole
+  // Tokens of a key/value cache behind which these are read, to continue a sequence; 0: they are trained on.
+  int64_t cache_capacity = 0;
   auto operator<=>(const BatchShape&) const = default;  // NOLINT(modernize-use-nullptr): the default's own
 };
 
@@ -41,6 +43,9 @@ struct Model {
       {};                 // fields of a batch, such as "ids": [samples, sequence] i32
   ValueId scale = kNone;  // input [columns] f64: what each target of a column weighs in the step's loss
   ValueId loss = kNone;   // [1] f64 accumulator: this data rank's share of the step's mean loss
+  // Where a sequence is continued there is neither of the two, but [vocabulary, padded] S, whole on every rank:
+  // the logits of what follows the last token.
+  ValueId logits = kNone;
   std::vector<Parameter> parameters = {};
   FileNames files = {};
 

@@ -9,7 +9,7 @@ namespace recollect {
 
 std::string_view name_of(Category category) {
   constexpr std::string_view names[] = {"parameters", "gradients",     "optimizer", "activations",
-                                        "workspace",  "communication", "input"};
+                                        "workspace",  "communication", "input",     "key/value cache"};
   return names[static_cast<int>(category)];
 }
 

@@ -29,8 +29,10 @@ enum class Category : uint8_t {
   kWorkspace,
   kCommunication,
   kInput,
+  kCache,  // keys and values of tokens that generation has read
 };
-inline constexpr int kCategoryCount = 7;
+inline constexpr int kCategoryCount = 8;
+inline constexpr int kStepCategoryCount = 7;  // of a training step, which has no cache
 std::string_view name_of(Category category);
 
 enum class Phase : uint8_t { kForward, kBackward, kOptimizer };

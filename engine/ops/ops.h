@@ -89,6 +89,12 @@
 //                           positions?
 //     The gradient of a shared key/value head is the sum over its query heads, in their order; where no
 //     query sees a key it is zero.
+// cached_attention          q, kv?, filled [2] i32               o [T, heads*d],        as attention, but for
+//                                                                acc keys, acc values   p layer site
+//                                                                [b*kv_heads, c, d]
+//     Attention, causal, of tokens that follow filled[0] others, whose keys and values the caches hold; c is
+//     their capacity. The first filled[1] tokens of each sample, one at least, are put behind those, and see
+//     them and each other; for the rest, which stands for nothing, o is zero.
 // bias_gelu                 x [T,f], bias [f]                    y [T,f]                form: tanh or erf
 // bias_gelu_backward        dy, x, bias                          dx, acc dbias          form
 // swiglu                    x [T,2f]                             y [T,f]
@@ -110,6 +116,8 @@
 //     later op needs the logits; an evaluation leaves them alone. Works through chunk_rows rows at a time.
 //     Local row r of w is vocabulary entry first_row + r; entries from vocabulary_size on are padding: never
 //     predicted, gradient zero. With the vocabulary divided over ranks dx is this rank's part of a sum.
+// lm_logits                 x [T,h], w [V,h], filled [2] i32     logits [V] S
+//     Of row filled[1] - 1 alone: products with all rows of w, those of padding too.
 // cross_entropy_loss        logits, targets i32, scale [k] f64   acc loss [1] f64,      classes columns (k)
 //                                                                dlogits?               gradient (0 or 1)
 //     Element (i, j, c) of the logits, of whatever shape, stands at (i * classes + j) * columns + c. Column c

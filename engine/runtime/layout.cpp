@@ -63,16 +63,15 @@ std::vector<ValueId> share_storage(const Graph& graph, const Use& use) {
   return storage;
 }
 
-static_assert(static_cast<int>(Category::kInput) == kCategoryCount - 1, "only inputs depend on the batch");
-
-// Persistent values of a space by category; there the groups in their order, then all other values in theirs.
+// Persistent values of a space by category, inputs last, which alone depend on the batch; there the groups in
+// their order, then all other values in theirs.
 uint64_t place_persistent(const Graph& graph, MemorySpace space, Layout& layout, MemoryLedger::Row& row) {
   std::vector<ValueId> order;
   for (ValueId v = 0; v < static_cast<ValueId>(graph.values().size()); ++v)
     if (persists(graph.value(v)) && graph.value(v).space == space) order.push_back(v);
   const auto rank = [&](ValueId v) {
     const Value& value = graph.value(v);
-    return std::tuple(value.category, value.group == kNone, value.group);
+    return std::tuple(value.category == Category::kInput, value.category, value.group == kNone, value.group);
   };
   std::stable_sort(order.begin(), order.end(), [&](ValueId a, ValueId b) { return rank(a) < rank(b); });
   std::vector<uint64_t> begin(graph.values().size(), 0);  // by value that stands for a piece

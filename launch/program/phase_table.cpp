@@ -54,7 +54,8 @@ std::string phase_table(const std::string& title, const MemoryLedger& predicted,
   text += '\n';
   if (measured)
     text += row("", [&](const MemoryLedger& l, int) { return &l == measured ? "measured" : "predicted"; });
-  for (int c = 0; c < kCategoryCount; ++c)
+  const bool caches = predicted.at_peak[0][static_cast<int>(Category::kCache)] > 0;
+  for (int c = 0; c < (caches ? kCategoryCount : kStepCategoryCount); ++c)
     text += row(name_of(static_cast<Category>(c)),
                 [&](const MemoryLedger& l, int p) { return unit(l.at_peak[p][c]); });
   text += row("at peak", [&](const MemoryLedger& l, int p) { return unit(MemoryLedger::sum(l.at_peak[p])); });

@@ -144,7 +144,7 @@ void ChromeTrace::add_flows(const Timeline& timeline, const StepTimeline::Run& r
 
 void ChromeTrace::add_counter(MemorySpace space, int64_t at, const MemoryLedger::Row& row) {
   std::string bytes;
-  for (int c = 0; c < kCategoryCount; ++c)
+  for (int c = 0; c < kStepCategoryCount; ++c)
     bytes += fmt::format(R"({}"{}":{})", c ? "," : "", name_of(static_cast<Category>(c)),
                          row[static_cast<std::size_t>(c)]);
   event(fmt::format(R"("ph":"C","pid":{},"name":"{} bytes","ts":{},"args":{{{}}})", process_, name_of(space),

@@ -70,7 +70,7 @@ std::string comparison_text(const std::vector<RankReport>& run_a, const std::vec
     text += fmt::format("\n{:<{}}", name, kNameWidth);
     for (int p = 0; p < kPhaseCount; ++p) text += three_bytes(unit, bytes(of_a, p), bytes(of_b, p));
   };
-  for (int c = 0; c < kCategoryCount; ++c)
+  for (int c = 0; c < kStepCategoryCount; ++c)
     row(name_of(static_cast<Category>(c)), [c](const MemoryLedger& l, int p) { return l.at_peak[p][c]; });
   row("at peak", [](const MemoryLedger& l, int p) { return MemoryLedger::sum(l.at_peak[p]); });
   text += '\n';
@@ -95,7 +95,7 @@ nlohmann::ordered_json comparison_json(const std::vector<RankReport>& run_a,
                               {"times", times.measured ? "measured" : "predicted"}};
   for (int p = 0; p < kPhaseCount; ++p) {
     nlohmann::ordered_json& phase = json[std::string(name_of(static_cast<Phase>(p)))];
-    for (int c = 0; c < kCategoryCount; ++c)
+    for (int c = 0; c < kStepCategoryCount; ++c)
       phase[std::string(name_of(static_cast<Category>(c)))] = less(of_b.at_peak[p][c], of_a.at_peak[p][c]);
     phase["total"] = less(MemoryLedger::sum(of_b.at_peak[p]), MemoryLedger::sum(of_a.at_peak[p]));
   }

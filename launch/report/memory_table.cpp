@@ -52,7 +52,7 @@ std::vector<std::string> rank_column(const RankMemory& rank, const ByteUnit& uni
   for (int p = 1; p < kPhaseCount; ++p)
     if (MemoryLedger::sum(ledger.at_peak[p]) > MemoryLedger::sum(ledger.at_peak[peak])) peak = p;
   std::vector<std::string> column;
-  for (const uint64_t bytes : ledger.at_peak[peak]) column.push_back(unit(bytes));
+  for (int c = 0; c < kStepCategoryCount; ++c) column.push_back(unit(ledger.at_peak[peak][c]));
   column.push_back(unit(ledger.peak()));
   column.emplace_back(name_of(static_cast<Phase>(peak)));
   column.push_back(unit(ledger.arena_bytes() - ledger.peak()));
@@ -69,7 +69,7 @@ std::vector<std::string> rank_column(const RankMemory& rank, const ByteUnit& uni
 
 std::vector<std::string> row_names() {
   std::vector<std::string> names;
-  for (int c = 0; c < kCategoryCount; ++c) names.emplace_back(name_of(static_cast<Category>(c)));
+  for (int c = 0; c < kStepCategoryCount; ++c) names.emplace_back(name_of(static_cast<Category>(c)));
   for (const char* name : {"at peak", "peak in", "unused at peak", "arena", "arena, predicted",
                            "difference, bytes", "host arena", "disk", "communicators"})
     names.emplace_back(name);

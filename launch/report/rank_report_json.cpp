@@ -70,7 +70,7 @@ Json resident_json(const ResidentMemory& resident) {
 }
 
 void read_phase(const JsonPlace& json, MemoryLedger::Row& row, std::string& peak_op) {
-  for (int c = 0; c < kCategoryCount; ++c)
+  for (int c = 0; c < kStepCategoryCount; ++c)
     row[static_cast<std::size_t>(c)] = json.at(key_of<Category>(c)).bytes();
   peak_op = json.at("peak_op").text();
   if (MemoryLedger::sum(row) != json.at("total").bytes())
@@ -83,7 +83,7 @@ Json ledger_json(const MemoryLedger& ledger) {
   Json json;
   for (int p = 0; p < kPhaseCount; ++p) {
     Json phase;
-    for (int c = 0; c < kCategoryCount; ++c) phase[key_of<Category>(c)] = ledger.at_peak[p][c];
+    for (int c = 0; c < kStepCategoryCount; ++c) phase[key_of<Category>(c)] = ledger.at_peak[p][c];
     phase["total"] = MemoryLedger::sum(ledger.at_peak[p]);
     phase["peak_op"] = ledger.peak_op[p];
     json[key_of<Phase>(p)] = phase;

@@ -43,8 +43,8 @@ Json program_json(const Timeline& timeline) {
   ops["recomputes"] = column(timeline.ops, [](const Op& op) { return static_cast<int>(op.recomputes); });
   ops["bytes"] = column(timeline.ops, [](const Op& op) { return op.bytes; });
   ops["waits"] = column(timeline.ops, [](const Op& op) { return op.waits; });
-  for (int s = 0; s < kMemorySpaceCount; ++s)
-    memory["persistent"].push_back(timeline.memory.persistent[static_cast<std::size_t>(s)]);
+  for (const MemoryLedger::Row& row : timeline.memory.persistent)
+    memory["persistent"].push_back(std::vector<uint64_t>(row.begin(), row.begin() + kStepCategoryCount));
   const std::vector<MemoryChange>& changes = timeline.memory.changes;
   int64_t last = 0;
   memory["ticks_later"] =
@@ -129,7 +129,7 @@ void check_held(const MemoryProfile& memory, const JsonPlace& json) {
 MemoryProfile read_memory(const JsonPlace& json, std::size_t ops) {
   MemoryProfile memory;
   for (std::size_t s = 0; s < kMemorySpaceCount; ++s) {
-    const auto row = json.at("persistent").at(s).integers(kCategoryCount);
+    const auto row = json.at("persistent").at(s).integers(kStepCategoryCount);
     std::copy(row.begin(), row.end(), memory.persistent[s].begin());
   }
   const JsonPlace bytes = json.at("bytes");
@@ -137,7 +137,7 @@ MemoryProfile read_memory(const JsonPlace& json, std::size_t ops) {
   const auto amounts = bytes.integers({}, -kMost, kMost);
   const auto later = json.at("ticks_later").integers(amounts.size());
   const auto space = json.at("space").integers(amounts.size(), 0, kMemorySpaceCount - 1);
-  const auto category = json.at("category").integers(amounts.size(), 0, kCategoryCount - 1);
+  const auto category = json.at("category").integers(amounts.size(), 0, kStepCategoryCount - 1);
   const int64_t ticks = 2 * static_cast<int64_t>(ops);
   int64_t tick = 0;
   for (std::size_t i = 0; i < amounts.size(); ++i) {
@@ -200,7 +200,7 @@ StepTimeline read_times(const JsonPlace& json, const std::vector<Timeline::Op>& 
 Json names_json() {
   return {{"streams", names<StreamId>(kStreamCount)},
           {"phases", names<Phase>(kPhaseCount)},
-          {"categories", names<Category>(kCategoryCount)},
+          {"categories", names<Category>(kStepCategoryCount)},
           {"spaces", names<MemorySpace>(kMemorySpaceCount)}};
 }
 

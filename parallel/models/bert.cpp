@@ -240,7 +240,7 @@ class BertLayers {
     x = b_.linear("final/transform", x, width_, head("cls.predictions.transform.dense"), Rows::kTokens,
                   gelu_form(m_.text("hidden_act")));
     x = norm("final/norm", "cls.predictions.transform.LayerNorm", x, true);
-    b_.vocabulary_loss("final/head", x, words, model.input("targets"), model.scale, model.loss,
+    b_.vocabulary_head("final/head", x, words, model,
                        {.vocabulary = m_.integer("vocab_size"),
                         .bias = "cls.predictions.bias",
                         .bias_may_be_missing = true,

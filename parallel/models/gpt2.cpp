@@ -172,8 +172,8 @@ Model build_gpt2(Graph& graph, const OpRegistry& registry, const ModelValues& m,
   for (int64_t layer = 0; layer < m.integer("n_layer"); ++layer) x = layers.layer(layer, x);
   b.enter_layer(-1);
   x = layers.norm("final/norm", "ln_f", x);
-  b.vocabulary_loss("final/head", x, wte, model.input("targets"), model.scale, model.loss,
-                    {.vocabulary = vocabulary, .most_logits = batch.most_logits});
+  model.logits = b.vocabulary_head("final/head", x, wte, model,
+                                   {.vocabulary = vocabulary, .most_logits = batch.most_logits});
   model.parameters = b.parameters();
   return model;
 }

@@ -314,8 +314,8 @@ Model build_llama(const LlamaVariant& variant, Graph& graph, const OpRegistry& r
   x = layers.norm("final/norm", "norm", x);
   const ValueId head =
       m.flag("tie_word_embeddings") ? words : b.vocabulary_table("lm_head.weight", vocabulary, width, std);
-  b.vocabulary_loss("final/head", x, head, model.input("targets"), model.scale, model.loss,
-                    {.vocabulary = vocabulary, .most_logits = batch.most_logits});
+  model.logits = b.vocabulary_head("final/head", x, head, model,
+                                   {.vocabulary = vocabulary, .most_logits = batch.most_logits});
   model.parameters = b.parameters();
   return model;
 }

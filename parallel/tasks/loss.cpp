@@ -31,6 +31,10 @@ int64_t classes(const LayerBuilder& layers, const TaskSettings& task) {
 }  // namespace
 
 Model begin_model(LayerBuilder& layers, const TaskSettings& task) {
+  if (layers.continues())
+    return {.inputs = {{"ids", layers.token_input("ids")},
+                       {"positions", layers.positions()},
+                       {"filled", layers.filled()}}};
   const DType dtype = task.targets_are_numbers() ? DType::kF32 : DType::kI32;
   Model model{.inputs = {{"ids", layers.token_input("ids")},
                          {"targets", layers.input("targets", target_shape(layers, task), dtype)}},

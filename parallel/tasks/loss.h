@@ -1,5 +1,5 @@
 // The loss of a head's logits, by task. (The language models' heads never have all of their logits at hand:
-// LayerBuilder::vocabulary_loss is theirs.)
+// LayerBuilder::vocabulary_head is theirs.)
 #pragma once
 
 #include "parallel/layers.h"
@@ -8,7 +8,8 @@
 
 namespace recollect {
 
-// Adds the inputs that every task has, "ids" and "targets", those of packed samples, the scale and the loss.
+// Adds the inputs that every task has, "ids" and "targets", those of packed samples, the scale and the loss; where a
+// sequence is continued, "ids", "positions" and "filled".
 Model begin_model(LayerBuilder& layers, const TaskSettings& task);
 
 // kNone where samples are not packed.

@@ -14,6 +14,7 @@ std::vector<OpCase> op_cases() {
   add_norm_cases(cases);
   add_linear_cases(cases);
   add_attention_cases(cases);
+  add_generation_cases(cases);
   add_lm_head_cases(cases);
   add_label_loss_cases(cases);
   add_optimizer_cases(cases);

@@ -73,6 +73,7 @@ void add_pointwise_cases(std::vector<OpCase>& cases);
 void add_norm_cases(std::vector<OpCase>& cases);
 void add_linear_cases(std::vector<OpCase>& cases);
 void add_attention_cases(std::vector<OpCase>& cases);
+void add_generation_cases(std::vector<OpCase>& cases);  // cached_attention, lm_logits
 void add_lm_head_cases(std::vector<OpCase>& cases);
 void add_label_loss_cases(std::vector<OpCase>& cases);
 void add_optimizer_cases(std::vector<OpCase>& cases);

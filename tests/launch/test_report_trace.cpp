@@ -161,7 +161,7 @@ TEST_F(ReportTraces, CountersRiseToThePeaksOfThePlan) {
     for (const json& counter : trace.counters()) {
       uint64_t sum = 0;
       for (const auto& [category, bytes] : counter.at("args").items()) sum += bytes.get<uint64_t>();
-      EXPECT_EQ(counter.at("args").size(), static_cast<std::size_t>(kCategoryCount));
+      EXPECT_EQ(counter.at("args").size(), static_cast<std::size_t>(kStepCategoryCount));
       uint64_t& so_far = most[counter.at("name")];
       so_far = std::max(so_far, sum);
     }

@@ -13,9 +13,9 @@ constexpr BatchShape kBatch{.samples = 2, .sequence_length = 6};
 constexpr int64_t kTokens = 12, kWidth = 8;
 
 struct Built {
-  explicit Built(ParallelLayout layout = {}, DType dtype = DType::kF32)
+  explicit Built(ParallelLayout layout = {}, DType dtype = DType::kF32, const BatchShape& batch = kBatch)
       : layers((register_engine_ops(registry), register_comm_ops(registry), graph), registry, layout, dtype,
-               kBatch) {
+               batch) {
     const bool divided = layout.sequence_parallel;
     x = graph.add_value({.name = "x",
                          .shape = {divided ? kTokens / layout.tensor_size : kTokens, kWidth},
@@ -162,14 +162,50 @@ TEST(Layers, AGatedMlpOfRmsNorms) {
 TEST(Layers, ABiasOfTheHeadIsDividedAsItsTableIs) {
   Built built({1, 2, false});
   const ValueId table = built.layers.vocabulary_table("wte", 61, kWidth, 0.02);
-  built.layers.vocabulary_loss("head", built.x, table, built.layers.token_input("targets"),
-                               built.layers.loss_scale_input(), built.layers.loss_accumulator(),
-                               {.vocabulary = 61, .bias = "head.bias"});
+  const Model model{.inputs = {{"targets", built.layers.token_input("targets")}},
+                    .scale = built.layers.loss_scale_input(),
+                    .loss = built.layers.loss_accumulator()};
+  EXPECT_EQ(
+      built.layers.vocabulary_head("head", built.x, table, model, {.vocabulary = 61, .bias = "head.bias"}),
+      kNone);
   const Parameter& bias = built.parameter("head.bias");
   EXPECT_EQ(built.shape(bias.value), (Shape{64}));
   EXPECT_EQ(bias.rows, 61);
   EXPECT_EQ(bias.padded_rows, 128);
   EXPECT_EQ(built.graph.ops().back().inputs.at(4), bias.value);
+}
+
+// Positions are given, keys and values persist, nothing is dropped, and of all tokens only the last has logits.
+TEST(Layers, TokensThatContinueASequenceReadACache) {
+  constexpr int64_t kNew = 3, kCapacity = 9;
+  Built built({1, 2, false}, DType::kBF16,
+              {.samples = 1, .sequence_length = kNew, .cache_capacity = kCapacity});
+  LayerBuilder& layers = built.layers;
+  ValueId x = layers.input("x", {kNew, kWidth}, DType::kBF16);
+  x = layers.position_embedding("positions", x, layers.replicated_table("wpe", kCapacity, kWidth, 0.02));
+  EXPECT_EQ(layers.dropout("dropout", x, 0.5), x);
+  layers.enter_layer(4);
+  const ValueId o = layers.attention("core", x, {.heads = 4, .head_size = 2, .kv_heads = 2, .dropout = 0.5});
+  layers.enter_layer(-1);
+  const ValueId table = layers.vocabulary_table("wte", 61, kWidth, 0.02);
+  const ValueId logits = layers.vocabulary_head("head", x, table, {}, {.vocabulary = 61});
+  EXPECT_EQ(built.ops(), (Names{"add_embedding positions", "cached_attention layer4/core", "lm_logits head",
+                                "gather_from_ranks head/all"}));
+  EXPECT_EQ(built.graph.op(0).inputs.at(1), layers.positions());
+  EXPECT_EQ(built.shape(o), (Shape{kNew, 4}));
+  const Op& attention = built.graph.op(1);
+  EXPECT_EQ(attention.inputs.at(2), layers.filled());
+  for (const int output : {1, 2}) {
+    const Value& cache = built.graph.value(attention.outputs.at(static_cast<std::size_t>(output)));
+    EXPECT_EQ(cache.shape, (Shape{1, kCapacity, 2}));
+    EXPECT_EQ(cache.dtype, DType::kBF16);
+    EXPECT_EQ(cache.category, Category::kCache);
+    EXPECT_TRUE(cache.persistent);
+    EXPECT_TRUE(cache.placement.is_sharded_over(kTensorAxis));
+  }
+  EXPECT_EQ(built.shape(logits), (Shape{128}));
+  EXPECT_EQ(built.graph.value(logits).dtype, DType::kF32);
+  EXPECT_EQ(built.graph.value(logits).placement, Placement());
 }
 
 // Under sequence parallelism the first token of the second sample is rank 1's, and every rank gets both.

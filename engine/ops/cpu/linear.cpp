@@ -1,4 +1,4 @@
-// Linear layers: three matrix products, and the bias gradient's column sums.
+// Linear layers: three matrix products, that of a single row by itself, and the bias gradient's column sums.
 #include <omp.h>
 
 #include <optional>
@@ -6,6 +6,7 @@
 #include "engine/ops/cpu/column_sums.h"
 #include "engine/ops/cpu/gemm.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/cpu/row_product.h"
 
 namespace recollect::cpu {
 
@@ -23,6 +24,23 @@ class Product : public Kernel {
 
  private:
   Gemm gemm_;
+};
+
+// Of one token: nothing is used twice, so that nothing is worth packing.
+template <typename A>
+class LinearOfRow : public Kernel {
+ public:
+  explicit LinearOfRow(const OpView& view)
+      : product_(omp_get_max_threads(), view.in(1).shape[0], view.in(1).shape[1]) {}
+
+  void run(const KernelArgs& args) override {
+    const bool bias = args.in.size() > 2 && args.in[2].defined();
+    product_.run(args.in[0].as<A>(), args.in[1].as<A>(), bias ? args.in[2].as<float>() : nullptr,
+                 args.out[0].as<A>());
+  }
+
+ private:
+  RowProduct product_;
 };
 
 template <typename A>
@@ -62,6 +80,10 @@ DType checked_type(const OpView& view) {
 KernelPointer make_linear(const OpView& view) {
   const DType dtype = checked_type(view);
   const Shape x = view.in(0).shape, w = view.in(1).shape;
+  if (x[0] == 1)
+    return with_activation_type(dtype, "linear", [&]<typename A>() -> KernelPointer {
+      return std::make_unique<LinearOfRow<A>>(view);
+    });
   return std::make_unique<Product>(GemmSpec{.m = x[0],
                                             .n = w[0],
                                             .k = w[1],

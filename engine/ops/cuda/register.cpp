@@ -8,6 +8,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libra
   register_activation(table);
   register_attention(table, libraries);
   register_attention_backward(table, libraries);
+  register_cached_attention(table);
   register_clip(table);
   register_dropout(table);
   register_embedding(table);
@@ -17,6 +18,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libra
   register_layer_norm_backward(table);
   register_linear(table, libraries);
   register_lm_head(table, vocabulary, libraries);
+  register_lm_logits(table);
   register_optimizer(table);
   register_rotary(table);
   register_sum(table);

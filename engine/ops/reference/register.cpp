@@ -7,6 +7,7 @@ namespace recollect::reference {
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_activation(table);
   register_attention(table);
+  register_cached_attention(table);
   register_clip(table);
   register_dropout(table);
   register_embedding(table);
@@ -14,6 +15,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_layer_norm(table);
   register_linear(table);
   register_lm_head(table, vocabulary);
+  register_lm_logits(table);
   register_optimizer(table);
   register_rotary(table);
   register_sum(table);

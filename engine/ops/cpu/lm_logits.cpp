@@ -1,0 +1,31 @@
+// Logits of one row: the head is read once, and rounded to nothing narrower than float.
+#include <omp.h>
+
+#include "engine/ops/cpu/kernels.h"
+#include "engine/ops/cpu/row_product.h"
+
+namespace recollect::cpu {
+
+namespace {
+
+template <typename A>
+class LmLogits : public Kernel {
+ public:
+  explicit LmLogits(const OpView& view)
+      : width_(view.in(1).shape[1]), product_(omp_get_max_threads(), view.in(1).shape[0], width_) {}
+
+  void run(const KernelArgs& args) override {
+    const int64_t last = args.in[2].as<int32_t>()[1] - 1;
+    product_.run(args.in[0].as<A>() + last * width_, args.in[1].as<A>(), nullptr, args.out[0].as<float>());
+  }
+
+ private:
+  int64_t width_;
+  RowProduct product_;
+};
+
+}  // namespace
+
+void register_lm_logits(KernelTable& table) { add_kernel<LmLogits>(table, "lm_logits"); }
+
+}  // namespace recollect::cpu

@@ -1,0 +1,70 @@
+// One row times a matrix whose rows are a line of numbers each: as fast as the matrix comes from memory. Every
+// sum is made by one thread in one order of its own, whatever the number of threads.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "engine/ops/cpu/element.h"
+
+namespace recollect::cpu {
+
+class RowProduct {
+ public:
+  RowProduct(int threads, int64_t columns, int64_t depth)
+      : threads_(columns * depth < kSmall ? 1 : threads), columns_(columns), depth_(depth) {}
+
+  // y = x w^T + bias, where w is [columns, depth] and `bias` may be null.
+  template <typename A, typename Y>
+  void run(const A* x, const A* w, const float* bias, Y* y) const {
+    parallel_grains(threads_, columns_, kGrain, [&](int64_t first, int64_t last, int) {
+      for (int64_t j = first; j < last; ++j) store(y + j, dot(x, w + j * depth_) + (bias ? bias[j] : 0.0f));
+    });
+  }
+
+ private:
+  static constexpr int64_t kSmall = 1 << 14;  // numbers that no second thread is woken for
+  static constexpr int64_t kGrain = 16;       // rows of w
+  static constexpr int64_t kLanes = 16, kChains = 4, kStep = kLanes * kChains;
+  static constexpr int64_t kAhead = 2048;  // bytes that are fetched before they are wanted
+
+  using Lanes = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
+
+  static void widen(const float* from, Lanes& to) { to = *reinterpret_cast<const Lanes*>(from); }
+  static void widen(const bf16* from, Lanes& to) {
+    using Halves = uint16_t __attribute__((vector_size(kLanes * sizeof(uint16_t)), aligned(2), may_alias));
+    using Words = uint32_t __attribute__((vector_size(kLanes * sizeof(uint32_t))));
+    const Words words = __builtin_convertvector(*reinterpret_cast<const Halves*>(from), Words) << 16;
+    to = reinterpret_cast<Lanes>(words);
+  }
+
+  template <typename A>
+  float dot(const A* x, const A* w) const {
+    Lanes sums[kChains] = {};
+    int64_t i = 0;
+    for (; i + kStep <= depth_; i += kStep) {
+      for (int64_t b = 0; b < kStep * static_cast<int64_t>(sizeof(A)); b += 64)
+        __builtin_prefetch(reinterpret_cast<const char*>(w + i) + kAhead + b);
+#pragma GCC unroll 4
+      for (int64_t chain = 0; chain < kChains; ++chain) {
+        Lanes a, b;
+        widen(x + i + chain * kLanes, a);
+        widen(w + i + chain * kLanes, b);
+        sums[chain] += a * b;
+      }
+    }
+    float rest = 0.0f;
+    for (; i < depth_; ++i) rest += load(x[i]) * load(w[i]);
+    const Lanes all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    std::array<float, kLanes> lanes;
+    for (int64_t l = 0; l < kLanes; ++l) lanes[static_cast<std::size_t>(l)] = all[l];
+    for (std::size_t half = kLanes / 2; half > 0; half /= 2)
+      for (std::size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+    return lanes[0] + rest;
+  }
+
+  int threads_;
+  int64_t columns_, depth_;
+};
+
+}  // namespace recollect::cpu

@@ -1,0 +1,27 @@
+// A language model's head for one token: where a sequence is continued, only its last one is asked.
+#include "engine/ops/define.h"
+
+namespace recollect::ops {
+
+namespace {
+
+std::vector<OutputSpec> infer_logits(const OpView& v) {
+  const Value &x = v.in(0), &w = v.in(1), &filled = v.in(2);
+  check(x.shape.rank() == 2 && w.shape.rank() == 2 && x.shape[1] == w.shape[1], v, "x does not fit w");
+  check(x.dtype == w.dtype, v, "x and w have different dtypes");
+  check(filled.dtype == DType::kI32 && filled.shape == Shape{2}, v, "filled is [2] i32");
+  return {{.shape = {w.shape[0]}, .dtype = statistics_dtype(x.dtype), .placement = w.placement}};
+}
+
+Cost logits_cost(const OpView& v) {
+  return {.flops = 2 * static_cast<double>(v.in(1).shape.elements()),
+          .bytes = static_cast<double>(v.in(1).bytes() + v.out(0).bytes())};
+}
+
+}  // namespace
+
+void register_lm_logits(OpRegistry& registry) {
+  registry.add({.name = "lm_logits", .infer = infer_logits, .cost = logits_cost, .unit = Unit::kGemm});
+}
+
+}  // namespace recollect::ops
