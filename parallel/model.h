@@ -43,8 +43,9 @@ struct Model {
       {};                 // fields of a batch, such as "ids": [samples, sequence] i32
   ValueId scale = kNone;  // input [columns] f64: what each target of a column weighs in the step's loss
   ValueId loss = kNone;   // [1] f64 accumulator: this data rank's share of the step's mean loss
-  // Where a sequence is continued there is neither of the two, but [vocabulary, padded] S, whole on every rank:
-  // the logits of what follows the last token.
+  // What the loss is made of, as task.h has it, whole on every rank: a value of forward, which still holds it when an
+  // evaluation's forward is done. kNone: a language model's, which never exist at once. Where a sequence is continued
+  // there is neither scale nor loss, but [vocabulary, padded] S: the logits of what follows the last token.
   ValueId logits = kNone;
   std::vector<Parameter> parameters = {};
   FileNames files = {};

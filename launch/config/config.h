@@ -160,7 +160,7 @@ struct Config {
     DataFormat format = DataFormat::kText;  // data.format where not given
     int64_t every_steps = 0;                // and after the last step; 0: never
     int64_t batches = 0;                    // micro-batches of each data rank, at most; 0: the whole set
-    std::vector<std::string> metrics = {};  // of kMetricNames; those of format and task where not given
+    std::vector<std::string> metrics = {};  // empty: those of format and task (parallel/tasks/metrics.h)
     int64_t n_best = 20;                    // question_answering: starts and ends that are looked at
     int64_t max_answer_length = 30;         // tokens
     double null_threshold = 0;              // an answer must score more than that above none

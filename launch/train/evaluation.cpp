@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include "launch/program/lengths.h"
+#include "launch/program/task.h"
 #include "launch/train/inputs.h"
+#include "launch/train/read_logits.h"
 
 namespace recollect {
 
@@ -19,6 +21,34 @@ int64_t micro_batches(const Config& config, const Mesh& mesh, int64_t samples) {
   return config.evaluation.batches > 0 ? std::min(config.evaluation.batches, all) : all;
 }
 
+EvaluationSource source_of(const Config& config, const OpenedData& data) {
+  const Config::Evaluation& e = config.evaluation;
+  return {.labels = data.labels,
+          .questions = data.questions.get(),
+          .answers = {.most_spans = e.n_best,
+                      .most_tokens = e.max_answer_length,
+                      .absent_from = static_cast<float>(e.null_threshold)}};
+}
+
+// Those that the configuration names, else those that the format is judged by, else the task's own.
+std::vector<MetricKind> metrics_of(const Config& config, const OpenedData& data) {
+  const std::vector<std::string>& named = config.evaluation.metrics;
+  return choose_metrics(task_settings(config), source_of(config, data).known(),
+                        named.empty() ? data.metrics : named);
+}
+
+// Metrics of logits; perplexity is one of the loss.
+std::unique_ptr<MetricCollector> collector_of(const Config& config, const Mesh& mesh,
+                                              const std::vector<MetricKind>& metrics, const OpenedData& data,
+                                              int64_t micro_batches) {
+  if (std::all_of(metrics.begin(), metrics.end(),
+                  [](MetricKind metric) { return metric == MetricKind::kPerplexity; }))
+    return nullptr;
+  const int64_t read = micro_batches * config.training.micro_batch_size * mesh.data_size();
+  return make_metric_collector(task_settings(config), source_of(config, data),
+                               std::min(data.dataset->size(), read));
+}
+
 }  // namespace
 
 bool evaluation_due(const Config& config, int64_t steps_done) {
@@ -28,10 +58,12 @@ bool evaluation_due(const Config& config, int64_t steps_done) {
 
 Evaluation::Evaluation(const Config& config, const Mesh& mesh, OpenedData data, const Collator& collator)
     : mesh_(mesh),
-      dataset_(std::move(data.dataset)),
+      data_(std::move(data)),
       rows_(collator.rows()),
-      micro_batches_(micro_batches(config, mesh, dataset_->size())),
-      loader_(*dataset_, collator, SampleOrder(dataset_->size(), 0, false),
+      micro_batches_(micro_batches(config, mesh, data_.dataset->size())),
+      metrics_(metrics_of(config, data_)),
+      collector_(collector_of(config, mesh, metrics_, data_, micro_batches_)),
+      loader_(*data_.dataset, collator, SampleOrder(data_.dataset->size(), 0, false),
               {.micro_batch_size = config.training.micro_batch_size,
                .data_rank = mesh.data_rank(),
                .data_size = mesh.data_size(),
@@ -45,6 +77,7 @@ EvaluationResult Evaluation::run(BatchPrograms& programs, int64_t steps_done) {
   const ReadyProgram* ready = nullptr;
   RunState state{.step = steps_done, .micro_batches = micro_batches_, .training = false};
   int64_t counts[2] = {};
+  if (collector_) collector_->clear();
   for (; state.micro_batch < micro_batches_; ++state.micro_batch) {
     const StepBatch& batch = loader_.next();
     const MicroBatch& micro = batch.micro_batches[0];
@@ -57,6 +90,7 @@ EvaluationResult Evaluation::run(BatchPrograms& programs, int64_t steps_done) {
     counts[0] += micro.samples * rows_ * micro.length;
     counts[1] += total(batch.valid_targets);
     ready->executor->run_forward(state);
+    if (collector_ && micro.samples > 0) collect(*ready, micro);
   }
   double sum = 0;
   ready->executor->read(&sum, ready->training.model.loss);
@@ -72,8 +106,26 @@ EvaluationResult Evaluation::run(BatchPrograms& programs, int64_t steps_done) {
     throw Error(ExitCode::kNumerics,
                 fmt::format("evaluation after step {}: loss {}", steps_done, result.loss),
                 "the weights, or what they make of evaluation.path, are not finite");
+  result.metrics = metrics(result.loss);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
+}
+
+void Evaluation::collect(const ReadyProgram& ready, const MicroBatch& micro) {
+  const ValueId logits = ready.training.model.logits;
+  read_logits(*ready.executor, logits, bytes_, logits_);
+  collector_->add(micro, logits_);
+}
+
+MetricList Evaluation::metrics(double loss) {
+  MetricList list;
+  if (collector_) collector_->reduce(mesh_.host_communicator(kDataAxis));
+  for (const MetricKind metric : metrics_)
+    if (metric == MetricKind::kPerplexity)
+      list.add("perplexity", std::exp(loss));
+    else
+      collector_->report(metric, list);
+  return list;
 }
 
 }  // namespace recollect

@@ -48,7 +48,8 @@ ValueId positions_of(const Model& model, const TaskSettings& task) {
   return task.packed ? model.input("positions") : kNone;
 }
 
-void add_label_loss(LayerBuilder& layers, const TaskSettings& task, ValueId logits, const Model& model) {
+void add_label_loss(LayerBuilder& layers, const TaskSettings& task, ValueId logits, Model& model) {
+  model.logits = logits;
   if (task.targets_are_numbers()) {
     const bool regression = task.problem == ProblemType::kRegression;
     layers.label_loss("final/loss", "elementwise_loss",

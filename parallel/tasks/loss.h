@@ -15,7 +15,7 @@ Model begin_model(LayerBuilder& layers, const TaskSettings& task);
 // kNone where samples are not packed.
 ValueId positions_of(const Model& model, const TaskSettings& task);
 
-// `logits`: of every row, whole on every rank, as task.h has them.
-void add_label_loss(LayerBuilder& layers, const TaskSettings& task, ValueId logits, const Model& model);
+// `logits`: of every row, whole on every rank, as task.h has them. They become the model's.
+void add_label_loss(LayerBuilder& layers, const TaskSettings& task, ValueId logits, Model& model);
 
 }  // namespace recollect
