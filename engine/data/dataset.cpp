@@ -58,8 +58,10 @@ std::unique_ptr<Dataset> open_dataset(const DatasetSpec& given) {
       return open_tokens_dataset(spec, found_files(spec.format, spec.paths));
     case DataFormat::kText:
       return open_text_dataset(spec, found_files(spec.format, spec.paths));
+    default:
+      throw Error(ExitCode::kInternal, "texts are opened as a dataset, and not prepared",
+                  "this is a bug in recollect");
   }
-  throw Error(ExitCode::kInternal, "a data format without a reader");
 }
 
 std::vector<std::string> files_of_data(DataFormat format, const std::vector<std::string>& paths) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,11 +18,11 @@ class QuestionAnsweringSet {
     uint32_t begin = 0;  // code points of the context before it
   };
   struct Example {
-    std::string id, question;
-    std::size_t context = 0;      // its number among contexts
-    std::vector<Answer> answers;  // none where it is impossible, or unlabelled
-    bool is_impossible = false;   // as the file says, or false
-    int64_t line = 0;             // of the file, where it begins
+    std::string id = {}, question = {};
+    std::size_t context = 0;           // its number among contexts
+    std::vector<Answer> answers = {};  // none where it is impossible, or unlabelled
+    bool is_impossible = false;        // as the file says, or false
+    int64_t line = 0;                  // of the file, where it begins
   };
   struct Place {  // in a context, in bytes
     uint32_t begin = 0, end = 0;
@@ -31,15 +32,14 @@ class QuestionAnsweringSet {
   struct Window {
     uint32_t example = 0;
     uint32_t token = 0, size = 0;
-    uint32_t first_begin =
-        0;  // where the place of its first one begins, which may leave out less than elsewhere
+    Place first = {};  // of the first of them, which may leave out less of a blank than in other windows
     std::size_t places = 0;  // where in places those begin
   };
 
-  std::vector<std::string> contexts;
-  std::vector<Example> examples;
+  std::deque<std::string> contexts;
+  std::deque<Example> examples;
   std::vector<Window> windows;  // of sample i, in order; an example's follow one another
-  std::vector<Place> places;    // of each context's tokens, one context behind the other
+  std::vector<Place> places;    // of the contexts' tokens, one context behind the other
 
   const Example& example_of(std::size_t window) const { return examples[windows[window].example]; }
   std::string_view context_of(const Example& example) const { return contexts[example.context]; }
@@ -47,9 +47,7 @@ class QuestionAnsweringSet {
   std::optional<Place> place(std::size_t window, std::size_t token) const {
     const Window& seen = windows[window];
     if (token < seen.token || token - seen.token >= seen.size) return std::nullopt;
-    Place place = places[seen.places + token - seen.token];
-    if (token == seen.token) place.begin = seen.first_begin;
-    return place;
+    return token == seen.token ? seen.first : places[seen.places + token - seen.token];
   }
   // What the context has from the first of these tokens to the end of the last. Both are tokens of the context, in order.
   std::string_view text(std::size_t window, std::size_t first, std::size_t last) const {
