@@ -1,5 +1,7 @@
 #include "engine/data/glue.h"
 
+#include "engine/io/input_file.h"
+
 namespace recollect {
 
 std::optional<GlueTask> find_glue_task(std::string_view name) {
@@ -40,6 +42,25 @@ std::optional<GlueTask> find_glue_task(std::string_view name) {
   for (const GlueTask& task : tasks)
     if (task.name == name) return task;
   return std::nullopt;
+}
+
+TableSpec layout_of(const GlueTask& task, const std::string& path) {
+  TableSpec table = task.table;
+  constexpr std::string_view kUnlabelled = "index\t";
+  if (!table.has_header && InputFile(path).text(kUnlabelled.size()) == kUnlabelled) {
+    table.has_header = true;
+    table.columns.clear();
+  }
+  return table;
+}
+
+std::vector<std::string> ids_of(const TextTable& table) {
+  std::vector<std::string> ids;
+  for (const std::string& name : table.columns())
+    if (ids.empty() && (name == "index" || name == "id"))
+      for (std::size_t row = 0, at = table.column(name); row < table.rows(); ++row)
+        ids.emplace_back(table.at(row, at));
+  return ids;
 }
 
 }  // namespace recollect

@@ -19,6 +19,12 @@ struct GlueTask {
   std::vector<std::string> metrics;
 };
 
+// How a file of the task is laid out. CoLA's have no header, but for the one without labels.
+TableSpec layout_of(const GlueTask& task, const std::string& path);
+
+// What the file calls its rows, in a column "index" or "id"; nothing where it has none.
+std::vector<std::string> ids_of(const TextTable& table);
+
 // cola, sst2, mrpc, qqp, stsb, mnli, qnli or rte; nothing for another name.
 std::optional<GlueTask> find_glue_task(std::string_view name);
 

@@ -1,94 +1,130 @@
 #include "engine/data/packed_samples.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <thread>
+#include <bit>
+#include <cstring>
+#include <iterator>
 
 #include "engine/core/error.h"
+#include "engine/data/row_blocks.h"
 
 namespace recollect {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the first bytes of a number are its low ones");
+
+std::size_t lists_of(const PackedSamples::Part& part) { return std::max<std::size_t>(part.lists, 1); }
+
+}  // namespace
 
 PackedSamples::PackedSamples(std::vector<Part> parts, int64_t sequence_length)
-    : parts_(std::move(parts)), sequence_length_(sequence_length) {
-  require(!parts_.empty(), "samples without fields");
+    : parts_(std::move(parts)), sequence_length_(sequence_length), most_numbers_(parts_.size()) {
+  for (const Part& part : parts_) lists_ += lists_of(part);
+  require(std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.name == "ids"; }),
+          "samples without ids");
 }
 
 void PackedSamples::append(const Fields& sample) {
-  for (const Part& part : parts_) {
+  if (blocks_.empty()) blocks_.emplace_back();
+  Block& block = blocks_.back();
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const Part& part = parts_[i];
     const auto field =
         std::find_if(sample.begin(), sample.end(), [&](const Field& one) { return one.name == part.name; });
-    require(field != sample.end() && field->ends.empty(), "a sample lacks a field, or has it as lists");
-    words_.insert(words_.end(), field->values.begin(), field->values.end());
-    ends_.push_back(words_.size());
+    require(field != sample.end() && field->ends.size() == part.lists,
+            "a sample lacks a field, or has it as other lists");
+    const std::size_t begin = block.bytes.size();
+    block.bytes.resize(begin + field->values.size() * part.width);
+    std::byte* into = block.bytes.data() + begin;
+    for (const int32_t value : field->values) {
+      require(part.width == 4 || (value >= 0 && value >> (8 * part.width) == 0), "a number that is too wide");
+      std::memcpy(std::exchange(into, into + part.width), &value, part.width);
+    }
+    for (const std::size_t end : field->ends) block.ends.push_back(begin + end * part.width);
+    if (part.lists == 0) block.ends.push_back(block.bytes.size());
+    most_numbers_[i] = std::max(most_numbers_[i], field->values.size());
+  }
+  ++block.behind;
+}
+
+void PackedSamples::append(PackedSamples behind) {
+  require(behind.lists_ == lists_ && behind.parts_.size() == parts_.size(), "samples of other fields");
+  const int64_t before = size();
+  for (Block& block : behind.blocks_) {
+    block.behind += before;
+    blocks_.push_back(std::move(block));
+  }
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    most_numbers_[i] = std::max(most_numbers_[i], behind.most_numbers_[i]);
+}
+
+void PackedSamples::shrink() {
+  for (Block& block : blocks_) {
+    block.bytes.shrink_to_fit();
+    block.ends.shrink_to_fit();
   }
 }
 
-void PackedSamples::append(const PackedSamples& behind) {
-  const std::size_t before = words_.size();
-  words_.insert(words_.end(), behind.words_.begin(), behind.words_.end());
-  for (const std::size_t end : behind.ends_) ends_.push_back(before + end);
-}
-
-int64_t PackedSamples::size() const { return static_cast<int64_t>(ends_.size() / parts_.size()); }
+int64_t PackedSamples::size() const { return blocks_.empty() ? 0 : blocks_.back().behind; }
 
 std::size_t PackedSamples::bytes() const {
-  return words_.size() * sizeof(words_[0]) + ends_.size() * sizeof(ends_[0]);
+  std::size_t bytes = 0;
+  for (const Block& block : blocks_) bytes += block.bytes.size() + block.ends.size() * sizeof(block.ends[0]);
+  return bytes;
+}
+
+std::pair<const PackedSamples::Block*, std::size_t> PackedSamples::find(int64_t index) const {
+  require(index >= 0 && index < size(), "sample index out of range");
+  const auto block = std::upper_bound(blocks_.begin(), blocks_.end(), index,
+                                      [](int64_t i, const Block& one) { return i < one.behind; });
+  const int64_t first = block == blocks_.begin() ? 0 : std::prev(block)->behind;
+  return {&*block, static_cast<std::size_t>(index - first) * lists_};
+}
+
+int64_t PackedSamples::length(int64_t index) const {
+  auto [block, at] = find(index);
+  std::size_t longest = 0;
+  for (const Part& part : parts_)
+    for (std::size_t list = 0; list < lists_of(part); ++list, ++at)
+      if (part.name == "ids")
+        longest = std::max(longest, (block->ends[at] - block->begin_of(at)) / part.width);
+  return static_cast<int64_t>(longest);
 }
 
 void PackedSamples::read(int64_t index, Fields& sample) const {
-  require(index >= 0 && index < size(), "sample index out of range");
-  std::size_t at = static_cast<std::size_t>(index) * parts_.size();
-  for (const Part& part : parts_) {
+  auto [block, at] = find(index);
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const Part& part = parts_[i];
     Field& field = sample.field(part.name);
     field.dtype = part.dtype;
-    const std::size_t begin = at == 0 ? 0 : ends_[at - 1];
-    field.values.assign(words_.begin() + static_cast<std::ptrdiff_t>(begin),
-                        words_.begin() + static_cast<std::ptrdiff_t>(ends_[at]));
-    ++at;
+    field.values.reserve(most_numbers_[i]);
+    field.ends.reserve(part.lists);
+    const std::size_t begin = block->begin_of(at);
+    for (std::size_t list = 0; list < part.lists; ++list)
+      field.ends.push_back((block->ends[at + list] - begin) / part.width);
+    at += lists_of(part);
+    field.values.assign((block->ends[at - 1] - begin) / part.width, 0);
+    const std::byte* from = block->bytes.data() + begin;
+    for (int32_t& value : field.values)
+      std::memcpy(&value, std::exchange(from, from + part.width), part.width);
   }
 }
 
-// Threads take blocks of rows in order, so that all blocks before one that fails have been taken, and are finished.
 PackedSamples prepare_samples(std::size_t rows, int threads, const PackedSamples& empty,
                               const MakeSample& make) {
   constexpr std::size_t kRowsOfABlock = 256;
-  const std::size_t blocks = (rows + kRowsOfABlock - 1) / kRowsOfABlock;
-  std::vector<PackedSamples> results(blocks, empty);
-  std::vector<std::exception_ptr> errors(blocks);
-  std::atomic<std::size_t> next = 0;
-  std::atomic<bool> failed = false;
-  const auto work = [&] {
-    EncodingMemory memory;
+  std::vector<PackedSamples> results(count_blocks(rows, kRowsOfABlock), empty);
+  for_each_block(rows, kRowsOfABlock, threads, [&](const RowBlock& block, EncodingMemory& memory) {
     Fields sample;
-    while (!failed) {
-      const std::size_t block = next++;
-      if (block >= blocks) return;
-      try {
-        for (std::size_t row = block * kRowsOfABlock; row < std::min(rows, (block + 1) * kRowsOfABlock);
-             ++row) {
-          sample.clear();
-          make(row, memory, sample);
-          results[block].append(sample);
-        }
-      } catch (...) {
-        errors[block] = std::current_exception();
-        failed = true;
-      }
+    for (std::size_t row = block.begin; row < block.end; ++row) {
+      sample.clear();
+      make(row, memory, sample);
+      results[block.number].append(sample);
     }
-  };
-  {
-    std::vector<std::jthread> helpers;
-    for (int i = 1; i < threads; ++i) helpers.emplace_back(work);
-    work();
-  }
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
+    results[block.number].shrink();
+  });
   PackedSamples all = empty;
-  for (PackedSamples& result : results) {
-    all.append(result);
-    result = empty;
-  }
+  for (PackedSamples& result : results) all.append(std::move(result));
   return all;
 }
 

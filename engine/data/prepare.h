@@ -54,12 +54,12 @@ struct PreparationSpec {
 };
 
 struct Prepared {
-  std::unique_ptr<PackedSamples> samples;  // fields as tasks.h has them
-  std::vector<std::string> labels;         // of the classes, or choices; none of numbers, and of questions
-  std::vector<std::string> metrics;        // by which such data is judged
-  std::vector<std::string> ids;            // of samples, where the file numbers them, as GLUE's do; or none
-  int64_t skipped_rows = 0;                // GLUE's that were cut short, which its own readers pass over too
-  std::unique_ptr<QuestionAnsweringSet> questions;  // of question answering: what evaluation asks about
+  std::unique_ptr<PackedSamples> samples = {};  // fields as tasks.h has them
+  std::vector<std::string> labels = {};   // of the classes, or choices; none of numbers, and of questions
+  std::vector<std::string> metrics = {};  // by which such data is judged
+  std::vector<std::string> ids = {};      // of samples, where the file numbers them, as GLUE's do; or none
+  int64_t skipped_rows = 0;               // GLUE's that were cut short, which its own readers pass over too
+  std::unique_ptr<QuestionAnsweringSet> questions = {};  // of question answering: what evaluation asks about
 };
 
 bool can_prepare(DataFormat format, DataTask task);

@@ -3,16 +3,15 @@
 #pragma once
 
 #include "engine/data/packed_samples.h"
+#include "engine/data/sequence_maker.h"
 #include "engine/data/text_table.h"
 
 namespace recollect {
 
 struct ClassificationSpec {
-  std::string text, pair, label;    // columns; no pair: one text
+  std::string text, pair, label;    // columns; no pair: one text; no label: samples without
   std::vector<std::string> labels;  // names of the classes; none: the label is a number
-  int64_t sequence_length = 0;      // special tokens included
-  int64_t vocabulary_size = 0;      // of the model
-  bool token_types = true;          // whether the model reads them
+  SequenceSpec sequence;
   int threads = 1;
 };
 

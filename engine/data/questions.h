@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,8 +36,8 @@ class QuestionAnsweringSet {
     std::size_t places = 0;  // where in places those begin
   };
 
-  std::vector<std::string> contexts;
-  std::vector<Example> examples;
+  std::deque<std::string> contexts;
+  std::deque<Example> examples;
   std::vector<Window> windows;  // of sample i, in order; an example's follow one another
   std::vector<Place> places;    // of the contexts' tokens, one context behind the other
 

@@ -8,31 +8,12 @@
 
 #include "engine/core/error.h"
 #include "engine/core/printable.h"
-#include "engine/data/tokenizer/unicode.h"
-#include "engine/io/input_file.h"
+#include "engine/data/labels.h"
+#include "engine/data/text_file.h"
 #include "engine/io/strict_json.h"
 
 namespace recollect {
 namespace {
-
-[[noreturn]] void fail_at_line(const std::string& path, int64_t line, const std::string& what,
-                               std::string hint = {}) {
-  throw Error(ExitCode::kInput, fmt::format("{}:{}: {}", path, line, what), std::move(hint));
-}
-
-std::string read_utf8(const std::string& path) {
-  std::string whole = InputFile(path).text();
-  if (const std::size_t bad = first_invalid_utf8(whole); bad != std::string_view::npos) {
-    const std::string_view before = std::string_view(whole).substr(0, bad);
-    const std::size_t line_begin = before.rfind('\n') + 1;  // 0 where there is none
-    throw Error(ExitCode::kInput,
-                fmt::format("{}:{}:{}: not UTF-8", path, std::count(before.begin(), before.end(), '\n') + 1,
-                            count_points(before.substr(line_begin)) + 1),
-                "convert the file, for example with iconv");
-  }
-  if (whole.starts_with("\ufeff")) whole.erase(0, 3);
-  return whole;
-}
 
 // Rows of fields, one after another. Its states are those of Python's csv module: a quote opens where a field begins,
 // a doubled one within stands for itself, and what follows a closing one belongs to the field.
@@ -87,12 +68,19 @@ class DelimitedReader {
   int64_t line_ = 1;
 };
 
+std::string text_of_json(const nlohmann::json& value, const std::string& path, int64_t line,
+                         const std::string& key) {
+  if (!value.is_string() && !value.is_number())
+    fail_at_line(path, line, fmt::format("{} is neither a text nor a number", escaped_name(key)));
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
 }  // namespace
 
 TextTable::TextTable(const std::string& path, const TableSpec& spec) : path_(path), columns_(spec.columns) {
   const std::string whole = read_utf8(path);
   if (spec.format == TableFormat::kJsonl)
-    read_jsonl(whole);
+    read_jsonl(whole, spec);
   else
     read_delimited(whole, spec);
   if (lines_.empty()) throw Error(ExitCode::kInput, path + ": there is not a single row");
@@ -136,29 +124,35 @@ void TextTable::append_row(std::span<const std::string> fields, int64_t line) {
   lines_.push_back(line);
 }
 
-void TextTable::read_jsonl(std::string_view whole) {
-  require(!columns_.empty(), "JSONL is read without keys");
+void TextTable::read_jsonl(std::string_view whole, const TableSpec& spec) {
+  require(!spec.columns.empty(), "JSONL is read without keys");
   std::vector<std::string> fields;
-  int64_t line = 0;
-  while (!whole.empty()) {
-    const std::size_t end = std::min(whole.find('\n'), whole.size());
-    const std::string_view text = whole.substr(0, end);
-    whole.remove_prefix(std::min(end + 1, whole.size()));
-    ++line;
-    if (text.empty() || text == "\r")
-      fail_at_line(path_, line, "an empty line", "every line is a row; remove it");
-    const nlohmann::json row = parse_strict_json(text, fmt::format("{}:{}", path_, line));
-    if (!row.is_object()) fail_at_line(path_, line, "not an object");
+  for_each_json_line(whole, path_, [&](const nlohmann::json& row, int64_t line) {
     fields.clear();
-    for (const std::string& key : columns_) {
-      const auto at = row.find(key);
-      if (at == row.end()) fail_at_line(path_, line, fmt::format("there is no {}", escaped_name(key)));
-      if (!at->is_string() && !at->is_number())
-        fail_at_line(path_, line, fmt::format("{} is neither a text nor a number", escaped_name(key)));
-      fields.push_back(at->is_string() ? at->get<std::string>() : at->dump());
+    for (const std::string& key : spec.columns) {
+      const auto value = row.find(key);
+      if (value == row.end()) fail_at_line(path_, line, fmt::format("there is no {}", escaped_name(key)));
+      if (key != spec.list) {
+        fields.push_back(text_of_json(*value, path_, line, key));
+        continue;
+      }
+      if (!value->is_array()) fail_at_line(path_, line, fmt::format("{} is no list", escaped_name(key)));
+      if (lines_.empty()) name_listed(key, value->size());
+      if (value->size() + spec.columns.size() != columns_.size() + 1)
+        fail_at_line(path_, line,
+                     fmt::format("{} has {} texts, and {} in the first line", escaped_name(key),
+                                 value->size(), columns_.size() + 1 - spec.columns.size()));
+      for (const nlohmann::json& one : *value) fields.push_back(text_of_json(one, path_, line, key));
     }
     append_row(fields, line);
-  }
+  });
+}
+
+void TextTable::name_listed(const std::string& key, std::size_t count) {
+  const auto at = columns_.erase(std::find(columns_.begin(), columns_.end(), key));
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < count; ++i) names.push_back(fmt::format("{}{}", key, i));
+  columns_.insert(at, names.begin(), names.end());
 }
 
 std::size_t TextTable::column(std::string_view name) const {
@@ -176,15 +170,9 @@ std::string_view TextTable::at(std::size_t row, std::size_t column) const {
 }
 
 int32_t TextTable::class_at(std::size_t row, std::size_t column, std::span<const std::string> names) const {
-  const std::string_view field = at(row, column);
-  if (const auto found = std::find(names.begin(), names.end(), field); found != names.end())
-    return static_cast<int32_t>(found - names.begin());
-  std::size_t number = 0;
-  const auto read = std::from_chars(field.data(), field.data() + field.size(), number);
-  if (read.ec != std::errc() || read.ptr != field.data() + field.size() || number >= names.size())
-    fail(row, fmt::format("the label {} is none of {}", escaped_name(field), names.size()),
-         fmt::format("labels are {}, or 0 to {}", list_some({names.begin(), names.end()}), names.size() - 1));
-  return static_cast<int32_t>(number);
+  const auto found = find_class(at(row, column), names);
+  if (!found) fail_at_label(path_, lines_[row], at(row, column), names);
+  return *found;
 }
 
 float TextTable::number_at(std::size_t row, std::size_t column) const {

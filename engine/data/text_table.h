@@ -26,6 +26,9 @@ struct TableSpec {
   bool has_header = true;
   std::vector<std::string> columns = {};  // of jsonl: the keys that are read, each of which every line has
   bool skips_short_rows = false;          // GLUE's readers do; an error otherwise
+  // Of jsonl: that one of the keys whose value is a list of texts, as many in every line. It becomes columns of its own:
+  // KEY0, KEY1, ...
+  std::string list = {};
 };
 
 class TextTable {
@@ -50,7 +53,8 @@ class TextTable {
 
  private:
   void read_delimited(std::string_view whole, const TableSpec& spec);
-  void read_jsonl(std::string_view whole);
+  void read_jsonl(std::string_view whole, const TableSpec& spec);
+  void name_listed(const std::string& key, std::size_t count);
   void add_row(std::span<const std::string> fields, int64_t line, const TableSpec& spec);
   void append_row(std::span<const std::string> fields, int64_t line);
 

@@ -31,8 +31,7 @@ class PrepareClassification : public ::testing::Test {
                            .pair = "b",
                            .label = "label",
                            .labels = {"no", "yes"},
-                           .sequence_length = 9,
-                           .vocabulary_size = 330};
+                           .sequence = {.sequence_length = 9, .vocabulary_size = 330}};
 };
 
 TEST_F(PrepareClassification, SpecialTokensTypesAndTheLongerTextIsCut) {
@@ -43,13 +42,13 @@ TEST_F(PrepareClassification, SpecialTokensTypesAndTheLongerTextIsCut) {
   EXPECT_EQ(read(samples, 0, "token_types"), (std::vector<int32_t>{0, 0, 0, 1, 1, 1, 1, 1, 1}));
   EXPECT_EQ(read(samples, 0, "labels"), std::vector<int32_t>{1});
   EXPECT_EQ(read(samples, 1, "ids"), (std::vector<int32_t>{2, 158, 3, 3}));
-  EXPECT_EQ(samples.bytes(), (9u + 9 + 1 + 4 + 4 + 1) * 4 + 6 * 8);
+  EXPECT_EQ(samples.bytes(), (9u + 4) * (2 + 1) + 2 * 4 + 6 * 8);
 }
 
 TEST_F(PrepareClassification, NumbersAndOneText) {
   spec_.pair.clear();
   spec_.labels.clear();
-  spec_.token_types = false;
+  spec_.sequence.token_types = false;
   const PackedSamples samples = prepare("a,label\nthe,3.75\n", spec_);
   Fields sample;
   samples.read(0, sample);
@@ -57,6 +56,17 @@ TEST_F(PrepareClassification, NumbersAndOneText) {
   EXPECT_EQ(sample.field("labels").dtype, DType::kF32);
   EXPECT_EQ(std::bit_cast<float>(sample["labels"].front()), 3.75f);
   EXPECT_TRUE(sample["token_types"].empty());
+}
+
+TEST_F(PrepareClassification, WithoutLabelsAndWithoutTruncation) {
+  spec_.label.clear();
+  spec_.sequence.truncation = Truncation::kNone;
+  const PackedSamples samples = prepare("a,b\nthe,the the\nthe,\n", spec_);
+  EXPECT_EQ(samples.length(0), 6);
+  EXPECT_EQ(samples.length(1), 4);
+  EXPECT_TRUE(read(samples, 0, "labels").empty());
+  test::expect_error(ExitCode::kInput, {"table.csv:3: 10 tokens, where a sequence has at most 9"},
+                     [&] { prepare("a,b\nthe,\nthe,the the the the the the\n", spec_); });
 }
 
 TEST_F(PrepareClassification, ThreadsDoNotMatter) {
@@ -82,10 +92,10 @@ TEST_F(PrepareClassification, ThreadsDoNotMatter) {
 }
 
 TEST_F(PrepareClassification, WhatIsWrongHasItsLine) {
-  spec_.sequence_length = 2;
+  spec_.sequence.sequence_length = 2;
   test::expect_error(ExitCode::kInput, {"table.csv:2: 3 special tokens in a sequence of 2"},
                      [&] { prepare("a,b,label\nthe,the,1\n", spec_); });
-  spec_.vocabulary_size = 100;
+  spec_.sequence.vocabulary_size = 100;
   test::expect_error(ExitCode::kInput, {"a vocabulary of 100"},
                      [&] { prepare("a,b,label\nthe,the,1\n", spec_); });
 }

@@ -66,6 +66,19 @@ TEST_F(TextTables, JsonlHasNamedTexts) {
   refuses("{\"text\": \"a\", \"label\": 1}\n{\n", spec, "table:2: not valid JSON");
 }
 
+TEST_F(TextTables, AListBecomesColumns) {
+  const TableSpec spec{.format = TableFormat::kJsonl, .columns = {"a", "more", "b"}, .list = "more"};
+  const TextTable table = open("{\"b\": 1, \"more\": [\"x\", 2], \"a\": \"y\"}\n", spec);
+  EXPECT_EQ(table.columns(), (std::vector<std::string>{"a", "more0", "more1", "b"}));
+  EXPECT_EQ(rows_of(table), (Rows{{"y", "x", "2", "1"}}));
+  const std::string first = "{\"a\": 1, \"more\": [\"x\"], \"b\": 2}\n";
+  refuses(first + "{\"a\": 1, \"more\": [], \"b\": 2}\n", spec,
+          "table:2: \"more\" has 0 texts, and 1 in the first line");
+  refuses(first + "{\"a\": 1, \"more\": \"x\", \"b\": 2}\n", spec, "table:2: \"more\" is no list");
+  refuses("{\"a\": 1, \"more\": [null], \"b\": 2}\n", spec,
+          "table:1: \"more\" is neither a text nor a number");
+}
+
 TEST_F(TextTables, WhatIsWrongHasItsLine) {
   refuses("a,b\n1,\"2\n3\"\n4\n", {}, "table:4: 1 fields in a table of 2 columns");
   refuses("a,b\n1,2,3\n", {}, "table:2: 3 fields in a table of 2 columns");

@@ -31,15 +31,17 @@ class QuestionAnsweringCollator final : public TokenCollator {
   }
 
  private:
-  // Transformers clamps positions to [0, the batch's length] and ignores the last of these.
+  // Transformers clamps positions to [0, the batch's length] and ignores the last of these. A sample without positions
+  // has nothing that counts.
   TargetCounts add_targets(Fields& sample, int64_t, int64_t length) const override {
     std::vector<int32_t>& targets = sample["targets"];
     targets.clear();
     TargetCounts counts{};
     for (std::size_t column = 0; column < counts.size(); ++column) {
-      const int32_t given = sample[column == 0 ? "start" : "end"].front();
+      const std::vector<int32_t>& positions = sample[column == 0 ? "start" : "end"];
+      const int64_t given = positions.empty() ? length : positions.front();
       counts[column] = given < length;
-      targets.push_back(given >= length ? kIgnoredLabel : std::max(given, 0));
+      targets.push_back(given >= length ? kIgnoredLabel : static_cast<int32_t>(std::max<int64_t>(given, 0)));
     }
     return counts;
   }

@@ -1,0 +1,225 @@
+#include "engine/data/prepare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "engine/core/error.h"
+#include "engine/core/printable.h"
+#include "engine/data/glue.h"
+#include "engine/data/prepare_choices.h"
+#include "engine/data/prepare_classification.h"
+#include "engine/data/prepare_questions.h"
+#include "engine/data/prepare_tags.h"
+#include "engine/data/squad.h"
+
+namespace recollect {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what, std::string hint = {}) {
+  throw Error(ExitCode::kConfiguration, what, std::move(hint));
+}
+
+void check(const PreparationSpec& spec) {
+  require(spec.sequence_length >= 1 && spec.vocabulary_size >= 1 && spec.threads >= 1,
+          "samples are prepared by numbers out of range");
+  if (spec.paths.empty()) refuse("data.path is missing", "name a file or a folder");
+  if (spec.stride < 0) refuse(fmt::format("a stride of {} tokens", spec.stride));
+  if (!can_prepare(spec.format, spec.task))
+    refuse(fmt::format("{} data is not for {}", name_of(spec.format), name_of(spec.task)));
+  for (auto name = spec.labels.begin(); name != spec.labels.end(); ++name)
+    if (std::find(spec.labels.begin(), name, *name) != name)
+      refuse(fmt::format("two labels are called {}", printable(*name)));
+}
+
+SequenceSpec sequence_of(const PreparationSpec& spec) {
+  return {spec.sequence_length, spec.truncation, spec.vocabulary_size, spec.token_types};
+}
+
+std::string or_else(const std::string& given, const std::string& otherwise) {
+  return given.empty() ? otherwise : given;
+}
+
+// The first file's samples, and then those of the others.
+void append(PackedSamples samples, Prepared& prepared) {
+  if (prepared.samples)
+    prepared.samples->append(std::move(samples));
+  else
+    prepared.samples = std::make_unique<PackedSamples>(std::move(samples));
+}
+
+std::vector<TextTable> read_tables(const PreparationSpec& spec, const TableSpec& table) {
+  std::vector<TextTable> tables;
+  for (const std::string& path : spec.paths) tables.emplace_back(path, table);
+  return tables;
+}
+
+// As run_classification has them.
+std::vector<std::string> find_labels(const std::vector<TextTable>& tables, const std::string& column) {
+  std::set<std::string, std::less<>> labels;
+  for (const TextTable& table : tables)
+    for (std::size_t row = 0, at = table.column(column); row < table.rows(); ++row)
+      if (const std::string_view label = table.at(row, at); !labels.contains(label)) labels.emplace(label);
+  return {labels.begin(), labels.end()};
+}
+
+// How texts and labels of one of the formats for classification are found.
+struct Columns {
+  TableSpec table;
+  std::string text, pair, label;
+};
+
+Columns columns_of(const PreparationSpec& spec) {
+  if (spec.text.empty()) refuse("data.columns.text is missing", "name the column that holds the text");
+  if (spec.labelled && spec.label.empty())
+    refuse("data.columns.label is missing", "name the column that holds the label");
+  Columns columns{{}, spec.text, spec.pair, spec.labelled ? spec.label : ""};
+  columns.table.has_header = spec.has_header;
+  columns.table.format = spec.format == DataFormat::kCsv   ? TableFormat::kCsv
+                         : spec.format == DataFormat::kTsv ? TableFormat::kTsv
+                                                           : TableFormat::kJsonl;
+  if (columns.table.format == TableFormat::kJsonl)
+    for (const std::string& key : {columns.text, columns.pair, columns.label})
+      if (!key.empty()) columns.table.columns.push_back(key);
+  return columns;
+}
+
+void classify(const std::vector<TextTable>& tables, const ClassificationSpec& spec,
+              const Tokenizer& tokenizer, Prepared& prepared) {
+  for (const TextTable& table : tables) {
+    append(prepare_classification(table, tokenizer, spec), prepared);
+    prepared.skipped_rows += static_cast<int64_t>(table.skipped_rows());
+  }
+}
+
+Prepared prepare_table(const PreparationSpec& spec, const Tokenizer& tokenizer) {
+  if (spec.problem == ProblemType::kMultiLabel)
+    refuse("several labels at once do not come from a column",
+           "data.format must be jsonl, with input_ids and labels, and no data.columns");
+  const Columns columns = columns_of(spec);
+  const bool numbers = spec.problem == ProblemType::kRegression;
+  if (numbers && !spec.labels.empty()) refuse("a regression has numbers for labels, and no names");
+  const std::vector<TextTable> tables = read_tables(spec, columns.table);
+  Prepared prepared{.labels = spec.labels};
+  if (!numbers && spec.labelled && spec.labels.empty()) prepared.labels = find_labels(tables, columns.label);
+  prepared.metrics =
+      numbers ? std::vector<std::string>{"pearson", "spearman"} : std::vector<std::string>{"accuracy"};
+  classify(tables,
+           {columns.text, columns.pair, columns.label, prepared.labels, sequence_of(spec), spec.threads},
+           tokenizer, prepared);
+  return prepared;
+}
+
+Prepared prepare_glue(const PreparationSpec& spec, const GlueTask& task, const Tokenizer& tokenizer) {
+  if (task.labels.empty() && !spec.labels.empty())
+    refuse(fmt::format("{} has numbers for labels, and no names", task.name));
+  std::vector<TextTable> tables;
+  Prepared prepared{.labels = spec.labels.empty() ? task.labels : spec.labels, .metrics = task.metrics};
+  for (const std::string& path : spec.paths) {
+    const TextTable& table = tables.emplace_back(path, layout_of(task, path));
+    const std::vector<std::string> ids = ids_of(table);
+    prepared.ids.insert(prepared.ids.end(), ids.begin(), ids.end());
+  }
+  classify(tables,
+           {or_else(spec.text, task.text), or_else(spec.pair, task.pair),
+            spec.labelled ? or_else(spec.label, task.label) : "", prepared.labels, sequence_of(spec),
+            spec.threads},
+           tokenizer, prepared);
+  // Numbers of some samples are of no use.
+  if (static_cast<int64_t>(prepared.ids.size()) != prepared.samples->size()) prepared.ids.clear();
+  return prepared;
+}
+
+Prepared prepare_multiple_choice(const PreparationSpec& spec, const Tokenizer& tokenizer) {
+  const bool json = spec.format == DataFormat::kJsonl;
+  ChoicesSpec choices{.text = or_else(spec.text, json ? "prompt" : "sent1"),
+                      .header = json ? "" : or_else(spec.pair, "sent2"),
+                      .ending = json ? or_else(spec.pair, "endings") : "ending",
+                      .label = spec.labelled ? or_else(spec.label, "label") : "",
+                      .sequence = sequence_of(spec),
+                      .threads = spec.threads};
+  TableSpec layout;
+  if (json) {
+    layout = {
+        .format = TableFormat::kJsonl, .columns = {choices.text, choices.ending}, .list = choices.ending};
+    if (spec.labelled) layout.columns.push_back(choices.label);
+  }
+  const std::vector<TextTable> tables = read_tables(spec, layout);
+  Prepared prepared{.metrics = {"accuracy"}};
+  const std::size_t count = count_choices(tables.front(), choices.ending);
+  for (std::size_t i = 0; i < count; ++i) prepared.labels.push_back(fmt::to_string(i));
+  if (!spec.labels.empty() && spec.labels.size() != count)
+    refuse(fmt::format("{} labels, and {} endings", spec.labels.size(), count));
+  for (const TextTable& table : tables) {
+    if (const std::size_t other = count_choices(table, choices.ending); other != count)
+      throw Error(ExitCode::kInput, fmt::format("{}: {} endings, and {} in {}", table.path(), other, count,
+                                                tables.front().path()));
+    append(prepare_choices(table, tokenizer, choices), prepared);
+  }
+  return prepared;
+}
+
+Prepared prepare_question_answering(const PreparationSpec& spec, const Tokenizer& tokenizer) {
+  Prepared prepared{.metrics = {"squad"}, .questions = std::make_unique<QuestionAnsweringSet>()};
+  const QuestionsSpec questions{spec.labelled, spec.stride, sequence_of(spec), spec.threads};
+  for (const std::string& path : spec.paths) {
+    const std::size_t context = prepared.questions->contexts.size();
+    read_squad(path, spec.labelled, *prepared.questions);
+    append(prepare_questions(path, context, tokenizer, questions, *prepared.questions), prepared);
+  }
+  check_ids(*prepared.questions);
+  return prepared;
+}
+
+Prepared prepare_token_classification(const PreparationSpec& spec, const Tokenizer& tokenizer) {
+  std::vector<TaggedWords> files;
+  for (const std::string& path : spec.paths)
+    files.push_back(spec.format == DataFormat::kConll
+                        ? TaggedWords::read_conll(path, spec.labelled)
+                        : TaggedWords::read_jsonl(path, or_else(spec.text, "tokens"),
+                                                  spec.labelled ? or_else(spec.label, "tags") : ""));
+  Prepared prepared{.labels = spec.labels, .metrics = {"entities"}};
+  if (spec.labelled && spec.labels.empty()) prepared.labels = find_tags(files);
+  if (spec.labelled && prepared.labels.empty())
+    throw Error(ExitCode::kInput, spec.paths.front() + ": there is not a single tag");
+  const TagsSpec tags{spec.labelled ? prepared.labels : std::vector<std::string>(), sequence_of(spec),
+                      spec.threads};
+  for (const TaggedWords& words : files) append(prepare_tags(words, tokenizer, tags), prepared);
+  return prepared;
+}
+
+}  // namespace
+
+bool can_prepare(DataFormat format, DataTask task) {
+  switch (task) {
+    case DataTask::kSequenceClassification:
+      return format == DataFormat::kCsv || format == DataFormat::kTsv || format == DataFormat::kJsonl ||
+             find_glue_task(name_of(format)).has_value();
+    case DataTask::kMultipleChoice:
+      return format == DataFormat::kSwag || format == DataFormat::kJsonl;
+    case DataTask::kQuestionAnswering:
+      return format == DataFormat::kSquad;
+    case DataTask::kTokenClassification:
+      return format == DataFormat::kConll || format == DataFormat::kJsonl;
+  }
+  return false;
+}
+
+Prepared prepare(const PreparationSpec& spec, const Tokenizer& tokenizer) {
+  check(spec);
+  switch (spec.task) {
+    case DataTask::kSequenceClassification:
+      if (const auto task = find_glue_task(name_of(spec.format))) return prepare_glue(spec, *task, tokenizer);
+      return prepare_table(spec, tokenizer);
+    case DataTask::kMultipleChoice:
+      return prepare_multiple_choice(spec, tokenizer);
+    case DataTask::kQuestionAnswering:
+      return prepare_question_answering(spec, tokenizer);
+    case DataTask::kTokenClassification:
+      return prepare_token_classification(spec, tokenizer);
+  }
+  throw Error(ExitCode::kInternal, "a task that nothing is prepared for");
+}
+
+}  // namespace recollect

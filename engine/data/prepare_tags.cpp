@@ -1,0 +1,69 @@
+#include "engine/data/prepare_tags.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "engine/core/error.h"
+#include "engine/core/ignored_label.h"
+#include "engine/data/labels.h"
+
+namespace recollect {
+namespace {
+
+// Of two whole numbers as JSON has them, which 64 bits hold.
+bool is_less(const std::string& a, const std::string& b) { return std::stold(a) < std::stold(b); }
+
+// Of each tag of the file; -1 where it names none.
+std::vector<int32_t> classes_of(const TaggedWords& words, std::span<const std::string> labels) {
+  std::vector<int32_t> classes;
+  for (const std::string& tag : words.tags()) classes.push_back(find_class(tag, labels).value_or(-1));
+  return classes;
+}
+
+}  // namespace
+
+std::vector<std::string> find_tags(std::span<const TaggedWords> files) {
+  std::vector<std::string> tags;
+  bool numbers = true;
+  for (const TaggedWords& file : files) {
+    tags.insert(tags.end(), file.tags().begin(), file.tags().end());
+    numbers &= file.tags_are_numbers();
+  }
+  std::sort(tags.begin(), tags.end());
+  tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
+  if (numbers) std::sort(tags.begin(), tags.end(), is_less);
+  return tags;
+}
+
+PackedSamples prepare_tags(const TaggedWords& words, const Tokenizer& tokenizer, const TagsSpec& spec) {
+  const SequenceMaker maker(tokenizer, spec.sequence);
+  const bool labelled = !spec.labels.empty();
+  const std::vector<int32_t> classes = classes_of(words, spec.labels);
+  const auto make = [&](std::size_t sentence, EncodingMemory& memory, Fields& sample) {
+    const std::size_t first = words.begin(sentence);
+    std::vector<std::string_view> texts;
+    for (std::size_t i = first; i < words.begin(sentence + 1); ++i) {
+      texts.push_back(words.word(i));
+      if (labelled && classes[words.tag(i)] < 0)
+        fail_at_label(words.path(), words.line(i), words.tags()[words.tag(i)], spec.labels);
+    }
+    std::vector<Token> tokens;
+    try {
+      tokens = maker.encode(texts, memory);
+    } catch (const Error& error) {
+      fail_at_line(words.path(), words.line_of_sentence(sentence), error.what(), error.hint());
+    }
+    maker.append(tokens, sample);
+    if (!labelled) return;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const bool begins = tokens[i].word >= 0 && (i == 0 || tokens[i].word != tokens[i - 1].word);
+      sample["labels"].push_back(begins ? classes[words.tag(first + static_cast<std::size_t>(tokens[i].word))]
+                                        : kIgnoredLabel);
+    }
+  };
+  std::vector<PackedSamples::Part> parts = maker.parts();
+  if (labelled) parts.push_back({.name = "labels"});
+  return prepare_samples(words.sentences(), spec.threads, {parts, maker.sequence_length()}, make);
+}
+
+}  // namespace recollect

@@ -1,0 +1,24 @@
+// Files of text, whole and as UTF-8, and errors that name a line of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace recollect {
+
+// Error kInput: PATH:LINE: what.
+[[noreturn]] void fail_at_line(const std::string& path, int64_t line, const std::string& what,
+                               std::string hint = {});
+
+// Without the byte order mark that it may begin with. Error kInput with line and column of what is no UTF-8.
+std::string read_utf8(const std::string& path);
+
+// Calls object(json, line) for each line. Error kInput with the line for one that is empty, or no JSON object.
+void for_each_json_line(std::string_view whole, const std::string& path,
+                        const std::function<void(const nlohmann::json&, int64_t)>& object);
+
+}  // namespace recollect
