@@ -188,7 +188,7 @@ ValueId LayerBuilder::vocabulary_embedding(const std::string& name, ValueId ids,
 
 ValueId LayerBuilder::position_embedding(const std::string& name, ValueId x, ValueId table,
                                          ValueId positions) {
-  if (continues()) positions = positions_;
+  if (positions == kNone) positions = positions_;
   if (positions != kNone) return token_types(name, x, positions, table);
   return emit(name, "add_position", {{"sequence_length", sequence_length_}, {"first_token", first_token()}},
               {x, table});

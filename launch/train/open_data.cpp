@@ -30,7 +30,8 @@ DatasetSpec dataset_spec(const Config& config, const TaskData& task, DataFormat 
 }  // namespace
 
 OpenedData open_data(const Config& config, const TaskData& task, DataFormat format,
-                     const std::vector<std::string>& paths, const std::vector<std::string>& labels) {
+                     const std::vector<std::string>& paths, const std::vector<std::string>& labels,
+                     bool labelled) {
   if (!holds_texts(config, format)) return {open_dataset(dataset_spec(config, task, format, paths))};
   const Config::Data& d = config.data;
   const ModelFacts model = config.model.facts();
@@ -43,6 +44,7 @@ OpenedData open_data(const Config& config, const TaskData& task, DataFormat form
                                .has_header = d.header,
                                .labels = d.labels.empty() ? labels : d.labels,
                                .problem = model.problem,
+                               .labelled = labelled,
                                .sequence_length = d.sequence_length,
                                .stride = d.stride,
                                .truncation = d.truncation,
@@ -60,6 +62,7 @@ OpenedData open_data(const Config& config, const TaskData& task, DataFormat form
   return {.dataset = std::move(prepared.samples),
           .labels = std::move(prepared.labels),
           .metrics = std::move(prepared.metrics),
+          .ids = std::move(prepared.ids),
           .questions = std::move(prepared.questions)};
 }
 

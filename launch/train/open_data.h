@@ -17,12 +17,15 @@ struct OpenedData {
   // Of prepared data:
   std::vector<std::string> labels = {};   // names of the classes
   std::vector<std::string> metrics = {};  // by which the format is judged
+  std::vector<std::string> ids = {};      // of samples, where the file numbers them
   std::unique_ptr<QuestionAnsweringSet> questions = {};
 };
 
-// `labels`: the names that other data of the run has found, or none. Errors: those of reading, and kInput where the
+// `labels`: the names that other data of the run has found, or none. Where data is not `labelled`, nothing is asked
+// about labels in files of texts. Errors: those of reading, and kInput where the
 // classes are not as many as the model's head tells apart.
 OpenedData open_data(const Config& config, const TaskData& task, DataFormat format,
-                     const std::vector<std::string>& paths, const std::vector<std::string>& labels = {});
+                     const std::vector<std::string>& paths, const std::vector<std::string>& labels = {},
+                     bool labelled = true);
 
 }  // namespace recollect

@@ -1,7 +1,7 @@
 // From the files that people have to a metric: small BERTs learn, from each format, what its generated data teaches.
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <fstream>
 #include <random>
 
 #include <fmt/format.h>
@@ -121,7 +121,23 @@ struct Format {
   const char* metric;
   double least;
   int steps;
+  bool (*is_right)(const nlohmann::json& prediction, int sample, const std::string& file) = nullptr;
 };
+
+std::string line_of(const std::string& file, int number) {
+  std::ifstream lines(file);
+  std::string line;
+  for (int i = 0; i <= number; ++i) std::getline(lines, line);
+  return line;
+}
+
+bool has_label(const nlohmann::json& prediction, int sample, const std::string& file) {
+  return line_of(file, sample + 1).ends_with("," + prediction.at("label").get<std::string>());
+}
+
+bool has_choice(const nlohmann::json& prediction, int sample, const std::string& file) {
+  return line_of(file, sample + 1).ends_with("," + prediction.at("choice").dump());
+}
 
 void PrintTo(const Format& format, std::ostream* out) { *out << format.name; }
 
@@ -136,20 +152,35 @@ TEST_P(Learning, ReachesItsMetric) {
   place.folder().write("train", format.make(random, kTrained));
   place.folder().write("held-out", format.make(random, kEvaluated));
   const Words common = {
-      "train", "empty.yaml", "output_dir=out", "model.type=bert", "model.vocab_size=48", "model.hidden_size=32",
+      "empty.yaml", "output_dir=out", "model.type=bert", "model.vocab_size=48", "model.hidden_size=32",
       "model.num_hidden_layers=2", "model.num_attention_heads=2", "model.intermediate_size=64",
       "model.max_position_embeddings=40", "model.initializer_range=0.1", "model.hidden_dropout_prob=0",
       "model.attention_probs_dropout_prob=0", "optimizer.learning_rate=2e-3", "scheduler.name=linear",
       "training.micro_batch_size=16", "data.path=train", "data.tokenizer=vocab.txt", "data.padding=longest",
-      "evaluation.path=held-out", "evaluation.every_steps=1000", "memory_report.at=[]", "device.threads=1",
-      "checkpoint.save_model=true"};
+      "evaluation.path=held-out", "memory_report.at=[]", "device.threads=1"};
+  const Words words = common + format.words + Words{std::string("task=") + format.task};
   const Finished run =
-      place.recollect(common + format.words +
-                      Words{std::string("task=") + format.task, "training.max_steps=" + std::to_string(format.steps)});
+      place.recollect(Words{"train"} + words +
+                      Words{"training.max_steps=" + std::to_string(format.steps), "evaluation.every_steps=1000",
+                            "checkpoint.save_model=true"});
   ASSERT_EQ(run.status, 0) << run.err;
   const auto last = place.metrics().back();
   ASSERT_TRUE(last.contains(format.metric)) << last;
   EXPECT_GE(last.at(format.metric).get<double>(), format.least) << last;
+
+  // What was saved says the same of the same set, sequences back to back instead of padded.
+  const Finished predicted =
+      place.recollect(Words{"predict"} + words + Words{"--output", "predictions", "--verbose"});
+  ASSERT_EQ(predicted.status, 0) << predicted.err;
+  std::ifstream lines(place.file("predictions"));
+  int samples = 0, right = 0;
+  for (std::string line; std::getline(lines, line); ++samples) {
+    const auto prediction = nlohmann::json::parse(line);
+    if (format.is_right) right += format.is_right(prediction, samples, place.file("held-out"));
+  }
+  EXPECT_EQ(samples, kEvaluated);
+  if (format.is_right)
+    EXPECT_NEAR(static_cast<double>(right) / samples, last.at("eval_accuracy").get<double>(), 1e-9);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -157,10 +188,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Format{"Csv", "sequence_classification", classification,
                {"data.format=csv", "data.columns.text=text", "data.columns.label=label", "data.labels=[no, yes]"},
-               "eval_accuracy", 0.95, 60},
+               "eval_accuracy", 0.95, 60, has_label},
         Format{"Mrpc", "sequence_classification", pairs, {"data.format=mrpc"}, "eval_f1", 0.9, 80},
         Format{"Stsb", "sequence_classification", scores, {"data.format=stsb"}, "eval_pearson", 0.9, 80},
-        Format{"Swag", "multiple_choice", choices, {"data.format=swag"}, "eval_accuracy", 0.9, 60},
+        Format{"Swag", "multiple_choice", choices, {"data.format=swag"}, "eval_accuracy", 0.9, 60, has_choice},
         Format{"Squad", "question_answering", questions, {"data.format=squad", "data.stride=8"}, "eval_exact_match",
                80, 100},
         Format{"Conll", "token_classification", entities,

@@ -1,0 +1,24 @@
+#include "launch/program/forward_program.h"
+
+#include <utility>
+
+#include "comm/collective_ops.h"
+#include "launch/program/model_graph.h"
+
+namespace recollect {
+
+ForwardProgram make_forward_program(const Config& config, const Mesh& mesh, const RegisterKernels& kernels,
+                                    const BatchShape& shape) {
+  ModelGraph built = build_model(config, mesh, shape);
+  for (Parameter& p : built.model.parameters) p.master = p.value;
+  KernelTable table;
+  kernels(table, nullptr);
+  register_comm_kernels(table, [&mesh](std::string_view axis, StreamId stream) -> Communicator& {
+    return mesh.communicator(axis, stream);
+  });
+  return {.registry = built.registry,
+          .model = std::move(built.model),
+          .program = compile(std::move(built.graph), table)};
+}
+
+}  // namespace recollect
