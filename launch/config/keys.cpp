@@ -262,14 +262,14 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
   add("low", &S::low, between(0, kMaxCount), "random: smallest id");
   add("high", &S::high, between(0, kMaxCount), "random: ids are below this; 0: " + model.vocabulary.key);
   add("prefetch", &S::prefetch, between(1, 1024), "batches prepared ahead");
+  add("packing", &S::packing, any(), "jsonl: documents share a sample, with attention across or within");
   add("padding", &S::padding, any(), "of a micro-batch: to sequence_length, its longest, or a few lengths");
   add("pad_to_multiple_of", &S::pad_to_multiple_of, between(0, 65536), "of lengths; 0: 8, with bucket 64");
   add("group_by_length", &S::group_by_length, any(), "samples of like length together: 50 global batches");
   add("choices", &S::choices, between(1, 1024), "multiple_choice: sequences of a sample");
   add("mask_probability", &S::mask_probability, ValueRange{.low = 0, .high = 1, .low_open = true},
       "masked_lm, of data without labels: share of tokens to find again", {"mlm_probability"});
-  add("mask_token", &S::mask_token, between(-1, kMostModelSize),
-      "masked_lm, of data without labels: the id that stands for a masked token; -1: not given");
+  add("mask_token", &S::mask_token, between(-1, kMostModelSize), "masked_lm: the id of masks; -1: none");
   add("special_tokens", &S::special_tokens, any(), "masked_lm: ids that are never masked, a list");
 }
 

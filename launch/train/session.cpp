@@ -7,7 +7,7 @@
 
 #include "comm/agree.h"
 #include "engine/core/hash.h"
-#include "engine/data/dataset.h"
+#include "engine/data/packing.h"
 #include "engine/io/safetensors.h"
 #include "launch/config/warmup.h"
 #include "launch/program/lengths.h"
@@ -30,6 +30,15 @@ DatasetSpec dataset_spec(const Config& config, const TaskData& task, DataFormat 
           .random_high = config.data.high,
           .seed = static_cast<uint64_t>(config.data.seed),
           .fields = task.fields};
+}
+
+// Packed in the order of the run's first epoch, where they are packed.
+std::unique_ptr<Dataset> open_samples(const Config& config, const TaskData& task, DataFormat format,
+                                      const std::vector<std::string>& paths, bool shuffle) {
+  std::unique_ptr<Dataset> dataset = open_dataset(dataset_spec(config, task, format, paths));
+  if (config.data.packing == Packing::kNone) return dataset;
+  const SampleOrder order(dataset->size(), static_cast<uint64_t>(config.data.seed), shuffle);
+  return std::make_unique<PackedDataset>(std::move(dataset), config.data.packing, order);
 }
 
 constexpr int64_t kGroupedBatches = 50;  // as many as Transformers sorts at a time
@@ -105,9 +114,11 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
   const Config::Evaluation& e = config_.evaluation;
   if (e.every_steps > 0)
     evaluation_ = std::make_unique<Evaluation>(
-        config_, mesh_, open_dataset(dataset_spec(config_, task_, e.format, e.path)), *task_.collator);
+        config_, mesh_, open_samples(config_, task_, e.format, e.path, false), *task_.collator);
   if (config_.training.max_steps == 0) return;
-  dataset_ = open_dataset(dataset_spec(config_, task_, config_.data.format, config_.data.path));
+  dataset_ = open_samples(config_, task_, config_.data.format, config_.data.path, config_.data.shuffle);
+  if (const auto* packed = dynamic_cast<const PackedDataset*>(dataset_.get()))
+    packing_ = packed->description();
   const SampleOrder order(dataset_->size(), static_cast<uint64_t>(config_.data.seed), config_.data.shuffle);
   loader_ = std::make_unique<Loader>(*dataset_, *task_.collator, order, loader_options(config_, mesh_));
 }

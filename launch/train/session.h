@@ -58,6 +58,8 @@ class Session {
   const Weights& weights() const { return weights_; }
   // Parameters that model.pretrained has not, such as a new head's: they were drawn.
   const std::vector<std::string>& drawn() const { return drawn_; }
+  // How full the samples are that documents were packed into; "" where none were.
+  const std::string& packing() const { return packing_; }
   const Mesh& mesh() const { return mesh_; }
   // For reports. The session must outlive them.
   Measurements measurements() const {
@@ -88,6 +90,7 @@ class Session {
   BatchPrograms batch_programs_;
   Weights weights_;
   std::vector<std::string> drawn_;
+  std::string packing_;
   TaskData task_;
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<Loader> loader_;
