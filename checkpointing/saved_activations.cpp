@@ -16,6 +16,12 @@ bool can_rerun(const Graph& graph, const Op& op) {
                       [&](ValueId v) { return v != kNone && graph.value(v).accumulator; });
 }
 
+// Of nothing, or of whole numbers that came with the batch.
+bool has_no_activations(const Graph& graph, const Op& op) {
+  return std::all_of(op.inputs.begin(), op.inputs.end(),
+                     [&](ValueId v) { return v == kNone || graph.value(v).dtype == DType::kI32; });
+}
+
 }  // namespace
 
 SavedActivations::SavedActivations(const Graph& graph) : facts_(graph.values().size()) {
@@ -70,7 +76,7 @@ void SavedActivations::find_layer_inputs(const Graph& graph) {
     for (ValueId v : op.inputs) {
       if (!has(v, kForward)) continue;
       const Op& producer = graph.op(graph.value(v).producer);
-      if (producer.layer == op.layer || producer.inputs.empty()) continue;
+      if (producer.layer == op.layer || has_no_activations(graph, producer)) continue;
       require(layer_inputs_[op.layer] == kNone || layer_inputs_[op.layer] == v,
               "a layer takes one value from those before it");
       layer_inputs_[op.layer] = v;

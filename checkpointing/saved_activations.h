@@ -17,7 +17,8 @@ class SavedActivations {
   const std::vector<ValueId>& values() const { return values_; }
 
   // The value that layer i takes from what is before it, by layer; of the layers of the graph. What is made
-  // of nothing, as a table of positions is, comes from no layer and does not count.
+  // of nothing, or of the batch's whole numbers, as a table of positions is, comes from no layer and does not
+  // count.
   const std::vector<ValueId>& layer_inputs() const { return layer_inputs_; }
 
   // An input of a layer that backward does not read itself, but what the layer makes of it first: saving it

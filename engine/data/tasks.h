@@ -48,6 +48,7 @@ struct TokenInputs {
   int64_t vocabulary_size = 0;
   int64_t token_types = 0;  // 0: the model has none
   int32_t padding_id = 0;
+  bool packed = false;  // samples have "positions" (packing.h): causal_lm and masked_lm
 };
 
 // How data without labels is masked (Devlin et al., 2019). Of the chosen ids eight in ten become mask_id, one

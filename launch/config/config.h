@@ -20,6 +20,7 @@
 #include "engine/core/precision.h"
 #include "engine/core/spelled.h"
 #include "engine/data/data_format.h"
+#include "engine/data/packing.h"
 #include "engine/data/tokenizer/post_processor.h"
 #include "engine/io/problems.h"
 #include "engine/ops/backend_kind.h"
@@ -136,6 +137,7 @@ struct Config {
     int64_t low = 0;                       // random: ids are uniform in [low, high)
     int64_t high = 0;                      // 0 only before `read_config` has made it model.vocab_size
     int64_t prefetch = 2;                  // batches prepared ahead
+    Packing packing = Packing::kNone;
     Padding padding = Padding::kMax;
     int64_t pad_to_multiple_of =
         0;  // 0 only with max, and before `read_config` has made it the padding's own

@@ -219,6 +219,23 @@ void check_masking(const Config& config, const ModelFacts& model, Findings& foun
                                  path_of(model.vocabulary), model.vocabulary.value)});
 }
 
+void check_packing(const Config& config, Findings& found) {
+  const Config::Data& d = config.data;
+  if (d.packing == Packing::kNone) return;
+  if (config.task != Task::kCausalLm && config.task != Task::kMaskedLm)
+    found.push_back(
+        {{"data.packing", "task"},
+         fmt::format("data.packing {}: task {} looks at samples one by one; documents are packed for "
+                     "causal_lm and masked_lm",
+                     name_of(d.packing), name_of(config.task))});
+  if (config.training.max_steps > 0 && d.format != DataFormat::kJsonl)
+    found.push_back(
+        {{"data.packing", "data.format"},
+         fmt::format("data.packing {} packs the lines of jsonl; the samples of data.format {} are full "
+                     "without it",
+                     name_of(d.packing), name_of(d.format))});
+}
+
 void check_data(const Config& config, Findings& found) {
   const Config::Data& d = config.data;
   const ModelFacts model = config.model.facts();
@@ -229,6 +246,7 @@ void check_data(const Config& config, Findings& found) {
   }
   check_masking(config, model, found);
   check_texts(config, found);
+  check_packing(config, found);
   const Config::Evaluation& e = config.evaluation;
   const bool trains = config.training.max_steps > 0, evaluates = e.every_steps > 0;
   if ((trains && d.format == DataFormat::kRandom) || (evaluates && e.format == DataFormat::kRandom))

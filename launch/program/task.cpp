@@ -15,7 +15,8 @@ TokenInputs token_inputs(const Config& config, const ModelFacts& model) {
   return {.sequence_length = config.data.sequence_length,
           .vocabulary_size = model.vocabulary.value,
           .token_types = model.token_types,
-          .padding_id = static_cast<int32_t>(model.padding_id)};
+          .padding_id = static_cast<int32_t>(model.padding_id),
+          .packed = config.data.packing == Packing::kWithin};
 }
 
 int32_t special_token(const std::string& text, int64_t vocabulary) {
@@ -44,7 +45,8 @@ TaskSettings task_settings(const Config& config) {
   return {.task = config.task,
           .labels = model.labels,
           .problem = model.problem,
-          .choices = config.task == Task::kMultipleChoice ? config.data.choices : 1};
+          .choices = config.task == Task::kMultipleChoice ? config.data.choices : 1,
+          .packed = config.data.packing == Packing::kWithin};
 }
 
 TaskData task_data(const Config& config) {

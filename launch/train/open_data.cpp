@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "engine/core/error.h"
+#include "engine/data/packing.h"
 #include "launch/config/data_source.h"
 
 namespace recollect {
@@ -27,12 +28,21 @@ DatasetSpec dataset_spec(const Config& config, const TaskData& task, DataFormat 
           .fields = task.fields};
 }
 
+OpenedData open_ids(const Config& config, const TaskData& task, DataFormat format,
+                    const std::vector<std::string>& paths, bool shuffled) {
+  std::unique_ptr<Dataset> dataset = open_dataset(dataset_spec(config, task, format, paths));
+  if (config.data.packing == Packing::kNone) return {std::move(dataset)};
+  const SampleOrder order(dataset->size(), static_cast<uint64_t>(config.data.seed), shuffled);
+  auto packed = std::make_unique<PackedDataset>(std::move(dataset), config.data.packing, order);
+  std::string packing = packed->description();
+  return {.dataset = std::move(packed), .packing = std::move(packing)};
+}
+
 }  // namespace
 
 OpenedData open_data(const Config& config, const TaskData& task, DataFormat format,
-                     const std::vector<std::string>& paths, const std::vector<std::string>& labels,
-                     bool labelled) {
-  if (!holds_texts(config, format)) return {open_dataset(dataset_spec(config, task, format, paths))};
+                     const std::vector<std::string>& paths, const OpenOptions& options) {
+  if (!holds_texts(config, format)) return open_ids(config, task, format, paths, options.shuffled);
   const Config::Data& d = config.data;
   const ModelFacts model = config.model.facts();
   Prepared prepared = prepare({.format = format,
@@ -42,9 +52,9 @@ OpenedData open_data(const Config& config, const TaskData& task, DataFormat form
                                .pair = d.columns.pair,
                                .label = d.columns.label,
                                .has_header = d.header,
-                               .labels = d.labels.empty() ? labels : d.labels,
+                               .labels = d.labels.empty() ? options.labels : d.labels,
                                .problem = model.problem,
-                               .labelled = labelled,
+                               .labelled = options.labelled,
                                .sequence_length = d.sequence_length,
                                .stride = d.stride,
                                .truncation = d.truncation,

@@ -19,13 +19,17 @@ struct OpenedData {
   std::vector<std::string> metrics = {};  // by which the format is judged
   std::vector<std::string> ids = {};      // of samples, where the file numbers them
   std::unique_ptr<QuestionAnsweringSet> questions = {};
+  std::string packing = {};  // how full the samples are that documents were packed into; "" where none were
 };
 
-// `labels`: the names that other data of the run has found, or none. Where data is not `labelled`, nothing is asked
-// about labels in files of texts. Errors: those of reading, and kInput where the
-// classes are not as many as the model's head tells apart.
+struct OpenOptions {
+  std::vector<std::string> labels = {};  // names of classes that other data of the run has found
+  bool labelled = true;                  // false: nothing is asked about labels in files of texts
+  bool shuffled = false;                 // documents are packed in the order of the run's first epoch
+};
+
+// Errors: those of reading, and kInput where the classes are not as many as the model's head tells apart.
 OpenedData open_data(const Config& config, const TaskData& task, DataFormat format,
-                     const std::vector<std::string>& paths, const std::vector<std::string>& labels = {},
-                     bool labelled = true);
+                     const std::vector<std::string>& paths, const OpenOptions& options = {});
 
 }  // namespace recollect

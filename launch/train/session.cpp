@@ -92,13 +92,15 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
   if (config_.training.max_steps > 0) open_training_data();
   const Config::Evaluation& e = config_.evaluation;
   if (e.every_steps == 0) return;
-  OpenedData opened = open_data(config_, task_, e.format, e.path, labels_);
+  OpenedData opened = open_data(config_, task_, e.format, e.path, {.labels = labels_});
   labels_ = opened.labels;
   evaluation_ = std::make_unique<Evaluation>(config_, mesh_, std::move(opened), *task_.collator);
 }
 
 void Session::open_training_data() {
-  OpenedData opened = open_data(config_, task_, config_.data.format, config_.data.path);
+  OpenedData opened = open_data(config_, task_, config_.data.format, config_.data.path,
+                                {.shuffled = config_.data.shuffle});
+  packing_ = std::move(opened.packing);
   dataset_ = std::move(opened.dataset);
   labels_ = std::move(opened.labels);
   const SampleOrder order(dataset_->size(), static_cast<uint64_t>(config_.data.seed), config_.data.shuffle);

@@ -60,6 +60,8 @@ class Session {
   const std::vector<std::string>& drawn() const { return drawn_; }
   // Names of the classes that the data has; none where it does not name them.
   const std::vector<std::string>& labels() const { return labels_; }
+  // How full the samples are that documents were packed into; "" where none were.
+  const std::string& packing() const { return packing_; }
   const Mesh& mesh() const { return mesh_; }
   // For reports. The session must outlive them.
   Measurements measurements() const {
@@ -91,6 +93,7 @@ class Session {
   BatchPrograms batch_programs_;
   Weights weights_;
   std::vector<std::string> drawn_, labels_;
+  std::string packing_;
   TaskData task_;
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<Loader> loader_;

@@ -115,6 +115,7 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
     std::unique_ptr<Progress> progress;
     if (folder) {
       announce(describe(config, session.mesh(), session.training_program()));
+      if (!session.packing().empty()) say("packing: {}\n", session.packing());
       for (const Remark& remark : recorded_elsewhere(config)) warn("{}", remark.sentence);
       if (!session.drawn().empty())
         warn("not in model.pretrained, and drawn at random: {}", fmt::join(session.drawn(), ", "));

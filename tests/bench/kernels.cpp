@@ -64,7 +64,8 @@ double gemm_rate(DType dtype) {
 
 struct Input {
   Shape shape;
-  char type;  // 'a' activation, 's' statistics, 'i' i32, 'd' f64
+  char type;                          // 'a' activation, 's' statistics, 'i' i32, 'd' f64, '-' absent
+  std::vector<int32_t> numbers = {};  // of i32, where they matter
 };
 
 struct Case {
@@ -83,7 +84,8 @@ class OneOp {
           .attributes = c.attributes,
           .inputs = {},
           .outputs = {}};
-    const auto add = [&](const Input& in, bool accumulator) {
+    const auto add = [&](const Input& in, bool accumulator) -> ValueId {
+      if (in.type == '-') return kNone;
       const DType dtype = in.type == 'a'   ? activation
                           : in.type == 's' ? DType::kF32
                           : in.type == 'i' ? DType::kI32
@@ -101,6 +103,10 @@ class OneOp {
       memory_.push_back(std::make_unique<Arena>(value.bytes()));
       fill({memory_.back()->at(0), value.shape, value.dtype});
     }
+    for (std::size_t i = 0; i < c.inputs.size(); ++i)
+      if (!c.inputs[i].numbers.empty())
+        std::copy(c.inputs[i].numbers.begin(), c.inputs[i].numbers.end(),
+                  tensor(graph_.op(0).inputs[i]).as<int32_t>());
     for (const ValueId id : graph_.op(0).inputs) in_.push_back(tensor(id));
     for (const ValueId id : graph_.op(0).outputs) out_.push_back(tensor(id));
     kernel_ = kernels.make(view());
@@ -120,6 +126,7 @@ class OneOp {
  private:
   OpView view() const { return {graph_, graph_.op(0)}; }
   Tensor tensor(ValueId id) const {
+    if (id == kNone) return {};
     return {memory_[id]->at(0), graph_.value(id).shape, graph_.value(id).dtype};
   }
 
@@ -178,6 +185,52 @@ void add_attention_cases(std::vector<Case>& cases) {
                      .kind = "attention_backward",
                      .inputs = {o, qkv, o, lse},
                      .attributes = attributes});
+  }
+}
+
+// Sequences as long as SWAG's, back to back in one sample or each in one that is padded. Their rates count what is
+// computed for padding as well, and for keys of other sequences: compare times.
+void add_packed_attention_cases(std::vector<Case>& cases) {
+  const std::vector<int32_t> lengths = {142, 40, 98, 142, 90};  // 512 in all
+  const auto count = static_cast<int64_t>(lengths.size());
+  std::vector<int32_t> positions;
+  for (const int32_t length : lengths)
+    for (int32_t i = 0; i < length; ++i) positions.push_back(i);
+  struct Layout {
+    const char* name;
+    int64_t samples, length;
+    std::vector<Input> say;
+  };
+  for (const auto& [name, samples, length, say] :
+       {Layout{", packed in 512", 1, 512, {{{}, '-'}, {{}, '-'}, {{1, 512}, 'i', positions}}},
+        Layout{", padded to 142", count, 142, {{{}, '-'}, {{count}, 'i', lengths}}},
+        Layout{", padded to 512", count, 512, {{{}, '-'}, {{count}, 'i', lengths}}}}) {
+    const int64_t tokens = samples * length;
+    const Input qkv{{tokens, 3 * kHidden}, 'a'}, o{{tokens, kHidden}, 'a'},
+        lse{{samples * kHeads, length}, 's'};
+    const Attributes attributes{{"heads", kHeads},
+                                {"kv_heads", kHeads},
+                                {"kv_group", int64_t{1}},
+                                {"causal", int64_t{0}},
+                                {"head_size", kHidden / kHeads},
+                                {"sequence_length", length},
+                                {"first_head", int64_t{0}},
+                                {"all_heads", kHeads},
+                                {"p", 0.0},
+                                {"layer", int64_t{0}},
+                                {"site", int64_t{0}}};
+    Case forward{.name = std::string("sequences") + name,
+                 .kind = "attention",
+                 .inputs = {qkv},
+                 .attributes = attributes};
+    Case backward{.name = std::string("sequences backward") + name,
+                  .kind = "attention_backward",
+                  .inputs = {o, qkv, o, lse},
+                  .attributes = attributes};
+    for (Case* c : {&forward, &backward}) {
+      c->inputs.insert(c->inputs.end(), say.begin(), say.end());
+      cases.push_back(*c);
+    }
   }
 }
 
@@ -282,6 +335,7 @@ void run(const std::string& filter, DType dtype) {
   std::vector<Case> cases;
   add_linear_cases(cases);
   add_attention_cases(cases);
+  add_packed_attention_cases(cases);
   add_head_cases(cases);
   add_streaming_cases(cases);
   add_optimizer_cases(cases, dtype == DType::kBF16);

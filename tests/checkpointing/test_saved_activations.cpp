@@ -62,25 +62,35 @@ TEST(SavedActivations, StatisticsAreWhatStandsBesideAnOpsOutput) {
   EXPECT_TRUE(saved.is_statistic(norm.outputs[2]));
 }
 
-// Every layer reads the table of positions beside its input; backward reads it too.
+// Every layer reads the table of positions beside its input; backward reads it too. Where samples are packed, it is
+// made of positions that came with them.
 TEST(SavedActivations, WhatIsMadeOfNothingIsNoLayersInput) {
-  SmallGraph g;
-  const ValueId a = g.op("a", {g.input("x")});
-  const ValueId table = g.op("table", "rotary_table", {},
-                             {{"sequence_length", int64_t{4}},
-                              {"head_size", int64_t{6}},
-                              {"theta", 10000.0},
-                              {"dtype", std::string("f32")},
-                              {"scaling", std::string("default")}});
-  g.enter(Phase::kForward, 0);
-  const ValueId first = g.op("first", {a, table});
-  g.enter(Phase::kForward, 1);
-  g.op("second", {first, table});
-  g.enter(Phase::kBackward, 1);
-  g.op("gradient", {table, first});
-  const SavedActivations saved(g.graph);
-  EXPECT_EQ(names_of(g.graph, saved.layer_inputs()), "a first");
-  EXPECT_EQ(names_of(g.graph, saved.values()), "a table first");
+  for (const bool given : {false, true}) {
+    SmallGraph g;
+    const ValueId a = g.op("a", {g.input("x")});
+    std::vector<ValueId> positions;
+    if (given)
+      positions.push_back(g.graph.add_value({.name = "positions",
+                                             .shape = {1, 4},
+                                             .dtype = DType::kI32,
+                                             .category = Category::kInput,
+                                             .persistent = true}));
+    const ValueId table = g.op("table", "rotary_table", positions,
+                               {{"sequence_length", int64_t{4}},
+                                {"head_size", int64_t{6}},
+                                {"theta", 10000.0},
+                                {"dtype", std::string("f32")},
+                                {"scaling", std::string("default")}});
+    g.enter(Phase::kForward, 0);
+    const ValueId first = g.op("first", {a, table});
+    g.enter(Phase::kForward, 1);
+    g.op("second", {first, table});
+    g.enter(Phase::kBackward, 1);
+    g.op("gradient", {table, first});
+    const SavedActivations saved(g.graph);
+    EXPECT_EQ(names_of(g.graph, saved.layer_inputs()), "a first");
+    EXPECT_EQ(names_of(g.graph, saved.values()), "a table first");
+  }
 }
 
 // As with post-norm on several tensor ranks, where backward reads what was handed to the ranks.

@@ -81,7 +81,10 @@ TokenCollator::TokenCollator(const TokenInputs& inputs, BatchField targets, int6
   require(rows >= 1, "a sample without sequences");
   fields_.push_back({.name = "ids", .padding = inputs.padding_id});
   if (inputs.token_types > 0) fields_.push_back({.name = "token_types"});
-  fields_.push_back({.name = "lengths", .padding = 1, .per = BatchField::Per::kRow});
+  if (inputs.packed)
+    fields_.push_back(positions_field());
+  else
+    fields_.push_back({.name = "lengths", .padding = 1, .per = BatchField::Per::kRow});
   fields_.push_back(std::move(targets));
 }
 

@@ -21,7 +21,10 @@ FieldSpec class_labels(int64_t values, FieldSpec::Shape shape, const std::string
 
 int64_t count_targets(const std::vector<int32_t>& targets);
 
-// Adds "lengths"; the task adds "targets".
+// Of packed samples: each token's place in its document, -1 for padding.
+inline Collator::BatchField positions_field() { return {.name = "positions", .padding = -1}; }
+
+// Adds "lengths", which packed samples need not have; the task adds "targets".
 class TokenCollator : public Collator {
  public:
   TokenCollator(const TokenInputs& inputs, BatchField targets, int64_t rows = 1);
