@@ -47,19 +47,15 @@ constexpr Command kCommands[] = {
      "           [--max-new-tokens N] [--temperature T] [--top-k K] [--top-p P] [--seed S]\n"
      "           [--tokenizer PATH] [--json] [--verbose]",
      "continue a text with a causal model", generate_command,
-     "  CONFIG.yaml           a training's; the model is the one that it has saved in output_dir\n"
-     "  --model FOLDER        a model of Hugging Face's form; then no CONFIG.yaml is needed\n"
-     "  --prompt TEXT         what is continued\n"
-     "  --prompts FILE        one a line; - is standard input\n"
+     "  CONFIG.yaml           a training's: the model that it has saved in output_dir; not needed with "
+     "--model\n"
+     "  --model FOLDER        a model of Hugging Face's form\n"
+     "  --prompt, --prompts   a text, or a file of texts, one a line; - is standard input\n"
      "  --max-new-tokens N    128 where not given, or as many as the model has room for\n"
-     "  --temperature T, --top-k K, --top-p P\n"
-     "                        draw from the probabilities; with none of them the most probable token is "
+     "  --temperature T ...   draws, as do --top-k and --top-p, by --seed; else the most probable token is "
      "taken\n"
-     "  --seed S              of what is drawn; 0 where not given\n"
-     "  --tokenizer PATH      file or folder; the model's own where not given. bytes: as data.format text "
-     "has it\n"
-     "  --json                an object for each prompt: ids, text, times, predicted and measured memory\n"
-     "  --verbose             memory and speed, on standard error\n"
+     "  --tokenizer PATH      the model's own where not given; bytes: as data.format text has it\n"
+     "  --json, --verbose     times and memory: an object for each prompt; or on standard error\n"
      "\n"
      "Several ranks divide the model: recollect run --nproc-per-node N generate ..., or mpirun -np N.\n"},
     {"run", "[flags] PROGRAM [arguments]", "start PROGRAM, or train, as the ranks of this node (run --help)",
