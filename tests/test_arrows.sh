@@ -62,6 +62,7 @@ findings() {
   room_may_include ranks config
   room_may_include program config ranks
   room_may_include report config ranks program
+  room_may_include generate config ranks program
   room_may_include train config ranks program report
   room_may_include run config
   room_may_include doctor config ranks program train report

@@ -6,12 +6,13 @@
 #include "launch/cli/config_command.h"
 #include "launch/cli/estimate_command.h"
 #include "launch/cli/explain.h"
+#include "launch/cli/run_command.h"
 #include "launch/cli/tokenize.h"
 #include "launch/doctor/calibrate.h"
 #include "launch/doctor/doctor.h"
+#include "launch/generate/generate.h"
 #include "launch/ranks/world.h"
 #include "launch/report/report_command.h"
-#include "launch/cli/run_command.h"
 #include "launch/train/train.h"
 
 namespace recollect {
@@ -41,6 +42,22 @@ constexpr Command kCommands[] = {
      "train\n"
      "..., with N = data_parallel_size x tensor_parallel_size; or threads of one process:\n"
      "parallelism.ranks_per_process=N.\n"},
+    {"generate",
+     "[CONFIG.yaml] [section.key=value ...] [--model FOLDER] --prompt TEXT | --prompts FILE\n"
+     "           [--max-new-tokens N] [--temperature T] [--top-k K] [--top-p P] [--seed S]\n"
+     "           [--tokenizer PATH] [--json] [--verbose]",
+     "continue a text with a causal model", generate_command,
+     "  CONFIG.yaml           a training's: the model that it has saved in output_dir; not needed with "
+     "--model\n"
+     "  --model FOLDER        a model of Hugging Face's form\n"
+     "  --prompt, --prompts   a text, or a file of texts, one a line; - is standard input\n"
+     "  --max-new-tokens N    128 where not given, or as many as the model has room for\n"
+     "  --temperature T ...   draws, as do --top-k and --top-p, by --seed; else the most probable token is "
+     "taken\n"
+     "  --tokenizer PATH      the model's own where not given; bytes: as data.format text has it\n"
+     "  --json, --verbose     times and memory: an object for each prompt; or on standard error\n"
+     "\n"
+     "Several ranks divide the model: recollect run --nproc-per-node N generate ..., or mpirun -np N.\n"},
     {"run", "[flags] PROGRAM [arguments]", "start PROGRAM, or train, as the ranks of this node (run --help)",
      run_command},
     {"estimate",

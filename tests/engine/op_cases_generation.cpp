@@ -29,8 +29,8 @@ constexpr CachedCase kCached[] = {
     {"groups", 1, 4, 2, 9, 4, 3, 0, 4, 2},
     {"one_group_later_ranks", 1, 3, 3, 8, 2, 6, 2, 8, 4, true},
     {"groups_begin_earlier", 2, 3, 3, 7, 3, 4, 3, 9, 2},
-    {"large", 1, 64, 50, 130, 4, 64, 0, 4, 1},
-    {"large_groups", 1, 33, 33, 70, 6, 80, 0, 6, 3},
+    {"large", 1, 33, 20, 70, 3, 64, 0, 3, 1},
+    {"large_groups", 1, 17, 17, 70, 6, 80, 0, 6, 3},
     {"wide_head", 1, 5, 4, 40, 2, 160, 0, 2, 1},
     {"widest_head_own_kv", 1, 2, 2, 5, 2, 256, 0, 2, 2, true},
 };

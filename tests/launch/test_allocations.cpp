@@ -133,6 +133,34 @@ TEST_P(Allocations, NoneFromTheThirdStepOn) {
     }
 }
 
+// All that a run allocates is counted, since it never says that it is in a step: 32 tokens more are fewer
+// allocations more than there are tokens. The rest is what their text takes when it is put together.
+TEST(Generation, AllocatesNothingForAToken) {
+  const Workplace place;
+  const std::string text = place.folder().write("text.txt", std::string(400, 'a'));
+  const Words model = {"model.vocab_size=256", "model.n_positions=64",    "device.backend=cpu",
+                       "device.threads=2",     "training.precision=bf16", "data.format=text",
+                       "data.path=" + text};
+  ASSERT_EQ(place.train(model + Words{"checkpoint.save_model=true"}).status, 0);
+  const auto allocations = [&](const char* tokens) {
+    const SharedLog log(place.file(std::string("allocations") + tokens));
+    Process run(Words{recollect_binary(), "generate", "c.yaml", "--json", "--prompt", "ab",
+                      "--max-new-tokens", tokens} +
+                    model,
+                place.folder().path(),
+                {{"OMP_WAIT_POLICY", "passive"},
+                 {"LD_PRELOAD", RECOLLECT_ALLOCATION_COUNTER},
+                 {kAllocationLogVariable, place.file(std::string("allocations") + tokens)}});
+    const Finished finished = run.wait(Workplace::kBound);
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    EXPECT_EQ(log->allocations, 0);
+    return static_cast<int64_t>(log->outside);
+  };
+  const int64_t few = allocations("16"), many = allocations("48");
+  EXPECT_GT(few, 1000);
+  EXPECT_LT(many - few, 16);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Allocations, testing::ValuesIn(kCountedLayouts),
                          [](const auto& info) { return std::string(info.param.name); });
 

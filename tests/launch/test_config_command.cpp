@@ -109,7 +109,8 @@ TEST(ConfigShow, RefusesWhatTrainRefuses) {
 
 TEST(Help, OfACommandIsItsOwn) {
   const Workplace place;
-  for (const char* command : {"train", "estimate", "explain", "calibrate", "tokenize", "config", "doctor"}) {
+  for (const char* command :
+       {"train", "generate", "estimate", "explain", "calibrate", "tokenize", "config", "doctor"}) {
     const Finished done = place.recollect({command, "--help"});
     EXPECT_EQ(done.status, 0) << done.err;
     EXPECT_EQ(done.out.find(std::string("usage: recollect ") + command + " "), 0u) << done.out;

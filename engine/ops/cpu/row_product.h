@@ -30,7 +30,42 @@ class RowProduct {
 
   using Lanes = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
 
-  static void widen(const float* from, Lanes& to) { to = *reinterpret_cast<const Lanes*>(from); }
+  template <typename A>
+  static void fetch(const A* line) {
+    for (int64_t b = 0; b < kStep * static_cast<int64_t>(sizeof(A)); b += 64)
+      __builtin_prefetch(reinterpret_cast<const char*>(line) + kAhead + b);
+  }
+
+  // What whole steps add up, in lanes of their own; returns how far they reach.
+  static int64_t add_steps(const float* x, const float* w, int64_t depth, Lanes (&sums)[kChains]) {
+    int64_t i = 0;
+    for (; i + kStep <= depth; i += kStep) {
+      fetch(w + i);
+      for (int64_t chain = 0; chain < kChains; ++chain) {
+        const int64_t at = i + chain * kLanes;
+        sums[chain] += *reinterpret_cast<const Lanes*>(x + at) * *reinterpret_cast<const Lanes*>(w + at);
+      }
+    }
+    return i;
+  }
+
+#ifdef __AVX512BF16__
+  static int64_t add_steps(const bf16* x, const bf16* w, int64_t depth, Lanes (&sums)[kChains]) {
+    constexpr int64_t kPairs = 2 * kLanes;
+    const auto line = [](const bf16* from) { return reinterpret_cast<__m512bh>(_mm512_loadu_si512(from)); };
+    int64_t i = 0;
+    for (; i + kChains * kPairs <= depth; i += kChains * kPairs) {
+      fetch(w + i);
+      fetch(w + i + kStep);
+      for (int64_t chain = 0; chain < kChains; ++chain) {
+        const int64_t at = i + chain * kPairs;
+        sums[chain] = _mm512_dpbf16_ps(sums[chain], line(x + at), line(w + at));
+      }
+    }
+    for (; i + kPairs <= depth; i += kPairs) sums[0] = _mm512_dpbf16_ps(sums[0], line(x + i), line(w + i));
+    return i;
+  }
+#else
   static void widen(const bf16* from, Lanes& to) {
     using Halves = uint16_t __attribute__((vector_size(kLanes * sizeof(uint16_t)), aligned(2), may_alias));
     using Words = uint32_t __attribute__((vector_size(kLanes * sizeof(uint32_t))));
@@ -38,14 +73,10 @@ class RowProduct {
     to = reinterpret_cast<Lanes>(words);
   }
 
-  template <typename A>
-  float dot(const A* x, const A* w) const {
-    Lanes sums[kChains] = {};
+  static int64_t add_steps(const bf16* x, const bf16* w, int64_t depth, Lanes (&sums)[kChains]) {
     int64_t i = 0;
-    for (; i + kStep <= depth_; i += kStep) {
-      for (int64_t b = 0; b < kStep * static_cast<int64_t>(sizeof(A)); b += 64)
-        __builtin_prefetch(reinterpret_cast<const char*>(w + i) + kAhead + b);
-#pragma GCC unroll 4
+    for (; i + kStep <= depth; i += kStep) {
+      fetch(w + i);
       for (int64_t chain = 0; chain < kChains; ++chain) {
         Lanes a, b;
         widen(x + i + chain * kLanes, a);
@@ -53,8 +84,15 @@ class RowProduct {
         sums[chain] += a * b;
       }
     }
+    return i;
+  }
+#endif
+
+  template <typename A>
+  float dot(const A* x, const A* w) const {
+    Lanes sums[kChains] = {};
     float rest = 0.0f;
-    for (; i < depth_; ++i) rest += load(x[i]) * load(w[i]);
+    for (int64_t i = add_steps(x, w, depth_, sums); i < depth_; ++i) rest += load(x[i]) * load(w[i]);
     const Lanes all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     std::array<float, kLanes> lanes;
     for (int64_t l = 0; l < kLanes; ++l) lanes[static_cast<std::size_t>(l)] = all[l];

@@ -1,0 +1,168 @@
+#include "launch/generate/options.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <boost/program_options.hpp>
+#include <nlohmann/json.hpp>
+
+#include "comm/bootstrap.h"
+#include "engine/io/file_text.h"
+#include "engine/io/yaml_document.h"
+#include "launch/config/read.h"
+#include "launch/generate/text_codec.h"
+
+namespace recollect {
+
+namespace {
+
+constexpr std::size_t kMostOfJson = std::size_t{16} << 20;  // bytes
+
+// A model folder by itself, where there is no configuration. What it says of data is never read.
+constexpr const char* kBareConfiguration = "data: {format: jsonl, path: unread}\n";
+
+[[noreturn]] void refuse_option(const std::string& what, const std::string& hint) {
+  throw Error(ExitCode::kConfiguration, what, hint);
+}
+
+void check_generate_numbers(const GenerateOptions& options, int64_t seed) {
+  const Sampling& s = options.sampling;
+  if (options.max_new_tokens && *options.max_new_tokens < 1)
+    refuse_option(fmt::format("--max-new-tokens {}", *options.max_new_tokens), "it is 1 or more");
+  if (!(s.temperature > 0) || s.temperature > 1e6)
+    refuse_option(
+        fmt::format("--temperature {}", s.temperature),
+        "it is above 0; without --temperature, --top-k and --top-p the most probable token is taken");
+  if (s.top_k < 0) refuse_option(fmt::format("--top-k {}", s.top_k), "it is 1 or more, or 0 for all tokens");
+  if (!(s.top_p >= 0 && s.top_p <= 1))
+    refuse_option(fmt::format("--top-p {}", s.top_p), "it is a probability, 0 to 1");
+  if (seed < 0) refuse_option(fmt::format("--seed {}", seed), "it is 0 or more");
+}
+
+bool holds_weights(const std::string& folder) {
+  std::error_code error;
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json"})
+    if (std::filesystem::exists(std::filesystem::path(folder) / name, error)) return true;
+  return false;
+}
+
+bool sets_pretrained(const Words& words) {
+  return std::any_of(words.begin(), words.end(),
+                     [](const std::string& word) { return word.starts_with("model.pretrained="); });
+}
+
+// Those that are named here, those that the run of this configuration has saved, or those it starts from.
+void choose_weights(const Words& keys, Config& config) {
+  if (sets_pretrained(keys)) return;
+  if (holds_weights(config.output_dir))
+    config.model.pretrained = config.output_dir;
+  else if (config.model.pretrained.empty())
+    refuse_option(fmt::format("there are no weights to generate with: output_dir {} has no model.safetensors",
+                              config.output_dir),
+                  "train with checkpoint.save_model=true, or name a model's folder with --model");
+}
+
+std::string choose_tokenizer(const std::string& named, const Config& config) {
+  if (!named.empty()) return named;
+  if (holds_tokenizer(config.model.pretrained)) return config.model.pretrained;
+  if (config.data.format == DataFormat::kText) return "bytes";
+  refuse_option(fmt::format("{} holds no tokenizer", config.model.pretrained),
+                "name one with --tokenizer; bytes is that of models trained with data.format text");
+}
+
+Config read_generate_config(Words words, const std::string& model) {
+  const bool file = !words.empty() && words.front().find('=') == std::string::npos;
+  if (!file && model.empty() && !sets_pretrained(words))
+    throw UsageError("generate needs a configuration file, or --model FOLDER");
+  Words keys(words.begin() + (file ? 1 : 0), words.end());
+  if (!model.empty()) keys.push_back("model.pretrained=" + model);
+  Config config =
+      file ? read_config(words.front(), keys) : read_config_text("command line", kBareConfiguration, keys);
+  if (config.task != Task::kCausalLm)
+    refuse_option(fmt::format("task {}: only causal_lm continues a text", name_of(config.task)),
+                  "take a causal model, such as those of the families that docs/models.md lists for it");
+  choose_weights(keys, config);
+  return config;
+}
+
+}  // namespace
+
+GenerateOptions read_generate_options(const Words& words) {
+  namespace options = boost::program_options;
+  GenerateOptions read;
+  std::string model;
+  std::optional<int64_t> seed;
+  const auto draws = [&](auto& to) {
+    return [&](const auto& number) {
+      to = number;
+      read.sampling.draws = true;
+    };
+  };
+  const auto given = [](auto& to) { return [&to](const auto& value) { to = value; }; };
+  options::options_description own;
+  own.add_options()("prompt", options::value<std::string>()->notifier(given(read.prompt)))(
+      "prompts", options::value(&read.prompts))(
+      "max-new-tokens", options::value<int64_t>()->notifier(given(read.max_new_tokens)))(
+      "temperature", options::value<double>()->notifier(draws(read.sampling.temperature)))(
+      "top-k", options::value<int64_t>()->notifier(draws(read.sampling.top_k)))(
+      "top-p", options::value<double>()->notifier(draws(read.sampling.top_p)))(
+      "seed", options::value<int64_t>()->notifier(given(seed)))("tokenizer", options::value(&read.tokenizer))(
+      "model", options::value(&model))("json", options::bool_switch(&read.json))(
+      "verbose", options::bool_switch(&read.verbose));
+  const Words rest = parse_options(words, own);
+  if (read.prompt.has_value() == !read.prompts.empty())
+    throw UsageError("generate needs one of --prompt TEXT and --prompts FILE");
+  check_generate_numbers(read, seed.value_or(0));
+  if (seed && !read.sampling.draws)
+    refuse_option("--seed has no effect: the most probable token is taken",
+                  "give --temperature, --top-k or --top-p to draw tokens");
+  read.sampling.seed = static_cast<uint64_t>(seed.value_or(0));
+  read.config = read_generate_config(rest, model);
+  read.tokenizer = choose_tokenizer(read.tokenizer, read.config);
+  return read;
+}
+
+void expect_ranks(Config& config) {
+  Config::Parallelism& p = config.parallelism;
+  const std::optional<RankEnvironment> who = discover_ranks();
+  const bool launched = who && who->size > 1;
+  if (launched || p.ranks_per_process == 1) p.tensor_parallel_size = 1;
+  p.ranks_per_process = p.tensor_parallel_size;
+  p.data_parallel_size = 1;
+  p.sequence_parallel = false;
+}
+
+void fit_to_ranks(Config& config, int ranks) {
+  config.parallelism.tensor_parallel_size = ranks;
+  config.parallelism.data_parallel_size = 1;
+  config.parallelism.sequence_parallel = false;
+  const ModelFacts facts = config.model.facts();
+  const auto check_divided = [&](const ModelFact& fact, bool fits) {
+    if (!fits)
+      refuse_option(fmt::format("{} ranks do not divide model.{} {}", ranks, fact.key, fact.value),
+                    "start fewer: every rank is a tensor rank here");
+  };
+  for (const ModelFact& fact : facts.divided) check_divided(fact, fact.value % ranks == 0);
+  for (const ModelFact& fact : facts.divided_or_repeated)
+    check_divided(fact, fact.value % ranks == 0 || ranks % fact.value == 0);
+}
+
+std::vector<int32_t> ends_of_text(const std::string& folder) {
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    std::string text;
+    const std::string path = (std::filesystem::path(folder) / name).string();
+    if (!read_file_text(path, kMostOfJson, text).empty()) continue;
+    const auto json = nlohmann::json::parse(text, nullptr, false);
+    const auto found = json.is_object() ? json.find("eos_token_id") : json.end();
+    if (!json.is_object() || found == json.end() || found->is_null()) continue;
+    std::vector<int32_t> ids;
+    const nlohmann::json list = found->is_array() ? *found : nlohmann::json::array({*found});
+    for (const nlohmann::json& id : list)
+      if (id.is_number_unsigned() && id.get<uint64_t>() <= INT32_MAX) ids.push_back(id.get<int32_t>());
+    return ids;
+  }
+  return {};
+}
+
+}  // namespace recollect
