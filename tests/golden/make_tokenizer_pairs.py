@@ -131,4 +131,5 @@ def main() -> None:
     (FOLDER / "pairs.json").write_text(json.dumps(golden, separators=(",", ":")).replace(',"', ',\n"') + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()
