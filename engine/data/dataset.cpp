@@ -14,11 +14,31 @@ namespace {
   throw Error(ExitCode::kConfiguration, what, std::move(hint));
 }
 
+// Of the files that are looked for in a folder.
+std::vector<std::string> extensions_of(DataFormat format) {
+  switch (format) {
+    case DataFormat::kJsonl:
+      return {".jsonl"};
+    case DataFormat::kTokens:
+      return {".bin", ".npy"};
+    case DataFormat::kCsv:
+    case DataFormat::kSwag:
+      return {".csv"};
+    case DataFormat::kSquad:
+      return {".json"};
+    case DataFormat::kRandom:
+    case DataFormat::kText:
+      return {".txt"};
+    case DataFormat::kConll:
+      return {".conll", ".txt"};
+    default:
+      return {".tsv"};  // and GLUE's
+  }
+}
+
 std::vector<std::string> found_files(DataFormat format, const std::vector<std::string>& paths) {
   if (paths.empty()) configuration_error("data.path is missing", "name a file or a folder");
-  if (format == DataFormat::kJsonl) return find_files(paths, {".jsonl"});
-  if (format == DataFormat::kTokens) return find_files(paths, {".bin", ".npy"});
-  return find_files(paths, {".txt"});
+  return find_files(paths, extensions_of(format));
 }
 
 void check(const DatasetSpec& spec) {
