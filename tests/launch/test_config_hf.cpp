@@ -163,11 +163,11 @@ TEST_F(HFConfig, FamiliesRefuseWhatTheyCannotCompute) {
 
 TEST_F(HFConfig, ABrokenOneIsReportedWithTheRest) {
   write(R"({"model_type": "gpt2", "n_embd": 0})");
-  EXPECT_EQ(
-      refusal("model: {n_head: 7, config: " + path_ + "}\ndata: {format: randm}\n"),
-      "c.yaml:2:16: data.format: expected one of random, jsonl, tokens, text, found 'randm'; did you mean "
-      "'random'?\n" +
-          path_ + ": n_embd: 0 is out of range; must be in [1, 16777216]");
+  EXPECT_EQ(refusal("model: {n_head: 7, config: " + path_ + "}\ndata: {format: randm}\n"),
+            "c.yaml:2:16: data.format: expected one of random, jsonl, tokens, text, csv, tsv, cola, sst2, "
+            "mrpc, qqp, stsb, mnli, qnli, rte, swag, squad, conll, found 'randm'; did you mean "
+            "'random'?\n" +
+                path_ + ": n_embd: 0 is out of range; must be in [1, 16777216]");
   EXPECT_EQ(refusal(kLeast + "model: {config: nowhere.json}"),
             "nowhere.json: cannot be read: No such file or directory");
   EXPECT_EQ(refusal(kLeast + "model: {config: " + path_ + ", n_embd: 12, pretrained: x}"),

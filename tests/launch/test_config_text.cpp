@@ -26,7 +26,8 @@ TEST(ConfigText, IsShownWithoutItsPower) {
   EXPECT_EQ(refusal("\"a\\e[2J\\nrecollect: b\": 1\ndata: {format: random}\n"),
             "c.yaml:1:1: unknown key 'a\\x1b[2J\\x0arecollect: b'");
   EXPECT_EQ(refusal("data: {format: \"\\u202efoo\\n\"}\n"),
-            "c.yaml:1:16: data.format: expected one of random, jsonl, tokens, text, found the text "
+            "c.yaml:1:16: data.format: expected one of random, jsonl, tokens, text, csv, tsv, cola, sst2, "
+            "mrpc, qqp, stsb, mnli, qnli, rte, swag, squad, conll, found the text "
             "\"\\u202efoo\\x0a\"");
 }
 
