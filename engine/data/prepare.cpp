@@ -166,9 +166,9 @@ Prepared prepare_question_answering(const PreparationSpec& spec, const Tokenizer
   for (const std::string& path : spec.paths) {
     const std::size_t context = prepared.questions->contexts.size();
     read_squad(path, spec.labelled, *prepared.questions);
+    check_ids(path, *prepared.questions);
     append(prepare_questions(path, context, tokenizer, questions, *prepared.questions), prepared);
   }
-  check_ids(*prepared.questions);
   return prepared;
 }
 

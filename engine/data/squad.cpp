@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <tuple>
 
 #include <nlohmann/json.hpp>
 
@@ -259,14 +260,16 @@ void read_squad(const std::string& path, bool labelled, QuestionAnsweringSet& se
   if (set.examples.size() == before) throw Error(ExitCode::kInput, path + ": there is not a single question");
 }
 
-void check_ids(const QuestionAnsweringSet& set) {
+void check_ids(const std::string& path, const QuestionAnsweringSet& set) {
+  const auto id = [&](std::size_t i) -> const std::string& { return set.examples[i].id; };
   std::vector<std::size_t> order(set.examples.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return set.examples[a].id < set.examples[b].id; });
+            [&](std::size_t a, std::size_t b) { return std::tie(id(a), a) < std::tie(id(b), b); });
   for (std::size_t i = 1; i < order.size(); ++i)
-    if (const std::string& id = set.examples[order[i]].id; id == set.examples[order[i - 1]].id)
-      throw Error(ExitCode::kInput, fmt::format("two questions have the id {}", escaped_name(id)));
+    if (id(order[i]) == id(order[i - 1]))
+      fail_at_line(path, set.examples[order[i]].line,
+                   fmt::format("an earlier question has the id {} too", escaped_name(id(order[i]))));
 }
 
 }  // namespace recollect

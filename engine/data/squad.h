@@ -13,7 +13,8 @@ namespace recollect {
 // for what is no JSON or no UTF-8; and for a file without questions.
 void read_squad(const std::string& path, bool labelled, QuestionAnsweringSet& set);
 
-// Error kInput where two questions have the same id, by which predictions are told apart.
-void check_ids(const QuestionAnsweringSet& set);
+// Error kInput where a question has the id of one before, by which predictions are told apart; `path` is the file that was
+// appended last, and those before it have been checked.
+void check_ids(const std::string& path, const QuestionAnsweringSet& set);
 
 }  // namespace recollect

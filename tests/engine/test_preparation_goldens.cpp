@@ -132,8 +132,8 @@ TEST_F(PreparationGoldens, OfTheSameTexts) {
 TEST_F(PreparationGoldens, Classification) {
   std::string file = "pair,label,text\n";
   for (std::size_t i = 0; i < kRecords; ++i)
-    file +=
-        csv_field(texts_[1000 + i]) + "," + kLabels[i % 4] + "," + csv_field(texts_[i]) + (i % 2 ? "\n" : "\r\n");
+    file += csv_field(texts_[1000 + i]) + "," + kLabels[i % 4] + "," + csv_field(texts_[i]) +
+            (i % 2 ? "\n" : "\r\n");
   PreparationSpec spec{.text = "text", .label = "label", .sequence_length = 40};
   check("csv", spec, file);
   spec.pair = "pair";

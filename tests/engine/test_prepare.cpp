@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/data/loader.h"
 #include "engine/data/prepare.h"
 #include "tests/engine/expect_error.h"
 #include "tests/engine/temporary_folder.h"
@@ -192,6 +193,47 @@ TEST_F(Preparations, TheFirstTokenOfAWordHasItsLabel) {
   refuses(lines, "{\"tokens\": [1], \"tags\": [1]}\n", {"file0:1: \"tokens\" has something that is no text"});
   refuses(lines, "{\"tokens\": [\"a\"], \"tags\": [1.5]}\n", {"file0:1: \"tags\" has what is neither"});
   refuses(lines, "{\"tokens\": [], \"tags\": []}\n", {"there is not a single tag"});
+}
+
+// As the loader reads them: padded to the longest of two, with targets, or, unlabelled, with none that counts.
+TEST_F(Preparations, SamplesFitTheirTasks) {
+  const TokenInputs inputs{.sequence_length = 16, .vocabulary_size = 330, .token_types = 2};
+  const PreparationSpec numbers = spec(DataFormat::kStsb, DataTask::kSequenceClassification);
+  const PreparationSpec swag = spec(DataFormat::kSwag, DataTask::kMultipleChoice);
+  const PreparationSpec squad = spec(DataFormat::kSquad, DataTask::kQuestionAnswering);
+  const PreparationSpec conll = spec(DataFormat::kConll, DataTask::kTokenClassification);
+  const struct {
+    const PreparationSpec& spec;
+    const char* content;
+    TaskData task;
+    int64_t length, rows, counting;
+  } cases[] = {
+      {numbers, "sentence1\tsentence2\tscore\nthe\tthe the\t1\nthe\tthe\t2\n",
+       sequence_classification_data(inputs, 1, ProblemType::kRegression), 6, 2, 2},
+      {swag, "sent1,sent2,ending0,ending1,label\nthe,the,,the,1\nthe,the,the the,,0\n",
+       multiple_choice_data(inputs, 2), 7, 4, 2},
+      {squad,
+       "{\"data\": [{\"paragraphs\": [{\"context\": \"the the\", \"qas\": [{\"id\": \"1\", \"question\": "
+       "\"the\","
+       "\"answers\": [{\"text\": \"the\", \"answer_start\": 0}]}, {\"id\": \"2\", \"question\": \"\","
+       "\"is_impossible\": true}]}]}]}",
+       question_answering_data(inputs), 6, 2, 4},
+      {conll, "the O\nthe O\n\nthe O\n", token_classification_data(inputs, 1), 4, 2, 3}};
+  for (const auto& one : cases)
+    for (const bool labelled : {true, false}) {
+      SCOPED_TRACE(std::string(name_of(one.spec.format)) + (labelled ? "" : ", unlabelled"));
+      PreparationSpec wanted = one.spec;
+      wanted.labelled = labelled;
+      const Prepared prepared = from(wanted, {one.content});
+      ASSERT_EQ(prepared.samples->size(), 2);
+      BatchReader reader(*prepared.samples, *one.task.collator, SampleOrder(2, 0, false),
+                         {.micro_batch_size = 2, .pad_to_multiple_of = 1});
+      StepBatch batch;
+      reader.read(0, batch);
+      EXPECT_EQ(batch.micro_batches[0].length, one.length);
+      EXPECT_EQ(batch.micro_batches[0].fields["ids"].size(), static_cast<std::size_t>(one.rows * one.length));
+      EXPECT_EQ(total(batch.valid_targets), labelled ? one.counting : 0);
+    }
 }
 
 TEST_F(Preparations, EachFormatHasItsTasks) {

@@ -101,7 +101,7 @@ TEST_F(Squad, WhatIsWrongHasItsPlace) {
   refuses("[]", {"s.json:1: the whole is no object"});
   refuses("", {"s.json:1: not valid JSON"});
   refuses(file_of("the", answered(0, "the")) + std::string(1, '\0'), {"s.json: a zero byte at offset"});
-  test::expect_error(ExitCode::kInput, {"two questions have the id \"q1\""}, [&] {
+  test::expect_error(ExitCode::kInput, {"s1.json:3: an earlier question has the id \"q1\" too"}, [&] {
     prepared({file_of("the", answered(0, "the")), file_of("the", answered(0, "the"))}, 16);
   });
 }
