@@ -40,6 +40,9 @@ struct Model {
       {};                 // fields of a batch, such as "ids": [samples, sequence] i32
   ValueId scale = kNone;  // input [columns] f64: what each target of a column weighs in the step's loss
   ValueId loss = kNone;   // [1] f64 accumulator: this data rank's share of the step's mean loss
+  // What the loss is made of, as task.h has it, whole on every rank: a value of forward, which still holds it when an
+  // evaluation's forward is done. kNone: a language model's, which never exist at once.
+  ValueId logits = kNone;
   std::vector<Parameter> parameters = {};
   FileNames files = {};
 

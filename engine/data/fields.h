@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/core/dtype.h"
+#include "engine/core/error.h"
 
 namespace recollect {
 
@@ -40,6 +41,12 @@ class Fields {
     for (Field& field : fields_)
       if (field.name == name) return field;
     return fields_.emplace_back(Field{.name = std::string(name)});
+  }
+  const Field& at(std::string_view name) const {  // Error kInternal where there is none
+    const auto found =
+        std::find_if(fields_.begin(), fields_.end(), [&](const Field& field) { return field.name == name; });
+    require(found != fields_.end(), "a batch lacks a field");
+    return *found;
   }
   std::vector<int32_t>& operator[](std::string_view name) { return field(name).values; }
   void clear() {

@@ -102,6 +102,15 @@ void Executor::run_forward(const RunState& state) {
   run(0, forward_end_, state);
 }
 
+bool Executor::outlives_forward(ValueId value) const {
+  OpId last = forward_end_ - 1;
+  while (last >= 0 && !leads_on_[last]) --last;
+  if (last < 0) return false;
+  const Op& op = program_.graph.op(last);
+  return op.stream == StreamId::kCompute &&
+         std::find(op.inputs.begin(), op.inputs.end(), value) != op.inputs.end();
+}
+
 void Executor::run_optimizer(const RunState& state) {
   run(optimizer_begin_, static_cast<OpId>(program_.graph.ops().size()), state);
 }

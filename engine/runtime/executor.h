@@ -40,6 +40,9 @@ class Executor {
   // state whose `training` is false. What forward stores for backward is left out. Its waits do not count in
   // the sums of waits().
   void run_forward(const RunState& state);
+  // Whether a value holds what run_forward() has given it, when that is done: the last op that it runs reads the value,
+  // so that nothing else has its place yet.
+  bool outlives_forward(ValueId value) const;
   // The optimizer phase, once per step.
   void run_optimizer(const RunState& state);
 

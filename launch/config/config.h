@@ -150,6 +150,7 @@ struct Config {
     DataFormat format = DataFormat::kText;  // data.format where not given
     int64_t every_steps = 0;                // and after the last step; 0: never
     int64_t batches = 0;                    // micro-batches of each data rank, at most; 0: the whole set
+    std::vector<std::string> metrics = {};  // empty: those of the task (parallel/tasks/metrics.h)
   };
 
   struct Checkpoint {

@@ -1,4 +1,4 @@
-// The loss on a set that is not trained on: forward of the training program, between steps, in the memory of
+// The loss and the metrics on a set that is not trained on: forward of the training program, between steps, in the memory of
 // training, with dropout off. Every evaluation sees the same sequences, from the beginning of the set on, in
 // file order, read ahead as those of training are; where they do not fill the micro-batches of all data ranks,
 // the rest is padding that no loss counts. Nothing of the training is touched: the steps after an evaluation
@@ -7,10 +7,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "engine/data/loader.h"
 #include "launch/config/config.h"
 #include "launch/train/batch_programs.h"
+#include "launch/train/metric_collector.h"
 #include "parallel/mesh.h"
 
 namespace recollect {
@@ -19,6 +21,7 @@ struct EvaluationResult {
   double loss = 0;            // mean over the valid targets of all data ranks
   int64_t tokens = 0;         // read by all data ranks, without the sequences that are all padding
   int64_t valid_targets = 0;  // that count in the loss
+  MetricList metrics = {};    // of all data ranks; the same on every rank
   double seconds = 0;
 };
 
@@ -28,18 +31,26 @@ bool evaluation_due(const Config& config, int64_t steps_done);
 
 class Evaluation {
  public:
-  // `config` is resolved; `collator` must outlive the evaluation.
+  // `config` is resolved; `collator` must outlive the evaluation. Error kConfiguration for metrics that do not fit.
   Evaluation(const Config& config, const Mesh& mesh, std::unique_ptr<Dataset> dataset,
-             const Collator& collator);
+             const Collator& collator, const EvaluationSource& source = {});
 
   // Collective. Error kInput where no target counts, kNumerics where the loss is not finite.
   EvaluationResult run(BatchPrograms& programs, int64_t steps_done);
 
  private:
+  // What the program of this micro-batch has left, for metrics.
+  void collect(const ReadyProgram& ready, const MicroBatch& micro);
+  MetricList metrics(double loss);
+
   const Mesh& mesh_;
   std::unique_ptr<Dataset> dataset_;
   int64_t rows_;  // of a sample
   int64_t micro_batches_;
+  std::vector<MetricKind> metrics_;
+  std::unique_ptr<MetricCollector> collector_;  // null where no metric looks at logits
+  std::vector<std::byte> bytes_;                // of logits; this and what follows keep their memory
+  std::vector<double> logits_;
   Loader loader_;  // a step of it is a micro-batch; an evaluation is a cycle
 };
 

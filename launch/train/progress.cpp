@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <span>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -16,6 +18,7 @@ namespace {
 
 constexpr int kBarWidth = 24;
 constexpr int kAllDigits = 17, kOfAClock = 6;
+constexpr std::string_view kEvaluated = "eval_";  // begins what an evaluation's line says of itself
 
 double tokens_per_second(const StepResult& r) { return static_cast<double>(r.tokens) / r.seconds; }
 
@@ -68,14 +71,23 @@ void Progress::report(const StepResult& r) {
 }
 
 void Progress::report(const EvaluationResult& r, int64_t steps_done) {
-  const Metric metrics[] = {{"eval_loss", r.loss, kAllDigits},
-                            {"eval_tokens", static_cast<double>(r.tokens)},
-                            {"eval_valid_targets", static_cast<double>(r.valid_targets)},
-                            {"eval_seconds", r.seconds, kOfAClock}};
-  metrics_.write(steps_done, metrics);
+  std::array<Metric, 4 + MetricList::kMost> metrics{
+      {{"eval_loss", r.loss, kAllDigits},
+       {"eval_tokens", static_cast<double>(r.tokens)},
+       {"eval_valid_targets", static_cast<double>(r.valid_targets)},
+       {"eval_seconds", r.seconds, kOfAClock}}};
+  std::size_t count = 4;
+  fmt::memory_buffer judged;
+  for (const MetricValue& metric : r.metrics) {
+    metrics[count++] = {metric.name, metric.value, kAllDigits};
+    const bool prefixed = metric.name.starts_with(kEvaluated);
+    fmt::format_to(std::back_inserter(judged), "  {} {:.4f}",
+                   metric.name.substr(prefixed ? kEvaluated.size() : 0), metric.value);
+  }
+  metrics_.write(steps_done, std::span(metrics.data(), count));
   finish();
-  say("step {}/{}  evaluation loss {:.4f}  {} tokens  {:.1f} ms\n", steps_done, total_steps_, r.loss,
-      r.tokens, 1e3 * r.seconds);
+  say("step {}/{}  evaluation loss {:.4f}{}  {} tokens  {:.1f} ms\n", steps_done, total_steps_, r.loss,
+      std::string_view(judged.data(), judged.size()), r.tokens, 1e3 * r.seconds);
 }
 
 void Progress::draw_bar(const StepResult& r) {

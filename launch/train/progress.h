@@ -1,5 +1,5 @@
 // What rank 0 says while it trains: a bar on a terminal, plain lines elsewhere, and metrics: some for each
-// step, among them a "loss", and some for each evaluation, among them an "eval_loss".
+// step, among them a "loss", and some for each evaluation, among them an "eval_loss" and the task's own.
 #pragma once
 
 #include <cstdint>

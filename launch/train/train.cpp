@@ -46,6 +46,7 @@ void run_steps(const Config& config, Session& session, Progress* progress, const
     if (evaluation_due(config, done)) {
       const EvaluationResult result = session.evaluate();
       if (progress) progress->report(result, done);
+      results.evaluated = result;
     }
     const bool together = reports_at(config, fmt::format("step:{}", done));
     const uint32_t asked = signal.count();

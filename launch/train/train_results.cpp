@@ -26,18 +26,25 @@ void add_peaks(const Session& session, TrainResults& results) {
 
 std::string results_text(const TrainResults& r) {
   const double seconds = std::max(r.seconds, 1e-9), steps = static_cast<double>(r.steps);
-  const auto line = [](const char* name, const std::string& value) {
+  const auto line = [](std::string_view name, const std::string& value) {
     return fmt::format("{:<26}{:>12}\n", name, value);
   };
   const auto mib = [](uint64_t bytes) {
     return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20));
   };
+  std::string evaluated;
+  if (r.evaluated) {
+    evaluated = line("eval_loss", fmt::format("{:.4f}", r.evaluated->loss));
+    for (const MetricValue& metric : r.evaluated->metrics)
+      evaluated += line(metric.name, fmt::format("{:.4f}", metric.value));
+  }
   return line("train_loss", fmt::format("{:.4f}", r.loss_sum / steps)) +
          line("train_runtime", fmt::format("{:.2f} s", r.seconds)) +
          line("train_samples_per_second", fmt::format("{:.3f}", static_cast<double>(r.samples) / seconds)) +
          line("train_steps_per_second", fmt::format("{:.3f}", steps / seconds)) +
          line("device_memory_peak", mib(r.device_memory_peak)) +
-         (r.resident_memory_peak > 0 ? line("resident_memory_peak", mib(r.resident_memory_peak)) : "");
+         (r.resident_memory_peak > 0 ? line("resident_memory_peak", mib(r.resident_memory_peak)) : "") +
+         evaluated;
 }
 
 std::string results_json(const TrainResults& r) {
@@ -51,6 +58,11 @@ std::string results_json(const TrainResults& r) {
                               {"train_tokens_per_second", static_cast<double>(r.tokens) / seconds},
                               {"device_memory_peak", r.device_memory_peak}};
   if (r.resident_memory_peak > 0) json["resident_memory_peak"] = r.resident_memory_peak;
+  if (r.evaluated) {
+    json["eval_loss"] = r.evaluated->loss;
+    for (const MetricValue& metric : r.evaluated->metrics)  // JSON has no word for what is not defined
+      json[std::string(metric.name)] = metric.value;
+  }
   return json.dump(2) + "\n";
 }
 

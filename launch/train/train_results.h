@@ -1,8 +1,10 @@
 // What a training run comes to, in the names that Hugging Face's Trainer closes with: means over the steps of
-// this run, by the clock from the first step to the last, evaluations between them included.
+// this run, by the clock from the first step to the last, evaluations between them included; and what the last
+// evaluation said.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "comm/communicator.h"
@@ -18,6 +20,7 @@ struct TrainResults {
   double seconds = 0;
   uint64_t device_memory_peak = 0;    // bytes in use on the rank that uses most
   uint64_t resident_memory_peak = 0;  // of the largest process; 0: the system does not say
+  std::optional<EvaluationResult> evaluated = {};
 
   void add(const StepResult& result, int64_t samples_of_step);
 };

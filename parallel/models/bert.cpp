@@ -244,7 +244,7 @@ class BertLayers {
                         .most_logits = batch.most_logits});
   }
 
-  void label_head(ValueId x, const TaskSettings& task, const Model& model) const {
+  void label_head(ValueId x, const TaskSettings& task, Model& model) const {
     const bool of_samples = task.task == Task::kSequenceClassification || task.task == Task::kMultipleChoice;
     if (of_samples) {
       x = b_.first_tokens("final/first", x);

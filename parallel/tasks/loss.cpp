@@ -38,7 +38,8 @@ Model begin_model(LayerBuilder& layers, const TaskSettings& task) {
           .loss = layers.loss_accumulator()};
 }
 
-void add_label_loss(LayerBuilder& layers, const TaskSettings& task, ValueId logits, const Model& model) {
+void add_label_loss(LayerBuilder& layers, const TaskSettings& task, ValueId logits, Model& model) {
+  model.logits = logits;
   if (task.targets_are_numbers()) {
     const bool regression = task.problem == ProblemType::kRegression;
     layers.label_loss("final/loss", "elementwise_loss",

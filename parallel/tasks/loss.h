@@ -11,7 +11,7 @@ namespace recollect {
 // Adds the inputs that every task has, "ids" and "targets", the scale and the loss.
 Model begin_model(LayerBuilder& layers, const TaskSettings& task);
 
-// `logits`: of every row, whole on every rank, as task.h has them.
-void add_label_loss(LayerBuilder& layers, const TaskSettings& task, ValueId logits, const Model& model);
+// `logits`: of every row, whole on every rank, as task.h has them. They become the model's.
+void add_label_loss(LayerBuilder& layers, const TaskSettings& task, ValueId logits, Model& model);
 
 }  // namespace recollect

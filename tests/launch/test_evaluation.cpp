@@ -284,7 +284,8 @@ TEST(EvaluationOutputs, ALineOfItsOwnWithAllDigits) {
     EXPECT_EQ(found[i]["eval_tokens"], 2 * 8);
     EXPECT_EQ(found[i]["eval_valid_targets"], 2 * 7);
     EXPECT_GT(found[i]["eval_seconds"], 0.0);
-    EXPECT_EQ(found[i].size(), 5u);
+    EXPECT_EQ(found[i]["perplexity"].get<double>(), std::exp(same.evaluations[i].loss));
+    EXPECT_EQ(found[i].size(), 6u);
   }
   const Workplace without;
   ASSERT_EQ(without.train({"training.max_steps=5"}).status, 0);
