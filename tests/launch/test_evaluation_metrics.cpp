@@ -10,7 +10,10 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/io/safetensors.h"
 #include "launch/config/read.h"
+#include "launch/program/lengths.h"
+#include "launch/program/task.h"
 #include "launch/ranks/world.h"
 #include "launch/train/answer_collector.h"
 #include "parallel/tasks/answer_score.h"
@@ -347,6 +350,66 @@ TEST(EvaluationMetrics, OfAnswersDoNotDependOnLayout) {
   const Config config = read_config_text("test.yaml", kTinyYaml, {"parallelism.ranks_per_process=2"});
   std::unique_ptr<MpiEnvironment> mpi;
   run_ranks(config, mpi, [&](Communicator& world) { EXPECT_EQ(questions.numbers(world, 1, 7), expected); });
+}
+
+// Questions that have, for their answers, what Transformers' logits of them say: each token of the context is a letter.
+QuestionAnsweringSet questions_of(const GoldenTask& task) {
+  QuestionAnsweringSet set;
+  const std::size_t lengths[] = {11, 4, 7};  // of the third more tokens are given than attended
+  for (uint32_t i = 0; i < 3; ++i) {
+    set.contexts.push_back("abcdefghij");
+    set.examples.push_back({.context = i});
+    set.windows.push_back({.example = i,
+                           .token = 1,
+                           .size = static_cast<uint32_t>(lengths[i] - 1),
+                           .first = {0, 1},
+                           .places = set.places.size()});
+    for (uint32_t letter = 0; letter < lengths[i] - 1; ++letter) set.places.push_back({letter, letter + 1});
+    std::vector<double> numbers(WindowScores::size(20));
+    WindowScores window(numbers);
+    window.keep_best(task.row(i, 2 * 11).first(2 * lengths[i]));
+    const std::string_view chosen = choose_answer(set, i, std::span(&window, 1), {}).text;
+    EXPECT_FALSE(chosen.empty());
+    set.examples.back().answers = {{std::string(chosen) + (i == 1 ? " no" : "")}};
+  }
+  return set;
+}
+
+TEST(EvaluationMetrics, OfAnswersAreThoseOfTransformersLogits) {
+  const GoldenTask task("bert_question");
+  const QuestionAnsweringSet set = questions_of(task);
+  for (const int data : {1, 2})
+    for (const int micro_batch : {1, 2}) {
+      const Config config =
+          read_config_text("test.yaml", kEvaluationOnly,
+                           task.words() + Words{fmt::format("training.micro_batch_size={}", micro_batch),
+                                                "data.padding=longest",
+                                                fmt::format("parallelism.ranks_per_process={}", data)});
+      std::unique_ptr<MpiEnvironment> mpi;
+      run_ranks(config, mpi, [&](Communicator& world) {
+        Config mine = config;
+        resolve_world(mine, world.size());
+        const Backend backend(mine, world);
+        const Mesh mesh(world, mesh_axes(mine), backend.world());
+        ProgramCache programs(mine, mesh, backend, {batch_shape(mine)});
+        BatchPrograms batch_programs(mine, mesh, programs, 1);
+        const ReadyProgram& ready = programs.at(batch_shape(mine));
+        Weights weights(ready.training.model, ready.executor->program().graph, programs.memory(), mesh,
+                        false);
+        weights.load(SafetensorsSet(mine.model.pretrained), 0);
+        const TaskData data_of_task = task_data(mine);
+        Evaluation evaluation(mine, mesh,
+                              open_dataset({.format = DataFormat::kJsonl,
+                                            .paths = mine.evaluation.path,
+                                            .sequence_length = mine.data.sequence_length,
+                                            .vocabulary_size = mine.model.facts().vocabulary.value,
+                                            .fields = data_of_task.fields}),
+                              *data_of_task.collator, {.questions = &set});
+        const Numbers numbers = numbers_of(evaluation.run(batch_programs, 0).metrics);
+        EXPECT_NEAR(numbers.at("eval_exact_match"), 100 * 2.0 / 3, 1e-9);
+        EXPECT_NEAR(numbers.at("eval_f1"), 100 * (2 + 2.0 / 3) / 3, 1e-9);
+      });
+    }
 }
 
 // Where some have no answer, to find none may be right.
