@@ -231,9 +231,12 @@ void check_packing(const Config& config, Findings& found) {
   if (config.training.max_steps > 0 && d.format != DataFormat::kJsonl)
     found.push_back(
         {{"data.packing", "data.format"},
-         fmt::format("data.packing {} packs the lines of jsonl; the samples of data.format {} are full "
-                     "without it",
+         fmt::format("data.packing {} packs the lines of jsonl; the samples of data.format {} are "
+                     "full without it",
                      name_of(d.packing), name_of(d.format))});
+  if (config.evaluation.every_steps > 0 && config.evaluation.format == DataFormat::kRandom)
+    found.push_back({{"evaluation.format", "data.packing"},
+                     "evaluation.format random has no end, and cannot be packed as data.packing says"});
 }
 
 void check_data(const Config& config, Findings& found) {

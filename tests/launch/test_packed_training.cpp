@@ -159,6 +159,9 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST(PackingKey, RefusesWhatItCannotPack) {
+  EXPECT_EQ(refusal("data: {format: jsonl, path: x, packing: within}\n"
+                    "evaluation: {format: random, every_steps: 1, batches: 1}\n"),
+            "c.yaml:2:22: evaluation.format random has no end, and cannot be packed as data.packing says");
   EXPECT_EQ(
       refusal("data: {format: text, path: x, packing: within}\n"),
       "c.yaml:1:40: data.packing within packs the lines of jsonl; the samples of data.format text are full "
