@@ -68,7 +68,7 @@ class DelimitedReader {
   int64_t line_ = 1;
 };
 
-std::string text_of_json(const nlohmann::json& value, const std::string& path, int64_t line,
+std::string field_of_json(const nlohmann::json& value, const std::string& path, int64_t line,
                          const std::string& key) {
   if (!value.is_string() && !value.is_number())
     fail_at_line(path, line, fmt::format("{} is neither a text nor a number", escaped_name(key)));
@@ -133,7 +133,7 @@ void TextTable::read_jsonl(std::string_view whole, const TableSpec& spec) {
       const auto value = row.find(key);
       if (value == row.end()) fail_at_line(path_, line, fmt::format("there is no {}", escaped_name(key)));
       if (key != spec.list) {
-        fields.push_back(text_of_json(*value, path_, line, key));
+        fields.push_back(field_of_json(*value, path_, line, key));
         continue;
       }
       if (!value->is_array()) fail_at_line(path_, line, fmt::format("{} is no list", escaped_name(key)));
@@ -142,7 +142,7 @@ void TextTable::read_jsonl(std::string_view whole, const TableSpec& spec) {
         fail_at_line(path_, line,
                      fmt::format("{} has {} texts, and {} in the first line", escaped_name(key),
                                  value->size(), columns_.size() + 1 - spec.columns.size()));
-      for (const nlohmann::json& one : *value) fields.push_back(text_of_json(one, path_, line, key));
+      for (const nlohmann::json& one : *value) fields.push_back(field_of_json(one, path_, line, key));
     }
     append_row(fields, line);
   });

@@ -11,6 +11,7 @@
 #include "launch/doctor/calibrate.h"
 #include "launch/doctor/doctor.h"
 #include "launch/generate/generate.h"
+#include "launch/predict/predict.h"
 #include "launch/ranks/world.h"
 #include "launch/report/report_command.h"
 #include "launch/train/train.h"
@@ -42,6 +43,15 @@ constexpr Command kCommands[] = {
      "train\n"
      "..., with N = data_parallel_size x tensor_parallel_size; or threads of one process:\n"
      "parallelism.ranks_per_process=N.\n"},
+    {"predict",
+     "CONFIG.yaml [section.key=value ...] [--data FILE] [--output FILE] [--as FORMAT]\n"
+     "           [--verbose]",
+     "what a trained model says of samples without labels", predict_command,
+     "  CONFIG.yaml           a training's; the model is the one that it has saved in output_dir\n"
+     "  --data FILE           of evaluation.format; evaluation.path where not given\n"
+     "  --output FILE         standard output where not given\n"
+     "  --as FORMAT           jsonl, or what GLUE's and SQuAD's evaluations read: glue, squad\n"
+     "  --verbose             speed and memory, on standard error\n"},
     {"generate",
      "[CONFIG.yaml] [section.key=value ...] [--model FOLDER] --prompt TEXT | --prompts FILE\n"
      "           [--max-new-tokens N] [--temperature T] [--top-k K] [--top-p P] [--seed S]\n"

@@ -20,11 +20,12 @@ Generator::Generator(const Config& config, Communicator& world, const GeneratorS
       vocabulary_(static_cast<std::size_t>(config_.model.facts().vocabulary.value)) {
   std::vector<int64_t> tokens{1};
   if (const int64_t piece = std::min(sizes.piece, capacity_); piece > 1) tokens.push_back(piece);
-  std::vector<GenerationProgram> made;
+  std::vector<ForwardProgram> made;
   std::vector<const Program*> programs;
   made.reserve(tokens.size());
   for (const int64_t n : tokens) {
-    made.push_back(make_generation_program(config_, mesh_, backend_.kernels(), n, capacity_));
+    made.push_back(make_forward_program(
+        config_, mesh_, backend_.kernels(), {.samples = 1, .sequence_length = n, .cache_capacity = capacity_}));
     programs.push_back(&made.back().program);
   }
   const Program& neediest = **std::max_element(programs.begin(), programs.end(), [](auto* a, auto* b) {

@@ -14,7 +14,7 @@
 
 #include "engine/runtime/executor.h"
 #include "launch/config/config.h"
-#include "launch/program/generation_program.h"
+#include "launch/program/forward_program.h"
 #include "launch/ranks/backend.h"
 #include "parallel/mesh.h"
 

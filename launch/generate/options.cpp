@@ -11,6 +11,7 @@
 #include "engine/io/file_text.h"
 #include "engine/io/yaml_document.h"
 #include "launch/config/read.h"
+#include "launch/config/saved_model.h"
 #include "launch/generate/text_codec.h"
 
 namespace recollect {
@@ -40,29 +41,6 @@ void check_generate_numbers(const GenerateOptions& options, int64_t seed) {
   if (seed < 0) refuse_option(fmt::format("--seed {}", seed), "it is 0 or more");
 }
 
-bool holds_weights(const std::string& folder) {
-  std::error_code error;
-  for (const char* name : {"model.safetensors", "model.safetensors.index.json"})
-    if (std::filesystem::exists(std::filesystem::path(folder) / name, error)) return true;
-  return false;
-}
-
-bool sets_pretrained(const Words& words) {
-  return std::any_of(words.begin(), words.end(),
-                     [](const std::string& word) { return word.starts_with("model.pretrained="); });
-}
-
-// Those that are named here, those that the run of this configuration has saved, or those it starts from.
-void choose_weights(const Words& keys, Config& config) {
-  if (sets_pretrained(keys)) return;
-  if (holds_weights(config.output_dir))
-    config.model.pretrained = config.output_dir;
-  else if (config.model.pretrained.empty())
-    refuse_option(fmt::format("there are no weights to generate with: output_dir {} has no model.safetensors",
-                              config.output_dir),
-                  "train with checkpoint.save_model=true, or name a model's folder with --model");
-}
-
 std::string choose_tokenizer(const std::string& named, const Config& config) {
   if (!named.empty()) return named;
   if (holds_tokenizer(config.model.pretrained)) return config.model.pretrained;
@@ -82,7 +60,7 @@ Config read_generate_config(Words words, const std::string& model) {
   if (config.task != Task::kCausalLm)
     refuse_option(fmt::format("task {}: only causal_lm continues a text", name_of(config.task)),
                   "take a causal model, such as those of the families that docs/models.md lists for it");
-  choose_weights(keys, config);
+  choose_saved_weights(keys, config);
   return config;
 }
 

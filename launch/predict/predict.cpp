@@ -1,0 +1,165 @@
+#include "launch/predict/predict.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <boost/program_options.hpp>
+#include <nlohmann/json.hpp>
+
+#include "engine/io/file_text.h"
+#include "engine/io/files.h"
+#include "engine/io/standard_output.h"
+#include "engine/io/yaml_document.h"
+#include "launch/config/hf_config.h"
+#include "launch/config/saved_model.h"
+#include "launch/predict/predictions.h"
+#include "launch/predict/predictor.h"
+#include "launch/program/task.h"
+#include "launch/program/units.h"
+#include "launch/ranks/inputs.h"
+#include "launch/ranks/same_configuration.h"
+#include "launch/ranks/world.h"
+
+namespace recollect {
+
+namespace {
+
+struct PredictOptions {
+  std::string output;  // a file; "": standard output
+  PredictionFormat format = PredictionFormat::kJsonl;
+  bool verbose = false;
+  Config config;
+};
+
+bool gives(const Words& words, const std::string& key) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const std::string& word) { return word.starts_with(key + "="); });
+}
+
+PredictionFormat format_of(const std::string& word) {
+  if (word.empty()) return PredictionFormat::kJsonl;
+  for (std::size_t i = 0; i < kSpellings<PredictionFormat>.size(); ++i)
+    if (kSpellings<PredictionFormat>[i] == word) return static_cast<PredictionFormat>(i);
+  throw UsageError(fmt::format("--as {}: it is {}", word, fmt::join(kSpellings<PredictionFormat>, ", ")));
+}
+
+// A training's configuration as that of a run that looks at one set and trains nothing.
+Config read_predict_config(Words words, const std::string& data) {
+  if (words.empty()) throw UsageError("predict needs a configuration file");
+  for (const std::string& word : {std::string("training.max_steps=0"), std::string("evaluation.every_steps=1")}) {
+    const std::string key = word.substr(0, word.find('='));
+    if (gives(words, key))
+      throw Error(ExitCode::kConfiguration, fmt::format("{} is not predict's to know", key), "leave it out");
+    words.push_back(word);
+  }
+  if (!data.empty()) words.push_back("evaluation.path=" + data);
+  Config config = read_config_words("predict", words);
+  if (config.task == Task::kCausalLm || config.task == Task::kMaskedLm)
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("task {}: predict is for heads with few classes", name_of(config.task)),
+                "'recollect generate' continues texts with causal models");
+  choose_saved_weights({words.begin() + 1, words.end()}, config);
+  return config;
+}
+
+PredictOptions read_predict_options(const Words& words) {
+  namespace options = boost::program_options;
+  PredictOptions read;
+  std::string data, as;
+  options::options_description own;
+  own.add_options()("data", options::value(&data))("output", options::value(&read.output))(
+      "as", options::value(&as))("verbose", options::bool_switch(&read.verbose));
+  const Words rest = parse_options(words, own);
+  read.format = format_of(as);
+  read.config = read_predict_config(rest, data);
+  check_format(read.config, read.format);
+  return read;
+}
+
+// As data.labels names them, or the file that the weights come with.
+std::vector<std::string> names_of_labels(const Config& config) {
+  if (!config.data.labels.empty()) return config.data.labels;
+  std::string text;
+  if (!read_file_text(hf_config_path("", config.model.pretrained), kMaxDocumentBytes, text).empty()) return {};
+  const auto document = nlohmann::json::parse(text, nullptr, false);
+  if (!document.is_object() || !document.contains("id2label")) return {};
+  std::vector<std::string> names;
+  const nlohmann::json& by_number = document["id2label"];
+  for (std::size_t i = 0; i < by_number.size(); ++i) {
+    const auto name = by_number.find(std::to_string(i));
+    if (name == by_number.end() || !name->is_string()) return {};
+    names.push_back(name->get<std::string>());
+  }
+  return names;
+}
+
+// Data ranks share the samples; a model is divided as it was in training, where there are ranks for that.
+void fit_to_world(Config& config, int ranks) {
+  Config::Parallelism& p = config.parallelism;
+  if (ranks % p.tensor_parallel_size != 0)
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("{} {} cannot be divided into groups of parallelism.tensor_parallel_size {}", ranks,
+                            ranks == 1 ? "rank" : "ranks", p.tensor_parallel_size),
+                "start more ranks, or say parallelism.tensor_parallel_size=1");
+  p.data_parallel_size = ranks / p.tensor_parallel_size;
+  p.sequence_parallel = false;
+}
+
+// What is asked of samples: all that the task reads but its targets.
+TaskData task_data_without_targets(const Config& config) {
+  TaskData task = task_data(config);
+  std::erase_if(task.fields, [](const FieldSpec& field) {
+    return field.key == "labels" || field.key == "start_positions" || field.key == "end_positions";
+  });
+  return task;
+}
+
+void predict_rank(const PredictOptions& options, Communicator& world) {
+  Config config = options.config;
+  fit_to_world(config, world.size());
+  agree_on_threads(world);
+  check_ranks_agree(config, world);
+  check_inputs_agree(config, world);
+  const OpenedData data = open_data(config, task_data_without_targets(config), config.evaluation.format,
+                                    config.evaluation.path, {.labelled = false});
+  Predictor predictor(config, world, *data.dataset);
+  const bool first = world.rank() == 0;
+  if (first && !predictor.drawn().empty())
+    warn("not in {}, and drawn at random: {}", config.model.pretrained, fmt::join(predictor.drawn(), ", "));
+  const Logits logits = predictor.run();
+  if (first) {
+    const std::string text =
+        predictions_text(config, data, logits, names_of_labels(config), options.format);
+    if (options.output.empty())
+      put_text(stdout, text);
+    else
+      write_text_file(options.output, text);
+    if (options.verbose)
+      put_text(stderr, fmt::format("{} samples, {} tokens in {:.3f} s: {:.1f} samples/s, {:.0f} tokens/s; {:.1f} % of "
+                                   "rows is real; arena {} bytes predicted, {} measured\n",
+                                   logits.ends.size(), logits.tokens, logits.seconds,
+                                   static_cast<double>(logits.ends.size()) / logits.seconds,
+                                   static_cast<double>(logits.tokens) / logits.seconds,
+                                   100 * static_cast<double>(logits.tokens) / static_cast<double>(logits.computed),
+                                   predictor.predicted().arena_bytes(), predictor.measured().arena_bytes()));
+  }
+  world.barrier();  // no rank leaves while another may still need it
+}
+
+}  // namespace
+
+void predict_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
+  const PredictOptions options = read_predict_options(words);
+  run_ranks(options.config, mpi, [&](Communicator& world) {
+    try {
+      predict_rank(options, world);
+    } catch (const std::exception& error) {
+      world.abort(error.what());
+      throw;
+    }
+  });
+}
+
+}  // namespace recollect
