@@ -147,7 +147,7 @@ TEST(Generation, AllocatesNothingForAToken) {
                        "data.path=" + text};
   ASSERT_EQ(place.train(model + Words{"checkpoint.save_model=true"}).status, 0);
   const auto allocations = [&](const char* tokens) {
-    const SharedLog log(place.file(std::string("allocations") + tokens));
+    const SharedLog log(place.file(std::string("allocations") + tokens), kFirstCounted, kLastCounted);
     Process run(Words{recollect_binary(), "generate", "c.yaml", "--json", "--prompt", "ab",
                       "--max-new-tokens", tokens} +
                     model,
@@ -183,10 +183,11 @@ TEST(TwoThousandRandomLengths, AllocateNothing) {
   place.folder().write("lines.jsonl", lines);
   const SharedLog log(place.file("allocations"), kFirstCounted, kSteps);
   Process run(Words{recollect_binary(), "train", "c.yaml", "device.backend=cpu", "device.threads=1",
-                    "model.n_layer=2", "model.n_embd=16", "data.format=jsonl", "data.path=lines.jsonl",
+                    "model.n_layer=2", "model.n_embd=16", "model.n_positions=48",
+                    "training.precision=fp32", "data.format=jsonl", "data.path=lines.jsonl",
                     "data.sequence_length=" + std::to_string(kLongest), "data.padding=longest",
                     "data.pad_to_multiple_of=1", "training.compile=ahead", "training.micro_batch_size=1",
-                    "training.gradient_accumulation_steps=1", "training.max_steps=" + std::to_string(kSteps),
+                    "training.global_batch_size=1", "training.max_steps=" + std::to_string(kSteps),
                     "activation_checkpointing.mode=selective", "evaluation.every_steps=500",
                     "evaluation.format=jsonl", "evaluation.path=lines.jsonl", "evaluation.batches=200"},
               place.folder().path(),

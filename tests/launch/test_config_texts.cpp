@@ -58,12 +58,12 @@ TEST(Texts, WithoutThemTheirKeysHaveNoEffect) {
   EXPECT_EQ(refusal(bert("sequence_classification", "format: cola, columns: {pair: b}, header: false")),
             "c.yaml:3:61: data.columns.pair has no effect with data.format cola and task "
             "sequence_classification: it has columns of its own\n"
-            "c.yaml:3:74: data.header has no effect with data.format cola: only csv and tsv may be without a "
+            "c.yaml:3:73: data.header has no effect with data.format cola: only csv and tsv may be without a "
             "header");
   EXPECT_EQ(refusal(bert("sequence_classification", "format: cola, padding: longest")), "accepted");
   EXPECT_EQ(refusal(bert("sequence_classification", "format: cola", "evaluation: {n_best: 3, metrics: [f1]}\n")),
             "c.yaml:4:22: evaluation.n_best has no effect with evaluation.every_steps 0: nothing is evaluated\n"
-            "c.yaml:4:35: evaluation.metrics has no effect with evaluation.every_steps 0: nothing is "
+            "c.yaml:4:34: evaluation.metrics has no effect with evaluation.every_steps 0: nothing is "
             "evaluated");
   EXPECT_EQ(refusal(bert("sequence_classification", "format: cola",
                          "evaluation: {n_best: 3, path: y, every_steps: 1}\n")),

@@ -398,13 +398,9 @@ TEST(EvaluationMetrics, OfAnswersAreThoseOfTransformersLogits) {
                         false);
         weights.load(SafetensorsSet(mine.model.pretrained), 0);
         const TaskData data_of_task = task_data(mine);
-        Evaluation evaluation(mine, mesh,
-                              open_dataset({.format = DataFormat::kJsonl,
-                                            .paths = mine.evaluation.path,
-                                            .sequence_length = mine.data.sequence_length,
-                                            .vocabulary_size = mine.model.facts().vocabulary.value,
-                                            .fields = data_of_task.fields}),
-                              *data_of_task.collator, {.questions = &set});
+        OpenedData data = open_data(mine, data_of_task, DataFormat::kJsonl, mine.evaluation.path);
+        data.questions = std::make_unique<QuestionAnsweringSet>(set);
+        Evaluation evaluation(mine, mesh, std::move(data), *data_of_task.collator);
         const Numbers numbers = numbers_of(evaluation.run(batch_programs, 0).metrics);
         EXPECT_NEAR(numbers.at("eval_exact_match"), 100 * 2.0 / 3, 1e-9);
         EXPECT_NEAR(numbers.at("eval_f1"), 100 * (2 + 2.0 / 3) / 3, 1e-9);

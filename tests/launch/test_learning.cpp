@@ -179,8 +179,8 @@ TEST_P(Learning, ReachesItsMetric) {
     if (format.is_right) right += format.is_right(prediction, samples, place.file("held-out"));
   }
   EXPECT_EQ(samples, kEvaluated);
-  if (format.is_right)
-    EXPECT_NEAR(static_cast<double>(right) / samples, last.at("eval_accuracy").get<double>(), 1e-9);
+  if (!format.is_right) return;
+  EXPECT_NEAR(static_cast<double>(right) / samples, last.at("eval_accuracy").get<double>(), 1e-9);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -193,7 +193,7 @@ INSTANTIATE_TEST_SUITE_P(
         Format{"Stsb", "sequence_classification", scores, {"data.format=stsb"}, "eval_pearson", 0.9, 80},
         Format{"Swag", "multiple_choice", choices, {"data.format=swag"}, "eval_accuracy", 0.9, 60, has_choice},
         Format{"Squad", "question_answering", questions, {"data.format=squad", "data.stride=8"}, "eval_exact_match",
-               80, 100},
+               80, 400},
         Format{"Conll", "token_classification", entities,
                {"data.format=conll", "data.labels=[O, B-PER, I-PER, B-LOC]"}, "eval_f1", 0.95, 80}),
     [](const auto& info) { return std::string(info.param.name); });
