@@ -66,7 +66,7 @@ void add_generation_cases(std::vector<OpCase>& cases) {
   };
   for (const auto& [name, rows, width, vocabulary, added] :
        {Head{"small", 4, 7, 5, 3}, Head{"one_token", 1, 3, 2, 1}, Head{"one_word", 3, 65, 1, 3},
-        Head{"large", 9, 200, 333, 8}, Head{"wide", 2, 1030, 64, 2}})
+        Head{"large", 9, 200, 701, 8}, Head{"wide", 2, 1030, 64, 2}})
     cases.push_back(
         {.name = std::string("lm_logits_") + name,
          .kind = "lm_logits",

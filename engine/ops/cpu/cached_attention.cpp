@@ -11,7 +11,8 @@ namespace recollect::cpu {
 
 namespace {
 
-constexpr int64_t kPadded = 16;  // floats
+constexpr int64_t kPadded = 16;          // floats
+constexpr int64_t kSmallWork = 1 << 16;  // products that no second thread is woken for
 
 template <typename A>
 class CachedAttention : public Kernel {
@@ -34,7 +35,8 @@ class CachedAttention : public Kernel {
                       for (int64_t unit = first; unit < last; ++unit)
                         keep(in.kv.as<A>(), filled, unit, keys, values);
                     });
-    parallel_ranges(threads_, shape_.units(), [&](int64_t first, int64_t last, int) {
+    const int64_t work = filled.added * (filled.cached + filled.added) * shape_.out_row;
+    parallel_ranges(work < kSmallWork ? 1 : threads_, shape_.units(), [&](int64_t first, int64_t last, int) {
       for (int64_t unit = first; unit < last; ++unit) attend(args, in.q.as<A>(), filled, unit);
     });
   }

@@ -23,7 +23,7 @@ class RowProduct {
   }
 
  private:
-  static constexpr int64_t kSmall = 1 << 14;  // numbers that no second thread is woken for
+  static constexpr int64_t kSmall = 1 << 17;  // numbers that no second thread is woken for
   static constexpr int64_t kGrain = 16;       // rows of w
   static constexpr int64_t kLanes = 16, kChains = 4, kStep = kLanes * kChains;
   static constexpr int64_t kAhead = 2048;  // bytes that are fetched before they are wanted
