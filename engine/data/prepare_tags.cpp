@@ -54,15 +54,20 @@ PackedSamples prepare_tags(const TaggedWords& words, const Tokenizer& tokenizer,
       fail_at_line(words.path(), words.line_of_sentence(sentence), error.what(), error.hint());
     }
     maker.append(tokens, sample);
-    if (!labelled) return;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const bool begins = tokens[i].word >= 0 && (i == 0 || tokens[i].word != tokens[i - 1].word);
-      sample["labels"].push_back(begins ? classes[words.tag(first + static_cast<std::size_t>(tokens[i].word))]
-                                        : kIgnoredLabel);
+      if (labelled)
+        sample["labels"].push_back(
+            begins ? classes[words.tag(first + static_cast<std::size_t>(tokens[i].word))] : kIgnoredLabel);
+      else
+        sample["word_begins"].push_back(begins);
     }
   };
   std::vector<PackedSamples::Part> parts = maker.parts();
-  if (labelled) parts.push_back({.name = "labels"});
+  if (labelled)
+    parts.push_back({.name = "labels"});
+  else
+    parts.push_back({.name = "word_begins", .width = 1});
   return prepare_samples(words.sentences(), spec.threads, {parts, maker.sequence_length()}, make);
 }
 

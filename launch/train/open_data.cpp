@@ -69,6 +69,11 @@ OpenedData open_data(const Config& config, const TaskData& task, DataFormat form
                 fmt::format("{}: there are {} labels, {}; model.num_labels is {}", fmt::join(paths, ", "),
                             prepared.labels.size(), fmt::join(prepared.labels, ", "), model.labels),
                 "name them all in data.labels, which sets model.num_labels");
+  if (config.task == Task::kMultipleChoice && std::ssize(prepared.labels) != d.choices)
+    throw Error(ExitCode::kInput,
+                fmt::format("{}: a sample has {} choices; data.choices is {}", fmt::join(paths, ", "),
+                            prepared.labels.size(), d.choices),
+                fmt::format("say data.choices: {}", prepared.labels.size()));
   return {.dataset = std::move(prepared.samples),
           .labels = std::move(prepared.labels),
           .metrics = std::move(prepared.metrics),
