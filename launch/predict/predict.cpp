@@ -107,12 +107,12 @@ void fit_to_world(Config& config, int ranks) {
   p.sequence_parallel = false;
 }
 
-// What is asked of samples: all that the task reads but its targets.
+// Samples may lack their targets.
 TaskData task_data_without_targets(const Config& config) {
   TaskData task = task_data(config);
-  std::erase_if(task.fields, [](const FieldSpec& field) {
-    return field.key == "labels" || field.key == "start_positions" || field.key == "end_positions";
-  });
+  for (FieldSpec& field : task.fields)
+    if (field.key == "labels" || field.key == "start_positions" || field.key == "end_positions")
+      field.required = false;
   return task;
 }
 

@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // A lane has the features lane, lane + 32, ... of a head: kEach of them at most.
 template <typename A, int kEach>
-__global__ void __launch_bounds__(kWarp* kWarps)
+__global__ void __launch_bounds__(kWarp* kWarps, 8)
     attend_to_cache(const A* __restrict__ q, const int32_t* __restrict__ numbers, const A* __restrict__ keys,
                     const A* __restrict__ values, A* __restrict__ out, const AttentionShape shape,
                     int64_t capacity) {
@@ -48,6 +48,7 @@ __global__ void __launch_bounds__(kWarp* kWarps)
 #pragma unroll
   for (int j = 0; j < kEach; ++j)
     mine[j] = lane + kWarp * j < size ? shape.scale * load_one(from + lane + kWarp * j) : 0.0f;
+#pragma unroll 1
   for (int64_t key = warp; key < seen; key += kWarps) {
     const A *k = keys + cache + key * size, *v = values + cache + key * size;
     float score = 0.0f;
@@ -70,6 +71,7 @@ __global__ void __launch_bounds__(kWarp* kWarps)
   if (warp > 0) return;
   float top = greatest[0], all = 0.0f, total[kEach] = {};
   for (int w = 1; w < kWarps; ++w) top = fmaxf(top, greatest[w]);
+#pragma unroll 1
   for (int w = 0; w < kWarps; ++w) {
     const float share = expf(greatest[w] - top);  // 0 of a warp that has seen no key
     all += share * parts[w][kEach][lane];
