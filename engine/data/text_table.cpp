@@ -69,7 +69,7 @@ class DelimitedReader {
 };
 
 std::string field_of_json(const nlohmann::json& value, const std::string& path, int64_t line,
-                         const std::string& key) {
+                          const std::string& key) {
   if (!value.is_string() && !value.is_number())
     fail_at_line(path, line, fmt::format("{} is neither a text nor a number", escaped_name(key)));
   return value.is_string() ? value.get<std::string>() : value.dump();

@@ -145,10 +145,10 @@ struct Config {
     struct Columns {
       std::string text, pair, label;  // ""; the format's own
     };
-    Columns columns;                               // of csv, tsv and texts in jsonl
-    bool header = true;                            // csv, tsv: the first line names the columns
-    std::vector<std::string> labels = {};          // names of classes, in order
-    std::string tokenizer;                         // of formats that hold texts
+    Columns columns;                       // of csv, tsv and texts in jsonl
+    bool header = true;                    // csv, tsv: the first line names the columns
+    std::vector<std::string> labels = {};  // names of classes, in order
+    std::string tokenizer;                 // of formats that hold texts
     Truncation truncation = Truncation::kLongestFirst;
     int64_t stride = 128;                          // question_answering: tokens that windows share
     int64_t choices = 4;                           // of a question: multiple_choice

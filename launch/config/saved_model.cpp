@@ -30,9 +30,10 @@ void choose_saved_weights(const std::vector<std::string>& keys, Config& config) 
   if (holds_weights(config.output_dir)) {
     config.model.pretrained = config.output_dir;
   } else if (config.model.pretrained.empty()) {
-    throw Error(ExitCode::kConfiguration,
-                fmt::format("there are no weights: output_dir {} has no model.safetensors", config.output_dir),
-                "train with checkpoint.save_model=true, or name a model's folder");
+    throw Error(
+        ExitCode::kConfiguration,
+        fmt::format("there are no weights: output_dir {} has no model.safetensors", config.output_dir),
+        "train with checkpoint.save_model=true, or name a model's folder");
   }
 }
 

@@ -24,8 +24,8 @@ Generator::Generator(const Config& config, Communicator& world, const GeneratorS
   std::vector<const Program*> programs;
   made.reserve(tokens.size());
   for (const int64_t n : tokens) {
-    made.push_back(make_forward_program(
-        config_, mesh_, backend_.kernels(), {.samples = 1, .sequence_length = n, .cache_capacity = capacity_}));
+    made.push_back(make_forward_program(config_, mesh_, backend_.kernels(),
+                                        {.samples = 1, .sequence_length = n, .cache_capacity = capacity_}));
     programs.push_back(&made.back().program);
   }
   const Program& neediest = **std::max_element(programs.begin(), programs.end(), [](auto* a, auto* b) {

@@ -48,7 +48,8 @@ PredictionFormat format_of(const std::string& word) {
 // A training's configuration as that of a run that looks at one set and trains nothing.
 Config read_predict_config(Words words, const std::string& data) {
   if (words.empty()) throw UsageError("predict needs a configuration file");
-  for (const std::string& word : {std::string("training.max_steps=0"), std::string("evaluation.every_steps=1")}) {
+  for (const std::string& word :
+       {std::string("training.max_steps=0"), std::string("evaluation.every_steps=1")}) {
     const std::string key = word.substr(0, word.find('='));
     if (gives(words, key))
       throw Error(ExitCode::kConfiguration, fmt::format("{} is not predict's to know", key), "leave it out");
@@ -82,7 +83,8 @@ PredictOptions read_predict_options(const Words& words) {
 std::vector<std::string> names_of_labels(const Config& config) {
   if (!config.data.labels.empty()) return config.data.labels;
   std::string text;
-  if (!read_file_text(hf_config_path("", config.model.pretrained), kMaxDocumentBytes, text).empty()) return {};
+  if (!read_file_text(hf_config_path("", config.model.pretrained), kMaxDocumentBytes, text).empty())
+    return {};
   const auto document = nlohmann::json::parse(text, nullptr, false);
   if (!document.is_object() || !document.contains("id2label")) return {};
   std::vector<std::string> names;
@@ -100,8 +102,8 @@ void fit_to_world(Config& config, int ranks) {
   Config::Parallelism& p = config.parallelism;
   if (ranks % p.tensor_parallel_size != 0)
     throw Error(ExitCode::kConfiguration,
-                fmt::format("{} {} cannot be divided into groups of parallelism.tensor_parallel_size {}", ranks,
-                            ranks == 1 ? "rank" : "ranks", p.tensor_parallel_size),
+                fmt::format("{} {} cannot be divided into groups of parallelism.tensor_parallel_size {}",
+                            ranks, ranks == 1 ? "rank" : "ranks", p.tensor_parallel_size),
                 "start more ranks, or say parallelism.tensor_parallel_size=1");
   p.data_parallel_size = ranks / p.tensor_parallel_size;
   p.sequence_parallel = false;
@@ -130,20 +132,21 @@ void predict_rank(const PredictOptions& options, Communicator& world) {
     warn("not in {}, and drawn at random: {}", config.model.pretrained, fmt::join(predictor.drawn(), ", "));
   const Logits logits = predictor.run();
   if (first) {
-    const std::string text =
-        predictions_text(config, data, logits, names_of_labels(config), options.format);
+    const std::string text = predictions_text(config, data, logits, names_of_labels(config), options.format);
     if (options.output.empty())
       put_text(stdout, text);
     else
       write_text_file(options.output, text);
     if (options.verbose)
-      put_text(stderr, fmt::format("{} samples, {} tokens in {:.3f} s: {:.1f} samples/s, {:.0f} tokens/s; {:.1f} % of "
-                                   "rows is real; arena {} bytes predicted, {} measured\n",
-                                   logits.ends.size(), logits.tokens, logits.seconds,
-                                   static_cast<double>(logits.ends.size()) / logits.seconds,
-                                   static_cast<double>(logits.tokens) / logits.seconds,
-                                   100 * static_cast<double>(logits.tokens) / static_cast<double>(logits.computed),
-                                   predictor.predicted().arena_bytes(), predictor.measured().arena_bytes()));
+      put_text(
+          stderr,
+          fmt::format("{} samples, {} tokens in {:.3f} s: {:.1f} samples/s, {:.0f} tokens/s; {:.1f} % of "
+                      "rows is real; arena {} bytes predicted, {} measured\n",
+                      logits.ends.size(), logits.tokens, logits.seconds,
+                      static_cast<double>(logits.ends.size()) / logits.seconds,
+                      static_cast<double>(logits.tokens) / logits.seconds,
+                      100 * static_cast<double>(logits.tokens) / static_cast<double>(logits.computed),
+                      predictor.predicted().arena_bytes(), predictor.measured().arena_bytes()));
   }
   world.barrier();  // no rank leaves while another may still need it
 }

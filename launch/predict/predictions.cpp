@@ -178,7 +178,8 @@ std::string sample_lines(const Config& config, const OpenedData& data, const Log
 void check_format(const Config& config, PredictionFormat format) {
   const std::string_view read = name_of(config.evaluation.format);
   if (format == PredictionFormat::kGlue && !find_glue_task(read))
-    throw Error(ExitCode::kConfiguration, fmt::format("--as glue, and data.format {} is none of GLUE's", read),
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("--as glue, and data.format {} is none of GLUE's", read),
                 "jsonl is for every task");
   if (format == PredictionFormat::kSquad && config.evaluation.format != DataFormat::kSquad)
     throw Error(ExitCode::kConfiguration, fmt::format("--as squad, and data.format is {}", read),

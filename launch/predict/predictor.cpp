@@ -59,7 +59,8 @@ Predictor::Predictor(const Config& config, Communicator& world, const Dataset& d
     executor_ = std::make_unique<Executor>(std::move(made_.program), *memory_);
   });
   const Weights weights(made_.model, executor_->program().graph, *memory_, mesh_, false);
-  drawn_ = weights.load(SafetensorsSet(config_.model.pretrained), static_cast<uint64_t>(config_.training.seed));
+  drawn_ =
+      weights.load(SafetensorsSet(config_.model.pretrained), static_cast<uint64_t>(config_.training.seed));
   const std::vector<double> nothing(static_cast<std::size_t>(task_.columns()), 0);
   executor_->write(made_.model.scale, nothing.data());
   ids_.resize(static_cast<std::size_t>(tokens_));

@@ -98,8 +98,8 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
 }
 
 void Session::open_training_data() {
-  OpenedData opened = open_data(config_, task_, config_.data.format, config_.data.path,
-                                {.shuffled = config_.data.shuffle});
+  OpenedData opened =
+      open_data(config_, task_, config_.data.format, config_.data.path, {.shuffled = config_.data.shuffle});
   packing_ = std::move(opened.packing);
   dataset_ = std::move(opened.dataset);
   labels_ = std::move(opened.labels);

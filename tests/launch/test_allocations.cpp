@@ -182,17 +182,32 @@ TEST(TwoThousandRandomLengths, AllocateNothing) {
   const Workplace place;
   place.folder().write("lines.jsonl", lines);
   const SharedLog log(place.file("allocations"), kFirstCounted, kSteps);
-  Process run(Words{recollect_binary(), "train", "c.yaml", "device.backend=cpu", "device.threads=1",
-                    "model.n_layer=2", "model.n_embd=16", "model.n_positions=48",
-                    "training.precision=fp32", "data.format=jsonl", "data.path=lines.jsonl",
-                    "data.sequence_length=" + std::to_string(kLongest), "data.padding=longest",
-                    "data.pad_to_multiple_of=1", "training.compile=ahead", "training.micro_batch_size=1",
-                    "training.global_batch_size=1", "training.max_steps=" + std::to_string(kSteps),
-                    "activation_checkpointing.mode=selective", "evaluation.every_steps=500",
-                    "evaluation.format=jsonl", "evaluation.path=lines.jsonl", "evaluation.batches=200"},
-              place.folder().path(),
-              {{"LD_PRELOAD", RECOLLECT_ALLOCATION_COUNTER},
-               {kAllocationLogVariable, place.file("allocations")}});
+  Process run(
+      Words{recollect_binary(),
+            "train",
+            "c.yaml",
+            "device.backend=cpu",
+            "device.threads=1",
+            "model.n_layer=2",
+            "model.n_embd=16",
+            "model.n_positions=48",
+            "training.precision=fp32",
+            "data.format=jsonl",
+            "data.path=lines.jsonl",
+            "data.sequence_length=" + std::to_string(kLongest),
+            "data.padding=longest",
+            "data.pad_to_multiple_of=1",
+            "training.compile=ahead",
+            "training.micro_batch_size=1",
+            "training.global_batch_size=1",
+            "training.max_steps=" + std::to_string(kSteps),
+            "activation_checkpointing.mode=selective",
+            "evaluation.every_steps=500",
+            "evaluation.format=jsonl",
+            "evaluation.path=lines.jsonl",
+            "evaluation.batches=200"},
+      place.folder().path(),
+      {{"LD_PRELOAD", RECOLLECT_ALLOCATION_COUNTER}, {kAllocationLogVariable, place.file("allocations")}});
   const Finished finished = run.wait(Workplace::kBound);
   ASSERT_EQ(finished.status, 0) << finished.err;
   ASSERT_EQ(log->step, kSteps + 1);

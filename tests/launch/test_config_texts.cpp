@@ -33,17 +33,19 @@ TEST(Texts, ServeTheTasksTheyAreMadeFor) {
   EXPECT_EQ(refusal(bert("sequence_classification", "format: squad")),
             "c.yaml:3:39: data.format squad holds texts for task question_answering, not for "
             "sequence_classification");
-  EXPECT_EQ(refusal("data: {path: x, tokenizer: t, format: jsonl}\n"),
-            "c.yaml:1:39: data.format jsonl holds texts for task sequence_classification or multiple_choice or "
-            "token_classification, not for causal_lm; 'recollect tokenize' makes token files of texts");
+  EXPECT_EQ(
+      refusal("data: {path: x, tokenizer: t, format: jsonl}\n"),
+      "c.yaml:1:39: data.format jsonl holds texts for task sequence_classification or multiple_choice or "
+      "token_classification, not for causal_lm; 'recollect tokenize' makes token files of texts");
   EXPECT_EQ(accepted(bert("question_answering", "format: squad")).data.truncation, Truncation::kOnlySecond);
   EXPECT_EQ(accepted(bert("multiple_choice", "format: swag")).data.truncation, Truncation::kLongestFirst);
 }
 
 TEST(Texts, NeedATokenizerAndColumns) {
-  EXPECT_EQ(refusal("task: sequence_classification\nmodel: {type: bert}\ndata: {format: cola, path: x}\n"),
-            "c.yaml:3:16: data.tokenizer is missing: the data is text, and no model.pretrained says how it is "
-            "read");
+  EXPECT_EQ(
+      refusal("task: sequence_classification\nmodel: {type: bert}\ndata: {format: cola, path: x}\n"),
+      "c.yaml:3:16: data.tokenizer is missing: the data is text, and no model.pretrained says how it is "
+      "read");
   EXPECT_EQ(refusal(bert("sequence_classification", "format: tsv")),
             "c.yaml:3:39: data.columns.text is missing: data.format tsv has columns of any name\n"
             "c.yaml:3:39: data.columns.label is missing: data.format tsv has columns of any name");
@@ -61,14 +63,16 @@ TEST(Texts, WithoutThemTheirKeysHaveNoEffect) {
             "c.yaml:3:73: data.header has no effect with data.format cola: only csv and tsv may be without a "
             "header");
   EXPECT_EQ(refusal(bert("sequence_classification", "format: cola, padding: longest")), "accepted");
-  EXPECT_EQ(refusal(bert("sequence_classification", "format: cola", "evaluation: {n_best: 3, metrics: [f1]}\n")),
-            "c.yaml:4:22: evaluation.n_best has no effect with evaluation.every_steps 0: nothing is evaluated\n"
-            "c.yaml:4:34: evaluation.metrics has no effect with evaluation.every_steps 0: nothing is "
-            "evaluated");
-  EXPECT_EQ(refusal(bert("sequence_classification", "format: cola",
-                         "evaluation: {n_best: 3, path: y, every_steps: 1}\n")),
-            "c.yaml:4:22: evaluation.n_best has no effect with task sequence_classification: no answer is looked "
-            "for");
+  EXPECT_EQ(
+      refusal(bert("sequence_classification", "format: cola", "evaluation: {n_best: 3, metrics: [f1]}\n")),
+      "c.yaml:4:22: evaluation.n_best has no effect with evaluation.every_steps 0: nothing is evaluated\n"
+      "c.yaml:4:34: evaluation.metrics has no effect with evaluation.every_steps 0: nothing is "
+      "evaluated");
+  EXPECT_EQ(
+      refusal(bert("sequence_classification", "format: cola",
+                   "evaluation: {n_best: 3, path: y, every_steps: 1}\n")),
+      "c.yaml:4:22: evaluation.n_best has no effect with task sequence_classification: no answer is looked "
+      "for");
 }
 
 }  // namespace

@@ -60,7 +60,8 @@ std::string pairs(std::mt19937& random, int samples) {
 
 // The score is how often w0 stands in the second sentence.
 std::string scores(std::mt19937& random, int samples) {
-  std::string tsv = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n";
+  std::string tsv =
+      "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n";
   for (int i = 0; i < samples; ++i) {
     const int score = static_cast<int>(random() % 4);
     std::vector<std::string> words = any_words(random, 4, 8);
@@ -73,7 +74,8 @@ std::string scores(std::mt19937& random, int samples) {
 
 // The right ending has w0.
 std::string choices(std::mt19937& random, int samples) {
-  std::string csv = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n";
+  std::string csv =
+      ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n";
   for (int i = 0; i < samples; ++i) {
     const int label = static_cast<int>(random() % 4);
     csv += fmt::format("{},v,f,p,{},w10,gold", i, fmt::join(any_words(random, 2, 5), " "));
@@ -91,9 +93,10 @@ std::string questions(std::mt19937& random, int samples) {
     const std::string before = fmt::format("{} w0 ", fmt::join(any_words(random, 1, 8), " ")),
                       answer = fmt::format("{}", fmt::join(any_words(random, 1, 2), " ")),
                       after = fmt::format(" w1 {}", fmt::join(any_words(random, 1, 8), " "));
-    entries.push_back(fmt::format("{{\"context\": \"{}{}{}\", \"qas\": [{{\"id\": \"q{}\", \"question\": \"w2 w3\", "
-                                  "\"answers\": [{{\"text\": \"{}\", \"answer_start\": {}}}]}}]}}",
-                                  before, answer, after, i, answer, before.size()));
+    entries.push_back(
+        fmt::format("{{\"context\": \"{}{}{}\", \"qas\": [{{\"id\": \"q{}\", \"question\": \"w2 w3\", "
+                    "\"answers\": [{{\"text\": \"{}\", \"answer_start\": {}}}]}}]}}",
+                    before, answer, after, i, answer, before.size()));
   }
   return fmt::format("{{\"version\": \"1.1\", \"data\": [{{\"title\": \"t\", \"paragraphs\": [{}]}}]}}",
                      fmt::join(entries, ",\n"));
@@ -151,18 +154,31 @@ TEST_P(Learning, ReachesItsMetric) {
   std::mt19937 random(5);
   place.folder().write("train", format.make(random, kTrained));
   place.folder().write("held-out", format.make(random, kEvaluated));
-  const Words common = {
-      "empty.yaml", "output_dir=out", "model.type=bert", "model.vocab_size=48", "model.hidden_size=32",
-      "model.num_hidden_layers=2", "model.num_attention_heads=2", "model.intermediate_size=64",
-      "model.max_position_embeddings=40", "model.initializer_range=0.1", "model.hidden_dropout_prob=0",
-      "model.attention_probs_dropout_prob=0", "optimizer.learning_rate=2e-3", "scheduler.name=linear",
-      "training.micro_batch_size=16", "data.path=train", "data.tokenizer=vocab.txt", "data.padding=longest",
-      "evaluation.path=held-out", "memory_report.at=[]", "device.threads=1"};
+  const Words common = {"empty.yaml",
+                        "output_dir=out",
+                        "model.type=bert",
+                        "model.vocab_size=48",
+                        "model.hidden_size=32",
+                        "model.num_hidden_layers=2",
+                        "model.num_attention_heads=2",
+                        "model.intermediate_size=64",
+                        "model.max_position_embeddings=40",
+                        "model.initializer_range=0.1",
+                        "model.hidden_dropout_prob=0",
+                        "model.attention_probs_dropout_prob=0",
+                        "optimizer.learning_rate=2e-3",
+                        "scheduler.name=linear",
+                        "training.micro_batch_size=16",
+                        "data.path=train",
+                        "data.tokenizer=vocab.txt",
+                        "data.padding=longest",
+                        "evaluation.path=held-out",
+                        "memory_report.at=[]",
+                        "device.threads=1"};
   const Words words = common + format.words + Words{std::string("task=") + format.task};
-  const Finished run =
-      place.recollect(Words{"train"} + words +
-                      Words{"training.max_steps=" + std::to_string(format.steps), "evaluation.every_steps=1000",
-                            "checkpoint.save_model=true"});
+  const Finished run = place.recollect(Words{"train"} + words +
+                                       Words{"training.max_steps=" + std::to_string(format.steps),
+                                             "evaluation.every_steps=1000", "checkpoint.save_model=true"});
   ASSERT_EQ(run.status, 0) << run.err;
   const auto last = place.metrics().back();
   ASSERT_TRUE(last.contains(format.metric)) << last;
@@ -186,16 +202,33 @@ TEST_P(Learning, ReachesItsMetric) {
 INSTANTIATE_TEST_SUITE_P(
     All, Learning,
     testing::Values(
-        Format{"Csv", "sequence_classification", classification,
-               {"data.format=csv", "data.columns.text=text", "data.columns.label=label", "data.labels=[no, yes]"},
-               "eval_accuracy", 0.95, 60, has_label},
+        Format{"Csv",
+               "sequence_classification",
+               classification,
+               {"data.format=csv", "data.columns.text=text", "data.columns.label=label",
+                "data.labels=[no, yes]"},
+               "eval_accuracy",
+               0.95,
+               60,
+               has_label},
         Format{"Mrpc", "sequence_classification", pairs, {"data.format=mrpc"}, "eval_f1", 0.9, 80},
         Format{"Stsb", "sequence_classification", scores, {"data.format=stsb"}, "eval_pearson", 0.9, 80},
-        Format{"Swag", "multiple_choice", choices, {"data.format=swag"}, "eval_accuracy", 0.9, 60, has_choice},
-        Format{"Squad", "question_answering", questions, {"data.format=squad", "data.stride=8"}, "eval_exact_match",
-               80, 400},
-        Format{"Conll", "token_classification", entities,
-               {"data.format=conll", "data.labels=[O, B-PER, I-PER, B-LOC]"}, "eval_f1", 0.95, 80}),
+        Format{
+            "Swag", "multiple_choice", choices, {"data.format=swag"}, "eval_accuracy", 0.9, 60, has_choice},
+        Format{"Squad",
+               "question_answering",
+               questions,
+               {"data.format=squad", "data.stride=8"},
+               "eval_exact_match",
+               80,
+               400},
+        Format{"Conll",
+               "token_classification",
+               entities,
+               {"data.format=conll", "data.labels=[O, B-PER, I-PER, B-LOC]"},
+               "eval_f1",
+               0.95,
+               80}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
