@@ -60,14 +60,15 @@ PackedSamples prepare_tags(const TaggedWords& words, const Tokenizer& tokenizer,
         sample["labels"].push_back(
             begins ? classes[words.tag(first + static_cast<std::size_t>(tokens[i].word))] : kIgnoredLabel);
       else
-        sample["word_begins"].push_back(begins);
+        sample["word_begins"].push_back(begins ? tokens[i].word + 1 : 0);
     }
+    if (!labelled) sample["words"].push_back(static_cast<int32_t>(texts.size()));
   };
   std::vector<PackedSamples::Part> parts = maker.parts();
   if (labelled)
     parts.push_back({.name = "labels"});
-  else
-    parts.push_back({.name = "word_begins", .width = 1});
+  else  // of a word's first token its number, from 1 on; and how many words there are
+    parts.insert(parts.end(), {{.name = "word_begins"}, {.name = "words"}});
   return prepare_samples(words.sentences(), spec.threads, {parts, maker.sequence_length()}, make);
 }
 

@@ -4,8 +4,12 @@
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
+#include "engine/io/file_text.h"
+#include "engine/io/yaml_document.h"
+#include "launch/config/hf_config.h"
 
 namespace recollect {
 
@@ -23,6 +27,21 @@ bool holds_weights(const std::string& folder) {
 bool sets_pretrained(const std::vector<std::string>& keys) {
   return std::any_of(keys.begin(), keys.end(),
                      [](const std::string& key) { return key.starts_with("model.pretrained="); });
+}
+
+std::vector<std::string> saved_label_names(const std::string& folder) {
+  std::string text;
+  if (!read_file_text(hf_config_path("", folder), kMaxDocumentBytes, text).empty()) return {};
+  const auto document = nlohmann::json::parse(text, nullptr, false);
+  if (!document.is_object() || !document.contains("id2label")) return {};
+  const nlohmann::json& by_number = document["id2label"];
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < by_number.size(); ++i) {
+    const auto name = by_number.find(std::to_string(i));
+    if (name == by_number.end() || !name->is_string() || *name == fmt::format("LABEL_{}", i)) return {};
+    names.push_back(name->get<std::string>());
+  }
+  return names;
 }
 
 void choose_saved_weights(const std::vector<std::string>& keys, Config& config) {

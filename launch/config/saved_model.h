@@ -12,6 +12,9 @@ namespace recollect {
 // output_dir, or what it started from. Error kConfiguration where there is nothing.
 void choose_saved_weights(const std::vector<std::string>& keys, Config& config);
 
+// What the config.json there calls its classes, in order; none where it does not say, or says LABEL_0 and so on.
+std::vector<std::string> saved_label_names(const std::string& folder);
+
 bool sets_pretrained(const std::vector<std::string>& keys);
 
 }  // namespace recollect

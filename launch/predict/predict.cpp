@@ -6,13 +6,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <boost/program_options.hpp>
-#include <nlohmann/json.hpp>
 
-#include "engine/io/file_text.h"
 #include "engine/io/files.h"
 #include "engine/io/standard_output.h"
-#include "engine/io/yaml_document.h"
-#include "launch/config/hf_config.h"
 #include "launch/config/saved_model.h"
 #include "launch/predict/predictions.h"
 #include "launch/predict/predictor.h"
@@ -48,13 +44,7 @@ PredictionFormat format_of(const std::string& word) {
 // A training's configuration as that of a run that looks at one set and trains nothing.
 Config read_predict_config(Words words, const std::string& data) {
   if (words.empty()) throw UsageError("predict needs a configuration file");
-  for (const std::string& word :
-       {std::string("training.max_steps=0"), std::string("evaluation.every_steps=1")}) {
-    const std::string key = word.substr(0, word.find('='));
-    if (gives(words, key))
-      throw Error(ExitCode::kConfiguration, fmt::format("{} is not predict's to know", key), "leave it out");
-    words.push_back(word);
-  }
+  if (!gives(words, "evaluation.every_steps")) words.emplace_back("evaluation.every_steps=1");
   if (!data.empty()) words.push_back("evaluation.path=" + data);
   Config config = read_config_words("predict", words);
   if (config.task == Task::kCausalLm || config.task == Task::kMaskedLm)
@@ -62,7 +52,27 @@ Config read_predict_config(Words words, const std::string& data) {
                 fmt::format("task {}: predict is for heads with few classes", name_of(config.task)),
                 "'recollect generate' continues texts with causal models");
   choose_saved_weights({words.begin() + 1, words.end()}, config);
+  config.training.max_steps = 0;
   return config;
+}
+
+// As the weights' own file names them, or data.labels.
+std::vector<std::string> names_of_labels(const Config& config) {
+  std::vector<std::string> names = saved_label_names(config.model.pretrained);
+  return names.empty() ? config.data.labels : names;
+}
+
+// Nothing that is read here may be replaced by what is written.
+void check_output(const PredictOptions& options) {
+  std::vector<std::string> files = files_read(options.config);
+  for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json"})
+    files.push_back(options.config.model.pretrained + "/" + name);
+  for (const std::string& file : files) {
+    std::error_code error;
+    if (std::filesystem::equivalent(file, options.output, error))
+      throw Error(ExitCode::kConfiguration,
+                  fmt::format("--output {} is {}, which is read", options.output, file), "name another file");
+  }
 }
 
 PredictOptions read_predict_options(const Words& words) {
@@ -76,25 +86,8 @@ PredictOptions read_predict_options(const Words& words) {
   read.format = format_of(as);
   read.config = read_predict_config(rest, data);
   check_format(read.config, read.format);
+  if (!read.output.empty()) check_output(read);
   return read;
-}
-
-// As data.labels names them, or the file that the weights come with.
-std::vector<std::string> names_of_labels(const Config& config) {
-  if (!config.data.labels.empty()) return config.data.labels;
-  std::string text;
-  if (!read_file_text(hf_config_path("", config.model.pretrained), kMaxDocumentBytes, text).empty())
-    return {};
-  const auto document = nlohmann::json::parse(text, nullptr, false);
-  if (!document.is_object() || !document.contains("id2label")) return {};
-  std::vector<std::string> names;
-  const nlohmann::json& by_number = document["id2label"];
-  for (std::size_t i = 0; i < by_number.size(); ++i) {
-    const auto name = by_number.find(std::to_string(i));
-    if (name == by_number.end() || !name->is_string()) return {};
-    names.push_back(name->get<std::string>());
-  }
-  return names;
 }
 
 // Data ranks share the samples; a model is divided as it was in training, where there are ranks for that.

@@ -54,14 +54,18 @@ Json of_sequence(const TaskSettings& task, Row logits, const std::vector<std::st
   }
 }
 
-// A tag for each word, where the data says where words begin; otherwise for each token.
-Json of_tokens(int64_t classes, Row logits, std::span<const int32_t> begins,
-               const std::vector<std::string>& labels) {
-  Json tags = Json::array();
+// A tag for each word, where the data has words: null where a word has no token, or was cut off. Otherwise for each token.
+Json of_tokens(int64_t classes, Row logits, Fields& sample, const std::vector<std::string>& labels) {
   const auto size = static_cast<std::size_t>(classes);
-  for (std::size_t token = 0; token * size < logits.size(); ++token)
-    if (begins.empty() || begins[token] != 0)
-      tags.push_back(name_of_class(largest(logits.subspan(token * size, size)), labels));
+  const std::vector<int32_t>&words = sample["words"], &begins = sample["word_begins"];
+  Json tags = words.empty() ? Json::array() : Json(static_cast<std::size_t>(words[0]), nullptr);
+  for (std::size_t token = 0; token * size < logits.size(); ++token) {
+    Json tag = name_of_class(largest(logits.subspan(token * size, size)), labels);
+    if (words.empty())
+      tags.push_back(std::move(tag));
+    else if (begins[token] > 0)
+      tags[static_cast<std::size_t>(begins[token] - 1)] = std::move(tag);
+  }
   return {{"tags", tags}};
 }
 
@@ -82,7 +86,7 @@ AnswerRules rules_of(const Config& config, const QuestionAnsweringSet& set) {
                                   [](const auto& example) { return example.is_impossible; });
   return {.most_spans = e.n_best,
           .most_tokens = e.max_answer_length,
-          .may_be_absent = absent || config.origins.contains("evaluation.null_threshold"),
+          .may_be_absent = absent || e.null_threshold != 0,
           .absent_from = static_cast<float>(e.null_threshold)};
 }
 
@@ -165,7 +169,7 @@ std::string sample_lines(const Config& config, const OpenedData& data, const Log
       default: {
         sample.clear();
         data.dataset->read(static_cast<int64_t>(i), sample);
-        line.update(of_tokens(task.labels, row, sample["word_begins"], labels));
+        line.update(of_tokens(task.labels, row, sample, labels));
       }
     }
     text += line.dump() + '\n';

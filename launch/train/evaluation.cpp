@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/data/glue.h"
 #include "launch/program/lengths.h"
 #include "launch/program/task.h"
 #include "launch/train/inputs.h"
@@ -30,11 +31,11 @@ EvaluationSource source_of(const Config& config, const OpenedData& data) {
                       .absent_from = static_cast<float>(e.null_threshold)}};
 }
 
-// Those that the configuration names, else those that the format is judged by, else the task's own.
+// Those that the configuration names, else those that GLUE judges the format by, else the task's own.
 std::vector<MetricKind> metrics_of(const Config& config, const OpenedData& data) {
-  const std::vector<std::string>& named = config.evaluation.metrics;
-  return choose_metrics(task_settings(config), source_of(config, data).known(),
-                        named.empty() ? data.metrics : named);
+  std::vector<std::string> words = config.evaluation.metrics;
+  if (words.empty() && find_glue_task(name_of(config.evaluation.format))) words = data.metrics;
+  return choose_metrics(task_settings(config), source_of(config, data).known(), words);
 }
 
 // Metrics of logits; perplexity is one of the loss.

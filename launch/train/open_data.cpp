@@ -10,6 +10,7 @@
 #include "engine/core/error.h"
 #include "engine/data/packing.h"
 #include "launch/config/data_source.h"
+#include "launch/config/saved_model.h"
 
 namespace recollect {
 
@@ -38,6 +39,15 @@ OpenedData open_ids(const Config& config, const TaskData& task, DataFormat forma
   return {.dataset = std::move(packed), .packing = std::move(packing)};
 }
 
+// Whether the model that is trained on has names for all classes that were found: it is its order that counts then.
+bool takes_names(const Config& config, const std::vector<std::string>& found) {
+  if (config.model.pretrained.empty() || found.empty()) return false;
+  const std::vector<std::string> names = saved_label_names(config.model.pretrained);
+  return names != found && std::all_of(found.begin(), found.end(), [&](const std::string& label) {
+           return std::find(names.begin(), names.end(), label) != names.end();
+         });
+}
+
 }  // namespace
 
 OpenedData open_data(const Config& config, const TaskData& task, DataFormat format,
@@ -45,23 +55,28 @@ OpenedData open_data(const Config& config, const TaskData& task, DataFormat form
   if (!holds_texts(config, format)) return open_ids(config, task, format, paths, options.shuffled);
   const Config::Data& d = config.data;
   const ModelFacts model = config.model.facts();
-  Prepared prepared = prepare({.format = format,
-                               .task = *data_task(config.task),
-                               .paths = files_of_data(format, paths),
-                               .text = d.columns.text,
-                               .pair = d.columns.pair,
-                               .label = d.columns.label,
-                               .has_header = d.header,
-                               .labels = d.labels.empty() ? options.labels : d.labels,
-                               .problem = model.problem,
-                               .labelled = options.labelled,
-                               .sequence_length = d.sequence_length,
-                               .stride = d.stride,
-                               .truncation = d.truncation,
-                               .vocabulary_size = model.vocabulary.value,
-                               .token_types = model.token_types > 0,
-                               .threads = omp_get_max_threads()},
-                              *load_tokenizer(d.tokenizer));
+  PreparationSpec spec{.format = format,
+                       .task = *data_task(config.task),
+                       .paths = files_of_data(format, paths),
+                       .text = d.columns.text,
+                       .pair = d.columns.pair,
+                       .label = d.columns.label,
+                       .has_header = d.header,
+                       .labels = d.labels.empty() ? options.labels : d.labels,
+                       .problem = model.problem,
+                       .labelled = options.labelled,
+                       .sequence_length = d.sequence_length,
+                       .stride = d.stride,
+                       .truncation = d.truncation,
+                       .vocabulary_size = model.vocabulary.value,
+                       .token_types = model.token_types > 0,
+                       .threads = omp_get_max_threads()};
+  const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(d.tokenizer);
+  Prepared prepared = prepare(spec, *tokenizer);
+  if (spec.labels.empty() && takes_names(config, prepared.labels)) {
+    spec.labels = saved_label_names(config.model.pretrained);
+    prepared = prepare(spec, *tokenizer);
+  }
   const bool classifies =
       config.task == Task::kSequenceClassification || config.task == Task::kTokenClassification;
   if (classifies && !prepared.labels.empty() && static_cast<int64_t>(prepared.labels.size()) != model.labels)

@@ -192,9 +192,16 @@ TEST_P(Learning, ReachesItsMetric) {
   int samples = 0, right = 0;
   for (std::string line; std::getline(lines, line); ++samples) {
     const auto prediction = nlohmann::json::parse(line);
+    EXPECT_EQ(prediction.dump().find("null"), std::string::npos) << prediction;
     if (format.is_right) right += format.is_right(prediction, samples, place.file("held-out"));
   }
   EXPECT_EQ(samples, kEvaluated);
+  // A run's own resolved configuration does as well, and what is read cannot be written.
+  const Words resolved = {"predict", "out/config.resolved.yaml", "--output"};
+  EXPECT_EQ(place.recollect(resolved + Words{"again"}).status, 0);
+  EXPECT_EQ(line_of(place.file("again"), kEvaluated - 1), line_of(place.file("predictions"), kEvaluated - 1));
+  for (const char* read : {"out/model.safetensors", "out/config.json", "held-out", "vocab.txt"})
+    EXPECT_EQ(place.recollect(resolved + Words{read}).status, 2) << read;
   if (!format.is_right) return;
   EXPECT_NEAR(static_cast<double>(right) / samples, last.at("eval_accuracy").get<double>(), 1e-9);
 }
