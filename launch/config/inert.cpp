@@ -115,6 +115,10 @@ std::vector<Rule> fixed_rules() {
                 c.task != Task::kTokenClassification;
        },
        "its labels have no names"},
+      {{"data.truncation"},
+       {"task"},
+       [](const Config& c) { return reads_texts(c) && c.task == Task::kQuestionAnswering; },
+       "what has no room comes in further windows"},
       {{"data.stride"},
        {"task"},
        [](const Config& c) { return reads_texts(c) && c.task != Task::kQuestionAnswering; },

@@ -283,8 +283,7 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
   add("tokenizer", &S::tokenizer, any(),
       "folder or file of the tokenizer for formats that hold texts; given with jsonl, its records are texts; "
       "not given: model.pretrained");
-  add("truncation", &S::truncation, any(),
-      "which text is cut at sequence_length; question_answering: only_second where not given");
+  add("truncation", &S::truncation, any(), "which text is cut at sequence_length");
   add("stride", &S::stride, between(0, kMostModelSize), "question_answering: tokens that two windows share",
       {"doc_stride"});
   add("choices", &S::choices, between(1, 1024), "multiple_choice: sequences of a sample");

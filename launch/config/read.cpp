@@ -131,8 +131,6 @@ class Reader {
     if (!reads_texts(config_)) return;
     if (d.tokenizer.empty() && !config_.model.pretrained.empty())
       derive("data.tokenizer", d.tokenizer, config_.model.pretrained, "model.pretrained");
-    if (config_.task == Task::kQuestionAnswering && !config_.origins.contains("data.truncation"))
-      derive("data.truncation", d.truncation, Truncation::kOnlySecond, "task");
     const bool has_labels =
         config_.task == Task::kSequenceClassification || config_.task == Task::kTokenClassification;
     const std::optional<int64_t> labels = known_labels(config_);

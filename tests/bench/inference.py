@@ -19,8 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from compare import ROOT, processor_name
-from padding import RANGES, write_samples
+from padding import RANGES, parse_arguments, print_conditions, print_rows, write_samples
 
 
 def model_words(args: argparse.Namespace, longest: int) -> list[str]:
@@ -64,15 +63,7 @@ def packed(args: argparse.Namespace, folder: Path, data: Path, longest: int) -> 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=Path, default=ROOT / "build/cpu")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--samples", type=int, default=400, help="of each range")
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--width", type=int, default=512)
-    parser.add_argument("--precision", default="fp32")
-    parser.add_argument("--threads", type=int, default=2)
-    args = parser.parse_args()
+    args = parse_arguments(__doc__)
     print("| lengths | inference | samples/s, median | range | against max | for its real tokens |")
     print("|---|---|---|---|---|---|")
     for name, (low, high, _) in RANGES.items():
@@ -94,19 +85,8 @@ def main() -> int:
             for _ in range(args.rounds):
                 for way, measure in ways.items():
                     speeds[way].append(len(lengths) / measure())
-            ideal = high / statistics.mean(lengths)
-            first = statistics.median(speeds["padded to one length"])
-            for way, measured in speeds.items():
-                median = statistics.median(measured)
-                print(
-                    f"| {name} | {way} | {median:.1f} | {min(measured):.1f}-{max(measured):.1f} "
-                    f"| {median / first:.2f}x | {median / first / ideal:.2f} |"
-                )
-            print(f"| | real tokens alone | | | {ideal:.2f}x | 1.00 |")
-    print(
-        f"\nBERT of {args.layers} layers, {args.width} wide, {args.precision}; {args.rounds} rounds of {args.samples} samples; "
-        f"{args.threads} threads; {processor_name()}."
-    )
+            print_rows(name, speeds, high / statistics.mean(lengths))
+    print_conditions(args)
     return 0
 
 

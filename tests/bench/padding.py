@@ -64,8 +64,8 @@ def measure(args: argparse.Namespace, data: Path, longest: int, samples: int, st
         return json.loads((Path(folder) / "run/train_results.json").read_text())["train_samples_per_second"]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parse_arguments(purpose: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=purpose, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build/cpu")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--samples", type=int, default=400, help="of each range")
@@ -73,7 +73,30 @@ def main() -> int:
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("--threads", type=int, default=2)
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def print_rows(name: str, speeds: dict[str, list[float]], ideal: float) -> None:
+    """One for each way, of its samples a second; the first is what the others are held against."""
+    first = statistics.median(next(iter(speeds.values())))
+    for way, measured in speeds.items():
+        median = statistics.median(measured)
+        print(
+            f"| {name} | {way} | {median:.1f} | {min(measured):.1f}-{max(measured):.1f} "
+            f"| {median / first:.2f}x | {median / first / ideal:.2f} |"
+        )
+    print(f"| | real tokens alone | | | {ideal:.2f}x | 1.00 |")
+
+
+def print_conditions(args: argparse.Namespace) -> None:
+    print(
+        f"\nBERT of {args.layers} layers, {args.width} wide, {args.precision}; {args.rounds} rounds of {args.samples} samples; "
+        f"{args.threads} threads; {processor_name()}."
+    )
+
+
+def main() -> int:
+    args = parse_arguments(__doc__)
     print("| lengths | padding | samples/s, median | range | against max | for its real tokens |")
     print("|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
@@ -90,19 +113,8 @@ def main() -> int:
                     except Unavailable as error:
                         print(f"{name}, {way}: {error}", file=sys.stderr)
                         return 1
-            ideal = high / statistics.mean(lengths)
-            first = statistics.median(speeds["max"])
-            for way, measured in speeds.items():
-                median = statistics.median(measured)
-                print(
-                    f"| {name} | {way} | {median:.2f} | {min(measured):.2f}-{max(measured):.2f} "
-                    f"| {median / first:.2f}x | {median / first / ideal:.2f} |"
-                )
-            print(f"| | real tokens alone | | | {ideal:.2f}x | 1.00 |")
-    print(
-        f"\nBERT of {args.layers} layers, {args.width} wide, {args.precision}; {args.rounds} rounds of {args.samples} samples; "
-        f"{args.threads} threads; {processor_name()}."
-    )
+            print_rows(name, speeds, high / statistics.mean(lengths))
+    print_conditions(args)
     return 0
 
 

@@ -37,8 +37,11 @@ TEST(Texts, ServeTheTasksTheyAreMadeFor) {
       refusal("data: {path: x, tokenizer: t, format: jsonl}\n"),
       "c.yaml:1:39: data.format jsonl holds texts for task sequence_classification or multiple_choice or "
       "token_classification, not for causal_lm; 'recollect tokenize' makes token files of texts");
-  EXPECT_EQ(accepted(bert("question_answering", "format: squad")).data.truncation, Truncation::kOnlySecond);
-  EXPECT_EQ(accepted(bert("multiple_choice", "format: swag")).data.truncation, Truncation::kLongestFirst);
+  EXPECT_EQ(
+      refusal(bert("question_answering", "format: squad, truncation: only_first")),
+      "c.yaml:3:58: data.truncation has no effect with task question_answering: what has no room comes in "
+      "further windows");
+  EXPECT_EQ(refusal(bert("multiple_choice", "format: swag, truncation: only_first")), "accepted");
 }
 
 TEST(Texts, NeedATokenizerAndColumns) {
