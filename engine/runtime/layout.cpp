@@ -214,7 +214,8 @@ Places place_all(TransientBlocks found) {
   return places;
 }
 
-// The places that the larger program's blocks have: lives are the same, and no block is larger.
+// The places that the larger program's blocks have: lives are the same, but a workspace may be larger, since products of
+// fewer rows may keep more at hand.
 Places place_as(const Graph& graph, const Layout& larger, TransientBlocks found) {
   Places places{.transient = std::move(found)};
   const auto take = [&](int index, uint64_t offset) {
@@ -229,6 +230,18 @@ Places place_as(const Graph& graph, const Layout& larger, TransientBlocks found)
   for (std::size_t op = 0; op < all.of_workspace.size(); ++op)
     if (all.of_workspace[op] >= 0) take(all.of_workspace[op], larger.workspace_offsets[op]);
   return places;
+}
+
+// Whether no two that live at a time share a byte.
+bool are_apart(const std::vector<Block>& blocks) {
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      const Block &a = blocks[i], &b = blocks[j];
+      if (a.space == b.space && a.overlaps_in_time(b) && a.offset < b.offset + b.bytes &&
+          b.offset < a.offset + a.bytes)
+        return false;
+    }
+  return true;
 }
 
 uint64_t transient_height(const Layout& layout, MemorySpace space) {
@@ -266,8 +279,11 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
     require(larger->storage.size() == layout.storage.size() &&
                 larger->workspace_offsets.size() == layout.workspace_offsets.size(),
             "a larger batch has other ops");
-    layout.storage = larger->storage;
-    places = place_as(graph, *larger, find_blocks(graph, spans, layout.storage, workspaces));
+    Places alike = place_as(graph, *larger, find_blocks(graph, spans, larger->storage, workspaces));
+    if (are_apart(alike.blocks()) && !exceeds(alike, *larger)) {
+      layout.storage = larger->storage;
+      places = std::move(alike);
+    }
   }
   layout.ledger.transient_bytes = places.height(MemorySpace::kDevice);
   layout.ledger.host_bytes = host_persistent + places.height(MemorySpace::kHost);

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "engine/core/error.h"
 #include "launch/program/limits.h"
 #include "launch/program/phase_table.h"
 
@@ -105,6 +108,13 @@ ReadyProgram& ProgramCache::at(const BatchShape& shape) {
   if (const auto known = programs_.find(shape); known != programs_.end()) return known->second;
   const ReadyProgram& first = programs_.at(first_);
   ReadyProgram planned = make(shape, taken_over(shape, first.training, first.executor->program()));
+  const uint64_t needs = planned.training.program.predicted().arena_bytes(),
+                 reserved = memory_->arena(MemorySpace::kDevice).bytes();
+  if (needs > reserved && shape.samples <= first_.samples && shape.sequence_length <= first_.sequence_length)
+    throw Error(ExitCode::kDeviceMemory,
+                fmt::format("sequences of {} tokens need {} bytes; {} were reserved for the longest",
+                            shape.sequence_length, needs, reserved),
+                "training.compile: ahead reserves what the neediest length wants; so does data.padding: max");
   memory_->check_fits(planned.training.program);  // before the ranks choose together
   ReadyProgram* ready = nullptr;
   backend_.choose_alike(mesh_.world(), [&] { ready = &add(shape, std::move(planned)); });

@@ -37,15 +37,15 @@ class ProgramCache {
  public:
   // Collective over the world of `mesh`. Makes the programs of `shapes`, one at least, and reserves what the
   // neediest of them wants. The first decides on checkpointing for all that are smaller than it, now and later,
-  // which therefore fit. What cannot fit, on the device, the host or the disk, is refused before anything is
+  // which hardly ever need more. What cannot fit, on the device, the host or the disk, is refused before anything is
   // reserved: Error kDeviceMemory, kHostMemory, kStorage. Configuration, mesh, backend and probe must outlive
   // the cache.
   ProgramCache(const Config& config, const Mesh& mesh, const Backend& backend,
                const std::vector<BatchShape>& shapes, ProgramParts parts = {});
   ~ProgramCache();
 
-  // Allocates nothing where the shape is known. Otherwise collective; Error kInternal where the new program
-  // does not fit the memory.
+  // Allocates nothing where the shape is known. Otherwise collective; Error kDeviceMemory where a shorter shape
+  // needs more than the first, kInternal where another new program does not fit the memory.
   ReadyProgram& at(const BatchShape& shape);
   bool knows(const BatchShape& shape) const { return programs_.contains(shape); }
   const std::map<BatchShape, ReadyProgram>& all() const { return programs_; }

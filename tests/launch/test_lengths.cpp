@@ -177,6 +177,37 @@ TEST(Lengths, AreMadeAheadWhereAsked) {
                  });
 }
 
+// Products of 112 x 8 rows want more workspace here than those of 142 x 8, and forward alone has nothing to spare: that is
+// an error of memory, and no length trains where others have their places.
+TEST(Lengths, AShorterOneThatNeedsMoreIsRefusedOrReservedAhead) {
+  const TemporaryFolder folder;
+  std::string line;
+  for (int i = 0; i < 112; ++i) line += i ? ", 1" : "1";
+  std::string text;
+  for (int i = 0; i < 8; ++i) text += fmt::format("{{\"input_ids\": [{}], \"labels\": {}}}\n", line, i % 2);
+  const std::string path = folder.write("lines.jsonl", text);
+  const char* const small = R"(
+task: sequence_classification
+model: {type: bert, vocab_size: 41, hidden_size: 64, num_hidden_layers: 1, num_attention_heads: 1,
+        intermediate_size: 256, max_position_embeddings: 142}
+device: {threads: 1}
+training: {micro_batch_size: 8, max_steps: 0}
+data: {format: jsonl, sequence_length: 142}
+evaluation: {format: jsonl, every_steps: 1}
+)";
+  const Words words = {"evaluation.path=" + path};
+  const double loss = train(small, words).evaluations.at(0).loss;
+  const Words padded = plus(words, {"data.padding=longest"});
+  const Trained ahead = train(small, plus(padded, {"training.compile=ahead"}));
+  EXPECT_NEAR(ahead.evaluations.at(0).loss, loss, 1e-5);
+  try {
+    EXPECT_NEAR(train(small, padded).evaluations.at(0).loss, loss,
+                1e-5);  // other processors have other products
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kDeviceMemory) << error.what();
+  }
+}
+
 TEST(Lengths, TokensOfAStepAreThoseThatItRead) {
   const Lines lines(24, true);
   with_session(kBert,
