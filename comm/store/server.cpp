@@ -142,7 +142,8 @@ void StoreServer::Loop::admit(tcp::Socket socket, const std::string& identity) {
   connections_.emplace_back(std::move(socket), rank, contents_.rank_is_here(rank), limits_, moving_bytes_);
 }
 
-// False when the connection has to go.
+// False when the connection has to go. Nothing is received behind the last look for a request: what came
+// then would lie there until more comes, and nothing more comes.
 bool StoreServer::Loop::serve(Connection& connection) {
   if (!connection.move()) return false;
   while (auto bytes = connection.take_request()) {
@@ -153,8 +154,9 @@ bool StoreServer::Loop::serve(Connection& connection) {
       return false;
     }
     execute(connection, std::move(*request));
+    if (!connection.move()) return false;
   }
-  return connection.move();
+  return true;
 }
 
 void StoreServer::Loop::execute(Connection& connection, Request request) {

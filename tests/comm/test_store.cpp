@@ -276,6 +276,16 @@ TEST(Store, AFullStoreSaysSoAndGoesOn) {
   EXPECT_EQ(outcome_of(stuff).code, ExitCode::kHostMemory) << "empty values take room too";
 }
 
+// A request may end between any two looks at its connection: none is left lying there.
+TEST(Store, LongRequestsAreAnsweredHoweverTheyArrive) {
+  const auto server = open_store();
+  const auto outcomes = run_ranks(*server, 2, [](StoreClient& client, int rank) {
+    const std::string value(300 << 10, 'v');
+    for (int i = 0; i < 1000; ++i) client.set("of " + std::to_string(rank), value);
+  });
+  test::expect_fine(outcomes);
+}
+
 TEST(Store, KeysAndValuesHaveBounds) {
   const auto server = open_store();
   const auto client = client_of(*server);
