@@ -73,10 +73,11 @@ void Executor::bind() {
 // left in those that are shared is put back.
 void Executor::prepare(OpId id, bool first_program) {
   const Op& op = program_.graph.op(id);
+  const bool keeps = !first_program && program_.kernels[id]->overwrites_to_prepare();
   std::vector<std::pair<Tensor, std::vector<std::byte>>> kept;
   for (const auto* list : {&op.inputs, &op.outputs})
     for (ValueId v : *list) {
-      if (first_program || v == kNone || !is_shared(program_.graph.value(v))) continue;
+      if (!keeps || v == kNone || !is_shared(program_.graph.value(v))) continue;
       kept.emplace_back(tensor(v), program_.graph.value(v).bytes());
       memory_.read(kept.back().second.data(), kept.back().first);
     }

@@ -46,8 +46,10 @@ class Kernel {
   virtual ~Kernel() = default;
   virtual std::size_t workspace_bytes() const { return 0; }
   // Once, on the device that will run it and before the first run: may allocate, time and choose. The
-  // operands are those of every run; they hold nothing yet, and may be overwritten.
+  // operands are those of every run. Where they are overwritten, overwrites_to_prepare() says so: what other
+  // programs left in them is then put back.
   virtual void prepare(const KernelArgs&) {}
+  virtual bool overwrites_to_prepare() const { return false; }
   // On a device that works behind the caller's back this enqueues on args.stream, and state may be gone
   // before the work is done: what depends on it must come from device_state.
   virtual void run(const KernelArgs& args) = 0;

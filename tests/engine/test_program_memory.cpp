@@ -55,6 +55,7 @@ class Model {
    public:
     explicit Scribbler(std::unique_ptr<Kernel> kernel) : kernel_(std::move(kernel)) {}
     std::size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+    bool overwrites_to_prepare() const override { return true; }
     void prepare(const KernelArgs& args) override {
       for (const auto& tensors : {args.in, args.out})
         for (const Tensor& t : tensors) std::fill_n(static_cast<char*>(t.data), t.bytes(), '\xAB');

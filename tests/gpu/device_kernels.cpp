@@ -92,6 +92,7 @@ class OnDevice : public Kernel {
 
   std::size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
 
+  bool overwrites_to_prepare() const override { return kernel_->overwrites_to_prepare(); }
   void prepare(const KernelArgs& args) override {
     Visit visit(args, workspace_bytes());
     kernel_->prepare(visit.args());

@@ -22,6 +22,7 @@ class Product : public Kernel {
   Product(const GemmShape& shape, Libraries* libraries) : gemm_(shape, libraries) {}
   std::size_t workspace_bytes() const override { return gemm_.workspace_bytes(); }
 
+  bool overwrites_to_prepare() const override { return true; }
   void prepare(const KernelArgs& args) override {
     gemm_.prepare(args.in[0].data, args.in[1].data, args.out[0].data, args.workspace, args.stream);
   }
@@ -45,6 +46,7 @@ class WeightGradient : public Kernel {
     return std::max(gemm_.workspace_bytes(), sum_ ? sum_->workspace_bytes() : 0);
   }
 
+  bool overwrites_to_prepare() const override { return true; }
   void prepare(const KernelArgs& args) override {
     gemm_.prepare(args.in[1].data, args.in[0].data, args.out[0].data, args.workspace, args.stream);
     if (sum_) sum_->prepare(of_sum(args));

@@ -71,6 +71,7 @@ class LmHeadLoss : public Kernel {
                {whole_->workspace_bytes(), rest_ ? rest_->workspace_bytes() : 0, sums_.partial_bytes(1)});
   }
 
+  bool overwrites_to_prepare() const override { return true; }
   void prepare(const KernelArgs& args) override {
     loss_.prepare();
     for (ChunkProducts* products : {whole_.get(), rest_.get()}) {

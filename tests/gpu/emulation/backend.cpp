@@ -25,6 +25,7 @@ class Emulated : public Kernel {
   explicit Emulated(std::unique_ptr<Kernel> kernel) : kernel_(std::move(kernel)) {}
 
   std::size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+  bool overwrites_to_prepare() const override { return kernel_->overwrites_to_prepare(); }
   void prepare(const KernelArgs& args) override {
     kernel_->prepare(args);
     prepared_ = true;
