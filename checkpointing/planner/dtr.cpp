@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "checkpointing/op_time.h"
@@ -117,12 +116,72 @@ Plan plan_of(const Graph& graph, const SavedActivations& saved, const DtrTrace& 
 }
 
 double seconds_of(Graph graph, const SavedActivations& saved, const DeviceModel& device, const Plan& plan) {
-  if (recompute(graph, saved, plan).refusal) return std::numeric_limits<double>::infinity();
+  require(!recompute(graph, saved, plan).refusal, "a plan that runs each op twice at most is refused");
   double seconds = 0;
   for (const Op& op : graph.ops())
     if (op.role != Role::kStep) seconds += op_seconds(graph, op, device);
   return seconds;
 }
+
+enum class DtrTrial { kFits, kExceeds, kNoPlan };
+
+class DtrTrials {
+ public:
+  DtrTrials(const Graph& graph, const SavedActivations& saved, const DeviceModel& device, uint64_t budget,
+            EvictionHeuristic heuristic, const std::function<uint64_t(const Plan&)>& exact_peak)
+      : graph_(graph),
+        saved_(saved),
+        device_(device),
+        budget_(budget),
+        heuristic_(heuristic),
+        exact_peak_(exact_peak) {}
+
+  const std::optional<DtrResult>& best() const { return best_; }
+
+  // True where the plan of the whole budget fits.
+  bool search(const DtrTrace& traced) {
+    const uint64_t step = std::max<uint64_t>(1, budget_ / kSteps);
+    uint64_t fits = budget_;
+    DtrTrial trial = attempt(traced, fits);
+    if (trial == DtrTrial::kFits) return true;
+    while (trial == DtrTrial::kExceeds && fits > step) trial = attempt(traced, fits -= step);
+    if (trial != DtrTrial::kFits) return false;
+    uint64_t exceeds = fits + step;
+    for (int i = 0; i < kHalvings; ++i) {
+      const uint64_t middle = fits + (exceeds - fits) / 2;
+      (attempt(traced, middle) == DtrTrial::kFits ? fits : exceeds) = middle;
+    }
+    return false;
+  }
+
+ private:
+  DtrTrial attempt(const DtrTrace& traced, uint64_t simulated) {
+    const int most_runs = kMostRuns * static_cast<int>(traced.trace.ops.size());
+    const EvictionRun run = run_with_eviction(traced.trace, simulated, heuristic_, most_runs);
+    if (run.end != EvictionEnd::kDone) return DtrTrial::kNoPlan;
+    DtrResult result{.plan = plan_of(graph_, saved_, traced, run), .evictions = run.evictions};
+    result.peak = peak_of(result.plan);
+    if (result.peak > budget_) return DtrTrial::kExceeds;
+    result.seconds = seconds_of(graph_, saved_, device_, result.plan);
+    if (!best_ || result.seconds < best_->seconds) best_ = std::move(result);
+    return DtrTrial::kFits;
+  }
+
+  uint64_t peak_of(const Plan& plan) {
+    for (const auto& [other, peak] : known_)
+      if (other == plan) return peak;
+    return known_.emplace_back(plan, exact_peak_(plan)).second;
+  }
+
+  const Graph& graph_;
+  const SavedActivations& saved_;
+  const DeviceModel& device_;
+  const uint64_t budget_;
+  const EvictionHeuristic heuristic_;
+  const std::function<uint64_t(const Plan&)>& exact_peak_;
+  std::vector<std::pair<Plan, uint64_t>> known_;
+  std::optional<DtrResult> best_;
+};
 
 }  // namespace
 
@@ -134,43 +193,13 @@ std::optional<DtrResult> make_dtr_plan(const Graph& graph, const SavedActivation
                                        const DeviceModel& device, uint64_t budget,
                                        EvictionHeuristic heuristic,
                                        const std::function<uint64_t(const Plan&)>& exact_peak) {
-  const DtrTrace traced = trace_of(graph, saved, device);
-  const int most_runs = kMostRuns * static_cast<int>(traced.trace.ops.size());
-  std::optional<DtrResult> best;
-  std::vector<std::pair<Plan, uint64_t>> known;
-  const auto peak_of = [&](const Plan& plan) {
-    for (const auto& [other, peak] : known)
-      if (other == plan) return peak;
-    return known.emplace_back(plan, exact_peak(plan)).second;
-  };
-  enum class Trial { kFits, kExceeds, kNoPlan };
-  const auto attempt = [&](uint64_t simulated) {
-    const EvictionRun run = run_with_eviction(traced.trace, simulated, heuristic, most_runs);
-    if (run.end != EvictionEnd::kDone) return Trial::kNoPlan;
-    DtrResult result{.plan = plan_of(graph, saved, traced, run), .evictions = run.evictions};
-    result.peak = peak_of(result.plan);
-    if (result.peak > budget) return Trial::kExceeds;
-    result.seconds = seconds_of(graph, saved, device, result.plan);
-    if (std::isfinite(result.seconds) && (!best || result.seconds < best->seconds)) best = std::move(result);
-    return Trial::kFits;
-  };
-
-  const uint64_t step = std::max<uint64_t>(1, budget / kSteps);
-  uint64_t fits = budget;
-  for (int i = 0;; ++i) {
-    const Trial trial = attempt(fits);
-    if (trial == Trial::kNoPlan) return best;
-    if (trial == Trial::kFits && i == 0) return best;
-    if (trial == Trial::kFits) break;
-    if (i + 1 >= kSteps || fits <= step) return best;
-    fits -= step;
-  }
-  uint64_t exceeds = fits + step;
-  for (int i = 0; i < kHalvings; ++i) {
-    const uint64_t middle = fits + (exceeds - fits) / 2;
-    (attempt(middle) == Trial::kFits ? fits : exceeds) = middle;
-  }
-  return best;
+  DtrTrials trials(graph, saved, device, budget, heuristic, exact_peak);
+  DtrTrace traced = trace_of(graph, saved, device);
+  if (trials.search(traced)) return trials.best();
+  for (ValueId v : saved.layer_inputs())
+    if (v != kNone && traced.tensors[v] >= 0) traced.trace.tensors[traced.tensors[v]].held = true;
+  trials.search(traced);
+  return trials.best();
 }
 
 }  // namespace recollect

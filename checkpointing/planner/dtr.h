@@ -32,9 +32,10 @@ struct DtrTrace {
 DtrTrace trace_of(const Graph& graph, const SavedActivations& saved, const DeviceModel& device);
 
 // `budget`: device bytes of transient values, as `exact_peak` counts them in the program that a plan compiles to.
-// Where the first plan exceeds it, the simulated budget is lowered in sixteenths of it until one fits, and then
-// raised again by halving the last step; of those that fit, the plan of the least seconds is taken. At most 20
-// plans are compiled. Nothing where none fits.
+// Where the first plan exceeds it, the simulated budget is lowered in sixteenths of it until a plan fits, and then
+// raised again by halving the last step. The same is done a second time with the inputs of layers held in the
+// simulation, so that no recomputation reaches over several layers. Of the plans that fit, the one of the least
+// seconds is taken. At most 40 are compiled. Nothing where none fits.
 std::optional<DtrResult> make_dtr_plan(const Graph& graph, const SavedActivations& saved,
                                        const DeviceModel& device, uint64_t budget,
                                        EvictionHeuristic heuristic,

@@ -78,6 +78,7 @@ class Evictor {
 
  private:
   bool is_there(int t) const { return state_[t] == Whereabouts::kThere; }
+  bool is_held(int t) const { return trace_.tensors[t].held && !released_[t]; }
   bool is_evicted(int t) const { return state_[t] == Whereabouts::kEvicted; }
   uint64_t bytes(int t) const { return trace_.tensors[t].bytes; }
   uint64_t cost(int t) const { return producer_[t] < 0 ? 0 : trace_.ops[producer_[t]].cost; }
@@ -162,7 +163,7 @@ class Evictor {
       int worst = -1;
       double least = 0;
       for (int t : pool_) {
-        if (locks_[t] > 0 || bytes(t) == 0) continue;
+        if (locks_[t] > 0 || bytes(t) == 0 || is_held(t)) continue;
         const double h = score(t);
         if (worst >= 0 && (h > least || (h == least && t > worst))) continue;
         worst = t;

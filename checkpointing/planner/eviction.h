@@ -34,6 +34,7 @@ inline constexpr std::array<std::string_view, 4> kSpellings<EvictionHeuristic> =
 struct EvictionTensor {
   uint64_t bytes = 0;
   bool pinned = false;  // never evicted: what made it cannot run again. Without an op, all are
+  bool held = false;    // not evicted before it is released, though it could be made again
 };
 
 struct EvictionOp {

@@ -215,6 +215,20 @@ release 5
   EXPECT_EQ(run.rematerializations, 1);
 }
 
+// Another one goes in its place.
+TEST(Eviction, LeavesWhatIsHeldUntilItIsReleased) {
+  EvictionTrace trace = unit_chain(4);
+  const EvictionStep evicts_it{EvictionStep::kEvict, 1};
+  const EvictionRun free = run_with_eviction(trace, 4, EvictionHeuristic::kDtr, kUnlimited);
+  EXPECT_EQ(std::count(free.steps.begin(), free.steps.end(), evicts_it), 1);
+  trace.tensors[1].held = true;
+  const EvictionRun run = run_with_eviction(trace, 4, EvictionHeuristic::kDtr, kUnlimited);
+  EXPECT_EQ(run.end, EvictionEnd::kDone);
+  EXPECT_EQ(std::count(run.steps.begin(), run.steps.end(), evicts_it), 0);
+  EXPECT_EQ(std::count(run.steps.begin(), run.steps.end(), EvictionStep{EvictionStep::kEvict, 2}), 1);
+  EXPECT_EQ(std::count(run.steps.begin(), run.steps.end(), EvictionStep{EvictionStep::kRelease, 1}), 1);
+}
+
 TEST(Eviction, SaysWhatDoesNotFit) {
   EXPECT_EQ(run_with_eviction(unit_chain(3), 2, EvictionHeuristic::kDtr, kUnlimited).end,
             EvictionEnd::kTooLittle);
