@@ -14,8 +14,8 @@ namespace recollect {
 
 namespace {
 
-constexpr int kSteps = 16, kHalvings = 4;
-constexpr int kMostRuns = 32;  // of an op, on average: more is no plan to train by
+constexpr int kDtrSteps = 16, kDtrHalvings = 4;
+constexpr int kDtrMostRuns = 32;  // of an op, on average: more is no plan to train by
 
 class DtrTracer {
  public:
@@ -102,8 +102,8 @@ class DtrTracer {
   std::vector<std::vector<ValueId>> ending_;
 };
 
-Plan plan_of(const Graph& graph, const SavedActivations& saved, const DtrTrace& traced,
-             const EvictionRun& run) {
+Plan dtr_plan_of(const Graph& graph, const SavedActivations& saved, const DtrTrace& traced,
+                 const EvictionRun& run) {
   std::vector<char> evicted(traced.trace.tensors.size(), 0), read(evicted);
   for (const auto& [kind, which] : run.steps) {
     if (kind == EvictionStep::kEvict && !read[which]) evicted[which] = 1;
@@ -115,7 +115,8 @@ Plan plan_of(const Graph& graph, const SavedActivations& saved, const DtrTrace& 
   return plan;
 }
 
-double seconds_of(Graph graph, const SavedActivations& saved, const DeviceModel& device, const Plan& plan) {
+double dtr_seconds_of(Graph graph, const SavedActivations& saved, const DeviceModel& device,
+                      const Plan& plan) {
   require(!recompute(graph, saved, plan).refusal, "a plan that runs each op twice at most is refused");
   double seconds = 0;
   for (const Op& op : graph.ops())
@@ -140,14 +141,14 @@ class DtrTrials {
 
   // True where the plan of the whole budget fits.
   bool search(const DtrTrace& traced) {
-    const uint64_t step = std::max<uint64_t>(1, budget_ / kSteps);
+    const uint64_t step = std::max<uint64_t>(1, budget_ / kDtrSteps);
     uint64_t fits = budget_;
     DtrTrial trial = attempt(traced, fits);
     if (trial == DtrTrial::kFits) return true;
     while (trial == DtrTrial::kExceeds && fits > step) trial = attempt(traced, fits -= step);
     if (trial != DtrTrial::kFits) return false;
     uint64_t exceeds = fits + step;
-    for (int i = 0; i < kHalvings; ++i) {
+    for (int i = 0; i < kDtrHalvings; ++i) {
       const uint64_t middle = fits + (exceeds - fits) / 2;
       (attempt(traced, middle) == DtrTrial::kFits ? fits : exceeds) = middle;
     }
@@ -156,13 +157,13 @@ class DtrTrials {
 
  private:
   DtrTrial attempt(const DtrTrace& traced, uint64_t simulated) {
-    const int most_runs = kMostRuns * static_cast<int>(traced.trace.ops.size());
+    const int most_runs = kDtrMostRuns * static_cast<int>(traced.trace.ops.size());
     const EvictionRun run = run_with_eviction(traced.trace, simulated, heuristic_, most_runs);
     if (run.end != EvictionEnd::kDone) return DtrTrial::kNoPlan;
-    DtrResult result{.plan = plan_of(graph_, saved_, traced, run), .evictions = run.evictions};
+    DtrResult result{.plan = dtr_plan_of(graph_, saved_, traced, run), .evictions = run.evictions};
     result.peak = peak_of(result.plan);
     if (result.peak > budget_) return DtrTrial::kExceeds;
-    result.seconds = seconds_of(graph_, saved_, device_, result.plan);
+    result.seconds = dtr_seconds_of(graph_, saved_, device_, result.plan);
     if (!best_ || result.seconds < best_->seconds) best_ = std::move(result);
     return DtrTrial::kFits;
   }

@@ -33,7 +33,7 @@ inline constexpr std::array<std::string_view, 4> kSpellings<EvictionHeuristic> =
 
 struct EvictionTensor {
   uint64_t bytes = 0;
-  bool pinned = false;  // never evicted: what made it cannot run again. Without an op, all are
+  bool pinned = false;  // never evicted: what made it cannot run again. So is what no op makes
   bool held = false;    // not evicted before it is released, though it could be made again
 };
 

@@ -268,7 +268,7 @@ TEST(Eviction, OfChainsInTwoRootsOfMemoryTakesThreeTimesTheirLength) {
     EXPECT_GT(ops_per_link(1024, h), 1.5 * ops_per_link(256, h));
 }
 
-// 48 layers, 865 ops: the time is of one simulation, as a planner makes a score of.
+// 48 layers, 865 ops: a planner runs some dozens of such simulations.
 TEST(Eviction, OfFortyEightLayersTakesLessThanASecond) {
   Random random{3};
   const MadeTrace trace = make_transformer(random, 48, 1 << 10);
