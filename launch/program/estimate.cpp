@@ -114,6 +114,8 @@ bool fits(const Config& config, const MemoryLedger& memory) {
     return limit == 0 || bytes <= static_cast<uint64_t>(limit);
   };
   return within(memory.arena_bytes(), config.device.memory_limit) &&
+         within(memory.arena_bytes(), config.activation_checkpointing.memory_budget) &&
+         within(memory.host_bytes, config.activation_checkpointing.host_memory_budget) &&
          within(memory.disk_bytes, config.activation_checkpointing.disk_checkpointing.limit);
 }
 
@@ -263,7 +265,7 @@ std::vector<Variant> compare_variants(const Config& config) {
   const uint64_t before = resident_bytes();
   const PlannedRank rank(config, 0, 0);
   std::vector<Variant> variants;
-  for (std::string_view mode : kSpellings<CheckpointingMode>)
+  for (std::string_view mode : kNamedModes)
     for (int switches = 0; switches < 8; ++switches) {
       const bool partition = switches & 1, host = switches & 2, disk = switches & 4;
       if (disk && config.activation_checkpointing.disk_checkpointing.path.empty()) continue;
@@ -277,6 +279,9 @@ std::vector<Variant> compare_variants(const Config& config) {
       c.partition_activations = partition;
       c.cpu_checkpointing = host;
       if (!disk) c.disk_checkpointing = {};
+      c.memory_budget = c.host_memory_budget = 0;
+      c.budget_policy = BudgetPolicy::kDynamic;
+      c.recompute_layers.clear();
       c.plan.clear();  // the table's rows decide what it decides
       c.number_checkpoints = 0;
       if (switches == 0) c.keep_last = c.prefetch = -1;
