@@ -11,6 +11,8 @@ namespace recollect {
 
 namespace {
 
+constexpr std::size_t kFurther = 5;
+
 class Search {
  public:
   Search(const PlanBudgets& budgets, const TryPlan& try_plan) : budgets_(budgets), try_plan_(try_plan) {}
@@ -35,6 +37,8 @@ class Search {
       const std::size_t middle = low + (high - low) / 2;
       (fits(plan(middle)) ? low : high) = middle;
     }
+    // Where values live at one time and what lies between them may let a later one need less.
+    for (std::size_t next = high + 1; next < std::min(plans, high + kFurther); ++next) fits(plan(next));
   }
 
   ChosenPlan finish() { return std::move(chosen_); }

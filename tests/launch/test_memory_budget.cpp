@@ -169,10 +169,45 @@ TEST(MemoryBudgets, OfTheHostAreKeptToo) {
   const uint64_t all = rank.require_plan(none).program.predicted().arena_bytes();
   for (uint64_t host : {1000, 20000, 60000}) {
     const Config config = planned(yaml_of(layout), plus(plus(words_of(layout), budget(all * 8 / 10)),
-                                                  {ac(fmt::format("host_memory_budget={}", host))}));
+                                                        {ac(fmt::format("host_memory_budget={}", host))}));
     const MemoryLedger memory = rank.require_plan(config).program.predicted();
     EXPECT_LE(memory.host_bytes, host);
     EXPECT_LE(memory.arena_bytes(), all * 8 / 10);
+  }
+}
+
+TEST(MemoryBudgets, AreKeptByThePlanOfEveryLength) {
+  std::string lines;
+  for (int i = 0; i < 40; ++i) {
+    std::string ids = "1";
+    for (int j = 0; j < i * 7 % 16; ++j) ids += fmt::format(", {}", (i * 5 + j * 3) % 24);
+    lines += fmt::format("{{\"input_ids\": [{}]}}\n", ids);
+  }
+  const TemporaryFolder folder;
+  const std::string yaml = yaml_of({"gpt2", kGpt2, 1, "fp32"});
+  const Words words{"data.format=jsonl",    "data.path=" + folder.write("lines.jsonl", lines),
+                    "data.padding=longest", "data.pad_to_multiple_of=4",
+                    "training.max_steps=6", "training.micro_batch_size=4"};
+  const Trained none = train(yaml, words);
+  const uint64_t bytes = none.predicted.front().arena_bytes() * 85 / 100;
+  const Words budgeted = plus(words, budget(bytes));
+  const Config config = planned(yaml, budgeted),
+               fixed = planned(yaml, plus(budgeted, {ac("budget_policy=static")}));
+  const PlannedRank rank(config, 0, 0);
+  const TrainingProgram longest = rank.require_plan(config);
+  int faster = 0;
+  for (const BatchShape& shape : all_batch_shapes(config)) {
+    const Point own = point_of(rank.plan_shorter(config, shape, longest)),
+                same = point_of(rank.plan_shorter(fixed, shape, longest));
+    EXPECT_LE(own.bytes, bytes);
+    EXPECT_LE(own.seconds, same.seconds) << shape.sequence_length;
+    faster += own.seconds < same.seconds;
+  }
+  EXPECT_GT(faster, 0);
+  for (const char* policy : {"dynamic", "static"}) {
+    const Trained within = train(yaml, plus(budgeted, {ac(std::string("budget_policy=") + policy)}));
+    expect_same_bits(none, within, policy);
+    for (const MemoryLedger& memory : within.measured) EXPECT_LE(memory.arena_bytes(), bytes);
   }
 }
 
