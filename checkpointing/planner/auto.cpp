@@ -41,7 +41,14 @@ class Search {
     for (std::size_t next = high + 1; next < std::min(plans, high + kFurther); ++next) fits(plan(next));
   }
 
-  ChosenPlan finish() { return std::move(chosen_); }
+  ChosenPlan finish() {
+    for (const PlanTrial& over : over_) {
+      const double spared = chosen_.takes.seconds - over.seconds;
+      chosen_.price =
+          std::max(chosen_.price, spared / static_cast<double>(over.device - chosen_.takes.device));
+    }
+    return std::move(chosen_);
+  }
   bool found() const { return chosen_.plan.has_value(); }
 
  private:
@@ -50,7 +57,10 @@ class Search {
     const std::optional<PlanTrial> trial = try_plan_(plan);
     if (!trial || trial->host > budgets_.host || trial->disk > budgets_.disk) return false;
     chosen_.smallest_device = std::min(chosen_.smallest_device, trial->device);
-    if (trial->device > budgets_.device) return false;
+    if (trial->device > budgets_.device) {
+      over_.push_back(*trial);
+      return false;
+    }
     const auto rank = [](const PlanTrial& t) { return std::tuple(t.seconds, t.device, t.host, t.disk); };
     if (!chosen_.plan || rank(*trial) < rank(chosen_.takes)) chosen_.plan = plan, chosen_.takes = *trial;
     return true;
@@ -59,6 +69,7 @@ class Search {
   const PlanBudgets& budgets_;
   const TryPlan& try_plan_;
   ChosenPlan chosen_;
+  std::vector<PlanTrial> over_;  // the device's budget alone
   std::vector<std::pair<Plan, bool>> known_;
 };
 

@@ -32,6 +32,8 @@ using TryPlan = std::function<std::optional<PlanTrial>(const Plan&)>;
 struct ChosenPlan {
   std::optional<Plan> plan;  // nothing where none fits
   PlanTrial takes;
+  double price =
+      0;  // seconds of a micro-batch that a byte more would spare, by the best of those over the budget
   int64_t tried = 0;                             // programs that were planned for it
   uint64_t smallest_device = PlanBudgets::kAny;  // that a plan within the other budgets takes
 };
