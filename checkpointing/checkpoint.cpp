@@ -71,9 +71,12 @@ Checkpointed checkpoint(Graph& graph, const OpRegistry& registry, const SavedAct
   if (rules.decided) return checkpoint_alike(graph, registry, saved, c.verify, *rules.decided);
   Checkpointed done;
   int64_t divided_already = 0;
-  done.plan = c.plan.empty()
-                  ? make_plan(graph, saved, c)
-                  : read_plan(c.plan, graph, saved, static_cast<int>(rules.tensor_size), &divided_already);
+  if (rules.plan)
+    done.plan = *rules.plan;
+  else if (c.plan.empty())
+    done.plan = make_plan(graph, saved, c);
+  else
+    done.plan = read_plan(c.plan, graph, saved, static_cast<int>(rules.tensor_size), &divided_already);
   if (!take(check_plan(c, graph, saved, done.plan, divided_already), done)) return done;
   if (rules.disk_through_host)
     for (auto& [value, decision] : done.plan.values) decision.host |= decision.disk;

@@ -32,6 +32,7 @@ struct CheckpointingRules {
   DeviceModel device = {};
   bool least = false;                     // of what the settings leave open: as little memory as can be
   bool disk_through_host = false;         // the disk is written from the host's memory and read into it
+  const Plan* plan = nullptr;             // what has been decided on every value, instead of settings
   const Checkpointed* decided = nullptr;  // the same decisions as for this batch of another length
 };
 

@@ -144,6 +144,28 @@ void save_one_input(Draft& plan) {
   plan.replay(Replay::kNothing);
 }
 
+// The named layers save their inputs, all others everything.
+void save_other_layers(Draft& plan) {
+  plan.save_inputs();
+  const std::vector<char> outside = read_outside_layers(plan.graph());
+  const std::vector<std::string>& named = plan.settings().recompute_layers;
+  plan.save_where([&](ValueId v) {
+    return outside[v] ||
+           std::find(named.begin(), named.end(), std::to_string(plan.layer_of(v))) == named.end();
+  });
+}
+
+void save_by_policy(Draft& plan) {
+  switch (plan.settings().budget_policy) {
+    case BudgetPolicy::kFixed:
+      return save_other_layers(plan);
+    case BudgetPolicy::kFull:
+      return save_layer_inputs(plan);
+    default:
+      return save_everything(plan);
+  }
+}
+
 using Policy = void (*)(Draft&);
 
 Policy policy_of(CheckpointingMode mode) {
@@ -162,6 +184,8 @@ Policy policy_of(CheckpointingMode mode) {
       return save_halves;
     case CheckpointingMode::kConstantMemory:
       return save_one_input;
+    case CheckpointingMode::kAuto:
+      return save_by_policy;
   }
   throw Error(ExitCode::kInternal, "a checkpointing mode without a policy");
 }

@@ -8,6 +8,8 @@
 // selective        saves what costs much to recompute and recomputes the named groups (Korthikanti et al.,
 //                  2022).
 // recursive        saves log n layer inputs: n + n/2 log2 n evaluations (Chen et al., section 4.2).
+// auto             has no plan of its own (planner/auto.h) but with the budget policies fixed, which recomputes the
+//                  named layers and saves the others, full and none.
 // constant_memory  saves the first layer's input only: O(1) memory, n (n + 1) / 2 evaluations.
 #pragma once
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,14 +10,25 @@
 
 namespace recollect {
 
-enum class CheckpointingMode { kNone, kFull, kEveryK, kSqrt, kSelective, kRecursive, kConstantMemory };
+enum class CheckpointingMode { kNone, kFull, kEveryK, kSqrt, kSelective, kRecursive, kConstantMemory, kAuto };
 template <>
-inline constexpr std::array<std::string_view, 7> kSpellings<CheckpointingMode> = {
-    "none", "full", "every_k", "sqrt", "selective", "recursive", "constant_memory"};
+inline constexpr std::array<std::string_view, 8> kSpellings<CheckpointingMode> = {
+    "none", "full", "every_k", "sqrt", "selective", "recursive", "constant_memory", "auto"};
+
+// Those that say themselves what is saved; auto decides by a budget.
+inline constexpr std::span<const std::string_view> kNamedModes =
+    std::span(kSpellings<CheckpointingMode>).first(7);
 
 enum class StorageDType { kSame, kBF16 };
 template <>
 inline constexpr std::array<std::string_view, 2> kSpellings<StorageDType> = {"same", "bf16"};
+
+// auto: whose plans there are. dynamic: one for each length of sequences; static: the longest's for all lengths;
+// fixed: the layers that the user names; full, none: those of the modes.
+enum class BudgetPolicy { kDynamic, kStatic, kFixed, kFull, kNone };
+template <>
+inline constexpr std::array<std::string_view, 5> kSpellings<BudgetPolicy> = {"dynamic", "static", "fixed",
+                                                                             "full", "none"};
 
 template <>
 inline constexpr std::array<std::pair<std::string_view, CheckpointingMode>, 1>
@@ -27,6 +39,10 @@ struct CheckpointingSettings {
   CheckpointingMode mode = CheckpointingMode::kNone;
   int64_t k = 0;                            // every_k: layers a segment
   std::vector<std::string> recompute = {};  // selective: groups of ops; empty: those that cost little
+  int64_t memory_budget = 0;  // auto: bytes of the device that a rank takes in all; 0: device.memory_limit
+  int64_t host_memory_budget = 0;  // auto: bytes of saved activations in host memory; 0: not given
+  BudgetPolicy budget_policy = BudgetPolicy::kDynamic;
+  std::vector<std::string> recompute_layers = {};  // fixed: their numbers, the first is 0
   bool partition_activations = false;
   bool cpu_checkpointing = false;
   struct Disk {

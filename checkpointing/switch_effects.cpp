@@ -20,6 +20,11 @@ Error without_effect(const std::string& what, const std::string& why, const std:
                fmt::format("activation_checkpointing.{} has no effect: {}", what, why), hint);
 }
 
+// Mode auto decides by its budget what is done; the settings say what it may do.
+bool is_planned(const Keys& c) {
+  return c.mode == CheckpointingMode::kAuto && c.budget_policy != BudgetPolicy::kFixed;
+}
+
 std::string values(int64_t count) { return fmt::format("{} {}", count, count == 1 ? "value" : "values"); }
 
 void check_storage_dtype(const Keys& c, const CheckpointedRun& run, Findings& found) {
@@ -58,6 +63,56 @@ void check_recomputation(const Keys& c, Findings& found) {
   }
 }
 
+void check_budgets(const Keys& c, const CheckpointedRun& run, Findings& found) {
+  const std::string section = "activation_checkpointing.", mode = section + "mode";
+  const auto find = [&](const std::string& key, const std::string& what) {
+    found.push_back({{section + key, mode}, section + key + " " + what});
+  };
+  if (c.mode != CheckpointingMode::kAuto) {
+    for (const auto& [key, given] : {std::pair{"memory_budget", c.memory_budget > 0},
+                                     std::pair{"host_memory_budget", c.host_memory_budget > 0},
+                                     std::pair{"budget_policy", c.budget_policy != BudgetPolicy::kDynamic},
+                                     std::pair{"recompute_layers", !c.recompute_layers.empty()}})
+      if (given) find(key, "has no effect without mode auto");
+    return;
+  }
+  const bool chooses = c.budget_policy == BudgetPolicy::kDynamic || c.budget_policy == BudgetPolicy::kStatic;
+  const bool fixed = c.budget_policy == BudgetPolicy::kFixed;
+  if (c.memory_budget == 0 && run.memory_limit == 0)
+    find("memory_budget", "must be given with mode auto, or device.memory_limit");
+  if (run.memory_limit > 0 && c.memory_budget >= run.memory_limit)
+    find("memory_budget", "has no effect: device.memory_limit allows no more");
+  if (c.host_memory_budget > 0 && c.cpu_checkpointing)
+    find("cpu_checkpointing",
+         "has no effect: activation_checkpointing.host_memory_budget says that the planner may "
+         "use host memory, and how much of it");
+  if (c.partition_activations && chooses)
+    find("partition_activations",
+         "has no effect with mode auto: the planner may partition what it saves anyway");
+  if (c.host_memory_budget > 0 && !chooses)
+    find("host_memory_budget",
+         "has no effect: activation_checkpointing.budget_policy leaves nothing to plan");
+  if (c.number_checkpoints > 0 && chooses)
+    find("number_checkpoints", "cannot be checked with mode auto: the planner decides");
+  if (c.storage_dtype != StorageDType::kSame && chooses)
+    find("storage_dtype", "cannot be given with mode auto: what is rounded would depend on the budget");
+  if (fixed != !c.recompute_layers.empty())
+    find("recompute_layers", fixed ? "must name the layers that budget_policy fixed recomputes"
+                                   : "has no effect without activation_checkpointing.budget_policy fixed");
+  for (std::size_t i = 0; i < c.recompute_layers.size(); ++i) {
+    const std::string& layer = c.recompute_layers[i];
+    const bool digits =
+        !layer.empty() && layer.size() < 7 && layer.find_first_not_of("0123456789") == layer.npos;
+    if (!digits || std::stoll(layer) >= run.layers || layer != std::to_string(std::stoll(layer)))
+      find("recompute_layers",
+           fmt::format("names layer {}, and those of the model are 0 to {}", layer, run.layers - 1));
+    else if (std::find(c.recompute_layers.begin(),
+                       c.recompute_layers.begin() + static_cast<std::ptrdiff_t>(i),
+                       layer) != c.recompute_layers.begin() + static_cast<std::ptrdiff_t>(i))
+      find("recompute_layers", fmt::format("names layer {} twice", layer));
+  }
+}
+
 void check_partition(const Keys& c, const CheckpointedRun& run, Findings& found) {
   if (c.partition_activations && run.tensor_ranks == 1) {
     found.push_back(
@@ -76,7 +131,9 @@ void check_partition(const Keys& c, const CheckpointedRun& run, Findings& found)
 void check_reach(const Keys& c, const CheckpointedRun& run, Findings& found) {
   const bool packs = c.storage_dtype != StorageDType::kSame;
   const bool leaves =
-      c.partition_activations || c.cpu_checkpointing || !c.disk_checkpointing.path.empty() || !c.plan.empty();
+      c.partition_activations || c.cpu_checkpointing || !c.disk_checkpointing.path.empty() ||
+      !c.plan.empty() ||
+      (c.mode == CheckpointingMode::kAuto && (c.host_memory_budget > 0 || run.tensor_ranks > 1));
   for (const auto& [key, value] : {std::pair{"keep_last", c.keep_last}, std::pair{"prefetch", c.prefetch}}) {
     if (value < 0 || leaves || (packs && key == std::string_view("keep_last"))) continue;
     found.push_back(
@@ -105,6 +162,7 @@ Refusal check_something_is_done(const Keys& c, const Plan& plan, int64_t layers)
     return without_effect("plan", c.plan + " saves every activation on the device, as mode none does",
                           "leave it out, or let it recompute or move something");
   }
+  if (is_planned(c)) return {};  // a budget is a limit, and may be ample
   if (c.mode == CheckpointingMode::kNone || !none([](const auto& item) { return !item.second.save; }))
     return {};
   const std::string what =
@@ -234,6 +292,7 @@ std::vector<Remark> remark_on_distances(const Keys& c, const ResidencyReport& mo
 std::vector<Finding> check_settings(const CheckpointingSettings& settings, const CheckpointedRun& run) {
   Findings found;
   check_recomputation(settings, found);
+  check_budgets(settings, run, found);
   check_partition(settings, run, found);
   check_reach(settings, run, found);
   check_storage_dtype(settings, run, found);
@@ -255,6 +314,7 @@ Judgement check_plan(const CheckpointingSettings& c, const Graph& graph, const S
 
 Judgement check_moves(const CheckpointingSettings& c, const Graph& graph, const Plan& plan,
                       const ResidencySettings& moves, const ResidencyReport& moved, std::size_t remade) {
+  if (is_planned(c)) return {};
   for (const Refusal& no : {check_something_is_moved(c, plan, moved), check_pool(c, graph),
                             check_distances(c, moved), check_verify(c, remade)})
     if (no) return {no, {}};

@@ -35,6 +35,7 @@ struct CheckpointedRun {
   int64_t tensor_ranks = 1;
   bool sequence_parallel = false;
   DType dtype = DType::kF32;  // of activations
+  int64_t memory_limit = 0;   // bytes of the device; 0: none
 };
 
 // What was found: why the settings cannot stand, if so, and what else is to be said of them.

@@ -1,23 +1,41 @@
 #include "engine/runtime/step_recorder.h"
 
 #include <algorithm>
+#include <functional>
+#include <string>
 
 namespace recollect {
+
+namespace {
+
+std::size_t number_of_ops(const Graph& graph) {
+  std::size_t number = graph.ops().size();
+  for (const Op& op : graph.ops()) number = number * 31 + std::hash<std::string>()(op.name);
+  return number;
+}
+
+}  // namespace
 
 StepRecorder::StepRecorder(const Graph& graph, int64_t micro_batches, ExecutorProbe* next)
     : next_(next),
       timeline_(StepTimeline::blank(graph, micro_batches)),
-      waited_before_(graph.ops().size(), 0.0) {}
+      waited_before_(graph.ops().size(), 0.0),
+      ops_(number_of_ops(graph)) {}
 
 void StepRecorder::begin_step() {
   start_ = Clock::now();
   in_step_ = true;
-  complete_ = false;
+  complete_ = other_ops_ = false;
 }
 
 void StepRecorder::begin_run(Executor& executor, int64_t micro_batch) {
   run_ = in_step_ ? timeline_.find(micro_batch) : nullptr;
   if (!run_) return;
+  if (number_of_ops(executor.program().graph) != ops_) {
+    other_ops_ = true;
+    run_ = nullptr;
+    return;
+  }
   executor_ = &executor;
   executor.time_ops(true);
   std::copy(executor.waits().by_op().begin(), executor.waits().by_op().end(), waited_before_.begin());
@@ -57,7 +75,7 @@ void StepRecorder::end_step() {
   end_run();
   timeline_.end = now();
   in_step_ = false;
-  complete_ = true;
+  complete_ = !other_ops_;
 }
 
 void StepRecorder::before_op(const Executor& executor, OpId id) {

@@ -12,6 +12,7 @@ namespace recollect {
 
 class StepRecorder final : public ExecutorProbe {
  public:
+  // Of `graph` and of others with the same ops: a step in which another one runs is not recorded.
   // `next`, if any, is called as if it were the executor's own probe, and what it does counts as the op's.
   StepRecorder(const Graph& graph, int64_t micro_batches, ExecutorProbe* next = nullptr);
 
@@ -44,7 +45,8 @@ class StepRecorder final : public ExecutorProbe {
   StepTimeline::Run* run_ = nullptr;   // the one in progress, if it is recorded
   std::vector<double> waited_before_;  // by op: the executor's waits at the run's beginning
   Clock::time_point start_;
-  bool in_step_ = false, complete_ = false;
+  bool in_step_ = false, complete_ = false, other_ops_ = false;
+  std::size_t ops_;  // of the graph, as one number
 };
 
 }  // namespace recollect

@@ -71,10 +71,12 @@ constexpr Command kCommands[] = {
     {"run", "[flags] PROGRAM [arguments]", "start PROGRAM, or train, as the ranks of this node (run --help)",
      run_command},
     {"estimate",
-     "CONFIG.yaml [section.key=value ...] [--json] [--compare | --max-micro-batch]\n"
-     "           [--trace FILE] [--html FILE]",
+     "CONFIG.yaml [section.key=value ...] [--json]\n"
+     "           [--compare | --policies | --pareto | --max-micro-batch] [--trace FILE] [--html FILE]",
      "predict memory and step time without training", estimate_command,
      "  --compare             every activation checkpointing mode and switch, as one table\n"
+     "  --policies            a memory budget's policies, by the length of sequences\n"
+     "  --pareto              time against memory budget, for mode auto and the named modes\n"
      "  --max-micro-batch     the largest training.micro_batch_size that fits device.memory_limit\n"
      "  --trace FILE          the predicted step as a Chrome trace, for Perfetto\n"
      "  --html FILE           the predicted step as a page\n"

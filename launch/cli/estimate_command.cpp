@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/io/files.h"
+#include "launch/cli/estimate_budgets.h"
 #include "launch/program/estimate.h"
 #include "launch/program/limits.h"
 #include "launch/program/phase_table.h"
@@ -12,6 +13,7 @@
 #include "launch/report/chrome_trace.h"
 #include "launch/report/html_page.h"
 #include "launch/report/memory_table.h"
+#include "launch/program/compare_budgets.h"
 #include "launch/report/rank_report_json.h"
 #include "launch/report/report_command.h"
 
@@ -22,7 +24,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct EstimateOptions {
-  bool json = false, compare = false, max_micro_batch = false;
+  bool json = false, compare = false, max_micro_batch = false, policies = false, pareto = false;
   std::string trace, html;
 };
 
@@ -235,10 +237,10 @@ void print_largest(const Config& config, bool json) {
   else if (largest > 0)
     fmt::print("training.micro_batch_size={} {} {} bytes\n", largest,
                all ? "and all below fit; none above was tried. The limit is" : "is the largest that fits",
-               config.device.memory_limit);
+               budget_of(config));
   if (largest == 0)
     throw Error(ExitCode::kDeviceMemory,
-                fmt::format("not even one sequence fits device.memory_limit {}", config.device.memory_limit),
+                fmt::format("not even one sequence fits {} bytes", budget_of(config)),
                 "use more tensor-parallel ranks, or activation checkpointing");
 }
 
@@ -251,15 +253,19 @@ void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   own.add_options()("json", options::bool_switch(&chosen.json))(
       "compare", options::bool_switch(&chosen.compare))("max-micro-batch",
                                                         options::bool_switch(&chosen.max_micro_batch))(
+      "policies", options::bool_switch(&chosen.policies))("pareto", options::bool_switch(&chosen.pareto))(
       "trace", options::value(&chosen.trace))("html", options::value(&chosen.html));
   Config config = read_config_words("estimate", parse_options(words, own));
-  if (chosen.compare && chosen.max_micro_batch)
-    throw Error(ExitCode::kConfiguration, "--compare and --max-micro-batch are two questions",
+  if (chosen.compare + chosen.max_micro_batch + chosen.policies + chosen.pareto > 1)
+    throw Error(ExitCode::kConfiguration,
+                "--compare, --policies, --pareto and --max-micro-batch are different questions",
                 "ask them one by one");
   check_report_files(chosen.html, chosen.trace);
   resolve_planned_world(config);
   write_files(config, chosen);
   if (chosen.compare) return print_comparison(config, chosen.json);
+  if (chosen.policies) return print_policies(config, chosen.json);
+  if (chosen.pareto) return print_pareto(config, chosen.json);
   if (chosen.max_micro_batch) return print_largest(config, chosen.json);
   print_one(config, chosen.json);
 }

@@ -199,6 +199,14 @@ std::vector<Rule> fixed_rules() {
        {"scheduler.name"},
        [](const Config& c) { return c.scheduler.name == SchedulerName::kConstant; },
        "the learning rate does not fall"},
+      {{"activation_checkpointing.budget_policy"},
+       {"data.padding"},
+       [](const Config& c) {
+         const CheckpointingSettings& a = c.activation_checkpointing;
+         return a.mode == CheckpointingMode::kAuto && a.budget_policy == BudgetPolicy::kStatic &&
+                (c.data.padding == Padding::kMax || !lengths_change(c));
+       },
+       "there is one length, and one plan for it"},
       {{"activation_checkpointing.disk_checkpointing.limit"},
        {"activation_checkpointing.disk_checkpointing.path"},
        [](const Config& c) { return c.activation_checkpointing.disk_checkpointing.path.empty(); },

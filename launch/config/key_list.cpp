@@ -321,6 +321,14 @@ void add_others(std::vector<ConfigKey>& keys) {
   checkpointing("k", &AC::k, between(0, 65536), "every_k: layers a segment");
   checkpointing("recompute", &AC::recompute, among(kRecomputeGroups),
                 "selective: groups of ops; none given: norm and activation");
+  checkpointing("memory_budget", &AC::memory_budget, byte_size(),
+                "auto: all that a rank may take of its device, such as 6GiB; 0: device.memory_limit");
+  checkpointing("host_memory_budget", &AC::host_memory_budget, byte_size(),
+                "auto: host memory for saved activations, such as 1GiB; 0: none unless cpu_checkpointing");
+  checkpointing(
+      "budget_policy", &AC::budget_policy, any(),
+      "auto: a plan for each length, the longest's for all, named layers, or as modes full and none");
+  checkpointing("recompute_layers", &AC::recompute_layers, any(), "budget_policy fixed: numbers of layers");
   checkpointing("partition_activations", &AC::partition_activations, any(),
                 "saved activations that are the same on all tensor ranks: 1/t on each, gathered before use",
                 {"partitioned_checkpointing", "distribute_saved_activations"});

@@ -149,7 +149,8 @@ void check_checkpointing(const Config& config, Findings& found) {
                             .layers_key = path_of(layers),
                             .tensor_ranks = config.parallelism.tensor_parallel_size,
                             .sequence_parallel = config.parallelism.sequence_parallel,
-                            .dtype = compute_dtype(config.training.precision)};
+                            .dtype = compute_dtype(config.training.precision),
+                            .memory_limit = config.device.memory_limit};
   for (Finding& finding : check_settings(config.activation_checkpointing, run))
     found.push_back(std::move(finding));
 }

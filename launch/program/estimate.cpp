@@ -114,6 +114,8 @@ bool fits(const Config& config, const MemoryLedger& memory) {
     return limit == 0 || bytes <= static_cast<uint64_t>(limit);
   };
   return within(memory.arena_bytes(), config.device.memory_limit) &&
+         within(memory.arena_bytes(), config.activation_checkpointing.memory_budget) &&
+         within(memory.host_bytes, config.activation_checkpointing.host_memory_budget) &&
          within(memory.disk_bytes, config.activation_checkpointing.disk_checkpointing.limit);
 }
 
@@ -263,7 +265,7 @@ std::vector<Variant> compare_variants(const Config& config) {
   const uint64_t before = resident_bytes();
   const PlannedRank rank(config, 0, 0);
   std::vector<Variant> variants;
-  for (std::string_view mode : kSpellings<CheckpointingMode>)
+  for (std::string_view mode : kNamedModes)
     for (int switches = 0; switches < 8; ++switches) {
       const bool partition = switches & 1, host = switches & 2, disk = switches & 4;
       if (disk && config.activation_checkpointing.disk_checkpointing.path.empty()) continue;
@@ -277,6 +279,9 @@ std::vector<Variant> compare_variants(const Config& config) {
       c.partition_activations = partition;
       c.cpu_checkpointing = host;
       if (!disk) c.disk_checkpointing = {};
+      c.memory_budget = c.host_memory_budget = 0;
+      c.budget_policy = BudgetPolicy::kDynamic;
+      c.recompute_layers.clear();
       c.plan.clear();  // the table's rows decide what it decides
       c.number_checkpoints = 0;
       if (switches == 0) c.keep_last = c.prefetch = -1;
@@ -300,30 +305,40 @@ std::vector<Variant> compare_variants(const Config& config) {
 }
 
 int64_t largest_micro_batch(const Config& config) {
-  if (config.device.memory_limit == 0)
+  const CheckpointingSettings& c = config.activation_checkpointing;
+  if (config.device.memory_limit == 0 && c.memory_budget == 0)
     throw Error(ExitCode::kConfiguration, "--max-micro-batch needs a limit that the run must fit",
                 "give device.memory_limit=BYTES");
+  const bool plans =
+      c.mode == CheckpointingMode::kAuto;  // then it takes what there is: memory is no straight line
   const auto needs = [&](int64_t micro_batch) {
     Config changed = config;
     changed.training.micro_batch_size = micro_batch;
     changed.training.global_batch_size = 0;
     resolve_planned_world(changed);
-    return plan_training(changed, 0, 0).training.program.predicted();
+    const TrainingProgram training = PlannedRank(changed, 0, 0).plan(changed);
+    const std::optional<Error>& refusal = training.checkpointed.refusal;
+    if (refusal && refusal->code() != ExitCode::kDeviceMemory) throw *refusal;
+    return refusal ? std::optional<MemoryLedger>() : training.program.predicted();
   };
-  const MemoryLedger one = needs(1);
-  if (!fits(config, one)) return 0;
-  const auto room = static_cast<double>(config.device.memory_limit) - static_cast<double>(one.arena_bytes());
+  const auto does_fit = [&](const std::optional<MemoryLedger>& memory) {
+    return memory && fits(config, *memory);
+  };
+  const std::optional<MemoryLedger> one = needs(1);
+  if (!does_fit(one)) return 0;
+  const auto room = static_cast<double>(config.device.memory_limit) - static_cast<double>(one->arena_bytes());
   int64_t low = 1, high = 1 + std::max<int64_t>(1, kMostTokens / config.data.sequence_length);
   double each = 0;  // bytes of one more: memory is nearly a straight line
   for (int probes = 0; high - low > 1; ++probes) {
     int64_t probe = low + (high - low) / 2;
     if (probes == 0) probe = 2;
-    if (probes > 0 && probes < kStraightProbes && each > 0)
+    if (!plans && probes > 0 && probes < kStraightProbes && each > 0)
       probe = static_cast<int64_t>(std::clamp(1 + room / each, low + 1.0, high - 1.0));
-    const MemoryLedger memory = needs(probe);
-    each = (static_cast<double>(memory.arena_bytes()) - static_cast<double>(one.arena_bytes())) /
-           static_cast<double>(probe - 1);
-    (fits(config, memory) ? low : high) = probe;
+    const std::optional<MemoryLedger> memory = needs(probe);
+    if (memory)
+      each = (static_cast<double>(memory->arena_bytes()) - static_cast<double>(one->arena_bytes())) /
+             static_cast<double>(probe - 1);
+    (does_fit(memory) ? low : high) = probe;
   }
   return low;
 }

@@ -6,6 +6,7 @@
 #include <omp.h>
 
 #include "checkpointing/device_file.h"
+#include "checkpointing/planner/auto.h"
 #include "checkpointing/residency_ops.h"
 #include "checkpointing/simulator.h"
 #include "checkpointing/verify.h"
@@ -91,10 +92,11 @@ struct Target {
   Program (*compile)(Graph, const KernelTable&, const Layout*);
   RegisterKernels kernels;
   TakenOver taken_over = {};
+  const Plan* plan = nullptr;  // by the planner
 };
 
 Target to_predict_with(const Config& config, const TakenOver& taken_over = {}) {
-  return {compile_without_kernels, kernels_of(config.device.backend), taken_over};
+  return {compile_without_kernels, kernels_of(config.device.backend), taken_over, nullptr};
 }
 
 // All that follows from a model's graph. Where a switch has no effect the program stays empty.
@@ -118,6 +120,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
                                         .device = training.device,
                                         .least = least,
                                         .disk_through_host = config.device.backend == BackendKind::kCuda,
+                                        .plan = target.plan,
                                         .decided = target.taken_over.decided});
     if (training.checkpointed.refusal) return training;
     for (const Remark& remark : training.checkpointed.remarks) training.remarks.push_back(remark);
@@ -138,18 +141,29 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
 }
 
 // Speed is no reason to be over the limit.
-TrainingProgram complete_within_limit(const Config& config, const Mesh& mesh, const ModelGraph& built,
-                                      const Target& target) {
+TrainingProgram complete_within(uint64_t limit, const Config& config, const Mesh& mesh,
+                                const ModelGraph& built, const Target& target) {
   TrainingProgram training = complete(config, mesh, built, target, false);
-  const auto limit = static_cast<uint64_t>(config.device.memory_limit);
   const std::vector<Choice>& choices = training.checkpointed.choices;
   const auto more_than_least = [](const Choice& choice) {
     return choice.reason == "simulated" && choice.layers > 1;
   };
-  if (training.checkpointed.refusal || limit == 0 || training.program.predicted().arena_bytes() <= limit ||
+  if (training.checkpointed.refusal || training.program.predicted().arena_bytes() <= limit ||
       std::none_of(choices.begin(), choices.end(), more_than_least))
     return training;
   return complete(config, mesh, built, target, true);
+}
+
+// What a rank may take of its device.
+uint64_t device_budget(const Config& config) {
+  const int64_t limit = config.device.memory_limit, budget = config.activation_checkpointing.memory_budget;
+  const int64_t least = limit == 0 || budget == 0 ? std::max(limit, budget) : std::min(limit, budget);
+  return least == 0 ? PlanBudgets::kAny : static_cast<uint64_t>(least);
+}
+
+TrainingProgram complete_within_limit(const Config& config, const Mesh& mesh, const ModelGraph& built,
+                                      const Target& target) {
+  return complete_within(device_budget(config), config, mesh, built, target);
 }
 
 double predicted_seconds(const TrainingProgram& training, const Config& config) {
@@ -177,11 +191,99 @@ std::vector<Remark> compare_with_full(const Config& config, const Mesh& mesh, co
                                static_cast<double>(mine.arena_bytes()) / kMiB.bytes, 1e3 * seconds)}};
 }
 
+bool searches(const Config& config) {
+  const CheckpointingSettings& c = config.activation_checkpointing;
+  return config.training.max_steps > 0 && c.mode == CheckpointingMode::kAuto &&
+         (c.budget_policy == BudgetPolicy::kDynamic || c.budget_policy == BudgetPolicy::kStatic);
+}
+
+Error over_budget(uint64_t budget, uint64_t smallest, const MemoryLedger& memory) {
+  MemoryLedger::Row most{};
+  for (const MemoryLedger::Row& row : memory.at_peak)
+    if (MemoryLedger::sum(row) > MemoryLedger::sum(most)) most = row;
+  const auto category = static_cast<std::size_t>(std::max_element(most.begin(), most.end()) - most.begin());
+  return Error(
+      ExitCode::kDeviceMemory,
+      fmt::format("no plan fits {} bytes: the smallest budget that works is {} bytes, and most of it is {} "
+                  "({} bytes)",
+                  budget, smallest, name_of(static_cast<Category>(category)), most[category]),
+      "raise activation_checkpointing.memory_budget, or train with a smaller training.micro_batch_size or "
+      "more tensor ranks");
+}
+
+PlanBudgets budgets_of(const Config& config, const TakenOver& taken_over) {
+  if (taken_over.decided && taken_over.larger) {  // what the longest has reserved
+    const MemoryLedger& reserved = taken_over.larger->ledger;
+    return {reserved.arena_bytes(), reserved.host_bytes, reserved.disk_bytes};
+  }
+  const CheckpointingSettings& c = config.activation_checkpointing;
+  const auto limit = [](int64_t bytes) {
+    return bytes == 0 ? PlanBudgets::kAny : static_cast<uint64_t>(bytes);
+  };
+  return {device_budget(config), limit(c.host_memory_budget), limit(c.disk_checkpointing.limit)};
+}
+
+// By trial: the plan that is chosen is the one whose program fits. A shorter sequence for which none is found has
+// the plan of the longest.
+TrainingProgram make_planned(const Config& config, const Mesh& mesh, const ModelGraph& built,
+                             const Target& target) {
+  const PlanBudgets budgets = budgets_of(config, target.taken_over);
+  const Residences residences = residences_of(config.activation_checkpointing, mesh.tensor_size(),
+                                              config.parallelism.sequence_parallel);
+  MemoryLedger smallest;
+  const TryPlan try_plan = [&](const Plan& plan) -> std::optional<PlanTrial> {
+    Target to_try = to_predict_with(config);
+    to_try.plan = &plan;
+    const TrainingProgram tried = complete_within(budgets.device, config, mesh, built, to_try);
+    if (tried.checkpointed.refusal) return {};
+    const MemoryLedger& memory = tried.program.predicted();
+    if (smallest.arena_bytes() == 0 || memory.arena_bytes() < smallest.arena_bytes()) smallest = memory;
+    return PlanTrial{
+        .device = memory.arena_bytes(),
+        .host = memory.host_bytes,
+        .disk = memory.disk_bytes,
+        .seconds = simulate(tried.program.graph, tried.program.schedule, tried.device, 1).step_seconds};
+  };
+  const ChosenPlan chosen = choose_plan(built.graph, built.saved.value(), config.activation_checkpointing,
+                                        residences, rank_device(config), budgets, try_plan);
+  if (!chosen.plan && target.taken_over.decided) return complete(config, mesh, built, target, false);
+  if (!chosen.plan) {
+    TrainingProgram none;
+    none.checkpointed.refusal = over_budget(budgets.device, chosen.smallest_device, smallest);
+    return none;
+  }
+  Target planned = target;
+  planned.taken_over.decided = nullptr;
+  planned.taken_over.larger = nullptr;
+  planned.plan = &*chosen.plan;
+  TrainingProgram training = complete_within(budgets.device, config, mesh, built, planned);
+  const auto& values = training.checkpointed.plan.values;
+  const auto saved =
+      std::count_if(values.begin(), values.end(), [](const auto& item) { return item.second.save; });
+  std::string sentence =
+      fmt::format("saves {} of {} values, chosen of {} plans, and leaves {} bytes of the budget", saved,
+                  values.size(), chosen.tried, budgets.device - chosen.takes.device);
+  if (chosen.price > 0)
+    sentence +=
+        fmt::format("; one MiB more would spare {:.3g} ms a micro-batch", 1e3 * kMiB.bytes * chosen.price);
+  training.remarks.push_back({"mode auto", std::move(sentence)});
+  return training;
+}
+
 TrainingProgram make(const Config& config, const Mesh& mesh, const ModelGraph& built, const Target& target) {
-  if (target.taken_over.decided) return complete(config, mesh, built, target, false);
-  TrainingProgram training = complete_within_limit(config, mesh, built, target);
-  if (training.checkpointed.refusal) return training;
-  if (config.activation_checkpointing.mode == CheckpointingMode::kSqrt)
+  const CheckpointingSettings& settings = config.activation_checkpointing;
+  const bool plans = searches(config);
+  if (target.taken_over.decided && !(plans && settings.budget_policy == BudgetPolicy::kDynamic))
+    return complete(config, mesh, built, target, false);
+  TrainingProgram training =
+      plans ? make_planned(config, mesh, built, target) : complete_within_limit(config, mesh, built, target);
+  if (training.checkpointed.refusal || target.taken_over.decided) return training;
+  if (const uint64_t budget = device_budget(config), needs = training.program.predicted().arena_bytes();
+      settings.mode == CheckpointingMode::kAuto && needs > budget) {
+    training.checkpointed.refusal = over_budget(budget, needs, training.program.predicted());
+    return training;
+  }
+  if (settings.mode == CheckpointingMode::kSqrt)
     for (Remark& remark : compare_with_full(config, mesh, built, training))
       training.remarks.push_back(std::move(remark));
   for (Remark& remark : recorded_elsewhere(config)) training.remarks.push_back(std::move(remark));

@@ -9,7 +9,7 @@
 
 namespace recollect::test {
 
-inline constexpr auto& kModes = kSpellings<CheckpointingMode>;
+inline constexpr auto& kModes = kNamedModes;
 
 // A mode as the section activation_checkpointing says it, with the key that it needs.
 inline std::vector<std::string> mode_keys(std::string_view mode) {

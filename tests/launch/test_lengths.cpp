@@ -112,7 +112,7 @@ TEST(Lengths, ChangeNoBitOfCheckpointing) {
        {Words{}, Words{"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"}}) {
     const Words words = plus(layout, {lines.word(), "data.padding=longest"});
     const Trained none = train(kBert, words);
-    for (const std::string_view mode : kSpellings<CheckpointingMode>)
+    for (const std::string_view mode : kNamedModes)
       for (const bool away : {false, true}) {
         if (mode == "none" && !away) continue;
         Words switched = plus(words, {ac("mode=" + std::string(mode))});
