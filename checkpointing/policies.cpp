@@ -40,22 +40,10 @@ class Draft {
   }
   void replay(Replay replay) { plan_.replay = replay; }
 
-  Plan finish() {
-    for (ValueId v : saved_.values()) switch_on(v);
-    return std::move(plan_);
-  }
+  Plan finish() { return std::move(plan_); }
 
  private:
   Decision& decision(ValueId v) { return plan_.values.at(graph_.value(v).name); }
-
-  void switch_on(ValueId v) {
-    const bool first_input = layers() > 0 && v == saved_.layer_inputs().front();
-    Decision& d = decision(v);
-    if (!d.save || (layer_of(v) < 0 && !first_input)) return;
-    d.partition = settings_.partition_activations && !graph_.value(v).placement.is_sharded_over(kTensorAxis);
-    d.host = settings_.cpu_checkpointing;
-    d.disk = !settings_.disk_checkpointing.path.empty();
-  }
 
   const CheckpointingSettings& settings_;
   const Graph& graph_;
@@ -186,6 +174,8 @@ Policy policy_of(CheckpointingMode mode) {
       return save_one_input;
     case CheckpointingMode::kAuto:
       return save_by_policy;
+    case CheckpointingMode::kDtr:
+      return save_everything;
   }
   throw Error(ExitCode::kInternal, "a checkpointing mode without a policy");
 }
@@ -198,7 +188,21 @@ Plan make_plan(const Graph& graph, const SavedActivations& saved, const Checkpoi
   Draft plan(graph, saved, settings);
   const Policy decide = saved.layer_inputs().empty() ? save_everything : policy_of(settings.mode);
   decide(plan);
-  return plan.finish();
+  return placed(plan.finish(), graph, saved, settings);
+}
+
+Plan placed(Plan plan, const Graph& graph, const SavedActivations& saved,
+            const CheckpointingSettings& settings) {
+  for (ValueId v : saved.values()) {
+    const Value& value = graph.value(v);
+    const bool first_input = !saved.layer_inputs().empty() && v == saved.layer_inputs().front();
+    Decision& d = plan.values.at(value.name);
+    if (!d.save || (value.layer < 0 && !first_input)) continue;
+    d.partition = settings.partition_activations && !value.placement.is_sharded_over(kTensorAxis);
+    d.host = settings.cpu_checkpointing;
+    d.disk = !settings.disk_checkpointing.path.empty();
+  }
+  return plan;
 }
 
 }  // namespace recollect

@@ -10,6 +10,7 @@
 // recursive        saves log n layer inputs: n + n/2 log2 n evaluations (Chen et al., section 4.2).
 // auto             has no plan of its own (planner/auto.h) but with the budget policies fixed, which recomputes the
 //                  named layers and saves the others, full and none.
+// dtr              likewise (planner/dtr.h).
 // constant_memory  saves the first layer's input only: O(1) memory, n (n + 1) / 2 evaluations.
 #pragma once
 
@@ -27,5 +28,9 @@ std::vector<std::string> cheap_groups();
 
 // By the mode of the settings; their switches apply to what it saves.
 Plan make_plan(const Graph& graph, const SavedActivations& saved, const CheckpointingSettings& settings);
+
+// `plan` with what it saves in the places to which the switches of the settings send it.
+Plan placed(Plan plan, const Graph& graph, const SavedActivations& saved,
+            const CheckpointingSettings& settings);
 
 }  // namespace recollect

@@ -10,12 +10,22 @@
 
 namespace recollect {
 
-enum class CheckpointingMode { kNone, kFull, kEveryK, kSqrt, kSelective, kRecursive, kConstantMemory, kAuto };
+enum class CheckpointingMode {
+  kNone,
+  kFull,
+  kEveryK,
+  kSqrt,
+  kSelective,
+  kRecursive,
+  kConstantMemory,
+  kAuto,
+  kDtr
+};
 template <>
-inline constexpr std::array<std::string_view, 8> kSpellings<CheckpointingMode> = {
-    "none", "full", "every_k", "sqrt", "selective", "recursive", "constant_memory", "auto"};
+inline constexpr std::array<std::string_view, 9> kSpellings<CheckpointingMode> = {
+    "none", "full", "every_k", "sqrt", "selective", "recursive", "constant_memory", "auto", "dtr"};
 
-// Those that say themselves what is saved; auto decides by a budget.
+// Those that say themselves what is saved; auto and dtr decide by a budget.
 inline constexpr std::span<const std::string_view> kNamedModes =
     std::span(kSpellings<CheckpointingMode>).first(7);
 
@@ -39,7 +49,8 @@ struct CheckpointingSettings {
   CheckpointingMode mode = CheckpointingMode::kNone;
   int64_t k = 0;                            // every_k: layers a segment
   std::vector<std::string> recompute = {};  // selective: groups of ops; empty: those that cost little
-  int64_t memory_budget = 0;  // auto: bytes of the device that a rank takes in all; 0: device.memory_limit
+  int64_t memory_budget =
+      0;  // auto, dtr: bytes of the device that a rank takes in all; 0: device.memory_limit
   int64_t host_memory_budget = 0;  // auto: bytes of saved activations in host memory; 0: not given
   BudgetPolicy budget_policy = BudgetPolicy::kDynamic;
   std::vector<std::string> recompute_layers = {};  // fixed: their numbers, the first is 0

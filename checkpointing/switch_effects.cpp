@@ -1,6 +1,7 @@
 #include "checkpointing/switch_effects.h"
 
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -20,9 +21,10 @@ Error without_effect(const std::string& what, const std::string& why, const std:
                fmt::format("activation_checkpointing.{} has no effect: {}", what, why), hint);
 }
 
-// Mode auto decides by its budget what is done; the settings say what it may do.
+// Modes auto and dtr decide by their budget what is done; the settings say what they may do.
 bool is_planned(const Keys& c) {
-  return c.mode == CheckpointingMode::kAuto && c.budget_policy != BudgetPolicy::kFixed;
+  return c.mode == CheckpointingMode::kDtr ||
+         (c.mode == CheckpointingMode::kAuto && c.budget_policy != BudgetPolicy::kFixed);
 }
 
 std::string values(int64_t count) { return fmt::format("{} {}", count, count == 1 ? "value" : "values"); }
@@ -63,25 +65,8 @@ void check_recomputation(const Keys& c, Findings& found) {
   }
 }
 
-void check_budgets(const Keys& c, const CheckpointedRun& run, Findings& found) {
-  const std::string section = "activation_checkpointing.", mode = section + "mode";
-  const auto find = [&](const std::string& key, const std::string& what) {
-    found.push_back({{section + key, mode}, section + key + " " + what});
-  };
-  if (c.mode != CheckpointingMode::kAuto) {
-    for (const auto& [key, given] : {std::pair{"memory_budget", c.memory_budget > 0},
-                                     std::pair{"host_memory_budget", c.host_memory_budget > 0},
-                                     std::pair{"budget_policy", c.budget_policy != BudgetPolicy::kDynamic},
-                                     std::pair{"recompute_layers", !c.recompute_layers.empty()}})
-      if (given) find(key, "has no effect without mode auto");
-    return;
-  }
-  const bool chooses = c.budget_policy == BudgetPolicy::kDynamic || c.budget_policy == BudgetPolicy::kStatic;
-  const bool fixed = c.budget_policy == BudgetPolicy::kFixed;
-  if (c.memory_budget == 0 && run.memory_limit == 0)
-    find("memory_budget", "must be given with mode auto, or device.memory_limit");
-  if (run.memory_limit > 0 && c.memory_budget >= run.memory_limit)
-    find("memory_budget", "has no effect: device.memory_limit allows no more");
+void check_residences_and_layers(const Keys& c, const CheckpointedRun& run, bool chooses,
+                                 const std::function<void(const std::string&, const std::string&)>& find) {
   if (c.host_memory_budget > 0 && c.cpu_checkpointing)
     find("cpu_checkpointing",
          "has no effect: activation_checkpointing.host_memory_budget says that the planner may "
@@ -92,10 +77,7 @@ void check_budgets(const Keys& c, const CheckpointedRun& run, Findings& found) {
   if (c.host_memory_budget > 0 && !chooses)
     find("host_memory_budget",
          "has no effect: activation_checkpointing.budget_policy leaves nothing to plan");
-  if (c.number_checkpoints > 0 && chooses)
-    find("number_checkpoints", "cannot be checked with mode auto: the planner decides");
-  if (c.storage_dtype != StorageDType::kSame && chooses)
-    find("storage_dtype", "cannot be given with mode auto: what is rounded would depend on the budget");
+  const bool fixed = c.budget_policy == BudgetPolicy::kFixed;
   if (fixed != !c.recompute_layers.empty())
     find("recompute_layers", fixed ? "must name the layers that budget_policy fixed recomputes"
                                    : "has no effect without activation_checkpointing.budget_policy fixed");
@@ -111,6 +93,34 @@ void check_budgets(const Keys& c, const CheckpointedRun& run, Findings& found) {
                        layer) != c.recompute_layers.begin() + static_cast<std::ptrdiff_t>(i))
       find("recompute_layers", fmt::format("names layer {} twice", layer));
   }
+}
+
+void check_budgets(const Keys& c, const CheckpointedRun& run, Findings& found) {
+  const std::string section = "activation_checkpointing.", mode = section + "mode";
+  const auto find = [&](const std::string& key, const std::string& what) {
+    found.push_back({{section + key, mode}, section + key + " " + what});
+  };
+  const bool automatic = c.mode == CheckpointingMode::kAuto, evicts = c.mode == CheckpointingMode::kDtr;
+  if (!automatic) {
+    for (const auto& [key, given] : {std::pair{"host_memory_budget", c.host_memory_budget > 0},
+                                     std::pair{"budget_policy", c.budget_policy != BudgetPolicy::kDynamic},
+                                     std::pair{"recompute_layers", !c.recompute_layers.empty()}})
+      if (given) find(key, "has no effect without mode auto");
+    if (c.memory_budget > 0 && !evicts) find("memory_budget", "has no effect without mode auto or dtr");
+    if (!evicts) return;
+  }
+  const std::string with_mode = "with mode " + std::string(name_of(c.mode));
+  if (c.memory_budget == 0 && run.memory_limit == 0)
+    find("memory_budget", "must be given " + with_mode + ", or device.memory_limit");
+  if (run.memory_limit > 0 && c.memory_budget >= run.memory_limit)
+    find("memory_budget", "has no effect: device.memory_limit allows no more");
+  const bool chooses =
+      evicts || c.budget_policy == BudgetPolicy::kDynamic || c.budget_policy == BudgetPolicy::kStatic;
+  if (c.number_checkpoints > 0 && chooses)
+    find("number_checkpoints", "cannot be checked " + with_mode + ": the planner decides");
+  if (c.storage_dtype != StorageDType::kSame && chooses)
+    find("storage_dtype", "cannot be given " + with_mode + ": what is rounded would depend on the budget");
+  if (automatic) check_residences_and_layers(c, run, chooses, find);
 }
 
 void check_partition(const Keys& c, const CheckpointedRun& run, Findings& found) {

@@ -322,7 +322,7 @@ void add_others(std::vector<ConfigKey>& keys) {
   checkpointing("recompute", &AC::recompute, among(kRecomputeGroups),
                 "selective: groups of ops; none given: norm and activation");
   checkpointing("memory_budget", &AC::memory_budget, byte_size(),
-                "auto: all that a rank may take of its device, such as 6GiB; 0: device.memory_limit");
+                "auto, dtr: all that a rank may take of its device, such as 6GiB; 0: device.memory_limit");
   checkpointing("host_memory_budget", &AC::host_memory_budget, byte_size(),
                 "auto: host memory for saved activations, such as 1GiB; 0: none unless cpu_checkpointing");
   checkpointing(

@@ -7,6 +7,8 @@
 
 #include "checkpointing/device_file.h"
 #include "checkpointing/planner/auto.h"
+#include "checkpointing/planner/dtr.h"
+#include "checkpointing/policies.h"
 #include "checkpointing/residency_ops.h"
 #include "checkpointing/simulator.h"
 #include "checkpointing/verify.h"
@@ -191,6 +193,10 @@ std::vector<Remark> compare_with_full(const Config& config, const Mesh& mesh, co
                                static_cast<double>(mine.arena_bytes()) / kMiB.bytes, 1e3 * seconds)}};
 }
 
+bool evicts(const Config& config) {
+  return config.training.max_steps > 0 && config.activation_checkpointing.mode == CheckpointingMode::kDtr;
+}
+
 bool searches(const Config& config) {
   const CheckpointingSettings& c = config.activation_checkpointing;
   return config.training.max_steps > 0 && c.mode == CheckpointingMode::kAuto &&
@@ -270,13 +276,61 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
   return training;
 }
 
+// What dynamic tensor rematerialization would evict is recomputed; the switches say where the rest waits.
+TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const ModelGraph& built,
+                              const Target& target) {
+  const CheckpointingSettings& settings = config.activation_checkpointing;
+  const SavedActivations& saved = built.saved.value();
+  const uint64_t budget = budgets_of(config, target.taken_over).device;
+  Target changed = target;
+  changed.taken_over.decided = nullptr;
+  changed.taken_over.larger = nullptr;
+  MemoryLedger smallest;
+  const auto ledger_of = [&](const Plan& plan) -> std::optional<MemoryLedger> {
+    Target to_try = to_predict_with(config);
+    to_try.plan = &plan;
+    const TrainingProgram tried = complete_within(budget, config, mesh, built, to_try);
+    if (tried.checkpointed.refusal) return {};
+    const MemoryLedger& memory = tried.program.predicted();
+    if (smallest.arena_bytes() == 0 || memory.arena_bytes() < smallest.arena_bytes()) smallest = memory;
+    return memory;
+  };
+  const std::optional<MemoryLedger> none = ledger_of(make_plan(built.graph, saved, settings));
+  const uint64_t persistent = none ? none->persistent_bytes : 0;
+  const auto exact_peak = [&](const Plan& plan) {
+    const std::optional<MemoryLedger> memory = ledger_of(placed(plan, built.graph, saved, settings));
+    return memory ? memory->arena_bytes() - persistent : ~uint64_t{0};
+  };
+  const std::optional<DtrResult> found =
+      budget <= persistent ? std::nullopt
+                           : make_dtr_plan(built.graph, saved, rank_device(config), budget - persistent,
+                                           EvictionHeuristic::kDtrEq, exact_peak);
+  if (!found && target.taken_over.decided) return complete(config, mesh, built, target, false);
+  if (!found) {
+    TrainingProgram refused;
+    refused.checkpointed.refusal = over_budget(budget, smallest.arena_bytes(), smallest);
+    return refused;
+  }
+  const Plan plan = placed(found->plan, built.graph, saved, settings);
+  changed.plan = &plan;
+  TrainingProgram training = complete_within(budget, config, mesh, built, changed);
+  training.remarks.push_back(
+      {"mode dtr",
+       fmt::format(
+           "{} evictions were simulated; {:.3g} ms of a micro-batch are recomputation and gathers, and "
+           "{} bytes of the budget are left",
+           found->evictions, 1e3 * found->seconds, budget - training.program.predicted().arena_bytes())});
+  return training;
+}
+
 TrainingProgram make(const Config& config, const Mesh& mesh, const ModelGraph& built, const Target& target) {
   const CheckpointingSettings& settings = config.activation_checkpointing;
   const bool plans = searches(config);
-  if (target.taken_over.decided && !(plans && settings.budget_policy == BudgetPolicy::kDynamic))
-    return complete(config, mesh, built, target, false);
-  TrainingProgram training =
-      plans ? make_planned(config, mesh, built, target) : complete_within_limit(config, mesh, built, target);
+  const bool for_each_length = evicts(config) || (plans && settings.budget_policy == BudgetPolicy::kDynamic);
+  if (target.taken_over.decided && !for_each_length) return complete(config, mesh, built, target, false);
+  TrainingProgram training = evicts(config) ? make_evicting(config, mesh, built, target)
+                             : plans        ? make_planned(config, mesh, built, target)
+                                            : complete_within_limit(config, mesh, built, target);
   if (training.checkpointed.refusal || target.taken_over.decided) return training;
   if (const uint64_t budget = device_budget(config), needs = training.program.predicted().arena_bytes();
       settings.mode == CheckpointingMode::kAuto && needs > budget) {
