@@ -45,8 +45,6 @@ StagingRule staging_rule(CommunicatorKind kind, int world_size) {
   }
 }
 
-constexpr int kStraightProbes = 12;  // before the search for the largest micro-batch only halves
-
 bool on_device(const Config& config) { return config.device.backend == BackendKind::kCuda; }
 
 std::vector<CommunicationBuffers> communication_buffers(const Config& config, const Mesh& mesh) {
@@ -107,16 +105,6 @@ std::string calibration_text(const Config& config, const Graph& graph, const Dev
         "calibrate`",
         fmt::join(kinds, ", "));
   return text;
-}
-
-bool fits(const Config& config, const MemoryLedger& memory) {
-  const auto within = [](uint64_t bytes, int64_t limit) {
-    return limit == 0 || bytes <= static_cast<uint64_t>(limit);
-  };
-  return within(memory.arena_bytes(), config.device.memory_limit) &&
-         within(memory.arena_bytes(), config.activation_checkpointing.memory_budget) &&
-         within(memory.host_bytes, config.activation_checkpointing.host_memory_budget) &&
-         within(memory.disk_bytes, config.activation_checkpointing.disk_checkpointing.limit);
 }
 
 }  // namespace
@@ -184,6 +172,7 @@ Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgr
                   .gathered = training.checkpointed.gathered,
                   .choices = training.checkpointed.choices,
                   .remarks = training.remarks,
+                  .layers = choices_by_layer(config, training.checkpointed.plan, program.graph),
                   .flops = micro_batch_flops(program.graph),
                   .recomputed_flops = recomputed_flops(program.graph),
                   .simulation = simulate(program.graph, program.schedule, device,
@@ -302,45 +291,6 @@ std::vector<Variant> compare_variants(const Config& config) {
     return a.estimate.memory.arena_bytes() < b.estimate.memory.arena_bytes();
   });
   return variants;
-}
-
-int64_t largest_micro_batch(const Config& config) {
-  const CheckpointingSettings& c = config.activation_checkpointing;
-  if (config.device.memory_limit == 0 && c.memory_budget == 0)
-    throw Error(ExitCode::kConfiguration, "--max-micro-batch needs a limit that the run must fit",
-                "give device.memory_limit=BYTES");
-  const bool plans =
-      c.mode == CheckpointingMode::kAuto;  // then it takes what there is: memory is no straight line
-  const auto needs = [&](int64_t micro_batch) {
-    Config changed = config;
-    changed.training.micro_batch_size = micro_batch;
-    changed.training.global_batch_size = 0;
-    resolve_planned_world(changed);
-    const TrainingProgram training = PlannedRank(changed, 0, 0).plan(changed);
-    const std::optional<Error>& refusal = training.checkpointed.refusal;
-    if (refusal && refusal->code() != ExitCode::kDeviceMemory) throw *refusal;
-    return refusal ? std::optional<MemoryLedger>() : training.program.predicted();
-  };
-  const auto does_fit = [&](const std::optional<MemoryLedger>& memory) {
-    return memory && fits(config, *memory);
-  };
-  const std::optional<MemoryLedger> one = needs(1);
-  if (!does_fit(one)) return 0;
-  const auto room = static_cast<double>(config.device.memory_limit) - static_cast<double>(one->arena_bytes());
-  int64_t low = 1, high = 1 + std::max<int64_t>(1, kMostTokens / config.data.sequence_length);
-  double each = 0;  // bytes of one more: memory is nearly a straight line
-  for (int probes = 0; high - low > 1; ++probes) {
-    int64_t probe = low + (high - low) / 2;
-    if (probes == 0) probe = 2;
-    if (!plans && probes > 0 && probes < kStraightProbes && each > 0)
-      probe = static_cast<int64_t>(std::clamp(1 + room / each, low + 1.0, high - 1.0));
-    const std::optional<MemoryLedger> memory = needs(probe);
-    if (memory)
-      each = (static_cast<double>(memory->arena_bytes()) - static_cast<double>(one->arena_bytes())) /
-             static_cast<double>(probe - 1);
-    (does_fit(memory) ? low : high) = probe;
-  }
-  return low;
 }
 
 }  // namespace recollect

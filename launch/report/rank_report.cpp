@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "checkpointing/simulator.h"
+#include "launch/program/layer_choices.h"
 #include "launch/program/lengths.h"
 #include "launch/program/limits.h"
 
@@ -71,6 +72,10 @@ RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram
                     .timeline = make_timeline(program, std::move(simulated))};
   report.step.predicted_exposed = exposed_waits(report.timeline.ops, report.timeline.predicted);
   report.switches = effects_of_switches(config, training, program, report.step, report.timeline);
+  const auto layers = layer_sentences(choices_by_layer(config, training.checkpointed.plan, program.graph));
+  if (layers.empty()) return report;
+  for (const Remark& remark : training.remarks) report.sentences.emplace_back(remark.key, remark.sentence);
+  report.sentences.insert(report.sentences.end(), layers.begin(), layers.end());
   return report;
 }
 
