@@ -12,7 +12,7 @@ namespace recollect {
 namespace {
 
 constexpr std::size_t kMostLengths = 12;
-constexpr uint64_t kBudgets = 16;
+constexpr uint64_t kEvenSteps = 12;
 
 Config with_policy(const Config& config, BudgetPolicy policy, const std::vector<std::string>& layers = {}) {
   Config changed = config;
@@ -124,6 +124,18 @@ uint64_t smallest_budget(const PlannedRank& rank, const Config& config, uint64_t
   return works;
 }
 
+// Even steps, and what each named mode takes.
+std::vector<uint64_t> budgets_between(uint64_t least, uint64_t most, const std::vector<NamedMode>& named) {
+  std::vector<uint64_t> budgets{most};
+  for (uint64_t step = 0; step < kEvenSteps; ++step)
+    budgets.push_back(least + (most - least) / kEvenSteps * step);
+  for (const NamedMode& one : named)
+    if (one.arena_bytes > least && one.arena_bytes < most) budgets.push_back(one.arena_bytes);
+  std::sort(budgets.begin(), budgets.end());
+  budgets.erase(std::unique(budgets.begin(), budgets.end()), budgets.end());
+  return budgets;
+}
+
 BudgetPoint budget_point(const PlannedRank& rank, const Config& config, CheckpointingMode mode,
                          uint64_t budget) {
   const TrainingProgram training = plan_in_mode(rank, config, mode, budget);
@@ -153,15 +165,12 @@ BudgetComparison compare_budgets(const Config& config) {
     if (one.mode == name_of(CheckpointingMode::kNone)) most = one.arena_bytes;
     works = std::min(works, one.arena_bytes);
   }
-  const uint64_t least = smallest_budget(rank, config, works, most);
+  const std::vector<uint64_t> budgets =
+      budgets_between(smallest_budget(rank, config, works, most), most, all.named);
   for (std::size_t i = kNamedModes.size(); i < kSpellings<CheckpointingMode>.size(); ++i) {
     const auto mode = static_cast<CheckpointingMode>(i);
     BudgetCurve curve{.mode = std::string(name_of(mode)), .points = {}};
-    for (uint64_t step = 0; step <= kBudgets; ++step) {
-      const uint64_t budget =
-          least + (most - least) / kBudgets * step + (step == kBudgets ? (most - least) % kBudgets : 0);
-      curve.points.push_back(budget_point(rank, config, mode, budget));
-    }
+    for (uint64_t budget : budgets) curve.points.push_back(budget_point(rank, config, mode, budget));
     all.curves.push_back(std::move(curve));
   }
   return all;

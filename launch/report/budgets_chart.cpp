@@ -81,6 +81,7 @@ class Chart {
         kWidth, kHeight);
     svg += frame();
     for (std::size_t i = 0; i < curves_.size(); ++i) svg += curve(curves_[i], colour(i));
+    for (const Mark& mark : marks_) boxes_.push_back({x(mark.bytes) - 5, y_(mark.ms) - 5, 10, 10});
     for (const Mark& mark : marks_) svg += named(mark);
     return svg + legend() + "</svg>\n" + beneath();
   }
@@ -127,17 +128,24 @@ class Chart {
     return svg;
   }
 
+  // What a budget buys, every larger one does: steps, down where more is known to buy more.
   std::string curve(const BudgetCurve& curve, const char* colour) {
     std::string line, dots;
+    double last_x = 0, last_y = 0;
     for (const BudgetPoint& p : curve.points) {
       if (p.arena_bytes == 0) continue;
       const double at = x(static_cast<double>(p.budget)), y = y_(1e3 * p.step_seconds);
-      line += fmt::format("{}{:.1f},{:.1f}", line.empty() ? "" : " ", at, y);
+      if (!line.empty()) {
+        line += fmt::format(" {:.1f},{:.1f} ", at, last_y);
+        boxes_.push_back({last_x, last_y - 1, at - last_x, 2});
+        boxes_.push_back({at - 1, std::min(y, last_y), 2, std::abs(y - last_y)});
+      }
+      line += fmt::format("{:.1f},{:.1f}", at, y);
       dots += fmt::format(
           "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" style=\"fill: var(--{})\">"
           "<title>{}: {} {} of {}, {:.3f} ms</title></circle>\n",
           at, y, colour, curve.mode, unit_(p.arena_bytes), unit_.name, unit_(p.budget), 1e3 * p.step_seconds);
-      boxes_.push_back({at - 6, y - 6, 12, 12});
+      last_x = at, last_y = y;
     }
     return fmt::format("<polyline points=\"{}\" style=\"fill: none; stroke: var(--{}); stroke-width: 2\"/>\n",
                        line, colour) +
@@ -154,12 +162,13 @@ class Chart {
   // Its name stands where it hides nothing, if there is such a place around the mark.
   std::string named(const Mark& mark) {
     const double at = x(mark.bytes), y = y_(mark.ms), width = 7.0 * static_cast<double>(mark.names.size());
-    Box chosen{at - width / 2, y - 26, width, 16};
-    for (const auto& [dx, dy] : {std::pair{-width / 2, -26.0},
-                                 {-width / 2, 10.0},
-                                 {9.0, -8.0},
-                                 {-9 - width, -8.0},
+    Box chosen{at + 9, y - 8, width, 16};
+    for (const auto& [dx, dy] : {std::pair{9.0, -8.0},
+                                 {-width / 2, -26.0},
                                  {9.0, -24.0},
+                                 {-9 - width, -8.0},
+                                 {-9 - width, 8.0},
+                                 {-width / 2, 10.0},
                                  {9.0, 8.0},
                                  {-9 - width, -24.0}}) {
       const Box box{at + dx, y + dy, width, 16};
@@ -169,7 +178,6 @@ class Chart {
       break;
     }
     boxes_.push_back(chosen);
-    boxes_.push_back({at - 5, y - 5, 10, 10});
     return fmt::format(
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"9\" height=\"9\" style=\"fill: var(--ink)\"><title>{}: {} "
         "{}, "

@@ -2,6 +2,7 @@
 // the budget says so, and a plan is never slower than what it could have been instead.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -128,8 +129,12 @@ TEST(Budgets, NoModeThatFitsIsFasterThanAPlan) {
   ASSERT_EQ(all.curves.size(), kSpellings<CheckpointingMode>.size() - kNamedModes.size());
   const BudgetCurve& automatic = all.curves.front();
   EXPECT_EQ(automatic.mode, "auto");
-  ASSERT_EQ(automatic.points.size(), 17u);
   EXPECT_EQ(all.named.size(), kNamedModes.size());
+  EXPECT_GT(automatic.points.size(), 12u);
+  for (const NamedMode& one : all.named)
+    EXPECT_TRUE(std::any_of(automatic.points.begin(), automatic.points.end(), [&](const BudgetPoint& p) {
+      return p.budget == one.arena_bytes;
+    })) << one.mode;
   for (std::size_t i = 0; i < automatic.points.size(); ++i) {
     const BudgetPoint& now = automatic.points[i];
     EXPECT_GT(now.arena_bytes, 0u);
@@ -159,7 +164,7 @@ TEST(Budgets, AreDrawnAsTheyArePrinted) {
                  numbers = place.recollect(words + Words{"--json"});
   ASSERT_EQ(text.status, 0) << text.err;
   const json rows = json::parse(numbers.out);
-  ASSERT_EQ(rows.size(), 17u);
+  ASSERT_GT(rows.size(), 12u);
   const std::string page = TemporaryFolder::read(place.file("budgets.html"));
   const std::size_t begin = page.find("<svg"), end = page.find("</svg>");
   ASSERT_NE(end, std::string::npos);
@@ -171,16 +176,21 @@ TEST(Budgets, AreDrawnAsTheyArePrinted) {
   for (const char* part :
        {"step, ms", "memory budget of a rank, MiB", "mode auto within a budget", "named modes, switches off"})
     EXPECT_NE(svg.find(part), std::string::npos) << part;
+  std::istringstream lines(text.out.substr(text.out.find("constant_memory\n")));  // behind the head
+  std::string line;
+  std::getline(lines, line);
   for (const json& row : rows) {
-    const std::string budget = fmt::format("{:.2f}", row.at("budget").get<double>() / (1 << 20));
-    EXPECT_NE(row_of(text.out, budget).find(fmt::format("{:.3f}", 1e3 * row.at("auto").get<double>())),
-              std::string::npos);
-    EXPECT_EQ(times_in(svg, fmt::format("auto: {:.2f} MiB of {}, {:.3f} ms",
-                                        row.at("arena_bytes").get<double>() / (1 << 20), budget,
-                                        1e3 * row.at("auto").get<double>())),
-              1)
-        << budget;
+    std::getline(lines, line);
+    const auto mib = [&](const char* key) {
+      return fmt::format("{:.2f}", row.at(key).get<double>() / (1 << 20));
+    };
+    const std::string ms = fmt::format("{:.3f}", 1e3 * row.at("auto").get<double>());
+    for (const std::string& cell : {mib("budget"), mib("arena_bytes"), ms})
+      EXPECT_NE(line.find(cell), std::string::npos) << cell << " in " << line;
+    EXPECT_GE(times_in(svg, fmt::format("auto: {} MiB of {}, {} ms", mib("arena_bytes"), mib("budget"), ms)),
+              1);
   }
+  EXPECT_EQ(times_in(svg, "<title>auto: "), static_cast<int>(rows.size()));
   for (std::string_view mode : kNamedModes) EXPECT_NE(page.find(mode, begin), std::string::npos) << mode;
   EXPECT_TRUE(rows.back().contains("none"));
   EXPECT_FALSE(rows.front().contains("none"));
