@@ -89,12 +89,13 @@ Growth growth_of(const Config& config, RunSize size) {
   return layers(config);
 }
 
+// By a budget: then memory is whatever there is.
 bool plans(const CheckpointingSettings& c) {
-  return c.mode == CheckpointingMode::kAuto &&
+  return static_cast<std::size_t>(c.mode) >= kNamedModes.size() &&
          (c.budget_policy == BudgetPolicy::kDynamic || c.budget_policy == BudgetPolicy::kStatic);
 }
 
-// What the planner tries too, and what takes little: where this fits, a plan does.
+// What mode auto tries too, and what takes little: where this fits, a plan does.
 Config with_full(const Config& config) {
   Config full = config;
   CheckpointingSettings& c = full.activation_checkpointing;
@@ -210,8 +211,9 @@ LargestRun largest_run(const Config& config, RunSize size) {
                 "give device.memory_limit=BYTES");
   const Growth growth = growth_of(config, size);
   Search search(config, growth);
-  const int64_t units =
-      search.largest(plans(config.activation_checkpointing) ? fits_in_full(config, growth) : 0);
+  const CheckpointingSettings& c = config.activation_checkpointing;
+  const bool tries_full = c.mode == CheckpointingMode::kAuto && plans(c);
+  const int64_t units = search.largest(tries_full ? fits_in_full(config, growth) : 0);
   LargestRun run{.value = units * growth.unit, .smallest = search.smallest() * growth.unit};
   Config changed = config;
   run.settings = growth.set(changed, std::max(run.value, run.smallest));
