@@ -20,6 +20,8 @@ Config with_policy(const Config& config, BudgetPolicy policy, const std::vector<
   c.mode = CheckpointingMode::kAuto;
   c.budget_policy = policy;
   c.recompute_layers = layers;
+  c.k = c.number_checkpoints = 0;
+  c.plan.clear();
   if (policy == BudgetPolicy::kStatic || policy == BudgetPolicy::kDynamic) return changed;
   c.memory_budget = c.host_memory_budget = 0;  // its plan follows from no budget
   changed.device.memory_limit = 0;
@@ -143,9 +145,17 @@ BudgetPoint budget_point(const PlannedRank& rank, const Config& config, Checkpoi
   return {budget, training.program.predicted().arena_bytes(), step_seconds(config, training)};
 }
 
+void check_trains(const Config& config, const char* option) {
+  if (config.training.max_steps == 0)
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("{} compares what training saves, and training.max_steps is 0", option),
+                "let it train");
+}
+
 }  // namespace
 
 std::vector<PolicyEstimate> compare_policies(const Config& config) {
+  check_trains(config, "--policies");
   if (budget_of(config) == 0)
     throw Error(ExitCode::kConfiguration, "--policies needs a budget that plans must fit",
                 "give activation_checkpointing.memory_budget or device.memory_limit");
@@ -158,6 +168,7 @@ std::vector<PolicyEstimate> compare_policies(const Config& config) {
 }
 
 BudgetComparison compare_budgets(const Config& config) {
+  check_trains(config, "--pareto");
   const PlannedRank rank(config, 0, 0);
   BudgetComparison all{.curves = {}, .named = named_modes(rank, config)};
   uint64_t most = 0, works = ~uint64_t{0};

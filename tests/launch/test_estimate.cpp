@@ -394,7 +394,9 @@ TEST_F(EstimateCommand, RefusesContradictions) {
        {Words{"--compare", "--max-micro-batch", "device.memory_limit=1MiB"},
         Words{"--max-layers", "--max-sequence-length", "device.memory_limit=1MiB"},
         Words{"--max-micro-batch"}, Words{"--max-sequence-length"}, Words{"--max-layers"},
-        Words{"--policies"}, Words{"device.model=abacus"}, Words{ac("partition_activations=true")}}) {
+        Words{"--policies"},
+        Words{"--pareto", "training.max_steps=0", "evaluation.every_steps=1", "evaluation.batches=1"},
+        Words{"device.model=abacus"}, Words{ac("partition_activations=true")}}) {
     const Finished refused = place_.recollect(Words{"estimate", "odd.yaml"} + words);
     EXPECT_EQ(refused.status, 2) << words.front() << refused.out;
   }
