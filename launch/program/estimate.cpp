@@ -14,6 +14,7 @@
 #include "comm/message_communicator.h"
 #include "launch/config/keys.h"
 #include "launch/config/validate.h"
+#include "launch/program/late_lengths.h"
 #include "launch/program/limits.h"
 #include "launch/program/task.h"
 #include "launch/ranks/world.h"
@@ -139,11 +140,19 @@ TrainingProgram PlannedRank::require_plan(const Config& config) const {
 }
 
 TrainingProgram PlannedRank::plan_shorter(const Config& config, const BatchShape& shape,
-                                          const TrainingProgram& longest) const {
+                                          const TrainingProgram& longest,
+                                          const MemoryLedger* reserved) const {
   const ThreadCount threads(threads_);
-  return plan_training_program(
-      config, *mesh_, build_training_graph(config, *mesh_, shape),
-      {.disk = longest.disk, .decided = &longest.checkpointed, .larger = &longest.program.layout});
+  return plan_training_program(config, *mesh_, build_training_graph(config, *mesh_, shape),
+                               {.disk = longest.disk,
+                                .decided = &longest.checkpointed,
+                                .larger = &longest.program.layout,
+                                .reserved = reserved});
+}
+
+MemoryLedger PlannedRank::reserve(const Config& config, const TrainingProgram& longest) const {
+  const ThreadCount threads(threads_);
+  return plan_lengths(config, *mesh_, all_batch_shapes(config), longest, longest.program.layout);
 }
 
 PlannedTraining plan_training(const Config& config, int data_rank, int tensor_rank) {
@@ -156,7 +165,7 @@ namespace {
 
 // `before`: bytes of this process before it planned for one rank.
 Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgram& training,
-                     uint64_t before) {
+                     const MemoryLedger& reserved, uint64_t before) {
   const Program& program = training.program;
   const DeviceModel& device = training.device;
   const int world_size = mesh.world().size();
@@ -167,7 +176,7 @@ Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgr
                   .communication_buffers = communication_buffers(config, mesh),
                   .save_buffer = save_buffer_bytes(config),
                   .resident = {},
-                  .memory = program.predicted(),
+                  .memory = reserved,
                   .residency = training.checkpointed.residency,
                   .gathered = training.checkpointed.gathered,
                   .choices = training.checkpointed.choices,
@@ -184,7 +193,7 @@ Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgr
 }
 
 std::vector<LengthEstimate> estimate_lengths(const Config& config, const PlannedRank& rank,
-                                             const TrainingProgram& longest) {
+                                             const TrainingProgram& longest, const MemoryLedger& reserved) {
   constexpr std::size_t kMost = 12;
   std::vector<BatchShape> shapes = all_batch_shapes(config);
   std::reverse(shapes.begin(), shapes.end());
@@ -199,7 +208,7 @@ std::vector<LengthEstimate> estimate_lengths(const Config& config, const Planned
   const std::size_t count = std::min(kMost, shapes.size());
   for (std::size_t i = 1; i < count; ++i) {
     const BatchShape& shape = shapes[(i * shapes.size() - 1) / count];
-    add(rank.plan_shorter(config, shape, longest), shape.sequence_length);
+    add(rank.plan_shorter(config, shape, longest, &reserved), shape.sequence_length);
   }
   if (count > 1) add(longest, shapes.back().sequence_length);
   return lengths;
@@ -223,13 +232,14 @@ Estimate estimate(const Config& config, Ranks ranks) {
       throw Error(ExitCode::kConfiguration,
                   "device model " + training.device.name + " does not know how fast the disk is",
                   "measure it: `recollect calibrate --disk FOLDER --out FILE`");
-    result = estimate_of(config, first.mesh(), training, before);
-    result.lengths = estimate_lengths(config, first, training);
+    const MemoryLedger reserved = first.reserve(config, training);
+    result = estimate_of(config, first.mesh(), training, reserved, before);
+    result.lengths = estimate_lengths(config, first, training, reserved);
     last_data = first.mesh().data_size() - 1, last_tensor = first.mesh().tensor_size() - 1;
   }
   if (ranks == Ranks::kFirstAndLast && result.ranks > 1) {
     const PlannedRank last(config, last_data, last_tensor);
-    require(last.require_plan(config).program.predicted() == result.memory &&
+    require(last.reserve(config, last.require_plan(config)) == result.memory &&
                 communication_buffers(config, last.mesh()) == result.communication_buffers,
             "the first and the last rank need the same memory");
   }
@@ -280,7 +290,7 @@ std::vector<Variant> compare_variants(const Config& config) {
       if (!validate(changed, {}).empty()) continue;
       const TrainingProgram training = rank.plan(changed);
       if (training.checkpointed.refusal || !knows_disk(training)) continue;
-      variant.estimate = estimate_of(changed, rank.mesh(), training, before);
+      variant.estimate = estimate_of(changed, rank.mesh(), training, training.program.predicted(), before);
       variant.fits = fits(config, variant.estimate.memory);
       variants.push_back(std::move(variant));
     }

@@ -31,9 +31,11 @@ class PlannedRank {
   TrainingProgram plan(const Config& config) const;
   // Error kConfiguration where a switch has no effect.
   TrainingProgram require_plan(const Config& config) const;
-  // For shorter sequences, in the memory of `longest`, which this rank has planned.
-  TrainingProgram plan_shorter(const Config& config, const BatchShape& shape,
-                               const TrainingProgram& longest) const;
+  // For shorter sequences, in the memory of `longest`, which this rank has planned, or in what is `reserved`.
+  TrainingProgram plan_shorter(const Config& config, const BatchShape& shape, const TrainingProgram& longest,
+                               const MemoryLedger* reserved = nullptr) const;
+  // What the run reserves for all lengths.
+  MemoryLedger reserve(const Config& config, const TrainingProgram& longest) const;
 
  private:
   int threads_;

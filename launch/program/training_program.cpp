@@ -212,8 +212,8 @@ Error over_budget(uint64_t budget, uint64_t smallest, const MemoryLedger& memory
 }
 
 PlanBudgets budgets_of(const Config& config, const TakenOver& taken_over) {
-  if (taken_over.decided && taken_over.larger) {  // what the longest has reserved
-    const MemoryLedger& reserved = taken_over.larger->ledger;
+  if (taken_over.decided && taken_over.larger) {
+    const MemoryLedger& reserved = taken_over.reserved ? *taken_over.reserved : taken_over.larger->ledger;
     return {reserved.arena_bytes(), reserved.host_bytes, reserved.disk_bytes};
   }
   const CheckpointingSettings& c = config.activation_checkpointing;
@@ -222,6 +222,8 @@ PlanBudgets budgets_of(const Config& config, const TakenOver& taken_over) {
   };
   return {device_budget(config), limit(c.host_memory_budget), limit(c.disk_checkpointing.limit)};
 }
+
+TrainingProgram as_decided(const Config&, const Mesh&, const ModelGraph&, const Target&);
 
 // By trial: the plan that is chosen is the one whose program fits. A shorter sequence for which none is found has
 // the plan of the longest.
@@ -246,7 +248,7 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
   };
   const ChosenPlan chosen = choose_plan(built.graph, built.saved.value(), config.activation_checkpointing,
                                         residences, rank_device(config), budgets, try_plan);
-  if (!chosen.plan && target.taken_over.decided) return complete(config, mesh, built, target, false);
+  if (!chosen.plan && target.taken_over.decided) return as_decided(config, mesh, built, target);
   if (!chosen.plan) {
     TrainingProgram none;
     none.checkpointed.refusal = over_budget(budgets.device, chosen.smallest_device, smallest);
@@ -270,11 +272,27 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
   return training;
 }
 
+// With the longest's decisions. Kernels that want more workspace for fewer rows may exceed the budget with them.
+TrainingProgram as_decided(const Config& config, const Mesh& mesh, const ModelGraph& built,
+                           const Target& target) {
+  const CheckpointingSettings& settings = config.activation_checkpointing;
+  TrainingProgram training = complete(config, mesh, built, target, false);
+  const uint64_t budget = device_budget(config), needs = training.program.predicted().arena_bytes();
+  if (settings.mode != CheckpointingMode::kAuto || needs <= budget) return training;
+  if (searches(config) && settings.budget_policy == BudgetPolicy::kDynamic) {
+    Target undecided = target;
+    undecided.taken_over = {.disk = target.taken_over.disk};
+    return make_planned(config, mesh, built, undecided);
+  }
+  training.checkpointed.refusal = over_budget(budget, needs, training.program.predicted());
+  return training;
+}
+
 TrainingProgram make(const Config& config, const Mesh& mesh, const ModelGraph& built, const Target& target) {
   const CheckpointingSettings& settings = config.activation_checkpointing;
   const bool plans = searches(config);
   if (target.taken_over.decided && !(plans && settings.budget_policy == BudgetPolicy::kDynamic))
-    return complete(config, mesh, built, target, false);
+    return as_decided(config, mesh, built, target);
   TrainingProgram training =
       plans ? make_planned(config, mesh, built, target) : complete_within_limit(config, mesh, built, target);
   if (training.checkpointed.refusal || target.taken_over.decided) return training;
@@ -308,6 +326,13 @@ TrainingProgram make_training_program(const Config& config, const Mesh& mesh, co
 TrainingProgram plan_training_program(const Config& config, const Mesh& mesh, const ModelGraph& built,
                                       const TakenOver& taken_over) {
   return make(config, mesh, built, to_predict_with(config, taken_over));
+}
+
+MemoryLedger plan_memory(const Config& config, const Mesh& mesh, const ModelGraph& built,
+                         const TakenOver& taken_over) {
+  const TrainingProgram training = as_decided(config, mesh, built, to_predict_with(config, taken_over));
+  if (training.checkpointed.refusal) throw *training.checkpointed.refusal;
+  return training.program.predicted();
 }
 
 }  // namespace recollect

@@ -32,12 +32,6 @@ LoaderOptions loader_options(const Config& config, const Mesh& mesh) {
       .group_window = config.data.group_by_length ? kGroupedBatches * config.training.global_batch_size : 0};
 }
 
-std::vector<BatchShape> first_shapes(const Config& config) {
-  std::vector<BatchShape> shapes = all_batch_shapes(config);
-  if (config.training.compile == CompileTime::kLazy) shapes.resize(1);
-  return shapes;
-}
-
 LearningRateSchedule rate_schedule(const Config& config) {
   const Config::Scheduler& s = config.scheduler;
   return {.name = s.name,
@@ -76,7 +70,7 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
       backend_(config, world),
       mesh_(world, mesh_axes(config), backend_.world()),
       meter_(mesh_),
-      programs_(config_, mesh_, backend_, first_shapes(config_), parts),
+      programs_(config_, mesh_, backend_, all_batch_shapes(config_), parts),
       longest_(programs_.at(batch_shape(config_))),
       batch_programs_(config_, mesh_, programs_, config_.training.gradient_accumulation_steps),
       weights_(longest_.training.model, longest_.executor->program().graph, programs_.memory(), mesh_,
