@@ -136,17 +136,41 @@ class Search {
     return low < smallest_ ? 0 : low;
   }
 
+  // A shorter length may need more than the longest, and the run reserves for all: from what the longest allows, down.
+  int64_t at_all_lengths(int64_t units) const {
+    while (units >= smallest_ && !reserves_enough(units)) --units;
+    return units < smallest_ ? 0 : units;
+  }
+
  private:
   struct Point {
     double units = 0, bytes = 0;
   };
 
-  // A smaller run than the given one may be too small for a setting of activation checkpointing: less than that is
-  // not asked for.
-  bool fits(int64_t units) {
+  Config with(int64_t units) const {
     Config changed = config_;
     growth_.set(changed, units * unit_);
     resolve_planned_world(changed);
+    return changed;
+  }
+
+  bool reserves_enough(int64_t units) const {
+    const Config changed = with(units);
+    if (length_multiple(changed) == 0) return true;
+    const PlannedRank rank(changed, 0, 0);
+    const TrainingProgram longest = rank.require_plan(changed);
+    try {
+      return recollect::fits(changed, rank.reserve(changed, longest));
+    } catch (const Error& refusal) {
+      if (refusal.code() != ExitCode::kDeviceMemory) throw;
+      return false;
+    }
+  }
+
+  // A smaller run than the given one may be too small for a setting of activation checkpointing: less than that is
+  // not asked for.
+  bool fits(int64_t units) {
+    const Config changed = with(units);
     const bool smaller = units < given_;
     if (smaller && !validate(changed, {}).empty()) return is_too_small(units);
     const TrainingProgram training = PlannedRank(changed, 0, 0).plan(changed);
@@ -213,7 +237,7 @@ LargestRun largest_run(const Config& config, RunSize size) {
   Search search(config, growth);
   const CheckpointingSettings& c = config.activation_checkpointing;
   const bool tries_full = c.mode == CheckpointingMode::kAuto && plans(c);
-  const int64_t units = search.largest(tries_full ? fits_in_full(config, growth) : 0);
+  const int64_t units = search.at_all_lengths(search.largest(tries_full ? fits_in_full(config, growth) : 0));
   LargestRun run{.value = units * growth.unit, .smallest = search.smallest() * growth.unit};
   Config changed = config;
   run.settings = growth.set(changed, std::max(run.value, run.smallest));
