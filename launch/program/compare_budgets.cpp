@@ -16,6 +16,7 @@ Config with_policy(const Config& config, BudgetPolicy policy) {
   CheckpointingSettings& c = changed.activation_checkpointing;
   c.mode = CheckpointingMode::kAuto;
   c.budget_policy = policy;
+  c.replan_after = 0;
   if (policy != BudgetPolicy::kFixed) c.recompute_layers.clear();
   if (policy == BudgetPolicy::kStatic || policy == BudgetPolicy::kDynamic) return changed;
   c.memory_budget = c.host_memory_budget = 0;  // its plan follows from no budget
