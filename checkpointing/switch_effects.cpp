@@ -72,6 +72,7 @@ void check_budgets(const Keys& c, const CheckpointedRun& run, Findings& found) {
     for (const auto& [key, given] : {std::pair{"memory_budget", c.memory_budget > 0},
                                      std::pair{"host_memory_budget", c.host_memory_budget > 0},
                                      std::pair{"budget_policy", c.budget_policy != BudgetPolicy::kDynamic},
+                                     std::pair{"replan_after", c.replan_after > 0},
                                      std::pair{"recompute_layers", !c.recompute_layers.empty()}})
       if (given) find(key, "has no effect without mode auto");
     return;
@@ -89,9 +90,10 @@ void check_budgets(const Keys& c, const CheckpointedRun& run, Findings& found) {
   if (c.partition_activations && chooses)
     find("partition_activations",
          "has no effect with mode auto: the planner may partition what it saves anyway");
-  if (c.host_memory_budget > 0 && !chooses)
-    find("host_memory_budget",
-         "has no effect: activation_checkpointing.budget_policy leaves nothing to plan");
+  for (const auto& [key, given] : {std::pair{"host_memory_budget", c.host_memory_budget > 0},
+                                   std::pair{"replan_after", c.replan_after > 0}})
+    if (given && !chooses)
+      find(key, "has no effect: activation_checkpointing.budget_policy leaves nothing to plan");
   if (c.number_checkpoints > 0 && chooses)
     find("number_checkpoints", "cannot be checked with mode auto: the planner decides");
   if (c.storage_dtype != StorageDType::kSame && chooses)

@@ -25,7 +25,9 @@ void check_within(const Tensor& tensor, std::size_t offset, std::size_t bytes) {
 
 }  // namespace
 
-bool is_shared(const Value& value) { return persists(value) && value.category != Category::kInput; }
+bool is_shared(const Value& value) {
+  return persists(value) && value.category != Category::kInput && value.category != Category::kWorkspace;
+}
 
 ProgramMemory::ProgramMemory(Device& device, const std::vector<const Program*>& programs,
                              const MemoryLedger& later)

@@ -16,7 +16,8 @@
 
 namespace recollect {
 
-// What lies at the same place in every program of a model: all that persists but its inputs.
+// What lies at the same place in every program of a model: all that persists but its inputs and the disk's buffer, which
+// only some programs have.
 bool is_shared(const Value& value);
 
 class ProgramMemory {

@@ -20,7 +20,7 @@ Config with_policy(const Config& config, BudgetPolicy policy, const std::vector<
   c.mode = CheckpointingMode::kAuto;
   c.budget_policy = policy;
   c.recompute_layers = layers;
-  c.k = c.number_checkpoints = 0;
+  c.k = c.number_checkpoints = c.replan_after = 0;
   c.plan.clear();
   if (policy == BudgetPolicy::kStatic || policy == BudgetPolicy::kDynamic) return changed;
   c.memory_budget = c.host_memory_budget = 0;  // its plan follows from no budget

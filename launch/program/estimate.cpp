@@ -280,6 +280,7 @@ std::vector<Variant> compare_variants(const Config& config) {
       if (!disk) c.disk_checkpointing = {};
       c.memory_budget = c.host_memory_budget = 0;
       c.budget_policy = BudgetPolicy::kDynamic;
+      c.replan_after = 0;
       c.recompute_layers.clear();
       c.plan.clear();  // the table's rows decide what it decides
       c.number_checkpoints = 0;

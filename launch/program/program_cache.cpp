@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "checkpointing/plan_file.h"
+#include "checkpointing/simulator.h"
 #include "engine/core/error.h"
 #include "launch/program/late_lengths.h"
 #include "launch/program/limits.h"
@@ -20,7 +22,7 @@ uint64_t arena_bytes_of(const ReadyProgram& ready) {
 
 ProgramCache::ProgramCache(const Config& config, const Mesh& mesh, const Backend& backend,
                            const std::vector<BatchShape>& shapes, ProgramParts parts)
-    : config_(config), mesh_(mesh), backend_(backend), parts_(std::move(parts)) {
+    : config_(config), mesh_(mesh), backend_(backend), parts_(std::move(parts)), shapes_(shapes) {
   require(!shapes.empty(), "a run has a shape of batches");
   first_ = shapes.front();
   const std::size_t count = config_.training.compile == CompileTime::kLazy ? 1 : shapes.size();
@@ -32,16 +34,17 @@ ProgramCache::ProgramCache(const Config& config, const Mesh& mesh, const Backend
   needs_ = plan_lengths(config_, mesh_, shapes, first, layout);
   for (std::size_t i = 1; i < count; ++i)
     planned.push_back(make(shapes[i], taken_over_from(first_, first, layout, needs_, shapes[i])));
-  if (config_.profiling.step != 0)
+  if (config_.profiling.step != 0 || config_.activation_checkpointing.replan_after != 0)
     recorder_ = std::make_unique<StepRecorder>(first.program.graph,
                                                config_.training.gradient_accumulation_steps, parts_.probe);
   check_limits_of();
   if (DiskStore* disk = first.disk.get()) disk->open(needs_.disk_bytes);
-  backend_.choose_alike(mesh_.world(), [&] { reserve(std::move(planned), shapes); });
+  backend_.choose_alike(mesh_.world(), [&] { reserve(std::move(planned)); });
   for (const auto& [shape, ready] : programs_) share_memory(ready.training.checkpointed);
 }
 
 ProgramCache::~ProgramCache() {
+  retired_.clear();
   programs_.clear();  // streams, and all that they recorded; then the memory may go
   if (gathers_) gathers_->unshare_memory();
 }
@@ -67,11 +70,11 @@ void ProgramCache::check_limits_of() {
     resident_ = predict_resident(resident_needs(config_, needs_), world);
 }
 
-void ProgramCache::reserve(std::vector<ReadyProgram> planned, const std::vector<BatchShape>& shapes) {
+void ProgramCache::reserve(std::vector<ReadyProgram> planned) {
   std::vector<const Program*> programs;
   for (const ReadyProgram& one : planned) programs.push_back(&one.training.program);
   memory_ = std::make_unique<ProgramMemory>(backend_.device(), programs, needs_);
-  for (std::size_t i = 0; i < planned.size(); ++i) add(shapes[i], std::move(planned[i]));
+  for (std::size_t i = 0; i < planned.size(); ++i) add(shapes_[i], std::move(planned[i]));
 }
 
 ReadyProgram& ProgramCache::add(const BatchShape& shape, ReadyProgram planned) {
@@ -90,6 +93,54 @@ ReadyProgram& ProgramCache::at(const BatchShape& shape) {
   backend_.choose_alike(mesh_.world(), [&] { ready = &add(shape, std::move(planned)); });
   share_memory(ready->training.checkpointed);
   return *ready;
+}
+
+std::optional<ReadyProgram> ProgramCache::plan_again() const {
+  try {
+    const ReadyProgram& first = programs_.at(first_);
+    std::optional<ReadyProgram> again = make(first_, {.disk = first.training.disk, .reserved = &needs_});
+    const TrainingProgram& training = again->training;
+    const MemoryLedger needs = plan_lengths(config_, mesh_, shapes_, training, training.program.layout);
+    const bool fits = needs.arena_bytes() <= needs_.arena_bytes() && needs.host_bytes <= needs_.host_bytes &&
+                      needs.disk_bytes <= needs_.disk_bytes;
+    if (!fits) again.reset();
+    return again;
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kDeviceMemory) throw;
+    return {};
+  }
+}
+
+Replanned ProgramCache::replan() {
+  ReadyProgram& first = programs_.at(first_);
+  const DeviceModel device = device_of(config_);
+  const auto seconds = [&](const Program& program) {
+    return simulate(program.graph, program.schedule, device, config_.training.gradient_accumulation_steps)
+        .step_seconds;
+  };
+  const auto saved = [](const ReadyProgram& ready) {
+    const auto& values = ready.training.checkpointed.plan.values;
+    return std::count_if(values.begin(), values.end(), [](const auto& item) { return item.second.save; });
+  };
+  first.training.device = device;
+  Replanned result{.seconds_before = seconds(first.executor->program()),
+                   .values = static_cast<int64_t>(first.training.checkpointed.plan.values.size()),
+                   .saved_before = saved(first)};
+  result.seconds_now = result.seconds_before;
+  result.saved_now = result.saved_before;
+  std::optional<ReadyProgram> again = plan_again();
+  result.changed = again && seconds(again->training.program) < result.seconds_before;
+  const Checkpointed& decided = result.changed ? again->training.checkpointed : first.training.checkpointed;
+  check_plans_agree(decided.plan, decided.moves, mesh_.world());
+  for (auto& [shape, ready] : programs_)
+    if (result.changed || shape != first_) retired_.push_back(std::move(ready));
+  std::erase_if(programs_, [&](const auto& one) { return one.first != first_; });
+  if (!result.changed) return result;
+  result.seconds_now = seconds(again->training.program);
+  result.saved_now = saved(*again);
+  backend_.choose_alike(mesh_.world(), [&] { add(first_, std::move(*again)); });
+  share_memory(first.training.checkpointed);
+  return result;
 }
 
 const ReadyProgram& ProgramCache::neediest() const {

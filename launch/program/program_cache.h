@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/runtime/executor.h"
@@ -33,6 +34,13 @@ struct ReadyProgram {
   double seconds = 0;
 };
 
+// What came of planning again, for the shape that decides.
+struct Replanned {
+  bool changed = false;
+  double seconds_before = 0, seconds_now = 0;  // of a step, predicted by what was measured
+  int64_t values = 0, saved_before = 0, saved_now = 0;
+};
+
 class ProgramCache {
  public:
   // Collective over the world of `mesh`. Reserves what the neediest of `shapes` wants, one at least and the largest
@@ -47,6 +55,12 @@ class ProgramCache {
   // Allocates nothing where the shape has its program. Otherwise collective; Error kInternal where a shape that the
   // cache was not made for does not fit the memory.
   ReadyProgram& at(const BatchShape& shape);
+  // Collective, between two steps, when the configuration has learned what ops take (Config::Device::measured). Where
+  // another plan is faster by that, within what is reserved, it replaces the first shape's; all other shapes get their
+  // programs anew when they come. Error kRanksDisagree where the ranks do not choose alike.
+  Replanned replan();
+  // Programs that replan() has replaced, and which will not run again.
+  const std::vector<ReadyProgram>& retired() const { return retired_; }
   bool knows(const BatchShape& shape) const { return programs_.contains(shape); }
   const std::map<BatchShape, ReadyProgram>& all() const { return programs_; }
   // Of those that have trained the one that takes most memory; before that the first.
@@ -60,7 +74,9 @@ class ProgramCache {
   // But for the executor.
   ReadyProgram make(const BatchShape& shape, const TakenOver& taken_over) const;
   void check_limits_of();
-  void reserve(std::vector<ReadyProgram> planned, const std::vector<BatchShape>& shapes);
+  void reserve(std::vector<ReadyProgram> planned);
+  // The first shape's; nothing where none fits what is reserved.
+  std::optional<ReadyProgram> plan_again() const;
   ReadyProgram& add(const BatchShape& shape, ReadyProgram planned);
   void share_memory(const Checkpointed& checkpointed);
 
@@ -68,6 +84,7 @@ class ProgramCache {
   const Mesh& mesh_;
   const Backend& backend_;
   ProgramParts parts_;
+  std::vector<BatchShape> shapes_;
   BatchShape first_;
   MemoryLedger needs_;  // of the neediest of all shapes
   ResidentMemory resident_;
@@ -75,6 +92,7 @@ class ProgramCache {
   std::unique_ptr<ProgramMemory> memory_;
   Communicator* gathers_ = nullptr;  // from the memory, where they do so directly
   std::map<BatchShape, ReadyProgram> programs_;
+  std::vector<ReadyProgram> retired_;
 };
 
 }  // namespace recollect

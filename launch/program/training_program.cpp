@@ -80,6 +80,7 @@ KernelTable all_kernels(const RegisterKernels& of_backend, const Mesh& mesh, Voc
 // Of the configuration and the device's file alone: all ranks are taken to share one node, as estimates take
 // them to, so that every rank decides the same wherever it runs.
 DeviceModel rank_device(const Config& config) {
+  if (config.device.measured) return *config.device.measured;
   const Config::Parallelism& p = config.parallelism;
   DeviceModel device = share_of_rank(read_device_model(config.device.model), config.device.threads,
                                      p.tensor_parallel_size * std::max<int64_t>(1, p.data_parallel_size));
@@ -212,7 +213,7 @@ Error over_budget(uint64_t budget, uint64_t smallest, const MemoryLedger& memory
 }
 
 PlanBudgets budgets_of(const Config& config, const TakenOver& taken_over) {
-  if (taken_over.decided && taken_over.larger) {
+  if (taken_over.reserved || taken_over.larger) {
     const MemoryLedger& reserved = taken_over.reserved ? *taken_over.reserved : taken_over.larger->ledger;
     return {reserved.arena_bytes(), reserved.host_bytes, reserved.disk_bytes};
   }
@@ -309,6 +310,8 @@ TrainingProgram make(const Config& config, const Mesh& mesh, const ModelGraph& b
 }
 
 }  // namespace
+
+DeviceModel device_of(const Config& config) { return rank_device(config); }
 
 ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape) {
   ModelGraph forward = build_model(config, mesh, shape);

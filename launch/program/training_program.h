@@ -32,6 +32,9 @@ struct TrainingProgram {
   Program program;
 };
 
+// As a rank finds it.
+DeviceModel device_of(const Config& config);
+
 // The first stages: what does not depend on activation_checkpointing.
 ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape);
 
