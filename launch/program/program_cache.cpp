@@ -135,6 +135,8 @@ Replanned ProgramCache::replan() {
   for (auto& [shape, ready] : programs_)
     if (result.changed || shape != first_) retired_.push_back(std::move(ready));
   std::erase_if(programs_, [&](const auto& one) { return one.first != first_; });
+  first.micro_batches = 0;  // what reports say of lengths begins anew
+  first.seconds = 0;
   if (!result.changed) return result;
   result.seconds_now = seconds(again->training.program);
   result.saved_now = saved(*again);

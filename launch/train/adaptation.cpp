@@ -99,8 +99,9 @@ bool Adaptation::replan() {
   const Replanned now = programs_.replan();
   const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   report_ += fmt::format(
-      ": planned again in {:.0f} ms with what ops were measured to take, by which the step takes {:.3f} ms; ",
-      1e3 * took, 1e3 * now.seconds_before);
+      ": planned again in {:.0f} ms with what ops were measured to take, by which a step of {} tokens a "
+      "sequence takes {:.3f} ms; ",
+      1e3 * took, config_.data.sequence_length, 1e3 * now.seconds_before);
   report_ += now.changed
                  ? fmt::format("{} of {} values were saved and {} are now, predicted {:.3f} ms",
                                now.saved_before, now.values, now.saved_now, 1e3 * now.seconds_now)

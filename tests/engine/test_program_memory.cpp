@@ -212,6 +212,14 @@ TEST_F(ProgramMemoryTest, RefusesAProgramThatSharesSomethingElse) {
   EXPECT_EQ(both.arena(MemorySpace::kHost).offset_of(both.tensor("ring").data), 0u);
 }
 
+TEST_F(ProgramMemoryTest, ABufferOfTheDiskIsNobodyElses) {
+  const Program first = model_.program(8), with_buffer = model_.program(8, [](Graph&g) {
+    g.value(Model::persistent(g, "disk/ring", 1, MemorySpace::kHost)).category = Category::kWorkspace;
+  });
+  const ProgramMemory memory(*device_, {&with_buffer, &first});
+  EXPECT_EQ(memory.arena(MemorySpace::kHost).bytes(), with_buffer.predicted().host_bytes);
+}
+
 TEST_F(ProgramMemoryTest, RefusesAProgramThatNeedsMore) {
   expect_refused(model_.program(9), "bytes of device memory; ");
   Program more = model_.program(8);

@@ -50,15 +50,16 @@ class Slowly : public ExecutorProbe {
  public:
   void before_op(const Executor& executor, OpId id) override {
     const Graph& graph = executor.program().graph;
+    const Op& op = graph.op(id);
+    std::chrono::steady_clock::time_point& due = due_[static_cast<std::size_t>(op.stream)];
     const auto now = std::chrono::steady_clock::now();
-    if (now - due_ > std::chrono::milliseconds(20)) due_ = now;
-    due_ +=
-        std::chrono::nanoseconds(static_cast<int64_t>(1e9 * op_seconds(graph, graph.op(id), slow_device())));
-    std::this_thread::sleep_until(due_);
+    if (now - due > std::chrono::milliseconds(20)) due = now;
+    due += std::chrono::nanoseconds(static_cast<int64_t>(1e9 * op_seconds(graph, op, slow_device())));
+    std::this_thread::sleep_until(due);
   }
 
  private:
-  std::chrono::steady_clock::time_point due_;  // of the op in progress; all ops here are of one stream
+  std::array<std::chrono::steady_clock::time_point, kStreamCount> due_;  // of the op in progress, by stream
 };
 
 struct Outcome {
