@@ -46,6 +46,10 @@ struct DeviceModel {
   std::map<std::string, RateCurve, std::less<>> kernels = {};
   std::vector<DeviceModel> fewer_threads = {};  // the same device as a rank with fewer threads finds it
 
+  // By op kind and dtype, as `kernels`: what ops took in a run beside launch_overhead, as a multiple of what all else
+  // here says.
+  std::map<std::string, double, std::less<>> measured = {};
+
   // Of a rank's share: the cores on which its side streams take nothing from its compute stream.
   double spare_cores = std::numeric_limits<double>::infinity();
 };

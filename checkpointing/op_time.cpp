@@ -92,6 +92,12 @@ const RateCurve* measured_rates(const OpView& view, const DeviceModel& device) {
   return own || def.measured_as.empty() ? own : rates_of_kind(def.measured_as, view, device);
 }
 
+double measured_multiple(const OpView& view, const DeviceModel& device) {
+  if (device.measured.empty()) return 1;
+  const auto found = device.measured.find(kernel_use(view).key);
+  return found == device.measured.end() ? 1 : found->second;
+}
+
 }  // namespace
 
 KernelUse kernel_use(const OpView& view) {
@@ -108,8 +114,9 @@ double op_seconds(const Graph& graph, const Op& op, const DeviceModel& device) {
   const double here =
       rates ? work / rate_at(*rates, work / cost.pieces)
             : std::max(cost.flops / arithmetic_rate(view, device), cost.bytes / device.memory_bandwidth);
-  return device.launch_overhead + std::max(here, link_seconds(view, cost.link_bytes, device)) +
-         cost.exchanges * device.link_latency;
+  return device.launch_overhead +
+         measured_multiple(view, device) * (std::max(here, link_seconds(view, cost.link_bytes, device)) +
+                                            cost.exchanges * device.link_latency);
 }
 
 std::vector<double> memory_seconds(const Graph& graph, const DeviceModel& device) {
@@ -170,8 +177,11 @@ std::vector<std::string> kinds_without_rates(const Graph& graph, const DeviceMod
 
 std::vector<double> op_durations(const Graph& graph, const DeviceModel& device) {
   std::vector<double> durations = memory_seconds(graph, device);
-  for (std::size_t id = 0; id < durations.size(); ++id)
-    durations[id] = std::max(durations[id], op_seconds(graph, graph.ops()[id], device));
+  for (std::size_t id = 0; id < durations.size(); ++id) {
+    const Op& op = graph.ops()[id];
+    durations[id] =
+        std::max(measured_multiple({graph, op}, device) * durations[id], op_seconds(graph, op, device));
+  }
   return durations;
 }
 

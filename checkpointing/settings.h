@@ -53,6 +53,7 @@ struct CheckpointingSettings {
       0;  // auto, dtr: bytes of the device that a rank takes in all; 0: device.memory_limit
   int64_t host_memory_budget = 0;  // auto: bytes of saved activations in host memory; 0: not given
   BudgetPolicy budget_policy = BudgetPolicy::kDynamic;
+  int64_t replan_after = 0;  // auto: steps after which the plan is made again by what was measured; 0: never
   std::vector<std::string> recompute_layers = {};  // fixed: their numbers, the first is 0
   bool partition_activations = false;
   bool cpu_checkpointing = false;

@@ -74,9 +74,10 @@ void check_residences_and_layers(const Keys& c, const CheckpointedRun& run, bool
   if (c.partition_activations && chooses)
     find("partition_activations",
          "has no effect with mode auto: the planner may partition what it saves anyway");
-  if (c.host_memory_budget > 0 && !chooses)
-    find("host_memory_budget",
-         "has no effect: activation_checkpointing.budget_policy leaves nothing to plan");
+  for (const auto& [key, given] : {std::pair{"host_memory_budget", c.host_memory_budget > 0},
+                                   std::pair{"replan_after", c.replan_after > 0}})
+    if (given && !chooses)
+      find(key, "has no effect: activation_checkpointing.budget_policy leaves nothing to plan");
   const bool fixed = c.budget_policy == BudgetPolicy::kFixed;
   if (fixed != !c.recompute_layers.empty())
     find("recompute_layers", fixed ? "must name the layers that budget_policy fixed recomputes"
@@ -104,6 +105,7 @@ void check_budgets(const Keys& c, const CheckpointedRun& run, Findings& found) {
   if (!automatic) {
     for (const auto& [key, given] : {std::pair{"host_memory_budget", c.host_memory_budget > 0},
                                      std::pair{"budget_policy", c.budget_policy != BudgetPolicy::kDynamic},
+                                     std::pair{"replan_after", c.replan_after > 0},
                                      std::pair{"recompute_layers", !c.recompute_layers.empty()}})
       if (given) find(key, "has no effect without mode auto");
     if (c.memory_budget > 0 && !evicts) find("memory_budget", "has no effect without mode auto or dtr");

@@ -143,4 +143,12 @@ void check_texts_agree(const std::map<std::string, std::string>& texts, const st
   throw Error(ExitCode::kRanksDisagree, "the ranks have different " + what + explain(configs, hosts), hint);
 }
 
+std::string broadcast_text(std::string text, int root, Communicator& communicator) {
+  auto size = static_cast<int64_t>(text.size());
+  communicator.broadcast({&size, {1}, DType::kI64}, root);
+  text.resize(static_cast<std::size_t>(size));
+  if (size > 0) communicator.broadcast({text.data(), {size}, DType::kU8}, root);
+  return text;
+}
+
 }  // namespace recollect

@@ -13,4 +13,7 @@ namespace recollect {
 void check_texts_agree(const std::map<std::string, std::string>& texts, const std::string& what,
                        const std::string& hint, Communicator& communicator);
 
+// Collective. A text that rank `root` knows, on all ranks.
+std::string broadcast_text(std::string text, int root, Communicator& communicator);
+
 }  // namespace recollect

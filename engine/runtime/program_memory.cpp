@@ -12,8 +12,8 @@ namespace recollect {
 namespace {
 
 template <typename Bytes>
-uint64_t most(const std::vector<const Program*>& programs, Bytes bytes) {
-  uint64_t most = 0;
+uint64_t most(const std::vector<const Program*>& programs, const MemoryLedger& later, Bytes bytes) {
+  uint64_t most = bytes(later);
   for (const Program* program : programs) most = std::max<uint64_t>(most, bytes(program->predicted()));
   return most;
 }
@@ -25,16 +25,20 @@ void check_within(const Tensor& tensor, std::size_t offset, std::size_t bytes) {
 
 }  // namespace
 
-bool is_shared(const Value& value) { return persists(value) && value.category != Category::kInput; }
+bool is_shared(const Value& value) {
+  return persists(value) && value.category != Category::kInput && value.category != Category::kWorkspace;
+}
 
-ProgramMemory::ProgramMemory(Device& device, const std::vector<const Program*>& programs)
+ProgramMemory::ProgramMemory(Device& device, const std::vector<const Program*>& programs,
+                             const MemoryLedger& later)
     : device_(device),
       values_(shared_values(*programs.at(0))),
-      device_arena_(device.reserve(MemorySpace::kDevice,
-                                   most(programs, [](const MemoryLedger& l) { return l.arena_bytes(); }))),
+      device_arena_(
+          device.reserve(MemorySpace::kDevice,
+                         most(programs, later, [](const MemoryLedger& l) { return l.arena_bytes(); }))),
       host_arena_(device.reserve(MemorySpace::kHost,
-                                 most(programs, [](const MemoryLedger& l) { return l.host_bytes; }))),
-      disk_bytes_(most(programs, [](const MemoryLedger& l) { return l.disk_bytes; })) {
+                                 most(programs, later, [](const MemoryLedger& l) { return l.host_bytes; }))),
+      disk_bytes_(most(programs, later, [](const MemoryLedger& l) { return l.disk_bytes; })) {
   for (const Program* program : programs) check_fits(*program);
 }
 

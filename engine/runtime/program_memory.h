@@ -16,14 +16,15 @@
 
 namespace recollect {
 
-// What lies at the same place in every program of a model: all that persists but its inputs.
+// What lies at the same place in every program of a model: all that persists but its inputs and the disk's buffer, which
+// only some programs have.
 bool is_shared(const Value& value);
 
 class ProgramMemory {
  public:
-  // For these programs of one model, and all others that need no more. `device` must outlive the memory.
-  // Error kInternal where what they share differs.
-  ProgramMemory(Device& device, const std::vector<const Program*>& programs);
+  // For these programs of one model, for those whose ledger is `later`, and all others that need no more. `device`
+  // must outlive the memory. Error kInternal where what they share differs.
+  ProgramMemory(Device& device, const std::vector<const Program*>& programs, const MemoryLedger& later = {});
   ProgramMemory(const ProgramMemory&) = delete;
   ProgramMemory& operator=(const ProgramMemory&) = delete;
 

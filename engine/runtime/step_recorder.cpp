@@ -22,7 +22,18 @@ StepRecorder::StepRecorder(const Graph& graph, int64_t micro_batches, ExecutorPr
       waited_before_(graph.ops().size(), 0.0),
       ops_(number_of_ops(graph)) {}
 
-void StepRecorder::begin_step() {
+void StepRecorder::restart(const Graph& graph) {
+  require(!in_step_, "a recorder is restarted within a step");
+  timeline_ = StepTimeline::blank(graph, timeline_.micro_batches);
+  waited_before_.assign(graph.ops().size(), 0.0);
+  ops_ = number_of_ops(graph);
+  complete_ = false;
+}
+
+bool StepRecorder::is_of(const Graph& graph) const { return number_of_ops(graph) == ops_; }
+
+void StepRecorder::begin_step(int64_t step) {
+  step_ = step;
   start_ = Clock::now();
   in_step_ = true;
   complete_ = other_ops_ = false;
@@ -31,7 +42,7 @@ void StepRecorder::begin_step() {
 void StepRecorder::begin_run(Executor& executor, int64_t micro_batch) {
   run_ = in_step_ ? timeline_.find(micro_batch) : nullptr;
   if (!run_) return;
-  if (number_of_ops(executor.program().graph) != ops_) {
+  if (!is_of(executor.program().graph)) {
     other_ops_ = true;
     run_ = nullptr;
     return;

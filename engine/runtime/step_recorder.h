@@ -19,12 +19,17 @@ class StepRecorder final : public ExecutorProbe {
   // By whoever drives the executor, while that is idle. Between begin_step() and end_step() every run is
   // announced by begin_run(), with StepTimeline::kOptimizer for the optimizer's, and closed by end_run(); the
   // last one by end_step(). Outside of a step these do nothing.
-  void begin_step();
+  void begin_step(int64_t step = 0);
   void begin_run(Executor& executor, int64_t micro_batch);
   void end_run();
   void end_step();
 
+  // For programs with the ops of this graph from now on. While nothing is recorded; takes memory.
+  void restart(const Graph& graph);
+
   bool complete() const { return complete_; }                 // a step has been recorded
+  int64_t step() const { return step_; }                      // the number that the latest one was begun with
+  bool is_of(const Graph& graph) const;                       // whether it has these ops
   const StepTimeline& timeline() const { return timeline_; }  // of the latest such step
 
   void before_op(const Executor& executor, OpId id) override;
@@ -46,6 +51,7 @@ class StepRecorder final : public ExecutorProbe {
   std::vector<double> waited_before_;  // by op: the executor's waits at the run's beginning
   Clock::time_point start_;
   bool in_step_ = false, complete_ = false, other_ops_ = false;
+  int64_t step_ = 0;
   std::size_t ops_;  // of the graph, as one number
 };
 

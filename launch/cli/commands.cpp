@@ -72,12 +72,13 @@ constexpr Command kCommands[] = {
      run_command},
     {"estimate",
      "CONFIG.yaml [section.key=value ...] [--json]\n"
-     "           [--compare | --policies | --pareto | --max-micro-batch] [--trace FILE] [--html FILE]",
+     "           [--compare | --policies | --pareto | --max-...] [--trace FILE] [--html FILE]",
      "predict memory and step time without training", estimate_command,
      "  --compare             every activation checkpointing mode and switch, as one table\n"
      "  --policies            a memory budget's policies, by the length of sequences\n"
-     "  --pareto              time against memory budget, for mode auto and the named modes\n"
+     "  --pareto              time against memory budget, for every mode; with --html drawn, too\n"
      "  --max-micro-batch     the largest training.micro_batch_size that fits device.memory_limit\n"
+     "  --max-sequence-length the largest data.sequence_length; --max-layers: the most layers\n"
      "  --trace FILE          the predicted step as a Chrome trace, for Perfetto\n"
      "  --html FILE           the predicted step as a page\n"
      "  --json                the same as JSON\n"},

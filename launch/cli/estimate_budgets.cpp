@@ -1,11 +1,10 @@
 #include "launch/cli/estimate_budgets.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "launch/program/compare_budgets.h"
+#include "launch/program/limits.h"
 
 namespace recollect {
 
@@ -15,14 +14,32 @@ using OrderedJson = nlohmann::ordered_json;
 
 double in_mib(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-// Without any limit: the table says which budgets they fit.
-std::vector<Variant> named_modes(Config config) {
-  config.device.memory_limit = 0;
-  config.activation_checkpointing = {};
-  std::vector<Variant> named;
-  for (Variant& v : compare_variants(config))
-    if (!v.partition && !v.host) named.push_back(std::move(v));
-  return named;
+OrderedJson policies_json(const std::vector<PolicyEstimate>& columns, uint64_t budget) {
+  OrderedJson document{{"unit", "bytes, seconds"}, {"budget", budget}};
+  for (const PolicyEstimate& column : columns) {
+    if (!column.recomputed.empty()) document["recompute_layers"] = column.recomputed;
+    for (const LengthEstimate& l : column.lengths)
+      document["policies"][column.policy].push_back({{"length", l.length},
+                                                     {"arena_bytes", l.arena_bytes},
+                                                     {"fits", l.arena_bytes <= budget},
+                                                     {"step_seconds", l.step_seconds}});
+  }
+  return document;
+}
+
+// A row for each budget: of every mode that fits it, the step's seconds.
+OrderedJson pareto_json(const BudgetComparison& budgets) {
+  OrderedJson document = OrderedJson::array();
+  const std::vector<BudgetPoint>& first = budgets.curves.front().points;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    OrderedJson row{{"budget", first[i].budget}, {"arena_bytes", first[i].arena_bytes}};
+    for (const BudgetCurve& curve : budgets.curves)
+      if (curve.points[i].arena_bytes > 0) row[curve.mode] = curve.points[i].step_seconds;
+    for (const NamedMode& one : budgets.named)
+      if (one.arena_bytes <= first[i].budget) row[one.mode] = one.step_seconds;
+    document.push_back(std::move(row));
+  }
+  return document;
 }
 
 }  // namespace
@@ -30,19 +47,12 @@ std::vector<Variant> named_modes(Config config) {
 void print_policies(const Config& config, bool json) {
   const std::vector<PolicyEstimate> columns = compare_policies(config);
   const uint64_t budget = budget_of(config);
-  if (json) {
-    OrderedJson document{{"unit", "bytes, seconds"}, {"budget", budget}};
-    for (const PolicyEstimate& column : columns)
-      for (const LengthEstimate& l : column.lengths)
-        document["policies"][column.policy].push_back(
-            {{"length", l.length}, {"arena_bytes", l.arena_bytes}, {"step_seconds", l.step_seconds}});
-    return fmt::print("{}\n", document.dump(2));
-  }
+  if (json) return fmt::print("{}\n", policies_json(columns, budget).dump(2));
   fmt::print(
       "step in ms and memory in MiB, by the longest sequence of a step; * is over the budget of {:.2f} "
       "MiB\n{:>8}",
       in_mib(budget), "length");
-  for (const PolicyEstimate& column : columns) fmt::print("{:>24}", column.policy);
+  for (const PolicyEstimate& column : columns) fmt::print("{:>23} ", column.policy);
   fmt::print("\n");
   for (std::size_t i = 0; i < columns.front().lengths.size(); ++i) {
     fmt::print("{:>8}", columns.front().lengths[i].length);
@@ -53,33 +63,29 @@ void print_policies(const Config& config, bool json) {
     }
     fmt::print("\n");
   }
+  for (const PolicyEstimate& column : columns)
+    if (!column.recomputed.empty())
+      fmt::print("fixed: recompute_layers [{}]\n", fmt::join(column.recomputed, ", "));
 }
 
-void print_pareto(const Config& config, bool json) {
-  const std::vector<BudgetEstimate> rows = estimate_budgets(config);
-  const std::vector<Variant> named = named_modes(config);
-  OrderedJson document = OrderedJson::array();
-  if (!json) {
-    fmt::print("step in ms within a budget; - does not fit\n{:>12}{:>12}{:>12}", "budget MiB", "takes MiB",
-               "auto");
-    for (const Variant& v : named) fmt::print("{:>17}", v.mode);
+void print_pareto(const BudgetComparison& budgets, bool json) {
+  if (json) return fmt::print("{}\n", pareto_json(budgets).dump(2));
+  fmt::print("step in ms within a budget; - does not fit\n{:>12}{:>12}", "budget MiB", "takes MiB");
+  for (const BudgetCurve& curve : budgets.curves) fmt::print("{:>12}", curve.mode);
+  for (const NamedMode& one : budgets.named) fmt::print("{:>17}", one.mode);
+  fmt::print("\n");
+  const auto cell = [](bool fits, double seconds) {
+    return fits ? fmt::format("{:.3f}", 1e3 * seconds) : std::string("-");
+  };
+  const std::vector<BudgetPoint>& first = budgets.curves.front().points;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    fmt::print("{:>12.2f}{:>12.2f}", in_mib(first[i].budget), in_mib(first[i].arena_bytes));
+    for (const BudgetCurve& curve : budgets.curves)
+      fmt::print("{:>12}", cell(curve.points[i].arena_bytes > 0, curve.points[i].step_seconds));
+    for (const NamedMode& one : budgets.named)
+      fmt::print("{:>17}", cell(one.arena_bytes <= first[i].budget, one.step_seconds));
     fmt::print("\n");
   }
-  for (const BudgetEstimate& row : rows) {
-    OrderedJson one{{"budget", row.budget}, {"arena_bytes", row.arena_bytes}, {"auto", row.step_seconds}};
-    if (!json)
-      fmt::print("{:>12.2f}{:>12.2f}{:>12.3f}", in_mib(row.budget), in_mib(row.arena_bytes),
-                 1e3 * row.step_seconds);
-    for (const Variant& v : named) {
-      const bool fits = v.estimate.memory.arena_bytes() <= row.budget;
-      const double seconds = v.estimate.simulation.step_seconds;
-      if (json && fits) one[v.mode] = seconds;
-      if (!json) fmt::print("{:>17}", fits ? fmt::format("{:.3f}", 1e3 * seconds) : "-");
-    }
-    if (!json) fmt::print("\n");
-    document.push_back(std::move(one));
-  }
-  if (json) fmt::print("{}\n", document.dump(2));
 }
 
 }  // namespace recollect

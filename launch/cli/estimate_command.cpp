@@ -1,19 +1,26 @@
 #include "launch/cli/estimate_command.h"
 
+#include <algorithm>
+#include <array>
+#include <optional>
+
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
 #include <nlohmann/json.hpp>
 
 #include "engine/io/files.h"
 #include "launch/cli/estimate_budgets.h"
+#include "launch/program/compare_budgets.h"
 #include "launch/program/estimate.h"
+#include "launch/program/largest_run.h"
+#include "launch/program/layer_choices.h"
 #include "launch/program/limits.h"
 #include "launch/program/phase_table.h"
 #include "launch/program/units.h"
+#include "launch/report/budgets_chart.h"
 #include "launch/report/chrome_trace.h"
 #include "launch/report/html_page.h"
 #include "launch/report/memory_table.h"
-#include "launch/program/compare_budgets.h"
 #include "launch/report/rank_report_json.h"
 #include "launch/report/report_command.h"
 
@@ -24,8 +31,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct EstimateOptions {
-  bool json = false, compare = false, max_micro_batch = false, policies = false, pareto = false;
+  bool json = false, compare = false, policies = false, pareto = false;
+  std::array<bool, kSpellings<RunSize>.size()> largest = {};
   std::string trace, html;
+
+  int questions() const {
+    return compare + policies + pareto + static_cast<int>(std::count(largest.begin(), largest.end(), true));
+  }
 };
 
 std::string mib(uint64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
@@ -83,6 +95,8 @@ std::string effect_text(const Estimate& e, const Estimate& none) {
   for (const Choice& choice : e.choices)
     text += fmt::format("{}: {} ({})\n", choice.key, choice.layers, choice.reason);
   for (const Remark& remark : e.remarks) text += fmt::format("{}: {}\n", remark.key, remark.sentence);
+  for (const auto& [layers, sentence] : layer_sentences(e.layers))
+    text += fmt::format("{}: {}\n", layers, sentence);
   return text;
 }
 
@@ -131,6 +145,8 @@ Json estimate_json(const Estimate& e) {
     json[choice.key] = {{"layers", choice.layers}, {"reason", choice.reason}};
   json["remarks"] = Json::array();
   for (const Remark& remark : e.remarks) json["remarks"].push_back(remark.key + ": " + remark.sentence);
+  for (const LayerChoices& choices : e.layers)
+    json["layers"].push_back({{"layers", choices.layers}, {"values", choices.values}});
   json["per_micro_batch"] = {{"flops", e.flops},
                              {"recomputed_flops", e.recomputed_flops},
                              {"partitioned_values", r.partitioned_values},
@@ -183,8 +199,8 @@ void print_one(const Config& config, bool json) {
   check_limits(config, e.memory);
 }
 
-// The step as the simulator predicts it, for eyes.
-void write_files(const Config& config, const EstimateOptions& chosen) {
+// The step as the simulator predicts it, for eyes; `chart` stands above it.
+void write_files(const Config& config, const EstimateOptions& chosen, const std::string& chart) {
   if (chosen.trace.empty() && chosen.html.empty()) return;
   const auto [rank, training] = plan_training(config, 0, 0);
   const std::vector<std::vector<RankReport>> run{{predict(config, rank.mesh(), training, training.program)}};
@@ -193,7 +209,7 @@ void write_files(const Config& config, const EstimateOptions& chosen) {
     trace.add(run[0][0], ChromeTrace::Times::kPredicted);
     write_text_file(chosen.trace, trace.text());
   }
-  if (!chosen.html.empty()) write_text_file(chosen.html, html_page(run));
+  if (!chosen.html.empty()) write_text_file(chosen.html, html_page(run, chart));
 }
 
 void print_comparison(const Config& config, bool json) {
@@ -229,18 +245,20 @@ void print_comparison(const Config& config, bool json) {
     fmt::print("rates: {}\n", variants.front().estimate.calibration);
 }
 
-void print_largest(const Config& config, bool json) {
-  const int64_t largest = largest_micro_batch(config);
-  const bool all = largest == std::max<int64_t>(1, kMostTokens / config.data.sequence_length);
-  if (json)
-    fmt::print("{}\n", Json{{"micro_batch_size", largest}}.dump(2));
-  else if (largest > 0)
-    fmt::print("training.micro_batch_size={} {} {} bytes\n", largest,
-               all ? "and all below fit; none above was tried. The limit is" : "is the largest that fits",
-               budget_of(config));
-  if (largest == 0)
-    throw Error(ExitCode::kDeviceMemory,
-                fmt::format("not even one sequence fits {} bytes", budget_of(config)),
+void print_largest(const Config& config, RunSize size, bool json) {
+  const LargestRun run = largest_run(config, size);
+  const uint64_t limit = budget_of(config);
+  if (json) {
+    std::string name = size == RunSize::kMicroBatch ? "micro_batch_size" : std::string(name_of(size));
+    std::replace(name.begin(), name.end(), '-', '_');
+    fmt::print("{}\n", Json{{name, run.value}, {"settings", run.settings}}.dump(2));
+  } else if (run.value > 0 && run.bound.empty()) {
+    fmt::print("{} is the largest that fits {} bytes\n", run.settings, limit);
+  } else if (run.value > 0) {
+    fmt::print("{} and all below fit {} bytes; {}\n", run.settings, limit, run.bound);
+  }
+  if (run.value == 0)
+    throw Error(ExitCode::kDeviceMemory, fmt::format("not even {} fits {} bytes", run.settings, limit),
                 "use more tensor-parallel ranks, or activation checkpointing");
 }
 
@@ -251,22 +269,27 @@ void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   EstimateOptions chosen;
   options::options_description own;
   own.add_options()("json", options::bool_switch(&chosen.json))(
-      "compare", options::bool_switch(&chosen.compare))("max-micro-batch",
-                                                        options::bool_switch(&chosen.max_micro_batch))(
-      "policies", options::bool_switch(&chosen.policies))("pareto", options::bool_switch(&chosen.pareto))(
-      "trace", options::value(&chosen.trace))("html", options::value(&chosen.html));
+      "compare", options::bool_switch(&chosen.compare))("policies", options::bool_switch(&chosen.policies))(
+      "pareto", options::bool_switch(&chosen.pareto))("trace", options::value(&chosen.trace))(
+      "html", options::value(&chosen.html));
+  for (std::size_t i = 0; i < chosen.largest.size(); ++i)
+    own.add_options()(fmt::format("max-{}", kSpellings<RunSize>[i]).c_str(),
+                      options::bool_switch(&chosen.largest[i]));
   Config config = read_config_words("estimate", parse_options(words, own));
-  if (chosen.compare + chosen.max_micro_batch + chosen.policies + chosen.pareto > 1)
+  if (chosen.questions() > 1)
     throw Error(ExitCode::kConfiguration,
-                "--compare, --policies, --pareto and --max-micro-batch are different questions",
+                "--compare, --policies, --pareto and each --max-... are different questions",
                 "ask them one by one");
   check_report_files(chosen.html, chosen.trace);
   resolve_planned_world(config);
-  write_files(config, chosen);
+  std::optional<BudgetComparison> budgets;
+  if (chosen.pareto) budgets = compare_budgets(config);
+  write_files(config, chosen, budgets ? budgets_chart(*budgets) : "");
   if (chosen.compare) return print_comparison(config, chosen.json);
   if (chosen.policies) return print_policies(config, chosen.json);
-  if (chosen.pareto) return print_pareto(config, chosen.json);
-  if (chosen.max_micro_batch) return print_largest(config, chosen.json);
+  if (budgets) return print_pareto(*budgets, chosen.json);
+  for (std::size_t i = 0; i < chosen.largest.size(); ++i)
+    if (chosen.largest[i]) return print_largest(config, static_cast<RunSize>(i), chosen.json);
   print_one(config, chosen.json);
 }
 

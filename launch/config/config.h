@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -30,6 +31,8 @@
 #include "parallel/tasks/task.h"
 
 namespace recollect {
+
+struct DeviceModel;
 
 enum class CudaGraph { kAuto, kOff };
 template <>
@@ -91,6 +94,8 @@ struct Config {
     PinnedMemory pinned = PinnedMemory::kPreferred;
     bool tf32 = false;  // products of fp32 training in TF32
     std::string model;  // preset or file of rates; "" only before `read_config` has made it the backend's
+    // Of no key: what the run has measured, in place of the model.
+    std::shared_ptr<const DeviceModel> measured = {};
   };
 
   struct Training {

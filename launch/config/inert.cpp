@@ -207,6 +207,18 @@ std::vector<Rule> fixed_rules() {
                 (c.data.padding == Padding::kMax || !lengths_change(c));
        },
        "there is one length, and one plan for it"},
+      {{"activation_checkpointing.replan_after"},
+       {"training.max_steps"},
+       [](const Config& c) {
+         return c.training.max_steps > 0 && c.activation_checkpointing.replan_after >= c.training.max_steps;
+       },
+       "no step comes after it"},
+      {{"activation_checkpointing.replan_after"},
+       {"device.backend"},
+       [](const Config& c) {
+         return c.activation_checkpointing.replan_after > 0 && c.device.backend == BackendKind::kCuda;
+       },
+       "ops are timed on CPUs only"},
       {{"activation_checkpointing.disk_checkpointing.limit"},
        {"activation_checkpointing.disk_checkpointing.path"},
        [](const Config& c) { return c.activation_checkpointing.disk_checkpointing.path.empty(); },

@@ -328,6 +328,9 @@ void add_others(std::vector<ConfigKey>& keys) {
   checkpointing(
       "budget_policy", &AC::budget_policy, any(),
       "auto: a plan for each length, the longest's for all, named layers, or as modes full and none");
+  checkpointing(
+      "replan_after", &AC::replan_after, between(0, kMaxCount),
+      "auto: steps after which the plan is made again where measured times differ by a fifth; 0: never");
   checkpointing("recompute_layers", &AC::recompute_layers, any(), "budget_policy fixed: numbers of layers");
   checkpointing("partition_activations", &AC::partition_activations, any(),
                 "saved activations that are the same on all tensor ranks: 1/t on each, gathered before use",

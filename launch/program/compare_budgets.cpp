@@ -2,33 +2,40 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "launch/program/lengths.h"
+#include "launch/program/limits.h"
 
 namespace recollect {
 
 namespace {
 
 constexpr std::size_t kMostLengths = 12;
-constexpr uint64_t kBudgets = 16;
+constexpr uint64_t kEvenSteps = 12;
 
-Config with_policy(const Config& config, BudgetPolicy policy) {
+Config with_policy(const Config& config, BudgetPolicy policy, const std::vector<std::string>& layers = {}) {
   Config changed = config;
   CheckpointingSettings& c = changed.activation_checkpointing;
   c.mode = CheckpointingMode::kAuto;
   c.budget_policy = policy;
-  if (policy != BudgetPolicy::kFixed) c.recompute_layers.clear();
+  c.recompute_layers = layers;
+  c.k = c.number_checkpoints = c.replan_after = 0;
+  c.plan.clear();
   if (policy == BudgetPolicy::kStatic || policy == BudgetPolicy::kDynamic) return changed;
   c.memory_budget = c.host_memory_budget = 0;  // its plan follows from no budget
   changed.device.memory_limit = 0;
   return changed;
 }
 
+double step_seconds(const Config& config, const TrainingProgram& training) {
+  return simulate(training.program.graph, training.program.schedule, training.device,
+                  config.training.gradient_accumulation_steps)
+      .step_seconds;
+}
+
 LengthEstimate length_estimate(const Config& config, const TrainingProgram& training, int64_t length) {
-  const Program& program = training.program;
-  return {
-      length, program.predicted().arena_bytes(),
-      simulate(program.graph, program.schedule, training.device, config.training.gradient_accumulation_steps)
-          .step_seconds};
+  return {length, training.program.predicted().arena_bytes(), step_seconds(config, training)};
 }
 
 // At most so many of them, the longest first.
@@ -40,69 +47,144 @@ std::vector<BatchShape> some_shapes(const Config& config) {
   return some;
 }
 
-TrainingProgram plan_with_budget(const PlannedRank& rank, Config config, uint64_t bytes) {
+std::vector<std::string> first_layers(int64_t count) {
+  std::vector<std::string> layers;
+  for (int64_t layer = 0; layer < count; ++layer) layers.push_back(std::to_string(layer));
+  return layers;
+}
+
+// All of them where even that is too much.
+std::vector<std::string> fewest_layers(const PlannedRank& rank, const Config& config) {
+  int64_t low = 0, high = config.model.facts().layers.value;
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    const TrainingProgram tried =
+        rank.require_plan(with_policy(config, BudgetPolicy::kFixed, first_layers(middle)));
+    (tried.program.predicted().arena_bytes() <= budget_of(config) ? high : low) = middle;
+  }
+  return first_layers(high);
+}
+
+PolicyEstimate policy_estimate(const PlannedRank& rank, const Config& config, BudgetPolicy policy,
+                               const std::vector<BatchShape>& shapes) {
+  PolicyEstimate column{.policy = std::string(name_of(policy))};
+  if (policy == BudgetPolicy::kFixed) {
+    column.recomputed = config.activation_checkpointing.recompute_layers;
+    if (column.recomputed.empty()) column.recomputed = fewest_layers(rank, config);
+  }
+  const Config changed = with_policy(config, policy, column.recomputed);
+  const TrainingProgram longest = rank.require_plan(changed);
+  for (std::size_t i = shapes.size(); i-- > 1;)
+    column.lengths.push_back(
+        length_estimate(changed, rank.plan_shorter(changed, shapes[i], longest), shapes[i].sequence_length));
+  column.lengths.push_back(length_estimate(changed, longest, shapes.front().sequence_length));
+  return column;
+}
+
+TrainingProgram plan_in_mode(const PlannedRank& rank, Config config, CheckpointingMode mode,
+                             uint64_t budget) {
   CheckpointingSettings& c = config.activation_checkpointing;
-  c.mode = CheckpointingMode::kAuto;
-  c.budget_policy = BudgetPolicy::kDynamic;
-  c.memory_budget = static_cast<int64_t>(bytes);
+  CheckpointingSettings alone{.mode = mode, .memory_budget = static_cast<int64_t>(budget)};
+  if (mode == CheckpointingMode::kEveryK) alone.k = c.k > 0 ? c.k : 2;
+  if (mode == CheckpointingMode::kAuto) {  // what it may use beside the device
+    alone.host_memory_budget = c.host_memory_budget;
+    alone.cpu_checkpointing = c.cpu_checkpointing;
+    alone.disk_checkpointing = c.disk_checkpointing;
+  }
+  c = alone;
   config.device.memory_limit = 0;
   return rank.plan(config);
 }
 
-}  // namespace
-
-uint64_t budget_of(const Config& config) {
-  const int64_t limit = config.device.memory_limit, budget = config.activation_checkpointing.memory_budget;
-  return static_cast<uint64_t>(limit == 0 || budget == 0 ? std::max(limit, budget) : std::min(limit, budget));
+std::vector<NamedMode> named_modes(const PlannedRank& rank, const Config& config) {
+  std::vector<NamedMode> named;
+  for (std::size_t i = 0; i < kNamedModes.size(); ++i) {
+    const auto mode = static_cast<CheckpointingMode>(i);
+    const TrainingProgram training = plan_in_mode(rank, config, mode, 0);
+    if (training.checkpointed.refusal) continue;  // it would have no effect
+    const int64_t k = config.activation_checkpointing.k > 0 ? config.activation_checkpointing.k : 2;
+    named.push_back(
+        {mode == CheckpointingMode::kEveryK ? fmt::format("every_k {}", k) : std::string(name_of(mode)),
+         training.program.predicted().arena_bytes(), step_seconds(config, training)});
+  }
+  return named;
 }
 
+// To a thousandth of `most`: in growing steps down from one that works, then by halves.
+uint64_t smallest_budget(const PlannedRank& rank, const Config& config, uint64_t works, uint64_t most) {
+  const uint64_t close = most / 1000 + 1;
+  uint64_t low = 0, step = close;
+  while (works - low > close) {
+    const uint64_t budget = low > 0 ? low + (works - low) / 2 : works - std::min(step, works - 1);
+    const TrainingProgram tried = plan_in_mode(rank, config, CheckpointingMode::kAuto, budget);
+    if (tried.checkpointed.refusal)
+      low = budget;
+    else
+      works = tried.program.predicted().arena_bytes();
+    step *= 2;
+  }
+  return works;
+}
+
+// Even steps, and what each named mode takes.
+std::vector<uint64_t> budgets_between(uint64_t least, uint64_t most, const std::vector<NamedMode>& named) {
+  std::vector<uint64_t> budgets{most};
+  for (uint64_t step = 0; step < kEvenSteps; ++step)
+    budgets.push_back(least + (most - least) / kEvenSteps * step);
+  for (const NamedMode& one : named)
+    if (one.arena_bytes > least && one.arena_bytes < most) budgets.push_back(one.arena_bytes);
+  std::sort(budgets.begin(), budgets.end());
+  budgets.erase(std::unique(budgets.begin(), budgets.end()), budgets.end());
+  return budgets;
+}
+
+BudgetPoint budget_point(const PlannedRank& rank, const Config& config, CheckpointingMode mode,
+                         uint64_t budget) {
+  const TrainingProgram training = plan_in_mode(rank, config, mode, budget);
+  if (training.checkpointed.refusal) return {.budget = budget};
+  return {budget, training.program.predicted().arena_bytes(), step_seconds(config, training)};
+}
+
+void check_trains(const Config& config, const char* option) {
+  if (config.training.max_steps == 0)
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("{} compares what training saves, and training.max_steps is 0", option),
+                "let it train");
+}
+
+}  // namespace
+
 std::vector<PolicyEstimate> compare_policies(const Config& config) {
+  check_trains(config, "--policies");
   if (budget_of(config) == 0)
     throw Error(ExitCode::kConfiguration, "--policies needs a budget that plans must fit",
                 "give activation_checkpointing.memory_budget or device.memory_limit");
-  std::vector<BudgetPolicy> policies{BudgetPolicy::kNone, BudgetPolicy::kFull, BudgetPolicy::kStatic,
-                                     BudgetPolicy::kDynamic};
-  if (!config.activation_checkpointing.recompute_layers.empty()) policies.push_back(BudgetPolicy::kFixed);
   const PlannedRank rank(config, 0, 0);
   const std::vector<BatchShape> shapes = some_shapes(config);
   std::vector<PolicyEstimate> columns;
-  for (BudgetPolicy policy : policies) {
-    const Config changed = with_policy(config, policy);
-    const TrainingProgram longest = rank.require_plan(changed);
-    PolicyEstimate column{.policy = std::string(name_of(policy)), .lengths = {}};
-    for (const BatchShape& shape : shapes)
-      column.lengths.push_back(
-          &shape == &shapes.front()
-              ? length_estimate(changed, longest, shape.sequence_length)
-              : length_estimate(changed, rank.plan_shorter(changed, shape, longest), shape.sequence_length));
-    std::reverse(column.lengths.begin(), column.lengths.end());
-    columns.push_back(std::move(column));
-  }
+  for (std::size_t i = 0; i < kSpellings<BudgetPolicy>.size(); ++i)
+    columns.push_back(policy_estimate(rank, config, static_cast<BudgetPolicy>(i), shapes));
   return columns;
 }
 
-std::vector<BudgetEstimate> estimate_budgets(const Config& config) {
+BudgetComparison compare_budgets(const Config& config) {
+  check_trains(config, "--pareto");
   const PlannedRank rank(config, 0, 0);
-  const uint64_t most =
-      rank.require_plan(with_policy(config, BudgetPolicy::kNone)).program.predicted().arena_bytes();
-  uint64_t low = 0, high = most;  // the smallest budget that works, to a thousandth of the largest
-  while (high - low > most / 1000 + 1) {
-    const uint64_t middle = low + (high - low) / 2;
-    const TrainingProgram tried = plan_with_budget(rank, config, middle);
-    if (tried.checkpointed.refusal)
-      low = middle;
-    else
-      high = tried.program.predicted().arena_bytes();
+  BudgetComparison all{.curves = {}, .named = named_modes(rank, config)};
+  uint64_t most = 0, works = ~uint64_t{0};
+  for (const NamedMode& one : all.named) {
+    if (one.mode == name_of(CheckpointingMode::kNone)) most = one.arena_bytes;
+    works = std::min(works, one.arena_bytes);
   }
-  std::vector<BudgetEstimate> rows;
-  for (uint64_t i = 0; i <= kBudgets; ++i) {
-    const uint64_t budget =
-        high + (most - high) / kBudgets * i + (i == kBudgets ? (most - high) % kBudgets : 0);
-    const TrainingProgram training = plan_with_budget(rank, config, budget);
-    const LengthEstimate found = length_estimate(config, training, 0);
-    rows.push_back({budget, found.arena_bytes, found.step_seconds});
+  const std::vector<uint64_t> budgets =
+      budgets_between(smallest_budget(rank, config, works, most), most, all.named);
+  for (std::size_t i = kNamedModes.size(); i < kSpellings<CheckpointingMode>.size(); ++i) {
+    const auto mode = static_cast<CheckpointingMode>(i);
+    BudgetCurve curve{.mode = std::string(name_of(mode)), .points = {}};
+    for (uint64_t budget : budgets) curve.points.push_back(budget_point(rank, config, mode, budget));
+    all.curves.push_back(std::move(curve));
   }
-  return rows;
+  return all;
 }
 
 }  // namespace recollect

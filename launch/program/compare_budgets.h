@@ -1,5 +1,5 @@
-// What a memory budget costs: the policies of mode auto by length of sequences, and time against budget, beside what
-// named modes would take.
+// What a memory budget costs: the policies of mode auto by length of sequences, and time against budget for the modes
+// that plan, beside what named modes take.
 #pragma once
 
 #include <string>
@@ -10,24 +10,39 @@
 namespace recollect {
 
 // One policy of activation_checkpointing.budget_policy at the lengths to which sequences are padded, the longest
-// last. What is over the budget is listed all the same, and says so.
+// last. What is over the budget is listed all the same.
 struct PolicyEstimate {
   std::string policy;
-  std::vector<LengthEstimate> lengths;
+  std::vector<std::string> recomputed = {};  // fixed: the layers
+  std::vector<LengthEstimate> lengths = {};
 };
-// none, full, static, dynamic, and fixed where activation_checkpointing.recompute_layers names layers. Error
-// kConfiguration without a budget, kDeviceMemory where it is too small.
+// dynamic, static, fixed, full, none: DC, DCS, PC, GC and None of published comparisons. fixed recomputes the layers
+// of activation_checkpointing.recompute_layers, or else the first, as few as bring the longest sequences within the
+// budget. Error kConfiguration without a budget, kDeviceMemory where it is too small.
 std::vector<PolicyEstimate> compare_policies(const Config& resolved);
 
-// What mode auto makes of a budget.
-struct BudgetEstimate {
+// What a mode makes of a budget; 0 bytes: no plan that fits.
+struct BudgetPoint {
   uint64_t budget = 0, arena_bytes = 0;
   double step_seconds = 0;
 };
-// From the smallest budget that works to what mode none takes.
-std::vector<BudgetEstimate> estimate_budgets(const Config& resolved);
-
-// The budget of a configuration: the smaller of memory_budget and device.memory_limit; 0: there is none.
-uint64_t budget_of(const Config& config);
+struct BudgetCurve {
+  std::string mode;
+  std::vector<BudgetPoint> points;
+};
+// What a mode takes that has no budget, its switches off.
+struct NamedMode {
+  std::string mode;
+  uint64_t arena_bytes = 0;
+  double step_seconds = 0;
+};
+struct BudgetComparison {
+  std::vector<BudgetCurve>
+      curves;  // of the modes that plan, auto first, at the same budgets, the smallest first
+  std::vector<NamedMode> named;  // those that have an effect
+};
+// From the smallest budget that works for mode auto to what mode none takes, by way of what each named mode takes; in host memory and on the disk as far as
+// the configuration lets them be used.
+BudgetComparison compare_budgets(const Config& resolved);
 
 }  // namespace recollect

@@ -14,6 +14,7 @@
 #include "comm/message_communicator.h"
 #include "launch/config/keys.h"
 #include "launch/config/validate.h"
+#include "launch/program/late_lengths.h"
 #include "launch/program/limits.h"
 #include "launch/program/task.h"
 #include "launch/ranks/world.h"
@@ -44,8 +45,6 @@ StagingRule staging_rule(CommunicatorKind kind, int world_size) {
       return [](int) { return std::size_t{0}; };
   }
 }
-
-constexpr int kStraightProbes = 12;  // before the search for the largest micro-batch only halves
 
 bool on_device(const Config& config) { return config.device.backend == BackendKind::kCuda; }
 
@@ -109,16 +108,6 @@ std::string calibration_text(const Config& config, const Graph& graph, const Dev
   return text;
 }
 
-bool fits(const Config& config, const MemoryLedger& memory) {
-  const auto within = [](uint64_t bytes, int64_t limit) {
-    return limit == 0 || bytes <= static_cast<uint64_t>(limit);
-  };
-  return within(memory.arena_bytes(), config.device.memory_limit) &&
-         within(memory.arena_bytes(), config.activation_checkpointing.memory_budget) &&
-         within(memory.host_bytes, config.activation_checkpointing.host_memory_budget) &&
-         within(memory.disk_bytes, config.activation_checkpointing.disk_checkpointing.limit);
-}
-
 }  // namespace
 
 void resolve_planned_world(Config& config) {
@@ -151,11 +140,19 @@ TrainingProgram PlannedRank::require_plan(const Config& config) const {
 }
 
 TrainingProgram PlannedRank::plan_shorter(const Config& config, const BatchShape& shape,
-                                          const TrainingProgram& longest) const {
+                                          const TrainingProgram& longest,
+                                          const MemoryLedger* reserved) const {
   const ThreadCount threads(threads_);
-  return plan_training_program(
-      config, *mesh_, build_training_graph(config, *mesh_, shape),
-      {.disk = longest.disk, .decided = &longest.checkpointed, .larger = &longest.program.layout});
+  return plan_training_program(config, *mesh_, build_training_graph(config, *mesh_, shape),
+                               {.disk = longest.disk,
+                                .decided = &longest.checkpointed,
+                                .larger = &longest.program.layout,
+                                .reserved = reserved});
+}
+
+MemoryLedger PlannedRank::reserve(const Config& config, const TrainingProgram& longest) const {
+  const ThreadCount threads(threads_);
+  return plan_lengths(config, *mesh_, all_batch_shapes(config), longest, longest.program.layout);
 }
 
 PlannedTraining plan_training(const Config& config, int data_rank, int tensor_rank) {
@@ -168,7 +165,7 @@ namespace {
 
 // `before`: bytes of this process before it planned for one rank.
 Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgram& training,
-                     uint64_t before) {
+                     const MemoryLedger& reserved, uint64_t before) {
   const Program& program = training.program;
   const DeviceModel& device = training.device;
   const int world_size = mesh.world().size();
@@ -179,11 +176,12 @@ Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgr
                   .communication_buffers = communication_buffers(config, mesh),
                   .save_buffer = save_buffer_bytes(config),
                   .resident = {},
-                  .memory = program.predicted(),
+                  .memory = reserved,
                   .residency = training.checkpointed.residency,
                   .gathered = training.checkpointed.gathered,
                   .choices = training.checkpointed.choices,
                   .remarks = training.remarks,
+                  .layers = choices_by_layer(config, training.checkpointed.plan, program.graph),
                   .flops = micro_batch_flops(program.graph),
                   .recomputed_flops = recomputed_flops(program.graph),
                   .simulation = simulate(program.graph, program.schedule, device,
@@ -195,7 +193,7 @@ Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgr
 }
 
 std::vector<LengthEstimate> estimate_lengths(const Config& config, const PlannedRank& rank,
-                                             const TrainingProgram& longest) {
+                                             const TrainingProgram& longest, const MemoryLedger& reserved) {
   constexpr std::size_t kMost = 12;
   std::vector<BatchShape> shapes = all_batch_shapes(config);
   std::reverse(shapes.begin(), shapes.end());
@@ -210,7 +208,7 @@ std::vector<LengthEstimate> estimate_lengths(const Config& config, const Planned
   const std::size_t count = std::min(kMost, shapes.size());
   for (std::size_t i = 1; i < count; ++i) {
     const BatchShape& shape = shapes[(i * shapes.size() - 1) / count];
-    add(rank.plan_shorter(config, shape, longest), shape.sequence_length);
+    add(rank.plan_shorter(config, shape, longest, &reserved), shape.sequence_length);
   }
   if (count > 1) add(longest, shapes.back().sequence_length);
   return lengths;
@@ -234,13 +232,14 @@ Estimate estimate(const Config& config, Ranks ranks) {
       throw Error(ExitCode::kConfiguration,
                   "device model " + training.device.name + " does not know how fast the disk is",
                   "measure it: `recollect calibrate --disk FOLDER --out FILE`");
-    result = estimate_of(config, first.mesh(), training, before);
-    result.lengths = estimate_lengths(config, first, training);
+    const MemoryLedger reserved = first.reserve(config, training);
+    result = estimate_of(config, first.mesh(), training, reserved, before);
+    result.lengths = estimate_lengths(config, first, training, reserved);
     last_data = first.mesh().data_size() - 1, last_tensor = first.mesh().tensor_size() - 1;
   }
   if (ranks == Ranks::kFirstAndLast && result.ranks > 1) {
     const PlannedRank last(config, last_data, last_tensor);
-    require(last.require_plan(config).program.predicted() == result.memory &&
+    require(last.reserve(config, last.require_plan(config)) == result.memory &&
                 communication_buffers(config, last.mesh()) == result.communication_buffers,
             "the first and the last rank need the same memory");
   }
@@ -281,6 +280,7 @@ std::vector<Variant> compare_variants(const Config& config) {
       if (!disk) c.disk_checkpointing = {};
       c.memory_budget = c.host_memory_budget = 0;
       c.budget_policy = BudgetPolicy::kDynamic;
+      c.replan_after = 0;
       c.recompute_layers.clear();
       c.plan.clear();  // the table's rows decide what it decides
       c.number_checkpoints = 0;
@@ -291,7 +291,7 @@ std::vector<Variant> compare_variants(const Config& config) {
       if (!validate(changed, {}).empty()) continue;
       const TrainingProgram training = rank.plan(changed);
       if (training.checkpointed.refusal || !knows_disk(training)) continue;
-      variant.estimate = estimate_of(changed, rank.mesh(), training, before);
+      variant.estimate = estimate_of(changed, rank.mesh(), training, training.program.predicted(), before);
       variant.fits = fits(config, variant.estimate.memory);
       variants.push_back(std::move(variant));
     }
@@ -302,45 +302,6 @@ std::vector<Variant> compare_variants(const Config& config) {
     return a.estimate.memory.arena_bytes() < b.estimate.memory.arena_bytes();
   });
   return variants;
-}
-
-int64_t largest_micro_batch(const Config& config) {
-  const CheckpointingSettings& c = config.activation_checkpointing;
-  if (config.device.memory_limit == 0 && c.memory_budget == 0)
-    throw Error(ExitCode::kConfiguration, "--max-micro-batch needs a limit that the run must fit",
-                "give device.memory_limit=BYTES");
-  const bool plans =
-      c.mode == CheckpointingMode::kAuto;  // then it takes what there is: memory is no straight line
-  const auto needs = [&](int64_t micro_batch) {
-    Config changed = config;
-    changed.training.micro_batch_size = micro_batch;
-    changed.training.global_batch_size = 0;
-    resolve_planned_world(changed);
-    const TrainingProgram training = PlannedRank(changed, 0, 0).plan(changed);
-    const std::optional<Error>& refusal = training.checkpointed.refusal;
-    if (refusal && refusal->code() != ExitCode::kDeviceMemory) throw *refusal;
-    return refusal ? std::optional<MemoryLedger>() : training.program.predicted();
-  };
-  const auto does_fit = [&](const std::optional<MemoryLedger>& memory) {
-    return memory && fits(config, *memory);
-  };
-  const std::optional<MemoryLedger> one = needs(1);
-  if (!does_fit(one)) return 0;
-  const auto room = static_cast<double>(config.device.memory_limit) - static_cast<double>(one->arena_bytes());
-  int64_t low = 1, high = 1 + std::max<int64_t>(1, kMostTokens / config.data.sequence_length);
-  double each = 0;  // bytes of one more: memory is nearly a straight line
-  for (int probes = 0; high - low > 1; ++probes) {
-    int64_t probe = low + (high - low) / 2;
-    if (probes == 0) probe = 2;
-    if (!plans && probes > 0 && probes < kStraightProbes && each > 0)
-      probe = static_cast<int64_t>(std::clamp(1 + room / each, low + 1.0, high - 1.0));
-    const std::optional<MemoryLedger> memory = needs(probe);
-    if (memory)
-      each = (static_cast<double>(memory->arena_bytes()) - static_cast<double>(one->arena_bytes())) /
-             static_cast<double>(probe - 1);
-    (does_fit(memory) ? low : high) = probe;
-  }
-  return low;
 }
 
 }  // namespace recollect

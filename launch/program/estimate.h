@@ -8,6 +8,7 @@
 
 #include "checkpointing/simulator.h"
 #include "launch/config/config.h"
+#include "launch/program/layer_choices.h"
 #include "launch/program/resident_memory.h"
 #include "launch/program/training_program.h"
 #include "parallel/mesh.h"
@@ -30,9 +31,11 @@ class PlannedRank {
   TrainingProgram plan(const Config& config) const;
   // Error kConfiguration where a switch has no effect.
   TrainingProgram require_plan(const Config& config) const;
-  // For shorter sequences, in the memory of `longest`, which this rank has planned.
-  TrainingProgram plan_shorter(const Config& config, const BatchShape& shape,
-                               const TrainingProgram& longest) const;
+  // For shorter sequences, in the memory of `longest`, which this rank has planned, or in what is `reserved`.
+  TrainingProgram plan_shorter(const Config& config, const BatchShape& shape, const TrainingProgram& longest,
+                               const MemoryLedger* reserved = nullptr) const;
+  // What the run reserves for all lengths.
+  MemoryLedger reserve(const Config& config, const TrainingProgram& longest) const;
 
  private:
   int threads_;
@@ -81,7 +84,8 @@ struct Estimate {
   GatheredAgain gathered;     // of one micro-batch, by sequence parallelism
   std::vector<Choice> choices;
   std::vector<Remark> remarks;
-  double flops = 0;  // of one micro-batch, recomputation included, without the optimizer
+  std::vector<LayerChoices> layers;  // where a plan decides value by value
+  double flops = 0;                  // of one micro-batch, recomputation included, without the optimizer
   double recomputed_flops = 0;
   Simulation simulation;
   std::vector<Wait> waits;  // exposed ones of a step, longest first
@@ -110,11 +114,5 @@ struct Variant {
 // All modes x {partition, host, disk where its path is given} that have an effect in this configuration, best
 // first: what fits, then the fastest, then the smallest.
 std::vector<Variant> compare_variants(const Config& resolved);
-
-// The largest micro batch whose arena fits device.memory_limit; 0 where not even 1 does. Accumulation and
-// ranks stay.
-// The search ends at kMostTokens in a micro-batch.
-inline constexpr int64_t kMostTokens = 1 << 24;
-int64_t largest_micro_batch(const Config& resolved);
 
 }  // namespace recollect

@@ -1,5 +1,6 @@
 #include "launch/program/limits.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <vector>
@@ -71,6 +72,19 @@ void check_host_share(uint64_t needed, const std::optional<DeviceShare>& group) 
                       : fmt::format(", and the {} ranks there need {}", group->ranks, group->needed)),
       "beyond it the system would kill the run: raise the group's limit (docker run --memory, "
       "Slurm's --mem), or lower training.micro_batch_size");
+}
+
+uint64_t budget_of(const Config& config) {
+  const int64_t limit = config.device.memory_limit, budget = config.activation_checkpointing.memory_budget;
+  return static_cast<uint64_t>(limit == 0 || budget == 0 ? std::max(limit, budget) : std::min(limit, budget));
+}
+
+bool fits(const Config& config, const MemoryLedger& predicted) {
+  const CheckpointingSettings& c = config.activation_checkpointing;
+  const auto within = [](uint64_t bytes, uint64_t limit) { return limit == 0 || bytes <= limit; };
+  return within(predicted.arena_bytes(), budget_of(config)) &&
+         within(predicted.host_bytes, static_cast<uint64_t>(c.host_memory_budget)) &&
+         within(predicted.disk_bytes, static_cast<uint64_t>(c.disk_checkpointing.limit));
 }
 
 uint64_t save_buffer_bytes(const Config& config) {

@@ -33,6 +33,11 @@ std::optional<DeviceShare> share_of_group(const MemoryGroup& group, uint64_t nee
 // Error kHostMemory where the ranks of a group need more than it has left.
 void check_host_share(uint64_t needed, const std::optional<DeviceShare>& group);
 
+// The bytes that a rank may take of its device: the smaller of memory_budget and device.memory_limit; 0: any.
+uint64_t budget_of(const Config& config);
+// Whether that is enough, and the limits of host memory and disk are.
+bool fits(const Config& config, const MemoryLedger& predicted);
+
 // Host memory beside the arenas that a run reserves where it will save a model or gradients.
 uint64_t save_buffer_bytes(const Config& config);
 

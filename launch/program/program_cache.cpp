@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
+#include "checkpointing/plan_file.h"
+#include "checkpointing/simulator.h"
 #include "engine/core/error.h"
+#include "launch/program/late_lengths.h"
 #include "launch/program/limits.h"
 #include "launch/program/phase_table.h"
 
@@ -17,45 +18,33 @@ uint64_t arena_bytes_of(const ReadyProgram& ready) {
   return ready.executor->program().predicted().arena_bytes();
 }
 
-// Of the program with the largest arena, with as much host memory and disk as any wants.
-MemoryLedger needs_of(const std::vector<ReadyProgram>& planned) {
-  MemoryLedger needs;
-  uint64_t host = 0, disk = 0;
-  for (const ReadyProgram& one : planned) {
-    const MemoryLedger& own = one.training.program.predicted();
-    if (own.arena_bytes() > needs.arena_bytes()) needs = own;
-    host = std::max(host, own.host_bytes);
-    disk = std::max(disk, own.disk_bytes);
-  }
-  needs.host_bytes = host;
-  needs.disk_bytes = disk;
-  return needs;
-}
-
 }  // namespace
 
 ProgramCache::ProgramCache(const Config& config, const Mesh& mesh, const Backend& backend,
                            const std::vector<BatchShape>& shapes, ProgramParts parts)
-    : config_(config), mesh_(mesh), backend_(backend), parts_(std::move(parts)) {
+    : config_(config), mesh_(mesh), backend_(backend), parts_(std::move(parts)), shapes_(shapes) {
   require(!shapes.empty(), "a run has a shape of batches");
   first_ = shapes.front();
+  const std::size_t count = config_.training.compile == CompileTime::kLazy ? 1 : shapes.size();
   std::vector<ReadyProgram> planned;
-  planned.reserve(shapes.size());
+  planned.reserve(count);
   planned.push_back(make(first_, {}));
   const TrainingProgram& first = planned.front().training;
-  for (std::size_t i = 1; i < shapes.size(); ++i)
-    planned.push_back(make(shapes[i], taken_over(shapes[i], first, first.program)));
-  if (config_.profiling.step != 0)
+  const Layout& layout = first.program.layout;
+  needs_ = plan_lengths(config_, mesh_, shapes, first, layout);
+  for (std::size_t i = 1; i < count; ++i)
+    planned.push_back(make(shapes[i], taken_over_from(first_, first, layout, needs_, shapes[i])));
+  if (config_.profiling.step != 0 || config_.activation_checkpointing.replan_after != 0)
     recorder_ = std::make_unique<StepRecorder>(first.program.graph,
                                                config_.training.gradient_accumulation_steps, parts_.probe);
-  const MemoryLedger needs = needs_of(planned);
-  check_limits_of(needs);
-  if (DiskStore* disk = first.disk.get()) disk->open(needs.disk_bytes);
-  backend_.choose_alike(mesh_.world(), [&] { reserve(std::move(planned), shapes); });
+  check_limits_of();
+  if (DiskStore* disk = first.disk.get()) disk->open(needs_.disk_bytes);
+  backend_.choose_alike(mesh_.world(), [&] { reserve(std::move(planned)); });
   for (const auto& [shape, ready] : programs_) share_memory(ready.training.checkpointed);
 }
 
 ProgramCache::~ProgramCache() {
+  retired_.clear();
   programs_.clear();  // streams, and all that they recorded; then the memory may go
   if (gathers_) gathers_->unshare_memory();
 }
@@ -67,35 +56,25 @@ ReadyProgram ProgramCache::make(const BatchShape& shape, const TakenOver& taken_
   return ready;
 }
 
-TakenOver ProgramCache::taken_over(const BatchShape& shape, const TrainingProgram& first,
-                                   const Program& program) const {
-  TakenOver taken{.disk = first.disk};
-  if (shape.samples <= first_.samples && shape.sequence_length <= first_.sequence_length) {
-    taken.decided = &first.checkpointed;
-    taken.larger = &program.layout;
-  }
-  return taken;
-}
-
-void ProgramCache::check_limits_of(const MemoryLedger& needs) {
+void ProgramCache::check_limits_of() {
   Communicator& world = mesh_.world();
   const Device& device = backend_.device();
-  std::string table = phase_table("predicted", needs);
+  std::string table = phase_table("predicted", needs_);
   table.pop_back();  // a message ends without a line's end
-  check_limits(config_, needs, table, share_of(device, needs.arena_bytes(), world));
+  check_limits(config_, needs_, table, share_of(device, needs_.arena_bytes(), world));
   const bool beside_host = device.memory().has_value();
   const uint64_t on_host =
-      needs.host_bytes + save_buffer_bytes(config_) + (beside_host ? 0 : needs.arena_bytes());
+      needs_.host_bytes + save_buffer_bytes(config_) + (beside_host ? 0 : needs_.arena_bytes());
   check_host_share(on_host, share_of_group(memory_group(), on_host, world));
   if (!beside_host)  // all have planned, and none goes on before all have looked
-    resident_ = predict_resident(resident_needs(config_, needs), world);
+    resident_ = predict_resident(resident_needs(config_, needs_), world);
 }
 
-void ProgramCache::reserve(std::vector<ReadyProgram> planned, const std::vector<BatchShape>& shapes) {
+void ProgramCache::reserve(std::vector<ReadyProgram> planned) {
   std::vector<const Program*> programs;
   for (const ReadyProgram& one : planned) programs.push_back(&one.training.program);
-  memory_ = std::make_unique<ProgramMemory>(backend_.device(), programs);
-  for (std::size_t i = 0; i < shapes.size(); ++i) add(shapes[i], std::move(planned[i]));
+  memory_ = std::make_unique<ProgramMemory>(backend_.device(), programs, needs_);
+  for (std::size_t i = 0; i < planned.size(); ++i) add(shapes_[i], std::move(planned[i]));
 }
 
 ReadyProgram& ProgramCache::add(const BatchShape& shape, ReadyProgram planned) {
@@ -107,19 +86,63 @@ ReadyProgram& ProgramCache::add(const BatchShape& shape, ReadyProgram planned) {
 ReadyProgram& ProgramCache::at(const BatchShape& shape) {
   if (const auto known = programs_.find(shape); known != programs_.end()) return known->second;
   const ReadyProgram& first = programs_.at(first_);
-  ReadyProgram planned = make(shape, taken_over(shape, first.training, first.executor->program()));
-  const uint64_t needs = planned.training.program.predicted().arena_bytes(),
-                 reserved = memory_->arena(MemorySpace::kDevice).bytes();
-  if (needs > reserved && shape.samples <= first_.samples && shape.sequence_length <= first_.sequence_length)
-    throw Error(ExitCode::kDeviceMemory,
-                fmt::format("sequences of {} tokens need {} bytes; {} were reserved for the longest",
-                            shape.sequence_length, needs, reserved),
-                "training.compile: ahead reserves what the neediest length wants; so does data.padding: max");
+  ReadyProgram planned =
+      make(shape, taken_over_from(first_, first.training, first.executor->program().layout, needs_, shape));
   memory_->check_fits(planned.training.program);  // before the ranks choose together
   ReadyProgram* ready = nullptr;
   backend_.choose_alike(mesh_.world(), [&] { ready = &add(shape, std::move(planned)); });
   share_memory(ready->training.checkpointed);
   return *ready;
+}
+
+std::optional<ReadyProgram> ProgramCache::plan_again() const {
+  try {
+    const ReadyProgram& first = programs_.at(first_);
+    std::optional<ReadyProgram> again = make(first_, {.disk = first.training.disk, .reserved = &needs_});
+    const TrainingProgram& training = again->training;
+    const MemoryLedger needs = plan_lengths(config_, mesh_, shapes_, training, training.program.layout);
+    const bool fits = needs.arena_bytes() <= needs_.arena_bytes() && needs.host_bytes <= needs_.host_bytes &&
+                      needs.disk_bytes <= needs_.disk_bytes;
+    if (!fits) again.reset();
+    return again;
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kDeviceMemory) throw;
+    return {};
+  }
+}
+
+Replanned ProgramCache::replan() {
+  ReadyProgram& first = programs_.at(first_);
+  const DeviceModel device = device_of(config_);
+  const auto seconds = [&](const Program& program) {
+    return simulate(program.graph, program.schedule, device, config_.training.gradient_accumulation_steps)
+        .step_seconds;
+  };
+  const auto saved = [](const ReadyProgram& ready) {
+    const auto& values = ready.training.checkpointed.plan.values;
+    return std::count_if(values.begin(), values.end(), [](const auto& item) { return item.second.save; });
+  };
+  first.training.device = device;
+  Replanned result{.seconds_before = seconds(first.executor->program()),
+                   .values = static_cast<int64_t>(first.training.checkpointed.plan.values.size()),
+                   .saved_before = saved(first)};
+  result.seconds_now = result.seconds_before;
+  result.saved_now = result.saved_before;
+  std::optional<ReadyProgram> again = plan_again();
+  result.changed = again && seconds(again->training.program) < result.seconds_before;
+  const Checkpointed& decided = result.changed ? again->training.checkpointed : first.training.checkpointed;
+  check_plans_agree(decided.plan, decided.moves, mesh_.world());
+  for (auto& [shape, ready] : programs_)
+    if (result.changed || shape != first_) retired_.push_back(std::move(ready));
+  std::erase_if(programs_, [&](const auto& one) { return one.first != first_; });
+  first.micro_batches = 0;  // what reports say of lengths begins anew
+  first.seconds = 0;
+  if (!result.changed) return result;
+  result.seconds_now = seconds(again->training.program);
+  result.saved_now = saved(*again);
+  backend_.choose_alike(mesh_.world(), [&] { add(first_, std::move(*again)); });
+  share_memory(first.training.checkpointed);
+  return result;
 }
 
 const ReadyProgram& ProgramCache::neediest() const {

@@ -1,11 +1,12 @@
-// The programs of a run, one for each shape of batch, and the memory that all of them run in. What is known
-// ahead is planned before anything is reserved. A shape that comes later gets its program then, in the memory
-// that is there: between two steps, since its kernels are prepared where other programs have their inputs.
+// The programs of a run, one for each shape of batch, and the memory that all of them run in. Every shape is planned
+// before anything is reserved. With training.compile lazy it gets its program when it first comes, in the memory that is
+// there: between two steps, since its kernels are prepared where other programs have their inputs.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/runtime/executor.h"
@@ -33,20 +34,33 @@ struct ReadyProgram {
   double seconds = 0;
 };
 
+// What came of planning again, for the shape that decides.
+struct Replanned {
+  bool changed = false;
+  double seconds_before = 0, seconds_now = 0;  // of a step, predicted by what was measured
+  int64_t values = 0, saved_before = 0, saved_now = 0;
+};
+
 class ProgramCache {
  public:
-  // Collective over the world of `mesh`. Makes the programs of `shapes`, one at least, and reserves what the
-  // neediest of them wants. The first decides on checkpointing for all that are smaller than it, now and later,
-  // which hardly ever need more. What cannot fit, on the device, the host or the disk, is refused before anything is
-  // reserved: Error kDeviceMemory, kHostMemory, kStorage. Configuration, mesh, backend and probe must outlive
-  // the cache.
+  // Collective over the world of `mesh`. Reserves what the neediest of `shapes` wants, one at least and the largest
+  // first, and makes the programs of all, or of the first alone, as training.compile says. The first decides on
+  // checkpointing for all that are smaller. What cannot fit, on the device, the host or the disk, is refused before
+  // anything is reserved: Error kDeviceMemory, kHostMemory, kStorage. Configuration, mesh, backend and probe must
+  // outlive the cache.
   ProgramCache(const Config& config, const Mesh& mesh, const Backend& backend,
                const std::vector<BatchShape>& shapes, ProgramParts parts = {});
   ~ProgramCache();
 
-  // Allocates nothing where the shape is known. Otherwise collective; Error kDeviceMemory where a shorter shape
-  // needs more than the first, kInternal where another new program does not fit the memory.
+  // Allocates nothing where the shape has its program. Otherwise collective; Error kInternal where a shape that the
+  // cache was not made for does not fit the memory.
   ReadyProgram& at(const BatchShape& shape);
+  // Collective, between two steps, when the configuration has learned what ops take (Config::Device::measured). Where
+  // another plan is faster by that, within what is reserved, it replaces the first shape's; all other shapes get their
+  // programs anew when they come. Error kRanksDisagree where the ranks do not choose alike.
+  Replanned replan();
+  // Programs that replan() has replaced, and which will not run again.
+  const std::vector<ReadyProgram>& retired() const { return retired_; }
   bool knows(const BatchShape& shape) const { return programs_.contains(shape); }
   const std::map<BatchShape, ReadyProgram>& all() const { return programs_; }
   // Of those that have trained the one that takes most memory; before that the first.
@@ -59,9 +73,10 @@ class ProgramCache {
  private:
   // But for the executor.
   ReadyProgram make(const BatchShape& shape, const TakenOver& taken_over) const;
-  TakenOver taken_over(const BatchShape& shape, const TrainingProgram& first, const Program& program) const;
-  void check_limits_of(const MemoryLedger& needs);
-  void reserve(std::vector<ReadyProgram> planned, const std::vector<BatchShape>& shapes);
+  void check_limits_of();
+  void reserve(std::vector<ReadyProgram> planned);
+  // The first shape's; nothing where none fits what is reserved.
+  std::optional<ReadyProgram> plan_again() const;
   ReadyProgram& add(const BatchShape& shape, ReadyProgram planned);
   void share_memory(const Checkpointed& checkpointed);
 
@@ -69,12 +84,15 @@ class ProgramCache {
   const Mesh& mesh_;
   const Backend& backend_;
   ProgramParts parts_;
+  std::vector<BatchShape> shapes_;
   BatchShape first_;
+  MemoryLedger needs_;  // of the neediest of all shapes
   ResidentMemory resident_;
   std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<ProgramMemory> memory_;
   Communicator* gathers_ = nullptr;  // from the memory, where they do so directly
   std::map<BatchShape, ReadyProgram> programs_;
+  std::vector<ReadyProgram> retired_;
 };
 
 }  // namespace recollect

@@ -82,6 +82,7 @@ KernelTable all_kernels(const RegisterKernels& of_backend, const Mesh& mesh, Voc
 // Of the configuration and the device's file alone: all ranks are taken to share one node, as estimates take
 // them to, so that every rank decides the same wherever it runs.
 DeviceModel rank_device(const Config& config) {
+  if (config.device.measured) return *config.device.measured;
   const Config::Parallelism& p = config.parallelism;
   DeviceModel device = share_of_rank(read_device_model(config.device.model), config.device.threads,
                                      p.tensor_parallel_size * std::max<int64_t>(1, p.data_parallel_size));
@@ -193,6 +194,10 @@ std::vector<Remark> compare_with_full(const Config& config, const Mesh& mesh, co
                                static_cast<double>(mine.arena_bytes()) / kMiB.bytes, 1e3 * seconds)}};
 }
 
+bool has_budget(const CheckpointingSettings& c) {
+  return c.mode == CheckpointingMode::kAuto || c.mode == CheckpointingMode::kDtr;
+}
+
 bool evicts(const Config& config) {
   return config.training.max_steps > 0 && config.activation_checkpointing.mode == CheckpointingMode::kDtr;
 }
@@ -201,6 +206,12 @@ bool searches(const Config& config) {
   const CheckpointingSettings& c = config.activation_checkpointing;
   return config.training.max_steps > 0 && c.mode == CheckpointingMode::kAuto &&
          (c.budget_policy == BudgetPolicy::kDynamic || c.budget_policy == BudgetPolicy::kStatic);
+}
+
+// Each length of sequences has a plan of its own.
+bool plans_each_length(const Config& config) {
+  return evicts(config) ||
+         (searches(config) && config.activation_checkpointing.budget_policy == BudgetPolicy::kDynamic);
 }
 
 Error over_budget(uint64_t budget, uint64_t smallest, const MemoryLedger& memory) {
@@ -218,8 +229,8 @@ Error over_budget(uint64_t budget, uint64_t smallest, const MemoryLedger& memory
 }
 
 PlanBudgets budgets_of(const Config& config, const TakenOver& taken_over) {
-  if (taken_over.decided && taken_over.larger) {  // what the longest has reserved
-    const MemoryLedger& reserved = taken_over.larger->ledger;
+  if (taken_over.reserved || taken_over.larger) {
+    const MemoryLedger& reserved = taken_over.reserved ? *taken_over.reserved : taken_over.larger->ledger;
     return {reserved.arena_bytes(), reserved.host_bytes, reserved.disk_bytes};
   }
   const CheckpointingSettings& c = config.activation_checkpointing;
@@ -229,6 +240,48 @@ PlanBudgets budgets_of(const Config& config, const TakenOver& taken_over) {
   return {device_budget(config), limit(c.host_memory_budget), limit(c.disk_checkpointing.limit)};
 }
 
+TrainingProgram as_decided(const Config&, const Mesh&, const ModelGraph&, const Target&);
+
+// Programs of plans that might be the answer.
+class Trials {
+ public:
+  Trials(const Config& config, const Mesh& mesh, const ModelGraph& built, uint64_t budget)
+      : config_(config), mesh_(mesh), built_(built), budget_(budget) {}
+
+  // Nothing where the plan cannot be carried out.
+  std::optional<TrainingProgram> run(const Plan& plan) {
+    Target target = to_predict_with(config_);
+    target.plan = &plan;
+    TrainingProgram tried = complete_within(budget_, config_, mesh_, built_, target);
+    if (tried.checkpointed.refusal) return {};
+    const MemoryLedger& memory = tried.program.predicted();
+    if (smallest_.arena_bytes() == 0 || memory.arena_bytes() < smallest_.arena_bytes()) smallest_ = memory;
+    return tried;
+  }
+  const MemoryLedger& smallest() const { return smallest_; }
+
+ private:
+  const Config& config_;
+  const Mesh& mesh_;
+  const ModelGraph& built_;
+  const uint64_t budget_;
+  MemoryLedger smallest_;
+};
+
+TrainingProgram refused(const Error& refusal) {
+  TrainingProgram none;
+  none.checkpointed.refusal = refusal;
+  return none;
+}
+
+// The one that was chosen, with the kernels that the target asks for.
+TrainingProgram complete_chosen(const Plan& plan, uint64_t budget, const Config& config, const Mesh& mesh,
+                                const ModelGraph& built, Target target) {
+  target.taken_over = {.disk = target.taken_over.disk};
+  target.plan = &plan;
+  return complete_within(budget, config, mesh, built, target);
+}
+
 // By trial: the plan that is chosen is the one whose program fits. A shorter sequence for which none is found has
 // the plan of the longest.
 TrainingProgram make_planned(const Config& config, const Mesh& mesh, const ModelGraph& built,
@@ -236,33 +289,22 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
   const PlanBudgets budgets = budgets_of(config, target.taken_over);
   const Residences residences = residences_of(config.activation_checkpointing, mesh.tensor_size(),
                                               config.parallelism.sequence_parallel);
-  MemoryLedger smallest;
+  Trials trials(config, mesh, built, budgets.device);
   const TryPlan try_plan = [&](const Plan& plan) -> std::optional<PlanTrial> {
-    Target to_try = to_predict_with(config);
-    to_try.plan = &plan;
-    const TrainingProgram tried = complete_within(budgets.device, config, mesh, built, to_try);
-    if (tried.checkpointed.refusal) return {};
-    const MemoryLedger& memory = tried.program.predicted();
-    if (smallest.arena_bytes() == 0 || memory.arena_bytes() < smallest.arena_bytes()) smallest = memory;
+    const std::optional<TrainingProgram> tried = trials.run(plan);
+    if (!tried) return {};
+    const MemoryLedger& memory = tried->program.predicted();
     return PlanTrial{
         .device = memory.arena_bytes(),
         .host = memory.host_bytes,
         .disk = memory.disk_bytes,
-        .seconds = simulate(tried.program.graph, tried.program.schedule, tried.device, 1).step_seconds};
+        .seconds = simulate(tried->program.graph, tried->program.schedule, tried->device, 1).step_seconds};
   };
   const ChosenPlan chosen = choose_plan(built.graph, built.saved.value(), config.activation_checkpointing,
                                         residences, rank_device(config), budgets, try_plan);
-  if (!chosen.plan && target.taken_over.decided) return complete(config, mesh, built, target, false);
-  if (!chosen.plan) {
-    TrainingProgram none;
-    none.checkpointed.refusal = over_budget(budgets.device, chosen.smallest_device, smallest);
-    return none;
-  }
-  Target planned = target;
-  planned.taken_over.decided = nullptr;
-  planned.taken_over.larger = nullptr;
-  planned.plan = &*chosen.plan;
-  TrainingProgram training = complete_within(budgets.device, config, mesh, built, planned);
+  if (!chosen.plan && target.taken_over.decided) return as_decided(config, mesh, built, target);
+  if (!chosen.plan) return refused(over_budget(budgets.device, chosen.smallest_device, trials.smallest()));
+  TrainingProgram training = complete_chosen(*chosen.plan, budgets.device, config, mesh, built, target);
   const auto& values = training.checkpointed.plan.values;
   const auto saved =
       std::count_if(values.begin(), values.end(), [](const auto& item) { return item.second.save; });
@@ -282,18 +324,10 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
   const CheckpointingSettings& settings = config.activation_checkpointing;
   const SavedActivations& saved = built.saved.value();
   const uint64_t budget = budgets_of(config, target.taken_over).device;
-  Target changed = target;
-  changed.taken_over.decided = nullptr;
-  changed.taken_over.larger = nullptr;
-  MemoryLedger smallest;
+  Trials trials(config, mesh, built, budget);
   const auto ledger_of = [&](const Plan& plan) -> std::optional<MemoryLedger> {
-    Target to_try = to_predict_with(config);
-    to_try.plan = &plan;
-    const TrainingProgram tried = complete_within(budget, config, mesh, built, to_try);
-    if (tried.checkpointed.refusal) return {};
-    const MemoryLedger& memory = tried.program.predicted();
-    if (smallest.arena_bytes() == 0 || memory.arena_bytes() < smallest.arena_bytes()) smallest = memory;
-    return memory;
+    const std::optional<TrainingProgram> tried = trials.run(plan);
+    return tried ? std::optional(tried->program.predicted()) : std::nullopt;
   };
   const std::optional<MemoryLedger> none = ledger_of(make_plan(built.graph, saved, settings));
   const uint64_t persistent = none ? none->persistent_bytes : 0;
@@ -305,15 +339,10 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
       budget <= persistent ? std::nullopt
                            : make_dtr_plan(built.graph, saved, rank_device(config), budget - persistent,
                                            EvictionHeuristic::kDtrEq, exact_peak);
-  if (!found && target.taken_over.decided) return complete(config, mesh, built, target, false);
-  if (!found) {
-    TrainingProgram refused;
-    refused.checkpointed.refusal = over_budget(budget, smallest.arena_bytes(), smallest);
-    return refused;
-  }
-  const Plan plan = placed(found->plan, built.graph, saved, settings);
-  changed.plan = &plan;
-  TrainingProgram training = complete_within(budget, config, mesh, built, changed);
+  if (!found && target.taken_over.decided) return as_decided(config, mesh, built, target);
+  if (!found) return refused(over_budget(budget, trials.smallest().arena_bytes(), trials.smallest()));
+  TrainingProgram training =
+      complete_chosen(placed(found->plan, built.graph, saved, settings), budget, config, mesh, built, target);
   training.remarks.push_back(
       {"mode dtr",
        fmt::format(
@@ -323,17 +352,37 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
   return training;
 }
 
+TrainingProgram make_within_budget(const Config& config, const Mesh& mesh, const ModelGraph& built,
+                                   const Target& target) {
+  return evicts(config) ? make_evicting(config, mesh, built, target)
+                        : make_planned(config, mesh, built, target);
+}
+
+// With the longest's decisions. Kernels that want more workspace for fewer rows may exceed the budget with them.
+TrainingProgram as_decided(const Config& config, const Mesh& mesh, const ModelGraph& built,
+                           const Target& target) {
+  const CheckpointingSettings& settings = config.activation_checkpointing;
+  TrainingProgram training = complete(config, mesh, built, target, false);
+  const uint64_t budget = device_budget(config), needs = training.program.predicted().arena_bytes();
+  if (!has_budget(config.activation_checkpointing) || needs <= budget) return training;
+  if (plans_each_length(config)) {
+    Target undecided = target;
+    undecided.taken_over = {.disk = target.taken_over.disk};
+    return make_within_budget(config, mesh, built, undecided);
+  }
+  training.checkpointed.refusal = over_budget(budget, needs, training.program.predicted());
+  return training;
+}
+
 TrainingProgram make(const Config& config, const Mesh& mesh, const ModelGraph& built, const Target& target) {
   const CheckpointingSettings& settings = config.activation_checkpointing;
-  const bool plans = searches(config);
-  const bool for_each_length = evicts(config) || (plans && settings.budget_policy == BudgetPolicy::kDynamic);
-  if (target.taken_over.decided && !for_each_length) return complete(config, mesh, built, target, false);
-  TrainingProgram training = evicts(config) ? make_evicting(config, mesh, built, target)
-                             : plans        ? make_planned(config, mesh, built, target)
-                                            : complete_within_limit(config, mesh, built, target);
+  const bool plans = searches(config) || evicts(config);
+  if (target.taken_over.decided && !plans_each_length(config)) return as_decided(config, mesh, built, target);
+  TrainingProgram training = plans ? make_within_budget(config, mesh, built, target)
+                                   : complete_within_limit(config, mesh, built, target);
   if (training.checkpointed.refusal || target.taken_over.decided) return training;
   if (const uint64_t budget = device_budget(config), needs = training.program.predicted().arena_bytes();
-      settings.mode == CheckpointingMode::kAuto && needs > budget) {
+      has_budget(settings) && needs > budget) {
     training.checkpointed.refusal = over_budget(budget, needs, training.program.predicted());
     return training;
   }
@@ -345,6 +394,8 @@ TrainingProgram make(const Config& config, const Mesh& mesh, const ModelGraph& b
 }
 
 }  // namespace
+
+DeviceModel device_of(const Config& config) { return rank_device(config); }
 
 ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape) {
   ModelGraph forward = build_model(config, mesh, shape);
@@ -362,6 +413,13 @@ TrainingProgram make_training_program(const Config& config, const Mesh& mesh, co
 TrainingProgram plan_training_program(const Config& config, const Mesh& mesh, const ModelGraph& built,
                                       const TakenOver& taken_over) {
   return make(config, mesh, built, to_predict_with(config, taken_over));
+}
+
+MemoryLedger plan_memory(const Config& config, const Mesh& mesh, const ModelGraph& built,
+                         const TakenOver& taken_over) {
+  const TrainingProgram training = as_decided(config, mesh, built, to_predict_with(config, taken_over));
+  if (training.checkpointed.refusal) throw *training.checkpointed.refusal;
+  return training.program.predicted();
 }
 
 }  // namespace recollect

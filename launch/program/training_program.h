@@ -32,15 +32,19 @@ struct TrainingProgram {
   Program program;
 };
 
+// As a rank finds it.
+DeviceModel device_of(const Config& config);
+
 // The first stages: what does not depend on activation_checkpointing.
 ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape);
 
 // What a program takes over from one that the same run has already. They share the disk. One for longer sequences
-// has decided on checkpointing for this one too, whose memory is enough then.
+// has decided on checkpointing for this one too.
 struct TakenOver {
   std::shared_ptr<DiskStore> disk = nullptr;
   const Checkpointed* decided = nullptr;  // null: nothing is decided
   const Layout* larger = nullptr;
+  const MemoryLedger* reserved = nullptr;  // for a plan of its own; null: what the larger one takes
 };
 
 // All stages. Error kConfiguration where a switch of activation_checkpointing has no effect. `mesh` must outlive the
@@ -52,5 +56,10 @@ TrainingProgram make_training_program(const Config& config, const Mesh& mesh, co
 // the caller's to look at.
 TrainingProgram plan_training_program(const Config& config, const Mesh& mesh, const ModelGraph& built,
                                       const TakenOver& taken_over = {});
+
+// What must be reserved for a shorter shape, found without a search: with the decisions that are taken over. Only where
+// those exceed memory_budget is a plan made for it. Throws its refusal.
+MemoryLedger plan_memory(const Config& config, const Mesh& mesh, const ModelGraph& built,
+                         const TakenOver& taken_over);
 
 }  // namespace recollect

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/agree.h"
 #include "comm/bootstrap.h"
 #include "comm/device_world.h"
 #include "engine/ops/cuda/libraries.h"
@@ -26,15 +27,6 @@ cuda::Graphs graphs_for(const Config& config, const Communicator* values) {
 }
 
 void say(const std::string& line) { std::fprintf(stderr, "recollect: %s\n", line.c_str()); }
-
-// A text that one rank knows, on all of them.
-std::string broadcast_text(Communicator& world, std::string text) {
-  int64_t size = static_cast<int64_t>(text.size());
-  world.broadcast({&size, {1}, DType::kI64}, 0);
-  text.resize(static_cast<std::size_t>(size));
-  if (size > 0) world.broadcast({text.data(), {size}, DType::kU8}, 0);
-  return text;
-}
 
 }  // namespace
 
@@ -64,7 +56,7 @@ void Backend::choose_alike(Communicator& world, const std::function<void()>& pre
   if (!libraries_) return prepare();
   if (world.rank() == 0) prepare();
   if (world.size() > 1) {
-    const std::string choices = broadcast_text(world, world.rank() == 0 ? libraries_->learned() : "");
+    const std::string choices = broadcast_text(world.rank() == 0 ? libraries_->learned() : "", 0, world);
     if (world.rank() > 0) {
       libraries_->learn(choices);
       prepare();

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "checkpointing/recompute.h"
+#include "launch/program/layer_choices.h"
 
 namespace recollect {
 
@@ -170,6 +171,9 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Mea
     else
       line->second += "; " + remark.sentence;
   }
+  for (SwitchSentence& line : layer_sentences(
+           choices_by_layer(config, measured.training().checkpointed.plan, executor.program().graph)))
+    report.push_back(std::move(line));
   return report;
 }
 

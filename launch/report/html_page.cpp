@@ -64,13 +64,17 @@ std::string page_data(std::span<const std::vector<RankReport>> runs) {
 
 }  // namespace
 
-std::string html_page(std::span<const std::vector<RankReport>> runs) {
-  constexpr std::string_view kMark = "@data@";
-  const std::size_t at = kPageTemplate.find(kMark);
-  require(at != std::string_view::npos, "the page has no place for its data");
-  std::string page(kPageTemplate.substr(0, at));
-  page += inside_script(page_data(runs));
-  return page.append(kPageTemplate.substr(at + kMark.size()));
+std::string html_page(std::span<const std::vector<RankReport>> runs, std::string_view chart) {
+  std::string page(kPageTemplate);
+  const auto put = [&](std::string_view mark, std::string_view what) {
+    const std::size_t at = page.find(mark);
+    require(at != std::string::npos, "the page has no place for its parts");
+    page.replace(at, mark.size(), what);
+  };
+  put("@data@",
+      inside_script(page_data(runs)));  // the last mark first: names of a run may look like the other
+  put("@chart@", chart);
+  return page;
 }
 
 }  // namespace recollect

@@ -17,7 +17,7 @@ inline constexpr std::string_view kPageMark = "<title>Recollect report</title>";
 // Of a run's ranks the first so many have their timeline in the page; the tables are of all.
 inline constexpr int kTimelinesInPage = 16;
 
-// Each run: the reports of its ranks, by rank; at least one.
-std::string html_page(std::span<const std::vector<RankReport>> runs);
+// Each run: the reports of its ranks, by rank; at least one. `chart`: a section above all others, as HTML.
+std::string html_page(std::span<const std::vector<RankReport>> runs, std::string_view chart = {});
 
 }  // namespace recollect

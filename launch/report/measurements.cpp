@@ -9,7 +9,7 @@ namespace recollect {
 double StepTimes::median() const {
   std::array<double, std::tuple_size_v<decltype(seconds_)>> sorted = seconds_;
   const auto count =
-      static_cast<std::ptrdiff_t>(std::min<int64_t>(steps_, static_cast<int64_t>(sorted.size())));
+      static_cast<std::ptrdiff_t>(std::min<int64_t>(kept_, static_cast<int64_t>(sorted.size())));
   if (count == 0) return 0;
   std::nth_element(sorted.begin(), sorted.begin() + count / 2, sorted.begin() + count);
   const double upper = sorted[static_cast<std::size_t>(count / 2)];
@@ -24,6 +24,7 @@ template <typename Of>
 double sum_over(const ProgramCache& programs, const Of& of) {
   double sum = 0;
   for (const auto& [shape, ready] : programs.all()) sum += of(*ready.executor);
+  for (const ReadyProgram& ready : programs.retired()) sum += of(*ready.executor);
   return sum;
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "launch/program/program_cache.h"
@@ -16,17 +17,21 @@ namespace recollect {
 class StepTimes {
  public:
   void add(double seconds) {
-    seconds_[static_cast<std::size_t>(steps_++) % seconds_.size()] = seconds;
+    seconds_[static_cast<std::size_t>(kept_++) % seconds_.size()] = seconds;
     sum_ += seconds;
+    ++steps_;
   }
+  // The median is of those that come from now on.
+  void restart() { kept_ = 0; }
   int64_t steps() const { return steps_; }
+  int64_t since_restart() const { return kept_; }
   double median() const;  // of the latest; 0 before the first step
   double mean() const { return steps_ ? sum_ / static_cast<double>(steps_) : 0; }  // of all
 
  private:
   std::array<double, 1024> seconds_{};
   double sum_ = 0;
-  int64_t steps_ = 0;
+  int64_t steps_ = 0, kept_ = 0;
 };
 
 // Between two steps. What it refers to must outlive it.
@@ -35,6 +40,7 @@ struct Measurements {
   const Mesh& mesh;
   std::vector<CollectiveTimes> collectives;  // of the steps so far, summed
   StepTimes times;                           // of all steps so far
+  std::string adapted = {};                  // what came of replan_after
 
   // The program that reports are of, where there are several (ProgramCache::neediest).
   const TrainingProgram& training() const { return programs.neediest().training; }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "checkpointing/simulator.h"
+#include "launch/program/layer_choices.h"
 #include "launch/program/lengths.h"
 #include "launch/program/limits.h"
 
@@ -71,6 +72,10 @@ RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram
                     .timeline = make_timeline(program, std::move(simulated))};
   report.step.predicted_exposed = exposed_waits(report.timeline.ops, report.timeline.predicted);
   report.switches = effects_of_switches(config, training, program, report.step, report.timeline);
+  const auto layers = layer_sentences(choices_by_layer(config, training.checkpointed.plan, program.graph));
+  if (layers.empty()) return report;
+  for (const Remark& remark : training.remarks) report.sentences.emplace_back(remark.key, remark.sentence);
+  report.sentences.insert(report.sentences.end(), layers.begin(), layers.end());
   return report;
 }
 
@@ -79,11 +84,12 @@ RankReport report_of(const Config& config, const Measurements& measured) {
   const Executor& executor = measured.executor();
   RankReport report = predict(config, measured.mesh, measured.training(), executor.program());
   report.steps_done = measured.times.steps();
-  if (length_multiple(config) > 0 && report.steps_done > 0) {
+  const int64_t steps = measured.times.since_restart();
+  if (length_multiple(config) > 0 && steps > 0) {
     report.lengths = report_lengths(measured.programs, measured.training().device,
                                     config.training.gradient_accumulation_steps);
     report.step.predicted =
-        predicted_step(report.lengths, report.steps_done, optimizer_seconds(report.timeline.predicted));
+        predicted_step(report.lengths, steps, optimizer_seconds(report.timeline.predicted));
   }
   add_measurement(config, measured, report.step);
   report.measured = executor.measured();
@@ -96,9 +102,12 @@ RankReport report_of(const Config& config, const Measurements& measured) {
   if (const uint64_t buffer = save_buffer_bytes(config); buffer > 0)
     report.sentences.emplace_back("save buffer",
                                   fmt::format("{} bytes of host memory beside the arenas", buffer));
-  if (const StepRecorder* recorder = measured.programs.recorder(); recorder && recorder->complete()) {
+  if (!measured.adapted.empty()) report.sentences.emplace_back("replan_after", measured.adapted);
+  if (const StepRecorder* recorder = measured.programs.recorder();
+      config.profiling.step > 0 && recorder && recorder->complete() &&
+      recorder->is_of(executor.program().graph)) {
     report.timeline.measured = recorder->timeline();
-    report.timeline.step = config.profiling.step;
+    report.timeline.step = recorder->step();
   }
   report.switches =
       effects_of_switches(config, measured.training(), executor.program(), report.step, report.timeline);

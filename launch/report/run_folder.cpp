@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/agree.h"
 #include "engine/io/files.h"
 #include "engine/io/input_file.h"
 #include "engine/io/standard_output.h"
@@ -33,15 +34,6 @@ RankReport read_rank(const std::string& folder, int rank) {
     throw Error(ExitCode::kInput, fmt::format("{} is of rank {}", path, report.rank),
                 "the file was renamed, or written by another run");
   return report;
-}
-
-// One rank's text at a time goes round, so that no rank ever holds all of them but the first.
-std::string broadcast_text(std::string text, int root, Communicator& world) {
-  auto size = static_cast<int64_t>(text.size());
-  world.broadcast({&size, {1}, DType::kI64}, root);
-  text.resize(static_cast<std::size_t>(size));
-  world.broadcast({text.data(), {size}, DType::kU8}, root);
-  return text;
 }
 
 // On a node that does not share rank 0's folder, a rank's own files have one of the same name.

@@ -1,5 +1,6 @@
 #include "launch/train/session.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -30,12 +31,6 @@ LoaderOptions loader_options(const Config& config, const Mesh& mesh) {
       .prefetch = config.data.prefetch,
       .pad_to_multiple_of = length_multiple(config),
       .group_window = config.data.group_by_length ? kGroupedBatches * config.training.global_batch_size : 0};
-}
-
-std::vector<BatchShape> first_shapes(const Config& config) {
-  std::vector<BatchShape> shapes = all_batch_shapes(config);
-  if (config.training.compile == CompileTime::kLazy) shapes.resize(1);
-  return shapes;
 }
 
 LearningRateSchedule rate_schedule(const Config& config) {
@@ -76,8 +71,12 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
       backend_(config, world),
       mesh_(world, mesh_axes(config), backend_.world()),
       meter_(mesh_),
-      programs_(config_, mesh_, backend_, first_shapes(config_), parts),
+      programs_(config_, mesh_, backend_, all_batch_shapes(config_), parts),
       longest_(programs_.at(batch_shape(config_))),
+      adaptation_(config_.activation_checkpointing.replan_after > 0
+                      ? std::make_unique<Adaptation>(config_, mesh_, programs_)
+                      : nullptr),
+      profiled_step_(config_.profiling.step),
       batch_programs_(config_, mesh_, programs_, config_.training.gradient_accumulation_steps),
       weights_(longest_.training.model, longest_.executor->program().graph, programs_.memory(), mesh_,
                save_buffer_bytes(config_) > 0),
@@ -137,6 +136,7 @@ void Session::on_device(Run run) {
 }
 
 StepResult Session::step() {
+  adapt();
   const auto start = std::chrono::steady_clock::now();
   meter_.begin_step();
   const StepBatch& batch = loader_->next();
@@ -149,8 +149,8 @@ StepResult Session::step() {
                 fmt::format("step {}: the global batch has no target that counts", step_ + 1),
                 "every label is -100, or sequences have one token");
   batch_programs_.prepare(batch.micro_batches);
+  begin_recording(batch.micro_batches.front());
   StepRecorder* const recorder = programs_.recorder();
-  if (recorder && step_ + 1 == config_.profiling.step) recorder->begin_step();
   RunState state{.seed = static_cast<uint64_t>(config_.training.seed),
                  .step = step_,
                  .micro_batches = config_.training.gradient_accumulation_steps,
@@ -177,7 +177,26 @@ StepResult Session::step() {
   meter_.end_step();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   times_.add(result.seconds);
+  if (adaptation_) adaptation_->end_step(result.seconds);
   return result;
+}
+
+void Session::adapt() {
+  if (!adaptation_ || !adaptation_->is_due_after(step_)) return;
+  bool replaced = false;
+  on_device([&] { replaced = adaptation_->replan(); });
+  if (replaced) times_.restart();
+  if (profiled_step_ > 0) profiled_step_ = std::max(profiled_step_, step_ + 1);  // the recorder has measured
+}
+
+// What measures for a plan is recorded of any program; the profile is of the one that reports are of.
+void Session::begin_recording(const MicroBatch& first) {
+  StepRecorder* const recorder = programs_.recorder();
+  const bool measures = adaptation_ && adaptation_->records_after(step_);
+  if (!recorder || (!measures && step_ + 1 != profiled_step_)) return;
+  const ReadyProgram& ready = measures ? batch_programs_.of(first) : longest_;
+  if (const Graph& graph = ready.executor->program().graph; !recorder->is_of(graph)) recorder->restart(graph);
+  recorder->begin_step(step_ + 1);
 }
 
 const ReadyProgram& Session::run_micro_batches(const StepBatch& batch, const TargetCounts& valid,
@@ -197,6 +216,7 @@ const ReadyProgram& Session::run_micro_batches(const StepBatch& batch, const Tar
     if (recorder) recorder->end_run();
     ++ready->micro_batches;
     ready->seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (adaptation_) adaptation_->ran(*ready);
   }
   return *ready;
 }

@@ -14,6 +14,7 @@
 #include "launch/program/program_cache.h"
 #include "launch/ranks/backend.h"
 #include "launch/report/measurements.h"
+#include "launch/train/adaptation.h"
 #include "launch/train/batch_programs.h"
 #include "launch/train/evaluation.h"
 #include "parallel/collective_meter.h"
@@ -65,7 +66,11 @@ class Session {
   const Mesh& mesh() const { return mesh_; }
   // For reports. The session must outlive them.
   Measurements measurements() const {
-    return {.programs = programs_, .mesh = mesh_, .collectives = meter_.times(), .times = times_};
+    return {.programs = programs_,
+            .mesh = mesh_,
+            .collectives = meter_.times(),
+            .times = times_,
+            .adapted = adaptation_ ? adaptation_->report() : ""};
   }
 
  private:
@@ -78,6 +83,9 @@ class Session {
   void load(const ReadyProgram& ready, RunState& state, const MicroBatch& micro);
   // One after the other. Returns the program of the last.
   const ReadyProgram& run_micro_batches(const StepBatch& batch, const TargetCounts& valid, RunState& state);
+  // Before a step: plans again where that is due, and begins to record the step where it is to be.
+  void adapt();
+  void begin_recording(const MicroBatch& first);
   // Inputs of the program, for as long as no other one runs.
   void set_scalars(const ReadyProgram& ready, const TargetCounts& valid, double loss_scale);
   double scalar(const ReadyProgram& ready, ValueId value) const;
@@ -90,6 +98,8 @@ class Session {
   CollectiveMeter meter_;
   ProgramCache programs_;
   const ReadyProgram& longest_;
+  std::unique_ptr<Adaptation> adaptation_;  // null: the plan stays
+  int64_t profiled_step_;
   BatchPrograms batch_programs_;
   Weights weights_;
   std::vector<std::string> drawn_, labels_;

@@ -75,6 +75,7 @@ struct ModelFact {
 struct ModelFacts {
   ModelFact vocabulary;  // token ids are below it
   ModelFact longest;     // sequence
+  bool any_length = false;  // longest bounds sequences by the value of its key alone: no position is learnt
   ModelFact layers;
   std::vector<ModelFact> divided;  // what tensor ranks share: their number must divide each of them
   std::vector<ModelFact> divided_or_repeated = {};  // or be a multiple of it

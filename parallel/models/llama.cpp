@@ -106,6 +106,7 @@ ModelFact longest_of(const LlamaVariant& v, const ModelValues& m) {
 ModelFacts facts_of(const LlamaVariant& v, const ModelValues& m) {
   return {.vocabulary = fact_of(m, "vocab_size"),
           .longest = longest_of(v, m),
+          .any_length = !has_window(v, m),
           .layers = fact_of(m, "num_hidden_layers"),
           .divided = {fact_of(m, "num_attention_heads"), fact_of(m, "intermediate_size")},
           .divided_or_repeated = {fact_of(m, "num_key_value_heads")}};

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import torch
+import torch._functorch.config
 import transformers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
 
@@ -66,6 +67,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--checkpoint", action="store_true", help="gradient checkpointing, non-reentrant")
     parser.add_argument(
         "--save-on-cpu", action="store_true", help="torch.autograd.graph.save_on_cpu around the step"
+    )
+    parser.add_argument(
+        "--memory-budget", type=float, default=1.0, help="share of saved activations that --compile keeps; 1: its own choice"
+    )
+    parser.add_argument(
+        "--lengths", type=lambda text: [int(n) for n in text.split(",")], default=[], help="of the steps' sequences, in turn"
     )
     parser.add_argument("--adamw", choices=["fused", "foreach"], default="fused")
     parser.add_argument("--steps", type=int, default=5, help="timed steps")
@@ -124,7 +131,8 @@ def main() -> int:
     model = build_model(work, args)
     rates = {"lr": work.key("optimizer", "learning_rate"), "weight_decay": work.key("optimizer", "weight_decay")}
     optimizer = torch.optim.AdamW(model.parameters(), **rates, **{args.adamw: True})
-    step_model = torch.compile(model) if args.compile else model
+    torch._functorch.config.activation_memory_budget = args.memory_budget
+    step_model = torch.compile(model, dynamic=True if args.lengths else None) if args.compile else model
 
     seconds: list[float] = []
     losses: list[float] = []
@@ -135,7 +143,8 @@ def main() -> int:
         if step == args.warmup:
             peak_so_far = memory_status_bytes("VmHWM")
             steady_reset = reset_peak_rss()
-        tokens = torch.randint(model.config.vocab_size, (work.micro_batch, work.sequence))
+        length = args.lengths[step % len(args.lengths)] if args.lengths else work.sequence
+        tokens = torch.randint(model.config.vocab_size, (work.micro_batch, length))
         labels = TASKS[work.task][1](tokens, model.config)
         start = time.perf_counter()
         loss = training_step(step_model, optimizer, tokens, labels, args)

@@ -14,9 +14,12 @@ namespace {
 // total += x + x for inputs of any length, through a transient value; `total`, `early` and `late` persist.
 class Model {
  public:
-  Model() {
+  explicit Model(bool scribbles = true) {
     register_engine_ops(registry_);
-    register_scribblers(kernels_);
+    if (scribbles)
+      register_scribblers(kernels_);
+    else
+      reference::register_kernels(kernels_, nullptr);
   }
 
   Graph graph(int64_t length, const std::function<void(Graph&)>& edit = {}) const {
@@ -126,6 +129,50 @@ TEST_F(ProgramMemoryTest, IsWhatTheNeediestWantsAndKeepsWhatPersists) {
   for (const Executor* executor : {&a, &b}) EXPECT_EQ(executor->measured(), executor->program().predicted());
 }
 
+// Counts the bytes that leave it.
+class CountingDevice : public Device {
+ public:
+  std::string name() const override { return device_->name(); }
+  Arena reserve(MemorySpace space, std::size_t bytes) override { return device_->reserve(space, bytes); }
+  void write(void* to, const void* from, std::size_t bytes) override { device_->write(to, from, bytes); }
+  void read(void* to, const void* from, std::size_t bytes) override {
+    read_bytes += bytes;
+    device_->read(to, from, bytes);
+  }
+  std::unique_ptr<Streams> make_streams(StreamOps ops) override {
+    return device_->make_streams(std::move(ops));
+  }
+  std::size_t read_bytes = 0;
+
+ private:
+  std::unique_ptr<Device> device_ = make_cpu_device();
+};
+
+// A length that comes late must not wait for copies of the whole model.
+TEST_F(ProgramMemoryTest, CopiesWhatKernelsOverwriteWhenTheyArePreparedAndNothingElse) {
+  for (const bool scribbles : {false, true}) {
+    const Model model(scribbles);
+    CountingDevice device;
+    Program first = model.program(8), second = model.program(4);
+    ProgramMemory memory(device, {&first, &second});
+    const Executor a(std::move(first), memory);
+    EXPECT_EQ(device.read_bytes, 0u) << "the first program finds nothing that is worth anything";
+    const Executor b(std::move(second), memory);
+    EXPECT_EQ(device.read_bytes, scribbles ? (16u + 5 + 5) * sizeof(float) : 0u);  // total; early and late
+  }
+}
+
+TEST_F(ProgramMemoryTest, IsWhatALaterLedgerSays) {
+  const Program first = model_.program(8);
+  Program later = model_.program(20);
+  later.layout.ledger.host_bytes = kAlignment;
+  later.layout.ledger.disk_bytes = kDiskBlock;
+  const ProgramMemory memory(*device_, {&first}, later.predicted());
+  EXPECT_EQ(memory.arena(MemorySpace::kDevice).bytes(), later.predicted().arena_bytes());
+  EXPECT_EQ(memory.arena(MemorySpace::kHost).bytes(), kAlignment);
+  EXPECT_NO_THROW(memory.check_fits(later));
+}
+
 TEST_F(ProgramMemoryTest, ReadsAndWritesWithinValues) {
   const Program program = model_.program(2);
   const ProgramMemory memory(*device_, {&program});
@@ -163,6 +210,14 @@ TEST_F(ProgramMemoryTest, RefusesAProgramThatSharesSomethingElse) {
   });
   const ProgramMemory both(*device_, {&with_host});
   EXPECT_EQ(both.arena(MemorySpace::kHost).offset_of(both.tensor("ring").data), 0u);
+}
+
+TEST_F(ProgramMemoryTest, ABufferOfTheDiskIsNobodyElses) {
+  const Program first = model_.program(8), with_buffer = model_.program(8, [](Graph&g) {
+    g.value(Model::persistent(g, "disk/ring", 1, MemorySpace::kHost)).category = Category::kWorkspace;
+  });
+  const ProgramMemory memory(*device_, {&with_buffer, &first});
+  EXPECT_EQ(memory.arena(MemorySpace::kHost).bytes(), with_buffer.predicted().host_bytes);
 }
 
 TEST_F(ProgramMemoryTest, RefusesAProgramThatNeedsMore) {

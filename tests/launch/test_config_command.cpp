@@ -119,7 +119,8 @@ TEST(Help, OfACommandIsItsOwn) {
   }
   // Every option that a command knows is in its help, and --help may stand anywhere.
   const Finished estimate = place.recollect({"estimate", "c.yaml", "--help"});
-  for (const char* option : {"--compare", "--max-micro-batch", "--json"})
+  for (const char* option :
+       {"--compare", "--max-micro-batch", "--max-sequence-length", "--max-layers", "--json"})
     EXPECT_NE(estimate.out.find(option), std::string::npos) << option;
   EXPECT_EQ(place.recollect({"--help"}).out.find("usage: recollect train"), 0u);
 }

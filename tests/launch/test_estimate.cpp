@@ -241,23 +241,6 @@ TEST(Estimate, ComparisonPutsWhatFitsFirstAndLeavesOutWhatHasNoEffect) {
   EXPECT_TRUE(std::is_partitioned(some.begin(), some.end(), [](const Variant& v) { return v.fits; }));
 }
 
-TEST(Estimate, LargestMicroBatchFitsAndTheNextDoesNot) {
-  Config config = planned(read_config_text("test.yaml", kOddYaml, {"device.memory_limit=2000000"}));
-  const int64_t largest = largest_micro_batch(config);
-  ASSERT_GT(largest, 1);
-  const auto bytes = [&](int64_t micro_batch) {
-    Config changed = config;
-    changed.training.micro_batch_size = micro_batch;
-    return plan_training(changed, 0, 0).training.program.predicted().arena_bytes();
-  };
-  EXPECT_LE(bytes(largest), 2000000u);
-  EXPECT_GT(bytes(largest + 1), 2000000u);
-  config.device.memory_limit = 1000;
-  EXPECT_EQ(largest_micro_batch(config), 0);
-  config.device.memory_limit = int64_t{4} << 60;
-  EXPECT_EQ(largest_micro_batch(config), kMostTokens / 8);
-}
-
 TEST(Explain, HasALineForEveryOpAndNamesWhatItWaitsFor) {
   const PlannedTraining training =
       plan_training(planned(read_config_text(
@@ -407,8 +390,13 @@ TEST_F(EstimateCommand, TheLargestMicroBatchTrainsAndTheNextIsRefused) {
 }
 
 TEST_F(EstimateCommand, RefusesContradictions) {
-  for (const Words& words : {Words{"--compare", "--max-micro-batch"}, Words{"--max-micro-batch"},
-                             Words{"device.model=abacus"}, Words{ac("partition_activations=true")}}) {
+  for (const Words& words :
+       {Words{"--compare", "--max-micro-batch", "device.memory_limit=1MiB"},
+        Words{"--max-layers", "--max-sequence-length", "device.memory_limit=1MiB"},
+        Words{"--max-micro-batch"}, Words{"--max-sequence-length"}, Words{"--max-layers"},
+        Words{"--policies"},
+        Words{"--pareto", "training.max_steps=0", "evaluation.every_steps=1", "evaluation.batches=1"},
+        Words{"device.model=abacus"}, Words{ac("partition_activations=true")}}) {
     const Finished refused = place_.recollect(Words{"estimate", "odd.yaml"} + words);
     EXPECT_EQ(refused.status, 2) << words.front() << refused.out;
   }

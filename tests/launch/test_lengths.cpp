@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "launch/config/read.h"
+#include "launch/program/estimate.h"
 #include "launch/program/lengths.h"
 #include "launch/ranks/world.h"
 #include "launch/report/rank_report.h"
@@ -177,35 +178,73 @@ TEST(Lengths, AreMadeAheadWhereAsked) {
                  });
 }
 
-// Products of 112 x 8 rows want more workspace here than those of 142 x 8, and forward alone has nothing to spare: that is
-// an error of memory, and no length trains where others have their places.
-TEST(Lengths, AShorterOneThatNeedsMoreIsRefusedOrReservedAhead) {
-  const TemporaryFolder folder;
-  std::string line;
-  for (int i = 0; i < 112; ++i) line += i ? ", 1" : "1";
-  std::string text;
-  for (int i = 0; i < 8; ++i) text += fmt::format("{{\"input_ids\": [{}], \"labels\": {}}}\n", line, i % 2);
-  const std::string path = folder.write("lines.jsonl", text);
-  const char* const small = R"(
+const char* const kSmallBert = R"(
 task: sequence_classification
 model: {type: bert, vocab_size: 41, hidden_size: 64, num_hidden_layers: 1, num_attention_heads: 1,
         intermediate_size: 256, max_position_embeddings: 142}
 device: {threads: 1}
-training: {micro_batch_size: 8, max_steps: 0}
-data: {format: jsonl, sequence_length: 142}
-evaluation: {format: jsonl, every_steps: 1}
+training: {micro_batch_size: 8, seed: 7}
+data: {format: jsonl, sequence_length: 142, shuffle: false}
 )";
-  const Words words = {"evaluation.path=" + path};
-  const double loss = train(small, words).evaluations.at(0).loss;
-  const Words padded = plus(words, {"data.padding=longest"});
-  const Trained ahead = train(small, plus(padded, {"training.compile=ahead"}));
-  EXPECT_NEAR(ahead.evaluations.at(0).loss, loss, 1e-5);
-  try {
-    EXPECT_NEAR(train(small, padded).evaluations.at(0).loss, loss,
-                1e-5);  // other processors have other products
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kDeviceMemory) << error.what();
+
+// Eight lines of each length.
+std::string eight_lines_each(const std::vector<int>& lengths, const TemporaryFolder& folder) {
+  std::string text;
+  for (const int length : lengths) {
+    std::string line;
+    for (int i = 0; i < length; ++i) line += i ? ", 1" : "1";
+    for (int i = 0; i < 8; ++i) text += fmt::format("{{\"input_ids\": [{}], \"labels\": {}}}\n", line, i % 2);
   }
+  return folder.write("lines.jsonl", text);
+}
+
+uint64_t reserved_bytes(const Session& session) {
+  return session.programs().memory().arena(MemorySpace::kDevice).bytes();
+}
+
+// Products of 112 x 8 rows want more workspace here than those of 142 x 8, and forward alone has nothing to spare.
+TEST(Lengths, AShorterOneThatNeedsMoreFindsItReserved) {
+  const TemporaryFolder folder;
+  const Words words = {"training.max_steps=0", "evaluation.format=jsonl", "evaluation.every_steps=1",
+                       "evaluation.path=" + eight_lines_each({112}, folder)};
+  const double loss = train(kSmallBert, words).evaluations.at(0).loss;
+  std::vector<uint64_t> reserved;
+  for (const char* when : {"lazy", "ahead"})
+    with_session(kSmallBert, plus(words, {"data.padding=longest", fmt::format("training.compile={}", when)}),
+                 [&](const Config& config, Session& session) {
+                   reserved.push_back(reserved_bytes(session));
+                   EXPECT_EQ(estimate(config).memory.arena_bytes(), reserved.back());
+                   EXPECT_NEAR(session.evaluate().loss, loss, 1e-5);
+                 });
+  EXPECT_EQ(reserved[0], reserved[1]);
+}
+
+// With a budget that the longest fits without recomputation, and some shorter ones do not, where products are those of
+// AVX-512.
+TEST(Lengths, AShorterOneThatNeedsMoreKeepsTheBudget) {
+  const TemporaryFolder folder;
+  std::vector<int> lengths;
+  for (int length = 142; length >= 100; length -= 3) lengths.push_back(length);
+  const Words words = {"data.path=" + eight_lines_each(lengths, folder),
+                       fmt::format("training.max_steps={}", lengths.size())};
+  uint64_t longest = 0;
+  with_session(kSmallBert, words,
+               [&](const Config&, Session& session) { longest = reserved_bytes(session); });
+  const Words changing = plus(words, {"data.padding=longest", "data.pad_to_multiple_of=1"});
+  std::vector<StepResult> none;
+  for (const Words& more : {Words{}, Words{ac("mode=auto"), ac(fmt::format("memory_budget={}", longest))}})
+    with_session(kSmallBert, plus(changing, more), [&](const Config& config, Session& session) {
+      EXPECT_EQ(estimate(config).memory.arena_bytes(), reserved_bytes(session));
+      EXPECT_TRUE(more.empty() || reserved_bytes(session) <= longest);
+      for (std::size_t i = 0; i < lengths.size(); ++i) {
+        const StepResult step = session.step();
+        if (more.empty())
+          none.push_back(step);
+        else
+          EXPECT_EQ(step.loss, none[i].loss) << lengths[i];
+      }
+      EXPECT_EQ(session.programs().all().size(), lengths.size());
+    });
 }
 
 TEST(Lengths, TokensOfAStepAreThoseThatItRead) {

@@ -6,11 +6,16 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "checkpointing/device_file.h"
+#include "checkpointing/plan_file.h"
 #include "checkpointing/residency_ops.h"
 #include "checkpointing/verify.h"
 #include "comm/collective_ops.h"
 #include "engine/core/hash.h"
 #include "engine/ops/ops.h"
+#include "launch/config/read.h"
+#include "launch/program/estimate.h"
+#include "launch/ranks/world.h"
 #include "tests/launch/modes.h"
 #include "tests/launch/training_harness.h"
 
@@ -208,6 +213,61 @@ TEST(PlantedFault, OneBitFlippedOnOneRankEndsAllRanks) {
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30))
       << "the others waited in vain";
+}
+
+// What is predicted and what was handed out are compared to the byte, wherever it is counted.
+TEST(PlantedFault, ALedgerThatIsOneByteOff) {
+  const std::vector<uint64_t MemoryLedger::*> kinds = {
+      &MemoryLedger::persistent_bytes, &MemoryLedger::transient_bytes, &MemoryLedger::host_bytes};
+  const auto differs = [](const Fault& fault) {
+    const Trained run = train_with(fault, checkpointing({"mode=full", "cpu_checkpointing=true"}, false));
+    return run.predicted.at(0) != run.measured.at(0);
+  };
+  EXPECT_FALSE(differs([](TrainingProgram&) {}));
+  for (const auto kind : kinds)
+    EXPECT_TRUE(differs([&](TrainingProgram& training) { ++(training.program.layout.ledger.*kind); }));
+  for (int phase = 0; phase < kPhaseCount; ++phase)
+    EXPECT_TRUE(differs([&](TrainingProgram& training) {
+      ++training.program.layout.ledger.at_peak[phase][static_cast<int>(Category::kActivation)];
+    })) << name_of(static_cast<Phase>(phase));
+}
+
+// Each rank reads its own device model, and plans by it: one that has another file has another plan.
+TEST(PlantedFault, ARankThatPlansByAnotherDevice) {
+  const TemporaryFolder folder;
+  DeviceModel device = device_preset("cpu");
+  const std::string right = folder.write("right.yaml", to_yaml(device));
+  device.gemm_f32 /= 1e4;  // then products are what is saved first
+  const std::string wrong = folder.write("wrong.yaml", to_yaml(device));
+  const auto planned_by = [&](const std::string& model, int rank, const Words& keys) {
+    Words words = checkpointing(keys, false);
+    words.insert(words.end(), {"model.n_layer=2", "device.model=" + model,
+                               "parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"});
+    Config config = read_config_text("test.yaml", kPlantedFaultsYaml, words);
+    resolve_planned_world(config);
+    const PlannedRank planned(config, 0, rank);
+    const TrainingProgram training = planned.require_plan(config);
+    return std::pair(training.checkpointed, training.program.predicted().arena_bytes());
+  };
+  const uint64_t half =
+      (planned_by(right, 0, {"mode=full"}).second + planned_by(right, 0, {"mode=none"}).second) / 2;
+  const Words budget{"mode=auto", "memory_budget=" + std::to_string(half)};
+  ASSERT_FALSE(planned_by(right, 0, budget).first.plan == planned_by(wrong, 0, budget).first.plan)
+      << "the fault is none";
+  EXPECT_TRUE(planned_by(right, 0, budget).first.plan == planned_by(right, 1, budget).first.plan);
+  std::unique_ptr<MpiEnvironment> mpi;
+  const Config two = read_config_text("test.yaml", kPlantedFaultsYaml, {"parallelism.ranks_per_process=2"});
+  try {
+    run_ranks(two, mpi, [&](Communicator& world) {
+      const Checkpointed mine = planned_by(world.rank() == 0 ? right : wrong, world.rank(), budget).first;
+      check_plans_agree(mine.plan, mine.moves, world);
+    });
+    ADD_FAILURE() << "nobody noticed the fault";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kRanksDisagree);
+    EXPECT_TRUE(has(error, "the ranks have different checkpointing plans\nvalues.layer")) << error.what();
+    EXPECT_TRUE(has(error, "recompute on rank ")) << error.what();
+  }
 }
 
 // And without a fault: silence, the same bits, in the memory predicted.

@@ -204,7 +204,11 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ProgramCache, MakesAProgramOnItsFirstUseAndLeavesWhatPersists) {
   on_ranks({}, [](const Config& config, Communicator& world) {
-    Rank late(config, world, {kLong}), ahead(config, world, {kLong, kShort});
+    Config all = config;
+    all.training.compile = CompileTime::kAhead;
+    Rank late(config, world, {kLong, kShort}), ahead(all, world, {kLong, kShort});
+    EXPECT_EQ(late.programs().all().size(), 1u);
+    EXPECT_EQ(ahead.programs().all().size(), 2u);
     EXPECT_EQ(late.memory().arena(MemorySpace::kDevice).bytes(),
               ahead.memory().arena(MemorySpace::kDevice).bytes());
     for (Rank* rank : {&late, &ahead}) rank->initialize(kLong);

@@ -1,0 +1,48 @@
+#include "launch/program/late_lengths.h"
+
+#include <algorithm>
+
+namespace recollect {
+
+MemoryLedger neediest_of(const std::vector<MemoryLedger>& ledgers) {
+  MemoryLedger needs;
+  uint64_t host = 0, disk = 0;
+  for (const MemoryLedger& own : ledgers) {
+    if (own.arena_bytes() > needs.arena_bytes()) needs = own;
+    host = std::max(host, own.host_bytes);
+    disk = std::max(disk, own.disk_bytes);
+  }
+  needs.host_bytes = host;
+  needs.disk_bytes = disk;
+  return needs;
+}
+
+TakenOver taken_over_from(const BatchShape& first, const TrainingProgram& made, const Layout& layout,
+                          const MemoryLedger& reserved, const BatchShape& shape) {
+  TakenOver taken{.disk = made.disk};
+  if (shape.samples <= first.samples && shape.sequence_length <= first.sequence_length) {
+    taken.decided = &made.checkpointed;
+    taken.larger = &layout;
+    taken.reserved = &reserved;
+  }
+  return taken;
+}
+
+MemoryLedger plan_lengths(const Config& config, const Mesh& mesh, const std::vector<BatchShape>& shapes,
+                          const TrainingProgram& longest, const Layout& layout) {
+  std::vector<MemoryLedger> ledgers{layout.ledger};
+  for (std::size_t i = 1; i < shapes.size(); ++i) {
+    const ModelGraph built = build_training_graph(config, mesh, shapes[i]);
+    const TakenOver taken = taken_over_from(shapes.front(), longest, layout, layout.ledger, shapes[i]);
+    if (taken.decided) {
+      ledgers.push_back(plan_memory(config, mesh, built, taken));
+      continue;
+    }
+    const TrainingProgram planned = plan_training_program(config, mesh, built, taken);
+    if (planned.checkpointed.refusal) throw *planned.checkpointed.refusal;
+    ledgers.push_back(planned.program.predicted());
+  }
+  return neediest_of(ledgers);
+}
+
+}  // namespace recollect

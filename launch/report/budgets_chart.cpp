@@ -1,0 +1,235 @@
+#include "launch/report/budgets_chart.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "launch/program/units.h"
+
+namespace recollect {
+
+namespace {
+
+constexpr double kWidth = 1080, kHeight = 440;
+constexpr double kLeft = 70, kRight = 1060, kTop = 46, kBottom = 390;
+constexpr double kOffTheChart = 1.5;  // times the step of mode none: what takes longer is named beneath
+constexpr std::array<const char*, 3> kColours = {"accent", "wait", "communication"};
+
+struct Axis {
+  double low = 0, high = 1, step = 1;
+  double from = 0, to = 1;  // on the picture
+  double operator()(double value) const { return from + (value - low) / (high - low) * (to - from); }
+};
+
+// With about six marks at round numbers.
+Axis make_axis(double least, double most, double from, double to) {
+  const double room = std::max(most - least, 1e-3 * most);
+  const double power = std::pow(10.0, std::floor(std::log10(room / 6)));
+  double step = power;
+  for (const double times : {2.0, 5.0, 10.0})
+    if (room / step > 7) step = times * power;
+  Axis axis{.low = step * std::floor(least / step), .high = step * std::ceil(most / step), .step = step};
+  if (axis.high <= axis.low) axis.high = axis.low + step;
+  axis.from = from, axis.to = to;
+  return axis;
+}
+
+// Of a mark on an axis, with as many decimals as its steps need.
+std::string mark_text(const Axis& axis, double value) {
+  const int decimals = std::max(0, static_cast<int>(std::ceil(-std::log10(axis.step) - 1e-9)));
+  return fmt::format("{:.{}f}", value, decimals);
+}
+
+struct Mark {
+  std::string names;
+  double bytes = 0, ms = 0;
+};
+
+// Modes that take the same have one mark.
+std::vector<Mark> marks_of(const std::vector<NamedMode>& named) {
+  std::vector<Mark> marks;
+  for (const NamedMode& one : named) {
+    const auto bytes = static_cast<double>(one.arena_bytes), ms = 1e3 * one.step_seconds;
+    const auto same = std::find_if(marks.begin(), marks.end(),
+                                   [&](const Mark& m) { return m.bytes == bytes && m.ms == ms; });
+    if (same == marks.end())
+      marks.push_back({one.mode, bytes, ms});
+    else
+      same->names += ", " + one.mode;
+  }
+  return marks;
+}
+
+class Chart {
+ public:
+  explicit Chart(const BudgetComparison& budgets)
+      : curves_(budgets.curves), unit_(unit_for(budgets.curves.front().points.back().budget)) {
+    double none = 0;
+    for (const NamedMode& one : budgets.named)
+      if (none == 0 || one.step_seconds < none) none = one.step_seconds;
+    for (const Mark& mark : marks_of(budgets.named))
+      (mark.ms > kOffTheChart * 1e3 * none ? beneath_ : marks_).push_back(mark);
+    set_axes();
+  }
+
+  std::string text() {
+    std::string svg = fmt::format(
+        "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"Time of a step against memory budget\" "
+        "font-size=\"12.5\" style=\"display: block; width: 100%; fill: var(--soft)\">\n",
+        kWidth, kHeight);
+    svg += frame();
+    for (std::size_t i = 0; i < curves_.size(); ++i) svg += curve(curves_[i], colour(i));
+    for (const Mark& mark : marks_) boxes_.push_back({x(mark.bytes) - 5, y_(mark.ms) - 5, 10, 10});
+    for (const Mark& mark : marks_) svg += named(mark);
+    return svg + legend() + "</svg>\n" + beneath();
+  }
+
+ private:
+  static const char* colour(std::size_t curve) { return kColours[curve % kColours.size()]; }
+
+  void set_axes() {
+    std::vector<double> bytes, ms;
+    for (const BudgetCurve& curve : curves_)
+      for (const BudgetPoint& p : curve.points) {
+        bytes.push_back(static_cast<double>(p.budget));
+        if (p.arena_bytes > 0) ms.push_back(1e3 * p.step_seconds);
+      }
+    for (const Mark& mark : marks_) bytes.push_back(mark.bytes), ms.push_back(mark.ms);
+    const auto [b0, b1] = std::minmax_element(bytes.begin(), bytes.end());
+    const auto [t0, t1] = std::minmax_element(ms.begin(), ms.end());
+    x_ = make_axis(*b0 / unit_.bytes, *b1 / unit_.bytes, kLeft, kRight);
+    y_ = make_axis(*t0, *t1, kBottom, kTop);
+  }
+  double x(double bytes) const { return x_(bytes / unit_.bytes); }
+
+  std::string frame() const {
+    std::string svg;
+    const auto line = [&](double x1, double y1, double x2, double y2, const char* colour) {
+      svg += fmt::format(
+          "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" style=\"stroke: var(--{})\"/>\n", x1,
+          y1, x2, y2, colour);
+    };
+    const auto words = [&](double at, double y, const char* anchor, const std::string& text) {
+      svg +=
+          fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", at, y, anchor, text);
+    };
+    for (double t = y_.low; t < y_.high + y_.step / 2; t += y_.step) {
+      line(kLeft, y_(t), kRight, y_(t), "line");
+      words(kLeft - 8, y_(t) + 4, "end", mark_text(y_, t));
+    }
+    for (double b = x_.low; b < x_.high + x_.step / 2; b += x_.step) {
+      line(x_(b), kBottom, x_(b), kBottom + 5, "soft");
+      words(x_(b), kBottom + 20, "middle", mark_text(x_, b));
+    }
+    words(kRight, kHeight - 8, "end", fmt::format("memory budget of a rank, {}", unit_.name));
+    words(kLeft - 8, kTop - 16, "end", "step, ms");
+    return svg;
+  }
+
+  // What a budget buys, every larger one does: steps, down where more is known to buy more.
+  std::string curve(const BudgetCurve& curve, const char* colour) {
+    std::string line, dots;
+    double last_x = 0, last_y = 0;
+    for (const BudgetPoint& p : curve.points) {
+      if (p.arena_bytes == 0) continue;
+      const double at = x(static_cast<double>(p.budget)), y = y_(1e3 * p.step_seconds);
+      if (!line.empty()) {
+        line += fmt::format(" {:.1f},{:.1f} ", at, last_y);
+        boxes_.push_back({last_x, last_y - 1, at - last_x, 2});
+        boxes_.push_back({at - 1, std::min(y, last_y), 2, std::abs(y - last_y)});
+      }
+      line += fmt::format("{:.1f},{:.1f}", at, y);
+      dots += fmt::format(
+          "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" style=\"fill: var(--{})\">"
+          "<title>{}: {} {} of {}, {:.3f} ms</title></circle>\n",
+          at, y, colour, curve.mode, unit_(p.arena_bytes), unit_.name, unit_(p.budget), 1e3 * p.step_seconds);
+      last_x = at, last_y = y;
+    }
+    return fmt::format("<polyline points=\"{}\" style=\"fill: none; stroke: var(--{}); stroke-width: 2\"/>\n",
+                       line, colour) +
+           dots;
+  }
+
+  struct Box {
+    double x = 0, y = 0, width = 0, height = 0;
+    bool meets(const Box& o) const {
+      return x < o.x + o.width && o.x < x + width && y < o.y + o.height && o.y < y + height;
+    }
+  };
+
+  // Its name stands where it hides nothing, if there is such a place around the mark.
+  std::string named(const Mark& mark) {
+    const double at = x(mark.bytes), y = y_(mark.ms), width = 7.0 * static_cast<double>(mark.names.size());
+    Box chosen{at + 9, y - 8, width, 16};
+    for (const auto& [dx, dy] : {std::pair{9.0, -8.0},
+                                 {-width / 2, -26.0},
+                                 {9.0, -24.0},
+                                 {-9 - width, -8.0},
+                                 {-9 - width, 8.0},
+                                 {-width / 2, 10.0},
+                                 {9.0, 8.0},
+                                 {-9 - width, -24.0}}) {
+      const Box box{at + dx, y + dy, width, 16};
+      if (box.x < kLeft || box.x + width > kWidth || box.y < kTop - 10 || box.y + 16 > kBottom) continue;
+      if (std::any_of(boxes_.begin(), boxes_.end(), [&](const Box& b) { return b.meets(box); })) continue;
+      chosen = box;
+      break;
+    }
+    boxes_.push_back(chosen);
+    return fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"9\" height=\"9\" style=\"fill: var(--ink)\"><title>{}: {} "
+        "{}, "
+        "{:.3f} ms</title></rect>\n<text x=\"{:.1f}\" y=\"{:.1f}\" style=\"fill: var(--ink)\">{}</text>\n",
+        at - 4.5, y - 4.5, mark.names, unit_(static_cast<uint64_t>(mark.bytes)), unit_.name, mark.ms,
+        chosen.x, chosen.y + 12.5, mark.names);
+  }
+
+  std::string legend() const {
+    std::string svg;
+    double at = kLeft + 20;
+    const auto words = [&](const std::string& text) {
+      svg += fmt::format("<text x=\"{:.1f}\" y=\"20\">{}</text>\n", at + 36, text);
+      at += 60 + 7.0 * static_cast<double>(text.size());
+    };
+    for (std::size_t i = 0; i < curves_.size(); ++i) {
+      svg += fmt::format(
+          "<line x1=\"{:.1f}\" y1=\"16\" x2=\"{:.1f}\" y2=\"16\" style=\"stroke: var(--{}); "
+          "stroke-width: 2\"/>\n",
+          at, at + 28, colour(i));
+      words(fmt::format("mode {} within a budget", curves_[i].mode));
+    }
+    svg += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"11.5\" width=\"9\" height=\"9\" style=\"fill: var(--ink)\"/>\n", at + 19);
+    words("named modes, switches off");
+    return svg;
+  }
+
+  std::string beneath() const {
+    std::string text;
+    for (const Mark& mark : beneath_)
+      text += fmt::format("{}{}, {:.2f} {} in {:.1f} ms", text.empty() ? "Off the chart: " : "; ", mark.names,
+                          mark.bytes / unit_.bytes, unit_.name, mark.ms);
+    return text.empty() ? "" : "<p class=\"hint soft\">" + text + ".</p>\n";
+  }
+
+  const std::vector<BudgetCurve>& curves_;
+  const ByteUnit& unit_;
+  std::vector<Mark> marks_, beneath_;
+  Axis x_, y_;
+  std::vector<Box> boxes_;  // that are taken
+};
+
+}  // namespace
+
+std::string budgets_chart(const BudgetComparison& budgets) {
+  return "<section aria-labelledby=\"budgets-heading\">\n"
+         "<h2 id=\"budgets-heading\">Time against memory budget</h2>\n"
+         "<p class=\"soft\">What a step is predicted to take in the memory that a rank may have of its "
+         "device.</p>\n"
+         "<div class=\"wide\" style=\"padding: 10px 12px\">\n" +
+         Chart(budgets).text() + "</div>\n</section>";
+}
+
+}  // namespace recollect

@@ -1,0 +1,210 @@
+// estimate --policies and --pareto: every column and curve is what the run of that configuration would be, what is over
+// the budget says so, and a plan is never slower than what it could have been instead.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "launch/config/read.h"
+#include "launch/program/compare_budgets.h"
+#include "launch/program/lengths.h"
+#include "launch/report/budgets_chart.h"
+#include "tests/launch/process.h"
+#include "tests/launch/training_harness.h"
+
+namespace recollect::test::budget_tables_test {
+namespace {
+
+using nlohmann::json;
+
+const char* const kBudgetYaml = R"(
+model: {type: gpt2, vocab_size: 24, n_positions: 24, n_embd: 32, n_layer: 4, n_head: 4}
+device: {backend: cpu, threads: 1}
+training: {micro_batch_size: 8, max_steps: 2}
+data: {format: jsonl, path: lines.jsonl, sequence_length: 24, padding: longest, pad_to_multiple_of: 8}
+)";
+
+Config planned(const Words& words) {
+  Config config = read_config_text("test.yaml", kBudgetYaml, words);
+  resolve_planned_world(config);
+  return config;
+}
+
+uint64_t bytes_of(const Words& words) {
+  const Config config = planned(words);
+  return PlannedRank(config, 0, 0).require_plan(config).program.predicted().arena_bytes();
+}
+
+Words budget(uint64_t bytes) { return {ac("mode=auto"), ac(fmt::format("memory_budget={}", bytes))}; }
+
+// Between what modes full and none take of the longest.
+uint64_t some_budget(double share) {
+  const uint64_t full = bytes_of({ac("mode=full")}), none = bytes_of({});
+  return full + static_cast<uint64_t>(share * static_cast<double>(none - full));
+}
+
+std::string row_of(const std::string& table, const std::string& first_cell) {
+  std::istringstream lines(table);
+  for (std::string line, cell; std::getline(lines, line);)
+    if (std::istringstream(line) >> cell && cell == first_cell) return line;
+  ADD_FAILURE() << "no row of " << first_cell << " in\n" << table;
+  return {};
+}
+
+TEST(Policies, AreOrderedInTimeAtEveryLength) {
+  for (double share : {0.0, 0.5}) {
+    const uint64_t bytes = some_budget(share);
+    const std::vector<PolicyEstimate> columns = compare_policies(planned(budget(bytes)));
+    ASSERT_EQ(columns.size(), 5u);
+    const auto &dynamic = columns[0], &fixed = columns[1], &layers = columns[2], &full = columns[3],
+               &none = columns[4];
+    EXPECT_EQ(dynamic.policy + fixed.policy + layers.policy + full.policy + none.policy,
+              "dynamicstaticfixedfullnone");
+    for (std::size_t i = 0; i < 3; ++i) {
+      SCOPED_TRACE(fmt::format("length {} at {}", dynamic.lengths[i].length, share));
+      EXPECT_EQ(dynamic.lengths[i].length, 8 * static_cast<int64_t>(i + 1));
+      EXPECT_LE(none.lengths[i].step_seconds, dynamic.lengths[i].step_seconds);
+      EXPECT_LE(dynamic.lengths[i].step_seconds, fixed.lengths[i].step_seconds);
+      EXPECT_LE(fixed.lengths[i].step_seconds, full.lengths[i].step_seconds);
+      EXPECT_LE(layers.lengths[i].step_seconds, full.lengths[i].step_seconds);
+      for (const PolicyEstimate* within : {&dynamic, &fixed, &layers, &full})
+        EXPECT_LE(within->lengths[i].arena_bytes, bytes) << within->policy;
+    }
+    EXPECT_GT(none.lengths.back().arena_bytes, bytes);
+  }
+}
+
+// The fewest of the first layers: with one less the longest would not fit.
+TEST(Policies, FixedRecomputesAsFewLayersAsWillDoWhereNoneAreNamed) {
+  const uint64_t bytes = some_budget(0.5);
+  const std::vector<std::string> chosen = compare_policies(planned(budget(bytes)))[2].recomputed;
+  ASSERT_GT(chosen.size(), 1u);
+  ASSERT_LT(chosen.size(), 4u);
+  const auto takes = [&](std::size_t count) {
+    std::string list;
+    for (std::size_t i = 0; i < count; ++i) list += (i > 0 ? ", " : "") + chosen[i];
+    return bytes_of({ac("mode=auto"), ac("memory_budget=1GiB"), ac("budget_policy=fixed"),
+                     ac("recompute_layers=[" + list + "]")});
+  };
+  EXPECT_LE(takes(chosen.size()), bytes);
+  EXPECT_GT(takes(chosen.size() - 1), bytes);
+}
+
+TEST(Policies, AreOneTableInWordsAndJson) {
+  const Workplace place;
+  place.folder().write("run.yaml", kBudgetYaml);
+  const uint64_t bytes = some_budget(0.4);
+  const Words words = Words{"estimate", "run.yaml", "--policies"} + budget(bytes);
+  const Finished text = place.recollect(words), numbers = place.recollect(words + Words{"--json"});
+  ASSERT_EQ(text.status, 0) << text.err;
+  ASSERT_EQ(numbers.status, 0) << numbers.err;
+  const json document = json::parse(numbers.out);
+  EXPECT_EQ(document.at("budget"), bytes);
+  std::istringstream head(row_of(text.out, "length"));
+  std::string cell;
+  head >> cell;
+  for (const char* policy : {"dynamic", "static", "fixed", "full", "none"}) {
+    head >> cell;
+    EXPECT_EQ(cell, policy);
+    const json& column = document.at("policies").at(policy);
+    ASSERT_EQ(column.size(), 3u);
+    for (const json& entry : column) {
+      EXPECT_EQ(entry.at("fits"), entry.at("arena_bytes") <= bytes);
+      const std::string mib =
+          fmt::format("{:.2f}{}", entry.at("arena_bytes").get<double>() / (1 << 20),
+                      entry.at("fits") ? " " : "*");  // the mark of what is over the budget
+      const std::string row = row_of(text.out, std::to_string(entry.at("length").get<int64_t>()));
+      EXPECT_NE(row.find(mib), std::string::npos) << mib << " in " << row;
+    }
+  }
+  EXPECT_FALSE(document.at("policies").at("none").back().at("fits"));
+  const Finished small = place.recollect(Words{"estimate", "run.yaml", "--policies"} + budget(1 << 10));
+  EXPECT_EQ(small.status, 4) << small.err;
+}
+
+TEST(Budgets, NoModeThatFitsIsFasterThanAPlan) {
+  const BudgetComparison all = compare_budgets(planned({}));
+  ASSERT_EQ(all.curves.size(), kSpellings<CheckpointingMode>.size() - kNamedModes.size());
+  const BudgetCurve& automatic = all.curves.front();
+  EXPECT_EQ(automatic.mode, "auto");
+  EXPECT_EQ(all.named.size(), kNamedModes.size());
+  EXPECT_GT(automatic.points.size(), 12u);
+  for (const NamedMode& one : all.named)
+    EXPECT_TRUE(std::any_of(automatic.points.begin(), automatic.points.end(), [&](const BudgetPoint& p) {
+      return p.budget == one.arena_bytes;
+    })) << one.mode;
+  for (std::size_t i = 0; i < automatic.points.size(); ++i) {
+    const BudgetPoint& now = automatic.points[i];
+    EXPECT_GT(now.arena_bytes, 0u);
+    EXPECT_LE(now.arena_bytes, now.budget);
+    if (i > 0) {
+      EXPECT_GT(now.budget, automatic.points[i - 1].budget);
+      EXPECT_LE(now.step_seconds, automatic.points[i - 1].step_seconds);
+    }
+    for (const NamedMode& one : all.named)
+      if (one.arena_bytes <= now.budget) {
+        EXPECT_LE(now.step_seconds, one.step_seconds) << one.mode;
+      }
+    for (const BudgetCurve& curve : all.curves) {
+      EXPECT_EQ(curve.points[i].budget, now.budget);
+      EXPECT_LE(curve.points[i].arena_bytes, now.budget) << curve.mode;
+    }
+  }
+  EXPECT_EQ(automatic.points.back().budget, bytes_of({}));
+}
+
+// All of a page's picture is in the page, in colours that the page chooses for light and dark.
+TEST(Budgets, AreDrawnAsTheyArePrinted) {
+  const Workplace place;
+  place.folder().write("run.yaml", kBudgetYaml);
+  const Words words{"estimate", "run.yaml", "--pareto"};
+  const Finished text = place.recollect(words + Words{"--html", "budgets.html"}),
+                 numbers = place.recollect(words + Words{"--json"});
+  ASSERT_EQ(text.status, 0) << text.err;
+  const json rows = json::parse(numbers.out);
+  ASSERT_GT(rows.size(), 12u);
+  const std::string page = TemporaryFolder::read(place.file("budgets.html"));
+  const std::size_t begin = page.find("<svg"), end = page.find("</svg>");
+  ASSERT_NE(end, std::string::npos);
+  const std::string svg = page.substr(begin, end - begin);
+  EXPECT_EQ(page.find("<svg", end), std::string::npos);
+  EXPECT_EQ(svg.find("<script"), std::string::npos);
+  EXPECT_EQ(svg.find("http"), std::string::npos);
+  EXPECT_EQ(svg.find('#'), std::string::npos) << "a colour that is not the page's";
+  for (const char* part :
+       {"step, ms", "memory budget of a rank, MiB", "mode auto within a budget", "named modes, switches off"})
+    EXPECT_NE(svg.find(part), std::string::npos) << part;
+  std::istringstream lines(text.out.substr(text.out.find("constant_memory\n")));  // behind the head
+  std::string line;
+  std::getline(lines, line);
+  for (const json& row : rows) {
+    std::getline(lines, line);
+    const auto mib = [&](const char* key) {
+      return fmt::format("{:.2f}", row.at(key).get<double>() / (1 << 20));
+    };
+    const std::string ms = fmt::format("{:.3f}", 1e3 * row.at("auto").get<double>());
+    for (const std::string& cell : {mib("budget"), mib("arena_bytes"), ms})
+      EXPECT_NE(line.find(cell), std::string::npos) << cell << " in " << line;
+    EXPECT_GE(times_in(svg, fmt::format("auto: {} MiB of {}, {} ms", mib("arena_bytes"), mib("budget"), ms)),
+              1);
+  }
+  EXPECT_EQ(times_in(svg, "<title>auto: "), static_cast<int>(rows.size()));
+  for (std::string_view mode : kNamedModes) EXPECT_NE(page.find(mode, begin), std::string::npos) << mode;
+  EXPECT_TRUE(rows.back().contains("none"));
+  EXPECT_FALSE(rows.front().contains("none"));
+}
+
+TEST(BudgetsChart, HoldsItsMarksWithinItsFrame) {
+  BudgetComparison one{.curves = {{.mode = "auto", .points = {{5 << 20, 5 << 20, 0.25}}}},
+                       .named = {{"none", 5 << 20, 0.25}, {"full", 5 << 20, 0.25}, {"slow", 4 << 20, 9}}};
+  const std::string chart = budgets_chart(one);
+  EXPECT_EQ(chart.find("nan"), std::string::npos) << chart;
+  EXPECT_EQ(chart.find("inf"), std::string::npos) << chart;
+  EXPECT_EQ(times_in(chart, "none, full"), 2) << "one mark and its name";
+  EXPECT_NE(chart.find("Off the chart: slow, 4.00 MiB in 9000.0 ms"), std::string::npos) << chart;
+}
+
+}  // namespace
+}  // namespace recollect::test::budget_tables_test
