@@ -361,7 +361,6 @@ TrainingProgram make_within_budget(const Config& config, const Mesh& mesh, const
 // With the longest's decisions. Kernels that want more workspace for fewer rows may exceed the budget with them.
 TrainingProgram as_decided(const Config& config, const Mesh& mesh, const ModelGraph& built,
                            const Target& target) {
-  const CheckpointingSettings& settings = config.activation_checkpointing;
   TrainingProgram training = complete(config, mesh, built, target, false);
   const uint64_t budget = device_budget(config), needs = training.program.predicted().arena_bytes();
   if (!has_budget(config.activation_checkpointing) || needs <= budget) return training;

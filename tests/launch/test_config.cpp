@@ -235,7 +235,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"activation_checkpointing: {mode: poorr}\n",
              "c.yaml:2:34: activation_checkpointing.mode: expected one of none, full, every_k, sqrt, "
              "selective, "
-             "recursive, constant_memory, found 'poorr'; did you mean 'constant_memory'?"},
+             "recursive, constant_memory, auto, dtr, found 'poorr'; did you mean 'constant_memory'?"},
         Case{"parallelism: {sequence_parallel: true}\n",
              "c.yaml:2:34: parallelism.sequence_parallel has no effect with parallelism.tensor_parallel_size "
              "1"},
