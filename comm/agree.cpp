@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/gather_texts.h"
 #include "engine/core/error.h"
 #include "engine/core/printable.h"
 #include "engine/io/node.h"
@@ -45,23 +46,6 @@ std::map<std::string, std::string> take_apart(std::string_view text) {
     flat[std::move(key)] = next();
   }
   return flat;
-}
-
-// Every rank's text, of `sizes` bytes each.
-std::vector<std::string> gather_texts(const std::string& mine, const std::vector<int64_t>& sizes,
-                                      Communicator& communicator) {
-  const int64_t longest = *std::max_element(sizes.begin(), sizes.end());
-  const auto ranks = static_cast<int64_t>(sizes.size());
-  std::string padded = mine;
-  padded.resize(static_cast<std::size_t>(longest));
-  std::string all(static_cast<std::size_t>(longest * ranks), '\0');
-  communicator.all_gather({padded.data(), {longest}, DType::kU8},
-                          {all.data(), {ranks * longest}, DType::kU8});
-  std::vector<std::string> texts;
-  for (std::size_t r = 0; r < sizes.size(); ++r) {
-    texts.push_back(all.substr(r * static_cast<std::size_t>(longest), static_cast<std::size_t>(sizes[r])));
-  }
-  return texts;
 }
 
 constexpr std::size_t kMostShown = 16;  // keys, values of a key, runs of ranks

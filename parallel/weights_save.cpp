@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <exception>
 #include <functional>
-#include <mutex>
-#include <thread>
 
 #include <fmt/format.h>
 
+#include "engine/io/write_thread.h"
 #include "parallel/weights.h"
 
 namespace recollect {
@@ -22,78 +20,6 @@ struct Weights::Tile {
   std::size_t index = 0;  // of the parameter
   int owner = 0;          // tensor rank
   int64_t row = 0, rows = 0, column = 0, columns = 0;
-};
-
-// Carries out one thing at a time, on a thread of its own where there can be one. What goes wrong is kept.
-class SaveThread {
- public:
-  SaveThread() {
-    try {
-      thread_ = std::thread([this] { loop(); });
-    } catch (const std::exception&) {
-      // A model is not lost for want of a thread: give() does the work.
-    }
-  }
-  ~SaveThread() {
-    if (!thread_.joinable()) return;
-    {
-      const std::lock_guard lock(mutex_);
-      ended_ = true;
-    }
-    news_.notify_all();
-    thread_.join();
-  }
-  SaveThread(const SaveThread&) = delete;
-  SaveThread& operator=(const SaveThread&) = delete;
-
-  // Only when idle. `work` must live until it is idle again.
-  void give(const std::function<void()>& work) {
-    if (!thread_.joinable()) {
-      failure_ = failure_of(work);
-      return;
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      work_ = &work;
-    }
-    news_.notify_all();
-  }
-  bool idle_within(std::chrono::milliseconds time) {
-    std::unique_lock lock(mutex_);
-    return news_.wait_for(lock, time, [&] { return work_ == nullptr; });
-  }
-  // Only when idle.
-  const std::exception_ptr& failure() const { return failure_; }
-
- private:
-  static std::exception_ptr failure_of(const std::function<void()>& work) {
-    try {
-      work();
-      return nullptr;
-    } catch (...) {
-      return std::current_exception();
-    }
-  }
-  void loop() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      news_.wait(lock, [&] { return ended_ || work_ != nullptr; });
-      if (work_ == nullptr) return;
-      lock.unlock();
-      const std::exception_ptr failure = failure_of(*work_);
-      lock.lock();
-      if (failure) failure_ = failure;
-      work_ = nullptr;
-      news_.notify_all();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable news_;
-  const std::function<void()>* work_ = nullptr;
-  bool ended_ = false;
-  std::exception_ptr failure_;
-  std::thread thread_;  // last: it uses all the others
 };
 
 namespace {
@@ -251,7 +177,7 @@ class Weights::Saving {
   std::optional<Error> lead() {
     Tile tile, written;
     const std::function<void()> write_tile = [&] { write(written); }, finish = [&] { file_->finish(); };
-    SaveThread thread;
+    WriteThread thread;
     const auto idle = [&] {
       while (!thread.idle_within(kSaveNews)) say(SaveWord::kWait);
       return !thread.failure();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -135,15 +136,21 @@ void SafetensorsWriter::write_converted(std::string_view name, const T* values, 
 template void SafetensorsWriter::write_converted(std::string_view, const float*, std::size_t);
 template void SafetensorsWriter::write_converted(std::string_view, const double*, std::size_t);
 
+std::string SafetensorsWriter::head() const {
+  const uint64_t length = header_.size();
+  std::string head(sizeof(length), '\0');
+  std::memcpy(head.data(), &length, sizeof(length));
+  return head + header_;
+}
+
 void SafetensorsWriter::finish() {
   begin();
   for (const Slot& slot : slots_)
     if (slot.written != slot.bytes)
       require(false, fmt::format("tensor {} is incomplete: {} of {} bytes", escaped_name(slot.name),
                                  slot.written, slot.bytes));
-  const uint64_t length = header_.size();
-  file_->write_at(0, std::as_bytes(std::span(&length, 1)));
-  file_->write_at(8, std::as_bytes(std::span(header_)));
+  const std::string begin = head();
+  file_->write_at(0, std::as_bytes(std::span(begin)));
   file_->commit();
 }
 

@@ -46,6 +46,9 @@ class SafetensorsWriter {
   virtual void finish();
 
   const std::string& path() const { return path_; }
+  // What stands before the tensors' bytes, once it has begun. Tensors of wider elements come first, and else the
+  // one that was declared first.
+  std::string head() const;
   uint64_t bytes() const { return total_; }  // of the whole file, once it has begun
 
  private:

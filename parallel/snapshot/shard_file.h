@@ -1,0 +1,49 @@
+// One rank's part of a snapshot: a safetensors file, written from its first byte to its last while check sums are made of
+// every MiB, and read so that no byte is used whose MiB has not been compared with its sum.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/io/input_file.h"
+#include "engine/io/safetensors_header.h"
+#include "parallel/snapshot/manifest.h"
+
+namespace recollect {
+
+// Bytes of part number `part`, from `first` on; they are used before the next call.
+using ReadState = std::function<const std::byte*(std::size_t part, uint64_t first, std::size_t bytes)>;
+
+// Claims the disk's space, writes, flushes. `whole` is what the parts are of. Error kStorage; then nothing has the
+// file's name.
+SnapshotPart write_shard_file(const std::string& folder, const std::string& name,
+                              const std::vector<StateTensor>& whole,
+                              const std::vector<TrainingState::Part>& parts, const ReadState& read);
+
+class ShardFile {
+ public:
+  // Error kInput where the file is missing, has another size, or its header is damaged.
+  ShardFile(const std::string& folder, const SnapshotFile& expected);
+
+  // Bytes of a tensor; error kInput, naming file and offset, where they are not those that were written.
+  // `expected` is what the manifest says of the tensor.
+  void read(const SnapshotShard& shard, DType dtype, uint64_t first, std::span<std::byte> to);
+  // All of it.
+  void verify();
+
+ private:
+  void load_block(uint64_t block);
+
+  InputFile file_;
+  SnapshotFile expected_;
+  SafetensorsHeader header_;
+  std::vector<std::byte> block_;  // the last one that was read, and good
+  uint64_t loaded_ = ~uint64_t{0};
+};
+
+}  // namespace recollect

@@ -1,0 +1,194 @@
+#include "parallel/snapshot/snapshot_saver.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "comm/gather_texts.h"
+#include "parallel/snapshot/shard_file.h"
+
+namespace recollect {
+
+namespace {
+
+constexpr std::chrono::milliseconds kLookEvery{10};
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+uint64_t bytes_of(const std::vector<TrainingState::Part>& parts) {
+  uint64_t bytes = 0;
+  for (const TrainingState::Part& part : parts) bytes += aligned(part.bytes);
+  return bytes;
+}
+
+bool is_folder(const std::string& path) {
+  struct stat there {};
+  return ::stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode);
+}
+
+// The manifest of what the ranks have written.
+Manifest put_together(const std::vector<std::string>& texts, const std::vector<StateTensor>& tensors) {
+  Manifest manifest;
+  for (const StateTensor& tensor : tensors) manifest.tensors.push_back({.whole = tensor});
+  for (const std::string& text : texts) {
+    SnapshotPart part = read_part(text);
+    for (auto& [tensor, shard] : part.shards) {
+      shard.file = manifest.files.size();
+      manifest.tensors.at(tensor).shards.push_back(std::move(shard));
+    }
+    manifest.files.push_back(std::move(part.file));
+  }
+  return manifest;
+}
+
+}  // namespace
+
+uint64_t SnapshotSaver::buffer_bytes(const TrainingState& state, bool asynchronous) {
+  return asynchronous ? bytes_of(state.saved_by(state.world_rank())) : kSummedBytes;
+}
+
+SnapshotSaver::SnapshotSaver(SnapshotOptions options, const TrainingState& state, const Mesh& mesh)
+    : options_(std::move(options)),
+      state_(state),
+      mesh_(mesh),
+      folder_(options_.path),
+      parts_(state.saved_by(state.world_rank())),
+      buffer_(buffer_bytes(state, options_.asynchronous)),
+      write_([this] { write(); }),
+      commit_([this] { commit(); }) {
+  uint64_t offset = 0;
+  for (const TrainingState::Part& part : parts_) {
+    offsets_.push_back(offset);
+    offset += aligned(part.bytes);
+  }
+  check_folder();
+}
+
+SnapshotSaver::~SnapshotSaver() = default;
+
+void SnapshotSaver::check_folder() const {
+  std::string wrong;
+  if (state_.world_rank() == 0) {
+    std::error_code error;
+    std::filesystem::create_directories(options_.path, error);
+    if (error)
+      wrong = fmt::format("cannot make the folder {}: {}", options_.path, error.message());
+    else
+      folder_.remove_rubbish();
+  }
+  mesh_.world().barrier();
+  if (wrong.empty() && !is_folder(options_.path)) wrong = options_.path + " is no folder that this rank sees";
+  const std::vector<std::string> all = gather_texts(wrong, mesh_.world());
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (!all[rank].empty())
+      throw Error(
+          ExitCode::kStorage, fmt::format("snapshot.path, rank {}: {}", rank, all[rank]),
+          "name a folder that all ranks can write, such as one of a file system that the nodes share");
+}
+
+void SnapshotSaver::begin(const TrainingProgress& progress) {
+  require(!busy(), "a snapshot is begun while another one is written");
+  began_ = std::chrono::steady_clock::now();
+  progress_ = progress;
+  failed_.reset();
+  phase_ = Phase::kWriting;
+  if (state_.world_rank() == 0) try {
+      folder_.begin(progress.step);
+    } catch (const Error& error) {
+      failed_ = error;
+    }
+  int64_t failed = failed_ ? 1 : 0;
+  mesh_.world().all_reduce({&failed, {1}, DType::kI64}, ReduceOp::kMax);
+  refused_ = failed > 0;
+  if (refused_) return;
+  if (options_.asynchronous) copy();
+  copied_seconds_ = seconds_since(began_);
+  thread_.give(write_);
+}
+
+void SnapshotSaver::copy() {
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    state_.read(parts_[i], 0, static_cast<std::size_t>(parts_[i].bytes), buffer_.at(offsets_[i]));
+}
+
+void SnapshotSaver::write() {
+  const ReadState read = [&](std::size_t part, uint64_t first, std::size_t bytes) -> const std::byte* {
+    if (options_.asynchronous) return buffer_.at(offsets_[part] + first);
+    state_.read(parts_[part], first, bytes, buffer_.at(0));
+    return buffer_.at(0);
+  };
+  written_ = write_shard_file(folder_.being_saved(progress_.step),
+                              fmt::format("rank-{:05}.safetensors", state_.world_rank()), state_.tensors(),
+                              parts_, read);
+}
+
+void SnapshotSaver::commit() {
+  folder_.commit(progress_.step, manifest_);
+  folder_.remove_old(options_.keep);
+}
+
+std::optional<SnapshotOutcome> SnapshotSaver::look() {
+  require(busy(), "nobody saves a snapshot");
+  const bool running = !thread_.idle_within(std::chrono::milliseconds(0));
+  std::array<int64_t, 2> news{running, !running && (refused_ || thread_.failure())};
+  mesh_.world().all_reduce({news.data(), {2}, DType::kI64}, ReduceOp::kMax);
+  if (news[0] > 0) return {};
+  if (news[1] > 0) return end(why_failed());
+  if (phase_ == Phase::kCommitting) return end({});
+  const std::vector<std::string> parts = gather_texts(to_text(written_), mesh_.world());
+  phase_ = Phase::kCommitting;
+  if (state_.world_rank() != 0) return {};
+  Manifest manifest = put_together(parts, state_.tensors());
+  manifest.progress = progress_;
+  for (const MeshAxis& axis : mesh_.axes()) manifest.ranks[axis.name] = axis.size;
+  manifest.versions = options_.versions;
+  manifest.configuration = options_.configuration;
+  manifest_ = to_json(manifest);
+  thread_.give(commit_);
+  return {};
+}
+
+// Only a disk that fails is an answer; what is our own fault goes on as it is.
+Error SnapshotSaver::why_failed() {
+  std::string mine;
+  if (failed_) mine = failed_->what();
+  if (!refused_ && thread_.failure()) try {
+      std::rethrow_exception(thread_.failure());
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kStorage) throw;
+      mine = error.what();
+    }
+  const std::vector<std::string> all = gather_texts(mine, mesh_.world());
+  const auto first =
+      std::find_if(all.begin(), all.end(), [](const std::string& why) { return !why.empty(); });
+  return Error(ExitCode::kStorage,
+               fmt::format("rank {}: {}", first - all.begin(), first == all.end() ? "" : *first),
+               "see to the disk that snapshot.path is on");
+}
+
+SnapshotOutcome SnapshotSaver::end(std::optional<Error> failed) {
+  if (failed && state_.world_rank() == 0) folder_.remove_rubbish();
+  phase_ = Phase::kIdle;
+  return {.step = progress_.step,
+          .failed = std::move(failed),
+          .copied_seconds = copied_seconds_,
+          .seconds = seconds_since(began_),
+          .bytes = written_.file.bytes};
+}
+
+SnapshotOutcome SnapshotSaver::finish() {
+  while (true) {
+    if (std::optional<SnapshotOutcome> outcome = look()) return *outcome;
+    std::this_thread::sleep_for(kLookEvery);
+  }
+}
+
+}  // namespace recollect

@@ -1,0 +1,85 @@
+// Saves snapshots while training goes on. Each rank copies its part into memory that was reserved for it, which is all
+// that a step waits for, and a thread writes it. Between steps the ranks look together how far all are: when every
+// part is on the disk rank 0 writes the manifest and gives the snapshot its name, and only then goes the oldest one.
+// Whatever dies at whatever moment, the newest whole snapshot stays what it was.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "engine/core/arena.h"
+#include "engine/core/error.h"
+#include "engine/io/write_thread.h"
+#include "parallel/snapshot/manifest.h"
+#include "parallel/snapshot/snapshot_folder.h"
+
+namespace recollect {
+
+struct SnapshotOptions {
+  std::string path;
+  int64_t keep = 2;
+  bool asynchronous =
+      true;  // otherwise nothing is reserved beyond a MiB, and the step waits until all is written
+  std::string configuration;
+  std::map<std::string, std::string> versions;
+};
+
+struct SnapshotOutcome {
+  int64_t step = 0;
+  std::optional<Error> failed;  // kStorage; the same on all ranks but for rank 0's reason
+  double copied_seconds = 0;    // that training waited for
+  double seconds = 0;           // from the beginning to the name
+  uint64_t bytes = 0;           // of this rank
+};
+
+class SnapshotSaver {
+ public:
+  // Collective. Reserves memory; error kStorage on all ranks where the folder cannot be made or is not one that all
+  // ranks see. State and mesh must outlive the saver.
+  SnapshotSaver(SnapshotOptions options, const TrainingState& state, const Mesh& mesh);
+  ~SnapshotSaver();
+
+  // Host memory that a rank reserves.
+  static uint64_t buffer_bytes(const TrainingState& state, bool asynchronous);
+
+  bool busy() const { return phase_ != Phase::kIdle; }
+  // All collective. Only when idle; where it is not asynchronous, finish() must follow at once.
+  void begin(const TrainingProgress& progress);
+  // Only when busy. Nothing while something is still being written.
+  std::optional<SnapshotOutcome> look();
+  // Only when busy: looks again and again.
+  SnapshotOutcome finish();
+
+ private:
+  enum class Phase { kIdle, kWriting, kCommitting };
+
+  void check_folder() const;
+  void copy();
+  void write();
+  void commit();
+  SnapshotOutcome end(std::optional<Error> failed);
+  Error why_failed();
+
+  const SnapshotOptions options_;
+  const TrainingState& state_;
+  const Mesh& mesh_;
+  const SnapshotFolder folder_;
+  const std::vector<TrainingState::Part> parts_;
+  std::vector<uint64_t> offsets_;  // of the parts in the buffer
+  Arena buffer_;
+  Phase phase_ = Phase::kIdle;
+  TrainingProgress progress_;
+  SnapshotPart written_;
+  bool refused_ = false;         // before a thread had anything to do
+  std::optional<Error> failed_;  // then, of rank 0: why
+  std::string manifest_;         // rank 0's
+  std::chrono::steady_clock::time_point began_;
+  double copied_seconds_ = 0;
+  const std::function<void()> write_, commit_;
+  WriteThread thread_;  // last: it uses all the others
+};
+
+}  // namespace recollect

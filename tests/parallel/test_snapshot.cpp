@@ -1,0 +1,364 @@
+// Snapshots: what one layout of ranks saves every other one loads, bit for bit; whatever is damaged is found before it is
+// used; and the newest whole snapshot stays until another one is.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "comm/collective_ops.h"
+#include "engine/io/crc32c.h"
+#include "engine/ops/ops.h"
+#include "parallel/layers.h"
+#include "parallel/snapshot/snapshot_reader.h"
+#include "parallel/snapshot/snapshot_saver.h"
+#include "tests/comm/ranks.h"
+#include "tests/engine/expect_error.h"
+#include "tests/engine/temporary_folder.h"
+
+namespace recollect::test::snapshot_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kWidth = 8, kInner = 16, kVocabulary = 77;  // 128 rows on one rank, padding included
+
+// One rank of a model of a norm, q|k|v in blocks, an MLP and a vocabulary, with two moments of each parameter.
+class Rank {
+ public:
+  Rank(Communicator& world, int tensor_size, double first)
+      : mesh_(world, training_axes(world.size() / tensor_size, tensor_size)), device_(make_cpu_device()) {
+    register_engine_ops(registry_);
+    register_comm_ops(registry_);
+    Graph graph;
+    LayerBuilder b(graph, registry_, {mesh_.tensor_rank(), tensor_size, false}, DType::kF32,
+                   {.sequence_length = 4});
+    ValueId x = graph.add_value({.name = "x",
+                                 .shape = {4, kWidth},
+                                 .dtype = DType::kF32,
+                                 .category = Category::kInput,
+                                 .persistent = true});
+    x = b.norm("norm", x, {.weight = "norm.weight", .bias = "norm.bias"});
+    b.column_linear("qkv", x, 16,
+                    {.weight = "qkv.weight",
+                     .bias = "qkv.bias",
+                     .blocks = {8, 4, 4},
+                     .weight_blocks = {"q.weight", "k.weight", "v.weight"},
+                     .bias_blocks = {"q.bias", "k.bias", "v.bias"}});
+    b.mlp("mlp", x,
+          {.inner = kInner,
+           .up = {.weight = "up.weight", .bias = "up.bias"},
+           .down = {.weight = "down.weight"}});
+    b.vocabulary_table("wte", kVocabulary, kWidth, 0.5);
+    model_.parameters = b.parameters();
+    for (Parameter& p : model_.parameters) {
+      p.master = p.value;
+      const Shape shape = graph.value(p.value).shape;
+      for (const char* name : {"exp_avg", "exp_avg_sq"})
+        p.states.push_back({name, graph.add_value({.name = p.name + "." + name,
+                                                   .shape = shape,
+                                                   .dtype = DType::kF32,
+                                                   .category = Category::kOptimizer,
+                                                   .persistent = true})});
+    }
+    KernelTable kernels;
+    reference::register_kernels(kernels);
+    register_comm_kernels(kernels, [this](std::string_view axis, StreamId stream) -> Communicator& {
+      return mesh_.communicator(axis, stream);
+    });
+    program_ = compile(std::move(graph), kernels);
+    memory_ = std::make_unique<ProgramMemory>(*device_, std::vector<const Program*>{&program_});
+    state_ = std::make_unique<TrainingState>(model_, program_.graph, *memory_, mesh_);
+    fill(first);
+  }
+
+  const TrainingState& state() const { return *state_; }
+  const Mesh& mesh() const { return mesh_; }
+
+  // Every element by its place in the world; what it was `first` for differs everywhere.
+  void fill(double first) const {
+    visit([&](float& value, const StateTensor& tensor, std::size_t number, int64_t row, int64_t column) {
+      value = element(first, number, row * tensor.columns + column);
+    });
+  }
+  void expect_filled(double first) const {
+    int wrong = 0;
+    visit([&](float& value, const StateTensor& tensor, std::size_t number, int64_t row, int64_t column) {
+      wrong += value != element(first, number, row * tensor.columns + column);
+    });
+    EXPECT_EQ(wrong, 0);
+  }
+
+ private:
+  static float element(double first, std::size_t tensor, int64_t place) {
+    return static_cast<float>(first + 10000.0 * static_cast<double>(tensor) + static_cast<double>(place));
+  }
+  template <typename Look>
+  void visit(const Look& look) const {
+    std::vector<float> values;
+    for (const TrainingState::Part& part : state_->held_by(state_->world_rank())) {
+      values.resize(part.bytes / sizeof(float));
+      state_->read(part, 0, part.bytes, values.data());
+      for (int64_t r = 0; r < part.place.rows; ++r)
+        for (int64_t c = 0; c < part.place.columns; ++c)
+          look(values[static_cast<std::size_t>(r * part.place.columns + c)], state_->tensors()[part.tensor],
+               part.tensor, part.place.row + r, part.place.column + c);
+      state_->write(part, 0, part.bytes, values.data());
+    }
+  }
+
+  Mesh mesh_;
+  OpRegistry registry_;
+  Model model_;
+  Program program_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<ProgramMemory> memory_;
+  std::unique_ptr<TrainingState> state_;
+};
+
+struct Layout {
+  int ranks, tensor;
+};
+
+constexpr TrainingProgress progress_at(int64_t step) {
+  return {.step = step, .updates = step - 1, .samples = 8 * step, .loss_scale = 1024, .updates_at_scale = 3};
+}
+
+// Saves steps in turn, each with its number as content.
+void save(const Layout& layout, const std::string& folder, const std::vector<int64_t>& steps,
+          bool asynchronous = true, int64_t keep = 9) {
+  expect_fine(run_as_threads(layout.ranks, [&](Communicator& world) {
+    const Rank rank(world, layout.tensor, 0);
+    SnapshotSaver saver({.path = folder,
+                         .keep = keep,
+                         .asynchronous = asynchronous,
+                         .configuration = "task: causal_lm\n",
+                         .versions = {{"recollect", "test"}}},
+                        rank.state(), rank.mesh());
+    for (const int64_t step : steps) {
+      rank.fill(static_cast<double>(step));
+      saver.begin(progress_at(step));
+      if (asynchronous) rank.fill(-1);  // training goes on
+      const SnapshotOutcome outcome = saver.finish();
+      EXPECT_FALSE(outcome.failed) << outcome.failed->what();
+      EXPECT_EQ(outcome.step, step);
+    }
+  }));
+}
+
+std::string folder_of(const std::string& path, int64_t step) { return SnapshotFolder(path).of_step(step); }
+
+class SnapshotLayouts : public testing::TestWithParam<std::tuple<Layout, bool>> {};
+
+TEST_P(SnapshotLayouts, AreLoadedByEveryOtherOne) {
+  const auto& [saved, asynchronous] = GetParam();
+  const TemporaryFolder folder;
+  save(saved, folder.path(), {5}, asynchronous);
+  for (const Layout& layout : {Layout{1, 1}, Layout{2, 1}, Layout{2, 2}, Layout{4, 4}, Layout{4, 2}})
+    expect_fine(run_as_threads(layout.ranks, [&, saved = saved](Communicator& world) {
+      const Rank rank(world, layout.tensor, -7);
+      SnapshotReader reader(folder_of(folder.path(), 5));
+      EXPECT_EQ(reader.manifest().progress, progress_at(5));
+      EXPECT_EQ(reader.manifest().ranks.at("tensor"), saved.tensor);
+      EXPECT_EQ(reader.manifest().configuration, "task: causal_lm\n");
+      reader.load(rank.state());
+      rank.expect_filled(5);
+    }));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SnapshotLayouts,
+                         testing::Combine(testing::Values(Layout{1, 1}, Layout{4, 2}, Layout{4, 4},
+                                                          Layout{3, 1}),
+                                          testing::Bool()),
+                         [](const auto& info) {
+                           const Layout layout = std::get<0>(info.param);
+                           return std::to_string(layout.ranks) + "Ranks" + std::to_string(layout.tensor) +
+                                  "Tensor" + (std::get<1>(info.param) ? "Copied" : "InPlace");
+                         });
+
+TEST(Snapshots, AreSavedOnceAndEvenly) {
+  expect_fine(run_as_threads(4, [&](Communicator& world) {
+    const Rank rank(world, 2, 0);
+    uint64_t all = 0, whole = 0, most = 0;
+    for (int r = 0; r < 4; ++r) {
+      uint64_t bytes = 0;
+      for (const TrainingState::Part& part : rank.state().saved_by(r)) bytes += part.bytes;
+      all += bytes;
+      most = std::max(most, bytes);
+    }
+    for (const StateTensor& tensor : rank.state().tensors()) whole += tensor.bytes();
+    EXPECT_EQ(all, whole);
+    EXPECT_LE(most, whole / 2);  // two halves of the vocabulary are of two moments and the master
+  }));
+}
+
+TEST(Snapshots, TheOldestGo) {
+  const TemporaryFolder folder;
+  save({2, 2}, folder.path(), {1, 2, 3, 4}, true, 2);
+  EXPECT_EQ(SnapshotFolder(folder.path()).steps(), (std::vector<int64_t>{4, 3}));
+  save({1, 1}, folder.path(), {4}, true, 2);  // again, by another run
+  EXPECT_EQ(SnapshotFolder(folder.path()).steps(), (std::vector<int64_t>{4, 3}));
+  EXPECT_EQ(SnapshotReader(folder_of(folder.path(), 4)).manifest().files.size(), 1u);
+  std::size_t entries = 0;
+  for ([[maybe_unused]] const auto& entry : fs::directory_iterator(folder.path())) ++entries;
+  EXPECT_EQ(entries, 2u) << "and nothing else is left";
+}
+
+void flip_bit(const std::string& path, uint64_t at) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(at));
+  const char before = static_cast<char>(file.get());
+  file.seekp(static_cast<std::streamoff>(at));
+  file.put(static_cast<char>(before ^ 1));
+}
+
+// Any bit of any file: nothing is loaded that is not what was saved.
+TEST(Snapshots, DamageIsFound) {
+  const TemporaryFolder folder;
+  save({2, 2}, folder.path(), {5}, true);
+  const std::string snapshot = folder_of(folder.path(), 5);
+  const auto load = [&] {
+    SnapshotReader reader(snapshot);
+    reader.verify();
+  };
+  load();
+  for (const char* name : {"manifest.json", "rank-00000.safetensors", "rank-00001.safetensors"}) {
+    const std::string path = snapshot + "/" + name;
+    const uint64_t bytes = fs::file_size(path);
+    for (uint64_t at = 0; at < bytes; at += 1 + bytes / 61) {
+      if (path.ends_with("json") && at + 1 >= bytes) continue;  // the last line's end means nothing
+      flip_bit(path, at);
+      expect_error(ExitCode::kInput, {}, load);
+      flip_bit(path, at);
+    }
+    load();
+    for (const uint64_t left : {bytes - 1, bytes / 2, uint64_t{9}, uint64_t{0}}) {
+      const std::string kept = folder.file("kept");
+      fs::copy_file(path, kept);
+      fs::resize_file(path, left);
+      if (!(path.ends_with("json") && left + 1 == bytes)) expect_error(ExitCode::kInput, {}, load);
+      fs::rename(kept, path);
+    }
+    fs::rename(path, path + ".away");
+    expect_error(ExitCode::kInput, {}, load);
+    fs::rename(path + ".away", path);
+  }
+  load();
+}
+
+Manifest small_manifest() {
+  const StateTensor whole{.name = "w", .dtype = DType::kF32, .rows = 4, .columns = 2, .vector = false};
+  return {
+      .progress = progress_at(3),
+      .ranks = {{"tensor", 2}},
+      .versions = {},
+      .configuration = "",
+      .files = {{"rank-00000.safetensors", 10, {1}}, {"rank-00001.safetensors", kSummedBytes + 1, {1, 2}}},
+      .tensors = {{whole, {{0, "w@0,0", {0, 3, 0, 2}}, {1, "w@3,0", {3, 1, 0, 2}}}}}};
+}
+
+// With a good check sum, so that the content is what is looked at.
+std::string edited(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  if (at != std::string::npos) text.replace(at, from.size(), to);
+  const std::string mark = ",\n\"crc32c\": \"";
+  text.resize(text.rfind(mark));
+  char sum[9];
+  std::snprintf(sum, sizeof(sum), "%08x", crc32c(text));
+  return text + mark + sum + "\"}\n";
+}
+
+TEST(SnapshotManifests, SayWhatTheyWereMadeOf) {
+  const std::string text = to_json(small_manifest());
+  EXPECT_EQ(to_json(parse_manifest(text, "m")), text);
+  EXPECT_EQ(parse_manifest(text, "m").progress, progress_at(3));
+}
+
+TEST(SnapshotManifests, AreRefusedWhereTheyMakeNoSense) {
+  const std::string text = to_json(small_manifest());
+  const std::pair<std::string, std::string> edits[] = {{"\"version\": 1", "\"version\": 2"},
+                                                       {"recollect snapshot", "another thing"},
+                                                       {"rank-00000.safetensors", "../evil"},
+                                                       {"rank-00000.safetensors", ".hidden"},
+                                                       {"rank-00001.safetensors", "rank-00000.safetensors"},
+                                                       {"[\"00000001\"]", "[]"},
+                                                       {"\"00000001\"]", "\"0000001\"]"},
+                                                       {"[0,3,0,2]", "[0,2,0,2]"},
+                                                       {"[0,3,0,2]", "[0,3,0,1]"},
+                                                       {"[0,3,0,2]", "[1,2,0,2]"},
+                                                       {"[0,3,0,2]", "[0,4,0,2]"},
+                                                       {"[0,3,0,2]", "[-1,4,0,2]"},
+                                                       {"[0,3,0,2]", "[0,9223372036854775807,0,2]"},
+                                                       {"[4,2]", "[9223372036854775807,4]"},
+                                                       {"\"file\":1", "\"file\":2"},
+                                                       {"\"F32\"", "\"F33\""},
+                                                       {"\"step\":3", "\"step\":1"},
+                                                       {"\"step\":3", "\"step\":3.5"},
+                                                       {"\"loss_scale\":1024.0", "\"loss_scale\":-1"}};
+  for (const auto& [from, to] : edits) {
+    SCOPED_TRACE(from + " -> " + to);
+    expect_error(ExitCode::kInput, {"m: "},
+                 [&, &from = from, &to = to] { parse_manifest(edited(text, from, to), "m"); });
+  }
+  for (std::size_t end = 0; end + 1 < text.size(); end += 3)
+    expect_error(ExitCode::kInput, {}, [&] { parse_manifest(text.substr(0, end), "m"); });
+}
+
+TEST(Snapshots, OfAnotherModelAreRefused) {
+  const TemporaryFolder folder;
+  save({1, 1}, folder.path(), {5});
+  const std::string path = folder_of(folder.path(), 5) + "/manifest.json";
+  std::string text = [&] {
+    std::ifstream in(path);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  }();
+  text = edited(text, "\"name\":\"norm.bias\"", "\"name\":\"other.bias\"");
+  std::ofstream(path) << text;
+  const auto self = make_self_communicator();
+  const Rank rank(*self, 1, 0);
+  SnapshotReader reader(folder_of(folder.path(), 5));
+  expect_error(ExitCode::kInput, {"missing: norm.bias", "unknown: \"other.bias\""},
+               [&] { reader.load(rank.state()); });
+}
+
+// A file where the folder was: the save fails on every rank, and the next one is good again.
+TEST(Snapshots, AFailedSaveLeavesTheLastOne) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("snapshots"), away = folder.file("away");
+  save({2, 1}, path, {1});
+  expect_fine(run_as_threads(2, [&](Communicator& world) {
+    const Rank rank(world, 1, 2);
+    SnapshotSaver saver({.path = path, .keep = 2, .asynchronous = true, .configuration = {}, .versions = {}},
+                        rank.state(), rank.mesh());
+    if (world.rank() == 0) {
+      fs::rename(path, away);
+      std::ofstream(path) << "in the way";
+    }
+    saver.begin(progress_at(2));
+    const SnapshotOutcome outcome = saver.finish();
+    ASSERT_TRUE(outcome.failed);
+    EXPECT_EQ(outcome.failed->code(), ExitCode::kStorage);
+    EXPECT_EQ(std::string(outcome.failed->what()).find("rank 0: cannot make the folder " + path), 0u)
+        << outcome.failed->what();
+    EXPECT_FALSE(saver.busy());
+    world.barrier();
+    if (world.rank() == 0) {
+      fs::remove(path);
+      fs::rename(away, path);
+    }
+    saver.begin(progress_at(3));
+    EXPECT_FALSE(saver.finish().failed);
+  }));
+  EXPECT_EQ(SnapshotFolder(path).steps(), (std::vector<int64_t>{3, 1}));
+  for (const int64_t step : {1, 3}) SnapshotReader(folder_of(path, step)).verify();
+}
+
+TEST(Crc32c, IsTheSameInPieces) {
+  const std::string text = "123456789";
+  EXPECT_EQ(crc32c(text), 0xe3069283u);  // the published check value
+  for (std::size_t cut = 0; cut <= text.size(); ++cut)
+    EXPECT_EQ(crc32c(text.substr(cut), crc32c(text.substr(0, cut))), 0xe3069283u);
+}
+
+}  // namespace
+}  // namespace recollect::test::snapshot_test
