@@ -15,6 +15,13 @@ class LossScale {
   static LossScale dynamic(double initial, int64_t window) { return {initial, window}; }
 
   double value() const { return value_; }
+  int64_t in_a_row() const { return in_a_row_; }
+  // Where a training that is resumed had come to. A fixed one stays what it is.
+  void restore(double value, int64_t in_a_row) {
+    if (!is_dynamic()) return;
+    value_ = value;
+    in_a_row_ = in_a_row;
+  }
   bool is_dynamic() const { return window_ > 0; }
   // After each step, alike on every rank: were the gradients finite? False when the scale cannot go lower.
   bool update(bool finite) {

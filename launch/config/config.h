@@ -177,6 +177,14 @@ struct Config {
     bool save_model = false;  // model.safetensors and config.json at the end
   };
 
+  struct Snapshot {
+    int64_t every_steps = 0;    // and after the last step; 0: not by steps
+    int64_t every_minutes = 0;  // 0: not by the clock
+    int64_t keep = 2;           // the newest ones
+    std::string path;           // "": output_dir/snapshots
+    bool asynchronous = true;   // a copy in host memory is written while training goes on
+  };
+
   struct Logging {
     int64_t steps = 1;  // a line on the terminal every so many steps
     ProgressStyle progress = ProgressStyle::kAuto;
@@ -209,12 +217,20 @@ struct Config {
   Data data;
   Evaluation evaluation;
   Checkpoint checkpoint;
+  Snapshot snapshot;
   Logging logging;
   MemoryReport memory_report;
   Profiling profiling;
   Debug debug;
   std::string output_dir = "output";
   bool overwrite = false;  // the files of another run in output_dir
+  std::string resume =
+      "auto";  // from the newest snapshot of those that the run saves; "never"; or one's folder
+
+  bool saves_snapshots() const { return snapshot.every_steps > 0 || snapshot.every_minutes > 0; }
+  std::string snapshot_folder() const {
+    return snapshot.path.empty() ? output_dir + "/snapshots" : snapshot.path;
+  }
 
   // Key -> where it was given, for messages; "" -> the file. Not part of the configuration: never compared,
   // dumped or hashed.

@@ -362,6 +362,15 @@ void add_others(std::vector<ConfigKey>& keys) {
                           byte_size(), "bytes there per rank, such as 100GiB; 0: none", {}));
   Adder(keys, "checkpoint", &Config::checkpoint)("save_model", &Config::Checkpoint::save_model, any(),
                                                  "write model.safetensors and config.json at the end");
+  using S = Config::Snapshot;
+  const Adder<S> snapshot(keys, "snapshot", &Config::snapshot);
+  snapshot("every_steps", &S::every_steps, between(0, kMaxCount),
+           "save so often, and after the last step; 0: not by steps", {"save_steps", "save_interval"});
+  snapshot("every_minutes", &S::every_minutes, between(0, kMaxCount), "save so often; 0: not by the clock");
+  snapshot("keep", &S::keep, between(1, 65536), "the newest ones, older ones go", {"save_total_limit"});
+  snapshot("path", &S::path, any(), "folder that all ranks see; not given: output_dir/snapshots");
+  snapshot("asynchronous", &S::asynchronous, any(),
+           "a copy in host memory is written while training goes on; false: no copy, and the step waits");
   const Adder logging(keys, "logging", &Config::logging);
   logging("steps", &Config::Logging::steps, between(1, kMaxCount), "steps between lines on the terminal");
   logging("progress", &Config::Logging::progress, any(), "progress bar; auto: on a terminal");
@@ -381,6 +390,9 @@ void add_others(std::vector<ConfigKey>& keys) {
   debug("dump_step", &Config::Debug::dump_step, between(1, kMaxCount), "which step; the first is 1");
   keys.push_back(make_key("", "output_dir", [](auto& config) -> auto& { return config.output_dir; },
                           not_empty(), "where everything the run writes goes", {}));
+  keys.push_back(make_key(
+      "", "resume", [](auto& config) -> auto& { return config.resume; }, not_empty(),
+      "auto: from the newest good snapshot where the run saves them; never; or the folder of one", {}));
   keys.push_back(make_key("", "overwrite", [](auto& config) -> auto& { return config.overwrite; }, any(),
                           "whether the files of another run there may be replaced; --overwrite is the same",
                           {}));
@@ -406,6 +418,7 @@ constexpr SectionHelp kSectionHelp[] = {
     {"data.columns", "Where tables hold what is read: names of columns, or of a record's keys."},
     {"evaluation", "A loss and metrics on other data, now and then."},
     {"checkpoint", "What is saved."},
+    {"snapshot", "All that the next step depends on, saved now and then, so that nothing is lost."},
     {"logging", "What the run says of itself."},
     {"memory_report", "What each rank says of its memory and its time, when, and in what form."},
     {"profiling", "The one step whose ops are timed."},

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
+#include <fstream>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -31,14 +33,30 @@ void append_value(Line& line, const Metric& metric) {
   append(line, "{:.0f}", metric.value);
 }
 
+// The lines of steps up to this one, which a resumed run does not make again. What was cut off by a crash is none.
+std::string lines_until(const std::string& path, int64_t step) {
+  std::string kept;
+  std::ifstream file(path);
+  for (std::string line; step > 0 && std::getline(file, line);) {
+    long long of = 0;
+    if (std::sscanf(line.c_str(), "{\"step\": %lld,", &of) == 1 && of <= step && line.ends_with('}'))
+      kept += line + '\n';
+  }
+  return kept;
+}
+
 }  // namespace
 
-MetricsLog::MetricsLog(const Config& config) {
+MetricsLog::MetricsLog(const Config& config, int64_t steps_done) {
   const std::vector<std::string>& forms = config.logging.report_to;
   const auto wanted = [&](const char* form) {
     return std::find(forms.begin(), forms.end(), form) != forms.end();
   };
-  if (wanted("jsonl")) json_ = std::make_unique<GrowingFile>(config.output_dir + "/metrics.jsonl");
+  if (wanted("jsonl")) {
+    const std::string path = config.output_dir + "/metrics.jsonl", kept = lines_until(path, steps_done);
+    json_ = std::make_unique<GrowingFile>(path);
+    if (!kept.empty() && !json_->append(kept)) complain("metrics.jsonl");
+  }
   const std::string& folder = config.logging.tensorboard_dir;
   if (wanted("tensorboard"))
     events_ = std::make_unique<EventFile>(folder.empty() ? config.output_dir + "/tensorboard" : folder);

@@ -24,8 +24,9 @@ struct Metric {
 
 class MetricsLog {
  public:
-  // Replaces metrics.jsonl; event files add up. Error kStorage.
-  explicit MetricsLog(const Config& config);
+  // Replaces metrics.jsonl, or, where a run is resumed, goes on behind its lines of these steps; event files add up.
+  // Error kStorage.
+  explicit MetricsLog(const Config& config, int64_t steps_done = 0);
   // Complains once where that fails, for training is worth more than its log.
   void write(int64_t step, std::span<const Metric> metrics);
 

@@ -22,6 +22,7 @@
 #include "engine/io/standard_output.h"
 #include "engine/io/strict_json.h"
 #include "launch/ranks/inputs.h"
+#include "parallel/snapshot/snapshot_folder.h"
 
 namespace recollect {
 
@@ -89,10 +90,18 @@ void check_gradients_file(const Config& config) {
                 "name another file");
 }
 
+// A run that is resumed finds its own files there.
+bool goes_on(const Config& config) {
+  return config.resume == "auto" && config.saves_snapshots() &&
+         !SnapshotFolder(config.snapshot_folder()).steps().empty();
+}
+
 }  // namespace
 
 OutputFolder::OutputFolder(const Config& config)
-    : path_(config.output_dir), gradients_(config.debug.dump_gradients), overwrite_(config.overwrite) {
+    : path_(config.output_dir),
+      gradients_(config.debug.dump_gradients),
+      overwrite_(config.overwrite || goes_on(config)) {
   check_gradients_file(config);
   const std::string there = nearest_existing(path_);
   std::error_code error;

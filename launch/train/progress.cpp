@@ -24,8 +24,8 @@ double tokens_per_second(const StepResult& r) { return static_cast<double>(r.tok
 
 }  // namespace
 
-Progress::Progress(const Config& config, uint64_t memory_bytes)
-    : metrics_(config),
+Progress::Progress(const Config& config, uint64_t memory_bytes, int64_t steps_done)
+    : metrics_(config, steps_done),
       total_steps_(config.training.max_steps),
       every_(config.logging.steps),
       bar_(config.logging.progress == ProgressStyle::kOn ||

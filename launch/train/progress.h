@@ -11,8 +11,8 @@ namespace recollect {
 
 class Progress {
  public:
-  // `memory_bytes`: what the rank holds of the device.
-  Progress(const Config& config, uint64_t memory_bytes);
+  // `memory_bytes`: what the rank holds of the device. `steps_done`: of a run that is resumed.
+  Progress(const Config& config, uint64_t memory_bytes, int64_t steps_done = 0);
   ~Progress();
   void report(const StepResult& result);
   void report(const EvaluationResult& result, int64_t steps_done);

@@ -66,7 +66,7 @@ void check_batch(const Config& config, const Mesh& mesh, const StepBatch& batch)
 
 }  // namespace
 
-Session::Session(const Config& config, Communicator& world, const ProgramParts& parts)
+Session::Session(const Config& config, Communicator& world, const ProgramParts& parts, const Restore& restore)
     : config_(config),
       backend_(config, world),
       mesh_(world, mesh_axes(config), backend_.world()),
@@ -83,17 +83,49 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
       task_(task_data(config_)),
       schedule_(rate_schedule(config_)),
       loss_scale_(loss_scale(config_.training)) {
-  if (config_.model.pretrained.empty())
-    weights_.initialize(static_cast<uint64_t>(config_.training.seed));
-  else
-    drawn_ =
-        weights_.load(SafetensorsSet(config_.model.pretrained), static_cast<uint64_t>(config_.training.seed));
+  begin_weights(restore);
   if (config_.training.max_steps > 0) open_training_data();
   const Config::Evaluation& e = config_.evaluation;
   if (e.every_steps == 0) return;
   OpenedData opened = open_data(config_, task_, e.format, e.path, {.labels = labels_});
   labels_ = opened.labels;
   evaluation_ = std::make_unique<Evaluation>(config_, mesh_, std::move(opened), *task_.collator);
+}
+
+void Session::begin_weights(const Restore& restore) {
+  if (config_.training.max_steps > 0)
+    state_ = std::make_unique<TrainingState>(longest_.training.model, longest_.executor->program().graph,
+                                             programs_.memory(), mesh_);
+  if (const std::optional<TrainingProgress> done = restore && state_ ? restore(*state_) : std::nullopt) {
+    step_ = done->step;
+    updates_ = done->updates;
+    loss_scale_.restore(done->loss_scale, done->updates_at_scale);
+    const int64_t batch = config_.training.global_batch_size;
+    if (done->samples % batch != 0)
+      throw Error(
+          ExitCode::kInput,
+          fmt::format(
+              "the snapshot is behind {} samples, which training.global_batch_size {} does not divide",
+              done->samples, batch),
+          "resume with a batch size that does");
+    first_batch_ = done->samples / batch;
+    if (profiled_step_ > 0) profiled_step_ = std::min(config_.training.max_steps, step_ + profiled_step_);
+    return;
+  }
+  const auto seed = static_cast<uint64_t>(config_.training.seed);
+  if (config_.model.pretrained.empty())
+    weights_.initialize(seed);
+  else
+    drawn_ = weights_.load(SafetensorsSet(config_.model.pretrained), seed);
+}
+
+TrainingProgress Session::progress() const {
+  const int64_t batches = first_batch_ + steps_here_;
+  return {.step = step_,
+          .updates = updates_,
+          .samples = batches * config_.training.global_batch_size,
+          .loss_scale = loss_scale_.value(),
+          .updates_at_scale = loss_scale_.in_a_row()};
 }
 
 void Session::open_training_data() {
@@ -103,7 +135,9 @@ void Session::open_training_data() {
   dataset_ = std::move(opened.dataset);
   labels_ = std::move(opened.labels);
   const SampleOrder order(dataset_->size(), static_cast<uint64_t>(config_.data.seed), config_.data.shuffle);
-  loader_ = std::make_unique<Loader>(*dataset_, *task_.collator, order, loader_options(config_, mesh_));
+  LoaderOptions options = loader_options(config_, mesh_);
+  options.start_step = first_batch_;
+  loader_ = std::make_unique<Loader>(*dataset_, *task_.collator, order, options);
 }
 
 void Session::load(const ReadyProgram& ready, RunState& state, const MicroBatch& micro) {
@@ -173,6 +207,7 @@ StepResult Session::step() {
   if (!std::isfinite(result.loss) || !loss_scale_.update(!result.skipped))
     explain_non_finite(batch, valid, state, result);
   ++step_;
+  ++steps_here_;
   if (!result.skipped) ++updates_;
   meter_.end_step();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -182,7 +217,7 @@ StepResult Session::step() {
 }
 
 void Session::adapt() {
-  if (!adaptation_ || !adaptation_->is_due_after(step_)) return;
+  if (!adaptation_ || !adaptation_->is_due_after(steps_here_)) return;
   bool replaced = false;
   on_device([&] { replaced = adaptation_->replan(); });
   if (replaced) times_.restart();
@@ -192,7 +227,7 @@ void Session::adapt() {
 // What measures for a plan is recorded of any program; the profile is of the one that reports are of.
 void Session::begin_recording(const MicroBatch& first) {
   StepRecorder* const recorder = programs_.recorder();
-  const bool measures = adaptation_ && adaptation_->records_after(step_);
+  const bool measures = adaptation_ && adaptation_->records_after(steps_here_);
   if (!recorder || (!measures && step_ + 1 != profiled_step_)) return;
   const ReadyProgram& ready = measures ? batch_programs_.of(first) : longest_;
   if (const Graph& graph = ready.executor->program().graph; !recorder->is_of(graph)) recorder->restart(graph);

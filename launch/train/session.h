@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/data/loader.h"
@@ -19,6 +20,7 @@
 #include "launch/train/evaluation.h"
 #include "parallel/collective_meter.h"
 #include "parallel/mesh.h"
+#include "parallel/snapshot/manifest.h"
 #include "parallel/weights.h"
 
 namespace recollect {
@@ -39,7 +41,11 @@ class Session {
  public:
   // `config` is resolved for this world, which must outlive the session. Reserves all memory, and loads or
   // initialises the weights.
-  Session(const Config& config, Communicator& world, const ProgramParts& parts = {});
+  // `restore`, where it is given, fills the state, for which nothing is loaded or initialised then; or says that there is
+  // nothing to go on from.
+  using Restore = std::function<std::optional<TrainingProgress>(const TrainingState&)>;
+  Session(const Config& config, Communicator& world, const ProgramParts& parts = {},
+          const Restore& restore = {});
 
   // Collective, when training is over. Error kNumerics, naming what is wrong, where the last update has left
   // a parameter that is not finite, or no step has updated anything.
@@ -57,6 +63,9 @@ class Session {
   const Executor& executor() const { return *programs_.neediest().executor; }
   const ProgramCache& programs() const { return programs_; }
   const Weights& weights() const { return weights_; }
+  // What the next step depends on, between two steps.
+  const TrainingState& state() const { return *state_; }
+  TrainingProgress progress() const;
   // Parameters that model.pretrained has not, such as a new head's: they were drawn.
   const std::vector<std::string>& drawn() const { return drawn_; }
   // Names of the classes that the data has; none where it does not name them.
@@ -78,6 +87,7 @@ class Session {
   // anybody was lost meanwhile: where that is so, it is the news, whatever else went wrong because of it.
   template <typename Run>
   void on_device(Run run);
+  void begin_weights(const Restore& restore);
   void open_training_data();
   // A micro-batch, into the inputs of the program.
   void load(const ReadyProgram& ready, RunState& state, const MicroBatch& micro);
@@ -102,6 +112,7 @@ class Session {
   int64_t profiled_step_;
   BatchPrograms batch_programs_;
   Weights weights_;
+  std::unique_ptr<TrainingState> state_;  // null where nothing is trained
   std::vector<std::string> drawn_, labels_;
   std::string packing_;
   TaskData task_;
@@ -112,8 +123,10 @@ class Session {
   LossScale loss_scale_;
   std::vector<double> scalars_;  // of the optimizer's rule, for the step
   StepTimes times_;
-  int64_t step_ = 0;     // steps done
-  int64_t updates_ = 0;  // of them, those that were not skipped
+  int64_t step_ = 0;         // steps done
+  int64_t steps_here_ = 0;   // of them, since this session began
+  int64_t first_batch_ = 0;  // of the loader: where a resumed run goes on
+  int64_t updates_ = 0;      // of them, those that were not skipped
 };
 
 }  // namespace recollect

@@ -24,6 +24,7 @@
 #include "launch/train/progress.h"
 #include "launch/train/save_model.h"
 #include "launch/train/session.h"
+#include "launch/train/snapshots.h"
 #include "launch/train/train_results.h"
 
 namespace recollect {
@@ -36,8 +37,8 @@ void announce(const RunDescription& run) { say("{}; {}\nbatch: {}\n", run.model,
 
 // All steps, and what comes between them: evaluations, reports, and answers to the signal. `progress` is null
 // on all ranks but the first.
-void run_steps(const Config& config, Session& session, Progress* progress, const ReportSignal& signal,
-               TrainResults& results, ReportFiles& files) {
+void run_steps(const Config& config, Session& session, Progress* progress, Snapshots* snapshots,
+               const ReportSignal& signal, TrainResults& results, ReportFiles& files) {
   const auto start = std::chrono::steady_clock::now();
   double seconds = 0;
   bool warned = false;
@@ -57,7 +58,7 @@ void run_steps(const Config& config, Session& session, Progress* progress, const
     if (together) report_together(config, report, session.mesh().world(), files);
     answered = asked;
   };
-  for (int64_t step = 0; step < config.training.max_steps; ++step) {
+  for (int64_t step = session.progress().step; step < config.training.max_steps; ++step) {
     const StepResult result = session.step();
     results.add(result, config.training.global_batch_size);
     if (progress) progress->report(result);
@@ -68,7 +69,9 @@ void run_steps(const Config& config, Session& session, Progress* progress, const
       warned = !warning.empty();
     }
     after_step(result.step);
+    if (snapshots) snapshots->after_step();
   }
+  if (snapshots) snapshots->finish();
   if (config.training.max_steps == 0) after_step(0);
   if (progress) progress->finish();
   results.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -105,21 +108,32 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
     if (world.rank() == 0) folder = std::make_unique<OutputFolder>(config);
 
     const std::string recorded = recorded_line();  // looks at code that counts as resident from then on
-    Session session(config, world);
+    Resumed resumed;
+    const Session::Restore restore = [&](const TrainingState& state) {
+      resumed = resume_training(config, state, world);
+      return resumed.folder.empty() ? std::nullopt : std::optional(resumed.progress);
+    };
+    Session session(config, world, {}, restore);
     check_plans_agree(session.training_program().checkpointed.plan,
                       session.training_program().checkpointed.moves, world);
     if (folder) begin_folder(config, session, recorded, *folder);
     ModelSave model(config, session);
+    std::optional<Snapshots> snapshots;
+    if (config.saves_snapshots()) snapshots.emplace(config, session);
     world.barrier();  // nobody trains for nothing
     ReportFiles files(config);
     std::unique_ptr<Progress> progress;
     if (folder) {
       announce(describe(config, session.mesh(), session.training_program()));
       if (!session.packing().empty()) say("packing: {}\n", session.packing());
+      for (const std::string& wrong : resumed.passed_over) warn("a newer snapshot is passed over: {}", wrong);
+      if (!resumed.folder.empty())
+        say("resumed from {} after step {}\n", resumed.folder, resumed.progress.step);
       for (const Remark& remark : recorded_elsewhere(config)) warn("{}", remark.sentence);
       if (!session.drawn().empty())
         warn("not in model.pretrained, and drawn at random: {}", fmt::join(session.drawn(), ", "));
-      progress = std::make_unique<Progress>(config, session.executor().program().predicted().arena_bytes());
+      progress = std::make_unique<Progress>(config, session.executor().program().predicted().arena_bytes(),
+                                            session.progress().step);
     }
     if (reports_at(config, "start")) {
       RankReport report =
@@ -128,7 +142,7 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
       report_together(config, report, world, files);
     }
     TrainResults results;
-    run_steps(config, session, progress.get(), signal, results, files);
+    run_steps(config, session, progress.get(), snapshots ? &*snapshots : nullptr, signal, results, files);
     session.check_trained();
     model.save();
     if (reports_at(config, "end"))

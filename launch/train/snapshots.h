@@ -1,0 +1,51 @@
+// Snapshots of a run: from which one it goes on, and when another one is due. A save that fails costs no training: it is
+// said, and the run ends only when several have failed in a row.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/train/session.h"
+#include "parallel/snapshot/snapshot_saver.h"
+
+namespace recollect {
+
+// What a run goes on from. `folder` is empty where it begins at its first step.
+struct Resumed {
+  std::string folder;
+  TrainingProgress progress;
+  std::vector<std::string> passed_over;  // newer snapshots that are damaged, and what is wrong with them
+  std::string configuration;             // that it was saved with
+};
+
+// Collective. Fills the state from the snapshot that `config` asks for; all ranks from the same one. With resume: auto the
+// newest that is whole, and nothing where there is none. Error kInput where it is damaged or of another model, where all
+// are damaged, and where all steps are done already.
+Resumed resume_training(const Config& config, const TrainingState& state, Communicator& world);
+
+class Snapshots {
+ public:
+  // Collective. Config and session must outlive it. Error kStorage where the folder cannot be used.
+  Snapshots(const Config& config, const Session& session);
+
+  // Collective, after every step. Error kStorage where several saves have failed in a row.
+  void after_step();
+  // Collective. Saves the last step, and waits until it is on the disk.
+  void finish();
+
+ private:
+  bool is_due() const;
+  void begin();
+  void note(const SnapshotOutcome& outcome);
+
+  const Config& config_;
+  const Session& session_;
+  SnapshotSaver saver_;
+  std::chrono::steady_clock::time_point last_;
+  int64_t saved_step_;  // begun with, at least
+  int failures_ = 0;    // in a row
+};
+
+}  // namespace recollect
