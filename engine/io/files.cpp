@@ -194,7 +194,13 @@ void remove_stale_temporaries(const std::string& folder) {
     if (is_temporary(entry->path().filename().string())) remove_if_stale(entry->path().string());
 }
 
-GrowingFile::GrowingFile(const std::string& path) {
+GrowingFile::GrowingFile(const std::string& path, std::string_view begins_with) : bytes_(begins_with.size()) {
+  if (!begins_with.empty()) {
+    write_text_file(path, begins_with);
+    descriptor_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor_ < 0) storage_error("write", path, errno);
+    return;
+  }
   struct stat there {};
   const bool replaces = ::lstat(path.c_str(), &there) == 0 && S_ISREG(there.st_mode);
   if (replaces && ::unlink(path.c_str()) != 0 && errno != ENOENT) storage_error("replace", path, errno);
@@ -221,6 +227,8 @@ bool GrowingFile::append(std::string_view text) noexcept {
   bytes_ += text.size();
   return true;
 }
+
+void GrowingFile::flush() const noexcept { ::fdatasync(descriptor_); }
 
 bool looks_like_pickle(std::span<const std::byte> bytes) {
   if (bytes.size() < 4) return false;

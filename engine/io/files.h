@@ -54,16 +54,19 @@ void write_text_file(const std::string& path, std::string_view text);
 void remove_stale_temporaries(const std::string& folder);
 
 // A file that grows by whole lines, to be read while it does. A new one: who has the old file open, or under
-// another name too, keeps it. A link at `path` is not followed. Errors: kStorage.
+// another name too, keeps it; it takes its name when it holds what it begins with. A link at `path` is not followed.
+// Errors: kStorage.
 class GrowingFile {
  public:
-  explicit GrowingFile(const std::string& path);
+  explicit GrowingFile(const std::string& path, std::string_view begins_with = {});
   ~GrowingFile();
   GrowingFile(const GrowingFile&) = delete;
   GrowingFile& operator=(const GrowingFile&) = delete;
 
   // False, and errno, where the text cannot be written; then none of it is there.
   bool append(std::string_view text) noexcept;
+  // What was appended reaches the disk, if the disk is willing. From any thread.
+  void flush() const noexcept;
 
  private:
   int descriptor_ = -1;

@@ -59,6 +59,9 @@ std::string buffers_text(const Estimate& e) {
   if (e.save_buffer > 0)
     text +=
         fmt::format("{:<20}{:>12}   (host memory, for what is saved)\n", "save buffer", unit(e.save_buffer));
+  if (e.snapshot_buffer > 0)
+    text += fmt::format("{:<20}{:>12}   (host memory, for snapshots: of the rank that saves most)\n",
+                        "snapshot buffer", unit(e.snapshot_buffer));
   if (e.resident.predicted > 0)
     text +=
         fmt::format("{:<20}{:>12}   (all of a process, of which {} lie there before the run reserves any)\n",
@@ -139,6 +142,7 @@ Json estimate_json(const Estimate& e) {
   for (const auto& [communicator, bytes] : e.communication_buffers)
     json["communication_buffers"][std::string(name_of(communicator))] = bytes;
   json["save_buffer"] = e.save_buffer;
+  json["snapshot_buffer"] = e.snapshot_buffer;
   if (e.resident.predicted > 0)
     json["resident"] = {{"at_start", e.resident.at_start}, {"predicted", e.resident.predicted}};
   for (const Choice& choice : e.choices)

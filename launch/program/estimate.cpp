@@ -16,6 +16,7 @@
 #include "launch/config/validate.h"
 #include "launch/program/late_lengths.h"
 #include "launch/program/limits.h"
+#include "launch/program/snapshot_buffer.h"
 #include "launch/program/task.h"
 #include "launch/ranks/world.h"
 
@@ -60,7 +61,8 @@ std::vector<CommunicationBuffers> communication_buffers(const Config& config, co
 }
 
 // `before`: of this process, before it has planned for one rank. Each rank of a process plans for itself.
-ResidentMemory predicted_resident(const Config& config, const MemoryLedger& memory,
+ResidentMemory predicted_resident(const Config& config, const Mesh& mesh, const TrainingProgram& training,
+                                  const MemoryLedger& memory,
                                   const std::vector<CommunicationBuffers>& buffers, uint64_t before) {
   const uint64_t after = resident_bytes();
   if (on_device(config) || after == 0) return {};
@@ -68,7 +70,9 @@ ResidentMemory predicted_resident(const Config& config, const MemoryLedger& memo
   const uint64_t at_start = after + (ranks - 1) * (after - std::min(before, after));
   return {.at_start = at_start,
           .predicted = at_start + unread_code_bytes() +
-                       ranks * (resident_needs(config, memory) + buffers.front().bytes)};
+                       ranks * (resident_needs(config, memory) + buffers.front().bytes) +
+                       snapshot_buffer_bytes(config, training.model, training.program.graph, mesh, 0,
+                                             static_cast<int>(ranks))};
 }
 
 double micro_batch_flops(const Graph& graph) {
@@ -175,6 +179,7 @@ Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgr
                   .calibration = calibration_text(config, program.graph, device, world_size),
                   .communication_buffers = communication_buffers(config, mesh),
                   .save_buffer = save_buffer_bytes(config),
+                  .snapshot_buffer = most_snapshot_buffer_bytes(config, training.model, program.graph, mesh),
                   .resident = {},
                   .memory = reserved,
                   .residency = training.checkpointed.residency,
@@ -187,7 +192,8 @@ Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgr
                   .simulation = simulate(program.graph, program.schedule, device,
                                          config.training.gradient_accumulation_steps),
                   .waits = {}};
-  result.resident = predicted_resident(config, result.memory, result.communication_buffers, before);
+  result.resident =
+      predicted_resident(config, mesh, training, result.memory, result.communication_buffers, before);
   result.waits = list_waits(program, result.simulation);
   return result;
 }

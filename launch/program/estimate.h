@@ -75,7 +75,9 @@ struct Estimate {
   DeviceModel device;   // as one rank finds it
   std::string calibration;                                  // which rates those are
   std::vector<CommunicationBuffers> communication_buffers;  // the first is what everything else assumes
-  uint64_t save_buffer = 0;  // bytes of host memory beside the arenas, for what will be saved
+  uint64_t save_buffer =
+      0;  // bytes of host memory beside the arenas, for a model or gradients that will be saved
+  uint64_t snapshot_buffer = 0;  // the same for snapshots, of the rank that has most
   // Of a process with all the ranks that the configuration gives it, had it this one's size at its start; 0
   // where the device has memory of its own.
   ResidentMemory resident;

@@ -9,6 +9,7 @@
 #include "launch/program/late_lengths.h"
 #include "launch/program/limits.h"
 #include "launch/program/phase_table.h"
+#include "launch/program/snapshot_buffer.h"
 
 namespace recollect {
 
@@ -37,6 +38,8 @@ ProgramCache::ProgramCache(const Config& config, const Mesh& mesh, const Backend
   if (config_.profiling.step != 0 || config_.activation_checkpointing.replan_after != 0)
     recorder_ = std::make_unique<StepRecorder>(first.program.graph,
                                                config_.training.gradient_accumulation_steps, parts_.probe);
+  snapshot_buffer_ =
+      snapshot_buffer_bytes(config_, first.model, first.program.graph, mesh_, mesh_.world().rank());
   check_limits_of();
   if (DiskStore* disk = first.disk.get()) disk->open(needs_.disk_bytes);
   backend_.choose_alike(mesh_.world(), [&] { reserve(std::move(planned)); });
@@ -63,11 +66,11 @@ void ProgramCache::check_limits_of() {
   table.pop_back();  // a message ends without a line's end
   check_limits(config_, needs_, table, share_of(device, needs_.arena_bytes(), world));
   const bool beside_host = device.memory().has_value();
-  const uint64_t on_host =
-      needs_.host_bytes + save_buffer_bytes(config_) + (beside_host ? 0 : needs_.arena_bytes());
+  const uint64_t on_host = needs_.host_bytes + save_buffer_bytes(config_) + snapshot_buffer_ +
+                           (beside_host ? 0 : needs_.arena_bytes());
   check_host_share(on_host, share_of_group(memory_group(), on_host, world));
   if (!beside_host)  // all have planned, and none goes on before all have looked
-    resident_ = predict_resident(resident_needs(config_, needs_), world);
+    resident_ = predict_resident(resident_needs(config_, needs_) + snapshot_buffer_, world);
 }
 
 void ProgramCache::reserve(std::vector<ReadyProgram> planned) {

@@ -87,6 +87,7 @@ class ProgramCache {
   std::vector<BatchShape> shapes_;
   BatchShape first_;
   MemoryLedger needs_;  // of the neediest of all shapes
+  uint64_t snapshot_buffer_ = 0;
   ResidentMemory resident_;
   std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<ProgramMemory> memory_;

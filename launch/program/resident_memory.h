@@ -32,7 +32,7 @@ uint64_t peak_resident_bytes();
 uint64_t unread_code_bytes();
 
 // That a rank whose device's memory is the host's will hold, beyond what its process has when its
-// communicators are made.
+// communicators are made; but for snapshots.
 uint64_t resident_needs(const Config& config, const MemoryLedger& memory);
 
 // Collective over `world`, which has planned. `needed`: this rank's, of resident_needs().

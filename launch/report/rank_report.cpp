@@ -6,6 +6,7 @@
 #include "launch/program/layer_choices.h"
 #include "launch/program/lengths.h"
 #include "launch/program/limits.h"
+#include "launch/program/snapshot_buffer.h"
 
 namespace recollect {
 
@@ -101,6 +102,12 @@ RankReport report_of(const Config& config, const Measurements& measured) {
   report.sentences = checkpointing_report(config, measured, report.step);
   if (const uint64_t buffer = save_buffer_bytes(config); buffer > 0)
     report.sentences.emplace_back("save buffer",
+                                  fmt::format("{} bytes of host memory beside the arenas", buffer));
+  if (const uint64_t buffer =
+          snapshot_buffer_bytes(config, measured.training().model, executor.program().graph, measured.mesh,
+                                measured.mesh.world().rank());
+      buffer > 0)
+    report.sentences.emplace_back("snapshot buffer",
                                   fmt::format("{} bytes of host memory beside the arenas", buffer));
   if (!measured.adapted.empty()) report.sentences.emplace_back("replan_after", measured.adapted);
   if (const StepRecorder* recorder = measured.programs.recorder();

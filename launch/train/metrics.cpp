@@ -53,13 +53,13 @@ MetricsLog::MetricsLog(const Config& config, int64_t steps_done) {
     return std::find(forms.begin(), forms.end(), form) != forms.end();
   };
   if (wanted("jsonl")) {
-    const std::string path = config.output_dir + "/metrics.jsonl", kept = lines_until(path, steps_done);
-    json_ = std::make_unique<GrowingFile>(path);
-    if (!kept.empty() && !json_->append(kept)) complain("metrics.jsonl");
+    const std::string path = config.output_dir + "/metrics.jsonl";
+    json_ = std::make_unique<GrowingFile>(path, lines_until(path, steps_done));
   }
   const std::string& folder = config.logging.tensorboard_dir;
   if (wanted("tensorboard"))
-    events_ = std::make_unique<EventFile>(folder.empty() ? config.output_dir + "/tensorboard" : folder);
+    events_ =
+        std::make_unique<EventFile>(folder.empty() ? config.output_dir + "/tensorboard" : folder, steps_done);
 }
 
 void MetricsLog::write(int64_t step, std::span<const Metric> metrics) {
@@ -78,6 +78,11 @@ void MetricsLog::write(int64_t step, std::span<const Metric> metrics) {
     for (const Metric& metric : metrics) scalars_.push_back({metric.key, metric.value});
     if (!events_->write(step, scalars_)) complain(events_->path());
   }
+}
+
+void MetricsLog::flush() const {
+  if (json_) json_->flush();
+  if (events_) events_->flush();
 }
 
 void MetricsLog::complain(const std::string& path) {

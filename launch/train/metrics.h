@@ -24,11 +24,14 @@ struct Metric {
 
 class MetricsLog {
  public:
-  // Replaces metrics.jsonl, or, where a run is resumed, goes on behind its lines of these steps; event files add up.
+  // Replaces metrics.jsonl, or, where a run is resumed, goes on behind its lines of these steps; event files add up, and
+  // TensorBoard is told from which step on the earlier ones no longer count.
   // Error kStorage.
   explicit MetricsLog(const Config& config, int64_t steps_done = 0);
   // Complains once where that fails, for training is worth more than its log.
   void write(int64_t step, std::span<const Metric> metrics);
+  // Until what was written is on the disk. From any thread.
+  void flush() const;
 
  private:
   void complain(const std::string& path);

@@ -18,6 +18,8 @@ class Progress {
   void report(const EvaluationResult& result, int64_t steps_done);
   // Ends the bar, so that what follows starts on a fresh line.
   void finish();
+  // Until the metrics so far are on the disk. From any thread.
+  void flush_metrics() const { metrics_.flush(); }
 
  private:
   void draw_bar(const StepResult& result);

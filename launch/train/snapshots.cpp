@@ -1,7 +1,12 @@
 #include "launch/train/snapshots.h"
 
+#include <sys/statvfs.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <map>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,6 +23,8 @@ namespace recollect {
 namespace {
 
 constexpr int kMostFailures = 3;
+constexpr uint64_t kMostManifest = 64 << 10,
+                   kMostOfATensor = 2 << 10;  // bytes, check sums and names included
 
 // Folders of snapshots, the best one first; rank 0 looks for all.
 std::vector<std::string> candidates(const Config& config, Communicator& world) {
@@ -38,15 +45,61 @@ std::vector<std::string> candidates(const Config& config, Communicator& world) {
   return folders;
 }
 
+// Key -> value, of a configuration as it is dumped: sections are indented by two.
+std::map<std::string, std::string> keys_of(const std::string& dumped) {
+  std::map<std::string, std::string> keys;
+  std::vector<std::string> sections;
+  std::istringstream lines(dumped);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t indent = line.find_first_not_of(' '), colon = line.find(':');
+    if (indent == std::string::npos || colon == std::string::npos || line[indent] == '#') continue;
+    sections.resize(std::min(sections.size(), indent / 2));
+    const std::string name = line.substr(indent, colon - indent);
+    if (colon + 1 == line.size())
+      sections.push_back(name);
+    else
+      keys[fmt::format("{}{}{}", fmt::join(sections, "."), sections.empty() ? "" : ".", name)] =
+          line.substr(colon + 2);
+  }
+  return keys;
+}
+
+bool decides_results(std::string_view key) {
+  constexpr std::string_view kSections[] = {"model.", "optimizer.", "scheduler.", "data."};
+  constexpr std::string_view kKeys[] = {"task",
+                                        "parallelism.tensor_parallel_size",
+                                        "parallelism.data_parallel_size",
+                                        "parallelism.sequence_parallel",
+                                        "training.micro_batch_size",
+                                        "training.global_batch_size",
+                                        "training.gradient_accumulation_steps",
+                                        "training.precision",
+                                        "training.loss_scale",
+                                        "training.loss_scale_window",
+                                        "training.seed"};
+  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys) ||
+         std::any_of(std::begin(kSections), std::end(kSections),
+                     [&](std::string_view section) { return key.starts_with(section); });
+}
+
+std::string changed_keys(const std::string& before, const std::string& now) {
+  const std::map<std::string, std::string> old = keys_of(before);
+  std::string changed;
+  for (const auto& [key, value] : keys_of(now))
+    if (const auto was = old.find(key); was != old.end() && was->second != value && decides_results(key))
+      changed += fmt::format("{}{} {} -> {}", changed.empty() ? "" : ", ", key, was->second, value);
+  return changed;
+}
+
 // What is wrong on any rank; "" where all have loaded it.
-std::string try_to_load(const std::string& folder, const TrainingState& state, Communicator& world,
-                        Resumed& resumed) {
+std::string try_to_load(const Config& config, const std::string& folder, const TrainingState& state,
+                        Communicator& world, Resumed& resumed) {
   std::string wrong;
   try {
     SnapshotReader reader(folder);
     reader.load(state);
     resumed.progress = reader.manifest().progress;
-    resumed.configuration = reader.manifest().configuration;
+    resumed.changed = changed_keys(reader.manifest().configuration, dump_resolved(config));
   } catch (const Error& error) {
     if (error.code() != ExitCode::kInput) throw;
     wrong = error.what();
@@ -57,12 +110,32 @@ std::string try_to_load(const std::string& folder, const TrainingState& state, C
   return bad == all.end() ? "" : *bad;
 }
 
-SnapshotOptions options_of(const Config& config) {
+SnapshotOptions options_of(const Config& config, std::function<void()> before_commit) {
   return {.path = config.snapshot_folder(),
           .keep = config.snapshot.keep,
           .asynchronous = config.snapshot.asynchronous,
           .configuration = dump_resolved(config),
-          .versions = {{"recollect", recorded_line()}}};
+          .versions = {{"recollect", recorded_line()}},
+          .before_commit = std::move(before_commit)};
+}
+
+// As many as are kept, and the one that is written before the oldest goes; those that are there have their place already.
+void check_space(const Config& config, const StateLayout& layout) {
+  const std::string folder = config.snapshot_folder();
+  struct statvfs disk {};
+  if (::statvfs(folder.c_str(), &disk) != 0) return;
+  uint64_t bytes = kMostManifest;
+  for (const StateTensor& tensor : layout.tensors()) bytes += tensor.bytes() + kMostOfATensor;
+  const auto there = static_cast<int64_t>(SnapshotFolder(folder).steps().size());
+  const int64_t more = std::max<int64_t>(1, config.snapshot.keep + 1 - there);
+  const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize, needed = static_cast<uint64_t>(more) * bytes;
+  if (needed <= free) return;
+  throw Error(
+      ExitCode::kStorage,
+      fmt::format("snapshots need {} bytes more in {} ({} of {} each, with one that is being written); "
+                  "its disk has {} free",
+                  needed, folder, more, bytes, free),
+      "free some space, name another snapshot.path, or lower snapshot.keep");
 }
 
 }  // namespace
@@ -77,7 +150,7 @@ Resumed resume_training(const Config& config, const TrainingState& state, Commun
     throw Error(ExitCode::kInput, fmt::format("resume: there is no snapshot in {}", config.resume),
                 "name the folder of one, such as output/snapshots/step-00000100");
   for (const std::string& folder : folders) {
-    const std::string wrong = try_to_load(folder, state, world, resumed);
+    const std::string wrong = try_to_load(config, folder, state, world, resumed);
     if (wrong.empty()) {
       resumed.folder = folder;
       break;
@@ -98,12 +171,14 @@ Resumed resume_training(const Config& config, const TrainingState& state, Commun
   return resumed;
 }
 
-Snapshots::Snapshots(const Config& config, const Session& session)
+Snapshots::Snapshots(const Config& config, const Session& session, std::function<void()> before_commit)
     : config_(config),
       session_(session),
-      saver_(options_of(config), session.state(), session.mesh()),
+      saver_(options_of(config, std::move(before_commit)), session.state(), session.mesh()),
       last_(std::chrono::steady_clock::now()),
-      saved_step_(session.progress().step) {}
+      saved_step_(session.progress().step) {
+  if (session.mesh().world().rank() == 0) check_space(config, session.state());
+}
 
 // Rank 0's clock is everybody's.
 bool Snapshots::is_due() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +18,8 @@ struct Resumed {
   std::string folder;
   TrainingProgress progress;
   std::vector<std::string> passed_over;  // newer snapshots that are damaged, and what is wrong with them
-  std::string configuration;             // that it was saved with
+  std::string
+      changed;  // keys that decide results and are others now, with both values; "" where there are none
 };
 
 // Collective. Fills the state from the snapshot that `config` asks for; all ranks from the same one. With resume: auto the
@@ -27,8 +29,9 @@ Resumed resume_training(const Config& config, const TrainingState& state, Commun
 
 class Snapshots {
  public:
-  // Collective. Config and session must outlive it. Error kStorage where the folder cannot be used.
-  Snapshots(const Config& config, const Session& session);
+  // Collective. Config and session must outlive it. `before_commit`: rank 0's, on the thread that writes. Error kStorage
+  // where the folder cannot be used or its disk has no room for as many as are kept, and one more.
+  Snapshots(const Config& config, const Session& session, std::function<void()> before_commit);
 
   // Collective, after every step. Error kStorage where several saves have failed in a row.
   void after_step();

@@ -25,8 +25,10 @@ namespace {
 // The wire format of protocol buffers: a field is its key, number x 8 + kind, and its value.
 enum class Kind { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
-// Message Event of TensorBoard, its Summary, and the Summary's Value.
-enum EventField { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5 };
+// Message Event of TensorBoard, its Summary, the Summary's Value, and its SessionLog.
+enum EventField { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7 };
+enum SessionLogField { kStatus = 1 };
+constexpr uint64_t kStart = 1;  // a status
 enum SummaryField { kValue = 1 };
 enum ValueField { kTag = 1, kSimpleValue = 2 };
 
@@ -81,7 +83,7 @@ std::string host_in_file_name() {
 
 }  // namespace
 
-EventFile::EventFile(const std::string& folder) {
+EventFile::EventFile(const std::string& folder, int64_t steps_done) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) storage_error("cannot make the folder " + folder, error.value());
@@ -94,13 +96,26 @@ EventFile::EventFile(const std::string& folder) {
   }
   constexpr std::size_t kUsual = 2048;  // bytes of a step's record, and more
   for (std::string* text : {&event_, &value_, &summary_, &record_}) text->reserve(kUsual);
-  begin_event(0);
-  put_bytes(event_, kFileVersion, "brain.Event:2");
-  if (write_record()) return;
+  if (begin(steps_done)) return;
   const int reason = errno;
   ::close(descriptor_);
   storage_error("cannot write " + path_, reason);
 }
+
+bool EventFile::begin(int64_t steps_done) {
+  begin_event(0);
+  put_bytes(event_, kFileVersion, "brain.Event:2");
+  if (!write_record()) return false;
+  if (steps_done == 0) return true;
+  begin_event(steps_done + 1);
+  value_.clear();
+  put_key(value_, kStatus, Kind::kVarint);
+  put_varint(value_, kStart);
+  put_bytes(event_, kSessionLog, value_);
+  return write_record();
+}
+
+void EventFile::flush() const noexcept { ::fdatasync(descriptor_); }
 
 EventFile::~EventFile() { ::close(descriptor_); }
 

@@ -17,18 +17,21 @@ struct Scalar {
 
 class EventFile {
  public:
-  // A new file in `folder`, which is made where it is missing. Error kStorage.
-  explicit EventFile(const std::string& folder);
+  // A new file in `folder`, which is made where it is missing. Behind `steps_done` steps, events of later steps in
+  // earlier files no longer count. Error kStorage.
+  explicit EventFile(const std::string& folder, int64_t steps_done = 0);
   ~EventFile();
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
   // One event with all of these. False, and errno, where it cannot be written.
   bool write(int64_t step, std::span<const Scalar> scalars);
+  void flush() const noexcept;  // from any thread
   const std::string& path() const { return path_; }
 
  private:
   void begin_event(int64_t step);
+  bool begin(int64_t steps_done);
   bool write_record();
 
   std::string path_;

@@ -118,17 +118,22 @@ void train_rank(Config config, Communicator& world, const ReportSignal& signal) 
                       session.training_program().checkpointed.moves, world);
     if (folder) begin_folder(config, session, recorded, *folder);
     ModelSave model(config, session);
+    std::unique_ptr<Progress> progress;
     std::optional<Snapshots> snapshots;
-    if (config.saves_snapshots()) snapshots.emplace(config, session);
+    if (config.saves_snapshots())
+      snapshots.emplace(config, session, [&progress] {
+        if (progress) progress->flush_metrics();
+      });
     world.barrier();  // nobody trains for nothing
     ReportFiles files(config);
-    std::unique_ptr<Progress> progress;
     if (folder) {
       announce(describe(config, session.mesh(), session.training_program()));
       if (!session.packing().empty()) say("packing: {}\n", session.packing());
       for (const std::string& wrong : resumed.passed_over) warn("a newer snapshot is passed over: {}", wrong);
       if (!resumed.folder.empty())
         say("resumed from {} after step {}\n", resumed.folder, resumed.progress.step);
+      if (!resumed.changed.empty())
+        warn("changed since the snapshot was saved, so that results will be others: {}", resumed.changed);
       for (const Remark& remark : recorded_elsewhere(config)) warn("{}", remark.sentence);
       if (!session.drawn().empty())
         warn("not in model.pretrained, and drawn at random: {}", fmt::join(session.drawn(), ", "));

@@ -51,8 +51,8 @@ Manifest put_together(const std::vector<std::string>& texts, const std::vector<S
 
 }  // namespace
 
-uint64_t SnapshotSaver::buffer_bytes(const TrainingState& state, bool asynchronous) {
-  return asynchronous ? bytes_of(state.saved_by(state.world_rank())) : kSummedBytes;
+uint64_t SnapshotSaver::buffer_bytes(const StateLayout& layout, int world_rank, bool asynchronous) {
+  return asynchronous ? bytes_of(layout.saved_by(world_rank)) : kSummedBytes;
 }
 
 SnapshotSaver::SnapshotSaver(SnapshotOptions options, const TrainingState& state, const Mesh& mesh)
@@ -61,7 +61,7 @@ SnapshotSaver::SnapshotSaver(SnapshotOptions options, const TrainingState& state
       mesh_(mesh),
       folder_(options_.path),
       parts_(state.saved_by(state.world_rank())),
-      buffer_(buffer_bytes(state, options_.asynchronous)),
+      buffer_(buffer_bytes(state, state.world_rank(), options_.asynchronous)),
       write_([this] { write(); }),
       commit_([this] { commit(); }) {
   uint64_t offset = 0;
@@ -131,6 +131,7 @@ void SnapshotSaver::write() {
 }
 
 void SnapshotSaver::commit() {
+  if (options_.before_commit) options_.before_commit();
   folder_.commit(progress_.step, manifest_);
   folder_.remove_old(options_.keep);
 }

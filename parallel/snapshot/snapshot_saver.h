@@ -25,6 +25,8 @@ struct SnapshotOptions {
       true;  // otherwise nothing is reserved beyond a MiB, and the step waits until all is written
   std::string configuration;
   std::map<std::string, std::string> versions;
+  // Of rank 0, on the thread that writes: what must be on the disk before the snapshot counts.
+  std::function<void()> before_commit = {};
 };
 
 struct SnapshotOutcome {
@@ -43,7 +45,7 @@ class SnapshotSaver {
   ~SnapshotSaver();
 
   // Host memory that a rank reserves.
-  static uint64_t buffer_bytes(const TrainingState& state, bool asynchronous);
+  static uint64_t buffer_bytes(const StateLayout& layout, int world_rank, bool asynchronous);
 
   bool busy() const { return phase_ != Phase::kIdle; }
   // All collective. Only when idle; where it is not asynchronous, finish() must follow at once.
