@@ -163,9 +163,9 @@ Resumed resume_training(const Config& config, const TrainingState& state, Commun
                 fmt::format("no snapshot in {} can be resumed:\n  {}", config.snapshot_folder(),
                             fmt::join(resumed.passed_over, "\n  ")),
                 "start anew with resume=never, which replaces them one by one");
-  if (resumed.progress.step >= config.training.max_steps)
+  if (resumed.progress.step > config.training.max_steps)
     throw Error(ExitCode::kInput,
-                fmt::format("{} is of step {}, and training.max_steps is {}: the run is done", resumed.folder,
+                fmt::format("{} is of step {}, and training.max_steps is {}", resumed.folder,
                             resumed.progress.step, config.training.max_steps),
                 "train longer, or start anew with resume=never");
   return resumed;

@@ -23,8 +23,9 @@ struct Resumed {
 };
 
 // Collective. Fills the state from the snapshot that `config` asks for; all ranks from the same one. With resume: auto the
-// newest that is whole, and nothing where there is none. Error kInput where it is damaged or of another model, where all
-// are damaged, and where all steps are done already.
+// newest that is whole, and nothing where there is none; one of the last step too, behind which a run may have died before
+// its model was saved. Error kInput where it is damaged or of another model, where all are damaged, and where it is of a
+// later step than the run has.
 Resumed resume_training(const Config& config, const TrainingState& state, Communicator& world);
 
 class Snapshots {
