@@ -205,6 +205,18 @@ void Snapshots::after_step() {
   begin();
 }
 
+TrainingProgress Snapshots::go_back() {
+  if (saver_.busy()) note(saver_.finish());
+  Config config = config_;
+  config.resume = "auto";
+  const Resumed resumed = resume_training(config, session_.state(), session_.mesh().world());
+  if (resumed.folder.empty())
+    throw Error(ExitCode::kNumerics, "numerics.on_non_finite is rollback, and no snapshot has been saved yet",
+                "lower optimizer.learning_rate, or save snapshots earlier");
+  saved_step_ = resumed.progress.step;
+  return resumed.progress;
+}
+
 void Snapshots::finish() {
   if (saver_.busy()) note(saver_.finish());
   if (saved_step_ == session_.progress().step) return;

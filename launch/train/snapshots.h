@@ -36,6 +36,8 @@ class Snapshots {
 
   // Collective, after every step. Error kStorage where several saves have failed in a row.
   void after_step();
+  // Collective. Fills the session's state from the newest snapshot that is whole. Error kNumerics where there is none.
+  TrainingProgress go_back();
   // Collective. Saves the last step, and waits until it is on the disk.
   void finish();
 

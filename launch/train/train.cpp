@@ -58,8 +58,17 @@ void run_steps(const Config& config, Session& session, Progress* progress, Snaps
     if (together) report_together(config, report, session.mesh().world(), files);
     answered = asked;
   };
-  for (int64_t step = session.progress().step; step < config.training.max_steps; ++step) {
+  while (session.progress().step < config.training.max_steps) {
     const StepResult result = session.step();
+    if (progress && !result.spike.empty()) warn("step {}: {}", result.step, result.spike);
+    if (!result.not_finite.empty() && config.numerics.on_non_finite == OnNonFinite::kRollback) {
+      const TrainingProgress back = snapshots->go_back();
+      session.go_back_to(back);
+      if (progress) progress->go_back_to(back.step);
+      if (progress) warn("{}; back to step {}, without the batches since then", result.not_finite, back.step);
+      continue;
+    }
+    if (progress && !result.not_finite.empty()) warn("{}; its update is left out", result.not_finite);
     results.add(result, config.training.global_batch_size);
     if (progress) progress->report(result);
     seconds += result.seconds;

@@ -32,6 +32,7 @@ optimizer: {learning_rate: 1e-2, weight_decay: 0.1, max_grad_norm: 0.5}
 scheduler: {name: cosine, warmup_steps: 1}
 data: {format: random}
 snapshot: {every_steps: 1000}
+numerics: {verify_every: 2}
 )";
 const char* const kBert = R"(
 task: token_classification
@@ -41,6 +42,7 @@ device: {threads: 1}
 training: {micro_batch_size: 2, gradient_accumulation_steps: 2, max_steps: 5}
 data: {format: jsonl, sequence_length: 24}
 snapshot: {every_steps: 1000}
+numerics: {verify_every: 2}
 )";
 
 Words operator+(Words left, const Words& right) {
