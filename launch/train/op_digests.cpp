@@ -33,7 +33,7 @@ void OpDigests::after_op(const Executor& executor, OpId id) {
   if (op.when != RunWhen::kAlways) return;  // it may have been passed over, and others write there
   uint32_t digest = 0;
   for (const ValueId value : op.outputs) {
-    if (value == kNone) continue;
+    if (value == kNone || executor.program().graph.value(value).space == MemorySpace::kDisk) continue;
     const Tensor tensor = executor.tensor(value);
     digest = crc32c({static_cast<const char*>(tensor.data), tensor.bytes()}, digest);
   }
