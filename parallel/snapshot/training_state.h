@@ -1,55 +1,27 @@
-// What a training has made so far, tensor by tensor as the whole world sees it, and which parts of them lie where: of
-// every parameter its master copy, and what the optimizer keeps of it. Rows that only pad are no part of anything. A
-// part is a rectangle of one tensor, which lies in one piece in a rank's memory.
-//
-// Ranks may hold the same part. Which of them saves it is a function of the model and the mesh that all ranks know; no
-// part is saved twice, and ranks save about as much each.
+// The state of a training where it lies in a rank's memory: read to be saved, written to go on from.
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "engine/runtime/program_memory.h"
 #include "parallel/mesh.h"
 #include "parallel/model.h"
+#include "parallel/snapshot/state_layout.h"
 
 namespace recollect {
 
-// Columns of a vector: one.
-struct Rectangle {
-  int64_t row = 0, rows = 0, column = 0, columns = 1;
-  int64_t elements() const { return rows * columns; }
-  bool operator==(const Rectangle&) const = default;
-};
-// What two have in common; no rows or no columns: nothing.
-Rectangle common_part(const Rectangle& a, const Rectangle& b);
-
-struct StateTensor {
-  std::string name;  // the parameter's own for the master; "h.0.mlp.c_fc.weight/exp_avg" for a state
-  DType dtype = DType::kF32;
-  int64_t rows = 0, columns = 1;
-  bool vector = false;
-  std::vector<int64_t> shape() const { return vector ? std::vector{rows} : std::vector{rows, columns}; }
-  uint64_t bytes() const { return static_cast<uint64_t>(rows * columns) * size_of(dtype); }
-};
-
 class TrainingState {
  public:
+  using Part = StatePart;
+
   // `graph`: the one that the model's values are in; its program, or one like it, has `memory`. Model, memory and mesh
   // must outlive the state. Error kInternal where an optimizer keeps what is not shaped like its parameter.
   TrainingState(const Model& model, const Graph& graph, const ProgramMemory& memory, const Mesh& mesh);
 
-  const std::vector<StateTensor>& tensors() const { return tensors_; }
-
-  struct Part {
-    std::size_t tensor = 0;
-    Rectangle place;
-    uint64_t offset = 0, bytes = 0;  // in the holder's memory of this tensor
-  };
-  // In tensor's order; of any rank of the world.
-  std::vector<Part> held_by(int world_rank) const;
-  std::vector<Part> saved_by(int world_rank) const;
+  const std::vector<StateTensor>& tensors() const { return layout_.tensors(); }
+  std::vector<Part> held_by(int world_rank) const { return layout_.held_by(world_rank); }
+  std::vector<Part> saved_by(int world_rank) const { return layout_.saved_by(world_rank); }
   int world_rank() const;
 
   // Of a part that this rank holds: `bytes` from `first` on.
@@ -59,23 +31,16 @@ class TrainingState {
   void refresh_parameters() const;
 
  private:
-  // Where a tensor lies in this rank's memory, and how ranks share it.
-  struct Home {
-    const Parameter* parameter;
-    Tensor memory;
+  // In the compute dtype, and what the optimizer updates.
+  struct Copies {
+    Tensor value, master;
   };
-  void add(const Parameter& parameter, std::string name, const Tensor& memory);
-  int shard_of(const Parameter& parameter, int world_rank) const;
-  std::vector<std::vector<int>> savers() const;
 
-  const Model& model_;
   const ProgramMemory& memory_;
   const Mesh& mesh_;
-  std::vector<Tensor> values_;  // by parameter, in the compute dtype
-  std::vector<StateTensor> tensors_;
-  std::vector<Home> homes_;               // by tensor
-  std::vector<std::size_t> masters_;      // by parameter: its tensor
-  std::vector<std::vector<int>> savers_;  // by tensor and shard: a world rank
+  StateLayout layout_;
+  std::vector<Tensor> memories_;  // by tensor: of the parameter that it is of
+  std::vector<Copies> copies_;    // of parameters that have two
 };
 
 }  // namespace recollect

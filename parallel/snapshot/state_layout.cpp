@@ -1,0 +1,109 @@
+#include "parallel/snapshot/state_layout.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/core/error.h"
+
+namespace recollect {
+
+Rectangle common_part(const Rectangle& a, const Rectangle& b) {
+  const auto meet = [](int64_t a_first, int64_t a_count, int64_t b_first, int64_t b_count) {
+    const int64_t first = std::max(a_first, b_first), end = std::min(a_first + a_count, b_first + b_count);
+    return std::pair(first, std::max<int64_t>(0, end - first));
+  };
+  const auto [row, rows] = meet(a.row, a.rows, b.row, b.rows);
+  const auto [column, columns] = meet(a.column, a.columns, b.column, b.columns);
+  return {row, rows, column, columns};
+}
+
+std::string state_name(const std::string& parameter, const std::string& state) {
+  return state.empty() ? parameter : parameter + "/" + state;
+}
+
+void StateLayout::add(const Parameter& p, const std::vector<Kept>& kept) {
+  const std::vector<Parameter::FileTensor> blocks = p.file_tensors();
+  for (std::size_t b = 0; b < blocks.size(); ++b)
+    for (const Kept& one : kept) {
+      tensors_.push_back(
+          {state_name(blocks[b].name, one.state), one.dtype, blocks[b].rows, p.columns, p.vector});
+      origins_.push_back({&p, b, blocks[b].first_row});
+    }
+}
+
+// Ranks of one shard hold the same parts of the parameter.
+int StateLayout::shard_of(const Parameter& p, int world_rank) const {
+  const int tensor_rank = world_rank % tensor_size_;
+  switch (p.split) {
+    case Parameter::Split::kNone:
+      return 0;
+    case Parameter::Split::kRows:
+      return tensor_rank / p.repeats;
+    case Parameter::Split::kColumns:
+      return tensor_rank;
+  }
+  throw Error(ExitCode::kInternal, "a parameter that is split in another way");
+}
+
+std::vector<StatePart> StateLayout::held_by(int world_rank) const {
+  const int rank = world_rank % tensor_size_;
+  std::vector<StatePart> parts;
+  for (std::size_t t = 0; t < tensors_.size(); ++t) {
+    const auto& [parameter, block, first_row] = origins_[t];
+    const Parameter& p = *parameter;
+    const int64_t rows = p.local_rows(tensor_size_), columns = p.local_columns(tensor_size_);
+    const uint64_t width = static_cast<uint64_t>(columns) * size_of(tensors_[t].dtype);
+    const std::size_t first = parts.size();
+    for (int64_t r = 0, together = 0; r < rows; r += together) {
+      const Parameter::RowPlace place = p.place_of_row(r, rank, tensor_size_);
+      together = std::min(place.together, rows - r);
+      const int64_t count = std::clamp<int64_t>(p.rows - place.row, 0, together), row = place.row - first_row;
+      if (count == 0 || place.tensor != block) continue;
+      const auto offset = static_cast<uint64_t>(r) * width, bytes = static_cast<uint64_t>(count) * width;
+      if (parts.size() > first) {
+        StatePart& before = parts.back();
+        if (before.place.row + before.place.rows == row && before.offset + before.bytes == offset) {
+          before.place.rows += count;
+          before.bytes += bytes;
+          continue;
+        }
+      }
+      parts.push_back({t, {row, count, p.whole_column(0, rank, tensor_size_), columns}, offset, bytes});
+    }
+  }
+  return parts;
+}
+
+// The largest tensors first, each shard to whom it makes the least loaded.
+std::vector<std::vector<int>> StateLayout::savers() const {
+  std::vector<std::size_t> order(tensors_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return tensors_[a].bytes() > tensors_[b].bytes(); });
+  std::vector<uint64_t> load(static_cast<std::size_t>(world_size_), 0);
+  std::vector<std::vector<int>> savers(tensors_.size());
+  for (const std::size_t t : order) {
+    for (int rank = 0; rank < world_size_; ++rank) {
+      const auto shard = static_cast<std::size_t>(shard_of(*origins_[t].parameter, rank));
+      if (shard >= savers[t].size()) savers[t].resize(shard + 1, -1);
+      int& saver = savers[t][shard];
+      if (saver < 0 || load[static_cast<std::size_t>(rank)] < load[static_cast<std::size_t>(saver)])
+        saver = rank;
+    }
+    for (const int saver : savers[t])
+      load[static_cast<std::size_t>(saver)] += tensors_[t].bytes() / savers[t].size();
+  }
+  return savers;
+}
+
+std::vector<StatePart> StateLayout::saved_by(int world_rank) const {
+  const std::vector<std::vector<int>> by_tensor = savers();
+  std::vector<StatePart> parts = held_by(world_rank);
+  std::erase_if(parts, [&](const StatePart& part) {
+    const auto shard = static_cast<std::size_t>(shard_of(*origins_[part.tensor].parameter, world_rank));
+    return by_tensor[part.tensor][shard] != world_rank;
+  });
+  return parts;
+}
+
+}  // namespace recollect
