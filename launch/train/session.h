@@ -23,6 +23,7 @@
 #include "parallel/collective_meter.h"
 #include "parallel/mesh.h"
 #include "parallel/snapshot/manifest.h"
+#include "parallel/snapshot/training_state.h"
 #include "parallel/weights.h"
 
 namespace recollect {

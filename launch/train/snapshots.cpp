@@ -177,7 +177,7 @@ Snapshots::Snapshots(const Config& config, const Session& session, std::function
       saver_(options_of(config, std::move(before_commit)), session.state(), session.mesh()),
       last_(std::chrono::steady_clock::now()),
       saved_step_(session.progress().step) {
-  if (session.mesh().world().rank() == 0) check_space(config, session.state());
+  if (session.mesh().world().rank() == 0) check_space(config, session.state().layout());
 }
 
 // Rank 0's clock is everybody's.

@@ -23,7 +23,7 @@ using ReadState = std::function<const std::byte*(std::size_t part, uint64_t firs
 // file's name.
 SnapshotPart write_shard_file(const std::string& folder, const std::string& name,
                               const std::vector<StateTensor>& whole,
-                              const std::vector<TrainingState::Part>& parts, const ReadState& read);
+                              const std::vector<StatePart>& parts, const ReadState& read);
 
 class ShardFile {
  public:

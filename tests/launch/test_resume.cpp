@@ -221,7 +221,7 @@ TEST(Resume, TheBufferIsPredicted) {
     std::vector<uint64_t> reserved(4);
     on_ranks(config, [&](const Config& mine, Session& session) {
       reserved[session.mesh().world().rank()] = SnapshotSaver::buffer_bytes(
-          session.state(), session.mesh().world().rank(), mine.snapshot.asynchronous);
+          session.state().layout(), session.mesh().world().rank(), mine.snapshot.asynchronous);
     });
     EXPECT_EQ(*std::max_element(reserved.begin(), reserved.end()), predicted);
     EXPECT_GT(predicted, 0u);
