@@ -1,12 +1,18 @@
-// How long a rank's collective calls took on one communicator. A call is waiting until the last peer has
+// How long a rank's calls took on one communicator; and, where there is a log, what they were. A call is waiting until the last peer has
 // come, and transfer for the rest of its time: bytes moved and summed, its own and, where these hold it up,
 // others'. Written by the thread that makes the calls; others read when that thread is idle.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <exception>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
+
+#include "comm/call_log.h"
 
 namespace recollect {
 
@@ -34,23 +40,52 @@ class CallTimes {
     latest_ = ranks_[rank];
   }
 
+  // Calls are noted there too, and named after an op as long as `op`, whose text must stay, is not null.
+  void note_in(std::shared_ptr<CallLog> log) { log_ = std::move(log); }
+  const std::shared_ptr<CallLog>& log() const { return log_; }
+  void name_op(const char* op) { op_ = op; }
+  // " (layer3/mlp/fc2)"; "" where no op makes the call.
+  std::string op_text() const { return op_ ? " (" + std::string(op_) + ")" : ""; }
+  // Within a CallTimer's life: what is called; twice where one call sends and receives.
+  void began(const CollectiveCall& call) {
+    if (log_ && timed_ && open_count_ < open_.size()) open_[open_count_++] = log_->begin(call, ranks_, op_);
+  }
+
  private:
   friend class CallTimer;
+
+  void begin_call() {
+    longest_ = 0;
+    latest_ = -1;
+    timed_ = true;
+    open_count_ = 0;
+  }
+  // What has failed stays open in the log.
+  void end_call() {
+    timed_ = false;
+    if (std::uncaught_exceptions() == 0)
+      for (std::size_t i = 0; i < open_count_; ++i) log_->end(open_[i]);
+  }
 
   std::vector<int> ranks_;
   std::vector<double> by_rank_;
   double waiting_ = 0, transfer_ = 0, longest_ = 0;
   int latest_ = -1;
+  std::shared_ptr<CallLog> log_;
+  const char* op_ = nullptr;
+  bool timed_ = false;
+  std::array<uint64_t, 2> open_ = {};  // numbers of the log
+  std::size_t open_count_ = 0;
 };
 
 // Lives as long as one call.
 class CallTimer {
  public:
   explicit CallTimer(CallTimes& times) : times_(times), waiting_before_(times.waiting_) {
-    times_.longest_ = 0;
-    times_.latest_ = -1;
+    times_.begin_call();
   }
   ~CallTimer() {
+    times_.end_call();
     const double seconds = std::chrono::duration<double>(CallTimes::Clock::now() - start_).count();
     times_.transfer_ += std::max(0.0, seconds - (times_.waiting_ - waiting_before_));
   }

@@ -1,3 +1,4 @@
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,19 +18,29 @@ void copy(const KernelArgs& args) {
 template <typename Function>
 class CollectiveKernel final : public Kernel {
  public:
-  CollectiveKernel(Communicator& communicator, Function function)
-      : communicator_(communicator), function_(std::move(function)) {}
+  CollectiveKernel(Communicator& communicator, Function function, std::string op)
+      : communicator_(communicator), function_(std::move(function)), op_(std::move(op)) {}
   void run(const KernelArgs& args) override {
     const CallTimes* times = communicator_.times();
     const double before = times ? times->waiting() : 0;
+    const OpName name(communicator_, op_.c_str());
     function_(communicator_, args);
     if (times) wait_ = {times->waiting() - before, times->latest()};
   }
   OutsideWait outside_wait() const override { return wait_; }
 
  private:
+  struct OpName {
+    OpName(Communicator& communicator, const char* op) : communicator(communicator) {
+      communicator.name_op(op);
+    }
+    ~OpName() { communicator.name_op(nullptr); }
+    Communicator& communicator;
+  };
+
   Communicator& communicator_;
   Function function_;
+  const std::string op_;
   OutsideWait wait_;
 };
 
@@ -40,7 +51,7 @@ std::unique_ptr<Kernel> bind(const OpView& view, const CommunicatorLookup& looku
   Communicator& communicator = lookup(axis, view.op.stream);
   require(communicator.size() == size, view.op.name + ": planned for " + std::to_string(size) + " " + axis +
                                            " ranks, run by " + std::to_string(communicator.size()));
-  return std::make_unique<CollectiveKernel<Function>>(communicator, std::move(function));
+  return std::make_unique<CollectiveKernel<Function>>(communicator, std::move(function), view.op.name);
 }
 
 template <typename Function>

@@ -19,6 +19,7 @@
 
 namespace recollect {
 
+class CallLog;
 class CallTimes;
 
 // A tensor that goes to a rank of the group or comes from one; none where `peer` is negative.
@@ -65,6 +66,10 @@ class Communicator {
 
   // How long the calls so far took; null where they are done behind the caller's back, and that is not known.
   virtual const CallTimes* times() const { return nullptr; }
+  // Calls of this communicator, and of those that are split from it from then on, are noted there.
+  virtual void note_calls_in(std::shared_ptr<CallLog>) {}
+  // Calls from now on are those of this op, in the log and in errors; null: of none. The text must stay until then.
+  virtual void name_op(const char*) {}
 
   // Collective. The ranks that give the same colour form a new group, in the order of their ranks here.
   virtual std::unique_ptr<Communicator> split(int color) = 0;

@@ -114,6 +114,7 @@ void MessageCommunicator::start(CollectiveCall call) {
   call.sequence = latest_.sequence + 1;
   before_ = latest_;
   latest_ = call_ = call;
+  times_.began(call_);
   const auto came = CallTimes::Clock::now();
   const int last = swap_with_all(&call_, calls_.data(), sizeof call_);
   if (last >= 0) times_.waited(last, CallTimes::Clock::now() - came);
@@ -151,6 +152,8 @@ void MessageCommunicator::pass(const Parcel& out, const Parcel& in, void*) {
   CollectiveCall send, receive;
   if (out) send = send_call(out, ++sent_[out.peer], names_[out.peer]);
   if (in) receive = receive_call(in, ++received_[in.peer], names_[in.peer]);
+  if (out) times_.began(send);
+  if (in) times_.began(receive);
   meet(send, out.peer, receive, in.peer);
   const auto* from = static_cast<const std::byte*>(out.tensor.data);
   auto* to = static_cast<std::byte*>(in.tensor.data);

@@ -35,6 +35,8 @@ class MessageCommunicator : public Communicator {
   void barrier() override;
   void pass(const Parcel& out, const Parcel& in, void* stream) override;
   const CallTimes* times() const override { return &times_; }
+  void note_calls_in(std::shared_ptr<CallLog> log) override { times_.note_in(std::move(log)); }
+  void name_op(const char* op) override { times_.name_op(op); }
 
  protected:
   // `names` are the ranks as messages call them: world ranks. `posts` are the process's.
@@ -63,6 +65,10 @@ class MessageCommunicator : public Communicator {
   std::string who_is_late(const std::vector<int>& missing, std::chrono::milliseconds timeout);
   const WaitPosts& posts() const { return *posts_; }
   const CollectiveCall& call() const { return call_; }
+  // "all_reduce #17 of rank 3 (layer3/mlp/fc2)"
+  std::string call_text() const {
+    return call_.name() + " of rank " + std::to_string(own_name()) + times_.op_text();
+  }
   int name_of_rank(int rank) const { return names_[rank]; }
   int own_name() const { return names_[rank_]; }
 

@@ -36,6 +36,7 @@ Barrier::Barrier(std::shared_ptr<Segment> segment, Region& region, int rank,
       spins_(::sysconf(_SC_NPROCESSORS_ONLN) >= segment_->header().size ? kSpins : 0) {}
 
 void Barrier::wait(const CollectiveCall& call, CallTimes& times) {
+  times_ = &times;
   if (segment_->is_stopped()) throw_stopped(call);
   const uint32_t before = region_.turn.load(std::memory_order_acquire) >> 1;
   const int64_t now = nanoseconds();
@@ -124,7 +125,8 @@ void Barrier::look_for_the_lost(uint32_t before, const CollectiveCall& call, Clo
   const auto dead = ranks_that([&](int r) { return has_died(r); });
   const auto left = ranks_that([&](int r) { return has_left(r); });
   const auto missing = ranks_that([&](int r) { return !has_arrived(r); });
-  std::string reason = call.name() + " of rank " + std::to_string(mine_.world_rank) + ": ";
+  std::string reason =
+      call.name() + " of rank " + std::to_string(mine_.world_rank) + times_->op_text() + ": ";
   if (!dead.empty()) {
     reason += "the process of " + name_ranks(dead) + " has ended";
   } else if (!left.empty()) {
@@ -150,7 +152,7 @@ std::string Barrier::blame(const CollectiveCall& call, std::vector<int> missing)
 
 void Barrier::throw_stopped(const CollectiveCall& call) const {
   throw Error(ExitCode::kPeerLost,
-              call.name() + " on rank " + std::to_string(mine_.world_rank) +
+              call.name() + " on rank " + std::to_string(mine_.world_rank) + times_->op_text() +
                   " cannot finish: " + segment_->stop_reason(),
               "look for the first error among the other ranks' messages");
 }

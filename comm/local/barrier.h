@@ -36,6 +36,7 @@ class Barrier {
   [[noreturn]] void throw_stopped(const CollectiveCall& call) const;
 
   std::shared_ptr<Segment> segment_;
+  const CallTimes* times_ = nullptr;  // of the call under way
   Region& region_;
   RankState& mine_;
   const int rank_;

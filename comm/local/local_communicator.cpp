@@ -66,6 +66,7 @@ void LocalCommunicator::start(CollectiveCall call) {
   call_ = call;
   agreed_ = false;
   mine.calls[call_.sequence % 2] = call_;
+  times_.began(call_);
 }
 
 // A barrier. The first one of a call also compares what the ranks are doing; the record of a call is
@@ -94,6 +95,8 @@ void LocalCommunicator::pass(const Parcel& out, const Parcel& in, void*) {
   CollectiveCall send, receive;
   if (out) send = send_call(out, ++sent_[out.peer], world_ranks_[out.peer]);
   if (in) receive = receive_call(in, ++received_[in.peer], world_ranks_[in.peer]);
+  if (out) times_.began(send);
+  if (in) times_.began(receive);
   broken_ = true;
   Passing(*segment_, region_, rank_, timeout_, times_).run(out, send, in, receive, buffer_);
   broken_ = false;
@@ -251,8 +254,10 @@ std::unique_ptr<Communicator> LocalCommunicator::split(int color) {
                 "enlarge the node's shared memory (docker run --shm-size=1g)");
   if (members.size() == 1) return make_self_communicator();
   const auto my_place = std::find(members.begin(), members.end(), rank_) - members.begin();
-  return std::make_unique<LocalCommunicator>(segment_, segment_->region(offsets[members.front()]),
-                                             static_cast<int>(my_place), timeout_);
+  auto made = std::make_unique<LocalCommunicator>(segment_, segment_->region(offsets[members.front()]),
+                                                  static_cast<int>(my_place), timeout_);
+  made->note_calls_in(times_.log());
+  return made;
 }
 
 void LocalCommunicator::abort(const std::string& why) noexcept {

@@ -30,6 +30,8 @@ class LocalCommunicator final : public Communicator {
   void barrier() override;
   void pass(const Parcel& out, const Parcel& in, void* stream) override;
   const CallTimes* times() const override { return &times_; }
+  void note_calls_in(std::shared_ptr<CallLog> log) override { times_.note_in(std::move(log)); }
+  void name_op(const char* op) override { times_.name_op(op); }
   std::unique_ptr<Communicator> split(int color) override;
   void abort(const std::string& why) noexcept override;
   std::optional<std::string> stop_reason() const override;

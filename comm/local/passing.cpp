@@ -150,7 +150,8 @@ void Passing::run(const Parcel& out, const CollectiveCall& send, const Parcel& i
     const std::string lost = why_lost(Clock::now() >= deadline);
     // What was awaited may have come while this rank was looking.
     if (lost.empty() || advance_out() || advance_in()) continue;
-    segment_.stop(call().name() + " of rank " + std::to_string(mine_.world_rank) + ": " + lost);
+    segment_.stop(call().name() + " of rank " + std::to_string(mine_.world_rank) + times_.op_text() + ": " +
+                  lost);
     throw_stopped();
   }
 }
@@ -199,7 +200,7 @@ std::string Passing::why_lost(bool late) const {
 
 void Passing::throw_stopped() const {
   throw Error(ExitCode::kPeerLost,
-              call().name() + " on rank " + std::to_string(mine_.world_rank) +
+              call().name() + " on rank " + std::to_string(mine_.world_rank) + times_.op_text() +
                   " cannot finish: " + segment_.stop_reason(),
               "look for the first error among the other ranks' messages");
 }

@@ -60,7 +60,7 @@ MpiCommunicator::~MpiCommunicator() {
 
 void MpiCommunicator::fail(const std::string& what) {
   settings_.failed->store(true);
-  throw Error(ExitCode::kPeerLost, call().name() + " of rank " + std::to_string(own_name()) + ": " + what,
+  throw Error(ExitCode::kPeerLost, call_text() + ": " + what,
               "look for the first error among the other ranks' messages");
 }
 
@@ -149,7 +149,9 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color) {
     MPI_Comm_free(&made);
     return make_self_communicator();
   }
-  return std::make_unique<MpiCommunicator>(made, settings_);
+  auto group = std::make_unique<MpiCommunicator>(made, settings_);
+  group->note_calls_in(times()->log());
+  return group;
 }
 
 void MpiCommunicator::abort(const std::string&) noexcept { settings_.failed->store(true); }

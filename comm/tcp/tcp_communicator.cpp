@@ -105,7 +105,7 @@ std::vector<int> TcpCommunicator::late() const {
 
 // Who has stopped already is not the news: what stopped it is.
 void TcpCommunicator::fail(const std::string& what) {
-  const std::string mine = call().name() + " of rank " + std::to_string(own_name());
+  const std::string mine = call_text();
   const bool first = !peers_->is_stopped();
   if (first) peers_->stop(mine + ": " + what);
   throw Error(ExitCode::kPeerLost,
@@ -126,8 +126,10 @@ std::unique_ptr<Communicator> TcpCommunicator::split(int color) {
     if (colors[r] == color) members.push_back(name_of_rank(r));
   if (members.size() == 1) return make_self_communicator();
   const auto first = std::find(colors.begin(), colors.end(), color) - colors.begin();
-  return std::make_unique<TcpCommunicator>(peers_, members,
-                                           peers_->connect(numbers[first], members, peers_->timeout()));
+  auto group = std::make_unique<TcpCommunicator>(peers_, members,
+                                                 peers_->connect(numbers[first], members, peers_->timeout()));
+  group->note_calls_in(times()->log());
+  return group;
 }
 
 void TcpCommunicator::abort(const std::string& why) noexcept {

@@ -126,7 +126,7 @@ struct Machine {
   device::DeviceWorldParts parts;
 };
 
-void check(Communicator& c) {
+void check_collectives_of(Communicator& c) {
   WorkerStream stream(static_cast<uint32_t>(c.rank()));
   Synchronous synchronous(c, stream);
   for (const std::string& failure : CollectiveChecker(synchronous).run({61})) ADD_FAILURE() << failure;
@@ -141,7 +141,7 @@ TEST(DeviceWorld, ThreadsOnOneDeviceNeedNoNccl) {
     EXPECT_EQ(machine.told,
               world.rank() == 0 ? "collectives on device memory: device-local, 3 ranks on 1 device" : "");
     EXPECT_TRUE(machine.set.empty());
-    check(*c);
+    check_collectives_of(*c);
   }));
 }
 
@@ -158,7 +158,7 @@ TEST(DeviceWorld, ThreadsOnDevicesOfTheirOwnUseNccl) {
                                       "NCCL_NVLS_ENABLE=0"
                                 : "");
     EXPECT_EQ(machine.set.empty(), world.rank() != 0);  // one thread sets the variables of a process
-    check(*c);
+    check_collectives_of(*c);
   }));
 }
 
@@ -170,7 +170,7 @@ TEST(DeviceWorld, ProcessesThatShareADeviceSaySo) {
     const auto c = machine.make(world);
     EXPECT_EQ(machine.set["NCCL_HOSTID"], "recollect-rank-" + std::to_string(world.rank()));
     EXPECT_EQ(machine.told.find("2 ranks on 1 device, with") != std::string::npos, world.rank() == 0);
-    check(*c);
+    check_collectives_of(*c);
   }));
 }
 
@@ -179,8 +179,8 @@ TEST(DeviceWorld, OfOneRankIsItself) {
     Machine machine("A");
     const auto c = machine.make(world);
     EXPECT_EQ(c->name(), "self");
-    check(*c);
-    check(*c->split(3));
+    check_collectives_of(*c);
+    check_collectives_of(*c->split(3));
   }));
 }
 
