@@ -71,7 +71,8 @@ class StateLayout {
   int tensor_size_, world_size_;
   std::vector<StateTensor> tensors_;
   std::vector<Origin> origins_;
-  mutable std::vector<std::vector<int>> savers_;  // by tensor and shard: a world rank; none until somebody asks
+  mutable std::vector<std::vector<int>>
+      savers_;  // by tensor and shard: a world rank; none until somebody asks
 };
 
 }  // namespace recollect
