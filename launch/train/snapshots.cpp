@@ -226,6 +226,10 @@ void Snapshots::finish() {
 
 void Snapshots::note(const SnapshotOutcome& outcome) {
   failures_ = outcome.failed ? failures_ + 1 : 0;
+  ++(outcome.failed ? totals_.failed : totals_.saved);
+  totals_.copied_seconds += outcome.copied_seconds;
+  totals_.seconds += outcome.seconds;
+  if (!outcome.failed) totals_.bytes += outcome.bytes;
   if (!outcome.failed) return;
   if (failures_ == kMostFailures)
     throw Error(ExitCode::kStorage,

@@ -28,6 +28,14 @@ struct Resumed {
 // later step than the run has.
 Resumed resume_training(const Config& config, const TrainingState& state, Communicator& world);
 
+// What a run's saves came to.
+struct SnapshotTotals {
+  int64_t saved = 0, failed = 0;
+  double copied_seconds = 0;  // that training waited for, of all
+  double seconds = 0;         // from the beginning to the name, of all
+  uint64_t bytes = 0;         // of this rank, of all
+};
+
 class Snapshots {
  public:
   // Collective. Config and session must outlive it. `before_commit`: rank 0's, on the thread that writes. Error kStorage
@@ -40,6 +48,7 @@ class Snapshots {
   TrainingProgress go_back();
   // Collective. Saves the last step, and waits until it is on the disk.
   void finish();
+  const SnapshotTotals& totals() const { return totals_; }
 
  private:
   bool is_due() const;
@@ -52,6 +61,7 @@ class Snapshots {
   std::chrono::steady_clock::time_point last_;
   int64_t saved_step_;  // begun with, at least
   int failures_ = 0;    // in a row
+  SnapshotTotals totals_;
 };
 
 }  // namespace recollect

@@ -81,6 +81,7 @@ void run_steps(const Config& config, Session& session, Progress* progress, Snaps
     if (snapshots) snapshots->after_step();
   }
   if (snapshots) snapshots->finish();
+  if (snapshots) results.snapshots = snapshots->totals();
   if (config.training.max_steps == 0) after_step(0);
   if (progress) progress->finish();
   results.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

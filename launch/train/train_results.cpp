@@ -44,6 +44,10 @@ std::string results_text(const TrainResults& r) {
          line("train_steps_per_second", fmt::format("{:.3f}", steps / seconds)) +
          line("device_memory_peak", mib(r.device_memory_peak)) +
          (r.resident_memory_peak > 0 ? line("resident_memory_peak", mib(r.resident_memory_peak)) : "") +
+         (r.snapshots ? line("snapshots_saved", fmt::format("{}", r.snapshots->saved)) +
+                            line("snapshots_copy", fmt::format("{:.3f} s", r.snapshots->copied_seconds)) +
+                            line("snapshots_runtime", fmt::format("{:.2f} s", r.snapshots->seconds))
+                      : "") +
          evaluated;
 }
 
@@ -58,6 +62,12 @@ std::string results_json(const TrainResults& r) {
                               {"train_tokens_per_second", static_cast<double>(r.tokens) / seconds},
                               {"device_memory_peak", r.device_memory_peak}};
   if (r.resident_memory_peak > 0) json["resident_memory_peak"] = r.resident_memory_peak;
+  if (r.snapshots)
+    json["snapshots"] = {{"saved", r.snapshots->saved},
+                         {"failed", r.snapshots->failed},
+                         {"copy_seconds", r.snapshots->copied_seconds},
+                         {"seconds", r.snapshots->seconds},
+                         {"bytes", r.snapshots->bytes}};
   if (r.evaluated) {
     json["eval_loss"] = r.evaluated->loss;
     for (const MetricValue& metric : r.evaluated->metrics)  // JSON has no word for what is not defined

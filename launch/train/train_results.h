@@ -9,6 +9,7 @@
 
 #include "comm/communicator.h"
 #include "launch/train/session.h"
+#include "launch/train/snapshots.h"
 
 namespace recollect {
 
@@ -21,6 +22,7 @@ struct TrainResults {
   uint64_t device_memory_peak = 0;    // bytes in use on the rank that uses most
   uint64_t resident_memory_peak = 0;  // of the largest process; 0: the system does not say
   std::optional<EvaluationResult> evaluated = {};
+  std::optional<SnapshotTotals> snapshots = {};
 
   void add(const StepResult& result, int64_t samples_of_step);
 };

@@ -52,6 +52,9 @@ TEST_F(ResumedRuns, GoOnWithTheLosses) {
   ASSERT_EQ(finished.status, 0) << finished.err;
   EXPECT_NE(finished.out.find("resumed from out/snapshots/step-00000004 after step 4"), std::string::npos)
       << finished.out;
+  const auto snapshots = nlohmann::json::parse(read("out/train_results.json")).at("snapshots");
+  EXPECT_EQ(snapshots.at("saved"), 2);  // of steps 6 and 7
+  EXPECT_GT(snapshots.at("bytes"), 0);
   const auto metrics = place_.metrics(), expected = whole.metrics();
   expect_steps(metrics, 7);
   for (int i = 0; i < 7; ++i)
