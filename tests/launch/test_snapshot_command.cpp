@@ -413,7 +413,7 @@ TEST(SnapshotConvert, TakesNoMoreMemoryThanOneTensor) {
   const int64_t largest = int64_t{30000} * 128 * 4;
   ASSERT_GT(fs::file_size(command.step(1) + "/rank-00000.safetensors"), static_cast<uint64_t>(largest));
   const auto conversion = [&](const char* from, const char* to) {
-    return Conversion{command.file(from), command.file(to), false};
+    return Conversion{command.file(from), command.file(to), true};
   };
   const auto all = [&] {
     convert_to_snapshot(conversion("out/snapshots", "one"), 1, 1);
@@ -422,7 +422,8 @@ TEST(SnapshotConvert, TakesNoMoreMemoryThanOneTensor) {
     convert_from_hugging_face(conversion("hf", "begun"),
                               read_config_text("c.yaml", kGpt, with_defaults(large)), {2, 1});
   };
-  EXPECT_LT(peak_of(all), largest);
+  all();  // now the code that runs is in memory
+  EXPECT_LT(peak_of(all), largest * 3 / 4);
 }
 
 }  // namespace
