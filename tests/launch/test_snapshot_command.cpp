@@ -13,6 +13,7 @@
 #include "launch/snapshot/convert.h"
 #include "parallel/snapshot/snapshot_folder.h"
 #include "tests/launch/process.h"
+#include "tests/launch/python.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::snapshot_command_test {
@@ -378,6 +379,29 @@ TEST(SnapshotConvert, NeedsNothingButTheSnapshot) {
   EXPECT_NE(command.convert("out/snapshots", "hf", {"--to", "hf"}).find("is not here"), std::string::npos);
   EXPECT_TRUE(TemporaryFolder::read(command.file("hf/model.safetensors")) ==
               TemporaryFolder::read(command.file("out/model.safetensors")));
+}
+
+// The program that docs/snapshots.md shows, on parts that are rows, columns and blocks of both.
+TEST(SnapshotFormat, IsReadByThePythonOfItsPage) {
+  const std::string python = python_with("safetensors, numpy");
+  if (python.empty()) GTEST_SKIP() << "no Python here has safetensors and numpy";
+  const std::string page = TemporaryFolder::read(RECOLLECT_SOURCE_DIR "/docs/snapshots.md"),
+                    fence = "```python\n";
+  const std::size_t begin = page.find(fence) + fence.size();
+  const SnapshotCommand command;
+  command.train(ranks(2, 1));
+  command.place().folder().write(
+      "read.py", page.substr(begin, page.find("```", begin) - begin) +
+                     "from safetensors.numpy import load_file\n"
+                     "model = load_file('out/model.safetensors')\n"
+                     "for name, value in model.items():\n"
+                     "    mine = read('out/snapshots/step-00000004', name.removeprefix('transformer.'))\n"
+                     "    turned = '.c_' in name and name.endswith('weight')\n"
+                     "    assert (mine == (value.T if turned else value)).all(), name\n"
+                     "print(len(model))\n");
+  const Finished read = Process({python, "read.py"}, command.place().folder().path()).wait(Workplace::kBound);
+  EXPECT_EQ(read.status, 0) << read.err;
+  EXPECT_EQ(read.out, "28\n");
 }
 
 int64_t bytes_of_status(const char* key) {
