@@ -9,6 +9,7 @@
 #include "comm/bootstrap.h"
 #include "engine/io/problems.h"
 #include "launch/config/check_reports.h"
+#include "launch/config/data_source.h"
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
 

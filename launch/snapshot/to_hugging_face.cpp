@@ -16,7 +16,7 @@ namespace recollect {
 
 namespace {
 
-constexpr int64_t kBandBytes = int64_t{4} << 20;  // of a tensor at a time
+constexpr int64_t kBandBytes = int64_t{1} << 20;  // of a tensor at a time
 
 // As config.json calls it.
 const char* torch_name(DType dtype) {

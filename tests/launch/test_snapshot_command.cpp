@@ -13,6 +13,7 @@
 #include "launch/snapshot/convert.h"
 #include "parallel/snapshot/snapshot_folder.h"
 #include "tests/launch/process.h"
+#include "tests/launch/python.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::snapshot_command_test {
@@ -380,6 +381,29 @@ TEST(SnapshotConvert, NeedsNothingButTheSnapshot) {
               TemporaryFolder::read(command.file("out/model.safetensors")));
 }
 
+// The program that docs/snapshots.md shows, on parts that are rows, columns and blocks of both.
+TEST(SnapshotFormat, IsReadByThePythonOfItsPage) {
+  const std::string python = python_with("safetensors, numpy");
+  if (python.empty()) GTEST_SKIP() << "no Python here has safetensors and numpy";
+  const std::string page = TemporaryFolder::read(RECOLLECT_SOURCE_DIR "/docs/snapshots.md"),
+                    fence = "```python\n";
+  const std::size_t begin = page.find(fence) + fence.size();
+  const SnapshotCommand command;
+  command.train(ranks(2, 1));
+  command.place().folder().write(
+      "read.py", page.substr(begin, page.find("```", begin) - begin) +
+                     "from safetensors.numpy import load_file\n"
+                     "model = load_file('out/model.safetensors')\n"
+                     "for name, value in model.items():\n"
+                     "    mine = read('out/snapshots/step-00000004', name.removeprefix('transformer.'))\n"
+                     "    turned = '.c_' in name and name.endswith('weight')\n"
+                     "    assert (mine == (value.T if turned else value)).all(), name\n"
+                     "print(len(model))\n");
+  const Finished read = Process({python, "read.py"}, command.place().folder().path()).wait(Workplace::kBound);
+  EXPECT_EQ(read.status, 0) << read.err;
+  EXPECT_EQ(read.out, "28\n");
+}
+
 int64_t bytes_of_status(const char* key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -413,7 +437,7 @@ TEST(SnapshotConvert, TakesNoMoreMemoryThanOneTensor) {
   const int64_t largest = int64_t{30000} * 128 * 4;
   ASSERT_GT(fs::file_size(command.step(1) + "/rank-00000.safetensors"), static_cast<uint64_t>(largest));
   const auto conversion = [&](const char* from, const char* to) {
-    return Conversion{command.file(from), command.file(to), false};
+    return Conversion{command.file(from), command.file(to), true};
   };
   const auto all = [&] {
     convert_to_snapshot(conversion("out/snapshots", "one"), 1, 1);
@@ -422,7 +446,8 @@ TEST(SnapshotConvert, TakesNoMoreMemoryThanOneTensor) {
     convert_from_hugging_face(conversion("hf", "begun"),
                               read_config_text("c.yaml", kGpt, with_defaults(large)), {2, 1});
   };
-  EXPECT_LT(peak_of(all), largest);
+  all();  // now the code that runs is in memory
+  EXPECT_LT(peak_of(all), largest * 3 / 4);
 }
 
 }  // namespace
