@@ -73,6 +73,8 @@ class Session {
   // How full the samples are that documents were packed into; "" where none were.
   const std::string& packing() const { return packing_; }
   const Mesh& mesh() const { return mesh_; }
+  // Of the latest steps, the median of the seconds in which this rank waited for no other; 0 while they are few.
+  double own_seconds() const;
   // For reports. The session must outlive them.
   Measurements measurements() const {
     return {.programs = programs_,
@@ -99,6 +101,7 @@ class Session {
   // Inputs of the program, for as long as no other one runs.
   void set_scalars(const ReadyProgram& ready, const TargetCounts& valid, double loss_scale);
   double scalar(const ReadyProgram& ready, ValueId value) const;
+  double waited_in_step();
   [[noreturn]] void explain_non_finite(const StepBatch& batch, const TargetCounts& valid, RunState state,
                                        const StepResult& result);
 
@@ -122,11 +125,14 @@ class Session {
   LearningRateSchedule schedule_;
   LossScale loss_scale_;
   std::vector<double> scalars_;  // of the optimizer's rule, for the step
-  StepTimes times_;
-  int64_t step_ = 0;         // steps done
-  int64_t steps_here_ = 0;   // of them, since this session began
-  int64_t first_batch_ = 0;  // of the loader: where a resumed run goes on
-  int64_t updates_ = 0;      // of them, those that were not skipped
+  // The steps' times, and less what this rank waited for others.
+  StepTimes times_, own_times_;
+  CollectiveMeter::Waiting waited_;  // for others, in all of them
+  double stood_for_streams_ = 0;     // that talk to others
+  int64_t step_ = 0;                 // steps done
+  int64_t steps_here_ = 0;           // of them, since this session began
+  int64_t first_batch_ = 0;          // of the loader: where a resumed run goes on
+  int64_t updates_ = 0;              // of them, those that were not skipped
 };
 
 }  // namespace recollect

@@ -78,7 +78,7 @@ void run_steps(const Config& config, Session& session, Progress* progress, Snaps
 }
 
 void report_results(const Config& config, const Session& session, TrainResults& results, ReportFiles& files) {
-  add_peaks(session, results);
+  add_ranks(session, results);
   if (session.mesh().world().rank() != 0 || results.steps == 0) return;
   files.write(config.output_dir + "/train_results.json", results_json(results));
   say("{}", results_text(results));
