@@ -24,6 +24,7 @@
 #include "engine/core/printable.h"
 #include "launch/cli/commands.h"
 #include "launch/report/report_signal.h"
+#include "launch/train/preemption.h"
 
 namespace recollect {
 
@@ -44,9 +45,10 @@ void open_missing_streams() {
 }
 
 // What training says or is asked does not end it: a reader who goes away and a limit on the size of files are
-// noticed where something is written, and who asks for a report before one can be made waits for it.
+// noticed where something is written, and who asks for a report, or for the end, before that can be waits for it.
 void outlive_diagnostics() {
   ReportSignal::hold();
+  Preemption::hold();
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }

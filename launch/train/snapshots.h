@@ -37,6 +37,8 @@ class Snapshots {
   void after_step();
   // Collective. Saves the last step, and waits until it is on the disk.
   void finish();
+  // Whether that has succeeded.
+  bool are_saved() const { return failures_ == 0; }
 
  private:
   bool is_due() const;
