@@ -68,9 +68,10 @@ int fail(ExitCode code, const std::string& what, const std::string& hint) {
   if (!hint.empty()) text += "  " + hint + "\n";
   std::fflush(stdout);
   std::fputs(printable_lines(text).c_str(), stderr);
-  // A launcher ends with the status of the first process that ends: let the rank whose error it was be that
-  // one.
-  if (code == ExitCode::kPeerLost && rank) std::this_thread::sleep_for(std::chrono::seconds(1));
+  // Other launchers than ours end with the status of the first process that ends: let the rank whose error it was
+  // be that one.
+  if (code == ExitCode::kPeerLost && rank && !std::getenv("RECOLLECT_LAUNCH"))
+    std::this_thread::sleep_for(std::chrono::seconds(1));
   mpi_abort(static_cast<int>(code));  // returns where MPI was never started
   return static_cast<int>(code);
 }

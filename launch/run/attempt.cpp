@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // A rank that lost a peer may be seen to end before that peer is.
-constexpr auto kTimeForTheCause = 2s;
+constexpr auto kTimeForTheCause = 3s;
 // What a rank started may have something to say after the rank's end.
 constexpr auto kLastWords = 2s;
 // What is left for a rank of ours to do behind a failure.
