@@ -73,17 +73,10 @@ class Weights {
   using FillRows = std::function<void(int64_t first, int64_t count, double* out)>;
   void write_rows(std::size_t index, const FillRows& fill) const;
   void initialize_one(std::size_t index, uint64_t seed) const;
-  void initialize_row(const Parameter& parameter, uint64_t place, int64_t row, uint64_t seed,
-                      double* out) const;
   // `names`: of its tensors in the source.
   void load_one(std::size_t index, const SafetensorsSet& source, const std::vector<std::string>& names) const;
   void load_transposed(std::size_t index, const SafetensorsSet& source,
                        const std::vector<std::string>& names) const;
-  // By its name in the model, which becomes that in the source; null where there is none.
-  const TensorEntry* find_tensor(const SafetensorsSet& source, std::string& name) const;
-  // Their names in the source; adds what is wrong to `problems`. Empty: it is missing, and may be.
-  std::vector<std::string> find_tensors(const Parameter& parameter, const SafetensorsSet& source,
-                                        std::string& problems) const;
 
   const Model& model_;
   const ProgramMemory& memory_;

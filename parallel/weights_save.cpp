@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "engine/io/write_thread.h"
+#include "parallel/model_files.h"
 #include "parallel/weights.h"
 
 namespace recollect {
@@ -238,13 +239,12 @@ Weights::Weights(const Model& model, const Graph& graph, const ProgramMemory& me
     : model_(model), memory_(memory), mesh_(mesh), tiles_(saves ? kSaveBytes : 0) {
   const auto tensor = [&](ValueId v) { return v == kNone ? Tensor{} : memory.tensor(graph.value(v).name); };
   std::size_t declared = 0;
-  uint64_t drawn = 0;
+  const std::vector<uint64_t> drawn = drawn_places(model.parameters);
   for (const Parameter& p : model.parameters) {
-    drawn += p.drawn_behind == 0;
     places_.push_back({.value = tensor(p.value),
                        .master = tensor(p.master),
                        .gradient = tensor(p.gradient),
-                       .drawn = drawn - 1});
+                       .drawn = drawn[places_.size()]});
     tensors_.push_back({declared, p.file_tensors()});
     declared += tensors_.back().all.size();
   }

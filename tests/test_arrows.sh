@@ -65,6 +65,7 @@ findings() {
   room_may_include generate config ranks program
   room_may_include train config ranks program report
   room_may_include run config
+  room_may_include snapshot config ranks program report train
   room_may_include doctor config ranks program train report
   foreign_types
   family_words

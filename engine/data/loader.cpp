@@ -56,10 +56,14 @@ void BatchReader::read(int64_t step, StepBatch& batch) {
 // Returns how many tokens the longest sequence has.
 int64_t BatchReader::read_samples(MicroBatch& micro) {
   int64_t longest = 0;
+  micro.indices.resize(static_cast<std::size_t>(options_.micro_batch_size));
+  micro.indices.resize(static_cast<std::size_t>(micro.samples));
   for (int64_t place = 0; place < micro.samples; ++place) {
     Fields& sample = samples_[static_cast<std::size_t>(place)];
     sample.clear();
-    dataset_.read(order_.at(micro.first_sample + place), sample);
+    const int64_t index = micro.indices[static_cast<std::size_t>(place)] =
+        order_.at(micro.first_sample + place);
+    dataset_.read(index, sample);
     longest = std::max(longest, sample.longest());
   }
   return longest;

@@ -43,10 +43,11 @@ struct LoaderOptions {
 int64_t padded_length(int64_t longest, int64_t multiple, int64_t most);
 
 struct MicroBatch {
-  int64_t first_sample = 0;  // number in the run, or in the cycle
-  int64_t samples = 0;       // read from the dataset; what is missing to micro_batch_size is padding
-  int64_t length = 0;        // tokens of each of its sequences, padding included
-  Fields fields = {};        // those of the collator, sample behind sample
+  int64_t first_sample = 0;           // number in the run, or in the cycle
+  int64_t samples = 0;                // read from the dataset; what is missing to micro_batch_size is padding
+  int64_t length = 0;                 // tokens of each of its sequences, padding included
+  std::vector<int64_t> indices = {};  // of its samples, in the dataset
+  Fields fields = {};                 // those of the collator, sample behind sample
 };
 
 // One data rank's part of one optimizer step.

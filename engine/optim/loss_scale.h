@@ -22,6 +22,7 @@ class LossScale {
     value_ = value;
     in_a_row_ = in_a_row;
   }
+  void raise_to(double least) { value_ = value_ < least && is_dynamic() ? least : value_; }
   bool is_dynamic() const { return window_ > 0; }
   // After each step, alike on every rank: were the gradients finite? False when the scale cannot go lower.
   bool update(bool finite) {

@@ -17,6 +17,7 @@
 #include "launch/predict/predict.h"
 #include "launch/ranks/world.h"
 #include "launch/report/report_command.h"
+#include "launch/snapshot/snapshot_command.h"
 #include "launch/train/train.h"
 
 namespace recollect {
@@ -103,6 +104,27 @@ constexpr Command kCommands[] = {
      "  --html FILE           the page of the run, or of both on one scale\n"
      "  --trace FILE          the recorded step of all ranks, measured and predicted, for Perfetto\n"
      "  --json                the numbers as JSON, and the differences of two runs\n"},
+    {"snapshot",
+     "inspect FOLDER [--json] | verify FOLDER... | convert SOURCE DESTINATION --to hf|snapshot\n"
+     "           [--dtype fp32|bf16|fp16] [--tensor-parallel-size N] [--data-parallel-size M]\n"
+     "           [--config CONFIG.yaml [section.key=value ...]] [--overwrite]",
+     "look at what a training has saved, check every byte of it, or convert it", snapshot_command,
+     "  inspect               step, layout, versions, configuration, tensors and files; of a folder of many, "
+     "a line "
+     "each\n"
+     "  --json                the same as JSON\n"
+     "  verify                reads everything and compares the check sum of every MiB; exit code 3: "
+     "damaged\n"
+     "  convert --to hf       model.safetensors and config.json, as checkpoint.save_model writes them\n"
+     "  --dtype               of the numbers there; as they were trained where not given\n"
+     "  convert --to snapshot the same state, bit for bit, as another layout of ranks would have saved it\n"
+     "  --tensor-parallel-size, --data-parallel-size\n"
+     "                        of that layout; the source's where not given\n"
+     "  --config CONFIG.yaml  the source is a model of Hugging Face's form: a snapshot of step 0 of that "
+     "run\n"
+     "  --overwrite           replaces what has the destination's name, once the new one is whole\n"
+     "\n"
+     "FOLDER, SOURCE: one snapshot, or the folder of many, of which convert takes the newest.\n"},
     {"calibrate", "[--out FILE] [--disk FOLDER] [--threads N,N] [--seconds S]",
      "measure this machine for device.model=FILE", calibrate_command,
      "  --out FILE            write them to this file too, which device.model then names\n"

@@ -57,6 +57,11 @@ enum class CompileTime { kLazy, kAhead };
 template <>
 inline constexpr std::array<std::string_view, 2> kSpellings<CompileTime> = {"lazy", "ahead"};
 
+// What becomes of a step whose loss or gradients are not finite where no smaller loss scale helps.
+enum class OnNonFinite { kStop, kSkip, kRollback };
+template <>
+inline constexpr std::array<std::string_view, 3> kSpellings<OnNonFinite> = {"stop", "skip", "rollback"};
+
 enum class ReportFormat { kTable, kJson, kHtml, kTrace };
 template <>
 inline constexpr std::array<std::string_view, 4> kSpellings<ReportFormat> = {"table", "json", "html",
@@ -185,6 +190,13 @@ struct Config {
     bool asynchronous = true;   // a copy in host memory is written while training goes on
   };
 
+  struct Numerics {
+    OnNonFinite on_non_finite = OnNonFinite::kStop;
+    int64_t max_non_finite = 3;  // skipped steps in a row, or rollbacks of the run
+    double spike_z_score = 0;    // 0: losses are not looked at
+    int64_t verify_every = 0;    // steps; 0: never
+  };
+
   struct Logging {
     int64_t steps = 1;  // a line on the terminal every so many steps
     ProgressStyle progress = ProgressStyle::kAuto;
@@ -218,6 +230,7 @@ struct Config {
   Evaluation evaluation;
   Checkpoint checkpoint;
   Snapshot snapshot;
+  Numerics numerics;
   Logging logging;
   MemoryReport memory_report;
   Profiling profiling;

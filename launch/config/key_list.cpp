@@ -371,6 +371,20 @@ void add_others(std::vector<ConfigKey>& keys) {
   snapshot("path", &S::path, any(), "folder that all ranks see; not given: output_dir/snapshots");
   snapshot("asynchronous", &S::asynchronous, any(),
            "a copy in host memory is written while training goes on; false: no copy, and the step waits");
+  using N = Config::Numerics;
+  const Adder<N> numerics(keys, "numerics", &Config::numerics);
+  numerics("on_non_finite", &N::on_non_finite, any(),
+           "of a step's loss or gradients, where no loss scale helps: end the run; leave the update out; or "
+           "go back "
+           "to the newest snapshot and leave out the batches since then");
+  numerics("max_non_finite", &N::max_non_finite, between(1, kMaxCount),
+           "skipped steps in a row, or rollbacks of a run, before it ends all the same");
+  numerics(
+      "spike_z_score", &N::spike_z_score, between(0, 1e6),
+      "name the samples of a step whose loss is so many standard deviations above the mean of the last 100 "
+      "steps; 0: never");
+  numerics("verify_every", &N::verify_every, between(0, kMaxCount),
+           "steps whose first micro-batch is computed twice, and the bits compared; 0: none");
   const Adder logging(keys, "logging", &Config::logging);
   logging("steps", &Config::Logging::steps, between(1, kMaxCount), "steps between lines on the terminal");
   logging("progress", &Config::Logging::progress, any(), "progress bar; auto: on a terminal");
@@ -419,6 +433,7 @@ constexpr SectionHelp kSectionHelp[] = {
     {"evaluation", "A loss and metrics on other data, now and then."},
     {"checkpoint", "What is saved."},
     {"snapshot", "All that the next step depends on, saved now and then, so that nothing is lost."},
+    {"numerics", "What is done about numbers that cannot be right."},
     {"logging", "What the run says of itself."},
     {"memory_report", "What each rank says of its memory and its time, when, and in what form."},
     {"profiling", "The one step whose ops are timed."},

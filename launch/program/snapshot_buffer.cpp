@@ -14,7 +14,7 @@ namespace {
 std::vector<uint64_t> buffers(const Config& config, const Model& model, const Graph& graph, const Mesh& mesh,
                               int first_rank, int ranks) {
   if (!config.saves_snapshots() || config.training.max_steps == 0) return {};
-  const StateLayout layout(model, graph, mesh);
+  const StateLayout layout = state_layout(model, graph, mesh);
   std::vector<uint64_t> bytes;
   for (int rank = first_rank; rank < first_rank + ranks; ++rank)
     bytes.push_back(SnapshotSaver::buffer_bytes(layout, rank, config.snapshot.asynchronous));

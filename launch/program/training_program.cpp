@@ -23,19 +23,6 @@ namespace recollect {
 
 namespace {
 
-OptimizerSettings optimizer_settings(const Config& config) {
-  const Config::Optimizer& o = config.optimizer;
-  return {.name = o.name,
-          .beta1 = o.beta1,
-          .beta2 = o.beta2,
-          .epsilon = o.epsilon,
-          .momentum = o.momentum,
-          .weight_decay = o.weight_decay,
-          .decay_all = o.decay_all,
-          .max_grad_norm = o.max_grad_norm,
-          .loss_scaled = config.training.scales_loss()};
-}
-
 // MiB that hold the gradients of all parameters: of larger buckets there is still one.
 int64_t bucket_that_matters(const Graph& graph, const std::vector<Parameter>& parameters) {
   uint64_t bytes = 0;
@@ -393,6 +380,19 @@ TrainingProgram make(const Config& config, const Mesh& mesh, const ModelGraph& b
 }
 
 }  // namespace
+
+OptimizerSettings optimizer_settings(const Config& config) {
+  const Config::Optimizer& o = config.optimizer;
+  return {.name = o.name,
+          .beta1 = o.beta1,
+          .beta2 = o.beta2,
+          .epsilon = o.epsilon,
+          .momentum = o.momentum,
+          .weight_decay = o.weight_decay,
+          .decay_all = o.decay_all,
+          .max_grad_norm = o.max_grad_norm,
+          .loss_scaled = config.training.scales_loss()};
+}
 
 DeviceModel device_of(const Config& config) { return rank_device(config); }
 

@@ -25,7 +25,8 @@ double tokens_per_second(const StepResult& r) { return static_cast<double>(r.tok
 }  // namespace
 
 Progress::Progress(const Config& config, uint64_t memory_bytes, int64_t steps_done)
-    : metrics_(config, steps_done),
+    : config_(config),
+      metrics_(config, steps_done),
       total_steps_(config.training.max_steps),
       every_(config.logging.steps),
       bar_(config.logging.progress == ProgressStyle::kOn ||
@@ -56,13 +57,15 @@ void Progress::report(const StepResult& r) {
                             {"loss_scale", r.loss_scale, kAllDigits},
                             {"skipped", r.skipped ? 1.0 : 0.0, Metric::kYesOrNo}};
   constexpr std::size_t kOfScaling = 2;  // the last ones
-  const std::size_t count = std::size(metrics) - (r.loss_scale != 1 ? 0 : kOfScaling);
+  const std::size_t count = std::size(metrics) - (r.loss_scale != 1 || r.skipped ? 0 : kOfScaling);
   metrics_.write(r.step, std::span(metrics, count));
   if (bar_) {
     draw_bar(r);
   } else if (r.step == 1 || r.step == total_steps_ || r.step % every_ == 0) {
     fmt::memory_buffer skipped;
-    if (r.skipped)
+    if (!r.not_finite.empty())
+      fmt::format_to(std::back_inserter(skipped), "  skipped: not finite");
+    else if (r.skipped)
       fmt::format_to(std::back_inserter(skipped), "  skipped: overflow at loss scale {}", r.loss_scale);
     say("step {}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.3g}  {:.0f} tokens/s  {:.1f} ms{}\n", r.step,
         total_steps_, r.loss, r.grad_norm, r.learning_rate, tokens_per_second(r), 1e3 * r.seconds,

@@ -18,12 +18,15 @@ class Progress {
   void report(const EvaluationResult& result, int64_t steps_done);
   // Ends the bar, so that what follows starts on a fresh line.
   void finish();
+  // A run goes on behind this step again: what was said of later ones no longer counts.
+  void go_back_to(int64_t step) { metrics_ = MetricsLog(config_, step); }
   // Until the metrics so far are on the disk. From any thread.
   void flush_metrics() const { metrics_.flush(); }
 
  private:
   void draw_bar(const StepResult& result);
 
+  const Config& config_;
   MetricsLog metrics_;
   int64_t total_steps_, every_;
   bool bar_, drawn_ = false;

@@ -25,15 +25,6 @@ ReplacementFile write_description(const Config& config, const Session& session, 
   return file;
 }
 
-// The model is of use only with the tokenizer that it was trained with: its files go beside it.
-void copy_tokenizer(const Config& config, const std::string& folder) {
-  for (const TokenizerFile& file : tokenizer_files(config)) {
-    std::error_code error;
-    fs::copy_file(file.path, fs::path(folder) / file.name, fs::copy_options::overwrite_existing, error);
-    if (error) warn("{} is not beside the model: {}", file.path, error.message());
-  }
-}
-
 // The folder of the configuration file; the working directory where there is no such file.
 std::string configuration_folder(const Config& config) {
   const auto file = config.origins.find("");
@@ -61,6 +52,14 @@ std::vector<TokenizerFile> tokenizer_files(const Config& config) {
   const std::string& of_data = config.data.tokenizer;
   const std::string& path = of_data.empty() ? config.model.pretrained : of_data;
   return path.empty() ? std::vector<TokenizerFile>() : parts_of_tokenizer(path);
+}
+
+void copy_tokenizer(const Config& config, const std::string& folder) {
+  for (const TokenizerFile& file : tokenizer_files(config)) {
+    std::error_code error;
+    fs::copy_file(file.path, fs::path(folder) / file.name, fs::copy_options::overwrite_existing, error);
+    if (error) warn("{} is not beside the model: {}", file.path, error.message());
+  }
 }
 
 ModelSave::ModelSave(const Config& config, const Session& session) : config_(config), session_(session) {

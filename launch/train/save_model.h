@@ -14,6 +14,9 @@ namespace recollect {
 
 // What is copied beside the model that is saved: the tokenizer of the data, or that of model.pretrained.
 std::vector<TokenizerFile> tokenizer_files(const Config& config);
+// The model is of use only with the tokenizer that it was trained with: its files go beside it. What cannot be copied is
+// complained of.
+void copy_tokenizer(const Config& config, const std::string& folder);
 
 class ModelSave {
  public:

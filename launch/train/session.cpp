@@ -5,9 +5,13 @@
 #include <cmath>
 #include <utility>
 
+#include <limits>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "comm/agree.h"
+#include "comm/gather_texts.h"
 #include "engine/core/hash.h"
 #include "engine/io/safetensors.h"
 #include "launch/config/warmup.h"
@@ -66,6 +70,23 @@ void check_batch(const Config& config, const Mesh& mesh, const StepBatch& batch)
       "their files differ: give every rank the same", tensor);
 }
 
+// The samples of a step by their place in the dataset, of all data ranks. Collective.
+std::string samples_text(const StepBatch& batch, const Mesh& mesh) {
+  constexpr std::size_t kMost = 16;  // named of a rank
+  std::vector<int64_t> mine;
+  for (const MicroBatch& micro : batch.micro_batches)
+    mine.insert(mine.end(), micro.indices.begin(), micro.indices.end());
+  const std::size_t more = mine.size() - std::min(mine.size(), kMost);
+  mine.resize(mine.size() - more);
+  std::string text = fmt::format("{}", fmt::join(mine, ", "));
+  if (more > 0) text += fmt::format(" and {} more", more);
+  const std::vector<std::string> all = gather_texts(text, mesh.world());
+  std::string joined;
+  for (std::size_t rank = 0; rank < all.size(); rank += static_cast<std::size_t>(mesh.tensor_size()))
+    joined += (joined.empty() ? "" : "; ") + all[rank];
+  return "samples (from 0, in the order of the files): " + joined;
+}
+
 }  // namespace
 
 Session::Session(const Config& config, Communicator& world, const ProgramParts& parts, const Restore& restore)
@@ -73,7 +94,9 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
       backend_(config, world),
       mesh_(world, mesh_axes(config), backend_.world()),
       meter_(mesh_),
-      programs_(config_, mesh_, backend_, all_batch_shapes(config_), parts),
+      digests_(parts.probe),
+      programs_(config_, mesh_, backend_, all_batch_shapes(config_),
+                {parts.edit_program, config_.numerics.verify_every > 0 ? &digests_ : parts.probe}),
       longest_(programs_.at(batch_shape(config_))),
       adaptation_(config_.activation_checkpointing.replan_after > 0
                       ? std::make_unique<Adaptation>(config_, mesh_, programs_)
@@ -84,7 +107,8 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
                save_buffer_bytes(config_) > 0),
       task_(task_data(config_)),
       schedule_(rate_schedule(config_)),
-      loss_scale_(loss_scale(config_.training)) {
+      loss_scale_(loss_scale(config_.training)),
+      spikes_(config_.numerics.spike_z_score) {
   begin_weights(restore);
   if (config_.training.max_steps > 0) open_training_data();
   const Config::Evaluation& e = config_.evaluation;
@@ -206,8 +230,7 @@ StepResult Session::step() {
                     .tokens = batch_programs_.tokens(),
                     .valid_targets = total(valid)};
   result.skipped = !std::isfinite(result.grad_norm);
-  if (!std::isfinite(result.loss) || !loss_scale_.update(!result.skipped))
-    explain_non_finite(batch, valid, state, result);
+  judge(batch, valid, state, result);
   ++step_;
   ++steps_here_;
   if (!result.skipped) ++updates_;
@@ -262,13 +285,66 @@ const ReadyProgram& Session::run_micro_batches(const StepBatch& batch, const Tar
     }
     load(*ready, state, micro);
     if (recorder) recorder->begin_run(*ready->executor, state.micro_batch);
-    on_device([&] { ready->executor->run_micro_batch(state); });
+    const bool verified = state.first_micro_batch() && config_.numerics.verify_every > 0 &&
+                          (step_ + 1) % config_.numerics.verify_every == 0;
+    if (verified)
+      run_verified(*ready, state);
+    else
+      on_device([&] { ready->executor->run_micro_batch(state); });
     if (recorder) recorder->end_run();
     ++ready->micro_batches;
     ready->seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (adaptation_) adaptation_->ran(*ready);
   }
   return *ready;
+}
+
+void Session::run_verified(const ReadyProgram& ready, const RunState& state) {
+  std::vector<uint32_t> digests[2];
+  for (std::vector<uint32_t>& of_run : digests) {
+    digests_.begin(*ready.executor);
+    on_device([&] { ready.executor->run_micro_batch(state); });
+    of_run = digests_.end();
+  }
+  // What a rank got wrong spreads by collectives: the one with the earliest op is where it began.
+  Communicator& world = mesh_.world();
+  const int64_t differs = OpDigests::first_difference(digests[0], digests[1]);
+  std::vector<int64_t> all(static_cast<std::size_t>(world.size()));
+  int64_t mine = differs < 0 ? std::numeric_limits<int64_t>::max() : differs;
+  world.all_gather({&mine, {1}, DType::kI64}, {all.data(), {world.size()}, DType::kI64});
+  const auto first = std::min_element(all.begin(), all.end());
+  if (*first == std::numeric_limits<int64_t>::max()) return;
+  throw Error(
+      ExitCode::kIntegrity,
+      fmt::format("step {}: on rank {} {} gave other bits when it was run again", step_ + 1,
+                  first - all.begin(), ready.executor->program().graph.op(static_cast<OpId>(*first)).name),
+      "take that rank's machine out of the run, and go on from a snapshot");
+}
+
+void Session::judge(const StepBatch& batch, const TargetCounts& valid, const RunState& state,
+                    StepResult& result) {
+  const bool finite = std::isfinite(result.loss), good = loss_scale_.update(!result.skipped) && finite;
+  if (good) {
+    if (const double z = spikes_.look(result.loss); z > 0)
+      result.spike = fmt::format("loss {:.4f} is {:.1f} standard deviations above the last ones; {}",
+                                 result.loss, z, samples_text(batch, mesh_));
+    if (config_.numerics.on_non_finite == OnNonFinite::kSkip) not_finite_ = 0;
+    return;
+  }
+  result.not_finite =
+      fmt::format("{}; {}", explain_non_finite(batch, valid, state, result), samples_text(batch, mesh_));
+  const bool goes_on = config_.numerics.on_non_finite == OnNonFinite::kRollback ||
+                       (config_.numerics.on_non_finite == OnNonFinite::kSkip && result.skipped);
+  if (!goes_on || ++not_finite_ > config_.numerics.max_non_finite)
+    throw Error(ExitCode::kNumerics, result.not_finite,
+                "lower optimizer.learning_rate, or look at the data of this step");
+  loss_scale_.raise_to(1);
+}
+
+void Session::go_back_to(const TrainingProgress& progress) {
+  step_ = progress.step;
+  updates_ = progress.updates;
+  loss_scale_.restore(progress.loss_scale, progress.updates_at_scale);
 }
 
 void Session::check_trained() const {
@@ -293,8 +369,8 @@ EvaluationResult Session::evaluate() {
   return result;
 }
 
-void Session::explain_non_finite(const StepBatch& batch, const TargetCounts& valid, RunState state,
-                                 const StepResult& result) {
+std::string Session::explain_non_finite(const StepBatch& batch, const TargetCounts& valid, RunState state,
+                                        const StepResult& result) {
   std::string first;
   for (state.micro_batch = 0; state.micro_batch < state.micro_batches; ++state.micro_batch) {
     const MicroBatch& micro = batch.micro_batches[static_cast<std::size_t>(state.micro_batch)];
@@ -307,11 +383,9 @@ void Session::explain_non_finite(const StepBatch& batch, const TargetCounts& val
   }
   const std::string scaled =
       config_.training.scales_loss() ? fmt::format(" at loss scale {}", result.loss_scale) : "";
-  throw Error(ExitCode::kNumerics,
-              fmt::format("step {}: loss {}, gradient norm {}{}; the first value that is not finite is {}",
-                          result.step, result.loss, result.grad_norm, scaled,
-                          first.empty() ? "on another data-parallel rank" : first),
-              "lower optimizer.learning_rate, or look at the data of this step");
+  return fmt::format("step {}: loss {}, gradient norm {}{}; the first value that is not finite is {}",
+                     result.step, result.loss, result.grad_norm, scaled,
+                     first.empty() ? "on another data-parallel rank" : first);
 }
 
 }  // namespace recollect

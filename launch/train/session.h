@@ -18,9 +18,12 @@
 #include "launch/train/adaptation.h"
 #include "launch/train/batch_programs.h"
 #include "launch/train/evaluation.h"
+#include "launch/train/op_digests.h"
+#include "launch/train/spike_detector.h"
 #include "parallel/collective_meter.h"
 #include "parallel/mesh.h"
 #include "parallel/snapshot/manifest.h"
+#include "parallel/snapshot/training_state.h"
 #include "parallel/weights.h"
 
 namespace recollect {
@@ -35,6 +38,9 @@ struct StepResult {
   int64_t tokens = 0;         // read by all ranks, padding included
   int64_t valid_targets = 0;  // that count in the loss, of all ranks
   double seconds = 0;
+  // What is not finite, and which samples the batch has, where the run goes on all the same (numerics.on_non_finite).
+  std::string not_finite = {};
+  std::string spike = {};  // how far the loss is above those before it, and which samples the batch has
 };
 
 class Session {
@@ -52,8 +58,11 @@ class Session {
   void check_trained() const;
 
   // One optimizer step. Error kNumerics, naming the first bad tensor, when the loss is not finite, or
-  // gradients are not and no smaller loss scale could help; the weights are then those from before the step.
+  // gradients are not and no smaller loss scale could help; the weights are then those from before the step. Error
+  // kIntegrity, naming rank and op, where an op gave other bits when it was run again.
   StepResult step();
+  // The state is that of `progress` again; batches go on behind the latest.
+  void go_back_to(const TrainingProgress& progress);
   // The loss on the evaluation set with the weights as they are. Only for a run that evaluates.
   EvaluationResult evaluate();
 
@@ -102,13 +111,18 @@ class Session {
   void set_scalars(const ReadyProgram& ready, const TargetCounts& valid, double loss_scale);
   double scalar(const ReadyProgram& ready, ValueId value) const;
   double waited_in_step();
-  [[noreturn]] void explain_non_finite(const StepBatch& batch, const TargetCounts& valid, RunState state,
-                                       const StepResult& result);
+  // Collective. Runs the first micro-batch twice, the second time for good.
+  void run_verified(const ReadyProgram& ready, const RunState& state);
+  // Collective, both.
+  void judge(const StepBatch& batch, const TargetCounts& valid, const RunState& state, StepResult& result);
+  std::string explain_non_finite(const StepBatch& batch, const TargetCounts& valid, RunState state,
+                                 const StepResult& result);
 
   Config config_;
   Backend backend_;
   Mesh mesh_;
   CollectiveMeter meter_;
+  OpDigests digests_;
   ProgramCache programs_;
   const ReadyProgram& longest_;
   std::unique_ptr<Adaptation> adaptation_;  // null: the plan stays
@@ -124,6 +138,8 @@ class Session {
   std::unique_ptr<Evaluation> evaluation_;
   LearningRateSchedule schedule_;
   LossScale loss_scale_;
+  SpikeDetector spikes_;
+  int64_t not_finite_ = 0;       // steps that were skipped in a row, or rollbacks
   std::vector<double> scalars_;  // of the optimizer's rule, for the step
   // The steps' times, and less what this rank waited for others.
   StepTimes times_, own_times_;

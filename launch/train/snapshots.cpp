@@ -163,9 +163,9 @@ Resumed resume_training(const Config& config, const TrainingState& state, Commun
                 fmt::format("no snapshot in {} can be resumed:\n  {}", config.snapshot_folder(),
                             fmt::join(resumed.passed_over, "\n  ")),
                 "start anew with resume=never, which replaces them one by one");
-  if (resumed.progress.step >= config.training.max_steps)
+  if (resumed.progress.step > config.training.max_steps)
     throw Error(ExitCode::kInput,
-                fmt::format("{} is of step {}, and training.max_steps is {}: the run is done", resumed.folder,
+                fmt::format("{} is of step {}, and training.max_steps is {}", resumed.folder,
                             resumed.progress.step, config.training.max_steps),
                 "train longer, or start anew with resume=never");
   return resumed;
@@ -177,7 +177,7 @@ Snapshots::Snapshots(const Config& config, const Session& session, std::function
       saver_(options_of(config, std::move(before_commit)), session.state(), session.mesh()),
       last_(std::chrono::steady_clock::now()),
       saved_step_(session.progress().step) {
-  if (session.mesh().world().rank() == 0) check_space(config, session.state());
+  if (session.mesh().world().rank() == 0) check_space(config, session.state().layout());
 }
 
 // Rank 0's clock is everybody's.
@@ -203,6 +203,18 @@ void Snapshots::after_step() {
   if (!is_due()) return;
   if (saver_.busy()) note(saver_.finish());
   begin();
+}
+
+TrainingProgress Snapshots::go_back() {
+  if (saver_.busy()) note(saver_.finish());
+  Config config = config_;
+  config.resume = "auto";
+  const Resumed resumed = resume_training(config, session_.state(), session_.mesh().world());
+  if (resumed.folder.empty())
+    throw Error(ExitCode::kNumerics, "numerics.on_non_finite is rollback, and no snapshot has been saved yet",
+                "lower optimizer.learning_rate, or save snapshots earlier");
+  saved_step_ = resumed.progress.step;
+  return resumed.progress;
 }
 
 void Snapshots::finish() {

@@ -23,8 +23,9 @@ struct Resumed {
 };
 
 // Collective. Fills the state from the snapshot that `config` asks for; all ranks from the same one. With resume: auto the
-// newest that is whole, and nothing where there is none. Error kInput where it is damaged or of another model, where all
-// are damaged, and where all steps are done already.
+// newest that is whole, and nothing where there is none; one of the last step too, behind which a run may have died before
+// its model was saved. Error kInput where it is damaged or of another model, where all are damaged, and where it is of a
+// later step than the run has.
 Resumed resume_training(const Config& config, const TrainingState& state, Communicator& world);
 
 class Snapshots {
@@ -35,6 +36,8 @@ class Snapshots {
 
   // Collective, after every step. Error kStorage where several saves have failed in a row.
   void after_step();
+  // Collective. Fills the session's state from the newest snapshot that is whole. Error kNumerics where there is none.
+  TrainingProgress go_back();
   // Collective. Saves the last step, and waits until it is on the disk.
   void finish();
   // Whether that has succeeded.

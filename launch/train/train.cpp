@@ -61,9 +61,18 @@ int run_steps(const Config& config, Session& session, Progress* progress, Snapsh
   };
   int preempted_by = 0;
   preemption.begin_steps(snapshots != nullptr);
-  for (int64_t step = session.progress().step; step < config.training.max_steps && !preempted_by; ++step) {
-    log.begin_step(step + 1);
+  while (session.progress().step < config.training.max_steps && preempted_by == 0) {
+    log.begin_step(session.progress().step + 1);
     const StepResult result = session.step();
+    if (progress && !result.spike.empty()) warn("step {}: {}", result.step, result.spike);
+    if (!result.not_finite.empty() && config.numerics.on_non_finite == OnNonFinite::kRollback) {
+      const TrainingProgress back = snapshots->go_back();
+      session.go_back_to(back);
+      if (progress) progress->go_back_to(back.step);
+      if (progress) warn("{}; back to step {}, without the batches since then", result.not_finite, back.step);
+      continue;
+    }
+    if (progress && !result.not_finite.empty()) warn("{}; its update is left out", result.not_finite);
     results.add(result, config.training.global_batch_size);
     if (progress) progress->report(result);
     seconds += result.seconds;

@@ -256,6 +256,14 @@ SnapshotPart read_part(const std::string& text) {
   return part;
 }
 
+void add_part(SnapshotPart part, Manifest& manifest) {
+  for (auto& [tensor, shard] : part.shards) {
+    shard.file = manifest.files.size();
+    manifest.tensors.at(tensor).shards.push_back(std::move(shard));
+  }
+  manifest.files.push_back(std::move(part.file));
+}
+
 std::string to_json(const Manifest& m) {
   const TrainingProgress& p = m.progress;
   const Json progress{{"step", p.step},

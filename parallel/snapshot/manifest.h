@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "parallel/snapshot/training_state.h"
+#include "parallel/snapshot/state_layout.h"
 
 namespace recollect {
 
@@ -61,6 +61,8 @@ struct SnapshotPart {
 };
 std::string to_text(const SnapshotPart& part);
 SnapshotPart read_part(const std::string& text);
+// Parts come in the order of their ranks; the manifest has the tensors already.
+void add_part(SnapshotPart part, Manifest& manifest);
 
 // The name in a file of a part of a tensor; a whole tensor has its own.
 std::string shard_name(const StateTensor& whole, const Rectangle& place);

@@ -51,8 +51,8 @@ class BlockSums {
 }  // namespace
 
 SnapshotPart write_shard_file(const std::string& folder, const std::string& name,
-                              const std::vector<StateTensor>& whole,
-                              const std::vector<TrainingState::Part>& parts, const ReadState& read) {
+                              const std::vector<StateTensor>& whole, const std::vector<StatePart>& parts,
+                              const ReadState& read) {
   // As they lie in the file.
   std::vector<std::size_t> order(parts.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;

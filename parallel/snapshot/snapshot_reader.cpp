@@ -1,6 +1,7 @@
 #include "parallel/snapshot/snapshot_reader.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -13,12 +14,22 @@ namespace {
 
 constexpr uint64_t kMostManifest = uint64_t{1} << 30;
 constexpr int64_t kPiece = int64_t{1} << 20;  // bytes on their way to the state
+constexpr std::size_t kMostOpen = 64;         // files, each with a block in memory
 
 std::string text_of(const StateTensor& tensor) {
   return fmt::format("{} {}", name_of(tensor.dtype), shape_to_string(tensor.shape()));
 }
 
+// It may lead out of the snapshot.
+void refuse_link(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_symlink(path, ignored))
+    throw Error(ExitCode::kInput, path + " is a symbolic link, which no file of a snapshot is",
+                "copy the file that it leads to, if you trust it");
+}
+
 std::string read_manifest_text(const std::string& path) {
+  refuse_link(path);
   const InputFile file(path);
   if (file.size() > kMostManifest)
     throw Error(ExitCode::kInput, fmt::format("{} has {} bytes: no manifest is so large", path, file.size()));
@@ -35,9 +46,15 @@ SnapshotReader::SnapshotReader(const std::string& folder)
 }
 
 ShardFile& SnapshotReader::file(std::size_t index) {
-  std::unique_ptr<ShardFile>& open = open_[index];
-  if (!open) open = std::make_unique<ShardFile>(folder_, manifest_.files[index]);
-  return *open;
+  if (const auto open = open_.find(index); open != open_.end()) return *open->second;
+  if (open_.size() == kMostOpen) open_.clear();
+  refuse_link(folder_ + "/" + manifest_.files[index].name);
+  return *(open_[index] = std::make_unique<ShardFile>(folder_, manifest_.files[index]));
+}
+
+std::size_t SnapshotReader::index_of(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? manifest_.tensors.size() : found->second;
 }
 
 std::size_t SnapshotReader::find(const StateTensor& wanted, std::string& problems) const {
@@ -109,6 +126,18 @@ void SnapshotReader::load(const TrainingState& state) {
 
 void SnapshotReader::verify() {
   for (std::size_t i = 0; i < manifest_.files.size(); ++i) file(i).verify();
+  check_tensors();
+}
+
+void SnapshotReader::check_tensors() {
+  for (const SnapshotTensor& tensor : manifest_.tensors)
+    for (const SnapshotShard& shard : tensor.shards) file(shard.file).read(shard, tensor.whole.dtype, 0, {});
+}
+
+InputFile SnapshotReader::open(std::size_t index) const {
+  const std::string path = folder_ + "/" + manifest_.files[index].name;
+  refuse_link(path);
+  return InputFile(path);
 }
 
 }  // namespace recollect

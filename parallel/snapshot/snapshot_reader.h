@@ -6,6 +6,7 @@
 #include <string>
 
 #include "parallel/snapshot/shard_file.h"
+#include "parallel/snapshot/training_state.h"
 
 namespace recollect {
 
@@ -24,6 +25,12 @@ class SnapshotReader {
   void load(const TrainingState& state);
   // All bytes of all files.
   void verify();
+  // Error kInput where a file has not a tensor that the manifest puts into it.
+  void check_tensors();
+  // One of the manifest's files as it is, unverified. Error kInput where it is missing or a symbolic link.
+  InputFile open(std::size_t index) const;
+  // Of the manifest's tensors; their number where there is no such one.
+  std::size_t index_of(std::string_view name) const;
   // Elements of a tensor, whole rows of a rectangle behind each other.
   void read(std::size_t tensor, const Rectangle& place, std::byte* to);
 

@@ -38,14 +38,7 @@ bool is_folder(const std::string& path) {
 Manifest put_together(const std::vector<std::string>& texts, const std::vector<StateTensor>& tensors) {
   Manifest manifest;
   for (const StateTensor& tensor : tensors) manifest.tensors.push_back({.whole = tensor});
-  for (const std::string& text : texts) {
-    SnapshotPart part = read_part(text);
-    for (auto& [tensor, shard] : part.shards) {
-      shard.file = manifest.files.size();
-      manifest.tensors.at(tensor).shards.push_back(std::move(shard));
-    }
-    manifest.files.push_back(std::move(part.file));
-  }
+  for (const std::string& text : texts) add_part(read_part(text), manifest);
   return manifest;
 }
 
@@ -61,7 +54,7 @@ SnapshotSaver::SnapshotSaver(SnapshotOptions options, const TrainingState& state
       mesh_(mesh),
       folder_(options_.path),
       parts_(state.saved_by(state.world_rank())),
-      buffer_(buffer_bytes(state, state.world_rank(), options_.asynchronous)),
+      buffer_(buffer_bytes(state.layout(), state.world_rank(), options_.asynchronous)),
       write_([this] { write(); }),
       commit_([this] { commit(); }) {
   uint64_t offset = 0;

@@ -15,6 +15,7 @@
 #include "engine/io/write_thread.h"
 #include "parallel/snapshot/manifest.h"
 #include "parallel/snapshot/snapshot_folder.h"
+#include "parallel/snapshot/training_state.h"
 
 namespace recollect {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/core/error.h"
+
 namespace recollect {
 
 Rectangle common_part(const Rectangle& a, const Rectangle& b) {
@@ -15,28 +17,24 @@ Rectangle common_part(const Rectangle& a, const Rectangle& b) {
   return {row, rows, column, columns};
 }
 
-StateLayout::StateLayout(const Model& model, const Graph& graph, const Mesh& mesh) : mesh_(mesh) {
-  for (const Parameter& p : model.parameters) {
-    add(p, p.name, graph.value(p.master));
-    for (const Parameter::State& state : p.states)
-      add(p, p.name + "/" + state.name, graph.value(state.value));
-  }
-  savers_ = savers();
+std::string state_name(const std::string& parameter, const std::string& state) {
+  return state.empty() ? parameter : parameter + "/" + state;
 }
 
-void StateLayout::add(const Parameter& p, std::string name, const Value& value) {
-  const int size = mesh_.tensor_size();
-  require(value.shape.elements() == p.local_rows(size) * p.local_columns(size),
-          "the state " + name + " is not shaped like its parameter");
-  tensors_.push_back({std::move(name), value.dtype, p.rows, p.columns, p.vector});
-  parameters_.push_back(&p);
+void StateLayout::add(const Parameter& p, const std::vector<Kept>& kept) {
+  savers_.clear();
+  const std::vector<Parameter::FileTensor> blocks = p.file_tensors();
+  for (std::size_t b = 0; b < blocks.size(); ++b)
+    for (const Kept& one : kept) {
+      tensors_.push_back(
+          {state_name(blocks[b].name, one.state), one.dtype, blocks[b].rows, p.columns, p.vector});
+      origins_.push_back({&p, b, blocks[b].first_row});
+    }
 }
-
-int StateLayout::world_rank() const { return mesh_.world().rank(); }
 
 // Ranks of one shard hold the same parts of the parameter.
 int StateLayout::shard_of(const Parameter& p, int world_rank) const {
-  const int tensor_rank = world_rank % mesh_.tensor_size();
+  const int tensor_rank = world_rank % tensor_size_;
   switch (p.split) {
     case Parameter::Split::kNone:
       return 0;
@@ -48,29 +46,30 @@ int StateLayout::shard_of(const Parameter& p, int world_rank) const {
   throw Error(ExitCode::kInternal, "a parameter that is split in another way");
 }
 
-std::vector<StateLayout::Part> StateLayout::held_by(int world_rank) const {
-  const int size = mesh_.tensor_size(), rank = world_rank % size;
-  std::vector<Part> parts;
+std::vector<StatePart> StateLayout::held_by(int world_rank) const {
+  const int rank = world_rank % tensor_size_;
+  std::vector<StatePart> parts;
   for (std::size_t t = 0; t < tensors_.size(); ++t) {
-    const Parameter& p = *parameters_[t];
-    const int64_t rows = p.local_rows(size), columns = p.local_columns(size);
+    const auto& [parameter, block, first_row] = origins_[t];
+    const Parameter& p = *parameter;
+    const int64_t rows = p.local_rows(tensor_size_), columns = p.local_columns(tensor_size_);
     const uint64_t width = static_cast<uint64_t>(columns) * size_of(tensors_[t].dtype);
     const std::size_t first = parts.size();
     for (int64_t r = 0, together = 0; r < rows; r += together) {
-      const Parameter::RowPlace place = p.place_of_row(r, rank, size);
+      const Parameter::RowPlace place = p.place_of_row(r, rank, tensor_size_);
       together = std::min(place.together, rows - r);
-      const int64_t count = std::clamp<int64_t>(p.rows - place.row, 0, together);
-      if (count == 0) continue;
+      const int64_t count = std::clamp<int64_t>(p.rows - place.row, 0, together), row = place.row - first_row;
+      if (count == 0 || place.tensor != block) continue;
       const auto offset = static_cast<uint64_t>(r) * width, bytes = static_cast<uint64_t>(count) * width;
       if (parts.size() > first) {
-        Part& before = parts.back();
-        if (before.place.row + before.place.rows == place.row && before.offset + before.bytes == offset) {
+        StatePart& before = parts.back();
+        if (before.place.row + before.place.rows == row && before.offset + before.bytes == offset) {
           before.place.rows += count;
           before.bytes += bytes;
           continue;
         }
       }
-      parts.push_back({t, {place.row, count, p.whole_column(0, rank, size), columns}, offset, bytes});
+      parts.push_back({t, {row, count, p.whole_column(0, rank, tensor_size_), columns}, offset, bytes});
     }
   }
   return parts;
@@ -82,13 +81,11 @@ std::vector<std::vector<int>> StateLayout::savers() const {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return tensors_[a].bytes() > tensors_[b].bytes(); });
-  const int world = mesh_.world().size();
-  std::vector<uint64_t> load(static_cast<std::size_t>(world), 0);
+  std::vector<uint64_t> load(static_cast<std::size_t>(world_size_), 0);
   std::vector<std::vector<int>> savers(tensors_.size());
   for (const std::size_t t : order) {
-    const Parameter& p = *parameters_[t];
-    for (int rank = 0; rank < world; ++rank) {
-      const auto shard = static_cast<std::size_t>(shard_of(p, rank));
+    for (int rank = 0; rank < world_size_; ++rank) {
+      const auto shard = static_cast<std::size_t>(shard_of(*origins_[t].parameter, rank));
       if (shard >= savers[t].size()) savers[t].resize(shard + 1, -1);
       int& saver = savers[t][shard];
       if (saver < 0 || load[static_cast<std::size_t>(rank)] < load[static_cast<std::size_t>(saver)])
@@ -100,10 +97,11 @@ std::vector<std::vector<int>> StateLayout::savers() const {
   return savers;
 }
 
-std::vector<StateLayout::Part> StateLayout::saved_by(int world_rank) const {
-  std::vector<Part> parts = held_by(world_rank);
-  std::erase_if(parts, [&](const Part& part) {
-    const auto shard = static_cast<std::size_t>(shard_of(*parameters_[part.tensor], world_rank));
+std::vector<StatePart> StateLayout::saved_by(int world_rank) const {
+  if (savers_.empty()) savers_ = savers();
+  std::vector<StatePart> parts = held_by(world_rank);
+  std::erase_if(parts, [&](const StatePart& part) {
+    const auto shard = static_cast<std::size_t>(shard_of(*origins_[part.tensor].parameter, world_rank));
     return savers_[part.tensor][shard] != world_rank;
   });
   return parts;

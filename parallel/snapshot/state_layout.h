@@ -1,18 +1,17 @@
-// What a training's state is, tensor by tensor as the whole world sees it, and which parts of it each rank holds: of
-// every parameter its master copy, and what the optimizer keeps of it. Rows that only pad are no part of anything. A
-// part is a rectangle of one tensor, which lies in one piece in a rank's memory.
+// What a training has made so far, tensor by tensor as the whole world sees it, and which parts of them lie where: of
+// every parameter its master copy, and what the optimizer keeps of it, under the names that files give the parameter. So
+// they are the same in every layout of ranks, of which some hold as one parameter what others hold as two. Rows that only
+// pad are no part of anything. A part is a rectangle of one tensor, which lies in one piece in a rank's memory.
 //
-// Ranks may hold the same part. Which of them saves it is a function of the model and the mesh that all ranks know; no
-// part is saved twice, and ranks save about as much each. Nothing here needs memory to exist: what a snapshot takes is
-// known before a run.
+// Ranks may hold the same part. Which of them saves it is a function of the model and the sizes of the mesh that all ranks
+// know, and whoever rewrites a snapshot; no part is saved twice, and ranks save about as much each.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "parallel/mesh.h"
-#include "parallel/model.h"
+#include "parallel/parameter.h"
 
 namespace recollect {
 
@@ -33,34 +32,47 @@ struct StateTensor {
   std::vector<int64_t> shape() const { return vector ? std::vector{rows} : std::vector{rows, columns}; }
   uint64_t bytes() const { return static_cast<uint64_t>(rows * columns) * size_of(dtype); }
 };
+std::string state_name(const std::string& parameter, const std::string& state);  // "": the master
+
+struct StatePart {
+  std::size_t tensor = 0;
+  Rectangle place;
+  uint64_t offset = 0, bytes = 0;  // in the holder's memory of the parameter's master or state
+};
 
 class StateLayout {
  public:
-  // `graph`: the one that the model's values are in. Model and mesh must outlive the layout. Error kInternal where an
-  // optimizer keeps what is not shaped like its parameter.
-  StateLayout(const Model& model, const Graph& graph, const Mesh& mesh);
+  StateLayout(int tensor_size, int world_size) : tensor_size_(tensor_size), world_size_(world_size) {}
+
+  // "" for the master copy, or the name that the optimizer gives a state.
+  struct Kept {
+    std::string state;
+    DType dtype = DType::kF32;
+  };
+  // The tensors of a parameter, which must outlive the layout: of each block with a name of its own all that is kept.
+  void add(const Parameter& parameter, const std::vector<Kept>& kept);
 
   const std::vector<StateTensor>& tensors() const { return tensors_; }
-
-  struct Part {
-    std::size_t tensor = 0;
-    Rectangle place;
-    uint64_t offset = 0, bytes = 0;  // in the holder's memory of this tensor
-  };
-  // In tensor's order; of any rank of the world.
-  std::vector<Part> held_by(int world_rank) const;
-  std::vector<Part> saved_by(int world_rank) const;
-  int world_rank() const;
+  int world_size() const { return world_size_; }
+  // In tensors' order; of any rank of the world.
+  std::vector<StatePart> held_by(int world_rank) const;
+  std::vector<StatePart> saved_by(int world_rank) const;
 
  private:
-  void add(const Parameter& parameter, std::string name, const Value& value);
+  // Of a tensor.
+  struct Origin {
+    const Parameter* parameter;
+    std::size_t block;  // of its file tensors
+    int64_t first_row;
+  };
   int shard_of(const Parameter& parameter, int world_rank) const;
   std::vector<std::vector<int>> savers() const;
 
-  const Mesh& mesh_;
+  int tensor_size_, world_size_;
   std::vector<StateTensor> tensors_;
-  std::vector<const Parameter*> parameters_;  // by tensor
-  std::vector<std::vector<int>> savers_;      // by tensor and shard: a world rank
+  std::vector<Origin> origins_;
+  mutable std::vector<std::vector<int>>
+      savers_;  // by tensor and shard: a world rank; none until somebody asks
 };
 
 }  // namespace recollect

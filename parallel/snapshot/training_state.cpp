@@ -30,31 +30,49 @@ void round_master(const Tensor& from, const Tensor& to, std::size_t count) {
 
 }  // namespace
 
+StateLayout state_layout(const Model& model, const Graph& graph, const Mesh& mesh) {
+  const int size = mesh.tensor_size();
+  StateLayout layout(size, mesh.world().size());
+  for (const Parameter& p : model.parameters) {
+    std::vector<StateLayout::Kept> kept;
+    const auto keep = [&](const std::string& state, const Value& value) {
+      require(value.shape.elements() == p.local_rows(size) * p.local_columns(size),
+              "the state " + state_name(p.name, state) + " is not shaped like its parameter");
+      kept.push_back({state, value.dtype});
+    };
+    keep("", graph.value(p.master));
+    for (const Parameter::State& state : p.states) keep(state.name, graph.value(state.value));
+    layout.add(p, kept);
+  }
+  return layout;
+}
+
 TrainingState::TrainingState(const Model& model, const Graph& graph, const ProgramMemory& memory,
                              const Mesh& mesh)
-    : StateLayout(model, graph, mesh), model_(model), memory_(memory) {
-  const auto in_memory = [&](ValueId value) { return memory.tensor(graph.value(value).name); };
+    : memory_(memory), mesh_(mesh), layout_(state_layout(model, graph, mesh)) {
   for (const Parameter& p : model.parameters) {  // as the layout goes through them
-    values_.push_back(in_memory(p.value));
-    masters_.push_back(homes_.size());
-    homes_.push_back(in_memory(p.master));
-    for (const Parameter::State& state : p.states) homes_.push_back(in_memory(state.value));
+    const auto tensor = [&](ValueId value) { return memory.tensor(graph.value(value).name); };
+    std::vector<Tensor> kept{tensor(p.master)};
+    for (const Parameter::State& state : p.states) kept.push_back(tensor(state.value));
+    for (std::size_t block = p.file_tensors().size(); block > 0; --block)
+      memories_.insert(memories_.end(), kept.begin(), kept.end());
+    if (p.value != p.master) copies_.push_back({tensor(p.value), kept.front()});
   }
 }
 
+int TrainingState::world_rank() const { return mesh_.world().rank(); }
+
 void TrainingState::read(const Part& part, uint64_t first, std::size_t bytes, void* to) const {
-  memory_.read(to, homes_[part.tensor], part.offset + first, bytes);
+  memory_.read(to, memories_[part.tensor], part.offset + first, bytes);
 }
 
 void TrainingState::write(const Part& part, uint64_t first, std::size_t bytes, const void* from) const {
-  memory_.write(homes_[part.tensor], from, part.offset + first, bytes);
+  memory_.write(memories_[part.tensor], from, part.offset + first, bytes);
 }
 
 void TrainingState::refresh_parameters() const {
   std::vector<std::byte> from, to;
-  for (std::size_t i = 0; i < model_.parameters.size(); ++i) {
-    if (model_.parameters[i].value == model_.parameters[i].master) continue;
-    const Tensor &master = homes_[masters_[i]], &value = values_[i];
+  for (const auto& [value, master] : copies_) {
     const auto elements = static_cast<std::size_t>(master.elements());
     for (std::size_t at = 0; at < elements; at += kPieceElements) {
       const std::size_t count = std::min(kPieceElements, elements - at), wide = size_of(master.dtype),

@@ -52,6 +52,7 @@ struct Event {
   double wall_time = 0;
   int64_t step = 0;
   std::string version;
+  bool starts_session = false;
   std::map<std::string, float> scalars;
 };
 
@@ -118,6 +119,8 @@ Event read_event(std::string_view message) {
     if (fields.field == 2) event.step = static_cast<int64_t>(fields.number);
     if (fields.field == 3) event.version = fields.bytes;
     if (fields.field == 5) read_summary(fields.bytes, event);
+    if (fields.field == 7)
+      event.starts_session = fields.bytes == std::string_view("\x08\x01");  // status: START
   }
   return event;
 }
@@ -245,6 +248,18 @@ TEST(TensorBoard, RefusesWhatHasNoMeaningOrNoPlace) {
   const Finished nowhere = place.train({"logging.report_to=tensorboard", "logging.tensorboard_dir=c.yaml/a"});
   EXPECT_EQ(nowhere.status, 6);
   EXPECT_NE(nowhere.err.find("cannot make the folder c.yaml/a"), std::string::npos) << nowhere.err;
+}
+
+// By which TensorBoard drops what an earlier file has of these steps and later ones.
+TEST(EventFile, OfAResumedRunBeginsASessionBehindTheStepsThatCount) {
+  const TemporaryFolder folder;
+  const EventFile first(folder.file("first")), resumed(folder.file("resumed"), 41);
+  EXPECT_EQ(read_events(first.path()).size(), 1u);
+  const std::vector<Event> events = read_events(resumed.path());
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].version, "brain.Event:2");
+  EXPECT_TRUE(events[1].starts_session);
+  EXPECT_EQ(events[1].step, 42);
 }
 
 TEST(EventFile, IsReadWhileItIsWritten) {

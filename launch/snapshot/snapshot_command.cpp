@@ -1,0 +1,133 @@
+#include "launch/snapshot/snapshot_command.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <boost/program_options.hpp>
+
+#include "engine/core/printable.h"
+#include "engine/io/standard_output.h"
+#include "launch/config/read.h"
+#include "launch/program/units.h"
+#include "launch/snapshot/convert.h"
+#include "launch/snapshot/find_snapshots.h"
+#include "launch/snapshot/inspect.h"
+#include "launch/snapshot/verify.h"
+
+namespace recollect {
+
+namespace {
+
+namespace options = boost::program_options;
+
+void inspect(const Words& words) {
+  bool json = false;
+  options::options_description own;
+  own.add_options()("json", options::bool_switch(&json));
+  const Words named = parse_options(words, own);
+  if (named.size() != 1)
+    throw UsageError("snapshot inspect needs the folder of a snapshot, or that of several");
+  const std::vector<std::string> folders = require_snapshots(named.front());
+  const bool one = folders.size() == 1;
+  const std::string text = json  ? snapshots_json(folders, one)
+                           : one ? snapshot_text(folders.front())
+                                 : snapshots_text(folders);
+  fmt::print("{}", text);
+}
+
+void verify(const Words& words) {
+  const Words named = parse_options(words);
+  if (named.empty())
+    throw UsageError("snapshot verify needs the folders of snapshots, or of several of them");
+  std::vector<std::string> damaged;
+  std::size_t all = 0;
+  for (const std::string& word : named)
+    for (const std::string& folder : require_snapshots(word)) {
+      const Verified result = verify_snapshot(folder);
+      ++all;
+      say("{}: {}, {} files, {} tensors, {} MiB at {:.2f} GB/s\n", printable(folder),
+          result.wrong.empty() ? "whole" : "DAMAGED", result.files, result.tensors, kMiB(result.bytes),
+          static_cast<double>(result.bytes) / 1e9 / std::max(result.seconds, 1e-9));
+      for (const std::string& wrong : result.wrong) say("  {}\n", printable(wrong));
+      if (!result.wrong.empty()) damaged.push_back(folder);
+    }
+  if (!damaged.empty())
+    throw Error(ExitCode::kInput,
+                fmt::format("{} of {} snapshots {} damaged: {}", damaged.size(), all,
+                            damaged.size() == 1 ? "is" : "are", list_some(damaged)),
+                "resume: auto passes over them");
+}
+
+DType dtype_named(const std::string& name) {
+  constexpr std::array<std::pair<std::string_view, DType>, 3> kNames{
+      {{"fp32", DType::kF32}, {"bf16", DType::kBF16}, {"fp16", DType::kF16}}};
+  for (const auto& [known, dtype] : kNames)
+    if (name == known) return dtype;
+  throw UsageError(fmt::format("--dtype {}: there are fp32, bf16 and fp16", printable(name)));
+}
+
+// As the command line says it.
+struct ConvertWords {
+  std::string to, dtype, config;
+  int64_t tensor = 0, data = 0;  // 0: not given
+  bool overwrite = false;
+  Words rest;
+};
+
+ConvertWords convert_words(const Words& words) {
+  ConvertWords w;
+  options::options_description own;
+  own.add_options()("to", options::value(&w.to))("dtype", options::value(&w.dtype))(
+      "config", options::value(&w.config))("tensor-parallel-size", options::value(&w.tensor))(
+      "data-parallel-size", options::value(&w.data))("overwrite", options::bool_switch(&w.overwrite));
+  w.rest = parse_options(words, own);
+  if (w.rest.size() < 2) throw UsageError("snapshot convert needs a source and a destination");
+  if (w.to.empty()) w.to = w.config.empty() ? "" : "snapshot";
+  if (w.to != "hf" && w.to != "snapshot") throw UsageError("snapshot convert needs --to hf or --to snapshot");
+  if (w.to == "hf" && (w.tensor != 0 || w.data != 0))
+    throw UsageError("a model of Hugging Face's form is of no layout of ranks: --to snapshot has one");
+  if (w.to == "snapshot" && !w.dtype.empty())
+    throw UsageError("a snapshot's state keeps its types: --dtype is of --to hf");
+  if (w.tensor < 0 || w.data < 0) throw UsageError("a layout has at least one rank");
+  return w;
+}
+
+void convert(const Words& words) {
+  const ConvertWords w = convert_words(words);
+  const Conversion conversion{w.rest[0], w.rest[1], w.overwrite};
+  const Words keys(w.rest.begin() + 2, w.rest.end());
+  const auto ranks = [](int64_t count) { return count > 0 ? std::optional(count) : std::nullopt; };
+  const bool from_model = find_snapshots(conversion.source).empty() && !w.config.empty();
+  if (!from_model && (!w.config.empty() || !keys.empty()))
+    throw UsageError(
+        "a snapshot has its configuration: --config and keys are for a model of Hugging Face's form");
+  std::string said;
+  if (from_model) {
+    if (w.to == "hf") throw UsageError("the source is no snapshot: --to snapshot makes one of a model");
+    const Config config = read_config(w.config, keys);
+    said = convert_from_hugging_face(
+        conversion, config,
+        {ranks(w.tensor).value_or(config.parallelism.tensor_parallel_size),
+         ranks(w.data).value_or(std::max<int64_t>(1, config.parallelism.data_parallel_size))});
+  } else if (w.to == "hf") {
+    said = convert_to_hugging_face(conversion,
+                                   w.dtype.empty() ? std::nullopt : std::optional(dtype_named(w.dtype)));
+  } else {
+    said = convert_to_snapshot(conversion, ranks(w.tensor), ranks(w.data));
+  }
+  say("{}", said);
+}
+
+}  // namespace
+
+void snapshot_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
+  if (words.empty()) throw UsageError("snapshot needs to know what to do: inspect, verify or convert");
+  const Words rest(words.begin() + 1, words.end());
+  if (words.front() == "inspect") return inspect(rest);
+  if (words.front() == "verify") return verify(rest);
+  if (words.front() == "convert") return convert(rest);
+  throw UsageError(fmt::format("unknown word '{}' after snapshot", words.front()));
+}
+
+}  // namespace recollect

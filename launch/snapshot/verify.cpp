@@ -1,0 +1,78 @@
+#include "launch/snapshot/verify.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "engine/core/error.h"
+#include "engine/io/crc32c.h"
+#include "parallel/snapshot/snapshot_reader.h"
+
+namespace recollect {
+
+namespace {
+
+// Of one file, from its beginning to its end.
+void verify_file(const SnapshotFile& expected, const InputFile& file, Verified& result) {
+  if (file.size() != expected.bytes)
+    result.wrong.push_back(
+        fmt::format("{} has {} bytes, and should have {}", file.path(), file.size(), expected.bytes));
+  std::vector<std::byte> block;
+  for (uint64_t i = 0, first = 0; first < std::min(file.size(), expected.bytes); ++i, first += kSummedBytes) {
+    const uint64_t bytes = std::min(kSummedBytes, expected.bytes - first);
+    if (file.size() - first < bytes) break;  // what is left of the last one
+    block.resize(static_cast<std::size_t>(bytes));
+    file.read_at(first, block);
+    result.bytes += bytes;
+    const uint32_t sum = crc32c({reinterpret_cast<const char*>(block.data()), block.size()});
+    if (sum != expected.sums[i])
+      result.wrong.push_back(
+          fmt::format("{} is damaged between bytes {} and {}: its check sum is {:08x}, and should be {:08x}",
+                      file.path(), first, first + bytes, sum, expected.sums[i]));
+  }
+}
+
+// `look` may find one thing wrong.
+template <typename Look>
+void note_error(std::vector<std::string>& wrong, const Look& look) {
+  try {
+    look();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kInput) throw;
+    wrong.emplace_back(error.what());
+  }
+}
+
+}  // namespace
+
+Verified verify_snapshot(const std::string& folder) {
+  const auto start = std::chrono::steady_clock::now();
+  Verified result;
+  note_error(result.wrong, [&] {
+    SnapshotReader reader(folder);
+    const Manifest& manifest = reader.manifest();
+    result.files = manifest.files.size();
+    result.tensors = manifest.tensors.size();
+    for (std::size_t i = 0; i < manifest.files.size(); ++i)
+      note_error(result.wrong, [&] { verify_file(manifest.files[i], reader.open(i), result); });
+    if (result.wrong.empty()) reader.check_tensors();
+  });
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+std::string missing_files(const std::string& folder) {
+  std::vector<std::string> wrong;
+  note_error(wrong, [&] {
+    const SnapshotReader reader(folder);
+    const std::vector<SnapshotFile>& files = reader.manifest().files;
+    for (std::size_t i = 0; i < files.size(); ++i)
+      if (const InputFile file = reader.open(i); file.size() != files[i].bytes)
+        throw Error(ExitCode::kInput, fmt::format("{} has {} bytes, and should have {}", file.path(),
+                                                  file.size(), files[i].bytes));
+  });
+  return wrong.empty() ? "" : wrong.front();
+}
+
+}  // namespace recollect

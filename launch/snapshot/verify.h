@@ -1,0 +1,23 @@
+// Every byte of a snapshot against the check sums of its manifest.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace recollect {
+
+struct Verified {
+  std::vector<std::string> wrong;  // each with the file and the bytes that it is about
+  std::size_t files = 0, tensors = 0;
+  uint64_t bytes = 0;  // that were read
+  double seconds = 0;
+};
+
+// Everything that is wrong, not the first of it alone; memory for a MiB.
+Verified verify_snapshot(const std::string& folder);
+
+// What can be seen without reading the files: that each is there, and as large as its manifest says. "" where all are.
+std::string missing_files(const std::string& folder);
+
+}  // namespace recollect

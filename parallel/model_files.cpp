@@ -1,0 +1,119 @@
+#include "parallel/model_files.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <set>
+
+#include "engine/core/error.h"
+#include "engine/core/philox.h"
+
+namespace recollect {
+
+namespace {
+
+constexpr uint32_t kInitLayer = 0xfffffd;  // RandomKey::layer of weight initialisation
+
+// Standard normals of elements 4 * block ... 4 * block + 3: Box-Muller on the four words of one Philox block.
+std::array<double, 4> normals(uint64_t seed, uint64_t parameter, uint64_t block) {
+  const auto words = philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+                                 kInitLayer << 8, static_cast<uint32_t>(parameter)},
+                                static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
+  std::array<double, 4> out{};
+  for (int i = 0; i < 4; i += 2) {
+    const double radius = std::sqrt(-2.0 * std::log((words[i] + 0.5) * 0x1p-32));
+    const double angle = 2.0 * std::numbers::pi * ((words[i + 1] + 0.5) * 0x1p-32);
+    out[i] = radius * std::cos(angle);
+    out[i + 1] = radius * std::sin(angle);
+  }
+  return out;
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+std::string_view without_prefix(std::string_view name, std::string_view prefix) {
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+}
+
+// By its name in the model, which becomes that in the source; null where there is none.
+const TensorEntry* find_tensor(const FileNames& files, const SafetensorsSet& source, std::string& name) {
+  for (const std::string& bare : {name, files.older_name(name)})
+    for (const std::string& given : {files.in_file(bare), bare})
+      if (const TensorEntry* entry = bare.empty() ? nullptr : source.find(given)) {
+        name = given;
+        return entry;
+      }
+  return nullptr;
+}
+
+// Adds what is wrong to `problems`.
+std::vector<std::string> find_parts(const FileNames& files, const Parameter& p, const SafetensorsSet& source,
+                                    std::string& problems) {
+  std::vector<std::string> names;
+  std::string missing;
+  for (const Parameter::FileTensor& tensor : p.file_tensors()) {
+    std::string name = tensor.name;
+    const TensorEntry* entry = find_tensor(files, source, name);
+    if (!entry) {
+      missing += "\n  missing: " + tensor.name;
+      continue;
+    }
+    if (entry->shape != p.file_shape(tensor))
+      problems += "\n  misshapen: " + name + " is " + shape_text(entry->shape) + ", the model's is " +
+                  shape_text(p.file_shape(tensor));
+    names.push_back(name);
+  }
+  if (!missing.empty() && !(p.may_be_missing && names.empty())) problems += missing;
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::vector<std::string>> find_tensors(const Model& model, const SafetensorsSet& source) {
+  const FileNames& files = model.files;
+  std::set<std::string, std::less<>> expected;
+  for (const Parameter& p : model.parameters)
+    for (const Parameter::FileTensor& tensor : p.file_tensors()) {
+      expected.insert(tensor.name);
+      expected.insert(files.older_name(tensor.name));
+    }
+  std::string problems;
+  for (const std::string& name : source.names()) {
+    const std::string_view bare = without_prefix(name, files.prefix);
+    if (!expected.contains(bare) && !files.passed_over(bare)) problems += "\n  unknown: " + name;
+  }
+  std::vector<std::vector<std::string>> names;
+  for (const Parameter& p : model.parameters) names.push_back(find_parts(files, p, source, problems));
+  if (!problems.empty())
+    throw Error(ExitCode::kInput, "the weights do not fit the model:" + problems,
+                "check model.* against the config.json beside the weights");
+  return names;
+}
+
+void draw_row(const Parameter& p, uint64_t place, int64_t row, int64_t first_column, int64_t columns,
+              uint64_t seed, double* out) {
+  uint64_t block = ~uint64_t{0};
+  std::array<double, 4> normal{};
+  for (int64_t c = 0; c < columns; ++c) {
+    const uint64_t element = (p.drawn_behind + row) * p.columns + first_column + c;
+    if (p.init == Parameter::Init::kNormal && element / 4 != block)
+      normal = normals(seed, place, block = element / 4);
+    out[c] = p.init == Parameter::Init::kZero  ? 0.0
+             : p.init == Parameter::Init::kOne ? 1.0
+                                               : p.init_std * normal[element % 4];
+  }
+}
+
+std::vector<uint64_t> drawn_places(const std::vector<Parameter>& parameters) {
+  std::vector<uint64_t> places;
+  uint64_t drawn = 0;
+  for (const Parameter& p : parameters) places.push_back((drawn += p.drawn_behind == 0) - 1);
+  return places;
+}
+
+}  // namespace recollect

@@ -1,0 +1,135 @@
+// What a run does about numbers that cannot be right: a step that is not finite ends it, is left out, or is gone back
+// behind; a loss that jumps is named with its samples; an op that computes wrongly once is found, with its rank.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "launch/config/read.h"
+#include "launch/train/spike_detector.h"
+#include "tests/engine/expect_error.h"
+#include "tests/launch/process.h"
+#include "tests/launch/training_harness.h"
+
+namespace recollect::test::numerics_test {
+namespace {
+
+const char* const kYaml = R"(
+model: {type: gpt2, vocab_size: 61, n_positions: 12, n_embd: 24, n_layer: 2, n_head: 4, resid_pdrop: 0.1}
+device: {threads: 1}
+training: {micro_batch_size: 1, gradient_accumulation_steps: 2, max_steps: 4}
+data: {format: random}
+numerics: {verify_every: 2}
+)";
+
+TEST(SpikeDetector, FindsWhatIsFarAboveAndNothingElse) {
+  SpikeDetector none(0), three(3);
+  for (int i = 0; i < 200; ++i) {
+    const double loss = 4 + 0.1 * std::sin(i);
+    EXPECT_EQ(none.look(100 * loss), 0);
+    EXPECT_EQ(three.look(loss), 0) << i;
+  }
+  EXPECT_EQ(three.look(1), 0);                                         // below
+  EXPECT_EQ(three.look(std::numeric_limits<double>::quiet_NaN()), 0);  // another's business
+  EXPECT_GT(three.look(6), 3);
+  EXPECT_GT(three.look(6), 3);  // the first one is not what is usual
+  SpikeDetector fresh(3);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(fresh.look(i * i), 0);  // too few to judge by
+}
+
+// Flips a bit of an op's output once.
+class Flip : public ExecutorProbe {
+ public:
+  Flip(std::string op, int64_t run) : op_(std::move(op)), run_(run) {}
+  void after_op(const Executor& executor, OpId id) override {
+    const Op& op = executor.program().graph.op(id);
+    if (op.name != op_ || ++runs_ != run_) return;
+    static_cast<unsigned char*>(executor.tensor(op.outputs[0]).data)[5] ^= 1;
+  }
+  int64_t runs() const { return runs_; }
+
+ private:
+  const std::string op_;
+  const int64_t run_;
+  std::atomic<int64_t> runs_{0};
+};
+
+TEST(VerifyEvery, ChangesNothing) {
+  for (const std::vector<std::string>& layout :
+       {std::vector<std::string>{},
+        {"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2", ac("mode=full"),
+         ac("partition_activations=true"), ac("cpu_checkpointing=true")},
+        {"training.gradient_accumulation_steps=1", "parallelism.data_parallel_size=2",
+         "parallelism.ranks_per_process=2", ac("mode=full")},
+        {"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2",
+         "parallelism.sequence_parallel=true", ac("mode=selective")}}) {
+    std::vector<std::string> off = layout;
+    off.push_back("numerics.verify_every=0");
+    expect_same_bits(train(kYaml, off), train(kYaml, layout), "verify_every");
+  }
+}
+
+TEST(VerifyEvery, NamesTheOpAndTheRankOfAFlippedBit) {
+  const std::vector<std::string> two = {"parallelism.tensor_parallel_size=2",
+                                        "parallelism.ranks_per_process=2"};
+  for (const char* op : {"layer0/mlp/fc1", "layer1/attn/core"})
+    for (const int64_t run : {3, 4}) {  // step 1 has two micro-batches; step 2 computes its first one twice
+      Flip on_one(op, run);
+      expect_error(ExitCode::kIntegrity, {"step 2", "rank 1", op}, [&] {
+        train(kYaml, two, [&](int rank) { return ProgramParts{{}, rank == 1 ? &on_one : nullptr}; });
+      });
+    }
+}
+
+// A learning rate that makes everything infinite at some step, whatever the data.
+const Words kDiverges = {"device.backend=cpu",          "training.precision=fp32",  "optimizer.name=sgd",
+                         "optimizer.momentum=0",        "memory_report.at=[]",      "profiling.step=0",
+                         "optimizer.max_grad_norm=0",   "optimizer.weight_decay=0", "training.max_steps=30",
+                         "optimizer.learning_rate=1e30"};
+
+TEST(OnNonFinite, EndsTheRunAndNamesTheSamples) {
+  const Workplace place;
+  const Finished finished = place.train(kDiverges);
+  EXPECT_EQ(finished.status, 7) << finished.err;
+  EXPECT_NE(finished.err.find("the first value that is not finite is"), std::string::npos) << finished.err;
+  EXPECT_NE(finished.err.find("samples (from 0, in the order of the files): "), std::string::npos)
+      << finished.err;
+}
+
+TEST(OnNonFinite, SkipsSoManyInARowAndThenEnds) {
+  const Workplace place;
+  const Finished finished =
+      place.train(kDiverges + Words{"numerics.on_non_finite=skip", "numerics.max_non_finite=2"});
+  EXPECT_EQ(finished.status, 7) << finished.err;
+  EXPECT_EQ(times_in(finished.err, "its update is left out"), 2) << finished.err;
+  int skipped = 0;
+  for (const nlohmann::json& line : place.metrics()) skipped += line.value("skipped", false) ? 1 : 0;
+  EXPECT_EQ(skipped, 2);
+}
+
+TEST(OnNonFinite, GoesBackToTheNewestSnapshotAndThenEnds) {
+  const Workplace place;
+  const Words words = Words{"numerics.on_non_finite=rollback", "numerics.max_non_finite=2",
+                            "snapshot.every_steps=1", "snapshot.keep=40"};
+  const Finished finished = place.train(kDiverges + words);
+  EXPECT_EQ(finished.status, 7) << finished.err;
+  EXPECT_EQ(times_in(finished.err, "without the batches since then"), 2) << finished.err;
+  const auto metrics = place.metrics();  // no step twice, none missing
+  for (std::size_t i = 0; i < metrics.size(); ++i) EXPECT_EQ(metrics[i]["step"], i + 1);
+}
+
+TEST(OnNonFinite, CannotGoBackWithoutASnapshot) {
+  const Workplace place;
+  const Finished none = place.train(kDiverges + Words{"numerics.on_non_finite=rollback"});
+  EXPECT_EQ(none.status, 2) << none.err;
+  const Finished late =
+      place.train(kDiverges + Words{"numerics.on_non_finite=rollback", "snapshot.every_steps=30"});
+  EXPECT_EQ(late.status, 7) << late.err;
+  EXPECT_NE(late.err.find("no snapshot has been saved yet"), std::string::npos) << late.err;
+}
+
+}  // namespace
+}  // namespace recollect::test::numerics_test

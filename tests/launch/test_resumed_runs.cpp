@@ -1,0 +1,149 @@
+// A program that is started again where another one stopped: what it says, what it refuses, and the files that it goes
+// on with.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "launch/train/tensorboard.h"
+#include "tests/launch/process.h"
+#include "tests/launch/python.h"
+
+namespace recollect::test::resumed_runs_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Saves after each two steps, the newest two.
+const Words kSaves = {"snapshot.every_steps=2", "memory_report.at=[]", "profiling.step=0"};
+const char* const kNewest = "out/snapshots/step-00000004";
+
+Words steps(int count) { return kSaves + Words{"training.max_steps=" + std::to_string(count)}; }
+
+class ResumedRuns : public ::testing::Test {
+ protected:
+  // Four steps are done and saved.
+  void SetUp() override {
+    const Finished finished = place_.train(steps(4));
+    ASSERT_EQ(finished.status, 0) << finished.err;
+  }
+  std::string read(const std::string& name) const { return TemporaryFolder::read(place_.file(name)); }
+  void damage(const std::string& folder) const {
+    const std::string path = place_.file(folder + "/rank-00000.safetensors");
+    std::string bytes = TemporaryFolder::read(path);
+    bytes[bytes.size() - 3] ^= 1;
+    place_.folder().write(folder + "/rank-00000.safetensors", bytes);
+  }
+
+  const Workplace place_;
+};
+
+void expect_steps(const std::vector<nlohmann::json>& metrics, int count) {
+  ASSERT_EQ(metrics.size(), static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) EXPECT_EQ(metrics[i]["step"], i + 1);
+}
+
+TEST_F(ResumedRuns, GoOnWithTheLosses) {
+  const Workplace whole;
+  ASSERT_EQ(whole.train(steps(7)).status, 0);
+  // As a run that was killed behind step 5 would have left it.
+  const std::string lines = read("out/metrics.jsonl");
+  place_.folder().write("out/metrics.jsonl", lines + "{\"step\": 5, \"loss\": 1}\n{\"step\": 6, \"lo");
+  const Finished finished = place_.train(steps(7));
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_NE(finished.out.find("resumed from out/snapshots/step-00000004 after step 4"), std::string::npos)
+      << finished.out;
+  const auto metrics = place_.metrics(), expected = whole.metrics();
+  expect_steps(metrics, 7);
+  for (int i = 0; i < 7; ++i)
+    for (const char* key : {"loss", "grad_norm", "learning_rate", "tokens"})
+      EXPECT_EQ(metrics[i][key], expected[i][key]) << i << key;
+  EXPECT_TRUE(fs::exists(place_.file("out/snapshots/step-00000007")));   // the last step, though it is odd
+  EXPECT_FALSE(fs::exists(place_.file("out/snapshots/step-00000002")));  // two are kept
+}
+
+TEST_F(ResumedRuns, TakeTheOneBeforeADamagedOne) {
+  damage(kNewest);
+  const Finished finished = place_.train(steps(5));
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_NE(finished.err.find("a newer snapshot is passed over"), std::string::npos) << finished.err;
+  EXPECT_NE(finished.err.find("step-00000004/rank-00000.safetensors"), std::string::npos) << finished.err;
+  EXPECT_NE(finished.out.find("after step 2"), std::string::npos) << finished.out;
+  expect_steps(place_.metrics(), 5);
+}
+
+TEST_F(ResumedRuns, RefuseADamagedOneThatIsNamed) {
+  damage(kNewest);
+  const Finished finished = place_.train(steps(5) + Words{std::string("resume=") + kNewest});
+  EXPECT_EQ(finished.status, 3) << finished.err;
+  EXPECT_NE(finished.err.find("rank-00000.safetensors"), std::string::npos) << finished.err;
+  damage("out/snapshots/step-00000002");
+  const Finished none = place_.train(steps(5));
+  EXPECT_EQ(none.status, 3) << none.err;
+  EXPECT_NE(none.err.find("no snapshot in out/snapshots can be resumed"), std::string::npos) << none.err;
+  EXPECT_EQ(place_.train(steps(3) + Words{"resume=never"}).status, 0);
+  expect_steps(place_.metrics(), 3);
+}
+
+TEST_F(ResumedRuns, RefuseWhatDoesNotFit) {
+  const auto refused = [&](const Words& words, const char* part) {
+    const Finished finished = place_.train(kSaves + words);
+    EXPECT_EQ(finished.status, 3) << finished.err;
+    EXPECT_NE(finished.err.find(part), std::string::npos) << finished.err;
+  };
+  refused({"training.max_steps=6", "model.n_embd=32"}, "24");
+  refused({"training.max_steps=3"}, "training.max_steps is 3");
+  refused({"training.max_steps=6", "training.global_batch_size=3"},
+          "training.global_batch_size 3 does not divide");
+  refused({"training.max_steps=6", "resume=elsewhere"}, "there is no snapshot in elsewhere");
+  expect_steps(place_.metrics(), 4);  // nothing was replaced
+}
+
+TEST_F(ResumedRuns, NameTheKeysThatChangeResults) {
+  const Finished same = place_.train(steps(5) + Words{"logging.steps=3"});
+  ASSERT_EQ(same.status, 0) << same.err;
+  EXPECT_EQ(same.err.find("changed since"), std::string::npos) << same.err;
+  const Finished other = place_.train(steps(6) + Words{"optimizer.learning_rate=0.5"});
+  ASSERT_EQ(other.status, 0) << other.err;
+  EXPECT_NE(other.err.find("optimizer.learning_rate 0.01 -> 0.5"), std::string::npos) << other.err;
+}
+
+// A run that died behind its last step's snapshot, before it saved its model.
+TEST_F(ResumedRuns, SaveTheModelOfARunThatIsDone) {
+  const Workplace whole;
+  const Words saves = Words{"checkpoint.save_model=true"} + steps(4);
+  ASSERT_EQ(whole.train(saves).status, 0);
+  const Finished finished = place_.train(saves);
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_TRUE(read("out/model.safetensors") == TemporaryFolder::read(whole.file("out/model.safetensors")));
+  expect_steps(place_.metrics(), 4);
+}
+
+TEST_F(ResumedRuns, OtherFilesThereAreStillSafe) {
+  // No snapshot, but another run's files: nothing is replaced.
+  fs::remove_all(place_.file("out/snapshots"));
+  const Finished finished = place_.train(steps(5) + Words{"overwrite=false"});
+  EXPECT_EQ(finished.status, 6) << finished.err;
+  expect_steps(place_.metrics(), 4);
+}
+
+TEST(ResumedTensorBoard, DropsStepsThatAreMadeAgain) {
+  const std::string python = python_with("tensorboard.backend.event_processing.event_accumulator");
+  if (python.empty()) GTEST_SKIP() << "no python3 here has tensorboard";
+  const TemporaryFolder folder;
+  for (const int64_t done : {0, 2}) {
+    EventFile file(folder.file("events"), done);
+    for (int64_t step = done + 1; step < 5; ++step) {
+      const Scalar scalar{"loss", static_cast<double>(10 * done + step)};
+      ASSERT_TRUE(file.write(step, {&scalar, 1}));
+    }
+  }
+  const Finished read =
+      Process({python, RECOLLECT_SOURCE_DIR "/tests/launch/read_events.py", "events"}, folder.path())
+          .wait(Workplace::kBound);
+  ASSERT_EQ(read.status, 0) << read.err;
+  EXPECT_EQ(nlohmann::json::parse(read.out).at("loss"),
+            nlohmann::json::parse("[[1, 1.0], [2, 2.0], [3, 23.0], [4, 24.0]]"));
+}
+
+}  // namespace
+}  // namespace recollect::test::resumed_runs_test
