@@ -29,6 +29,15 @@ void CollectiveMeter::count(double sign) {
 void CollectiveMeter::begin_step() { count(-1); }
 void CollectiveMeter::end_step() { count(1); }
 
+CollectiveMeter::Waiting CollectiveMeter::waiting() const {
+  Waiting seconds;
+  for (const Line& line : lines_) {
+    const bool in_place = line.link.stream == "host" || line.link.stream == name_of(StreamId::kCompute);
+    (in_place ? seconds.in_place : seconds.aside) += line.waiting;
+  }
+  return seconds;
+}
+
 std::vector<CollectiveTimes> CollectiveMeter::times() const {
   std::vector<CollectiveTimes> all;
   for (const Line& line : lines_) {

@@ -27,6 +27,12 @@ class CollectiveMeter {
 
   // Summed over steps: communicators of several ranks that were used, or of which that is not known.
   std::vector<CollectiveTimes> times() const;
+  // Seconds of all steps so far in which peers were waited for: where kernels, or the host between them, stood; and on
+  // streams beside them.
+  struct Waiting {
+    double in_place = 0, aside = 0;
+  };
+  Waiting waiting() const;
 
  private:
   struct Line {

@@ -1,5 +1,8 @@
 #include "launch/cli/commands.h"
 
+#include <atomic>
+#include <cstdlib>
+
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
 
@@ -29,8 +32,18 @@ void train_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
   Words rest = parse_options(words, own);
   if (overwrite && !rest.empty()) rest.emplace_back("overwrite=true");
   const Config config = read_config_words("train", rest);
-  const ReportSignal signal;
-  run_ranks(config, mpi, [&](Communicator& world) { train_rank(config, world, signal); });
+  std::atomic<bool> preempted = false;
+  {
+    const ReportSignal signal;
+    RankWatch ranks;
+    Preemption preemption(ranks);
+    run_ranks(config, mpi, [&](Communicator& world) {
+      if (train_rank(config, world, signal, preemption, ranks) == ExitCode::kPreempted) preempted = true;
+    });
+  }
+  if (!preempted) return;
+  mpi.reset();  // an orderly end for all ranks
+  std::exit(static_cast<int>(ExitCode::kPreempted));
 }
 
 constexpr Command kCommands[] = {

@@ -55,7 +55,8 @@ Outcome attempt_all(Run& run, const std::string& shared_memory) {
     const Outcome outcome = Attempt(run, number).carry_out();
     ::unlink(shared_memory.c_str());  // where ranks were ended while they met
     if (!outcome.failed || outcome.interrupted || number == run.options.max_restarts) return outcome;
-    run.console.say(fmt::format("restart {} of {}", number + 1, run.options.max_restarts));
+    run.console.say(
+        fmt::format("restart {} of {}, since {}", number + 1, run.options.max_restarts, outcome.why));
   }
 }
 

@@ -24,6 +24,7 @@
 #include "engine/core/printable.h"
 #include "launch/cli/commands.h"
 #include "launch/report/report_signal.h"
+#include "launch/train/preemption.h"
 
 namespace recollect {
 
@@ -44,9 +45,10 @@ void open_missing_streams() {
 }
 
 // What training says or is asked does not end it: a reader who goes away and a limit on the size of files are
-// noticed where something is written, and who asks for a report before one can be made waits for it.
+// noticed where something is written, and who asks for a report, or for the end, before that can be waits for it.
 void outlive_diagnostics() {
   ReportSignal::hold();
+  Preemption::hold();
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }
@@ -66,9 +68,10 @@ int fail(ExitCode code, const std::string& what, const std::string& hint) {
   if (!hint.empty()) text += "  " + hint + "\n";
   std::fflush(stdout);
   std::fputs(printable_lines(text).c_str(), stderr);
-  // A launcher ends with the status of the first process that ends: let the rank whose error it was be that
-  // one.
-  if (code == ExitCode::kPeerLost && rank) std::this_thread::sleep_for(std::chrono::seconds(1));
+  // Other launchers than ours end with the status of the first process that ends: let the rank whose error it was
+  // be that one.
+  if (code == ExitCode::kPeerLost && rank && !std::getenv("RECOLLECT_LAUNCH"))
+    std::this_thread::sleep_for(std::chrono::seconds(1));
   mpi_abort(static_cast<int>(code));  // returns where MPI was never started
   return static_cast<int>(code);
 }

@@ -34,6 +34,10 @@ double exposed_seconds(const ProgramCache& programs, StreamId stream) {
   return sum_over(programs, [&](const Executor& executor) { return executor.waits().exposed(stream); });
 }
 
+double joined_seconds(const ProgramCache& programs) {
+  return sum_over(programs, [](const Executor& executor) { return executor.waits().join(); });
+}
+
 void add_measurement(const Config& config, const Measurements& measured, StepReport& report) {
   const StepTimes& times = measured.times;
   report.steps = times.steps();
@@ -43,8 +47,7 @@ void add_measurement(const Config& config, const Measurements& measured, StepRep
   for (int s = 0; s < kStreamCount; ++s)
     report.measured_exposed.by_stream[s] =
         exposed_seconds(measured.programs, static_cast<StreamId>(s)) / steps;
-  report.measured_exposed.joined =
-      sum_over(measured.programs, [](const Executor& executor) { return executor.waits().join(); }) / steps;
+  report.measured_exposed.joined = joined_seconds(measured.programs) / steps;
   report.mean = times.mean();
   report.collectives = measured.collectives;
   for (CollectiveTimes& c : report.collectives) {

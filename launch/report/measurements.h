@@ -49,6 +49,8 @@ struct Measurements {
 
 // Seconds that the compute stream has waited for a stream, in all programs.
 double exposed_seconds(const ProgramCache& programs, StreamId stream);
+// And at the end of runs, for all streams.
+double joined_seconds(const ProgramCache& programs);
 
 void add_measurement(const Config& config, const Measurements& measured, StepReport& report);
 

@@ -20,9 +20,11 @@ namespace {
 using namespace std::chrono_literals;
 
 // A rank that lost a peer may be seen to end before that peer is.
-constexpr auto kTimeForTheCause = 2s;
+constexpr auto kTimeForTheCause = 3s;
 // What a rank started may have something to say after the rank's end.
 constexpr auto kLastWords = 2s;
+// What is left for a rank of ours to do behind a failure.
+constexpr std::chrono::milliseconds kToLeave = 500ms;
 
 struct Pipe {
   Descriptor from, to;
@@ -37,10 +39,12 @@ Pipe make_pipe() {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-// A rank of ours lets SIGUSR2 wait until it knows it; any other program expects what it would find by itself.
+// A rank of ours lets SIGUSR1 and SIGUSR2 wait until it knows them; any other program expects what it would find by
+// itself.
 sigset_t blocked_in(const Run& run) {
   sigset_t blocked = run.signals.blocked_before();
-  if (run.program.ours) sigaddset(&blocked, SIGUSR2);
+  if (run.program.ours)
+    for (const int signal : {SIGUSR1, SIGUSR2}) sigaddset(&blocked, signal);
   return blocked;
 }
 
@@ -80,7 +84,8 @@ Outcome Attempt::carry_out() {
     wait();
     reap();  // before signals: who has ended by now was not asked to
     for (const int signal : run_.signals.take()) obey(signal);
-    if (tell_at_ && Clock::now() >= *tell_at_) tell_groups(SIGTERM);
+    if (tell_at_ && Clock::now() >= *tell_at_)
+      tell_groups(SIGTERM, run_.program.ours ? std::min(kToLeave, run_.options.grace) : run_.options.grace);
   }
   end_all();
   read_the_rest();
@@ -137,13 +142,14 @@ void Attempt::reap() {
     // Peers of a rank that was preempted are saving too, and must not be disturbed.
     std::chrono::milliseconds patience = 0ms;
     if (code == static_cast<int>(ExitCode::kPreempted)) patience = run_.options.grace;
-    if (code == static_cast<int>(ExitCode::kPeerLost)) patience = kTimeForTheCause;
+    if (code == static_cast<int>(ExitCode::kPeerLost) && !is_somebody_stopped()) patience = kTimeForTheCause;
     make_earlier(tell_at_, Clock::now() + patience);
   }
 }
 
 void Attempt::obey(int signal) {
   if (!asks_to_end(signal)) {
+    preempted_ = preempted_ || signal == SIGUSR1;
     for (const Rank& rank : ranks_)
       if (rank.pid != 0) ::kill(rank.pid, signal);
     return;
@@ -159,15 +165,23 @@ void Attempt::obey(int signal) {
                                  std::chrono::duration<double>(run_.options.grace).count(),
                                  signal == SIGINT ? ", or a second SIGINT" : ""));
   }
-  tell_groups(signal);
+  tell_groups(signal, run_.options.grace);
 }
 
-void Attempt::tell_groups(int signal) {
+// Who is stopped hears of it when it goes on.
+void Attempt::tell_groups(int signal, std::chrono::milliseconds grace) {
   asked_ = true;
   tell_at_.reset();
   for (const Rank& rank : ranks_)
-    if (rank.pid != 0) ::kill(-rank.pid, signal);
-  make_earlier(kill_at_, Clock::now() + run_.options.grace);
+    if (rank.pid != 0)
+      for (const int each : {signal, SIGCONT}) ::kill(-rank.pid, each);
+  make_earlier(kill_at_, Clock::now() + grace);
+}
+
+// Then it is for that rank that the others have waited, and it will not end by itself.
+bool Attempt::is_somebody_stopped() const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [](const Rank& rank) { return rank.pid != 0 && is_stopped(rank.pid); });
 }
 
 // Nobody writes any more: what has not been read lies in the pipes.
@@ -183,12 +197,14 @@ Outcome Attempt::judge() {
   const RankEnd* root = root_cause(ends_);
   if (root && root->status() == static_cast<int>(ExitCode::kPreempted)) {
     run_.console.say(fmt::format("rank {} was preempted ({})", root->rank, root->text()));
-    return {root->status(), false, interrupted};
+    return {root->status(), !preempted_, interrupted,
+            fmt::format("rank {} was preempted, and this launcher was not", root->rank)};
   }
   if (root) {
     const Rank& rank = ranks_[static_cast<std::size_t>(root->rank)];
     run_.console.line(Stream::kError, failure_box(*root, ends_, rank.output, rank.errors));
-    return {root->status(), true, interrupted};
+    return {root->status(), true, interrupted,
+            fmt::format("rank {} ended with {}", root->rank, root->text())};
   }
   if (!interrupted) return {};
   // Ranks that end in their own way when they are asked to have the word.

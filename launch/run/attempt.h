@@ -28,6 +28,7 @@ struct Outcome {
   int status = 0;            // for the launcher to exit with
   bool failed = false;       // another attempt may do better
   bool interrupted = false;  // and is not wanted
+  std::string why = {};      // it failed: "rank 3 ended with exit code 7"
 };
 
 class Attempt {
@@ -51,7 +52,8 @@ class Attempt {
   void wait();
   void reap();
   void obey(int signal);
-  void tell_groups(int signal);
+  void tell_groups(int signal, std::chrono::milliseconds grace);
+  bool is_somebody_stopped() const;
   void end_all();
   void read_the_rest();
   Outcome judge();
@@ -62,6 +64,7 @@ class Attempt {
   std::vector<RankEnd> ends_;  // as they were seen
   int interrupted_by_ = 0;     // the first signal that asked for the end
   bool asked_ = false;         // the ranks were told to end
+  bool preempted_ = false;     // SIGUSR1 came to the launcher, and so it is the run's
   bool int_came_ = false;      // SIGINT, once
   std::optional<Clock::time_point> tell_at_, kill_at_, last_words_until_;
 };

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "engine/io/node.h"
 
 namespace recollect::launcher {
@@ -64,6 +66,7 @@ Words environment_of_rank(const RunOptions& options, const RunIdentity& identity
   variables["RECOLLECT_RUN_ID"] = variables["RECOLLECT_LAUNCH"] = identity.run_id;
   if (place.has_store()) variables["RECOLLECT_STORE"] = "launcher";
   variables["RECOLLECT_STORE_TOKEN_FILE"] = identity.token_file;
+  variables["RECOLLECT_GRACE"] = fmt::format("{}", std::chrono::duration<double>(options.grace).count());
   if (const int threads = omp_threads_to_set(options)) variables["OMP_NUM_THREADS"] = std::to_string(threads);
   Words entries;
   for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);

@@ -43,7 +43,8 @@ po::options_description Flags::description() {
                     "ranks (1); auto: one a GPU, without GPUs one a core")(
       "standalone", po::bool_switch(&standalone), "one node, a free port: what happens anyway")(
       "nnodes", in(nodes, "1"), "one node; for more use mpirun or srun")(
-      "max-restarts", in(max_restarts, "K"), "after a failure, start all ranks again, up to K times (0)")(
+      "max-restarts", in(max_restarts, "K"),
+      "after a failure or a preemption, start all ranks again, up to K times (0)")(
       "grace", in(grace, "SECONDS"), "from SIGTERM to SIGKILL (30)")(
       "monitor-interval", in(monitor_interval, "SECONDS"), "look after the ranks at least this often (0.1)")(
       "log-dir", in(log_dir, "FOLDER"), "a file for each rank and stream; alone it means --tee 3")(

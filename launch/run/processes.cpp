@@ -58,6 +58,15 @@ struct Start {
   ::_exit(127);
 }
 
+// What /proc says of it behind its name; empty where it has ended meanwhile.
+std::string stat_of(const std::string& process) {
+  std::ifstream file("/proc/" + process + "/stat");
+  std::string text;
+  std::getline(file, text, '\0');
+  const std::size_t name_end = text.rfind(") ");  // the name itself may hold anything
+  return name_end == std::string::npos ? "" : text.substr(name_end + 2);
+}
+
 }  // namespace
 
 void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
@@ -90,14 +99,15 @@ std::vector<pid_t> children() {
   for (const auto& entry : std::filesystem::directory_iterator("/proc", none)) {
     const pid_t pid = std::atoi(entry.path().filename().c_str());
     if (pid <= 0) continue;
-    std::ifstream file(entry.path() / "stat");
-    std::string text;
-    std::getline(file, text, '\0');                 // nothing where the process has ended meanwhile
-    const std::size_t name_end = text.rfind(") ");  // the name itself may hold anything
-    if (name_end != std::string::npos && std::atoi(text.c_str() + name_end + 4) == ::getpid())
-      found.push_back(pid);
+    const std::string stat = stat_of(std::to_string(pid));
+    if (stat.size() > 2 && std::atoi(stat.c_str() + 2) == ::getpid()) found.push_back(pid);
   }
   return found;
+}
+
+bool is_stopped(pid_t process) {
+  const std::string stat = stat_of(std::to_string(process));
+  return !stat.empty() && (stat[0] == 'T' || stat[0] == 't');
 }
 
 bool end_children(const std::vector<pid_t>& spared) {

@@ -23,6 +23,9 @@ pid_t start_process(const Program& program, const Words& environment, int output
 // This process's children, by /proc; none where that shows another world of processes.
 std::vector<pid_t> children();
 
+// Whether somebody has stopped it (SIGSTOP), as /proc says.
+bool is_stopped(pid_t process);
+
 // Kills all children but those of `spared`, then those that become children by that, and reaps them. False
 // where some outlived the time given to them.
 bool end_children(const std::vector<pid_t>& spared);

@@ -45,7 +45,9 @@ bool is_a_runs(std::string_view name) {
       "config.json", "config.resolved.yaml", "metrics.jsonl",     "model.safetensors",
       "plan.yaml",   "report.html",          "train_results.json"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
-         ((name.starts_with("memory.rank") || name.starts_with("trace.rank")) && name.ends_with(".json"));
+         ((name.starts_with("memory.rank") || name.starts_with("trace.rank") ||
+           name.starts_with("status.")) &&
+          name.ends_with(".json"));
 }
 
 // What the attempts of one `recollect run`, and of no other, have in common; empty for other launchers.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include <limits>
 
@@ -24,6 +25,7 @@ namespace recollect {
 
 namespace {
 
+constexpr int64_t kStepsToTell = 10;     // a slow rank
 constexpr int64_t kGroupedBatches = 50;  // as many as Transformers sorts at a time
 
 LoaderOptions loader_options(const Config& config, const Mesh& mesh) {
@@ -235,9 +237,22 @@ StepResult Session::step() {
   meter_.end_step();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   times_.add(result.seconds);
+  own_times_.add(result.seconds - waited_in_step());
   if (adaptation_) adaptation_->end_step(result.seconds);
   return result;
 }
+
+// Seconds of the latest step in which this rank waited for others: where its kernels stood in collectives, and where
+// they stood for a stream that did.
+double Session::waited_in_step() {
+  const CollectiveMeter::Waiting now = meter_.waiting(), before = std::exchange(waited_, now);
+  const double stands = exposed_seconds(programs_, StreamId::kCommunication) +
+                        exposed_seconds(programs_, StreamId::kGather) + joined_seconds(programs_);
+  const double stood = stands - std::exchange(stood_for_streams_, stands);
+  return now.in_place - before.in_place + std::min(now.aside - before.aside, stood);
+}
+
+double Session::own_seconds() const { return own_times_.steps() < kStepsToTell ? 0 : own_times_.median(); }
 
 void Session::adapt() {
   if (!adaptation_ || !adaptation_->is_due_after(steps_here_)) return;

@@ -82,6 +82,8 @@ class Session {
   // How full the samples are that documents were packed into; "" where none were.
   const std::string& packing() const { return packing_; }
   const Mesh& mesh() const { return mesh_; }
+  // Of the latest steps, the median of the seconds in which this rank waited for no other; 0 while they are few.
+  double own_seconds() const;
   // For reports. The session must outlive them.
   Measurements measurements() const {
     return {.programs = programs_,
@@ -108,6 +110,7 @@ class Session {
   // Inputs of the program, for as long as no other one runs.
   void set_scalars(const ReadyProgram& ready, const TargetCounts& valid, double loss_scale);
   double scalar(const ReadyProgram& ready, ValueId value) const;
+  double waited_in_step();
   // Collective. Runs the first micro-batch twice, the second time for good.
   void run_verified(const ReadyProgram& ready, const RunState& state);
   // Collective, both.
@@ -138,11 +141,14 @@ class Session {
   SpikeDetector spikes_;
   int64_t not_finite_ = 0;       // steps that were skipped in a row, or rollbacks
   std::vector<double> scalars_;  // of the optimizer's rule, for the step
-  StepTimes times_;
-  int64_t step_ = 0;         // steps done
-  int64_t steps_here_ = 0;   // of them, since this session began
-  int64_t first_batch_ = 0;  // of the loader: where a resumed run goes on
-  int64_t updates_ = 0;      // of them, those that were not skipped
+  // The steps' times, and less what this rank waited for others.
+  StepTimes times_, own_times_;
+  CollectiveMeter::Waiting waited_;  // for others, in all of them
+  double stood_for_streams_ = 0;     // that talk to others
+  int64_t step_ = 0;                 // steps done
+  int64_t steps_here_ = 0;           // of them, since this session began
+  int64_t first_batch_ = 0;          // of the loader: where a resumed run goes on
+  int64_t updates_ = 0;              // of them, those that were not skipped
 };
 
 }  // namespace recollect

@@ -49,6 +49,8 @@ class Snapshots {
   // Collective. Saves the last step, and waits until it is on the disk.
   void finish();
   const SnapshotTotals& totals() const { return totals_; }
+  // Whether that has succeeded.
+  bool are_saved() const { return failures_ == 0; }
 
  private:
   bool is_due() const;

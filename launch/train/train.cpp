@@ -36,9 +36,10 @@ constexpr int64_t kStepsToJudge = 3;  // before a disk is called slow
 void announce(const RunDescription& run) { say("{}; {}\nbatch: {}\n", run.model, run.layout, run.batch); }
 
 // All steps, and what comes between them: evaluations, reports, and answers to the signal. `progress` is null
-// on all ranks but the first.
-void run_steps(const Config& config, Session& session, Progress* progress, Snapshots* snapshots,
-               const ReportSignal& signal, TrainResults& results, ReportFiles& files) {
+// on all ranks but the first. Returns the signal that ended them early, with their snapshot saved; else 0.
+int run_steps(const Config& config, Session& session, Progress* progress, Snapshots* snapshots,
+              const ReportSignal& signal, Preemption& preemption, CallLog& log, TrainResults& results,
+              ReportFiles& files) {
   const auto start = std::chrono::steady_clock::now();
   double seconds = 0;
   bool warned = false;
@@ -58,7 +59,10 @@ void run_steps(const Config& config, Session& session, Progress* progress, Snaps
     if (together) report_together(config, report, session.mesh().world(), files);
     answered = asked;
   };
-  while (session.progress().step < config.training.max_steps) {
+  int preempted_by = 0;
+  preemption.begin_steps(snapshots != nullptr);
+  while (session.progress().step < config.training.max_steps && preempted_by == 0) {
+    log.begin_step(session.progress().step + 1);
     const StepResult result = session.step();
     if (progress && !result.spike.empty()) warn("step {}: {}", result.step, result.spike);
     if (!result.not_finite.empty() && config.numerics.on_non_finite == OnNonFinite::kRollback) {
@@ -79,16 +83,33 @@ void run_steps(const Config& config, Session& session, Progress* progress, Snaps
     }
     after_step(result.step);
     if (snapshots) snapshots->after_step();
+    preempted_by = preemption.agree(session.mesh().world());
   }
   if (snapshots) snapshots->finish();
   if (snapshots) results.snapshots = snapshots->totals();
   if (config.training.max_steps == 0) after_step(0);
   if (progress) progress->finish();
   results.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return session.progress().step < config.training.max_steps ? preempted_by : 0;
+}
+
+// On every rank. Error kStorage where the state of the latest step is lost because it could not be saved.
+void say_preempted(const Config& config, const Session& session, const Snapshots* snapshots, int signal) {
+  const char* const name = signal == SIGUSR1 ? "SIGUSR1" : "SIGTERM";
+  const int64_t step = session.progress().step;
+  if (snapshots && !snapshots->are_saved())
+    throw Error(ExitCode::kStorage,
+                fmt::format("preempted by {} after step {}, and its snapshot could not be saved", name, step),
+                "make room in " + config.snapshot_folder());
+  if (session.mesh().world().rank() == 0)
+    warn("preempted by {} after step {} of {}: {}", name, step, config.training.max_steps,
+         snapshots ? "its snapshot is in " + config.snapshot_folder()
+                   : "nothing is saved, since snapshot.every_steps and every_minutes are 0");
+  session.mesh().world().barrier();  // nobody ends while another still saves
 }
 
 void report_results(const Config& config, const Session& session, TrainResults& results, ReportFiles& files) {
-  add_peaks(session, results);
+  add_ranks(session, results);
   if (session.mesh().world().rank() != 0 || results.steps == 0) return;
   files.write(config.output_dir + "/train_results.json", results_json(results));
   say("{}", results_text(results));
@@ -105,69 +126,97 @@ void begin_folder(const Config& config, const Session& session, const std::strin
   write_text_file(config.output_dir + "/plan.yaml", plan);
 }
 
+ExitCode train(Config config, Communicator& world, const ReportSignal& signal, Preemption& preemption,
+               RankStatus& status) {
+  resolve_world(config, world.size());
+  check_ranks_agree(config, world);
+  agree_on_threads(world);
+  check_device_models_agree(read_device_model(config.device.model), world);
+  check_inputs_agree(config, world);
+  std::unique_ptr<OutputFolder> folder;
+  if (world.rank() == 0) folder = std::make_unique<OutputFolder>(config);
+
+  const std::string recorded = recorded_line();  // looks at code that counts as resident from then on
+  Resumed resumed;
+  const Session::Restore restore = [&](const TrainingState& state) {
+    resumed = resume_training(config, state, world);
+    return resumed.folder.empty() ? std::nullopt : std::optional(resumed.progress);
+  };
+  Session session(config, world, {}, restore);
+  check_plans_agree(session.training_program().checkpointed.plan,
+                    session.training_program().checkpointed.moves, world);
+  if (folder) begin_folder(config, session, recorded, *folder);
+  ModelSave model(config, session);
+  std::unique_ptr<Progress> progress;
+  std::optional<Snapshots> snapshots;
+  if (config.saves_snapshots())
+    snapshots.emplace(config, session, [&progress] {
+      if (progress) progress->flush_metrics();
+    });
+  world.barrier();  // nobody trains for nothing
+  status.begin();
+  ReportFiles files(config);
+  if (folder) {
+    announce(describe(config, session.mesh(), session.training_program()));
+    if (!session.packing().empty()) say("packing: {}\n", session.packing());
+    for (const std::string& wrong : resumed.passed_over) warn("a newer snapshot is passed over: {}", wrong);
+    if (!resumed.folder.empty())
+      say("resumed from {} after step {}\n", resumed.folder, resumed.progress.step);
+    if (!resumed.changed.empty())
+      warn("changed since the snapshot was saved, so that results will be others: {}", resumed.changed);
+    for (const Remark& remark : recorded_elsewhere(config)) warn("{}", remark.sentence);
+    if (!session.drawn().empty())
+      warn("not in model.pretrained, and drawn at random: {}", fmt::join(session.drawn(), ", "));
+    progress = std::make_unique<Progress>(config, session.executor().program().predicted().arena_bytes(),
+                                          session.progress().step);
+  }
+  if (reports_at(config, "start")) {
+    RankReport report =
+        predict(config, session.mesh(), session.training_program(), session.executor().program());
+    report.resident = session.measurements().programs.resident();
+    report_together(config, report, world, files);
+  }
+  TrainResults results;
+  Snapshots* const saved = snapshots ? &*snapshots : nullptr;
+  if (const int by = run_steps(config, session, progress.get(), saved, signal, preemption, status.log(),
+                               results, files)) {
+    say_preempted(config, session, saved, by);
+    return ExitCode::kPreempted;
+  }
+  session.check_trained();
+  model.save();
+  if (reports_at(config, "end"))
+    report_together(config, report_of(config, session.measurements()), world, files);
+  report_results(config, session, results, files);
+  model.check_place();
+  world.barrier();  // no rank leaves while another may still need it
+  if (folder) folder->leave();
+  return ExitCode::kOk;
+}
+
 }  // namespace
 
-void train_rank(Config config, Communicator& world, const ReportSignal& signal) {
+ExitCode train_rank(Config config, Communicator& world, const ReportSignal& signal, Preemption& preemption,
+                    RankWatch& ranks) {
+  RankStatus status(world, config.output_dir);
+  ranks.add(status);
+  const auto failed = [&](ExitCode code, const std::string& what) {
+    ranks.remove(status, code, what);
+    world.abort(what);
+    status.write(code, what);
+  };
   try {
-    resolve_world(config, world.size());
-    check_ranks_agree(config, world);
-    agree_on_threads(world);
-    check_device_models_agree(read_device_model(config.device.model), world);
-    check_inputs_agree(config, world);
-    std::unique_ptr<OutputFolder> folder;
-    if (world.rank() == 0) folder = std::make_unique<OutputFolder>(config);
-
-    const std::string recorded = recorded_line();  // looks at code that counts as resident from then on
-    Resumed resumed;
-    const Session::Restore restore = [&](const TrainingState& state) {
-      resumed = resume_training(config, state, world);
-      return resumed.folder.empty() ? std::nullopt : std::optional(resumed.progress);
-    };
-    Session session(config, world, {}, restore);
-    check_plans_agree(session.training_program().checkpointed.plan,
-                      session.training_program().checkpointed.moves, world);
-    if (folder) begin_folder(config, session, recorded, *folder);
-    ModelSave model(config, session);
-    std::unique_ptr<Progress> progress;
-    std::optional<Snapshots> snapshots;
-    if (config.saves_snapshots())
-      snapshots.emplace(config, session, [&progress] {
-        if (progress) progress->flush_metrics();
-      });
-    world.barrier();  // nobody trains for nothing
-    ReportFiles files(config);
-    if (folder) {
-      announce(describe(config, session.mesh(), session.training_program()));
-      if (!session.packing().empty()) say("packing: {}\n", session.packing());
-      for (const std::string& wrong : resumed.passed_over) warn("a newer snapshot is passed over: {}", wrong);
-      if (!resumed.folder.empty())
-        say("resumed from {} after step {}\n", resumed.folder, resumed.progress.step);
-      if (!resumed.changed.empty())
-        warn("changed since the snapshot was saved, so that results will be others: {}", resumed.changed);
-      for (const Remark& remark : recorded_elsewhere(config)) warn("{}", remark.sentence);
-      if (!session.drawn().empty())
-        warn("not in model.pretrained, and drawn at random: {}", fmt::join(session.drawn(), ", "));
-      progress = std::make_unique<Progress>(config, session.executor().program().predicted().arena_bytes(),
-                                            session.progress().step);
-    }
-    if (reports_at(config, "start")) {
-      RankReport report =
-          predict(config, session.mesh(), session.training_program(), session.executor().program());
-      report.resident = session.measurements().programs.resident();
-      report_together(config, report, world, files);
-    }
-    TrainResults results;
-    run_steps(config, session, progress.get(), snapshots ? &*snapshots : nullptr, signal, results, files);
-    session.check_trained();
-    model.save();
-    if (reports_at(config, "end"))
-      report_together(config, report_of(config, session.measurements()), world, files);
-    report_results(config, session, results, files);
-    model.check_place();
-    world.barrier();  // no rank leaves while another may still need it
-    if (folder) folder->leave();
+    const ExitCode code = train(config, world, signal, preemption, status);
+    ranks.remove(status, ExitCode::kOk, "");
+    return code;
+  } catch (const Error& error) {
+    failed(error.code(), error.what());
+    throw;
+  } catch (const std::bad_alloc&) {
+    failed(ExitCode::kHostMemory, "out of host memory");
+    throw;
   } catch (const std::exception& error) {
-    world.abort(error.what());
+    failed(ExitCode::kInternal, error.what());
     throw;
   }
 }

@@ -4,12 +4,16 @@
 #include "comm/communicator.h"
 #include "launch/config/config.h"
 #include "launch/report/report_signal.h"
+#include "launch/train/preemption.h"
 
 namespace recollect {
 
 // Writes config.resolved.yaml, plan.yaml, metrics.jsonl, memory.rankN.json, train_results.json and, when
 // asked, the model into config.output_dir. Whenever `signal` has come, the rank prints its own report after
-// the step in progress.
-void train_rank(Config config, Communicator& world, const ReportSignal& signal);
+// the step in progress. Once any rank was preempted, all end behind the step in progress, with a snapshot of it where the
+// run saves any, and no model: kPreempted, else kOk.
+// Where it fails, `ranks` of this process hear of it, and status.<rank>.json says how.
+ExitCode train_rank(Config config, Communicator& world, const ReportSignal& signal, Preemption& preemption,
+                    RankWatch& ranks);
 
 }  // namespace recollect

@@ -16,12 +16,13 @@ void TrainResults::add(const StepResult& result, int64_t samples_of_step) {
   loss_sum += result.loss;
 }
 
-void add_peaks(const Session& session, TrainResults& results) {
+void add_ranks(const Session& session, TrainResults& results) {
   int64_t peaks[] = {static_cast<int64_t>(session.executor().measured().peak()),
                      static_cast<int64_t>(peak_resident_bytes())};
   session.mesh().world().all_reduce({peaks, {2}, DType::kI64}, ReduceOp::kMax);
   results.device_memory_peak = static_cast<uint64_t>(peaks[0]);
   results.resident_memory_peak = static_cast<uint64_t>(peaks[1]);
+  results.slow = gather_slow_ranks(session.own_seconds(), session.mesh().world());
 }
 
 std::string results_text(const TrainResults& r) {
@@ -48,7 +49,7 @@ std::string results_text(const TrainResults& r) {
                             line("snapshots_copy", fmt::format("{:.3f} s", r.snapshots->copied_seconds)) +
                             line("snapshots_runtime", fmt::format("{:.2f} s", r.snapshots->seconds))
                       : "") +
-         evaluated;
+         evaluated + slow_ranks_text(r.slow);
 }
 
 std::string results_json(const TrainResults& r) {
@@ -73,6 +74,9 @@ std::string results_json(const TrainResults& r) {
     for (const MetricValue& metric : r.evaluated->metrics)  // JSON has no word for what is not defined
       json[std::string(metric.name)] = metric.value;
   }
+  for (const SlowRanks::One& one : r.slow.ranks)
+    json["slow_ranks"].push_back(
+        {{"rank", one.rank}, {"own_step_seconds", one.seconds}, {"median_rank_seconds", r.slow.median}});
   return json.dump(2) + "\n";
 }
 

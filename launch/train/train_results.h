@@ -10,6 +10,7 @@
 #include "comm/communicator.h"
 #include "launch/train/session.h"
 #include "launch/train/snapshots.h"
+#include "launch/train/slow_ranks.h"
 
 namespace recollect {
 
@@ -23,12 +24,13 @@ struct TrainResults {
   uint64_t resident_memory_peak = 0;  // of the largest process; 0: the system does not say
   std::optional<EvaluationResult> evaluated = {};
   std::optional<SnapshotTotals> snapshots = {};
+  SlowRanks slow = {};
 
   void add(const StepResult& result, int64_t samples_of_step);
 };
 
-// Collective: the peaks of memory, each that of the fullest rank.
-void add_peaks(const Session& session, TrainResults& results);
+// Collective: the peaks of memory, each that of the fullest rank, and the ranks that were slow.
+void add_ranks(const Session& session, TrainResults& results);
 
 // `results` has steps.
 std::string results_text(const TrainResults& results);

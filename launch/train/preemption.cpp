@@ -1,0 +1,104 @@
+#include "launch/train/preemption.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "engine/io/standard_output.h"
+
+namespace recollect {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr double kLeastGrace = 5;    // seconds, for a step and a snapshot
+constexpr double kUsualGrace = 30;   // Slurm's KillWait, Kubernetes' terminationGracePeriodSeconds
+constexpr double kMpirunsGrace = 1;  // Open MPI's odls_base_sigkill_timeout
+constexpr auto kOneRequest = 500ms;
+constexpr timespec kLookInterval{0, 200'000'000};
+
+// Those that are not ignored: nohup means what it says.
+sigset_t heeded_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGUSR1, SIGTERM}) {
+    struct sigaction action {};
+    sigaction(signal, nullptr, &action);
+    if (action.sa_handler != SIG_IGN) sigaddset(&signals, signal);
+  }
+  return signals;
+}
+
+}  // namespace
+
+double grace_seconds(const std::function<const char*(const char*)>& environment) {
+  const auto number = [&](const char* name, double otherwise) {
+    const char* text = environment(name);
+    return text ? std::atof(text) : otherwise;
+  };
+  if (environment("RECOLLECT_GRACE")) return number("RECOLLECT_GRACE", kUsualGrace);
+  if (environment("OMPI_COMM_WORLD_RANK")) return number("OMPI_MCA_odls_base_sigkill_timeout", kMpirunsGrace);
+  return kUsualGrace;
+}
+
+void Preemption::hold() {
+  const sigset_t signals = heeded_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+Preemption::Preemption(RankWatch& ranks)
+    : ranks_(ranks),
+      signals_(heeded_signals()),
+      grace_suffices_(grace_seconds([](const char* name) { return std::getenv(name); }) >= kLeastGrace) {
+  pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+  thread_ = std::thread([this] { attend(); });
+}
+
+Preemption::~Preemption() {
+  quits_ = true;
+  for (const int signal : {SIGUSR1, SIGTERM})
+    if (sigismember(&signals_, signal) == 1)
+      pthread_kill(thread_.native_handle(), signal);  // so that it sees it now
+  thread_.join();
+  if (sigismember(&signals_, SIGUSR1) == 1) ::signal(SIGUSR1, SIG_IGN);
+  pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
+}
+
+int Preemption::agree(Communicator& world) const {
+  int64_t signal = asked_;
+  if (world.size() > 1) world.all_reduce({&signal, {1}, DType::kI64}, ReduceOp::kMax);
+  return static_cast<int>(signal);
+}
+
+void Preemption::attend() {
+  while (true) {
+    const int signal = ::sigtimedwait(&signals_, nullptr, &kLookInterval);
+    if (quits_) return;
+    if (signal > 0) take(signal);
+    ranks_.look();
+  }
+}
+
+void Preemption::take(int signal) {
+  if (signal == SIGTERM && !grace_suffices_)
+    end_at_once(signal, "SIGTERM leaves no time for a snapshot here; SIGUSR1 asks for one");
+  if (signal == SIGTERM && (!may_wait_ || ranks_.is_stopped())) end_at_once(signal, "");
+  if (asked_ == 0) {
+    asked_at_ = Clock::now();
+    asked_ = signal;
+  } else if (Clock::now() - asked_at_ >= kOneRequest) {
+    end_at_once(signal, "a second signal: ends without a snapshot of the latest step");
+  }
+}
+
+void Preemption::end_at_once(int signal, const char* why) {
+  if (*why != '\0' && may_wait_) warn("{}", why);
+  ranks_.write_all(ExitCode::kPeerLost, signal == SIGTERM ? "ended by SIGTERM" : "ended by a second SIGUSR1");
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);  // of this thread, which still holds it
+  pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
+  ::_exit(128 + signal);
+}
+
+}  // namespace recollect
