@@ -9,8 +9,8 @@
 
 #include "comm/communicator.h"
 #include "launch/train/session.h"
-#include "launch/train/snapshots.h"
 #include "launch/train/slow_ranks.h"
+#include "launch/train/snapshots.h"
 
 namespace recollect {
 
