@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,6 +22,7 @@
 #include "engine/io/output_file.h"
 #include "engine/io/standard_output.h"
 #include "engine/io/strict_json.h"
+#include "launch/config/read.h"
 #include "launch/ranks/inputs.h"
 #include "parallel/snapshot/snapshot_folder.h"
 
@@ -92,10 +94,21 @@ void check_gradients_file(const Config& config) {
                 "name another file");
 }
 
-// A run that is resumed finds its own files there.
+// Whether the same run has died there: it has left its lock, and was configured alike.
+bool died_there(const Config& config) {
+  std::error_code error;
+  if (!fs::exists(config.output_dir + "/" + kLockName, error)) return false;
+  std::ifstream file(config.output_dir + "/config.resolved.yaml");
+  std::string line, text;
+  while (std::getline(file, line))
+    if (!line.starts_with('#')) text += line + '\n';
+  return text == dump_resolved(config);
+}
+
+// A run that is resumed finds its own files there, also where it died before its first snapshot.
 bool goes_on(const Config& config) {
   return config.resume == "auto" && config.saves_snapshots() &&
-         !SnapshotFolder(config.snapshot_folder()).steps().empty();
+         (!SnapshotFolder(config.snapshot_folder()).steps().empty() || died_there(config));
 }
 
 }  // namespace

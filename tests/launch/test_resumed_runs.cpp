@@ -121,6 +121,21 @@ TEST_F(ResumedRuns, SaveTheModelOfARunThatIsDone) {
   expect_steps(place_.metrics(), 4);
 }
 
+// Found by tests/long/kill_loop.py: there is nothing to go on from, and nothing to lose.
+TEST_F(ResumedRuns, BeginAgainWhereTheSameRunDiedBeforeItsFirstSnapshot) {
+  const Words same = steps(4) + Words{"overwrite=false"};
+  fs::remove_all(place_.file("out"));
+  ASSERT_EQ(place_.train(same).status, 0);
+  fs::remove_all(place_.file("out/snapshots"));
+  EXPECT_EQ(place_.train(same).status, 6);  // it is done, and did not die
+  place_.folder().write("out/.recollect.lock", "run \nprocess 1 on nowhere\n");
+  const Finished other = place_.train(steps(5) + Words{"overwrite=false"});
+  EXPECT_EQ(other.status, 6) << other.err;
+  const Finished finished = place_.train(same);
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  expect_steps(place_.metrics(), 4);
+}
+
 TEST_F(ResumedRuns, OtherFilesThereAreStillSafe) {
   // No snapshot, but another run's files: nothing is replaced.
   fs::remove_all(place_.file("out/snapshots"));
