@@ -165,7 +165,8 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary = null
 }
 namespace cpu {
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary = nullptr);  // f32 and bf16
-// What the kernels are compiled for, and use here: "avx512 + amx". Workspaces and last bits depend on it.
+// What the kernels are compiled for, and use here: "avx512 + amx"; "avx512 + bf16" where the bf16 dot product pays.
+// Workspaces and last bits depend on it.
 std::string instruction_set();
 }  // namespace cpu
 namespace cuda {

@@ -14,6 +14,7 @@
 namespace recollect::test {
 namespace {
 
+using cpu::Bf16Units;
 using cpu::GemmSpec;
 
 class WithThreads {
@@ -194,11 +195,11 @@ TEST(Gemm, HasTheSameBitsForAnyNumberOfThreads) {
   const int64_t shapes[][3] = {{1, 1, 1},      {7, 48, 2048},  {64, 16, 3072}, {33, 100, 129},
                                {100, 65, 700}, {256, 96, 200}, {40, 1100, 64}, {130, 70, 1025}};
   for (const DType in : {DType::kF32, DType::kBF16})
-    for (const bool tiles : {true, false})
+    for (const Bf16Units units : {Bf16Units::kFastest, Bf16Units::kDots, Bf16Units::kWidened})
       for (const auto& [m, n, k] : shapes)
         for (const int kind : {0, 1, 2, 3}) {
-          if (in == DType::kF32 && !tiles) continue;
-          GemmSpec s{.m = m, .n = n, .k = k, .in = in, .tiles = tiles};
+          if (in == DType::kF32 && units != Bf16Units::kFastest) continue;
+          GemmSpec s{.m = m, .n = n, .k = k, .in = in, .units = units};
           s.transpose_b = kind == 0 || kind == 3;
           s.transpose_a = kind == 2 || kind == 3;
           s.accumulates = kind == 2;

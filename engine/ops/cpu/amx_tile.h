@@ -16,7 +16,7 @@
 #include <cstdint>
 
 #include "engine/core/dtype.h"
-#include "engine/ops/cpu/transpose.h"
+#include "engine/ops/cpu/depth_pairs.h"
 
 namespace recollect::cpu::amx {
 
@@ -48,37 +48,8 @@ class TileRegisters {
   TileRegisters& operator=(const TileRegisters&) = delete;
 };
 
-inline __mmask32 first_lanes(int64_t n) {
-  return n >= 32 ? ~__mmask32{0} : n <= 0 ? __mmask32{0} : (__mmask32{1} << n) - 1;
-}
-
-inline void transpose(__m512i (&rows)[16]) {
-  Words words[16];
-  for (int i = 0; i < 16; ++i) words[i] = reinterpret_cast<Words>(rows[i]);
-  transpose_words(words);
-  for (int i = 0; i < 16; ++i) rows[i] = reinterpret_cast<__m512i>(words[i]);
-}
-
-// 16 rows of 32 elements, zero beyond rows and columns.
-inline void load_rows(const bf16* from, int64_t stride, int64_t rows, int64_t columns, __m512i (&to)[16]) {
-  const __mmask32 mask = first_lanes(columns);
-  for (int i = 0; i < 16; ++i)
-    to[i] = i < rows ? _mm512_maskz_loadu_epi16(mask, from + i * stride) : _mm512_setzero_si512();
-}
-
 inline void store_tile(const __m512i (&rows)[16], bf16* to) {
   for (int i = 0; i < 16; ++i) _mm512_storeu_si512(to + i * kDepth, rows[i]);
-}
-
-// Rows 2i and 2i + 1 of 32 columns, interleaved: `low` has columns 0-15, `high` 16-31, both of depth pair i.
-inline void interleave(__m512i even, __m512i odd, __m512i& low, __m512i& high) {
-  alignas(64) static constexpr uint16_t kLow[32] = {0,  32, 1,  33, 2,  34, 3,  35, 4,  36, 5,
-                                                    37, 6,  38, 7,  39, 8,  40, 9,  41, 10, 42,
-                                                    11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
-  const __m512i low_index = _mm512_load_si512(kLow);
-  const __m512i high_index = _mm512_add_epi16(low_index, _mm512_set1_epi16(16));
-  low = _mm512_permutex2var_epi16(even, low_index, odd);
-  high = _mm512_permutex2var_epi16(even, high_index, odd);
 }
 
 // 32 rows of depth (zero beyond `depth`) of 32 columns, as depth pairs of the first and of the last 16
@@ -112,8 +83,8 @@ inline void pack(const bf16* from, int64_t stride, bool strided, bool left, int6
     }
     // Strided lines come as depth pairs, as right tiles have them; contiguous ones as left tiles have them.
     if (strided == left) {
-      transpose(low);
-      transpose(high);
+      transpose_pairs(low);
+      transpose_pairs(high);
     }
     store_tile(low, to);
     store_tile(high, to + kTile);

@@ -78,8 +78,8 @@ class AmxBackwardTiles : public AmxTiles {
     for (int64_t i = 0; i < steps * kBlock; i += kBlock)
       for (int64_t c = 0; c < size_; c += kBlock) {
         amx::load_pairs(from + i * size_ + c, size_, kBlock, kBlock, low, high);
-        amx::transpose(low);
-        amx::transpose(high);
+        transpose_pairs(low);
+        transpose_pairs(high);
         for (int64_t e = 0; e < 16; ++e) {
           _mm512_storeu_si512(to + (c + e) * kStrip + i, low[e]);
           _mm512_storeu_si512(to + (c + 16 + e) * kStrip + i, high[e]);
@@ -118,7 +118,7 @@ class AmxBackwardTiles : public AmxTiles {
         const float* from = sums + (key / kBlock * sizes_ + c / kBlock) * kBlock * kBlock +
                             c % kBlock * kBlock + key % kBlock;
         for (int64_t e = 0; e < 16; ++e) words[e] = _mm512_loadu_si512(from + e * kBlock);
-        amx::transpose(words);
+        transpose_pairs(words);
         alignas(64) float rows[16][16];
         for (int64_t e = 0; e < 16; ++e) _mm512_store_si512(rows[e], words[e]);
         const int64_t columns = std::min<int64_t>(16, shape_.head_size - c);

@@ -1,11 +1,13 @@
-// Which blocks a product is made of: those of AMX for bf16 where the processor has it, else vectors, which
-// widen bf16 to f32.
+// Which blocks a product is made of. bf16's are those of AMX where the processor has it, else those of its bf16
+// dot product where that pays, else vectors, which widen bf16 to f32.
 #include "engine/ops/cpu/gemm.h"
 
 #include <variant>
 
 #include "engine/ops/cpu/amx_product.h"
 #include "engine/ops/cpu/block_gemm.h"
+#include "engine/ops/cpu/dot_product.h"
+#include "engine/ops/cpu/dot_speed.h"
 #include "engine/ops/cpu/vector_product.h"
 
 namespace recollect::cpu {
@@ -15,9 +17,13 @@ namespace {
 using Vectors = BlockGemm<VectorProduct<float>>;
 using WidenedVectors = BlockGemm<VectorProduct<bf16>>;
 
-#ifdef RECOLLECT_AMX
+#if defined(RECOLLECT_AMX)
 using Tiles = BlockGemm<AmxProduct>;
-using Implementation = std::variant<Vectors, WidenedVectors, Tiles>;
+using Dots = BlockGemm<DotProduct>;
+using Implementation = std::variant<Vectors, WidenedVectors, Dots, Tiles>;
+#elif defined(RECOLLECT_DOTS)
+using Dots = BlockGemm<DotProduct>;
+using Implementation = std::variant<Vectors, WidenedVectors, Dots>;
 #else
 using Implementation = std::variant<Vectors, WidenedVectors>;
 #endif
@@ -25,7 +31,10 @@ using Implementation = std::variant<Vectors, WidenedVectors>;
 Implementation choose(const GemmSpec& spec) {
   if (spec.in == DType::kF32) return Vectors(spec);
 #ifdef RECOLLECT_AMX
-  if (spec.tiles && amx::available()) return Tiles(spec);
+  if (spec.units == Bf16Units::kFastest && amx::available()) return Tiles(spec);
+#endif
+#ifdef RECOLLECT_DOTS
+  if (spec.units == Bf16Units::kDots || (spec.units == Bf16Units::kFastest && dots_pay())) return Dots(spec);
 #endif
   return WidenedVectors(spec);
 }

@@ -1,5 +1,5 @@
 // One matrix product bound to its shape: C (+)= op(A) op(B) + bias, matrices dense and row-major. The
-// algorithm is chosen from the shape alone, never by timing, and every number of C is added up in the same
+// algorithm is chosen from the shape and the processor alone, and every number of C is added up in the same
 // order by whichever thread: equal shapes give equal bits. Memory that threads share comes from the caller.
 #pragma once
 
@@ -11,6 +11,9 @@
 
 namespace recollect::cpu {
 
+// What multiplies bf16: the processor's fastest, its dot product where it has one, or f32's units.
+enum class Bf16Units { kFastest, kDots, kWidened };
+
 struct GemmSpec {
   int64_t m = 0, n = 0, k = 0;  // C is [m, n]
   bool transpose_a = false;     // A is stored [k, m]
@@ -19,7 +22,7 @@ struct GemmSpec {
   DType out = DType::kF32;      // of C
   bool bias = false;            // an f32 [n] is added to every row
   bool accumulates = false;     // run() may be asked to add into C
-  bool tiles = true;            // of the processor, where it has such for this dtype
+  Bf16Units units = Bf16Units::kFastest;
 };
 
 class Gemm {

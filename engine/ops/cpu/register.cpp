@@ -1,5 +1,6 @@
 // Every op kind of engine/ops/ops.h has its kernel on CPUs.
 #include "engine/ops/cpu/amx_tile.h"
+#include "engine/ops/cpu/dot_speed.h"
 #include "engine/ops/cpu/kernels.h"
 #include "engine/ops/ops.h"
 
@@ -14,8 +15,9 @@ std::string instruction_set() {
   std::string name = "baseline";
 #endif
 #ifdef RECOLLECT_AMX
-  if (amx::available()) name += " + amx";
+  if (amx::available()) return name + " + amx";
 #endif
+  if (dots_pay()) name += " + bf16";
   return name;
 }
 
