@@ -1,13 +1,11 @@
 #include "engine/runtime/cuda/device.h"
 
-#include <cstdio>
-#include <cstring>
-
 #include <fmt/format.h>
 
 #include "engine/runtime/cuda/event.h"
 #include "engine/runtime/cuda/shareable_memory.h"
 #include "engine/runtime/cuda/streams.h"
+#include "engine/runtime/pinned_memory.h"
 
 namespace recollect::cuda {
 
@@ -19,6 +17,15 @@ constexpr const char* kFewerBytes =
 
 void free_device(std::byte* base, std::size_t) { cudaFree(base); }
 void free_pinned(std::byte* base, std::size_t) { cudaFreeHost(base); }
+
+std::byte* pin(std::size_t bytes, std::string& why) {
+  void* memory = nullptr;
+  const cudaError_t status = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
+  if (status == cudaSuccess) return static_cast<std::byte*>(memory);
+  why = cudaGetErrorString(status);
+  cudaGetLastError();
+  return nullptr;
+}
 
 class CudaDevice final : public Device {
  public:
@@ -34,7 +41,9 @@ class CudaDevice final : public Device {
 
   Arena reserve(MemorySpace space, std::size_t bytes) override {
     if (bytes == 0) return Arena(0);
-    return space == MemorySpace::kDevice ? reserve_device(bytes) : reserve_pinned(bytes);
+    return space == MemorySpace::kDevice
+               ? reserve_device(bytes)
+               : reserve_pinned(bytes, options_.pinned_required, {pin, free_pinned});
   }
 
   // On a stream of its own: a plain copy from pageable memory may return before the device has the bytes.
@@ -74,23 +83,6 @@ class CudaDevice final : public Device {
     }
     check(status, "reserving the device's arena");
     return {static_cast<std::byte*>(memory), bytes, free_device};
-  }
-
-  Arena reserve_pinned(std::size_t bytes) {
-    void* memory = nullptr;
-    const cudaError_t status = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
-    if (status == cudaSuccess) {
-      std::memset(memory, 0, bytes);
-      return {static_cast<std::byte*>(memory), bytes, free_pinned};
-    }
-    const std::string why = cudaGetErrorString(status);
-    cudaGetLastError();
-    if (options_.pinned_required)
-      throw Error(ExitCode::kHostMemory, fmt::format("cannot pin {} bytes of host memory: {}", bytes, why),
-                  "raise the memory-lock limit (ulimit -l), or set device.pinned: preferred");
-    std::fprintf(stderr, "recollect: cannot pin %zu bytes of host memory (%s); copies will be slower\n",
-                 bytes, why.c_str());
-    return Arena(bytes);
   }
 
   void copy(void* to, const void* from, std::size_t bytes) {
