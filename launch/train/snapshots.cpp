@@ -1,8 +1,12 @@
 #include "launch/train/snapshots.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -13,6 +17,7 @@
 
 #include "comm/agree.h"
 #include "comm/gather_texts.h"
+#include "engine/core/printable.h"
 #include "engine/io/standard_output.h"
 #include "launch/config/read.h"
 #include "launch/program/recorded.h"
@@ -26,13 +31,20 @@ constexpr int kMostFailures = 3;
 constexpr uint64_t kMostManifest = 64 << 10,
                    kMostOfATensor = 2 << 10;  // bytes, check sums and names included
 
+// As it is called where nothing follows: without a slash at its end.
+std::string plain_path(const std::string& path) {
+  const std::filesystem::path name = std::filesystem::path(path).lexically_normal();
+  return (name.has_filename() ? name : name.parent_path()).string();
+}
+
 // Folders of snapshots, the best one first; rank 0 looks for all.
 std::vector<std::string> candidates(const Config& config, Communicator& world) {
   std::string list;
   if (world.rank() == 0) {
-    const std::string& path = config.resume;
-    const bool one = path != "auto" && step_of_folder(std::filesystem::path(path).filename().string()) >= 0;
-    const SnapshotFolder folder(path == "auto" ? config.snapshot_folder() : path);
+    const bool automatic = config.resume == "auto";
+    const std::string path = automatic ? config.snapshot_folder() : plain_path(config.resume);
+    const bool one = !automatic && step_of_folder(std::filesystem::path(path).filename().string()) >= 0;
+    const SnapshotFolder folder(path);
     if (one)
       list = path + "\n";
     else
@@ -64,7 +76,19 @@ std::map<std::string, std::string> keys_of(const std::string& dumped) {
   return keys;
 }
 
+// Of the run, with the classes that it has found in its data: what they are called is nowhere else. One whose name no
+// configuration could hold is not kept.
+std::string recorded_configuration(Config config, const Session& session) {
+  const std::vector<std::string>& names = session.labels();
+  if ((config.task == Task::kSequenceClassification || config.task == Task::kTokenClassification) &&
+      std::all_of(names.begin(), names.end(),
+                  [](const std::string& name) { return printable(name) == name; }))
+    config.data.labels = names;
+  return dump_resolved(config);
+}
+
 bool decides_results(std::string_view key) {
+  if (key == "data.labels") return false;  // check_classes looks at them
   constexpr std::string_view kSections[] = {"model.", "optimizer.", "scheduler.", "data."};
   constexpr std::string_view kKeys[] = {"task",
                                         "parallelism.tensor_parallel_size",
@@ -91,6 +115,12 @@ std::string changed_keys(const std::string& before, const std::string& now) {
   return changed;
 }
 
+std::string classes_of(const std::string& configuration) {
+  const std::map<std::string, std::string> keys = keys_of(configuration);
+  const auto found = keys.find("data.labels");
+  return found == keys.end() ? "[]" : found->second;
+}
+
 // What is wrong on any rank; "" where all have loaded it.
 std::string try_to_load(const Config& config, const std::string& folder, const TrainingState& state,
                         Communicator& world, Resumed& resumed) {
@@ -99,7 +129,10 @@ std::string try_to_load(const Config& config, const std::string& folder, const T
     SnapshotReader reader(folder);
     reader.load(state);
     resumed.progress = reader.manifest().progress;
-    resumed.changed = changed_keys(reader.manifest().configuration, dump_resolved(config));
+    const std::string& before = reader.manifest().configuration;
+    resumed.changed = changed_keys(before, dump_resolved(config));
+    resumed.classes = classes_of(before);
+    if (world.rank() == 0) resumed.ignored_files = reader.unknown_files();
   } catch (const Error& error) {
     if (error.code() != ExitCode::kInput) throw;
     wrong = error.what();
@@ -110,11 +143,12 @@ std::string try_to_load(const Config& config, const std::string& folder, const T
   return bad == all.end() ? "" : *bad;
 }
 
-SnapshotOptions options_of(const Config& config, std::function<void()> before_commit) {
+SnapshotOptions options_of(const Config& config, const Session& session,
+                           std::function<void()> before_commit) {
   return {.path = config.snapshot_folder(),
           .keep = config.snapshot.keep,
           .asynchronous = config.snapshot.asynchronous,
-          .configuration = dump_resolved(config),
+          .configuration = recorded_configuration(config, session),
           .versions = {{"recollect", recorded_line()}},
           .before_commit = std::move(before_commit)};
 }
@@ -162,7 +196,7 @@ Resumed resume_training(const Config& config, const TrainingState& state, Commun
     throw Error(ExitCode::kInput,
                 fmt::format("no snapshot in {} can be resumed:\n  {}", config.snapshot_folder(),
                             fmt::join(resumed.passed_over, "\n  ")),
-                "start anew with resume=never, which replaces them one by one");
+                "start anew with resume=never, whose first snapshot replaces them");
   if (resumed.progress.step > config.training.max_steps)
     throw Error(ExitCode::kInput,
                 fmt::format("{} is of step {}, and training.max_steps is {}", resumed.folder,
@@ -171,10 +205,36 @@ Resumed resume_training(const Config& config, const TrainingState& state, Commun
   return resumed;
 }
 
+void check_classes(const Resumed& resumed, const Config& config, const Session& session) {
+  const std::string classes = classes_of(recorded_configuration(config, session));
+  if (resumed.classes == "[]" || classes == "[]" || classes == resumed.classes) return;
+  throw Error(ExitCode::kInput,
+              fmt::format("the data has the classes {}; {} was trained on {}", classes, resumed.folder,
+                          resumed.classes),
+              "say data.labels: " + resumed.classes + ", or start anew with resume=never");
+}
+
+// A folder that cannot be locked, as on some file systems, is used all the same.
+Snapshots::FolderLock::FolderLock(const Config& config, const Session& session) {
+  if (session.mesh().world().rank() != 0) return;
+  const SnapshotFolder folder(config.snapshot_folder());
+  folder.make();
+  descriptor_ = ::open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(descriptor_);
+  throw Error(ExitCode::kStorage, fmt::format("another run saves its snapshots in {}", folder.path()),
+              "name another snapshot.path, or wait for its end");
+}
+
+Snapshots::FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
 Snapshots::Snapshots(const Config& config, const Session& session, std::function<void()> before_commit)
     : config_(config),
       session_(session),
-      saver_(options_of(config, std::move(before_commit)), session.state(), session.mesh()),
+      lock_(config, session),
+      saver_(options_of(config, session, std::move(before_commit)), session.state(), session.mesh()),
       last_(std::chrono::steady_clock::now()),
       saved_step_(session.progress().step) {
   if (session.mesh().world().rank() == 0) check_space(config, session.state().layout());
@@ -226,6 +286,9 @@ void Snapshots::finish() {
 
 void Snapshots::note(const SnapshotOutcome& outcome) {
   failures_ = outcome.failed ? failures_ + 1 : 0;
+  if (outcome.left && !said_left_)
+    warn("the snapshot of step {} is saved, but an older one stays: {}", outcome.step, outcome.left->what());
+  said_left_ |= outcome.left.has_value();
   ++(outcome.failed ? totals_.failed : totals_.saved);
   totals_.copied_seconds += outcome.copied_seconds;
   totals_.seconds += outcome.seconds;

@@ -8,6 +8,7 @@
 
 #include "checkpointing/device_file.h"
 #include "checkpointing/plan_file.h"
+#include "engine/core/printable.h"
 #include "engine/io/files.h"
 #include "engine/io/standard_output.h"
 #include "launch/config/check_reports.h"
@@ -143,6 +144,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     return resumed.folder.empty() ? std::nullopt : std::optional(resumed.progress);
   };
   Session session(config, world, {}, restore);
+  check_classes(resumed, config, session);
   check_plans_agree(session.training_program().checkpointed.plan,
                     session.training_program().checkpointed.moves, world);
   if (folder) begin_folder(config, session, recorded, *folder);
@@ -162,6 +164,9 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     for (const std::string& wrong : resumed.passed_over) warn("a newer snapshot is passed over: {}", wrong);
     if (!resumed.folder.empty())
       say("resumed from {} after step {}\n", resumed.folder, resumed.progress.step);
+    if (!resumed.ignored_files.empty())
+      warn("{} has files that its manifest does not name; they are ignored: {}", resumed.folder,
+           list_some(resumed.ignored_files));
     if (!resumed.changed.empty())
       warn("changed since the snapshot was saved, so that results will be others: {}", resumed.changed);
     for (const Remark& remark : recorded_elsewhere(config)) warn("{}", remark.sentence);

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -41,14 +42,33 @@ void rename_folder(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) cannot("name", to, errno);
 }
 
+void remove_all(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) cannot("remove", path, error.value());
+}
+
+// And every folder around it that is not there; each name reaches the disk.
+void make_folders(const fs::path& path) {
+  if (::mkdir(path.c_str(), 0777) == 0) {
+    const std::string parent = path.parent_path().string();
+    return flush_folder(parent.empty() ? "." : parent);
+  }
+  const int reason = errno;
+  std::error_code ignored;
+  if (reason == EEXIST && fs::is_directory(path, ignored)) return;
+  if (reason != ENOENT || !path.has_relative_path()) cannot("make the folder", path.string(), reason);
+  make_folders(path.parent_path());
+  make_folders(path);
+}
+
 // It is no snapshot any more once its name has gone.
 void remove_snapshot(const std::string& path) {
-  std::error_code error;
   const std::string removed = path + std::string(kRemoved);
-  fs::remove_all(removed, error);
-  rename_folder(path, removed);
-  fs::remove_all(removed, error);
-  if (error) cannot("remove", removed, error.value());
+  std::error_code ignored;
+  fs::remove_all(removed, ignored);
+  if (::rename(path.c_str(), removed.c_str()) != 0) cannot("remove", path, errno);
+  remove_all(removed);
 }
 
 std::vector<std::string> folders_in(const std::string& path) {
@@ -85,49 +105,79 @@ std::vector<int64_t> SnapshotFolder::steps() const {
   return steps;
 }
 
+void SnapshotFolder::make() const {
+  const fs::path path = fs::path(path_).lexically_normal();
+  make_folders(path.has_filename() ? path : path.parent_path());
+}
+
 void SnapshotFolder::begin(int64_t step) const {
-  std::error_code error;
-  fs::create_directories(path_, error);
-  if (error) cannot("make the folder", path_, error.value());
+  make();
   const std::string folder = being_saved(step);
-  fs::remove_all(folder, error);
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
   if (::mkdir(folder.c_str(), 0777) != 0) cannot("make the folder", folder, errno);
 }
 
 void SnapshotFolder::commit(int64_t step, const std::string& manifest) const {
-  const std::string from = being_saved(step), to = of_step(step);
-  write_text_file(from + "/" + std::string(kManifestName), manifest);
-  flush_folder(from);
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) {
-    flush_folder(path_);
-    return remove_snapshot(from);  // the former one
+  try {
+    write_text_file(being_saved(step) + "/" + std::string(kManifestName), manifest);
+    flush_folder(being_saved(step));
+    take_name(step);
+  } catch (const Error&) {
+    std::error_code ignored;
+    fs::remove_all(being_saved(step), ignored);
+    throw;
   }
+  flush_folder(path_);
+}
+
+void SnapshotFolder::take_name(int64_t step) const {
+  const std::string from = being_saved(step), to = of_step(step);
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
   if (errno != ENOENT) {  // a file system that cannot exchange names
     struct stat there {};
     if (::lstat(to.c_str(), &there) == 0) remove_snapshot(to);
   }
   rename_folder(from, to);
-  flush_folder(path_);
 }
 
-void SnapshotFolder::remove_old(int64_t keep) const {
-  const std::vector<int64_t> all = steps();
-  for (std::size_t i = static_cast<std::size_t>(keep); i < all.size(); ++i) remove_snapshot(of_step(all[i]));
+void SnapshotFolder::remove_old(int64_t step, int64_t keep) const {
+  std::optional<Error> first;
+  const auto try_to = [&](const auto& remove) {
+    try {
+      remove();
+    } catch (const Error& error) {
+      if (!first) first = error;
+    }
+  };
+  std::vector<int64_t> all;
+  try_to([&] { all = steps(); });
+  for (const int64_t there : all)
+    if (there > step || --keep < 0) try_to([&] { remove_snapshot(of_step(there)); });
+  try_to([&] {
+    for (const std::string& path : rubbish()) remove_all(path);
+  });
+  if (first) throw *first;
 }
 
 void SnapshotFolder::remove_rubbish() const {
-  std::vector<std::string> names;
   try {
-    names = folders_in(path_);
-  } catch (const Error&) {
-    return;  // whoever saves there next will hear of it
-  }
-  for (const std::string& name : names)
-    for (const std::string_view end : {kSaving, kRemoved}) {
-      if (!name.ends_with(end) || step_of_folder(name.substr(0, name.size() - end.size())) < 0) continue;
+    for (const std::string& path : rubbish()) {
       std::error_code ignored;
-      fs::remove_all(path_ + "/" + name, ignored);
+      fs::remove_all(path, ignored);
     }
+  } catch (const Error&) {
+    // Whoever saves there next will hear of it.
+  }
+}
+
+std::vector<std::string> SnapshotFolder::rubbish() const {
+  std::vector<std::string> paths;
+  for (const std::string& name : folders_in(path_))
+    for (const std::string_view end : {kSaving, kRemoved})
+      if (name.ends_with(end) && step_of_folder(name.substr(0, name.size() - end.size())) >= 0)
+        paths.push_back(path_ + "/" + name);
+  return paths;
 }
 
 }  // namespace recollect

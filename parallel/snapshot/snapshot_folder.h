@@ -23,17 +23,25 @@ class SnapshotFolder {
 
   // Errors: kStorage, with the system's reason.
   //
+  // It and those around it, where they are not there.
+  void make() const;
   // An empty folder to save into.
   void begin(int64_t step) const;
   // The manifest, and the name. A snapshot of the same step, which there may be after a rollback or where its manifest
-  // was damaged, is replaced.
+  // was damaged, is rubbish then. After an error there is nothing half saved, but where what failed was to flush the
+  // name: then nothing is removed, for nobody knows which of them the disk has.
   void commit(int64_t step, const std::string& manifest) const;
-  // Snapshots but for the newest `keep`.
-  void remove_old(int64_t keep) const;
+  // When that of `step` is on the disk: rubbish, and snapshots but for the newest `keep` up to it. Later ones go too:
+  // they are another run's, or were passed over, and nobody may go on from them any more. All that can be removed is;
+  // the error is the first one.
+  void remove_old(int64_t step, int64_t keep) const;
   // What was left half saved or half removed, as far as it can be. No error.
   void remove_rubbish() const;
 
  private:
+  void take_name(int64_t step) const;
+  std::vector<std::string> rubbish() const;
+
   std::string path_;
 };
 

@@ -134,6 +134,19 @@ void SnapshotReader::check_tensors() {
     for (const SnapshotShard& shard : tensor.shards) file(shard.file).read(shard, tensor.whole.dtype, 0, {});
 }
 
+std::vector<std::string> SnapshotReader::unknown_files() const {
+  std::vector<std::string> unknown;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const auto is_it = [&](const SnapshotFile& file) { return file.name == name; };
+    if (name != kManifestName && std::none_of(manifest_.files.begin(), manifest_.files.end(), is_it))
+      unknown.push_back(name);
+  }
+  std::sort(unknown.begin(), unknown.end());
+  return unknown;
+}
+
 InputFile SnapshotReader::open(std::size_t index) const {
   const std::string path = folder_ + "/" + manifest_.files[index].name;
   refuse_link(path);

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "parallel/snapshot/shard_file.h"
 #include "parallel/snapshot/training_state.h"
@@ -27,6 +28,8 @@ class SnapshotReader {
   void verify();
   // Error kInput where a file has not a tensor that the manifest puts into it.
   void check_tensors();
+  // Names in the folder that are not the manifest's.
+  std::vector<std::string> unknown_files() const;
   // One of the manifest's files as it is, unverified. Error kInput where it is missing or a symbolic link.
   InputFile open(std::size_t index) const;
   // Of the manifest's tensors; their number where there is no such one.

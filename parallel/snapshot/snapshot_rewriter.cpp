@@ -52,14 +52,15 @@ void write_snapshot(const SnapshotFolder& folder, Manifest manifest, const State
   const int64_t step = manifest.progress.step;
   for (const StateTensor& tensor : layout.tensors()) manifest.tensors.push_back({.whole = tensor});
   folder.begin(step);
+  std::error_code ignored;
   try {
     write_files(folder.being_saved(step), manifest, layout, read);
-    folder.commit(step, to_json(manifest));
   } catch (...) {
-    std::error_code ignored;
     std::filesystem::remove_all(folder.being_saved(step), ignored);
     throw;
   }
+  folder.commit(step, to_json(manifest));
+  std::filesystem::remove_all(folder.being_saved(step), ignored);  // what it has replaced
 }
 
 }  // namespace recollect

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <filesystem>
 #include <thread>
 
 #include <fmt/format.h>
@@ -70,12 +69,12 @@ SnapshotSaver::~SnapshotSaver() = default;
 void SnapshotSaver::check_folder() const {
   std::string wrong;
   if (state_.world_rank() == 0) {
-    std::error_code error;
-    std::filesystem::create_directories(options_.path, error);
-    if (error)
-      wrong = fmt::format("cannot make the folder {}: {}", options_.path, error.message());
-    else
+    try {
+      folder_.make();
       folder_.remove_rubbish();
+    } catch (const Error& error) {
+      wrong = error.what();
+    }
   }
   mesh_.world().barrier();
   if (wrong.empty() && !is_folder(options_.path)) wrong = options_.path + " is no folder that this rank sees";
@@ -92,6 +91,7 @@ void SnapshotSaver::begin(const TrainingProgress& progress) {
   began_ = std::chrono::steady_clock::now();
   progress_ = progress;
   failed_.reset();
+  left_.reset();
   phase_ = Phase::kWriting;
   if (state_.world_rank() == 0) try {
       folder_.begin(progress.step);
@@ -126,7 +126,11 @@ void SnapshotSaver::write() {
 void SnapshotSaver::commit() {
   if (options_.before_commit) options_.before_commit();
   folder_.commit(progress_.step, manifest_);
-  folder_.remove_old(options_.keep);
+  try {
+    folder_.remove_old(progress_.step, options_.keep);
+  } catch (const Error& error) {  // what is saved is saved
+    left_ = error;
+  }
 }
 
 std::optional<SnapshotOutcome> SnapshotSaver::look() {
@@ -169,10 +173,11 @@ Error SnapshotSaver::why_failed() {
 }
 
 SnapshotOutcome SnapshotSaver::end(std::optional<Error> failed) {
-  if (failed && state_.world_rank() == 0) folder_.remove_rubbish();
+  if (failed && phase_ == Phase::kWriting && state_.world_rank() == 0) folder_.remove_rubbish();
   phase_ = Phase::kIdle;
   return {.step = progress_.step,
           .failed = std::move(failed),
+          .left = left_,
           .copied_seconds = copied_seconds_,
           .seconds = seconds_since(began_),
           .bytes = written_.file.bytes};

@@ -32,7 +32,8 @@ struct SnapshotOptions {
 
 struct SnapshotOutcome {
   int64_t step = 0;
-  std::optional<Error> failed;  // kStorage; the same on all ranks but for rank 0's reason
+  std::optional<Error> failed;  // kStorage; the same on all ranks
+  std::optional<Error> left;    // of rank 0, where it is saved: why an older one could not be removed
   double copied_seconds = 0;    // that training waited for
   double seconds = 0;           // from the beginning to the name
   uint64_t bytes = 0;           // of this rank
@@ -79,6 +80,7 @@ class SnapshotSaver {
   bool refused_ = false;         // before a thread had anything to do
   std::optional<Error> failed_;  // then, of rank 0: why
   std::string manifest_;         // rank 0's
+  std::optional<Error> left_;    // likewise
   std::chrono::steady_clock::time_point began_;
   double copied_seconds_ = 0;
   const std::function<void()> write_, commit_;

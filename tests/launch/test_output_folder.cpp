@@ -83,6 +83,23 @@ TEST(OutputFolder, HasOneRunAtATime) {
   EXPECT_EQ(place.metrics().size(), 2u);
 }
 
+TEST(OutputFolder, SnapshotsOfTwoRunsDoNotMix) {
+  const Workplace place;
+  const Words saves = {"snapshot.every_steps=1", "snapshot.path=shared", "logging.steps=1000"};
+  Process first(Words{recollect_binary(), "train", "c.yaml", "training.max_steps=2000000"} + saves,
+                place.folder().path());
+  ASSERT_TRUE(wait_until([&] { return times_in(content(place, "out/metrics.jsonl"), "\n") > 2; }));
+  const Workplace elsewhere;
+  const Words second{"snapshot.every_steps=1", "resume=never", "snapshot.path=" + place.file("shared")};
+  const Finished refused = elsewhere.train(second);
+  EXPECT_EQ(refused.status, 6) << refused.err;
+  EXPECT_NE(refused.err.find("another run saves its snapshots in " + place.file("shared")), std::string::npos)
+      << refused.err;
+  ::kill(first.pid(), SIGKILL);
+  first.wait(Workplace::kBound);
+  EXPECT_EQ(elsewhere.train(second).status, 0);
+}
+
 // The second attempt of one launch, but not another launch, may go on where the first has left its files.
 TEST(OutputFolder, IsTheLaunchsOwnAfterARestart) {
   const std::string failing =

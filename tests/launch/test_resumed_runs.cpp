@@ -74,6 +74,24 @@ TEST_F(ResumedRuns, TakeTheOneBeforeADamagedOne) {
   expect_steps(place_.metrics(), 5);
 }
 
+TEST_F(ResumedRuns, TakeAFolderWithASlashAndIgnoreWhatTheManifestDoesNotName) {
+  place_.folder().write("out/snapshots/step-00000002/rank-00009.safetensors", "none of it");
+  for (const char* path : {"out/snapshots/step-00000002/", "./out//snapshots/step-00000002/."}) {
+    const Finished finished = place_.train(steps(3) + Words{std::string("resume=") + path, "output_dir=new"});
+    ASSERT_EQ(finished.status, 0) << finished.err;
+    EXPECT_NE(finished.out.find("out/snapshots/step-00000002 after step 2"), std::string::npos)
+        << finished.out;
+    EXPECT_EQ(times_in(finished.err,
+                       "out/snapshots/step-00000002 has files that its manifest does not name; they are "
+                       "ignored: rank-00009.safetensors"),
+              1)
+        << finished.err;
+  }
+  const Finished newest = place_.train(steps(5) + Words{"resume=out/snapshots/", "output_dir=newer"});
+  EXPECT_NE(newest.out.find("after step 4"), std::string::npos) << newest.out << newest.err;
+  EXPECT_EQ(newest.err.find("does not name"), std::string::npos) << newest.err;
+}
+
 TEST_F(ResumedRuns, RefuseADamagedOneThatIsNamed) {
   damage(kNewest);
   const Finished finished = place_.train(steps(5) + Words{std::string("resume=") + kNewest});
@@ -142,6 +160,58 @@ TEST_F(ResumedRuns, OtherFilesThereAreStillSafe) {
   const Finished finished = place_.train(steps(5) + Words{"overwrite=false"});
   EXPECT_EQ(finished.status, 6) << finished.err;
   expect_steps(place_.metrics(), 4);
+}
+
+// What the classes are called only the data says; a class that is another one now would be taken for the old one.
+TEST(ResumedClasses, AreTheSameInTheSameOrder) {
+  const Workplace place;
+  place.folder().write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n");
+  place.folder().write("empty.yaml", "{}\n");
+  const auto train = [&](const char* other, const Words& more) {
+    place.folder().write("train.csv", std::string("text,label\na b,yes\nb b,") + other + "\na a,yes\n");
+    return place.recollect(Words{"train",
+                                 "empty.yaml",
+                                 "output_dir=out",
+                                 "overwrite=true",
+                                 "task=sequence_classification",
+                                 "model.type=bert",
+                                 "model.vocab_size=8",
+                                 "model.hidden_size=8",
+                                 "model.num_hidden_layers=1",
+                                 "model.num_attention_heads=2",
+                                 "model.intermediate_size=8",
+                                 "model.max_position_embeddings=8",
+                                 "model.num_labels=2",
+                                 "data.format=csv",
+                                 "data.path=train.csv",
+                                 "data.tokenizer=vocab.txt",
+                                 "data.columns.text=text",
+                                 "data.columns.label=label",
+                                 "training.micro_batch_size=1",
+                                 "logging.progress=off",
+                                 "snapshot.every_steps=1",
+                                 "device.threads=1"} +
+                           more);
+  };
+  const Finished first = train("no", {"training.max_steps=2"});
+  ASSERT_EQ(first.status, 0) << first.err;
+  const Finished same = train("no", {"training.max_steps=3"});
+  ASSERT_EQ(same.status, 0) << same.err;
+  EXPECT_NE(same.out.find("after step 2"), std::string::npos) << same.out;
+  EXPECT_EQ(same.err.find("changed since"), std::string::npos) << same.err;
+  const Finished other = train("zero", {"training.max_steps=4"});
+  EXPECT_EQ(other.status, 3) << other.err;
+  EXPECT_NE(
+      other.err.find("the data has the classes [\"yes\", zero]; out/snapshots/step-00000003 was trained on "
+                     "[\"no\", \"yes\"]"),
+      std::string::npos)
+      << other.err;
+  const Finished turned = train("no", {"training.max_steps=4", "data.labels=[yes, no]"});
+  EXPECT_EQ(turned.status, 3) << turned.err;
+  const Finished converted = place.recollect({"snapshot", "convert", "out/snapshots", "model", "--to", "hf"});
+  ASSERT_EQ(converted.status, 0) << converted.err;
+  const auto described = nlohmann::json::parse(TemporaryFolder::read(place.file("model/config.json")));
+  EXPECT_EQ(described.at("id2label"), nlohmann::json::parse("{\"0\": \"no\", \"1\": \"yes\"}"));
 }
 
 TEST(ResumedTensorBoard, DropsStepsThatAreMadeAgain) {
