@@ -5,7 +5,7 @@
 namespace recollect {
 
 std::string_view name_of(Replay replay) {
-  constexpr std::string_view names[] = {"segment", "bisect", "nothing"};
+  constexpr std::string_view names[] = {"segment", "bisect", "nothing", "binomial"};
   return names[static_cast<int>(replay)];
 }
 

@@ -22,9 +22,10 @@ struct Decision {
 
 // What a recomputation on the way to a layer leaves behind for the layers before it.
 enum class Replay {
-  kSegment,  // everything: each value is recomputed once
-  kBisect,   // the midpoints on the way: log n layer inputs are held, n/2 log n layers run again
-  kNothing,  // nothing: every layer's backward starts again from what is saved
+  kSegment,   // everything: each value is recomputed once
+  kBisect,    // the midpoints on the way: log n layer inputs are held, n/2 log n layers run again
+  kNothing,   // nothing: every layer's backward starts again from what is saved
+  kBinomial,  // as many layer inputs as the plan saves, at any time, where they spare the most (binomial.h)
 };
 std::string_view name_of(Replay replay);
 

@@ -84,8 +84,8 @@ class Reader {
   }
 
   void read_replay(const YamlNode& node) {
-    const std::array<std::string_view, 3> names = {name_of(Replay::kSegment), name_of(Replay::kBisect),
-                                                   name_of(Replay::kNothing)};
+    const std::array<std::string_view, 4> names = {name_of(Replay::kSegment), name_of(Replay::kBisect),
+                                                   name_of(Replay::kNothing), name_of(Replay::kBinomial)};
     std::size_t index = 0;
     if (node.kind == YamlNode::Kind::kRefused) return;
     if (const std::string wrong = read_choice(node, names, index); !wrong.empty())

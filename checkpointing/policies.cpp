@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "checkpointing/binomial.h"
 #include "engine/graph/op_def.h"
 
 namespace recollect {
@@ -188,6 +189,18 @@ Plan make_plan(const Graph& graph, const SavedActivations& saved, const Checkpoi
   Draft plan(graph, saved, settings);
   const Policy decide = saved.layer_inputs().empty() ? save_everything : policy_of(settings.mode);
   decide(plan);
+  return placed(plan.finish(), graph, saved, settings);
+}
+
+Plan make_binomial_plan(const Graph& graph, const SavedActivations& saved, int64_t held,
+                        const CheckpointingSettings& settings) {
+  Draft plan(graph, saved, settings);
+  save_ends(plan);
+  for (int64_t low = 0; held > 1 && plan.layers() - low > 1; --held) {
+    low += binomial_split(plan.layers() - low, held);
+    plan.save_input(low);
+  }
+  plan.replay(Replay::kBinomial);
   return placed(plan.finish(), graph, saved, settings);
 }
 

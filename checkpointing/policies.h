@@ -29,6 +29,11 @@ std::vector<std::string> cheap_groups();
 // By the mode of the settings; their switches apply to what it saves.
 Plan make_plan(const Graph& graph, const SavedActivations& saved, const CheckpointingSettings& settings);
 
+// Of the layers' inputs, `held` at a time, the first one among them, where they spare the most recomputation
+// (binomial.h); and all of the last layer. Every other layer runs again from the nearest input that is there.
+Plan make_binomial_plan(const Graph& graph, const SavedActivations& saved, int64_t held,
+                        const CheckpointingSettings& settings);
+
 // `plan` with what it saves in the places to which the switches of the settings send it.
 Plan placed(Plan plan, const Graph& graph, const SavedActivations& saved,
             const CheckpointingSettings& settings);

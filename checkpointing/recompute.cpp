@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "checkpointing/binomial.h"
 #include "checkpointing/gather_ahead.h"
 #include "engine/graph/graph_edit.h"
 #include "engine/graph/op_def.h"
@@ -24,6 +25,8 @@ class Recomputer {
       require(decision != plan.values.end(), "the plan says nothing of " + graph_.value(v).name);
       if (decision->second.save) saved_.insert(v);
     }
+    for (std::size_t layer = 0; layer + 1 < saved.layer_inputs().size(); ++layer)
+      inputs_at_a_time_ += saved_.contains(saved.layer_inputs()[layer]) ? 1 : 0;
   }
 
   Recomputed run() {
@@ -45,14 +48,19 @@ class Recomputer {
     if (replay_ != Replay::kSegment)
       std::erase_if(remade_, [&](const auto& item) { return !held_.contains(item.first) || layer < 0; });
     layer_ = layer;
-    if (replay_ != Replay::kBisect || layer < 0) return;
+    if ((replay_ != Replay::kBisect && replay_ != Replay::kBinomial) || layer < 0) return;
     const std::vector<ValueId>& inputs = analysis_.layer_inputs();
+    const auto is_there = [&](int at) { return saved_.contains(inputs[at]) || remade_.contains(inputs[at]); };
     int low = layer;
-    while (low > 0 && !saved_.contains(inputs[low]) && !remade_.contains(inputs[low])) --low;
+    while (low > 0 && !is_there(low)) --low;
+    int64_t free = inputs_at_a_time_;
+    for (int at = 0; at <= low; ++at) free -= is_there(at) ? 1 : 0;
     held_.clear();
-    for (const auto& [value, clone] : remade_) held_.insert(value);  // those of earlier halvings
-    for (const int end = layer + 1; end - low > 1;) {
-      low = (low + end) / 2;
+    for (const auto& [value, clone] : remade_) held_.insert(value);  // those that were held on other ways
+    for (const int end = layer + 1; end - low > 1; --free) {
+      if (replay_ == Replay::kBinomial && free <= 0) break;
+      low += replay_ == Replay::kBinomial ? static_cast<int>(binomial_split(end - low, free + 1))
+                                          : (end - low) / 2;
       held_.insert(inputs[low]);
     }
   }
@@ -146,7 +154,8 @@ class Recomputer {
   Replay replay_;
   std::set<ValueId> saved_;                      // by the plan
   std::unordered_map<ValueId, ValueId> remade_;  // original -> its newest clone
-  std::set<ValueId> held_;                       // originals whose clones outlive the layer (kBisect)
+  std::set<ValueId> held_;                       // originals whose clones outlive the layer
+  int64_t inputs_at_a_time_ = 0;                 // of layers, that a binomial replay holds
   int layer_ = -2;
   OpId reader_ = kNone;  // the op of backward before which clones are inserted
   OpId clones_ = 0;

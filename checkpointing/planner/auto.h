@@ -1,18 +1,14 @@
-// Mode auto: the fastest plan found that needs no more than its budgets. Every plan that could be the answer is made a
-// program, whose exact memory decides: an estimate never lets one in.
-//
-// Candidates are the plans of ladders (ladder.h), searched by halving, and all named modes, with saved values on
-// the device and in every other residence that the settings allow. None of them depends on the budgets.
+// Mode auto: of its candidates (candidates.h) the one that takes the least time, and of such the least memory, within its
+// budgets. A plan is left untried only where it is proven (plan_bounds.h) that it would not be the answer, or where one
+// below it on a ladder does not fit; every other one is made a program, whose exact memory decides. An estimate never lets
+// one in.
 #pragma once
 
 #include <functional>
 #include <optional>
 
-#include "checkpointing/device_model.h"
 #include "checkpointing/plan.h"
-#include "checkpointing/saved_activations.h"
-#include "checkpointing/settings.h"
-#include "engine/graph/op_def.h"
+#include "checkpointing/planner/candidates.h"
 
 namespace recollect {
 
@@ -24,7 +20,9 @@ struct PlanBudgets {
 // What a plan's program takes, exactly, and its step by the simulator.
 struct PlanTrial {
   uint64_t device = 0, host = 0, disk = 0;
+  uint64_t persistent = 0;  // device bytes that are the same whatever the plan
   double seconds = 0;
+  double optimizer = 0;  // those of them that are the same whatever the plan
 };
 // Nothing where the plan cannot be carried out.
 using TryPlan = std::function<std::optional<PlanTrial>(const Plan&)>;
@@ -32,20 +30,19 @@ using TryPlan = std::function<std::optional<PlanTrial>(const Plan&)>;
 struct ChosenPlan {
   std::optional<Plan> plan;  // nothing where none fits
   PlanTrial takes;
+  double lower_bound =
+      0;  // seconds: no plan that treats each layer in one of the planner's ways takes less; 0: unknown
   double price =
       0;  // seconds of a micro-batch that a byte more would spare, by the best of those over the budget
-  int64_t tried = 0;                             // programs that were planned for it
-  uint64_t smallest_device = PlanBudgets::kAny;  // that a plan within the other budgets takes
+  int64_t tried = 0, known = 0;  // candidates: made a program, and all
+  uint64_t smallest_device =
+      PlanBudgets::kAny;  // that a plan within the other budgets takes; where none fits
 };
 
-// Where saved activations may wait, beside the device.
-struct Residences {
-  bool partition = false, host = false, disk = false;
-};
 Residences residences_of(const CheckpointingSettings& settings, int64_t tensor_ranks, bool sequence_parallel);
 
-ChosenPlan choose_plan(const Graph& graph, const SavedActivations& saved,
-                       const CheckpointingSettings& settings, const Residences& residences,
-                       const DeviceModel& device, const PlanBudgets& budgets, const TryPlan& try_plan);
+// `workspaces`: by op of the graph, bytes.
+ChosenPlan choose_plan(const Surroundings& of, const std::vector<uint64_t>& workspaces,
+                       const PlanBudgets& budgets, const TryPlan& try_plan);
 
 }  // namespace recollect

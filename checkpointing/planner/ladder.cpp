@@ -11,8 +11,6 @@ namespace recollect {
 
 namespace {
 
-uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 using Places = std::vector<int>;  // of values, among those of their layer
 
 // One layer: what its backward needs, and what making it again takes.
@@ -108,11 +106,6 @@ class LayerCosts {
   std::set<ValueId> saved_;
 };
 
-std::string behind_layer(const std::string& name) {
-  const auto slash = name.find('/');
-  return slash == std::string::npos ? name : name.substr(slash + 1);
-}
-
 // Layers with the same text have the same steps.
 std::vector<std::string> texts_of_layers(const Graph& graph, const std::vector<double>& op_seconds,
                                          const std::vector<std::vector<ValueId>>& values) {
@@ -130,6 +123,11 @@ std::vector<std::string> texts_of_layers(const Graph& graph, const std::vector<d
 }
 
 }  // namespace
+
+std::string behind_layer(const std::string& name) {
+  const auto slash = name.find('/');
+  return slash == std::string::npos ? name : name.substr(slash + 1);
+}
 
 std::vector<Rung> make_ladder(const Graph& graph, const SavedActivations& saved, const DeviceModel& device) {
   std::vector<double> op_seconds_of(graph.ops().size(), 0);

@@ -4,6 +4,7 @@
 // not depend on a budget, so that a search along it finds no slower plan for a larger one.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "checkpointing/device_model.h"
@@ -18,6 +19,9 @@ struct Rung {
   double seconds = 0;  // of recomputation that it spares
   uint64_t bytes = 0;  // as a layout counts them
 };
+
+// A name without its layer: "mlp/fc1" of "layer3/mlp/fc1".
+std::string behind_layer(const std::string& name);
 
 // Of the values that are made in layers.
 std::vector<Rung> make_ladder(const Graph& graph, const SavedActivations& saved, const DeviceModel& device);

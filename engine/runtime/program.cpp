@@ -54,17 +54,23 @@ Program compile(Graph graph, const KernelTable& kernels, const Layout* larger) {
   return program;
 }
 
+std::vector<uint64_t> workspaces_of(const Graph& graph, const KernelTable& kernels) {
+  std::vector<uint64_t> workspaces;
+  std::unordered_map<std::string, uint64_t> known;
+  for (const Op& op : graph.ops()) {
+    const OpView view{graph, op};
+    const auto [workspace, unknown] = known.try_emplace(signature(view), 0);
+    if (unknown) workspace->second = kernels.make(view)->workspace_bytes();
+    workspaces.push_back(workspace->second);
+  }
+  return workspaces;
+}
+
 Program compile_without_kernels(Graph graph, const KernelTable& kernels, const Layout* larger) {
   Program program;
   program.graph = std::move(graph);
   program.schedule = make_schedule(program.graph);
-  std::unordered_map<std::string, uint64_t> known;
-  for (const Op& op : program.graph.ops()) {
-    const OpView view{program.graph, op};
-    const auto [workspace, unknown] = known.try_emplace(signature(view), 0);
-    if (unknown) workspace->second = kernels.make(view)->workspace_bytes();
-    program.workspaces.push_back(workspace->second);
-  }
+  program.workspaces = workspaces_of(program.graph, kernels);
   program.layout = make_layout(program.graph, program.schedule, program.workspaces, larger);
   return program;
 }

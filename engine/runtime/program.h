@@ -26,8 +26,10 @@ struct Program {
 // Reserves no memory for values; kernels may prepare themselves. `larger`: as make_layout()'s.
 Program compile(Graph graph, const KernelTable& kernels, const Layout* larger = nullptr);
 
-// The same program to predict with, not to run: without its kernels. One of each kind and shape is made, to
-// ask it for its workspace.
+// By op, the bytes that its kernel asks for. One of each kind and shape is made, to ask it.
+std::vector<uint64_t> workspaces_of(const Graph& graph, const KernelTable& kernels);
+
+// The same program to predict with, not to run: without its kernels.
 Program compile_without_kernels(Graph graph, const KernelTable& kernels, const Layout* larger = nullptr);
 
 }  // namespace recollect

@@ -6,6 +6,7 @@
 #include <omp.h>
 
 #include "checkpointing/device_file.h"
+#include "checkpointing/op_time.h"
 #include "checkpointing/planner/auto.h"
 #include "checkpointing/planner/dtr.h"
 #include "checkpointing/policies.h"
@@ -53,6 +54,12 @@ std::string threads_text(const Config& config) {
   return fmt::format("{} thread{} of {}", threads, threads == 1 ? "" : "s", cpu::instruction_set());
 }
 
+std::unique_ptr<VocabularyReduction> vocabulary_of(const Mesh& mesh) {
+  if (mesh.tensor_size() == 1) return nullptr;
+  return std::make_unique<CommunicatorVocabularyReduction>(
+      mesh.communicator(kTensorAxis, StreamId::kCompute));
+}
+
 KernelTable all_kernels(const RegisterKernels& of_backend, const Mesh& mesh, VocabularyReduction* vocabulary,
                         DiskStore* disk) {
   KernelTable table;
@@ -98,9 +105,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
   for (const auto& [key, why] : config.unreached) training.remarks.push_back({key, why});
   training.registry = built.registry;
   training.model = built.model;
-  if (mesh.tensor_size() > 1)
-    training.vocabulary =
-        std::make_unique<CommunicatorVocabularyReduction>(mesh.communicator(kTensorAxis, StreamId::kCompute));
+  training.vocabulary = vocabulary_of(mesh);
 
   Graph graph = built.graph;
   if (config.training.max_steps > 0) {
@@ -269,35 +274,62 @@ TrainingProgram complete_chosen(const Plan& plan, uint64_t budget, const Config&
   return complete_within(budget, config, mesh, built, target);
 }
 
+// Of the optimizer's ops that compute.
+double optimizer_seconds(const Graph& graph, const DeviceModel& device) {
+  double seconds = 0;
+  for (const Op& op : graph.ops())
+    if (op.phase == Phase::kOptimizer && op.stream == StreamId::kCompute)
+      seconds += op_seconds(graph, op, device);
+  return seconds;
+}
+
+std::vector<uint64_t> workspaces_of(const Config& config, const Mesh& mesh, const Graph& graph) {
+  const std::unique_ptr<VocabularyReduction> vocabulary = vocabulary_of(mesh);
+  return workspaces_of(graph,
+                       all_kernels(kernels_of(config.device.backend), mesh, vocabulary.get(), nullptr));
+}
+
 // By trial: the plan that is chosen is the one whose program fits. A shorter sequence for which none is found has
 // the plan of the longest.
 TrainingProgram make_planned(const Config& config, const Mesh& mesh, const ModelGraph& built,
                              const Target& target) {
   const PlanBudgets budgets = budgets_of(config, target.taken_over);
-  const Residences residences = residences_of(config.activation_checkpointing, mesh.tensor_size(),
-                                              config.parallelism.sequence_parallel);
+  const CheckpointingSettings& settings = config.activation_checkpointing;
+  const DeviceModel device = rank_device(config);
+  const Surroundings of{
+      .graph = built.graph,
+      .saved = built.saved.value(),
+      .settings = settings,
+      .device = device,
+      .residences = residences_of(settings, mesh.tensor_size(), config.parallelism.sequence_parallel),
+      .storage = {.tensor_size = mesh.tensor_size(), .bf16 = settings.storage_dtype == StorageDType::kBF16}};
   Trials trials(config, mesh, built, budgets.device);
   const TryPlan try_plan = [&](const Plan& plan) -> std::optional<PlanTrial> {
     const std::optional<TrainingProgram> tried = trials.run(plan);
     if (!tried) return {};
-    const MemoryLedger& memory = tried->program.predicted();
-    return PlanTrial{
-        .device = memory.arena_bytes(),
-        .host = memory.host_bytes,
-        .disk = memory.disk_bytes,
-        .seconds = simulate(tried->program.graph, tried->program.schedule, tried->device, 1).step_seconds};
+    const Program& program = tried->program;
+    const MemoryLedger& memory = program.predicted();
+    return PlanTrial{.device = memory.arena_bytes(),
+                     .host = memory.host_bytes,
+                     .disk = memory.disk_bytes,
+                     .persistent = memory.persistent_bytes,
+                     .seconds = simulate(program.graph, program.schedule, device, 1).step_seconds,
+                     .optimizer = optimizer_seconds(program.graph, device)};
   };
-  const ChosenPlan chosen = choose_plan(built.graph, built.saved.value(), config.activation_checkpointing,
-                                        residences, rank_device(config), budgets, try_plan);
+  const ChosenPlan chosen = choose_plan(of, workspaces_of(config, mesh, built.graph), budgets, try_plan);
   if (!chosen.plan && target.taken_over.decided) return as_decided(config, mesh, built, target);
   if (!chosen.plan) return refused(over_budget(budgets.device, chosen.smallest_device, trials.smallest()));
   TrainingProgram training = complete_chosen(*chosen.plan, budgets.device, config, mesh, built, target);
   const auto& values = training.checkpointed.plan.values;
   const auto saved =
       std::count_if(values.begin(), values.end(), [](const auto& item) { return item.second.save; });
-  std::string sentence =
-      fmt::format("saves {} of {} values, chosen of {} plans, and leaves {} bytes of the budget", saved,
-                  values.size(), chosen.tried, budgets.device - chosen.takes.device);
+  std::string sentence = fmt::format(
+      "saves {} of {} values, chosen of {} plans, of which {} were made programs, and leaves {} "
+      "bytes of the budget",
+      saved, values.size(), chosen.known, chosen.tried, budgets.device - chosen.takes.device);
+  if (chosen.lower_bound > 0)
+    sentence += fmt::format("; no choice by layers takes less than {:.3f} ms, this one {:.3f}",
+                            1e3 * chosen.lower_bound, 1e3 * chosen.takes.seconds);
   if (chosen.price > 0)
     sentence +=
         fmt::format("; one MiB more would spare {:.3g} ms a micro-batch", 1e3 * kMiB.bytes * chosen.price);

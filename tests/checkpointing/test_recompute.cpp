@@ -1,6 +1,11 @@
 // Recomputation, op by op: six ops forward, and what backward recomputes of them.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <map>
+
+#include "checkpointing/binomial.h"
+#include "checkpointing/policies.h"
 #include "checkpointing/recompute.h"
 #include "tests/checkpointing/small_graph.h"
 
@@ -13,6 +18,29 @@ std::vector<Reproduction> recompute_all_but(SmallGraph& g, const std::vector<std
   Plan plan = plan_to_save(g.graph, saved, names);
   plan.replay = replay;
   return recompute(g.graph, saved, plan).values;
+}
+
+// Inputs of layers but the last, as forward left them or recomputed, that some op of backward still reads.
+int most_inputs_at_a_time(const Graph& graph, int layers) {
+  std::map<std::string, bool> is_input{{"e", true}};
+  for (int i = 0; i + 2 < layers; ++i) is_input["b" + std::to_string(i)] = true;
+  std::vector<std::pair<OpId, OpId>> lives;
+  for (ValueId v : graph.value_ids()) {
+    const std::string& name = graph.value(v).name;
+    if (!is_input.contains(name.starts_with("recompute/") ? name.substr(10) : name)) continue;
+    OpId last = kNone;
+    for (OpId id : graph.op_ids())
+      for (ValueId in : graph.op(id).inputs)
+        if (in == v && graph.op(id).phase == Phase::kBackward) last = id;
+    lives.emplace_back(graph.value(v).producer, last);
+  }
+  int most = 0;
+  for (OpId id : graph.op_ids())
+    if (graph.op(id).phase == Phase::kBackward)
+      most = std::max(most, static_cast<int>(std::count_if(lives.begin(), lives.end(), [&](const auto& life) {
+                        return life.first < id && id <= life.second;
+                      })));
+  return most;
 }
 
 TEST(Recompute, OfNothingChangesNothing) {
@@ -92,6 +120,43 @@ TEST(Recompute, BisectionHoldsTheMidpoints) {
   EXPECT_EQ(runs["recompute/a2"], 2) << "for layer 3 and for layer 2, which starts from b1";
   EXPECT_EQ(runs["recompute/a1"], 2) << "for layers 3 and 1";
   EXPECT_EQ(runs["recompute/a0"], 3) << "for layers 3, 1 and 0";
+}
+
+// Griewank and Walther's numbers: layers, inputs held at a time, layers that run forward in all.
+TEST(Recompute, BinomialReplayRunsAsFewLayersAsCanBe) {
+  for (const auto& [layers, held, evaluations] :
+       {std::array{24, 3, 85}, {24, 4, 75}, {96, 4, 450}, {96, 12, 279}, {7, 1, 28}, {5, 4, 9}}) {
+    SCOPED_TRACE(layers);
+    EXPECT_EQ(binomial_evaluations(layers, held), evaluations);
+    LayeredGraph g(layers);
+    const SavedActivations saved(g.graph);
+    const Plan plan = make_binomial_plan(g.graph, saved, held, {});
+    int inputs = 0;
+    for (std::size_t i = 0; i + 1 < saved.layer_inputs().size(); ++i)
+      inputs += plan.values.at(g.graph.value(saved.layer_inputs()[i]).name).save ? 1 : 0;
+    EXPECT_EQ(inputs, held);
+    recompute(g.graph, saved, plan);
+    int runs = layers;
+    for (const Op& op : g.graph.ops()) runs += op.role == Role::kRecompute && op.name[10] == 'a' ? 1 : 0;
+    EXPECT_EQ(runs, evaluations);
+    EXPECT_LE(most_inputs_at_a_time(g.graph, layers), held + 1) << "and the one on the way";
+  }
+}
+
+// No way to divide the layers is better, whatever the closed form says.
+TEST(Recompute, BinomialEvaluationsAreTheLeastOfAllDivisions) {
+  constexpr int kLayers = 40, kHeld = 7;
+  std::vector<std::vector<int64_t>> least(kHeld + 1, std::vector<int64_t>(kLayers + 1, 0));
+  for (int held = 1; held <= kHeld; ++held)
+    for (int layers = 1; layers <= kLayers; ++layers) {
+      int64_t& best = least[held][layers] = layers * (layers - 1) / 2;
+      for (int at = 1; held > 1 && at < layers; ++at)
+        best = std::min(best, at + least[held - 1][layers - at] + least[held][at]);
+      EXPECT_EQ(binomial_evaluations(layers, held), best + layers);
+      if (held == 1 || layers == 1) continue;
+      const int64_t at = binomial_split(layers, held);
+      EXPECT_EQ(at + least[held - 1][layers - at] + least[held][at], best);
+    }
 }
 
 TEST(Recompute, CountsWhatItAdds) {

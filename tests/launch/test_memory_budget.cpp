@@ -162,6 +162,30 @@ TEST(MemoryBudgets, TooSmallOnesSayWhichOneWorks) {
   EXPECT_TRUE(refusal_of(works - 1));
 }
 
+// Between what one layer input takes and what all take: some are held, by the binomial schedule, and the bits are the same.
+TEST(MemoryBudgets, TooSmallForTheInputsOfAllLayersAreKept) {
+  const std::string yaml = yaml_of({"gpt2", kGpt2, 1, "fp32"});
+  const Words words{"model.n_layer=14", "training.micro_batch_size=16"};
+  const auto bytes_of = [&](const char* mode) {
+    const Config config = planned(yaml, plus(words, {ac(std::string("mode=") + mode)}));
+    return PlannedRank(config, 0, 0).require_plan(config).program.predicted().arena_bytes();
+  };
+  const uint64_t least = bytes_of("constant_memory"), full = bytes_of("full");
+  ASSERT_LT(least, full);
+  const Trained none = train(yaml, words);
+  int binomial = 0;
+  for (uint64_t quarter = 1; quarter < 4; ++quarter) {
+    const Words budgeted = plus(words, budget(least + (full - least) * quarter / 4));
+    const Config config = planned(yaml, budgeted);
+    const TrainingProgram training = PlannedRank(config, 0, 0).require_plan(config);
+    if (training.checkpointed.plan.replay != Replay::kBinomial || binomial++ > 0) continue;
+    const Trained within = train(yaml, budgeted);
+    expect_same_bits(none, within, "binomial");
+    EXPECT_EQ(within.measured.front(), training.program.predicted());
+  }
+  EXPECT_GT(binomial, 0);
+}
+
 TEST(MemoryBudgets, OfTheHostAreKeptToo) {
   const Layout layout{"gpt2", kGpt2, 1, "fp32"};
   const Config none = planned(yaml_of(layout), words_of(layout));

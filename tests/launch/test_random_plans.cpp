@@ -81,7 +81,7 @@ std::vector<Saved> saved(const char* yaml, int tensor) {
 
 Plan random_plan(const std::vector<Saved>& values, int tensor, std::mt19937& random) {
   Plan plan;
-  plan.replay = static_cast<Replay>(random() % 3);
+  plan.replay = static_cast<Replay>(random() % 4);
   const unsigned share = random() % 5;  // from almost nothing to almost all
   for (const auto& [name, replicated] : values) {
     Decision& decision = plan.values[name];

@@ -1,0 +1,40 @@
+// The plans of which one is mode auto's answer: those that the solver finds for the layers (chain.h), from few device bytes
+// to many, and all named modes, in every residence that the settings allow; on the device, with more of what they recompute
+// saved step by step, too. None of them depends on the device's budget: of those that are all tried or proven away a larger one
+// never costs time. What is listed for host memory and the disk depends on their budgets.
+#pragma once
+
+#include <vector>
+
+#include "checkpointing/planner/layer_options.h"
+#include "checkpointing/settings.h"
+
+namespace recollect {
+
+struct Candidate {
+  DraftPlan plan;
+  PlanBounds bounds;
+};
+
+struct Candidates {
+  std::vector<Candidate> plans;
+  // Of plans that let values wait elsewhere: each needs more of the device than those before it, and less time.
+  std::vector<std::vector<Candidate>> ladders;
+};
+
+struct Surroundings {
+  const Graph& graph;
+  const SavedActivations& saved;
+  const CheckpointingSettings& settings;
+  const DeviceModel& device;
+  Residences residences;
+  Storage storage;
+};
+
+// With everything saved on the device.
+DraftPlan save_everything(const Surroundings& of);
+
+// `host`, `disk`: bytes that may be taken there, of which the solver knows; plans that take more may be among these.
+Candidates list_candidates(const Surroundings& of, const BoundMaker& bounds, uint64_t host, uint64_t disk);
+
+}  // namespace recollect

@@ -1,0 +1,81 @@
+// What the program of a plan takes at least, by proof and not by estimate: a search may leave a plan untried for it.
+//
+// Seconds: every op of the compute stream, and each op that makes again what the plan does not save, once.
+// Device bytes: at every op what it reads, writes and works with, and all that lives across it whatever the plan, and
+// what the plan keeps on the device. Values may share storage where an op allows it: those do not count twice.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "checkpointing/device_model.h"
+#include "checkpointing/planner/draft_plan.h"
+#include "checkpointing/saved_activations.h"
+#include "engine/graph/op_def.h"
+
+namespace recollect {
+
+// How values are stored that wait for backward.
+struct Storage {
+  int64_t tensor_size = 1;
+  bool bf16 = false;  // floats of more bits as bf16, statistics excepted
+};
+
+struct PlanBounds {
+  double seconds = 0;   // of a micro-batch, without the optimizer
+  uint64_t device = 0;  // bytes, beside what persists
+};
+
+// Makes bounds for the plans of one differentiated graph.
+class BoundMaker {
+ public:
+  // `workspaces`: by op, bytes.
+  BoundMaker(const Graph& graph, const SavedActivations& saved, const DeviceModel& device,
+             const Storage& storage, const std::vector<uint64_t>& workspaces);
+
+  PlanBounds of(const DraftPlan& plan) const;
+
+  // Of ops: of forward on any stream, as recomputation runs them again; of the others 0 but on the compute stream.
+  const std::vector<double>& op_seconds() const { return op_seconds_; }
+  // Of the ops that make `wanted` again from what is saved, each once; notes in `read` what they find saved. Where
+  // `only_layers`, what lies outside the layers is there.
+  double recomputation(const std::vector<char>& is_saved, std::vector<ValueId> wanted, bool only_layers,
+                       std::vector<char>* read = nullptr) const;
+  // Device bytes between forward and backward of a value that is saved so.
+  uint64_t held_bytes(ValueId v, const Decision& decision) const;
+  // Whether an op of a layer's backward reads it.
+  bool is_for_layers(ValueId v) const { return for_layers_[v]; }
+  // Where all layers' forward is over: what is there beside saved activations.
+  uint64_t behind_layers() const { return behind_layers_; }
+
+ private:
+  // One that a plan decides on, or that tensor ranks gather again: forward ends with it, backward begins.
+  struct Waiting {
+    ValueId value = kNone;
+    OpId forward_end = 0;
+    std::vector<OpId> readers;  // in backward, by program order, each once
+  };
+  using Changes = std::vector<int64_t>;  // by op: bytes more from this one on
+
+  void note_values(OpId last_of_layers);
+  bool counts(ValueId v) const;
+  bool is_missing(ValueId v, const std::vector<char>& is_saved, bool only_layers) const;
+  OpId backward_of_segment(std::size_t place, const DraftPlan& plan) const;
+  void add_waiting(std::size_t place, const DraftPlan& plan, const std::vector<char>& read,
+                   Changes& changes) const;
+  static void add(Changes& changes, OpId from, OpId to, uint64_t bytes);
+
+  const Graph& graph_;
+  const SavedActivations& saved_;
+  Storage storage_;
+  std::vector<double> op_seconds_;
+  std::vector<char> for_layers_;   // by value
+  std::vector<Waiting> waiting_;   // by place among the saved activations
+  Changes always_;                 // whatever the plan
+  std::vector<OpId> backward_;     // by layer: its first op there
+  std::vector<int> input_places_;  // by layer: of its input among the saved activations
+  double step_seconds_ = 0;
+  uint64_t behind_layers_ = 0;
+};
+
+}  // namespace recollect

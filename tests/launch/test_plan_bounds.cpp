@@ -1,0 +1,177 @@
+// What mode auto leaves untried it may leave: of every candidate the program takes no less than its bounds say, and the
+// answer is the best of all candidates, each of which is made a program here.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "checkpointing/op_time.h"
+#include "checkpointing/planner/auto.h"
+#include "engine/io/files.h"
+#include "launch/config/read.h"
+#include "launch/program/estimate.h"
+#include "launch/program/lengths.h"
+#include "tests/launch/training_harness.h"
+
+namespace recollect::test::plan_bounds_test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+const char* const kRun = R"(
+device: {backend: cpu, threads: 1}
+training: {micro_batch_size: 8, max_steps: 2, seed: 5}
+optimizer: {name: adamw, learning_rate: 1e-2}
+data: {format: random, sequence_length: 16}
+)";
+const char* const kGpt2 = R"(
+model: {type: gpt2, vocab_size: 24, n_positions: 16, n_embd: 32, n_layer: 4, n_head: 4})";
+const char* const kBert = R"(
+task: question_answering
+model: {type: bert, vocab_size: 24, hidden_size: 32, num_hidden_layers: 4, num_attention_heads: 4,
+        intermediate_size: 64, max_position_embeddings: 16})";
+const char* const kLlama = R"(
+model: {type: llama, vocab_size: 24, hidden_size: 32, num_hidden_layers: 3, num_attention_heads: 4,
+        num_key_value_heads: 4, intermediate_size: 48, max_position_embeddings: 16})";
+
+Config read(const std::string& yaml, Words words, const Words& more = {}) {
+  words.insert(words.end(), more.begin(), more.end());
+  Config config = read_config_text("test.yaml", yaml, words);
+  resolve_planned_world(config);
+  return config;
+}
+
+struct Taken {
+  uint64_t device = 0, persistent = 0;
+  double seconds = 0, optimizer = 0;
+};
+
+Taken taken_by(const TrainingProgram& training) {
+  const Program& program = training.program;
+  Taken taken{.device = program.predicted().arena_bytes(),
+              .persistent = program.predicted().persistent_bytes};
+  taken.seconds = simulate(program.graph, program.schedule, training.device, 1).step_seconds;
+  for (const Op& op : program.graph.ops())
+    if (op.phase == Phase::kOptimizer && op.stream == StreamId::kCompute)
+      taken.optimizer += op_seconds(program.graph, op, training.device);
+  return taken;
+}
+
+// Milliseconds, as mode auto tells them; 0 where it knows none.
+double lower_bound_of(const TrainingProgram& answer) {
+  const std::string mark = "no choice by layers takes less than ";
+  for (const auto& [key, text] : answer.remarks)
+    if (const auto at = text.find(mark); key == "mode auto" && at != std::string::npos)
+      return std::stod(text.substr(at + mark.size()));
+  return 0;
+}
+
+// Candidates, and the programs that they are.
+class Planned {
+ public:
+  Planned(const std::string& yaml, const Words& words, Residences residences)
+      : yaml_(yaml), words_(words), config_(read(yaml, words)), rank_(config_, 0, 0) {
+    const TrainingProgram none = rank_.require_plan(config_);
+    all_ = taken_by(none);
+    const ModelGraph built = build_training_graph(config_, rank_.mesh(), batch_shape(config_));
+    std::map<std::string, uint64_t> by_name;
+    for (OpId id : none.program.graph.op_ids())
+      by_name[none.program.graph.op(id).name] = none.program.workspaces[id];
+    std::vector<uint64_t> workspaces;
+    for (const Op& op : built.graph.ops()) workspaces.push_back(by_name[op.name]);
+    const DeviceModel device = device_of(config_);
+    const Surroundings of{.graph = built.graph,
+                          .saved = built.saved.value(),
+                          .settings = config_.activation_checkpointing,
+                          .device = device,
+                          .residences = residences,
+                          .storage = {.tensor_size = config_.parallelism.tensor_parallel_size}};
+    const BoundMaker bounds(of.graph, of.saved, of.device, of.storage, workspaces);
+    Candidates found = list_candidates(of, bounds, PlanBudgets::kAny, PlanBudgets::kAny);
+    for (const auto& ladder : found.ladders)
+      found.plans.insert(found.plans.end(), ladder.begin(), ladder.end());
+    for (const Candidate& c : found.plans) add(c.bounds, to_yaml(plan_of(c.plan, of.graph, of.saved)));
+  }
+
+  struct Tried {
+    PlanBounds bounds;
+    Taken taken;
+  };
+  const std::vector<Tried>& tried() const { return tried_; }
+  const Taken& all() const { return all_; }
+  TrainingProgram within(uint64_t bytes) const {
+    return rank_.plan(read(yaml_, words_, {ac("mode=auto"), ac(fmt::format("memory_budget={}", bytes))}));
+  }
+
+ private:
+  void add(const PlanBounds& bounds, const std::string& text) {
+    const auto [known, is_new] = known_.try_emplace(text);
+    if (is_new) {
+      const TrainingProgram training =
+          rank_.plan(read(yaml_, words_, {ac("plan=" + folder_.write("plan.yaml", text))}));
+      if (!training.checkpointed.refusal) known->second = taken_by(training);
+    }
+    if (known->second.device > 0) tried_.push_back({bounds, known->second});
+  }
+
+  std::string yaml_;
+  Words words_;
+  Config config_;
+  PlannedRank rank_;
+  TemporaryFolder folder_;
+  Taken all_;
+  std::map<std::string, Taken> known_;
+  std::vector<Tried> tried_;
+};
+
+void expect_true_and_close(const Planned& planned) {
+  double least_bytes = 1e9, least_seconds = 1e9;
+  ASSERT_GT(planned.tried().size(), 50u);
+  for (const auto& [bounds, taken] : planned.tried()) {
+    const uint64_t transient = taken.device - taken.persistent;
+    const double seconds = taken.seconds - taken.optimizer;
+    EXPECT_LE(bounds.device, transient);
+    EXPECT_LE(bounds.seconds, seconds * (1 + 1e-9));
+    least_bytes = std::min(least_bytes, double(transient) / double(bounds.device));
+    least_seconds = std::min(least_seconds, seconds / bounds.seconds);
+  }
+  EXPECT_LT(least_bytes, 1.01) << "bounds that are wrong by more would not be noticed";
+  EXPECT_LT(least_seconds, 1.01);
+}
+
+// Every answer is the best of all candidates that fit, and no faster than its own bound says.
+TEST(PlanBounds, LoseNoAnswer) {
+  for (const char* model : {kGpt2, kBert}) {
+    const Planned planned(std::string(model) + kRun, {}, {});
+    expect_true_and_close(planned);
+    int answers = 0, close = 0;  // close: to the bound
+    for (int percent = 60; percent < 100; percent += 4) {
+      const uint64_t budget = planned.all().device * percent / 100;
+      std::tuple<double, uint64_t> best{1e9, 0};
+      for (const auto& [bounds, taken] : planned.tried())
+        if (taken.device <= budget) best = std::min(best, {taken.seconds, taken.device});
+      const TrainingProgram answer = planned.within(budget);
+      ASSERT_EQ(answer.checkpointed.refusal.has_value(), std::get<0>(best) == 1e9) << percent;
+      if (answer.checkpointed.refusal) continue;
+      const Taken taken = taken_by(answer);
+      EXPECT_EQ(std::tuple(taken.seconds, taken.device), best) << percent;
+      const double below = lower_bound_of(answer);
+      EXPECT_LE(below, 1e3 * taken.seconds + 1e-3) << percent;
+      close += below > 0.97e3 * taken.seconds ? 1 : 0;
+      ++answers;
+    }
+    EXPECT_GT(answers, 4);
+    EXPECT_GT(close, 2);
+  }
+}
+
+TEST(PlanBounds, HoldWhereRanksShareValuesAndHostMemoryHoldsThem) {
+  expect_true_and_close(Planned(std::string(kLlama) + kRun,
+                                {"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"},
+                                {.partition = true, .host = true}));
+}
+
+}  // namespace
+}  // namespace recollect::test::plan_bounds_test
