@@ -168,6 +168,22 @@ TEST_P(ProcessFailure, AKilledRankIsNoticedLongBeforeTheTimeout) {
   EXPECT_EQ(static_cast<int>(outcomes[1].code), 128 + SIGKILL);
 }
 
+// It says that all is well, and has not done what the others wait for.
+TEST_P(ProcessFailure, ARankThatExitsWithZeroIsLostAllTheSame) {
+  const auto start = Clock::now();
+  const auto outcomes = GetParam()(
+      2,
+      [](Communicator& c) {
+        for (int i = 0; i < 100000; ++i) {
+          if (c.rank() == 1 && i == 50) ::_exit(0);
+          sum(c, 1);
+        }
+      },
+      kLong, kDefaultChunkBytes);
+  EXPECT_LT(Clock::now() - start, kQuickly);
+  expect_lost(outcomes[0], {"the process of rank 1 has ended"});
+}
+
 // In a loop, so that death strikes inside collectives and barriers too, not only between them.
 TEST_P(ProcessFailure, ARankKilledAnywhereIsNoticed) {
   for (int delay = 0; delay < 12; ++delay) {

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <ctime>
 #include <filesystem>
 #include <thread>
 
@@ -194,6 +195,30 @@ TEST_F(Bootstrap, AKilledRankEndsTheOthers) {
   EXPECT_EQ(finished[3].status, 128 + SIGKILL);
 }
 
+// All processes of one node at once: those of the other one have nobody there left to tell them.
+TEST_F(Bootstrap, ANodeWhoseProcessesDieEndsTheOther) {
+  const Words words = two_by_two(2000000);
+  for (int rank = 0; rank < 4; ++rank) ranks_.start(variables(rank, 4, 2), words);
+  ASSERT_TRUE(ranks_.wait_for_steps()) << ranks_.wait(1s)[0].err;
+  for (const int rank : {2, 3}) ASSERT_EQ(::kill(ranks_.process(rank).pid(), SIGKILL), 0);
+  const auto start = Clock::now();
+  const auto finished = ranks_.wait(60s);
+  EXPECT_LT(Clock::now() - start, 5s);
+  for (const int rank : {0, 1}) expect(finished[rank], 9, "has ended");
+}
+
+// Nobody asks what time of the day it is for another.
+TEST_F(Bootstrap, AClockThatIsAnHourAheadChangesNothing) {
+  Process date({"date", "+%s"}, place_.folder().path(), {{"LD_PRELOAD", RECOLLECT_CLOCK_AHEAD}});
+  ASSERT_GT(std::stoll(date.wait(25s).out), std::time(nullptr) + 3000) << "the clock is right";
+  for (int rank = 0; rank < 4; ++rank)
+    ranks_.start(
+        variables(rank, 4, 2, rank == 3 ? Environment{{"LD_PRELOAD", RECOLLECT_CLOCK_AHEAD}} : Environment{}),
+        two_by_two() + Words{"parallelism.timeout_seconds=60"});
+  for (const Finished& rank : ranks_.wait()) EXPECT_EQ(rank.status, 0) << rank.err;
+  EXPECT_EQ(numbers(place_.metrics()), two_by_two_in_one_process(place_));
+}
+
 // Two agents of stock torchrun, as on two nodes. The first holds MASTER_PORT itself.
 TEST_F(Bootstrap, StockTorchrunOnTwoNodes) {
   if (std::system("command -v torchrun >/dev/null 2>&1") != 0) GTEST_SKIP() << "there is no torchrun";
@@ -207,7 +232,7 @@ TEST_F(Bootstrap, StockTorchrunOnTwoNodes) {
               kHere, "--master-port", std::to_string(port_), "--no-python", recollect_binary(), "train",
               place_.file("c.yaml"), "output_dir=" + place_.file("out")} +
             two_by_two(),
-        folder, Environment{traces.mark()});
+        folder, traces.environment());
   }
   for (Process& agent : agents) {
     const Finished finished = agent.wait(Workplace::kBound);

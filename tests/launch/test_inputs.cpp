@@ -10,6 +10,7 @@
 #include "launch/train/inputs.h"
 #include "tests/engine/expect_error.h"
 #include "tests/launch/ranks_by_hand.h"
+#include "tests/launch/run_support.h"
 
 namespace recollect::test::inputs_test {
 namespace {
@@ -107,6 +108,24 @@ TEST(ProgramIdentity, NamesWhatComputes) {
   ASSERT_TRUE(identity.contains("program") && identity.contains("instruction set"));
   EXPECT_NE(identity.at("program").find(" bytes of code, "), std::string::npos) << identity.at("program");
   EXPECT_GE(identity.size(), 3u);  // and libm
+}
+
+// The same program but for one byte of code that nobody runs.
+TEST_F(OwnFiles, AnotherProgramIsNamed) {
+  std::string program = TemporaryFolder::read(recollect_binary());
+  const std::string end_of_init = "\x48\x83\xc4\x08\xc3";  // and what fills the place behind it
+  const std::size_t at = program.find(end_of_init + std::string(2, '\0'));
+  if (at == std::string::npos) GTEST_SKIP() << "its code begins in another way";
+  program[at + end_of_init.size()] = 1;
+  const std::string other = place_.folder().write("other", program);
+  std::filesystem::permissions(other, std::filesystem::perms::owner_all);
+  const uint16_t port = free_port();
+  for (int rank = 0; rank < 2; ++rank)
+    ranks_.start(torchrun_variables(rank, 2, 2, "127.0.0.1", port),
+                 tensor_ + Words{"parallelism.communicator=tcp"},
+                 rank == 0 ? Words{} : shell("exec " + other + " \"$@\""));
+  expect_disagreement(ranks_.wait(), {"the ranks have different inputs\nprogram: ", " bytes of code, ",
+                                      " on rank 0", " on rank 1"});
 }
 
 // The words of a field are bytes of the model's input, whose shape and type they must have.

@@ -10,7 +10,7 @@
 #include "launch/cli/run_program.h"
 #include "launch/config/read.h"
 #include "launch/program/limits.h"
-#include "tests/launch/process.h"
+#include "tests/launch/run_support.h"
 #include "tests/launch/without_threads.h"
 
 namespace recollect::test::limits_test {
@@ -140,6 +140,33 @@ TEST(Limits, AThreadThatCannotBeHadIsNoBug) {
                              "ulimit -u", "pids.max"})
       EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
   }
+}
+
+// As in a container that was given little of it.
+TEST(Limits, TooLittleSharedMemoryIsSaid) {
+  const Workplace place;
+  const Finished run =
+      Process({"unshare", "--mount", "sh", "-c",
+               "mount -t tmpfs -o size=64k tmpfs /dev/shm || exit 99; exec " + recollect_binary() +
+                   " run --nproc-per-node 2 train c.yaml parallelism.tensor_parallel_size=2"},
+              place.folder().path())
+          .wait(Workplace::kBound);
+  if (run.status == 99 || run.err.find("unshare") != std::string::npos)
+    GTEST_SKIP() << "no mounts of one's own here";
+  EXPECT_EQ(run.status, 5) << run.err;
+  for (const char* part : {"bytes of shared memory for 2 ranks: No space left on device", "--shm-size"})
+    EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
+}
+
+TEST(Limits, TooFewOpenFilesAreSaid) {
+  const Workplace place;
+  const Finished run = Process(shell("ulimit -n 120; exec " + recollect_binary() +
+                                     " run --nproc-per-node 2 train c.yaml parallelism.communicator=tcp"),
+                               place.folder().path())
+                           .wait(Workplace::kBound);
+  EXPECT_EQ(run.status, 5) << run.err;
+  for (const char* part : {"2 ranks over TCP need up to 144 open files each", "may have 120", "ulimit -n"})
+    EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
 }
 
 TEST(Limits, MemoryThatEndsWhereNothingMayThrowIsNoBug) {

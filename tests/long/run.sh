@@ -5,5 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . launch/setup.sh
 install_packages
-build cpu test_launch
-OMP_NUM_THREADS=1 build/cpu/tests/test_launch --gtest_filter='Long/*' "$@"
+build cpu test_launch test_parallel
+for tests in launch parallel; do
+  OMP_NUM_THREADS=1 build/cpu/tests/test_$tests --gtest_filter='Long/*' "$@"
+done
