@@ -34,7 +34,7 @@ void RanksByHand::start(const Environment& environment, const Words& words, cons
   const Words output = has_output ? Words{} : Words{"output_dir=" + place_.file("out")};
   const Words command = prefix + Words{recollect_binary(), "train", place_.file("c.yaml")} + output + words;
   Environment all = environment;
-  all.insert(traces_.mark());
+  all.merge(traces_.environment());
   processes_.push_back(std::make_unique<Process>(command, folder, all));
 }
 

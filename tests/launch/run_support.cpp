@@ -21,7 +21,7 @@ std::string name_of(pid_t pid) {
 Launch::Launch(const Words& words, const Environment& environment, const Words& command) {
   std::filesystem::create_directory(file("tmp"));
   Environment all = environment;
-  all.insert(traces_.mark());
+  all.merge(traces_.environment());
   all.emplace("TMPDIR", file("tmp"));
   // A shell starts its background jobs, and this test perhaps, with SIGINT ignored, which would be inherited.
   ::signal(SIGINT, SIG_DFL);

@@ -59,7 +59,7 @@ TEST_P(Processes, AgreeWithOneRank) {
       layout.ranks(),
       layout.words() + Words{std::string("parallelism.communicator=") + layout.communicator,
                              "debug.dump_gradients=g.safetensors", "checkpoint.save_model=true"},
-      {traces.mark()});
+      traces.environment());
   traces.expect_none();
   ASSERT_EQ(finished.status, 0) << finished.out << finished.err;
   EXPECT_NE(finished.out.find(std::string("(") + layout.communicator + ")"), std::string::npos)
@@ -193,7 +193,7 @@ TEST_P(Launched, ARankThatIsKilledEndsTheRun) {
   const Traces traces;
   Process run(mpirun() + Words{"-np", "2", recollect_binary(), "train", "c.yaml"} + two_ranks() +
                   Words{"training.max_steps=2000000"},
-              place.folder().path(), {traces.mark()});
+              place.folder().path(), traces.environment());
   const auto training = [&] {
     return std::filesystem::exists(place.file("out/metrics.jsonl")) &&
            std::filesystem::file_size(place.file("out/metrics.jsonl")) > 1000;

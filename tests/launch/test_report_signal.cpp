@@ -24,7 +24,7 @@ const Words kEndless = {"training.max_steps=2000000",
 // Sends the signal twice to the process that was started, with training in between and behind.
 void expect_reports(const Workplace& place, const Words& command) {
   const Traces traces;
-  Process run(command, place.folder().path(), {traces.mark()});
+  Process run(command, place.folder().path(), traces.environment());
   const auto output = [&] { return test::TemporaryFolder::read(place.file("stdout.txt")); };
   const auto trained = [&](std::uintmax_t bytes) {
     return wait_until([&] {

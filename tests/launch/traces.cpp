@@ -23,14 +23,14 @@ std::string new_mark() {
   return std::to_string(::getpid()) + "-" + std::to_string(now) + "-" + std::to_string(++marks);
 }
 
-// The names of the shared memory in which ranks meet: ours, and Open MPI's.
+constexpr const char* kSharedMemory = "/dev/shm";
+
+// The names of the shared memory in which ranks meet.
 std::set<std::string> segments() {
   std::set<std::string> names;
   std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", none))
-    if (const std::string name = entry.path().filename();
-        name.starts_with("recollect-") || name.starts_with("vader_segment."))
-      names.insert(name);
+  for (const auto& entry : std::filesystem::directory_iterator(kSharedMemory, none))
+    if (const std::string name = entry.path().filename(); name.starts_with("recollect-")) names.insert(name);
   return names;
 }
 
@@ -52,9 +52,11 @@ std::string variable_of(pid_t pid, const std::string& name) {
   return "";
 }
 
-Traces::Traces() : value_(new_mark()), segments_before_(segments()) {}
+Traces::Traces() : value_(new_mark()), mpi_segments_(kSharedMemory), segments_before_(segments()) {}
 
-std::pair<const std::string, std::string> Traces::mark() const { return {kMark, value_}; }
+Environment Traces::environment() const {
+  return {{kMark, value_}, {"OMPI_MCA_btl_vader_backing_directory", mpi_segments_.path()}};
+}
 
 std::vector<pid_t> Traces::processes() const {
   std::vector<pid_t> found;
@@ -69,6 +71,7 @@ std::vector<pid_t> Traces::processes() const {
 void Traces::expect_none(bool at_once) const {
   const auto all_gone = [&] { return processes().empty(); };
   EXPECT_TRUE(at_once ? all_gone() : wait_until(all_gone)) << "processes are left";
+  EXPECT_TRUE(wait_until([&] { return mpi_segments_.count() == 0; })) << "Open MPI's shared memory is left";
   // Those of other runs on this machine go away too, as soon as their ranks have met.
   for (const std::string& segment : segments()) {
     if (segments_before_.contains(segment)) continue;

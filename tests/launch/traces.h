@@ -1,6 +1,7 @@
 // What a test starts is marked by a variable of its environment, which everything that it starts inherits: so
-// it can be found again, and held to leave no process and no shared memory behind. With its processes
-// gone, so are the ports that they had.
+// it can be found again, and held to leave no process and no shared memory behind. Open MPI's has a folder of the
+// test's own: other tests, which run beside it, may kill what cannot clean up any more. With its processes gone,
+// so are the ports that they had.
 #pragma once
 
 #include <sys/types.h>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/engine/temporary_folder.h"
 #include "tests/launch/process.h"
 
 namespace recollect::test {
@@ -25,7 +27,7 @@ class Traces {
   Traces();
 
   // For the environment of what is started.
-  std::pair<const std::string, std::string> mark() const;
+  Environment environment() const;
   // Those that are marked, by now.
   std::vector<pid_t> processes() const;
   // `at_once`: what has ended says that all has; otherwise others may still clean up behind it.
@@ -33,6 +35,7 @@ class Traces {
 
  private:
   std::string value_;
+  TemporaryFolder mpi_segments_;
   std::set<std::string> segments_before_;  // of other runs
 };
 

@@ -24,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 14
 PATIENCE = 60.0  # seconds for a run to end by itself, or after a kill
+ALONE = 10.0  # seconds that mpirun may live on without a rank
 CONFIGURATION = """
 model: {vocab_size: 61, n_positions: 16, n_embd: 48, n_layer: 3, n_head: 4, resid_pdrop: 0.1}
 training: {micro_batch_size: 4, global_batch_size: 16, max_steps: %d, seed: 7}
@@ -85,27 +86,43 @@ def strike(child: subprocess.Popen[bytes], source: random.Random, launcher_too: 
     return "rank"
 
 
+def wait(child: subprocess.Popen[bytes], is_mpirun: bool) -> int:
+    """Its status; -1 where it hangs. Open MPI 4.1.4's mpirun can, in PMIx_server_finalize, when a rank dies while it joins."""
+    start = last = time.monotonic()
+    while time.monotonic() < start + PATIENCE:
+        if child.poll() is not None:
+            return child.returncode
+        if is_mpirun and time.monotonic() > last + ALONE / 2 and descendants(child.pid):
+            last = time.monotonic()
+        if is_mpirun and time.monotonic() > last + ALONE:
+            print("mpirun hangs without a rank, and is killed", file=sys.stderr)
+            child.kill()
+            return child.wait()
+        time.sleep(0.01)
+    os.killpg(child.pid, signal.SIGKILL)
+    return -1
+
+
 def attempt(words: list[str], folder: Path, source: random.Random | None, seconds: float) -> tuple[int, str]:
     """Runs once, struck at a random time within `seconds` where there is a source. Returns status and who was struck."""
-    with (folder / "out.txt").open("ab") as out:
-        child = subprocess.Popen(words, cwd=folder, stdout=out, stderr=out, start_new_session=True)
-        struck = "nobody"
+    # An mpirun that is killed leaves its ranks' shared memory behind.
+    with (folder / "out.txt").open("ab") as out, tempfile.TemporaryDirectory(prefix="kill_loop_", dir="/dev/shm") as shared:
+        environment = os.environ | {"OMPI_MCA_btl_vader_backing_directory": shared}
+        child = subprocess.Popen(words, cwd=folder, env=environment, stdout=out, stderr=out, start_new_session=True)
+        struck, ours = "nobody", set()
         if source is not None:
             try:
                 child.wait(source.uniform(0, 1.1 * seconds))
             except subprocess.TimeoutExpired:
+                ours = set(descendants(child.pid))  # nobody's, once the launcher is gone
                 struck = strike(child, source, launcher_too=True)
-        ours = set(descendants(child.pid))
-        try:
-            status = child.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            return -1, struck
-    deadline = time.monotonic() + PATIENCE
-    while ours & set(processes()):  # ranks of a launcher that was killed
-        if time.monotonic() > deadline:
-            return -1, struck
-        time.sleep(0.01)
+        ours |= set(descendants(child.pid))
+        status = wait(child, words[0] == "mpirun")
+        deadline = time.monotonic() + PATIENCE
+        while status != -1 and ours & set(processes()):  # ranks of a launcher that was killed
+            if time.monotonic() > deadline:
+                return -1, struck
+            time.sleep(0.01)
     return status, struck
 
 
@@ -159,6 +176,7 @@ def main() -> int:
     parser.add_argument("kills", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--recollect", type=Path, default=ROOT / "build/cpu/recollect")
+    parser.add_argument("--progress", action="store_true", help="say how many kills are done")
     args = parser.parse_args()
     source = random.Random(args.seed)
     layouts = [(kind, ranks) for kind in ("local", "tcp", "mpi") for ranks in (2, 4)]
@@ -168,6 +186,8 @@ def main() -> int:
         for layout in layouts:
             kills += killed(args, *layout, *expected[layout], source)
             runs += 1
+        if args.progress:
+            print(f"{kills} kills", file=sys.stderr, flush=True)
     print(f"{kills} kills in {runs} runs of {len(layouts)} layouts: each ended with the bits and the metrics of one left alone")
     return 0
 
