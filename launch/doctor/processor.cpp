@@ -2,8 +2,10 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <omp.h>
@@ -53,18 +55,30 @@ bool may_use_tiles() {
   return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
+Tiles tiles_here() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  Tiles tiles;
+  if (__get_cpuid(1, &a, &b, &c, &d)) {
+    tiles.family = (a >> 8) & 15;
+    tiles.model = ((a >> 4) & 15) | ((a >> 12) & 0xf0);
+  }
+  tiles.reported = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & (1u << 22)) != 0 && (d & (1u << 24)) != 0;
+  tiles.granted = tiles.reported && may_use_tiles();
+  return tiles;
+}
+
 std::vector<Feature> features() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   const bool leaf = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0;
-  const bool tiles = leaf && (d & (1u << 22)) != 0 && (d & (1u << 24)) != 0;
   const bool more = leaf && a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0;
   const bool avx512 = __builtin_cpu_supports("avx512f") != 0;
   return {{"AVX2", __builtin_cpu_supports("avx2") != 0, kAvx2},
           {"AVX-512", avx512, kAvx512},
           {"AVX-512 BF16", avx512 && more && (a & (1u << 5)) != 0, kAvx512Bf16},
-          {"AMX BF16", tiles && may_use_tiles(), kAmxBf16}};
+          {"AMX BF16", tiles_here().granted, kAmxBf16}};
 }
 #else
+Tiles tiles_here() { return {}; }
 std::vector<Feature> features() { return {}; }
 #endif
 
@@ -99,6 +113,9 @@ Check instructions() {
   } else if (here.empty()) {
     check.status = Status::kWarn;
     check.fix = "without AVX2 it trains, slowly";
+  } else if (const std::string hidden = why_tiles_are_hidden(tiles_here()); !hidden.empty()) {
+    check.status = Status::kWarn;
+    check.fix = hidden;
   }
   return check;
 }
@@ -141,6 +158,21 @@ Check threads() {
 }
 
 }  // namespace
+
+// Of Intel's family 6: Sapphire Rapids, Emerald Rapids, Granite Rapids and its smaller sister.
+std::string why_tiles_are_hidden(const Tiles& tiles) {
+  constexpr unsigned kWithTiles[] = {0x8f, 0xcf, 0xad, 0xae};
+  if (tiles.granted) return "";
+  if (tiles.reported)
+    return "the processor has AMX, and the system does not give it to programs: Linux 5.16 or newer does. "
+           "Without it "
+           "bf16 is multiplied at the speed of fp32";
+  if (tiles.family == 6 && std::count(std::begin(kWithTiles), std::end(kWithTiles), tiles.model) > 0)
+    return "processors of this model have AMX, and this machine hides it: the virtual machine's CPU model, "
+           "or a kernel "
+           "parameter (clearcpuid), takes it away. Without it bf16 is multiplied at the speed of fp32";
+  return "";
+}
 
 Group check_processor(const SystemFiles& files) {
   return {"processor", {instructions(), cores(files), threads()}};

@@ -293,6 +293,17 @@ TEST(Doctor, ALimitOfCoresOrMemoryIsNamed) {
   EXPECT_EQ(memory.checks[1].found, "transparent huge pages: never");
 }
 
+TEST(Doctor, SaysWhenTheProcessorsTilesAreHidden) {
+  using doctor::why_tiles_are_hidden;
+  EXPECT_EQ(why_tiles_are_hidden({.family = 6, .model = 0x8f, .reported = true, .granted = true}), "");
+  EXPECT_NE(why_tiles_are_hidden({.family = 6, .model = 0x8f, .reported = true}).find("Linux 5.16"),
+            std::string::npos);
+  EXPECT_NE(why_tiles_are_hidden({.family = 6, .model = 0xcf}).find("this machine hides it"),
+            std::string::npos);
+  EXPECT_EQ(why_tiles_are_hidden({.family = 6, .model = 0x6a}), "");  // Ice Lake has none
+  EXPECT_EQ(why_tiles_are_hidden({.family = 15, .model = 0x8f}), "");
+}
+
 TEST(Doctor, KnowsWhatMpirunMeans) {
   EXPECT_EQ(doctor::explain_mpirun(0, "step 1/1 ...").status, Status::kOk);
   EXPECT_EQ(doctor::explain_mpirun(0, "Read -1, expected 100, errno = 1").status, Status::kWarn);
