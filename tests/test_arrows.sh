@@ -27,6 +27,15 @@ room_may_include() {
     grep -vE "[\"<]launch/($allowed)/" | sed 's/^/room: /' || true
 }
 
+# A new room gets a rule.
+rooms_without_a_rule() {
+  local room
+  for room in launch/*/; do
+    room=$(basename "$room")
+    [ "$room" = cli ] || grep -qE "^  room_may_include $room( |\$)" "$rules" || echo "room: launch/$room has no rule"
+  done
+}
+
 # Headers that others see; those in a folder of the library's own name are private to it.
 foreign_types() {
   grep -rnE --exclude-dir='build*' --include=*.h "#[[:space:]]*include[[:space:]]*[\"<](mpi|cuda_runtime|cuda_runtime_api|nccl)\.h" . |
@@ -64,9 +73,11 @@ findings() {
   room_may_include report config ranks program
   room_may_include generate config ranks program
   room_may_include train config ranks program report
+  room_may_include predict config ranks program train
   room_may_include run config
   room_may_include snapshot config ranks program report train
   room_may_include doctor config ranks program train report
+  rooms_without_a_rule
   foreign_types
   family_words
   too_long
@@ -76,7 +87,7 @@ show_that_rules_bite() {
   local tree found
   tree=$(mktemp -d)
   trap 'rm -rf "$tree"' RETURN
-  mkdir -p "$tree"/{engine/data,comm/mpi,parallel/models,checkpointing,launch/{report,train}}
+  mkdir -p "$tree"/{engine/data,comm/mpi,parallel/models,checkpointing,launch/{attic,predict,report,train}}
   echo '#include "comm/local.h"' >"$tree/engine/a.h"
   echo '#  include "launch/train/train.h"' >"$tree/comm/b.cpp"
   echo '#include "checkpointing/plan.h"' >"$tree/parallel/c.cpp"
@@ -87,6 +98,8 @@ show_that_rules_bite() {
   echo '#include "comm/mpi/fine.h"' >"$tree/launch/g.cpp"
   echo '#include "launch/train/session.h"' >"$tree/launch/report/i.h"
   echo '#include "launch/report/i.h"' >"$tree/launch/train/fine.h"
+  echo '#include "launch/report/i.h"' >"$tree/launch/predict/m.h"
+  echo '#include "launch/train/fine.h"' >"$tree/launch/predict/fine.h"
   printf '\n%.0s' {1..501} >"$tree/launch/h.cpp"
   echo '// "transformer.h.0"' >"$tree/parallel/k.h"
   echo 'int n_embd;' >"$tree/launch/j.cpp"
@@ -94,11 +107,12 @@ show_that_rules_bite() {
   echo '// of GPT-2' >"$tree/engine/data/b.cpp"
   echo '#include "engine/ops/cuda/element.h"' >"$tree/comm/l.cu"
   echo '#include "engine/ops/ops.h"' >"$tree/comm/fine.cu"
-  found=$(findings "$tree" | grep -oE '[a-l]\.(h|cpp|cu)( has 501 lines|:1:)' | sort | tr -d '\n')
-  [ "$found" = "a.h:1:b.cpp:1:c.cpp:1:d.h:1:e.cpp:1:f.h:1:g.cpp:1:h.cpp has 501 linesi.h:1:j.cpp:1:k.h:1:l.cu:1:" ] ||
+  found=$(findings "$tree" | grep -oE '[a-m]\.(h|cpp|cu)( has 501 lines|:1:)|attic has no rule' | sort | tr -d '\n')
+  [ "$found" = "a.h:1:attic has no ruleb.cpp:1:c.cpp:1:d.h:1:e.cpp:1:f.h:1:g.cpp:1:h.cpp has 501 linesi.h:1:j.cpp:1:k.h:1:l.cu:1:m.h:1:" ] ||
     { echo "a rule does not bite; found only: $found" >&2; return 1; }
 }
 
+rules=$(realpath "$0")
 show_that_rules_bite
 root=$(cd "$(dirname "$0")/.." && pwd)
 found=$(findings "$root")
