@@ -2,6 +2,8 @@
 // records as files: ids, types, labels, windows, positions and places, by two tokenizers and any number of threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "engine/data/prepare.h"
@@ -139,6 +141,32 @@ TEST_F(PreparationGoldens, Classification) {
   spec.pair = "pair";
   spec.sequence_length = 48;
   check("csv_pairs", spec, file);
+}
+
+// Quotes are characters like others there.
+TEST_F(PreparationGoldens, TablesWithTabs) {
+  const auto field = [&](std::size_t number) {
+    std::string text = texts_[number];
+    std::replace_if(
+        text.begin(), text.end(), [](char c) { return c == '\t' || c == '\n' || c == '\r'; }, ' ');
+    return text;
+  };
+  std::string cola, mrpc = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n", tsv = "second\tfirst\tname\n";
+  for (std::size_t i = 0; i < kRecords; ++i) {
+    const std::string first = field(2000 + i), second = field(3000 + i);
+    cola += fmt::format("gj04\t{}\t{}\t{}\n", i % 2, i % 2 ? "" : "*", first);
+    mrpc += fmt::format("{}\t{}\t{}\t{}\t{}\n", i % 2, i, i + 1, first, second);
+    tsv += fmt::format("{}\t{}\t{}\n", second, first, "abc"[i % 3]);
+  }
+  PreparationSpec spec{.format = DataFormat::kCola, .sequence_length = 40};
+  check("cola", spec, cola);
+  spec.format = DataFormat::kMrpc;
+  spec.sequence_length = 48;
+  check("mrpc", spec, mrpc);
+  check(
+      "tsv",
+      {.format = DataFormat::kTsv, .text = "first", .pair = "second", .label = "name", .sequence_length = 56},
+      tsv);
 }
 
 TEST_F(PreparationGoldens, MultipleChoice) {

@@ -41,6 +41,15 @@ def classification(tokenizer, pairs: bool, length: int) -> dict:
         [[ids, types, [labels.index(name)]] for ids, types, name in zip(result["input_ids"], result["token_type_ids"], names)])}
 
 
+def tables(tokenizer, pairs: bool, names: list[str], length: int) -> dict:
+    """run_glue.preprocess_function, of tables in which no field may hold a tab or the end of a line."""
+    texts = [[text.translate({9: " ", 10: " ", 13: " "}) for text in TEXTS[begin:begin + RECORDS]]
+             for begin in ([2000, 3000] if pairs else [2000])]
+    result = tokenizer(*texts, padding=False, max_length=length, truncation=True)
+    return {"labels": names, "blocks": digests(
+        [[ids, types, [i % len(names)]] for i, (ids, types) in enumerate(zip(result["input_ids"], result["token_type_ids"]))])}
+
+
 def choices(tokenizer, count: int, header: bool, length: int) -> dict:
     """run_swag.preprocess_function."""
     records = []
@@ -128,6 +137,9 @@ def main() -> None:
                                             **special[name])
         golden[name] = {
             "csv": classification(tokenizer, False, 40), "csv_pairs": classification(tokenizer, True, 48),
+            "cola": tables(tokenizer, False, ["unacceptable", "acceptable"], 40),
+            "mrpc": tables(tokenizer, True, ["not_equivalent", "equivalent"], 48),
+            "tsv": tables(tokenizer, True, ["a", "b", "c"], 56),
             "swag": choices(tokenizer, 4, True, 64), "choices": choices(tokenizer, 3, False, 32),
             "conll": tags(tokenizer, True, 32), "tags": tags(tokenizer, False, 24),
             "squad": questions(tokenizer, *((128, 20) if name == "gpt2" else (48, 10)))}
