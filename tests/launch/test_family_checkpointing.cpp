@@ -2,6 +2,8 @@
 // predicted. (test_checkpointing.cpp has more layouts of GPT-2.)
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/launch/modes.h"
 #include "tests/launch/training_harness.h"
 
@@ -84,6 +86,49 @@ INSTANTIATE_TEST_SUITE_P(All, FamilyModes,
                                          Case{"LlamaTensor2Sequence", kLlama, "fp32", 2, true},
                                          Case{"LlamaTensor4", kLlama, "fp32", 4, false}),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// Where values wait, beside the host and the other ranks.
+struct Place {
+  const char *name, *yaml, *precision;
+  int tensor;
+  Words where;
+  bool packed = false;  // to bf16, which changes bits: then each mode is compared with itself
+};
+
+class FamilyPlaces : public testing::TestWithParam<Place> {};
+
+TEST_P(FamilyPlaces, ChangeNoBit) {
+  const auto& [name, yaml, precision, tensor, where, packed] = GetParam();
+  Words layout{"device.threads=1", std::string("training.precision=") + precision,
+               "parallelism.tensor_parallel_size=" + std::to_string(tensor),
+               "parallelism.ranks_per_process=" + std::to_string(tensor)};
+  Trained without = train(yaml, layout);
+  if (packed) {
+    layout.push_back(ac("storage_dtype=bf16"));
+    EXPECT_FALSE(train(yaml, layout).gradients == without.gradients);
+  }
+  for (const std::string_view mode : kModes) {
+    Words words = layout;
+    for (const std::string& word : mode_words(mode)) words.push_back(word);
+    if (packed) without = train(yaml, words);
+    words.insert(words.end(), where.begin(), where.end());
+    expect_same_bits(without, train(yaml, words), std::string(mode));
+  }
+}
+
+const std::string kOnDisk = ac("disk_checkpointing.path=" + std::filesystem::temp_directory_path().string());
+
+INSTANTIATE_TEST_SUITE_P(
+    All, FamilyPlaces,
+    testing::Values(
+        Place{"BertOnDisk", kBert, "fp32", 2, {kOnDisk, ac("partition_activations=true")}},
+        Place{"LlamaInAPool",
+              kLlama,
+              "bf16",
+              1,
+              {ac("contiguous_checkpointing=false"), ac("cpu_checkpointing=true")}},
+        Place{"LlamaPackedOnDisk", kLlama, "fp32", 2, {kOnDisk, ac("contiguous_checkpointing=false")}, true}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace recollect::test::family_checkpointing_test
