@@ -137,6 +137,7 @@ Json estimate_json(const Estimate& e) {
   Json json{{"unit", "bytes, seconds"},
             {"ranks", e.ranks},
             {"threads_of_a_rank", e.threads},
+            {"mathematics", e.mathematics},
             {"memory", ledger_json(e.memory)}};
   json["communicator"] = name_of(e.communication_buffers.front().communicator);
   for (const auto& [communicator, bytes] : e.communication_buffers)
@@ -195,8 +196,9 @@ void print_one(const Config& config, bool json) {
                  config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size);
     if (!e.threads.empty())
       fmt::print(
-          "a rank is taken to have {}, as where all ranks share this node: each thread has scratch memory\n",
-          e.threads);
+          "a rank is taken to have {} and {}, as where all ranks share this node: each thread has scratch "
+          "memory\n",
+          e.threads, e.mathematics);
     fmt::print("{}{}\n{}\n{}{}", phase_table(e.ranks == 1 ? "memory" : "memory of each", e.memory),
                buffers_text(e), effect_text(e, none), time_text(e, none), lengths_text(e));
   }

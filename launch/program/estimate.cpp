@@ -18,6 +18,7 @@
 #include "launch/program/limits.h"
 #include "launch/program/snapshot_buffer.h"
 #include "launch/program/task.h"
+#include "launch/ranks/program_identity.h"
 #include "launch/ranks/world.h"
 
 namespace recollect {
@@ -175,6 +176,7 @@ Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgr
   const int world_size = mesh.world().size();
   Estimate result{.ranks = world_size,
                   .threads = training.threads,
+                  .mathematics = training.threads.empty() ? "" : mathematics_library(),
                   .device = device,
                   .calibration = calibration_text(config, program.graph, device, world_size),
                   .communication_buffers = communication_buffers(config, mesh),

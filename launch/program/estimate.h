@@ -72,7 +72,8 @@ struct LengthEstimate {
 struct Estimate {
   int64_t ranks = 1;
   std::string threads;  // that a rank is taken to have, on one node with all the others; empty off the CPU
-  DeviceModel device;   // as one rank finds it
+  std::string mathematics;                                  // the library, where there are threads
+  DeviceModel device;                                       // as one rank finds it
   std::string calibration;                                  // which rates those are
   std::vector<CommunicationBuffers> communication_buffers;  // the first is what everything else assumes
   uint64_t save_buffer =

@@ -1,5 +1,6 @@
 #include "launch/ranks/program_identity.h"
 
+#include <gnu/libc-version.h>
 #include <link.h>
 
 #include <algorithm>
@@ -64,5 +65,7 @@ std::map<std::string, std::string> program_identity() {
   identity["fused multiply-add"] = has_fused_multiply_add() ? "yes" : "no";
   return identity;
 }
+
+std::string mathematics_library() { return fmt::format("libm of glibc {}", gnu_get_libc_version()); }
 
 }  // namespace recollect

@@ -17,4 +17,7 @@ namespace recollect {
 // By name; the same texts mean the same code.
 std::map<std::string, std::string> program_identity();
 
+// The one whose version the reports state: "libm of glibc 2.36".
+std::string mathematics_library();
+
 }  // namespace recollect

@@ -7,6 +7,7 @@
 #include "launch/program/lengths.h"
 #include "launch/program/limits.h"
 #include "launch/program/snapshot_buffer.h"
+#include "launch/ranks/program_identity.h"
 
 namespace recollect {
 
@@ -44,10 +45,10 @@ RunDescription describe(const Config& config, const Mesh& mesh, const TrainingPr
   return {.name = config.output_dir,
           .model = fmt::format("{}: {} parameters, {}, backend {}", config.model.type, whole,
                                name_of(config.training.precision), name_of(config.device.backend)),
-          .layout = fmt::format("{} data x {} tensor ranks ({}){}{}", mesh.data_size(), mesh.tensor_size(),
-                                mesh.world().name(),
-                                config.parallelism.sequence_parallel ? ", sequence parallel" : "",
-                                training.threads.empty() ? "" : ", each " + training.threads),
+          .layout = fmt::format(
+              "{} data x {} tensor ranks ({}){}{}", mesh.data_size(), mesh.tensor_size(), mesh.world().name(),
+              config.parallelism.sequence_parallel ? ", sequence parallel" : "",
+              training.threads.empty() ? "" : ", each " + training.threads + ", " + mathematics_library()),
           .batch = fmt::format("{} = {} micro-batches of {} on each data rank", sequences_text(config),
                                config.training.gradient_accumulation_steps, config.training.micro_batch_size),
           .checkpointing = checkpointing_text(config.activation_checkpointing)};

@@ -22,7 +22,7 @@ namespace recollect {
 struct RunDescription {
   std::string name;           // the output folder
   std::string model;          // "TYPE: 842496 parameters, fp32, backend cpu"
-  std::string layout;         // "1 data x 2 tensor ranks (mpi), each 4 threads of avx512"
+  std::string layout;         // "1 data x 2 tensor ranks (mpi), each 4 threads of avx512, libm of glibc 2.36"
   std::string batch;          // "8 sequences of 128 = 1 micro-batches of 8 on each data rank"
   std::string checkpointing;  // "mode full, partition_activations"
   bool operator==(const RunDescription&) const = default;

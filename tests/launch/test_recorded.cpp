@@ -10,6 +10,7 @@
 #include "engine/ops/ops.h"
 #include "launch/config/read.h"
 #include "launch/program/recorded.h"
+#include "launch/ranks/program_identity.h"
 #include "tests/launch/process.h"
 
 namespace recollect::test::recorded_test {
@@ -55,6 +56,23 @@ TEST(Recorded, APlanOfAnotherBuildIsSaidByOneRank) {
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(times_in(run.err, "out/plan.yaml was recorded with another build of recollect: it may take"), 1)
       << run.err;
+}
+
+TEST(Recorded, EstimatesAndReportsSayWhatTheyAssume) {
+  const Workplace place;
+  const Words words = {"train", "c.yaml", "device.backend=cpu", "device.threads=1",
+                       "training.precision=fp32"};
+  const std::string threads = "1 thread of " + cpu::instruction_set(), library = mathematics_library();
+  EXPECT_EQ(library.find("libm of glibc 2."), 0u) << library;
+  const Finished run = place.recollect(words);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(times_in(run.out, "(self), each " + threads + ", " + library), 1) << run.out;
+  EXPECT_EQ(times_in(content(place, "out/memory.rank0.json"), threads + ", " + library), 1);
+  const Words asked = Words{"estimate"} + Words(words.begin() + 1, words.end());
+  const Finished text = place.recollect(asked), json = place.recollect(asked + Words{"--json"});
+  EXPECT_EQ(times_in(text.out, "a rank is taken to have " + threads + " and " + library + ", as"), 1)
+      << text.out;
+  EXPECT_EQ(nlohmann::json::parse(json.out).at("mathematics"), library);
 }
 
 class DeviceRates : public ::testing::Test {
