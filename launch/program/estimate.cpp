@@ -1,6 +1,8 @@
 #include "launch/program/estimate.h"
 #include "launch/program/lengths.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -222,6 +224,25 @@ std::vector<LengthEstimate> estimate_lengths(const Config& config, const Planned
   return lengths;
 }
 
+uint64_t heap_bytes() {
+  const struct mallinfo2 heap = mallinfo2();
+  return heap.uordblks + heap.hblkhd;
+}
+
+// With training.compile ahead the programs of all lengths are made before anything is reserved. They are lists of the
+// same ops.
+void count_programs_ahead(const Config& config, const PlannedRank& rank, const TrainingProgram& longest,
+                          const MemoryLedger& reserved, ResidentMemory& resident) {
+  const std::vector<BatchShape> shapes = all_batch_shapes(config);
+  if (config.training.compile == CompileTime::kLazy || shapes.size() == 1 || resident.predicted == 0) return;
+  const uint64_t before = heap_bytes();
+  const TrainingProgram one = rank.plan_shorter(config, shapes[1], longest, &reserved);
+  const uint64_t bytes = std::max(before, heap_bytes()) - before,
+                 programs = (shapes.size() - 1) * static_cast<uint64_t>(config.parallelism.ranks_per_process);
+  resident.at_start += programs * bytes;
+  resident.predicted += programs * bytes;
+}
+
 bool knows_disk(const TrainingProgram& training) {
   return training.program.predicted().disk_bytes == 0 ||
          (training.device.disk_write_bandwidth > 0 && training.device.disk_read_bandwidth > 0);
@@ -242,6 +263,7 @@ Estimate estimate(const Config& config, Ranks ranks) {
                   "measure it: `recollect calibrate --disk FOLDER --out FILE`");
     const MemoryLedger reserved = first.reserve(config, training);
     result = estimate_of(config, first.mesh(), training, reserved, before);
+    count_programs_ahead(config, first, training, reserved, result.resident);
     result.lengths = estimate_lengths(config, first, training, reserved);
     last_data = first.mesh().data_size() - 1, last_tensor = first.mesh().tensor_size() - 1;
   }

@@ -44,14 +44,29 @@ const ResidentCase kResidentCases[] = {
      2,
      true},
     {"Saved", {"model.n_layer=4", "training.micro_batch_size=4", "checkpoint.save_model=true"}},
+    {"Snapshots", {"model.n_layer=4", "training.micro_batch_size=4", "snapshot.every_steps=1"}},
+    {"LengthsCompiledAhead",
+     {"model.n_layer=4", "training.micro_batch_size=4", "data.format=jsonl", "data.path=lines.jsonl",
+      "data.padding=longest", "training.compile=ahead"}},
 };
 
 void PrintTo(const ResidentCase& c, std::ostream* out) { *out << c.name; }
+
+std::string lines_of_all_lengths() {
+  std::string lines;
+  for (int length = 1; length <= 128; ++length) {
+    lines += "{\"input_ids\": [1";
+    for (int i = 1; i < length; ++i) lines += ", 1";
+    lines += "]}\n";
+  }
+  return lines;
+}
 
 class Resident : public testing::TestWithParam<ResidentCase> {};
 
 TEST_P(Resident, IsWithinFivePercentOfWhatWasPredicted) {
   const Workplace place;
+  place.folder().write("lines.jsonl", lines_of_all_lengths());
   const Words words = Words{"train",
                             "c.yaml",
                             "device.backend=cpu",
