@@ -12,6 +12,7 @@
 #include "launch/config/data_source.h"
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
+#include "launch/config/padding.h"
 
 namespace recollect {
 namespace {
@@ -304,6 +305,23 @@ void check_tokens(const Config& config, Findings& found) {
                    length, kMostRows)});
 }
 
+// Each length is planned.
+void check_lengths(const Config& config, Findings& found) {
+  constexpr int64_t kLargestMultiple = 65536;
+  const int64_t lengths = number_of_lengths(config), most = most_lengths(config),
+                longest = config.data.sequence_length, multiple = (longest + most - 1) / most;
+  if (lengths <= most) return;
+  const ModelFacts model = config.model.facts();
+  found.push_back(
+      {{"data.pad_to_multiple_of", "data.padding", "data.sequence_length", path_of(model.longest)},
+       fmt::format(
+           "data.pad_to_multiple_of {} makes {} lengths up to data.sequence_length {}; each is planned, and "
+           "with {} {} there can be at most {}: {}",
+           config.data.pad_to_multiple_of, lengths, longest, path_of(model.layers), model.layers.value, most,
+           multiple <= kLargestMultiple ? fmt::format("raise data.pad_to_multiple_of to {}", multiple)
+                                        : "give data.padding max")});
+}
+
 // Says of each batch size that is not given yet what it will follow from.
 void explain_batch(Config& config) {
   const Config::Training& t = config.training;
@@ -408,6 +426,7 @@ void resolve_world(Config& config, int world_size) {
   if (found.empty()) {
     found = resolve_batch(resolved);
     check_tokens(resolved, found);
+    check_lengths(resolved, found);
     check_sequence_parallel(resolved, found);
     Config otherwise = resolved;  // with the number of replicas, more keys may turn out to be without effect
     otherwise.parallelism = {};

@@ -204,7 +204,7 @@ Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgr
 
 std::vector<LengthEstimate> estimate_lengths(const Config& config, const PlannedRank& rank,
                                              const TrainingProgram& longest, const MemoryLedger& reserved) {
-  constexpr std::size_t kMost = 12;
+  const auto most = static_cast<std::size_t>(std::clamp<int64_t>(most_lengths(config) / 4, 2, 12));
   std::vector<BatchShape> shapes = all_batch_shapes(config);
   std::reverse(shapes.begin(), shapes.end());
   std::vector<LengthEstimate> lengths;
@@ -215,7 +215,7 @@ std::vector<LengthEstimate> estimate_lengths(const Config& config, const Planned
                                 config.training.gradient_accumulation_steps)
                            .step_seconds});
   };
-  const std::size_t count = std::min(kMost, shapes.size());
+  const std::size_t count = std::min(most, shapes.size());
   for (std::size_t i = 1; i < count; ++i) {
     const BatchShape& shape = shapes[(i * shapes.size() - 1) / count];
     add(rank.plan_shorter(config, shape, longest, &reserved), shape.sequence_length);
@@ -253,6 +253,7 @@ bool knows_disk(const TrainingProgram& training) {
 Estimate estimate(const Config& config, Ranks ranks) {
   const uint64_t before = resident_bytes();
   Estimate result;
+  MemoryLedger longest;
   int last_data = 0, last_tensor = 0;
   {  // one program at a time: that of many layers is large
     const PlannedRank first(config, 0, 0);
@@ -265,11 +266,12 @@ Estimate estimate(const Config& config, Ranks ranks) {
     result = estimate_of(config, first.mesh(), training, reserved, before);
     count_programs_ahead(config, first, training, reserved, result.resident);
     result.lengths = estimate_lengths(config, first, training, reserved);
+    longest = training.program.predicted();
     last_data = first.mesh().data_size() - 1, last_tensor = first.mesh().tensor_size() - 1;
   }
   if (ranks == Ranks::kFirstAndLast && result.ranks > 1) {
     const PlannedRank last(config, last_data, last_tensor);
-    require(last.reserve(config, last.require_plan(config)) == result.memory &&
+    require(last.require_plan(config).program.predicted() == longest &&
                 communication_buffers(config, last.mesh()) == result.communication_buffers,
             "the first and the last rank need the same memory");
   }

@@ -89,6 +89,23 @@ Growth growth_of(const Config& config, RunSize size) {
   return layers(config);
 }
 
+// Where lengths change, a run may have only so many.
+void stop_at_most_lengths(const Config& config, Growth& growth) {
+  const auto too_many = [&](int64_t value) {
+    Config changed = config;
+    growth.set(changed, value);
+    return number_of_lengths(changed) > most_lengths(changed);
+  };
+  if (!too_many(growth.most)) return;
+  int64_t few = growth.given;
+  while (growth.most - few > 1) {
+    const int64_t middle = few + (growth.most - few) / 2;
+    (too_many(middle) ? growth.most : few) = middle;
+  }
+  growth.most = few;
+  growth.bound = fmt::format("data.pad_to_multiple_of {} allows no more", config.data.pad_to_multiple_of);
+}
+
 // By a budget: then memory is whatever there is.
 bool plans(const CheckpointingSettings& c) {
   return static_cast<std::size_t>(c.mode) >= kNamedModes.size() &&
@@ -127,10 +144,11 @@ class Search {
     if (sure > low && sure < high) low = sure;
     const bool is_line = !plans(config_.activation_checkpointing);
     int64_t stride = sure > 0 ? 1 : std::max<int64_t>(1, low);
-    for (int probes = 0; high - low > 1; ++probes) {
+    int probes = 0;
+    while (high - low > 1) {
       const int64_t before = low;
-      probe(is_line && probes < kStraightProbes && slope() > 0 ? straight(low, high)
-                                                               : halving(low, high, stride));
+      probe(is_line && probes++ < kStraightProbes && slope() > 0 ? straight(low, high)
+                                                                 : halving(low, high, stride));
       stride = low > before ? 2 * stride : most_;
     }
     return low < smallest_ ? 0 : low;
@@ -233,7 +251,8 @@ LargestRun largest_run(const Config& config, RunSize size) {
     throw Error(ExitCode::kConfiguration,
                 fmt::format("--max-{} needs a limit that the run must fit", name_of(size)),
                 "give device.memory_limit=BYTES");
-  const Growth growth = growth_of(config, size);
+  Growth growth = growth_of(config, size);
+  if (size != RunSize::kMicroBatch) stop_at_most_lengths(config, growth);
   Search search(config, growth);
   const CheckpointingSettings& c = config.activation_checkpointing;
   const bool tries_full = c.mode == CheckpointingMode::kAuto && plans(c);

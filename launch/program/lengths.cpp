@@ -1,8 +1,5 @@
 #include "launch/program/lengths.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include "launch/program/task.h"
 
 namespace recollect {
@@ -13,14 +10,6 @@ BatchShape batch_shape(const Config& config) {
   return {.samples = config.training.micro_batch_size * task_settings(config).choices,
           .sequence_length = config.data.sequence_length,
           .most_logits = gpu ? 4096 : 1024};
-}
-
-int64_t length_multiple(const Config& config) {
-  const int64_t given = config.data.pad_to_multiple_of;
-  if (config.data.padding == Padding::kMax) return 0;
-  if (!config.parallelism.sequence_parallel) return given;
-  const int64_t ranks = config.parallelism.tensor_parallel_size;
-  return std::lcm(given, ranks / std::gcd(ranks, batch_shape(config).samples));
 }
 
 std::vector<BatchShape> all_batch_shapes(const Config& config) {

@@ -68,6 +68,29 @@ TEST(ConfigWorld, RefusesAWorldThatIsNotDataTimesTensor) {
             "has 2");
 }
 
+// Each is planned before a run begins.
+TEST(ConfigWorld, RefusesMoreLengthsThanCanBePlanned) {
+  const std::string twelve =
+      "model: {type: gpt2, n_layer: 12, n_positions: 4096}\n"
+      "data: {format: jsonl, path: x, padding: longest, pad_to_multiple_of: ";
+  const auto padded_to = [&](const std::string& multiple, const std::vector<std::string>& more = {}) {
+    return world_refusal(accepted(twelve + multiple + "}", more), 4);
+  };
+  EXPECT_EQ(
+      padded_to("9"),
+      "c.yaml:2:70: data.pad_to_multiple_of 9 makes 456 lengths up to data.sequence_length 4096; each is "
+      "planned, and with model.n_layer 12 there can be at most 436: raise data.pad_to_multiple_of to 10");
+  EXPECT_EQ(padded_to("10"), "accepted");
+  EXPECT_EQ(
+      padded_to("8", {"model.n_positions=16777216", "model.n_layer=1024"}),
+      "c.yaml:2:70: data.pad_to_multiple_of 8 makes 2097152 lengths up to data.sequence_length 16777216; "
+      "each is planned, and with model.n_layer 1024 there can be at most 2: give data.padding max");
+  const std::vector<std::string> shorter{"data.sequence_length=1024"},
+      divided{"data.sequence_length=1024", "parallelism.tp=4", "parallelism.sequence_parallel=true"};
+  EXPECT_NE(padded_to("2", shorter), "accepted");
+  EXPECT_EQ(padded_to("2", divided), "accepted") << "sequence parallelism pads to multiples of 4";
+}
+
 TEST(ConfigWorld, RefusesBatchSizesThatDisagree) {
   EXPECT_EQ(world_refusal(with_batch(3, 32, 0), 4),
             "command line: training.global_batch_size=32: training.global_batch_size 32 is not a multiple of "

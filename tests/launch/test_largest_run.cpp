@@ -136,6 +136,10 @@ TEST(LargestRun, KeepsToWhatTheRestAllows) {
     return largest_run(planned(kRotary, limited(1 << 20, words)), RunSize::kSequenceLength).value;
   };
   EXPECT_EQ(longest(padded), longest(lines));
+  const Words one_by_one = lines + Words{"data.padding=longest", "data.pad_to_multiple_of=1"};
+  EXPECT_EQ(
+      largest_run(planned(kRotary, limited(int64_t{1} << 40, one_by_one)), RunSize::kSequenceLength).bound,
+      "data.pad_to_multiple_of 1 allows no more");
 }
 
 // A mode that has no effect in a few layers is not asked of them; the answer is a run of that mode, or none.

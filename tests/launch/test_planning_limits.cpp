@@ -69,16 +69,28 @@ struct Extreme {
 
 class Extremes : public testing::TestWithParam<Extreme> {};
 
-// The memory of the program's own is limited to 1 GiB.
+// The memory of the program's own is limited to 1 GiB, and the time of all its threads to five seconds.
 TEST_P(Extremes, EndInSecondsAndInAGibibyte) {
   Workplace place;
   place.folder().write("limits.yaml", kManyLayersYaml);
-  const Words limited = {"/bin/sh",          "-c",       "ulimit -d 1048576 && exec \"$0\" \"$@\"",
-                         recollect_binary(), "estimate", "limits.yaml"};
+  place.folder().write("lines.jsonl", "{\"input_ids\": [1, 2]}\n");
+  const Words limited = {
+      "/bin/sh",          "-c",       "ulimit -d 1048576 && ulimit -t 5 && exec \"$0\" \"$@\"",
+      recollect_binary(), "estimate", "limits.yaml"};
   Process process(limited + GetParam().words, place.folder().path());
   const Finished finished = process.wait(Workplace::kBound);
   EXPECT_EQ(finished.status, GetParam().status) << finished.out << finished.err;
   EXPECT_EQ(finished.status != 0, !finished.err.empty()) << finished.err;
+}
+
+// Padded to as many lengths as there are.
+Words all_lengths(int layers, int longest) {
+  return {"data.format=jsonl",
+          "data.path=lines.jsonl",
+          "data.padding=longest",
+          "data.pad_to_multiple_of=1",
+          "model.n_layer=" + std::to_string(layers),
+          "model.n_positions=" + std::to_string(longest)};
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -98,7 +110,14 @@ INSTANTIATE_TEST_SUITE_P(
         Extreme{{"model.n_positions=4096", "training.micro_batch_size=1048576"}, 2},
         Extreme{{"model.vocab_size=16777216"}, 0}, Extreme{{"model.vocab_size=16777217"}, 2},
         Extreme{{"model.n_positions=2048", "training.micro_batch_size=1048575"}, 0},
-        Extreme{{"model.n_positions=16777216", "device.backend=reference", "training.precision=fp64"}, 0}));
+        Extreme{{"model.n_positions=16777216", "device.backend=reference", "training.precision=fp64"}, 0},
+        Extreme{{"model.n_layer=1024", kAc + "mode=auto", kAc + "memory_budget=24MiB"}, 0},
+        Extreme{{"model.n_layer=1024", kAc + "mode=dtr", kAc + "memory_budget=24MiB"}, 0},
+        Extreme{all_lengths(2, 16777216), 2}, Extreme{all_lengths(2, 1534), 0},
+        Extreme{all_lengths(1022, 4), 2}, Extreme{all_lengths(1022, 3), 0},
+        Extreme{all_lengths(62, 93) + Words{kAc + "mode=full", kAc + "cpu_checkpointing=true",
+                                            "parallelism.tensor_parallel_size=2"},
+                0}));
 
 }  // namespace
 }  // namespace recollect::test::planning_limits_test
