@@ -86,6 +86,24 @@ TEST_F(OwnFiles, OtherWeightsAreNamed) {
                       {"\nmodel.pretrained, start/model.safetensors: " + std::to_string(weights.size())});
 }
 
+// The same words in another order are other ids.
+TEST_F(OwnFiles, OtherTokenizersAreNamed) {
+  place_.folder().write("c.yaml", R"(
+task: sequence_classification
+model: {type: bert, vocab_size: 8, hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2,
+        intermediate_size: 8, max_position_embeddings: 8, num_labels: 2}
+training: {max_steps: 1}
+data: {format: csv, path: train.csv, tokenizer: vocab.txt, columns: {text: text, label: label}}
+)");
+  const std::string special = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+  for (const int rank : {0, 1}) {
+    write(rank, "train.csv", "text,label\na b,yes\nb b,no\n");
+    write(rank, "vocab.txt", special + (rank == 0 ? "a\nb\n" : "b\na\n"));
+  }
+  expect_disagreement(train({}), {"the ranks have different inputs\ndata.tokenizer, vocab.txt: ",
+                                  " on rank 0", " on rank 1", "copy them"});
+}
+
 // What no sample of a large file has seen is found when it is read.
 TEST_F(OwnFiles, AnotherBatchIsFoundWhereVerifyIsOn) {
   constexpr std::size_t kSize = 17 << 20, kBlock = 64 << 10, kBlocks = 256;
