@@ -47,6 +47,25 @@ std::string classification(std::mt19937& random, int samples) {
   return csv;
 }
 
+std::string classification_lines(std::mt19937& random, int samples) {
+  std::string lines;
+  for (int i = 0; i < samples; ++i) {
+    const int label = static_cast<int>(random() % 2);
+    lines += fmt::format("{{\"text\": \"{}\", \"label\": \"{}\"}}\n",
+                         with(any_words(random, 4, 12), word(label), random), label ? "yes" : "no");
+  }
+  return lines;
+}
+
+std::string sentences(std::mt19937& random, int samples) {
+  std::string tsv = "sentence\tlabel\n";
+  for (int i = 0; i < samples; ++i) {
+    const int label = static_cast<int>(random() % 2);
+    tsv += fmt::format("{}\t{}\n", with(any_words(random, 4, 12), word(label), random), label);
+  }
+  return tsv;
+}
+
 // Two sentences are alike where both have w0.
 std::string pairs(std::mt19937& random, int samples) {
   std::string tsv = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n";
@@ -86,21 +105,41 @@ std::string choices(std::mt19937& random, int samples) {
   return csv;
 }
 
-// The answer is the words between w0 and w1.
-std::string questions(std::mt19937& random, int samples) {
+std::string choice_lines(std::mt19937& random, int samples) {
+  std::string lines;
+  for (int i = 0; i < samples; ++i) {
+    const int label = static_cast<int>(random() % 3);
+    std::vector<std::string> endings;
+    for (int ending = 0; ending < 3; ++ending)
+      endings.push_back(with(any_words(random, 2, 6), word(ending == label ? 0 : 1), random));
+    lines += fmt::format("{{\"prompt\": \"{}\", \"endings\": [\"{}\"], \"label\": {}}}\n",
+                         fmt::join(any_words(random, 2, 5), " "), fmt::join(endings, "\", \""), label);
+  }
+  return lines;
+}
+
+// The answer is the words between w0 and w1. In version 2 half of the contexts have neither, and no answer.
+std::string questions_of(std::mt19937& random, int samples, bool version_two) {
   std::vector<std::string> entries;
   for (int i = 0; i < samples; ++i) {
-    const std::string before = fmt::format("{} w0 ", fmt::join(any_words(random, 1, 8), " ")),
+    const bool absent = version_two && random() % 2 == 0;
+    const std::string before =
+                          fmt::format("{} {}", fmt::join(any_words(random, 1, 8), " "), absent ? "" : "w0 "),
                       answer = fmt::format("{}", fmt::join(any_words(random, 1, 2), " ")),
-                      after = fmt::format(" w1 {}", fmt::join(any_words(random, 1, 8), " "));
-    entries.push_back(
-        fmt::format("{{\"context\": \"{}{}{}\", \"qas\": [{{\"id\": \"q{}\", \"question\": \"w2 w3\", "
-                    "\"answers\": [{{\"text\": \"{}\", \"answer_start\": {}}}]}}]}}",
-                    before, answer, after, i, answer, before.size()));
+                      after =
+                          fmt::format("{} {}", absent ? "" : " w1", fmt::join(any_words(random, 1, 8), " "));
+    entries.push_back(fmt::format(
+        "{{\"context\": \"{}{}{}\", \"qas\": [{{\"id\": \"q{}\", \"question\": \"w2 w3\", {}\"answers\": "
+        "[{}]}}]}}",
+        before, answer, after, i, version_two ? fmt::format("\"is_impossible\": {}, ", absent) : "",
+        absent ? "" : fmt::format("{{\"text\": \"{}\", \"answer_start\": {}}}", answer, before.size())));
   }
-  return fmt::format("{{\"version\": \"1.1\", \"data\": [{{\"title\": \"t\", \"paragraphs\": [{}]}}]}}",
-                     fmt::join(entries, ",\n"));
+  return fmt::format("{{\"version\": \"{}\", \"data\": [{{\"title\": \"t\", \"paragraphs\": [{}]}}]}}",
+                     version_two ? "v2.0" : "1.1", fmt::join(entries, ",\n"));
 }
+
+std::string questions(std::mt19937& random, int samples) { return questions_of(random, samples, false); }
+std::string questions_two(std::mt19937& random, int samples) { return questions_of(random, samples, true); }
 
 // w0 begins a person's name, which w1 goes on with; w2 is a place.
 std::string entities(std::mt19937& random, int samples) {
@@ -112,6 +151,28 @@ std::string entities(std::mt19937& random, int samples) {
       lines += plain + " N B-NP O\n";
     }
     lines += '\n';
+  }
+  return lines;
+}
+
+// The same in tags for each word.
+std::string tagged_lines(std::mt19937& random, int samples) {
+  std::string lines;
+  for (int i = 0; i < samples; ++i) {
+    std::vector<std::string> tokens, tags;
+    for (const std::string& plain : any_words(random, 2, 8)) {
+      if (random() % 4 == 0) {
+        const bool person = random() % 2;
+        tokens.insert(tokens.end(), person ? std::initializer_list<std::string>{"w0", "w1"}
+                                           : std::initializer_list<std::string>{"w2"});
+        tags.insert(tags.end(), person ? std::initializer_list<std::string>{"B-PER", "I-PER"}
+                                       : std::initializer_list<std::string>{"B-LOC"});
+      }
+      tokens.push_back(plain);
+      tags.push_back("O");
+    }
+    lines += fmt::format("{{\"tokens\": [\"{}\"], \"tags\": [\"{}\"]}}\n", fmt::join(tokens, "\", \""),
+                         fmt::join(tags, "\", \""));
   }
   return lines;
 }
@@ -218,6 +279,22 @@ INSTANTIATE_TEST_SUITE_P(
                0.95,
                60,
                has_label},
+        Format{"Jsonl",
+               "sequence_classification",
+               classification_lines,
+               {"data.format=jsonl", "data.columns.text=text", "data.columns.label=label",
+                "data.labels=[no, yes]"},
+               "eval_accuracy",
+               0.95,
+               60},
+        Format{"Sst2", "sequence_classification", sentences, {"data.format=sst2"}, "eval_accuracy", 0.95, 60},
+        Format{"JsonlChoices",
+               "multiple_choice",
+               choice_lines,
+               {"data.format=jsonl", "data.choices=3"},
+               "eval_accuracy",
+               0.9,
+               60},
         Format{"Mrpc", "sequence_classification", pairs, {"data.format=mrpc"}, "eval_f1", 0.9, 80},
         Format{"Stsb", "sequence_classification", scores, {"data.format=stsb"}, "eval_pearson", 0.9, 80},
         Format{
@@ -229,6 +306,20 @@ INSTANTIATE_TEST_SUITE_P(
                "eval_exact_match",
                80,
                400},
+        Format{"SquadTwo",
+               "question_answering",
+               questions_two,
+               {"data.format=squad", "data.stride=8"},
+               "eval_exact_match",
+               80,
+               400},
+        Format{"JsonlTags",
+               "token_classification",
+               tagged_lines,
+               {"data.format=jsonl", "data.labels=[O, B-PER, I-PER, B-LOC]"},
+               "eval_f1",
+               0.95,
+               80},
         Format{"Conll",
                "token_classification",
                entities,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <random>
 
 #include <fmt/format.h>
@@ -30,6 +31,14 @@ data: {format: jsonl, sequence_length: 24}
 )";
 const char* const kGpt2 = R"(
 model: {type: gpt2, vocab_size: 41, n_positions: 24, n_embd: 20, n_layer: 4, n_head: 4}
+device: {threads: 1}
+training: {micro_batch_size: 2, global_batch_size: 8, max_steps: 3, seed: 7}
+data: {format: jsonl, sequence_length: 24}
+)";
+const char* const kLlama = R"(
+model: {type: llama, vocab_size: 41, hidden_size: 20, num_hidden_layers: 4, num_attention_heads: 4,
+        num_key_value_heads: 2, head_dim: 6, intermediate_size: 28, max_position_embeddings: 24,
+        attention_dropout: 0.1, initializer_range: 0.2}
 device: {threads: 1}
 training: {micro_batch_size: 2, global_batch_size: 8, max_steps: 3, seed: 7}
 data: {format: jsonl, sequence_length: 24}
@@ -122,6 +131,19 @@ TEST(Lengths, ChangeNoBitOfCheckpointing) {
         if (away && !layout.empty()) switched.push_back(ac("partition_activations=true"));
         expect_same_bits(none, train(kBert, switched), std::string(mode) + (away ? " away" : ""));
       }
+  }
+}
+
+TEST(Lengths, ChangeNoBitOfLlamaOnDisk) {
+  const Lines lines(24, false);
+  const Words words = {lines.word(), "data.padding=longest", "training.precision=bf16"};
+  const Trained none = train(kLlama, words);
+  for (const std::string_view mode : kNamedModes) {
+    Words switched =
+        plus(words, {ac("mode=" + std::string(mode)),
+                     ac("disk_checkpointing.path=" + std::filesystem::temp_directory_path().string())});
+    if (mode == "every_k") switched.push_back(ac("k=2"));
+    expect_same_bits(none, train(kLlama, switched), std::string(mode));
   }
 }
 
