@@ -12,6 +12,8 @@
 
 #include "launch/config/read.h"
 #include "launch/train/save_model.h"
+#include "tests/launch/process.h"
+#include "tests/launch/python.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::family_goldens_test {
@@ -249,12 +251,40 @@ TEST_P(FamilyGoldens, SavesWhatItHasLoaded) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FamilyGoldens,
-                         testing::Values("bert_masked_lm", "bert_class", "bert_regression",
-                                         "bert_multi_label", "bert_choice", "bert_question",
-                                         "bert_token_class", "llama", "llama_linear", "llama_llama3",
-                                         "mistral", "qwen2"),
+const std::string kFamilies[] = {"bert_masked_lm", "bert_class",    "bert_regression",  "bert_multi_label",
+                                 "bert_choice",    "bert_question", "bert_token_class", "llama",
+                                 "llama_linear",   "llama_llama3",  "mistral",          "qwen2"};
+
+INSTANTIATE_TEST_SUITE_P(All, FamilyGoldens, testing::ValuesIn(kFamilies),
                          [](const auto& info) { return info.param; });
+
+// Each as the class of its task, nothing drawn at random, with the original's parameters, and its logits but for the order
+// in which PyTorch sums.
+TEST(SavedFamilies, TransformersLoadsThem) {
+  const std::string python = python_with("torch, transformers, safetensors");
+  if (python.empty()) GTEST_SKIP() << "no Python with torch, transformers and safetensors here";
+  const TemporaryFolder folder;
+  Words command{python, "-c", R"(
+import sys
+sys.path.insert(0, sys.argv[1])
+import check_saved
+for saved, original in zip(sys.argv[2::2], sys.argv[3::2]):
+    sys.argv = ["", saved, "--same-as", original, "--batch", original + "/batch.jsonl", "--tolerance", "1e-14"]
+    if check_saved.main() != 0: sys.exit(1)
+)",
+                RECOLLECT_SOURCE_DIR "/tests/golden"};
+  for (const std::string& family : kFamilies) {
+    const std::string saved = folder.file(family);
+    std::filesystem::create_directory(saved);
+    load_and_save(family, saved, {});
+    command.push_back(saved);
+    command.push_back(folder_of(family));
+  }
+  const Finished checked = Process(command, folder.path()).wait(Workplace::kBound);
+  EXPECT_EQ(checked.status, 0) << checked.err;
+  EXPECT_EQ(times_in(checked.out, "\"largest_difference\": 0.0"), static_cast<int>(std::size(kFamilies)))
+      << checked.out;
+}
 
 }  // namespace
 }  // namespace recollect::test::family_goldens_test
