@@ -127,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(
               "bf16",
               1,
               {ac("contiguous_checkpointing=false"), ac("cpu_checkpointing=true")}},
-        Place{"LlamaPackedOnDisk", kLlama, "fp32", 2, {kOnDisk, ac("contiguous_checkpointing=false")}, true}),
+        Place{"LlamaPackedOnDisk", kLlama, "fp32", 1, {kOnDisk, ac("contiguous_checkpointing=false")}, true}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

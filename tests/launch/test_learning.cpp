@@ -312,7 +312,7 @@ INSTANTIATE_TEST_SUITE_P(
                {"data.format=squad", "data.stride=8"},
                "eval_exact_match",
                80,
-               400},
+               300},
         Format{"JsonlTags",
                "token_classification",
                tagged_lines,
