@@ -39,20 +39,11 @@ double transfer_seconds(double bytes, const RateCurve& measured, double otherwis
   return bytes / (measured.empty() ? otherwise : rate_at(measured, bytes));
 }
 
-double copy_seconds(MemorySpace from, MemorySpace to, double bytes, const DeviceModel& device) {
-  if (to == MemorySpace::kDisk)
-    return transfer_seconds(bytes, device.disk_writes, device.disk_write_bandwidth);
-  if (from == MemorySpace::kDisk)
-    return transfer_seconds(bytes, device.disk_reads, device.disk_read_bandwidth);
-  return transfer_seconds(bytes, device.copies,
-                          to == MemorySpace::kHost ? device.to_host_bandwidth : device.to_device_bandwidth);
-}
-
 double link_seconds(const OpView& view, double bytes, const DeviceModel& device) {
   if (bytes == 0) return 0;
   if (view.op.def->unit == Unit::kCopy)
     return copy_seconds(view.in(0).space, view.out(0).space, bytes, device);
-  return device.link_latency + transfer_seconds(bytes, device.collectives, device.link_bandwidth);
+  return device.link_latency + gather_seconds(bytes, device);
 }
 
 Cost cost_of(const OpView& view) { return view.op.def->cost ? view.op.def->cost(view) : Cost{}; }
@@ -99,6 +90,19 @@ double measured_multiple(const OpView& view, const DeviceModel& device) {
 }
 
 }  // namespace
+
+double copy_seconds(MemorySpace from, MemorySpace to, double bytes, const DeviceModel& device) {
+  if (to == MemorySpace::kDisk)
+    return transfer_seconds(bytes, device.disk_writes, device.disk_write_bandwidth);
+  if (from == MemorySpace::kDisk)
+    return transfer_seconds(bytes, device.disk_reads, device.disk_read_bandwidth);
+  return transfer_seconds(bytes, device.copies,
+                          to == MemorySpace::kHost ? device.to_host_bandwidth : device.to_device_bandwidth);
+}
+
+double gather_seconds(double bytes, const DeviceModel& device) {
+  return transfer_seconds(bytes, device.collectives, device.link_bandwidth);
+}
 
 KernelUse kernel_use(const OpView& view) {
   const Cost cost = cost_of(view);

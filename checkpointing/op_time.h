@@ -17,6 +17,11 @@ struct KernelUse {
 };
 KernelUse kernel_use(const OpView& op);
 
+// Seconds that so many bytes take over the link between two places, whatever starts the copy.
+double copy_seconds(MemorySpace from, MemorySpace to, double bytes, const DeviceModel& device);
+// The same from other ranks of a group, without the latency.
+double gather_seconds(double bytes, const DeviceModel& device);
+
 // Seconds that an op takes alone: what it was measured to take, otherwise the longer of arithmetic and memory
 // traffic; where the bytes cross a link, no less than the link takes; and the overhead of starting it.
 double op_seconds(const Graph& graph, const Op& op, const DeviceModel& device);

@@ -1,7 +1,7 @@
 // Plans as files: what `to_yaml` writes and people edit. For every activation that backward needs, the last
 // line whose pattern matches its name decides; a value that no line names is saved on the device.
 //
-//   replay: segment     # or bisect, nothing: what a recomputation leaves behind; segment where absent
+//   replay: segment     # or bisect, nothing, binomial: what a recomputation leaves behind; segment where absent
 //   values:
 //     layer*: recompute                          # * stands for any text
 //     layer*/attn/residual: device

@@ -16,9 +16,11 @@ namespace {
 class Draft {
  public:
   Draft(const Graph& graph, const SavedActivations& saved, const CheckpointingSettings& settings)
-      : settings_(settings), graph_(graph), saved_(saved) {
-    for (ValueId v : saved_.values())
-      plan_.values[graph_.value(v).name] = {.save = layer_of(v) < 0 && !saved_.only_begins_layer(v)};
+      : settings_(settings), graph_(graph), saved_(saved), places_(graph.values().size()) {
+    for (ValueId v : saved_.values()) {
+      places_[v] = plan_.values.size();
+      plan_.values.push_back({.save = layer_of(v) < 0 && !saved_.only_begins_layer(v)});
+    }
   }
 
   const CheckpointingSettings& settings() const { return settings_; }
@@ -41,15 +43,30 @@ class Draft {
   }
   void replay(Replay replay) { plan_.replay = replay; }
 
-  Plan finish() { return std::move(plan_); }
+  // With what it saves in the places to which the switches send it.
+  DraftPlan finish() {
+    for (ValueId v : saved_.values()) place(graph_, saved_, settings_, v, decision(v));
+    return std::move(plan_);
+  }
+
+  static void place(const Graph& graph, const SavedActivations& saved, const CheckpointingSettings& settings,
+                    ValueId v, Decision& d) {
+    const Value& value = graph.value(v);
+    const bool first_input = !saved.layer_inputs().empty() && v == saved.layer_inputs().front();
+    if (!d.save || (value.layer < 0 && !first_input)) return;
+    d.partition = settings.partition_activations && !value.placement.is_sharded_over(kTensorAxis);
+    d.host = settings.cpu_checkpointing;
+    d.disk = !settings.disk_checkpointing.path.empty();
+  }
 
  private:
-  Decision& decision(ValueId v) { return plan_.values.at(graph_.value(v).name); }
+  Decision& decision(ValueId v) { return plan_.values[places_[v]]; }
 
   const CheckpointingSettings& settings_;
   const Graph& graph_;
   const SavedActivations& saved_;
-  Plan plan_;
+  std::vector<std::size_t> places_;  // by value: among the saved activations
+  DraftPlan plan_;
 };
 
 void save_everything(Draft& plan) {
@@ -185,15 +202,20 @@ Policy policy_of(CheckpointingMode mode) {
 
 std::vector<std::string> cheap_groups() { return {"norm", "activation"}; }
 
-Plan make_plan(const Graph& graph, const SavedActivations& saved, const CheckpointingSettings& settings) {
+DraftPlan make_draft(const Graph& graph, const SavedActivations& saved,
+                     const CheckpointingSettings& settings) {
   Draft plan(graph, saved, settings);
   const Policy decide = saved.layer_inputs().empty() ? save_everything : policy_of(settings.mode);
   decide(plan);
-  return placed(plan.finish(), graph, saved, settings);
+  return plan.finish();
 }
 
-Plan make_binomial_plan(const Graph& graph, const SavedActivations& saved, int64_t held,
-                        const CheckpointingSettings& settings) {
+Plan make_plan(const Graph& graph, const SavedActivations& saved, const CheckpointingSettings& settings) {
+  return plan_of(make_draft(graph, saved, settings), graph, saved);
+}
+
+DraftPlan make_binomial_draft(const Graph& graph, const SavedActivations& saved, int64_t held,
+                              const CheckpointingSettings& settings) {
   Draft plan(graph, saved, settings);
   save_ends(plan);
   for (int64_t low = 0; held > 1 && plan.layers() - low > 1; --held) {
@@ -201,20 +223,13 @@ Plan make_binomial_plan(const Graph& graph, const SavedActivations& saved, int64
     plan.save_input(low);
   }
   plan.replay(Replay::kBinomial);
-  return placed(plan.finish(), graph, saved, settings);
+  return plan.finish();
 }
 
 Plan placed(Plan plan, const Graph& graph, const SavedActivations& saved,
             const CheckpointingSettings& settings) {
-  for (ValueId v : saved.values()) {
-    const Value& value = graph.value(v);
-    const bool first_input = !saved.layer_inputs().empty() && v == saved.layer_inputs().front();
-    Decision& d = plan.values.at(value.name);
-    if (!d.save || (value.layer < 0 && !first_input)) continue;
-    d.partition = settings.partition_activations && !value.placement.is_sharded_over(kTensorAxis);
-    d.host = settings.cpu_checkpointing;
-    d.disk = !settings.disk_checkpointing.path.empty();
-  }
+  for (ValueId v : saved.values())
+    Draft::place(graph, saved, settings, v, plan.values.at(graph.value(v).name));
   return plan;
 }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "checkpointing/plan.h"
+#include "checkpointing/planner/draft_plan.h"
 #include "checkpointing/saved_activations.h"
 #include "checkpointing/settings.h"
 
@@ -27,12 +28,14 @@ namespace recollect {
 std::vector<std::string> cheap_groups();
 
 // By the mode of the settings; their switches apply to what it saves.
+DraftPlan make_draft(const Graph& graph, const SavedActivations& saved,
+                     const CheckpointingSettings& settings);
 Plan make_plan(const Graph& graph, const SavedActivations& saved, const CheckpointingSettings& settings);
 
 // Of the layers' inputs, `held` at a time, the first one among them, where they spare the most recomputation
 // (binomial.h); and all of the last layer. Every other layer runs again from the nearest input that is there.
-Plan make_binomial_plan(const Graph& graph, const SavedActivations& saved, int64_t held,
-                        const CheckpointingSettings& settings);
+DraftPlan make_binomial_draft(const Graph& graph, const SavedActivations& saved, int64_t held,
+                              const CheckpointingSettings& settings);
 
 // `plan` with what it saves in the places to which the switches of the settings send it.
 Plan placed(Plan plan, const Graph& graph, const SavedActivations& saved,

@@ -1,7 +1,6 @@
 // Mode auto: of its candidates (candidates.h) the one that takes the least time, and of such the least memory, within its
-// budgets. A plan is left untried only where it is proven (plan_bounds.h) that it would not be the answer, or where one
-// below it on a ladder does not fit; every other one is made a program, whose exact memory decides. An estimate never lets
-// one in.
+// budgets. A plan is left untried only where it is proven (plan_bounds.h) that it would not be the answer; every other one
+// is made a program, whose exact memory decides. An estimate never lets one in.
 #pragma once
 
 #include <functional>
@@ -30,13 +29,12 @@ using TryPlan = std::function<std::optional<PlanTrial>(const Plan&)>;
 struct ChosenPlan {
   std::optional<Plan> plan;  // nothing where none fits
   PlanTrial takes;
-  double lower_bound =
-      0;  // seconds: no plan that treats each layer in one of the planner's ways takes less; 0: unknown
-  double price =
-      0;  // seconds of a micro-batch that a byte more would spare, by the best of those over the budget
-  int64_t tried = 0, known = 0;  // candidates: made a program, and all
+  // Seconds of a step of one micro-batch: no plan within the budgets takes less (plan_floor.h). 0 where none fits.
+  double lower_bound = 0;
+  double price = 0;  // seconds of a micro-batch that a byte more would spare at most, by any candidate
+  int64_t tried = 0, known = 0;  // plans: made a program, and all
   uint64_t smallest_device =
-      PlanBudgets::kAny;  // that a plan within the other budgets takes; where none fits
+      PlanBudgets::kAny;  // of the candidates within the other budgets; where none fits
 };
 
 Residences residences_of(const CheckpointingSettings& settings, int64_t tensor_ranks, bool sequence_parallel);

@@ -1,6 +1,8 @@
 #include "checkpointing/planner/candidates.h"
 
 #include <algorithm>
+#include <array>
+#include <set>
 
 #include "checkpointing/planner/ladder.h"
 #include "checkpointing/policies.h"
@@ -9,9 +11,10 @@ namespace recollect {
 
 namespace {
 
-constexpr std::size_t kPoints = 128, kPointsElsewhere = 32, kPointsWithin = 16, kRaises = 8,
-                      kRaisesOfFull = 128;
-constexpr int64_t kMostHeld = 12;
+constexpr std::size_t kPoints = 128, kPointsElsewhere = 32, kPointsWithin = 8, kRaises = 8,
+                      kRaisesOfFull = 128, kRaisesElsewhere = 128;
+constexpr int64_t kMostHeld = 12, kMostK = 16;
+constexpr std::array kGroups = {"attention", "mlp", "norm", "activation", "dropout"};  // of mode selective
 
 // The settings with which a named mode makes its plan in these residences.
 CheckpointingSettings named(CheckpointingMode mode, const Residences& in,
@@ -53,112 +56,122 @@ Chain without_work(Chain chain) {
 
 class Lister {
  public:
-  Lister(const Surroundings& of, const BoundMaker& bounds) : of_(of), bounds_(bounds) {
+  Lister(const Surroundings& of, const BoundMaker& bounds, const std::vector<Rung>& ladder)
+      : of_(of), bounds_(bounds) {
     std::size_t place = 0;
     std::vector<int> places(of.graph.values().size(), -1);
     for (ValueId v : of.saved.values()) places[v] = static_cast<int>(place++);
-    for (const Rung& rung : make_ladder(of.graph, of.saved, of.device)) {
+    for (const Rung& rung : ladder) {
       rungs_.emplace_back();
       for (ValueId v : rung.values) rungs_.back().push_back(places[v]);
     }
   }
 
-  // On the device.
-  void add_solved(const LayerOptions& layers) {
-    for (const auto& ladder : solved(layers, ChainBudgets::kAny, ChainBudgets::kAny, kPoints))
-      listed_.plans.insert(listed_.plans.end(), ladder.begin(), ladder.end());
+  // Twice: with what is at work in a layer, which may be too much, and without, which may be too little.
+  void add_solved(const LayerOptions& layers, std::size_t points) {
+    for (const Chain& chain : {layers.chain(), without_work(layers.chain())})
+      add_frontier(layers, chain, ChainBudgets::kAny, ChainBudgets::kAny, points);
   }
-  void add_solved_elsewhere(const LayerOptions& layers, uint64_t host, uint64_t disk, std::size_t points) {
-    for (auto& ladder : solved(layers, host, disk, points)) listed_.ladders.push_back(std::move(ladder));
+  void add_frontier(const LayerOptions& layers, const Chain& chain, uint64_t host, uint64_t disk,
+                    std::size_t points) {
+    for (const ChainPlan& choice : frontier(chain, host, disk, points)) add(layers.plan_of(choice.options));
   }
 
   void add_named(const Residences& in) {
+    using enum CheckpointingMode;
     const bool elsewhere = in.partition || in.host || in.disk;
-    const auto draft = [&](const Plan& plan) { return draft_of(plan, of_.graph, of_.saved); };
-    const auto plan_of = [&](CheckpointingMode mode, int64_t k = 0) {
-      return draft(make_plan(of_.graph, of_.saved, named(mode, in, of_.settings, k)));
+    const auto plan_of = [&](const CheckpointingSettings& settings) {
+      return make_draft(of_.graph, of_.saved, settings);
     };
     const auto layers = static_cast<int64_t>(of_.saved.layer_inputs().size());
-    const DraftPlan all = plan_of(CheckpointingMode::kNone);
+    const DraftPlan all = plan_of(named(kNone, in, of_.settings));
     const auto add = [&](const DraftPlan& plan, std::size_t steps) {
-      for (Candidate& c : raised(plan, all, elsewhere ? 1 : steps)) listed_.plans.push_back(std::move(c));
+      add_raised(plan, all, elsewhere ? 1 : steps);
     };
     add(all, 1);
-    add(plan_of(CheckpointingMode::kSelective), 1);
-    add(plan_of(CheckpointingMode::kFull), kRaisesOfFull);
-    add(plan_of(CheckpointingMode::kEveryK, 1), kRaisesOfFull);
-    for (int64_t k = 2; k < layers; k = k < 4 ? k + 1 : k * 3 / 2)
-      add(plan_of(CheckpointingMode::kEveryK, k), kRaises);
-    for (const CheckpointingMode mode :
-         {CheckpointingMode::kSqrt, CheckpointingMode::kRecursive, CheckpointingMode::kConstantMemory})
-      add(plan_of(mode), kRaises);
-    if (elsewhere)
-      return listed_.ladders.push_back(raised(plan_of(CheckpointingMode::kFull), all, kRaisesOfFull));
+    for (const std::vector<std::string>& groups : groups_to_recompute()) {
+      CheckpointingSettings selective = named(kSelective, in, of_.settings);
+      selective.recompute = groups;
+      add(plan_of(selective), 1);
+    }
+    add(plan_of(named(kFull, in, of_.settings)), kRaisesOfFull);
+    const std::set<int64_t> raised_ks = {2, 3, 4, 6, 9, 13};
+    for (int64_t k : segment_lengths(layers))
+      add(plan_of(named(kEveryK, in, of_.settings, k)), k == 1                  ? kRaisesOfFull
+                                                        : raised_ks.contains(k) ? kRaises
+                                                                                : 1);
+    for (const CheckpointingMode mode : {kSqrt, kRecursive, kConstantMemory})
+      add(plan_of(named(mode, in, of_.settings)), kRaises);
+    if (elsewhere) return add_raised(plan_of(named(kFull, in, of_.settings)), all, kRaisesElsewhere);
     for (int64_t held = 2; held <= std::min(layers - 2, kMostHeld); ++held)
-      add(draft(make_binomial_plan(of_.graph, of_.saved, held, {})), kRaises);
+      add(make_binomial_draft(of_.graph, of_.saved, held, {}), kRaises);
   }
 
-  Candidates finish() { return std::move(listed_); }
+  std::vector<Candidate> finish() { return std::move(listed_); }
 
  private:
-  Candidate bounded(DraftPlan plan) const {
-    const PlanBounds bounds = bounds_.of(plan);
-    return {std::move(plan), bounds};
+  // Layers of a segment, for mode every_k.
+  std::set<int64_t> segment_lengths(int64_t layers) const {
+    std::set<int64_t> all;
+    for (int64_t k = 1; k <= std::min(layers - 1, kMostK); ++k) all.insert(k);
+    for (int64_t k = kMostK * 3 / 2; k < layers; k = k * 3 / 2) all.insert(k);
+    if (of_.settings.k > 0 && of_.settings.k < layers) all.insert(of_.settings.k);
+    return all;
   }
 
-  // Twice: with what is at work in a layer, which may be too much, and without, which may be too little.
-  std::vector<std::vector<Candidate>> solved(const LayerOptions& layers, uint64_t host, uint64_t disk,
-                                             std::size_t points) const {
-    std::vector<std::vector<Candidate>> ladders;
-    for (const Chain& chain : {layers.chain(), without_work(layers.chain())}) {
-      ladders.emplace_back();
-      for (const ChainPlan& choice : frontier(chain, host, disk, points))
-        ladders.back().push_back(bounded(layers.plan_of(choice.options)));
-    }
-    return ladders;
+  // Nothing stands for those that cost little.
+  std::set<std::vector<std::string>> groups_to_recompute() const {
+    std::set<std::vector<std::string>> all{{}, of_.settings.recompute};
+    for (const char* group : kGroups) all.insert({group});
+    return all;
+  }
+
+  void add(DraftPlan plan) {
+    const PlanBounds bounds = bounds_.of(plan);
+    listed_.push_back({std::move(plan), bounds});
   }
 
   // `plan`, and with what the first rungs of the ladder hold decided as in `as`.
-  std::vector<Candidate> raised(DraftPlan plan, const DraftPlan& as, std::size_t steps) const {
-    std::vector<Candidate> all{bounded(plan)};
+  void add_raised(DraftPlan plan, const DraftPlan& as, std::size_t steps) {
+    add(plan);
     std::size_t done = 0;
     for (std::size_t step = 1; step < steps; ++step) {
       const std::size_t until = step * rungs_.size() / steps;
       if (until == done) continue;
       for (; done < until; ++done)
         for (int place : rungs_[done]) plan.values[place] = as.values[place];
-      all.push_back(bounded(plan));
+      add(plan);
     }
-    return all;
   }
 
   const Surroundings& of_;
   const BoundMaker& bounds_;
   std::vector<std::vector<int>> rungs_;  // places of what each saves
-  Candidates listed_;
+  std::vector<Candidate> listed_;
 };
 
 }  // namespace
 
 DraftPlan save_everything(const Surroundings& of) {
-  return draft_of(make_plan(of.graph, of.saved, named(CheckpointingMode::kNone, {}, of.settings)), of.graph,
-                  of.saved);
+  return make_draft(of.graph, of.saved, named(CheckpointingMode::kNone, {}, of.settings));
 }
 
-Candidates list_candidates(const Surroundings& of, const BoundMaker& bounds, uint64_t host, uint64_t disk) {
-  Lister lister(of, bounds);
+std::vector<Candidate> list_candidates(const Surroundings& of, const BoundMaker& bounds, uint64_t host,
+                                       uint64_t disk) {
+  const std::vector<Rung> ladder = make_ladder(of.graph, of.saved, of.device);
+  Lister lister(of, bounds, ladder);
   constexpr uint64_t kAny = ChainBudgets::kAny;
   const Residences& r = of.residences;
-  lister.add_solved(LayerOptions(of.graph, of.saved, of.device, {}, of.storage, bounds));
+  lister.add_solved(LayerOptions(of.graph, of.saved, of.device, {}, bounds, ladder), kPoints);
   if (r.partition || r.host || r.disk) {
-    const LayerOptions layers(of.graph, of.saved, of.device, r, of.storage, bounds);
-    lister.add_solved_elsewhere(layers, kAny, kAny, kPointsElsewhere);
-    // What is on its way there takes bytes too: from all that is allowed down to half of it.
+    const LayerOptions layers(of.graph, of.saved, of.device, r, bounds, ladder);
+    lister.add_solved(layers, kPointsElsewhere);
+    // What is on its way there takes bytes too: all that is allowed, and half of it.
     if (is_limited(layers.chain(), &ChainOption::host, host) ||
         is_limited(layers.chain(), &ChainOption::disk, disk))
-      for (uint64_t quarters = 2; quarters <= 4; ++quarters)
-        lister.add_solved_elsewhere(layers, host == kAny ? kAny : host / 4 * quarters,
-                                    disk == kAny ? kAny : disk / 4 * quarters, kPointsWithin);
+      for (const uint64_t part : {2, 1})
+        lister.add_frontier(layers, layers.chain(), host == kAny ? kAny : host / part,
+                            disk == kAny ? kAny : disk / part, kPointsWithin);
   }
   for (const Residences& in : combinations(r)) lister.add_named(in);
   return lister.finish();

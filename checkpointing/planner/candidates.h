@@ -1,7 +1,9 @@
 // The plans of which one is mode auto's answer: those that the solver finds for the layers (chain.h), from few device bytes
-// to many, and all named modes, in every residence that the settings allow; on the device, with more of what they recompute
-// saved step by step, too. None of them depends on the device's budget: of those that are all tried or proven away a larger one
-// never costs time. What is listed for host memory and the disk depends on their budgets.
+// to many, and those of the named modes in every residence that the settings allow: every_k with each k up to 16 and that of
+// the settings, selective with the groups of the settings, with those that cost little and with each one alone. On the device
+// modes have more of what they recompute saved step by step, too. None of these depends on the device's budget: of those that
+// are all tried or proven away a larger one never costs time. What is listed for host memory and the disk depends on their
+// budgets.
 #pragma once
 
 #include <vector>
@@ -14,12 +16,6 @@ namespace recollect {
 struct Candidate {
   DraftPlan plan;
   PlanBounds bounds;
-};
-
-struct Candidates {
-  std::vector<Candidate> plans;
-  // Of plans that let values wait elsewhere: each needs more of the device than those before it, and less time.
-  std::vector<std::vector<Candidate>> ladders;
 };
 
 struct Surroundings {
@@ -35,6 +31,7 @@ struct Surroundings {
 DraftPlan save_everything(const Surroundings& of);
 
 // `host`, `disk`: bytes that may be taken there, of which the solver knows; plans that take more may be among these.
-Candidates list_candidates(const Surroundings& of, const BoundMaker& bounds, uint64_t host, uint64_t disk);
+std::vector<Candidate> list_candidates(const Surroundings& of, const BoundMaker& bounds, uint64_t host,
+                                       uint64_t disk);
 
 }  // namespace recollect

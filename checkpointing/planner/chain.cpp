@@ -24,22 +24,22 @@ ChainPlan evaluate(const Chain& chain, const std::vector<int>& options) {
     plan.device = std::max(o.alone, add_bytes(o.held, behind));
     plan.host = add_bytes(plan.host, o.host);
     plan.disk = add_bytes(plan.disk, o.disk);
-    plan.seconds += o.seconds + stall;
+    plan.seconds = plan.seconds + o.seconds + stall;
   }
   return plan;
 }
 
-std::optional<ChainPlan> solve(const Chain& chain, const ChainBudgets& budgets) {
+namespace {
+
+std::optional<ChainPlan> solve_with(Effort effort, const Chain& chain, const ChainBudgets& budgets) {
   if (chain.layers.empty())
     return chain.head_bytes <= budgets.device ? std::optional(evaluate(chain, {})) : std::nullopt;
-  const std::optional<FoundChoice> found = find_choice(ChainCosts(chain), budgets);
+  const std::optional<FoundChoice> found = find_choice(ChainCosts(chain), budgets, effort);
   if (!found) return {};
   ChainPlan plan = evaluate(chain, found->options);
   plan.lower_bound = found->below;
   return plan;
 }
-
-namespace {
 
 // Of any choice.
 uint64_t most_bytes(const Chain& chain, uint64_t ChainOption::*where) {
@@ -66,6 +66,10 @@ std::vector<ChainPlan> in_one_pass(const Chain& chain, std::size_t points) {
 
 }  // namespace
 
+std::optional<ChainPlan> solve(const Chain& chain, const ChainBudgets& budgets) {
+  return solve_with(Effort::kClosely, chain, budgets);
+}
+
 std::vector<ChainPlan> frontier(const Chain& chain, uint64_t host, uint64_t disk, std::size_t points) {
   if (chain.layers.empty()) return {evaluate(chain, {})};
   std::vector<ChainPlan> unlimited = in_one_pass(chain, points);
@@ -73,7 +77,7 @@ std::vector<ChainPlan> frontier(const Chain& chain, uint64_t host, uint64_t disk
     return unlimited;
   std::vector<ChainPlan> plans;
   for (const ChainPlan& there : unlimited) {
-    std::optional<ChainPlan> plan = solve(chain, {there.device, host, disk});
+    std::optional<ChainPlan> plan = solve_with(Effort::kRoughly, chain, {there.device, host, disk});
     if (!plan || (!plans.empty() && plan->seconds >= plans.back().seconds)) continue;
     if (!plans.empty() && plan->device <= plans.back().device) plans.pop_back();
     plans.push_back(*std::move(plan));

@@ -10,7 +10,7 @@ namespace recollect {
 
 namespace {
 
-constexpr int kCellBits = 8;  // of each octave
+constexpr int kCellBits = 5;  // of each octave
 constexpr std::size_t kLabelsPerCell = 4;
 
 // Cells of device bytes: between the least and the most that labels of a layer may need, five octaves of as many each.

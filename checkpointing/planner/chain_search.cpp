@@ -11,8 +11,9 @@ namespace recollect {
 namespace {
 
 constexpr double kNoSeconds = std::numeric_limits<double>::infinity();
-constexpr double kSumError = 1e-9;  // of seconds: more than sums of them can be wrong by
-constexpr double kGap = 5e-4;       // between a choice and its proof: with more, the search goes on
+constexpr double kChainSumError = 1e-9;  // of seconds: more than sums of them can be wrong by
+constexpr double kGap = 5e-4,
+                 kRoughGap = 4e-3;  // between a choice and its proof: with more, the search goes on
 constexpr std::size_t kFirstLabels = 24, kLeastLabels = 100, kLabelsOfAll = 4800, kLastTry = 20;
 
 struct BoundedLabel {
@@ -186,24 +187,26 @@ class ChoiceSearch {
 
 }  // namespace
 
-std::optional<FoundChoice> find_choice(const ChainCosts& costs, const ChainBudgets& budgets) {
+std::optional<FoundChoice> find_choice(const ChainCosts& costs, const ChainBudgets& budgets, Effort effort) {
   ChoiceSearch search(costs, budgets);
-  std::optional<FoundChoice> best = search.run(kFirstLabels, kNoSeconds);
+  std::optional<FoundChoice> best =
+      search.run(effort == Effort::kRoughly ? kLeastLabels : kFirstLabels, kNoSeconds);
   double below = search.bound().whole();
   // False where the proof is not complete.
   const auto look_further = [&](std::size_t labels) {
     std::optional<FoundChoice> better =
-        search.run(labels, best ? best->seconds * (1 - kSumError) : kNoSeconds);
+        search.run(labels, best ? best->seconds * (1 - kChainSumError) : kNoSeconds);
     if (better) best = better;
     below = std::max(below, std::min(search.dropped(), best ? best->seconds : kNoSeconds));
     return best ? below >= best->seconds * (1 - kGap) : below == kNoSeconds;
   };
   const std::size_t most = std::max(kLeastLabels, kLabelsOfAll / costs.layers.size());
-  if (!look_further(most)) {
+  const bool enough = effort == Effort::kRoughly && best && below >= best->seconds * (1 - kRoughGap);
+  if (!enough && !look_further(most)) {
     search.bound().tighten();
     if (!look_further(most) && !best) look_further(kLastTry * most);
   }
-  if (best) best->below = std::min(below, best->seconds) * (1 - kSumError);
+  if (best) best->below = std::min(below, best->seconds) * (1 - kChainSumError);
   return best;
 }
 

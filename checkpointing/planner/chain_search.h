@@ -18,7 +18,10 @@ struct FoundChoice {
   double below = 0;  // no choice within the budgets takes less
 };
 
+// Of a part of the seconds, how far from the bound a choice may be for the search to end.
+enum class Effort { kRoughly, kClosely };
+
 // Nothing where no choice fits.
-std::optional<FoundChoice> find_choice(const ChainCosts& costs, const ChainBudgets& budgets);
+std::optional<FoundChoice> find_choice(const ChainCosts& costs, const ChainBudgets& budgets, Effort effort);
 
 }  // namespace recollect

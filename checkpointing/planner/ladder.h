@@ -1,7 +1,7 @@
 // The plans between recomputing whole layers and saving everything, one behind the other: each saves what the one
 // before it saves and one value more, or a few that only help together. What spares the most recomputation for
 // its bytes comes first, and of like layers the last, whose values are held for the shortest time. A ladder does
-// not depend on a budget, so that a search along it finds no slower plan for a larger one.
+// not depend on a budget.
 #pragma once
 
 #include <string>

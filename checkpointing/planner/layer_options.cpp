@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "checkpointing/planner/ladder.h"
+#include "checkpointing/op_time.h"
 #include "checkpointing/policies.h"
 #include "engine/runtime/lifetime.h"
 
@@ -14,12 +14,7 @@ namespace recollect {
 
 namespace {
 
-constexpr std::size_t kMostPrefixes = 12;
-
-double transfer_time(uint64_t bytes, const RateCurve& measured, double otherwise, double overhead) {
-  const auto amount = static_cast<double>(bytes);
-  return overhead + amount / (measured.empty() ? otherwise : rate_at(measured, amount));
-}
+constexpr std::size_t kMostPrefixes = 12, kMostElsewhere = 3;  // of a layer's rungs
 
 // No worse than `b` in anything.
 bool covers(const ChainOption& a, const ChainOption& b) {
@@ -51,38 +46,40 @@ struct LayerOptions::Maker {
   const Graph& graph;
   const SavedActivations& saved;
   const DeviceModel& device;
-  const Storage& storage;
   const BoundMaker& bounds;
   const std::vector<char>& always;  // by value: saved in every plan
 
   uint64_t part_bytes(ValueId v, const Decision& d) const {
     return bounds.held_bytes(v, {.partition = d.partition});
   }
-  bool may_wait(ValueId v, const Decision& d) const {
-    return !always[v] && !(d.partition && graph.value(v).placement.is_sharded_over(kTensorAxis));
+  // What a value does where others do `d`: of one that is divided already, each rank has its part.
+  Decision decision_for(ValueId v, Decision d) const {
+    d.partition = d.partition && !graph.value(v).placement.is_sharded_over(kTensorAxis);
+    return d;
   }
 
+  // A part may be more than the whole, by what a layout aligns it to.
+  uint64_t bytes_to_gather(ValueId v, const Decision& d) const {
+    const uint64_t whole = part_bytes(v, {}), part = part_bytes(v, d);
+    return whole > part ? whole - part : 0;
+  }
+
+  double copying(MemorySpace from, MemorySpace to, uint64_t bytes) const {
+    return device.launch_overhead + copy_seconds(from, to, static_cast<double>(bytes), device);
+  }
   double seconds_out(ValueId v, const Decision& d) const {
     double seconds = 0;
-    if (d.host)
-      seconds +=
-          transfer_time(part_bytes(v, d), device.copies, device.to_host_bandwidth, device.launch_overhead);
-    if (d.disk)
-      seconds += transfer_time(part_bytes(v, d), device.disk_writes, device.disk_write_bandwidth,
-                               device.launch_overhead);
+    if (d.host) seconds += copying(MemorySpace::kDevice, MemorySpace::kHost, part_bytes(v, d));
+    if (d.disk) seconds += copying(MemorySpace::kDevice, MemorySpace::kDisk, part_bytes(v, d));
     return seconds;
   }
   double seconds_in(ValueId v, const Decision& d) const {
     double seconds = 0;
-    if (d.host)
-      seconds +=
-          transfer_time(part_bytes(v, d), device.copies, device.to_device_bandwidth, device.launch_overhead);
-    if (d.disk)
-      seconds += transfer_time(part_bytes(v, d), device.disk_reads, device.disk_read_bandwidth,
-                               device.launch_overhead);
+    if (d.host) seconds += copying(MemorySpace::kHost, MemorySpace::kDevice, part_bytes(v, d));
+    if (d.disk) seconds += copying(MemorySpace::kDisk, MemorySpace::kDevice, part_bytes(v, d));
     if (d.partition)
-      seconds += transfer_time(graph.value(v).bytes() - part_bytes(v, d), device.collectives,
-                               device.link_bandwidth, device.launch_overhead + device.link_latency);
+      seconds += device.launch_overhead + device.link_latency +
+                 gather_seconds(static_cast<double>(bytes_to_gather(v, d)), device);
     return seconds;
   }
 
@@ -90,12 +87,15 @@ struct LayerOptions::Maker {
   std::vector<std::size_t> movable(const std::vector<ValueId>& values, const Decisions& at,
                                    const Decision& d) const {
     std::vector<std::size_t> places;
-    for (std::size_t i = 0; i < values.size(); ++i)
-      if (at[i].save && may_wait(values[i], d)) places.push_back(i);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const Decision own = decision_for(values[i], d);
+      if (at[i].save && !always[values[i]] && (own.partition || own.host || own.disk)) places.push_back(i);
+    }
     const auto worth = [&](std::size_t i) {
       const ValueId v = values[i];
-      const uint64_t freed = part_bytes(v, {}) - (d.host || d.disk ? 0 : part_bytes(v, d));
-      return static_cast<double>(freed) / (seconds_out(v, d) + seconds_in(v, d));
+      const Decision own = decision_for(v, d);
+      const uint64_t freed = own.host || own.disk ? part_bytes(v, {}) : bytes_to_gather(v, own);
+      return static_cast<double>(freed) / (seconds_out(v, own) + seconds_in(v, own));
     };
     std::stable_sort(places.begin(), places.end(),
                      [&](std::size_t a, std::size_t b) { return worth(a) > worth(b); });
@@ -140,62 +140,68 @@ struct LayerOptions::Maker {
     };
     std::vector<Decisions> all;
     for (std::size_t count : spread(rungs.size(), kMostPrefixes)) all.push_back(prefix(count));
-    for (const Decision& d : elsewhere)
-      for (std::size_t count : spread(rungs.size(), 3)) {
+    for (const Decision& d : elsewhere) {
+      const auto let_wait = [&](Decisions at, const std::vector<std::size_t>& places, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) at[places[i]] = decision_for(values[places[i]], d);
+        if (count > 0) all.push_back(std::move(at));
+      };
+      for (std::size_t count : spread(rungs.size(), kMostElsewhere)) {
         const Decisions here = prefix(count);
         const std::vector<std::size_t> places = movable(values, here, d);
-        std::set<std::size_t> lengths{places.size()};
-        if (places.size() > 1) lengths.insert(places.size() / 2);
-        for (std::size_t length : lengths) {
-          Decisions at = here;
-          for (std::size_t i = 0; i < length; ++i) at[places[i]] = d;
-          if (length > 0) all.push_back(std::move(at));
-        }
+        let_wait(here, places, places.size());
+        if (places.size() > 1) let_wait(here, places, places.size() / 2);
       }
+      for (std::size_t count : spread(rungs.size(), kMostPrefixes)) {
+        const Decisions here = prefix(count);
+        const std::vector<std::size_t> places = movable(values, here, d);
+        if (std::find(places.begin(), places.end(), 0) != places.end()) let_wait(here, {0}, 1);
+      }
+    }
     return all;
   }
 
-  // Seconds, and the most bytes of one op, of one layer or, with -1, behind them.
-  void work(ChainLayer& layer, int number, uint64_t* behind) const {
+  // Seconds, and the most bytes of one op: of each layer, and of what runs in none, in `head`.
+  void note_work(std::vector<ChainLayer>& layers, uint64_t& head) const {
+    std::vector<ValueId> operands;
     for (OpId id : graph.op_ids()) {
       const Op& op = graph.op(id);
-      if (op.layer != number || op.phase == Phase::kOptimizer) continue;
-      std::set<ValueId> operands(op.inputs.begin(), op.inputs.end());
-      operands.insert(op.outputs.begin(), op.outputs.end());
+      if (op.phase == Phase::kOptimizer) continue;
+      operands.assign(op.inputs.begin(), op.inputs.end());
+      operands.insert(operands.end(), op.outputs.begin(), op.outputs.end());
+      std::sort(operands.begin(), operands.end());
+      operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
       uint64_t bytes = 0;
       for (ValueId v : operands)
         if (v != kNone && !persists(graph.value(v)) && !graph.value(v).accumulator)
           bytes += aligned(graph.value(v).bytes());
       const bool forward = op.phase == Phase::kForward;
-      uint64_t& most = behind ? *behind : forward ? layer.forward_bytes : layer.backward_bytes;
+      ChainLayer* layer = op.layer < 0 ? nullptr : &layers.at(op.layer);
+      uint64_t& most = !layer ? head : forward ? layer->forward_bytes : layer->backward_bytes;
       most = std::max(most, bytes);
-      if (op.stream == StreamId::kCompute)
-        (forward ? layer.forward : layer.backward) += bounds.op_seconds()[id];
+      if (layer && op.stream == StreamId::kCompute)
+        (forward ? layer->forward : layer->backward) += bounds.op_seconds()[id];
     }
   }
 };
 
 LayerOptions::LayerOptions(const Graph& graph, const SavedActivations& saved, const DeviceModel& device,
-                           const Residences& residences, const Storage& storage, const BoundMaker& bounds)
-    : graph_(graph),
-      outside_(draft_of(make_plan(graph, saved, {.mode = CheckpointingMode::kFull}), graph, saved)) {
+                           const Residences& residences, const BoundMaker& bounds,
+                           const std::vector<Rung>& ladder)
+    : outside_(make_draft(graph, saved, {.mode = CheckpointingMode::kFull})) {
   const std::vector<ValueId>& inputs = saved.layer_inputs();
   const std::set<ValueId> of_layers(inputs.begin(), inputs.end());
-  const std::vector<Rung> ladder = make_ladder(graph, saved, device);
   std::vector<std::vector<const Rung*>> rungs(inputs.size());
   for (const Rung& rung : ladder) rungs[rung.layer].push_back(&rung);
   // Beside the layers' inputs, full saves what is outside of layers or read there.
   std::vector<char> always(graph.values().size(), 0);
   uint64_t held_outside = 0;
   std::map<ValueId, int> places;
-  certain_ = bounds.behind_layers();
   for (ValueId v : saved.values()) {
     const auto place = static_cast<int>(places.size());
     places[v] = place;
     if (!outside_.values[place].save || of_layers.contains(v)) continue;
     always[v] = 1;
     held_outside += bounds.held_bytes(v, {});
-    if (bounds.is_for_layers(v)) certain_ += bounds.held_bytes(v, {});
   }
 
   for (ValueId v : inputs) values_.push_back({v});
@@ -207,19 +213,21 @@ LayerOptions::LayerOptions(const Graph& graph, const SavedActivations& saved, co
     for (ValueId v : values) places_.back().push_back(places.at(v));
   }
 
-  const Maker maker{graph, saved, device, storage, bounds, always};
+  const Maker maker{graph, saved, device, bounds, always};
   const std::vector<Decision> elsewhere = places_to_wait(residences, device);
   std::map<std::string, int> known;
   chain_.layers.resize(inputs.size());
+  maker.note_work(chain_.layers, chain_.head_bytes);
+  chain_.head_bytes += held_outside;
   decisions_.resize(inputs.size());
   for (int layer = 0; layer < static_cast<int>(inputs.size()); ++layer) {
     ChainLayer& link = chain_.layers[layer];
-    maker.work(link, layer, nullptr);
     std::string text;
     for (ValueId v : values_[layer])
       text += (v == values_[layer].front() ? "" : behind_layer(graph.value(v).name)) + ' ' +
               std::to_string(graph.value(v).bytes()) + (always[v] ? " always" : "") +
-              (saved.only_begins_layer(v) ? " begins" : "") + '\n';
+              (saved.only_begins_layer(v) ? " begins" : "") +
+              (graph.value(v).placement.is_sharded_over(kTensorAxis) ? " divided" : "") + '\n';
     for (const Rung* rung : rungs[layer]) text += std::to_string(1e12 * rung->seconds) + '\n';
     const auto [first, is_new] = known.try_emplace(text, layer);
     alike_.push_back(first->second);
@@ -241,21 +249,6 @@ LayerOptions::LayerOptions(const Graph& graph, const SavedActivations& saved, co
       decisions_[layer].push_back(std::move(at));
     }
   }
-  ChainLayer behind;
-  maker.work(behind, -1, &chain_.head_bytes);
-  chain_.head_bytes += held_outside;
-  outside_seconds_ = behind.forward + behind.backward;
-}
-
-Chain LayerOptions::floor() const {
-  Chain floor{.layers = {}, .head_bytes = certain_};
-  for (const ChainLayer& layer : chain_.layers) {
-    floor.layers.push_back({.forward = layer.forward, .backward = layer.backward, .options = {}});
-    for (const ChainOption& o : layer.options)
-      floor.layers.back().options.push_back(
-          {.held = o.held, .host = o.host, .disk = o.disk, .seconds = o.seconds});
-  }
-  return floor;
 }
 
 DraftPlan LayerOptions::plan_of(const std::vector<int>& options) const {

@@ -1,6 +1,9 @@
 // What the program of a plan takes at least, by proof and not by estimate: a search may leave a plan untried for it.
 //
-// Seconds: every op of the compute stream, and each op that makes again what the plan does not save, once.
+// Seconds: every op of the compute stream, and each op that makes again what the plan does not save, once; where a plan
+// forgets what recomputation passes, the layers that it must pass again, if it does so as seldom as can be (binomial.h).
+// What leaves the device is out before forward's last op begins, and comes back when forward is over: each link takes what
+// it takes for that.
 // Device bytes: at every op what it reads, writes and works with, and all that lives across it whatever the plan, and
 // what the plan keeps on the device. Values may share storage where an op allows it: those do not count twice.
 #pragma once
@@ -18,12 +21,13 @@ namespace recollect {
 // How values are stored that wait for backward.
 struct Storage {
   int64_t tensor_size = 1;
-  bool bf16 = false;  // floats of more bits as bf16, statistics excepted
+  int64_t keep_last = -1;  // layers at the end whose values stay; -1: open (choose.h)
 };
 
 struct PlanBounds {
   double seconds = 0;   // of a micro-batch, without the optimizer
   uint64_t device = 0;  // bytes, beside what persists
+  uint64_t host = 0, disk = 0;
 };
 
 // Makes bounds for the plans of one differentiated graph.
@@ -37,6 +41,10 @@ class BoundMaker {
 
   // Of ops: of forward on any stream, as recomputation runs them again; of the others 0 but on the compute stream.
   const std::vector<double>& op_seconds() const { return op_seconds_; }
+  // Of a micro-batch in which nothing runs again.
+  double step_seconds() const { return step_seconds_; }
+  // An op of forward.
+  bool can_run_again(const Op& op) const;
   // Of the ops that make `wanted` again from what is saved, each once; notes in `read` what they find saved. Where
   // `only_layers`, what lies outside the layers is there.
   double recomputation(const std::vector<char>& is_saved, std::vector<ValueId> wanted, bool only_layers,
@@ -52,6 +60,8 @@ class BoundMaker {
   // One that a plan decides on, or that tensor ranks gather again: forward ends with it, backward begins.
   struct Waiting {
     ValueId value = kNone;
+    int layer = -1;  // that it begins, or is made in
+    bool begins = false;
     OpId forward_end = 0;
     std::vector<OpId> readers;  // in backward, by program order, each once
   };
@@ -60,13 +70,18 @@ class BoundMaker {
   void note_values(OpId last_of_layers);
   bool counts(ValueId v) const;
   bool is_missing(ValueId v, const std::vector<char>& is_saved, bool only_layers) const;
-  OpId backward_of_segment(std::size_t place, const DraftPlan& plan) const;
-  void add_waiting(std::size_t place, const DraftPlan& plan, const std::vector<char>& read,
-                   Changes& changes) const;
+  uint64_t stored_bytes(ValueId v, const Decision& decision) const;
+  std::vector<int> ends_of_segments(const DraftPlan& plan) const;
+  double forgotten(const DraftPlan& plan, const std::vector<char>& is_saved) const;
+  void add_waiting(std::size_t place, const Decision& decision, const std::vector<int>& ends,
+                   const std::vector<char>& read, Changes& changes) const;
+  struct Moved;
+  Moved moved(const DraftPlan& plan, const std::vector<int>& ends, const std::vector<char>& read) const;
   static void add(Changes& changes, OpId from, OpId to, uint64_t bytes);
 
   const Graph& graph_;
   const SavedActivations& saved_;
+  const DeviceModel& device_;
   Storage storage_;
   std::vector<double> op_seconds_;
   std::vector<char> for_layers_;   // by value
@@ -74,7 +89,7 @@ class BoundMaker {
   Changes always_;                 // whatever the plan
   std::vector<OpId> backward_;     // by layer: its first op there
   std::vector<int> input_places_;  // by layer: of its input among the saved activations
-  double step_seconds_ = 0;
+  double step_seconds_ = 0, forward_seconds_ = 0;
   uint64_t behind_layers_ = 0;
 };
 

@@ -85,7 +85,7 @@ TrainingProgram plan_in_mode(const PlannedRank& rank, Config config, Checkpointi
                              uint64_t budget) {
   CheckpointingSettings& c = config.activation_checkpointing;
   CheckpointingSettings alone{.mode = mode, .memory_budget = static_cast<int64_t>(budget)};
-  if (mode == CheckpointingMode::kEveryK) alone.k = c.k > 0 ? c.k : 2;
+  if (mode == CheckpointingMode::kEveryK || mode == CheckpointingMode::kAuto) alone.k = c.k > 0 ? c.k : 2;
   if (mode == CheckpointingMode::kAuto) {  // what it may use beside the device
     alone.host_memory_budget = c.host_memory_budget;
     alone.cpu_checkpointing = c.cpu_checkpointing;

@@ -237,26 +237,29 @@ TrainingProgram as_decided(const Config&, const Mesh&, const ModelGraph&, const 
 // Programs of plans that might be the answer.
 class Trials {
  public:
-  Trials(const Config& config, const Mesh& mesh, const ModelGraph& built, uint64_t budget)
-      : config_(config), mesh_(mesh), built_(built), budget_(budget) {}
+  Trials(const Config& config, const Mesh& mesh, const ModelGraph& built, const PlanBudgets& budgets)
+      : config_(config), mesh_(mesh), built_(built), budgets_(budgets) {}
 
   // Nothing where the plan cannot be carried out.
   std::optional<TrainingProgram> run(const Plan& plan) {
     Target target = to_predict_with(config_);
     target.plan = &plan;
-    TrainingProgram tried = complete_within(budget_, config_, mesh_, built_, target);
+    TrainingProgram tried = complete_within(budgets_.device, config_, mesh_, built_, target);
     if (tried.checkpointed.refusal) return {};
     const MemoryLedger& memory = tried.program.predicted();
-    if (smallest_.arena_bytes() == 0 || memory.arena_bytes() < smallest_.arena_bytes()) smallest_ = memory;
+    if (memory.host_bytes <= budgets_.host && memory.disk_bytes <= budgets_.disk &&
+        (smallest_.arena_bytes() == 0 || memory.arena_bytes() < smallest_.arena_bytes()))
+      smallest_ = memory;
     return tried;
   }
+  // Of those within the budgets of host and disk.
   const MemoryLedger& smallest() const { return smallest_; }
 
  private:
   const Config& config_;
   const Mesh& mesh_;
   const ModelGraph& built_;
-  const uint64_t budget_;
+  const PlanBudgets budgets_;
   MemoryLedger smallest_;
 };
 
@@ -302,8 +305,8 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
       .settings = settings,
       .device = device,
       .residences = residences_of(settings, mesh.tensor_size(), config.parallelism.sequence_parallel),
-      .storage = {.tensor_size = mesh.tensor_size(), .bf16 = settings.storage_dtype == StorageDType::kBF16}};
-  Trials trials(config, mesh, built, budgets.device);
+      .storage = {.tensor_size = mesh.tensor_size(), .keep_last = settings.keep_last}};
+  Trials trials(config, mesh, built, budgets);
   const TryPlan try_plan = [&](const Plan& plan) -> std::optional<PlanTrial> {
     const std::optional<TrainingProgram> tried = trials.run(plan);
     if (!tried) return {};
@@ -328,11 +331,12 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
       "bytes of the budget",
       saved, values.size(), chosen.known, chosen.tried, budgets.device - chosen.takes.device);
   if (chosen.lower_bound > 0)
-    sentence += fmt::format("; no choice by layers takes less than {:.3f} ms, this one {:.3f}",
-                            1e3 * chosen.lower_bound, 1e3 * chosen.takes.seconds);
+    sentence += fmt::format("; no plan takes less than {:.3f} ms, this one {:.3f}{}",
+                            1e3 * chosen.lower_bound, 1e3 * chosen.takes.seconds,
+                            config.training.gradient_accumulation_steps > 1 ? ", with one micro-batch" : "");
   if (chosen.price > 0)
-    sentence +=
-        fmt::format("; one MiB more would spare {:.3g} ms a micro-batch", 1e3 * kMiB.bytes * chosen.price);
+    sentence += fmt::format("; one MiB more would spare {:.3g} ms a micro-batch at most",
+                            1e3 * kMiB.bytes * chosen.price);
   training.remarks.push_back({"mode auto", std::move(sentence)});
   return training;
 }
@@ -343,7 +347,7 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
   const CheckpointingSettings& settings = config.activation_checkpointing;
   const SavedActivations& saved = built.saved.value();
   const uint64_t budget = budgets_of(config, target.taken_over).device;
-  Trials trials(config, mesh, built, budget);
+  Trials trials(config, mesh, built, {.device = budget});
   const auto ledger_of = [&](const Plan& plan) -> std::optional<MemoryLedger> {
     const std::optional<TrainingProgram> tried = trials.run(plan);
     return tried ? std::optional(tried->program.predicted()) : std::nullopt;

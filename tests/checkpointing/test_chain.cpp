@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checkpointing/planner/chain_search.h"
 #include "tests/checkpointing/made_chain.h"
 
 namespace recollect::test::chain_test {
@@ -142,6 +143,35 @@ TEST(Chain, FrontierRisesInBytesAndFallsInSeconds) {
       }
     }
   }
+}
+
+// Seconds with fractions are added in one order, so that a choice is judged as it was found.
+TEST(Chain, SecondsAreThoseThatTheSearchAddedUp) {
+  for (int n = 0; n < 60; ++n) {
+    MadeChain chain(n);
+    for (ChainLayer& layer : chain.layers) {
+      for (double* seconds : {&layer.forward, &layer.backward}) *seconds *= 1.0 / 3;
+      for (ChainOption& o : layer.options)
+        for (double* seconds : {&o.seconds, &o.in, &o.out}) *seconds *= 1.0 / 3;
+    }
+    const auto found = find_choice(ChainCosts(chain), chain.budgets, Effort::kRoughly);
+    if (!found) continue;
+    EXPECT_EQ(evaluate(chain, found->options).seconds, found->seconds) << n;
+  }
+}
+
+TEST(Chain, FrontierIsFoundInTime) {
+  int chains = 0;
+  const std::clock_t begin = std::clock();
+  for (int n = 10; n < 504; n += 48) {
+    const MadeChain chain(n);
+    ASSERT_EQ(chain.layers.size(), 48u);
+    EXPECT_GT(frontier(chain, ChainBudgets::kAny, ChainBudgets::kAny, 32).size(), 1u);
+    ++chains;
+  }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LE(1e3 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / chains, 40);
+#endif
 }
 
 TEST(Chain, IsSolvedInTime) {

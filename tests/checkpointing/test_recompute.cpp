@@ -130,7 +130,7 @@ TEST(Recompute, BinomialReplayRunsAsFewLayersAsCanBe) {
     EXPECT_EQ(binomial_evaluations(layers, held), evaluations);
     LayeredGraph g(layers);
     const SavedActivations saved(g.graph);
-    const Plan plan = make_binomial_plan(g.graph, saved, held, {});
+    const Plan plan = plan_of(make_binomial_draft(g.graph, saved, held, {}), g.graph, saved);
     int inputs = 0;
     for (std::size_t i = 0; i + 1 < saved.layer_inputs().size(); ++i)
       inputs += plan.values.at(g.graph.value(saved.layer_inputs()[i]).name).save ? 1 : 0;

@@ -1,14 +1,17 @@
-// What mode auto leaves untried it may leave: of every candidate the program takes no less than its bounds say, and the
-// answer is the best of all candidates, each of which is made a program here.
+// What mode auto leaves untried it may leave: of every candidate, and of plans at random, the program takes no less than its
+// bounds say, nor than what no plan is said to take less than; and the answer is the best of all candidates, each of which is
+// made a program here.
 #include <gtest/gtest.h>
 
 #include <map>
+#include <random>
 #include <tuple>
 
 #include <fmt/format.h>
 
 #include "checkpointing/op_time.h"
 #include "checkpointing/planner/auto.h"
+#include "checkpointing/planner/plan_floor.h"
 #include "engine/io/files.h"
 #include "launch/config/read.h"
 #include "launch/program/estimate.h"
@@ -44,14 +47,16 @@ Config read(const std::string& yaml, Words words, const Words& more = {}) {
 }
 
 struct Taken {
-  uint64_t device = 0, persistent = 0;
+  uint64_t device = 0, persistent = 0, host = 0, disk = 0;
   double seconds = 0, optimizer = 0;
 };
 
 Taken taken_by(const TrainingProgram& training) {
   const Program& program = training.program;
   Taken taken{.device = program.predicted().arena_bytes(),
-              .persistent = program.predicted().persistent_bytes};
+              .persistent = program.predicted().persistent_bytes,
+              .host = program.predicted().host_bytes,
+              .disk = program.predicted().disk_bytes};
   taken.seconds = simulate(program.graph, program.schedule, training.device, 1).step_seconds;
   for (const Op& op : program.graph.ops())
     if (op.phase == Phase::kOptimizer && op.stream == StreamId::kCompute)
@@ -61,7 +66,7 @@ Taken taken_by(const TrainingProgram& training) {
 
 // Milliseconds, as mode auto tells them; 0 where it knows none.
 double lower_bound_of(const TrainingProgram& answer) {
-  const std::string mark = "no choice by layers takes less than ";
+  const std::string mark = "no plan takes less than ";
   for (const auto& [key, text] : answer.remarks)
     if (const auto at = text.find(mark); key == "mode auto" && at != std::string::npos)
       return std::stod(text.substr(at + mark.size()));
@@ -71,8 +76,11 @@ double lower_bound_of(const TrainingProgram& answer) {
 // Candidates, and the programs that they are.
 class Planned {
  public:
-  Planned(const std::string& yaml, const Words& words, Residences residences)
+  // Of the candidates every one whose number `step` divides, and so many plans at random.
+  Planned(const std::string& yaml, const Words& words, const Residences& residences, std::size_t step = 1,
+          int at_random = 0)
       : yaml_(yaml), words_(words), config_(read(yaml, words)), rank_(config_, 0, 0) {
+    if (residences.disk) words_.push_back(ac("disk_checkpointing.path=" + folder_.path()));
     const TrainingProgram none = rank_.require_plan(config_);
     all_ = taken_by(none);
     const ModelGraph built = build_training_graph(config_, rank_.mesh(), batch_shape(config_));
@@ -89,31 +97,62 @@ class Planned {
                           .residences = residences,
                           .storage = {.tensor_size = config_.parallelism.tensor_parallel_size}};
     const BoundMaker bounds(of.graph, of.saved, of.device, of.storage, workspaces);
-    Candidates found = list_candidates(of, bounds, PlanBudgets::kAny, PlanBudgets::kAny);
-    for (const auto& ladder : found.ladders)
-      found.plans.insert(found.plans.end(), ladder.begin(), ladder.end());
-    for (const Candidate& c : found.plans) add(c.bounds, to_yaml(plan_of(c.plan, of.graph, of.saved)));
+    const PlanFloor floor(of.graph, of.saved, bounds, residences.partition);
+    const auto add_plan = [&](const DraftPlan& plan) {
+      add(bounds.of(plan), floor, to_yaml(plan_of(plan, of.graph, of.saved)));
+    };
+    const std::vector<Candidate> found = list_candidates(of, bounds, PlanBudgets::kAny, PlanBudgets::kAny);
+    for (std::size_t i = 0; i < found.size(); i += step) add_plan(found[i].plan);
+    std::mt19937 random(5);
+    for (int i = 0; i < at_random; ++i) add_plan(random_plan(of, random));
   }
 
   struct Tried {
     PlanBounds bounds;
+    std::optional<double> floor;  // where there is what the program takes, and no more
     Taken taken;
   };
   const std::vector<Tried>& tried() const { return tried_; }
   const Taken& all() const { return all_; }
-  TrainingProgram within(uint64_t bytes) const {
-    return rank_.plan(read(yaml_, words_, {ac("mode=auto"), ac(fmt::format("memory_budget={}", bytes))}));
+  TrainingProgram within(uint64_t bytes, Words more) const {
+    more.insert(more.end(), {ac("mode=auto"), ac(fmt::format("memory_budget={}", bytes))});
+    return rank_.plan(read(yaml_, words_, more));
   }
 
  private:
-  void add(const PlanBounds& bounds, const std::string& text) {
+  // What is outside of layers, or read there, is saved, as in every candidate.
+  static DraftPlan random_plan(const Surroundings& of, std::mt19937& random) {
+    DraftPlan plan = save_everything(of);
+    plan.replay = static_cast<Replay>(random() % 4);
+    const unsigned share = random() % 5;  // from almost nothing to almost all
+    for (std::size_t i = 0; i < plan.values.size(); ++i) {
+      const Value& value = of.graph.value(of.saved.values()[i]);
+      const bool read_outside = std::any_of(of.graph.ops().begin(), of.graph.ops().end(), [&](const Op& op) {
+        return op.layer < 0 &&
+               std::find(op.inputs.begin(), op.inputs.end(), of.saved.values()[i]) != op.inputs.end();
+      });
+      if (value.layer < 0 || read_outside) continue;
+      Decision& d = plan.values[i];
+      d.save = random() % 5 <= share;
+      d.partition =
+          d.save && of.residences.partition && random() % 2 && !value.placement.is_sharded_over(kTensorAxis);
+      d.host = d.save && of.residences.host && random() % 2;
+      d.disk = d.save && of.residences.disk && random() % 3 == 0;
+    }
+    return plan;
+  }
+
+  void add(const PlanBounds& bounds, const PlanFloor& floor, const std::string& text) {
     const auto [known, is_new] = known_.try_emplace(text);
     if (is_new) {
       const TrainingProgram training =
           rank_.plan(read(yaml_, words_, {ac("plan=" + folder_.write("plan.yaml", text))}));
       if (!training.checkpointed.refusal) known->second = taken_by(training);
     }
-    if (known->second.device > 0) tried_.push_back({bounds, known->second});
+    const Taken& taken = known->second;
+    if (taken.device == 0) return;
+    tried_.push_back(
+        {bounds, floor.seconds(taken.device - taken.persistent + taken.host + taken.disk), taken});
   }
 
   std::string yaml_;
@@ -126,33 +165,54 @@ class Planned {
   std::vector<Tried> tried_;
 };
 
-void expect_true_and_close(const Planned& planned) {
-  double least_bytes = 1e9, least_seconds = 1e9;
-  ASSERT_GT(planned.tried().size(), 50u);
-  for (const auto& [bounds, taken] : planned.tried()) {
-    const uint64_t transient = taken.device - taken.persistent;
+void expect_true(const Planned& planned) {
+  ASSERT_GT(planned.tried().size(), 40u);
+  for (const auto& [bounds, floor, taken] : planned.tried()) {
     const double seconds = taken.seconds - taken.optimizer;
-    EXPECT_LE(bounds.device, transient);
+    EXPECT_LE(bounds.device, taken.device - taken.persistent);
+    EXPECT_LE(bounds.host, taken.host);
+    EXPECT_LE(bounds.disk, taken.disk);
     EXPECT_LE(bounds.seconds, seconds * (1 + 1e-9));
-    least_bytes = std::min(least_bytes, double(transient) / double(bounds.device));
+    ASSERT_TRUE(floor) << "there is a plan, and no plan is said to be within its bytes";
+    EXPECT_LE(*floor, seconds);
+  }
+}
+
+void expect_true_and_close(const Planned& planned) {
+  expect_true(planned);
+  double least_bytes = 1e9, least_seconds = 1e9, least_floor = 1e9;
+  for (const auto& [bounds, floor, taken] : planned.tried()) {
+    const double seconds = taken.seconds - taken.optimizer;
+    least_bytes = std::min(least_bytes, double(taken.device - taken.persistent) / double(bounds.device));
     least_seconds = std::min(least_seconds, seconds / bounds.seconds);
+    least_floor = std::min(least_floor, seconds / *floor);
   }
   EXPECT_LT(least_bytes, 1.01) << "bounds that are wrong by more would not be noticed";
   EXPECT_LT(least_seconds, 1.01);
+  EXPECT_LT(least_floor, 1.02);
 }
+
+struct Tested {
+  const char* model;
+  Words words;
+  Residences residences;
+};
 
 // Every answer is the best of all candidates that fit, and no faster than its own bound says.
 TEST(PlanBounds, LoseNoAnswer) {
-  for (const char* model : {kGpt2, kBert}) {
-    const Planned planned(std::string(model) + kRun, {}, {});
+  for (const auto& [model, words, residences] :
+       {Tested{kGpt2, {}, {}}, Tested{kBert, {}, {}}, Tested{kGpt2, {}, {.host = true}}}) {
+    SCOPED_TRACE(std::string(model) + (residences.host ? " host" : ""));
+    const Planned planned(std::string(model) + kRun, words, residences);
     expect_true_and_close(planned);
+    const Words switches = residences.host ? Words{ac("cpu_checkpointing=true")} : Words{};
     int answers = 0, close = 0;  // close: to the bound
     for (int percent = 60; percent < 100; percent += 4) {
       const uint64_t budget = planned.all().device * percent / 100;
       std::tuple<double, uint64_t> best{1e9, 0};
-      for (const auto& [bounds, taken] : planned.tried())
+      for (const auto& [bounds, floor, taken] : planned.tried())
         if (taken.device <= budget) best = std::min(best, {taken.seconds, taken.device});
-      const TrainingProgram answer = planned.within(budget);
+      const TrainingProgram answer = planned.within(budget, switches);
       ASSERT_EQ(answer.checkpointed.refusal.has_value(), std::get<0>(best) == 1e9) << percent;
       if (answer.checkpointed.refusal) continue;
       const Taken taken = taken_by(answer);
@@ -163,14 +223,25 @@ TEST(PlanBounds, LoseNoAnswer) {
       ++answers;
     }
     EXPECT_GT(answers, 4);
-    EXPECT_GT(close, 2);
+    if (!residences.host) {  // of which there is room for all
+      EXPECT_GT(close, 2);
+    }
   }
 }
 
-TEST(PlanBounds, HoldWhereRanksShareValuesAndHostMemoryHoldsThem) {
-  expect_true_and_close(Planned(std::string(kLlama) + kRun,
-                                {"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"},
-                                {.partition = true, .host = true}));
+// Whatever a plan saves and wherever that waits.
+TEST(PlanBounds, HoldForPlansAtRandom) {
+  const Words two{"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"};
+  Words sequence = two;
+  sequence.push_back("parallelism.sequence_parallel=true");
+  for (const auto& [model, words, residences] :
+       {Tested{kLlama, two, {.partition = true, .host = true}},
+        Tested{kGpt2, {}, {.host = true, .disk = true}},
+        Tested{kGpt2, {"training.precision=bf16", "model.resid_pdrop=0.1"}, {.disk = true}},
+        Tested{kGpt2, sequence, {.host = true}}}) {
+    SCOPED_TRACE(std::string(model) + (words.empty() ? "" : " " + words.back()));
+    expect_true(Planned(std::string(model) + kRun, words, residences, 15, 50));
+  }
 }
 
 }  // namespace
