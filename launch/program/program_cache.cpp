@@ -35,6 +35,7 @@ ProgramCache::ProgramCache(const Config& config, const Mesh& mesh, const Backend
   needs_ = plan_lengths(config_, mesh_, shapes, first, layout);
   for (std::size_t i = 1; i < count; ++i)
     planned.push_back(make(shapes[i], taken_over_from(first_, first, layout, needs_, shapes[i])));
+  for (const ReadyProgram& one : planned) check_tensor_ranks_agree(one.training.checkpointed);
   if (config_.profiling.step != 0 || config_.activation_checkpointing.replan_after != 0)
     recorder_ = std::make_unique<StepRecorder>(first.program.graph,
                                                config_.training.gradient_accumulation_steps, parts_.probe);
@@ -57,6 +58,12 @@ ReadyProgram ProgramCache::make(const BatchShape& shape, const TakenOver& taken_
   ready.training = make_training_program(config_, mesh_, backend_.kernels(), shape, taken_over);
   if (parts_.edit_program) parts_.edit_program(ready.training);
   return ready;
+}
+
+// They meet a shape together, and their collectives must be the same. Data ranks may have other lengths.
+void ProgramCache::check_tensor_ranks_agree(const Checkpointed& checkpointed) const {
+  if (mesh_.tensor_size() > 1)
+    check_plans_agree(checkpointed.plan, checkpointed.moves, mesh_.host_communicator(kTensorAxis));
 }
 
 void ProgramCache::check_limits_of() {
@@ -91,6 +98,7 @@ ReadyProgram& ProgramCache::at(const BatchShape& shape) {
   const ReadyProgram& first = programs_.at(first_);
   ReadyProgram planned =
       make(shape, taken_over_from(first_, first.training, first.executor->program().layout, needs_, shape));
+  check_tensor_ranks_agree(planned.training.checkpointed);
   memory_->check_fits(planned.training.program);  // before the ranks choose together
   ReadyProgram* ready = nullptr;
   backend_.choose_alike(mesh_.world(), [&] { ready = &add(shape, std::move(planned)); });

@@ -46,14 +46,14 @@ class ProgramCache {
   // Collective over the world of `mesh`. Reserves what the neediest of `shapes` wants, one at least and the largest
   // first, and makes the programs of all, or of the first alone, as training.compile says. The first decides on
   // checkpointing for all that are smaller. What cannot fit, on the device, the host or the disk, is refused before
-  // anything is reserved: Error kDeviceMemory, kHostMemory, kStorage. Configuration, mesh, backend and probe must
-  // outlive the cache.
+  // anything is reserved: Error kDeviceMemory, kHostMemory, kStorage; and so are plans on which the tensor ranks do not
+  // agree: Error kRanksDisagree. Configuration, mesh, backend and probe must outlive the cache.
   ProgramCache(const Config& config, const Mesh& mesh, const Backend& backend,
                const std::vector<BatchShape>& shapes, ProgramParts parts = {});
   ~ProgramCache();
 
-  // Allocates nothing where the shape has its program. Otherwise collective; Error kInternal where a shape that the
-  // cache was not made for does not fit the memory.
+  // Allocates nothing where the shape has its program. Otherwise collective; Error kRanksDisagree where the tensor ranks
+  // have other plans for it, kInternal where a shape that the cache was not made for does not fit the memory.
   ReadyProgram& at(const BatchShape& shape);
   // Collective, between two steps, when the configuration has learned what ops take (Config::Device::measured). Where
   // another plan is faster by that, within what is reserved, it replaces the first shape's; all other shapes get their
@@ -73,6 +73,7 @@ class ProgramCache {
  private:
   // But for the executor.
   ReadyProgram make(const BatchShape& shape, const TakenOver& taken_over) const;
+  void check_tensor_ranks_agree(const Checkpointed& checkpointed) const;
   void check_limits_of();
   void reserve(std::vector<ReadyProgram> planned);
   // The first shape's; nothing where none fits what is reserved.

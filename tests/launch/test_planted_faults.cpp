@@ -270,6 +270,38 @@ TEST(PlantedFault, ARankThatPlansByAnotherDevice) {
   }
 }
 
+// The plan of a length that comes later is compared too, before a program goes by it.
+TEST(PlantedFault, ARankThatHasAnotherPlanForALaterLength) {
+  const TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 16; ++i)
+    lines += i % 4 < 2 ? "{\"input_ids\": [1, 2, 3, 4, 5, 6, 7, 8]}\n" : "{\"input_ids\": [3, 2, 1]}\n";
+  Words words = checkpointing({"mode=full"}, false);
+  words.insert(words.end(), {"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2",
+                             "data.format=jsonl", "data.path=" + folder.write("lines.jsonl", lines),
+                             "data.sequence_length=8", "data.padding=longest", "data.pad_to_multiple_of=4",
+                             "data.shuffle=false", "training.max_steps=4"});
+  for (const char* compile : {"ahead", "lazy"}) {
+    words.push_back(std::string("training.compile=") + compile);
+    EXPECT_EQ(train(kPlantedFaultsYaml, words).steps.size(), 4u) << "without the fault";
+    try {
+      train(kPlantedFaultsYaml, words, [](int rank) {
+        const auto programs = std::make_shared<int>(0);
+        return ProgramParts{.edit_program = [rank, programs](TrainingProgram& training) {
+          if (rank != 1 || ++*programs != 2) return;
+          Decision& first = training.checkpointed.plan.values.begin()->second;
+          first.save = !first.save;
+        }};
+      });
+      ADD_FAILURE() << "nobody noticed the fault, compiled " << compile;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kRanksDisagree) << error.what();
+      EXPECT_TRUE(has(error, "the ranks have different checkpointing plans")) << error.what();
+    }
+    words.pop_back();
+  }
+}
+
 // And without a fault: silence, the same bits, in the memory predicted.
 TEST(Verify, ChangesNothing) {
   const Trained none = train(kPlantedFaultsYaml, {});

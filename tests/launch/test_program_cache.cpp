@@ -2,11 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <functional>
 #include <iterator>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "launch/config/read.h"
+#include "launch/program/estimate.h"
 #include "launch/program/program_cache.h"
 #include "launch/ranks/world.h"
 #include "parallel/weights.h"
@@ -224,6 +228,43 @@ TEST(ProgramCache, MakesAProgramOnItsFirstUseAndLeavesWhatPersists) {
     expect_error(ExitCode::kInternal, {"bytes of device memory"}, [&] { late.programs().at({3, 16}); });
     EXPECT_EQ(late.programs().at(kShort).executor.get(), made);
   });
+}
+
+// The time of this process, which other ones do not add to.
+double milliseconds() { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+// A length that has its program has it at once; another one is planned, by mode auto, between two steps.
+TEST(ProgramCache, FindsAProgramInAMicrosecondAndPlansOneInTime) {
+  const auto bytes = [](Config config) {
+    resolve_planned_world(config);
+    return PlannedRank(config, 0, 0).require_plan(config).program.predicted().arena_bytes();
+  };
+  const uint64_t most = bytes(read_config_text("test.yaml", kYaml, {}));
+  on_ranks({ac("mode=auto"), ac(fmt::format("memory_budget={}", most * 95 / 100))},
+           [](const Config& config, Communicator& world) {
+             std::vector<BatchShape> shapes{kLong};
+             for (int64_t length = 15; length > 9; --length) shapes.push_back({2, length});
+             Rank rank(config, world, shapes);
+             double least = 1e9;
+             for (std::size_t i = 1; i < shapes.size(); ++i) {
+               const double begin = milliseconds();
+               rank.programs().at(shapes[i]);
+               least = std::min(least, milliseconds() - begin);
+             }
+             constexpr int kHits = 100000;
+             int found = 0;
+             const double begin = milliseconds();
+             for (int i = 0; i < kHits; ++i) found += rank.programs().at(shapes[i % 7]).executor != nullptr;
+             const double hit = (milliseconds() - begin) / kHits;
+             EXPECT_EQ(found, kHits);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+             EXPECT_LE(least, 25);  // what is aimed at is 10
+             EXPECT_LE(hit, 1e-3);
+#endif
+             RecordProperty("miss_milliseconds", fmt::format("{:.2f}", least));
+             RecordProperty("hit_nanoseconds", fmt::format("{:.0f}", 1e6 * hit));
+             std::printf("a miss %.2f ms, a hit %.0f ns\n", least, 1e6 * hit);
+           });
 }
 
 }  // namespace
