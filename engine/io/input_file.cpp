@@ -14,16 +14,38 @@
 
 namespace recollect {
 
+namespace {
+
+// Reasons that say nothing about the file: the system does not read it now, or not for this user.
+ExitCode code_of(int reason) {
+  switch (reason) {
+    case EACCES:
+    case EPERM:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case EIO:
+    case ESTALE:
+    case ETIMEDOUT:
+      return ExitCode::kStorage;
+    default:
+      return ExitCode::kInput;
+  }
+}
+
+}  // namespace
+
 // Non-blocking, so that a named pipe is refused below instead of waited for here.
 InputFile::InputFile(const std::string& path)
     : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   struct stat status {};
   std::string wrong;
-  if (descriptor_ < 0)
-    wrong = fmt::format("cannot open {}: {}", path, system_message(errno));
-  else if (::fstat(descriptor_, &status) != 0)
-    wrong = fmt::format("cannot examine {}: {}", path, system_message(errno));
-  else if (!S_ISREG(status.st_mode))
+  ExitCode code = ExitCode::kInput;
+  if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) {
+    code = code_of(errno);
+    wrong =
+        fmt::format("cannot {} {}: {}", descriptor_ < 0 ? "open" : "examine", path, system_message(errno));
+  } else if (!S_ISREG(status.st_mode))
     wrong = fmt::format("{} is {}, not a file", path,
                         S_ISDIR(status.st_mode) ? "a folder" : "a device or a pipe");
   if (wrong.empty()) {
@@ -31,7 +53,7 @@ InputFile::InputFile(const std::string& path)
     return;
   }
   if (descriptor_ >= 0) ::close(descriptor_);
-  throw Error(ExitCode::kInput, wrong);
+  throw Error(code, wrong);
 }
 
 InputFile::~InputFile() {
@@ -55,7 +77,7 @@ void InputFile::read_at(uint64_t offset, std::span<std::byte> bytes) const {
     const ssize_t done = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
     if (done < 0)
-      throw Error(ExitCode::kInput,
+      throw Error(code_of(errno),
                   fmt::format("cannot read {} at byte {}: {}", path_, offset, system_message(errno)));
     if (done == 0)
       throw Error(

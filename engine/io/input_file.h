@@ -12,7 +12,7 @@ namespace recollect {
 
 class InputFile {
  public:
-  // Error kInput when the file is missing, is not a regular file or cannot be read.
+  // Error kInput when the file is missing or is not a regular file; kStorage where the system refuses to open it.
   explicit InputFile(const std::string& path);
   ~InputFile();
   InputFile(InputFile&& other) noexcept;
@@ -23,7 +23,7 @@ class InputFile {
   int descriptor() const { return descriptor_; }
 
   // Fills `bytes` from `offset` on, which lies inside size(). From any thread; allocates nothing. Error
-  // kInput with the file and the offset that it has no more, or where the disk refuses to read it.
+  // kInput with the file and the offset that it has no more; kStorage where the disk refuses to read it.
   void read_at(uint64_t offset, std::span<std::byte> bytes) const;
   // The first `most` bytes, or all where there are fewer.
   std::string text(uint64_t most = std::numeric_limits<uint64_t>::max()) const;

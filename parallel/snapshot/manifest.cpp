@@ -50,6 +50,7 @@ class ManifestReader {
       m.ranks[axis] = count(object(document, "ranks"), axis);
     for (const auto& [what, version] : object(document, "versions").items())
       m.versions[what] = member<std::string>(object(document, "versions"), what);
+    if (document.contains("launch")) m.launch = member<std::string>(document, "launch");
     m.configuration = member<std::string>(document, "configuration");
     for (const Json& file : array(document, "files")) m.files.push_back(read_file(file));
     check_names(m.files);
@@ -271,10 +272,11 @@ std::string to_json(const Manifest& m) {
                       {"samples", p.samples},
                       {"loss_scale", p.loss_scale},
                       {"updates_at_scale", p.updates_at_scale}};
+  const std::string launch = m.launch.empty() ? "" : fmt::format("\"launch\": {},\n", Json(m.launch).dump());
   std::string text = fmt::format(
-      "{{\"format\": \"{}\",\n\"version\": {},\n\"progress\": {},\n\"ranks\": {},\n\"versions\": {},\n"
+      "{{\"format\": \"{}\",\n\"version\": {},\n\"progress\": {},\n\"ranks\": {},\n\"versions\": {},\n{}"
       "\"configuration\": {},\n\"files\": {},\n\"tensors\": {}",
-      kFormat, kVersion, progress.dump(), Json(m.ranks).dump(), Json(m.versions).dump(),
+      kFormat, kVersion, progress.dump(), Json(m.ranks).dump(), Json(m.versions).dump(), launch,
       Json(m.configuration).dump(), lines_of(m.files), lines_of(m.tensors));
   const uint32_t sum = crc32c(text);
   return fmt::format("{}{}{:08x}\"}}\n", text, kSumBefore, sum);

@@ -48,6 +48,7 @@ struct Manifest {
   TrainingProgress progress;
   std::map<std::string, int64_t> ranks;         // by axis
   std::map<std::string, std::string> versions;  // of what wrote it
+  std::string launch = {};                      // whose ranks did, where it may start them again
   std::string configuration;                    // resolved, as YAML
   std::vector<SnapshotFile> files;
   std::vector<SnapshotTensor> tensors;

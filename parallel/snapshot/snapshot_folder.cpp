@@ -14,8 +14,8 @@
 #include <fmt/format.h>
 
 #include "engine/core/error.h"
-#include "engine/io/descriptor.h"
 #include "engine/io/files.h"
+#include "engine/io/folders.h"
 #include "parallel/snapshot/manifest.h"
 
 namespace recollect {
@@ -24,18 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kBegin = "step-", kSaving = ".saving", kRemoved = ".removed";
+constexpr std::string_view kBegin = "step-", kSaving = ".saving", kRemoved = ".removed", kFormer = ".former";
 
 [[noreturn]] void cannot(const std::string& what, const std::string& path, int reason) {
   throw Error(ExitCode::kStorage, fmt::format("cannot {} {}: {}", what, path, system_message(reason)));
-}
-
-// Names in it reach the disk.
-void flush_folder(const std::string& path) {
-  const Descriptor folder{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (!folder) cannot("open", path, errno);
-  // Some file systems cannot flush a folder and say EINVAL; that is not a loss of data.
-  if (::fsync(folder.get()) != 0 && errno != EINVAL) cannot("flush", path, errno);
 }
 
 void rename_folder(const std::string& from, const std::string& to) {
@@ -48,22 +40,14 @@ void remove_all(const std::string& path) {
   if (error) cannot("remove", path, error.value());
 }
 
-// And every folder around it that is not there; each name reaches the disk.
-void make_folders(const fs::path& path) {
-  if (::mkdir(path.c_str(), 0777) == 0) {
-    const std::string parent = path.parent_path().string();
-    return flush_folder(parent.empty() ? "." : parent);
-  }
-  const int reason = errno;
-  std::error_code ignored;
-  if (reason == EEXIST && fs::is_directory(path, ignored)) return;
-  if (reason != ENOENT || !path.has_relative_path()) cannot("make the folder", path.string(), reason);
-  make_folders(path.parent_path());
-  make_folders(path);
+bool is_there(const std::string& path) {
+  struct stat there {};
+  return ::lstat(path.c_str(), &there) == 0;
 }
 
-// It is no snapshot any more once its name has gone.
+// It is no snapshot any more once its name has gone; one that it has replaced, and that is still there, must not get it.
 void remove_snapshot(const std::string& path) {
+  if (const std::string former = path + std::string(kFormer); is_there(former)) remove_all(former);
   const std::string removed = path + std::string(kRemoved);
   std::error_code ignored;
   fs::remove_all(removed, ignored);
@@ -97,6 +81,8 @@ int64_t step_of_folder(const std::string& name) {
 
 std::string SnapshotFolder::of_step(int64_t step) const { return fmt::format("{}/step-{:08}", path_, step); }
 
+std::string SnapshotFolder::being_saved(int64_t step) const { return of_step(step) + std::string(kSaving); }
+
 std::vector<int64_t> SnapshotFolder::steps() const {
   std::vector<int64_t> steps;
   for (const std::string& name : folders_in(path_))
@@ -105,17 +91,19 @@ std::vector<int64_t> SnapshotFolder::steps() const {
   return steps;
 }
 
-void SnapshotFolder::make() const {
-  const fs::path path = fs::path(path_).lexically_normal();
-  make_folders(path.has_filename() ? path : path.parent_path());
-}
+void SnapshotFolder::make() const { make_folders(path_); }
 
 void SnapshotFolder::begin(int64_t step) const {
-  make();
+  if (std::error_code ignored; !fs::is_directory(path_, ignored)) make();
   const std::string folder = being_saved(step);
-  std::error_code ignored;
-  fs::remove_all(folder, ignored);
+  if (is_there(folder)) flush_folder(path_);
+  discard(step);
   if (::mkdir(folder.c_str(), 0777) != 0) cannot("make the folder", folder, errno);
+}
+
+void SnapshotFolder::discard(int64_t step) const {
+  std::error_code ignored;
+  fs::remove_all(being_saved(step), ignored);
 }
 
 void SnapshotFolder::commit(int64_t step, const std::string& manifest) const {
@@ -124,8 +112,7 @@ void SnapshotFolder::commit(int64_t step, const std::string& manifest) const {
     flush_folder(being_saved(step));
     take_name(step);
   } catch (const Error&) {
-    std::error_code ignored;
-    fs::remove_all(being_saved(step), ignored);
+    discard(step);
     throw;
   }
   flush_folder(path_);
@@ -134,11 +121,35 @@ void SnapshotFolder::commit(int64_t step, const std::string& manifest) const {
 void SnapshotFolder::take_name(int64_t step) const {
   const std::string from = being_saved(step), to = of_step(step);
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
-  if (errno != ENOENT) {  // a file system that cannot exchange names
-    struct stat there {};
-    if (::lstat(to.c_str(), &there) == 0) remove_snapshot(to);
+  const bool cannot_exchange = errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP;
+  if (!cannot_exchange && errno != ENOENT) cannot("name", to, errno);
+  if (!is_there(to)) return rename_folder(from, to);
+  replace(to, from);
+}
+
+// The one that is there waits under another name, which is nobody's rubbish before the new one has this name.
+void SnapshotFolder::replace(const std::string& to, const std::string& from) const {
+  const std::string former = to + std::string(kFormer);
+  if (is_there(former)) {
+    flush_folder(path_);
+    remove_all(former);
   }
-  rename_folder(from, to);
+  rename_folder(to, former);
+  try {
+    rename_folder(from, to);
+  } catch (const Error&) {
+    rename_folder(former, to);
+    throw;
+  }
+}
+
+void SnapshotFolder::restore() const {
+  for (const std::string& name : folders_in(path_)) {
+    if (!name.ends_with(kFormer)) continue;
+    const std::string own = name.substr(0, name.size() - kFormer.size());
+    if (step_of_folder(own) >= 0 && !is_there(path_ + "/" + own))
+      rename_folder(path_ + "/" + name, path_ + "/" + own);
+  }
 }
 
 void SnapshotFolder::remove_old(int64_t step, int64_t keep) const {
@@ -150,19 +161,21 @@ void SnapshotFolder::remove_old(int64_t step, int64_t keep) const {
       if (!first) first = error;
     }
   };
+  try_to([&] {
+    for (const std::string& path : rubbish()) remove_all(path);
+  });
   std::vector<int64_t> all;
   try_to([&] { all = steps(); });
   for (const int64_t there : all)
     if (there > step || --keep < 0) try_to([&] { remove_snapshot(of_step(there)); });
-  try_to([&] {
-    for (const std::string& path : rubbish()) remove_all(path);
-  });
   if (first) throw *first;
 }
 
 void SnapshotFolder::remove_rubbish() const {
   try {
-    for (const std::string& path : rubbish()) {
+    const std::vector<std::string> paths = rubbish();
+    if (!paths.empty()) flush_folder(path_);
+    for (const std::string& path : paths) {
       std::error_code ignored;
       fs::remove_all(path, ignored);
     }
@@ -174,9 +187,12 @@ void SnapshotFolder::remove_rubbish() const {
 std::vector<std::string> SnapshotFolder::rubbish() const {
   std::vector<std::string> paths;
   for (const std::string& name : folders_in(path_))
-    for (const std::string_view end : {kSaving, kRemoved})
-      if (name.ends_with(end) && step_of_folder(name.substr(0, name.size() - end.size())) >= 0)
+    for (const std::string_view end : {kSaving, kRemoved, kFormer}) {
+      if (!name.ends_with(end)) continue;
+      const std::string own = name.substr(0, name.size() - end.size());
+      if (step_of_folder(own) >= 0 && (end != kFormer || is_there(path_ + "/" + own)))
         paths.push_back(path_ + "/" + name);
+    }
   return paths;
 }
 

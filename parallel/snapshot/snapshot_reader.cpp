@@ -136,9 +136,10 @@ void SnapshotReader::check_tensors() {
 
 std::vector<std::string> SnapshotReader::unknown_files() const {
   std::vector<std::string> unknown;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, ignored)) {
-    const std::string name = entry.path().filename().string();
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder_, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     const auto is_it = [&](const SnapshotFile& file) { return file.name == name; };
     if (name != kManifestName && std::none_of(manifest_.files.begin(), manifest_.files.end(), is_it))
       unknown.push_back(name);

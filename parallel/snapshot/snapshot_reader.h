@@ -28,7 +28,7 @@ class SnapshotReader {
   void verify();
   // Error kInput where a file has not a tensor that the manifest puts into it.
   void check_tensors();
-  // Names in the folder that are not the manifest's.
+  // Names in the folder that are not the manifest's, as far as it can be read. No error.
   std::vector<std::string> unknown_files() const;
   // One of the manifest's files as it is, unverified. Error kInput where it is missing or a symbolic link.
   InputFile open(std::size_t index) const;

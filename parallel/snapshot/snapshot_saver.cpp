@@ -148,6 +148,7 @@ std::optional<SnapshotOutcome> SnapshotSaver::look() {
   manifest.progress = progress_;
   for (const MeshAxis& axis : mesh_.axes()) manifest.ranks[axis.name] = axis.size;
   manifest.versions = options_.versions;
+  manifest.launch = options_.launch;
   manifest.configuration = options_.configuration;
   manifest_ = to_json(manifest);
   thread_.give(commit_);
@@ -173,7 +174,8 @@ Error SnapshotSaver::why_failed() {
 }
 
 SnapshotOutcome SnapshotSaver::end(std::optional<Error> failed) {
-  if (failed && phase_ == Phase::kWriting && state_.world_rank() == 0) folder_.remove_rubbish();
+  if (failed && phase_ == Phase::kWriting && !refused_ && state_.world_rank() == 0)
+    folder_.discard(progress_.step);
   phase_ = Phase::kIdle;
   return {.step = progress_.step,
           .failed = std::move(failed),

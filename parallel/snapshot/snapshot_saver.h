@@ -26,6 +26,7 @@ struct SnapshotOptions {
       true;  // otherwise nothing is reserved beyond a MiB, and the step waits until all is written
   std::string configuration;
   std::map<std::string, std::string> versions;
+  std::string launch = {};
   // Of rank 0, on the thread that writes: what must be on the disk before the snapshot counts.
   std::function<void()> before_commit = {};
 };

@@ -23,12 +23,15 @@ struct CrashScene {
   Layout layout;
   std::vector<int64_t> before;  // steps
   bool asynchronous = true;
+  bool exchanges = true;  // two names, as most file systems can
 };
 inline constexpr double kOld = 1000, kNew = 2000, kNext = 3000;  // contents
 
 inline const std::vector<CrashScene>& crash_scenes() {
-  static const std::vector<CrashScene> scenes = {
-      {"OverAnOlderOne", {1, 1}, {1}}, {"OverTheSameStep", {1, 1}, {2}, false}, {"TwoRanks", {2, 2}, {1}}};
+  static const std::vector<CrashScene> scenes = {{"OverAnOlderOne", {1, 1}, {1}},
+                                                 {"OverTheSameStep", {1, 1}, {2}, false},
+                                                 {"TwoRanks", {2, 2}, {1}},
+                                                 {"OverTheSameStepInTurn", {1, 1}, {2}, false, false}};
   return scenes;
 }
 
@@ -64,6 +67,7 @@ class SnapshotFinder {
  public:
   // What the newest snapshot holds that can be loaded; 0 where there is none. Whatever loads is whole.
   double newest(const std::string& folder) const {
+    SnapshotFolder(folder).restore();
     for (const int64_t step : SnapshotFolder(folder).steps()) {
       try {
         SnapshotReader reader(SnapshotFolder(folder).of_step(step));

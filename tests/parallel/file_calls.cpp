@@ -61,8 +61,8 @@ long pass(const char* function, const Path& path, FileCall call, const Real& rea
 
 }  // namespace
 
-FileCalls::FileCalls(std::string folder, std::optional<PlannedFault> fault)
-    : folder_(std::move(folder)), fault_(fault) {
+FileCalls::FileCalls(std::string folder, std::optional<PlannedFault> fault, bool exchanges)
+    : folder_(std::move(folder)), fault_(fault), exchanges_(exchanges) {
   at_work = this;
 }
 
@@ -86,6 +86,9 @@ long FileCalls::carry_out(FileCall call, const Real& real) {
   const bool writes = call.function == "pwrite";
   if (!call.to.empty()) call.to = inside(call.to).value_or("");
   int error = writes && !full_.empty() && call.path == full_ ? fault_->error : 0;
+  if (call.exchanges && !exchanges_) error = EINVAL;
+  if (met_ && fault_->fault == Fault::kErrorsSince && lane == fault_->lane && call.function == met_->function)
+    error = fault_->error;
   if (met) {
     met_ = call;
     const Fault fault = fault_->fault;
@@ -93,7 +96,7 @@ long FileCalls::carry_out(FileCall call, const Real& real) {
       if (writes) real(call.bytes / 2);
       ::_exit(kDeathCode);
     }
-    if (fault == Fault::kError) error = fault_->error;
+    if (fault == Fault::kError || fault == Fault::kErrorsSince) error = fault_->error;
     if (fault == Fault::kInterrupted) error = EINTR;
     if (fault == Fault::kShort || fault == Fault::kShortThenError) call.bytes = (call.bytes + 1) / 2;
     if (fault == Fault::kShortThenError) full_ = call.path;

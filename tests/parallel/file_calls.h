@@ -30,6 +30,7 @@ enum class Fault {
   kInterrupted,     // EINTR, once
   kShort,           // half of a write
   kShortThenError,  // and nothing more in that file
+  kErrorsSince,     // of the same function, this call and all that follow
   kDeath            // _exit before the call, in the middle of a write
 };
 inline constexpr int kDeathCode = 77;
@@ -42,10 +43,11 @@ struct PlannedFault {
   int error = 0;
 };
 
-// At work as long as it lives; one at a time. fsync is not carried out: tests lose no power.
+// At work as long as it lives; one at a time. fsync is not carried out: tests lose no power. `exchanges`: as a file system
+// that can exchange two names.
 class FileCalls {
  public:
-  explicit FileCalls(std::string folder, std::optional<PlannedFault> fault = {});
+  explicit FileCalls(std::string folder, std::optional<PlannedFault> fault = {}, bool exchanges = true);
   ~FileCalls();
   FileCalls(const FileCalls&) = delete;
   FileCalls& operator=(const FileCalls&) = delete;
@@ -64,6 +66,7 @@ class FileCalls {
  private:
   const std::string folder_;
   const std::optional<PlannedFault> fault_;
+  const bool exchanges_;
   std::mutex mutex_;
   std::map<int, int> counts_;
   std::vector<FileCall> calls_;

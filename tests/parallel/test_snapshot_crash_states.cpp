@@ -25,10 +25,15 @@ constexpr std::size_t kSavedOver = 4;  // of so many states, the next save is tr
 
 class PowerCuts {
  public:
-  explicit PowerCuts(const CrashScene& scene) : scene_(scene), folder_(scene) {
+  // `made`: by a run that died before it flushed the name of the folder of snapshots.
+  explicit PowerCuts(const CrashScene& scene, bool made = false) : scene_(scene), folder_(scene) {
     const std::string snapshots = folder_.again();
     start_ = std::make_unique<CrashStates>(folder_.work());
-    const FileCalls calls(folder_.work());
+    if (made) {
+      std::filesystem::create_directory(snapshots);
+      start_->apply({.function = "mkdir", .path = "snapshots"});
+    }
+    const FileCalls calls(folder_.work(), {}, scene.exchanges);
     save_good(scene, snapshots, 2, kNew);
     calls_ = calls.calls();
   }
@@ -104,16 +109,18 @@ INSTANTIATE_TEST_SUITE_P(All, SnapshotPowerCuts, testing::ValuesIn(cut_scenes())
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(SnapshotFlushes, NoneCanBeLeftOut) {
-  PowerCuts cuts(crash_scenes().back()), first(cut_scenes().back());
+  PowerCuts cuts(crash_scenes()[2]), first(cut_scenes().back()), second(cut_scenes().back(), true);
   std::set<std::string> flushed;
   for (const FileCall& call : cuts.calls())
-    if (call.function == "fsync") flushed.insert(call.path);
+    if (call.function == "fsync" && !call.path.empty()) flushed.insert(call.path);
   EXPECT_EQ(flushed.size(), 5u);  // two shards, the manifest, the snapshot's folder, that of all
   for (const std::string& path : flushed) {
     const Findings findings = cuts.examine(path);
     EXPECT_GT(findings.bad, 0u) << path << " need not be flushed";
   }
   EXPECT_GT(first.examine("").bad, 0u) << "nor the folder around a new one";
+  EXPECT_EQ(second.examine().bad, 0u) << "of a run that died before it flushed";
+  EXPECT_GT(second.examine("").bad, 0u) << "nor that of one that is there";
 }
 
 }  // namespace
