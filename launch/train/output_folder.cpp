@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -18,13 +17,15 @@
 
 #include "engine/core/error.h"
 #include "engine/io/files.h"
+#include "engine/io/folders.h"
 #include "engine/io/node.h"
 #include "engine/io/output_file.h"
 #include "engine/io/standard_output.h"
 #include "engine/io/strict_json.h"
 #include "launch/config/read.h"
 #include "launch/ranks/inputs.h"
-#include "parallel/snapshot/snapshot_folder.h"
+#include "launch/train/launch_attempt.h"
+#include "launch/train/resume.h"
 
 namespace recollect {
 
@@ -52,19 +53,8 @@ bool is_a_runs(std::string_view name) {
           name.ends_with(".json"));
 }
 
-// What the attempts of one `recollect run`, and of no other, have in common; empty for other launchers.
-std::string launch_identity() {
-  const char* id = std::getenv("RECOLLECT_LAUNCH");
-  return id ? id : "";
-}
-
-bool is_restart() {
-  const char* count = std::getenv("TORCHELASTIC_RESTART_COUNT");
-  return count && std::atoi(count) > 0;
-}
-
 std::string lock_text() {
-  return fmt::format("run {}\nprocess {} on {}\n", launch_identity(), ::getpid(), host_name());
+  return fmt::format("run {}\nprocess {} on {}\n", LaunchAttempt().name(), ::getpid(), host_name());
 }
 
 std::string read_lock(int lock) {
@@ -108,7 +98,7 @@ bool died_there(const Config& config) {
 // A run that is resumed finds its own files there, also where it died before its first snapshot.
 bool goes_on(const Config& config) {
   return config.resume == "auto" && config.saves_snapshots() &&
-         (!SnapshotFolder(config.snapshot_folder()).steps().empty() || died_there(config));
+         (has_own_snapshots(config) || died_there(config));
 }
 
 }  // namespace
@@ -129,7 +119,7 @@ OutputFolder::OutputFolder(const Config& config)
 }
 
 OutputFolder::~OutputFolder() {
-  if (launch_identity().empty()) leave();
+  if (LaunchAttempt().name().empty()) leave();
   if (lock_ >= 0) ::close(lock_);
 }
 
@@ -152,10 +142,12 @@ void OutputFolder::refuse_locked(int lock) const {
 // What an earlier attempt of the same launch has left is this run's own.
 void OutputFolder::check_unused() const {
   if (overwrite_) return;
-  if (const int lock = is_restart() ? open_lock(0) : -1; lock >= 0) {
-    const std::string before = read_lock(lock);
+  const LaunchAttempt attempt;
+  if (const int lock = attempt.is_later() ? open_lock(0) : -1; lock >= 0) {
+    const std::string before = read_lock(lock), run = "run ";
     ::close(lock);
-    if (!launch_identity().empty() && before.starts_with("run " + launch_identity() + "\n")) return;
+    if (before.starts_with(run) && attempt.follows(before.substr(run.size(), before.find('\n') - run.size())))
+      return;
   }
   std::vector<std::string> found;
   std::error_code error;
@@ -198,9 +190,11 @@ void OutputFolder::check_space(const std::vector<PlannedFile>& files) const {
 
 void OutputFolder::take(const std::vector<PlannedFile>& files) {
   check_space(files);
-  std::error_code error;
-  fs::create_directories(path_, error);
-  if (error) cannot("make the folder", path_, error.value());
+  try {
+    make_folders(path_);
+  } catch (const Error& error) {
+    throw Error(ExitCode::kStorage, error.what(), "output_dir must be a folder that can be made and written");
+  }
   while (true) {
     lock_ = open_lock(O_CREAT);
     if (lock_ < 0) cannot("lock", path_, errno);

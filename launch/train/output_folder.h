@@ -22,7 +22,7 @@ class OutputFolder {
   // Error kStorage where the folder cannot be made, another run has it, or it holds what the configuration
   // does not allow to replace. Writes nothing.
   explicit OutputFolder(const Config& config);
-  // Where a run of `recollect run` has failed the name of its launch stays: the next attempt may replace
+  // Where a run of `recollect run` or of a job of Slurm has failed, their name stays: the next attempt may replace
   // these files.
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;

@@ -25,6 +25,7 @@
 #include "launch/train/progress.h"
 #include "launch/train/save_model.h"
 #include "launch/train/session.h"
+#include "launch/train/snapshot_lock.h"
 #include "launch/train/snapshots.h"
 #include "launch/train/train_results.h"
 
@@ -86,21 +87,23 @@ int run_steps(const Config& config, Session& session, Progress* progress, Snapsh
     if (snapshots) snapshots->after_step();
     preempted_by = preemption.agree(session.mesh().world());
   }
-  if (snapshots) snapshots->finish();
+  const bool preempted = session.progress().step < config.training.max_steps;
+  if (snapshots) snapshots->finish(preempted);
   if (snapshots) results.snapshots = snapshots->totals();
   if (config.training.max_steps == 0) after_step(0);
   if (progress) progress->finish();
   results.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return session.progress().step < config.training.max_steps ? preempted_by : 0;
+  return preempted ? preempted_by : 0;
 }
 
 // On every rank. Error kStorage where the state of the latest step is lost because it could not be saved.
 void say_preempted(const Config& config, const Session& session, const Snapshots* snapshots, int signal) {
   const char* const name = signal == SIGUSR1 ? "SIGUSR1" : "SIGTERM";
   const int64_t step = session.progress().step;
-  if (snapshots && !snapshots->are_saved())
+  if (snapshots && !snapshots->failure().empty())
     throw Error(ExitCode::kStorage,
-                fmt::format("preempted by {} after step {}, and its snapshot could not be saved", name, step),
+                fmt::format("preempted by {} after step {}, and its snapshot could not be saved: {}", name,
+                            step, snapshots->failure()),
                 "make room in " + config.snapshot_folder());
   if (session.mesh().world().rank() == 0)
     warn("preempted by {} after step {} of {}: {}", name, step, config.training.max_steps,
@@ -136,6 +139,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   check_inputs_agree(config, world);
   std::unique_ptr<OutputFolder> folder;
   if (world.rank() == 0) folder = std::make_unique<OutputFolder>(config);
+  SnapshotLock lock(config, world);
 
   const std::string recorded = recorded_line();  // looks at code that counts as resident from then on
   Resumed resumed;
@@ -151,10 +155,13 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   ModelSave model(config, session);
   std::unique_ptr<Progress> progress;
   std::optional<Snapshots> snapshots;
-  if (config.saves_snapshots())
-    snapshots.emplace(config, session, [&progress] {
+  if (config.saves_snapshots()) {
+    lock.make();
+    const auto before_commit = [&progress] {
       if (progress) progress->flush_metrics();
-    });
+    };
+    snapshots.emplace(config, session, before_commit, resumed.folder);
+  }
   world.barrier();  // nobody trains for nothing
   status.begin();
   ReportFiles files(config);
@@ -164,6 +171,9 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     for (const std::string& wrong : resumed.passed_over) warn("a newer snapshot is passed over: {}", wrong);
     if (!resumed.folder.empty())
       say("resumed from {} after step {}\n", resumed.folder, resumed.progress.step);
+    if (!resumed.replaced.empty())
+      warn("{} has snapshots of later steps, which the first one of this run replaces: {}",
+           config.snapshot_folder(), list_some(resumed.replaced));
     if (!resumed.ignored_files.empty())
       warn("{} has files that its manifest does not name; they are ignored: {}", resumed.folder,
            list_some(resumed.ignored_files));
@@ -194,6 +204,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     report_together(config, report_of(config, session.measurements()), world, files);
   report_results(config, session, results, files);
   model.check_place();
+  if (saved) saved->check_saved();
   world.barrier();  // no rank leaves while another may still need it
   if (folder) folder->leave();
   return ExitCode::kOk;

@@ -4,8 +4,11 @@
 
 #include <filesystem>
 
+#include "launch/config/read.h"
+#include "launch/train/snapshots.h"
 #include "tests/launch/process.h"
 #include "tests/launch/run_support.h"
+#include "tests/launch/training_harness.h"
 
 namespace recollect::test::failed_saves_test {
 namespace {
@@ -50,6 +53,67 @@ TEST(FailedSaves, ThreeInARowEndTheRun) {
       << run.err;
   EXPECT_NE(run.err.find("rank-0000"), std::string::npos) << run.err;
   EXPECT_TRUE(fs::is_empty(place.file("out/snapshots")));
+}
+
+// Nothing but a snapshot is too large.
+TEST(FailedSaves, OfTheLastStepCostNoModel) {
+  const Workplace place, whole;
+  const Words words = {"train",
+                       "c.yaml",
+                       "training.max_steps=3",
+                       "snapshot.every_steps=1",
+                       "checkpoint.save_model=true",
+                       "memory_report.at=[]",
+                       "profiling.step=0"};
+  ASSERT_EQ(whole.recollect(words).status, 0);
+  const uint64_t model = fs::file_size(whole.file("out/model.safetensors")),
+                 snapshot = fs::file_size(whole.file("out/snapshots/step-00000003/rank-00000.safetensors"));
+  ASSERT_LT(model + 65536, snapshot);
+  const std::string limit = "ulimit -f " + std::to_string((model + snapshot) / 2 / 1024);
+  const Finished run =
+      Process(Words{"bash", "-c", limit + "; exec \"$0\" \"$@\"", recollect_binary()} + words,
+              place.folder().path())
+          .wait(Workplace::kBound);
+  EXPECT_EQ(run.status, 6) << run.err;
+  EXPECT_NE(run.err.find("3 snapshots in a row could not be saved, the last one of step 3"),
+            std::string::npos)
+      << run.err;
+  EXPECT_TRUE(TemporaryFolder::read(place.file("out/model.safetensors")) ==
+              TemporaryFolder::read(whole.file("out/model.safetensors")));
+}
+
+// The disk takes the second try. A run that has ended by itself tries once: its model is saved.
+TEST(FailedSaves, APreemptedRunTriesOnceMore) {
+  for (const bool preempted : {true, false}) {
+    const TemporaryFolder folder;
+    const Config config = read_config_text("test.yaml", kTinyYaml,
+                                           {"snapshot.every_steps=1", "snapshot.path=" + folder.path()});
+    on_ranks(config, [&](const Config& mine, Session& session) {
+      int tries = 0;
+      Snapshots snapshots(mine, session, [&] {
+        if (tries++ == 0) throw Error(ExitCode::kStorage, "the disk is away");
+      });
+      session.step();
+      snapshots.after_step();
+      snapshots.finish(preempted);
+      EXPECT_EQ(tries, preempted ? 2 : 1);
+      EXPECT_EQ(snapshots.failure().empty(), preempted) << snapshots.failure();
+      EXPECT_EQ(fs::exists(folder.file("step-00000001/manifest.json")), preempted);
+    });
+  }
+}
+
+// What only the first rank can find out, all say.
+TEST(FailedSaves, AFolderThatCannotBeMadeIsEverybodysError) {
+  Launch launch(Words{"--nproc-per-node=2", "train", "c.yaml", "parallelism.tensor_parallel_size=2",
+                      "snapshot.every_steps=1", "snapshot.path=/proc/snapshots", "resume=never"});
+  const Finished finished = launch.finish();
+  EXPECT_EQ(finished.status, 6) << finished.err;
+  for (const char* rank : {"[rank0]: ", "[rank1]: "})
+    EXPECT_NE(finished.err.find(rank + std::string("recollect: rank ") + rank[5] +
+                                ": snapshot.path, rank 0: cannot make the folder /proc/snapshots"),
+              std::string::npos)
+        << finished.err;
 }
 
 }  // namespace

@@ -90,11 +90,14 @@ TEST(OutputFolder, SnapshotsOfTwoRunsDoNotMix) {
                 place.folder().path());
   ASSERT_TRUE(wait_until([&] { return times_in(content(place, "out/metrics.jsonl"), "\n") > 2; }));
   const Workplace elsewhere;
+  ASSERT_EQ(elsewhere.train({}).status, 0);
+  const std::string before = content(elsewhere, "out/config.resolved.yaml");
   const Words second{"snapshot.every_steps=1", "resume=never", "snapshot.path=" + place.file("shared")};
   const Finished refused = elsewhere.train(second);
   EXPECT_EQ(refused.status, 6) << refused.err;
   EXPECT_NE(refused.err.find("another run saves its snapshots in " + place.file("shared")), std::string::npos)
       << refused.err;
+  EXPECT_EQ(content(elsewhere, "out/config.resolved.yaml"), before) << "it has replaced what was there";
   ::kill(first.pid(), SIGKILL);
   first.wait(Workplace::kBound);
   EXPECT_EQ(elsewhere.train(second).status, 0);

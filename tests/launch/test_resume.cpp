@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 
 #include <fmt/format.h>
@@ -45,6 +46,15 @@ snapshot: {every_steps: 1000}
 numerics: {verify_every: 2}
 )";
 
+const char* const kSmallBert = R"(
+model: {type: bert, vocab_size: 16, hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 8,
+        max_position_embeddings: 40}
+device: {threads: 1}
+training: {micro_batch_size: 2, gradient_accumulation_steps: 2, max_steps: 5}
+snapshot: {every_steps: 1000}
+numerics: {verify_every: 2}
+)";
+
 Words operator+(Words left, const Words& right) {
   left.insert(left.end(), right.begin(), right.end());
   return left;
@@ -77,7 +87,7 @@ Part run(const Config& config, int64_t until) {
             part.evaluated.push_back(result.loss);
         snapshots.after_step();
       }
-      snapshots.finish();
+      snapshots.finish(false);
       world.barrier();
     } catch (const std::exception& error) {
       world.abort(error.what());
@@ -140,6 +150,10 @@ TEST(Resume, EveryModeAndSwitch) {
   expect_same_when_resumed(kYaml, full + tensor + Words{ac("partition_activations=true")}, "partitioned");
   expect_same_when_resumed(kYaml, full + Words{ac("cpu_checkpointing=true")}, "on the host");
   expect_same_when_resumed(kYaml, full + Words{ac("disk_checkpointing.path=" + disk.path())}, "on disk");
+  expect_same_when_resumed(
+      kYaml, full + tensor + Words{ac("partition_activations=true"), ac("cpu_checkpointing=true")}, "both");
+  expect_same_when_resumed(kYaml, full + Words{ac("contiguous_checkpointing=false")}, "a pool");
+  expect_same_when_resumed(kYaml, full + Words{ac("storage_dtype=bf16")}, "halves");
   const Config none = [] {
     Config config = read_config_text("test.yaml", kYaml, {});
     resolve_world(config, 1);
@@ -199,6 +213,84 @@ TEST(Resume, EveryKindOfData) {
         Words{"data.padding=bucket", "data.pad_to_multiple_of=8", "data.group_by_length=true"}})
     expect_same_when_resumed(kBert, Words{"data.path=" + path} + lengths,
                              lengths.empty() ? "jsonl" : lengths.front());
+}
+
+// Of n lines or entries, what `of` makes of each number.
+std::string joined(int n, const char* between, const std::function<std::string(int)>& of) {
+  std::string text;
+  for (int i = 0; i < n; ++i) text += (i ? between : "") + of(i);
+  return text;
+}
+
+// Files as people have them, of which more than an epoch goes by; windows, samples and lengths change from step to step.
+TEST(Resume, EveryFormat) {
+  const TemporaryFolder folder;
+  const auto words = [](int i) {
+    return joined(3 + i * 7 % 11, " ", [&](int j) { return fmt::format("w{}", (i * 5 + j * 3) % 10); });
+  };
+  const std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\n" +
+                                 joined(10, "\n", [](int i) { return fmt::format("w{}", i); }) + "\n";
+  const auto lines = [](const std::string& head, const std::function<std::string(int)>& of) {
+    return head + joined(11, "", [&](int i) { return of(i) + "\n"; });
+  };
+  const std::string ids = lines("", [](int i) {
+    return fmt::format("{{\"input_ids\": [{}]}}",
+                       joined(3 + i * 7 % 11, ", ", [&](int j) { return fmt::format("{}", (i + j) % 16); }));
+  });
+  struct Format {
+    const char* format;
+    const char* task;
+    std::string file;
+    Words more = {};
+  };
+  const Format formats[] = {
+      {"csv",
+       "sequence_classification",
+       lines("text,label\n", [&](int i) { return words(i) + (i % 3 ? ",yes" : ",no"); }),
+       {"data.columns.text=text", "data.columns.label=label"}},
+      {"mrpc", "sequence_classification",
+       lines("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n",
+             [&](int i) { return fmt::format("{}\t1\t2\t{}\t{}", i % 2, words(i), words(i + 1)); })},
+      {"swag", "multiple_choice",
+       lines(",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n",
+             [&](int i) {
+               return fmt::format("{},v,f,p,{},w1,gold,{},{},{},w4,{}", i, words(i), words(i + 1),
+                                  words(i + 2), words(i + 3), i % 4);
+             })},
+      {"squad",
+       "question_answering",
+       "{\"version\": \"1.1\", \"data\": [{\"title\": \"t\", \"paragraphs\": [" +
+           joined(11, ",",
+                  [&](int i) {
+                    return fmt::format(
+                        "{{\"context\": \"w0 {} w1 {}\", \"qas\": [{{\"id\": \"q{}\", \"question\": "
+                        "\"w2 w3\", \"answers\": [{{\"text\": \"w0\", \"answer_start\": 0}}]}}]}}",
+                        words(i), words(i + 1), i);
+                  }) +
+           "]}]}",
+       {"data.stride=8"}},
+      {"conll", "token_classification",
+       lines("",
+             [](int i) {
+               return joined(2 + i % 5, "", [&](int j) {
+                 return fmt::format("w{} N B-NP {}\n", (i + j) % 10, j % 2 ? "O" : "B-PER");
+               });
+             })},
+      {"jsonl", "masked_lm", ids, {"data.mask_token=4", "data.packing=within", "data.sequence_length=24"}},
+  };
+  const std::string tokenizer = "data.tokenizer=" + folder.write("vocab.txt", vocabulary);
+  for (const Format& f : formats) {
+    const bool text = std::string(f.format) != "jsonl";
+    expect_same_when_resumed(
+        kSmallBert,
+        f.more +
+            Words{fmt::format("data.format={}", f.format), fmt::format("task={}", f.task),
+                  "data.path=" + folder.write(std::string(f.format), f.file)} +
+            (text ? Words{tokenizer, "data.padding=longest"} : Words{}),
+        f.format);
+  }
+  const std::string prose = folder.write("prose.txt", joined(40, " ", words));
+  expect_same_when_resumed(kYaml, {"model.vocab_size=256", "data.format=text", "data.path=" + prose}, "text");
 }
 
 TEST(Resume, WithoutACopyAndWithOneForEveryStep) {

@@ -1,0 +1,250 @@
+#include "launch/train/resume.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "comm/agree.h"
+#include "comm/gather_texts.h"
+#include "engine/core/printable.h"
+#include "launch/config/read.h"
+#include "launch/train/launch_attempt.h"
+#include "launch/train/snapshot_lock.h"
+#include "parallel/snapshot/snapshot_folder.h"
+#include "parallel/snapshot/snapshot_reader.h"
+
+namespace recollect {
+
+namespace {
+
+using Folders = std::vector<std::string>;
+
+// As it is called where nothing follows: without a slash at its end.
+std::string plain_path(const std::string& path) {
+  const std::filesystem::path name = std::filesystem::path(path).lexically_normal();
+  return (name.has_filename() ? name : name.parent_path()).string();
+}
+
+// What rank 0 finds is everybody's.
+template <typename Find>
+Folders found_by_first(Communicator& world, const Find& find) {
+  std::string list;
+  on_first_rank(world, [&] {
+    for (const std::string& folder : find()) list += folder + "\n";
+  });
+  list = broadcast_text(list, 0, world);
+  Folders folders;
+  for (std::size_t begin = 0; begin < list.size(); begin = list.find('\n', begin) + 1)
+    folders.push_back(list.substr(begin, list.find('\n', begin) - begin));
+  return folders;
+}
+
+// The newest first.
+Folders all_in(const std::string& path) {
+  Folders folders;
+  const SnapshotFolder folder(path);
+  for (const int64_t step : folder.steps()) folders.push_back(folder.of_step(step));
+  return folders;
+}
+
+// What an earlier attempt of this launch has saved. Those whose manifest cannot be read may be among them.
+Folders of_earlier_attempt(const Config& config) {
+  const LaunchAttempt attempt;
+  Folders folders = attempt.is_later() ? all_in(config.snapshot_folder()) : Folders();
+  bool any = false;
+  std::erase_if(folders, [&](const std::string& folder) {
+    try {
+      const bool own = attempt.follows(SnapshotReader(folder).manifest().launch);
+      any |= own;
+      return !own;
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kInput) throw;
+      return false;
+    }
+  });
+  return any ? folders : Folders();
+}
+
+Folders later_than(int64_t step, const Config& config) {
+  Folders later;
+  for (const int64_t there : SnapshotFolder(config.snapshot_folder()).steps())
+    if (there > step) later.push_back(std::filesystem::path(SnapshotFolder("").of_step(there)).filename());
+  return later;
+}
+
+// Key -> value, of a configuration as it is dumped: sections are indented by two.
+std::map<std::string, std::string> keys_of(const std::string& dumped) {
+  std::map<std::string, std::string> keys;
+  std::vector<std::string> sections;
+  std::istringstream lines(dumped);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t indent = line.find_first_not_of(' '), colon = line.find(':');
+    if (indent == std::string::npos || colon == std::string::npos || line[indent] == '#') continue;
+    sections.resize(std::min(sections.size(), indent / 2));
+    const std::string name = line.substr(indent, colon - indent);
+    if (colon + 1 == line.size())
+      sections.push_back(name);
+    else
+      keys[fmt::format("{}{}{}", fmt::join(sections, "."), sections.empty() ? "" : ".", name)] =
+          line.substr(colon + 2);
+  }
+  return keys;
+}
+
+bool decides_results(std::string_view key) {
+  if (key == "data.labels") return false;  // check_classes looks at them
+  constexpr std::string_view kSections[] = {"model.", "optimizer.", "scheduler.", "data."};
+  constexpr std::string_view kKeys[] = {"task",
+                                        "parallelism.tensor_parallel_size",
+                                        "parallelism.data_parallel_size",
+                                        "parallelism.sequence_parallel",
+                                        "training.micro_batch_size",
+                                        "training.global_batch_size",
+                                        "training.gradient_accumulation_steps",
+                                        "training.precision",
+                                        "training.loss_scale",
+                                        "training.loss_scale_window",
+                                        "training.seed"};
+  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys) ||
+         std::any_of(std::begin(kSections), std::end(kSections),
+                     [&](std::string_view section) { return key.starts_with(section); });
+}
+
+std::string changed_keys(const std::string& before, const std::string& now) {
+  const std::map<std::string, std::string> old = keys_of(before);
+  std::string changed;
+  for (const auto& [key, value] : keys_of(now))
+    if (const auto was = old.find(key); was != old.end() && was->second != value && decides_results(key))
+      changed += fmt::format("{}{} {} -> {}", changed.empty() ? "" : ", ", key, was->second, value);
+  return changed;
+}
+
+std::string classes_of(const std::string& configuration) {
+  const std::map<std::string, std::string> keys = keys_of(configuration);
+  const auto found = keys.find("data.labels");
+  return found == keys.end() ? "[]" : found->second;
+}
+
+// What is wrong on any rank; "" where all have loaded it.
+std::string try_to_load(const Config& config, const std::string& folder, const TrainingState& state,
+                        Communicator& world, Resumed& resumed) {
+  std::string wrong;
+  try {
+    SnapshotReader reader(folder);
+    reader.load(state);
+    resumed.progress = reader.manifest().progress;
+    const std::string& before = reader.manifest().configuration;
+    resumed.changed = changed_keys(before, dump_resolved(config));
+    resumed.classes = classes_of(before);
+    if (world.rank() == 0) resumed.ignored_files = reader.unknown_files();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kInput) throw;
+    wrong = error.what();
+  }
+  const std::vector<std::string> all = gather_texts(wrong, world);
+  const auto bad =
+      std::find_if(all.begin(), all.end(), [](const std::string& text) { return !text.empty(); });
+  return bad == all.end() ? "" : *bad;
+}
+
+// The state may be anything where none could be loaded, so that nothing can begin there.
+void check_any(const Resumed& resumed, const Config& config) {
+  if (!resumed.folder.empty() || resumed.passed_over.empty()) return;
+  throw Error(ExitCode::kInput,
+              fmt::format("no snapshot in {} can be resumed:\n  {}", config.snapshot_folder(),
+                          fmt::join(resumed.passed_over, "\n  ")),
+              "start anew with resume=never, whose first snapshot replaces them");
+}
+
+// As resume: PATH does.
+Resumed resume_from_path(const Config& config, const TrainingState& state, Communicator& world) {
+  const std::string path = plain_path(config.resume);
+  const bool one = step_of_folder(std::filesystem::path(path).filename().string()) >= 0;
+  Folders folders = found_by_first(world, [&] { return one ? Folders{path} : all_in(path); });
+  if (folders.empty())
+    throw Error(ExitCode::kInput, fmt::format("resume: there is no snapshot in {}", config.resume),
+                "name the folder of one, such as output/snapshots/step-00000100");
+  folders.resize(1);
+  Resumed resumed = resume_from(folders, config, state, world);
+  if (resumed.folder.empty())
+    throw Error(ExitCode::kInput, resumed.passed_over.front(), "name another snapshot, or resume=auto");
+  return resumed;
+}
+
+}  // namespace
+
+Resumed resume_training(const Config& config, const TrainingState& state, Communicator& world) {
+  Resumed resumed;
+  const bool automatic = config.resume == "auto";
+  if (config.saves_snapshots()) {
+    const Folders folders = found_by_first(
+        world, [&] { return automatic ? all_in(config.snapshot_folder()) : of_earlier_attempt(config); });
+    resumed = resume_from(folders, config, state, world);
+  }
+  if (resumed.folder.empty() && !automatic && config.resume != "never") {
+    const Folders damaged = std::move(resumed.passed_over);
+    resumed = resume_from_path(config, state, world);
+    resumed.passed_over = damaged;
+  }
+  check_any(resumed, config);
+  if (!resumed.folder.empty() && resumed.progress.step > config.training.max_steps)
+    throw Error(ExitCode::kInput,
+                fmt::format("{} is of step {}, and training.max_steps is {}", resumed.folder,
+                            resumed.progress.step, config.training.max_steps),
+                "train longer, or start anew with resume=never");
+  if (config.saves_snapshots() && !automatic)
+    resumed.replaced = found_by_first(world, [&] { return later_than(resumed.progress.step, config); });
+  return resumed;
+}
+
+Resumed resume_from(const Folders& folders, const Config& config, const TrainingState& state,
+                    Communicator& world) {
+  Folders passed_over;
+  for (const std::string& folder : found_by_first(world, [&] { return folders; })) {
+    Resumed resumed{.folder = folder};
+    const std::string wrong = try_to_load(config, folder, state, world, resumed);
+    resumed.passed_over = passed_over;
+    if (wrong.empty()) return resumed;
+    passed_over.push_back(wrong);
+  }
+  return {.passed_over = passed_over};
+}
+
+void check_classes(const Resumed& resumed, const Config& config, const Session& session) {
+  const std::string classes = classes_of(recorded_configuration(config, session));
+  if (resumed.classes == "[]" || classes == "[]" || classes == resumed.classes) return;
+  throw Error(ExitCode::kInput,
+              fmt::format("the data has the classes {}; {} was trained on {}", classes, resumed.folder,
+                          resumed.classes),
+              "say data.labels: " + resumed.classes + ", or start anew with resume=never");
+}
+
+bool has_own_snapshots(const Config& config) {
+  for (const std::string& folder : all_in(config.snapshot_folder())) {
+    if (config.snapshot.path.empty()) return true;
+    try {
+      const std::string written = SnapshotReader(folder).manifest().configuration;
+      return keys_of(written)["output_dir"] == keys_of(dump_resolved(config))["output_dir"];
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kInput) throw;
+    }
+  }
+  return false;
+}
+
+// A class whose name no configuration could hold is not kept.
+std::string recorded_configuration(Config config, const Session& session) {
+  const std::vector<std::string>& names = session.labels();
+  if ((config.task == Task::kSequenceClassification || config.task == Task::kTokenClassification) &&
+      std::all_of(names.begin(), names.end(),
+                  [](const std::string& name) { return printable(name) == name; }))
+    config.data.labels = names;
+  return dump_resolved(config);
+}
+
+}  // namespace recollect
