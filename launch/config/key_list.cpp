@@ -10,6 +10,7 @@
 
 #include "engine/io/spelling.h"
 #include "launch/config/foreign_keys.h"
+#include "launch/config/padding.h"
 #include "parallel/tasks/metrics.h"
 
 namespace recollect {
@@ -268,7 +269,8 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
   add("packing", &S::packing, any(),
       "jsonl of ids: documents share samples, with attention across them or within each");
   add("padding", &S::padding, any(), "of a micro-batch: to sequence_length, its longest, or a few lengths");
-  add("pad_to_multiple_of", &S::pad_to_multiple_of, between(0, 65536), "of lengths; 0: 8, with bucket 64");
+  add("pad_to_multiple_of", &S::pad_to_multiple_of, between(0, kLargestMultiple),
+      "of lengths; 0: 8, with bucket 64, more where that makes too many lengths");
   add("group_by_length", &S::group_by_length, any(), "samples of like length together: 50 global batches");
   const auto columns = [&](const char* name, std::string S::Columns::*member, const char* help) {
     const auto reach = [member](auto& config) -> auto& { return config.data.columns.*member; };

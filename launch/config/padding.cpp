@@ -20,6 +20,12 @@ int64_t number_of_lengths(const Config& config) {
   return multiple == 0 ? 1 : 1 + (config.data.sequence_length - 1) / multiple;
 }
 
+int64_t default_multiple(const Config& config) {
+  const int64_t unit = config.data.padding == Padding::kBucket ? 64 : 8, most = most_lengths(config),
+                enough = (config.data.sequence_length + most - 1) / most;
+  return std::min((std::max(enough, unit) + unit - 1) / unit * unit, kLargestMultiple);
+}
+
 // The rest of a model, embeddings, head and loss, takes as long as some layers do, and each layer of a deep one longer.
 int64_t most_lengths(const Config& config) {
   constexpr int64_t kMost = 6144, kRest = 2, kDepth = 3;

@@ -15,6 +15,7 @@
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
 #include "launch/config/overrides.h"
+#include "launch/config/padding.h"
 
 namespace recollect {
 namespace {
@@ -88,8 +89,7 @@ class Reader {
     if (d.sequence_length == 0)
       derive("data.sequence_length", d.sequence_length, model.longest.value, "model." + model.longest.key);
     if (d.pad_to_multiple_of == 0 && d.padding != Padding::kMax)
-      derive("data.pad_to_multiple_of", d.pad_to_multiple_of, d.padding == Padding::kBucket ? 64 : 8,
-             "data.padding");
+      derive("data.pad_to_multiple_of", d.pad_to_multiple_of, default_multiple(config_), "data.padding");
     if (d.high == 0) derive("data.high", d.high, model.vocabulary.value, "model." + model.vocabulary.key);
     if (!config_.origins.contains("data.seed"))
       derive("data.seed", d.seed, config_.training.seed, "training.seed");

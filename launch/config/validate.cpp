@@ -307,7 +307,6 @@ void check_tokens(const Config& config, Findings& found) {
 
 // Each length is planned.
 void check_lengths(const Config& config, Findings& found) {
-  constexpr int64_t kLargestMultiple = 65536;
   const int64_t lengths = number_of_lengths(config), most = most_lengths(config),
                 longest = config.data.sequence_length, multiple = (longest + most - 1) / most;
   if (lengths <= most) return;

@@ -85,6 +85,16 @@ TEST(ConfigWorld, RefusesMoreLengthsThanCanBePlanned) {
       padded_to("8", {"model.n_positions=16777216", "model.n_layer=1024"}),
       "c.yaml:2:70: data.pad_to_multiple_of 8 makes 2097152 lengths up to data.sequence_length 16777216; "
       "each is planned, and with model.n_layer 1024 there can be at most 2: give data.padding max");
+  // What is not given is large enough.
+  const auto by_itself = [&](const std::string& padding) {
+    return accepted(
+               "model: {type: gpt2, n_layer: 32, n_positions: 4096}\ndata: {format: jsonl, path: x, "
+               "padding: " +
+               padding + "}")
+        .data.pad_to_multiple_of;
+  };
+  EXPECT_EQ(by_itself("longest"), 24);  // 177 lengths at most
+  EXPECT_EQ(by_itself("bucket"), 64);
   const std::vector<std::string> shorter{"data.sequence_length=1024"},
       divided{"data.sequence_length=1024", "parallelism.tp=4", "parallelism.sequence_parallel=true"};
   EXPECT_NE(padded_to("2", shorter), "accepted");
