@@ -2,8 +2,11 @@
 // memory never costs time, and training gives the bits of mode none in the memory that was predicted.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include <fmt/format.h>
 
+#include "checkpointing/device_file.h"
 #include "engine/io/files.h"
 #include "launch/config/read.h"
 #include "launch/program/estimate.h"
@@ -69,19 +72,25 @@ Config planned(const std::string& yaml, const Words& words) {
   return config;
 }
 
-void sweep(const Layout& layout, int step) {
+const Words kOnHost{ac("cpu_checkpointing=true")};
+
+// `elsewhere`: settings with which values may wait on the host or the disk.
+void sweep(const Layout& layout, int step, const Words& elsewhere = {}) {
   const Config none = planned(yaml_of(layout), words_of(layout));
   const PlannedRank rank(none, 0, 0);
   const Point all = point_of(rank.require_plan(none));
-  std::vector<Variant> named = compare_variants(none);
-  std::erase_if(named, [](const Variant& v) { return v.host; });  // host memory has a budget of none
+  std::vector<Variant> named =
+      compare_variants(planned(yaml_of(layout), plus(plus(words_of(layout), {ac("mode=full")}), elsewhere)));
+  const bool on_host = elsewhere == kOnHost;
+  std::erase_if(named,
+                [&](const Variant& v) { return (v.host && !on_host) || (v.disk && elsewhere.empty()); });
   Point before{0, 1e9};
   int fitting = 0;
   for (int percent = 10; percent <= 100; percent += step) {
     SCOPED_TRACE(fmt::format("{} at {} %", layout.name, percent));
     const uint64_t bytes = all.bytes * percent / 100;
     const TrainingProgram training =
-        rank.plan(planned(yaml_of(layout), plus(words_of(layout), budget(bytes))));
+        rank.plan(planned(yaml_of(layout), plus(plus(words_of(layout), budget(bytes)), elsewhere)));
     if (training.checkpointed.refusal) {
       EXPECT_EQ(training.checkpointed.refusal->code(), ExitCode::kDeviceMemory);
       EXPECT_EQ(fitting, 0) << "a smaller budget was enough";
@@ -96,7 +105,8 @@ void sweep(const Layout& layout, int step) {
     for (const Variant& v : named)
       if (v.estimate.memory.arena_bytes() <= bytes) {
         EXPECT_LE(now.seconds, v.estimate.simulation.step_seconds)
-            << v.mode << (v.partition ? " partitioned" : "");
+            << v.mode << (v.partition ? " partitioned" : "") << (v.host ? " host" : "")
+            << (v.disk ? " disk" : "");
       }
     before = now;
   }
@@ -105,14 +115,14 @@ void sweep(const Layout& layout, int step) {
   EXPECT_EQ(before.seconds, all.seconds);
 }
 
-void train_within(const Layout& layout, const std::vector<int>& percents) {
+void train_within(const Layout& layout, const std::vector<int>& percents, const Words& more = {}) {
   const std::string yaml = yaml_of(layout);
-  const Trained none = train(yaml, words_of(layout));
+  const Trained none = train(yaml, plus(words_of(layout), more));
   const uint64_t all = none.predicted.front().arena_bytes();
   int ran = 0;
   for (int percent : percents) {
     const uint64_t bytes = all * percent / 100;
-    const Words words = plus(words_of(layout), budget(bytes));
+    const Words words = plus(plus(words_of(layout), more), budget(bytes));
     const Config config = planned(yaml, words);
     if (PlannedRank(config, 0, 0).plan(config).checkpointed.refusal) continue;
     const Trained within = train(yaml, words);
@@ -121,6 +131,17 @@ void train_within(const Layout& layout, const std::vector<int>& percents) {
     ++ran;
   }
   EXPECT_GT(ran, 0) << layout.name;
+}
+
+// Of 1 to 16 ids.
+std::string lines_of_all_lengths() {
+  std::string lines;
+  for (int i = 0; i < 40; ++i) {
+    std::string ids = "1";
+    for (int j = 0; j < i * 7 % 16; ++j) ids += fmt::format(", {}", (i * 5 + j * 3) % 24);
+    lines += fmt::format("{{\"input_ids\": [{}]}}\n", ids);
+  }
+  return lines;
 }
 
 class MemoryBudget : public testing::TestWithParam<Layout> {};
@@ -141,25 +162,106 @@ std::vector<Layout> all_layouts() {
 
 class EveryMemoryBudget : public testing::TestWithParam<Layout> {};
 TEST_P(EveryMemoryBudget, IsKept) { sweep(GetParam(), 2); }
-TEST_P(EveryMemoryBudget, GivesTheBitsOfNone) { train_within(GetParam(), {50, 60, 70, 80, 90}); }
+TEST_P(EveryMemoryBudget, GivesTheBitsOfNone) {
+  std::vector<int> percents;
+  for (int percent = 10; percent <= 100; percent += 2) percents.push_back(percent);
+  train_within(GetParam(), percents);
+}
+TEST_P(EveryMemoryBudget, GivesTheBitsOfNoneAtRandomLengths) {
+  if (std::string(GetParam().name) == "bert") GTEST_SKIP() << "its task reads files of another form";
+  const TemporaryFolder folder;
+  train_within(GetParam(), {40, 60, 80},
+               {"data.format=jsonl", "data.path=" + folder.write("lines.jsonl", lines_of_all_lengths()),
+                "data.padding=longest", "data.pad_to_multiple_of=4", "training.max_steps=6"});
+}
 INSTANTIATE_TEST_SUITE_P(Long, EveryMemoryBudget, testing::ValuesIn(all_layouts()), [](const auto& info) {
   return fmt::format("{}_{}_{}", info.param.name, info.param.tensor, info.param.precision);
 });
 
+TEST(MemoryBudgets, KeepHostAndDiskWithinTheirs) {
+  const TemporaryFolder folder;
+  const Layout layout{"gpt2", kGpt2, 1, "fp32"};
+  sweep(layout, 30, kOnHost);
+  sweep(layout, 30, {ac("disk_checkpointing.path=") + folder.path()});
+}
+
+// The one that works, by what its program takes most of; within a host budget too.
 TEST(MemoryBudgets, TooSmallOnesSayWhichOneWorks) {
   const Layout layout{"gpt2", kGpt2, 1, "fp32"};
-  const auto refusal_of = [&](uint64_t bytes) {
-    const Config config = planned(yaml_of(layout), plus(words_of(layout), budget(bytes)));
-    return PlannedRank(config, 0, 0).plan(config).checkpointed.refusal;
+  for (const Words& host : {Words{}, Words{ac("host_memory_budget=20000")}}) {
+    const auto plan = [&](uint64_t bytes) {
+      const Config config = planned(yaml_of(layout), plus(plus(words_of(layout), budget(bytes)), host));
+      const PlannedRank rank(config, 0, 0);
+      const TrainingProgram training = rank.plan(config);
+      return std::pair(training.checkpointed.refusal, training.program.layout.ledger);
+    };
+    const std::optional<Error> refusal = plan(1000).first;
+    ASSERT_TRUE(refusal);
+    EXPECT_EQ(refusal->code(), ExitCode::kDeviceMemory);
+    const std::string text = refusal->what(), mark = "the smallest budget that works is ";
+    ASSERT_NE(text.find(mark), std::string::npos) << text;
+    const uint64_t works = std::stoull(text.substr(text.find(mark) + mark.size()));
+    const auto [none, memory] = plan(works);
+    EXPECT_FALSE(none);
+    EXPECT_TRUE(plan(works - 1).first);
+    MemoryLedger::Row most{};
+    for (const MemoryLedger::Row& row : memory.at_peak)
+      if (MemoryLedger::sum(row) > MemoryLedger::sum(most)) most = row;
+    const auto largest = std::max_element(most.begin(), most.end());
+    EXPECT_NE(text.find(fmt::format("most of it is {} ({} bytes)",
+                                    name_of(static_cast<Category>(largest - most.begin())), *largest)),
+              std::string::npos)
+        << text;
+  }
+}
+
+TEST(MemoryBudgets, AmpleOnesHaveOnePlanAndOneProgram) {
+  const Layout layout{"gpt2", kGpt2, 1, "fp32"};
+  const Config config = planned(yaml_of(layout), plus(words_of(layout), budget(1 << 30)));
+  const TrainingProgram training = PlannedRank(config, 0, 0).require_plan(config);
+  std::string said;
+  for (const auto& [key, text] : training.remarks)
+    if (key == "mode auto") said = text;
+  EXPECT_NE(said.find("chosen of 1 plans, of which 1 were made programs"), std::string::npos) << said;
+}
+
+// every_k of each k, selective of each group: with more layers than other sweeps have.
+TEST(MemoryBudgets, AreKeptNoSlowerThanByAnySegmentsAndGroups) {
+  const Layout layout{"gpt2", kGpt2, 1, "fp32"};
+  const Words deep = plus(words_of(layout), {"model.n_layer=12"});
+  const Config none = planned(yaml_of(layout), deep);
+  const PlannedRank rank(none, 0, 0);
+  std::vector<Words> modes;
+  for (int k = 1; k < 12; ++k) modes.push_back({ac("mode=every_k"), ac(fmt::format("k={}", k))});
+  for (const char* group : {"attention", "mlp", "norm", "activation"})
+    modes.push_back({ac("mode=selective"), ac(fmt::format("recompute=[{}]", group))});
+  for (const Words& mode : modes) {
+    SCOPED_TRACE(mode.back());
+    const Point named = point_of(rank.require_plan(planned(yaml_of(layout), plus(deep, mode)))),
+                within =
+                    point_of(rank.require_plan(planned(yaml_of(layout), plus(deep, budget(named.bytes)))));
+    EXPECT_LE(within.bytes, named.bytes);
+    EXPECT_LE(within.seconds, named.seconds);
+  }
+}
+
+TEST(MemoryBudgets, OfPoliciesAndReplicasGiveTheBitsOfNone) {
+  const std::string yaml = yaml_of({"gpt2", kGpt2, 1, "fp32"});
+  const auto within = [&](const Words& layout, const Words& policy) {
+    const Trained none = train(yaml, layout);
+    const uint64_t all = none.predicted.front().arena_bytes();
+    expect_same_bits(none, train(yaml, plus(plus(layout, budget(all)), policy)),
+                     policy.empty() ? "replicas" : policy.back());
   };
-  const std::optional<Error> refusal = refusal_of(1000);
-  ASSERT_TRUE(refusal);
-  EXPECT_EQ(refusal->code(), ExitCode::kDeviceMemory);
-  const std::string text = refusal->what(), mark = "the smallest budget that works is ";
-  ASSERT_NE(text.find(mark), std::string::npos) << text;
-  const uint64_t works = std::stoull(text.substr(text.find(mark) + mark.size()));
-  EXPECT_FALSE(refusal_of(works));
-  EXPECT_TRUE(refusal_of(works - 1));
+  within({}, {ac("budget_policy=fixed"), ac("recompute_layers=[0, 2]")});
+  within({}, {ac("budget_policy=full")});
+  within({}, {ac("budget_policy=none")});
+  const Words replicas{"parallelism.data_parallel_size=2", "parallelism.ranks_per_process=2"};
+  const Trained none = train(yaml, replicas);
+  const uint64_t bytes = none.predicted.front().arena_bytes() * 85 / 100;
+  const Trained planned = train(yaml, plus(replicas, budget(bytes)));
+  expect_same_bits(none, planned, "two data ranks");
+  for (const MemoryLedger& memory : planned.measured) EXPECT_LE(memory.arena_bytes(), bytes);
 }
 
 // Between what one layer input takes and what all take: some are held, by the binomial schedule, and the bits are the same.
@@ -186,32 +288,63 @@ TEST(MemoryBudgets, TooSmallForTheInputsOfAllLayersAreKept) {
   EXPECT_GT(binomial, 0);
 }
 
+// Where copies cost nothing beside arithmetic, values do wait elsewhere.
+std::string slow_device(const TemporaryFolder& folder) {
+  DeviceModel device = device_preset("cpu");
+  for (double* rate : {&device.gemm_f32, &device.attention_f32, &device.vector_flops}) *rate = 1e7;
+  device.disk_write_bandwidth = device.disk_read_bandwidth = 1e12;
+  return "device.model=" + folder.write("device.yaml", to_yaml(device));
+}
+
 TEST(MemoryBudgets, OfTheHostAreKeptToo) {
+  const TemporaryFolder folder;
   const Layout layout{"gpt2", kGpt2, 1, "fp32"};
-  const Config none = planned(yaml_of(layout), words_of(layout));
+  const Words words = plus(words_of(layout), {slow_device(folder), "model.n_layer=12"});
+  const Config none = planned(yaml_of(layout), words);
   const PlannedRank rank(none, 0, 0);
-  const uint64_t all = rank.require_plan(none).program.predicted().arena_bytes();
-  for (uint64_t host : {1000, 20000, 60000}) {
-    const Config config = planned(yaml_of(layout), plus(plus(words_of(layout), budget(all * 8 / 10)),
-                                                        {ac(fmt::format("host_memory_budget={}", host))}));
+  const uint64_t all = rank.require_plan(none).program.predicted().arena_bytes(), device = all * 7 / 10;
+  uint64_t most = 0;
+  for (uint64_t host : {1000, 20000, 200000, 2000000}) {
+    const Config config = planned(
+        yaml_of(layout), plus(plus(words, budget(device)), {ac(fmt::format("host_memory_budget={}", host))}));
     const MemoryLedger memory = rank.require_plan(config).program.predicted();
     EXPECT_LE(memory.host_bytes, host);
-    EXPECT_LE(memory.arena_bytes(), all * 8 / 10);
+    EXPECT_LE(memory.arena_bytes(), device);
+    most = std::max(most, memory.host_bytes);
+  }
+  EXPECT_GT(most, 0u) << "nothing went there";
+}
+
+TEST(MemoryBudgets, OfHostAndDiskGiveTheBitsOfNone) {
+  const TemporaryFolder folder;
+  const std::string yaml = yaml_of({"gpt2", kGpt2, 1, "fp32"});
+  const Words words{slow_device(folder), "model.n_layer=12"};
+  const Trained none = train(yaml, words);
+  const uint64_t bytes = none.predicted.front().arena_bytes() * 7 / 10;
+  for (const Words& place :
+       {Words{ac("host_memory_budget=2000000")},
+        Words{ac("disk_checkpointing.path=") + folder.path(), ac("disk_checkpointing.limit=4000000")}}) {
+    const Trained within = train(yaml, plus(plus(words, budget(bytes)), place));
+    expect_same_bits(none, within, place.back());
+    const MemoryLedger& memory = within.measured.front();
+    EXPECT_LE(memory.arena_bytes(), bytes);
+    if (place.size() == 1) {
+      EXPECT_GT(memory.host_bytes, 0u);
+      EXPECT_LE(memory.host_bytes, 2000000u);
+    } else {
+      EXPECT_GT(memory.disk_bytes, 0u);
+      EXPECT_LE(memory.disk_bytes, 4000000u);
+    }
   }
 }
 
 TEST(MemoryBudgets, AreKeptByThePlanOfEveryLength) {
-  std::string lines;
-  for (int i = 0; i < 40; ++i) {
-    std::string ids = "1";
-    for (int j = 0; j < i * 7 % 16; ++j) ids += fmt::format(", {}", (i * 5 + j * 3) % 24);
-    lines += fmt::format("{{\"input_ids\": [{}]}}\n", ids);
-  }
   const TemporaryFolder folder;
   const std::string yaml = yaml_of({"gpt2", kGpt2, 1, "fp32"});
-  const Words words{"data.format=jsonl",    "data.path=" + folder.write("lines.jsonl", lines),
-                    "data.padding=longest", "data.pad_to_multiple_of=4",
-                    "training.max_steps=6", "training.micro_batch_size=4"};
+  const Words words{
+      "data.format=jsonl",    "data.path=" + folder.write("lines.jsonl", lines_of_all_lengths()),
+      "data.padding=longest", "data.pad_to_multiple_of=4",
+      "training.max_steps=6", "training.micro_batch_size=4"};
   const Trained none = train(yaml, words);
   const uint64_t bytes = none.predicted.front().arena_bytes() * 85 / 100;
   const Words budgeted = plus(words, budget(bytes));
@@ -233,6 +366,27 @@ TEST(MemoryBudgets, AreKeptByThePlanOfEveryLength) {
     expect_same_bits(none, within, policy);
     for (const MemoryLedger& memory : within.measured) EXPECT_LE(memory.arena_bytes(), bytes);
   }
+}
+
+// 10 000 micro-batches of 40 to 142 tokens a sequence, each in the program of its length.
+TEST(MemoryBudgets, AreKeptByEachOfTenThousandLengths) {
+  constexpr int64_t kLeast = 40, kMost = 142;
+  const std::string yaml = yaml_of({"gpt2", kGpt2, 1, "fp32"});
+  const Words words{"model.n_layer=2", "model.n_positions=142", "data.sequence_length=142",
+                    "training.micro_batch_size=2"};
+  const Config none = planned(yaml, words);
+  const PlannedRank rank(none, 0, 0);
+  const uint64_t bytes = rank.require_plan(none).program.predicted().arena_bytes() * 85 / 100;
+  const Config config = planned(yaml, plus(words, budget(bytes)));
+  const TrainingProgram longest = rank.require_plan(config);
+  std::vector<Point> by_length{point_of(longest)};
+  for (int64_t length = kMost - 1; length >= kLeast; --length)
+    by_length.push_back(point_of(rank.plan_shorter(config, {2, length}, longest)));
+  std::mt19937 random(1);
+  int steps = 0;
+  for (; steps < 10000; ++steps) ASSERT_LE(by_length[random() % by_length.size()].bytes, bytes);
+  EXPECT_EQ(steps, 10000);
+  EXPECT_LT(by_length.back().seconds, by_length.front().seconds);
 }
 
 TEST(MemoryBudgets, KeysWithoutEffectAreRefused) {
