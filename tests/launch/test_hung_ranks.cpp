@@ -15,6 +15,7 @@
 #include "launch/ranks/world.h"
 #include "launch/train/preemption.h"
 #include "launch/train/slow_ranks.h"
+#include "launch/train/train_results.h"
 #include "tests/launch/report_harness.h"
 #include "tests/launch/run_support.h"
 
@@ -186,7 +187,7 @@ TEST(SlowRanks, OneThatIsHeldInEveryStepIsNamed) {
       {"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=4", "training.max_steps=12"});
   std::unique_ptr<MpiEnvironment> mpi;
   HoldAlways hold;
-  std::vector<std::string> texts(4);
+  std::vector<std::string> texts(4), results(4);
   std::vector<double> own(4);
   run_ranks(config, mpi, [&](Communicator& world) {
     Config mine = config;
@@ -196,7 +197,13 @@ TEST(SlowRanks, OneThatIsHeldInEveryStepIsNamed) {
     own[static_cast<std::size_t>(world.rank())] = 1e3 * session.own_seconds();
     texts[static_cast<std::size_t>(world.rank())] =
         slow_ranks_text(gather_slow_ranks(session.own_seconds(), world));
+    TrainResults result{.steps = 12};
+    add_ranks(session, result);
+    results[static_cast<std::size_t>(world.rank())] = results_json(result);
   });
+  const auto slow = nlohmann::json::parse(results[0]).at("slow_ranks");
+  EXPECT_EQ(slow[0].at("rank"), 2);
+  EXPECT_GT(slow[0].at("own_step_seconds"), slow[0].at("median_rank_seconds"));
   const std::string all = fmt::format("own milliseconds by rank: {}", fmt::join(own, ", "));
   for (const std::string& text : texts) {
     EXPECT_EQ(times_in(text, "slow: rank"), 1) << text;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
@@ -75,7 +76,7 @@ TEST(VerifyEvery, ChangesNothing) {
 TEST(VerifyEvery, NamesTheOpAndTheRankOfAFlippedBit) {
   const std::vector<std::string> two = {"parallelism.tensor_parallel_size=2",
                                         "parallelism.ranks_per_process=2"};
-  for (const char* op : {"layer0/mlp/fc1", "layer1/attn/core"})
+  for (const char* op : {"layer0/mlp/fc1", "layer1/attn/core", "layer1/mlp/fc1/backward_weight"})
     for (const int64_t run : {3, 4}) {  // step 1 has two micro-batches; step 2 computes its first one twice
       Flip on_one(op, run);
       expect_error(ExitCode::kIntegrity, {"step 2", "rank 1", op}, [&] {
@@ -102,7 +103,8 @@ TEST(OnNonFinite, EndsTheRunAndNamesTheSamples) {
 TEST(OnNonFinite, SkipsSoManyInARowAndThenEnds) {
   const Workplace place;
   const Finished finished =
-      place.train(kDiverges + Words{"numerics.on_non_finite=skip", "numerics.max_non_finite=2"});
+      place.train(kDiverges + Words{"numerics.on_non_finite=skip", "numerics.max_non_finite=2",
+                                    "parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"});
   EXPECT_EQ(finished.status, 7) << finished.err;
   EXPECT_EQ(times_in(finished.err, "its update is left out"), 2) << finished.err;
   int skipped = 0;
@@ -129,6 +131,71 @@ TEST(OnNonFinite, CannotGoBackWithoutASnapshot) {
       place.train(kDiverges + Words{"numerics.on_non_finite=rollback", "snapshot.every_steps=30"});
   EXPECT_EQ(late.status, 7) << late.err;
   EXPECT_NE(late.err.find("no snapshot has been saved yet"), std::string::npos) << late.err;
+}
+
+// Lines of eight tokens, the same in all batches of four but that of step 41, which is `odd`.
+std::string lines_with(const std::string& odd) {
+  std::string lines;
+  for (int i = 0; i < 200; ++i)
+    lines += fmt::format("{{\"input_ids\": [{}]}}\n", i / 4 == 40 ? odd : "5, 6, 5, 6, 5, 6, 5, 6");
+  return lines;
+}
+
+const Words kOfLines = {"data.format=jsonl",       "data.path=lines.jsonl", "data.shuffle=false",
+                        "data.sequence_length=16", "data.padding=longest",  "memory_report.at=[]",
+                        "profiling.step=0",        "training.max_steps=44"};
+
+TEST(Spikes, AreNamedWithTheirSamples) {
+  const Workplace place;
+  place.folder().write("lines.jsonl", lines_with("9, 31, 17, 50, 2, 44, 23, 38"));
+  const Finished finished =
+      place.train(kOfLines + Words{"numerics.spike_z_score=6", "optimizer.learning_rate=0.3"});
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_EQ(times_in(finished.err, "standard deviations above the last ones"), 1) << finished.err;
+  EXPECT_NE(finished.err.find("step 41: loss "), std::string::npos) << finished.err;
+  EXPECT_NE(finished.err.find("samples (from 0, in the order of the files): 160, 161, 162, 163"),
+            std::string::npos)
+      << finished.err;
+}
+
+// Makes the embedding of the last position so large that whoever reads it gets no number.
+void poison_last_position(const Workplace& place, const std::string& model) {
+  std::string bytes = TemporaryFolder::read(place.file(model));
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  const auto header = nlohmann::json::parse(bytes.substr(sizeof(length), length));
+  const auto& wpe =
+      header.contains("wpe.weight") ? header["wpe.weight"] : header.at("transformer.wpe.weight");
+  ASSERT_EQ(wpe.at("dtype"), "F64");
+  const auto end = sizeof(length) + length + wpe.at("data_offsets")[1].get<uint64_t>();
+  const double huge = 1.7e308;
+  for (uint64_t at = end - 24 * sizeof(double); at < end; at += sizeof(double))
+    std::memcpy(bytes.data() + at, &huge, sizeof(double));
+  place.folder().write(model, bytes);
+}
+
+// One batch is no good, and costs its steps and nothing else.
+TEST(OnNonFinite, GoesOnBehindABatchThatIsNoGood) {
+  const Workplace place;
+  place.folder().write("lines.jsonl", lines_with("1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16"));
+  ASSERT_EQ(place.train({"training.max_steps=1", "checkpoint.save_model=true", "output_dir=begun"}).status,
+            0);
+  ASSERT_NO_FATAL_FAILURE(poison_last_position(place, "begun/model.safetensors"));
+  const Finished finished =
+      place.train(kOfLines + Words{"model.pretrained=begun", "parallelism.tensor_parallel_size=2",
+                                   "parallelism.ranks_per_process=2", "snapshot.every_steps=5",
+                                   "numerics.on_non_finite=rollback", "numerics.max_non_finite=1"});
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_EQ(times_in(finished.err, "back to step 40, without the batches since then"), 1) << finished.err;
+  EXPECT_NE(finished.err.find("samples (from 0, in the order of the files): 160, 161, 162, 163"),
+            std::string::npos)
+      << finished.err;
+  const auto metrics = place.metrics();
+  ASSERT_EQ(metrics.size(), 44u);
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    EXPECT_EQ(metrics[i]["step"], i + 1);
+    EXPECT_TRUE(metrics[i]["loss"].is_number()) << metrics[i];
+  }
 }
 
 }  // namespace

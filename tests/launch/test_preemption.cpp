@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <thread>
 
 #include "engine/core/error.h"
@@ -80,6 +82,22 @@ INSTANTIATE_TEST_SUITE_P(All, Preempted,
                          });
 
 #if !defined(__SANITIZE_THREAD__)
+// mpirun leaves a second, which is too short for anything.
+TEST(Preemption, SigtermOfMpirunEndsItAtOnceAndHarmsNothing) {
+  const Workplace place;
+  Process run(mpirun() + Words{"-np", "2", recollect_binary()} + endless({"snapshot.every_steps=3"}),
+              place.folder().path());
+  ASSERT_TRUE(wait_until([&] { return newest_step(place) > 3; })) << run.wait(1s).err;
+  ::kill(run.pid(), SIGTERM);
+  const Finished finished = run.wait(30s);
+  EXPECT_NE(finished.status, 0);
+  EXPECT_NE(finished.status, kPreempted);
+  EXPECT_NE(finished.err.find("SIGTERM leaves no time for a snapshot here"), std::string::npos)
+      << finished.err;
+  const std::string newest = SnapshotFolder("out/snapshots").of_step(newest_step(place));
+  EXPECT_EQ(place.recollect({"snapshot", "verify", newest}).status, 0);
+}
+
 TEST(Preemption, ReachesTheRanksOfMpirun) {
   const Workplace place;
   Process run(mpirun() + Words{"-np", "2", recollect_binary()} + endless(), place.folder().path());
@@ -163,6 +181,94 @@ TEST(Preemption, OfTheRanksAloneStartsThemAgain) {
   for (std::size_t i = 0; i < metrics.size(); ++i)
     ASSERT_EQ(metrics[i]["step"], i + 1) << "no gap, no repeated step";
 }
+
+// The scripts of the page, with stand-ins for Slurm's commands.
+class SlurmScripts : public ::testing::Test {
+ protected:
+  SlurmScripts() {
+    stand_in("srun", "while [ \"${1#--}\" != \"$1\" ]; do shift; done; exec \"$@\"");
+    stand_in("scontrol", "[ $1 = requeue ] && echo $2 >> requeued || echo 127.0.0.1");
+  }
+  // The block that begins so, of the page, with this configuration and this program.
+  static std::string block(const std::string& begin, const std::string& configuration) {
+    const std::string page = TemporaryFolder::read(RECOLLECT_SOURCE_DIR "/docs/launching.md");
+    const std::size_t at = page.find("```\n" + begin) + 4;
+    std::string text = page.substr(at, page.find("```", at) - at);
+    const auto replace = [&](const std::string& what, const std::string& by) {
+      const std::size_t found = text.find(what);
+      ASSERT_NE(found, std::string::npos) << what;
+      text.replace(found, what.size(), by);
+    };
+    replace("CONFIG.yaml", configuration);
+    if (text.find("build/cpu/recollect") != std::string::npos)
+      replace("build/cpu/recollect", recollect_binary());
+    else
+      replace("recollect run --nproc-per-node 4", recollect_binary() + " run --nproc-per-node 2");
+    return text;
+  }
+  // Until it trains; then `preempt`, and its end.
+  Finished run(const std::string& script, const char* restarts, const std::function<void(pid_t)>& preempt) {
+    const auto lines = [&] {
+      return times_in(TemporaryFolder::read(place_.file("out/metrics.jsonl")), "\n");
+    };
+    const int before = lines();
+    Process job({"bash", "-c", script}, place_.folder().path(),
+                {{"PATH", place_.file("bin") + ":" + std::getenv("PATH")},
+                 {"SLURM_JOB_ID", "7"},
+                 {"SLURM_JOB_NODELIST", "here"},
+                 {"SLURM_RESTART_COUNT", restarts}});
+    EXPECT_TRUE(wait_until([&] { return lines() > before + 20; }));
+    preempt(job.pid());
+    return job.wait(30s);
+  }
+  const Workplace place_;
+
+ private:
+  void stand_in(const std::string& name, const std::string& script) const {
+    const std::string path = place_.folder().write("bin/" + name, "#!/bin/sh\n" + script + "\n");
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  }
+};
+
+const std::string kOfScripts = "c.yaml training.max_steps=2000000 logging.steps=1000000";
+
+TEST_F(SlurmScripts, RequeueAndGoOn) {
+  const std::string script = block("#!/bin/bash\n#SBATCH", kOfScripts);
+  for (const char* restarts : {"0", "1"}) {
+    const Finished finished = run(script, restarts, [](pid_t job) {
+      for (const pid_t rank : descendants(job, "recollect")) ::kill(rank, SIGUSR1);
+    });
+    expect_nothing_lost(place_, finished, "SIGUSR1");
+  }
+  EXPECT_EQ(TemporaryFolder::read(place_.file("requeued")), "7\n7\n");
+  const auto metrics = place_.metrics();
+  for (std::size_t i = 0; i < metrics.size(); ++i) ASSERT_EQ(metrics[i]["step"], i + 1);
+}
+
+TEST_F(SlurmScripts, PassTheSignalOn) {
+  const std::string script = block("recollect run --nproc-per-node 4 train CONFIG.yaml",
+                                   kOfScripts + " parallelism.tensor_parallel_size=2") +
+                             "exit $status\n";
+  const Finished finished = run(script, "0", [](pid_t job) { ::kill(job, SIGUSR1); });
+  expect_nothing_lost(place_, finished, "SIGUSR1");
+}
+
+// Minutes are the least that can be asked for.
+class EveryMinutes : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(EveryMinutes, SavesAfterOne) {
+  const Workplace place;
+  Process run(Words{recollect_binary(), "train", "c.yaml", "training.max_steps=2000000",
+                    "logging.steps=1000000", GetParam()},
+              place.folder().path());
+  const auto start = std::chrono::steady_clock::now();
+  while (newest_step(place) < 0 && std::chrono::steady_clock::now() - start < 90s)
+    std::this_thread::sleep_for(100ms);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 59s);
+  EXPECT_GT(newest_step(place), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Long, EveryMinutes, ::testing::Values("snapshot.every_minutes=1"));
 
 TEST(Preemption, KnowsHowMuchTimeSigtermLeaves) {
   const auto seconds = [](const Environment& environment) {

@@ -112,6 +112,14 @@ TEST_F(ResumedRuns, RefuseWhatDoesNotFit) {
     EXPECT_NE(finished.err.find(part), std::string::npos) << finished.err;
   };
   refused({"training.max_steps=6", "model.n_embd=32"}, "24");
+  refused({"training.max_steps=6", "training.precision=fp32"}, "f64 [61, 24] there, f32 [61, 24] here");
+  std::string text = read("c.yaml");
+  const std::string sgd = "name: sgd, momentum: 0.9";
+  text.replace(text.find(sgd), sgd.size(), "name: adamw");
+  place_.folder().write("adamw.yaml", text);
+  const Finished other = place_.recollect(Words{"train", "adamw.yaml"} + steps(6));
+  EXPECT_EQ(other.status, 3) << other.err;
+  EXPECT_NE(other.err.find("/exp_avg"), std::string::npos) << other.err;
   refused({"training.max_steps=3"}, "training.max_steps is 3");
   refused({"training.max_steps=6", "training.global_batch_size=3"},
           "training.global_batch_size 3 does not divide");

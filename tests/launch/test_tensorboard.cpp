@@ -218,6 +218,26 @@ TEST(TensorBoard, ItsOwnReaderAgrees) {
   expect_equal(json::parse(read.out), expected_scalars(place.metrics()));
 }
 
+// A file for each start, without a gap and without a step that is there twice.
+TEST(TensorBoard, OfAResumedRunGoesOn) {
+  const Workplace place;
+  const Words saves = {"snapshot.every_steps=2", "evaluation.every_steps=2", "evaluation.batches=1",
+                       "logging.report_to=[jsonl,tensorboard]"};
+  ASSERT_EQ(place.train(saves + Words{"training.max_steps=2"}).status, 0);
+  const std::vector<std::string> first = event_files(place.file("out/tensorboard"));
+  ASSERT_EQ(place.train(saves + Words{"training.max_steps=6"}).status, 0);
+  std::vector<std::string> files = event_files(place.file("out/tensorboard"));
+  ASSERT_EQ(files.size(), 2u);
+  if (files[1] == first[0]) std::swap(files[0], files[1]);
+  json found;
+  for (const std::string& file : files)
+    for (const Event& event : read_events(file))
+      for (const auto& [tag, value] : event.scalars) found[tag].push_back({event.step, value});
+  const json expected = expected_scalars(place.metrics());
+  EXPECT_EQ(expected.at("loss").size(), 6u);
+  expect_equal(found, expected);
+}
+
 TEST(TensorBoard, OnlyWhatIsAskedForIsWritten) {
   const Workplace place;
   ASSERT_EQ(place.train({"logging.report_to=tensorboard", "logging.tensorboard_dir=boards/a"}).status, 0);
