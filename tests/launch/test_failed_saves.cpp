@@ -5,6 +5,8 @@
 #include <filesystem>
 
 #include "launch/config/read.h"
+#include "launch/ranks/world.h"
+#include "launch/train/snapshot_lock.h"
 #include "launch/train/snapshots.h"
 #include "tests/launch/process.h"
 #include "tests/launch/run_support.h"
@@ -105,15 +107,22 @@ TEST(FailedSaves, APreemptedRunTriesOnceMore) {
 
 // What only the first rank can find out, all say.
 TEST(FailedSaves, AFolderThatCannotBeMadeIsEverybodysError) {
-  Launch launch(Words{"--nproc-per-node=2", "train", "c.yaml", "parallelism.tensor_parallel_size=2",
-                      "snapshot.every_steps=1", "snapshot.path=/proc/snapshots", "resume=never"});
-  const Finished finished = launch.finish();
-  EXPECT_EQ(finished.status, 6) << finished.err;
-  for (const char* rank : {"[rank0]: ", "[rank1]: "})
-    EXPECT_NE(finished.err.find(rank + std::string("recollect: rank ") + rank[5] +
-                                ": snapshot.path, rank 0: cannot make the folder /proc/snapshots"),
-              std::string::npos)
-        << finished.err;
+  const Config config = read_config_text(
+      "test.yaml", kTinyYaml,
+      {"snapshot.every_steps=1", "snapshot.path=/proc/snapshots", "parallelism.ranks_per_process=2"});
+  std::unique_ptr<MpiEnvironment> mpi;
+  std::vector<std::string> said(2);
+  run_ranks(config, mpi, [&](Communicator& world) {
+    SnapshotLock lock(config, world);
+    try {
+      lock.make();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kStorage);
+      said[static_cast<std::size_t>(world.rank())] = error.what();
+    }
+  });
+  for (const std::string& rank : said)
+    EXPECT_EQ(rank.find("snapshot.path, rank 0: cannot make the folder /proc/snapshots"), 0u) << rank;
 }
 
 }  // namespace
