@@ -67,7 +67,7 @@ class Communicator {
   // How long the calls so far took; null where they are done behind the caller's back, and that is not known.
   virtual const CallTimes* times() const { return nullptr; }
   // Calls of this communicator, and of those that are split from it from then on, are noted there.
-  virtual void note_calls_in(std::shared_ptr<CallLog>) {}
+  virtual void note_calls_in(std::shared_ptr<CallLog>) {}  // NOLINT(performance-unnecessary-value-param)
   // Calls from now on are those of this op, in the log and in errors; null: of none. The text must stay until then.
   virtual void name_op(const char*) {}
 
