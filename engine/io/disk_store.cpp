@@ -64,10 +64,8 @@ void DiskStore::open(uint64_t bytes) {
     throw Error(
         ExitCode::kStorage, fmt::format("cannot make a file in {}: {}", folder_, system_message(errno)),
         "activation_checkpointing.disk_checkpointing.path must be a folder that exists and can be written");
-  int refused = 0;
-  do {
-    refused = calls_->reserve(file_, bytes) == 0 ? 0 : errno;
-  } while (refused == EINTR);
+  int refused = bytes > 0 ? EINTR : 0;  // nothing cannot be reserved
+  while (refused == EINTR) refused = calls_->reserve(file_, bytes) == 0 ? 0 : errno;
   if (refused == ENOSPC || refused == EDQUOT || refused == EFBIG) {
     struct statvfs space {};
     const uint64_t available = ::fstatvfs(file_, &space) == 0 ? uint64_t{space.f_bavail} * space.f_frsize : 0;

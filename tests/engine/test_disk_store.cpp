@@ -133,6 +133,12 @@ TEST_F(DiskStoreTest, AFullDiskIsKnownAtOnce) {
                [&] { store_.open(uint64_t{1} << 40); });
 }
 
+// Of a program that may use the disk and does not.
+TEST_F(DiskStoreTest, AnEmptyOneCanBeOpened) {
+  DiskStore store(folder_.path());
+  store.open(0);
+}
+
 TEST_F(DiskStoreTest, NamesTheValueTheReasonAndThePlace) {
   store_.open(16 << 20);
   calls_.failing = 3;

@@ -225,6 +225,16 @@ TEST(MemoryBudgets, AmpleOnesHaveOnePlanAndOneProgram) {
   EXPECT_NE(said.find("chosen of 1 plans, of which 1 were made programs"), std::string::npos) << said;
 }
 
+TEST(MemoryBudgets, AmpleOnesLeaveADiskThatIsAllowedEmpty) {
+  const TemporaryFolder folder;
+  const Layout layout{"gpt2", kGpt2, 1, "fp32"};
+  const Words words = plus(words_of(layout), budget(1 << 30));
+  const std::string yaml = yaml_of(layout);
+  const Trained allowed = train(yaml, plus(words, {ac("disk_checkpointing.path=") + folder.path()}));
+  expect_same_bits(train(yaml, words_of(layout)), allowed, "an allowed disk");
+  EXPECT_EQ(allowed.measured.front().disk_bytes, 0);
+}
+
 // every_k of each k, selective of each group: with more layers than other sweeps have.
 TEST(MemoryBudgets, AreKeptNoSlowerThanByAnySegmentsAndGroups) {
   const Layout layout{"gpt2", kGpt2, 1, "fp32"};
