@@ -155,7 +155,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   ModelSave model(config, session);
   std::unique_ptr<Progress> progress;
   std::optional<Snapshots> snapshots;
-  if (config.saves_snapshots()) {
+  if (config.saves_snapshots() && config.training.max_steps > 0) {
     lock.make();
     const auto before_commit = [&progress] {
       if (progress) progress->flush_metrics();
