@@ -16,28 +16,36 @@ namespace recollect {
 
 namespace {
 
-// Reasons that say nothing about the file: the system does not read it now, or not for this user.
+// There is no such file, or it is none. All other reasons say nothing about the file: the system does not read it now,
+// or not for this user.
 ExitCode code_of(int reason) {
   switch (reason) {
-    case EACCES:
-    case EPERM:
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-    case EIO:
-    case ESTALE:
-    case ETIMEDOUT:
-      return ExitCode::kStorage;
-    default:
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENXIO:
+    case ENODEV:
+    case EINVAL:
       return ExitCode::kInput;
+    default:
+      return ExitCode::kStorage;
   }
+}
+
+int open_to_read(const std::string& path) {
+  int descriptor = -1;
+  do {
+    descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  } while (descriptor < 0 && errno == EINTR);
+  return descriptor;
 }
 
 }  // namespace
 
 // Non-blocking, so that a named pipe is refused below instead of waited for here.
-InputFile::InputFile(const std::string& path)
-    : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+InputFile::InputFile(const std::string& path) : path_(path), descriptor_(open_to_read(path)) {
   struct stat status {};
   std::string wrong;
   ExitCode code = ExitCode::kInput;

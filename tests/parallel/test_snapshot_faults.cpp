@@ -269,6 +269,8 @@ TEST(UnreadableSnapshots, AreNotDamaged) {
     for (const auto& [error, code] : {std::pair{EMFILE, ExitCode::kStorage},
                                       {EIO, ExitCode::kStorage},
                                       {EACCES, ExitCode::kStorage},
+                                      {EBUSY, ExitCode::kStorage},
+                                      {EREMOTEIO, ExitCode::kStorage},
                                       {ENOENT, ExitCode::kInput}}) {
       const FileCalls calls(folder.work(),
                             PlannedFault{0, number_of(good, "open", file, false), Fault::kError, error});
