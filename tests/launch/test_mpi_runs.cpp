@@ -70,11 +70,8 @@ TEST_P(Processes, AgreeWithOneRank) {
     EXPECT_NEAR(metrics[i]["loss"], one.steps[i].loss, 1e-12 * one.steps[i].loss);
     EXPECT_NEAR(metrics[i]["grad_norm"], one.steps[i].grad_norm, 1e-12 * one.steps[i].grad_norm);
   }
-  EXPECT_LE(largest_difference(read_tensors(place.file("g.safetensors"), ""), one.gradients),
-            1e-12);
-  EXPECT_LE(
-      largest_difference(read_tensors(place.file("out/model.safetensors"), ""), one.parameters),
-      1e-12);
+  EXPECT_LE(largest_difference(read_tensors(place.file("g.safetensors"), ""), one.gradients), 1e-12);
+  EXPECT_LE(largest_difference(read_tensors(place.file("out/model.safetensors"), ""), one.parameters), 1e-12);
   for (int rank = 0; rank < layout.ranks(); ++rank)
     EXPECT_TRUE(std::filesystem::exists(place.file("out/memory.rank" + std::to_string(rank) + ".json")));
 }

@@ -167,8 +167,8 @@ TEST(Replan, LengthsThatComeLaterGoByWhatWasMeasured) {
   }
   // Arithmetic bounds products at both lengths, for the wrong model too: a kind has one multiple.
   const Words words = {
-      device_file(folder, 8),  "data.format=jsonl",    "data.path=" + folder.write("lines.jsonl", text),
-      "data.shuffle=false",    "data.padding=longest", "data.pad_to_multiple_of=4",
+      device_file(folder, 8), "data.format=jsonl",    "data.path=" + folder.write("lines.jsonl", text),
+      "data.shuffle=false",   "data.padding=longest", "data.pad_to_multiple_of=4",
       "training.max_steps=6"};
   const Outcome none = run(words, false),
                 adapted = run(plus(with_budget(words, 0.5), {ac("replan_after=3")}), true);

@@ -27,8 +27,8 @@ namespace {
   RECOLLECT_CHAIN(instruction, 9)     \
   RECOLLECT_CHAIN(instruction, 10) RECOLLECT_CHAIN(instruction, 11) RECOLLECT_CHAIN(instruction, 12)
 #define RECOLLECT_LOOP(instruction)                                                                          \
-  asm volatile(RECOLLECT_CHAIN("vpxorq", 0) RECOLLECT_CHAINS("vpxorq") "1:\n" RECOLLECT_CHAINS(              \
-                   instruction) "dec %0\njnz 1b"                                                             \
+  asm volatile(RECOLLECT_CHAIN("vpxorq", 0)                                                                  \
+                   RECOLLECT_CHAINS("vpxorq") "1:\n" RECOLLECT_CHAINS(instruction) "dec %0\njnz 1b"          \
                : "+r"(rounds)::"cc", "zmm0", "zmm1", "zmm2", "zmm3", "zmm4", "zmm5", "zmm6", "zmm7", "zmm8", \
                  "zmm9", "zmm10", "zmm11", "zmm12")
 
