@@ -1,6 +1,7 @@
-// How long a rank's calls took on one communicator; and, where there is a log, what they were. A call is waiting until the last peer has
-// come, and transfer for the rest of its time: bytes moved and summed, its own and, where these hold it up,
-// others'. Written by the thread that makes the calls; others read when that thread is idle.
+// How long a rank's calls took on one communicator; and, where there is a log, what they were. A call is waiting until the
+// last peer has come, and while nothing moves afterwards because a peer stands still, where messages show that (over tcp
+// they do, over MPI not). It is transfer for the rest of its time: bytes moved and summed, its own and, where these hold it
+// up, others'. Written by the thread that makes the calls; others read when that thread is idle.
 #pragma once
 
 #include <algorithm>

@@ -91,7 +91,7 @@ int MessageCommunicator::swap_with_all(const void* mine, void* all, std::size_t 
   for (int r = 0; r < size_; ++r)
     if (r != rank_) send_part(mine, bytes, r);
   copy_bytes(to + static_cast<std::size_t>(rank_) * bytes, mine, bytes);
-  return wait_for_all();
+  return wait_for_all().last;
 }
 
 void MessageCommunicator::check_usable() {
@@ -121,10 +121,15 @@ void MessageCommunicator::start(CollectiveCall call) {
   agree([this] { check_agreement(calls_, names_); });
 }
 
-void MessageCommunicator::wait_and_count() {
+void MessageCommunicator::wait_for_peers() {
   const auto came = CallTimes::Clock::now();
-  const int last = wait_for_all();
+  const int last = wait_for_all().last;
   if (last >= 0) times_.waited(last, CallTimes::Clock::now() - came);
+}
+
+void MessageCommunicator::finish_transfer() {
+  const Ended ended = wait_for_all();
+  if (ended.stood >= 0) times_.waited(ended.stood, ended.silence);
 }
 
 // Two rounds, so that a pair that sends to each other has no more than one message under way each way. The
@@ -134,11 +139,11 @@ void MessageCommunicator::meet(const CollectiveCall& send, int to, const Collect
   call_ = from >= 0 ? receive : send;
   if (from >= 0) receive_part(&sender, sizeof sender, from);
   if (to >= 0) send_part(&send, sizeof send, to);
-  wait_and_count();
+  wait_for_peers();
   call_ = to >= 0 ? send : receive;
   if (to >= 0) receive_part(&receiver, sizeof receiver, to);
   if (from >= 0) send_part(&receive, sizeof receive, from);
-  wait_and_count();
+  wait_for_peers();
   agree([&] {
     if (to >= 0) check_match(send, own_name(), receiver);
     if (from >= 0) check_match(receive, own_name(), sender);
@@ -161,7 +166,7 @@ void MessageCommunicator::pass(const Parcel& out, const Parcel& in, void*) {
     if (begin < receive.bytes)
       receive_part(to + begin, std::min(kLargestMessage, receive.bytes - begin), in.peer);
     if (begin < send.bytes) send_part(from + begin, std::min(kLargestMessage, send.bytes - begin), out.peer);
-    wait_for_all();
+    finish_transfer();
   }
 }
 
@@ -176,7 +181,7 @@ void MessageCommunicator::reduce_small(const Tensor& tensor, ReduceOp op) {
   for (int r = 0; r < size_; ++r)
     if (r != rank_) send_part(tensor.data, tensor.bytes(), r);
   for (int r = 0; r < size_; ++r) parts_[r] = r == rank_ ? tensor.data : staging(r);
-  wait_for_all();
+  finish_transfer();
   reduce_parts(tensor.dtype, op, parts_.data(), size_, tensor.data, tensor.elements());
 }
 
@@ -196,14 +201,14 @@ void MessageCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void*) {
     for (int r = 0; r < size_; ++r)
       if (r != rank_) send_part(data + edge(r), bytes(r), r);
     for (int r = 0; r < size_; ++r) parts_[r] = r == rank_ ? data + edge(r) : staging(r);
-    wait_for_all();
+    finish_transfer();
     reduce_parts(tensor.dtype, op, parts_.data(), size_, data + edge(rank_),
                  static_cast<int64_t>(bytes(rank_) / width));
     for (int r = 0; r < size_; ++r)
       if (r != rank_) receive_part(data + edge(r), bytes(r), r);
     for (int r = 0; r < size_; ++r)
       if (r != rank_) send_part(data + edge(rank_), bytes(rank_), r);
-    wait_for_all();
+    finish_transfer();
   }
 }
 
@@ -221,7 +226,7 @@ void MessageCommunicator::all_gather(const Tensor& in, const Tensor& out, void*)
       if (r != rank_) receive_part(to + static_cast<std::size_t>(r) * part + begin, bytes, r);
     for (int r = 0; r < size_; ++r)
       if (r != rank_) send_part(mine + begin, bytes, r);
-    wait_for_all();
+    finish_transfer();
   }
 }
 
@@ -242,7 +247,7 @@ void MessageCommunicator::reduce_scatter(const Tensor& in, const Tensor& out, vo
     for (int r = 0; r < size_; ++r)
       if (r != rank_) send_part(piece(r, begin), bytes, r);
     for (int r = 0; r < size_; ++r) parts_[r] = r == rank_ ? piece(r, begin) : staging(r);
-    wait_for_all();
+    finish_transfer();
     reduce_parts(in.dtype, ReduceOp::kSum, parts_.data(), size_,
                  static_cast<std::byte*>(out.data) + static_cast<std::size_t>(begin) * width, count);
   }
@@ -260,7 +265,7 @@ void MessageCommunicator::broadcast(const Tensor& tensor, int root, void*) {
       for (int r = 0; r < size_; ++r)
         if (r != rank_) send_part(data + begin, bytes, r);
     }
-    wait_for_all();
+    finish_transfer();
   }
 }
 

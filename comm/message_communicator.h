@@ -42,12 +42,20 @@ class MessageCommunicator : public Communicator {
   // `names` are the ranks as messages call them: world ranks. `posts` are the process's.
   MessageCommunicator(int rank, std::vector<int> names, std::shared_ptr<WaitPosts> posts);
 
+  // How a wait for messages ended. A rank that has come and then stands still moves nothing for long: what carries
+  // messages says so where it sees single bytes.
+  struct Ended {
+    int last = -1;   // the rank whose message was the last to come; -1 where none was awaited
+    int stood = -1;  // the rank that moved again after the longest silence; -1: there was none
+    CallTimes::Clock::duration silence{};  // of all silences of kSilence and more
+  };
+  static constexpr auto kSilence = std::chrono::milliseconds(5);
+
   // What carries messages. At most one send and one receive per rank are under way when wait_for_all is
   // called, none of them empty; messages of a pair arrive in order. Failures are fail()'s business.
   virtual void begin_send(const void* data, std::size_t bytes, int to) = 0;
   virtual void begin_receive(void* data, std::size_t bytes, int from) = 0;
-  // Returns the rank whose message was the last to come; -1 where none was awaited.
-  virtual int wait_for_all() = 0;
+  virtual Ended wait_for_all() = 0;
   // Error kPeerLost about the call under way; nothing works afterwards.
   [[noreturn]] virtual void fail(const std::string& what) = 0;
   virtual bool has_failed() const = 0;
@@ -78,7 +86,9 @@ class MessageCommunicator : public Communicator {
   template <typename Check>
   void agree(Check check);
   void meet(const CollectiveCall& send, int to, const CollectiveCall& receive, int from);
-  void wait_and_count();
+  // Until all have come, which is a wait for the last; and until all is transferred, whose silences are waits.
+  void wait_for_peers();
+  void finish_transfer();
   RankWait wait_for_ranks(const std::vector<int>& missing) const;
   void send_part(const void* data, std::size_t bytes, int to);
   void receive_part(void* data, std::size_t bytes, int from);

@@ -95,7 +95,8 @@ bool MpiCommunicator::progress(int& last) {
 }
 
 // More ranks than cores is normal, so waiting yields, and after a while sleeps between looks.
-int MpiCommunicator::wait_for_all() {
+// MPI does not tell whether a message under way moves: silences are not seen here.
+MessageCommunicator::Ended MpiCommunicator::wait_for_all() {
   int last = -1;
   const auto start = Clock::now(), eager_end = start + kEagerTime, deadline = start + settings_.timeout;
   auto next_post = start + posts().interval();
@@ -116,7 +117,7 @@ int MpiCommunicator::wait_for_all() {
   requests_.clear();
   peers_.clear();
   receives_.clear();
-  return last;
+  return {.last = last};
 }
 
 std::vector<int> MpiCommunicator::late() const {

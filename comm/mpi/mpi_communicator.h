@@ -34,7 +34,7 @@ class MpiCommunicator final : public MessageCommunicator {
  private:
   void begin_send(const void* data, std::size_t bytes, int to) override;
   void begin_receive(void* data, std::size_t bytes, int from) override;
-  int wait_for_all() override;
+  Ended wait_for_all() override;
   [[noreturn]] void fail(const std::string& what) override;
   bool has_failed() const override { return settings_.failed->load(); }
   void note_disagreement() noexcept override { settings_.failed->store(true); }

@@ -59,31 +59,39 @@ std::size_t TcpCommunicator::move(int rank) {
 
 // A long message may take longer than the timeout, as long as bytes move. What has already come is taken even
 // when somebody has stopped in the meantime: it may be the better explanation.
-int TcpCommunicator::wait_for_all() {
-  int last = -1;
+MessageCommunicator::Ended TcpCommunicator::wait_for_all() {
+  Ended ended;
+  Clock::duration longest{};
   const auto start = Clock::now();
-  auto deadline = start + peers_->timeout(), next_post = start + posts().interval();
+  auto moved_at = start, next_post = start + posts().interval();
   while (true) {
-    std::size_t moved = 0;
+    int mover = -1;
     bool busy = false;
     for (int r = 0; r < size(); ++r) {
       const bool awaited = lanes_[r].in_left > 0;
-      if (lanes_[r].is_busy()) moved += move(r);
-      if (awaited && lanes_[r].in_left == 0) last = r;
+      if (lanes_[r].is_busy() && move(r) > 0) mover = r;
+      if (awaited && lanes_[r].in_left == 0) ended.last = r;
       busy = busy || lanes_[r].is_busy();
     }
-    if (!busy) return last;
-    if (moved > 0) {
-      const auto now = Clock::now();
-      deadline = now + peers_->timeout();
+    const auto now = Clock::now();
+    const auto silence = now - moved_at;
+    if (mover >= 0) {
+      if (silence >= kSilence) ended.silence += silence;
+      if (silence >= std::max<Clock::duration>(kSilence, longest)) {
+        longest = silence;
+        ended.stood = mover;
+      }
+      moved_at = now;
       next_post = now + posts().interval();
-    } else {
-      if (peers_->is_stopped()) fail(peers_->stop_reason());
-      if (wait_for_some(std::min(deadline, next_post))) continue;
-      if (Clock::now() >= deadline) fail(who_is_late(late(), peers_->timeout()));
-      tell_of_wait(late());
-      next_post += posts().interval();
     }
+    if (!busy) return ended;
+    if (mover >= 0) continue;
+    if (peers_->is_stopped()) fail(peers_->stop_reason());
+    const auto deadline = moved_at + peers_->timeout();
+    if (wait_for_some(std::min(deadline, next_post))) continue;
+    if (Clock::now() >= deadline) fail(who_is_late(late(), peers_->timeout()));
+    tell_of_wait(late());
+    next_post += posts().interval();
   }
 }
 

@@ -32,7 +32,7 @@ class TcpCommunicator final : public MessageCommunicator {
 
   void begin_send(const void* data, std::size_t bytes, int to) override;
   void begin_receive(void* data, std::size_t bytes, int from) override;
-  int wait_for_all() override;
+  Ended wait_for_all() override;
   [[noreturn]] void fail(const std::string& what) override;
   bool has_failed() const override { return peers_->is_stopped(); }
   void note_disagreement() noexcept override {}
