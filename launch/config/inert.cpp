@@ -81,6 +81,10 @@ std::vector<Rule> fixed_rules() {
          return c.parallelism.data_parallel_size == 1 && !c.parallelism.sequence_parallel;
        },
        "gradients are reduced over neither data nor sequence parallel ranks"},
+      {{"parallelism.sequence_parallel"},
+       {"parallelism.tensor_parallel_size"},
+       [](const Config& c) { return c.parallelism.tensor_parallel_size == 1; },
+       "tokens are divided over tensor ranks"},
       {{"data.padding", "data.group_by_length"},
        {"data.format"},
        [](const Config& c) { return !lengths_change(c); },

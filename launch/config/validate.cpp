@@ -79,12 +79,7 @@ void check_parallelism(const Config& config, Findings& found) {
 
 void check_sequence_parallel(const Config& config, Findings& found) {
   const int64_t tensor = config.parallelism.tensor_parallel_size;
-  if (!config.parallelism.sequence_parallel) return;
-  if (tensor == 1) {
-    found.push_back({{"parallelism.sequence_parallel", "parallelism.tensor_parallel_size"},
-                     "parallelism.sequence_parallel has no effect with parallelism.tensor_parallel_size 1"});
-    return;
-  }
+  if (!config.parallelism.sequence_parallel || tensor == 1) return;
   const int64_t choices = config.task == Task::kMultipleChoice ? config.data.choices : 1,
                 tokens = config.training.micro_batch_size * choices * config.data.sequence_length;
   if (tokens % tensor == 0) return;

@@ -46,8 +46,7 @@ std::vector<LayerChoices> choices_by_layer(const Config& config, const Plan& pla
       ++by_layer[value.layer][word_of(decided->second)];
   std::vector<std::pair<Counts, std::vector<int>>> kinds;
   for (const auto& [layer, counts] : by_layer) {
-    const auto known =
-        std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind.first == counts; });
+    const auto known = std::ranges::find(kinds, counts, &std::pair<Counts, std::vector<int>>::first);
     if (known == kinds.end())
       kinds.push_back({counts, {layer}});
     else

@@ -238,7 +238,7 @@ INSTANTIATE_TEST_SUITE_P(
              "recursive, constant_memory, auto, dtr, found 'poorr'; did you mean 'constant_memory'?"},
         Case{"parallelism: {sequence_parallel: true}\n",
              "c.yaml:2:34: parallelism.sequence_parallel has no effect with parallelism.tensor_parallel_size "
-             "1"},
+             "1: tokens are divided over tensor ranks"},
         Case{"parallelism: {sequence_parallel: true, tp: 2}\ntraining: {micro_batch_size: 1}\n"
              "model: {n_positions: 5}\n",
              "c.yaml:2:34: sequence parallelism divides the tokens of a micro-batch, 1 x 5 = 5, by "
