@@ -44,6 +44,23 @@ std::vector<std::string> saved_label_names(const std::string& folder) {
   return names;
 }
 
+std::vector<int32_t> ends_of_text(const std::string& folder) {
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    std::string text;
+    const std::string path = (std::filesystem::path(folder) / name).string();
+    if (!read_file_text(path, kMaxDocumentBytes, text).empty()) continue;
+    const auto json = nlohmann::json::parse(text, nullptr, false);
+    const auto found = json.is_object() ? json.find("eos_token_id") : json.end();
+    if (!json.is_object() || found == json.end() || found->is_null()) continue;
+    std::vector<int32_t> ids;
+    const nlohmann::json list = found->is_array() ? *found : nlohmann::json::array({*found});
+    for (const nlohmann::json& id : list)
+      if (id.is_number_unsigned() && id.get<uint64_t>() <= INT32_MAX) ids.push_back(id.get<int32_t>());
+    return ids;
+  }
+  return {};
+}
+
 void choose_saved_weights(const std::vector<std::string>& keys, Config& config) {
   if (sets_pretrained(keys)) return;
   if (holds_weights(config.output_dir)) {

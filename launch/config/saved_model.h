@@ -1,6 +1,8 @@
-// Where the weights are of a model that is not trained any more.
+// Where the weights are of a model that is not trained any more, and what the files beside them say. What they leave out, or
+// say in a way that is not Transformers', they do not say.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,9 @@ void choose_saved_weights(const std::vector<std::string>& keys, Config& config);
 
 // What the config.json there calls its classes, in order; none where it does not say, or says LABEL_0 and so on.
 std::vector<std::string> saved_label_names(const std::string& folder);
+
+// The ids that end a text, by generation_config.json, else by config.json: each from 0 to 2^31 - 1.
+std::vector<int32_t> ends_of_text(const std::string& folder);
 
 bool sets_pretrained(const std::vector<std::string>& keys);
 

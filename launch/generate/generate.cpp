@@ -13,6 +13,7 @@
 #include "comm/agree.h"
 #include "engine/core/printable.h"
 #include "engine/io/standard_output.h"
+#include "launch/config/saved_model.h"
 #include "launch/generate/generator.h"
 #include "launch/generate/options.h"
 #include "launch/generate/prompts.h"

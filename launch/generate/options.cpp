@@ -1,14 +1,11 @@
 #include "launch/generate/options.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
-#include <nlohmann/json.hpp>
 
 #include "comm/bootstrap.h"
-#include "engine/io/file_text.h"
 #include "engine/io/yaml_document.h"
 #include "launch/config/read.h"
 #include "launch/config/saved_model.h"
@@ -17,8 +14,6 @@
 namespace recollect {
 
 namespace {
-
-constexpr std::size_t kMostOfJson = std::size_t{16} << 20;  // bytes
 
 // A model folder by itself, where there is no configuration. What it says of data is never read.
 constexpr const char* kBareConfiguration = "data: {format: jsonl, path: unread}\n";
@@ -124,23 +119,6 @@ void fit_to_ranks(Config& config, int ranks) {
   for (const ModelFact& fact : facts.divided) check_divided(fact, fact.value % ranks == 0);
   for (const ModelFact& fact : facts.divided_or_repeated)
     check_divided(fact, fact.value % ranks == 0 || ranks % fact.value == 0);
-}
-
-std::vector<int32_t> ends_of_text(const std::string& folder) {
-  for (const char* name : {"generation_config.json", "config.json"}) {
-    std::string text;
-    const std::string path = (std::filesystem::path(folder) / name).string();
-    if (!read_file_text(path, kMostOfJson, text).empty()) continue;
-    const auto json = nlohmann::json::parse(text, nullptr, false);
-    const auto found = json.is_object() ? json.find("eos_token_id") : json.end();
-    if (!json.is_object() || found == json.end() || found->is_null()) continue;
-    std::vector<int32_t> ids;
-    const nlohmann::json list = found->is_array() ? *found : nlohmann::json::array({*found});
-    for (const nlohmann::json& id : list)
-      if (id.is_number_unsigned() && id.get<uint64_t>() <= INT32_MAX) ids.push_back(id.get<int32_t>());
-    return ids;
-  }
-  return {};
 }
 
 }  // namespace recollect

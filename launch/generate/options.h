@@ -35,7 +35,4 @@ void expect_ranks(Config& config);
 // Error kConfiguration where the model cannot be divided among so many.
 void fit_to_ranks(Config& config, int ranks);
 
-// Of the model's files, that say so for Transformers: generation_config.json, config.json.
-std::vector<int32_t> ends_of_text(const std::string& folder);
-
 }  // namespace recollect

@@ -42,6 +42,9 @@ std::string lines_until(const std::string& path, int64_t step) {
     if (std::sscanf(line.c_str(), "{\"step\": %lld,", &of) == 1 && of <= step && line.ends_with('}'))
       kept += line + '\n';
   }
+  if (file.bad())
+    throw Error(ExitCode::kStorage, fmt::format("{} cannot be read: {}", path, system_message(errno)),
+                "the run would go on without what its earlier steps measured: mend it or move it away");
   return kept;
 }
 

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "engine/core/error.h"
+#include "launch/train/metrics.h"
 #include "launch/train/tensorboard.h"
 #include "tests/launch/process.h"
 #include "tests/launch/python.h"
@@ -239,6 +241,22 @@ TEST(ResumedTensorBoard, DropsStepsThatAreMadeAgain) {
   ASSERT_EQ(read.status, 0) << read.err;
   EXPECT_EQ(nlohmann::json::parse(read.out).at("loss"),
             nlohmann::json::parse("[[1, 1.0], [2, 2.0], [3, 23.0], [4, 24.0]]"));
+}
+
+// They would be lost: what is written replaces the file.
+TEST(ResumedMetrics, OfEarlierStepsThatCannotBeReadEndTheRun) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder.file("metrics.jsonl"));  // opens, and fails when it is read
+  Config config;
+  config.output_dir = folder.path();
+  try {
+    const MetricsLog log(config, 2);
+    FAIL() << "the metrics of two steps are gone";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kStorage);
+    EXPECT_NE(std::string(error.what()).find("metrics.jsonl cannot be read: "), std::string::npos)
+        << error.what();
+  }
 }
 
 }  // namespace
