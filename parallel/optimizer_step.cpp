@@ -113,10 +113,9 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
   }
   handles.norm = b.scalar("norm", Category::kWorkspace);
   if (settings.loss_scaled) handles.loss_scale = b.scalar("input/loss_scale", Category::kInput);
-  std::vector<ValueId> norms{sharded, replicated, handles.loss_scale};
-  if (repeated != kNone) norms.push_back(repeated);
   const Op& clip =
-      b.ops().append("norm/clip", "clip_factor", std::move(clipping), std::move(norms), {handles.norm});
+      b.ops().append("norm/clip", "clip_factor", std::move(clipping),
+                     {sharded, replicated, handles.loss_scale, repeated, handles.total_loss}, {handles.norm});
   const ValueId factor = clip.outputs[1];
   for (Parameter& p : parameters)
     b.update(p, *handles.rule,

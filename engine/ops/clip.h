@@ -23,10 +23,11 @@ struct ClipInputs {
         replicated(in[1].as<double>()),
         loss_scale(optional(in, 2)),
         repeated(optional(in, 3)),
+        loss(optional(in, 4)),
         repeats(repeated ? static_cast<double>(attributes.integer("repeats")) : 1.0),
         max_norm(attributes.real("max_norm")) {}
 
-  const double *sharded, *replicated, *loss_scale, *repeated;
+  const double *sharded, *replicated, *loss_scale, *repeated, *loss;
   double repeats, max_norm;
 
  private:
@@ -37,13 +38,14 @@ struct ClipInputs {
 
 // As torch's clip_grad_norm_; `max_norm` 0 never clips. The sums are of the squares of gradients that are
 // `loss_scale` times what they stand for; that of repeated ones has each `repeats` times. The factor is NaN
-// for a norm that is not finite: such a step is not taken.
+// for a norm or a loss that is not finite: such a step is not taken.
 RECOLLECT_HOST_DEVICE inline Clip clip(const ClipInputs& in) {
   const double loss_scale = in.loss_scale ? *in.loss_scale : 1.0;
   double sum = *in.sharded + *in.replicated;
   if (in.repeated) sum += *in.repeated / in.repeats;
   const double norm = std::sqrt(sum) / loss_scale;
-  if (!std::isfinite(norm)) return {norm, std::numeric_limits<double>::quiet_NaN()};
+  if (!std::isfinite(norm) || (in.loss && !std::isfinite(*in.loss)))
+    return {norm, std::numeric_limits<double>::quiet_NaN()};
   return {norm, (in.max_norm > 0 ? std::min(1.0, in.max_norm / (norm + 1e-6)) : 1.0) / loss_scale};
 }
 

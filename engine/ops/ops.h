@@ -130,10 +130,10 @@
 // squared_norm              any number of gradients S            sum [1] f64
 // clip_factor               sharded [1] f64, replicated [1] f64, norm [1], factor [1]   max_norm (0: none)
 //                           loss_scale? [1] f64,                                        repeats?
-//                           repeated? [1] f64
+//                           repeated?, loss? [1] f64
 //     norm = sqrt(sharded + replicated + repeated / repeats) / loss_scale; factor = min(1, max_norm / (norm + 1e-6)) / loss_scale,
-//     as torch's clip_grad_norm_; loss_scale is 1 where absent. The factor is NaN where the norm is not
-//     finite: an update whose factor is NaN changes nothing.
+//     as torch's clip_grad_norm_; loss_scale is 1 where absent. The factor is NaN where the norm or the
+//     loss is not finite: an update whose factor is NaN changes nothing.
 // adamw, adamw_hf, adam     schedule [3] f64, factor [1] f64,    acc master [..] S,     beta1 beta2 epsilon
 //                           grad S                               acc m S, acc v S,      weight_decay
 //                                                                param? A               cast (1: param is

@@ -229,7 +229,7 @@ StepResult Session::step() {
                     .loss_scale = loss_scale_.value(),
                     .tokens = batch_programs_.tokens(),
                     .valid_targets = total(valid)};
-  result.skipped = !std::isfinite(result.grad_norm);
+  result.skipped = !std::isfinite(result.grad_norm) || !std::isfinite(result.loss);
   judge(batch, valid, state, result);
   ++step_;
   ++steps_here_;
@@ -323,7 +323,7 @@ void Session::run_verified(const ReadyProgram& ready, const RunState& state) {
 
 void Session::judge(const StepBatch& batch, const TargetCounts& valid, const RunState& state,
                     StepResult& result) {
-  const bool finite = std::isfinite(result.loss), good = loss_scale_.update(!result.skipped) && finite;
+  const bool good = loss_scale_.update(std::isfinite(result.grad_norm)) && std::isfinite(result.loss);
   if (good) {
     if (const double z = spikes_.look(result.loss); z > 0)
       result.spike = fmt::format("loss {:.4f} is {:.1f} standard deviations above the last ones; {}",
@@ -333,9 +333,7 @@ void Session::judge(const StepBatch& batch, const TargetCounts& valid, const Run
   }
   result.not_finite =
       fmt::format("{}; {}", explain_non_finite(batch, valid, state, result), samples_text(batch, mesh_));
-  const bool goes_on = config_.numerics.on_non_finite == OnNonFinite::kRollback ||
-                       (config_.numerics.on_non_finite == OnNonFinite::kSkip && result.skipped);
-  if (!goes_on || ++not_finite_ > config_.numerics.max_non_finite)
+  if (config_.numerics.on_non_finite == OnNonFinite::kStop || ++not_finite_ > config_.numerics.max_non_finite)
     throw Error(ExitCode::kNumerics, result.not_finite,
                 "lower optimizer.learning_rate, or look at the data of this step");
   loss_scale_.raise_to(1);

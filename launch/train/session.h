@@ -34,7 +34,7 @@ struct StepResult {
   double grad_norm = 0;
   double learning_rate = 0;
   double loss_scale = 1;      // that the gradients of this step had
-  bool skipped = false;       // a gradient overflowed at that scale: nothing was updated
+  bool skipped = false;       // loss or gradients are not finite at that scale: nothing was updated
   int64_t tokens = 0;         // read by all ranks, padding included
   int64_t valid_targets = 0;  // that count in the loss, of all ranks
   double seconds = 0;

@@ -170,25 +170,27 @@ TEST_P(Optimizer, TakesNoStepWhereTheFactorIsNaN) {
     EXPECT_EQ(runner.bytes(op.outputs[i]), before[i]) << "output " << i << " changed";
 }
 
-TEST(ClipFactor, IsNaNWhereTheNormIsNotFinite) {
+TEST(ClipFactor, IsNaNWhereTheNormOrTheLossIsNotFinite) {
+  const auto number = [](const char* name) {
+    return ValueSpec{.name = name, .shape = {1}, .storage = Storage::kF64};
+  };
   const OpCase c{.name = "clip",
                  .kind = "clip_factor",
-                 .inputs = {{.name = "sharded", .shape = {1}, .storage = Storage::kF64},
-                            {.name = "replicated", .shape = {1}, .storage = Storage::kF64}},
+                 .inputs = {number("sharded"), number("replicated"), absent(), absent(), number("loss")},
                  .attributes = {{"max_norm", 1.0}}};
   KernelTable reference, cpu, cuda;
   reference::register_kernels(reference);
   cpu::register_kernels(cpu);
   emulation::register_kernels(cuda);
-  for (const KernelTable* kernels : {&reference, &cpu, &cuda}) {
-    for (const double bad : {double{INFINITY}, std::nan("")}) {
-      CaseData data;
-      data.inputs = {{1.0}, {bad}};
-      const auto outputs = run_case(c, data, *kernels, kFloat);
-      EXPECT_FALSE(std::isfinite(outputs[0][0]));
-      EXPECT_TRUE(std::isnan(outputs[1][0]));
-    }
-  }
+  for (const KernelTable* kernels : {&reference, &cpu, &cuda})
+    for (const double bad : {double{INFINITY}, std::nan("")})
+      for (const bool of_norm : {true, false}) {
+        CaseData data;
+        data.inputs = {{1.0}, {of_norm ? bad : 3.0}, {}, {}, {of_norm ? 1.0 : bad}};
+        const auto outputs = run_case(c, data, *kernels, kFloat);
+        EXPECT_EQ(std::isfinite(outputs[0][0]), !of_norm);
+        EXPECT_TRUE(std::isnan(outputs[1][0]));
+      }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Optimizer, ::testing::ValuesIn(settings()),

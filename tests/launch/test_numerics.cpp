@@ -112,6 +112,38 @@ TEST(OnNonFinite, SkipsSoManyInARowAndThenEnds) {
   EXPECT_EQ(skipped, 2);
 }
 
+// A number so large that its square is not finite, and what is derived from it is: two steps, of which only the first is
+// taken.
+TEST(OnNonFinite, SkipsWhereTheLossAloneIsNotFinite) {
+  const Workplace place;
+  const std::string line = "{{\"input_ids\": [5, 6, 7, 8], \"labels\": {}}}\n";
+  place.folder().write("two.jsonl", fmt::format(fmt::runtime(line + line), "1.5", "1e30"));
+  place.folder().write("c.yaml",
+                       "task: sequence_classification\n"
+                       "model: {type: bert, vocab_size: 61, max_position_embeddings: 8, hidden_size: 8, "
+                       "num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 8, num_labels: 1}\n"
+                       "device: {backend: cpu}\n"
+                       "training: {precision: fp32, global_batch_size: 1}\n"
+                       "data: {format: jsonl, path: two.jsonl, shuffle: false, sequence_length: 8}\n"
+                       "logging: {progress: off}\n"
+                       "checkpoint: {save_model: true}\n");
+  const Words words = {"memory_report.at=[]", "profiling.step=0", "scheduler.name=constant"};
+  const auto train = [&](const char* folder, const char* steps, const char* what) {
+    return place.train(words + Words{std::string("output_dir=") + folder,
+                                     std::string("training.max_steps=") + steps,
+                                     std::string("numerics.on_non_finite=") + what});
+  };
+  ASSERT_EQ(train("one", "1", "stop").status, 0);
+  EXPECT_EQ(train("stopped", "2", "stop").status, 7);
+  const Finished finished = train("out", "2", "skip");
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_EQ(times_in(finished.err, "step 2: loss inf, gradient norm "), 1) << finished.err;
+  EXPECT_EQ(times_in(finished.err, "its update is left out"), 1) << finished.err;
+  EXPECT_EQ(place.metrics().back().value("skipped", false), true);
+  EXPECT_TRUE(TemporaryFolder::read(place.file("out/model.safetensors")) ==
+              TemporaryFolder::read(place.file("one/model.safetensors")));
+}
+
 TEST(OnNonFinite, GoesBackToTheNewestSnapshotAndThenEnds) {
   const Workplace place;
   const Words words = Words{"numerics.on_non_finite=rollback", "numerics.max_non_finite=2",
