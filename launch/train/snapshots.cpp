@@ -17,6 +17,7 @@ namespace recollect {
 namespace {
 
 constexpr int kMostFailures = 3;
+constexpr std::string_view kGoesOn = "; training goes on", kAgain = "; another try follows";
 constexpr uint64_t kMostManifest = 64 << 10,
                    kMostOfATensor = 2 << 10;  // bytes, check sums and names included
 
@@ -80,19 +81,21 @@ void Snapshots::begin() {
   last_ = std::chrono::steady_clock::now();
   saved_step_ = session_.progress().step;
   saver_.begin(session_.progress());
-  if (!config_.snapshot.asynchronous) note(saver_.finish());
 }
 
 void Snapshots::after_step() {
   const bool due = is_due(), more = session_.progress().step < config_.training.max_steps;
+  const std::string_view then = more ? kGoesOn : kAgain;
   if (saver_.busy()) {
-    if (const std::optional<SnapshotOutcome> outcome = saver_.look()) note(*outcome);
-    if (due && saver_.busy()) note(saver_.finish());
-    if (more) check_saved();
+    if (const std::optional<SnapshotOutcome> outcome = saver_.look()) note(*outcome, then);
+    if (due && saver_.busy()) note(saver_.finish(), then);
+    if (more) check_failures();
   }
   if (!due) return;
   begin();
-  if (more) check_saved();
+  if (config_.snapshot.asynchronous) return;
+  note(saver_.finish(), then);
+  if (more) check_failures();
 }
 
 // The newest first: what it went on from is older than all that it has saved.
@@ -106,7 +109,7 @@ std::vector<std::string> Snapshots::own() const {
 }
 
 TrainingProgress Snapshots::go_back() {
-  if (saver_.busy()) note(saver_.finish());
+  if (saver_.busy()) note(saver_.finish(), kGoesOn);
   Communicator& world = session_.mesh().world();
   const bool first = world.rank() == 0;
   const Resumed back =
@@ -125,18 +128,17 @@ TrainingProgress Snapshots::go_back() {
   return back.progress;
 }
 
-void Snapshots::finish(bool again) {
-  if (saver_.busy()) note(saver_.finish());
-  const auto save = [&] {
+void Snapshots::finish() {
+  if (saver_.busy()) note(saver_.finish(), kAgain);
+  const auto save = [&](std::string_view then) {
     begin();
-    if (saver_.busy()) note(saver_.finish());
+    note(saver_.finish(), then);
   };
-  if (saved_step_ != session_.progress().step) save();
-  if (again && failures_ > 0) save();
+  if (saved_step_ != session_.progress().step) save(kAgain);
+  if (failures_ > 0) save("");
 }
 
-void Snapshots::note(const SnapshotOutcome& outcome) {
-  const bool first = session_.mesh().world().rank() == 0;
+void Snapshots::note(const SnapshotOutcome& outcome, std::string_view then) {
   if (outcome.left && !said_left_)
     warn("the snapshot of step {} is saved, but an older one stays: {}", outcome.step, outcome.left->what());
   said_left_ |= outcome.left.has_value();
@@ -151,11 +153,22 @@ void Snapshots::note(const SnapshotOutcome& outcome) {
     return;
   }
   failed_step_ = outcome.step;
-  if (first && failures_ < kMostFailures)
-    warn("the snapshot of step {} could not be saved: {}; training goes on", outcome.step, failure_);
+  const bool ends = then.empty() || (then == kGoesOn && failures_ >= kMostFailures);
+  if (session_.mesh().world().rank() == 0 && !ends)
+    warn("the snapshot of step {} could not be saved: {}{}", outcome.step, failure_, then);
 }
 
 void Snapshots::check_saved() const {
+  if (failures_ > 0)
+    throw Error(
+        ExitCode::kStorage,
+        fmt::format("all steps are done, and the snapshot of the last one, {}, could not be saved: {}",
+                    failed_step_, failure_),
+        "see to the disk that snapshot.path is on, and start the run again: it goes on from the newest that "
+        "is saved");
+}
+
+void Snapshots::check_failures() const {
   if (failures_ >= kMostFailures)
     throw Error(ExitCode::kStorage,
                 fmt::format("{} snapshots in a row could not be saved, the last one of step {}: {}",

@@ -1,11 +1,13 @@
 // Snapshots of a run: when one is due, and which it may go back to. A save that fails costs no training: it is said, and
-// the run ends only when several have failed in a row; where all steps are done by then, when its model is saved.
+// the run ends only when several have failed in a row. The last step's is tried once more, and where it fails again the run ends
+// when its model is saved: nobody takes it for one whose state is on the disk.
 #pragma once
 
 #include <chrono>
 #include <functional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "launch/train/resume.h"
 #include "launch/train/session.h"
@@ -34,9 +36,9 @@ class Snapshots {
   // Collective. Fills the session's state from the newest of this run's own snapshots that is whole. Error kNumerics where
   // there is none.
   TrainingProgress go_back();
-  // Collective. Saves the last step, and waits until it is on the disk. `again`: tries once more where that has failed.
-  void finish(bool again);
-  // Error kStorage where several saves have failed in a row.
+  // Collective. Saves the last step, and waits until it is on the disk; tries once more where that has failed.
+  void finish();
+  // Behind the last step. Error kStorage where it could not be saved.
   void check_saved() const;
   const SnapshotTotals& totals() const { return totals_; }
   // Why the latest one could not be saved; "" where it is.
@@ -45,7 +47,10 @@ class Snapshots {
  private:
   bool is_due() const;
   void begin();
-  void note(const SnapshotOutcome& outcome);
+  // `then`: what is said to follow where the save has failed; "": an error does, which says all.
+  void note(const SnapshotOutcome& outcome, std::string_view then);
+  // Error kStorage where several saves have failed in a row.
+  void check_failures() const;
   std::vector<std::string> own() const;
 
   const Config& config_;

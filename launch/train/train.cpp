@@ -88,7 +88,7 @@ int run_steps(const Config& config, Session& session, Progress* progress, Snapsh
     preempted_by = preemption.agree(session.mesh().world());
   }
   const bool preempted = session.progress().step < config.training.max_steps;
-  if (snapshots) snapshots->finish(preempted);
+  if (snapshots) snapshots->finish();
   if (snapshots) results.snapshots = snapshots->totals();
   if (config.training.max_steps == 0) after_step(0);
   if (progress) progress->finish();

@@ -1,5 +1,5 @@
-// A disk that takes no snapshot costs no step: each failure is said with the file's name, and only several in a row end
-// the run.
+// A disk that takes no snapshot costs no step: each failure is said with the file's name, and only several in a row, or
+// that of the last step, end the run.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -8,6 +8,7 @@
 #include "launch/ranks/world.h"
 #include "launch/train/snapshot_lock.h"
 #include "launch/train/snapshots.h"
+#include "tests/engine/expect_error.h"
 #include "tests/launch/process.h"
 #include "tests/launch/run_support.h"
 #include "tests/launch/training_harness.h"
@@ -29,13 +30,19 @@ TEST(FailedSaves, CostNoStep) {
   const Workplace place, whole;
   const Words three = {"training.max_steps=3", "memory_report.at=[]", "profiling.step=0"};
   ASSERT_EQ(whole.train(three).status, 0);
-  const Finished run = train(place, "", "training.max_steps=2");
-  ASSERT_EQ(run.status, 0) << run.err;
-  for (const std::string step : {"1", "2"}) {
+  const Finished run = train(place, "", "training.max_steps=3");
+  EXPECT_EQ(run.status, 6) << run.err;  // behind the last step: its state is lost
+  EXPECT_EQ(place.metrics().size(), 3u);
+  for (const std::string step : {"1", "2", "3"}) {
     const std::string said = "the snapshot of step " + step + " could not be saved: rank 0: ";
     EXPECT_EQ(times_in(run.err, said), 1) << run.err;
   }
-  EXPECT_EQ(times_in(run.err, "rank-00000.safetensors: File too large; training goes on"), 2) << run.err;
+  const std::string full = "rank-00000.safetensors: File too large; ";
+  EXPECT_EQ(times_in(run.err, full + "training goes on"), 1) << run.err;
+  EXPECT_EQ(times_in(run.err, full + "another try follows"), 2) << run.err;  // of step 2, and of step 3
+  EXPECT_EQ(times_in(run.err, "all steps are done, and the snapshot of the last one, 3, could not be saved"),
+            1)
+      << run.err;
   EXPECT_TRUE(fs::is_empty(place.file("out/snapshots")));
   // There is nothing to go on from, and nothing in the way.
   ASSERT_EQ(place.train(three + Words{"snapshot.every_steps=2"}).status, 0);
@@ -77,30 +84,34 @@ TEST(FailedSaves, OfTheLastStepCostNoModel) {
               place.folder().path())
           .wait(Workplace::kBound);
   EXPECT_EQ(run.status, 6) << run.err;
-  EXPECT_NE(run.err.find("3 snapshots in a row could not be saved, the last one of step 3"),
-            std::string::npos)
+  EXPECT_NE(run.err.find("the snapshot of the last one, 3, could not be saved"), std::string::npos)
       << run.err;
   EXPECT_TRUE(TemporaryFolder::read(place.file("out/model.safetensors")) ==
               TemporaryFolder::read(whole.file("out/model.safetensors")));
 }
 
-// The disk takes the second try. A run that has ended by itself tries once: its model is saved.
-TEST(FailedSaves, APreemptedRunTriesOnceMore) {
-  for (const bool preempted : {true, false}) {
+// The disk takes the second try, or none.
+TEST(FailedSaves, TheLastStepsIsTriedOnceMore) {
+  for (const bool good : {true, false}) {
     const TemporaryFolder folder;
     const Config config = read_config_text("test.yaml", kTinyYaml,
                                            {"snapshot.every_steps=1", "snapshot.path=" + folder.path()});
     on_ranks(config, [&](const Config& mine, Session& session) {
       int tries = 0;
       Snapshots snapshots(mine, session, [&] {
-        if (tries++ == 0) throw Error(ExitCode::kStorage, "the disk is away");
+        if (tries++ == 0 || !good) throw Error(ExitCode::kStorage, "the disk is away");
       });
       session.step();
       snapshots.after_step();
-      snapshots.finish(preempted);
-      EXPECT_EQ(tries, preempted ? 2 : 1);
-      EXPECT_EQ(snapshots.failure().empty(), preempted) << snapshots.failure();
-      EXPECT_EQ(fs::exists(folder.file("step-00000001/manifest.json")), preempted);
+      snapshots.finish();
+      EXPECT_EQ(tries, 2);
+      EXPECT_EQ(snapshots.failure().empty(), good) << snapshots.failure();
+      EXPECT_EQ(fs::exists(folder.file("step-00000001/manifest.json")), good);
+      if (good)
+        snapshots.check_saved();
+      else
+        expect_error(ExitCode::kStorage, {"of the last one, 1, could not be saved", "the disk is away"},
+                     [&] { snapshots.check_saved(); });
     });
   }
 }

@@ -87,7 +87,7 @@ Part run(const Config& config, int64_t until) {
             part.evaluated.push_back(result.loss);
         snapshots.after_step();
       }
-      snapshots.finish(false);
+      snapshots.finish();
       world.barrier();
     } catch (const std::exception& error) {
       world.abort(error.what());
