@@ -70,4 +70,11 @@ void make_folders(const std::string& path) {
   flush_around(fs::absolute(name).lexically_normal());
 }
 
+bool has_other_folder(const Descriptor& folder, const std::string& path) {
+  struct stat mine {
+  }, there{};
+  return folder && ::fstat(folder.get(), &mine) == 0 && ::stat(path.c_str(), &there) == 0 &&
+         (mine.st_dev != there.st_dev || mine.st_ino != there.st_ino);
+}
+
 }  // namespace recollect

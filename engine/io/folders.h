@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "engine/io/descriptor.h"
+
 namespace recollect {
 
 // Errors: kStorage, with the system's reason.
@@ -13,5 +15,9 @@ void flush_folder(const std::string& path);
 // Makes it and those around it that are not there. The names of all of them reach the disk, of those too that were there;
 // one that is new and whose name does not is taken away again, so that it is written anew the next time.
 void make_folders(const std::string& path);
+
+// Whether something else than this open folder has the name by now: it was renamed or removed, and another one made. Not
+// where the folder could not be opened, or nothing has the name.
+bool has_other_folder(const Descriptor& folder, const std::string& path);
 
 }  // namespace recollect

@@ -96,9 +96,10 @@ bool died_there(const Config& config) {
 }
 
 // A run that is resumed finds its own files there, also where it died before its first snapshot.
+bool goes_on_by_itself(const Config& config) { return config.resume == "auto" && config.saves_snapshots(); }
+
 bool goes_on(const Config& config) {
-  return config.resume == "auto" && config.saves_snapshots() &&
-         (has_own_snapshots(config) || died_there(config));
+  return goes_on_by_itself(config) && (has_own_snapshots(config) || died_there(config));
 }
 
 }  // namespace
@@ -106,7 +107,8 @@ bool goes_on(const Config& config) {
 OutputFolder::OutputFolder(const Config& config)
     : path_(config.output_dir),
       gradients_(config.debug.dump_gradients),
-      overwrite_(config.overwrite || goes_on(config)) {
+      overwrite_(config.overwrite || goes_on(config)),
+      goes_on_by_itself_(goes_on_by_itself(config)) {
   check_gradients_file(config);
   const std::string there = nearest_existing(path_);
   std::error_code error;
@@ -119,7 +121,7 @@ OutputFolder::OutputFolder(const Config& config)
 }
 
 OutputFolder::~OutputFolder() {
-  if (LaunchAttempt().name().empty()) leave();
+  if (LaunchAttempt().name().empty() && !(began_ && goes_on_by_itself_)) leave();
   if (lock_ >= 0) ::close(lock_);
 }
 
@@ -216,6 +218,20 @@ void OutputFolder::take(const std::vector<PlannedFile>& files) {
                        ::pwrite(lock_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
   if (!written) cannot("write to", path_, errno);
   remove_stale_temporaries(path_);
+  folder_ = Descriptor{::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+}
+
+void OutputFolder::begin(const std::string& resolved, const std::string& plan) {
+  write_text_file(path_ + "/config.resolved.yaml", resolved);
+  write_text_file(path_ + "/plan.yaml", plan);
+  began_ = true;
+}
+
+void OutputFolder::check_place() const {
+  if (!has_other_folder(folder_, path_)) return;
+  throw Error(ExitCode::kStorage,
+              fmt::format("{} is another folder than the one that this run began in", path_),
+              "what the run has saved is where its folder was moved to; leave it there until the run ends");
 }
 
 void OutputFolder::leave() {

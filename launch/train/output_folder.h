@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/io/descriptor.h"
 #include "launch/config/config.h"
 
 namespace recollect {
@@ -23,7 +24,7 @@ class OutputFolder {
   // does not allow to replace. Writes nothing.
   explicit OutputFolder(const Config& config);
   // Where a run of `recollect run` or of a job of Slurm has failed, their name stays: the next attempt may replace
-  // these files.
+  // these files. So may the same run that is started again, where it goes on by itself (resume: auto).
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
@@ -31,6 +32,10 @@ class OutputFolder {
   // Makes and locks it, and removes what dead processes have left half-written. Error kStorage too where its
   // disk has no room for the files.
   void take(const std::vector<PlannedFile>& files);
+  // The configuration and the plan, with which the run begins: nothing refuses it any more. Error kStorage.
+  void begin(const std::string& resolved, const std::string& plan);
+  // Error kStorage where another folder has the name by now.
+  void check_place() const;
   // The run is done: nobody needs to know whose it was.
   void leave();
 
@@ -42,7 +47,9 @@ class OutputFolder {
   [[noreturn]] void refuse_locked(int lock) const;
 
   const std::string path_, gradients_;
-  const bool overwrite_;
+  const bool overwrite_, goes_on_by_itself_;
+  bool began_ = false;
+  Descriptor folder_;
   int lock_ = -1;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 
@@ -9,6 +10,7 @@
 
 #include "comm/agree.h"
 #include "engine/core/error.h"
+#include "engine/io/folders.h"
 #include "parallel/snapshot/snapshot_folder.h"
 
 namespace recollect {
@@ -27,6 +29,14 @@ void on_first_rank(Communicator& world, const std::function<void()>& act) {
   if (!wrong.empty()) throw Error(ExitCode::kStorage, wrong, hint);
 }
 
+Descriptor lock_snapshots(const std::string& path) {
+  Descriptor folder{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    throw Error(ExitCode::kStorage, fmt::format("another run saves its snapshots in {}", path),
+                "name another folder, or wait for its end");
+  return folder;
+}
+
 SnapshotLock::SnapshotLock(const Config& config, Communicator& world) : config_(config), world_(world) {
   if (config.saves_snapshots()) on_first_rank(world, [&] { take(); });
 }
@@ -42,18 +52,29 @@ void SnapshotLock::make() {
           "name a folder that all ranks can write, such as one of a file system that the nodes share");
     }
     take();
+    if (const std::string path = config_.snapshot_folder(); !SnapshotFolder(path).steps().empty())
+      throw Error(ExitCode::kStorage,
+                  fmt::format("another run has saved its snapshots in {} meanwhile", path),
+                  "start this one again, which then sees them, or name another snapshot.path");
   });
 }
 
-// A folder that cannot be locked, as on some file systems, is used all the same.
+void SnapshotLock::check() {
+  const std::string path = config_.snapshot_folder();
+  if (has_other_folder(folder_, path))
+    throw Error(ExitCode::kStorage,
+                fmt::format("{} is another folder than the one that this run began to save in", path),
+                "what the run has saved is where its folder was moved to; leave it there until the run ends");
+  if (struct stat there{}; !folder_ || ::stat(path.c_str(), &there) == 0) return;
+  SnapshotFolder(path).make();
+  take();
+}
+
 void SnapshotLock::take() {
   const SnapshotFolder folder(config_.snapshot_folder());
-  Descriptor opened{::open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (!opened) return;
-  if (::flock(opened.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    throw Error(ExitCode::kStorage, fmt::format("another run saves its snapshots in {}", folder.path()),
-                "name another snapshot.path, or wait for its end");
-  folder_ = std::move(opened);
+  Descriptor locked = lock_snapshots(folder.path());
+  if (!locked) return;
+  folder_ = std::move(locked);
   folder.restore();
 }
 

@@ -21,7 +21,7 @@ constexpr std::string_view kGoesOn = "; training goes on", kAgain = "; another t
 constexpr uint64_t kMostManifest = 64 << 10,
                    kMostOfATensor = 2 << 10;  // bytes, check sums and names included
 
-SnapshotOptions options_of(const Config& config, const Session& session,
+SnapshotOptions options_of(const Config& config, const Session& session, std::function<void()> before_begin,
                            std::function<void()> before_commit) {
   return {.path = config.snapshot_folder(),
           .keep = config.snapshot.keep,
@@ -29,6 +29,7 @@ SnapshotOptions options_of(const Config& config, const Session& session,
           .configuration = recorded_configuration(config, session),
           .versions = {{"recollect", recorded_line()}},
           .launch = LaunchAttempt().name(),
+          .before_begin = std::move(before_begin),
           .before_commit = std::move(before_commit)};
 }
 
@@ -57,11 +58,12 @@ void check_space(const Config& config, const Session& session) {
 }  // namespace
 
 Snapshots::Snapshots(const Config& config, const Session& session, std::function<void()> before_commit,
-                     std::string resumed)
+                     std::string resumed, std::function<void()> before_begin)
     : config_(config),
       session_(session),
       resumed_(std::move(resumed)),
-      saver_(options_of(config, session, std::move(before_commit)), session.state(), session.mesh()),
+      saver_(options_of(config, session, std::move(before_begin), std::move(before_commit)), session.state(),
+             session.mesh()),
       last_(std::chrono::steady_clock::now()),
       saved_step_(session.progress().step) {
   on_first_rank(session.mesh().world(), [&] { check_space(config, session); });

@@ -9,7 +9,6 @@
 #include "checkpointing/device_file.h"
 #include "checkpointing/plan_file.h"
 #include "engine/core/printable.h"
-#include "engine/io/files.h"
 #include "engine/io/standard_output.h"
 #include "launch/config/check_reports.h"
 #include "launch/config/read.h"
@@ -119,17 +118,6 @@ void report_results(const Config& config, const Session& session, TrainResults& 
   say("{}", results_text(results));
 }
 
-// What rank 0 writes before the first step, now that nothing is left that could be refused.
-// `recorded`: the first line of files that others may start from.
-void begin_folder(const Config& config, const Session& session, const std::string& recorded,
-                  OutputFolder& folder) {
-  const std::string resolved = recorded + dump_resolved(config),
-                    plan = recorded + to_yaml(session.training_program().checkpointed.plan);
-  folder.take(planned_files(config, session, resolved.size() + plan.size()));
-  write_text_file(config.output_dir + "/config.resolved.yaml", resolved);
-  write_text_file(config.output_dir + "/plan.yaml", plan);
-}
-
 ExitCode train(Config config, Communicator& world, const ReportSignal& signal, Preemption& preemption,
                RankStatus& status) {
   resolve_world(config, world.size());
@@ -151,18 +139,24 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   check_classes(resumed, config, session);
   check_plans_agree(session.training_program().checkpointed.plan,
                     session.training_program().checkpointed.moves, world);
-  if (folder) begin_folder(config, session, recorded, *folder);
+  // `recorded`: the first line of files that others may start from.
+  const std::string resolved = recorded + dump_resolved(config),
+                    plan = recorded + to_yaml(session.training_program().checkpointed.plan);
+  if (folder) folder->take(planned_files(config, session, resolved.size() + plan.size()));
   ModelSave model(config, session);
   std::unique_ptr<Progress> progress;
   std::optional<Snapshots> snapshots;
   if (config.saves_snapshots() && config.training.max_steps > 0) {
     lock.make();
-    const auto before_commit = [&progress] {
+    const auto before_begin = [&lock] { lock.check(); };
+    const auto before_commit = [&progress, &lock] {
       if (progress) progress->flush_metrics();
+      lock.check();
     };
-    snapshots.emplace(config, session, before_commit, resumed.folder);
+    snapshots.emplace(config, session, before_commit, resumed.folder, before_begin);
   }
-  world.barrier();  // nobody trains for nothing
+  if (folder) folder->begin(resolved, plan);  // now that nothing is left that could be refused
+  world.barrier();                            // nobody trains for nothing
   status.begin();
   ReportFiles files(config);
   if (folder) {
@@ -199,6 +193,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     return ExitCode::kPreempted;
   }
   session.check_trained();
+  on_first_rank(world, [&] { folder->check_place(); });
   model.save();
   if (reports_at(config, "end"))
     report_together(config, report_of(config, session.measurements()), world, files);

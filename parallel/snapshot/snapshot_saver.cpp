@@ -94,6 +94,7 @@ void SnapshotSaver::begin(const TrainingProgress& progress) {
   left_.reset();
   phase_ = Phase::kWriting;
   if (state_.world_rank() == 0) try {
+      if (options_.before_begin) options_.before_begin();
       folder_.begin(progress.step);
     } catch (const Error& error) {
       failed_ = error;

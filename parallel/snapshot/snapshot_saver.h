@@ -27,6 +27,8 @@ struct SnapshotOptions {
   std::string configuration;
   std::map<std::string, std::string> versions;
   std::string launch = {};
+  // Of rank 0, before anything is written: that it may be. An Error kStorage fails the save.
+  std::function<void()> before_begin = {};
   // Of rank 0, on the thread that writes: what must be on the disk before the snapshot counts.
   std::function<void()> before_commit = {};
 };

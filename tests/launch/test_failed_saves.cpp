@@ -64,6 +64,19 @@ TEST(FailedSaves, ThreeInARowEndTheRun) {
   EXPECT_TRUE(fs::is_empty(place.file("out/snapshots")));
 }
 
+// There is nothing to go on from, and what it has written is its own.
+TEST(FailedSaves, ARunThatEndedBeforeItsFirstSnapshotBeginsAgain) {
+  const Workplace place;
+  EXPECT_EQ(train(place, "", "training.max_steps=9 overwrite=false").status, 6);
+  EXPECT_TRUE(fs::is_empty(place.file("out/snapshots")));
+  const Words same = {"training.max_steps=9", "overwrite=false", "snapshot.every_steps=1",
+                      "memory_report.at=[]", "profiling.step=0"};
+  EXPECT_EQ(place.train(same + Words{"training.seed=8"}).status, 6) << "another run";
+  const Finished again = place.train(same);
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(place.metrics().size(), 9u);
+}
+
 // Nothing but a snapshot is too large.
 TEST(FailedSaves, OfTheLastStepCostNoModel) {
   const Workplace place, whole;

@@ -60,6 +60,49 @@ TEST(OutputFolder, IsTouchedOnlyWhenTheRunIsAccepted) {
   EXPECT_FALSE(fs::exists(place.file("new")));
 }
 
+// What is refused when all else is accepted leaves nothing that would refuse the next try.
+TEST(OutputFolder, OfARefusedRunIsFree) {
+  const Workplace place;
+  for (const Words& refused : {Words{"snapshot.path=/proc/none"},
+                               Words{"snapshot.keep=65536", "model.n_embd=256", "model.n_layer=4"}}) {
+    const Finished first = place.train(kKeep + Words{"snapshot.every_steps=1"} + refused);
+    EXPECT_EQ(first.status, 6) << first.err;
+    EXPECT_FALSE(fs::exists(place.file("out/config.resolved.yaml")));
+    EXPECT_FALSE(fs::exists(place.file("out/.recollect.lock")));
+  }
+  const Finished second = place.train(kKeep + Words{"snapshot.every_steps=1"});
+  EXPECT_EQ(second.status, 0) << second.err;
+}
+
+// A run whose folder was renamed writes nothing to the one that the next run has made under the old name.
+TEST(OutputFolder, ThatIsRenamedKeepsItsRun) {
+  const Workplace place;
+  const Words saves = {"snapshot.every_steps=1000000", "logging.steps=1000"};
+  Process first(Words{recollect_binary(), "train", "c.yaml", "training.max_steps=2000000"} + saves,
+                place.folder().path());
+  ASSERT_TRUE(wait_until([&] { return times_in(content(place, "out/metrics.jsonl"), "\n") > 2; }));
+  fs::rename(place.file("out"), place.file("moved"));
+  const Workplace elsewhere;
+  const Finished second = Process(Words{recollect_binary(), "train", place.file("c.yaml"), "overwrite=false",
+                                        "output_dir=" + place.file("out")} +
+                                      saves,
+                                  elsewhere.folder().path())
+                              .wait(Workplace::kBound);
+  ASSERT_EQ(second.status, 0) << second.err;
+  ::kill(first.pid(), SIGUSR1);
+  const Finished finished = first.wait(Workplace::kBound);
+  EXPECT_EQ(finished.status, 6) << finished.err;
+  EXPECT_NE(finished.err.find("out/snapshots is another folder than the one that this run began to save in"),
+            std::string::npos)
+      << finished.err;
+  const auto entries = [&](const char* folder) {
+    return std::distance(fs::directory_iterator(place.file(folder)), fs::directory_iterator());
+  };
+  EXPECT_EQ(entries("out/snapshots"), 1);
+  EXPECT_TRUE(fs::exists(place.file("out/snapshots/step-00000002/manifest.json")));
+  EXPECT_EQ(entries("moved/snapshots"), 0);
+}
+
 TEST(OutputFolder, HasOneRunAtATime) {
   const Workplace place;
   Process first({recollect_binary(), "train", "c.yaml", "training.max_steps=2000000", "logging.steps=1000"},
