@@ -24,9 +24,10 @@ namespace {
 
 using Folders = std::vector<std::string>;
 
-// As it is called where nothing follows: without a slash at its end.
+// As it is called where nothing follows: without a slash at its end. A manifest stands for its snapshot.
 std::string plain_path(const std::string& path) {
-  const std::filesystem::path name = std::filesystem::path(path).lexically_normal();
+  std::filesystem::path name = std::filesystem::path(path).lexically_normal();
+  if (name.filename() == kManifestName) name = name.parent_path();
   return (name.has_filename() ? name : name.parent_path()).string();
 }
 
@@ -49,6 +50,18 @@ Folders all_in(const std::string& path) {
   Folders folders;
   const SnapshotFolder folder(path);
   for (const int64_t step : folder.steps()) folders.push_back(folder.of_step(step));
+  return folders;
+}
+
+// The same, and behind each what it has replaced, which is still there where a run has died before it removed that.
+Folders all_with_former(const std::string& path) {
+  Folders folders;
+  const SnapshotFolder folder(path);
+  for (const int64_t step : folder.steps()) {
+    folders.push_back(folder.of_step(step));
+    std::error_code ignored;
+    if (std::filesystem::exists(folder.former(step), ignored)) folders.push_back(folder.former(step));
+  }
   return folders;
 }
 
@@ -178,13 +191,34 @@ Resumed resume_from_path(const Config& config, const TrainingState& state, Commu
 
 }  // namespace
 
+void check_nothing_to_resume(const Config& config, Communicator& world) {
+  const bool automatic = config.resume == "auto";
+  if (config.resume == "never" || (automatic && !config.saves_snapshots())) return;
+  const Folders there = found_by_first(
+      world, [&] { return automatic ? all_in(config.snapshot_folder()) : Folders{config.resume}; });
+  if (there.empty()) return;
+  throw Error(
+      ExitCode::kConfiguration,
+      fmt::format("resume: a run whose training.max_steps is 0 evaluates model.pretrained, and not {}",
+                  there.front()),
+      fmt::format("recollect snapshot convert {} MODEL --to hf makes a model of it, for "
+                  "model.pretrained=MODEL; or say resume=never",
+                  there.front()));
+}
+
 Resumed resume_training(const Config& config, const TrainingState& state, Communicator& world) {
   Resumed resumed;
   const bool automatic = config.resume == "auto";
   if (config.saves_snapshots()) {
-    const Folders folders = found_by_first(
-        world, [&] { return automatic ? all_in(config.snapshot_folder()) : of_earlier_attempt(config); });
+    const Folders folders = found_by_first(world, [&] {
+      return automatic ? all_with_former(config.snapshot_folder()) : of_earlier_attempt(config);
+    });
     resumed = resume_from(folders, config, state, world);
+    const SnapshotFolder all(config.snapshot_folder());
+    if (const int64_t step = resumed.progress.step; resumed.folder == all.former(step)) {
+      on_first_rank(world, [&] { all.put_back(step); });
+      resumed.folder = all.of_step(step);
+    }
   }
   if (resumed.folder.empty() && !automatic && config.resume != "never") {
     const Folders damaged = std::move(resumed.passed_over);

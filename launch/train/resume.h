@@ -29,6 +29,9 @@ struct Resumed {
 // later step than the run has; kStorage where the system refuses to read it, which is no damage.
 Resumed resume_training(const Config& config, const TrainingState& state, Communicator& world);
 
+// Collective. Of a run that only evaluates, which goes on from nothing. Error kConfiguration where it would have with steps.
+void check_nothing_to_resume(const Config& config, Communicator& world);
+
 // Collective. Fills the state from the first of these folders, which rank 0 knows, that is whole; those before it are
 // passed over. No folder where none is.
 Resumed resume_from(const std::vector<std::string>& folders, const Config& config, const TrainingState& state,

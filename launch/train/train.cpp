@@ -125,6 +125,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   agree_on_threads(world);
   check_device_models_agree(read_device_model(config.device.model), world);
   check_inputs_agree(config, world);
+  if (config.training.max_steps == 0) check_nothing_to_resume(config, world);
   std::unique_ptr<OutputFolder> folder;
   if (world.rank() == 0) folder = std::make_unique<OutputFolder>(config);
   SnapshotLock lock(config, world);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <tuple>
 
@@ -14,6 +15,7 @@
 #include "engine/io/crc32c.h"
 #include "engine/io/safetensors_header.h"
 #include "engine/io/strict_json.h"
+#include "parallel/mesh.h"
 
 namespace recollect {
 
@@ -26,6 +28,7 @@ constexpr int64_t kVersion = 1;
 constexpr std::string_view kSumBefore = ",\n\"crc32c\": \"";  // the last member; the sum is of all before it
 constexpr std::size_t kSumEnd = kSumBefore.size() + 8 + 3;    // with the digits and what closes it
 constexpr std::size_t kMostName = 128;
+constexpr int64_t kMostSteps = std::numeric_limits<int32_t>::max();  // of any run: training.max_steps
 
 class ManifestReader {
  public:
@@ -44,6 +47,8 @@ class ManifestReader {
                   .samples = count(progress, "samples"),
                   .loss_scale = number(progress, "loss_scale"),
                   .updates_at_scale = count(progress, "updates_at_scale")};
+    if (m.progress.step > kMostSteps) fail(fmt::format("no run has {} steps", m.progress.step));
+    if (m.progress.samples < m.progress.step) fail("it has fewer samples than steps");
     if (m.progress.updates > m.progress.step) fail("it has more updates than steps");
     if (!(m.progress.loss_scale > 0)) fail("its loss scale is not positive");
     for (const auto& [axis, size] : object(document, "ranks").items())
@@ -54,6 +59,7 @@ class ManifestReader {
     m.configuration = member<std::string>(document, "configuration");
     for (const Json& file : array(document, "files")) m.files.push_back(read_file(file));
     check_names(m.files);
+    check_ranks(m);
     for (const Json& tensor : array(document, "tensors"))
       m.tensors.push_back(read_tensor(tensor, m.files.size()));
     std::set<std::string> names;
@@ -154,6 +160,18 @@ class ManifestReader {
       if (!plain) fail(escaped_name(file.name) + " is no name for a file of a snapshot");
       if (!names.insert(file.name).second) fail(escaped_name(file.name) + " is there twice");
     }
+  }
+
+  // Each rank has written a file. Those that repeat are among the tensor ranks.
+  void check_ranks(const Manifest& m) const {
+    auto files = static_cast<int64_t>(m.files.size());
+    for (const auto& [axis, size] : m.ranks) {
+      if (size < 1 || files % size != 0)
+        fail(fmt::format("{} files are not of so many ranks: {} {}", m.files.size(), escaped_name(axis),
+                         size));
+      if (axis != kRepeatAxis) files /= size;
+    }
+    if (files != 1) fail(fmt::format("its {} files are of more ranks than it says", m.files.size()));
   }
 
   SnapshotTensor read_tensor(const Json& json, std::size_t files) const {

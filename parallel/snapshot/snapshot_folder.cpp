@@ -55,14 +55,12 @@ void remove_snapshot(const std::string& path) {
   remove_all(removed);
 }
 
-std::vector<std::string> folders_in(const std::string& path) {
+// Files and links too: what has such a name is in a snapshot's place.
+std::vector<std::string> names_in(const std::string& path) {
   std::vector<std::string> names;
   std::error_code error;
-  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code ignored;
-    if (entry->is_directory(ignored) && !entry->is_symlink(ignored))
-      names.push_back(entry->path().filename().string());
-  }
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
+    names.push_back(entry->path().filename().string());
   if (error && error != std::errc::no_such_file_or_directory) cannot("read the folder", path, error.value());
   return names;
 }
@@ -81,11 +79,13 @@ int64_t step_of_folder(const std::string& name) {
 
 std::string SnapshotFolder::of_step(int64_t step) const { return fmt::format("{}/step-{:08}", path_, step); }
 
+std::string SnapshotFolder::former(int64_t step) const { return of_step(step) + std::string(kFormer); }
+
 std::string SnapshotFolder::being_saved(int64_t step) const { return of_step(step) + std::string(kSaving); }
 
 std::vector<int64_t> SnapshotFolder::steps() const {
   std::vector<int64_t> steps;
-  for (const std::string& name : folders_in(path_))
+  for (const std::string& name : names_in(path_))
     if (const int64_t step = step_of_folder(name); step >= 0) steps.push_back(step);
   std::sort(steps.rbegin(), steps.rend());
   return steps;
@@ -96,8 +96,10 @@ void SnapshotFolder::make() const { make_folders(path_); }
 void SnapshotFolder::begin(int64_t step) const {
   if (std::error_code ignored; !fs::is_directory(path_, ignored)) make();
   const std::string folder = being_saved(step);
-  if (is_there(folder)) flush_folder(path_);
-  discard(step);
+  if (is_there(folder)) {
+    flush_folder(path_);
+    remove_all(folder);
+  }
   if (::mkdir(folder.c_str(), 0777) != 0) cannot("make the folder", folder, errno);
 }
 
@@ -144,12 +146,20 @@ void SnapshotFolder::replace(const std::string& to, const std::string& from) con
 }
 
 void SnapshotFolder::restore() const {
-  for (const std::string& name : folders_in(path_)) {
+  for (const std::string& name : names_in(path_)) {
     if (!name.ends_with(kFormer)) continue;
     const std::string own = name.substr(0, name.size() - kFormer.size());
     if (step_of_folder(own) >= 0 && !is_there(path_ + "/" + own))
       rename_folder(path_ + "/" + name, path_ + "/" + own);
   }
+}
+
+void SnapshotFolder::put_back(int64_t step) const {
+  const std::string path = of_step(step), removed = path + std::string(kRemoved);
+  if (is_there(removed)) remove_all(removed);
+  rename_folder(path, removed);
+  rename_folder(former(step), path);
+  flush_folder(path_);
 }
 
 void SnapshotFolder::remove_old(int64_t step, int64_t keep) const {
@@ -186,7 +196,7 @@ void SnapshotFolder::remove_rubbish() const {
 
 std::vector<std::string> SnapshotFolder::rubbish() const {
   std::vector<std::string> paths;
-  for (const std::string& name : folders_in(path_))
+  for (const std::string& name : names_in(path_))
     for (const std::string_view end : {kSaving, kRemoved, kFormer}) {
       if (!name.ends_with(end)) continue;
       const std::string own = name.substr(0, name.size() - end.size());

@@ -1,8 +1,8 @@
 // The folder of a run's snapshots. A snapshot is a folder "step-00000042" with its manifest in it. While it is
 // written its folder is called "step-00000042.saving", and it takes its name when everything is on the disk; one that
 // goes loses its name first (".removed"). Where a file system cannot exchange two names, one that is replaced waits as
-// "step-00000042.former" until the new one has its name. So a folder called after a step is a whole snapshot or damaged,
-// a ".former" one without it is the snapshot of that step, and all else is rubbish.
+// "step-00000042.former" until the new one has its name. So what is called after a step is a whole snapshot or damaged,
+// a ".former" one without a whole one is the snapshot of that step, and all else is rubbish.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,10 @@ class SnapshotFolder {
 
   const std::string& path() const { return path_; }
   std::string of_step(int64_t step) const;
+  std::string former(int64_t step) const;
   std::string being_saved(int64_t step) const;
 
-  // Steps of the snapshots that are there, the newest first. Error kStorage where the folder cannot be read; one that
+  // Steps that something is called after, the newest first: snapshots, or what is in the place of one. Error kStorage where the folder cannot be read; one that
   // is not there has none.
   std::vector<int64_t> steps() const;
 
@@ -29,6 +30,8 @@ class SnapshotFolder {
   void make() const;
   // Gives a snapshot its name back that was put aside by a run that died then. Only while nobody saves there.
   void restore() const;
+  // The same where the one that has the name is damaged, which is rubbish then.
+  void put_back(int64_t step) const;
   // An empty folder to save into.
   void begin(int64_t step) const;
   // What begin() has made, and all in it. No error.

@@ -7,6 +7,7 @@
 
 #include "engine/core/error.h"
 #include "engine/io/strict_json.h"
+#include "parallel/snapshot/snapshot_folder.h"
 
 namespace recollect {
 
@@ -24,11 +25,13 @@ std::string text_of(const StateTensor& tensor) {
 void refuse_link(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_symlink(path, ignored))
-    throw Error(ExitCode::kInput, path + " is a symbolic link, which no file of a snapshot is",
-                "copy the file that it leads to, if you trust it");
+    throw Error(ExitCode::kInput, path + " is a symbolic link, which no snapshot and none of its files is",
+                "name or copy what it leads to, if you trust it");
 }
 
-std::string read_manifest_text(const std::string& path) {
+std::string read_manifest_text(const std::string& folder) {
+  const std::string path = folder + "/" + std::string(kManifestName);
+  refuse_link(folder);
   refuse_link(path);
   const InputFile file(path);
   if (file.size() > kMostManifest)
@@ -40,8 +43,13 @@ std::string read_manifest_text(const std::string& path) {
 
 SnapshotReader::SnapshotReader(const std::string& folder)
     : folder_(folder),
-      manifest_(parse_manifest(read_manifest_text(folder + "/" + std::string(kManifestName)),
-                               folder + "/" + std::string(kManifestName))) {
+      manifest_(parse_manifest(read_manifest_text(folder), folder + "/" + std::string(kManifestName))) {
+  const int64_t named = step_of_folder(std::filesystem::path(folder).filename().string());
+  if (named >= 0 && named != manifest_.progress.step)
+    throw Error(ExitCode::kInput,
+                fmt::format("{} is called after another step than its manifest's, {}", folder,
+                            manifest_.progress.step),
+                "somebody has renamed or copied it; the name is step-NNNNNNNN");
   for (std::size_t t = 0; t < manifest_.tensors.size(); ++t) by_name_[manifest_.tensors[t].whole.name] = t;
 }
 

@@ -13,7 +13,8 @@ namespace recollect {
 
 class SnapshotReader {
  public:
-  // `folder`: of one snapshot. Error kInput where its manifest is missing or damaged.
+  // `folder`: of one snapshot. Error kInput where its manifest is missing, damaged or of another step than the folder is
+  // called after, and where the folder is a symbolic link.
   explicit SnapshotReader(const std::string& folder);
 
   const std::string& folder() const { return folder_; }

@@ -131,6 +131,23 @@ TEST(FormerSnapshots, HaveTheirNamesAgain) {
   EXPECT_FALSE(fs::exists(newest + ".former"));
 }
 
+// The run died when its file system, which cannot exchange two names, had given the new one the name; then a bit of it
+// turned over.
+TEST(FormerSnapshots, AreTakenInPlaceOfADamagedOne) {
+  const Workplace place;
+  ASSERT_EQ(place.train(saves(2, 4)).status, 0);
+  const std::string newest = place.file("out/snapshots/step-00000004");
+  fs::copy(newest, newest + ".former");
+  place.folder().write("out/snapshots/step-00000004/manifest.json", "{}");
+  const Finished on = place.train(saves(5, 5) + Words{"snapshot.keep=3"});
+  ASSERT_EQ(on.status, 0) << on.err;
+  EXPECT_NE(on.out.find("resumed from out/snapshots/step-00000004"), std::string::npos) << on.out;
+  EXPECT_EQ(times_in(on.err, "passed over: out/snapshots/step-00000004/manifest.json: "), 1) << on.err;
+  EXPECT_FALSE(fs::exists(newest + ".former"));
+  EXPECT_FALSE(fs::exists(newest + ".removed"));
+  EXPECT_EQ(place.recollect({"snapshot", "verify", "out/snapshots"}).status, 0);
+}
+
 TEST(SharedSnapshots, OpenNobodyElsesOutputFolder) {
   const Workplace place;
   const Words shared = {"snapshot.path=shared", "overwrite=false"};

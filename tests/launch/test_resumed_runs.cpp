@@ -78,7 +78,8 @@ TEST_F(ResumedRuns, TakeTheOneBeforeADamagedOne) {
 
 TEST_F(ResumedRuns, TakeAFolderWithASlashAndIgnoreWhatTheManifestDoesNotName) {
   place_.folder().write("out/snapshots/step-00000002/rank-00009.safetensors", "none of it");
-  for (const char* path : {"out/snapshots/step-00000002/", "./out//snapshots/step-00000002/."}) {
+  for (const char* path : {"out/snapshots/step-00000002/", "./out//snapshots/step-00000002/.",
+                           "out/snapshots/step-00000002/manifest.json"}) {
     const Finished finished = place_.train(steps(3) + Words{std::string("resume=") + path, "output_dir=new"});
     ASSERT_EQ(finished.status, 0) << finished.err;
     EXPECT_NE(finished.out.find("out/snapshots/step-00000002 after step 2"), std::string::npos)
@@ -105,6 +106,37 @@ TEST_F(ResumedRuns, RefuseADamagedOneThatIsNamed) {
   EXPECT_NE(none.err.find("no snapshot in out/snapshots can be resumed"), std::string::npos) << none.err;
   EXPECT_EQ(place_.train(steps(3) + Words{"resume=never"}).status, 0);
   expect_steps(place_.metrics(), 3);
+}
+
+// What is called after a step and is no snapshot of that step is named, passed over, and makes room for what is saved.
+TEST_F(ResumedRuns, TakeNothingThatOnlyHasTheName) {
+  const std::string all = place_.file("out/snapshots/");
+  place_.folder().write("out/snapshots/step-00000005", "a file");
+  fs::create_directory_symlink(place_.file(kNewest), all + "step-00000006");
+  fs::copy(place_.file(kNewest), all + "step-00000007");
+  const Finished finished = place_.train(steps(5));
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_NE(finished.out.find("resumed from out/snapshots/step-00000004"), std::string::npos) << finished.out;
+  for (const char* said : {"cannot open out/snapshots/step-00000005/manifest.json: Not a directory",
+                           "out/snapshots/step-00000006 is a symbolic link",
+                           "out/snapshots/step-00000007 is called after another step than its manifest's, 4"})
+    EXPECT_EQ(times_in(finished.err, said), 1) << said << finished.err;
+  EXPECT_EQ(place_.recollect({"snapshot", "verify", "out/snapshots"}).status, 0);
+  EXPECT_EQ(std::distance(fs::directory_iterator(all), fs::directory_iterator()), 2);  // steps 4 and 5
+}
+
+// A run of no step has nothing to go on with, and must not pass fresh weights off as the snapshot's.
+TEST_F(ResumedRuns, OfNoStepAreRefused) {
+  const Words evaluates = {"training.max_steps=0", "evaluation.every_steps=1", "evaluation.batches=1",
+                           "memory_report.at=[]"};
+  for (const Words& resumes : {Words{std::string("resume=") + kNewest}, Words{"snapshot.every_steps=2"}}) {
+    const Finished finished = place_.train(evaluates + resumes);
+    EXPECT_EQ(finished.status, 2) << finished.err;
+    EXPECT_NE(finished.err.find("recollect snapshot convert out/snapshots/step-00000004 MODEL --to hf"),
+              std::string::npos)
+        << finished.err;
+  }
+  EXPECT_EQ(place_.train(evaluates + Words{"output_dir=new"}).status, 0);
 }
 
 TEST_F(ResumedRuns, RefuseWhatDoesNotFit) {

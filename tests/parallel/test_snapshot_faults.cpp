@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "engine/io/folders.h"
+#include "tests/engine/expect_error.h"
 #include "tests/parallel/crash_scenes.h"
 #include "tests/parallel/file_calls.h"
 
@@ -253,6 +254,28 @@ TEST(FolderNames, AreWrittenAnewWhereTheyWereNotFlushed) {
 }
 
 // Whoever passed it over would remove it later.
+// The reason is the system's, and not that something is in the way.
+TEST(HalfSavedSnapshots, ThatCannotBeRemovedAreNamed) {
+  const TemporaryFolder place;
+  const SnapshotFolder folder(place.file("snapshots"));
+  const auto leave = [&] {
+    folder.begin(1);
+    place.write("snapshots/step-00000001.saving/rank-00000.safetensors", "half");
+  };
+  leave();
+  std::vector<FileCall> good;
+  {
+    const FileCalls calls(place.path());
+    folder.begin(1);
+    good = calls.calls();
+  }
+  leave();
+  const FileCalls calls(
+      place.path(), PlannedFault{0, number_of(good, "unlinkat", "rank-00000", false), Fault::kError, EIO});
+  expect_error(ExitCode::kStorage, {"cannot remove " + folder.being_saved(1) + ": Input/output error"},
+               [&] { folder.begin(1); });
+}
+
 TEST(UnreadableSnapshots, AreNotDamaged) {
   const CrashScene& scene = crash_scenes()[0];
   const SceneFolder folder(scene);
