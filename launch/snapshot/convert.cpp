@@ -13,6 +13,7 @@
 #include "launch/snapshot/find_snapshots.h"
 #include "launch/snapshot/new_folder.h"
 #include "launch/snapshot/to_hugging_face.h"
+#include "launch/train/snapshot_lock.h"
 #include "parallel/snapshot/snapshot_reader.h"
 #include "parallel/snapshot/snapshot_rewriter.h"
 
@@ -69,8 +70,19 @@ std::string convert_to_snapshot(const Conversion& conversion, std::optional<int6
   const Manifest& from = snapshot.manifest();
   const RankLayout there = layout_of(from), ranks{tensor.value_or(there.tensor), data.value_or(there.data)};
   const SnapshotFolder folder = snapshot_place(conversion, from.progress.step);
+  const Descriptor lock = lock_snapshots(folder.path());
   const Config config = saved_run(from, snapshot.folder()).config;
-  const ModelGraph built = model_of_layout(config, ranks);
+  const ModelGraph built = [&] {
+    try {
+      return model_of_layout(config, ranks);
+    } catch (const Error& error) {
+      if (tensor || data || error.code() != ExitCode::kConfiguration) throw;
+      throw Error(
+          ExitCode::kInput,
+          fmt::format("{} is of a layout that its model cannot have: {}", snapshot.folder(), error.what()),
+          "the snapshot is damaged");
+    }
+  }();
   const StateLayout layout = layout_of_source(snapshot, built.model, ranks);
   std::vector<std::size_t> sources;
   for (const StateTensor& of : layout.tensors()) sources.push_back(snapshot.index_of(of.name));

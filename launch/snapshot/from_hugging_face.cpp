@@ -16,6 +16,7 @@
 #include "launch/program/training_program.h"
 #include "launch/snapshot/convert.h"
 #include "launch/snapshot/destination.h"
+#include "launch/train/snapshot_lock.h"
 #include "parallel/model_files.h"
 #include "parallel/snapshot/snapshot_rewriter.h"
 
@@ -121,6 +122,7 @@ std::string convert_from_hugging_face(const Conversion& conversion, const Config
   if (config.training.max_steps == 0)
     throw Error(ExitCode::kConfiguration, "training.max_steps 0: a run that trains nothing has no state");
   const SnapshotFolder folder = snapshot_place(conversion, 0);
+  const Descriptor lock = lock_snapshots(folder.path());
   ModelGraph built = differentiate_model(model_of_layout(config, ranks));
   append_optimizer(built.graph, *built.registry, built.model.parameters, built.model.loss,
                    optimizer_settings(config), static_cast<int>(ranks.data), static_cast<int>(ranks.tensor));

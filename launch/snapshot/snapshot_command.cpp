@@ -40,23 +40,31 @@ void verify(const Words& words) {
   const Words named = parse_options(words);
   if (named.empty())
     throw UsageError("snapshot verify needs the folders of snapshots, or of several of them");
-  std::vector<std::string> damaged;
+  std::vector<std::string> damaged, unread;
   std::size_t all = 0;
   for (const std::string& word : named)
     for (const std::string& folder : require_snapshots(word)) {
       const Verified result = verify_snapshot(folder);
       ++all;
       say("{}: {}, {} files, {} tensors, {} MiB at {:.2f} GB/s\n", printable(folder),
-          result.wrong.empty() ? "whole" : "DAMAGED", result.files, result.tensors, kMiB(result.bytes),
+          result.wrong.empty() ? "whole"
+          : result.damaged     ? "DAMAGED"
+                               : "NOT READ",
+          result.files, result.tensors, kMiB(result.bytes),
           static_cast<double>(result.bytes) / 1e9 / std::max(result.seconds, 1e-9));
       for (const std::string& wrong : result.wrong) say("  {}\n", printable(wrong));
-      if (!result.wrong.empty()) damaged.push_back(folder);
+      if (!result.wrong.empty()) (result.damaged ? damaged : unread).push_back(folder);
     }
   if (!damaged.empty())
     throw Error(ExitCode::kInput,
                 fmt::format("{} of {} snapshots {} damaged: {}", damaged.size(), all,
                             damaged.size() == 1 ? "is" : "are", list_some(damaged)),
                 "resume: auto passes over them");
+  if (!unread.empty())
+    throw Error(
+        ExitCode::kStorage,
+        fmt::format("{} of {} snapshots could not be read: {}", unread.size(), all, list_some(unread)),
+        "they may be good: see to the disk");
 }
 
 DType dtype_named(const std::string& name) {

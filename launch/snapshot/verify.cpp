@@ -7,6 +7,7 @@
 
 #include "engine/core/error.h"
 #include "engine/io/crc32c.h"
+#include "launch/snapshot/saved_run.h"
 #include "parallel/snapshot/snapshot_reader.h"
 
 namespace recollect {
@@ -15,9 +16,12 @@ namespace {
 
 // Of one file, from its beginning to its end.
 void verify_file(const SnapshotFile& expected, const InputFile& file, Verified& result) {
+  const auto damaged = [&](std::string what) {
+    result.wrong.push_back(std::move(what));
+    result.damaged = true;
+  };
   if (file.size() != expected.bytes)
-    result.wrong.push_back(
-        fmt::format("{} has {} bytes, and should have {}", file.path(), file.size(), expected.bytes));
+    damaged(fmt::format("{} has {} bytes, and should have {}", file.path(), file.size(), expected.bytes));
   std::vector<std::byte> block;
   for (uint64_t i = 0, first = 0; first < std::min(file.size(), expected.bytes); ++i, first += kSummedBytes) {
     const uint64_t bytes = std::min(kSummedBytes, expected.bytes - first);
@@ -27,21 +31,35 @@ void verify_file(const SnapshotFile& expected, const InputFile& file, Verified& 
     result.bytes += bytes;
     const uint32_t sum = crc32c({reinterpret_cast<const char*>(block.data()), block.size()});
     if (sum != expected.sums[i])
-      result.wrong.push_back(
+      damaged(
           fmt::format("{} is damaged between bytes {} and {}: its check sum is {:08x}, and should be {:08x}",
                       file.path(), first, first + bytes, sum, expected.sums[i]));
   }
 }
 
-// `look` may find one thing wrong.
+// `look` may find one thing wrong, or be refused by the system.
 template <typename Look>
-void note_error(std::vector<std::string>& wrong, const Look& look) {
+void note_error(Verified& result, const Look& look) {
   try {
     look();
   } catch (const Error& error) {
-    if (error.code() != ExitCode::kInput) throw;
-    wrong.emplace_back(error.what());
+    if (error.code() != ExitCode::kInput && error.code() != ExitCode::kStorage) throw;
+    result.wrong.emplace_back(error.what());
+    result.damaged |= error.code() == ExitCode::kInput;
   }
+}
+
+// Where the configuration can be read by this version.
+void check_samples(const Manifest& manifest, const std::string& folder) {
+  int64_t batch = 1;
+  try {
+    batch = std::max<int64_t>(1, saved_run(manifest, folder).config.training.global_batch_size);
+  } catch (const Error&) {
+  }
+  if (manifest.progress.samples % batch != 0)
+    throw Error(ExitCode::kInput,
+                fmt::format("{} is behind {} samples, which its batches of {} do not come to", folder,
+                            manifest.progress.samples, batch));
 }
 
 }  // namespace
@@ -49,30 +67,33 @@ void note_error(std::vector<std::string>& wrong, const Look& look) {
 Verified verify_snapshot(const std::string& folder) {
   const auto start = std::chrono::steady_clock::now();
   Verified result;
-  note_error(result.wrong, [&] {
+  note_error(result, [&] {
     SnapshotReader reader(folder);
     const Manifest& manifest = reader.manifest();
     result.files = manifest.files.size();
     result.tensors = manifest.tensors.size();
     for (std::size_t i = 0; i < manifest.files.size(); ++i)
-      note_error(result.wrong, [&] { verify_file(manifest.files[i], reader.open(i), result); });
+      note_error(result, [&] { verify_file(manifest.files[i], reader.open(i), result); });
     if (result.wrong.empty()) reader.check_tensors();
+    if (result.wrong.empty()) check_samples(manifest, folder);
   });
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
 
 std::string missing_files(const std::string& folder) {
-  std::vector<std::string> wrong;
-  note_error(wrong, [&] {
+  try {
     const SnapshotReader reader(folder);
     const std::vector<SnapshotFile>& files = reader.manifest().files;
     for (std::size_t i = 0; i < files.size(); ++i)
       if (const InputFile file = reader.open(i); file.size() != files[i].bytes)
         throw Error(ExitCode::kInput, fmt::format("{} has {} bytes, and should have {}", file.path(),
                                                   file.size(), files[i].bytes));
-  });
-  return wrong.empty() ? "" : wrong.front();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kInput) throw;
+    return error.what();
+  }
+  return "";
 }
 
 }  // namespace recollect

@@ -1,19 +1,17 @@
-// `recollect snapshot`: what it makes of a snapshot is the same state, or the same model, bit for bit; what is damaged is
-// named and never used; and nothing that was there is lost.
+// `recollect snapshot`: what it makes of a snapshot is the same state, or the same model, bit for bit, and nothing that
+// was there is lost.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
-#include "engine/io/crc32c.h"
 #include "engine/io/safetensors.h"
 #include "launch/config/read.h"
 #include "launch/snapshot/convert.h"
-#include "parallel/snapshot/snapshot_folder.h"
-#include "tests/launch/process.h"
+#include "launch/train/snapshot_lock.h"
 #include "tests/launch/python.h"
+#include "tests/launch/snapshot_command.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::snapshot_command_test {
@@ -21,44 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const Words kTraining = {"device.backend=cpu",   "training.precision=fp32", "training.global_batch_size=4",
-                         "training.max_steps=4", "profiling.step=0",        "memory_report.at=[]",
-                         "optimizer.name=adamw", "snapshot.every_steps=2",  "checkpoint.save_model=true"};
-
-// Those of every test, where a test says nothing else.
-Words with_defaults(const Words& words) {
-  Words all;
-  for (const std::string& word : kTraining) {
-    const std::string key = word.substr(0, word.find('=') + 1);
-    const auto is_it = [&](const std::string& given) { return given.starts_with(key); };
-    if (std::none_of(words.begin(), words.end(), is_it)) all.push_back(word);
-  }
-  return all + words;
-}
-
-Words ranks(int tensor, int data) {
-  return {"parallelism.tensor_parallel_size=" + std::to_string(tensor),
-          "parallelism.data_parallel_size=" + std::to_string(data),
-          "parallelism.ranks_per_process=" + std::to_string(tensor * data)};
-}
-
-Words to_layout(int tensor, int data) {
-  return {"--to",
-          "snapshot",
-          "--tensor-parallel-size",
-          std::to_string(tensor),
-          "--data-parallel-size",
-          std::to_string(data)};
-}
-
-const char* const kGpt = R"(
-model: {type: gpt2, vocab_size: 61, n_positions: 16, n_embd: 24, n_layer: 2, n_head: 4, initializer_range: 0.2}
-data: {format: random, sequence_length: 8}
-logging: {progress: off}
-optimizer: {momentum: 0, learning_rate: 1e-2}
-output_dir: out
-overwrite: true
-)";
 // Four tensor ranks hold each key/value head twice, and queries apart from them.
 const char* const kLlama = R"(
 model: {type: llama, vocab_size: 61, max_position_embeddings: 16, hidden_size: 24, num_hidden_layers: 2,
@@ -84,35 +44,6 @@ struct Family {
 };
 
 void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
-
-class SnapshotCommand {
- public:
-  explicit SnapshotCommand(const char* yaml = kGpt) { place_.folder().write("c.yaml", yaml); }
-
-  std::string file(const std::string& name) const { return place_.file(name); }
-  const Workplace& place() const { return place_; }
-  std::string step(int64_t step, const std::string& folder = "out/snapshots") const {
-    return SnapshotFolder(file(folder)).of_step(step);
-  }
-
-  void train(const Words& words) const {
-    const Finished run = place_.train(with_defaults(words));
-    ASSERT_EQ(run.status, 0) << run.err;
-  }
-  // `recollect snapshot WORDS`, which must end so. Returns both streams.
-  std::string run(const Words& words, int status = 0) const {
-    const Finished run = place_.recollect(Words{"snapshot"} + words);
-    EXPECT_EQ(run.status, status) << testing::PrintToString(words) << run.out << run.err;
-    return run.out + run.err;
-  }
-  std::string convert(const std::string& from, const std::string& to, const Words& words,
-                      int status = 0) const {
-    return run(Words{"convert", from, to} + words, status);
-  }
-
- private:
-  Workplace place_;
-};
 
 std::map<std::string, std::string> content(const std::string& folder) {
   std::map<std::string, std::string> files;
@@ -245,83 +176,20 @@ TEST(SnapshotConvert, ReplacesOnlyWhatItIsAskedTo) {
   EXPECT_EQ(entries, 2u);
 }
 
-// Whether anything has been written.
-std::map<std::string, std::pair<uint64_t, fs::file_time_type>> stamps(const std::string& folder) {
-  std::map<std::string, std::pair<uint64_t, fs::file_time_type>> all;
-  for (const auto& entry : fs::directory_iterator(folder))
-    all[entry.path().filename()] = {entry.file_size(), entry.last_write_time()};
-  return all;
-}
-
-void change(const std::string& path, uint64_t at) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(at));
-  const char before = static_cast<char>(file.get());
-  file.seekp(static_cast<std::streamoff>(at));
-  file.put(static_cast<char>(before ^ 4));
-}
-
-// With a good check sum, so that what it says is what is looked at.
-void edit_manifest(const std::string& snapshot, const std::string& from, const std::string& to) {
-  const std::string path = snapshot + "/manifest.json", mark = ",\n\"crc32c\": \"";
-  std::string text = TemporaryFolder::read(path);
-  ASSERT_NE(text.find(from), std::string::npos);
-  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  text.resize(text.rfind(mark));
-  char sum[9];
-  std::snprintf(sum, sizeof(sum), "%08x", crc32c(text));
-  std::ofstream(path) << text << mark << sum << "\"}\n";
-}
-
-// Each with what must be said; and then every word of the command refuses it, and leaves nothing.
-TEST(SnapshotDamage, IsNamedAndNothingIsMadeOfIt) {
+TEST(SnapshotConvert, LeavesTheFolderOfARunAlone) {
   const SnapshotCommand command;
-  command.train(ranks(2, 1) + Words{"model.vocab_size=20011", "training.max_steps=2"});
-  const std::string shard = "/rank-00001.safetensors", good = command.step(2), bad = command.step(2, "bad");
-  struct Damage {
-    std::function<void()> make;
-    std::vector<std::string> said;
-  };
-  const std::vector<Damage> all = {
-      {[&] {
-         change(bad + shard, 5);
-         change(bad + shard, (1 << 20) + 7);
-       },
-       {"rank-00001.safetensors is damaged between bytes 0 and 1048576",
-        "rank-00001.safetensors is damaged between bytes 1048576 and 2097152"}},
-      {[&] { fs::resize_file(bad + shard, fs::file_size(bad + shard) - 1); }, {"bytes, and should have "}},
-      {[&] { fs::remove(bad + shard); }, {"cannot open", "rank-00001.safetensors: No such file"}},
-      {[&] { fs::remove(bad + "/manifest.json"); }, {"cannot open", "manifest.json: No such file"}},
-      {[&] { change(bad + "/manifest.json", 40); }, {"manifest.json: its check sum is"}},
-      {[&] {
-         fs::remove(bad + shard);
-         fs::create_symlink(good + shard, bad + shard);
-       },
-       {"rank-00001.safetensors is a symbolic link"}},
-      {[&] { edit_manifest(bad, "rank-00001.safetensors", "../rank-00001.safetensors"); },
-       {"is no name for a file of a snapshot"}},
-      {[&] { edit_manifest(bad, "\"dtype\":\"F32\"", "\"dtype\":\"Q4\""); }, {"has the type \"Q4\""}},
-      {[&] { edit_manifest(bad, "\"tensor\":\"wpe.weight\"", "\"tensor\":\"wqe.weight\""); },
-       {"has not the tensor \"wqe.weight\""}}};
-  for (const Damage& damage : all) {
-    SCOPED_TRACE(damage.said.front());
-    fs::remove_all(bad);
-    fs::create_directories(bad);
-    fs::copy(good, bad);
-    damage.make();
-    const std::string said = command.run({"verify", "bad", "out/snapshots"}, 3);
-    for (const std::string& part : damage.said) EXPECT_NE(said.find(part), std::string::npos) << said;
-    EXPECT_NE(said.find("1 of 2 snapshots is damaged: bad/step-00000002"), std::string::npos) << said;
-    const auto before = stamps(bad);
-    command.convert("bad", "model", {"--to", "hf"}, 3);
-    command.convert("bad", "new", to_layout(1, 1), 3);
-    command.convert("bad", "bad", to_layout(1, 1) + Words{"--overwrite"}, 3);
-    EXPECT_EQ(stamps(bad), before);
-    for (const char* name : {"model", "model.converting", "new/step-00000002", "new/step-00000002.saving",
-                             "bad/step-00000002.saving"})
-      EXPECT_FALSE(fs::exists(command.file(name))) << name;
+  command.train({"training.max_steps=2"});
+  {
+    const Descriptor run = lock_snapshots(command.file("out/snapshots"));
+    const Words there = to_layout(2, 1) + Words{"--overwrite"};
+    const std::string said = command.convert("out/snapshots", "out/snapshots", there, 6);
+    EXPECT_NE(said.find("another run saves its snapshots in out/snapshots"), std::string::npos) << said;
+    command.convert("out/model.safetensors", "out/snapshots/step-00000000",
+                    with_defaults({"--config", "c.yaml", "model.pretrained=out"}), 6);
+    command.run({"verify", "out/snapshots"});
+    command.convert("out/snapshots", "elsewhere", to_layout(2, 1));
   }
+  command.convert("out/snapshots", "out/snapshots", to_layout(2, 1) + Words{"--overwrite"});
 }
 
 TEST(SnapshotInspect, SaysWhatIsThere) {
