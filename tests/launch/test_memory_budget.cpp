@@ -12,12 +12,11 @@
 #include "launch/program/estimate.h"
 #include "launch/program/lengths.h"
 #include "tests/engine/expect_error.h"
+#include "tests/launch/planned.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::memory_budget_test {
 namespace {
-
-using Words = std::vector<std::string>;
 
 const char* const kRun = R"(
 device: {backend: cpu, threads: 1}
@@ -49,13 +48,6 @@ Words words_of(const Layout& layout) {
           fmt::format("training.precision={}", layout.precision)};
 }
 
-Words plus(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-Words budget(uint64_t bytes) { return {ac("mode=auto"), ac(fmt::format("memory_budget={}", bytes))}; }
-
 struct Point {
   uint64_t bytes = 0;
   double seconds = 0;
@@ -66,12 +58,6 @@ Point point_of(const TrainingProgram& training) {
           simulate(training.program.graph, training.program.schedule, training.device, 1).step_seconds};
 }
 
-Config planned(const std::string& yaml, const Words& words) {
-  Config config = read_config_text("test.yaml", yaml, words);
-  resolve_planned_world(config);
-  return config;
-}
-
 const Words kOnHost{ac("cpu_checkpointing=true")};
 
 // `elsewhere`: settings with which values may wait on the host or the disk.
@@ -80,7 +66,7 @@ void sweep(const Layout& layout, int step, const Words& elsewhere = {}) {
   const PlannedRank rank(none, 0, 0);
   const Point all = point_of(rank.require_plan(none));
   std::vector<Variant> named =
-      compare_variants(planned(yaml_of(layout), plus(plus(words_of(layout), {ac("mode=full")}), elsewhere)));
+      compare_variants(planned(yaml_of(layout), words_of(layout) + Words{ac("mode=full")} + elsewhere));
   const bool on_host = elsewhere == kOnHost;
   std::erase_if(named,
                 [&](const Variant& v) { return (v.host && !on_host) || (v.disk && elsewhere.empty()); });
@@ -90,7 +76,7 @@ void sweep(const Layout& layout, int step, const Words& elsewhere = {}) {
     SCOPED_TRACE(fmt::format("{} at {} %", layout.name, percent));
     const uint64_t bytes = all.bytes * percent / 100;
     const TrainingProgram training =
-        rank.plan(planned(yaml_of(layout), plus(plus(words_of(layout), budget(bytes)), elsewhere)));
+        rank.plan(planned(yaml_of(layout), words_of(layout) + budget(bytes) + elsewhere));
     if (training.checkpointed.refusal) {
       EXPECT_EQ(training.checkpointed.refusal->code(), ExitCode::kDeviceMemory);
       EXPECT_EQ(fitting, 0) << "a smaller budget was enough";
@@ -117,12 +103,12 @@ void sweep(const Layout& layout, int step, const Words& elsewhere = {}) {
 
 void train_within(const Layout& layout, const std::vector<int>& percents, const Words& more = {}) {
   const std::string yaml = yaml_of(layout);
-  const Trained none = train(yaml, plus(words_of(layout), more));
+  const Trained none = train(yaml, words_of(layout) + more);
   const uint64_t all = none.predicted.front().arena_bytes();
   int ran = 0;
   for (int percent : percents) {
     const uint64_t bytes = all * percent / 100;
-    const Words words = plus(plus(words_of(layout), more), budget(bytes));
+    const Words words = words_of(layout) + more + budget(bytes);
     const Config config = planned(yaml, words);
     if (PlannedRank(config, 0, 0).plan(config).checkpointed.refusal) continue;
     const Trained within = train(yaml, words);
@@ -190,7 +176,7 @@ TEST(MemoryBudgets, TooSmallOnesSayWhichOneWorks) {
   const Layout layout{"gpt2", kGpt2, 1, "fp32"};
   for (const Words& host : {Words{}, Words{ac("host_memory_budget=20000")}}) {
     const auto plan = [&](uint64_t bytes) {
-      const Config config = planned(yaml_of(layout), plus(plus(words_of(layout), budget(bytes)), host));
+      const Config config = planned(yaml_of(layout), words_of(layout) + budget(bytes) + host);
       const PlannedRank rank(config, 0, 0);
       const TrainingProgram training = rank.plan(config);
       return std::pair(training.checkpointed.refusal, training.program.layout.ledger);
@@ -217,7 +203,7 @@ TEST(MemoryBudgets, TooSmallOnesSayWhichOneWorks) {
 
 TEST(MemoryBudgets, AmpleOnesHaveOnePlanAndOneProgram) {
   const Layout layout{"gpt2", kGpt2, 1, "fp32"};
-  const Config config = planned(yaml_of(layout), plus(words_of(layout), budget(1 << 30)));
+  const Config config = planned(yaml_of(layout), words_of(layout) + budget(1 << 30));
   const TrainingProgram training = PlannedRank(config, 0, 0).require_plan(config);
   std::string said;
   for (const auto& [key, text] : training.remarks)
@@ -228,9 +214,9 @@ TEST(MemoryBudgets, AmpleOnesHaveOnePlanAndOneProgram) {
 TEST(MemoryBudgets, AmpleOnesLeaveADiskThatIsAllowedEmpty) {
   const TemporaryFolder folder;
   const Layout layout{"gpt2", kGpt2, 1, "fp32"};
-  const Words words = plus(words_of(layout), budget(1 << 30));
+  const Words words = words_of(layout) + budget(1 << 30);
   const std::string yaml = yaml_of(layout);
-  const Trained allowed = train(yaml, plus(words, {ac("disk_checkpointing.path=") + folder.path()}));
+  const Trained allowed = train(yaml, words + Words{ac("disk_checkpointing.path=") + folder.path()});
   expect_same_bits(train(yaml, words_of(layout)), allowed, "an allowed disk");
   EXPECT_EQ(allowed.measured.front().disk_bytes, 0);
 }
@@ -238,7 +224,7 @@ TEST(MemoryBudgets, AmpleOnesLeaveADiskThatIsAllowedEmpty) {
 // every_k of each k, selective of each group: with more layers than other sweeps have.
 TEST(MemoryBudgets, AreKeptNoSlowerThanByAnySegmentsAndGroups) {
   const Layout layout{"gpt2", kGpt2, 1, "fp32"};
-  const Words deep = plus(words_of(layout), {"model.n_layer=12"});
+  const Words deep = words_of(layout) + Words{"model.n_layer=12"};
   const Config none = planned(yaml_of(layout), deep);
   const PlannedRank rank(none, 0, 0);
   std::vector<Words> modes;
@@ -247,9 +233,8 @@ TEST(MemoryBudgets, AreKeptNoSlowerThanByAnySegmentsAndGroups) {
     modes.push_back({ac("mode=selective"), ac(fmt::format("recompute=[{}]", group))});
   for (const Words& mode : modes) {
     SCOPED_TRACE(mode.back());
-    const Point named = point_of(rank.require_plan(planned(yaml_of(layout), plus(deep, mode)))),
-                within =
-                    point_of(rank.require_plan(planned(yaml_of(layout), plus(deep, budget(named.bytes)))));
+    const Point named = point_of(rank.require_plan(planned(yaml_of(layout), deep + mode))),
+                within = point_of(rank.require_plan(planned(yaml_of(layout), deep + budget(named.bytes))));
     EXPECT_LE(within.bytes, named.bytes);
     EXPECT_LE(within.seconds, named.seconds);
   }
@@ -260,7 +245,7 @@ TEST(MemoryBudgets, OfPoliciesAndReplicasGiveTheBitsOfNone) {
   const auto within = [&](const Words& layout, const Words& policy) {
     const Trained none = train(yaml, layout);
     const uint64_t all = none.predicted.front().arena_bytes();
-    expect_same_bits(none, train(yaml, plus(plus(layout, budget(all)), policy)),
+    expect_same_bits(none, train(yaml, layout + budget(all) + policy),
                      policy.empty() ? "replicas" : policy.back());
   };
   within({}, {ac("budget_policy=fixed"), ac("recompute_layers=[0, 2]")});
@@ -269,7 +254,7 @@ TEST(MemoryBudgets, OfPoliciesAndReplicasGiveTheBitsOfNone) {
   const Words replicas{"parallelism.data_parallel_size=2", "parallelism.ranks_per_process=2"};
   const Trained none = train(yaml, replicas);
   const uint64_t bytes = none.predicted.front().arena_bytes() * 85 / 100;
-  const Trained planned = train(yaml, plus(replicas, budget(bytes)));
+  const Trained planned = train(yaml, replicas + budget(bytes));
   expect_same_bits(none, planned, "two data ranks");
   for (const MemoryLedger& memory : planned.measured) EXPECT_LE(memory.arena_bytes(), bytes);
 }
@@ -279,7 +264,7 @@ TEST(MemoryBudgets, TooSmallForTheInputsOfAllLayersAreKept) {
   const std::string yaml = yaml_of({"gpt2", kGpt2, 1, "fp32"});
   const Words words{"model.n_layer=14", "training.micro_batch_size=16"};
   const auto bytes_of = [&](const char* mode) {
-    const Config config = planned(yaml, plus(words, {ac(std::string("mode=") + mode)}));
+    const Config config = planned(yaml, words + Words{ac(std::string("mode=") + mode)});
     return PlannedRank(config, 0, 0).require_plan(config).program.predicted().arena_bytes();
   };
   const uint64_t least = bytes_of("constant_memory"), full = bytes_of("full");
@@ -287,7 +272,7 @@ TEST(MemoryBudgets, TooSmallForTheInputsOfAllLayersAreKept) {
   const Trained none = train(yaml, words);
   int binomial = 0;
   for (uint64_t quarter = 1; quarter < 4; ++quarter) {
-    const Words budgeted = plus(words, budget(least + (full - least) * quarter / 4));
+    const Words budgeted = words + budget(least + (full - least) * quarter / 4);
     const Config config = planned(yaml, budgeted);
     const TrainingProgram training = PlannedRank(config, 0, 0).require_plan(config);
     if (training.checkpointed.plan.replay != Replay::kBinomial || binomial++ > 0) continue;
@@ -309,14 +294,14 @@ std::string slow_device(const TemporaryFolder& folder) {
 TEST(MemoryBudgets, OfTheHostAreKeptToo) {
   const TemporaryFolder folder;
   const Layout layout{"gpt2", kGpt2, 1, "fp32"};
-  const Words words = plus(words_of(layout), {slow_device(folder), "model.n_layer=12"});
+  const Words words = words_of(layout) + Words{slow_device(folder), "model.n_layer=12"};
   const Config none = planned(yaml_of(layout), words);
   const PlannedRank rank(none, 0, 0);
   const uint64_t all = rank.require_plan(none).program.predicted().arena_bytes(), device = all * 7 / 10;
   uint64_t most = 0;
   for (uint64_t host : {1000, 20000, 200000, 2000000}) {
     const Config config = planned(
-        yaml_of(layout), plus(plus(words, budget(device)), {ac(fmt::format("host_memory_budget={}", host))}));
+        yaml_of(layout), words + budget(device) + Words{ac(fmt::format("host_memory_budget={}", host))});
     const MemoryLedger memory = rank.require_plan(config).program.predicted();
     EXPECT_LE(memory.host_bytes, host);
     EXPECT_LE(memory.arena_bytes(), device);
@@ -334,7 +319,7 @@ TEST(MemoryBudgets, OfHostAndDiskGiveTheBitsOfNone) {
   for (const Words& place :
        {Words{ac("host_memory_budget=2000000")},
         Words{ac("disk_checkpointing.path=") + folder.path(), ac("disk_checkpointing.limit=4000000")}}) {
-    const Trained within = train(yaml, plus(plus(words, budget(bytes)), place));
+    const Trained within = train(yaml, words + budget(bytes) + place);
     expect_same_bits(none, within, place.back());
     const MemoryLedger& memory = within.measured.front();
     EXPECT_LE(memory.arena_bytes(), bytes);
@@ -357,9 +342,9 @@ TEST(MemoryBudgets, AreKeptByThePlanOfEveryLength) {
       "training.max_steps=6", "training.micro_batch_size=4"};
   const Trained none = train(yaml, words);
   const uint64_t bytes = none.predicted.front().arena_bytes() * 85 / 100;
-  const Words budgeted = plus(words, budget(bytes));
+  const Words budgeted = words + budget(bytes);
   const Config config = planned(yaml, budgeted),
-               fixed = planned(yaml, plus(budgeted, {ac("budget_policy=static")}));
+               fixed = planned(yaml, budgeted + Words{ac("budget_policy=static")});
   const PlannedRank rank(config, 0, 0);
   const TrainingProgram longest = rank.require_plan(config);
   int faster = 0;
@@ -372,7 +357,7 @@ TEST(MemoryBudgets, AreKeptByThePlanOfEveryLength) {
   }
   EXPECT_GT(faster, 0);
   for (const char* policy : {"dynamic", "static"}) {
-    const Trained within = train(yaml, plus(budgeted, {ac(std::string("budget_policy=") + policy)}));
+    const Trained within = train(yaml, budgeted + Words{ac(std::string("budget_policy=") + policy)});
     expect_same_bits(none, within, policy);
     for (const MemoryLedger& memory : within.measured) EXPECT_LE(memory.arena_bytes(), bytes);
   }
@@ -387,7 +372,7 @@ TEST(MemoryBudgets, AreKeptByEachOfTenThousandLengths) {
   const Config none = planned(yaml, words);
   const PlannedRank rank(none, 0, 0);
   const uint64_t bytes = rank.require_plan(none).program.predicted().arena_bytes() * 85 / 100;
-  const Config config = planned(yaml, plus(words, budget(bytes)));
+  const Config config = planned(yaml, words + budget(bytes));
   const TrainingProgram longest = rank.require_plan(config);
   std::vector<Point> by_length{point_of(longest)};
   for (int64_t length = kMost - 1; length >= kLeast; --length)
