@@ -45,6 +45,12 @@ bool take(Judgement judgement, Checkpointed& done) {
   return !done.refusal;
 }
 
+// What waits elsewhere by the plan may be needed at once, and stays: the plan then says so.
+void write_as_carried_out(const Graph& graph, Checkpointed& done) {
+  for (const auto& [value, decision] : done.residency.otherwise)
+    done.plan.values.at(graph.value(value).name) = decision;
+}
+
 // What was decided for another length stands for this one; nothing of it is judged again.
 Checkpointed checkpoint_alike(Graph& graph, const OpRegistry& registry, const SavedActivations& saved,
                               bool verify, const Checkpointed& decided) {
@@ -90,6 +96,7 @@ Checkpointed checkpoint(Graph& graph, const OpRegistry& registry, const SavedAct
   const std::vector<Reproduction> reproductions = reproductions_of(recomputed, done.residency);
   if (!take(check_moves(c, graph, done.plan, done.moves, done.residency, reproductions.size()), done))
     return done;
+  write_as_carried_out(graph, done);
   if (c.verify) verify_reproductions(graph, registry, reproductions);
   return done;
 }

@@ -18,11 +18,11 @@ namespace recollect {
 
 struct Checkpointed {
   std::optional<Error> refusal;  // why the settings cannot stand; nothing else is complete then
-  Plan plan;
-  ResidencySettings moves;      // what the settings leave open is decided
-  ResidencyReport residency;    // of one micro-batch
-  GatheredAgain gathered;       // of one micro-batch, by sequence parallelism
-  std::vector<Choice> choices;  // of what was open, where anything moves
+  Plan plan;                     // as it is carried out
+  ResidencySettings moves;       // what the settings leave open is decided
+  ResidencyReport residency;     // of one micro-batch
+  GatheredAgain gathered;        // of one micro-batch, by sequence parallelism
+  std::vector<Choice> choices;   // of what was open, where anything moves
   std::vector<Remark> remarks;
 };
 

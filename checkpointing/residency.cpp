@@ -44,13 +44,20 @@ class Residency {
     Uses uses;
     for (OpId id : readers_[v]) uses[graph_.op(id).layer].push_back(id);
     const bool leaves = decision.partition || decision.host || decision.disk;
-    if (uses.empty() || !(leaves || packs(v)) || needed_at_once(uses, decision)) return v;
+    const auto carry_out = [&](const Decision& done) {
+      if (done != decision) report_.otherwise.emplace_back(v, done);
+    };
+    if (uses.empty() || !(leaves || packs(v)) || needed_at_once(uses, decision)) {
+      carry_out({});
+      return v;
+    }
     Decision buffered = decision;  // for layers whose backward finds it in host memory on its way to the disk
     buffered.disk = decision.disk && !decision.host;
     const auto soon = [&](int layer) { return layer >= layers_ - settings_.keep_last - kLayersFromHost; };
     const bool all_soon =
         std::all_of(uses.begin(), uses.end(), [&](const auto& item) { return soon(item.first); });
     const Stored stored = store(v, all_soon ? buffered : decision);
+    carry_out(all_soon ? buffered : decision);
     for (const auto& [layer, readers] : uses) {
       const ValueId from = soon(layer) && decision.host ? stored.in_host : stored.last;
       const ValueId again = fetch(v, from, soon(layer) ? buffered : decision, layer, readers.front());

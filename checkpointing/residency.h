@@ -11,6 +11,8 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "checkpointing/plan.h"
 #include "checkpointing/saved_activations.h"
@@ -42,9 +44,10 @@ struct ResidencyReport {
   uint64_t to_disk_bytes = 0, from_disk_bytes = 0;
   uint64_t packed_saved_bytes = 0;  // by storing them in fewer bits, whole values counted
   std::array<uint64_t, kMemorySpaceCount>
-      layer_inputs{};                               // bytes of those that are saved, by where they wait
-  std::vector<Reproduction> returned;               // gathered or fetched
-  Staying read_behind_layers, read_in_last_layers;  // the latter because of keep_last
+      layer_inputs{};                                   // bytes of those that are saved, by where they wait
+  std::vector<Reproduction> returned;                   // gathered or fetched
+  std::vector<std::pair<ValueId, Decision>> otherwise;  // what was done where it is not what the plan says
+  Staying read_behind_layers, read_in_last_layers;      // the latter because of keep_last
   // A larger one does no more. keep_last: 0 where it holds nothing back, with keep_last 0 what 1 would do.
   int64_t keep_last_that_matters = 0, prefetch_that_matters = 0;
 };

@@ -1,12 +1,19 @@
 // Plan files: what is written reads back, and nothing is read that was not meant.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include <fmt/ranges.h>
+
 #include "checkpointing/plan_file.h"
 #include "engine/io/files.h"
 #include "launch/config/read.h"
+#include "launch/program/estimate.h"
 #include "launch/program/lengths.h"
 #include "launch/ranks/world.h"
 #include "tests/launch/modes.h"
+#include "tests/launch/planned.h"
+#include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::plan_file_test {
@@ -119,6 +126,49 @@ TEST(PlanFile, ReplacesModeAndSwitches) {
   const std::string path = "activation_checkpointing.disk_checkpointing.path=" + folder.file("");
   expect_same_bits(train(kPlanFileYaml), train(kPlanFileYaml, {disk, path}), "plan with a disk");
   EXPECT_THROW(train(kPlanFileYaml, {plan, path}), Error) << "a disk that the plan does not use";
+}
+
+// What is needed at once stays on the device, whatever it was to do: a run's own plan says so, and is no file that the next
+// run refuses.
+TEST(PlanFile, OfARunIsWhatItCarriedOut) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("plan.yaml"), disk = ac("disk_checkpointing.path=") + folder.file("");
+  const auto plan_of = [](const Words& words) {
+    const Config config = planned(kPlanFileYaml, words);
+    return PlannedRank(config, 0, 0).plan(config);
+  };
+  int read = 0;
+  const auto check = [&](const std::string& layers, const Words& words) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(words, " ")));
+    const Checkpointed run = plan_of(words + Words{layers}).checkpointed;
+    if (run.refusal) return;
+    const auto any = [&](auto is) {
+      return std::any_of(run.plan.values.begin(), run.plan.values.end(),
+                         [&](const auto& item) { return is(item.second); });
+    };
+    const bool uses_disk = any([](const Decision& d) { return d.disk; });
+    EXPECT_EQ(any([](const Decision& d) { return d.host; }), run.residency.host_values > 0);
+    EXPECT_EQ(uses_disk, run.residency.disk_values > 0);
+    if (!any([](const Decision& d) { return d != Decision{}; })) return;  // mode none
+    write_text_file(path, to_yaml(run.plan));
+    const Words again{layers, ac("plan=") + path};
+    const Checkpointed from_file = plan_of(uses_disk ? again + Words{disk} : again).checkpointed;
+    ASSERT_FALSE(from_file.refusal) << from_file.refusal->what();
+    EXPECT_EQ(from_file.plan, run.plan);
+    ++read;
+  };
+  const Words host{ac("cpu_checkpointing=true")};
+  for (const std::string layers : {"model.n_layer=1", "model.n_layer=3"}) {
+    const uint64_t none = plan_of({layers}).program.predicted().arena_bytes();
+    for (const Words& elsewhere : {host, Words{disk}, host + Words{disk}}) {
+      check(layers, elsewhere + Words{ac("mode=full")});
+      for (const char* mode : {"mode=auto", "mode=dtr"})
+        for (const uint64_t percent : {88, 92, 97})
+          check(layers,
+                elsewhere + Words{ac(mode), ac(fmt::format("memory_budget={}", none * percent / 100))});
+    }
+  }
+  EXPECT_GT(read, 5);
 }
 
 TEST(PlanFile, RanksWithDifferentPlansStop) {
