@@ -68,6 +68,7 @@ struct CheckpointingSettings {
   int64_t number_checkpoints = 0;  // layer inputs that the mode must save; 0: however many it saves
   std::string plan = {};           // file that decides for every value, instead of mode and switches, or ""
   bool verify = false;             // compare what comes again with what was there
+  bool is_compared = false;        // not a run, but a column beside it: a switch may be without effect in it
 };
 
 }  // namespace recollect

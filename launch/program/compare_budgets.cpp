@@ -22,6 +22,7 @@ Config with_policy(const Config& config, BudgetPolicy policy, const std::vector<
   c.recompute_layers = layers;
   c.k = c.number_checkpoints = c.replan_after = 0;
   c.plan.clear();
+  c.is_compared = true;
   if (policy == BudgetPolicy::kStatic || policy == BudgetPolicy::kDynamic) return changed;
   c.memory_budget = c.host_memory_budget = 0;  // its plan follows from no budget
   changed.device.memory_limit = 0;

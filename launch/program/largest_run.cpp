@@ -18,6 +18,7 @@ namespace recollect {
 namespace {
 
 constexpr int kStraightProbes = 12;  // before the search only halves
+constexpr int64_t kFewMore = 16;     // units, in which every setting that ever has an effect should have it
 
 // A size as the search varies it, in units: what sequence parallelism can divide.
 struct Growth {
@@ -143,7 +144,7 @@ class Search {
     probe(std::min(given_, most_));
     if (sure > low && sure < high) low = sure;
     const bool is_line = !plans(config_.activation_checkpointing);
-    int64_t stride = sure > 0 ? 1 : std::max<int64_t>(1, low);
+    int64_t stride = sure > 0 || effective_ == 0 ? 1 : std::max<int64_t>(1, low);
     int probes = 0;
     while (high - low > 1) {
       const int64_t before = low;
@@ -185,18 +186,19 @@ class Search {
     }
   }
 
-  // A smaller run than the given one may be too small for a setting of activation checkpointing: less than that is
-  // not asked for.
+  // A run may be too small for a setting of activation checkpointing, the given one too: less than that is not asked
+  // for. What has no effect in a few more layers has none at all.
   bool fits(int64_t units) {
     const Config changed = with(units);
-    const bool smaller = units < given_;
-    if (smaller && !validate(changed, {}).empty()) return is_too_small(units);
+    if (units < given_ && !validate(changed, {}).empty()) return is_too_small(units);
     const TrainingProgram training = PlannedRank(changed, 0, 0).plan(changed);
     if (const std::optional<Error>& refusal = training.checkpointed.refusal) {
       if (refusal->code() == ExitCode::kDeviceMemory) return false;
-      if (smaller) return is_too_small(units);
+      const int64_t few = effective_ > 0 ? effective_ - 1 : std::min(given_ + kFewMore, most_ - 1);
+      if (units <= few) return is_too_small(units);
       throw *refusal;
     }
+    effective_ = effective_ > 0 ? std::min(effective_, units) : units;
     const MemoryLedger& memory = training.program.predicted();
     before_last_ = last_;
     last_ = {static_cast<double>(units), static_cast<double>(memory.arena_bytes())};
@@ -230,6 +232,7 @@ class Search {
   int64_t unit_, given_, most_;
   const Growth& growth_;
   int64_t smallest_ = 1;
+  int64_t effective_ = 0;  // the smallest tried in which every setting has an effect; 0: none yet
   Point last_, before_last_;
 };
 

@@ -9,6 +9,7 @@
 #include "launch/program/largest_run.h"
 #include "launch/program/limits.h"
 #include "tests/engine/expect_error.h"
+#include "tests/launch/planned.h"
 #include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
 
@@ -28,18 +29,10 @@ const char* const kRotary = R"(
 model: {type: llama, vocab_size: 24, hidden_size: 32, num_hidden_layers: 3, num_attention_heads: 4,
         num_key_value_heads: 2, intermediate_size: 48, max_position_embeddings: 20})";
 
-Config planned(const std::string& model, const Words& words) {
-  Config config = read_config_text("test.yaml", model + kRun, words);
-  resolve_planned_world(config);
-  return config;
-}
+Config planned(const std::string& model, const Words& words) { return test::planned(model + kRun, words); }
 
 Words limited(uint64_t bytes, const Words& words) {
   return words + Words{fmt::format("device.memory_limit={}", bytes)};
-}
-
-uint64_t bytes_of(const Config& config) {
-  return PlannedRank(config, 0, 0).require_plan(config).program.predicted().arena_bytes();
 }
 
 // As a command line would have it.
@@ -151,6 +144,16 @@ TEST(LargestRun, IsNoRunThatItsModeRefuses) {
   const LargestRun none = largest_run(planned(kLearned, limited(three - 1, words)), RunSize::kLayers);
   EXPECT_EQ(none.value, 0);
   EXPECT_EQ(none.smallest, 3);
+  // The given run may be too small itself.
+  for (const Words& mode :
+       {Words{ac("mode=full"), ac("cpu_checkpointing=true")}, Words{ac("mode=every_k"), ac("k=3")}}) {
+    const auto from = [&](int given) {
+      const Words layers{fmt::format("model.num_hidden_layers={}", given)};
+      return largest_run(planned(kLearned, limited(2 * three, mode + layers)), RunSize::kLayers).value;
+    };
+    EXPECT_GT(from(4), 4);
+    EXPECT_EQ(from(1), from(4));
+  }
   expect_error(ExitCode::kConfiguration, {"number_checkpoints is 3"}, [&] {
     largest_run(planned(kLearned, limited(3 * three, {ac("mode=full"), ac("number_checkpoints=3")})),
                 RunSize::kLayers);
