@@ -89,6 +89,91 @@ double measured_multiple(const OpView& view, const DeviceModel& device) {
   return found == device.measured.end() ? 1 : found->second;
 }
 
+// A value on the device as an op finds it, and the op that used it last.
+struct MemoryUse {
+  std::size_t op = 0, last_op = 0;
+  ValueId value = kNone;
+  bool writes = false, last_writes = false;
+  bool same_step = false;  // false: the last use was in the step before
+  double bytes = 0;
+  double touched = 0;  // bytes since the last use, and these
+};
+
+// Those of a step which others like it came before.
+template <typename Visit>
+void visit_memory_uses(const Graph& graph, const Visit& visit) {
+  struct Last {
+    std::size_t op = 0;
+    double touched = 0;  // by all, up to and with this use
+    bool writes = false, counts = false;
+  };
+  const std::vector<Op>& ops = graph.ops();
+  std::vector<Last> last(graph.values().size());
+  double touched = 0;
+  const auto use = [&](std::size_t id, ValueId v, bool writes, bool counts) {
+    if (v == kNone || graph.value(v).space != MemorySpace::kDevice) return;
+    const auto bytes = static_cast<double>(graph.value(v).bytes());
+    const Last& before = last[v];
+    if (counts)
+      visit(MemoryUse{id, before.op, v, writes, before.writes, before.counts, bytes,
+                      touched - before.touched + bytes});
+    touched += bytes;
+    last[v] = {id, touched, writes, counts};
+  };
+  for (const bool counts : {false, true})  // the first round is the step before
+    for (std::size_t id = 0; id < ops.size(); ++id) {
+      for (ValueId v : ops[id].inputs) use(id, v, false, counts);
+      for (ValueId v : ops[id].outputs) use(id, v, true, counts);
+    }
+}
+
+// Of a table only some rows are touched.
+void scale_to_touched(const Graph& graph, std::vector<double>& seconds) {
+  for (std::size_t id = 0; id < seconds.size(); ++id) {
+    const Op& op = graph.ops()[id];
+    double operands = 0;
+    for (const auto* list : {&op.inputs, &op.outputs})
+      for (ValueId v : *list)
+        if (v != kNone && graph.value(v).space == MemorySpace::kDevice)
+          operands += static_cast<double>(graph.value(v).bytes());
+    if (const double bytes = cost_of({graph, op}).bytes; bytes < operands) seconds[id] *= bytes / operands;
+  }
+}
+
+double best_rate_from(const RateCurve& curve, double amount) {
+  double best = rate_at(curve, amount);
+  for (const RatePoint& point : curve)
+    if (point.amount > amount) best = std::max(best, point.rate);
+  return best;
+}
+
+// Whether no plan brings the two uses nearer to each other: what is made and read again within one phase. What goes to the
+// host or the disk goes at once when it is made, and its copy is as far from the next use as it was itself.
+bool stays_as_far(const Graph& graph, const MemoryUse& use) {
+  const Value& value = graph.value(use.value);
+  if (!use.same_step || value.persistent || value.accumulator || value.producer == kNone) return false;
+  const Phase phase = graph.ops()[use.op].phase;
+  return phase != Phase::kOptimizer && graph.ops()[use.last_op].phase == phase &&
+         graph.op(value.producer).phase == phase;
+}
+
+// By value: what recomputation may read too.
+std::vector<char> read_in_forward(const Graph& graph) {
+  std::vector<char> read(graph.values().size(), 0);
+  for (const Op& op : graph.ops())
+    for (ValueId v : op.inputs)
+      if (v != kNone && op.phase == Phase::kForward) read[v] = 1;
+  return read;
+}
+
+void no_less_than_op_seconds(const Graph& graph, const DeviceModel& device, std::vector<double>& seconds) {
+  for (std::size_t id = 0; id < seconds.size(); ++id) {
+    const Op& op = graph.ops()[id];
+    seconds[id] =
+        std::max(measured_multiple({graph, op}, device) * seconds[id], op_seconds(graph, op, device));
+  }
+}
+
 }  // namespace
 
 double copy_seconds(MemorySpace from, MemorySpace to, double bytes, const DeviceModel& device) {
@@ -124,38 +209,60 @@ double op_seconds(const Graph& graph, const Op& op, const DeviceModel& device) {
 }
 
 std::vector<double> memory_seconds(const Graph& graph, const DeviceModel& device) {
-  struct Use {
-    std::size_t op = 0;
-    double touched = 0;  // by all, up to and with this use
-    bool writes = false;
-  };
-  const std::vector<Op>& ops = graph.ops();
-  std::vector<double> seconds(ops.size(), 0.0), operand_bytes(ops.size(), 0.0);
+  std::vector<double> seconds(graph.ops().size(), 0.0);
   if (device.memory_levels.empty()) return seconds;
-  std::vector<Use> last(graph.values().size());
-  double touched = 0;
-  const auto use = [&](std::size_t id, ValueId v, bool writes, bool counts) {
-    if (v == kNone || graph.value(v).space != MemorySpace::kDevice) return;
-    const auto bytes = static_cast<double>(graph.value(v).bytes());
-    if (counts) {
-      const double took = bytes / rate_at(device.memory_levels, touched - last[v].touched + bytes);
-      if (!writes) seconds[id] += took;
-      if (last[v].writes) seconds[last[v].op] += took;
-      operand_bytes[id] += bytes;
-    }
-    touched += bytes;
-    last[v] = {id, touched, writes};
-  };
-  for (const bool counts : {false, true})  // the first round is the step before
-    for (std::size_t id = 0; id < ops.size(); ++id) {
-      for (ValueId v : ops[id].inputs) use(id, v, false, counts);
-      for (ValueId v : ops[id].outputs) use(id, v, true, counts);
-    }
-  // Of a table only some rows are touched.
-  for (std::size_t id = 0; id < ops.size(); ++id)
-    if (const double bytes = cost_of({graph, ops[id]}).bytes; bytes < operand_bytes[id])
-      seconds[id] *= bytes / operand_bytes[id];
+  visit_memory_uses(graph, [&](const MemoryUse& use) {
+    const double took = use.bytes / rate_at(device.memory_levels, use.touched);
+    if (!use.writes) seconds[use.op] += took;
+    if (use.last_writes) seconds[use.last_op] += took;
+  });
+  scale_to_touched(graph, seconds);
   return seconds;
+}
+
+LeastDurations least_durations(const Graph& graph, const std::vector<char>& may_leave,
+                               const DeviceModel& device) {
+  LeastDurations least{.first = std::vector<double>(graph.ops().size(), 0.0), .again = {}};
+  least.again = least.first;
+  const double fastest = device.memory_levels.empty() ? 0 : best_rate_from(device.memory_levels, 0);
+  if (fastest > 0)
+    visit_memory_uses(graph, [&](const MemoryUse& use) {
+      const double least_anywhere = use.bytes / fastest;
+      if (!use.writes) least.again[use.op] += least_anywhere;
+      if (use.last_writes) least.again[use.last_op] += least_anywhere;
+      const double here = stays_as_far(graph, use)
+                              ? use.bytes / best_rate_from(device.memory_levels, use.touched)
+                              : least_anywhere;
+      if (!use.writes) least.first[use.op] += here;
+      if (use.last_writes) least.first[use.last_op] += may_leave[use.value] ? least_anywhere : here;
+    });
+  for (std::vector<double>* seconds : {&least.first, &least.again}) {
+    scale_to_touched(graph, *seconds);
+    no_less_than_op_seconds(graph, device, *seconds);
+  }
+  return least;
+}
+
+double least_optimizer_seconds(const Graph& graph, const DeviceModel& device) {
+  const std::vector<Op>& ops = graph.ops();
+  const auto in_optimizer = [&](std::size_t id) { return ops[id].phase == Phase::kOptimizer; };
+  std::vector<double> seconds(ops.size(), 0.0);
+  if (!device.memory_levels.empty()) {
+    const std::vector<char> forward = read_in_forward(graph);
+    const double fastest = best_rate_from(device.memory_levels, 0);
+    visit_memory_uses(graph, [&](const MemoryUse& use) {
+      const double here = use.bytes / best_rate_from(device.memory_levels, use.touched);
+      if (!use.writes && in_optimizer(use.op))
+        seconds[use.op] += forward[use.value] ? use.bytes / fastest : here;
+      if (use.last_writes && in_optimizer(use.last_op)) seconds[use.last_op] += here;
+    });
+    scale_to_touched(graph, seconds);
+  }
+  no_less_than_op_seconds(graph, device, seconds);
+  double sum = 0;
+  for (std::size_t id = 0; id < ops.size(); ++id)
+    if (in_optimizer(id) && ops[id].stream == StreamId::kCompute) sum += seconds[id];
+  return sum;
 }
 
 std::vector<std::string> kinds_without_rates(const Graph& graph, const DeviceModel& device) {
@@ -181,11 +288,7 @@ std::vector<std::string> kinds_without_rates(const Graph& graph, const DeviceMod
 
 std::vector<double> op_durations(const Graph& graph, const DeviceModel& device) {
   std::vector<double> durations = memory_seconds(graph, device);
-  for (std::size_t id = 0; id < durations.size(); ++id) {
-    const Op& op = graph.ops()[id];
-    durations[id] =
-        std::max(measured_multiple({graph, op}, device) * durations[id], op_seconds(graph, op, device));
-  }
+  no_less_than_op_seconds(graph, device, durations);
   return durations;
 }
 

@@ -38,4 +38,16 @@ std::vector<double> memory_seconds(const Graph& graph, const DeviceModel& device
 // By op: no less than either.
 std::vector<double> op_durations(const Graph& graph, const DeviceModel& device);
 
+// By op of a differentiated graph: what op_durations gives it at least, whatever a plan puts between these ops, and what it
+// gives one that makes the same again. `may_leave`: by value, whether a plan may have it copied where it is made.
+struct LeastDurations {
+  std::vector<double> first, again;
+};
+LeastDurations least_durations(const Graph& graph, const std::vector<char>& may_leave,
+                               const DeviceModel& device);
+
+// Of the optimizer's ops that compute: what op_durations gives them at least in the program of any other plan, where `graph`
+// is that of the plan which saves everything on the device.
+double least_optimizer_seconds(const Graph& graph, const DeviceModel& device);
+
 }  // namespace recollect

@@ -11,22 +11,23 @@ namespace recollect {
 
 namespace {
 
+constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr double kOrderError = 1e-9;  // of seconds: more than two orders of adding them can differ by
 
 class Search {
  public:
-  Search(const Surroundings& of, const PlanBudgets& budgets, const TryPlan& try_plan)
-      : of_(of), budgets_(budgets), try_plan_(try_plan) {}
+  Search(const Surroundings& of, const PlanBudgets& budgets, const TryPlan& try_plan, const KeepTrial& keep)
+      : of_(of), budgets_(budgets), try_plan_(try_plan), keep_(keep) {}
 
   // The best plan of those that fit becomes the answer.
-  void try_out(const DraftPlan& draft) {
+  void try_out(const DraftPlan& draft, Moves moves = Moves::kChosen) {
     if (std::find(tried_.begin(), tried_.end(), draft) != tried_.end()) return;
     tried_.push_back(draft);
     ++chosen_.tried;
     Plan plan = plan_of(draft, of_.graph, of_.saved);
-    const std::optional<PlanTrial> trial = try_plan_(plan);
+    const std::optional<PlanTrial> trial = try_plan_(plan, moves);
     if (!trial) return;
-    persistent_ = trial->persistent, optimizer_ = trial->optimizer;
+    if (chosen_.tried == 1) persistent_ = trial->persistent, optimizer_ = trial->optimizer;
     if (trial->host > budgets_.host || trial->disk > budgets_.disk) return;
     chosen_.smallest_device = std::min(chosen_.smallest_device, trial->device);
     if (trial->device > budgets_.device) return over_.push_back({trial->seconds, trial->device});
@@ -34,6 +35,7 @@ class Search {
     if (found() && rank(chosen_.takes) <= rank(*trial)) return;
     chosen_.plan = std::move(plan);
     chosen_.takes = *trial;
+    keep_();
   }
 
   // Each candidate is tried that might be the answer. Those of the least seconds come first: they end the search.
@@ -51,27 +53,25 @@ class Search {
     }
   }
 
-  // Where none fits: what the least one takes.
+  // Where none fits: what the least one takes. What is left to be tried is over the budget by its bounds.
   void find_smallest(const std::vector<Candidate>& candidates) {
     for (const Candidate* c :
          in_order(candidates, [](const PlanBounds& b) { return std::tuple(b.device, b.seconds); })) {
       if (device_of(*c) >= chosen_.smallest_device) return;
-      if (c->bounds.host <= budgets_.host && c->bounds.disk <= budgets_.disk) try_out(c->plan);
+      if (c->bounds.host <= budgets_.host && c->bounds.disk <= budgets_.disk) try_out(c->plan, Moves::kLeast);
     }
   }
 
-  void note_price() {
-    for (const Over& over : over_)
-      if (over.device > chosen_.takes.device)
-        chosen_.price = std::max(chosen_.price, (chosen_.takes.seconds - over.seconds) /
-                                                    static_cast<double>(over.device - chosen_.takes.device));
-  }
   void note_bound(const PlanFloor& floor) {
-    uint64_t bytes = budgets_.device == PlanBudgets::kAny ? budgets_.device : budgets_.device - persistent_;
-    if (of_.residences.host) bytes = add_bytes(bytes, budgets_.host);
-    if (of_.residences.disk) bytes = add_bytes(bytes, budgets_.disk);
-    if (const std::optional<double> seconds = floor.seconds(bytes))
-      chosen_.lower_bound = *seconds + optimizer_ * (1 - kOrderError);
+    chosen_.lower_bound = least_seconds(floor, 0);
+    const double most = chosen_.takes.seconds - least_seconds(floor, kMiB);
+    for (const Over& over : over_) {
+      if (over.device <= chosen_.takes.device) continue;
+      const uint64_t more = std::max(kMiB, over.device - chosen_.takes.device);
+      const double spared =
+          (chosen_.takes.seconds - over.seconds) * static_cast<double>(kMiB) / static_cast<double>(more);
+      chosen_.price = std::max(chosen_.price, std::min(spared, most));
+    }
   }
 
   bool found() const { return chosen_.plan.has_value(); }
@@ -96,6 +96,16 @@ class Search {
     return order;
   }
 
+  // Of any plan with so many bytes more than the budget; 0 where none is known.
+  double least_seconds(const PlanFloor& floor, uint64_t more) const {
+    uint64_t bytes = budgets_.device == PlanBudgets::kAny ? budgets_.device
+                                                          : add_bytes(budgets_.device - persistent_, more);
+    if (of_.residences.host) bytes = add_bytes(bytes, budgets_.host);
+    if (of_.residences.disk) bytes = add_bytes(bytes, budgets_.disk);
+    const std::optional<double> seconds = floor.seconds(bytes);
+    return seconds ? *seconds + optimizer_ * (1 - kOrderError) : 0;
+  }
+
   uint64_t device_of(const Candidate& c) const { return persistent_ + c.bounds.device; }
 
   bool may_be_better(double seconds, uint64_t device) const {
@@ -107,6 +117,7 @@ class Search {
   const Surroundings& of_;
   const PlanBudgets& budgets_;
   const TryPlan& try_plan_;
+  const KeepTrial& keep_;
   ChosenPlan chosen_;
   std::vector<DraftPlan> tried_;
   uint64_t persistent_ = 0;
@@ -123,18 +134,17 @@ Residences residences_of(const CheckpointingSettings& c, int64_t tensor_ranks, b
 }
 
 ChosenPlan choose_plan(const Surroundings& of, const std::vector<uint64_t>& workspaces,
-                       const PlanBudgets& budgets, const TryPlan& try_plan) {
-  Search search(of, budgets, try_plan);
+                       const PlanBudgets& budgets, const TryPlan& try_plan, const KeepTrial& keep) {
+  Search search(of, budgets, try_plan, keep);
   search.look_through({{.plan = save_everything(of), .bounds = {}}});
-  if (search.found() || of.saved.layer_inputs().empty()) return search.finish();
+  // Where an op takes the same wherever it stands, what runs again or moves only takes time.
+  const bool is_least = search.found() && of.device.memory_levels.empty();
+  if (is_least || of.saved.layer_inputs().empty()) return search.finish();
   const BoundMaker bounds(of.graph, of.saved, of.device, of.storage, workspaces);
   const std::vector<Candidate> candidates = list_candidates(of, bounds, budgets.host, budgets.disk);
   search.look_through(candidates);
   if (!search.found()) search.find_smallest(candidates);
-  if (search.found()) {
-    search.note_price();
-    search.note_bound(PlanFloor(of.graph, of.saved, bounds, of.residences.partition));
-  }
+  if (search.found()) search.note_bound(PlanFloor(of.graph, of.saved, bounds, of.residences.partition));
   return search.finish();
 }
 

@@ -21,17 +21,22 @@ struct PlanTrial {
   uint64_t device = 0, host = 0, disk = 0;
   uint64_t persistent = 0;  // device bytes that are the same whatever the plan
   double seconds = 0;
-  double optimizer = 0;  // those of them that are the same whatever the plan
+  double optimizer =
+      0;  // those of them that are no less in any plan, where this one saves everything on the device
 };
+// What the settings leave open of moves (choose.h): simulated if that fits the device's budget, or as little as can be.
+enum class Moves { kChosen, kLeast };
 // Nothing where the plan cannot be carried out.
-using TryPlan = std::function<std::optional<PlanTrial>(const Plan&)>;
+using TryPlan = std::function<std::optional<PlanTrial>(const Plan&, Moves)>;
+// The plan that was tried last is the best so far.
+using KeepTrial = std::function<void()>;
 
 struct ChosenPlan {
   std::optional<Plan> plan;  // nothing where none fits
   PlanTrial takes;
   // Seconds of a step of one micro-batch: no plan within the budgets takes less (plan_floor.h). 0 where none fits.
   double lower_bound = 0;
-  double price = 0;  // seconds of a micro-batch that a byte more would spare at most, by any candidate
+  double price = 0;  // seconds of a micro-batch that a MiB more would spare at most, by any candidate
   int64_t tried = 0, known = 0;  // plans: made a program, and all
   uint64_t smallest_device =
       PlanBudgets::kAny;  // of the candidates within the other budgets; where none fits
@@ -41,6 +46,6 @@ Residences residences_of(const CheckpointingSettings& settings, int64_t tensor_r
 
 // `workspaces`: by op of the graph, bytes.
 ChosenPlan choose_plan(const Surroundings& of, const std::vector<uint64_t>& workspaces,
-                       const PlanBudgets& budgets, const TryPlan& try_plan);
+                       const PlanBudgets& budgets, const TryPlan& try_plan, const KeepTrial& keep);
 
 }  // namespace recollect

@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "checkpointing/planner/dtr.h"
 #include "checkpointing/planner/ladder.h"
 #include "checkpointing/policies.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::size_t kPoints = 128, kPointsElsewhere = 32, kPointsWithin = 8, kRaises = 8,
                       kRaisesOfFull = 128, kRaisesElsewhere = 128;
+constexpr uint64_t kEvictionSteps = 12;
 constexpr int64_t kMostHeld = 12, kMostK = 16;
 constexpr std::array kGroups = {"attention", "mlp", "norm", "activation", "dropout"};  // of mode selective
 
@@ -107,6 +109,12 @@ class Lister {
       add(make_binomial_draft(of_.graph, of_.saved, held, {}), kRaises);
   }
 
+  void add_evicted(const std::vector<Plan>& plans, const Residences& in) {
+    const CheckpointingSettings settings = named(CheckpointingMode::kDtr, in, of_.settings);
+    for (const Plan& plan : plans)
+      add(draft_of(placed(plan, of_.graph, of_.saved, settings), of_.graph, of_.saved));
+  }
+
   std::vector<Candidate> finish() { return std::move(listed_); }
 
  private:
@@ -173,7 +181,11 @@ std::vector<Candidate> list_candidates(const Surroundings& of, const BoundMaker&
         lister.add_frontier(layers, layers.chain(), host == kAny ? kAny : host / part,
                             disk == kAny ? kAny : disk / part, kPointsWithin);
   }
-  for (const Residences& in : combinations(r)) lister.add_named(in);
+  const std::vector<Plan> evicted = dtr_plans(of.graph, of.saved, of.device, kEvictionSteps);
+  for (const Residences& in : combinations(r)) {
+    lister.add_named(in);
+    lister.add_evicted(evicted, in);
+  }
   return lister.finish();
 }
 

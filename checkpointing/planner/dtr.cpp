@@ -124,6 +124,11 @@ double dtr_seconds_of(Graph graph, const SavedActivations& saved, const DeviceMo
   return seconds;
 }
 
+void hold_layer_inputs(const SavedActivations& saved, DtrTrace& traced) {
+  for (ValueId v : saved.layer_inputs())
+    if (v != kNone && traced.tensors[v] >= 0) traced.trace.tensors[traced.tensors[v]].held = true;
+}
+
 enum class DtrTrial { kFits, kExceeds, kNoPlan };
 
 class DtrTrials {
@@ -190,6 +195,26 @@ DtrTrace trace_of(const Graph& graph, const SavedActivations& saved, const Devic
   return DtrTracer(graph, saved, device).run();
 }
 
+std::vector<Plan> dtr_plans(const Graph& graph, const SavedActivations& saved, const DeviceModel& device,
+                            uint64_t steps) {
+  std::vector<Plan> plans;
+  DtrTrace traced = trace_of(graph, saved, device);
+  const int most_runs = kDtrMostRuns * static_cast<int>(traced.trace.ops.size());
+  const auto run = [&](uint64_t budget) {
+    return run_with_eviction(traced.trace, budget, EvictionHeuristic::kDtrEq, most_runs);
+  };
+  const uint64_t step = run(~uint64_t{0}).peak / (steps + 1);
+  for (const bool hold : {false, true}) {
+    if (hold) hold_layer_inputs(saved, traced);
+    for (uint64_t i = steps; i > 0; --i) {
+      const EvictionRun simulated = run(i * step);
+      if (simulated.end != EvictionEnd::kDone) break;
+      plans.push_back(dtr_plan_of(graph, saved, traced, simulated));
+    }
+  }
+  return plans;
+}
+
 std::optional<DtrResult> make_dtr_plan(const Graph& graph, const SavedActivations& saved,
                                        const DeviceModel& device, uint64_t budget,
                                        EvictionHeuristic heuristic,
@@ -197,8 +222,7 @@ std::optional<DtrResult> make_dtr_plan(const Graph& graph, const SavedActivation
   DtrTrials trials(graph, saved, device, budget, heuristic, exact_peak);
   DtrTrace traced = trace_of(graph, saved, device);
   if (trials.search(traced)) return trials.best();
-  for (ValueId v : saved.layer_inputs())
-    if (v != kNone && traced.tensors[v] >= 0) traced.trace.tensors[traced.tensors[v]].held = true;
+  hold_layer_inputs(saved, traced);
   trials.search(traced);
   return trials.best();
 }

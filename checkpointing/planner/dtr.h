@@ -31,6 +31,10 @@ struct DtrTrace {
 };
 DtrTrace trace_of(const Graph& graph, const SavedActivations& saved, const DeviceModel& device);
 
+// What it leaves in even steps of simulated budgets, with the inputs of layers held and without; none is compiled.
+std::vector<Plan> dtr_plans(const Graph& graph, const SavedActivations& saved, const DeviceModel& device,
+                            uint64_t steps);
+
 // `budget`: device bytes of transient values, as `exact_peak` counts them in the program that a plan compiles to.
 // Where the first plan exceeds it, the simulated budget is lowered in sixteenths of it until a plan fits, and then
 // raised again by halving the last step. The same is done a second time with the inputs of layers held in the

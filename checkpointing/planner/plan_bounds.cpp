@@ -32,14 +32,17 @@ BoundMaker::BoundMaker(const Graph& graph, const SavedActivations& saved, const 
       for_layers_(graph.values().size(), 0),
       always_(graph.ops().size() + 1, 0),
       backward_(saved.layer_inputs().size(), kNone) {
+  std::vector<char> may_leave(graph.values().size(), 0);
+  for (ValueId v : saved.values()) may_leave[v] = 1;
+  const LeastDurations least = least_durations(graph, may_leave, device);
   OpId last_of_layers = kNone;
   for (OpId id : graph.op_ids()) {
     const Op& op = graph.op(id);
     if (op.phase == Phase::kForward && op.layer >= 0) last_of_layers = id;
     const bool computes = op.stream == StreamId::kCompute;
-    if (computes || op.phase == Phase::kForward) op_seconds_[id] = recollect::op_seconds(graph, op, device);
-    if (computes) step_seconds_ += op_seconds_[id];
-    if (computes && op.phase == Phase::kForward) forward_seconds_ += op_seconds_[id];
+    if (computes || op.phase == Phase::kForward) op_seconds_[id] = least.again[id];
+    if (computes) step_seconds_ += least.first[id];
+    if (computes && op.phase == Phase::kForward) forward_seconds_ += least.first[id];
     if (computes && !workspaces.empty()) add(always_, id, id, aligned(workspaces[id]));
     if (op.phase != Phase::kBackward || op.layer < 0) continue;
     if (backward_.at(op.layer) == kNone) backward_[op.layer] = id;

@@ -1,6 +1,6 @@
 // What the program of a plan takes at least, by proof and not by estimate: a search may leave a plan untried for it.
 //
-// Seconds: every op of the compute stream, and each op that makes again what the plan does not save, once; where a plan
+// Seconds: every op of the compute stream (least_durations in op_time.h), and each op that makes again what the plan does not save, once; where a plan
 // forgets what recomputation passes, the layers that it must pass again, if it does so as seldom as can be (binomial.h).
 // What leaves the device is out before forward's last op begins, and comes back when forward is over: each link takes what
 // it takes for that.
@@ -39,7 +39,7 @@ class BoundMaker {
 
   PlanBounds of(const DraftPlan& plan) const;
 
-  // Of ops: of forward on any stream, as recomputation runs them again; of the others 0 but on the compute stream.
+  // Of ops, wherever they run again: of forward on any stream; of the others 0 but on the compute stream.
   const std::vector<double>& op_seconds() const { return op_seconds_; }
   // Of a micro-batch in which nothing runs again.
   double step_seconds() const { return step_seconds_; }

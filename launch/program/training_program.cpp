@@ -16,6 +16,7 @@
 #include "comm/collective_ops.h"
 #include "comm/vocabulary_reduction.h"
 #include "engine/ops/ops.h"
+#include "launch/program/over_budget.h"
 #include "launch/program/recorded.h"
 #include "launch/program/units.h"
 #include "parallel/gradient_reduction.h"
@@ -206,20 +207,6 @@ bool plans_each_length(const Config& config) {
          (searches(config) && config.activation_checkpointing.budget_policy == BudgetPolicy::kDynamic);
 }
 
-Error over_budget(uint64_t budget, uint64_t smallest, const MemoryLedger& memory) {
-  MemoryLedger::Row most{};
-  for (const MemoryLedger::Row& row : memory.at_peak)
-    if (MemoryLedger::sum(row) > MemoryLedger::sum(most)) most = row;
-  const auto category = static_cast<std::size_t>(std::max_element(most.begin(), most.end()) - most.begin());
-  return Error(
-      ExitCode::kDeviceMemory,
-      fmt::format("no plan fits {} bytes: the smallest budget that works is {} bytes, and most of it is {} "
-                  "({} bytes)",
-                  budget, smallest, name_of(static_cast<Category>(category)), most[category]),
-      "raise activation_checkpointing.memory_budget, or train with a smaller training.micro_batch_size or "
-      "more tensor ranks");
-}
-
 PlanBudgets budgets_of(const Config& config, const TakenOver& taken_over) {
   if (taken_over.reserved || taken_over.larger) {
     const MemoryLedger& reserved = taken_over.reserved ? *taken_over.reserved : taken_over.larger->ledger;
@@ -237,20 +224,31 @@ TrainingProgram as_decided(const Config&, const Mesh&, const ModelGraph&, const 
 // Programs of plans that might be the answer.
 class Trials {
  public:
-  Trials(const Config& config, const Mesh& mesh, const ModelGraph& built, const PlanBudgets& budgets)
-      : config_(config), mesh_(mesh), built_(built), budgets_(budgets) {}
+  Trials(const Config& config, const Mesh& mesh, const ModelGraph& built, const PlanBudgets& budgets,
+         std::shared_ptr<DiskStore> disk)
+      : config_(config), mesh_(mesh), built_(built), budgets_(budgets), disk_(std::move(disk)) {}
 
-  // Nothing where the plan cannot be carried out.
-  std::optional<TrainingProgram> run(const Plan& plan) {
-    Target target = to_predict_with(config_);
+  // Nothing where the plan cannot be carried out. Stands until the next one is run.
+  const TrainingProgram* run(const Plan& plan, Moves moves = Moves::kChosen) {
+    Target target = to_predict_with(config_, {.disk = disk_});
     target.plan = &plan;
-    TrainingProgram tried = complete_within(budgets_.device, config_, mesh_, built_, target);
-    if (tried.checkpointed.refusal) return {};
-    const MemoryLedger& memory = tried.program.predicted();
+    last_ = moves == Moves::kLeast ? complete(config_, mesh_, built_, target, true)
+                                   : complete_within(budgets_.device, config_, mesh_, built_, target);
+    if (last_.checkpointed.refusal) return nullptr;
+    const MemoryLedger& memory = last_.program.predicted();
     if (memory.host_bytes <= budgets_.host && memory.disk_bytes <= budgets_.disk &&
         (smallest_.arena_bytes() == 0 || memory.arena_bytes() < smallest_.arena_bytes()))
       smallest_ = memory;
-    return tried;
+    return &last_;
+  }
+  void keep_last() { kept_ = std::move(last_); }
+  // The one that was kept, with the kernels that the target asks for.
+  TrainingProgram take_kept(const Target& target) {
+    if (target.compile != compile_without_kernels)
+      kept_.program = target.compile(
+          std::move(kept_.program.graph),
+          all_kernels(target.kernels, mesh_, kept_.vocabulary.get(), kept_.disk.get()), nullptr);
+    return std::move(kept_);
   }
   // Of those within the budgets of host and disk.
   const MemoryLedger& smallest() const { return smallest_; }
@@ -260,6 +258,8 @@ class Trials {
   const Mesh& mesh_;
   const ModelGraph& built_;
   const PlanBudgets budgets_;
+  const std::shared_ptr<DiskStore> disk_;
+  TrainingProgram last_, kept_;
   MemoryLedger smallest_;
 };
 
@@ -267,23 +267,6 @@ TrainingProgram refused(const Error& refusal) {
   TrainingProgram none;
   none.checkpointed.refusal = refusal;
   return none;
-}
-
-// The one that was chosen, with the kernels that the target asks for.
-TrainingProgram complete_chosen(const Plan& plan, uint64_t budget, const Config& config, const Mesh& mesh,
-                                const ModelGraph& built, Target target) {
-  target.taken_over = {.disk = target.taken_over.disk};
-  target.plan = &plan;
-  return complete_within(budget, config, mesh, built, target);
-}
-
-// Of the optimizer's ops that compute.
-double optimizer_seconds(const Graph& graph, const DeviceModel& device) {
-  double seconds = 0;
-  for (const Op& op : graph.ops())
-    if (op.phase == Phase::kOptimizer && op.stream == StreamId::kCompute)
-      seconds += op_seconds(graph, op, device);
-  return seconds;
 }
 
 std::vector<uint64_t> workspaces_of(const Config& config, const Mesh& mesh, const Graph& graph) {
@@ -306,9 +289,9 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
       .device = device,
       .residences = residences_of(settings, mesh.tensor_size(), config.parallelism.sequence_parallel),
       .storage = {.tensor_size = mesh.tensor_size(), .keep_last = settings.keep_last}};
-  Trials trials(config, mesh, built, budgets);
-  const TryPlan try_plan = [&](const Plan& plan) -> std::optional<PlanTrial> {
-    const std::optional<TrainingProgram> tried = trials.run(plan);
+  Trials trials(config, mesh, built, budgets, target.taken_over.disk);
+  const TryPlan try_plan = [&](const Plan& plan, Moves moves) -> std::optional<PlanTrial> {
+    const TrainingProgram* tried = trials.run(plan, moves);
     if (!tried) return {};
     const Program& program = tried->program;
     const MemoryLedger& memory = program.predicted();
@@ -317,12 +300,13 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
                      .disk = memory.disk_bytes,
                      .persistent = memory.persistent_bytes,
                      .seconds = simulate(program.graph, program.schedule, device, 1).step_seconds,
-                     .optimizer = optimizer_seconds(program.graph, device)};
+                     .optimizer = least_optimizer_seconds(program.graph, device)};
   };
-  const ChosenPlan chosen = choose_plan(of, workspaces_of(config, mesh, built.graph), budgets, try_plan);
+  const ChosenPlan chosen = choose_plan(of, workspaces_of(config, mesh, built.graph), budgets, try_plan,
+                                        [&] { trials.keep_last(); });
   if (!chosen.plan && target.taken_over.decided) return as_decided(config, mesh, built, target);
-  if (!chosen.plan) return refused(over_budget(budgets.device, chosen.smallest_device, trials.smallest()));
-  TrainingProgram training = complete_chosen(*chosen.plan, budgets.device, config, mesh, built, target);
+  if (!chosen.plan) return refused(no_plan_fits(budgets.device, chosen.smallest_device, trials.smallest()));
+  TrainingProgram training = trials.take_kept(target);
   const auto& values = training.checkpointed.plan.values;
   const auto saved =
       std::count_if(values.begin(), values.end(), [](const auto& item) { return item.second.save; });
@@ -335,8 +319,7 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
                             1e3 * chosen.lower_bound, 1e3 * chosen.takes.seconds,
                             config.training.gradient_accumulation_steps > 1 ? ", with one micro-batch" : "");
   if (chosen.price > 0)
-    sentence += fmt::format("; one MiB more would spare {:.3g} ms a micro-batch at most",
-                            1e3 * kMiB.bytes * chosen.price);
+    sentence += fmt::format("; one MiB more would spare {:.3g} ms a micro-batch at most", 1e3 * chosen.price);
   training.remarks.push_back({"mode auto", std::move(sentence)});
   return training;
 }
@@ -347,25 +330,28 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
   const CheckpointingSettings& settings = config.activation_checkpointing;
   const SavedActivations& saved = built.saved.value();
   const uint64_t budget = budgets_of(config, target.taken_over).device;
-  Trials trials(config, mesh, built, {.device = budget});
-  const auto ledger_of = [&](const Plan& plan) -> std::optional<MemoryLedger> {
-    const std::optional<TrainingProgram> tried = trials.run(plan);
-    return tried ? std::optional(tried->program.predicted()) : std::nullopt;
-  };
-  const std::optional<MemoryLedger> none = ledger_of(make_plan(built.graph, saved, settings));
-  const uint64_t persistent = none ? none->persistent_bytes : 0;
+  Trials trials(config, mesh, built, {.device = budget}, target.taken_over.disk);
+  const auto run = [&](const Plan& plan) { return trials.run(placed(plan, built.graph, saved, settings)); };
+  const TrainingProgram* none = run(make_plan(built.graph, saved, settings));
+  const MemoryLedger all = none ? none->program.predicted() : MemoryLedger{};
+  const uint64_t persistent = all.persistent_bytes;
   const auto exact_peak = [&](const Plan& plan) {
-    const std::optional<MemoryLedger> memory = ledger_of(placed(plan, built.graph, saved, settings));
-    return memory ? memory->arena_bytes() - persistent : ~uint64_t{0};
+    const TrainingProgram* tried = run(plan);
+    return tried ? tried->program.predicted().arena_bytes() - persistent : ~uint64_t{0};
   };
-  const std::optional<DtrResult> found =
-      budget <= persistent ? std::nullopt
-                           : make_dtr_plan(built.graph, saved, rank_device(config), budget - persistent,
-                                           EvictionHeuristic::kDtrEq, exact_peak);
+  const auto find = [&](uint64_t bytes) -> std::optional<DtrResult> {
+    if (bytes <= persistent) return {};
+    return make_dtr_plan(built.graph, saved, rank_device(config), bytes - persistent,
+                         EvictionHeuristic::kDtrEq, exact_peak);
+  };
+  const std::optional<DtrResult> found = find(budget);
   if (!found && target.taken_over.decided) return as_decided(config, mesh, built, target);
-  if (!found) return refused(over_budget(budget, trials.smallest().arena_bytes(), trials.smallest()));
-  TrainingProgram training =
-      complete_chosen(placed(found->plan, built.graph, saved, settings), budget, config, mesh, built, target);
+  if (!found)
+    return refused(
+        dtr_finds_none(budget, all, find, [&](const Plan& plan) { return run(plan)->program.predicted(); }));
+  run(found->plan);
+  trials.keep_last();
+  TrainingProgram training = trials.take_kept(target);
   training.remarks.push_back(
       {"mode dtr",
        fmt::format(
@@ -392,7 +378,7 @@ TrainingProgram as_decided(const Config& config, const Mesh& mesh, const ModelGr
     undecided.taken_over = {.disk = target.taken_over.disk};
     return make_within_budget(config, mesh, built, undecided);
   }
-  training.checkpointed.refusal = over_budget(budget, needs, training.program.predicted());
+  training.checkpointed.refusal = plan_exceeds(budget, config, training.program.predicted());
   return training;
 }
 
@@ -405,7 +391,7 @@ TrainingProgram make(const Config& config, const Mesh& mesh, const ModelGraph& b
   if (training.checkpointed.refusal || target.taken_over.decided) return training;
   if (const uint64_t budget = device_budget(config), needs = training.program.predicted().arena_bytes();
       has_budget(settings) && needs > budget) {
-    training.checkpointed.refusal = over_budget(budget, needs, training.program.predicted());
+    training.checkpointed.refusal = plan_exceeds(budget, config, training.program.predicted());
     return training;
   }
   if (settings.mode == CheckpointingMode::kSqrt)

@@ -11,6 +11,7 @@
 #include "launch/program/compare_budgets.h"
 #include "launch/program/lengths.h"
 #include "launch/report/budgets_chart.h"
+#include "tests/launch/planned.h"
 #include "tests/launch/process.h"
 #include "tests/launch/training_harness.h"
 
@@ -26,18 +27,8 @@ training: {micro_batch_size: 8, max_steps: 2}
 data: {format: jsonl, path: lines.jsonl, sequence_length: 24, padding: longest, pad_to_multiple_of: 8}
 )";
 
-Config planned(const Words& words) {
-  Config config = read_config_text("test.yaml", kBudgetYaml, words);
-  resolve_planned_world(config);
-  return config;
-}
-
-uint64_t bytes_of(const Words& words) {
-  const Config config = planned(words);
-  return PlannedRank(config, 0, 0).require_plan(config).program.predicted().arena_bytes();
-}
-
-Words budget(uint64_t bytes) { return {ac("mode=auto"), ac(fmt::format("memory_budget={}", bytes))}; }
+Config planned(const Words& words) { return test::planned(kBudgetYaml, words); }
+uint64_t bytes_of(const Words& words) { return test::bytes_of(planned(words)); }
 
 // Between what modes full and none take of the longest.
 uint64_t some_budget(double share) {
@@ -122,6 +113,37 @@ TEST(Policies, AreOneTableInWordsAndJson) {
   EXPECT_FALSE(document.at("policies").at("none").back().at("fits"));
   const Finished small = place.recollect(Words{"estimate", "run.yaml", "--policies"} + budget(1 << 10));
   EXPECT_EQ(small.status, 4) << small.err;
+}
+
+// What has an effect in one column may have none in another: that is no reason to show none of them.
+TEST(Policies, AreShownWhereASwitchHasNoEffectInSome) {
+  const uint64_t bytes = some_budget(0.5);
+  const std::vector<PolicyEstimate> without = compare_policies(planned(budget(bytes)));
+  for (const Words& words :
+       {Words{ac("prefetch=2"), ac("host_memory_budget=1MiB")}, Words{ac("cpu_checkpointing=true")},
+        Words{ac("verify=true")}, Words{ac("contiguous_checkpointing=false")}})
+    for (const Words& layers : {Words{}, Words{"model.n_layer=1"}}) {
+      SCOPED_TRACE(words.front());
+      const std::vector<PolicyEstimate> columns = compare_policies(planned(budget(bytes) + words + layers));
+      ASSERT_EQ(columns.size(), 5u);
+      if (words.size() == 2 && layers.empty()) {
+        EXPECT_EQ(columns[4].lengths.back().arena_bytes, without[4].lengths.back().arena_bytes);
+      }
+    }
+}
+
+TEST(Policies, ThatNoBudgetChangesSayWhatTheyTake) {
+  const uint64_t none = bytes_of({}), bytes = some_budget(0.5);
+  const Config config = planned(budget(bytes) + Words{ac("budget_policy=none")});
+  const std::optional<Error> refusal = PlannedRank(config, 0, 0).plan(config).checkpointed.refusal;
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->code(), ExitCode::kDeviceMemory);
+  const std::string text = refusal->what();
+  EXPECT_EQ(
+      text.find(fmt::format(
+          "the budget is {} bytes, and budget_policy none needs {} bytes, and most of it is ", bytes, none)),
+      0u)
+      << text;
 }
 
 TEST(Budgets, NoModeThatFitsIsFasterThanAPlan) {

@@ -10,6 +10,7 @@
 #include "launch/program/program_cache.h"
 #include "launch/program/task.h"
 #include "launch/ranks/world.h"
+#include "tests/launch/planned.h"
 
 namespace recollect::test::compile_time_test {
 namespace {
@@ -29,8 +30,9 @@ double processor_milliseconds() {
 }
 
 // What the program of each late length took; the middle one of them.
-double median_milliseconds(int layers) {
-  Config config = read_config_text("test.yaml", kYaml, {"model.n_layer=" + std::to_string(layers)});
+double median_milliseconds(int layers, const Words& words = {}) {
+  Config config =
+      read_config_text("test.yaml", kYaml, words + Words{"model.n_layer=" + std::to_string(layers)});
   std::vector<double> took;
   std::unique_ptr<MpiEnvironment> mpi;
   run_ranks(config, mpi, [&](Communicator& world) {
@@ -57,6 +59,14 @@ TEST(CompileTime, OfALateLengthIsMilliseconds) {
   EXPECT_LE(many, 60) << "48 layers";
   RecordProperty("milliseconds_12_layers", std::to_string(twelve));
   RecordProperty("milliseconds_48_layers", std::to_string(many));
+}
+
+// And the plan for it, where there is no room for everything.
+TEST(CompileTime, OfALateLengthWithAPlanIsMilliseconds) {
+  const Config none = planned(kYaml, {"model.n_layer=12"});
+  const double twelve = median_milliseconds(12, budget(bytes_of(none) * 3 / 4));
+  EXPECT_LE(twelve, 60);
+  RecordProperty("milliseconds_12_layers", std::to_string(twelve));
 }
 
 }  // namespace

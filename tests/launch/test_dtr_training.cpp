@@ -6,12 +6,11 @@
 #include "launch/config/read.h"
 #include "launch/program/estimate.h"
 #include "tests/engine/expect_error.h"
+#include "tests/launch/planned.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::dtr_training_test {
 namespace {
-
-using Words = std::vector<std::string>;
 
 const char* const kRun = R"(
 model: {type: gpt2, vocab_size: 24, n_positions: 16, n_embd: 32, n_layer: 6, n_head: 4, initializer_range: 0.2}
@@ -28,8 +27,7 @@ Words with_budget(Words words, uint64_t bytes) {
 }
 
 std::optional<Error> refusal_of(const Words& words) {
-  Config config = read_config_text("test.yaml", kRun, words);
-  resolve_planned_world(config);
+  const Config config = planned(kRun, words);
   return PlannedRank(config, 0, 0).plan(config).checkpointed.refusal;
 }
 
@@ -60,13 +58,27 @@ TEST(DtrTraining, SendsAwayWhatItSaves) {
               {ac("partition_activations=true"), ac("cpu_checkpointing=true")});
 }
 
+// Not what mode none takes: the budget is looked for, and little below it there is none.
 TEST(DtrTraining, SaysWhichBudgetIsEnough) {
   const std::optional<Error> refusal = refusal_of(with_budget({}, 1000));
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->code(), ExitCode::kDeviceMemory);
-  const std::string text = refusal->what(), mark = "the smallest budget that works is ";
+  const std::string text = refusal->what(), mark = "a budget that works is ";
   ASSERT_NE(text.find(mark), std::string::npos) << text;
-  EXPECT_FALSE(refusal_of(with_budget({}, std::stoull(text.substr(text.find(mark) + mark.size())))));
+  const uint64_t works = std::stoull(text.substr(text.find(mark) + mark.size()));
+  EXPECT_FALSE(refusal_of(with_budget({}, works)));
+  EXPECT_TRUE(refusal_of(with_budget({}, works * 95 / 100)));
+}
+
+// In which the plans that hold all layers' inputs do not fit.
+TEST(DtrTraining, IsNoFasterThanAutoInASmallBudget) {
+  const uint64_t bytes = bytes_of(planned(kRun)) * 52 / 100;
+  const auto seconds = [&](const char* mode) {
+    const Config config = planned(kRun, {ac(mode), ac(fmt::format("memory_budget={}", bytes))});
+    const TrainingProgram training = PlannedRank(config, 0, 0).require_plan(config);
+    return simulate(training.program.graph, training.program.schedule, training.device, 1).step_seconds;
+  };
+  EXPECT_LE(seconds("mode=auto"), seconds("mode=dtr"));
 }
 
 TEST(DtrTraining, RefusesKeysWithoutEffect) {

@@ -1,0 +1,63 @@
+#include "launch/program/over_budget.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace recollect {
+
+namespace {
+
+Error over_budget(const std::string& found, const MemoryLedger& memory, const std::string& otherwise = "") {
+  MemoryLedger::Row most{};
+  for (const MemoryLedger::Row& row : memory.at_peak)
+    if (MemoryLedger::sum(row) > MemoryLedger::sum(most)) most = row;
+  const auto category = static_cast<std::size_t>(std::max_element(most.begin(), most.end()) - most.begin());
+  return Error(ExitCode::kDeviceMemory,
+               fmt::format("{}, and most of it is {} ({} bytes)", found,
+                           name_of(static_cast<Category>(category)), most[category]),
+               fmt::format("raise activation_checkpointing.memory_budget, {}or train with a smaller "
+                           "training.micro_batch_size or more tensor ranks",
+                           otherwise));
+}
+
+}  // namespace
+
+Error no_plan_fits(uint64_t budget, uint64_t smallest, const MemoryLedger& memory) {
+  return over_budget(
+      fmt::format("no plan fits {} bytes: the smallest budget that works is {} bytes", budget, smallest),
+      memory);
+}
+
+Error plan_exceeds(uint64_t budget, const Config& config, const MemoryLedger& memory) {
+  const CheckpointingSettings& c = config.activation_checkpointing;
+  const bool of_longest = c.mode == CheckpointingMode::kDtr || c.budget_policy == BudgetPolicy::kDynamic ||
+                          c.budget_policy == BudgetPolicy::kStatic;
+  const std::string whose = of_longest ? "the plan of the longest sequences"
+                                       : fmt::format("budget_policy {}", name_of(c.budget_policy));
+  return over_budget(
+      fmt::format("the budget is {} bytes, and {} needs {} bytes", budget, whose, memory.arena_bytes()),
+      memory, of_longest ? "" : "let budget_policy dynamic choose what is saved, ");
+}
+
+Error dtr_finds_none(uint64_t budget, const MemoryLedger& none,
+                     const std::function<std::optional<DtrResult>(uint64_t)>& find,
+                     const std::function<MemoryLedger(const Plan&)>& memory_of) {
+  constexpr int kHalvings = 6;
+  uint64_t low = std::max(budget, none.persistent_bytes), works = none.arena_bytes();
+  MemoryLedger memory = none;
+  for (int i = 0; i < kHalvings && works > low + 1; ++i) {
+    const uint64_t middle = low + (works - low) / 2;
+    if (const std::optional<DtrResult> found = find(middle)) {
+      works = middle;
+      memory = memory_of(found->plan);
+    } else {
+      low = middle;
+    }
+  }
+  return over_budget(
+      fmt::format("mode dtr finds no plan within {} bytes: a budget that works is {} bytes", budget, works),
+      memory, "let mode auto find what takes less, ");
+}
+
+}  // namespace recollect
