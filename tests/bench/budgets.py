@@ -78,7 +78,7 @@ class Row:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build/cpu")
-    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6, help="timed steps per run")
     parser.add_argument("--warmup", type=int, default=2, help="untimed steps before them")
     parser.add_argument("--samples", type=int, default=8, help="of a micro-batch")
@@ -89,10 +89,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--device", type=Path, help="an existing device file; calibrate nothing")
     parser.add_argument("--only", default="", help="models whose name contains this")
     parser.add_argument("--no-torch", action="store_true")
-    parser.add_argument("--quick", action="store_true", help="a trial: three layers, two budgets, three steps")
+    parser.add_argument("--quick", action="store_true", help="a trial: three layers, two budgets, one round of three steps")
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds for one run")
     args = parser.parse_args()
     if args.quick:
+        args.rounds = 1
         args.steps, args.warmup, args.budgets, args.shares, args.samples = 3, 1, 2, args.shares[:1], 4
     return args
 
