@@ -41,8 +41,8 @@ struct BudgetComparison {
       curves;  // of the modes that plan, auto first, at the same budgets, the smallest first
   std::vector<NamedMode> named;  // those that have an effect
 };
-// From the smallest budget that works for mode auto to what mode none takes, by way of what each named mode takes; in host memory and on the disk as far as
-// the configuration lets them be used.
+// From the smallest budget that works for mode auto to what mode none takes, by way of what each named mode takes; in host
+// memory and on the disk as far as the configuration lets them be used.
 BudgetComparison compare_budgets(const Config& resolved);
 
 }  // namespace recollect

@@ -1,6 +1,7 @@
 // Digests of what every op of a micro-batch writes, so that the same micro-batch can be computed again and the bits
 // compared: processors that compute wrongly now and then are how large trainings are spoilt unseen (numerics.verify_every).
-// For memory that the host can look at; what is on a disk is looked at when it is back. Outside of begin() and end() an op costs one comparison.
+// For memory that the host can look at; what is on a disk is looked at when it is back. Outside of begin() and end()
+// an op costs one comparison.
 #pragma once
 
 #include <cstdint>

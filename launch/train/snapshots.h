@@ -26,8 +26,8 @@ struct SnapshotTotals {
 class Snapshots {
  public:
   // Collective. Config and session must outlive it. `before_begin`, `before_commit`: rank 0's, the latter on the thread that
-  // writes; what they throw fails the save. `resumed`: the snapshot that the run went on from. Error kStorage where the folder cannot be used, and where the disk of a run that
-  // begins has no room for as many as are kept, and one more.
+  // writes; what they throw fails the save. `resumed`: the snapshot that the run went on from. Error kStorage where the
+  // folder cannot be used, and where the disk of a run that begins has no room for as many as are kept, and one more.
   Snapshots(const Config& config, const Session& session, std::function<void()> before_commit,
             std::string resumed = "", std::function<void()> before_begin = {});
 

@@ -20,8 +20,8 @@ class SnapshotFolder {
   std::string former(int64_t step) const;
   std::string being_saved(int64_t step) const;
 
-  // Steps that something is called after, the newest first: snapshots, or what is in the place of one. Error kStorage where the folder cannot be read; one that
-  // is not there has none.
+  // Steps that something is called after, the newest first: snapshots, or what is in the place of one. Error kStorage where
+  // the folder cannot be read; one that is not there has none.
   std::vector<int64_t> steps() const;
 
   // Errors: kStorage, with the system's reason.
