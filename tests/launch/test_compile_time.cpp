@@ -65,7 +65,7 @@ TEST(CompileTime, OfALateLengthIsMilliseconds) {
 TEST(CompileTime, OfALateLengthWithAPlanIsMilliseconds) {
   const Config none = planned(kYaml, {"model.n_layer=12"});
   const double twelve = median_milliseconds(12, budget(bytes_of(none) * 3 / 4));
-  EXPECT_LE(twelve, 60);
+  EXPECT_LE(twelve, 25);
   RecordProperty("milliseconds_12_layers", std::to_string(twelve));
 }
 

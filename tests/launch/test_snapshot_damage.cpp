@@ -9,6 +9,7 @@
 
 #include "engine/io/crc32c.h"
 #include "engine/io/descriptor.h"
+#include "tests/engine/flip_bit.h"
 #include "tests/launch/snapshot_command.h"
 
 namespace recollect::test::snapshot_command_test {
@@ -22,14 +23,6 @@ std::map<std::string, std::pair<uint64_t, fs::file_time_type>> stamps(const std:
   for (const auto& entry : fs::directory_iterator(folder))
     all[entry.path().filename()] = {entry.file_size(), entry.last_write_time()};
   return all;
-}
-
-void change(const std::string& path, uint64_t at) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(at));
-  const char before = static_cast<char>(file.get());
-  file.seekp(static_cast<std::streamoff>(at));
-  file.put(static_cast<char>(before ^ 4));
 }
 
 // With a good check sum, so that what it says is what is looked at.
@@ -73,7 +66,7 @@ TEST(SnapshotVerify, ReadsOnBehindWhatTheSystemRefuses) {
   const std::string unread = command.run({"verify", snapshot}, 6);
   EXPECT_EQ(times_in(unread, "cannot open " + shard), 1) << unread;
   EXPECT_NE(unread.find("1 of 1 snapshots could not be read"), std::string::npos) << unread;
-  change(snapshot + "/rank-00001.safetensors", 5);
+  flip_bit(snapshot + "/rank-00001.safetensors", 5);
   const std::string damaged = command.run({"verify", snapshot}, 3);
   for (const char* said : {"cannot open ", "rank-00001.safetensors is damaged between bytes 0 and "})
     EXPECT_EQ(times_in(damaged, said), 1) << damaged;
@@ -92,15 +85,15 @@ TEST(SnapshotDamage, IsNamedAndNothingIsMadeOfIt) {
   };
   const std::vector<Damage> all = {
       {[&] {
-         change(bad + shard, 5);
-         change(bad + shard, (1 << 20) + 7);
+         flip_bit(bad + shard, 5);
+         flip_bit(bad + shard, (1 << 20) + 7);
        },
        {"rank-00001.safetensors is damaged between bytes 0 and 1048576",
         "rank-00001.safetensors is damaged between bytes 1048576 and 2097152"}},
       {[&] { fs::resize_file(bad + shard, fs::file_size(bad + shard) - 1); }, {"bytes, and should have "}},
       {[&] { fs::remove(bad + shard); }, {"cannot open", "rank-00001.safetensors: No such file"}},
       {[&] { fs::remove(bad + "/manifest.json"); }, {"cannot open", "manifest.json: No such file"}},
-      {[&] { change(bad + "/manifest.json", 40); }, {"manifest.json: its check sum is"}},
+      {[&] { flip_bit(bad + "/manifest.json", 40); }, {"manifest.json: its check sum is"}},
       {[&] {
          fs::remove(bad + shard);
          fs::create_symlink(good + shard, bad + shard);

@@ -10,6 +10,7 @@
 #include "parallel/snapshot/snapshot_saver.h"
 #include "tests/comm/ranks.h"
 #include "tests/engine/expect_error.h"
+#include "tests/engine/flip_bit.h"
 #include "tests/engine/temporary_folder.h"
 #include "tests/parallel/snapshot_rank.h"
 
@@ -104,14 +105,6 @@ TEST(Snapshots, ThoseOfLaterStepsGo) {
   save({1, 1}, folder.path(), {7, 8, 9});
   save({1, 1}, folder.path(), {2}, true, 2);
   EXPECT_EQ(SnapshotFolder(folder.path()).steps(), (std::vector<int64_t>{2}));
-}
-
-void flip_bit(const std::string& path, uint64_t at) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(at));
-  const char before = static_cast<char>(file.get());
-  file.seekp(static_cast<std::streamoff>(at));
-  file.put(static_cast<char>(before ^ 1));
 }
 
 // Any bit of any file: nothing is loaded that is not what was saved.
