@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -42,19 +43,24 @@ int count_gpus(const char* visible_devices, const std::string& driver) {
 
 int count_gpus() { return count_gpus(std::getenv("CUDA_VISIBLE_DEVICES"), "/proc/driver/nvidia/gpus"); }
 
-int free_port() {
-  const Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (!listener || ::bind(listener.get(), generic, size) != 0 ||
-      ::getsockname(listener.get(), generic, &size) != 0)
-    throw Error(ExitCode::kConfiguration,
-                "no free port on 127.0.0.1: " + std::generic_category().message(errno),
-                "name one with --master-port");
-  return ntohs(address.sin_port);
+uint16_t free_port() {
+  constexpr unsigned kFirst = 10000, kPorts = 20000;
+  static std::atomic<unsigned> calls = 0;
+  const auto start = static_cast<unsigned>(::getpid()) * 131U;  // processes beside each other begin apart
+  for (unsigned tried = 0; tried < kPorts; ++tried) {
+    const Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(kFirst + (start + calls++) % kPorts));
+    if (!listener) break;
+    if (::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0)
+      return ntohs(address.sin_port);
+    if (errno != EADDRINUSE) break;
+  }
+  throw Error(ExitCode::kConfiguration,
+              "no free port on 127.0.0.1: " + std::generic_category().message(errno),
+              "name one with --master-port");
 }
 
 std::string host_name() {

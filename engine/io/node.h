@@ -2,6 +2,7 @@
 // without a CUDA library.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace recollect {
@@ -14,8 +15,10 @@ int cores_to_use();
 int count_gpus(const char* visible_devices, const std::string& driver);
 int count_gpus();
 
-// A port of the loopback interface that nobody listens on, by now.
-int free_port();
+// A port of the loopback interface that nobody listens on, by now. It lies below those that the system gives to
+// outgoing connections, so that none of these takes it before its owner comes; no two calls of a process name the
+// same, and of two processes only by chance. Error kConfiguration where there is none.
+uint16_t free_port();
 
 std::string host_name();
 

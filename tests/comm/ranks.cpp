@@ -11,7 +11,7 @@
 
 #include "comm/local/rendezvous.h"
 #include "comm/tcp.h"
-#include "comm/tcp/socket.h"
+#include "engine/io/node.h"
 
 namespace recollect::test {
 namespace {
@@ -90,13 +90,6 @@ std::vector<Outcome> run_as_threads(int ranks, const RankFunction& function,
                                     std::chrono::milliseconds timeout, std::size_t chunk_bytes) {
   LocalGroup group(ranks, timeout, chunk_bytes);
   return run_threads(ranks, [&](int rank) { function(*group.join(rank)); });
-}
-
-uint16_t free_port() {
-  std::string problem;
-  int error = 0;
-  const auto listener = tcp::listen_on(tcp::resolve("127.0.0.1", 0, problem).front(), error);
-  return tcp::Address::of_this_end(listener).port();
 }
 
 namespace {

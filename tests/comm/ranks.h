@@ -38,8 +38,6 @@ std::vector<Outcome> run_over_tcp_as_threads(int ranks, const RankFunction& func
 std::vector<Outcome> run_over_tcp_as_processes(int ranks, const RankFunction& function,
                                                std::chrono::milliseconds timeout = std::chrono::seconds(60),
                                                std::size_t chunk_bytes = 0);
-// A port of the loopback interface that nobody listens on.
-uint16_t free_port();
 
 // As run_as_processes, without joining: the function gets the rank and the run id. Nothing of the run may be
 // left in shared memory.

@@ -13,6 +13,7 @@
 #include "comm/store/environment.h"
 #include "comm/store/server.h"
 #include "engine/core/error.h"
+#include "engine/io/node.h"
 #include "tests/comm/ranks.h"
 #include "tests/engine/temporary_folder.h"
 
@@ -212,7 +213,7 @@ TEST(Store, AServerThatGoesIsALostPeer) {
 }
 
 TEST(Store, ClientsMayComeFirst) {
-  const uint16_t port = test::free_port();
+  const uint16_t port = free_port();
   Outcome outcome;
   std::jthread client([&] {
     outcome = outcome_of([&] {
@@ -227,7 +228,7 @@ TEST(Store, ClientsMayComeFirst) {
 }
 
 TEST(Store, NobodyThereIsALostPeer) {
-  const uint16_t port = test::free_port();
+  const uint16_t port = free_port();
   expect(outcome_of([&] {
            StoreClient(StorePlace{"127.0.0.1", {port}}, "t", "r", 3, 100ms);
          }),

@@ -6,6 +6,7 @@
 
 #include "comm/message_communicator.h"
 #include "comm/store/server.h"
+#include "engine/io/node.h"
 #include "tests/comm/group_checks.h"
 
 namespace recollect {

@@ -10,13 +10,6 @@
 
 namespace recollect::test {
 
-uint16_t free_port() {
-  std::string problem;
-  int error = 0;
-  const auto listener = tcp::listen_on(tcp::resolve("127.0.0.1", 0, problem).front(), error);
-  return tcp::Address::of_this_end(listener).port();
-}
-
 Environment torchrun_variables(int rank, int size, int per_node, const std::string& address, uint16_t port) {
   return {{"RANK", std::to_string(rank)},
           {"WORLD_SIZE", std::to_string(size)},

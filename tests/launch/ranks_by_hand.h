@@ -11,9 +11,6 @@
 
 namespace recollect::test {
 
-// A port of the loopback interface that nobody listens on.
-uint16_t free_port();
-
 // The variables of torchrun for one rank, with `per_node` ranks on each node.
 Environment torchrun_variables(int rank, int size, int per_node, const std::string& address, uint16_t port);
 

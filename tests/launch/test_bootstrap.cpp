@@ -11,6 +11,7 @@
 
 #include "comm/store/environment.h"
 #include "comm/store/server.h"
+#include "engine/io/node.h"
 #include "tests/launch/ranks_by_hand.h"
 
 namespace recollect::test::bootstrap_test {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <filesystem>
 
+#include "engine/io/node.h"
 #include "engine/ops/ops.h"
 #include "launch/ranks/program_identity.h"
 #include "launch/train/inputs.h"

@@ -9,6 +9,7 @@
 #include <map>
 #include <thread>
 
+#include "engine/io/node.h"
 #include "launch/report/chrome_trace.h"
 #include "launch/report/rank_report_json.h"
 #include "tests/launch/process.h"
