@@ -38,9 +38,20 @@ std::vector<std::string> keys_that_concern(const ModelFamily& family, ModelKey::
   return keys;
 }
 
-// What the families and the update rules say of their own keys.
+std::vector<std::string> keys_of_section(std::string_view section) {
+  std::vector<std::string> keys;
+  for (const ConfigKey& key : KeyTable::of(model_families().front()).keys())
+    if (key.section == section) keys.push_back(key.path());
+  return keys;
+}
+
+// What the families and the update rules say of their own keys, and what is true of a whole section.
 std::vector<Rule> declared_rules() {
   std::vector<Rule> table;
+  table.push_back({keys_of_section("activation_checkpointing"),
+                   {"training.max_steps"},
+                   only_evaluates,
+                   "this run never goes backward"});
   for (const ModelFamily& family : model_families()) {
     const auto is_it = [type = family.type](const Config& c) { return c.model.type == type; };
     table.push_back({keys_that_concern(family, ModelKey::Concerns::kFreshWeights),

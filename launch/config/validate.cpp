@@ -152,20 +152,12 @@ void check_checkpointing(const Config& config, Findings& found) {
     found.push_back(std::move(finding));
 }
 
-// A run without steps evaluates. Nothing that serves backward has an effect in it.
+// A run without steps evaluates.
 void check_steps(const Config& config, Findings& found) {
   if (config.training.max_steps > 0) return;
   if (config.evaluation.every_steps == 0) {
     found.push_back({{"training.max_steps", "evaluation.every_steps"},
                      "training.max_steps 0 trains nothing, and evaluation.every_steps 0 evaluates nothing"});
-  }
-  const KeyTable& table = KeyTable::of(config.model.family());
-  const Config defaults = table.defaults();
-  for (const ConfigKey& key : table.keys()) {
-    if (key.section != "activation_checkpointing" || key.print(config) == key.print(defaults)) continue;
-    found.push_back({{key.path(), "training.max_steps"},
-                     fmt::format("{} has no effect with training.max_steps 0: this run never goes backward",
-                                 key.path())});
   }
 }
 

@@ -75,13 +75,6 @@ INSTANTIATE_TEST_SUITE_P(
             train({"training.max_steps=0"}),
             {"training.max_steps 0 trains nothing, and evaluation.every_steps 0 evaluates nothing"}},
         CommandLineCase{
-            "CheckpointingWithoutBackward",
-            2,
-            train({"training.max_steps=0", "evaluation.every_steps=1", "evaluation.batches=1",
-                   "activation_checkpointing.mode=full"}),
-            {"activation_checkpointing.mode has no effect with training.max_steps 0: this run never goes "
-             "backward"}},
-        CommandLineCase{
             "OverrideWithoutEffect", 2, train({"optimizer.beta1=0.8"}), {"optimizer.beta1 has no effect"}}),
     case_name);
 

@@ -223,6 +223,14 @@ TEST(Evaluation, AnEvaluationOnlyReservesWhatForwardNeeds) {
   EXPECT_EQ(predicted({}), training) << "evaluation costs no memory";
   const Trained run = train(kEvaluationYaml, kEvaluate + Words{"training.max_steps=0"});
   EXPECT_EQ(run.measured, std::vector{evaluation});
+  // As configured for training: what is about backward changes nothing.
+  for (const char* mode : {"full", "selective", "auto", "dtr"}) {
+    const Words words =
+        kEvaluate + Words{"training.max_steps=0", "activation_checkpointing.cpu_checkpointing=true",
+                          std::string("activation_checkpointing.mode=") + mode};
+    EXPECT_EQ(predicted(words), evaluation) << mode;
+    EXPECT_EQ(train(kEvaluationYaml, words).measured, run.measured) << mode;
+  }
 }
 
 TEST(Evaluation, HappensEverySoManyStepsAndAfterTheLast) {
