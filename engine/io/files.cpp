@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "engine/core/arena.h"
 #include "engine/core/error.h"
 #include "engine/io/descriptor.h"
 
@@ -102,7 +103,8 @@ ReplacementFile::ReplacementFile(ReplacementFile&& other) noexcept
       descriptor_(std::exchange(other.descriptor_, -1)),
       bytes_(other.bytes_),
       existed_(other.existed_),
-      replaces_(other.replaces_) {}
+      replaces_(other.replaces_),
+      direct_(other.direct_) {}
 
 ReplacementFile::~ReplacementFile() { discard(); }
 
@@ -124,11 +126,24 @@ void ReplacementFile::reserve(uint64_t bytes) {
   storage_error(fmt::format("reserve {} bytes for", bytes), path_, error_number);
 }
 
+void ReplacementFile::set_direct(bool direct) noexcept {
+  const int flags = ::fcntl(descriptor_, F_GETFL);
+  if (flags >= 0 && ::fcntl(descriptor_, F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT) == 0)
+    direct_ = direct;
+}
+
 void ReplacementFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   require(descriptor_ >= 0, "write_at() on a file that was already committed");
   while (!bytes.empty()) {
+    const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+    if (direct_ && (offset | bytes.size() | address) % kDiskBlock != 0) set_direct(false);
     const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EINVAL && direct_) {  // larger blocks than ours
+      set_direct(false);
+      if (!direct_) continue;
+      errno = EINVAL;
+    }
     if (written <= 0) storage_error("write", path_, written < 0 ? errno : EIO);
     offset += static_cast<uint64_t>(written);
     bytes_ = std::max(bytes_, offset);

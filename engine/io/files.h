@@ -28,6 +28,10 @@ class ReplacementFile {
   // written.
   void reserve(uint64_t bytes);
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
+  // From here on goes past the system's page cache, where the file system lets it, what is in whole blocks of the disk:
+  // place, size and address are multiples of kDiskBlock. The first that is not, such as the end of a file, and all behind it
+  // go through the cache.
+  void write_directly() noexcept { set_direct(true); }
   // Only what was at `path` from the beginning is replaced: a file that has appeared since is an error.
   void spare_newcomers() { replaces_ = existed_; }
   // Flushes to the disk, renames, flushes the folder. An error too where the temporary file is not the one
@@ -37,6 +41,7 @@ class ReplacementFile {
  private:
   bool is_as_written() const;
   int take_name() const;
+  void set_direct(bool direct) noexcept;
   void discard() noexcept;
 
   std::string path_;
@@ -45,6 +50,7 @@ class ReplacementFile {
   uint64_t bytes_ = 0;    // that the temporary file has
   bool existed_ = false;  // a file at `path`, before
   bool replaces_ = true;
+  bool direct_ = false;
 };
 
 // Replaces the file at `path` by one that holds exactly `text`. Errors: kStorage.

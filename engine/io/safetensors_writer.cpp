@@ -63,7 +63,11 @@ std::size_t SafetensorsWriter::declare(const std::string& name, DType dtype, std
 }
 
 void SafetensorsWriter::begin() {
-  if (!file_) lay_out();
+  if (file_) return;
+  lay_out();
+  ReplacementFile file(path_);
+  file.reserve(total_);
+  file_.emplace(std::move(file));
 }
 
 void SafetensorsWriter::lay_out() {
@@ -93,10 +97,6 @@ void SafetensorsWriter::lay_out() {
   require(length <= kMaxSafetensorsHeader, "too many tensors for one safetensors file");
   for (Slot* slot : order) slot->begin += 8 + length;
   require(!__builtin_add_overflow(end, 8 + length, &total_), "the file would not fit 64 bits");
-
-  ReplacementFile file(path_);
-  file.reserve(total_);
-  file_.emplace(std::move(file));
   header_ = std::move(text);
 }
 

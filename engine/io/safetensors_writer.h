@@ -30,6 +30,8 @@ class SafetensorsWriter {
   // What is not declared by now never will be: lays out the file and claims its space, which the first write
   // does otherwise. What follows allocates nothing. Errors: kStorage.
   void begin();
+  // Of it only the layout, for who writes the file otherwise: head() and bytes() are known. Nothing is opened.
+  void lay_out();
 
   // The next bytes of a tensor. Tensors may be written in any order and in pieces of any size.
   // Errors: kStorage.
@@ -46,10 +48,10 @@ class SafetensorsWriter {
   virtual void finish();
 
   const std::string& path() const { return path_; }
-  // What stands before the tensors' bytes, once it has begun. Tensors of wider elements come first, and else the
+  // What stands before the tensors' bytes, once it is laid out. Tensors of wider elements come first, and else the
   // one that was declared first.
   std::string head() const;
-  uint64_t bytes() const { return total_; }  // of the whole file, once it has begun
+  uint64_t bytes() const { return total_; }  // of the whole file, likewise
 
  private:
   struct Slot {
@@ -61,7 +63,6 @@ class SafetensorsWriter {
     uint64_t written = 0;
   };
 
-  void lay_out();
   Slot& slot_of(std::string_view name);
 
   std::string path_;

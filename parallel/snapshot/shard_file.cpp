@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/arena.h"
 #include "engine/core/error.h"
 #include "engine/io/crc32c.h"
+#include "engine/io/files.h"
 #include "engine/io/safetensors_writer.h"
 #include "engine/io/strict_json.h"
 
@@ -48,39 +50,78 @@ class BlockSums {
   uint64_t in_block_ = 0;
 };
 
+// A file from its first byte to its last.
+class Stream {
+ public:
+  Stream(ReplacementFile& file, std::byte* stage) : file_(file), stage_(stage) {}
+  void append(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const std::size_t count = std::min({bytes.size(), kStagedBytes - staged_, kCached});
+      sums_.add(bytes.substr(0, count));
+      std::memcpy(stage_ + staged_, bytes.data(), count);
+      bytes.remove_prefix(count);
+      staged_ += count;
+      if (staged_ == kStagedBytes) flush();
+    }
+  }
+  std::vector<uint32_t> finish() {
+    flush();
+    return sums_.finish();
+  }
+
+ private:
+  static constexpr std::size_t kCached = 64 << 10;  // is summed and copied while a cache holds it
+
+  void flush() {
+    const std::size_t blocks = staged_ / kDiskBlock * kDiskBlock;
+    file_.write_at(written_, {stage_, blocks});
+    file_.write_at(written_ + blocks, {stage_ + blocks, staged_ - blocks});
+    written_ += staged_;
+    staged_ = 0;
+  }
+
+  ReplacementFile& file_;
+  std::byte* const stage_;
+  std::size_t staged_ = 0;
+  uint64_t written_ = 0;
+  BlockSums sums_;
+};
+
 }  // namespace
 
 SnapshotPart write_shard_file(const std::string& folder, const std::string& name,
                               const std::vector<StateTensor>& whole, const std::vector<StatePart>& parts,
-                              const ReadState& read) {
+                              const ReadState& read, std::byte* stage) {
   // As they lie in the file.
   std::vector<std::size_t> order(parts.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return size_of(whole[parts[a].tensor].dtype) > size_of(whole[parts[b].tensor].dtype);
   });
-  SafetensorsWriter file(folder + "/" + name, {});
+  const std::string path = folder + "/" + name;
+  SafetensorsWriter layout(path, {});
   SnapshotPart written;
   for (const std::size_t i : order) {
     const auto& [tensor, place, offset, bytes] = parts[i];
     const StateTensor& of = whole[tensor];
     const std::string shard = shard_name(of, place);
-    file.declare(shard, of.dtype,
-                 of.vector ? std::vector{place.rows} : std::vector{place.rows, place.columns});
+    layout.declare(shard, of.dtype,
+                   of.vector ? std::vector{place.rows} : std::vector{place.rows, place.columns});
     written.shards.emplace_back(tensor, SnapshotShard{.tensor = shard, .place = place});
   }
-  file.begin();
-  BlockSums sums;
-  sums.add(file.head());
-  for (std::size_t i = 0; i < order.size(); ++i)
-    for (uint64_t first = 0, all = parts[order[i]].bytes; first < all; first += kSummedBytes) {
+  layout.lay_out();
+  ReplacementFile file(path);
+  file.reserve(layout.bytes());
+  file.write_directly();
+  Stream stream(file, stage);
+  stream.append(layout.head());
+  for (const std::size_t i : order)
+    for (uint64_t first = 0, all = parts[i].bytes; first < all; first += kSummedBytes) {
       const auto count = static_cast<std::size_t>(std::min(kSummedBytes, all - first));
-      const std::span bytes(read(order[i], first, count), count);
-      sums.add(as_text(bytes));
-      file.write_at(i, first, bytes);
+      stream.append(as_text({read(i, first, count), count}));
     }
-  written.file = {.name = name, .bytes = file.bytes(), .sums = sums.finish()};
-  file.finish();
+  written.file = {.name = name, .bytes = layout.bytes(), .sums = stream.finish()};
+  file.commit();
   return written;
 }
 

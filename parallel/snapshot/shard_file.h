@@ -19,11 +19,14 @@ namespace recollect {
 // Bytes of part number `part`, from `first` on; they are used before the next call.
 using ReadState = std::function<const std::byte*(std::size_t part, uint64_t first, std::size_t bytes)>;
 
-// Claims the disk's space, writes, flushes. `whole` is what the parts are of. Error kStorage; then nothing has the
-// file's name.
+// Bytes that the file is put together in on their way to the disk, past the system's page cache.
+inline constexpr std::size_t kStagedBytes = std::size_t{2} << 20;
+
+// Claims the disk's space, writes, flushes. `whole` is what the parts are of; `stage`: kStagedBytes that begin at a multiple
+// of kDiskBlock. Error kStorage; then nothing has the file's name.
 SnapshotPart write_shard_file(const std::string& folder, const std::string& name,
                               const std::vector<StateTensor>& whole, const std::vector<StatePart>& parts,
-                              const ReadState& read);
+                              const ReadState& read, std::byte* stage);
 
 class ShardFile {
  public:

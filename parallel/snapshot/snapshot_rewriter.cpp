@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/arena.h"
 #include "parallel/snapshot/shard_file.h"
 
 namespace recollect {
@@ -31,6 +32,7 @@ void read_elements(const StatePart& part, int64_t begin, int64_t count, std::siz
 void write_files(const std::string& folder, Manifest& manifest, const StateLayout& layout,
                  const ReadTensor& read) {
   std::vector<std::byte> piece(kSummedBytes);
+  const Arena stage(kStagedBytes);
   for (int rank = 0; rank < layout.world_size(); ++rank) {
     const std::vector<StatePart> parts = layout.saved_by(rank);
     const ReadState read_part = [&](std::size_t i, uint64_t first, std::size_t bytes) -> const std::byte* {
@@ -40,7 +42,7 @@ void write_files(const std::string& folder, Manifest& manifest, const StateLayou
       return piece.data();
     };
     add_part(write_shard_file(folder, fmt::format("rank-{:05}.safetensors", rank), layout.tensors(), parts,
-                              read_part),
+                              read_part, stage.at(0)),
              manifest);
   }
 }

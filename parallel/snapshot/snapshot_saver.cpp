@@ -44,7 +44,7 @@ Manifest put_together(const std::vector<std::string>& texts, const std::vector<S
 }  // namespace
 
 uint64_t SnapshotSaver::buffer_bytes(const StateLayout& layout, int world_rank, bool asynchronous) {
-  return asynchronous ? bytes_of(layout.saved_by(world_rank)) : kSummedBytes;
+  return kStagedBytes + (asynchronous ? bytes_of(layout.saved_by(world_rank)) : kSummedBytes);
 }
 
 SnapshotSaver::SnapshotSaver(SnapshotOptions options, const TrainingState& state, const Mesh& mesh)
@@ -56,7 +56,7 @@ SnapshotSaver::SnapshotSaver(SnapshotOptions options, const TrainingState& state
       buffer_(buffer_bytes(state.layout(), state.world_rank(), options_.asynchronous)),
       write_([this] { write(); }),
       commit_([this] { commit(); }) {
-  uint64_t offset = 0;
+  uint64_t offset = kStagedBytes;
   for (const TrainingState::Part& part : parts_) {
     offsets_.push_back(offset);
     offset += aligned(part.bytes);
@@ -116,12 +116,12 @@ void SnapshotSaver::copy() {
 void SnapshotSaver::write() {
   const ReadState read = [&](std::size_t part, uint64_t first, std::size_t bytes) -> const std::byte* {
     if (options_.asynchronous) return buffer_.at(offsets_[part] + first);
-    state_.read(parts_[part], first, bytes, buffer_.at(0));
-    return buffer_.at(0);
+    state_.read(parts_[part], first, bytes, buffer_.at(kStagedBytes));
+    return buffer_.at(kStagedBytes);
   };
   written_ = write_shard_file(folder_.being_saved(progress_.step),
                               fmt::format("rank-{:05}.safetensors", state_.world_rank()), state_.tensors(),
-                              parts_, read);
+                              parts_, read, buffer_.at(0));
 }
 
 void SnapshotSaver::commit() {

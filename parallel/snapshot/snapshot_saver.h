@@ -23,7 +23,7 @@ struct SnapshotOptions {
   std::string path;
   int64_t keep = 2;
   bool asynchronous =
-      true;  // otherwise nothing is reserved beyond a MiB, and the step waits until all is written
+      true;  // otherwise nothing is reserved beyond 3 MiB, and the step waits until all is written
   std::string configuration;
   std::map<std::string, std::string> versions;
   std::string launch = {};
