@@ -5,8 +5,9 @@
 
 namespace recollect::cpu {
 
-// Timed once in a process, in 1 ms: registers alone, the best of many runs. The two kinds of processors are far
-// to both sides of the limit, so that a processor gives one answer, and instruction_set() tells it.
+// Timed once in a process, in 1 ms where it is and in 20 where it is not: registers alone, the best of many runs. The two
+// kinds of processors are far to both sides of the limit, once and five times as long, so that a processor gives one
+// answer, and instruction_set() tells it.
 bool dots_pay();
 
 }  // namespace recollect::cpu
