@@ -40,13 +40,13 @@ can_fuzz() {
     clang++ -fsanitize=fuzzer,address -x c++ -o /dev/null - 2>/dev/null
 }
 
-# build PRESET [targets...]: configures once, then builds what has changed.
+# build PRESET [targets...]: configures once, with $cmake_options, then builds what has changed.
 build() {
   preset=$1
   shift
   # What the CUDA backend's attention is made with is in no Debian package; a build without it has a slower one.
   case $preset in cuda*) launch/fetch_cudnn_frontend.sh || echo "building without cuDNN's attention" >&2 ;; esac
-  [ -f "build/$preset/build.ninja" ] || cmake --preset "$preset" >/dev/null
+  [ -f "build/$preset/build.ninja" ] || cmake --preset "$preset" ${cmake_options:-} >/dev/null
   cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 

@@ -21,8 +21,10 @@ def command_of(entry):
 
 
 def is_ours(entry):
-    """Of the libraries and the program: neither tests nor benchmarks, nor what nvcc compiles."""
-    return " -o CMakeFiles/recollect" in entry["command"] and not entry["file"].endswith(".cu")
+    """Of the libraries and the program, once: neither tests nor benchmarks, nor what nvcc compiles."""
+    command = entry["command"]
+    once = " -o CMakeFiles/recollect" in command and " -o CMakeFiles/recollect_cpu_" not in command
+    return once and not entry["file"].endswith(".cu")
 
 
 def read(entry):

@@ -1,5 +1,6 @@
 #include "engine/ops/ops.h"
 
+#include "engine/ops/cpu_level.h"
 #include "engine/ops/define.h"
 
 namespace recollect {
@@ -36,12 +37,12 @@ void register_engine_ops(OpRegistry& registry) {
   ops::register_sum(registry);
 }
 
-RegisterKernels kernels_of(BackendKind backend, cuda::Libraries* libraries) {
+RegisterKernels kernels_of(BackendKind backend, CpuIsa isa, cuda::Libraries* libraries) {
   switch (backend) {
     case BackendKind::kReference:
       return reference::register_kernels;
     case BackendKind::kCpu:
-      return cpu::register_kernels;
+      return cpu_level(isa).register_kernels;
     case BackendKind::kCuda:
       return [libraries](KernelTable& table, VocabularyReduction* vocabulary) {
         cuda::register_kernels(table, vocabulary, libraries);

@@ -152,6 +152,7 @@
 
 #include "engine/graph/op_def.h"
 #include "engine/ops/backend_kind.h"
+#include "engine/ops/cpu_isa.h"
 #include "engine/ops/vocabulary_reduction.h"
 #include "engine/runtime/kernel.h"
 
@@ -179,7 +180,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libra
 // Adds the kernels of one backend to a table. Whoever hands it on need not know what else they are made of.
 using RegisterKernels = std::function<void(KernelTable& table, VocabularyReduction* vocabulary)>;
 
-// `libraries` is for cuda alone, as above.
-RegisterKernels kernels_of(BackendKind backend, cuda::Libraries* libraries = nullptr);
+// `isa` is for cpu alone (cpu_level.h, whose errors it has), `libraries` for cuda alone, as above.
+RegisterKernels kernels_of(BackendKind backend, CpuIsa isa, cuda::Libraries* libraries = nullptr);
 
 }  // namespace recollect

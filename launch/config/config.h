@@ -25,6 +25,7 @@
 #include "engine/data/tokenizer/post_processor.h"
 #include "engine/io/problems.h"
 #include "engine/ops/backend_kind.h"
+#include "engine/ops/cpu_isa.h"
 #include "engine/optim/learning_rate.h"
 #include "parallel/models/families.h"
 #include "parallel/optimizers/rules.h"
@@ -93,6 +94,7 @@ struct Config {
 
   struct Device {
     BackendKind backend = BackendKind::kCpu;
+    CpuIsa isa = CpuIsa::kAuto;  // of backend cpu
     int64_t threads = 0;       // per rank; 0: cores / ranks on this node
     int64_t memory_limit = 0;  // bytes per rank; 0: none
     CudaGraph cuda_graph = CudaGraph::kAuto;

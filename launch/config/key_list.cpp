@@ -186,6 +186,8 @@ void add_device(std::vector<ConfigKey>& keys) {
   using S = Config::Device;
   const Adder<S> add(keys, "device", &Config::device);
   add("backend", &S::backend, any(), "kernels to run");
+  add("isa", &S::isa, any(),
+      "instructions that the cpu backend's kernels use; auto: the best of this processor");
   add("threads", &S::threads, between(0, 4096),
       "per rank, whatever OMP_NUM_THREADS is; 0: cores / ranks on the node");
   add("memory_limit", &S::memory_limit, byte_size(), "per rank, such as 4GiB; 0: none");

@@ -7,7 +7,9 @@
 
 #include "checkpointing/switch_effects.h"
 #include "comm/bootstrap.h"
+#include "engine/core/error.h"
 #include "engine/io/problems.h"
+#include "engine/ops/cpu_level.h"
 #include "launch/config/check_reports.h"
 #include "launch/config/data_source.h"
 #include "launch/config/inert.h"
@@ -100,6 +102,13 @@ void check_device(const Config& config, const BuildFeatures& features, Findings&
         {{"device.backend"},
          "device.backend cuda: this build has no CUDA backend; configure with -DRECOLLECT_CUDA=ON "
          "(CMake preset cuda), which needs nvcc"});
+  }
+  try {
+    if (backend == BackendKind::kCpu) cpu_level(config.device.isa);
+  } catch (const Error& error) {
+    found.push_back(
+        {{"device.isa"},
+         fmt::format("device.isa {}: {}; {}", name_of(config.device.isa), error.what(), error.hint())});
   }
   if (precision == Precision::kFP64 && backend != BackendKind::kReference) {
     found.push_back({keys, fmt::format("training.precision fp64 needs device.backend reference, not {}",

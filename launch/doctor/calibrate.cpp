@@ -19,6 +19,7 @@
 #include "comm/local.h"
 #include "engine/io/files.h"
 #include "engine/io/output_file.h"
+#include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
 #include "engine/runtime/executor.h"
 #include "launch/doctor/measure_ops.h"
@@ -30,12 +31,12 @@ namespace {
 
 constexpr double kSecondsEach = 0.1;         // spent on one measurement beside training steps
 constexpr double kTooFastToMeasure = 1e-12;  // seconds
-constexpr double kMiB = 1 << 20;
+constexpr double kMebibyte = 1 << 20;
 // Bytes of three arrays, from what one core's cache holds to what none does; of a copy; and of what two ranks
 // sum.
-constexpr double kTouched[] = {0.25 * kMiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB};
-constexpr double kCopied[] = {kMiB, 8 * kMiB, 64 * kMiB};
-constexpr double kSummed[] = {kMiB / 64, kMiB / 4, 4 * kMiB, 16 * kMiB};
+constexpr double kTouched[] = {0.25 * kMebibyte, kMebibyte, 4 * kMebibyte, 16 * kMebibyte, 64 * kMebibyte, 256 * kMebibyte};
+constexpr double kCopied[] = {kMebibyte, 8 * kMebibyte, 64 * kMebibyte};
+constexpr double kSummed[] = {kMebibyte / 64, kMebibyte / 4, 4 * kMebibyte, 16 * kMebibyte};
 
 // The best of as many runs as fit the time, after one to warm up.
 double best_seconds(const std::function<void()>& run) {
@@ -67,7 +68,7 @@ class Bench {
   Bench() {
     register_engine_ops(registry_);
     register_checkpointing_ops(registry_);
-    cpu::register_kernels(kernels_, nullptr);
+    cpu_level().register_kernels(kernels_, nullptr);
     register_checkpointing_kernels(kernels_, [](std::string_view, StreamId) -> Communicator& {
       throw Error(ExitCode::kInternal, "calibration measures no gather");
     });

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/io/system_files.h"
+#include "engine/ops/cpu_features.h"
 
 namespace recollect::doctor {
 
@@ -38,13 +39,8 @@ Group check_tools();
 // What mpirun's last words mean, as a check named "mpirun".
 Check explain_mpirun(int status, const std::string& output);
 
-// What is known of the processor's matrix tiles (AMX): by CPUID, and by asking the system for them.
-struct Tiles {
-  unsigned family = 0, model = 0;
-  bool reported = false, granted = false;
-};
-// "" where they are used, or the processor has none.
-std::string why_tiles_are_hidden(const Tiles& tiles);
+// Of the processor's matrix tiles (AMX): "" where they are used, or the processor has none.
+std::string why_tiles_are_hidden(const CpuFeatures& processor);
 
 std::string gib(uint64_t bytes);
 

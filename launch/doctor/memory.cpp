@@ -15,7 +15,7 @@ namespace recollect::doctor {
 
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kMebibyte = 1 << 20;
 
 Check memory(const SystemFiles& files) {
   const std::string text = files.read("/proc/meminfo").value_or("");
@@ -34,7 +34,7 @@ Check memory(const SystemFiles& files) {
   }
   check.found +=
       limit ? fmt::format("; the control group allows {}", gib(*limit)) : "; no limit from a control group";
-  if ((free && *free < 512 * kMiB) || (limit && *limit < 512 * kMiB)) {
+  if ((free && *free < 512 * kMebibyte) || (limit && *limit < 512 * kMebibyte)) {
     check.status = Status::kWarn;
     check.fix = "`recollect estimate` says what a run takes; end other programs, or raise the limit";
   } else if (limit && total && *limit < *total) {
@@ -120,10 +120,10 @@ Group check_memory(const SystemFiles& files) {
        limit("locked memory", RLIMIT_MEMLOCK, true, fabric ? RLIM_INFINITY : 0,
              "MPI over InfiniBand wants it unlimited: ulimit -l unlimited, or /etc/security/limits.conf"),
        limit("open files", RLIMIT_NOFILE, false, 1024, "ulimit -n 4096"),
-       space("shared memory", "/dev/shm", 64 * kMiB,
+       space("shared memory", "/dev/shm", 64 * kMebibyte,
              "ranks of one machine talk through it, 8 MiB each and more: mount it as tmpfs; in a container, "
              "--shm-size=1g"),
-       space("temporary files", folder && *folder ? folder : "/tmp", 256 * kMiB,
+       space("temporary files", folder && *folder ? folder : "/tmp", 256 * kMebibyte,
              "free some space, or point TMPDIR elsewhere; mpirun works there")}};
 }
 

@@ -10,112 +10,45 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include "engine/ops/cpu_level.h"
 #include "launch/doctor/check.h"
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#include <sys/syscall.h>
-#endif
 
 namespace recollect::doctor {
 
 namespace {
 
-struct Feature {
-  const char* name;
-  bool here;      // the processor and the system have it
-  bool compiled;  // this program uses it without asking
-};
-
-#if defined(__x86_64__)
-#if defined(__AVX2__)
-constexpr bool kAvx2 = true;
-#else
-constexpr bool kAvx2 = false;
-#endif
-#if defined(__AVX512F__)
-constexpr bool kAvx512 = true;
-#else
-constexpr bool kAvx512 = false;
-#endif
-#if defined(__AVX512BF16__)
-constexpr bool kAvx512Bf16 = true;
-#else
-constexpr bool kAvx512Bf16 = false;
-#endif
-#if defined(__AMX_BF16__)
-constexpr bool kAmxBf16 = true;
-#else
-constexpr bool kAmxBf16 = false;
-#endif
-
-// Whether the kernel gives us tile registers; they are large, so it wants to be asked.
-bool may_use_tiles() {
-  constexpr int kRequestPermission = 0x1023, kTileData = 18;
-  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
-
-Tiles tiles_here() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  Tiles tiles;
-  if (__get_cpuid(1, &a, &b, &c, &d)) {
-    tiles.family = (a >> 8) & 15;
-    tiles.model = ((a >> 4) & 15) | ((a >> 12) & 0xf0);
-  }
-  tiles.reported = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & (1u << 22)) != 0 && (d & (1u << 24)) != 0;
-  tiles.granted = tiles.reported && may_use_tiles();
-  return tiles;
-}
-
-std::vector<Feature> features() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  const bool leaf = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0;
-  const bool more = leaf && a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0;
-  const bool avx512 = __builtin_cpu_supports("avx512f") != 0;
-  return {{"AVX2", __builtin_cpu_supports("avx2") != 0, kAvx2},
-          {"AVX-512", avx512, kAvx512},
-          {"AVX-512 BF16", avx512 && more && (a & (1u << 5)) != 0, kAvx512Bf16},
-          {"AMX BF16", tiles_here().granted, kAmxBf16}};
-}
-#else
-Tiles tiles_here() { return {}; }
-std::vector<Feature> features() { return {}; }
-#endif
-
 std::string list(const std::vector<std::string>& names) {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
+// Kernels are chosen among those that this program has; what else it consists of is compiled for one set.
 Check instructions() {
-  std::vector<std::string> here, compiled, lacking, unused;
-  const std::vector<Feature> all = features();
-  for (const Feature& f : all) {
-    if (f.here) here.push_back(f.name);
-    if (f.compiled) compiled.push_back(f.name);
-    if (f.compiled && !f.here) lacking.push_back(f.name);
-    if (f.here && !f.compiled) unused.push_back(f.name);
+  constexpr CpuIsa kSets[] = {CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16, CpuIsa::kAmx};
+  std::vector<std::string> here, kernels, unused;
+  for (const CpuLevel& level : cpu_levels()) kernels.emplace_back(name_of(level.isa));
+  const CpuIsa best = cpu_level().isa;
+  for (const CpuIsa isa : kSets) {
+    if (!can_run(isa)) continue;
+    here.emplace_back(name_of(isa));
+    if (isa > best) unused.emplace_back(name_of(isa));
   }
   Check check{.name = "instructions", .found = "", .needed = true};
-  if (all.empty()) {
-    check.found = "not an x86-64 processor: nothing is known of its vector units";
-    return check;
-  }
-  check.found =
-      fmt::format("the processor has {}; this program is compiled for {}", list(here), list(compiled));
-  if (!lacking.empty()) {
+  check.found = fmt::format("the processor has {}; there are kernels for {}; a run uses {}", list(here),
+                            list(kernels), name_of(best));
+  if (const CpuIsa all = program_isa(); !can_run(all)) {
     check.status = Status::kMissing;
     check.fix =
-        fmt::format("it will stop with an illegal instruction ({}): build it on this machine", list(lacking));
+        fmt::format("it will stop with an illegal instruction ({}): build it on this machine", name_of(all));
   } else if (!unused.empty()) {
     check.status = Status::kWarn;
     check.fix =
-        fmt::format("{} would go unused: build on this machine, with RECOLLECT_NATIVE=ON", list(unused));
+        fmt::format("{} would go unused: build on this machine, or with RECOLLECT_LEVELS", list(unused));
+  } else if (const std::string hidden = why_tiles_are_hidden(cpu_features()); !hidden.empty()) {
+    check.status = Status::kWarn;
+    check.fix = hidden;
   } else if (here.empty()) {
     check.status = Status::kWarn;
     check.fix = "without AVX2 it trains, slowly";
-  } else if (const std::string hidden = why_tiles_are_hidden(tiles_here()); !hidden.empty()) {
-    check.status = Status::kWarn;
-    check.fix = hidden;
   }
   return check;
 }
@@ -160,14 +93,14 @@ Check threads() {
 }  // namespace
 
 // Of Intel's family 6: Sapphire Rapids, Emerald Rapids, Granite Rapids and its smaller sister.
-std::string why_tiles_are_hidden(const Tiles& tiles) {
+std::string why_tiles_are_hidden(const CpuFeatures& processor) {
   constexpr unsigned kWithTiles[] = {0x8f, 0xcf, 0xad, 0xae};
-  if (tiles.granted) return "";
-  if (tiles.reported)
+  if (processor.amx_granted) return "";
+  if (processor.amx_reported)
     return "the processor has AMX, and the system does not give it to programs: Linux 5.16 or newer does. "
            "Without it "
            "bf16 is multiplied at the speed of fp32";
-  if (tiles.family == 6 && std::count(std::begin(kWithTiles), std::end(kWithTiles), tiles.model) > 0)
+  if (processor.family == 6 && std::count(std::begin(kWithTiles), std::end(kWithTiles), processor.model) > 0)
     return "processors of this model have AMX, and this machine hides it: the virtual machine's CPU model, "
            "or a kernel "
            "parameter (clearcpuid), takes it away. Without it bf16 is multiplied at the speed of fp32";

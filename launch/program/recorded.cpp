@@ -14,7 +14,7 @@
 #include "engine/core/printable.h"
 #include "engine/io/file_text.h"
 #include "engine/io/yaml_document.h"
-#include "engine/ops/ops.h"
+#include "engine/ops/cpu_level.h"
 #include "launch/ranks/program_identity.h"
 
 namespace recollect {
@@ -33,8 +33,8 @@ std::string name_of_processor() {
   return "unknown";
 }
 
-Conditions machine() {
-  return {{"instruction set", cpu::instruction_set()}, {"processor", name_of_processor()}};
+Conditions machine(CpuIsa isa) {
+  return {{"instruction set", cpu_level(isa).instruction_set()}, {"processor", name_of_processor()}};
 }
 
 std::string line_of(const Conditions& conditions) {
@@ -92,16 +92,16 @@ std::vector<std::string> other_threads(const DeviceModel& device) {
 
 }  // namespace
 
-std::string recorded_line() { return line_of(program_identity()); }
+std::string recorded_line(const Config& config) { return line_of(program_identity(config.device.isa)); }
 
-std::string measured_line() { return line_of(machine()); }
+std::string measured_line() { return line_of(machine(CpuIsa::kAuto)); }
 
 std::vector<Remark> recorded_elsewhere(const Config& config) {
   std::vector<Remark> remarks;
   const auto compare = [&](const char* key, const std::string& path, const char* means) {
     const Conditions then = conditions_in(path);
     if (then.empty()) return;
-    if (const auto different = differences(then, program_identity()); !different.empty())
+    if (const auto different = differences(then, program_identity(config.device.isa)); !different.empty())
       remarks.push_back({key, fmt::format("{} was recorded with {}: {}", printable(path),
                                           fmt::join(different, ", "), means)});
   };
@@ -110,7 +110,8 @@ std::vector<Remark> recorded_elsewhere(const Config& config) {
   compare("plan", config.activation_checkpointing.plan, "it may take other memory than in that run");
   const DeviceModel device = read_device_model(config.device.model);
   if (config.device.backend != BackendKind::kCpu || is_preset(device)) return remarks;
-  std::vector<std::string> different = differences(conditions_in(config.device.model), machine());
+  std::vector<std::string> different =
+      differences(conditions_in(config.device.model), machine(config.device.isa));
   for (std::string& threads : other_threads(device)) different.push_back(std::move(threads));
   if (!different.empty())
     remarks.push_back({"device.model", fmt::format("{} was measured with {}: predicted times may be off",

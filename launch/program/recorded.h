@@ -12,7 +12,7 @@
 namespace recollect {
 
 // For the head of what a run writes, and of what is measured on this machine.
-std::string recorded_line();
+std::string recorded_line(const Config& config);
 std::string measured_line();
 
 // A remark on each file that this run starts from (its configuration, its plan, its device's rates) and that

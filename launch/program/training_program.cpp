@@ -15,6 +15,7 @@
 #include "checkpointing/verify.h"
 #include "comm/collective_ops.h"
 #include "comm/vocabulary_reduction.h"
+#include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
 #include "launch/program/over_budget.h"
 #include "launch/program/recorded.h"
@@ -52,7 +53,8 @@ void reduce(Graph& graph, const Config& config, const Mesh& mesh, TrainingProgra
 std::string threads_text(const Config& config) {
   if (config.device.backend != BackendKind::kCpu) return "";
   const int threads = omp_get_max_threads();
-  return fmt::format("{} thread{} of {}", threads, threads == 1 ? "" : "s", cpu::instruction_set());
+  return fmt::format("{} thread{} of {}", threads, threads == 1 ? "" : "s",
+                     cpu_level(config.device.isa).instruction_set());
 }
 
 std::unique_ptr<VocabularyReduction> vocabulary_of(const Mesh& mesh) {
@@ -94,7 +96,7 @@ struct Target {
 };
 
 Target to_predict_with(const Config& config, const TakenOver& taken_over = {}) {
-  return {compile_without_kernels, kernels_of(config.device.backend), taken_over, nullptr};
+  return {compile_without_kernels, kernels_of(config.device.backend, config.device.isa), taken_over, nullptr};
 }
 
 // All that follows from a model's graph. Where a switch has no effect the program stays empty.
@@ -271,8 +273,8 @@ TrainingProgram refused(const Error& refusal) {
 
 std::vector<uint64_t> workspaces_of(const Config& config, const Mesh& mesh, const Graph& graph) {
   const std::unique_ptr<VocabularyReduction> vocabulary = vocabulary_of(mesh);
-  return workspaces_of(graph,
-                       all_kernels(kernels_of(config.device.backend), mesh, vocabulary.get(), nullptr));
+  return workspaces_of(graph, all_kernels(kernels_of(config.device.backend, config.device.isa), mesh,
+                                          vocabulary.get(), nullptr));
 }
 
 // By trial: the plan that is chosen is the one whose program fits. A shorter sequence for which none is found has

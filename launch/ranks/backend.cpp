@@ -30,7 +30,8 @@ void say(const std::string& line) { std::fprintf(stderr, "recollect: %s\n", line
 
 }  // namespace
 
-Backend::Backend(const Config& config, Communicator& world) : kernels_(kernels_of(config.device.backend)) {
+Backend::Backend(const Config& config, Communicator& world)
+    : kernels_(kernels_of(config.device.backend, config.device.isa)) {
   if (config.device.backend != BackendKind::kCuda) {
     device_ = make_cpu_device();
     return;
@@ -45,7 +46,7 @@ Backend::Backend(const Config& config, Communicator& world) : kernels_(kernels_o
                                .graphs = graphs_for(config, world_.get()),
                                .shareable = world_ && config.activation_checkpointing.partition_activations});
   libraries_.reset(new cuda::Libraries({.tf32 = config.device.tf32}));
-  kernels_ = kernels_of(config.device.backend, libraries_.get());
+  kernels_ = kernels_of(config.device.backend, config.device.isa, libraries_.get());
 }
 
 Backend::~Backend() = default;

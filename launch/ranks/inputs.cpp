@@ -65,7 +65,7 @@ std::vector<std::string> files_read(const Config& config) {
 
 void check_inputs_agree(const Config& config, Communicator& world) {
   if (world.size() == 1) return;
-  std::map<std::string, std::string> texts = program_identity();
+  std::map<std::string, std::string> texts = program_identity(config.device.isa);
   if (!config.model.pretrained.empty())
     add_files("model.pretrained", files_of_model(config.model.pretrained), texts);
   if (!config.data.tokenizer.empty()) {

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "engine/core/hash.h"
-#include "engine/ops/ops.h"
+#include "engine/ops/cpu_level.h"
 
 namespace recollect {
 
@@ -58,10 +58,10 @@ int add_module(dl_phdr_info* module, std::size_t, void* to) {
 
 }  // namespace
 
-std::map<std::string, std::string> program_identity() {
+std::map<std::string, std::string> program_identity(CpuIsa isa) {
   std::map<std::string, std::string> identity;
   dl_iterate_phdr(add_module, &identity);
-  identity["instruction set"] = cpu::instruction_set();
+  identity["instruction set"] = cpu_level(isa).instruction_set();
   identity["fused multiply-add"] = has_fused_multiply_add() ? "yes" : "no";
   return identity;
 }

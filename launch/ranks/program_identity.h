@@ -12,10 +12,12 @@
 #include <map>
 #include <string>
 
+#include "engine/ops/cpu_isa.h"
+
 namespace recollect {
 
-// By name; the same texts mean the same code.
-std::map<std::string, std::string> program_identity();
+// By name; the same texts mean the same code. `isa`: device.isa.
+std::map<std::string, std::string> program_identity(CpuIsa isa);
 
 // The one whose version the reports state: "libm of glibc 2.36".
 std::string mathematics_library();

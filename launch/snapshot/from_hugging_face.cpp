@@ -145,7 +145,7 @@ std::string convert_from_hugging_face(const Conversion& conversion, const Config
   write_snapshot(folder,
                  {.progress = no_progress(config.training),
                   .ranks = axes_of(config, ranks),
-                  .versions = {{"recollect", recorded_line()}},
+                  .versions = {{"recollect", recorded_line(config)}},
                   .configuration = dump_resolved(config),
                   .files = {},
                   .tensors = {}},

@@ -27,7 +27,7 @@ SnapshotOptions options_of(const Config& config, const Session& session, std::fu
           .keep = config.snapshot.keep,
           .asynchronous = config.snapshot.asynchronous,
           .configuration = recorded_configuration(config, session),
-          .versions = {{"recollect", recorded_line()}},
+          .versions = {{"recollect", recorded_line(config)}},
           .launch = LaunchAttempt().name(),
           .before_begin = std::move(before_begin),
           .before_commit = std::move(before_commit)};

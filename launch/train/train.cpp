@@ -130,7 +130,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   if (world.rank() == 0) folder = std::make_unique<OutputFolder>(config);
   SnapshotLock lock(config, world);
 
-  const std::string recorded = recorded_line();  // looks at code that counts as resident from then on
+  const std::string recorded = recorded_line(config);  // looks at code that counts as resident from then on
   Resumed resumed;
   const Session::Restore restore = [&](const TrainingState& state) {
     resumed = resume_training(config, state, world);

@@ -15,6 +15,7 @@
 #include "engine/core/arena.h"
 #include "engine/core/philox.h"
 #include "engine/ops/cpu/gemm.h"
+#include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
 
 namespace recollect::bench {
@@ -331,7 +332,7 @@ void run(const std::string& filter, DType dtype) {
   OpRegistry registry;
   register_engine_ops(registry);
   KernelTable kernels;
-  cpu::register_kernels(kernels);
+  cpu_level().register_kernels(kernels, nullptr);
   std::vector<Case> cases;
   add_linear_cases(cases);
   add_attention_cases(cases);

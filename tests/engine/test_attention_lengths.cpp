@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/engine/cpu_kernels.h"
 #include "tests/engine/op_harness.h"
 #include "tests/gpu/emulation/backend.h"
 
@@ -174,8 +175,8 @@ TEST(CudaPadding, ClearsTheGradientsOfUnseenKeysAlone) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, UnseenKeys,
                          ::testing::Values(Backend{"reference_double", reference::register_kernels, kDouble},
-                                           Backend{"cpu_float", cpu::register_kernels, kFloat},
-                                           Backend{"cpu_bf16", cpu::register_kernels, kBfloat16},
+                                           Backend{"cpu_float", register_cpu_kernels, kFloat},
+                                           Backend{"cpu_bf16", register_cpu_kernels, kBfloat16},
                                            Backend{"cuda_float", emulation::register_kernels, kFloat}),
                          [](const auto& info) { return info.param.name; });
 

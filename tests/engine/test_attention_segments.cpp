@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/engine/cpu_kernels.h"
 #include "tests/engine/op_harness.h"
 #include "tests/gpu/emulation/backend.h"
 
@@ -128,8 +129,8 @@ TEST_P(AttentionSegments, AreAsInSamplesOfTheirOwn) {
 INSTANTIATE_TEST_SUITE_P(Backends, AttentionSegments,
                          ::testing::Values(Backend{"reference_double", reference::register_kernels, kDouble,
                                                    0},
-                                           Backend{"cpu_float", cpu::register_kernels, kFloat, 0},
-                                           Backend{"cpu_bf16", cpu::register_kernels, kBfloat16, 0},
+                                           Backend{"cpu_float", register_cpu_kernels, kFloat, 0},
+                                           Backend{"cpu_bf16", register_cpu_kernels, kBfloat16, 0},
                                            Backend{"cuda_float", emulation::register_kernels, kFloat, 2e-5}),
                          [](const auto& info) { return info.param.name; });
 
@@ -137,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, AttentionSegments,
 // a segment's keys are ones, all others zero: an output counts which of those keys stay.
 TEST(AttentionSegmentDropout, IsThatOfTheirPlaces) {
   KernelTable kernels;
-  cpu::register_kernels(kernels);
+  register_cpu_kernels(kernels);
   const OpCase whole = forward_case(kLength, true, 0.5);
   int64_t dropped = 0;
   for (const Segment& s : kSegments) {

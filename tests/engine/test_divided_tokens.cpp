@@ -2,6 +2,7 @@
 // and token types are those of the rank's own tokens.
 #include <gtest/gtest.h>
 
+#include "tests/engine/cpu_kernels.h"
 #include "tests/engine/op_harness.h"
 #include "tests/gpu/emulation/backend.h"
 
@@ -102,8 +103,8 @@ TEST_P(DividedTokens, TokenTypesAreThoseOfTheRanksTokens) {
 INSTANTIATE_TEST_SUITE_P(
     Backends, DividedTokens,
     ::testing::Values(TokenBackend{"reference_double", reference::register_kernels, kDouble, 1e-14},
-                      TokenBackend{"cpu_float", cpu::register_kernels, kFloat, 1e-6},
-                      TokenBackend{"cpu_bf16", cpu::register_kernels, kBfloat16, 1e-6},
+                      TokenBackend{"cpu_float", register_cpu_kernels, kFloat, 1e-6},
+                      TokenBackend{"cpu_bf16", register_cpu_kernels, kBfloat16, 1e-6},
                       TokenBackend{"cuda_float", emulation::register_kernels, kFloat, 1e-6},
                       TokenBackend{"cuda_bf16", emulation::register_kernels, kBfloat16, 1e-6}),
     [](const auto& info) { return info.param.name; });

@@ -6,6 +6,7 @@
 #include <barrier>
 #include <thread>
 
+#include "tests/engine/cpu_kernels.h"
 #include "tests/engine/op_harness.h"
 #include "tests/gpu/emulation/backend.h"
 
@@ -138,8 +139,8 @@ INSTANTIATE_TEST_SUITE_P(
     Backends, DividedVocabulary,
     ::testing::Values(DividingBackend{"reference_double", reference::register_kernels, kDouble, 1e-13},
                       DividingBackend{"reference_float", reference::register_kernels, kFloat, 1e-6},
-                      DividingBackend{"cpu_float", cpu::register_kernels, kFloat, 1e-5},
-                      DividingBackend{"cpu_bf16", cpu::register_kernels, kBfloat16, 5 * 0x1p-8},
+                      DividingBackend{"cpu_float", register_cpu_kernels, kFloat, 1e-5},
+                      DividingBackend{"cpu_bf16", register_cpu_kernels, kBfloat16, 5 * 0x1p-8},
                       DividingBackend{"cuda_float", emulation::register_kernels, kFloat, 1e-5},
                       DividingBackend{"cuda_bf16", emulation::register_kernels, kBfloat16, 5 * 0x1p-8}),
     [](const auto& info) { return info.param.name; });
@@ -295,8 +296,8 @@ TEST_P(DividedDropout, DropsTheSameProbabilitiesHoweverASampleIsPadded) {
 INSTANTIATE_TEST_SUITE_P(
     Backends, DividedDropout,
     ::testing::Values(DividingBackend{"reference_double", reference::register_kernels, kDouble, 0},
-                      DividingBackend{"cpu_float", cpu::register_kernels, kFloat, 0},
-                      DividingBackend{"cpu_bf16", cpu::register_kernels, kBfloat16, 0},
+                      DividingBackend{"cpu_float", register_cpu_kernels, kFloat, 0},
+                      DividingBackend{"cpu_bf16", register_cpu_kernels, kBfloat16, 0},
                       DividingBackend{"cuda_float", emulation::register_kernels, kFloat, 0},
                       DividingBackend{"cuda_bf16", emulation::register_kernels, kBfloat16, 0}),
     [](const auto& info) { return info.param.name; });

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tests/engine/cpu_kernels.h"
 #include "tests/engine/op_harness.h"
 #include "tests/gpu/emulation/backend.h"
 
@@ -76,8 +77,8 @@ TEST_P(EvaluationOps, TheLossLeavesGradientsAlone) {
 INSTANTIATE_TEST_SUITE_P(Backends, EvaluationOps,
                          ::testing::Values(Backend{"reference_double", reference::register_kernels, kDouble},
                                            Backend{"reference_float", reference::register_kernels, kFloat},
-                                           Backend{"cpu_float", cpu::register_kernels, kFloat},
-                                           Backend{"cpu_bf16", cpu::register_kernels, kBfloat16},
+                                           Backend{"cpu_float", register_cpu_kernels, kFloat},
+                                           Backend{"cpu_bf16", register_cpu_kernels, kBfloat16},
                                            Backend{"cuda_float", emulation::register_kernels, kFloat},
                                            Backend{"cuda_bf16", emulation::register_kernels, kBfloat16}),
                          [](const auto& info) { return info.param.name; });

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/engine/cpu_kernels.h"
 #include "tests/engine/expect_error.h"
 #include "tests/engine/op_harness.h"
 #include "tests/gpu/emulation/backend.h"
@@ -164,8 +165,8 @@ INSTANTIATE_TEST_SUITE_P(
     Backends, LabelLoss,
     ::testing::Values(LossBackend{"reference_double", reference::register_kernels, kDouble, 1e-12},
                       LossBackend{"reference_float", reference::register_kernels, kFloat, 1e-6},
-                      LossBackend{"cpu_float", cpu::register_kernels, kFloat, 2e-6},
-                      LossBackend{"cpu_bf16", cpu::register_kernels, kBfloat16, 0x1p-8},
+                      LossBackend{"cpu_float", register_cpu_kernels, kFloat, 2e-6},
+                      LossBackend{"cpu_bf16", register_cpu_kernels, kBfloat16, 0x1p-8},
                       LossBackend{"cuda_float", emulation::register_kernels, kFloat, 2e-6},
                       LossBackend{"cuda_bf16", emulation::register_kernels, kBfloat16, 0x1p-8}),
     [](const auto& info) { return info.param.name; });

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "engine/graph/differentiate.h"
+#include "tests/engine/cpu_kernels.h"
 #include "tests/engine/op_harness.h"
 #include "tests/gpu/emulation/backend.h"
 
@@ -23,7 +24,7 @@ KernelTable reference_kernels() {
 
 KernelTable cpu_kernels() {
   KernelTable table;
-  cpu::register_kernels(table);
+  register_cpu_kernels(table);
   return table;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "tests/engine/cpu_kernels.h"
 #include "tests/engine/op_harness.h"
 #include "tests/gpu/emulation/backend.h"
 
@@ -60,8 +61,8 @@ std::vector<Setting> settings() {
           {name + "_reference_double", kind, reference::register_kernels, kDouble, 1e-14, weight_decay});
       result.push_back(
           {name + "_reference_float", kind, reference::register_kernels, kFloat, 1e-6, weight_decay});
-      result.push_back({name + "_cpu_float", kind, cpu::register_kernels, kFloat, 2e-6, weight_decay});
-      result.push_back({name + "_cpu_bf16", kind, cpu::register_kernels, kBfloat16, 2e-6, weight_decay});
+      result.push_back({name + "_cpu_float", kind, register_cpu_kernels, kFloat, 2e-6, weight_decay});
+      result.push_back({name + "_cpu_bf16", kind, register_cpu_kernels, kBfloat16, 2e-6, weight_decay});
       result.push_back({name + "_cuda_float", kind, emulation::register_kernels, kFloat, 2e-6, weight_decay});
       result.push_back({name + "_cuda_f16", kind, emulation::register_kernels, kFloat16, 2e-6, weight_decay});
     }
@@ -180,7 +181,7 @@ TEST(ClipFactor, IsNaNWhereTheNormOrTheLossIsNotFinite) {
                  .attributes = {{"max_norm", 1.0}}};
   KernelTable reference, cpu, cuda;
   reference::register_kernels(reference);
-  cpu::register_kernels(cpu);
+  register_cpu_kernels(cpu);
   emulation::register_kernels(cuda);
   for (const KernelTable* kernels : {&reference, &cpu, &cuda})
     for (const double bad : {double{INFINITY}, std::nan("")})

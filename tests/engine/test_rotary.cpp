@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "tests/engine/cpu_kernels.h"
 #include "tests/engine/expect_error.h"
 #include "tests/engine/op_harness.h"
 #include "tests/gpu/emulation/backend.h"
@@ -97,7 +98,7 @@ TEST(RotaryTable, IsTransformersInDouble) {
 // Angles are not rounded to float, whatever the table's dtype and the backend.
 TEST(RotaryTable, IsRoundedOnceInEveryBackend) {
   KernelTable cpu, cuda;
-  cpu::register_kernels(cpu);
+  register_cpu_kernels(cpu);
   emulation::register_kernels(cuda);
   const KernelTable reference = kernels_of_reference();
   for (const char* scaling : {"default", "linear", "llama3"}) {
@@ -123,7 +124,7 @@ TEST(RotaryTable, RefusesWhatMakesNoSense) {
   refused("high_freq_factor", 1.0, "high_freq_factor");
   refused("dtype", std::string("bf16"), "f64 or f32");
   KernelTable cpu;
-  cpu::register_kernels(cpu);
+  register_cpu_kernels(cpu);
   expect_error(ExitCode::kConfiguration, {"rotary_table", "f64"},
                [&] { run_case(table_case("default", "f64"), {}, cpu, kFloat); });
 }

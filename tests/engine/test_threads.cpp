@@ -9,6 +9,7 @@
 #include <random>
 
 #include "engine/ops/cpu/gemm.h"
+#include "tests/engine/cpu_kernels.h"
 #include "tests/engine/op_harness.h"
 
 namespace recollect::test {
@@ -48,7 +49,7 @@ class Threads : public ::testing::TestWithParam<OpCase> {
 
   static KernelTable kernels() {
     KernelTable table;
-    cpu::register_kernels(table);
+    register_cpu_kernels(table);
     return table;
   }
 
@@ -85,7 +86,7 @@ double update_seconds(OpCase c, int64_t elements, int threads) {
   OpRegistry registry;
   register_engine_ops(registry);
   KernelTable kernels;
-  cpu::register_kernels(kernels);
+  register_cpu_kernels(kernels);
   const Graph graph = make_graph(c, registry, kFloat);
   GraphRunner runner(graph, kernels, c.state);
   const CaseData data = make_data(c, kFloat);
@@ -118,7 +119,7 @@ TEST(ColumnSums, AreCutByRowsAlone) {
   OpRegistry registry;
   register_engine_ops(registry);
   KernelTable kernels;
-  cpu::register_kernels(kernels);
+  register_cpu_kernels(kernels);
   for (const int64_t rows : {1, 31, 33, 700, 5000}) {
     const OpCase c{.name = "sums", .kind = "column_sum", .inputs = {activation("dy", {rows, 300})}};
     const CaseData data = make_data(c, kFloat);

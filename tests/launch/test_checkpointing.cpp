@@ -173,7 +173,7 @@ int64_t evaluations(const std::string& mode, int layers) {
   resolve_world(config, 1);
   const Mesh mesh(*world, training_axes(1, 1));
   const TrainingProgram training =
-      make_training_program(config, mesh, kernels_of(config.device.backend), batch_shape(config));
+      make_training_program(config, mesh, kernels_of(config.device.backend, config.device.isa), batch_shape(config));
   int64_t count = 0;
   for (const Op& op : training.program.graph.ops())
     count += op.def->name == "layer_norm" && op.layer >= 0 && op.name.ends_with("attn/norm");

@@ -295,8 +295,9 @@ TEST(Doctor, ALimitOfCoresOrMemoryIsNamed) {
 
 TEST(Doctor, SaysWhenTheProcessorsTilesAreHidden) {
   using doctor::why_tiles_are_hidden;
-  EXPECT_EQ(why_tiles_are_hidden({.family = 6, .model = 0x8f, .reported = true, .granted = true}), "");
-  EXPECT_NE(why_tiles_are_hidden({.family = 6, .model = 0x8f, .reported = true}).find("Linux 5.16"),
+  EXPECT_EQ(why_tiles_are_hidden({.amx_reported = true, .amx_granted = true, .family = 6, .model = 0x8f}),
+            "");
+  EXPECT_NE(why_tiles_are_hidden({.amx_reported = true, .family = 6, .model = 0x8f}).find("Linux 5.16"),
             std::string::npos);
   EXPECT_NE(why_tiles_are_hidden({.family = 6, .model = 0xcf}).find("this machine hides it"),
             std::string::npos);

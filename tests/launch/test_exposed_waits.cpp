@@ -58,7 +58,7 @@ Waits waits_of_rank(const Config& config, Communicator& world, std::chrono::mill
   const Mesh mesh(
       world, training_axes(config.parallelism.data_parallel_size, config.parallelism.tensor_parallel_size));
   TrainingProgram training =
-      make_training_program(config, mesh, kernels_of(config.device.backend), batch_shape(config));
+      make_training_program(config, mesh, kernels_of(config.device.backend, config.device.isa), batch_shape(config));
   SlowSideStreams probe(delay);
   const std::unique_ptr<Device> device = make_cpu_device();
   ProgramMemory memory(*device, {&training.program});

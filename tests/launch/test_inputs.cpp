@@ -122,8 +122,8 @@ TEST_F(OwnFiles, AnotherBatchIsFoundWhereVerifyIsOn) {
 }
 
 TEST(ProgramIdentity, NamesWhatComputes) {
-  const auto identity = program_identity();
-  EXPECT_EQ(identity, program_identity());
+  const auto identity = program_identity(CpuIsa::kAuto);
+  EXPECT_EQ(identity, program_identity(CpuIsa::kAuto));
   ASSERT_TRUE(identity.contains("program") && identity.contains("instruction set"));
   EXPECT_NE(identity.at("program").find(" bytes of code, "), std::string::npos) << identity.at("program");
   EXPECT_GE(identity.size(), 3u);  // and libm

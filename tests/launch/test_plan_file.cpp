@@ -33,7 +33,7 @@ void with_program(const std::vector<std::string>& overrides, const Use& use) {
   const std::unique_ptr<Communicator> world = make_self_communicator();
   resolve_world(config, 1);
   const Mesh mesh(*world, training_axes(1, 1));
-  use(make_training_program(config, mesh, kernels_of(config.device.backend), batch_shape(config)));
+  use(make_training_program(config, mesh, kernels_of(config.device.backend, config.device.isa), batch_shape(config)));
 }
 
 Plan read(const std::string& text, int tensor_size = 1) {

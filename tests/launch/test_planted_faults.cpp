@@ -12,7 +12,7 @@
 #include "checkpointing/verify.h"
 #include "comm/collective_ops.h"
 #include "engine/core/hash.h"
-#include "engine/ops/ops.h"
+#include "engine/ops/cpu_level.h"
 #include "launch/config/read.h"
 #include "launch/program/estimate.h"
 #include "launch/ranks/world.h"
@@ -72,7 +72,7 @@ OpId find_op(const Graph& graph, const std::string& name) {
 // Compiles the program of one rank again after its graph was changed.
 void recompile(TrainingProgram& training, Communicator& self) {
   KernelTable table;
-  cpu::register_kernels(table, nullptr);
+  cpu_level().register_kernels(table, nullptr);
   const CommunicatorLookup lookup = [&self](std::string_view, StreamId) -> Communicator& { return self; };
   register_comm_kernels(table, lookup);
   register_checkpointing_kernels(table, lookup);

@@ -7,7 +7,7 @@
 
 #include "checkpointing/device_file.h"
 #include "engine/io/files.h"
-#include "engine/ops/ops.h"
+#include "engine/ops/cpu_level.h"
 #include "launch/config/read.h"
 #include "launch/program/recorded.h"
 #include "launch/ranks/program_identity.h"
@@ -37,7 +37,7 @@ TEST(Recorded, AResolvedConfigurationOfOtherInstructions) {
   ASSERT_EQ(run.status, 0) << run.err;
   const std::string said =
       fmt::format("out/config.resolved.yaml was recorded with other (here {}): losses may differ",
-                  cpu::instruction_set());
+                  cpu_level().instruction_set());
   EXPECT_EQ(times_in(run.err, said), 1) << run.err;
   EXPECT_EQ(times_in(content(place, "again/memory.rank0.json"), said), 1);
 }
@@ -62,7 +62,7 @@ TEST(Recorded, EstimatesAndReportsSayWhatTheyAssume) {
   const Workplace place;
   const Words words = {"train", "c.yaml", "device.backend=cpu", "device.threads=1",
                        "training.precision=fp32"};
-  const std::string threads = "1 thread of " + cpu::instruction_set(), library = mathematics_library();
+  const std::string threads = "1 thread of " + cpu_level().instruction_set(), library = mathematics_library();
   EXPECT_EQ(library.find("libm of glibc 2."), 0u) << library;
   const Finished run = place.recollect(words);
   ASSERT_EQ(run.status, 0) << run.err;
@@ -114,7 +114,7 @@ TEST_F(DeviceRates, OfThisMachineAndOfFilesThatSayNothing) {
 }
 
 TEST_F(DeviceRates, OfAnotherMachineOrOtherThreads) {
-  const std::string here = cpu::instruction_set();
+  const std::string here = cpu_level().instruction_set();
   EXPECT_EQ(said_of("# recorded with instruction set = pdp11\n", {2}),
             "device.model: FILE was measured with pdp11 (here " + here + "): predicted times may be off");
   EXPECT_EQ(said_of("", {1, 4}),

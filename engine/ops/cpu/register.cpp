@@ -2,6 +2,7 @@
 #include "engine/ops/cpu/amx_tile.h"
 #include "engine/ops/cpu/dot_speed.h"
 #include "engine/ops/cpu/kernels.h"
+#include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
 
 namespace recollect::cpu {
@@ -37,6 +38,23 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_optimizer(table);
   register_rotary(table);
   register_sum(table);
+}
+
+// Of this namespace, whatever name it is compiled under.
+const CpuLevel& level() {
+#if defined(__AMX_BF16__) && defined(__AVX512BF16__)
+  constexpr CpuIsa kIsa = CpuIsa::kAmx;
+#elif defined(__AVX512BF16__) && defined(__AVX512BW__)
+  constexpr CpuIsa kIsa = CpuIsa::kAvx512Bf16;
+#elif defined(__AVX512F__)
+  constexpr CpuIsa kIsa = CpuIsa::kAvx512;
+#elif defined(__AVX2__)
+  constexpr CpuIsa kIsa = CpuIsa::kAvx2;
+#else
+  constexpr CpuIsa kIsa = CpuIsa::kBaseline;
+#endif
+  static constexpr CpuLevel kLevel = {kIsa, register_kernels, instruction_set};
+  return kLevel;
 }
 
 }  // namespace recollect::cpu
