@@ -131,6 +131,18 @@ DeviceModel share_of_rank(const DeviceModel& device, int64_t threads, int64_t ra
   return share;
 }
 
+double gemm_rate(const DeviceModel& device, DType operands) {
+  switch (operands) {
+    case DType::kF64:
+      return device.gemm_f64;
+    case DType::kF16:
+    case DType::kBF16:
+      return device.gemm_bf16;
+    default:
+      return device.gemm_f32;
+  }
+}
+
 DeviceModel device_preset(std::string_view name) {
   if (name == "cpu") return cpu();
   if (name == "h200") return h200();

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/core/dtype.h"
+
 namespace recollect {
 
 // A rate where it depends on how much there is to do. Ascending amounts; between two of them a straight line
@@ -58,6 +60,9 @@ struct DeviceModel {
 // its share of the cores, or those that were measured. Rates of other thread counts than the model has are in
 // proportion to the nearest one.
 DeviceModel share_of_rank(const DeviceModel& device, int64_t threads, int64_t ranks);
+
+// FLOP/s of matrix products whose operands are of that dtype.
+double gemm_rate(const DeviceModel& device, DType operands);
 
 // "cpu" or "h200". Error kConfiguration for any other name.
 DeviceModel device_preset(std::string_view name);

@@ -13,16 +13,9 @@ namespace {
 
 // FLOP/s of products by the dtype of their operands, and of attention.
 double product_rate(const OpView& view, const DeviceModel& device) {
-  const bool attention = view.op.def->unit == Unit::kAttention;
-  switch (view.in(0).dtype) {
-    case DType::kF64:
-      return device.gemm_f64;
-    case DType::kF16:
-    case DType::kBF16:
-      return attention ? device.attention_bf16 : device.gemm_bf16;
-    default:
-      return attention ? device.attention_f32 : device.gemm_f32;
-  }
+  const DType dtype = view.in(0).dtype;
+  if (view.op.def->unit != Unit::kAttention || dtype == DType::kF64) return gemm_rate(device, dtype);
+  return dtype == DType::kF16 || dtype == DType::kBF16 ? device.attention_bf16 : device.attention_f32;
 }
 
 bool multiplies(const OpView& view) {

@@ -62,6 +62,8 @@ struct OpDef {
   // Pairs {output, input}: the output may take the input's storage when that input dies here.
   std::vector<std::pair<int, int>> in_place = {};
   Unit unit = Unit::kVector;
+  // Reduces rows to their statistics and goes by these: norms, and losses over classes.
+  bool normalises = false;
   // Groups for selective recomputation: "attention", "norm", "activation", "dropout", "gemm"; "" is none.
   std::string group = {};
   // The output is the input, handed to the ranks: it belongs to the group of the op that made that.

@@ -53,7 +53,8 @@ void register_label_loss(OpRegistry& registry) {
                 .infer = infer_cross_entropy,
                 .cost = cost,
                 .gradient = gradient,
-                .in_place = {{1, 0}}});
+                .in_place = {{1, 0}},
+                .normalises = true});
   registry.add({.name = "elementwise_loss",
                 .infer = infer_elementwise,
                 .cost = cost,

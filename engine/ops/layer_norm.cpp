@@ -76,21 +76,25 @@ void register_layer_norm(OpRegistry& registry) {
                 .infer = infer,
                 .cost = [](const OpView& v) { return streaming_cost(v, 8); },
                 .gradient = gradient,
+                .normalises = true,
                 .group = "norm"});
   registry.add({.name = "layer_norm_backward",
                 .infer = infer_backward,
                 .cost = [](const OpView& v) { return streaming_cost(v, 16); },
-                .in_place = {{0, 0}}});
+                .in_place = {{0, 0}},
+                .normalises = true});
   registry.add({.name = "rms_norm",
                 .infer = infer_rms,
                 .cost = [](const OpView& v) { return streaming_cost(v, 5); },
                 .gradient = rms_gradient,
+                .normalises = true,
                 .group = "norm",
                 .measured_as = "layer_norm"});
   registry.add({.name = "rms_norm_backward",
                 .infer = infer_rms_backward,
                 .cost = [](const OpView& v) { return streaming_cost(v, 11); },
                 .in_place = {{0, 0}},
+                .normalises = true,
                 .measured_as = "layer_norm_backward"});
 }
 

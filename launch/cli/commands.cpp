@@ -9,6 +9,7 @@
 #include "launch/cli/config_command.h"
 #include "launch/cli/estimate_command.h"
 #include "launch/cli/explain.h"
+#include "launch/cli/profile_command.h"
 #include "launch/cli/run_command.h"
 #include "launch/cli/tokenize.h"
 #include "launch/doctor/calibrate.h"
@@ -98,6 +99,15 @@ constexpr Command kCommands[] = {
      "  --json                the same as JSON\n"},
     {"explain", "CONFIG.yaml [section.key=value ...]", "print the checkpointing plan and every op of a step",
      explain_command},
+    {"profile", "CONFIG.yaml [section.key=value ...] [--html FILE] [--json]",
+     "train a few steps and tell where the time of one goes, by class of op and by op", profile_command,
+     "  section.key=value     training.max_steps=8 profiling.step=8, the step that is told, where neither is "
+     "given\n"
+     "  --html FILE           the page, with every op as a dot below what the machine can do\n"
+     "  --json                the numbers as JSON\n"
+     "\n"
+     "device.model=FILE of `recollect calibrate` tells what the machine can do. Several ranks: as for "
+     "train.\n"},
     {"report", "RUN_FOLDER [RUN_FOLDER] [--html FILE] [--trace FILE] [--json]",
      "show again what a run has left in its output folder, or compare two", report_command,
      "  RUN_FOLDER            output_dir of a run whose memory_report.formats has json\n"

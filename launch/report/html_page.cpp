@@ -51,6 +51,7 @@ std::string page_data(std::span<const std::vector<RankReport>> runs) {
         parts["program"] = programs.add(timeline["program"]);
         parts["predicted"] = times.add(timeline["predicted"]);
         if (report.timeline.measured) parts["measured"] = times.add(timeline["measured"]);
+        parts["roof"] = std::move(timeline["roof"]);
         parts["step"] = report.timeline.step;
       }
       ranks.push_back(std::move(rank));

@@ -7,6 +7,7 @@
 
 #include "launch/program/phase_table.h"
 #include "launch/program/units.h"
+#include "launch/report/profile.h"
 
 namespace recollect {
 
@@ -203,7 +204,8 @@ std::string rank_text(const RankReport& report) {
   std::string text = phase_table(name, report.predicted, report.measured ? &*report.measured : nullptr);
   for (const auto& [key, sentence] : report.sentences)
     text += fmt::format("{}, {}: {}\n", name, key, sentence);
-  return text + lengths_text(report.lengths) + step_text(report.step);
+  text += lengths_text(report.lengths) + step_text(report.step);
+  return report.timeline.measured ? text + classes_line(make_profile(report.timeline)) : text;
 }
 
 }  // namespace recollect

@@ -30,7 +30,7 @@ std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& worl
 std::string outliers_text(std::span<const RankMemory> ranks);
 // All ranks side by side, at each one's highest phase, and who stands out.
 std::string ranks_table(std::span<const RankMemory> ranks);
-// All that a rank can say by itself.
+// All that a rank can say by itself, but for its profile's tables.
 std::string rank_text(const RankReport& report);
 
 // The rank whose number is furthest from the median; none where all are alike.

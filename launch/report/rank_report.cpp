@@ -71,7 +71,7 @@ RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram
                     .sentences = {},
                     .step = {.device = training.device.name, .predicted = simulation.step_seconds},
                     .lengths = {},
-                    .timeline = make_timeline(program, std::move(simulated))};
+                    .timeline = make_timeline(program, training.device, std::move(simulated))};
   report.step.predicted_exposed = exposed_waits(report.timeline.ops, report.timeline.predicted);
   report.switches = effects_of_switches(config, training, program, report.step, report.timeline);
   const auto layers = layer_sentences(choices_by_layer(config, training.checkpointed.plan, program.graph));

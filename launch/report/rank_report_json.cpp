@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/io/strict_json.h"
+#include "launch/report/profile.h"
 #include "launch/report/timeline_json.h"
 
 namespace recollect {
@@ -155,6 +156,7 @@ Json summary_json(const RankReport& report) {
   for (const auto& [name, sentence] : report.sentences)
     json["activation_checkpointing"].push_back({{"name", name}, {"sentence", sentence}});
   json["step"] = step_json(report.step);
+  if (report.timeline.measured) json["profile"] = profile_json(make_profile(report.timeline));
   if (!report.lengths.empty()) json["lengths"] = lengths_json(report.lengths);
   return json;
 }

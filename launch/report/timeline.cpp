@@ -1,6 +1,7 @@
 #include "launch/report/timeline.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "engine/graph/op_def.h"
@@ -42,24 +43,49 @@ WaitTimes waits_of(const std::vector<Timeline::Op>& ops, const StepTimeline::Run
   return waits;
 }
 
+uint64_t whole(double amount) { return static_cast<uint64_t>(std::clamp(amount, 0.0, 1e18)); }
+
+// Of the dtype in which most of the products are.
+Roof roof_of(const Graph& graph, const DeviceModel& device) {
+  if (is_preset(device)) return {};
+  std::map<DType, double> flops;
+  for (const OpId id : graph.op_ids()) {
+    const Op& op = graph.op(id);
+    if (op.def->unit != Unit::kGemm || !op.def->cost || op.inputs.empty()) continue;
+    const OpView view{graph, op};
+    flops[view.in(0).dtype] += op.def->cost(view).flops;
+  }
+  if (flops.empty()) return {};
+  const auto most = std::max_element(flops.begin(), flops.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return {.flops = gemm_rate(device, most->first), .bandwidth = device.memory_bandwidth};
+}
+
 }  // namespace
 
-Timeline make_timeline(const Program& program, StepTimeline simulated) {
+Timeline make_timeline(const Program& program, const DeviceModel& device, StepTimeline simulated) {
   const Graph& graph = program.graph;
-  Timeline timeline{
-      .ops = {}, .memory = memory_profile(program), .predicted = std::move(simulated), .measured = {}};
+  Timeline timeline{.ops = {},
+                    .roof = roof_of(graph, device),
+                    .memory = memory_profile(program),
+                    .predicted = std::move(simulated),
+                    .measured = {}};
   for (OpId id : graph.op_ids()) {
     const Op& op = graph.op(id);
     uint64_t bytes = 0;
     for (ValueId v : op.outputs)
       if (v != kNone) bytes += graph.value(v).bytes();
+    const Cost cost = op.def->cost ? op.def->cost(OpView{graph, op}) : Cost{};
     timeline.ops.push_back({.name = op.name,
                             .kind = op.def->name,
                             .layer = op.layer,
                             .phase = op.phase,
                             .stream = op.stream,
                             .recomputes = op.role == Role::kRecompute,
+                            .is = class_of(op),
                             .bytes = bytes,
+                            .flops = whole(cost.flops),
+                            .touched = whole(cost.bytes),
                             .waits = program.schedule.waits[id]});
   }
   return timeline;

@@ -3,18 +3,32 @@
 // draw.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "checkpointing/device_model.h"
 #include "checkpointing/simulator.h"
 #include "engine/runtime/memory_profile.h"
 #include "engine/runtime/program.h"
 #include "engine/runtime/step_timeline.h"
+#include "launch/report/op_class.h"
 
 namespace recollect {
+
+// What this machine can do at most, as `recollect calibrate` has measured it; zeros where a preset is reckoned with.
+struct Roof {
+  double flops = 0;      // FLOP/s of matrix products in the run's dtype
+  double bandwidth = 0;  // bytes/s of memory
+  // Seconds that so much takes at least.
+  double seconds(double of_flops, double of_bytes) const {
+    return flops > 0 && bandwidth > 0 ? std::max(of_flops / flops, of_bytes / bandwidth) : 0;
+  }
+  bool operator==(const Roof&) const = default;
+};
 
 struct Timeline {
   struct Op {
@@ -23,11 +37,15 @@ struct Timeline {
     Phase phase = Phase::kForward;
     StreamId stream = StreamId::kCompute;
     bool recomputes = false;
+    OpClass is = OpClass::kElementwise;
     uint64_t bytes = 0;       // that it writes
+    uint64_t flops = 0;       // a multiply and an add count two
+    uint64_t touched = 0;     // bytes that it moves to and from memory
     std::vector<OpId> waits;  // of other streams
     bool operator==(const Op&) const = default;
   };
   std::vector<Op> ops;
+  Roof roof;
   MemoryProfile memory;
   StepTimeline predicted;
   std::optional<StepTimeline> measured;
@@ -36,7 +54,7 @@ struct Timeline {
 };
 
 // Without a measurement. The times predicted are those of `simulated`.
-Timeline make_timeline(const Program& program, StepTimeline simulated);
+Timeline make_timeline(const Program& program, const DeviceModel& device, StepTimeline simulated);
 
 // Of a step, in seconds: what the compute stream waited, by the stream that was really late. `joined`: for
 // other streams to finish, at the ends of the runs.

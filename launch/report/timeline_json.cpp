@@ -41,6 +41,9 @@ Json program_json(const Timeline& timeline) {
   ops["phase"] = column(timeline.ops, [](const Op& op) { return static_cast<int>(op.phase); });
   ops["stream"] = column(timeline.ops, [](const Op& op) { return static_cast<int>(op.stream); });
   ops["recomputes"] = column(timeline.ops, [](const Op& op) { return static_cast<int>(op.recomputes); });
+  ops["class"] = column(timeline.ops, [](const Op& op) { return static_cast<int>(op.is); });
+  ops["flops"] = column(timeline.ops, [](const Op& op) { return op.flops; });
+  ops["touched"] = column(timeline.ops, [](const Op& op) { return op.touched; });
   ops["bytes"] = column(timeline.ops, [](const Op& op) { return op.bytes; });
   ops["waits"] = column(timeline.ops, [](const Op& op) { return op.waits; });
   for (const MemoryLedger::Row& row : timeline.memory.persistent)
@@ -101,6 +104,13 @@ std::vector<Timeline::Op> read_ops(const JsonPlace& json) {
   const auto stream = numbers("stream", 0, kStreamCount - 1), bytes = numbers("bytes", 0, JsonPlace::kMost);
   std::vector<int64_t> recomputes(count, 0);  // reports of former versions do not tell
   if (const auto told = json.find("recomputes")) recomputes = told->integers(count, 0, 1);
+  std::vector<int64_t> is(count, static_cast<int64_t>(OpClass::kElementwise)), flops(count, 0),
+      touched(count, 0);
+  if (json.find("class")) {  // likewise
+    is = numbers("class", 0, static_cast<int64_t>(kSpellings<OpClass>.size()) - 1);
+    flops = numbers("flops", 0, JsonPlace::kMost);
+    touched = numbers("touched", 0, JsonPlace::kMost);
+  }
   std::vector<Timeline::Op> ops;
   ops.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -111,7 +121,10 @@ std::vector<Timeline::Op> read_ops(const JsonPlace& json) {
                    .phase = static_cast<Phase>(phase[i]),
                    .stream = static_cast<StreamId>(stream[i]),
                    .recomputes = recomputes[i] != 0,
+                   .is = static_cast<OpClass>(is[i]),
                    .bytes = static_cast<uint64_t>(bytes[i]),
+                   .flops = static_cast<uint64_t>(flops[i]),
+                   .touched = static_cast<uint64_t>(touched[i]),
                    .waits = {before.begin(), before.end()}});
   }
   return ops;
@@ -201,12 +214,14 @@ Json names_json() {
   return {{"streams", names<StreamId>(kStreamCount)},
           {"phases", names<Phase>(kPhaseCount)},
           {"categories", names<Category>(kStepCategoryCount)},
-          {"spaces", names<MemorySpace>(kMemorySpaceCount)}};
+          {"spaces", names<MemorySpace>(kMemorySpaceCount)},
+          {"classes", names<OpClass>(static_cast<int>(kSpellings<OpClass>.size()))}};
 }
 
 Json timeline_json(const Timeline& timeline) {
   Json json{{"unit", "bytes, nanoseconds"}};
   json.update(names_json());
+  json["roof"] = {{"flops", timeline.roof.flops}, {"bandwidth", timeline.roof.bandwidth}};
   json["program"] = program_json(timeline);
   json["predicted"] = times_json(timeline.ops, timeline.predicted);
   if (timeline.measured) {
@@ -218,7 +233,10 @@ Json timeline_json(const Timeline& timeline) {
 
 Timeline read_timeline(const JsonPlace& json) {
   const JsonPlace program = json.at("program");
-  Timeline timeline{.ops = read_ops(program.at("ops")), .memory = {}, .predicted = {}, .measured = {}};
+  Timeline timeline{
+      .ops = read_ops(program.at("ops")), .roof = {}, .memory = {}, .predicted = {}, .measured = {}};
+  if (const auto roof = json.find("roof"))
+    timeline.roof = {.flops = roof->at("flops").amount(), .bandwidth = roof->at("bandwidth").amount()};
   timeline.memory = read_memory(program.at("memory"), timeline.ops.size());
   timeline.predicted = read_times(json.at("predicted"), timeline.ops);
   if (const auto measured = json.find("measured")) {

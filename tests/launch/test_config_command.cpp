@@ -110,7 +110,7 @@ TEST(ConfigShow, RefusesWhatTrainRefuses) {
 TEST(Help, OfACommandIsItsOwn) {
   const Workplace place;
   for (const char* command :
-       {"train", "generate", "estimate", "explain", "calibrate", "tokenize", "config", "doctor"}) {
+       {"train", "generate", "estimate", "explain", "profile", "calibrate", "tokenize", "config", "doctor"}) {
     const Finished done = place.recollect({command, "--help"});
     EXPECT_EQ(done.status, 0) << done.err;
     EXPECT_EQ(done.out.find(std::string("usage: recollect ") + command + " "), 0u) << done.out;

@@ -145,6 +145,11 @@ TEST_F(ReportInBrowser, ItsNumbersAreThoseOfTheJson) {
   for (const auto& [rank, report] : {std::pair{"0", rank0}, std::pair{"1", rank1}})
     for (const char* key : {"peak", "unused_at_peak", "arena", "host_arena", "disk"})
       EXPECT_EQ(numbers.at(std::string("ranks/") + rank + "/" + key), report.at("measured").at(key)) << key;
+  for (const json& row : rank0.at("profile").at("classes"))
+    EXPECT_NE(dom.find("data-key=\"profile/" + row.at("class").get<std::string>() + "\""), std::string::npos);
+  const std::size_t dots = dom.find("data-dots=\"");
+  ASSERT_NE(dots, std::string::npos);
+  EXPECT_GT(std::stoi(dom.substr(dots + 11, 9)), 20) << "ops are missing in the roofline";
   for (const json& effect : rank0.at("switches"))
     EXPECT_NE(dom.find("data-key=\"switch/" + effect.at("name").get<std::string>() + "\""),
               std::string::npos);

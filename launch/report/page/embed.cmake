@@ -3,7 +3,7 @@
 cmake_minimum_required(VERSION 3.25)
 file(READ ${FROM}/page.html page)
 file(READ ${FROM}/style.css style)
-foreach(name format data chart view hover tables main)
+foreach(name format data chart view hover tables profile main)
   file(READ ${FROM}/${name}.js part)
   string(APPEND script "${part}\n")
 endforeach()

@@ -140,6 +140,7 @@ function showTables() {
   const all = rank.ranks > runs[0].ranks.length ? `, as each of ${rank.ranks}` : "";
   byId("memory-note").textContent = (compared ? "" : `Rank ${rank.rank}${all}. `) +
     "Categories as they stand at the highest moment of each phase; every column sums to the arena.";
+  showProfile(runs.map((run, i) => ({label: names[i], rank: rankOf(run)})));
   switchesTable(runs.map((run, i) => ({label: names[i], rank: rankOf(run)})));
   ranksTables(runs.map((run, i) => (
     {name: names[i], path: compared ? `ranks-${names[i]}` : "ranks", ranks: run.ranks})));
