@@ -224,12 +224,14 @@ TEST(Evaluation, AnEvaluationOnlyReservesWhatForwardNeeds) {
   const Trained run = train(kEvaluationYaml, kEvaluate + Words{"training.max_steps=0"});
   EXPECT_EQ(run.measured, std::vector{evaluation});
   // As configured for training: what is about backward changes nothing.
-  for (const char* mode : {"full", "selective", "auto", "dtr"}) {
-    const Words words =
-        kEvaluate + Words{"training.max_steps=0", "activation_checkpointing.cpu_checkpointing=true",
-                          std::string("activation_checkpointing.mode=") + mode};
-    EXPECT_EQ(predicted(words), evaluation) << mode;
-    EXPECT_EQ(train(kEvaluationYaml, words).measured, run.measured) << mode;
+  const std::string mode = "activation_checkpointing.mode=",
+                    host = "activation_checkpointing.cpu_checkpointing=true",
+                    budget = "activation_checkpointing.memory_budget=1GiB";
+  for (const Words& settings : {Words{mode + "full", host}, Words{mode + "selective"},
+                                Words{mode + "auto", budget}, Words{mode + "dtr", budget}}) {
+    const Words words = kEvaluate + Words{"training.max_steps=0"} + settings;
+    EXPECT_EQ(predicted(words), evaluation) << settings[0];
+    EXPECT_EQ(train(kEvaluationYaml, words).measured, run.measured) << settings[0];
   }
 }
 
