@@ -39,15 +39,16 @@ function dotsOf(step) {
 }
 
 function drawRoofline(canvas, dots, roof) {
-  const height = 320, left = 76, bottom = 34, width = canvas.parentElement.clientWidth - 2;
+  const height = 320, left = 104, bottom = 34, width = canvas.parentElement.clientWidth - 2;
   canvas.style.width = `${width}px`;
   const pen = prepare(canvas, width, height), logs = (of) => dots.map((dot) => Math.log10(of(dot)));
   const xs = logs((dot) => dot.intensity), ys = logs((dot) => dot.rate);
   if (roof.flops > 0) xs.push(Math.log10(roof.flops / roof.bandwidth)), ys.push(Math.log10(roof.flops));
   const least = (list) => Math.floor(list.reduce((a, b) => Math.min(a, b))), most = (list) => list.reduce((a, b) => Math.max(a, b)) + 0.15;
-  const [x0, x1, y0, y1] = [least(xs), most(xs), least(ys), most(ys)];
-  const x = (value) => left + ((value - x0) / (x1 - x0)) * (width - left - 20);
-  const y = (value) => height - bottom - ((value - y0) / (y1 - y0)) * (height - bottom - 12);
+  // What does next to nothing stands at the edge: from 1/100 FLOP a byte on, and from 1/100 GFLOP/s on.
+  const [x0, x1, y0, y1] = [Math.max(-2, least(xs)), most(xs), Math.max(7, least(ys)), most(ys)];
+  const x = (value) => left + ((Math.max(value, x0) - x0) / (x1 - x0)) * (width - left - 20);
+  const y = (value) => height - bottom - ((Math.max(value, y0) - y0) / (y1 - y0)) * (height - bottom - 12);
   pen.strokeStyle = palette.line;
   const rule = (fromX, fromY, toX, toY) => { pen.beginPath(); pen.moveTo(fromX, fromY); pen.lineTo(toX, toY); pen.stroke(); };
   for (let at = y0; at <= y1; ++at) {
