@@ -1,8 +1,6 @@
 #include "engine/ops/cpu_level.h"
 
 #include <algorithm>
-#include <array>
-#include <iterator>
 #include <vector>
 
 #include <fmt/format.h>

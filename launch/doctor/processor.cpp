@@ -33,6 +33,10 @@ Check instructions() {
     if (isa > best) unused.emplace_back(name_of(isa));
   }
   Check check{.name = "instructions", .found = "", .needed = true};
+#if !defined(__x86_64__)
+  check.found = "not an x86-64 processor: nothing is known of its vector units";
+  return check;
+#endif
   check.found = fmt::format("the processor has {}; there are kernels for {}; a run uses {}", list(here),
                             list(kernels), name_of(best));
   if (const CpuIsa all = program_isa(); !can_run(all)) {
