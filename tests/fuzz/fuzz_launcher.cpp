@@ -2,17 +2,6 @@
 #include "launch/run/options.h"
 #include "tests/fuzz/parse.h"
 
-#ifndef RECOLLECT_REPLAY  // which has the whole program
-namespace recollect {
-
-// The launcher's parser asks for them when a word is missing; the commands themselves are not under test
-// here.
-std::string usage() { return "usage"; }
-std::span<const Command> commands() { return {}; }
-
-}  // namespace recollect
-#endif
-
 using namespace recollect;
 
 RECOLLECT_FUZZ(text) {
