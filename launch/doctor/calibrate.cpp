@@ -34,7 +34,8 @@ constexpr double kTooFastToMeasure = 1e-12;  // seconds
 constexpr double kMebibyte = 1 << 20;
 // Bytes of three arrays, from what one core's cache holds to what none does; of a copy; and of what two ranks
 // sum.
-constexpr double kTouched[] = {0.25 * kMebibyte, kMebibyte, 4 * kMebibyte, 16 * kMebibyte, 64 * kMebibyte, 256 * kMebibyte};
+constexpr double kTouched[] = {0.25 * kMebibyte, kMebibyte,      4 * kMebibyte,
+                               16 * kMebibyte,   64 * kMebibyte, 256 * kMebibyte};
 constexpr double kCopied[] = {kMebibyte, 8 * kMebibyte, 64 * kMebibyte};
 constexpr double kSummed[] = {kMebibyte / 64, kMebibyte / 4, 4 * kMebibyte, 16 * kMebibyte};
 
