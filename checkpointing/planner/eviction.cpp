@@ -52,6 +52,7 @@ class Evictor {
     around_.assign(tensors, 0);
     outdated_.assign(tensors, 1);
     visited_.assign(tensors, 0);
+    places_.assign(tensors, 0);
     for (std::size_t op = 0; op < trace.ops.size(); ++op)
       for (int out : trace.ops[op].outputs) {
         producer_[out] = static_cast<int>(op);
@@ -136,7 +137,7 @@ class Evictor {
     }
     const bool was_evicted = is_evicted(t);
     state_[t] = Whereabouts::kThere;
-    if (!pinned_[t]) pool_.push_back(t);
+    if (!pinned_[t]) enter_pool(t);
     outdated_[t] = 1;
     if (!was_evicted) return;
     if (heuristic_ == EvictionHeuristic::kDtr) outdate_around(t);
@@ -149,7 +150,7 @@ class Evictor {
   void leave(int t) {
     state_[t] = Whereabouts::kEvicted;
     used_ -= bytes(t);
-    pool_.erase(std::find(pool_.begin(), pool_.end(), t));
+    leave_pool(t);
     if (heuristic_ == EvictionHeuristic::kDtr) outdate_around(t);
     if (heuristic_ != EvictionHeuristic::kDtrEq) return;
     class_[t] = classes_.add(cost(t));
@@ -164,6 +165,7 @@ class Evictor {
       double least = 0;
       for (int t : pool_) {
         if (locks_[t] > 0 || bytes(t) == 0 || is_held(t)) continue;
+        if (worst >= 0 && least_score(t) > least) continue;
         const double h = score(t);
         if (worst >= 0 && (h > least || (h == least && t > worst))) continue;
         worst = t;
@@ -177,13 +179,29 @@ class Evictor {
     return true;
   }
 
+  // The order of the pool says nothing: of equal scores the first tensor's is the least.
+  void enter_pool(int t) {
+    places_[t] = pool_.size();
+    pool_.push_back(t);
+  }
+  void leave_pool(int t) {
+    places_[pool_.back()] = places_[t];
+    pool_[places_[t]] = pool_.back();
+    pool_.pop_back();
+  }
+
   double score(int t) {
+    uint64_t around = 0;
+    if (heuristic_ == EvictionHeuristic::kDtr) around = cost_around(t);
+    if (heuristic_ == EvictionHeuristic::kDtrEq) around = cost_of_classes(t);
+    return score_of(t, cost(t) + around);
+  }
+  // score() is this at the least, and as much where nothing around is evicted.
+  double least_score(int t) const { return score_of(t, cost(t)); }
+  double score_of(int t, uint64_t again) const {
     const uint64_t stale = done_.cost - accessed_[t];
     if (stale == 0) return std::numeric_limits<double>::infinity();
     if (heuristic_ == EvictionHeuristic::kLru) return 1 / static_cast<double>(stale);
-    uint64_t again = cost(t);
-    if (heuristic_ == EvictionHeuristic::kDtr) again += cost_around(t);
-    if (heuristic_ == EvictionHeuristic::kDtrEq) again += cost_of_classes(t);
     return static_cast<double>(again) / (static_cast<double>(bytes(t)) * static_cast<double>(stale));
   }
 
@@ -259,7 +277,7 @@ class Evictor {
     for (int child : children_[t]) {
       if (!is_there(child) || pinned_[child]) continue;
       pinned_[child] = 1;
-      pool_.erase(std::find(pool_.begin(), pool_.end(), child));
+      leave_pool(child);
     }
   }
 
@@ -276,7 +294,8 @@ class Evictor {
   int runs_ = 0;
   uint64_t used_ = 0;  // bytes; the clock is done_.cost
   EvictionRun done_;
-  std::vector<int> pool_;  // what is there and not pinned
+  std::vector<int> pool_;            // what is there and not pinned
+  std::vector<std::size_t> places_;  // in the pool
   // By tensor.
   std::vector<int> producer_, locks_, class_, visited_;
   std::vector<std::vector<int>> children_;

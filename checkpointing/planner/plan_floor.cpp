@@ -1,6 +1,7 @@
 #include "checkpointing/planner/plan_floor.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 
@@ -56,8 +57,22 @@ class LayerSets {
       op.bytes = add_bytes(op.bytes, bounds_.held_bytes(v, {.partition = !whole}));
   }
 
-  std::vector<Treatment> hull() {
+  // Layers of the same facts have the same hull.
+  std::vector<uint64_t> facts() {
     note_readers();
+    std::vector<uint64_t> all;
+    for (const Made& op : ops_) {
+      all.insert(all.end(), {std::bit_cast<uint64_t>(seconds_of(op.id)), op.is_needed ? 1u : 0u, op.bytes});
+      for (const auto* list : {&op.readers, &op.others}) {
+        all.push_back(list->size());
+        all.insert(all.end(), list->begin(), list->end());
+      }
+    }
+    return all;
+  }
+
+  // Behind facts().
+  std::vector<Treatment> hull() {
     std::vector<std::size_t> free;
     for (std::size_t i = 0; i < ops_.size(); ++i)
       if (ops_[i].is_needed) (ops_[i].bytes > 0 ? sets_ : free).push_back(i);
@@ -145,8 +160,11 @@ PlanFloor::PlanFloor(const Graph& graph, const SavedActivations& saved, const Bo
     else if (!inputs.contains(v) && bounds.is_for_layers(v))
       least_bytes_ = add_bytes(least_bytes_, bounds.held_bytes(v, {}));
   }
+  std::map<std::vector<uint64_t>, std::vector<Treatment>> known;
   for (LayerSets& layer : layers) {
-    const std::vector<Treatment> hull = layer.hull();
+    const auto [place, is_new] = known.try_emplace(layer.facts());
+    if (is_new) place->second = layer.hull();
+    const std::vector<Treatment>& hull = place->second;
     least_bytes_ = add_bytes(least_bytes_, hull.front().bytes);
     most_seconds_ += hull.front().seconds;
     for (std::size_t i = 1; i < hull.size(); ++i)
