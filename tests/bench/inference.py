@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from padding import RANGES, parse_arguments, print_conditions, print_rows, write_samples
+from padding import chosen_ranges, parse_arguments, print_conditions, print_rows, write_samples
 
 
 def model_words(args: argparse.Namespace, longest: int) -> list[str]:
@@ -66,7 +66,7 @@ def main() -> int:
     args = parse_arguments(__doc__)
     print("| lengths | inference | samples/s, median | range | against max | for its real tokens |")
     print("|---|---|---|---|---|---|")
-    for name, (low, high, _) in RANGES.items():
+    for name, (low, high, _) in chosen_ranges(args).items():
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
             (folder / "empty.yaml").write_text("{}\n")

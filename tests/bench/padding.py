@@ -69,11 +69,16 @@ def parse_arguments(purpose: str) -> argparse.Namespace:
     parser.add_argument("--build", type=Path, default=ROOT / "build/cpu")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--samples", type=int, default=400, help="of each range")
+    parser.add_argument("--only", default="", help="ranges whose name contains this")
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("--threads", type=int, default=2)
     return parser.parse_args()
+
+
+def chosen_ranges(args: argparse.Namespace) -> dict[str, tuple[int, int, int]]:
+    return {name: shape for name, shape in RANGES.items() if args.only in name}
 
 
 def print_rows(name: str, speeds: dict[str, list[float]], ideal: float) -> None:
@@ -100,7 +105,7 @@ def main() -> int:
     print("| lengths | padding | samples/s, median | range | against max | for its real tokens |")
     print("|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for name, (low, high, samples) in RANGES.items():
+        for name, (low, high, samples) in chosen_ranges(args).items():
             source = random.Random(3)
             lengths = [source.randint(low, high) for _ in range(args.samples // samples * samples)]
             data = Path(folder) / "samples.jsonl"
