@@ -1,8 +1,6 @@
 #include "launch/program/estimate.h"
 #include "launch/program/lengths.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -14,6 +12,7 @@
 #include "checkpointing/recompute.h"
 #include "comm/local.h"
 #include "comm/message_communicator.h"
+#include "engine/runtime/program_size.h"
 #include "launch/config/keys.h"
 #include "launch/config/validate.h"
 #include "launch/program/late_lengths.h"
@@ -224,23 +223,15 @@ std::vector<LengthEstimate> estimate_lengths(const Config& config, const Planned
   return lengths;
 }
 
-uint64_t heap_bytes() {
-  const struct mallinfo2 heap = mallinfo2();
-  return heap.uordblks + heap.hblkhd;
-}
-
-// With training.compile ahead the programs of all lengths are made before anything is reserved. They are lists of the
-// same ops.
-void count_programs_ahead(const Config& config, const PlannedRank& rank, const TrainingProgram& longest,
-                          const MemoryLedger& reserved, ResidentMemory& resident) {
-  const std::vector<BatchShape> shapes = all_batch_shapes(config);
-  if (config.training.compile == CompileTime::kLazy || shapes.size() == 1 || resident.predicted == 0) return;
-  const uint64_t before = heap_bytes();
-  const TrainingProgram one = rank.plan_shorter(config, shapes[1], longest, &reserved);
-  const uint64_t bytes = std::max(before, heap_bytes()) - before,
-                 programs = (shapes.size() - 1) * static_cast<uint64_t>(config.parallelism.ranks_per_process);
-  resident.at_start += programs * bytes;
-  resident.predicted += programs * bytes;
+// With training.compile ahead the programs of all lengths, lists of the same ops, are there when memory is reserved.
+void count_programs(const Config& config, const Program& longest, ResidentMemory& resident) {
+  if (resident.predicted == 0) return;
+  const auto ranks = static_cast<uint64_t>(config.parallelism.ranks_per_process);
+  const std::size_t lengths = all_batch_shapes(config).size();
+  const bool ahead = config.training.compile == CompileTime::kAhead;
+  const uint64_t there = ahead ? ranks * (lengths - 1) * host_bytes_of(longest) : 0;
+  resident.at_start += there;
+  resident.predicted += there + ranks * program_needs(config, longest, lengths);
 }
 
 bool knows_disk(const TrainingProgram& training) {
@@ -264,7 +255,7 @@ Estimate estimate(const Config& config, Ranks ranks) {
                   "measure it: `recollect calibrate --disk FOLDER --out FILE`");
     const MemoryLedger reserved = first.reserve(config, training);
     result = estimate_of(config, first.mesh(), training, reserved, before);
-    count_programs_ahead(config, first, training, reserved, result.resident);
+    count_programs(config, training.program, result.resident);
     result.lengths = estimate_lengths(config, first, training, reserved);
     longest = training.program.predicted();
     last_data = first.mesh().data_size() - 1, last_tensor = first.mesh().tensor_size() - 1;

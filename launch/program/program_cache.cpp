@@ -41,7 +41,7 @@ ProgramCache::ProgramCache(const Config& config, const Mesh& mesh, const Backend
                                                config_.training.gradient_accumulation_steps, parts_.probe);
   snapshot_buffer_ =
       snapshot_buffer_bytes(config_, first.model, first.program.graph, mesh_, mesh_.world().rank());
-  check_limits_of();
+  check_limits_of(first.program);
   if (DiskStore* disk = first.disk.get()) disk->open(needs_.disk_bytes);
   backend_.choose_alike(mesh_.world(), [&] { reserve(std::move(planned)); });
   for (const auto& [shape, ready] : programs_) share_memory(ready.training.checkpointed);
@@ -66,7 +66,7 @@ void ProgramCache::check_tensor_ranks_agree(const Checkpointed& checkpointed) co
     check_plans_agree(checkpointed.plan, checkpointed.moves, mesh_.host_communicator(kTensorAxis));
 }
 
-void ProgramCache::check_limits_of() {
+void ProgramCache::check_limits_of(const Program& first) {
   Communicator& world = mesh_.world();
   const Device& device = backend_.device();
   std::string table = phase_table("predicted", needs_);
@@ -77,7 +77,9 @@ void ProgramCache::check_limits_of() {
                            (beside_host ? 0 : needs_.arena_bytes());
   check_host_share(on_host, share_of_group(memory_group(), on_host, world));
   if (!beside_host)  // all have planned, and none goes on before all have looked
-    resident_ = predict_resident(resident_needs(config_, needs_) + snapshot_buffer_, world);
+    resident_ = predict_resident(
+        resident_needs(config_, needs_) + snapshot_buffer_ + program_needs(config_, first, shapes_.size()),
+        world);
 }
 
 void ProgramCache::reserve(std::vector<ReadyProgram> planned) {

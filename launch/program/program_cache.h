@@ -74,7 +74,7 @@ class ProgramCache {
   // But for the executor.
   ReadyProgram make(const BatchShape& shape, const TakenOver& taken_over) const;
   void check_tensor_ranks_agree(const Checkpointed& checkpointed) const;
-  void check_limits_of();
+  void check_limits_of(const Program& first);
   void reserve(std::vector<ReadyProgram> planned);
   // The first shape's; nothing where none fits what is reserved.
   std::optional<ReadyProgram> plan_again() const;

@@ -12,6 +12,7 @@
 #include "engine/data/loader.h"
 #include "engine/io/node.h"
 #include "engine/io/system_files.h"
+#include "engine/runtime/program_size.h"
 #include "launch/program/limits.h"
 #include "launch/program/task.h"
 
@@ -64,6 +65,16 @@ uint64_t unread_code_bytes() {
 
 uint64_t resident_needs(const Config& config, const MemoryLedger& memory) {
   return memory.arena_bytes() + memory.host_bytes + save_buffer_bytes(config) + loader_bytes(config);
+}
+
+uint64_t program_needs(const Config& config, const Program& longest, std::size_t lengths) {
+  const Config::Training& training = config.training;
+  const bool lazy = training.compile == CompileTime::kLazy;
+  uint64_t others = lengths - 1;
+  if (lazy && config.evaluation.every_steps == 0)
+    others = std::min(others, static_cast<uint64_t>(training.max_steps) *
+                                  static_cast<uint64_t>(training.gradient_accumulation_steps));
+  return (lazy ? others * host_bytes_of(longest) : 0) + (1 + others) * executor_host_bytes(longest);
 }
 
 ResidentMemory predict_resident(uint64_t needed, Communicator& world) {

@@ -12,6 +12,7 @@
 
 #include "comm/communicator.h"
 #include "engine/runtime/ledger.h"
+#include "engine/runtime/program.h"
 #include "launch/config/config.h"
 
 namespace recollect {
@@ -34,6 +35,10 @@ uint64_t unread_code_bytes();
 // That a rank whose device's memory is the host's will hold, beyond what its process has when its
 // communicators are made; but for snapshots.
 uint64_t resident_needs(const Config& config, const MemoryLedger& memory);
+
+// What the programs of `lengths` lengths take beside those that are there when memory is reserved, one or with
+// training.compile ahead all: those that the run can come to meet, and what runs all of them.
+uint64_t program_needs(const Config& config, const Program& longest, std::size_t lengths);
 
 // Collective over `world`, which has planned. `needed`: this rank's, of resident_needs().
 ResidentMemory predict_resident(uint64_t needed, Communicator& world);
