@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 #include <set>
 
@@ -72,6 +73,31 @@ std::vector<std::string> find_parts(const FileNames& files, const Parameter& p, 
   return names;
 }
 
+bool are_equal(const SafetensorsSet& source, const std::string& a, const std::string& b) {
+  constexpr int64_t kRows = 64;  // at a time
+  const std::vector<int64_t>& shape = source.at(a).shape;
+  if (shape != source.at(b).shape) return false;
+  const int64_t rows = shape.empty() ? 1 : shape.front();
+  int64_t columns = 1;
+  for (std::size_t i = 1; i < shape.size(); ++i) columns *= shape[i];
+  std::vector<double> one(kRows * columns), other(kRows * columns);
+  for (int64_t row = 0; row < rows; row += kRows) {
+    const int64_t count = std::min(kRows, rows - row);
+    source.read_as(a, one.data(), row, count);
+    source.read_as(b, other.data(), row, count);
+    if (std::memcmp(one.data(), other.data(), count * columns * sizeof(double)) != 0) return false;
+  }
+  return true;
+}
+
+// A file may hold the head beside the table that it is tied to, and a model that was trained with both apart does.
+void check_tied_head(const FileNames& files, const SafetensorsSet& source, std::string& problems) {
+  std::string head = files.tied_head, table = files.tied_to;
+  if (head.empty() || !find_tensor(files, source, head) || !find_tensor(files, source, table)) return;
+  if (!are_equal(source, head, table))
+    problems += "\n  not tied: " + head + " differs from " + table + ", which the model uses in its place";
+}
+
 }  // namespace
 
 std::vector<std::vector<std::string>> find_tensors(const Model& model, const SafetensorsSet& source) {
@@ -89,6 +115,7 @@ std::vector<std::vector<std::string>> find_tensors(const Model& model, const Saf
   }
   std::vector<std::vector<std::string>> names;
   for (const Parameter& p : model.parameters) names.push_back(find_parts(files, p, source, problems));
+  if (problems.empty()) check_tied_head(files, source, problems);
   if (!problems.empty())
     throw Error(ExitCode::kInput, "the weights do not fit the model:" + problems,
                 "check model.* against the config.json beside the weights");

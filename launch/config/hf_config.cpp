@@ -20,6 +20,8 @@ using nlohmann::json;
 
 constexpr std::size_t kShown = 60;  // bytes of a text that a message repeats
 
+std::string shown(const std::string& text) { return printable(text.substr(0, kShown)); }
+
 // The value as a node, so that config.json is held to the same table as YAML.
 YamlNode to_node(const json& value, const std::string& path) {
   YamlNode node;
@@ -65,10 +67,10 @@ void check_mathematics(const json& document, const ModelFamily& family, const Pl
     const json only = std::visit([](const auto& v) { return json(v); }, value);
     const auto found = document.find(key);
     if (found == document.end() || found->is_null() || *found == only) continue;
-    const std::string shown = found->is_string()      ? printable(found->get<std::string>().substr(0, kShown))
-                              : found->is_primitive() ? found->dump()
-                                                      : found->type_name();
-    problems.add(place, fmt::format("{}: {} is not supported, only {}", key, shown, only.dump()));
+    const std::string is = found->is_string()      ? shown(found->get<std::string>())
+                           : found->is_primitive() ? found->dump()
+                                                   : found->type_name();
+    problems.add(place, fmt::format("{}: {} is not supported, only {}", key, is, only.dump()));
   }
   for (const char* key : {"quantization_config", "pruned_heads"}) {
     const auto found = document.find(key);
@@ -154,6 +156,13 @@ void merge_hf_config(const std::string& path, Config& config, Problems& problems
   json document = parse(text, place, problems);
   if (document.is_null()) return;
   const ModelFamily& family = config.model.family();
+  const auto type = document.find("model_type");
+  if (config.origins.contains("model.type") && type != document.end() && *type != family.type) {
+    problems.add(place, fmt::format("model_type is {}, and model.type is {}",
+                                    type->is_string() ? shown(type->get<std::string>()) : type->type_name(),
+                                    family.type));
+    return;
+  }
   family.translate(document);
   check_mathematics(document, family, place, problems);
   if (!document.contains("model_type"))

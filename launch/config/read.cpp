@@ -213,9 +213,11 @@ class Reader {
     const std::string path = hf_config_path(m.config, m.pretrained);
     Problems found;
     merge_hf_config(path, config_, found);
-    Problems same;
-    merge_hf_config(path, otherwise, same);
-    if (found.empty()) return otherwise;
+    if (found.empty()) {
+      Problems same;
+      merge_hf_config(path, otherwise, same);
+      return otherwise;
+    }
     // Without the model's file, every check on the model would only be noise.
     for (const ConfigKey& key : table_.keys()) {
       if (key.section == "model") broken_.insert(key.path());

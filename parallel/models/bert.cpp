@@ -307,7 +307,9 @@ Model build_bert(Graph& graph, const OpRegistry& registry, const ModelValues& m,
   model.files = {.prefix = "bert.",
                  .has_prefix = in_trunk,
                  .older_name = bert_older_name,
-                 .passed_over = bert_passes_over};
+                 .passed_over = bert_passes_over,
+                 .tied_head = task.task == Task::kMaskedLm ? "cls.predictions.decoder.weight" : "",
+                 .tied_to = "embeddings.word_embeddings.weight"};
   const BertLayers layers(b, m, task.packed ? kNone : model.input("lengths"), positions_of(model, task));
   const ValueId words = layers.words();
   ValueId x = layers.embeddings(model, words);

@@ -160,7 +160,10 @@ Model build_gpt2(Graph& graph, const OpRegistry& registry, const ModelValues& m,
   Model model = begin_model(b, task);
   const ValueId positions = positions_of(model, task);
   const Gpt2Layers layers(b, m, positions);
-  model.files = {.prefix = "transformer.", .passed_over = gpt2_passes_over};
+  model.files = {.prefix = "transformer.",
+                 .passed_over = gpt2_passes_over,
+                 .tied_head = "lm_head.weight",
+                 .tied_to = "wte.weight"};
 
   const int64_t vocabulary = m.integer("vocab_size"), width = m.integer("n_embd");
   const double std = m.real("initializer_range");

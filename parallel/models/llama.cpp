@@ -304,7 +304,9 @@ Model build_llama(const LlamaVariant& variant, Graph& graph, const OpRegistry& r
   Model model = begin_model(b, task);
   model.files = {.prefix = "model.",
                  .has_prefix = [](std::string_view name) { return name != "lm_head.weight"; },
-                 .passed_over = llama_passes_over};
+                 .passed_over = llama_passes_over,
+                 .tied_head = m.flag("tie_word_embeddings") ? "lm_head.weight" : "",
+                 .tied_to = "embed_tokens.weight"};
   const int64_t vocabulary = m.integer("vocab_size"), width = m.integer("hidden_size");
   const double std = m.real("initializer_range");
   const LlamaLayers layers(b, variant, m, positions_of(model, task));

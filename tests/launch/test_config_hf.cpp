@@ -82,6 +82,14 @@ TEST_F(HFConfig, YamlOverridesIt) {
   }
 }
 
+TEST_F(HFConfig, RefusesTheFileOfAnotherType) {
+  for (const char* type : {"mistral", "roberta"}) {
+    write(std::string(R"({"num_attention_heads": 4, "model_type": ")") + type + "\"}");
+    const std::string problems = refusal(kLeast + "model:\n  type: llama\n  config: " + path_, {});
+    EXPECT_EQ(problems, path_ + ": model_type is " + type + ", and model.type is llama");
+  }
+}
+
 TEST_F(HFConfig, RefusesWhatItCannotBe) {
   EXPECT_EQ(said("{"),
             "J: not JSON: [json.exception.parse_error.101] parse error at line 1, column 2: syntax error "

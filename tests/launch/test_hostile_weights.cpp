@@ -46,6 +46,18 @@ std::string changed(const std::function<void(json&)>& change) {
   return file_of(weights);
 }
 
+// The golden file with a head of its own beside the table that the model ties it to.
+std::string with_head(char changed) {
+  Weights weights = golden_weights();
+  const json table = weights.header["transformer.wte.weight"];
+  const std::size_t from = table["data_offsets"][0], to = table["data_offsets"][1], end = weights.data.size();
+  weights.data += weights.data.substr(from, to - from);
+  weights.data.back() = static_cast<char>(weights.data.back() ^ changed);
+  weights.header["lm_head.weight"] = table;
+  weights.header["lm_head.weight"]["data_offsets"] = {end, weights.data.size()};
+  return file_of(weights);
+}
+
 struct HostileWeightsCase {
   const char* name;
   std::function<std::string()> file;
@@ -75,8 +87,10 @@ TEST_P(HostileWeights, AreRejected) {
 }
 
 TEST(GoodWeights, AreTrained) {  // or the table would prove nothing
-  const Finished finished = train_on(changed([](json&) {}));
-  EXPECT_EQ(finished.status, 0) << finished.err;
+  for (const std::string& file : {changed([](json&) {}), with_head('\0')}) {
+    const Finished finished = train_on(file);
+    EXPECT_EQ(finished.status, 0) << finished.err;
+  }
 }
 
 const char* const kBias = "transformer.h.0.ln_1.bias";
@@ -127,6 +141,9 @@ INSTANTIATE_TEST_SUITE_P(
                       HostileWeightsCase{"IntegerWeights",
                                          [] { return changed([](json& h) { h[kBias]["dtype"] = "I64"; }); },
                                          {"h.0.ln_1.bias", "I64"}},
+                      HostileWeightsCase{"HeadIsNotTheTable",
+                                         [] { return with_head('\1'); },
+                                         {"not tied: lm_head.weight differs from transformer.wte.weight"}},
                       HostileWeightsCase{"Misshapen",
                                          [] {
                                            return changed([](json& h) { h[kWeight]["shape"] = {72, 24}; });
