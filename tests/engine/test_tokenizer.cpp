@@ -145,6 +145,16 @@ class TokenizerFiles : public ::testing::Test {
   json gpt2_, bert_;
 };
 
+TEST_F(TokenizerFiles, WhatTransformersLeavesThereOfItsLastCallIsPassedOver) {
+  const std::string plain = folder_.write("plain/tokenizer.json", bert_.dump());
+  bert_["truncation"] = {
+      {"direction", "Right"}, {"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}};
+  bert_["padding"] = {{"strategy", {{"Fixed", 64}}}, {"pad_id", 0}, {"pad_token", "[PAD]"}};
+  const std::string called = folder_.write("called/tokenizer.json", bert_.dump());
+  const std::string text = "a text of more than two tokens";
+  EXPECT_EQ(encode(*load_tokenizer(called), text), encode(*load_tokenizer(plain), text));
+}
+
 TEST_F(TokenizerFiles, WhatIsNotCarriedOutIsNamed) {
   refuses(gpt2_, "/model/dropout", 0.1, {"model.dropout 0.1"});
   refuses(gpt2_, "/model/byte_fallback", true, {"model.byte_fallback true"});
@@ -155,7 +165,6 @@ TEST_F(TokenizerFiles, WhatIsNotCarriedOutIsNamed) {
   refuses(gpt2_, "/normalizer", {{"type", "NFC"}}, {"normalizer of type \"NFC\""});
   refuses(gpt2_, "/pre_tokenizer/use_regex", false, {"pre_tokenizer.use_regex false"});
   refuses(gpt2_, "/pre_tokenizer", {{"type", "Whitespace"}}, {"pre_tokenizer \"Whitespace\"", "ByteLevel"});
-  refuses(gpt2_, "/truncation", {{"max_length", 512}}, {"truncation"});
   refuses(gpt2_, "/added_tokens/0/lstrip", true, {"added_tokens[0].lstrip true"});
   refuses(gpt2_, "/invented", "x", {"invented \"x\""});
   refuses(bert_, "/normalizer/clean_text", false, {"normalizer.clean_text false"});

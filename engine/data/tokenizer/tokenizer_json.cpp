@@ -147,8 +147,9 @@ Tokenizer::Parts read_tokenizer_json(const Json& json, const std::string& path) 
   }
   model.finish();
   root.take("version");
-  root.only("truncation", {});
-  root.only("padding", {});
+  root.take(
+      "truncation");  // who encodes says how, as in Transformers, which leaves in files how it was last done
+  root.take("padding");
   parts.tokens = vocabulary.tokens();
   parts.added = read_added(root.take("added_tokens"), vocabulary, parts.tokens, path);
   parts.post_processor = read_post_processor(root.take("post_processor"), parts.tokens.size(), path);
