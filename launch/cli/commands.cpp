@@ -191,4 +191,12 @@ std::string usage_of(const Command& command) {
                      details.empty() ? "" : "\n", details);
 }
 
+std::string usage_hint(const Command* command) {
+  if (!command) return "recollect --help lists the commands";
+  const std::string_view arguments = command->arguments;
+  const std::size_t line = arguments.find('\n');
+  return fmt::format("usage: recollect {} {}{}\n  recollect {} --help says more", command->name,
+                     arguments.substr(0, line), line == std::string_view::npos ? "" : " ...", command->name);
+}
+
 }  // namespace recollect

@@ -22,5 +22,7 @@ struct Command {
 std::span<const Command> commands();
 std::string usage();
 std::string usage_of(const Command& command);
+// Two lines at most, for who has used it wrongly; of the program where `command` is null.
+std::string usage_hint(const Command* command);
 
 }  // namespace recollect

@@ -16,12 +16,14 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "comm/bootstrap.h"
 #include "comm/mpi.h"
 #include "engine/core/printable.h"
+#include "engine/io/spelling.h"
 #include "launch/cli/commands.h"
 #include "launch/report/report_signal.h"
 #include "launch/train/preemption.h"
@@ -30,11 +32,21 @@ namespace recollect {
 
 namespace {
 
+// Null where there is none of that name.
+const Command* named_by(const Words& words) {
+  for (const Command& command : commands())
+    if (!words.empty() && words.front() == command.name) return &command;
+  return nullptr;
+}
+
 void run(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
   if (words.empty()) throw UsageError("no command given");
-  for (const Command& command : commands())
-    if (words.front() == command.name) return command.run({words.begin() + 1, words.end()}, mpi);
-  throw UsageError(fmt::format("unknown command '{}'", words.front()));
+  if (const Command* command = named_by(words)) return command->run({words.begin() + 1, words.end()}, mpi);
+  std::vector<std::string_view> names;
+  for (const Command& command : commands()) names.emplace_back(command.name);
+  const std::string meant = nearest(words.front(), names);
+  throw UsageError(fmt::format("unknown command '{}'{}", words.front(),
+                               meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant)));
 }
 
 // So that no file of ours takes the number of a standard stream, and with it what is printed.
@@ -103,25 +115,23 @@ int run_program(int argc, char** argv) {
   open_missing_streams();
   if (argc > 1 && std::strcmp(argv[1], "train") == 0) outlive_diagnostics();
   std::unique_ptr<MpiEnvironment> mpi;
+  const Words words(argv + std::min(argc, 1), argv + argc);
   try {
-    const Words words(argv + 1, argv + argc);
     const bool launches = !words.empty() && words.front() == "run";  // then the rest may be a program's
-    const auto named = std::find_if(commands().begin(), commands().end(), [&](const Command& command) {
-      return !words.empty() && words.front() == command.name;
-    });
+    const Command* const named = named_by(words);
     const auto asks = [&](const char* option) {
       return !launches && std::find(words.begin(), words.end(), option) != words.end();
     };
     if (asks("--version")) {
       fmt::print("recollect {}\n", RECOLLECT_VERSION);
     } else if (asks("--help") || asks("-h")) {
-      fmt::print("{}", named == commands().end() ? usage() : usage_of(*named));
+      fmt::print("{}", named ? usage_of(*named) : usage());
     } else {
       run(words, mpi);
     }
     return 0;
   } catch (const UsageError& error) {
-    return fail(error.code(), error.what(), usage());
+    return fail(error.code(), error.what(), usage_hint(named_by(words)));
   } catch (const Error& error) {
     return fail(error.code(), error.what(), error.hint());
   } catch (const std::bad_alloc&) {

@@ -29,8 +29,8 @@ std::string given_of_model(const std::string& name, const YamlNode& root,
     const ConfigKey* key = any_family.find("model", given);
     return key && key->name == name;
   };
-  for (const Override& word : words)
-    if (word.key.starts_with("model.") && is_it(word.key.substr(6))) return word.value;
+  for (auto word = words.rbegin(); word != words.rend(); ++word)
+    if (word->key.starts_with("model.") && is_it(word->key.substr(6))) return word->value;
   for (const auto& [section, body] : root.entries)
     for (const auto& [key, value] : body.entries)
       if (section.text == "model" && is_it(key.text)) return value.text;
@@ -60,16 +60,19 @@ class Reader {
 
   void read_document(const YamlNode& root) { read_entries("", root); }
 
-  // The command line wins over the file, so it is read second.
+  // The command line wins over the file, so it is read second; of the words for one key the last wins.
   void read_overrides(const std::vector<std::string>& words) {
-    std::map<std::string, std::string> given;  // key -> the word that gave it
-    for (const Override& entry : split_overrides(words, problems_)) {
-      const ConfigKey* key = find_override(entry, table_, problems_);
-      if (!key) continue;
-      if (const auto [first, inserted] = given.emplace(key->path(), entry.word); !inserted) {
-        problems_.add(entry.place, fmt::format("{} is already given by {}", key->path(), first->second));
-        continue;
-      }
+    const std::vector<Override> entries = split_overrides(words, problems_);
+    std::vector<const ConfigKey*> keys;
+    std::map<const ConfigKey*, const Override*> last;
+    for (const Override& entry : entries) {
+      keys.push_back(find_override(entry, table_, problems_));
+      last[keys.back()] = &entry;
+    }
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const Override& entry = entries[i];
+      const ConfigKey* key = keys[i];
+      if (!key || last.at(key) != &entry) continue;
       broken_.erase(key->path());
       if (!given_.contains(key->path())) spoken_.insert(key->path());
       assign(*key, entry.key.substr(entry.key.find('.') + 1), override_node(entry, *key, problems_),

@@ -23,7 +23,7 @@ constexpr const char* kOpening =
     "\n"
     "- A file is one YAML mapping of sections. On the command line a key is `section.key=value`, and wins "
     "over the\n"
-    "  file.\n"
+    "  file; of several words for one key the last wins.\n"
     "- Numbers are decimal; bytes are written `4GiB`, `512MiB` or as an integer; a list of one may be "
     "written as\n"
     "  its entry.\n"

@@ -51,9 +51,13 @@ std::string case_name(const ::testing::TestParamInfo<CommandLineCase>& info) { r
 INSTANTIATE_TEST_SUITE_P(
     Usage, CommandLine,
     ::testing::Values(
-        CommandLineCase{"NoCommand", 2, {}, {"no command given", "usage: recollect train"}},
         CommandLineCase{
-            "UnknownCommand", 2, {"dance"}, {"unknown command 'dance'", "usage: recollect train"}},
+            "NoCommand", 2, {}, {"no command given", "\n  recollect --help lists the commands\n"}},
+        CommandLineCase{"UnknownCommand",
+                        2,
+                        {"dance"},
+                        {"unknown command 'dance'\n", "recollect --help lists the commands"}},
+        CommandLineCase{"NearlyACommand", 2, {"trian"}, {"unknown command 'trian'; did you mean 'train'?\n"}},
         CommandLineCase{
             "UnknownOption", 2, {"train", "c.yaml", "--fast"}, {"--fast", "usage: recollect train"}},
         CommandLineCase{"NoFile", 2, {"train"}, {"train needs a configuration file"}},
