@@ -90,7 +90,7 @@ bool are_equal(const SafetensorsSet& source, const std::string& a, const std::st
   return true;
 }
 
-// A file may hold the head beside the table that it is tied to, and a model that was trained with both apart does.
+// Files may hold the head beside the table that it is tied to. Where both were trained apart they differ.
 void check_tied_head(const FileNames& files, const SafetensorsSet& source, std::string& problems) {
   std::string head = files.tied_head, table = files.tied_to;
   if (head.empty() || !find_tensor(files, source, head) || !find_tensor(files, source, table)) return;

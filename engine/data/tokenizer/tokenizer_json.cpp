@@ -147,8 +147,8 @@ Tokenizer::Parts read_tokenizer_json(const Json& json, const std::string& path) 
   }
   model.finish();
   root.take("version");
-  root.take(
-      "truncation");  // who encodes says how, as in Transformers, which leaves in files how it was last done
+  // Who encodes says how, as in Transformers, which leaves in files how it was last done.
+  root.take("truncation");
   root.take("padding");
   parts.tokens = vocabulary.tokens();
   parts.added = read_added(root.take("added_tokens"), vocabulary, parts.tokens, path);
