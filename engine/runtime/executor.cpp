@@ -135,47 +135,75 @@ void Executor::run_op(OpId id, KernelArgs args) {
   executed_[id] = 1;
 }
 
-MemoryLedger Executor::measured() const {
+uint64_t Executor::offset_of(ValueId value, const Tensor& operand) const {
+  const MemorySpace space = program_.graph.value(value).space;
+  return space == MemorySpace::kDisk ? reinterpret_cast<uint64_t>(operand.data)
+                                     : memory_.arena(space).offset_of(operand.data);
+}
+
+MemoryLedger Executor::executed_ledger(const NameSet& held, Places places) const {
   const Graph& graph = program_.graph;
+  const bool operands = places == Places::kOperands;
   const std::vector<Span> spans = op_spans(graph, program_.schedule);
   std::vector<Block> blocks;
   std::vector<int> block_of(graph.values().size(), -1);
-  const auto touch = [&](ValueId v, const Tensor& tensor, const Span& span) {
+  const auto touch = [&](ValueId v, uint64_t offset, const Span& span) {
     const Value& value = graph.value(v);
-    const uint64_t offset = value.space == MemorySpace::kDisk
-                                ? reinterpret_cast<uint64_t>(tensor.data)
-                                : memory_.arena(value.space).offset_of(tensor.data);
     const Piece piece = piece_of(graph, v);
     int& index = block_of[piece.first];
     if (index < 0) {
       index = static_cast<int>(blocks.size());
-      blocks.push_back(
-          {.bytes = value.group == kNone ? block_bytes(tensor.bytes(), value.space) : piece.bytes,
-           .category = value.category,
-           .begin = span.begin,
-           .end = span.end,
-           .offset = offset - piece.offset,
-           .space = value.space,
-           .pooled = value.pooled});
+      blocks.push_back({.bytes = value.group == kNone ? block_bytes(value.bytes(), value.space) : piece.bytes,
+                        .category = value.category,
+                        .begin = span.begin,
+                        .end = span.end,
+                        .offset = offset - piece.offset,
+                        .space = value.space,
+                        .pooled = value.pooled});
     }
     blocks[index].begin = std::min(blocks[index].begin, span.begin);
     blocks[index].end = std::max(blocks[index].end, span.end);
   };
+  const auto touch_all = [&](const std::vector<ValueId>& values, const std::vector<Tensor>& bound,
+                             const Span& span) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (values[i] != kNone)
+        touch(values[i], operands ? offset_of(values[i], bound[i]) : program_.layout.value_offsets[values[i]],
+              span);
+  };
   for (OpId id : graph.op_ids()) {
     if (!executed_[id]) continue;
     const Op& op = graph.op(id);
-    for (std::size_t i = 0; i < op.inputs.size(); ++i)
-      if (op.inputs[i] != kNone) touch(op.inputs[i], bound_[id].in[i], spans[id]);
-    for (std::size_t i = 0; i < op.outputs.size(); ++i)
-      if (op.outputs[i] != kNone) touch(op.outputs[i], bound_[id].out[i], spans[id]);
+    touch_all(op.inputs, bound_[id].in, spans[id]);
+    touch_all(op.outputs, bound_[id].out, spans[id]);
     if (bound_[id].workspace)
       blocks.push_back({.bytes = aligned(program_.kernels[id]->workspace_bytes()),
                         .category = Category::kWorkspace,
                         .begin = spans[id].begin,
                         .end = spans[id].end,
-                        .offset = memory_.arena(MemorySpace::kDevice).offset_of(bound_[id].workspace)});
+                        .offset = operands
+                                      ? memory_.arena(MemorySpace::kDevice).offset_of(bound_[id].workspace)
+                                      : program_.layout.workspace_offsets[id]});
   }
+  if (!held.empty())
+    for (ValueId v : graph.value_ids())
+      if (block_of[piece_of(graph, v).first] < 0 && is_shared(graph.value(v)) &&
+          held.contains(graph.value(v).name))
+        touch(v, program_.layout.value_offsets[v], {});
   return ledger_of(graph, std::move(blocks), program_.predicted().persistent_bytes);
+}
+
+void Executor::add_held(NameSet& held) const {
+  for (OpId id : program_.graph.op_ids()) {
+    if (!executed_[id]) continue;
+    for (const auto* list : {&program_.graph.op(id).inputs, &program_.graph.op(id).outputs})
+      for (ValueId v : *list)
+        if (v != kNone && is_shared(program_.graph.value(v))) held.insert(program_.graph.value(v).name);
+  }
+}
+
+bool Executor::has_run() const {
+  return std::find(executed_.begin(), executed_.end(), char{1}) != executed_.end();
 }
 
 bool Executor::finite(ValueId value) const {

@@ -56,8 +56,16 @@ class Executor {
   const Program& program() const { return program_; }
 
   // What the kernels that have run were really handed: the same ledger, from operands instead of from the
-  // plan. Throws kInternal if two blocks that live at the same time overlap.
-  MemoryLedger measured() const;
+  // plan. Throws kInternal if two blocks that live at the same time overlap. `held`: names of shared values that count
+  // though no kernel of this program has used them, since another one's has.
+  MemoryLedger measured(const NameSet& held = {}) const { return executed_ledger(held, Places::kOperands); }
+  // What the layout predicts for those kernels; for all of the program, once each of its kernels has run.
+  MemoryLedger predicted_so_far(const NameSet& held = {}) const {
+    return executed_ledger(held, Places::kLayout);
+  }
+  // Adds the names of the shared values that kernels which have run were handed.
+  void add_held(NameSet& held) const;
+  bool has_run() const;
 
   // Runs a micro-batch op by op on the compute stream and returns the name of the first value, in program
   // order, that holds an infinity or a NaN; empty if there is none. Gradients are garbage afterwards.
@@ -78,7 +86,10 @@ class Executor {
     std::vector<Tensor> in, out;
     std::byte* workspace = nullptr;
   };
+  enum class Places { kOperands, kLayout };
 
+  MemoryLedger executed_ledger(const NameSet& held, Places places) const;
+  uint64_t offset_of(ValueId value, const Tensor& operand) const;
   void bind();
   void prepare(OpId id, bool first_program);
   void run(OpId begin, OpId end, const RunState& state);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,9 @@ namespace recollect {
 // What lies at the same place in every program of a model: all that persists but its inputs and the disk's buffer, which
 // only some programs have.
 bool is_shared(const Value& value);
+
+// Of shared values.
+using NameSet = std::set<std::string, std::less<>>;
 
 class ProgramMemory {
  public:

@@ -209,7 +209,8 @@ void print_one(const Config& config, bool json) {
 void write_files(const Config& config, const EstimateOptions& chosen, const std::string& chart) {
   if (chosen.trace.empty() && chosen.html.empty()) return;
   const auto [rank, training] = plan_training(config, 0, 0);
-  const std::vector<std::vector<RankReport>> run{{predict(config, rank.mesh(), training, training.program)}};
+  const std::vector<std::vector<RankReport>> run{
+      {predict(config, rank.mesh(), training, training.program, rank.reserve(config, training))}};
   if (!chosen.trace.empty()) {
     ChromeTrace trace;
     trace.add(run[0][0], ChromeTrace::Times::kPredicted);

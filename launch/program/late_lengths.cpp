@@ -17,6 +17,17 @@ MemoryLedger neediest_of(const std::vector<MemoryLedger>& ledgers) {
   return needs;
 }
 
+MemoryLedger most_of(const std::vector<MemoryLedger>& ledgers) {
+  MemoryLedger most = neediest_of(ledgers);
+  for (const MemoryLedger& own : ledgers)
+    for (int p = 0; p < kPhaseCount; ++p)
+      if (MemoryLedger::sum(own.at_peak[p]) > MemoryLedger::sum(most.at_peak[p])) {
+        most.at_peak[p] = own.at_peak[p];
+        most.peak_op[p] = own.peak_op[p];
+      }
+  return most;
+}
+
 TakenOver taken_over_from(const BatchShape& first, const TrainingProgram& made, const Layout& layout,
                           const MemoryLedger& reserved, const BatchShape& shape) {
   TakenOver taken{.disk = made.disk};

@@ -10,6 +10,8 @@ namespace recollect {
 
 // The ledger of the program with the largest arena, with as much host memory and disk as any wants.
 MemoryLedger neediest_of(const std::vector<MemoryLedger>& ledgers);
+// The same, but for each phase's peak, which is that of the program with most memory in it.
+MemoryLedger most_of(const std::vector<MemoryLedger>& ledgers);
 
 // Of `shapes`, the first of which is `longest`'s, whose layout is `layout`: the others with its decisions, as far as
 // they are not larger. Throws the refusal of one that has no plan within activation_checkpointing.memory_budget.

@@ -166,6 +166,23 @@ const ReadyProgram& ProgramCache::neediest() const {
   return neediest ? *neediest : programs_.at(first_);
 }
 
+std::optional<MemorySoFar> ProgramCache::memory_so_far() const {
+  std::vector<const Executor*> executors;
+  for (const auto& [shape, ready] : programs_) executors.push_back(ready.executor.get());
+  for (const ReadyProgram& ready : retired_) executors.push_back(ready.executor.get());
+  std::erase_if(executors, [](const Executor* executor) { return !executor->has_run(); });
+  if (executors.empty()) return {};
+  NameSet held;  // what persists stays while another program runs
+  if (executors.size() > 1)
+    for (const Executor* executor : executors) executor->add_held(held);
+  std::vector<MemoryLedger> predicted, measured;
+  for (const Executor* executor : executors) {
+    predicted.push_back(executor->predicted_so_far(held));
+    measured.push_back(executor->measured(held));
+  }
+  return MemorySoFar{most_of(predicted), most_of(measured)};
+}
+
 // With the other ranks' devices, where a program gathers from it.
 void ProgramCache::share_memory(const Checkpointed& checkpointed) {
   if (gathers_ || checkpointed.residency.gathered_bytes + checkpointed.gathered.gathered_bytes == 0) return;

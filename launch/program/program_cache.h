@@ -34,6 +34,11 @@ struct ReadyProgram {
   double seconds = 0;
 };
 
+// Of all that has run, whatever its length: what its kernels were predicted to take and what they took.
+struct MemorySoFar {
+  MemoryLedger predicted, measured;
+};
+
 // What came of planning again, for the shape that decides.
 struct Replanned {
   bool changed = false;
@@ -68,6 +73,10 @@ class ProgramCache {
 
   StepRecorder* recorder() const { return recorder_.get(); }  // of all programs; null where none is recorded
   const ProgramMemory& memory() const { return *memory_; }
+  // Of the neediest of all lengths, whether they come or not: what is reserved.
+  const MemoryLedger& needs() const { return needs_; }
+  // By phase that of the program which takes most in it; nothing where nothing has run.
+  std::optional<MemorySoFar> memory_so_far() const;
   const ResidentMemory& resident() const { return resident_; }  // as predicted before anything was reserved
 
  private:

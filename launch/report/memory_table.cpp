@@ -15,7 +15,7 @@ namespace {
 
 // Numbers that travel in one collective.
 constexpr int kLedgerNumbers = kPhaseCount * kCategoryCount + 4;
-constexpr int kNumbers = 2 * kLedgerNumbers + 9;
+constexpr int kNumbers = 2 * kLedgerNumbers + 13;
 
 void append(std::vector<double>& numbers, const MemoryLedger& ledger) {
   for (const auto& row : ledger.at_peak) numbers.insert(numbers.end(), row.begin(), row.end());
@@ -41,8 +41,7 @@ const MemoryLedger& best_known(const RankMemory& rank) {
 
 const ByteUnit& unit_of(std::span<const RankMemory> ranks) {
   uint64_t most = 0;
-  for (const RankMemory& rank : ranks)
-    most = std::max({most, best_known(rank).arena_bytes(), best_known(rank).host_bytes});
+  for (const RankMemory& rank : ranks) most = std::max({most, rank.reserved.arena, rank.reserved.host});
   return unit_for(most);
 }
 
@@ -56,14 +55,14 @@ std::vector<std::string> rank_column(const RankMemory& rank, const ByteUnit& uni
   for (int c = 0; c < kStepCategoryCount; ++c) column.push_back(unit(ledger.at_peak[peak][c]));
   column.push_back(unit(ledger.peak()));
   column.emplace_back(name_of(static_cast<Phase>(peak)));
-  column.push_back(unit(ledger.arena_bytes() - ledger.peak()));
-  column.push_back(unit(ledger.arena_bytes()));
-  column.push_back(unit(rank.predicted.arena_bytes()));
+  column.push_back(unit(rank.reserved.arena - ledger.peak()));
+  column.push_back(unit(rank.reserved.arena));
+  column.push_back(unit(rank.reserved.arena_predicted));
   column.push_back(rank.measured ? fmt::format("{}", static_cast<int64_t>(ledger.arena_bytes()) -
                                                          static_cast<int64_t>(rank.predicted.arena_bytes()))
                                  : "-");
-  column.push_back(unit(ledger.host_bytes));
-  column.push_back(unit(ledger.disk_bytes));
+  column.push_back(unit(rank.reserved.host));
+  column.push_back(unit(rank.reserved.disk));
   column.push_back(unit(rank.communication_buffers));
   return column;
 }
@@ -103,7 +102,8 @@ RankMemory memory_of(const RankReport& report) {
           report.beside_arena,
           report.device_communicators,
           report.step.waiting_on_any_stream(),
-          report.resident};
+          report.resident,
+          report.reserved};
 }
 
 std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& world) {
@@ -116,7 +116,9 @@ std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& worl
   numbers.push_back(static_cast<double>(mine.device_communicators));
   numbers.push_back(mine.exposed_seconds);
   numbers.push_back(mine.waiting_seconds);
-  for (const uint64_t bytes : {mine.resident.at_start, mine.resident.predicted, mine.resident.measured})
+  for (const uint64_t bytes :
+       {mine.resident.at_start, mine.resident.predicted, mine.resident.measured,
+        mine.reserved.arena_predicted, mine.reserved.arena, mine.reserved.host, mine.reserved.disk})
     numbers.push_back(static_cast<double>(bytes));
   std::vector<double> all(numbers.size() * static_cast<std::size_t>(world.size()));
   world.all_gather({numbers.data(), {kNumbers}, DType::kF64},
@@ -131,7 +133,9 @@ std::vector<RankMemory> gather_memory(const RankMemory& mine, Communicator& worl
     rank.device_communicators = static_cast<uint64_t>(*number++);
     rank.exposed_seconds = *number++;
     rank.waiting_seconds = *number++;
-    for (uint64_t* bytes : {&rank.resident.at_start, &rank.resident.predicted, &rank.resident.measured})
+    for (uint64_t* bytes :
+         {&rank.resident.at_start, &rank.resident.predicted, &rank.resident.measured,
+          &rank.reserved.arena_predicted, &rank.reserved.arena, &rank.reserved.host, &rank.reserved.disk})
       *bytes = static_cast<uint64_t>(*number++);
     ranks.push_back(std::move(rank));
   }

@@ -21,6 +21,7 @@ struct RankMemory {
   uint64_t beside_arena = 0, device_communicators = 0;
   double waiting_seconds = 0;    // for other ranks, a step, measured
   ResidentMemory resident = {};  // of its process
+  ReservedMemory reserved = {};
 };
 RankMemory memory_of(const RankReport& report);
 // Collective over the world; without the names of peaks.

@@ -54,8 +54,12 @@ RunDescription describe(const Config& config, const Mesh& mesh, const TrainingPr
           .checkpointing = checkpointing_text(config.activation_checkpointing)};
 }
 
+ReservedMemory reserved_for(const MemoryLedger& needs) {
+  return {needs.arena_bytes(), needs.arena_bytes(), needs.host_bytes, needs.disk_bytes};
+}
+
 RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram& training,
-                   const Program& program) {
+                   const Program& program, const MemoryLedger& needs) {
   StepTimeline simulated;
   const Simulation simulation =
       simulate(program.graph, program.schedule, training.device,
@@ -63,7 +67,8 @@ RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram
   RankReport report{.rank = mesh.world().rank(),
                     .ranks = mesh.world().size(),
                     .run = describe(config, mesh, training),
-                    .predicted = program.predicted(),
+                    .reserved = reserved_for(needs),
+                    .predicted = needs,
                     .measured = {},
                     .communication_buffers = mesh.staging_bytes(),
                     .resident = {},
@@ -84,7 +89,8 @@ RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram
 RankReport report_of(const Config& config, const Measurements& measured) {
   const uint64_t resident = resident_bytes();  // before the report adds its own
   const Executor& executor = measured.executor();
-  RankReport report = predict(config, measured.mesh, measured.training(), executor.program());
+  RankReport report =
+      predict(config, measured.mesh, measured.training(), executor.program(), measured.programs.needs());
   report.steps_done = measured.times.steps();
   const int64_t steps = measured.times.since_restart();
   if (length_multiple(config) > 0 && steps > 0) {
@@ -94,11 +100,15 @@ RankReport report_of(const Config& config, const Measurements& measured) {
         predicted_step(report.lengths, steps, optimizer_seconds(report.timeline.predicted));
   }
   add_measurement(config, measured, report.step);
-  report.measured = executor.measured();
+  report.reserved.arena = measured.programs.memory().arena(MemorySpace::kDevice).bytes();
+  if (const std::optional<MemorySoFar> memory = measured.programs.memory_so_far()) {
+    report.predicted = memory->predicted;
+    report.measured = memory->measured;
+  }
   report.resident = measured.programs.resident();
   if (report.resident.predicted > 0) report.resident.measured = resident;
   if (const auto memory = executor.memory().device().memory())
-    report.beside_arena = memory->used() - report.measured->arena_bytes();
+    report.beside_arena = memory->used() - report.reserved.arena;
   report.device_communicators = measured.mesh.device_bytes();
   report.sentences = checkpointing_report(config, measured, report.step);
   if (const uint64_t buffer = save_buffer_bytes(config); buffer > 0)

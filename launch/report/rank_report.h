@@ -28,11 +28,21 @@ struct RunDescription {
   bool operator==(const RunDescription&) const = default;
 };
 
+// Before the first step, for the neediest of all lengths that sequences can be padded to.
+struct ReservedMemory {
+  uint64_t arena_predicted = 0;
+  uint64_t arena = 0, host = 0, disk = 0;
+  bool operator==(const ReservedMemory&) const = default;
+};
+
+ReservedMemory reserved_for(const MemoryLedger& needs);
+
 struct RankReport {
   int rank = 0, ranks = 1;
   RunDescription run;
   int64_t steps_done = 0;
-  MemoryLedger predicted;
+  ReservedMemory reserved;
+  MemoryLedger predicted;                // of what has run, and before that of all lengths
   std::optional<MemoryLedger> measured;  // once something has run
   uint64_t communication_buffers = 0;    // of the communicators, in the host's memory
   // In use on the device beside this rank's arena, measured: by the driver, by libraries and communicators,
@@ -49,9 +59,9 @@ struct RankReport {
 
 RunDescription describe(const Config& config, const Mesh& mesh, const TrainingProgram& training);
 
-// What can be said before anything runs. `made` may have given its program away.
+// What can be said before anything runs. `training` may have given `program` away. `needs`: what the run reserves.
 RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram& training,
-                   const Program& program);
+                   const Program& program, const MemoryLedger& needs);
 // With what has been measured so far.
 RankReport report_of(const Config& config, const Measurements& measured);
 

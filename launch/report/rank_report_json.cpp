@@ -143,6 +143,11 @@ Json summary_json(const RankReport& report) {
               {"batch", report.run.batch},
               {"checkpointing", report.run.checkpointing}}},
             {"steps_done", report.steps_done},
+            {"reserved",
+             {{"arena_predicted", report.reserved.arena_predicted},
+              {"arena", report.reserved.arena},
+              {"host_arena", report.reserved.host},
+              {"disk", report.reserved.disk}}},
             {"predicted", ledger_json(report.predicted)}};
   if (report.measured) json["measured"] = ledger_json(*report.measured);
   json["communication_buffers"] = report.communication_buffers;
@@ -182,6 +187,10 @@ RankReport read_rank_report(std::string_view text, const std::string& source) {
   report.run = read_description(json.at("run"));
   report.steps_done = json.at("steps_done").integer();
   report.predicted = read_ledger(json.at("predicted"));
+  report.reserved = reserved_for(report.predicted);
+  if (const auto reserved = json.find("reserved"))  // reports of former versions have none
+    report.reserved = {reserved->at("arena_predicted").bytes(), reserved->at("arena").bytes(),
+                       reserved->at("host_arena").bytes(), reserved->at("disk").bytes()};
   if (const auto measured = json.find("measured")) report.measured = read_ledger(*measured);
   report.communication_buffers = json.at("communication_buffers").bytes();
   if (const auto beside = json.find("beside_arena")) report.beside_arena = beside->bytes();

@@ -174,15 +174,21 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
            list_some(resumed.ignored_files));
     if (!resumed.changed.empty())
       warn("changed since the snapshot was saved, so that results will be others: {}", resumed.changed);
+    for (const std::string& remark : session.data_remarks()) warn("{}", remark);
     for (const Remark& remark : recorded_elsewhere(config)) warn("{}", remark.sentence);
     if (!session.drawn().empty())
       warn("not in model.pretrained, and drawn at random: {}", fmt::join(session.drawn(), ", "));
-    progress = std::make_unique<Progress>(config, session.executor().program().predicted().arena_bytes(),
-                                          session.progress().step);
+    progress =
+        std::make_unique<Progress>(config, session.programs().needs().arena_bytes(), session.progress().step);
   }
-  if (reports_at(config, "start")) {
-    RankReport report =
-        predict(config, session.mesh(), session.training_program(), session.executor().program());
+  // Started again after its last step a run may lack its model, but its reports are those of the attempt that trained.
+  const bool trains = session.progress().step < config.training.max_steps || config.training.max_steps == 0;
+  if (folder && !trains)
+    say("step {} of {} is done: nothing is left to train\n", session.progress().step,
+        config.training.max_steps);
+  if (trains && reports_at(config, "start")) {
+    RankReport report = predict(config, session.mesh(), session.training_program(),
+                                session.executor().program(), session.programs().needs());
     report.resident = session.measurements().programs.resident();
     report_together(config, report, world, files);
   }
@@ -194,11 +200,17 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     return ExitCode::kPreempted;
   }
   session.check_trained();
-  on_first_rank(world, [&] { folder->check_place(); });
-  model.save();
-  if (reports_at(config, "end"))
+  std::optional<Error> moved;  // the output folder: nothing more is written under its name
+  try {
+    on_first_rank(world, [&] { folder->check_place(); });
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kStorage || !config.checkpoint.save_model) throw;
+    moved = error;
+  }
+  model.save(moved);
+  if (trains && !moved && reports_at(config, "end"))
     report_together(config, report_of(config, session.measurements()), world, files);
-  report_results(config, session, results, files);
+  if (!moved) report_results(config, session, results, files);
   model.check_place();
   if (saved) saved->check_saved();
   world.barrier();  // no rank leaves while another may still need it

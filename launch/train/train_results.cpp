@@ -17,7 +17,8 @@ void TrainResults::add(const StepResult& result, int64_t samples_of_step) {
 }
 
 void add_ranks(const Session& session, TrainResults& results) {
-  int64_t peaks[] = {static_cast<int64_t>(session.executor().measured().peak()),
+  const std::optional<MemorySoFar> memory = session.programs().memory_so_far();
+  int64_t peaks[] = {memory ? static_cast<int64_t>(memory->measured.peak()) : 0,
                      static_cast<int64_t>(peak_resident_bytes())};
   session.mesh().world().all_reduce({peaks, {2}, DType::kI64}, ReduceOp::kMax);
   results.device_memory_peak = static_cast<uint64_t>(peaks[0]);

@@ -41,7 +41,8 @@ RankReport predicted_report(const std::vector<std::string>& words) {
   Config config = read_config_text("test.yaml", kReportYaml, words);
   resolve_planned_world(config);
   const PlannedTraining planned = plan_training(config, 0, 0);
-  return predict(config, planned.rank.mesh(), planned.training, planned.training.program);
+  return predict(config, planned.rank.mesh(), planned.training, planned.training.program,
+                 planned.training.program.predicted());
 }
 
 }  // namespace recollect::test

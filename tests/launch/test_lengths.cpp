@@ -187,6 +187,31 @@ TEST(Lengths, MemoryOfEachIsPredicted) {
         });
 }
 
+// The optimizer's phase belongs to the last micro-batch's program, which here is never the longest one's; and sequences
+// of the longest length never come.
+TEST(Lengths, MemoryOfAStepOfSeveralIsPredicted) {
+  const TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 8; ++i)
+    lines += i % 2 ? "{\"input_ids\": [1, 2]}\n" : "{\"input_ids\": [1, 2, 3, 4, 5, 6, 7, 8, 9]}\n";
+  for (const char* mode : {"none", "full"})
+    with_session(kLlama,
+                 {"data.path=" + folder.write("lines.jsonl", lines), "data.shuffle=false",
+                  "data.padding=longest", "data.pad_to_multiple_of=1", "training.micro_batch_size=1",
+                  "training.global_batch_size=2", ac(std::string("mode=") + mode)},
+                 [](const Config& config, Session& session) {
+                   for (int i = 0; i < 3; ++i) session.step();
+                   const RankReport report = report_of(config, session.measurements());
+                   ASSERT_TRUE(report.measured);
+                   EXPECT_EQ(*report.measured, report.predicted);
+                   for (const auto& of_phase : report.measured->at_peak)
+                     EXPECT_GT(of_phase[static_cast<int>(Category::kOptimizer)], 0u);
+                   EXPECT_EQ(report.reserved.arena, session.programs().needs().arena_bytes());
+                   EXPECT_EQ(report.reserved.arena, report.reserved.arena_predicted);
+                   EXPECT_LT(report.measured->arena_bytes(), report.reserved.arena);
+                 });
+}
+
 TEST(Lengths, AreMadeAheadWhereAsked) {
   const Lines lines(24, true);
   for (const char* when : {"lazy", "ahead"})

@@ -214,7 +214,8 @@ RankMemory rank_with(uint64_t activations, double exposed) {
   MemoryLedger ledger;
   ledger.at_peak[0][static_cast<int>(Category::kActivation)] = activations;
   ledger.transient_bytes = activations + 64;
-  return {ledger, ledger, 0, exposed};
+  return {
+      .predicted = ledger, .measured = ledger, .exposed_seconds = exposed, .reserved = reserved_for(ledger)};
 }
 
 TEST(RanksTable, NamesTheRankThatStandsOut) {
