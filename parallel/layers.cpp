@@ -134,12 +134,13 @@ ValueId LayerBuilder::weight(const LinearOptions& options, int64_t out, int64_t 
 }
 
 ValueId LayerBuilder::vocabulary_table(const std::string& file_name, int64_t rows, int64_t columns,
-                                       double init_std) {
+                                       double init_std, bool may_be_missing) {
   return parameter({.name = file_name,
                     .rows = rows,
                     .columns = columns,
                     .padded_rows = round_up(rows, kVocabularyMultiple * layout_.tensor_size),
                     .split = Parameter::Split::kRows,
+                    .may_be_missing = may_be_missing,
                     .init = Parameter::Init::kNormal,
                     .init_std = init_std});
 }

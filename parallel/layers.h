@@ -160,7 +160,8 @@ class LayerBuilder {
                   std::vector<ValueId> inputs, ValueId loss);
 
   // A table whose rows are divided over the ranks, padded to a multiple of 64 rows a rank.
-  ValueId vocabulary_table(const std::string& file_name, int64_t rows, int64_t columns, double init_std);
+  ValueId vocabulary_table(const std::string& file_name, int64_t rows, int64_t columns, double init_std,
+                           bool may_be_missing = false);
   ValueId replicated_table(const std::string& file_name, int64_t rows, int64_t columns, double init_std);
 
   const std::vector<Parameter>& parameters() const { return parameters_; }

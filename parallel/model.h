@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/graph/graph.h"
@@ -34,8 +35,8 @@ struct FileNames {
   // Of what stands in files of others and is no parameter: a tied head, buffers. Names come without the
   // prefix.
   bool (*passed_over)(std::string_view name) = [](std::string_view) { return false; };
-  // Of these, the tied head, and the parameter that it is to be equal to; "": none is.
-  std::string tied_head = {}, tied_to = {};
+  // Of these, what is one parameter under a second name, such as a tied head, and that parameter.
+  std::vector<std::pair<std::string, std::string>> tied = {};
 
   std::string in_file(const std::string& name) const { return has_prefix(name) ? prefix + name : name; }
 };

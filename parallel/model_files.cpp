@@ -41,38 +41,6 @@ std::string_view without_prefix(std::string_view name, std::string_view prefix) 
   return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
 }
 
-// By its name in the model, which becomes that in the source; null where there is none.
-const TensorEntry* find_tensor(const FileNames& files, const SafetensorsSet& source, std::string& name) {
-  for (const std::string& bare : {name, files.older_name(name)})
-    for (const std::string& given : {files.in_file(bare), bare})
-      if (const TensorEntry* entry = bare.empty() ? nullptr : source.find(given)) {
-        name = given;
-        return entry;
-      }
-  return nullptr;
-}
-
-// Adds what is wrong to `problems`.
-std::vector<std::string> find_parts(const FileNames& files, const Parameter& p, const SafetensorsSet& source,
-                                    std::string& problems) {
-  std::vector<std::string> names;
-  std::string missing;
-  for (const Parameter::FileTensor& tensor : p.file_tensors()) {
-    std::string name = tensor.name;
-    const TensorEntry* entry = find_tensor(files, source, name);
-    if (!entry) {
-      missing += "\n  missing: " + tensor.name;
-      continue;
-    }
-    if (entry->shape != p.file_shape(tensor))
-      problems += "\n  misshapen: " + name + " is " + shape_text(entry->shape) + ", the model's is " +
-                  shape_text(p.file_shape(tensor));
-    names.push_back(name);
-  }
-  if (!missing.empty() && !(p.may_be_missing && names.empty())) problems += missing;
-  return names;
-}
-
 bool are_equal(const SafetensorsSet& source, const std::string& a, const std::string& b) {
   constexpr int64_t kRows = 64;  // at a time
   const std::vector<int64_t>& shape = source.at(a).shape;
@@ -90,12 +58,43 @@ bool are_equal(const SafetensorsSet& source, const std::string& a, const std::st
   return true;
 }
 
-// Files may hold the head beside the table that it is tied to. Where both were trained apart they differ.
-void check_tied_head(const FileNames& files, const SafetensorsSet& source, std::string& problems) {
-  std::string head = files.tied_head, table = files.tied_to;
-  if (head.empty() || !find_tensor(files, source, head) || !find_tensor(files, source, table)) return;
-  if (!are_equal(source, head, table))
-    problems += "\n  not tied: " + head + " differs from " + table + ", which the model uses in its place";
+// Names of the source that are this parameter's: the one that is read, and others.
+std::vector<std::string> names_of(const FileNames& files, const SafetensorsSet& source,
+                                  const std::string& parameter) {
+  std::vector<std::string> bare = {parameter, files.older_name(parameter)}, names;
+  for (const auto& [second_name, tied_to] : files.tied)
+    if (tied_to == parameter) bare.push_back(second_name);
+  for (const std::string& name : bare)
+    for (const std::string& given : {files.in_file(name), name})
+      if (!name.empty() && source.find(given) && std::find(names.begin(), names.end(), given) == names.end())
+        names.push_back(given);
+  return names;
+}
+
+// Adds what is wrong to `problems`.
+std::vector<std::string> find_parts(const FileNames& files, const Parameter& p, const SafetensorsSet& source,
+                                    std::string& problems) {
+  std::vector<std::string> names;
+  std::string missing;
+  for (const Parameter::FileTensor& tensor : p.file_tensors()) {
+    const std::vector<std::string> given = names_of(files, source, tensor.name);
+    if (given.empty()) {
+      missing += "\n  missing: " + tensor.name;
+      continue;
+    }
+    const std::string& name = given.front();
+    const std::vector<int64_t>& shape = source.at(name).shape;
+    if (shape != p.file_shape(tensor))
+      problems += "\n  misshapen: " + name + " is " + shape_text(shape) + ", the model's is " +
+                  shape_text(p.file_shape(tensor));
+    for (std::size_t i = 1; i < given.size(); ++i)
+      if (!are_equal(source, name, given[i]))
+        problems +=
+            "\n  not the same: " + given[i] + " differs from " + name + ", and both are one parameter";
+    names.push_back(name);
+  }
+  if (!missing.empty() && !(p.may_be_missing && names.empty())) problems += missing;
+  return names;
 }
 
 }  // namespace
@@ -115,7 +114,6 @@ std::vector<std::vector<std::string>> find_tensors(const Model& model, const Saf
   }
   std::vector<std::vector<std::string>> names;
   for (const Parameter& p : model.parameters) names.push_back(find_parts(files, p, source, problems));
-  if (problems.empty()) check_tied_head(files, source, problems);
   if (!problems.empty())
     throw Error(ExitCode::kInput, "the weights do not fit the model:" + problems,
                 "check model.* against the config.json beside the weights");

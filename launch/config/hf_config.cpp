@@ -118,8 +118,8 @@ void merge_object(const std::string& section, const json& object, const Merged& 
   }
 }
 
-// What the file that the model comes from says of tokens and labels, which nothing here computes with: a model
-// that is trained on still knows its end of text and what its classes are called.
+// What the file that the model comes from says of tokens, labels and of what its family keeps, which nothing here computes
+// with: a model that is trained on still knows its end of text and what its classes are called.
 void keep_names(const Config::Model& model, nlohmann::ordered_json& document) {
   if (model.config.empty() && model.pretrained.empty()) return;
   std::string text;
@@ -127,8 +127,12 @@ void keep_names(const Config::Model& model, nlohmann::ordered_json& document) {
     return;
   const auto file = nlohmann::ordered_json::parse(text, nullptr, false);
   const KeyTable& table = KeyTable::of(model.family());
+  const std::vector<std::string_view>& kept = model.family().kept;
+  const auto layers = static_cast<std::size_t>(model.family().facts(model.values).layers.value);
   for (const auto& [key, value] : file.items()) {
     if (key.ends_with("_token_id") && !table.find("model", key)) document[key] = value;
+    const bool of_other_layers = value.is_array() && value.size() != layers;
+    if (std::find(kept.begin(), kept.end(), key) != kept.end() && !of_other_layers) document[key] = value;
     const bool labels = key == "id2label" || key == "label2id";
     if (labels && document.contains(key) && document[key].size() == value.size()) document[key] = value;
   }
@@ -157,6 +161,12 @@ void merge_hf_config(const std::string& path, Config& config, Problems& problems
   if (document.is_null()) return;
   const ModelFamily& family = config.model.family();
   const auto type = document.find("model_type");
+  if (!config.origins.contains("model.type") && type != document.end() && type->is_string() &&
+      !find_model_family(type->get<std::string>())) {
+    problems.add(place, fmt::format("model_type: expected {}, found the text \"{}\"", all_types(),
+                                    shown(type->get<std::string>())));
+    return;
+  }
   if (config.origins.contains("model.type") && type != document.end() && *type != family.type) {
     problems.add(place, fmt::format("model_type is {}, and model.type is {}",
                                     type->is_string() ? shown(type->get<std::string>()) : type->type_name(),

@@ -24,6 +24,7 @@ struct Rule {
 
 bool evaluates(const Config& c) { return c.evaluation.every_steps > 0; }
 bool not_random(const Config& c) { return !reads(c, DataFormat::kRandom); }
+bool draws_masks(const Config& c) { return c.task == Task::kMaskedLm && c.data.mask_token >= 0; }
 bool alone(const Config& c) {
   return c.parallelism.data_parallel_size == 1 && c.parallelism.tensor_parallel_size == 1;
 }
@@ -253,7 +254,7 @@ std::vector<Rule> fixed_rules() {
        "only token files are read as integers of a type"},
       {{"data.seed"},
        {"data.shuffle", "data.format"},
-       [](const Config& c) { return !c.data.shuffle && not_random(c); },
+       [](const Config& c) { return !c.data.shuffle && not_random(c) && !draws_masks(c); },
        "samples come in the order of the files"},
       {{"evaluation.path", "evaluation.format", "evaluation.batches", "evaluation.metrics",
         "evaluation.n_best", "evaluation.max_answer_length", "evaluation.null_threshold"},

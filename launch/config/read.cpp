@@ -199,7 +199,16 @@ class Reader {
 
   void check_device_model(std::vector<Finding>& found) const {
     try {
-      read_device_model(config_.device.model);
+      const DeviceModel device = read_device_model(config_.device.model);
+      const CheckpointingSettings& c = config_.activation_checkpointing;
+      const bool plans = c.mode == CheckpointingMode::kAuto || c.mode == CheckpointingMode::kDtr;
+      if (plans && !c.disk_checkpointing.path.empty() &&
+          (device.disk_write_bandwidth == 0 || device.disk_read_bandwidth == 0))
+        found.push_back({{"activation_checkpointing.disk_checkpointing.path", "device.model"},
+                         fmt::format("activation_checkpointing.mode {} cannot plan with the disk: device "
+                                     "model {} does not know how fast it is; `recollect calibrate --disk "
+                                     "FOLDER --out FILE` measures it",
+                                     name_of(c.mode), device.name)});
     } catch (const Error& error) {
       std::string what = error.what();
       std::replace(what.begin(), what.end(), '\n', ';');
@@ -215,16 +224,21 @@ class Reader {
     if (m.config.empty() && m.pretrained.empty()) return otherwise;
     const std::string path = hf_config_path(m.config, m.pretrained);
     Problems found;
-    merge_hf_config(path, config_, found);
+    std::error_code ignored;
+    if (m.config.empty() && !std::filesystem::is_directory(m.pretrained, ignored))
+      found.add(config_.origins["model.pretrained"],
+                fmt::format("model.pretrained: there is no folder {}; nothing is downloaded: Transformers' "
+                            "save_pretrained(FOLDER) makes one",
+                            printable(m.pretrained)));
+    else
+      merge_hf_config(path, config_, found);
     if (found.empty()) {
       Problems same;
       merge_hf_config(path, otherwise, same);
       return otherwise;
     }
     // Without the model's file, every check on the model would only be noise.
-    for (const ConfigKey& key : table_.keys()) {
-      if (key.section == "model") broken_.insert(key.path());
-    }
+    broken_.insert("model");
     problems_.append(found);
     return otherwise;
   }
@@ -234,7 +248,7 @@ class Reader {
   Config config_;
   std::map<std::string, std::string> given_;  // in the file: key -> the name it was given by
   std::set<std::string> spoken_;              // keys that only the command line gives
-  std::set<std::string> broken_;              // keys whose value was refused
+  std::set<std::string> broken_;              // keys whose value was refused, or "model" for all of it
 };
 
 }  // namespace

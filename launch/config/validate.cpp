@@ -380,8 +380,9 @@ std::vector<Finding> resolve_batch(Config& config) {
 void report(const std::vector<Finding>& findings, const Config& config, const std::set<std::string>& broken,
             Problems& problems) {
   for (const Finding& finding : findings) {
-    const bool unsure = std::any_of(finding.keys.begin(), finding.keys.end(),
-                                    [&](const std::string& key) { return broken.contains(key); });
+    const bool unsure = std::any_of(finding.keys.begin(), finding.keys.end(), [&](const std::string& key) {
+      return broken.contains(key) || (key.starts_with("model.") && broken.contains("model"));
+    });
     if (!unsure) problems.add(place_of(finding, config), finding.message);
   }
 }

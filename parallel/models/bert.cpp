@@ -1,5 +1,7 @@
 #include "parallel/models/bert.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -34,7 +36,7 @@ std::vector<ModelKey> bert_keys() {
        .help = "dropout before a classifier; -1: hidden_dropout_prob"},
       model_size("max_position_embeddings", 512, 1, kMostModelSize, "longest sequence", {"n_positions"}),
       model_size("type_vocab_size", 2, 1, kMostModelSize, "token types"),
-      model_size("pad_token_id", 0, 0, kMostModelSize, "the token whose embedding is not learnt"),
+      model_unlearnt_token(0),
       model_size("num_labels", 2, 1, 1 << 20, "classes, or numbers of a regression"),
       {.name = "problem_type",
        .otherwise = std::string("auto"),
@@ -51,6 +53,7 @@ void bert_translate(nlohmann::json& document) {
   const auto names = document.find("id2label");
   if (names != document.end() && names->is_object() && !document.contains("num_labels"))
     document["num_labels"] = names->size();
+  translate_unlearnt_token(document);
 }
 
 ProblemType problem_of(const ModelValues& m) {
@@ -68,14 +71,14 @@ ModelFacts bert_facts(const ModelValues& m) {
           .layers = fact_of(m, "num_hidden_layers"),
           .divided = {fact_of(m, "num_attention_heads"), fact_of(m, "intermediate_size")},
           .token_types = m.integer("type_vocab_size"),
-          .padding_id = m.integer("pad_token_id"),
+          .padding_id = std::max<int64_t>(0, m.integer("pad_token_id")),
           .labels = m.integer("num_labels"),
           .problem = problem_of(m)};
 }
 
 std::vector<CompletedValue> bert_complete(ModelValues& m) {
   std::vector<CompletedValue> completed;
-  if (m.real("classifier_dropout") < 0) {
+  if (m.real("classifier_dropout") == -1) {
     m.set("classifier_dropout", m.real("hidden_dropout_prob"));
     completed.push_back({"classifier_dropout", "model.hidden_dropout_prob"});
   }
@@ -89,10 +92,7 @@ std::vector<CompletedValue> bert_complete(ModelValues& m) {
 std::vector<Finding> bert_check(const ModelValues& m) {
   std::vector<Finding> found;
   check_heads(m, "hidden_size", "num_attention_heads", found);
-  if (m.integer("pad_token_id") >= m.integer("vocab_size"))
-    found.push_back({{"model.pad_token_id", "model.vocab_size"},
-                     fmt::format("model.pad_token_id {} is outside the vocabulary of {}",
-                                 m.integer("pad_token_id"), m.integer("vocab_size"))});
+  check_unlearnt_token(m, found);
   if (const double p = m.real("classifier_dropout"); p < 0 && p != -1)
     found.push_back(
         {{"model.classifier_dropout"}, fmt::format("model.classifier_dropout {} is no probability", p)});
@@ -129,7 +129,7 @@ std::string bert_config_json(const ModelValues& m, Task task, std::string_view d
       {"classifier_dropout", m.real("classifier_dropout")},
       {"max_position_embeddings", m.integer("max_position_embeddings")},
       {"type_vocab_size", m.integer("type_vocab_size")},
-      {"pad_token_id", m.integer("pad_token_id")},
+      {"pad_token_id", unlearnt_token_json(m)},
       {"initializer_range", m.real("initializer_range")},
       {"layer_norm_eps", m.real("layer_norm_eps")},
       {"tie_word_embeddings", true},
@@ -308,8 +308,10 @@ Model build_bert(Graph& graph, const OpRegistry& registry, const ModelValues& m,
                  .has_prefix = in_trunk,
                  .older_name = bert_older_name,
                  .passed_over = bert_passes_over,
-                 .tied_head = task.task == Task::kMaskedLm ? "cls.predictions.decoder.weight" : "",
-                 .tied_to = "embeddings.word_embeddings.weight"};
+                 .tied = {}};
+  if (task.task == Task::kMaskedLm)
+    model.files.tied = {{"cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"},
+                        {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
   const BertLayers layers(b, m, task.packed ? kNone : model.input("lengths"), positions_of(model, task));
   const ValueId words = layers.words();
   ValueId x = layers.embeddings(model, words);
@@ -332,6 +334,7 @@ ModelFamily bert_family() {
           .keys = bert_keys(),
           .fixed = {{"position_embedding_type", std::string("absolute")},
                     {"is_decoder", false},
+                    {"is_causal", false},
                     {"add_cross_attention", false},
                     {"tie_word_embeddings", true}},
           .translate = bert_translate,

@@ -73,8 +73,8 @@ struct ModelFact {
   int64_t value = 0;
 };
 struct ModelFacts {
-  ModelFact vocabulary;  // token ids are below it
-  ModelFact longest;     // sequence
+  ModelFact vocabulary;     // token ids are below it
+  ModelFact longest;        // sequence
   bool any_length = false;  // longest bounds sequences by the value of its key alone: no position is learnt
   ModelFact layers;
   std::vector<ModelFact> divided;  // what tensor ranks share: their number must divide each of them
@@ -117,6 +117,9 @@ struct ModelFamily {
   std::vector<UnusedModelKeys> unused = {};
   // Keys of config.json that would change the mathematics, and the one value that this program computes.
   std::vector<std::pair<std::string, ModelValue>> fixed = {};
+
+  // Keys of config.json that change nothing here, and something where Transformers loads what is saved.
+  std::vector<std::string_view> kept = {};
 
   // Says in the words of the keys what a config.json says in others.
   std::function<void(nlohmann::json&)> translate = [](nlohmann::json&) {};

@@ -160,10 +160,8 @@ Model build_gpt2(Graph& graph, const OpRegistry& registry, const ModelValues& m,
   Model model = begin_model(b, task);
   const ValueId positions = positions_of(model, task);
   const Gpt2Layers layers(b, m, positions);
-  model.files = {.prefix = "transformer.",
-                 .passed_over = gpt2_passes_over,
-                 .tied_head = "lm_head.weight",
-                 .tied_to = "wte.weight"};
+  model.files = {
+      .prefix = "transformer.", .passed_over = gpt2_passes_over, .tied = {{"lm_head.weight", "wte.weight"}}};
 
   const int64_t vocabulary = m.integer("vocab_size"), width = m.integer("n_embd");
   const double std = m.real("initializer_range");
@@ -187,7 +185,8 @@ ModelFamily gpt2_family() {
   return {.type = "gpt2",
           .tasks = {Task::kCausalLm},
           .keys = gpt2_keys(),
-          .fixed = {{"scale_attn_weights", true},
+          .fixed = {{"is_causal", true},
+                    {"scale_attn_weights", true},
                     {"scale_attn_by_inverse_layer_idx", false},
                     {"reorder_and_upcast_attn", false},
                     {"add_cross_attention", false},

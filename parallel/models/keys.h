@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "parallel/models/family.h"
 
@@ -37,6 +38,38 @@ inline ModelKey model_init_std() {
           .low = 0,
           .concerns = ModelKey::Concerns::kFreshWeights,
           .help = "standard deviation of the initial weights"};
+}
+
+inline ModelKey model_unlearnt_token(int64_t otherwise) {
+  return {.name = "pad_token_id",
+          .otherwise = otherwise,
+          .low = -1,
+          .high = kMostModelSize,
+          .concerns = ModelKey::Concerns::kTraining,
+          .help = "the token whose embedding is not learnt; -1: none"};
+}
+
+// In config.json null is none, and -1 the last token: it is the index of a row, as PyTorch counts them.
+inline void translate_unlearnt_token(nlohmann::json& document) {
+  const auto found = document.find("pad_token_id");
+  if (found == document.end()) return;
+  const auto size = document.find("vocab_size");
+  if (found->is_null())
+    *found = -1;
+  else if (found->is_number_integer() && *found < 0 && size != document.end() && size->is_number_integer())
+    *found = found->get<int64_t>() + size->get<int64_t>();
+}
+
+inline nlohmann::ordered_json unlearnt_token_json(const ModelValues& m) {
+  if (m.integer("pad_token_id") < 0) return nullptr;
+  return m.integer("pad_token_id");
+}
+
+inline void check_unlearnt_token(const ModelValues& m, std::vector<Finding>& found) {
+  if (m.integer("pad_token_id") >= m.integer("vocab_size"))
+    found.push_back({{"model.pad_token_id", "model.vocab_size"},
+                     fmt::format("model.pad_token_id {} is outside the vocabulary of {}",
+                                 m.integer("pad_token_id"), m.integer("vocab_size"))});
 }
 
 inline ModelFact fact_of(const ModelValues& m, const char* key) { return {key, m.integer(key)}; }

@@ -19,9 +19,9 @@ std::vector<ModelKey> rope_scaling_keys() {
        .choices = {"default", "linear", "llama3"},
        .help = "default: none"},
       {.name = "rope_scaling.factor",
-       .otherwise = 1.0,
-       .low = 1,
-       .help = "linear, llama3: positions are divided by it"},
+       .otherwise = 0.0,
+       .low = 0,
+       .help = "linear, llama3, which need it: positions are divided by it, at least 1"},
       {.name = "rope_scaling.low_freq_factor",
        .otherwise = 1.0,
        .low = 0,
@@ -57,6 +57,7 @@ std::vector<ModelKey> keys_of(const LlamaVariant& v) {
       model_norm_epsilon("rms_norm_eps", v.norm_epsilon),
       model_dropout("attention_dropout", 0.0, "dropout of attention probabilities"),
       model_init_std(),
+      model_unlearnt_token(-1),
       {.name = "tie_word_embeddings", .otherwise = false, .help = "the head is the token embedding"},
   };
   if (v.bias_keys) {
@@ -75,20 +76,39 @@ std::vector<ModelKey> keys_of(const LlamaVariant& v) {
   return keys;
 }
 
-// Newer files keep all of rope_scaling and rope_theta in one object; null is no window.
-void llama_translate(nlohmann::json& document) {
-  if (const auto found = document.find("rope_parameters"); found != document.end() && found->is_object()) {
-    nlohmann::json parameters = *found;
-    document.erase(found);
+// Newer files keep all of rope_scaling and rope_theta in one object, rope_parameters. As Transformers has it: of the two
+// objects the older one counts, what stands in it before what stands beside it, and only the length of the earlier
+// training the other way round.
+void translate_rope(nlohmann::json& document) {
+  const auto is_there = [&](const char* key) {
+    const auto found = document.find(key);
+    return found != document.end() && found->is_object() && !found->empty();
+  };
+  if (!is_there("rope_scaling") && is_there("rope_parameters"))
+    document["rope_scaling"] = document["rope_parameters"];
+  document.erase("rope_parameters");
+  const char* const earlier = "original_max_position_embeddings";
+  if (is_there("rope_scaling")) {
+    nlohmann::json& rope = document["rope_scaling"];
     for (const char* of_the_model : {"rope_theta", "partial_rotary_factor"})
-      if (const auto value = parameters.find(of_the_model); value != parameters.end()) {
+      if (const auto value = rope.find(of_the_model); value != rope.end()) {
         document[of_the_model] = *value;
-        parameters.erase(value);
+        rope.erase(of_the_model);
       }
-    document["rope_scaling"] = parameters;
+    if (rope.contains("rope_type")) rope.erase("type");
+    const auto beside = document.find(earlier);
+    if (beside != document.end() && rope.value("rope_type", rope.value("type", "")) == "llama3")
+      rope[earlier] = *beside;
   }
-  if (const auto found = document.find("sliding_window"); found != document.end() && found->is_null())
-    *found = 0;
+  document.erase(earlier);
+}
+
+// Null is no window, and as many key/value heads as heads.
+void llama_translate(nlohmann::json& document) {
+  translate_rope(document);
+  for (const char* key : {"sliding_window", "num_key_value_heads"})
+    if (const auto found = document.find(key); found != document.end() && found->is_null()) *found = 0;
+  translate_unlearnt_token(document);
 }
 
 bool has_window(const LlamaVariant& v, const ModelValues& m) {
@@ -161,8 +181,15 @@ std::vector<Finding> check_values(const ModelValues& m) {
   if (size % 2 != 0)
     found.push_back(
         {{"model.head_dim"}, fmt::format("model.head_dim {} is odd: positions turn pairs", size)});
+  check_unlearnt_token(m, found);
+  const std::string& scaling = m.text("rope_scaling.rope_type");
+  if (const double factor = m.real("rope_scaling.factor"); scaling != "default" && factor < 1)
+    found.push_back(
+        {{"model.rope_scaling.rope_type", "model.rope_scaling.factor"},
+         factor == 0 ? fmt::format("model.rope_scaling.rope_type {} needs model.rope_scaling.factor", scaling)
+                     : fmt::format("model.rope_scaling.factor {} is below 1", factor)});
   const double low = m.real("rope_scaling.low_freq_factor"), high = m.real("rope_scaling.high_freq_factor");
-  if (m.text("rope_scaling.rope_type") == "llama3" && low >= high)
+  if (scaling == "llama3" && low >= high)
     found.push_back(
         {{"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"},
          fmt::format("model.rope_scaling.low_freq_factor {} is not below high_freq_factor {}", low, high)});
@@ -187,6 +214,7 @@ std::string config_json_of(const LlamaVariant& v, const ModelValues& m, std::str
       {"rms_norm_eps", m.real("rms_norm_eps")},
       {"attention_dropout", m.real("attention_dropout")},
       {"initializer_range", m.real("initializer_range")},
+      {"pad_token_id", unlearnt_token_json(m)},
       {"tie_word_embeddings", m.flag("tie_word_embeddings")},
       {"torch_dtype", dtype},
   };
@@ -305,18 +333,20 @@ Model build_llama(const LlamaVariant& variant, Graph& graph, const OpRegistry& r
   model.files = {.prefix = "model.",
                  .has_prefix = [](std::string_view name) { return name != "lm_head.weight"; },
                  .passed_over = llama_passes_over,
-                 .tied_head = m.flag("tie_word_embeddings") ? "lm_head.weight" : "",
-                 .tied_to = "embed_tokens.weight"};
+                 .tied = {}};
+  if (m.flag("tie_word_embeddings")) model.files.tied = {{"lm_head.weight", "embed_tokens.weight"}};
   const int64_t vocabulary = m.integer("vocab_size"), width = m.integer("hidden_size");
   const double std = m.real("initializer_range");
   const LlamaLayers layers(b, variant, m, positions_of(model, task));
   const ValueId words = b.vocabulary_table("embed_tokens.weight", vocabulary, width, std);
-  ValueId x = b.vocabulary_embedding("embedding/tokens", model.input("ids"), words);
+  ValueId x =
+      b.vocabulary_embedding("embedding/tokens", model.input("ids"), words, m.integer("pad_token_id"));
   for (int64_t layer = 0; layer < m.integer("num_hidden_layers"); ++layer) x = layers.layer(layer, x);
   b.enter_layer(-1);
   x = layers.norm("final/norm", "norm", x);
-  const ValueId head =
-      m.flag("tie_word_embeddings") ? words : b.vocabulary_table("lm_head.weight", vocabulary, width, std);
+  const ValueId head = m.flag("tie_word_embeddings") ? words
+                                                     : b.vocabulary_table("lm_head.weight", vocabulary, width,
+                                                                          std, /*may_be_missing=*/true);
   model.logits = b.vocabulary_head("final/head", x, head, model,
                                    {.vocabulary = vocabulary, .most_logits = batch.most_logits});
   model.parameters = b.parameters();
@@ -333,7 +363,8 @@ ModelFamily llama_like(const LlamaVariant& v) {
       .sections = {{"model.rope_scaling",
                     "How rotary positions reach beyond the sequences of an earlier training."}},
       .unused = unused_keys(v),
-      .fixed = {{"hidden_act", std::string("silu")}, {"partial_rotary_factor", 1.0}},
+      .fixed = {{"hidden_act", std::string("silu")}, {"partial_rotary_factor", 1.0}, {"is_causal", true}},
+      .kept = {"max_window_layers", "layer_types"},
       .translate = llama_translate,
       .facts = [v](const ModelValues& m) { return facts_of(v, m); },
       .complete = complete_values,

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "launch/config/hf_config.h"
@@ -151,7 +152,48 @@ TEST_F(HFConfig, FamiliesKnowTheirOtherWords) {
   EXPECT_EQ(read_hf_config(path_).values.integer("num_labels"), 3);
 }
 
+// As Transformers 5 reads a file that says things twice.
+TEST_F(HFConfig, RotaryPositionsAreReadAsTransformersDoes) {
+  write(R"({"model_type": "llama", "rope_theta": 77.0, "original_max_position_embeddings": 16,
+            "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 5.0},
+            "rope_scaling": {"rope_type": "llama3", "type": "linear", "factor": 4.0, "rope_theta": 100.0,
+                             "original_max_position_embeddings": 32}})");
+  const Config::Model both = read_hf_config(path_);
+  EXPECT_EQ(both.values.text("rope_scaling.rope_type"), "llama3");
+  EXPECT_EQ(both.values.real("rope_scaling.factor"), 4);
+  EXPECT_EQ(both.values.real("rope_theta"), 100);
+  EXPECT_EQ(both.values.integer("rope_scaling.original_max_position_embeddings"), 16);
+  write(
+      R"({"model_type": "llama", "rope_theta": 77.0, "rope_scaling": {}, "rope_parameters": {"rope_type": "linear", "factor": 2.0}})");
+  const Config::Model newer = read_hf_config(path_);
+  EXPECT_EQ(newer.values.text("rope_scaling.rope_type"), "linear");
+  EXPECT_EQ(newer.values.real("rope_theta"), 77);
+  write(R"({"model_type": "qwen2", "num_attention_heads": 4, "num_key_value_heads": null})");
+  EXPECT_EQ(read_hf_config(path_).values.integer("num_key_value_heads"), 4);
+}
+
+TEST_F(HFConfig, TheUnlearntTokenIsThatOfTransformers) {
+  const auto token = [&](const char* type, const char* value) {
+    write(fmt::format(R"({{"model_type": "{}", "vocab_size": 50{}}})", type, value));
+    const Config::Model model = read_hf_config(path_);
+    const auto saved =
+        nlohmann::json::parse(hf_config_text(model, model.family().tasks.front()))["pad_token_id"];
+    EXPECT_EQ(saved.is_null() ? -1 : saved.get<int64_t>(), model.values.integer("pad_token_id"));
+    return model.values.integer("pad_token_id");
+  };
+  for (const char* type : {"llama", "mistral", "qwen2", "bert"}) {
+    EXPECT_EQ(token(type, R"(, "pad_token_id": 3)"), 3) << type;
+    EXPECT_EQ(token(type, R"(, "pad_token_id": null)"), -1) << type;
+    EXPECT_EQ(token(type, R"(, "pad_token_id": -1)"), 49) << type;
+    EXPECT_EQ(token(type, ""), std::string(type) == "bert" ? 0 : -1) << type;
+  }
+}
+
 TEST_F(HFConfig, FamiliesRefuseWhatTheyCannotCompute) {
+  for (const auto& [type, flag] : {std::pair("llama", "false"), {"gpt2", "false"}, {"bert", "true"}})
+    EXPECT_NE(said(fmt::format(R"({{"model_type": "{}", "is_causal": {}}})", type, flag))
+                  .find(fmt::format("is_causal: {} is not supported", flag)),
+              std::string::npos);
   EXPECT_EQ(said(R"({"model_type": "llama", "rope_scaling": {"rope_type": "yarn", "factor": 2.0}})"),
             "J: rope_type: expected one of default, linear, llama3, found the text \"yarn\"");
   EXPECT_EQ(said(R"({"model_type": "llama", "rope_scaling": "linear"})"),
@@ -178,6 +220,10 @@ TEST_F(HFConfig, ABrokenOneIsReportedWithTheRest) {
                 path_ + ": n_embd: 0 is out of range; must be in [1, 16777216]");
   EXPECT_EQ(refusal(kLeast + "model: {config: nowhere.json}"),
             "nowhere.json: cannot be read: No such file or directory");
+  EXPECT_EQ(refusal("task: sequence_classification\ndata: {format: sst2, path: x}\nmodel: {pretrained: "
+                    "bert-base-uncased}"),
+            "c.yaml:3:21: model.pretrained: there is no folder bert-base-uncased; nothing is downloaded: "
+            "Transformers' save_pretrained(FOLDER) makes one");
   EXPECT_EQ(refusal(kLeast + "model: {config: " + path_ + ", n_embd: 12, pretrained: x}"),
             "c.yaml:2:" + std::to_string(17) +
                 ": model.config and model.pretrained are both given; "
@@ -209,6 +255,20 @@ TEST_F(HFConfig, TokensAndLabelsKeepTheirNames) {
                   Task::kCausalLm);
   EXPECT_EQ(saved["eos_token_id"], 128001);
   EXPECT_TRUE(saved.contains("bos_token_id") && saved["bos_token_id"].is_null());
+}
+
+// What changes nothing within the window, and something where another program goes beyond it.
+TEST_F(HFConfig, TheLayersOfAWindowAreKept) {
+  const std::string layers = R"("layer_types": ["full_attention", "sliding_attention"], )";
+  for (const auto& [count, kept] : {std::pair("2", true), {"3", false}}) {
+    write(
+        R"({"model_type": "qwen2", "use_sliding_window": true, "sliding_window": 16, "max_window_layers": 1, )" +
+        layers + R"("num_hidden_layers": )" + count + "}");
+    const auto saved = nlohmann::json::parse(
+        hf_config_text(accepted(kLeast + "model: {config: " + path_ + "}\n").model, Task::kCausalLm));
+    EXPECT_EQ(saved["max_window_layers"], 1);
+    EXPECT_EQ(saved.contains("layer_types"), kept);
+  }
 }
 
 TEST_F(HFConfig, WhatIsWrittenReadsBack) {

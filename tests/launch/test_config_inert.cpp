@@ -119,6 +119,9 @@ TEST(InertKeys, OfDataSayWhy) {
             "in the "
             "order of the files");
   EXPECT_EQ(refusal("data: {path: x, seed: 5}"), "accepted");
+  EXPECT_EQ(
+      refusal("data: {path: x, format: jsonl, shuffle: false, seed: 5, mask_token: 3}\nmodel: {type: bert}"),
+      "accepted");  // masks are drawn from it
 }
 
 TEST(InertKeys, AreOnlyThoseOfAnotherValue) {

@@ -50,6 +50,10 @@ TEST(Tasks, KeysOfOthersHaveNoEffect) {
             "itself");
   EXPECT_EQ(refusal("data: {format: random, mask_token: 30522}\nmodel: {type: bert}\n"),
             "c.yaml:1:36: data.mask_token 30522 is not below model.vocab_size 30522");
+  EXPECT_EQ(refusal(kRandom + "model: {type: llama, rope_scaling: {rope_type: linear}}\n"),
+            "c.yaml:2:48: model.rope_scaling.rope_type linear needs model.rope_scaling.factor");
+  EXPECT_EQ(refusal(kRandom + "model: {type: llama, rope_scaling: {rope_type: linear, factor: 0.5}}\n"),
+            "c.yaml:2:48: model.rope_scaling.factor 0.5 is below 1");
   EXPECT_EQ(refusal(kRandom + "model: {type: llama, rope_scaling: {factor: 2}}\n"),
             "c.yaml:2:45: model.rope_scaling.factor has no effect with model.rope_scaling.rope_type default: "
             "positions are not scaled");

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "launch/config/read.h"
@@ -257,6 +258,23 @@ const std::string kFamilies[] = {"bert_masked_lm", "bert_class",    "bert_regres
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyGoldens, testing::ValuesIn(kFamilies),
                          [](const auto& info) { return info.param; });
+
+// As torch.nn.Embedding's padding_idx: the row learns nothing as an embedding, and all else as without it.
+TEST(UnlearntToken, GetsNoGradientAsAnEmbedding) {
+  constexpr int64_t kToken = 36, kWidth = 20;  // it stands in all of the golden's lines
+  const Trained all = train(kYaml, words_of("llama")),
+                but_one = train(kYaml, words_of("llama", {fmt::format("model.pad_token_id={}", kToken)}));
+  EXPECT_EQ(all.steps[0].loss, but_one.steps[0].loss);
+  Tensors expected = all.gradients;
+  const auto table = std::find_if(expected.begin(), expected.end(),
+                                  [](const auto& t) { return t.first.ends_with("embed_tokens.weight"); });
+  ASSERT_NE(table, expected.end());
+  double learnt = 0;
+  for (int64_t i = 0; i < kWidth; ++i)
+    learnt += std::abs(std::exchange(table->second[kToken * kWidth + i], 0));
+  EXPECT_GT(learnt, 0);
+  EXPECT_TRUE(but_one.gradients == expected);
+}
 
 // Each as the class of its task, nothing drawn at random, with the original's parameters, and its logits but for the order
 // in which PyTorch sums.
