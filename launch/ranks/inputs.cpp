@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "comm/agree.h"
+#include "engine/core/hash.h"
 #include "engine/data/dataset.h"
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/io/file_digest.h"
@@ -30,11 +31,21 @@ std::vector<std::string> files_of(DataFormat format, const std::vector<std::stri
   return files_of_data(format, paths);
 }
 
+// Of each.
+uint64_t digested_bytes(const std::vector<std::string>& files) {
+  return std::min(kMostOfFile, kMostOfFiles / std::max<std::size_t>(1, files.size()));
+}
+
+std::vector<std::string> files_of_parts(const std::string& tokenizer) {
+  std::vector<std::string> files;
+  for (const TokenizerFile& file : parts_of_tokenizer(tokenizer)) files.push_back(file.path);
+  return files;
+}
+
 void add_files(const std::string& key, const std::vector<std::string>& files,
                std::map<std::string, std::string>& texts) {
-  const uint64_t most = std::min(kMostOfFile, kMostOfFiles / std::max<std::size_t>(1, files.size()));
   texts[key] = fmt::format("{} {}", files.size(), files.size() == 1 ? "file" : "files");
-  for (const std::string& file : files) texts[key + ", " + file] = file_digest(file, most);
+  for (const std::string& file : files) texts[key + ", " + file] = file_digest(file, digested_bytes(files));
 }
 
 void add_dataset(const std::string& key, DataFormat format, const std::vector<std::string>& paths,
@@ -63,16 +74,25 @@ std::vector<std::string> files_read(const Config& config) {
   return files;
 }
 
+std::map<std::string, std::string> contents_of_inputs(const Config& config) {
+  std::map<std::string, std::string> words;
+  const auto add = [&](const std::string& key, const std::vector<std::string>& files) {
+    std::string digests;
+    for (const std::string& file : files) digests += file_digest(file, digested_bytes(files)) + "\n";
+    if (!files.empty()) words[key] = fmt::format("{:016x}", hash_bytes(digests.data(), digests.size()));
+  };
+  if (config.training.max_steps > 0) add("data.path", files_of(config.data.format, config.data.path));
+  if (!config.data.tokenizer.empty()) add("data.tokenizer", files_of_parts(config.data.tokenizer));
+  return words;
+}
+
 void check_inputs_agree(const Config& config, Communicator& world) {
   if (world.size() == 1) return;
   std::map<std::string, std::string> texts = program_identity(config.device.isa);
   if (!config.model.pretrained.empty())
     add_files("model.pretrained", files_of_model(config.model.pretrained), texts);
-  if (!config.data.tokenizer.empty()) {
-    std::vector<std::string> files;
-    for (const TokenizerFile& file : parts_of_tokenizer(config.data.tokenizer)) files.push_back(file.path);
-    add_files("data.tokenizer", files, texts);
-  }
+  if (!config.data.tokenizer.empty())
+    add_files("data.tokenizer", files_of_parts(config.data.tokenizer), texts);
   if (config.training.max_steps > 0) add_dataset("data.path", config.data.format, config.data.path, texts);
   if (config.evaluation.every_steps > 0)
     add_dataset("evaluation.path", config.evaluation.format, config.evaluation.path, texts);

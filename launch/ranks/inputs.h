@@ -2,6 +2,7 @@
 // before the first step.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,10 @@ namespace recollect {
 
 // Every file that a run of this configuration starts from.
 std::vector<std::string> files_read(const Config& config);
+
+// Of the data to train on and its tokenizer, by key, what the files hold in a word. It is another where they hold
+// something else, wherever they are.
+std::map<std::string, std::string> contents_of_inputs(const Config& config);
 
 // Collective. Error kRanksDisagree on every rank, naming files and ranks, where the ranks have different
 // weights to start from, different data to train on or to evaluate with, or different code. Large files are

@@ -91,6 +91,7 @@ std::string convert_to_snapshot(const Conversion& conversion, std::optional<int6
                   .ranks = axes_of(config, ranks),
                   .versions = from.versions,
                   .configuration = from.configuration,
+                  .inputs = from.inputs,
                   .files = {},
                   .tensors = {}},
                  layout, [&](std::size_t index, const Rectangle& place, std::byte* to) {

@@ -14,6 +14,7 @@
 #include "launch/program/estimate.h"
 #include "launch/program/recorded.h"
 #include "launch/program/training_program.h"
+#include "launch/ranks/inputs.h"
 #include "launch/snapshot/convert.h"
 #include "launch/snapshot/destination.h"
 #include "launch/train/snapshot_lock.h"
@@ -147,6 +148,7 @@ std::string convert_from_hugging_face(const Conversion& conversion, const Config
                   .ranks = axes_of(config, ranks),
                   .versions = {{"recollect", recorded_line(config)}},
                   .configuration = dump_resolved(config),
+                  .inputs = contents_of_inputs(config),
                   .files = {},
                   .tensors = {}},
                  layout, read);

@@ -80,7 +80,8 @@ OrderedJson progress_json(const TrainingProgress& p) {
           {"updates", p.updates},
           {"samples", p.samples},
           {"loss_scale", p.loss_scale},
-          {"updates_at_scale", p.updates_at_scale}};
+          {"updates_at_scale", p.updates_at_scale},
+          {"not_finite", p.not_finite}};
 }
 
 OrderedJson tensors_json(const Manifest& manifest) {
@@ -131,6 +132,7 @@ std::string snapshot_text(const std::string& folder) {
   line("samples", std::to_string(p.samples));
   if (p.loss_scale != 1)
     line("loss scale", fmt::format("{}, for {} updates", p.loss_scale, p.updates_at_scale));
+  if (p.not_finite > 0) line("not finite so far", std::to_string(p.not_finite));
   line("layout (tensor x data)", layout_text(m));
   for (const auto& [what, version] : m.versions) line("written by " + printable(what), bare(version));
   const OrderedJson run = run_json(m, folder);

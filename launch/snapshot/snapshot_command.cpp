@@ -78,7 +78,7 @@ DType dtype_named(const std::string& name) {
 // As the command line says it.
 struct ConvertWords {
   std::string to, dtype, config;
-  int64_t tensor = 0, data = 0;  // 0: not given
+  std::optional<int64_t> tensor, data;
   bool overwrite = false;
   Words rest;
 };
@@ -87,17 +87,19 @@ ConvertWords convert_words(const Words& words) {
   ConvertWords w;
   options::options_description own;
   own.add_options()("to", options::value(&w.to))("dtype", options::value(&w.dtype))(
-      "config", options::value(&w.config))("tensor-parallel-size", options::value(&w.tensor))(
-      "data-parallel-size", options::value(&w.data))("overwrite", options::bool_switch(&w.overwrite));
+      "config", options::value(&w.config))(
+      "tensor-parallel-size", options::value<int64_t>()->notifier([&](int64_t n) { w.tensor = n; }))(
+      "data-parallel-size", options::value<int64_t>()->notifier([&](int64_t n) { w.data = n; }))(
+      "overwrite", options::bool_switch(&w.overwrite));
   w.rest = parse_options(words, own);
   if (w.rest.size() < 2) throw UsageError("snapshot convert needs a source and a destination");
   if (w.to.empty()) w.to = w.config.empty() ? "" : "snapshot";
   if (w.to != "hf" && w.to != "snapshot") throw UsageError("snapshot convert needs --to hf or --to snapshot");
-  if (w.to == "hf" && (w.tensor != 0 || w.data != 0))
+  if (w.to == "hf" && (w.tensor || w.data))
     throw UsageError("a model of Hugging Face's form is of no layout of ranks: --to snapshot has one");
   if (w.to == "snapshot" && !w.dtype.empty())
     throw UsageError("a snapshot's state keeps its types: --dtype is of --to hf");
-  if (w.tensor < 0 || w.data < 0) throw UsageError("a layout has at least one rank");
+  if (w.tensor.value_or(1) < 1 || w.data.value_or(1) < 1) throw UsageError("a layout has at least one rank");
   return w;
 }
 
@@ -105,7 +107,6 @@ void convert(const Words& words) {
   const ConvertWords w = convert_words(words);
   const Conversion conversion{w.rest[0], w.rest[1], w.overwrite};
   const Words keys(w.rest.begin() + 2, w.rest.end());
-  const auto ranks = [](int64_t count) { return count > 0 ? std::optional(count) : std::nullopt; };
   const bool from_model = find_snapshots(conversion.source).empty() && !w.config.empty();
   if (!from_model && (!w.config.empty() || !keys.empty()))
     throw UsageError(
@@ -116,13 +117,13 @@ void convert(const Words& words) {
     const Config config = read_config(w.config, keys);
     said = convert_from_hugging_face(
         conversion, config,
-        {ranks(w.tensor).value_or(config.parallelism.tensor_parallel_size),
-         ranks(w.data).value_or(std::max<int64_t>(1, config.parallelism.data_parallel_size))});
+        {w.tensor.value_or(config.parallelism.tensor_parallel_size),
+         w.data.value_or(std::max<int64_t>(1, config.parallelism.data_parallel_size))});
   } else if (w.to == "hf") {
     said = convert_to_hugging_face(conversion,
                                    w.dtype.empty() ? std::nullopt : std::optional(dtype_named(w.dtype)));
   } else {
-    said = convert_to_snapshot(conversion, ranks(w.tensor), ranks(w.data));
+    said = convert_to_snapshot(conversion, w.tensor, w.data);
   }
   say("{}", said);
 }

@@ -221,9 +221,18 @@ void OutputFolder::take(const std::vector<PlannedFile>& files) {
   folder_ = Descriptor{::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
 }
 
+// Where the second file cannot be written the first would refuse the next try as another run's.
 void OutputFolder::begin(const std::string& resolved, const std::string& plan) {
-  write_text_file(path_ + "/config.resolved.yaml", resolved);
-  write_text_file(path_ + "/plan.yaml", plan);
+  const std::string first = path_ + "/config.resolved.yaml";
+  std::error_code ignored;
+  const bool is_new = !fs::exists(first, ignored);
+  try {
+    write_text_file(first, resolved);
+    write_text_file(path_ + "/plan.yaml", plan);
+  } catch (const Error&) {
+    if (is_new) fs::remove(first, ignored);
+    throw;
+  }
   began_ = true;
 }
 

@@ -13,6 +13,7 @@
 #include "comm/gather_texts.h"
 #include "engine/core/printable.h"
 #include "launch/config/read.h"
+#include "launch/ranks/inputs.h"
 #include "launch/train/launch_attempt.h"
 #include "launch/train/snapshot_lock.h"
 #include "parallel/snapshot/snapshot_folder.h"
@@ -120,6 +121,9 @@ bool decides_results(std::string_view key) {
                                         "training.global_batch_size",
                                         "training.gradient_accumulation_steps",
                                         "training.precision",
+                                        "device.backend",
+                                        "device.isa",
+                                        "activation_checkpointing.storage_dtype",
                                         "training.loss_scale",
                                         "training.loss_scale_window",
                                         "training.seed"};
@@ -128,11 +132,32 @@ bool decides_results(std::string_view key) {
                      [&](std::string_view section) { return key.starts_with(section); });
 }
 
+// Whether the learning rate of a step depends on how many there are.
+bool follows_length(const std::map<std::string, std::string>& keys) {
+  const auto has = [&](const char* key, std::string_view value) {
+    const auto found = keys.find(key);
+    return found != keys.end() && found->second != value;
+  };
+  return has("scheduler.name", "constant") || has("scheduler.warmup_ratio", "0");
+}
+
+// Of those keys whose files hold something else than they did.
+std::string changed_contents(const std::map<std::string, std::string>& before, const Config& config) {
+  if (before.empty()) return "";
+  std::string changed;
+  for (const auto& [key, word] : contents_of_inputs(config))
+    if (const auto was = before.find(key); was != before.end() && was->second != word)
+      changed += fmt::format("{}what is in {}", changed.empty() ? "" : ", ", key);
+  return changed;
+}
+
 std::string changed_keys(const std::string& before, const std::string& now) {
   const std::map<std::string, std::string> old = keys_of(before);
   std::string changed;
+  const bool longer = follows_length(keys_of(before)) || follows_length(keys_of(now));
   for (const auto& [key, value] : keys_of(now))
-    if (const auto was = old.find(key); was != old.end() && was->second != value && decides_results(key))
+    if (const auto was = old.find(key); was != old.end() && was->second != value &&
+                                        (decides_results(key) || (longer && key == "training.max_steps")))
       changed += fmt::format("{}{} {} -> {}", changed.empty() ? "" : ", ", key, was->second, value);
   return changed;
 }
@@ -153,6 +178,9 @@ std::string try_to_load(const Config& config, const std::string& folder, const T
     resumed.progress = reader.manifest().progress;
     const std::string& before = reader.manifest().configuration;
     resumed.changed = changed_keys(before, dump_resolved(config));
+    const std::string contents =
+        world.rank() == 0 ? changed_contents(reader.manifest().inputs, config) : std::string();
+    if (!contents.empty()) resumed.changed += (resumed.changed.empty() ? "" : ", ") + contents;
     resumed.classes = classes_of(before);
     if (world.rank() == 0) resumed.ignored_files = reader.unknown_files();
   } catch (const Error& error) {
@@ -178,7 +206,12 @@ void check_any(const Resumed& resumed, const Config& config) {
 Resumed resume_from_path(const Config& config, const TrainingState& state, Communicator& world) {
   const std::string path = plain_path(config.resume);
   const bool one = step_of_folder(std::filesystem::path(path).filename().string()) >= 0;
-  Folders folders = found_by_first(world, [&] { return one ? Folders{path} : all_in(path); });
+  std::error_code ignored;
+  const bool no_folder =
+      std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored);
+  Folders folders = found_by_first(world, [&] {
+    return no_folder ? Folders() : one ? Folders{path} : all_in(path);
+  });
   if (folders.empty())
     throw Error(ExitCode::kInput, fmt::format("resume: there is no snapshot in {}", config.resume),
                 "name the folder of one, such as output/snapshots/step-00000100");

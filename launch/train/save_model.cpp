@@ -71,16 +71,16 @@ ModelSave::ModelSave(const Config& config, const Session& session) : config_(con
   description_->spare_newcomers();
 }
 
-void ModelSave::save() {
+void ModelSave::save(const std::optional<Error>& not_there) {
   if (!config_.checkpoint.save_model) return;
   const bool first = session_.mesh().world().rank() == 0;
-  std::optional<Error> refused;
-  if (first) try {
+  std::optional<Error> refused = not_there;
+  if (first && !refused) try {
       description_->commit();
     } catch (const Error& error) {
       refused = error;  // then the weights go where it can be written too
-      file_.reset();
     }
+  if (refused) file_.reset();
   std::optional<Error> failed = session_.weights().save(file_.get());
   file_.reset();
   if (!failed) {

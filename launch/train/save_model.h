@@ -23,8 +23,8 @@ class ModelSave {
   // Rank 0 claims the space. Error kStorage. Nothing where checkpoint.save_model is off.
   ModelSave(const Config& config, const Session& session);
 
-  // Collective. Where nothing could be saved: Error kStorage.
-  void save();
+  // Collective. Where nothing could be saved: Error kStorage. `not_there`: why not in the output folder, on all ranks.
+  void save(const std::optional<Error>& not_there = {});
   // Error kStorage, on rank 0, with the place where the model is instead of the output folder.
   void check_place() const;
 

@@ -9,6 +9,7 @@
 
 #include "engine/io/standard_output.h"
 #include "launch/program/recorded.h"
+#include "launch/ranks/inputs.h"
 #include "launch/train/launch_attempt.h"
 #include "launch/train/snapshot_lock.h"
 
@@ -27,6 +28,8 @@ SnapshotOptions options_of(const Config& config, const Session& session, std::fu
           .keep = config.snapshot.keep,
           .asynchronous = config.snapshot.asynchronous,
           .configuration = recorded_configuration(config, session),
+          .inputs = session.mesh().world().rank() == 0 ? contents_of_inputs(config)
+                                                       : std::map<std::string, std::string>(),
           .versions = {{"recollect", recorded_line(config)}},
           .launch = LaunchAttempt().name(),
           .before_begin = std::move(before_begin),

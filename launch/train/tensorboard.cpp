@@ -106,13 +106,24 @@ bool EventFile::begin(int64_t steps_done) {
   begin_event(0);
   put_bytes(event_, kFileVersion, "brain.Event:2");
   if (!write_record()) return false;
-  if (steps_done == 0) return true;
+  if (steps_done == 0 && !has_others()) return true;
   begin_event(steps_done + 1);
   value_.clear();
   put_key(value_, kStatus, Kind::kVarint);
   put_varint(value_, kStart);
   put_bytes(event_, kSessionLog, value_);
   return write_record();
+}
+
+// Of a run that began here before, whose steps no reader must show beside this one's.
+bool EventFile::has_others() const {
+  const std::filesystem::path own(path_);
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(own.parent_path(), error), end; !error && entry != end;
+       entry.increment(error))
+    if (entry->path() != own && entry->path().filename().string().find("tfevents") != std::string::npos)
+      return true;
+  return false;
 }
 
 void EventFile::flush() const noexcept { ::fdatasync(descriptor_); }

@@ -32,6 +32,7 @@ class EventFile {
  private:
   void begin_event(int64_t step);
   bool begin(int64_t steps_done);
+  bool has_others() const;
   bool write_record();
 
   std::string path_;

@@ -46,7 +46,8 @@ class ManifestReader {
                   .updates = count(progress, "updates"),
                   .samples = count(progress, "samples"),
                   .loss_scale = number(progress, "loss_scale"),
-                  .updates_at_scale = count(progress, "updates_at_scale")};
+                  .updates_at_scale = count(progress, "updates_at_scale"),
+                  .not_finite = progress.contains("not_finite") ? count(progress, "not_finite") : 0};
     if (m.progress.step > kMostSteps) fail(fmt::format("no run has {} steps", m.progress.step));
     if (m.progress.samples < m.progress.step) fail("it has fewer samples than steps");
     if (m.progress.updates > m.progress.step) fail("it has more updates than steps");
@@ -57,6 +58,9 @@ class ManifestReader {
       m.versions[what] = member<std::string>(object(document, "versions"), what);
     if (document.contains("launch")) m.launch = member<std::string>(document, "launch");
     m.configuration = member<std::string>(document, "configuration");
+    if (document.contains("inputs"))
+      for (const auto& [key, word] : object(document, "inputs").items())
+        m.inputs[key] = member<std::string>(object(document, "inputs"), key);
     for (const Json& file : array(document, "files")) m.files.push_back(read_file(file));
     check_names(m.files);
     check_ranks(m);
@@ -289,13 +293,15 @@ std::string to_json(const Manifest& m) {
                       {"updates", p.updates},
                       {"samples", p.samples},
                       {"loss_scale", p.loss_scale},
-                      {"updates_at_scale", p.updates_at_scale}};
+                      {"updates_at_scale", p.updates_at_scale},
+                      {"not_finite", p.not_finite}};
   const std::string launch = m.launch.empty() ? "" : fmt::format("\"launch\": {},\n", Json(m.launch).dump());
+  const std::string inputs = m.inputs.empty() ? "" : fmt::format("\"inputs\": {},\n", Json(m.inputs).dump());
   std::string text = fmt::format(
       "{{\"format\": \"{}\",\n\"version\": {},\n\"progress\": {},\n\"ranks\": {},\n\"versions\": {},\n{}"
-      "\"configuration\": {},\n\"files\": {},\n\"tensors\": {}",
+      "\"configuration\": {},\n{}\"files\": {},\n\"tensors\": {}",
       kFormat, kVersion, progress.dump(), Json(m.ranks).dump(), Json(m.versions).dump(), launch,
-      Json(m.configuration).dump(), lines_of(m.files), lines_of(m.tensors));
+      Json(m.configuration).dump(), inputs, lines_of(m.files), lines_of(m.tensors));
   const uint32_t sum = crc32c(text);
   return fmt::format("{}{}{:08x}\"}}\n", text, kSumBefore, sum);
 }

@@ -24,6 +24,7 @@ struct TrainingProgress {
   int64_t samples = 0;  // of the run's order, used by all data ranks together
   double loss_scale = 1;
   int64_t updates_at_scale = 0;  // in a row, without overflow
+  int64_t not_finite = 0;        // what numerics.max_non_finite bounds: steps left out in a row, or rollbacks
   bool operator==(const TrainingProgress&) const = default;
 };
 
@@ -46,10 +47,11 @@ struct SnapshotTensor {
 
 struct Manifest {
   TrainingProgress progress;
-  std::map<std::string, int64_t> ranks;         // by axis
-  std::map<std::string, std::string> versions;  // of what wrote it
-  std::string launch = {};                      // whose ranks did, where it may start them again
-  std::string configuration;                    // resolved, as YAML
+  std::map<std::string, int64_t> ranks;            // by axis
+  std::map<std::string, std::string> versions;     // of what wrote it
+  std::string launch = {};                         // whose ranks did, where it may start them again
+  std::string configuration;                       // resolved, as YAML
+  std::map<std::string, std::string> inputs = {};  // by key, what its files hold, in a word
   std::vector<SnapshotFile> files;
   std::vector<SnapshotTensor> tensors;
 };

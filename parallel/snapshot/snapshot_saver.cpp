@@ -151,6 +151,7 @@ std::optional<SnapshotOutcome> SnapshotSaver::look() {
   manifest.versions = options_.versions;
   manifest.launch = options_.launch;
   manifest.configuration = options_.configuration;
+  manifest.inputs = options_.inputs;
   manifest_ = to_json(manifest);
   thread_.give(commit_);
   return {};

@@ -25,7 +25,8 @@ struct SnapshotOptions {
   bool asynchronous =
       true;  // otherwise nothing is reserved beyond 3 MiB, and the step waits until all is written
   std::string configuration;
-  std::map<std::string, std::string> versions;
+  std::map<std::string, std::string> inputs = {};
+  std::map<std::string, std::string> versions = {};
   std::string launch = {};
   // Of rank 0, before anything is written: that it may be. An Error kStorage fails the save.
   std::function<void()> before_begin = {};

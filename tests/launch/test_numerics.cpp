@@ -112,6 +112,18 @@ TEST(OnNonFinite, SkipsSoManyInARowAndThenEnds) {
   EXPECT_EQ(skipped, 2);
 }
 
+// What has been skipped counts on, also in the next attempt.
+TEST(OnNonFinite, SkipsNoMoreWhereItIsResumed) {
+  const Workplace place;
+  const Words words = kDiverges + Words{"numerics.on_non_finite=skip", "numerics.max_non_finite=2",
+                                        "snapshot.every_steps=1", "snapshot.asynchronous=false"};
+  for (const int more : {2, 0}) {
+    const Finished finished = place.train(words);
+    EXPECT_EQ(finished.status, 7) << finished.err;
+    EXPECT_EQ(times_in(finished.err, "its update is left out"), more) << finished.err;
+  }
+}
+
 // A number so large that its square is not finite, and what is derived from it is: two steps, of which only the first is
 // taken.
 TEST(OnNonFinite, SkipsWhereTheLossAloneIsNotFinite) {

@@ -74,6 +74,15 @@ TEST(OutputFolder, OfARefusedRunIsFree) {
   EXPECT_EQ(second.status, 0) << second.err;
 }
 
+TEST(OutputFolder, OfAFailedFirstWriteIsFree) {
+  const Workplace place;
+  fs::create_directories(place.file("out/plan.yaml/in the way"));
+  EXPECT_EQ(place.train({}).status, 6);
+  fs::remove_all(place.file("out/plan.yaml"));
+  const Finished second = place.train(kKeep);
+  EXPECT_EQ(second.status, 0) << second.err;
+}
+
 // A run whose folder was renamed writes nothing to the one that the next run has made under the old name.
 TEST(OutputFolder, ThatIsRenamedKeepsItsRun) {
   const Workplace place;

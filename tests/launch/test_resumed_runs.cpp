@@ -158,6 +158,7 @@ TEST_F(ResumedRuns, RefuseWhatDoesNotFit) {
   refused({"training.max_steps=6", "training.global_batch_size=3"},
           "training.global_batch_size 3 does not divide");
   refused({"training.max_steps=6", "resume=elsewhere"}, "there is no snapshot in elsewhere");
+  refused({"training.max_steps=6", "resume=c.yaml"}, "there is no snapshot in c.yaml");
   expect_steps(place_.metrics(), 4);  // nothing was replaced
 }
 
@@ -170,13 +171,36 @@ TEST_F(ResumedRuns, NameTheKeysThatChangeResults) {
   EXPECT_NE(other.err.find("optimizer.learning_rate 0.01 -> 0.5"), std::string::npos) << other.err;
 }
 
+TEST(ResumedInputs, NameWhatMakesOtherResults) {
+  const Workplace place;
+  place.folder().write("text", std::string(400, 'a'));
+  const auto train = [&](int count, const Words& words) {
+    return place
+        .train(steps(count) + Words{"data.format=text", "data.path=text", "model.vocab_size=256"} + words)
+        .err;
+  };
+  const auto says = [](const std::string& err, const std::string& what) {
+    EXPECT_NE(err.find("so that results will be others: " + what), std::string::npos) << err;
+  };
+  EXPECT_EQ(train(4, {}), "");
+  EXPECT_EQ(train(5, {}), "");  // the learning rate does not depend on it
+  says(train(6, {"scheduler.name=cosine"}), "scheduler.name constant -> cosine, training.max_steps 5 -> 6");
+  place.folder().write("text", std::string(400, 'b'));
+  says(train(7, {"scheduler.name=cosine"}), "training.max_steps 6 -> 7, what is in data.path");
+  EXPECT_EQ(train(7, {"scheduler.name=cosine"}), "");
+}
+
 // A run that died behind its last step's snapshot, before it saved its model.
 TEST_F(ResumedRuns, SaveTheModelOfARunThatIsDone) {
   const Workplace whole;
   const Words saves = Words{"checkpoint.save_model=true"} + steps(4);
   ASSERT_EQ(whole.train(saves).status, 0);
+  const std::string report = read("out/memory.rank0.json");
   const Finished finished = place_.train(saves);
   ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_NE(finished.out.find("step 4 of 4 is done: nothing is left to train\n"), std::string::npos);
+  EXPECT_EQ(finished.out.find("difference, bytes"), std::string::npos) << finished.out;
+  EXPECT_EQ(read("out/memory.rank0.json"), report);
   EXPECT_TRUE(read("out/model.safetensors") == TemporaryFolder::read(whole.file("out/model.safetensors")));
   expect_steps(place_.metrics(), 4);
 }

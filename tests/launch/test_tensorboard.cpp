@@ -282,6 +282,17 @@ TEST(EventFile, OfAResumedRunBeginsASessionBehindTheStepsThatCount) {
   EXPECT_EQ(events[1].step, 42);
 }
 
+// So where a run begins again in the same folder: what the earlier one left there is not shown beside it.
+TEST(EventFile, OfASecondRunBeginsASessionAtItsFirstStep) {
+  const TemporaryFolder folder;
+  const EventFile first(folder.path()), second(folder.path());
+  EXPECT_EQ(read_events(first.path()).size(), 1u);
+  const std::vector<Event> events = read_events(second.path());
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_TRUE(events[1].starts_session);
+  EXPECT_EQ(events[1].step, 1);
+}
+
 TEST(EventFile, IsReadWhileItIsWritten) {
   const test::TemporaryFolder folder;
   EventFile file(folder.file("a/b"));
@@ -295,7 +306,7 @@ TEST(EventFile, IsReadWhileItIsWritten) {
   }
   EventFile second(folder.file("a/b"));  // in the same second, of the same process
   EXPECT_NE(second.path(), file.path());
-  EXPECT_EQ(read_events(second.path()).size(), 1u);
+  EXPECT_EQ(read_events(second.path()).size(), 2u);
 }
 
 }  // namespace
