@@ -60,7 +60,10 @@ std::vector<std::string> find_labels(const std::vector<TextTable>& tables, const
   std::set<std::string, std::less<>> labels;
   for (const TextTable& table : tables)
     for (std::size_t row = 0, at = table.column(column); row < table.rows(); ++row)
-      if (const std::string_view label = table.at(row, at); !labels.contains(label)) labels.emplace(label);
+      if (const std::string_view label = table.at(row, at); label.empty())
+        table.fail(row, fmt::format("{} is empty", escaped_name(column)));
+      else if (!labels.contains(label))
+        labels.emplace(label);
   return {labels.begin(), labels.end()};
 }
 
@@ -82,6 +85,7 @@ Columns columns_of(const PreparationSpec& spec) {
   if (columns.table.format == TableFormat::kJsonl)
     for (const std::string& key : {columns.text, columns.pair, columns.label})
       if (!key.empty()) columns.table.columns.push_back(key);
+  columns.table.label = columns.label;
   return columns;
 }
 
@@ -89,7 +93,10 @@ void classify(const std::vector<TextTable>& tables, const ClassificationSpec& sp
               const Tokenizer& tokenizer, Prepared& prepared) {
   for (const TextTable& table : tables) {
     append(prepare_classification(table, tokenizer, spec), prepared);
-    prepared.skipped_rows += static_cast<int64_t>(table.skipped_rows());
+    if (const std::vector<int64_t>& skipped = table.skipped_lines(); !skipped.empty())
+      prepared.remarks.push_back(fmt::format(
+          "{}: {} of {} rows are cut short and left out, the first in line {}", printable(table.path()),
+          skipped.size(), skipped.size() + table.rows(), skipped.front()));
   }
 }
 
@@ -128,6 +135,9 @@ Prepared prepare_glue(const PreparationSpec& spec, const GlueTask& task, const T
            tokenizer, prepared);
   // Numbers of some samples are of no use.
   if (static_cast<int64_t>(prepared.ids.size()) != prepared.samples->size()) prepared.ids.clear();
+  if (prepared.ids.empty() && !prepared.remarks.empty() && tables.size() == 1)
+    for (std::size_t row = 0; row < tables.front().rows(); ++row)
+      prepared.ids.push_back(fmt::to_string(tables.front().place(row)));
   return prepared;
 }
 
@@ -141,8 +151,10 @@ Prepared prepare_multiple_choice(const PreparationSpec& spec, const Tokenizer& t
                       .threads = spec.threads};
   TableSpec layout;
   if (json) {
-    layout = {
-        .format = TableFormat::kJsonl, .columns = {choices.text, choices.ending}, .list = choices.ending};
+    layout = {.format = TableFormat::kJsonl,
+              .columns = {choices.text, choices.ending},
+              .list = choices.ending,
+              .label = choices.label};
     if (spec.labelled) layout.columns.push_back(choices.label);
   }
   const std::vector<TextTable> tables = read_tables(spec, layout);

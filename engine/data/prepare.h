@@ -58,7 +58,8 @@ struct Prepared {
   std::vector<std::string> labels = {};   // of the classes, or choices; none of numbers, and of questions
   std::vector<std::string> metrics = {};  // by which such data is judged
   std::vector<std::string> ids = {};      // of samples, where the file numbers them, as GLUE's do; or none
-  int64_t skipped_rows = 0;               // GLUE's that were cut short, which its own readers pass over too
+  // A sentence for each of GLUE's files that has rows which are cut short; they are left out, as its own readers do.
+  std::vector<std::string> remarks = {};
   std::unique_ptr<QuestionAnsweringSet> questions = {};  // of question answering: what evaluation asks about
 };
 

@@ -93,6 +93,9 @@ void TaggedWords::read_json_line(const nlohmann::json& row, int64_t line, const 
     if (!name.is_string() && !name.is_number_integer())
       fail_at_line(path_, line,
                    fmt::format("{} has what is neither a name nor a number", escaped_name(tags)));
+    if (name == -100 || name == "")
+      fail_at_line(path_, line,
+                   fmt::format("{} has {}, which is the tag of no word", escaped_name(tags), name.dump()));
     numbers_ &= name.is_number_integer();
     add_tag(name.is_string() ? name.get_ref<const std::string&>() : name.dump());
   }

@@ -31,14 +31,14 @@ class DelimitedReader {
     do fields.push_back(read_field());
     while (at_ < text_.size() && text_[at_] == delimiter_ && ++at_);
     if (at_ < text_.size()) {
-      at_ += text_[at_] == '\r' ? 2 : 1;
+      at_ += text_.substr(at_, 2) == "\r\n" ? 2 : 1;
       ++line_;
     }
     return true;
   }
 
  private:
-  bool at_line_end() const { return text_[at_] == '\n' || text_.substr(at_, 2) == "\r\n"; }
+  bool at_line_end() const { return text_[at_] == '\n' || text_[at_] == '\r'; }
 
   std::string read_field() {
     std::string field;
@@ -69,10 +69,12 @@ class DelimitedReader {
 };
 
 std::string field_of_json(const nlohmann::json& value, const std::string& path, int64_t line,
-                          const std::string& key) {
-  if (!value.is_string() && !value.is_number())
+                          const std::string& key, bool may_be_number) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!may_be_number) fail_at_line(path, line, fmt::format("{} is no text", escaped_name(key)));
+  if (!value.is_number())
     fail_at_line(path, line, fmt::format("{} is neither a text nor a number", escaped_name(key)));
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.dump();
 }
 
 }  // namespace
@@ -107,7 +109,7 @@ void TextTable::read_delimited(std::string_view whole, const TableSpec& spec) {
 
 void TextTable::add_row(std::span<const std::string> fields, int64_t line, const TableSpec& spec) {
   if (fields.size() < columns_.size() && spec.skips_short_rows) {
-    ++skipped_;
+    skipped_lines_.push_back(line);
   } else if (fields.size() != columns_.size()) {
     fail_at_line(path_, line,
                  fmt::format("{} fields in a table of {} columns", fields.size(), columns_.size()));
@@ -133,16 +135,17 @@ void TextTable::read_jsonl(std::string_view whole, const TableSpec& spec) {
       const auto value = row.find(key);
       if (value == row.end()) fail_at_line(path_, line, fmt::format("there is no {}", escaped_name(key)));
       if (key != spec.list) {
-        fields.push_back(field_of_json(*value, path_, line, key));
+        fields.push_back(field_of_json(*value, path_, line, key, key == spec.label));
         continue;
       }
       if (!value->is_array()) fail_at_line(path_, line, fmt::format("{} is no list", escaped_name(key)));
+      if (value->empty()) fail_at_line(path_, line, fmt::format("{} is an empty list", escaped_name(key)));
       if (lines_.empty()) name_listed(key, value->size());
       if (value->size() + spec.columns.size() != columns_.size() + 1)
         fail_at_line(path_, line,
                      fmt::format("{} has {} texts, and {} in the first line", escaped_name(key),
                                  value->size(), columns_.size() + 1 - spec.columns.size()));
-      for (const nlohmann::json& one : *value) fields.push_back(field_of_json(one, path_, line, key));
+      for (const nlohmann::json& one : *value) fields.push_back(field_of_json(one, path_, line, key, false));
     }
     append_row(fields, line);
   });
@@ -161,6 +164,11 @@ std::size_t TextTable::column(std::string_view name) const {
     throw Error(ExitCode::kInput, fmt::format("{}:1: there is no column {}", path_, escaped_name(name)),
                 "the columns are " + list_some(columns_));
   return static_cast<std::size_t>(found - columns_.begin());
+}
+
+std::size_t TextTable::place(std::size_t row) const {
+  const auto before = std::upper_bound(skipped_lines_.begin(), skipped_lines_.end(), lines_[row]);
+  return row + static_cast<std::size_t>(before - skipped_lines_.begin());
 }
 
 std::string_view TextTable::at(std::size_t row, std::size_t column) const {

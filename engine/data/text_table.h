@@ -15,7 +15,8 @@ namespace recollect {
 
 // csv:   commas; quotes as Python's csv module and pandas read them, ends of lines within them included.
 // tsv:   tabs, and no quoting at all, as GLUE has it.
-// jsonl: an object a line; strings as they are, numbers as they are written.
+// Their rows end with LF, CRLF or CR.
+// jsonl: an object a line; texts, and under one key also numbers as they are written.
 enum class TableFormat { kCsv, kTsv, kJsonl };
 template <>
 inline constexpr std::array<std::string_view, 3> kSpellings<TableFormat> = {"csv", "tsv", "jsonl"};
@@ -29,6 +30,7 @@ struct TableSpec {
   // Of jsonl: that one of the keys whose value is a list of texts, as many in every line. It becomes columns of its own:
   // KEY0, KEY1, ...
   std::string list = {};
+  std::string label = {};  // of jsonl: the key whose value may be a number
 };
 
 class TextTable {
@@ -42,7 +44,9 @@ class TextTable {
   // Error kInput that names those there are.
   std::size_t column(std::string_view name) const;
   std::size_t rows() const { return lines_.size(); }
-  std::size_t skipped_rows() const { return skipped_; }
+  const std::vector<int64_t>& skipped_lines() const { return skipped_lines_; }
+  // The row's place in the file, from 0, where rows that were skipped count.
+  std::size_t place(std::size_t row) const;
   std::string_view at(std::size_t row, std::size_t column) const;
   int64_t line(std::size_t row) const { return lines_[row]; }
 
@@ -63,7 +67,7 @@ class TextTable {
   std::string text_;               // all fields, one behind the other
   std::vector<std::size_t> ends_;  // of each in text_, row by row
   std::vector<int64_t> lines_;
-  std::size_t skipped_ = 0;
+  std::vector<int64_t> skipped_lines_;
 };
 
 }  // namespace recollect

@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
+#include "engine/core/printable.h"
 #include "engine/io/file_text.h"
+#include "engine/io/standard_output.h"
 #include "engine/io/yaml_document.h"
 #include "launch/config/hf_config.h"
 
@@ -62,7 +64,12 @@ std::vector<int32_t> ends_of_text(const std::string& folder) {
 }
 
 void choose_saved_weights(const std::vector<std::string>& keys, Config& config) {
-  if (sets_pretrained(keys)) return;
+  if (sets_pretrained(keys)) {
+    if (holds_weights(config.output_dir) && config.model.pretrained != config.output_dir)
+      warn("the weights are those of model.pretrained, {}; the ones that a run has saved in {} are not used",
+           printable(config.model.pretrained), printable(config.output_dir));
+    return;
+  }
   if (holds_weights(config.output_dir)) {
     config.model.pretrained = config.output_dir;
   } else if (config.model.pretrained.empty()) {

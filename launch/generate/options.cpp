@@ -27,9 +27,9 @@ void check_generate_numbers(const GenerateOptions& options, int64_t seed) {
   if (options.max_new_tokens && *options.max_new_tokens < 1)
     refuse_option(fmt::format("--max-new-tokens {}", *options.max_new_tokens), "it is 1 or more");
   if (!(s.temperature > 0) || s.temperature > 1e6)
-    refuse_option(
-        fmt::format("--temperature {}", s.temperature),
-        "it is above 0; without --temperature, --top-k and --top-p the most probable token is taken");
+    refuse_option(fmt::format("--temperature {}", s.temperature),
+                  "it is above 0, and at most 1000000; without --temperature, --top-k and --top-p the most "
+                  "probable token is taken");
   if (s.top_k < 0) refuse_option(fmt::format("--top-k {}", s.top_k), "it is 1 or more, or 0 for all tokens");
   if (!(s.top_p >= 0 && s.top_p <= 1))
     refuse_option(fmt::format("--top-p {}", s.top_p), "it is a probability, 0 to 1");

@@ -23,9 +23,10 @@ struct NamedText {
 std::vector<NamedText> read_texts(const GenerateOptions& options) {
   if (options.prompt) return {{"--prompt", *options.prompt}};
   const bool standard = options.prompts == "-";
-  const std::string whole = standard ? std::string(std::istreambuf_iterator<char>(std::cin), {})
-                                     : InputFile(options.prompts).text(),
-                    name = standard ? "standard input" : printable(options.prompts);
+  std::string whole = standard ? std::string(std::istreambuf_iterator<char>(std::cin), {})
+                               : InputFile(options.prompts).text();
+  const std::string name = standard ? "standard input" : printable(options.prompts);
+  if (whole.starts_with("\ufeff")) whole.erase(0, 3);  // a byte order mark
   std::vector<NamedText> texts;
   for (std::size_t at = 0; at < whole.size();) {
     const std::size_t end = std::min(whole.find('\n', at), whole.size());

@@ -123,6 +123,8 @@ void predict_rank(const PredictOptions& options, Communicator& world) {
   const bool first = world.rank() == 0;
   if (first && !predictor.drawn().empty())
     warn("not in {}, and drawn at random: {}", config.model.pretrained, fmt::join(predictor.drawn(), ", "));
+  if (first)
+    for (const std::string& remark : data.remarks) warn("{}", remark);
   const Logits logits = predictor.run();
   if (first) {
     const std::string text = predictions_text(config, data, logits, names_of_labels(config), options.format);

@@ -93,7 +93,8 @@ OpenedData open_data(const Config& config, const TaskData& task, DataFormat form
           .labels = std::move(prepared.labels),
           .metrics = std::move(prepared.metrics),
           .ids = std::move(prepared.ids),
-          .questions = std::move(prepared.questions)};
+          .questions = std::move(prepared.questions),
+          .remarks = std::move(prepared.remarks)};
 }
 
 }  // namespace recollect

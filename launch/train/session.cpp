@@ -115,6 +115,7 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
   if (e.every_steps == 0) return;
   OpenedData opened = open_data(config_, task_, e.format, e.path, {.labels = labels_});
   labels_ = opened.labels;
+  data_remarks_.insert(data_remarks_.end(), opened.remarks.begin(), opened.remarks.end());
   evaluation_ = std::make_unique<Evaluation>(config_, mesh_, std::move(opened), *task_.collator);
 }
 
@@ -126,6 +127,7 @@ void Session::begin_weights(const Restore& restore) {
     step_ = done->step;
     updates_ = done->updates;
     loss_scale_.restore(done->loss_scale, done->updates_at_scale);
+    not_finite_ = done->not_finite;
     const int64_t batch = config_.training.global_batch_size;
     if (done->samples % batch != 0)
       throw Error(
@@ -151,7 +153,8 @@ TrainingProgress Session::progress() const {
           .updates = updates_,
           .samples = batches * config_.training.global_batch_size,
           .loss_scale = loss_scale_.value(),
-          .updates_at_scale = loss_scale_.in_a_row()};
+          .updates_at_scale = loss_scale_.in_a_row(),
+          .not_finite = not_finite_};
 }
 
 void Session::open_training_data() {
@@ -160,6 +163,7 @@ void Session::open_training_data() {
   packing_ = std::move(opened.packing);
   dataset_ = std::move(opened.dataset);
   labels_ = std::move(opened.labels);
+  data_remarks_ = std::move(opened.remarks);
   const SampleOrder order(dataset_->size(), static_cast<uint64_t>(config_.data.seed), config_.data.shuffle);
   LoaderOptions options = loader_options(config_, mesh_);
   options.start_step = first_batch_;

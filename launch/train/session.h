@@ -79,6 +79,8 @@ class Session {
   const std::vector<std::string>& drawn() const { return drawn_; }
   // Names of the classes that the data has; none where it does not name them.
   const std::vector<std::string>& labels() const { return labels_; }
+  // On what was left out of the files of data.
+  const std::vector<std::string>& data_remarks() const { return data_remarks_; }
   // How full the samples are that documents were packed into; "" where none were.
   const std::string& packing() const { return packing_; }
   const Mesh& mesh() const { return mesh_; }
@@ -130,7 +132,7 @@ class Session {
   BatchPrograms batch_programs_;
   Weights weights_;
   std::unique_ptr<TrainingState> state_;  // null where nothing is trained
-  std::vector<std::string> drawn_, labels_;
+  std::vector<std::string> drawn_, labels_, data_remarks_;
   std::string packing_;
   TaskData task_;
   std::unique_ptr<Dataset> dataset_;

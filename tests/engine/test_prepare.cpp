@@ -55,6 +55,7 @@ TEST_F(Preparations, LabelsAreFoundInAllFilesOrGiven) {
   EXPECT_EQ(found.labels, (Names{"a", "b", "c"}));
   EXPECT_EQ(all(found, "labels"), (Lists{{1}, {2}, {0}}));
   EXPECT_EQ(found.metrics, Names{"accuracy"});
+  refuses(wanted, "b\tthe\n\tthe\n", {"file0:2: \"0\" is empty"});
   wanted.labels = {"c", "b"};
   EXPECT_EQ(all(from(wanted, {"b\tthe\n0\tthe\n"}), "labels"), (Lists{{1}, {0}}));
   refuses(wanted, "b\tthe\na\tthe\n", {"file0:2: the label \"a\" is none of 2", "c, b, or 0 to 1"});
@@ -126,7 +127,10 @@ TEST_F(Preparations, GlueTrainsAndIsTested) {
   }
   const Prepared cut =
       from(spec(DataFormat::kSst2, DataTask::kSequenceClassification), {"sentence\tlabel\nthe\nthe\t0\n"});
-  EXPECT_EQ(cut.skipped_rows, 1);
+  ASSERT_EQ(cut.remarks.size(), 1u);
+  EXPECT_TRUE(cut.remarks[0].ends_with(": 1 of 2 rows are cut short and left out, the first in line 2"))
+      << cut.remarks[0];
+  EXPECT_EQ(cut.ids, Names{"1"});
   EXPECT_EQ(cut.samples->size(), 1);
 }
 
@@ -157,9 +161,10 @@ TEST_F(Preparations, ChoicesAreListsOfLists) {
     from(wanted, {header + "the,the,the,,1\n", "sent1,sent2,ending0,ending1,ending2,label\na,b,c,d,e,0\n"});
   });
   PreparationSpec lines = spec(DataFormat::kJsonl, DataTask::kMultipleChoice);
-  refuses(lines, "{\"prompt\": \"the\", \"endings\": [\"the\", 2]}\n", {"file0:1: there is no \"label\""});
+  refuses(lines, "{\"prompt\": \"the\", \"endings\": [\"the\", \"2\"]}\n",
+          {"file0:1: there is no \"label\""});
   lines.labelled = false;
-  EXPECT_EQ(from(lines, {"{\"prompt\": \"the\", \"endings\": [\"the\", 2]}\n"}).labels.size(), 2u);
+  EXPECT_EQ(from(lines, {"{\"prompt\": \"the\", \"endings\": [\"the\", \"2\"]}\n"}).labels.size(), 2u);
 }
 
 TEST_F(Preparations, TheFirstTokenOfAWordHasItsLabel) {
@@ -193,6 +198,8 @@ TEST_F(Preparations, TheFirstTokenOfAWordHasItsLabel) {
   refuses(lines, "{\"tokens\": [1], \"tags\": [1]}\n", {"file0:1: \"tokens\" has something that is no text"});
   refuses(lines, "{\"tokens\": [\"a\"], \"tags\": [1.5]}\n", {"file0:1: \"tags\" has what is neither"});
   refuses(lines, "{\"tokens\": [], \"tags\": []}\n", {"there is not a single tag"});
+  refuses(lines, "{\"tokens\": [\"a\"], \"tags\": [-100]}\n",
+          {"file0:1: \"tags\" has -100, which is the tag of no word"});
 }
 
 // As the loader reads them: padded to the longest of two, with targets, or, unlabelled, with none that counts.

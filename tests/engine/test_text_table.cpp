@@ -54,29 +54,39 @@ TEST_F(TextTables, TsvHasNoQuotes) {
   EXPECT_EQ(rows_of(table), (Rows{{"\"a", "b\""}, {"", ""}}));
 }
 
+// As Python's csv and pandas have it.
+TEST_F(TextTables, ALoneCarriageReturnEndsARow) {
+  for (const TableFormat format : {TableFormat::kCsv, TableFormat::kTsv})
+    EXPECT_EQ(rows_of(open("a\rb\r\nc\n", {.format = format, .has_header = false})),
+              (Rows{{"a"}, {"b"}, {"c"}}));
+  EXPECT_EQ(rows_of(open("\"a\rb\"\r", {.has_header = false})), (Rows{{"a\rb"}}));
+}
+
 TEST_F(TextTables, JsonlHasNamedTexts) {
-  const TableSpec spec{.format = TableFormat::kJsonl, .columns = {"text", "label"}};
+  const TableSpec spec{.format = TableFormat::kJsonl, .columns = {"text", "label"}, .label = "label"};
   const TextTable table =
       open("{\"label\": 1, \"text\": \"a\\nb\", \"more\": []}\n{\"text\": \"\", \"label\": \"x\"}", spec);
   EXPECT_EQ(rows_of(table), (Rows{{"a\nb", "1"}, {"", "x"}}));
   refuses("{\"text\": \"a\"}\n", spec, "table:1: there is no \"label\"");
-  refuses("{\"text\": null, \"label\": 1}\n", spec, "table:1: \"text\" is neither a text nor a number");
+  refuses("{\"text\": 5, \"label\": 1}\n", spec, "table:1: \"text\" is no text");
+  refuses("{\"text\": \"a\", \"label\": null}\n", spec, "table:1: \"label\" is neither a text nor a number");
   refuses("{\"text\": \"a\", \"label\": 1}\n\n", spec, "table:2: an empty line");
   refuses("{\"text\": \"a\", \"label\": 1}\n[1]\n", spec, "table:2: not an object");
   refuses("{\"text\": \"a\", \"label\": 1}\n{\n", spec, "table:2: not valid JSON");
 }
 
 TEST_F(TextTables, AListBecomesColumns) {
-  const TableSpec spec{.format = TableFormat::kJsonl, .columns = {"a", "more", "b"}, .list = "more"};
-  const TextTable table = open("{\"b\": 1, \"more\": [\"x\", 2], \"a\": \"y\"}\n", spec);
+  const TableSpec spec{
+      .format = TableFormat::kJsonl, .columns = {"a", "more", "b"}, .list = "more", .label = "b"};
+  const TextTable table = open("{\"b\": 1, \"more\": [\"x\", \"2\"], \"a\": \"y\"}\n", spec);
   EXPECT_EQ(table.columns(), (std::vector<std::string>{"a", "more0", "more1", "b"}));
   EXPECT_EQ(rows_of(table), (Rows{{"y", "x", "2", "1"}}));
-  const std::string first = "{\"a\": 1, \"more\": [\"x\"], \"b\": 2}\n";
-  refuses(first + "{\"a\": 1, \"more\": [], \"b\": 2}\n", spec,
-          "table:2: \"more\" has 0 texts, and 1 in the first line");
-  refuses(first + "{\"a\": 1, \"more\": \"x\", \"b\": 2}\n", spec, "table:2: \"more\" is no list");
-  refuses("{\"a\": 1, \"more\": [null], \"b\": 2}\n", spec,
-          "table:1: \"more\" is neither a text nor a number");
+  const std::string first = "{\"a\": \"1\", \"more\": [\"x\"], \"b\": 2}\n";
+  refuses(first + "{\"a\": \"1\", \"more\": [\"x\", \"y\"], \"b\": 2}\n", spec,
+          "table:2: \"more\" has 2 texts, and 1 in the first line");
+  refuses(first + "{\"a\": \"1\", \"more\": [], \"b\": 2}\n", spec, "table:2: \"more\" is an empty list");
+  refuses(first + "{\"a\": \"1\", \"more\": \"x\", \"b\": 2}\n", spec, "table:2: \"more\" is no list");
+  refuses("{\"a\": \"1\", \"more\": [1], \"b\": 2}\n", spec, "table:1: \"more\" is no text");
 }
 
 TEST_F(TextTables, WhatIsWrongHasItsLine) {
@@ -117,7 +127,8 @@ TEST_F(TextTables, GlueHasItsLayouts) {
       "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\t3\tWhy?\tWhy not?\t0\n4\t5\t6\tcut short\n",
       qqp.table);
   EXPECT_EQ(pairs.rows(), 1u);
-  EXPECT_EQ(pairs.skipped_rows(), 1u);
+  EXPECT_EQ(pairs.skipped_lines(), std::vector<int64_t>{3});
+  EXPECT_EQ(pairs.place(0), 0u);
   EXPECT_EQ(pairs.at(0, pairs.column(qqp.pair)), "Why not?");
   const GlueTask mnli = find_glue_task("mnli").value();
   EXPECT_EQ(mnli.labels, (std::vector<std::string>{"entailment", "neutral", "contradiction"}));
