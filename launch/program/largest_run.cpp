@@ -40,9 +40,15 @@ Growth micro_batches(const Config& config) {
           .most = std::max<int64_t>(1, kMostTokens / length),
           .bound = fmt::format("more than {} tokens in a micro-batch are not tried", kMostTokens),
           .set = [](Config& changed, int64_t value) {
-            changed.training.micro_batch_size = value;
-            changed.training.global_batch_size = 0;
-            return fmt::format("training.micro_batch_size={}", value);
+            Config::Training& t = changed.training;
+            t.micro_batch_size = value;
+            const int64_t samples = value * std::max<int64_t>(1, t.gradient_accumulation_steps) *
+                                    std::max<int64_t>(1, changed.parallelism.data_parallel_size);
+            t.global_batch_size = 0;
+            std::string settings = fmt::format("training.micro_batch_size={}", value);
+            if (changed.origins.contains("training.global_batch_size"))
+              settings += fmt::format(" training.global_batch_size={}", samples);
+            return settings;
           }};
 }
 
@@ -105,6 +111,12 @@ void stop_at_most_lengths(const Config& config, Growth& growth) {
   }
   growth.most = few;
   growth.bound = fmt::format("data.pad_to_multiple_of {} allows no more", config.data.pad_to_multiple_of);
+}
+
+// Where padding would have no effect: a run refuses that.
+bool has_one_length(const Config& config) {
+  return config.data.padding != Padding::kMax &&
+         config.data.pad_to_multiple_of >= config.data.sequence_length;
 }
 
 // By a budget: then memory is whatever there is.
@@ -190,7 +202,8 @@ class Search {
   // for. What has no effect in a few more layers has none at all.
   bool fits(int64_t units) {
     const Config changed = with(units);
-    if (units < given_ && !validate(changed, {}).empty()) return is_too_small(units);
+    if (units < given_ && (!validate(changed, {}).empty() || has_one_length(changed)))
+      return is_too_small(units);
     const TrainingProgram training = PlannedRank(changed, 0, 0).plan(changed);
     if (const std::optional<Error>& refusal = training.checkpointed.refusal) {
       if (refusal->code() == ExitCode::kDeviceMemory) return false;
