@@ -5,6 +5,7 @@
 #include <bit>
 #include <cctype>
 #include <cstdint>
+#include <vector>
 
 namespace recollect {
 namespace {
@@ -12,6 +13,8 @@ namespace {
 constexpr std::size_t kLongestWord = 64;  // longer than any key: nothing is near
 // What is compared with it is longer by no more than may be different.
 constexpr std::size_t kLongest = kLongestWord + kLongestWord / 3;
+
+std::size_t most_edits(std::string_view word) { return std::max<std::size_t>(1, word.size() / 3); }
 
 char lower_case(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
@@ -61,13 +64,45 @@ std::size_t edit_distance(const Word& a, const Word& b, std::size_t most) {
   return row[b.size];
 }
 
+// Of a name like max_steps.
+std::vector<std::string_view> words_of(std::string_view name) {
+  std::vector<std::string_view> words;
+  for (std::size_t end = name.find_first_of("_-"); end != std::string_view::npos;
+       end = name.find_first_of("_-")) {
+    words.push_back(name.substr(0, end));
+    name.remove_prefix(end + 1);
+  }
+  words.push_back(name);
+  return words;
+}
+
+// Who mistypes a short word knows how it begins, or swaps its letters: tp is no typing error for dp.
+bool begins_alike(const Word& a, const Word& b) {
+  constexpr std::size_t kShort = 3;
+  return a.size == 0 || b.size == 0 || std::max(a.size, b.size) > kShort || a.letters[0] == b.letters[0] ||
+         (a.size == b.size && a.present == b.present);
+}
+
+// Whether the words of two names with as many words could be the same, mistyped. A word in place of another
+// changes the meaning, however few letters differ: eval_steps is no typing error for save_steps.
+bool same_words(std::string_view given, std::string_view candidate) {
+  const std::vector<std::string_view> a = words_of(given), b = words_of(candidate);
+  for (std::size_t i = 0; a.size() == b.size() && i < a.size(); ++i) {
+    const std::size_t most = most_edits(a[i]);
+    const Word word(a[i]), other(b[i]);
+    if (std::max(word.size, other.size) - std::min(word.size, other.size) > most) return false;
+    if (edit_distance(word, other, most) > most || !begins_alike(word, other)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string nearest(std::string_view word, std::span<const std::string_view> candidates) {
   if (word.empty() || word.size() > kLongestWord) return "";
   const Word given(word);
   std::string_view best;
-  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  std::size_t best_distance = most_edits(word) + 1;
   for (const std::string_view candidate : candidates) {
     if (candidate.size() + best_distance <= word.size() || word.size() + best_distance <= candidate.size())
       continue;  // the lengths alone differ so much
@@ -75,7 +110,7 @@ std::string nearest(std::string_view word, std::span<const std::string_view> can
     const Word other(candidate);
     if (!may_be_within(given, other, most)) continue;
     const std::size_t distance = edit_distance(given, other, most);
-    if (distance > most || distance >= candidate.size()) continue;
+    if (distance > most || distance >= candidate.size() || !same_words(word, candidate)) continue;
     best_distance = distance;
     best = candidate;
   }
