@@ -3,8 +3,8 @@
 // What depends on the number of ranks (data_parallel_size, the batch sizes) is complete after
 // `resolve_world`.
 //
-// The names, aliases, ranges and help of the keys live in one table, keys.cpp; those of a model family in its
-// own (parallel/models).
+// The names, ranges and help of the keys live in one table, key_list.cpp, their aliases in foreign_names.cpp;
+// those of a model family in its own (parallel/models).
 #pragma once
 
 #include <array>

@@ -1,70 +1,140 @@
 #include "launch/config/foreign_keys.h"
 
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace recollect {
 
 namespace {
 
-constexpr ForeignKey kForeignKeys[] = {
-    {"synchronize_checkpoint_boundary", "DeepSpeed",
-     "leave it out: streams wait for what they need, and only for that"},
-    {"profile", "DeepSpeed", "leave it out: every run reports what each switch moved and the time it waited"},
-    {"enable", "OSLO", "write mode: full, or mode: none"},
-    {"enabled", "OSLO", "write mode: full, or mode: none"},
-    {"gradient_checkpointing", "Transformers", "write mode: full, or mode: none"},
-    {"activation_offloading", "Transformers", "write cpu_checkpointing: true"},
-    {"recompute_activations", "Megatron", "write mode: selective and recompute: [attention]"},
-    {"recompute_modules", "Megatron",
-     "write mode: selective and recompute, a list: core_attn is attention, layernorm is norm, mlp is mlp "
-     "here"},
-    {"recompute_method", "Megatron",
-     "uniform is mode: every_k, or mode: full with one layer in each group; block needs a file of decisions, "
-     "plan: FILE"},
-    {"recompute_num_layers", "Megatron",
-     "with recompute_method uniform write mode: every_k and k, of which the last group is not run again, or "
-     "mode: full "
-     "for 1; with block, plan: FILE"},
-    {"cpu_offloading_num_layers", "Megatron",
-     "it counts the layers whose values leave: write keep_last, which counts those at the end whose values "
-     "stay"},
-    {"cpu_offloading_activations", "Megatron", "write cpu_checkpointing: true"},
-    {"cpu_offloading_weights", "Megatron", "leave it out: weights stay on the device"},
-    {"fine_grained_activation_offloading", "Megatron",
-     "write cpu_checkpointing: true, or decide for every value in a file, plan: FILE"},
-    {"offload_modules", "Megatron", "decide for every value in a file: plan: FILE"},
-    {"activation_offload_fraction", "Megatron",
-     "write keep_last, the layers at the end whose values stay, or decide for every value in a file: plan: "
-     "FILE"},
-};
+std::string_view last_of(std::string_view path) { return path.substr(path.rfind('.') + 1); }
 
-struct ForeignValue {
-  std::string_view name, value, advice;
-};
+// The row of exactly that name; an alias as a key whose value is taken as it is.
+std::optional<ForeignKey> row_of(std::string_view name) {
+  for (const ForeignKey& key : foreign_keys())
+    if (key.name == name) return key;
+  for (const ForeignName& alias : foreign_names())
+    if (alias.name == name) return ForeignKey{alias.name, alias.of, alias.ours, ""};
+  return std::nullopt;
+}
 
-constexpr ForeignValue kForeignValues[] = {
-    {"recompute_granularity", "selective",
-     "Megatron's selective runs the attention core again: write mode: selective and recompute: [attention]"},
-};
+// The row that says of all keys in a mapping of theirs what is said of it.
+std::optional<ForeignKey> row_around(std::string_view path) {
+  for (std::size_t dot = path.rfind('.'); dot != std::string_view::npos; dot = path.rfind('.')) {
+    path = path.substr(0, dot);
+    if (const auto row = row_of(path); row && !row->advice.empty()) return row;
+  }
+  return std::nullopt;
+}
 
-bool is_ours(std::string_view section) { return section == "activation_checkpointing"; }
+// As values stand in the table: in lower case, and "cuda:3" as "cuda:0".
+std::string plain_value(std::string_view value) {
+  std::string plain;
+  for (const char c : value) plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::size_t colon = plain.rfind(':');
+  if (colon != std::string::npos && colon + 1 < plain.size() &&
+      plain.find_first_not_of("0123456789", colon + 1) == std::string::npos)
+    plain = plain.substr(0, colon) + ":0";
+  return plain;
+}
+
+const ForeignValue* value_row(std::string_view key, std::string_view plain) {
+  const auto rows = foreign_values();
+  const auto found = std::find_if(rows.begin(), rows.end(),
+                                  [&](const ForeignValue& v) { return v.key == key && v.value == plain; });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+std::string with_value(std::string_view advice, const std::string& value) {
+  std::string text(advice);
+  for (std::size_t at = text.find("{}"); at != std::string::npos; at = text.find("{}", at + value.size()))
+    text.replace(at, 2, value);
+  return text;
+}
+
+// The entries of "[a, b]".
+std::vector<std::string> entries_of(std::string_view list) {
+  std::vector<std::string> entries;
+  std::istringstream inside(std::string(list.substr(1, list.size() - 2)));
+  for (std::string entry; std::getline(inside, entry, ',');) {
+    entry.erase(0, entry.find_first_not_of(' '));
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+void translate_list(const ForeignKey& key, const std::string& value, Translation& to) {
+  std::vector<std::string> ours;
+  for (const std::string& entry : entries_of(value)) {
+    const ForeignValue* row = find_foreign_value(key.ours, key.name, entry);
+    if (!row) ours.push_back(entry);
+    if (row && !row->writes.empty()) ours.emplace_back(row->writes);
+    if (row && row->writes.empty())
+      to.advice += fmt::format("{}{}: {}", to.advice.empty() ? "" : "; ", entry, row->advice);
+  }
+  if (!ours.empty()) to.writes = {{std::string(key.ours), fmt::format("[{}]", fmt::join(ours, ", "))}};
+}
+
+void translate_value(const ForeignKey& key, const std::string& value, Translation& to) {
+  const ForeignValue* row = value_row(key.name, plain_value(value));
+  if (!row && key.advice.empty()) row = value_row(key.ours, plain_value(value));
+  if (row) {
+    to.writes = writes_of(*row, key.ours);
+    to.advice = row->advice;
+  } else if (!key.advice.empty()) {
+    to.advice = with_value(key.advice, value);
+  } else if (value.starts_with('[') && value.ends_with(']')) {
+    translate_list(key, value, to);
+  } else {
+    to.writes = {{std::string(key.ours), key.convert ? key.convert(value) : value}};
+  }
+}
 
 }  // namespace
 
-std::span<const ForeignKey> foreign_keys() { return kForeignKeys; }
-
-std::string foreign_key_advice(std::string_view section, std::string_view name) {
-  for (const ForeignKey& key : kForeignKeys)
-    if (is_ours(section) && key.name == name)
-      return fmt::format("'{}' is a key of {}; {}", key.name, key.of, key.advice);
-  return "";
+const ForeignValue* find_foreign_value(std::string_view path, std::string_view name,
+                                       const std::string& value) {
+  const std::string plain = plain_value(value);
+  const ForeignValue* row = name == last_of(path) && name != path ? nullptr : value_row(name, plain);
+  return row ? row : value_row(path, plain);
 }
 
-std::string foreign_value_advice(std::string_view section, std::string_view name, std::string_view value) {
-  for (const ForeignValue& foreign : kForeignValues)
-    if (is_ours(section) && foreign.name == name && foreign.value == value)
-      return std::string(foreign.advice);
-  return "";
+std::vector<std::pair<std::string, std::string>> writes_of(const ForeignValue& row, std::string_view path) {
+  if (row.writes.empty()) return {};
+  if (row.writes.find('=') == std::string_view::npos) return {{std::string(path), std::string(row.writes)}};
+  std::vector<std::pair<std::string, std::string>> writes;
+  std::istringstream all{std::string(row.writes)};
+  for (std::string one; std::getline(all, one, ';');) {
+    const std::size_t equals = one.find('=');
+    writes.emplace_back(one.substr(0, equals), one.substr(equals + 1));
+  }
+  return writes;
+}
+
+bool is_foreign_section(std::string_view path) {
+  const std::string start = fmt::format("{}.", path);
+  return std::any_of(foreign_keys().begin(), foreign_keys().end(),
+                     [&](const ForeignKey& key) { return key.name.starts_with(start); });
+}
+
+std::optional<Translation> translate_foreign(std::string_view path, const std::optional<std::string>& value) {
+  std::string written(path);  // with underscores, as command lines do not always have them
+  std::replace(written.begin(), written.end(), '-', '_');
+  std::optional<ForeignKey> key = row_of(written);
+  if (!key) key = row_of(last_of(written));
+  const bool of_a_section = !key;
+  if (!key) key = row_around(written);
+  if (!key) return std::nullopt;
+  Translation to{key->name, key->of, key->ours, {}, ""};
+  if (value && !of_a_section)
+    translate_value(*key, *value, to);
+  else
+    to.advice = with_value(key->advice, "N");
+  return to;
 }
 
 }  // namespace recollect

@@ -1,26 +1,66 @@
-// Keys of DeepSpeed, OSLO, Megatron and Transformers that sound like ours and are not: whoever brings one is
-// told what to write. Names that mean exactly one of our keys are aliases, in keys.cpp.
+// What other trainers call things: Transformers' TrainingArguments, accelerate, DeepSpeed, Megatron, axolotl,
+// torchtitan and some more. Here is all that is known of them: the aliases of our keys, the answers to keys and
+// values that are none of ours, the page of keys and `config import` are made of these three tables.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace recollect {
 
+// A name that means exactly one of our keys. In that key's section it is read as the key.
+struct ForeignName {
+  std::string_view name;
+  std::string_view of;
+  std::string_view ours;  // the path of the key
+};
+
+// A name that is no key here. "fp16.enabled" is the key of a section; a name without a dot is known wherever it
+// stands.
 struct ForeignKey {
   std::string_view name;
   std::string_view of;
-  std::string_view advice;
+  std::string_view ours;    // the path of our key that is meant, or ""
+  std::string_view advice;  // what to do, with {} for the value; "" where our key takes the value
+  std::string (*convert)(const std::string&) = nullptr;  // of a value whose unit differs
 };
 
-// All of them; they stand in section activation_checkpointing.
+// What to write for a value, of a name in the tables above or of one of our keys, by its path.
+struct ForeignValue {
+  std::string_view key;
+  std::string_view value;   // in lower case; of a number behind a colon 0
+  std::string_view writes;  // a value, or "section.key=value;..."; "" where there is none
+  std::string_view advice = "";
+};
+
+// The advice for what asks for how it is here anyway.
+inline constexpr std::string_view kLeaveItOut = "leave it out";
+
+std::span<const ForeignName> foreign_names();
 std::span<const ForeignKey> foreign_keys();
+std::span<const ForeignValue> foreign_values();
 
-// What to write instead of that key, or "" where it is none of theirs.
-std::string foreign_key_advice(std::string_view section, std::string_view name);
+// What is to be written for a key of theirs.
+struct Translation {
+  std::string_view name, of;
+  std::string_view ours;
+  std::vector<std::pair<std::string, std::string>> writes;  // paths of our keys, and their values
+  std::string advice;
+};
 
-// The same for a value of one of their keys that is an alias here: not all of its values mean what ours do.
-std::string foreign_value_advice(std::string_view section, std::string_view name, std::string_view value);
+// `path`: "section.name", or a name; `value` as YAML, where it is known and is no mapping.
+std::optional<Translation> translate_foreign(std::string_view path, const std::optional<std::string>& value);
+// Whether the tables know keys inside that mapping of theirs.
+bool is_foreign_section(std::string_view path);
+
+// The row of a value of our key `path`, which was given by `name`; null where the value is none of theirs.
+const ForeignValue* find_foreign_value(std::string_view path, std::string_view name,
+                                       const std::string& value);
+// What it says to write for our key `path`.
+std::vector<std::pair<std::string, std::string>> writes_of(const ForeignValue& row, std::string_view path);
 
 }  // namespace recollect

@@ -104,7 +104,8 @@ void merge_object(const std::string& section, const json& object, const Merged& 
     }
     const ConfigKey* key = into.table.find(section, name);
     // `type`, `config` and `pretrained` are ours; a null is Transformers' way to say "the default".
-    const bool ours = section == "model" && (name == "type" || name == "config" || name == "pretrained");
+    const bool ours = section == "model" && key && name != "model_type" &&
+                      (key->name == "type" || key->name == "config" || key->name == "pretrained");
     if (!key || ours || value.is_null()) continue;
     if (section == "model" && is_fixed(into.family, name)) continue;  // checked already
     if (const auto [first, inserted] = given.emplace(key->path(), name); !inserted) {

@@ -6,17 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <concepts>
-#include <initializer_list>
 
 #include "engine/io/spelling.h"
-#include "launch/config/foreign_keys.h"
 #include "launch/config/padding.h"
 #include "parallel/tasks/metrics.h"
 
 namespace recollect {
 namespace {
-
-using Names = std::initializer_list<const char*>;
 
 template <typename T>
 std::string type_name(const ValueRange& range) {
@@ -31,12 +27,11 @@ std::string type_name(const ValueRange& range) {
 // The key of the value that `member` reaches in a Config; `member` works on const and mutable ones.
 template <typename Member>
 ConfigKey make_key(std::string section, std::string name, const Member& member, const ValueRange& range,
-                   std::string help, Names aliases) {
+                   std::string help) {
   using T = std::remove_cvref_t<decltype(member(std::declval<Config&>()))>;
   ConfigKey key;
   key.section = std::move(section);
   key.name = std::move(name);
-  key.aliases.assign(aliases.begin(), aliases.end());
   key.type = type_name<T>(range);
   key.range = range;
   key.choices.assign(range.words.begin(), range.words.end());
@@ -74,8 +69,8 @@ ConfigKey make_key(std::string section, std::string name, const Member& member, 
 // A text that is one of those words.
 template <typename Member>
 ConfigKey make_choice(std::string section, std::string name, const Member& member,
-                      const std::vector<std::string_view>& words, std::string help, Names aliases = {}) {
-  ConfigKey key = make_key(std::move(section), std::move(name), member, {}, std::move(help), aliases);
+                      const std::vector<std::string_view>& words, std::string help) {
+  ConfigKey key = make_key(std::move(section), std::move(name), member, {}, std::move(help));
   key.type = "choice";
   key.choices.assign(words.begin(), words.end());
   key.read = [member, words](Config& config, const YamlNode& node) {
@@ -107,7 +102,7 @@ ConfigKey make_family_key(const ModelKey& declared) {
           if (!declared.choices.empty())
             key = make_choice(section, leaf, value, declared.choices, declared.help);
         }
-        if (key.name.empty()) key = make_key(section, leaf, value, range, declared.help, {});
+        if (key.name.empty()) key = make_key(section, leaf, value, range, declared.help);
         key.aliases = declared.aliases;
         return key;
       },
@@ -122,10 +117,9 @@ class Adder {
       : keys_(keys), section_(std::move(section)), part_(part) {}
 
   template <typename T>
-  void operator()(const char* name, T S::*member, const ValueRange& range, const std::string& help,
-                  Names aliases = {}) const {
+  void operator()(const char* name, T S::*member, const ValueRange& range, const std::string& help) const {
     const auto reach = [ part = part_, member ](auto& config) -> auto& { return config.*part.*member; };
-    keys_.push_back(make_key(section_, name, reach, range, help, aliases));
+    keys_.push_back(make_key(section_, name, reach, range, help));
   }
 
  private:
@@ -161,8 +155,8 @@ std::vector<std::string_view> names_in(const Table& table, std::string_view Tabl
 void add_model(std::vector<ConfigKey>& keys, const ModelFamily& family) {
   using S = Config::Model;
   const auto type = [](auto& config) -> auto& { return config.model.type; };
-  keys.push_back(make_choice("model", "type", type, names_in(model_families(), &ModelFamily::type),
-                             "architecture", {"model_type"}));
+  keys.push_back(
+      make_choice("model", "type", type, names_in(model_families(), &ModelFamily::type), "architecture"));
   const Adder<S> add(keys, "model", &Config::model);
   add("config", &S::config, any(), "Hugging Face config.json to start from; keys given here override it");
   add("pretrained", &S::pretrained, any(), "directory with config.json and model.safetensors");
@@ -172,8 +166,7 @@ void add_model(std::vector<ConfigKey>& keys, const ModelFamily& family) {
 void add_parallelism(std::vector<ConfigKey>& keys) {
   using S = Config::Parallelism;
   const Adder<S> add(keys, "parallelism", &Config::parallelism);
-  add("tensor_parallel_size", &S::tensor_parallel_size, between(1, 65536), "ranks that share each layer",
-      {"tp", "tensor_model_parallel_size"});
+  add("tensor_parallel_size", &S::tensor_parallel_size, between(1, 65536), "ranks that share each layer");
   add("data_parallel_size", &S::data_parallel_size, between(0, kMaxBatch), "replicas; 0: world / tensor");
   add("sequence_parallel", &S::sequence_parallel, any(), "norms and residuals on 1/tensor of the tokens");
   add("communicator", &S::communicator, any(), "how ranks talk; auto: by what started them");
@@ -203,14 +196,11 @@ void add_device(std::vector<ConfigKey>& keys) {
 void add_training(std::vector<ConfigKey>& keys) {
   using S = Config::Training;
   const Adder<S> add(keys, "training", &Config::training);
-  add("micro_batch_size", &S::micro_batch_size, between(0, kMaxBatch), "sequences per pass; 0: derived",
-      {"per_device_train_batch_size", "train_micro_batch_size_per_gpu"});
-  add("global_batch_size", &S::global_batch_size, between(0, kMaxCount), "sequences per step; 0: derived",
-      {"train_batch_size"});
+  add("micro_batch_size", &S::micro_batch_size, between(0, kMaxBatch), "sequences per pass; 0: derived");
+  add("global_batch_size", &S::global_batch_size, between(0, kMaxCount), "sequences per step; 0: derived");
   add("gradient_accumulation_steps", &S::gradient_accumulation_steps, between(0, kMaxBatch),
       "passes per step; 0: derived");
-  add("max_steps", &S::max_steps, between(0, kMaxCount), "optimizer steps; 0: only evaluate",
-      {"train_iters", "train_steps"});
+  add("max_steps", &S::max_steps, between(0, kMaxCount), "optimizer steps; 0: only evaluate");
   add("precision", &S::precision, any(),
       "of activations and products; fp64 with device.backend: reference, fp16 with cuda");
   add("loss_scale", &S::loss_scale, at_least(-1),
@@ -228,15 +218,14 @@ void add_optimizer(std::vector<ConfigKey>& keys) {
   const auto name = [](auto& config) -> auto& { return config.optimizer.name; };
   keys.push_back(make_choice("optimizer", "name", name, names_in(optimizer_rules(), &OptimizerEntry::name),
                              "update rule"));
-  add("learning_rate", &S::learning_rate, at_least(0), "its peak", {"lr"});
+  add("learning_rate", &S::learning_rate, at_least(0), "its peak");
   add("beta1", &S::beta1, fraction(), "decay of the first moment");
   add("beta2", &S::beta2, fraction(), "decay of the second moment");
   add("epsilon", &S::epsilon, at_least(0), "added to the denominator");
   add("momentum", &S::momentum, fraction(), "of sgd");
   add("weight_decay", &S::weight_decay, at_least(0), "strength of weight decay");
   add("decay_all", &S::decay_all, any(), "decay biases and norms too");
-  add("max_grad_norm", &S::max_grad_norm, at_least(0), "clip the global norm to this; 0: never",
-      {"clip_grad", "gradient_clipping"});
+  add("max_grad_norm", &S::max_grad_norm, at_least(0), "clip the global norm to this; 0: never");
 }
 
 void add_scheduler(std::vector<ConfigKey>& keys) {
@@ -249,8 +238,9 @@ void add_scheduler(std::vector<ConfigKey>& keys) {
 }
 
 void add_task(std::vector<ConfigKey>& keys) {
-  keys.push_back(make_key("", "task", [](auto& config) -> auto& { return config.task; }, any(),
-                          "what the model is trained for; where not given the first of its family's", {}));
+  keys.push_back(make_key(
+      "", "task", [](auto& config) -> auto& { return config.task; }, any(),
+      "what the model is trained for; where not given the first of its family's"));
 }
 
 void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
@@ -260,8 +250,7 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
       "random ids, jsonl records, token files, bytes of text, or a file of texts: tables, GLUE's, SWAG's, "
       "SQuAD's and CoNLL's");
   add("path", &S::path, any(), "a file or folder, or a list of them");
-  add("sequence_length", &S::sequence_length, between(0, kMostModelSize), "tokens; 0: " + model.longest.key,
-      {"seq_length"});
+  add("sequence_length", &S::sequence_length, between(0, kMostModelSize), "tokens; 0: " + model.longest.key);
   add("shuffle", &S::shuffle, any(), "false: file order");
   add("seed", &S::seed, at_least(0), "of the order; training.seed where not given");
   add("dtype", &S::dtype, any(), "of token files without a header");
@@ -276,7 +265,7 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
   add("group_by_length", &S::group_by_length, any(), "samples of like length together: 50 global batches");
   const auto columns = [&](const char* name, std::string S::Columns::*member, const char* help) {
     const auto reach = [member](auto& config) -> auto& { return config.data.columns.*member; };
-    keys.push_back(make_key("data.columns", name, reach, any(), help, {}));
+    keys.push_back(make_key("data.columns", name, reach, any(), help));
   };
   columns("text", &S::Columns::text, "of the text, or of the first of two; by name, or by number from 0 on");
   columns("pair", &S::Columns::pair, "of the second text; not given: there is one");
@@ -288,11 +277,10 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
       "folder or file of the tokenizer for formats that hold texts; given with jsonl, its records are texts; "
       "not given: model.pretrained");
   add("truncation", &S::truncation, any(), "which text is cut at sequence_length");
-  add("stride", &S::stride, between(0, kMostModelSize), "question_answering: tokens that two windows share",
-      {"doc_stride"});
+  add("stride", &S::stride, between(0, kMostModelSize), "question_answering: tokens that two windows share");
   add("choices", &S::choices, between(1, 1024), "multiple_choice: sequences of a sample");
   add("mask_probability", &S::mask_probability, ValueRange{.low = 0, .high = 1, .low_open = true},
-      "masked_lm, of data without labels: share of tokens to find again", {"mlm_probability"});
+      "masked_lm, of data without labels: share of tokens to find again");
   add("mask_token", &S::mask_token, between(-1, kMostModelSize),
       "masked_lm, of data without labels: the id that stands for a masked token; -1: not given");
   add("special_tokens", &S::special_tokens, any(), "masked_lm: ids that are never masked, a list");
@@ -304,24 +292,23 @@ void add_evaluation(std::vector<ConfigKey>& keys) {
   add("path", &S::path, any(), "a file or folder that is not trained on, or a list of them");
   add("format", &S::format, any(), "as data.format, which it is where not given");
   add("every_steps", &S::every_steps, between(0, kMaxCount),
-      "evaluate so often, and after the last step; 0: never", {"eval_steps", "eval_interval"});
+      "evaluate so often, and after the last step; 0: never");
   add("batches", &S::batches, between(0, kMaxCount),
-      "micro-batches of each data rank, at most; 0: the whole set, once", {"eval_iters"});
+      "micro-batches of each data rank, at most; 0: the whole set, once");
   add("metrics", &S::metrics, among(kSpellings<MetricKind>),
       "what is measured beside the loss, a list; not given: what format and task are judged by");
-  add("n_best", &S::n_best, between(1, 1024), "question_answering: likeliest starts and ends that are paired",
-      {"n_best_size"});
+  add("n_best", &S::n_best, between(1, 1024),
+      "question_answering: likeliest starts and ends that are paired");
   add("max_answer_length", &S::max_answer_length, between(1, kMostModelSize),
       "question_answering: tokens of an answer, at most");
   add("null_threshold", &S::null_threshold, any(),
-      "question_answering: by how much no answer may score below the best one and still be given",
-      {"null_score_diff_threshold"});
+      "question_answering: by how much no answer may score below the best one and still be given");
 }
 
 void add_others(std::vector<ConfigKey>& keys) {
   using AC = CheckpointingSettings;
   const Adder<AC> checkpointing(keys, "activation_checkpointing", &Config::activation_checkpointing);
-  checkpointing("mode", &AC::mode, any(), "which activations are recomputed", {"recompute_granularity"});
+  checkpointing("mode", &AC::mode, any(), "which activations are recomputed");
   checkpointing("k", &AC::k, between(0, 65536), "every_k: layers a segment");
   checkpointing("recompute", &AC::recompute, among(kRecomputeGroups),
                 "selective: groups of ops; none given: norm and activation");
@@ -337,14 +324,11 @@ void add_others(std::vector<ConfigKey>& keys) {
       "auto: steps after which the plan is made again where measured times differ by a fifth; 0: never");
   checkpointing("recompute_layers", &AC::recompute_layers, any(), "budget_policy fixed: numbers of layers");
   checkpointing("partition_activations", &AC::partition_activations, any(),
-                "saved activations that are the same on all tensor ranks: 1/t on each, gathered before use",
-                {"partitioned_checkpointing", "distribute_saved_activations"});
+                "saved activations that are the same on all tensor ranks: 1/t on each, gathered before use");
   checkpointing("cpu_checkpointing", &AC::cpu_checkpointing, any(),
-                "saved activations wait in host memory, copied out and back on side streams",
-                {"cpu_offloading"});
+                "saved activations wait in host memory, copied out and back on side streams");
   checkpointing("contiguous_checkpointing", &AC::contiguous_checkpointing, any(),
-                "saved activations in the planned arena, without fragmentation; false: in a best-fit pool",
-                {"contiguous_memory_optimization"});
+                "saved activations in the planned arena, without fragmentation; false: in a best-fit pool");
   checkpointing("keep_last", &AC::keep_last, between(-1, 65536),
                 "layers at the end whose values never leave; -1: chosen by the simulator");
   checkpointing("prefetch", &AC::prefetch, between(-1, 65536),
@@ -361,17 +345,18 @@ void add_others(std::vector<ConfigKey>& keys) {
   const std::string disk_section = "activation_checkpointing.disk_checkpointing";
   keys.push_back(make_key(
       disk_section, "path", [disk](auto& config) -> auto& { return disk(config).path; }, any(),
-      "folder on the disk where saved activations wait; each rank has a file there without a name", {}));
-  keys.push_back(make_key(disk_section, "limit", [disk](auto& config) -> auto& { return disk(config).limit; },
-                          byte_size(), "bytes there per rank, such as 100GiB; 0: none", {}));
+      "folder on the disk where saved activations wait; each rank has a file there without a name"));
+  keys.push_back(make_key(
+      disk_section, "limit", [disk](auto& config) -> auto& { return disk(config).limit; }, byte_size(),
+      "bytes there per rank, such as 100GiB; 0: none"));
   Adder(keys, "checkpoint", &Config::checkpoint)("save_model", &Config::Checkpoint::save_model, any(),
                                                  "write model.safetensors and config.json at the end");
   using S = Config::Snapshot;
   const Adder<S> snapshot(keys, "snapshot", &Config::snapshot);
   snapshot("every_steps", &S::every_steps, between(0, kMaxCount),
-           "save so often, and after the last step; 0: not by steps", {"save_steps", "save_interval"});
+           "save so often, and after the last step; 0: not by steps");
   snapshot("every_minutes", &S::every_minutes, between(0, kMaxCount), "save so often; 0: not by the clock");
-  snapshot("keep", &S::keep, between(1, 65536), "the newest ones, older ones go", {"save_total_limit"});
+  snapshot("keep", &S::keep, between(1, 65536), "the newest ones, older ones go");
   snapshot("path", &S::path, any(), "folder that all ranks see; not given: output_dir/snapshots");
   snapshot("asynchronous", &S::asynchronous, any(),
            "a copy in host memory is written while training goes on; false: no copy, and the step waits");
@@ -406,14 +391,15 @@ void add_others(std::vector<ConfigKey>& keys) {
   const Adder debug(keys, "debug", &Config::debug);
   debug("dump_gradients", &Config::Debug::dump_gradients, any(), "file for the full gradients of one step");
   debug("dump_step", &Config::Debug::dump_step, between(1, kMaxCount), "which step; the first is 1");
-  keys.push_back(make_key("", "output_dir", [](auto& config) -> auto& { return config.output_dir; },
-                          not_empty(), "where everything the run writes goes", {}));
+  keys.push_back(make_key(
+      "", "output_dir", [](auto& config) -> auto& { return config.output_dir; }, not_empty(),
+      "where everything the run writes goes"));
   keys.push_back(make_key(
       "", "resume", [](auto& config) -> auto& { return config.resume; }, not_empty(),
-      "auto: from the newest good snapshot where the run saves them; never; or the folder of one", {}));
-  keys.push_back(make_key("", "overwrite", [](auto& config) -> auto& { return config.overwrite; }, any(),
-                          "whether the files of another run there may be replaced; --overwrite is the same",
-                          {}));
+      "auto: from the newest good snapshot where the run saves them; never; or the folder of one"));
+  keys.push_back(make_key(
+      "", "overwrite", [](auto& config) -> auto& { return config.overwrite; }, any(),
+      "whether the files of another run there may be replaced; --overwrite is the same"));
 }
 
 struct SectionHelp {

@@ -32,9 +32,13 @@ KeyTable::KeyTable(const ModelFamily& family)
   std::stable_sort(keys_.begin(), keys_.end(),
                    [&](const ConfigKey& a, const ConfigKey& b) { return order(a) < order(b); });
   for (std::size_t i = 0; i < keys_.size(); ++i) {
-    const ConfigKey& key = keys_[i];
-    by_path_[key.path()] = i;
-    for (const std::string& alias : key.aliases) by_path_[fmt::format("{}.{}", key.section, alias)] = i;
+    ConfigKey& key = keys_[i];
+    const std::string path = key.path();
+    for (const ForeignName& alias : foreign_names())
+      if (alias.ours == path) key.aliases.emplace_back(alias.name);
+    by_path_[path] = i;
+    for (const std::string& alias : key.aliases)
+      by_path_[key.section.empty() ? alias : fmt::format("{}.{}", key.section, alias)] = i;
   }
 }
 
@@ -68,8 +72,24 @@ const ConfigKey* KeyTable::find(const std::string& section, const std::string& n
   return &keys_[found->second];
 }
 
-std::string KeyTable::explain_unknown(const std::string& section, const std::string& name) const {
-  if (std::string advice = foreign_key_advice(section, name); !advice.empty()) return advice;
+std::vector<const ConfigKey*> KeyTable::named(const std::string& name) const {
+  std::vector<const ConfigKey*> found;
+  if (const ConfigKey* key = find("", name)) found.push_back(key);
+  for (const std::string_view section : sections_)
+    if (const ConfigKey* key = find(std::string(section), name)) found.push_back(key);
+  return found;
+}
+
+std::string KeyTable::explain_unknown(const GivenKey& given) const {
+  const auto& [section, name, value, is_word] = given;
+  const bool is_misplaced_section = !value && is_section("", name);
+  if (std::string answer = is_misplaced_section ? "" : answer_foreign_key(given); !answer.empty())
+    return answer;
+  if (const auto ours = named(name); is_word && value && !ours.empty()) {
+    std::vector<std::string> words;
+    for (const ConfigKey* key : ours) words.push_back(fmt::format("{}={}", key->path(), *value));
+    return fmt::format("unknown key '{}'; write {}", name, fmt::join(words, " or "));
+  }
   const std::string shown = name.size() > 60 ? name.substr(0, 57) + "..." : name;
   const std::string suggestion = suggest(section, name);
   return fmt::format("unknown key '{}'{}{}", shown,

@@ -12,13 +12,14 @@
 
 #include "engine/io/scalars.h"
 #include "launch/config/config.h"
+#include "launch/config/foreign_answers.h"
 
 namespace recollect {
 
 struct ConfigKey {
   std::string section;  // "" for a key of the top level; "outer.inner" for a section in a section
   std::string name;     // "max_steps"
-  std::vector<std::string> aliases;  // other names in the same section
+  std::vector<std::string> aliases;  // other names in the same section: the family's, and foreign_names()
   std::string type;                  // "integer", "number", "boolean", "text", "bytes", "texts", or "choice"
   std::vector<std::string> choices;  // of a choice, and of the entries of texts where not all will do
   std::vector<std::string> old_choices;  // further ones, which earlier versions wrote
@@ -49,8 +50,11 @@ class KeyTable {
   static std::string_view section_help(std::string_view section);
   // The key of that name or alias in a section, or null.
   const ConfigKey* find(const std::string& section, const std::string& name) const;
-  // "unknown key ...", with the section where it belongs or the key that was probably meant.
-  std::string explain_unknown(const std::string& section, const std::string& name) const;
+  // Every key that has that name or alias, whatever its section.
+  std::vector<const ConfigKey*> named(const std::string& name) const;
+  // What to write instead of a key of another trainer's; else "unknown key ...", with the section where it
+  // belongs or the key that was probably meant.
+  std::string explain_unknown(const GivenKey& given) const;
 
  private:
   std::string suggest(const std::string& section, const std::string& name) const;

@@ -43,13 +43,19 @@ const ConfigKey* find_override(const Override& entry, const KeyTable& table, Pro
     section += section.empty() ? inner : "." + inner;
     name.erase(0, dot + 1);
   }
-  if (table.is_section(section, name)) {
-    problems.add(entry.place, fmt::format("'{}' is a section; name one of its keys", entry.key));
-    return nullptr;
-  }
   const ConfigKey* key = table.find(section, name);
-  if (!key) problems.add(entry.place, problems.full() ? "" : table.explain_unknown(section, name));
-  return key;
+  if (key || problems.full()) {
+    if (!key) problems.add(entry.place, "");
+    return key;
+  }
+  const std::string answer = answer_foreign_key({"", entry.key, entry.value, true});
+  if (!answer.empty())
+    problems.add(entry.place, answer);
+  else if (table.is_section(section, name))
+    problems.add(entry.place, fmt::format("'{}' is a section; name one of its keys", entry.key));
+  else
+    problems.add(entry.place, table.explain_unknown({section, name, entry.value, true}));
+  return nullptr;
 }
 
 YamlNode override_node(const Override& entry, const ConfigKey& key, Problems& problems) {

@@ -10,6 +10,7 @@
 #include "engine/io/file_text.h"
 #include "engine/io/yaml_document.h"
 #include "launch/config/data_source.h"
+#include "launch/config/foreign_answers.h"
 #include "launch/config/foreign_keys.h"
 #include "launch/config/hf_config.h"
 #include "launch/config/inert.h"
@@ -75,7 +76,7 @@ class Reader {
       if (!key || last.at(key) != &entry) continue;
       broken_.erase(key->path());
       if (!given_.contains(key->path())) spoken_.insert(key->path());
-      assign(*key, entry.key.substr(entry.key.find('.') + 1), override_node(entry, *key, problems_),
+      assign(*key, entry.key.substr(entry.key.rfind('.') + 1), override_node(entry, *key, problems_),
              entry.place);
     }
   }
@@ -170,16 +171,21 @@ class Reader {
   void read_section(const std::string& section, const Place& place, const YamlNode& body) {
     if (body.kind == YamlNode::Kind::kRefused) return;
     if (body.kind == YamlNode::Kind::kMapping) return read_entries(section, body);
-    problems_.add(body.kind == YamlNode::Kind::kNull ? place : body.place,
-                  fmt::format("section '{}' must hold keys, found {}", section, describe(body)));
+    const std::optional<std::string> value = text_of(body);
+    const std::string answer = value ? answer_foreign_key({"", section, value}) : "";
+    const std::string wrong = fmt::format("section '{}' must hold keys, found {}", section, describe(body));
+    problems_.add(body.kind == YamlNode::Kind::kNull ? place : body.place, answer.empty() ? wrong : answer);
+  }
+
+  // Of a mapping that others have: what is said of the keys inside.
+  void explain_inside(const std::string& path, const YamlNode& body) {
+    for (const auto& [key, value] : body.entries)
+      if (key.kind == YamlNode::Kind::kScalar) explain_unknown(path, key, value);
   }
 
   void read_entry(const std::string& section, const YamlNode& name, const YamlNode& value) {
     const ConfigKey* key = table_.find(section, name.text);
-    if (!key) {
-      problems_.add(name.place, problems_.full() ? "" : table_.explain_unknown(section, name.text));
-      return;
-    }
+    if (!key) return explain_unknown(section, name, value);
     if (const auto [first, inserted] = given_.emplace(key->path(), name.text); !inserted) {
       problems_.add(name.place, fmt::format("'{}' and '{}' are the same key", first->second, name.text));
       return;
@@ -187,11 +193,20 @@ class Reader {
     assign(*key, name.text, value, value.place);
   }
 
+  void explain_unknown(const std::string& section, const YamlNode& name, const YamlNode& value) {
+    if (problems_.full()) return problems_.add(name.place, "");
+    for (const std::string& path : {name.text, fmt::format("{}.{}", section, name.text)})
+      if (!value.entries.empty() && is_foreign_section(path) && !table_.is_section("", path))
+        return explain_inside(path, value);
+    problems_.add(name.place, table_.explain_unknown({section, name.text, text_of(value)}));
+  }
+
   // `name`: that by which the key was given.
   void assign(const ConfigKey& key, const std::string& name, const YamlNode& value, const Place& place) {
     config_.origins[key.path()] = place;
     const bool refused = value.kind == YamlNode::Kind::kRefused;
-    std::string wrong = refused ? "" : foreign_value_advice(key.section, name, value.text);
+    const bool is_word = place.line == 0;
+    std::string wrong = refused ? "" : answer_foreign_value(key.path(), name, value, is_word);
     if (!refused && wrong.empty()) wrong = key.read(config_, value);
     if (!wrong.empty()) problems_.add(place, fmt::format("{}: {}", key.path(), wrong));
     if (refused || !wrong.empty()) broken_.insert(key.path());

@@ -33,6 +33,22 @@ constexpr const char* kOpening =
     "line of a\n"
     "  configuration, `# yaml-language-server: $schema=recollect.schema.json` tells them where it is.\n";
 
+constexpr const char* kOthers =
+    "\n## Keys of others\n"
+    "\n"
+    "Names of other trainers that mean exactly one of our keys stand beside it above, and are read in its "
+    "section.\n"
+    "These are none of ours: whoever writes one, wherever it stands, is told what to write. With them\n"
+    "`recollect config import FILE` makes a configuration of DeepSpeed's JSON, of Transformers' "
+    "TrainingArguments as\n"
+    "JSON, or of accelerate's YAML, and lists what has no equivalent.\n"
+    "\n"
+    "| key | of | here |\n|---|---|---|\n";
+constexpr const char* kValuesOfOthers =
+    "\n## Values of others\n\n"
+    "Of our keys and of theirs, in any letter case.\n\n"
+    "| key | value | here |\n|---|---|---|\n";
+
 // Inside a cell, and outside code.
 std::string cell(const std::string& text) {
   std::string escaped;
@@ -77,6 +93,27 @@ std::string inner_sections_of_models() {
   return text;
 }
 
+// What others call things, where it is no alias of ours.
+std::string keys_of_others() {
+  std::string text = kOthers;
+  for (const ForeignKey& key : foreign_keys()) {
+    std::string here = key.ours.empty() ? "" : fmt::format("`{}`", key.ours);
+    std::string advice = cell(std::string(key.advice));
+    for (std::size_t at = advice.find("{}"); at != std::string::npos; at = advice.find("{}"))
+      advice.replace(at, 2, "N");
+    if (!here.empty() && !advice.empty()) here += ": ";
+    text += fmt::format("| `{}` | {} | {} |\n", key.name, key.of, here + advice);
+  }
+  text += kValuesOfOthers;
+  for (const ForeignValue& value : foreign_values()) {
+    std::string here = value.writes.empty() ? "" : fmt::format("`{}`", value.writes);
+    if (!here.empty() && !value.advice.empty()) here += "; ";
+    text +=
+        fmt::format("| `{}` | `{}` | {} |\n", value.key, value.value, here + cell(std::string(value.advice)));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string config_reference(const KeyTable& table) {
@@ -90,15 +127,7 @@ std::string config_reference(const KeyTable& table) {
     text += inner_sections_of_models();
   }
   text += section_text(table, "", "At the top level");
-  text +=
-      "\n## Keys of others\n\n"
-      "Names that mean the same elsewhere stand beside ours above. These, in `activation_checkpointing`, "
-      "sound like\n"
-      "ours and are not; whoever writes one is told what to write.\n\n"
-      "| key | of | instead |\n|---|---|---|\n";
-  for (const ForeignKey& key : foreign_keys())
-    text += fmt::format("| `{}` | {} | {} |\n", key.name, key.of, cell(std::string(key.advice)));
-  return text;
+  return text + keys_of_others();
 }
 
 }  // namespace recollect

@@ -31,7 +31,7 @@ void add_range(Json& schema, const ValueRange& range) {
 Json choices(const ConfigKey& key, const std::string& name) {
   Json words = Json::array();
   for (const std::string& word : key.choices)
-    if (foreign_value_advice(key.section, name, word).empty()) words.push_back(word);
+    if (!find_foreign_value(key.path(), name, word)) words.push_back(word);
   for (const std::string& word : key.old_choices) words.push_back(word);
   return words;
 }

@@ -71,8 +71,8 @@ INSTANTIATE_TEST_SUITE_P(
                         {"unknown key 'max_step'", "did you mean 'max_steps'?"}},
         CommandLineCase{"OverrideOutOfRange",
                         2,
-                        train({"training.max_steps=-1"}),
-                        {"training.max_steps: -1 is out of range"}},
+                        train({"training.max_steps=-2"}),
+                        {"training.max_steps: -2 is out of range"}},
         CommandLineCase{
             "NothingToDo",
             2,

@@ -162,8 +162,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"training: {max_steps: 0}\n",
              "c.yaml:2:23: training.max_steps 0 trains nothing, and evaluation.every_steps 0 evaluates "
              "nothing"},
-        Case{"training: {max_steps: -1}\n",
-             "c.yaml:2:23: training.max_steps: -1 is out of range; must be in [0, 2147483647]"},
+        Case{"training: {max_steps: -2}\n",
+             "c.yaml:2:23: training.max_steps: -2 is out of range; must be in [0, 2147483647]"},
         Case{"optimizer: {lr: .nan}\n",
              "c.yaml:2:17: optimizer.learning_rate: expected a finite decimal number, found '.nan'"},
         Case{"optimizer: {lr: -.inf}\n",

@@ -11,6 +11,8 @@
 #include <sstream>
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "engine/io/yaml_document.h"
 #include "launch/config/foreign_keys.h"
 #include "launch/config/schema.h"
@@ -365,6 +367,8 @@ TEST(ConfigReference, HoldsEveryKeyAndAdvice) {
   }
   for (const ForeignKey& key : foreign_keys())
     EXPECT_NE(page.find("| `" + std::string(key.name) + "` | "), std::string::npos) << key.name;
+  for (const ForeignValue& value : foreign_values())
+    EXPECT_NE(page.find(fmt::format("| `{}` | `{}` | ", value.key, value.value)), std::string::npos) << value.key;
 }
 
 }  // namespace

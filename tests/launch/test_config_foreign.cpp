@@ -1,5 +1,13 @@
 // Names that other trainers have for the keys of activation_checkpointing: those that mean the same are
 // accepted, those that do not are answered with what to write.
+#include <set>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/io/spelling.h"
+#include "launch/config/foreign_keys.h"
 #include "launch/config/keys.h"
 #include "tests/launch/config_test_support.h"
 
@@ -33,12 +41,12 @@ struct Case {
   const char* expected;  // the whole message
 };
 
-class ForeignKey : public ::testing::TestWithParam<Case> {};
+class KeyOfOthers : public ::testing::TestWithParam<Case> {};
 
-TEST_P(ForeignKey, IsAnswered) { EXPECT_EQ(refusal(with_keys(GetParam().keys)), GetParam().expected); }
+TEST_P(KeyOfOthers, IsAnswered) { EXPECT_EQ(refusal(with_keys(GetParam().keys)), GetParam().expected); }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, ForeignKey,
+    All, KeyOfOthers,
     ::testing::Values(
         Case{"synchronize_checkpoint_boundary: true",
              "c.yaml:3:28: 'synchronize_checkpoint_boundary' is a key of DeepSpeed; leave it out: streams "
@@ -48,7 +56,8 @@ INSTANTIATE_TEST_SUITE_P(
              "c.yaml:3:28: 'profile' is a key of DeepSpeed; leave it out: every run reports what each switch "
              "moved and "
              "the time it waited"},
-        Case{"enable: true", "c.yaml:3:28: 'enable' is a key of OSLO; write mode: full, or mode: none"},
+        Case{"enable: true",
+             "c.yaml:3:28: 'enable' of OSLO is activation_checkpointing.mode here; write mode: full"},
         Case{"recompute_method: uniform",
              "c.yaml:3:28: 'recompute_method' is a key of Megatron; uniform is mode: every_k, or mode: full "
              "with one "
@@ -63,9 +72,9 @@ INSTANTIATE_TEST_SUITE_P(
              "list: "
              "core_attn is attention, layernorm is norm, mlp is mlp here"},
         Case{"recompute_granularity: selective",
-             "c.yaml:3:51: activation_checkpointing.mode: Megatron's selective runs the attention core "
-             "again: write "
-             "mode: selective and recompute: [attention]"},
+             "c.yaml:3:51: activation_checkpointing.mode: for 'selective' write mode: selective and "
+             "recompute: "
+             "[attention]; Megatron's runs the attention core again"},
         Case{"cpu_offloading_num_layers: 3",
              "c.yaml:3:28: 'cpu_offloading_num_layers' is a key of Megatron; it counts the layers whose "
              "values leave: "
@@ -84,21 +93,145 @@ INSTANTIATE_TEST_SUITE_P(
              "c.yaml:3:48: activation_checkpointing.number_checkpoints: -1 is out of range; must be in [0, "
              "65536]"}));
 
-TEST(ForeignKeys, AreAnsweredOnTheCommandLineAndInTheirSectionOnly) {
-  EXPECT_EQ(refusal(kTwoRanks, {"activation_checkpointing.enable=true"}),
-            "command line: activation_checkpointing.enable=true: 'enable' is a key of OSLO; write mode: "
-            "full, or mode: "
-            "none");
+TEST(ForeignKeys, AreAnsweredOnTheCommandLine) {
   EXPECT_EQ(
-      refusal(kTwoRanks, {"activation_checkpointing.recompute_granularity=selective"}),
-      "command line: activation_checkpointing.recompute_granularity=selective: "
-      "activation_checkpointing.mode: "
-      "Megatron's selective runs the attention core again: write mode: selective and recompute: [attention]");
+      refusal(kTwoRanks, {"activation_checkpointing.enable=true"}),
+      "command line: activation_checkpointing.enable=true: 'activation_checkpointing.enable' of OSLO is "
+      "activation_checkpointing.mode here; write activation_checkpointing.mode=full");
+  EXPECT_EQ(refusal(kTwoRanks, {"activation_checkpointing.recompute_granularity=selective"}),
+            "command line: activation_checkpointing.recompute_granularity=selective: "
+            "activation_checkpointing.mode: for 'selective' write activation_checkpointing.mode=selective "
+            "'activation_checkpointing.recompute=[attention]'; Megatron's runs the attention core again");
   const Config last = accepted(kTwoRanks, {"activation_checkpointing.mode=selective",
                                            "activation_checkpointing.recompute_granularity=full"});
   EXPECT_EQ(last.activation_checkpointing.mode, CheckpointingMode::kFull);
   EXPECT_EQ(refusal(kTwoRanks + "training: {profile: true}\n"),
-            "c.yaml:3:12: unknown key 'profile' in section 'training'");
+            "c.yaml:3:12: unknown key 'profile' in section 'training'")
+      << "a word of no one's own is theirs in its section only";
+}
+
+// The key of a path in any family's table, or null.
+const ConfigKey* key_of(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  const bool top = dot == std::string_view::npos;
+  const std::string section(path.substr(0, top ? 0 : dot)), name(path.substr(top ? 0 : dot + 1));
+  for (const ModelFamily& family : model_families())
+    if (const ConfigKey* key = KeyTable::of(family).find(section, name)) return key;
+  return nullptr;
+}
+
+// What the reader of that key says of a value; "" where it takes it.
+std::string reading(const ConfigKey& key, std::string_view value) {
+  Config config = KeyTable::of(model_families().front()).defaults();
+  Problems problems;
+  YamlNode node = parse_document("value", std::string(value), problems);
+  if (node.kind == YamlNode::Kind::kNull) node.kind = YamlNode::Kind::kScalar;
+  return key.read(config, node);
+}
+
+TEST(ForeignTables, NamesAreUniqueAndMeanKeysThatThereAre) {
+  const KeyTable table;
+  std::set<std::string_view> names;
+  for (const ForeignName& alias : foreign_names()) {
+    EXPECT_TRUE(names.insert(alias.name).second) << alias.name;
+    const ConfigKey* key = key_of(alias.ours);
+    ASSERT_TRUE(key) << alias.ours;
+    EXPECT_EQ(key->path(), alias.ours) << "itself an alias";
+    EXPECT_NE(key->name, alias.name);
+    EXPECT_EQ(table.find(key->section, std::string(alias.name))->path(), key->path());
+  }
+  for (const ForeignKey& row : foreign_keys()) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_TRUE(row.ours.empty() || key_of(row.ours)) << row.name << " is no " << row.ours;
+    EXPECT_FALSE(row.ours.empty() && row.advice.empty()) << row.name;
+    EXPECT_FALSE(row.of.empty()) << row.name;
+  }
+}
+
+TEST(ForeignTables, ValuesAreTranslatedToWhatIsReadAndHideNothingOfOurs) {
+  std::set<std::pair<std::string_view, std::string_view>> seen;
+  for (const ForeignValue& row : foreign_values()) {
+    EXPECT_TRUE(seen.emplace(row.key, row.value).second) << row.key << " " << row.value;
+    EXPECT_FALSE(row.writes.empty() && row.advice.empty()) << row.key << " " << row.value;
+    const ConfigKey* const ours = key_of(row.key);
+    const bool is_theirs = translate_foreign(row.key, std::nullopt).has_value();
+    EXPECT_TRUE(ours || is_theirs) << row.key;
+    std::string_view path = ours ? std::string_view(row.key) : "";
+    if (is_theirs) path = translate_foreign(row.key, std::nullopt)->ours;
+    for (const auto& [target, value] : writes_of(row, path)) {
+      const ConfigKey* const key = key_of(target);
+      ASSERT_TRUE(key) << row.key << " " << row.value << " writes " << target;
+      EXPECT_EQ(reading(*key, value), "") << row.key << " " << row.value;
+    }
+    if (ours && ours->path() == row.key && ours->type != "text") {
+      EXPECT_NE(reading(*ours, row.value), "") << row.key << " takes " << row.value << " itself";
+    }
+  }
+}
+
+// A new rule or shape is named where others are said not to be there.
+TEST(ForeignTables, SayWhatThereIsInstead) {
+  for (const char* path : {"optimizer.name", "scheduler.name"}) {
+    const std::vector<std::string> choices = key_of(path)->choices;
+    const std::vector<std::string> first(choices.begin(), choices.end() - 1);
+    const std::string all =
+        fmt::format("not supported: {} and {} are", fmt::join(first, ", "), choices.back());
+    for (const ForeignValue& row : foreign_values())
+      if (row.key == path && row.writes.empty()) {
+        EXPECT_EQ(row.advice, all) << row.value;
+      }
+  }
+}
+
+// The fields of Transformers 5.24's TrainingArguments.
+constexpr const char* kTrainingArguments =
+    "output_dir per_device_train_batch_size num_train_epochs max_steps learning_rate "
+    "lr_scheduler_type lr_scheduler_kwargs warmup_steps optim optim_args weight_decay adam_beta1 "
+    "adam_beta2 adam_epsilon optim_target_modules gradient_accumulation_steps "
+    "average_tokens_across_devices max_grad_norm label_smoothing_factor bf16 fp16 bf16_full_eval "
+    "fp16_full_eval tf32 activation_checkpointing activation_checkpointing_kwargs "
+    "gradient_checkpointing gradient_checkpointing_kwargs torch_compile torch_compile_backend "
+    "torch_compile_mode use_liger_kernel liger_kernel_config use_cache neftune_noise_alpha "
+    "torch_empty_cache_steps auto_find_batch_size logging_strategy logging_steps "
+    "logging_first_step log_on_each_node logging_nan_inf_filter include_num_input_tokens_seen "
+    "log_level log_level_replica disable_tqdm report_to run_name project trackio_space_id "
+    "trackio_bucket_id trackio_static_space_id eval_strategy eval_steps eval_delay "
+    "per_device_eval_batch_size prediction_loss_only eval_on_start eval_do_concat_batches "
+    "eval_use_gather_object eval_accumulation_steps include_for_metrics batch_eval_metrics "
+    "save_only_model save_strategy save_steps save_on_each_node save_total_limit "
+    "enable_jit_checkpoint push_to_hub hub_token hub_private_repo hub_model_id hub_strategy "
+    "hub_always_push hub_revision load_best_model_at_end metric_for_best_model greater_is_better "
+    "ignore_data_skip restore_callback_states_from_checkpoint full_determinism seed data_seed "
+    "use_cpu accelerator_config parallelism_config dataloader_drop_last dataloader_num_workers "
+    "dataloader_pin_memory dataloader_persistent_workers dataloader_prefetch_factor "
+    "dataloader_multiprocessing_context dataloader_in_order remove_unused_columns label_names "
+    "train_sampling_strategy length_column_name ddp_find_unused_parameters ddp_bucket_cap_mb "
+    "ddp_broadcast_buffers ddp_static_graph ddp_backend ddp_timeout fsdp fsdp_config deepspeed "
+    "debug skip_memory_metrics do_train do_eval do_predict resume_from_checkpoint local_rank";
+
+TEST(ForeignTables, KnowEveryTrainingArgument) {
+  const KeyTable table;
+  std::istringstream names(kTrainingArguments);
+  for (std::string name; names >> name;)
+    EXPECT_TRUE(translate_foreign(name, std::nullopt) || !table.named(name).empty()) << name;
+}
+
+// No hint takes a word for another that means something else, however few letters differ.
+TEST(Hints, ExchangeNoWords) {
+  const auto near = [](std::string_view word, std::vector<std::string_view> candidates) {
+    return nearest(word, candidates);
+  };
+  EXPECT_EQ(near("save_steps", {"eval_steps"}), "");
+  EXPECT_EQ(near("max_lr", {"min_lr"}), "");
+  EXPECT_EQ(near("per_device_eval_batch_size", {"per_device_train_batch_size"}), "");
+  EXPECT_EQ(near("gpu", {"cpu"}), "");
+  EXPECT_EQ(near("pp", {"tp"}), "");
+  EXPECT_EQ(near("a_bcdefgh", {"abcdefg_h"}), "") << "words of other lengths";
+  EXPECT_EQ(near("max_stps", {"min_steps", "max_steps"}), "max_steps");
+  EXPECT_EQ(near("rl", {"lr"}), "lr");
+  EXPECT_EQ(near("cpi", {"cpu"}), "cpu");
+  EXPECT_EQ(near("maxsteps", {"max_steps"}), "max_steps");
+  EXPECT_EQ(near("tensor_paralel_sise", {"tensor_parallel_size"}), "tensor_parallel_size");
 }
 
 TEST(DeviceModelKey, IsThatOfTheBackendAndIsChecked) {

@@ -54,6 +54,12 @@ constexpr const char* kTransformers = R"({
   "task_specific_params": {"text-generation": {"do_sample": true, "max_length": 50}}, "torch_dtype": "float32",
   "transformers_version": "4.40.0", "use_cache": true, "vocab_size": 101})";
 
+// The aliases of model.pretrained are names of TrainingArguments, not of a model's file.
+TEST_F(HFConfig, NamesNoOtherModel) {
+  write(R"({"model_type": "gpt2", "model_name_or_path": "a", "base_model": "b", "pretrained": "c"})");
+  EXPECT_EQ(read_hf_config(path_).pretrained, "");
+}
+
 TEST_F(HFConfig, ReadsWhatTransformersWrites) {
   write(kTransformers);
   const Config::Model m = read_hf_config(path_);

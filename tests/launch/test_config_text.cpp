@@ -48,7 +48,7 @@ TEST(ConfigOverrides, AreRefusedAsStrictlyAsTheFile) {
             "command line: training.max_step=1: unknown key 'max_step' in section 'training'; did you mean "
             "'max_steps'?");
   EXPECT_EQ(said({"max_steps=1"}),
-            "command line: max_steps=1: unknown key 'max_steps'; 'max_steps' belongs in section 'training'");
+            "command line: max_steps=1: unknown key 'max_steps'; write training.max_steps=1");
   EXPECT_EQ(said({"trainin.seed=1"}),
             "command line: trainin.seed=1: unknown key 'trainin'; did you mean 'training'?");
   const std::string disk = "activation_checkpointing.disk_checkpointing";
