@@ -152,11 +152,17 @@ constexpr Command kCommands[] = {
      "  --key                 of the text in *.jsonl; text where not given\n"
      "  --end-of-document     what follows each text; <|endoftext|> or [SEP] where not given\n"
      "  --threads             all cores where not given\n"},
-    {"config", "show CONFIG.yaml [section.key=value ...] [--ranks N] | schema | reference",
-     "print resolved values with their origin, the JSON Schema for editors, or the list of keys",
+    {"config",
+     "show CONFIG.yaml [section.key=value ...] [--ranks N] | import FILE | schema |\n"
+     "           reference",
+     "print resolved values with their origin, another trainer's file as ours, a JSON Schema, or all keys",
      config_command,
      "  show                  every value of a run as YAML, with a comment that says where it comes from\n"
      "  --ranks N             what N ranks would make of it; as many as it asks for otherwise\n"
+     "  import FILE           DeepSpeed's JSON, Transformers' TrainingArguments as JSON, or accelerate's "
+     "YAML "
+     "as our\n"
+     "                        YAML; what has no equivalent is listed on standard error, with the reason\n"
      "  schema                JSON Schema, draft 7; an editor then completes and checks configurations\n"
      "  reference             every key, its values, its default and its meaning, as Markdown\n"},
     {"doctor", "[--json] [--disk FOLDER]",

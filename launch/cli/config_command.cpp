@@ -1,11 +1,14 @@
 #include "launch/cli/config_command.h"
 
+#include <cstdio>
 #include <optional>
 
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
 #include <nlohmann/json.hpp>
 
+#include "engine/core/printable.h"
+#include "launch/config/import.h"
 #include "launch/config/read.h"
 #include "launch/config/schema.h"
 #include "launch/program/estimate.h"
@@ -15,7 +18,8 @@ namespace recollect {
 namespace {
 
 constexpr const char* kHint =
-    "recollect config show CONFIG.yaml [section.key=value ...], config schema, or config reference";
+    "recollect config show CONFIG.yaml [section.key=value ...], config import FILE, config schema, or config "
+    "reference";
 
 void show(const Words& words) {
   namespace options = boost::program_options;
@@ -32,6 +36,15 @@ void show(const Words& words) {
   fmt::print("{}", dump_with_origins(config));
 }
 
+void import_file(const Words& words) {
+  if (words.size() != 1) throw UsageError("config import needs a file, and nothing else");
+  const Imported imported = import_config(words.front());
+  fmt::print("{}", imported.yaml);
+  std::fflush(stdout);
+  for (const std::string& line : imported.left_out)
+    fmt::print(stderr, "{}: {}\n", printable(words.front()), printable(line));
+}
+
 }  // namespace
 
 void config_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
@@ -39,6 +52,7 @@ void config_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   const std::string& what = words.front();
   const Words rest(words.begin() + 1, words.end());
   if (what == "show") return show(rest);
+  if (what == "import") return import_file(rest);
   if (what != "schema" && what != "reference")
     throw Error(ExitCode::kConfiguration, fmt::format("unknown word '{}' after config", what), kHint);
   if (!rest.empty())
