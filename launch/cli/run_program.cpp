@@ -39,9 +39,41 @@ const Command* named_by(const Words& words) {
   return nullptr;
 }
 
+// What other programs call what a command of ours does; "" where there is none.
+std::string_view called_elsewhere(std::string_view word) {
+  struct Other {
+    std::string_view word, write;
+  };
+  constexpr Other kOthers[] = {
+      {"fit", "train CONFIG.yaml"},
+      {"finetune", "train CONFIG.yaml"},
+      {"pretrain", "train CONFIG.yaml"},
+      {"evaluate", "train CONFIG.yaml training.max_steps=0"},
+      {"eval", "train CONFIG.yaml training.max_steps=0"},
+      {"test", "train CONFIG.yaml training.max_steps=0"},
+      {"resume", "train CONFIG.yaml resume=auto"},
+      {"launch", "run --nproc-per-node N train CONFIG.yaml"},
+      {"torchrun", "run --nproc-per-node N train CONFIG.yaml"},
+      {"inference", "generate --model FOLDER --prompt TEXT"},
+      {"chat", "generate --model FOLDER --prompt TEXT"},
+      {"import", "config import FILE"},
+      {"convert", "snapshot convert SOURCE DESTINATION --to hf"},
+      {"benchmark", "profile CONFIG.yaml"},
+      {"plan", "explain CONFIG.yaml"},
+      {"env", "doctor"},
+      {"version", "--version"},
+      {"help", "--help"},
+  };
+  const auto found = std::find_if(std::begin(kOthers), std::end(kOthers),
+                                  [&](const Other& other) { return other.word == word; });
+  return found == std::end(kOthers) ? "" : found->write;
+}
+
 void run(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
   if (words.empty()) throw UsageError("no command given");
   if (const Command* command = named_by(words)) return command->run({words.begin() + 1, words.end()}, mpi);
+  if (const std::string_view write = called_elsewhere(words.front()); !write.empty())
+    throw UsageError(fmt::format("unknown command '{}'; write recollect {}", words.front(), write));
   std::vector<std::string_view> names;
   for (const Command& command : commands()) names.emplace_back(command.name);
   const std::string meant = nearest(words.front(), names);

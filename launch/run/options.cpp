@@ -59,7 +59,17 @@ po::options_description Flags::description() {
   return all;
 }
 
-[[noreturn]] void refuse_flag(const std::string& flag, const po::options_description& known) {
+// How other launchers are told how many ranks to start.
+bool counts_ranks(std::string_view flag) {
+  constexpr std::string_view kFlags[] = {"-n", "--ntasks", "--num-processes", "--num-gpus", "--gpus"};
+  return std::find(std::begin(kFlags), std::end(kFlags), flag) != std::end(kFlags);
+}
+
+// `value`: the word behind the flag.
+[[noreturn]] void refuse_flag(const std::string& flag, const std::string& value,
+                              const po::options_description& known) {
+  if (counts_ranks(flag))
+    refuse("unknown flag " + flag, fmt::format("write --nproc-per-node {}", value.empty() ? "N" : value));
   if (flag == "-m" || flag == "--module")
     refuse(flag + " is not one of run's flags", "write: python3 -m MODULE");
   if (flag.starts_with("--rdzv-") || flag == "--node-rank")
@@ -69,6 +79,13 @@ po::options_description Flags::description() {
   const std::string near = nearest(flag, std::vector<std::string_view>(names.begin(), names.end()));
   refuse("unknown flag " + flag,
          near.empty() ? "recollect run --help lists the flags" : "did you mean " + near + "?");
+}
+
+// What a flag whose name ends at `end` is given: in the same word, or in the next, where that is a number.
+std::string value_behind(const std::string& flag, std::size_t end, const std::string& next) {
+  const std::size_t digit = flag.find_first_of("0123456789", end);
+  if (digit != std::string::npos) return flag.substr(digit);
+  return next.find_first_not_of("0123456789") == std::string::npos ? next : "";
 }
 
 // The flags in front of the program, with dashes; `words` keeps the program and what stands behind it.
@@ -82,7 +99,8 @@ Words take_flags(Words& words, const po::options_description& known) {
     const std::size_t end = std::min(is_long ? flag.find('=') : 2, flag.size());
     if (is_long) std::replace(flag.begin(), flag.begin() + static_cast<std::ptrdiff_t>(end), '_', '-');
     const auto* option = known.find_nothrow(is_long ? flag.substr(2, end - 2) : flag.substr(0, end), is_long);
-    if (!option) refuse_flag(flag.substr(0, end), known);
+    if (!option)
+      refuse_flag(flag.substr(0, end), value_behind(flag, end, at == words.end() ? "" : *at), known);
     const bool wants_value = option->semantic()->max_tokens() > 0 && end == flag.size();
     flags.push_back(std::move(flag));
     if (wants_value && at != words.end()) flags.push_back(*at++);

@@ -1,0 +1,401 @@
+// What people get wrong: keys, values, options and commands as other programs have them, or mistyped; and the first
+// line of the answer. A hint that is missing here is one that somebody will miss.
+#include <exception>
+#include <sstream>
+#include <string>
+
+#include "launch/cli/run_program.h"
+#include "launch/config/words.h"
+#include "launch/run/options.h"
+#include "tests/launch/config_test_support.h"
+
+namespace recollect::test::mistakes_test {
+namespace {
+
+struct Mistake {
+  const char* said;
+  const char* answer;
+};
+
+constexpr Mistake kInTheFile[] = {
+    {"num_train_epochs: 3",
+     "'num_train_epochs' is a key of Transformers; steps are counted, not epochs: "
+     "training.max_steps is 3 x samples / training.global_batch_size"},
+    {"training: {num_train_epochs: 3}",
+     "'num_train_epochs' is a key of Transformers; steps are counted, not epochs: "
+     "training.max_steps is 3 x samples / training.global_batch_size"},
+    {"bf16: true",
+     "'bf16' of Transformers is training.precision here; write precision: bf16 in section "
+     "'training'"},
+    {"training: {bf16: true}", "'bf16' of Transformers is training.precision here; write precision: bf16"},
+    {"training: {fp16: true}",
+     "'fp16' of Transformers is training.precision here; write precision: fp16 and backend: "
+     "cuda in section 'device'"},
+    {"training: {precision: bfloat16}", "training.precision: for 'bfloat16' write precision: bf16"},
+    {"training: {precision: fp8}", "training.precision: 'fp8' is not supported: fp32, bf16 and fp16 are"},
+    {"training: {mixed_precision: no}",
+     "'mixed_precision' of accelerate is training.precision here; write precision: fp32"},
+    {"training: {mixed_precision: bf16-mixed}",
+     "'mixed_precision' of accelerate is training.precision here; write precision: bf16"},
+    {"fp16: {enabled: true, initial_scale_power: 12}",
+     "'enabled' of DeepSpeed is training.precision here; write precision: fp16 in section "
+     "'training' and backend: cuda in section 'device'"},
+    {"bf16: {enabled: true}",
+     "'enabled' of DeepSpeed is training.precision here; write precision: bf16 in section "
+     "'training'"},
+    {"logging_steps: 10",
+     "'logging_steps' of Transformers is logging.steps here; write steps: 10 in section "
+     "'logging'"},
+    {"training: {save_steps: 500}",
+     "'save_steps' of Transformers is snapshot.every_steps here; write every_steps: 500 in "
+     "section 'snapshot'"},
+    {"save_steps: 500",
+     "'save_steps' of Transformers is snapshot.every_steps here; write every_steps: 500 in "
+     "section 'snapshot'"},
+    {"checkpoint: {save_steps: 500}",
+     "'save_steps' of Transformers is snapshot.every_steps here; write every_steps: 500 in "
+     "section 'snapshot'"},
+    {"checkpoint: {interval: 500, folder: ckpt}",
+     "'interval' of torchtitan is snapshot.every_steps here; write every_steps: 500 in "
+     "section 'snapshot'"},
+    {"evaluation: {save_steps: 500}",
+     "'save_steps' of Transformers is snapshot.every_steps here; write every_steps: 500 in "
+     "section 'snapshot'"},
+    {"lr_scheduler_type: cosine",
+     "'lr_scheduler_type' of Transformers is scheduler.name here; write name: cosine in "
+     "section 'scheduler'"},
+    {"scheduler: {lr_scheduler_type: cosine_with_restarts}",
+     "scheduler.name: 'cosine_with_restarts' is not supported: constant, linear and cosine are"},
+    {"scheduler: {name: constant_with_warmup}",
+     "scheduler.name: for 'constant_with_warmup' write name: constant"},
+    {"optimizer: {adam_beta3: 0.9}",
+     "unknown key 'adam_beta3' in section 'optimizer'; did you mean 'adam_beta1'?"},
+    {"training: {adam_beta1: 0.8}",
+     "'adam_beta1' of Transformers is optimizer.beta1 here; write beta1: 0.8 in section "
+     "'optimizer'"},
+    {"adam_beta1: 0.8",
+     "'adam_beta1' of Transformers is optimizer.beta1 here; write beta1: 0.8 in section "
+     "'optimizer'"},
+    {"resume_from_checkpoint: true", "resume: for 'true' write resume: auto"},
+    {"training: {resume_from_checkpoint: runs/a}",
+     "'resume_from_checkpoint' of Transformers is resume here; write resume: runs/a at the "
+     "top level"},
+    {"gradient_checkpointing: true",
+     "'gradient_checkpointing' of Transformers is activation_checkpointing.mode here; write "
+     "mode: full in section 'activation_checkpointing'"},
+    {"training: {gradient_checkpointing: false}",
+     "'gradient_checkpointing' of Transformers is activation_checkpointing.mode here; write "
+     "mode: none in section 'activation_checkpointing'"},
+    {"activation_checkpointing: true",
+     "'activation_checkpointing' of Transformers is activation_checkpointing.mode here; write "
+     "mode: full in section 'activation_checkpointing'"},
+    {"optim: adamw_torch",
+     "'optim' of Transformers is optimizer.name here; write name: adamw in section 'optimizer'"},
+    {"optimizer: {name: adamw_torch}", "optimizer.name: for 'adamw_torch' write name: adamw"},
+    {"optimizer: {name: adafactor}",
+     "optimizer.name: 'adafactor' is not supported: adamw, adamw_hf, adam and sgd are"},
+    {"optimizer: {name: AdamW}",
+     "optimizer.name: expected one of adamw, adamw_hf, adam, sgd, found 'AdamW'; did you mean "
+     "'adamw'?"},
+    {"optimizer: adamw_torch",
+     "'optimizer' of axolotl is optimizer.name here; write name: adamw in section 'optimizer'"},
+    {"optimizer: {type: AdamW, params: {lr: 1e-4, betas: [0.9, 0.95]}}",
+     "'type' of DeepSpeed is optimizer.name here; write name: adamw"},
+    {"report_to: wandb",
+     "'report_to' of Transformers is logging.report_to here, and 'wandb' is not supported: "
+     "jsonl and tensorboard are"},
+    {"logging: {report_to: wandb}", "logging.report_to: 'wandb' is not supported: jsonl and tensorboard are"},
+    {"logging: {report_to: [jsonl, wandb]}",
+     "logging.report_to: 'wandb' is not supported: jsonl and tensorboard are"},
+    {"report_to: none",
+     "'report_to' of Transformers is logging.report_to here; write report_to: [] in section "
+     "'logging'"},
+    {"device: {backend: gpu}", "device.backend: for 'gpu' write backend: cuda"},
+    {"device: {backend: \"cuda:1\"}",
+     "device.backend: for 'cuda:1' write backend: cuda; CUDA_VISIBLE_DEVICES says which"},
+    {"device: {backend: tpu}", "device.backend: 'tpu' is not supported: cpu and cuda are"},
+    {"device: cuda", "'device' of PyTorch is device.backend here; write backend: cuda in section 'device'"},
+    {"device: {num_gpus: 4}",
+     "'num_gpus' is a key of DeepSpeed; write backend: cuda in section 'device', and start a "
+     "rank for each: recollect run --nproc-per-node 4 train ..."},
+    {"zero_optimization: {stage: 2}",
+     "'zero_optimization' is a key of DeepSpeed; not supported: "
+     "parallelism.tensor_parallel_size divides weights, gradients and optimizer states"},
+    {"deepspeed: ds.json", "'deepspeed' is a key of Transformers; recollect config import FILE reads it"},
+    {"per_device_train_batch_size: 8",
+     "'per_device_train_batch_size' of Transformers is training.micro_batch_size here; write "
+     "micro_batch_size: 8 in section 'training'"},
+    {"per_device_eval_batch_size: 8",
+     "'per_device_eval_batch_size' is a key of Transformers; leave it out: an evaluation has "
+     "micro-batches of the training's size"},
+    {"training: {batch_size: 8}",
+     "'batch_size' is a key of PyTorch; write micro_batch_size: 8, sequences of a rank and a "
+     "pass, or global_batch_size: 8, of a step, in section 'training'"},
+    {"training: {train_batch_size: auto}",
+     "training.global_batch_size: for 'auto' write global_batch_size: 0"},
+    {"lr: 1e-4",
+     "'lr' of Megatron is optimizer.learning_rate here; write learning_rate: 1e-4 in section "
+     "'optimizer'"},
+    {"max_grad_norm: 1.0", "unknown key 'max_grad_norm'; 'max_grad_norm' belongs in section 'optimizer'"},
+    {"training: {clip_grad: 1.0}",
+     "'clip_grad' of Megatron is optimizer.max_grad_norm here; write max_grad_norm: 1.0 in "
+     "section 'optimizer'"},
+    {"training: {max_stps: 10}", "unknown key 'max_stps' in section 'training'; did you mean 'max_steps'?"},
+    {"eval_strategy: epoch",
+     "'eval_strategy' is a key of Transformers; steps are counted, not epochs: so many in one "
+     "are samples / training.global_batch_size"},
+    {"evaluation: {every_steps: epoch}",
+     "evaluation.every_steps: 'epoch': steps are counted, not epochs: so many in one are "
+     "samples / training.global_batch_size"},
+    {"save_total_limit: 3",
+     "'save_total_limit' of Transformers is snapshot.keep here; write keep: 3 in section "
+     "'snapshot'"},
+    {"load_best_model_at_end: true",
+     "'load_best_model_at_end' is a key of Transformers; not supported: the model of the last "
+     "step is saved; metrics.jsonl has every evaluation"},
+    {"dataloader_num_workers: 4",
+     "'dataloader_num_workers' is a key of Transformers; leave it out: batches are prepared "
+     "by a thread, data.prefetch of them ahead"},
+    {"data: {dataset: wikitext}",
+     "'dataset' is a key of torchtitan; write path: FILE in section 'data'; there are no data "
+     "sets by name"},
+    {"sequence_len: 2048",
+     "'sequence_len' of axolotl is data.sequence_length here; write sequence_length: 2048 in "
+     "section 'data'"},
+    {"sample_packing: true",
+     "'sample_packing' of axolotl is data.packing here; write packing: within in section "
+     "'data'; across lets documents of a sample attend to each other"},
+    {"flash_attention: true",
+     "'flash_attention' is a key of axolotl; leave it out: steps are planned as a whole, with "
+     "kernels of their own"},
+    {"adapter: lora",
+     "'adapter' is a key of axolotl; not supported: all weights are trained, in the precision "
+     "of training.precision"},
+    {"base_model: bert-base",
+     "'base_model' of axolotl is model.pretrained here; write pretrained: bert-base in "
+     "section 'model'"},
+    {"pipeline_model_parallel_size: 2",
+     "'pipeline_model_parallel_size' is a key of Megatron; not supported: layers are not "
+     "divided over ranks; parallelism.tensor_parallel_size divides each"},
+    {"parallelism: {pp: 2}",
+     "'pp' is a key of nanotron; not supported: layers are not divided over ranks; "
+     "parallelism.tensor_parallel_size divides each"},
+    {"lr_scheduler: {warmup_steps: 100, decay_ratio: 0.1}",
+     "'warmup_steps' of torchtitan is scheduler.warmup_steps here; write warmup_steps: 100 in "
+     "section 'scheduler'"},
+    {"metrics: {log_freq: 10, enable_tensorboard: true}",
+     "'log_freq' of torchtitan is logging.steps here; write steps: 10 in section 'logging'"},
+    {"training: {steps: 1000, seq_len: 512}",
+     "'steps' of torchtitan is training.max_steps here; write max_steps: 1000"},
+    {"training: {compile: true}",
+     "training.compile: 'true': it is of the lengths of data.padding; leave it out: programs "
+     "are always compiled"},
+    {"validation: {enable: true, freq: 100}",
+     "'enable' is a key of torchtitan; write how many steps lie between two; 0 is never"},
+    {"activation_checkpoint: {mode: selective}",
+     "'mode' is a key of torchtitan; write mode: every_k and k, or mode: selective and "
+     "recompute, in section 'activation_checkpointing'"},
+    {"tensorboard: {enabled: true, output_path: tb}",
+     "'enabled' of DeepSpeed is logging.report_to here; write report_to: [jsonl, tensorboard] "
+     "in section 'logging'"},
+    {"steps_per_print: 10",
+     "'steps_per_print' of DeepSpeed is logging.steps here; write steps: 10 in section "
+     "'logging'"},
+    {"num_processes: 4",
+     "'num_processes' is a key of accelerate; start so many ranks: recollect run "
+     "--nproc-per-node 4 train ..."},
+    {"distributed_type: FSDP",
+     "'distributed_type' is a key of accelerate; not supported: "
+     "parallelism.tensor_parallel_size divides weights, gradients and optimizer states"},
+    {"megatron_lm_config: {megatron_lm_tp_degree: 2}",
+     "'megatron_lm_tp_degree' of accelerate is parallelism.tensor_parallel_size here; write "
+     "tensor_parallel_size: 2 in section 'parallelism'"},
+    {"distributed_timeout_minutes: 10",
+     "'distributed_timeout_minutes' of Megatron is parallelism.timeout_seconds here; write "
+     "timeout_seconds: 600 in section 'parallelism'"},
+    {"max_lr: 1e-4",
+     "'max_lr' of PyTorch is optimizer.learning_rate here; write learning_rate: 1e-4 in "
+     "section 'optimizer'"},
+    {"trainning: {seed: 1}", "unknown key 'trainning'; did you mean 'training'?"},
+    {"task: text-classification", "task: for 'text-classification' write task: sequence_classification"},
+    {"data: {format: parquet}",
+     "data.format: 'parquet' is not supported: write the samples as jsonl, csv or text"},
+    {"evaluation: {metrics: [acc]}", "evaluation.metrics: for 'acc' write metrics: accuracy"},
+    {"disable_tqdm: true",
+     "'disable_tqdm' of Transformers is logging.progress here; write progress: off in section "
+     "'logging'"},
+    {"warmup_ratio: 0.1", "unknown key 'warmup_ratio'; 'warmup_ratio' belongs in section 'scheduler'"},
+    {"torch_dtype: bfloat16",
+     "'torch_dtype' of Transformers is training.precision here; write precision: bf16 in "
+     "section 'training'"},
+    {"use_cpu: true",
+     "'use_cpu' of Transformers is device.backend here; write backend: cpu in section 'device'"},
+    {"training: {gradient_accumulation_steps: auto}",
+     "training.gradient_accumulation_steps: for 'auto' write gradient_accumulation_steps: 0"},
+    {"max_lr: 1e-3",
+     "'max_lr' of PyTorch is optimizer.learning_rate here; write learning_rate: 1e-3 in "
+     "section 'optimizer'"},
+    {"training: {precision: tf32}",
+     "training.precision: for 'tf32' write precision: fp32 and tf32: true in section 'device'"},
+    {"data: {packing: true}",
+     "data.packing: for 'true' write packing: within; across lets documents of a sample "
+     "attend to each other"},
+};
+
+constexpr Mistake kOnTheCommandLine[] = {
+    {"training.bf16=true",
+     "'bf16' of Transformers is training.precision here; write training.precision=bf16"},
+    {"bf16=true", "'bf16' of Transformers is training.precision here; write training.precision=bf16"},
+    {"fp16=true",
+     "'fp16' of Transformers is training.precision here; write training.precision=fp16 "
+     "device.backend=cuda"},
+    {"lr=1e-4", "'lr' of Megatron is optimizer.learning_rate here; write optimizer.learning_rate=1e-4"},
+    {"max_steps=10", "unknown key 'max_steps'; write training.max_steps=10"},
+    {"num_train_epochs=3",
+     "'num_train_epochs' is a key of Transformers; steps are counted, not epochs: "
+     "training.max_steps is 3 x samples / training.global_batch_size"},
+    {"device.backend=gpu", "device.backend: for 'gpu' write device.backend=cuda"},
+    {"training.precision=float16", "training.precision: for 'float16' write training.precision=fp16"},
+    {"optimizer.name=lion", "optimizer.name: 'lion' is not supported: adamw, adamw_hf, adam and sgd are"},
+    {"optimizer=adamw_torch", "'optimizer' of axolotl is optimizer.name here; write optimizer.name=adamw"},
+    {"fp16.enabled=true",
+     "'fp16.enabled' of DeepSpeed is training.precision here; write training.precision=fp16 "
+     "device.backend=cuda"},
+    {"trainer.max_epochs=3",
+     "'max_epochs' is a key of Lightning; steps are counted, not epochs: training.max_steps "
+     "is 3 x samples / training.global_batch_size"},
+    {"report_to=tensorboard",
+     "'report_to' of Transformers is logging.report_to here; write 'logging.report_to=[jsonl, "
+     "tensorboard]'"},
+    {"logging.report_to=none", "logging.report_to: for 'none' write 'logging.report_to=[]'"},
+    {"gradient_checkpointing=true",
+     "'gradient_checkpointing' of Transformers is activation_checkpointing.mode here; write "
+     "activation_checkpointing.mode=full"},
+    {"zero_optimization.stage=2",
+     "'zero_optimization.stage' is a key of DeepSpeed; not supported: "
+     "parallelism.tensor_parallel_size divides weights, gradients and optimizer states"},
+    {"model.gradient_checkpointing=true",
+     "'gradient_checkpointing' of Transformers is activation_checkpointing.mode here; write "
+     "activation_checkpointing.mode=full"},
+    {"resume=latest", "resume: for 'latest' write resume=auto"},
+};
+
+constexpr Mistake kToTheProgram[] = {
+    {"estimate c.yaml --max_steps 10",
+     "unrecognised option '--max_steps'; keys stand without dashes: write "
+     "training.max_steps=10"},
+    {"estimate c.yaml --max-steps=10",
+     "unrecognised option '--max-steps=10'; keys stand without dashes: write "
+     "training.max_steps=10"},
+    {"estimate c.yaml --lr 1e-4",
+     "unrecognised option '--lr'; keys stand without dashes: write "
+     "optimizer.learning_rate=1e-4"},
+    {"estimate c.yaml --bf16",
+     "unrecognised option '--bf16'; 'bf16' of Transformers is training.precision here; write "
+     "training.precision=bf16"},
+    {"estimate c.yaml --num_train_epochs 3",
+     "unrecognised option '--num_train_epochs'; 'num_train_epochs' is a key of Transformers; "
+     "steps are counted, not epochs: training.max_steps is 3 x samples / "
+     "training.global_batch_size"},
+    {"estimate c.yaml --training.max_steps 10",
+     "unrecognised option '--training.max_steps'; keys stand without dashes: write "
+     "training.max_steps=10"},
+    {"estimate c.yaml --seed 1",
+     "unrecognised option '--seed'; keys stand without dashes: write training.seed=1 or "
+     "data.seed=1"},
+    {"estimate c.yaml --hidden_size 64",
+     "unrecognised option '--hidden_size'; keys stand without dashes: write model.n_embd=64"},
+    {"estimate c.yaml --jsn", "unrecognised option '--jsn'; did you mean --json?"},
+    {"estimate c.yaml --fast", "unrecognised option '--fast'"},
+    {"estimate c.yaml --deepspeed ds.json",
+     "unrecognised option '--deepspeed'; 'deepspeed' is a key of Transformers; recollect "
+     "config import FILE reads it"},
+    {"estimate c.yaml --resume",
+     "unrecognised option '--resume'; keys stand without dashes: write resume=..."},
+    {"estimate c.yaml --gradient_checkpointing true",
+     "unrecognised option '--gradient_checkpointing'; 'gradient_checkpointing' of "
+     "Transformers is activation_checkpointing.mode here; write "
+     "activation_checkpointing.mode=full"},
+    {"tokenize --seed 1", "unrecognised option '--seed'"},
+    {"run -n 2 train c.yaml", "unknown flag -n | write --nproc-per-node 2"},
+    {"run -np 2 train c.yaml", "unknown flag -n | write --nproc-per-node 2"},
+    {"run --num_processes 4 train c.yaml", "unknown flag --num-processes | write --nproc-per-node 4"},
+    {"run --num_gpus=4 train c.yaml", "unknown flag --num-gpus | write --nproc-per-node 4"},
+    {"run --ntasks 4 train c.yaml", "unknown flag --ntasks | write --nproc-per-node 4"},
+    {"trian c.yaml", "unknown command 'trian'; did you mean 'train'?"},
+    {"evaluate c.yaml", "unknown command 'evaluate'; write recollect train CONFIG.yaml training.max_steps=0"},
+    {"fit c.yaml", "unknown command 'fit'; write recollect train CONFIG.yaml"},
+    {"launch train c.yaml",
+     "unknown command 'launch'; write recollect run --nproc-per-node N train CONFIG.yaml"},
+    {"config imprt x", "unknown word 'imprt' after config"},
+    {"config import", "config import needs a file, and nothing else"},
+    {"config import nothing.json", "nothing.json: cannot be read: No such file or directory"},
+    {"torchrun train c.yaml",
+     "unknown command 'torchrun'; write recollect run --nproc-per-node N train CONFIG.yaml"},
+    {"run --nporc_per_node 2 train c.yaml", "unknown flag --nporc-per-node | did you mean --nproc-per-node?"},
+    {"estimate c.yaml --save-steps=5",
+     "unrecognised option '--save-steps=5'; keys stand without dashes: write "
+     "snapshot.every_steps=5"},
+    {"estimate c.yaml --per_device_train_batch_size 4",
+     "unrecognised option '--per_device_train_batch_size'; keys stand without dashes: write "
+     "training.micro_batch_size=4"},
+    {"help", "unknown command 'help'; write recollect --help"},
+};
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::string without(const std::string& text, const std::string& start) {
+  EXPECT_EQ(text.find(start), 0u) << text;
+  return text.substr(start.size());
+}
+
+// What follows the place in the first line of a refusal.
+std::string behind_place(const std::string& message) {
+  const std::string line = without(first_line(message), "c.yaml:");
+  return line.substr(line.find(": ") + 2);
+}
+
+TEST(Mistakes, InTheFileAreAnswered) {
+  for (const Mistake& mistake : kInTheFile) {
+    const std::string text = std::string(mistake.said) + "\n";
+    EXPECT_EQ(behind_place(refusal(text.starts_with("data:") ? text : kLeast + text)), mistake.answer)
+        << mistake.said;
+  }
+}
+
+TEST(Mistakes, OnTheCommandLineAreAnswered) {
+  for (const Mistake& mistake : kOnTheCommandLine)
+    EXPECT_EQ(without(first_line(refusal(kLeast, {mistake.said})),
+                      std::string("command line: ") + mistake.said + ": "),
+              mistake.answer);
+}
+
+Words words_of_line(const std::string& line) {
+  Words words;
+  std::istringstream in(line);
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+// What the program says; of `run`, which starts nothing here, the hint too.
+std::string program_says(Words words) {
+  words.insert(words.begin(), "recollect");
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  const std::terminate_handler handler = std::get_terminate();
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_program(static_cast<int>(arguments.size()), arguments.data()), 2);
+  const std::string text = testing::internal::GetCapturedStderr();
+  std::set_terminate(handler);
+  std::string said = without(first_line(text), "recollect: ");
+  if (words[1] != "run") return said;
+  const std::string hint = first_line(text.substr(text.find('\n') + 1));
+  return said + " | " + without(hint, "  ");
+}
+
+TEST(Mistakes, InOptionsAndCommandsAreAnswered) {
+  for (const Mistake& mistake : kToTheProgram)
+    EXPECT_EQ(program_says(words_of_line(mistake.said)), mistake.answer) << mistake.said;
+}
+
+}  // namespace
+}  // namespace recollect::test::mistakes_test
