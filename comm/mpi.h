@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <string>
 
 #include "comm/communicator.h"
 
@@ -34,6 +35,9 @@ class MpiEnvironment {
 // Collective over all processes that mpirun started. A world of one is the self communicator.
 std::unique_ptr<Communicator> join_mpi_world(const MpiEnvironment& environment,
                                              std::chrono::milliseconds timeout);
+
+// "Open MPI v4.1.4", say. MPI need not have been started.
+std::string mpi_library();
 
 // Ends all processes of the MPI run, this one with `exit_code`; does not return where MPI runs. For main,
 // after an Error in a run that uses MPI. Does nothing when MPI is not initialised or already finalised.

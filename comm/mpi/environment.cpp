@@ -23,6 +23,14 @@ MpiEnvironment::~MpiEnvironment() {
   MPI_Finalize();
 }
 
+std::string mpi_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string version = text;
+  return version.substr(0, version.find_first_of(",\n"));
+}
+
 std::unique_ptr<Communicator> join_mpi_world(const MpiEnvironment& environment,
                                              std::chrono::milliseconds timeout) {
   MPI_Comm world = MPI_COMM_NULL;

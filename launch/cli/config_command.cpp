@@ -17,16 +17,33 @@ namespace recollect {
 
 namespace {
 
-constexpr const char* kHint =
-    "recollect config show CONFIG.yaml [section.key=value ...], config import FILE, config schema, or config "
-    "reference";
-
-void show(const Words& words) {
-  namespace options = boost::program_options;
+struct ShowWords {
   std::optional<int> ranks;
-  options::options_description own;
-  own.add_options()("ranks", options::value<int>()->notifier([&](int given) { ranks = given; }));
-  Config config = read_config_words("config show", parse_options(words, own));
+
+  OptionTable options();
+};
+
+OptionTable ShowWords::options() {
+  namespace po = boost::program_options;
+  OptionTable table = key_options();
+  table.add_options()("ranks",
+                      po::value<int>()->notifier([this](int given) { ranks = given; })->value_name("N"),
+                      "what N ranks would make of it; as many as it asks for otherwise");
+  return table;
+}
+
+void take_no_words(const char* command, const Words& words) {
+  if (!parse_options(words).empty()) throw UsageError(fmt::format("{} takes no further words", command));
+}
+
+}  // namespace
+
+OptionTable config_show_options() { return ShowWords().options(); }
+
+void config_show_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
+  ShowWords given;
+  Config config = read_config_words("config show", parse_options(words, given.options()));
+  const std::optional<int> ranks = given.ranks;
   if (ranks && *ranks < 1)
     throw Error(ExitCode::kConfiguration, fmt::format("--ranks {}", *ranks), "it is how many are started");
   if (ranks)
@@ -36,32 +53,24 @@ void show(const Words& words) {
   fmt::print("{}", dump_with_origins(config));
 }
 
-void import_file(const Words& words) {
-  if (words.size() != 1) throw UsageError("config import needs a file, and nothing else");
-  const Imported imported = import_config(words.front());
+void config_import_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
+  const Words files = parse_options(words);
+  if (files.size() != 1) throw UsageError("config import needs a file, and nothing else");
+  const Imported imported = import_config(files.front());
   fmt::print("{}", imported.yaml);
   std::fflush(stdout);
   for (const std::string& line : imported.left_out)
-    fmt::print(stderr, "{}: {}\n", printable(words.front()), printable(line));
+    fmt::print(stderr, "{}: {}\n", printable(files.front()), printable(line));
 }
 
-}  // namespace
+void config_schema_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
+  take_no_words("config schema", words);
+  fmt::print("{}\n", config_schema(KeyTable()).dump(2));
+}
 
-void config_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
-  if (words.empty()) throw Error(ExitCode::kConfiguration, "config needs to know what to print", kHint);
-  const std::string& what = words.front();
-  const Words rest(words.begin() + 1, words.end());
-  if (what == "show") return show(rest);
-  if (what == "import") return import_file(rest);
-  if (what != "schema" && what != "reference")
-    throw Error(ExitCode::kConfiguration, fmt::format("unknown word '{}' after config", what), kHint);
-  if (!rest.empty())
-    throw Error(ExitCode::kConfiguration, fmt::format("config {} takes no further words", what), kHint);
-  const KeyTable table;
-  if (what == "schema")
-    fmt::print("{}\n", config_schema(table).dump(2));
-  else
-    fmt::print("{}", config_reference(table));
+void config_reference_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
+  take_no_words("config reference", words);
+  fmt::print("{}", config_reference(KeyTable()));
 }
 
 }  // namespace recollect

@@ -9,6 +9,11 @@
 
 namespace recollect {
 
-void config_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
+OptionTable config_show_options();
+void config_show_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
+
+void config_import_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
+void config_schema_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
+void config_reference_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
 
 }  // namespace recollect

@@ -35,10 +35,31 @@ struct EstimateOptions {
   std::array<bool, kSpellings<RunSize>.size()> largest = {};
   std::string trace, html;
 
+  OptionTable options();
   int questions() const {
     return compare + policies + pareto + static_cast<int>(std::count(largest.begin(), largest.end(), true));
   }
 };
+
+OptionTable EstimateOptions::options() {
+  namespace po = boost::program_options;
+  constexpr std::array<const char*, kSpellings<RunSize>.size()> kLargest = {
+      "the largest training.micro_batch_size that fits device.memory_limit",
+      "the largest data.sequence_length that fits it", "the most layers that fit it"};
+  OptionTable table = key_options();
+  table.add_options()("compare", po::bool_switch(&compare),
+                      "every activation checkpointing mode and switch, as one table")(
+      "policies", po::bool_switch(&policies), "a memory budget's policies, by the length of sequences")(
+      "pareto", po::bool_switch(&pareto), "time against memory budget, for every mode; --html draws it");
+  for (std::size_t i = 0; i < largest.size(); ++i)
+    table.add_options()(fmt::format("max-{}", kSpellings<RunSize>[i]).c_str(), po::bool_switch(&largest[i]),
+                        kLargest[i]);
+  table.add_options()("trace", po::value(&trace)->value_name("FILE"),
+                      "the predicted step as a Chrome trace, for Perfetto")(
+      "html", po::value(&html)->value_name("FILE"), "the predicted step as a page")(
+      "json", po::bool_switch(&json), "the same as JSON");
+  return table;
+}
 
 std::string mib(uint64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
 
@@ -271,18 +292,11 @@ void print_largest(const Config& config, RunSize size, bool json) {
 
 }  // namespace
 
+OptionTable estimate_options() { return EstimateOptions().options(); }
+
 void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
-  namespace options = boost::program_options;
   EstimateOptions chosen;
-  options::options_description own;
-  own.add_options()("json", options::bool_switch(&chosen.json))(
-      "compare", options::bool_switch(&chosen.compare))("policies", options::bool_switch(&chosen.policies))(
-      "pareto", options::bool_switch(&chosen.pareto))("trace", options::value(&chosen.trace))(
-      "html", options::value(&chosen.html));
-  for (std::size_t i = 0; i < chosen.largest.size(); ++i)
-    own.add_options()(fmt::format("max-{}", kSpellings<RunSize>[i]).c_str(),
-                      options::bool_switch(&chosen.largest[i]));
-  Config config = read_config_words("estimate", parse_options(words, own));
+  Config config = read_config_words("estimate", parse_options(words, chosen.options()));
   if (chosen.questions() > 1)
     throw Error(ExitCode::kConfiguration,
                 "--compare, --policies, --pareto and each --max-... are different questions",

@@ -8,6 +8,7 @@
 
 namespace recollect {
 
+OptionTable estimate_options();
 // Error kDeviceMemory, after printing, where device.memory_limit is exceeded.
 void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
 

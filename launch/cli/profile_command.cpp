@@ -26,7 +26,18 @@ constexpr const char* kSteps = "8";  // where none are given: times are steady b
 struct Wanted {
   std::string html;
   bool json = false;
+
+  OptionTable options();
 };
+
+OptionTable Wanted::options() {
+  namespace po = boost::program_options;
+  OptionTable table = key_options();
+  table.add_options()("html", po::value(&html)->value_name("FILE"),
+                      "the page, with every op as a dot below what the machine can do")(
+      "json", po::bool_switch(&json), "the numbers as JSON");
+  return table;
+}
 
 std::string report_text(const std::vector<RankReport>& ranks) {
   const RankReport& first = ranks.front();
@@ -57,12 +68,11 @@ void profile_rank(Config config, Communicator& world, const Wanted& wanted) {
 
 }  // namespace
 
+OptionTable profile_options() { return Wanted().options(); }
+
 void profile_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
-  namespace options = boost::program_options;
   Wanted wanted;
-  options::options_description own;
-  own.add_options()("html", options::value(&wanted.html))("json", options::bool_switch(&wanted.json));
-  Words rest = parse_options(words, own);
+  Words rest = parse_options(words, wanted.options());
   const auto given = std::find_if(rest.begin(), rest.end(), [](const std::string& word) {
     return word.starts_with("training.max_steps=") || word.starts_with("profiling.step=");
   });

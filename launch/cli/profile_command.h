@@ -8,6 +8,7 @@
 
 namespace recollect {
 
+OptionTable profile_options();
 void profile_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
 
 }  // namespace recollect

@@ -13,6 +13,7 @@
 #include "comm/local/rendezvous.h"
 #include "engine/core/printable.h"
 #include "launch/cli/commands.h"
+#include "launch/cli/help_page.h"
 #include "launch/run/attempt.h"
 #include "launch/run/private_folder.h"
 #include "launch/run/processes.h"
@@ -64,11 +65,12 @@ int launch(const Words& words) {
   Signals signals;  // first: none of them ends a launcher that is still reading its flags
   const RunOptions options = read_run_options(words);
   if (options.program.empty()) {
-    fmt::print("usage: recollect run [flags] PROGRAM [arguments]\n{}", run_flags());
+    fmt::print("{}", usage_of(*find_command({"run"}).command));
     return 0;
   }
   std::vector<std::string> own;
-  for (const Command& command : commands()) own.emplace_back(command.name);
+  for (const Command& command : commands())
+    if (!command.of_two_words()) own.emplace_back(command.name);
   const Program program = find_program(options.program, own, options.with_python);
   adopt_orphans();
   std::vector<pid_t> spared = children();

@@ -19,12 +19,15 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "comm/bootstrap.h"
 #include "comm/mpi.h"
 #include "engine/core/printable.h"
 #include "engine/io/spelling.h"
 #include "launch/cli/commands.h"
+#include "launch/cli/help_page.h"
+#include "launch/cli/version.h"
 #include "launch/report/report_signal.h"
 #include "launch/train/preemption.h"
 
@@ -32,11 +35,9 @@ namespace recollect {
 
 namespace {
 
-// Null where there is none of that name.
-const Command* named_by(const Words& words) {
-  for (const Command& command : commands())
-    if (!words.empty() && words.front() == command.name) return &command;
-  return nullptr;
+std::string did_you_mean(const std::string& word, const std::vector<std::string_view>& names) {
+  const std::string meant = nearest(word, names);
+  return meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant);
 }
 
 // What other programs call what a command of ours does; "" where there is none.
@@ -69,16 +70,29 @@ std::string_view called_elsewhere(std::string_view word) {
   return found == std::end(kOthers) ? "" : found->write;
 }
 
-void run(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
-  if (words.empty()) throw UsageError("no command given");
-  if (const Command* command = named_by(words)) return command->run({words.begin() + 1, words.end()}, mpi);
+[[noreturn]] void refuse_command(const Words& words) {
   if (const std::string_view write = called_elsewhere(words.front()); !write.empty())
     throw UsageError(fmt::format("unknown command '{}'; write recollect {}", words.front(), write));
   std::vector<std::string_view> names;
-  for (const Command& command : commands()) names.emplace_back(command.name);
-  const std::string meant = nearest(words.front(), names);
-  throw UsageError(fmt::format("unknown command '{}'{}", words.front(),
-                               meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant)));
+  for (const Command& command : commands())
+    if (!command.of_two_words()) names.push_back(command.name);
+  throw UsageError(fmt::format("unknown command '{}'{}", words.front(), did_you_mean(words.front(), names)));
+}
+
+[[noreturn]] void refuse_second_word(const Command& first, const Words& words) {
+  const std::vector<std::string_view> names = second_words(first);
+  if (words.size() < 2)
+    throw UsageError(fmt::format("{} needs one more word: {}", first.name, fmt::join(names, ", ")));
+  throw UsageError(
+      fmt::format("unknown word '{}' after {}{}", words[1], first.name, did_you_mean(words[1], names)));
+}
+
+void run_command_of(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
+  if (words.empty()) throw UsageError("no command given");
+  const auto [command, taken] = find_command(words);
+  if (!command) refuse_command(words);
+  if (!command->run) refuse_second_word(*command, words);
+  command->run({words.begin() + static_cast<std::ptrdiff_t>(taken), words.end()}, mpi);
 }
 
 // So that no file of ours takes the number of a standard stream, and with it what is printed.
@@ -142,7 +156,7 @@ bool lacks_resources(const std::error_code& error) {
 
 }  // namespace
 
-int run_program(int argc, char** argv) {
+int run_program(int argc, char** argv, std::string_view commit) {
   std::set_terminate(end_of_program);
   open_missing_streams();
   if (argc > 1 && std::strcmp(argv[1], "train") == 0) outlive_diagnostics();
@@ -150,20 +164,21 @@ int run_program(int argc, char** argv) {
   const Words words(argv + std::min(argc, 1), argv + argc);
   try {
     const bool launches = !words.empty() && words.front() == "run";  // then the rest may be a program's
-    const Command* const named = named_by(words);
+    const Command* const named = find_command(words).command;
+    const auto end = std::find(words.begin(), words.end(), "--");
     const auto asks = [&](const char* option) {
-      return !launches && std::find(words.begin(), words.end(), option) != words.end();
+      return !launches && std::find(words.begin(), end, option) != end;
     };
     if (asks("--version")) {
-      fmt::print("recollect {}\n", RECOLLECT_VERSION);
+      fmt::print("{}", version_text(commit));
     } else if (asks("--help") || asks("-h")) {
       fmt::print("{}", named ? usage_of(*named) : usage());
     } else {
-      run(words, mpi);
+      run_command_of(words, mpi);
     }
     return 0;
   } catch (const UsageError& error) {
-    return fail(error.code(), error.what(), usage_hint(named_by(words)));
+    return fail(error.code(), error.what(), usage_hint(find_command(words).command));
   } catch (const Error& error) {
     return fail(error.code(), error.what(), error.hint());
   } catch (const std::bad_alloc&) {

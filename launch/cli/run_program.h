@@ -2,8 +2,11 @@
 // code.
 #pragma once
 
+#include <string_view>
+
 namespace recollect {
 
-int run_program(int argc, char** argv);
+// `commit`: what --version says of the sources (version.h).
+int run_program(int argc, char** argv, std::string_view commit);
 
 }  // namespace recollect

@@ -73,19 +73,33 @@ struct TokenizeOptions {
   std::string tokenizer, end, type;
   CorpusSpec corpus;
   TokenFileSpec file;
+
+  OptionTable options();
 };
 
+OptionTable TokenizeOptions::options() {
+  namespace po = boost::program_options;
+  file.format = "llm.c";
+  corpus.key = "text";
+  corpus.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  OptionTable table;
+  table.add_options()("tokenizer", po::value(&tokenizer)->value_name("PATH"),
+                      "tokenizer.json, vocab.json with merges.txt, or vocab.txt; or their folder")(
+      "output", po::value(&file.path)->value_name("FILE"),
+      "the token file; of megatron, what its two files have in common")(
+      "format", po::value(&file.format)->value_name("llm.c|headerless|megatron"), "llm.c where not given")(
+      "dtype", po::value(&type)->value_name("uint16|uint32"),
+      "of a headerless file; as narrow as the vocabulary allows otherwise")(
+      "key", po::value(&corpus.key)->value_name("KEY"), "of the text in *.jsonl; text where not given")(
+      "end-of-document", po::value(&end)->value_name("TOKEN|none"),
+      "what follows each text; <|endoftext|> or [SEP] where not given")(
+      "threads", po::value(&corpus.threads)->value_name("N"), "all cores where not given");
+  return table;
+}
+
 TokenizeOptions read_options(const Words& words) {
-  namespace options = boost::program_options;
   TokenizeOptions read;
-  options::options_description own;
-  own.add_options()("tokenizer", options::value(&read.tokenizer))("output", options::value(&read.file.path))(
-      "format", options::value(&read.file.format)->default_value("llm.c"))(
-      "dtype", options::value(&read.type))("key", options::value(&read.corpus.key)->default_value("text"))(
-      "end-of-document", options::value(&read.end))(
-      "threads", options::value(&read.corpus.threads)
-                     ->default_value(static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))));
-  read.corpus.inputs = parse_options(words, own);
+  read.corpus.inputs = parse_options(words, read.options());
   if (read.tokenizer.empty()) throw UsageError("tokenize needs --tokenizer FILE or FOLDER");
   if (read.file.path.empty()) throw UsageError("tokenize needs --output FILE");
   if (read.corpus.inputs.empty()) throw UsageError("tokenize needs text: name files or folders");
@@ -125,6 +139,8 @@ void check_output(const TokenizeOptions& options) {
 }
 
 }  // namespace
+
+OptionTable tokenize_options() { return TokenizeOptions().options(); }
 
 void tokenize_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   TokenizeOptions options = read_options(words);

@@ -8,6 +8,7 @@
 
 namespace recollect {
 
+OptionTable tokenize_options();
 void tokenize_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
 
 }  // namespace recollect

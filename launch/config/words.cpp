@@ -49,8 +49,7 @@ std::string explain_key_option(std::string name, const std::optional<std::string
   return answer_foreign_key({"", name, value ? value : "true", true});
 }
 
-std::string explain_option(const std::string& given, const Words& words,
-                           const boost::program_options::options_description& own) {
+std::string explain_option(const std::string& given, const Words& words, const OptionTable& own) {
   const std::string option = given.substr(0, given.find('='));
   const std::size_t first = option.find_first_not_of('-');
   const bool takes_keys = std::any_of(words.begin(), words.end(), names_configuration);
@@ -65,25 +64,33 @@ std::string explain_option(const std::string& given, const Words& words,
 
 }  // namespace
 
-Words parse_options(const Words& words, const boost::program_options::options_description& own) {
+OptionTable key_options() {
   namespace options = boost::program_options;
-  Words rest, sets;
-  options::options_description all;
-  all.add(own).add_options()("set", options::value(&sets)->composing())("word", options::value(&rest));
-  options::positional_options_description positional;
-  positional.add("word", -1);
+  OptionTable table;
+  table.add_options()("set", options::value<Words>()->composing()->value_name("section.key=value"),
+                      "the same as that word alone");
+  return table;
+}
+
+Words parse_options(const Words& words, const OptionTable& own) {
+  namespace options = boost::program_options;
   try {
     options::variables_map values;
-    options::store(options::command_line_parser(words).options(all).positional(positional).run(), values);
+    const options::parsed_options parsed = options::command_line_parser(words).options(own).run();
+    options::store(parsed, values);
     options::notify(values);
+    Words rest = options::collect_unrecognized(parsed.options, options::include_positional);
+    if (own.find_nothrow("set", false) && values.count("set") > 0) {
+      const auto& sets = values["set"].as<Words>();
+      rest.insert(rest.end(), sets.begin(), sets.end());
+    }
+    return rest;
   } catch (const options::unknown_option& error) {
     const std::string hint = explain_option(error.get_option_name(), words, own);
     throw UsageError(option_problem(error, words) + (hint.empty() ? "" : "; " + hint));
   } catch (const options::error& error) {
     throw UsageError(option_problem(error, words));
   }
-  rest.insert(rest.end(), sets.begin(), sets.end());
-  return rest;
 }
 
 Config read_config_words(const std::string& command, const Words& words) {

@@ -17,8 +17,10 @@
 #include "checkpointing/device_file.h"
 #include "checkpointing/residency_ops.h"
 #include "comm/local.h"
+#include "engine/core/printable.h"
 #include "engine/io/files.h"
 #include "engine/io/output_file.h"
+#include "engine/io/standard_output.h"
 #include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
 #include "engine/runtime/executor.h"
@@ -277,15 +279,37 @@ std::vector<int> threads_to_measure(const std::string& text) {
 
 }  // namespace
 
-void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
-  namespace options = boost::program_options;
+namespace {
+
+struct CalibrateWords {
   std::string out, disk, threads;
-  Calibration calibration;
-  options::options_description own;
-  own.add_options()("out", options::value(&out))("disk", options::value(&disk))(
-      "threads", options::value(&threads))("seconds", options::value(&calibration.seconds));
-  if (!parse_options(words, own).empty()) throw UsageError("calibrate takes no configuration");
-  calibration.threads = threads_to_measure(threads);
+  double seconds = Calibration().seconds;
+
+  OptionTable options();
+};
+
+OptionTable CalibrateWords::options() {
+  namespace po = boost::program_options;
+  OptionTable table;
+  table.add_options()("out", po::value(&out)->value_name("FILE"),
+                      "writes the rates to this file, which device.model then names; else they are printed")(
+      "disk", po::value(&disk)->value_name("FOLDER"), "measures the disk of this folder too")(
+      "threads", po::value(&threads)->value_name("N,N"),
+      "of a rank, a measurement each; 1, half of the cores and all where not given")(
+      "seconds", po::value(&seconds)->value_name("S"),
+      "about what it may take, without the disk; 15 where not given");
+  return table;
+}
+
+}  // namespace
+
+OptionTable calibrate_options() { return CalibrateWords().options(); }
+
+void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
+  CalibrateWords given;
+  if (!parse_options(words, given.options()).empty()) throw UsageError("calibrate takes no configuration");
+  const auto& [out, disk, threads, seconds] = given;
+  const Calibration calibration{threads_to_measure(threads), seconds};
   if (!(calibration.seconds > 0 && calibration.seconds <= 3600))
     throw UsageError("--seconds is more than 0 and at most 3600");
   check_output_files({{"--out", out, "a file of rates", "\nmemory_bandwidth: "}});
@@ -297,8 +321,9 @@ void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
                "recollect: {} takes no direct I/O: what is measured there is the system's page cache\n",
                disk);
   const std::string text = measured_line() + to_yaml(device);
-  fmt::print("{}", text);
-  if (!out.empty()) write_text_file(out, text);
+  if (out.empty()) return put_text(stdout, text);
+  write_text_file(out, text);
+  fmt::print("wrote {}\n", printable(out));
 }
 
 }  // namespace recollect

@@ -24,6 +24,7 @@ DeviceModel measure_device(const Calibration& calibration);
 // through the system's page cache. Error kStorage.
 bool measure_disk(const std::string& folder, DeviceModel& device);
 
+OptionTable calibrate_options();
 void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
 
 }  // namespace recollect

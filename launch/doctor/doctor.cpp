@@ -67,20 +67,32 @@ std::string json(const std::vector<doctor::Group>& groups, bool ready) {
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+struct DoctorWords {
+  bool json = false;
+  std::string disk = ".";
+
+  OptionTable options();
+};
+
+OptionTable DoctorWords::options() {
+  namespace po = boost::program_options;
+  OptionTable table;
+  table.add_options()("disk", po::value(&disk)->value_name("FOLDER"),
+                      "the folder whose disk is examined; this one where not given")(
+      "json", po::bool_switch(&json), "the same as JSON");
+  return table;
+}
+
 }  // namespace
 
+OptionTable doctor_options() { return DoctorWords().options(); }
+
 void doctor_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
-  namespace options = boost::program_options;
-  bool as_json = false;
-  std::string folder;
-  options::options_description own;
-  own.add_options()("json", options::bool_switch(&as_json))("disk",
-                                                            options::value(&folder)->default_value("."));
-  if (!parse_options(words, own).empty())
-    throw Error(ExitCode::kConfiguration, "doctor takes no configuration",
-                "recollect doctor [--json] [--disk FOLDER]");
+  DoctorWords given;
+  if (!parse_options(words, given.options()).empty()) throw UsageError("doctor takes no configuration");
+  const bool as_json = given.json;
   ::signal(SIGXFSZ, SIG_IGN);  // a limit on files is something to report
-  const std::vector<doctor::Group> groups = examine(folder);
+  const std::vector<doctor::Group> groups = examine(given.disk);
   std::string lacking;
   bool tried = true;
   for (const doctor::Group& group : groups)

@@ -8,6 +8,7 @@
 
 namespace recollect {
 
+OptionTable doctor_options();
 // Error kConfiguration after the report where training on the CPU would not work.
 void doctor_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
 

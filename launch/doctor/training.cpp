@@ -1,5 +1,4 @@
 // Whether it trains: a step of a tiny model, alone and on two ranks of mpirun, by this very program.
-#include <mpi.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -14,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/mpi.h"
 #include "launch/config/read.h"
 #include "launch/doctor/check.h"
 #include "launch/doctor/child.h"
@@ -95,14 +95,6 @@ Check one_step(const std::string& program, const Folder& folder) {
   check.fix = ended.status == 128 + SIGILL ? "this program was compiled for another processor: build it here"
                                            : "the line above says why";
   return check;
-}
-
-Check mpi_library() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-  int length = 0;
-  MPI_Get_library_version(text, &length);
-  const std::string version = text;
-  return {.name = "MPI library", .found = first_line(version.substr(0, version.find(',')))};
 }
 
 Check mpirun(const std::string& program, const Folder& folder) {
@@ -214,7 +206,7 @@ Group check_training(const SystemFiles& files, const std::string& program) {
   Group group{"ranks", {}};
   group.checks.push_back(can ? one_step(program, folder) : not_tried("one step on the CPU", folder));
   group.checks.back().needed = true;
-  group.checks.push_back(mpi_library());
+  group.checks.push_back({.name = "MPI library", .found = first_line(mpi_library())});
   group.checks.push_back(can ? mpirun(program, folder) : not_tried("mpirun -np 2", folder));
   group.checks.push_back(permissions());
   group.checks.push_back(single_copy(files));

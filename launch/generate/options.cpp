@@ -59,31 +59,56 @@ Config read_generate_config(Words words, const std::string& model) {
   return config;
 }
 
-}  // namespace
-
-GenerateOptions read_generate_options(const Words& words) {
-  namespace options = boost::program_options;
-  GenerateOptions read;
+struct OtherGenerateWords {
   std::string model;
   std::optional<int64_t> seed;
-  const auto draws = [&](auto& to) {
-    return [&](const auto& number) {
-      to = number;
-      read.sampling.draws = true;
+};
+
+// Both must outlive it.
+OptionTable options_into(GenerateOptions& read, OtherGenerateWords& other) {
+  namespace po = boost::program_options;
+  const auto draws = [&read](auto& to) {
+    return [to = &to, draws = &read.sampling.draws](const auto& number) {
+      *to = number;
+      *draws = true;
     };
   };
-  const auto given = [](auto& to) { return [&to](const auto& value) { to = value; }; };
-  options::options_description own;
-  own.add_options()("prompt", options::value<std::string>()->notifier(given(read.prompt)))(
-      "prompts", options::value(&read.prompts))(
-      "max-new-tokens", options::value<int64_t>()->notifier(given(read.max_new_tokens)))(
-      "temperature", options::value<double>()->notifier(draws(read.sampling.temperature)))(
-      "top-k", options::value<int64_t>()->notifier(draws(read.sampling.top_k)))(
-      "top-p", options::value<double>()->notifier(draws(read.sampling.top_p)))(
-      "seed", options::value<int64_t>()->notifier(given(seed)))("tokenizer", options::value(&read.tokenizer))(
-      "model", options::value(&model))("json", options::bool_switch(&read.json))(
-      "verbose", options::bool_switch(&read.verbose));
-  const Words rest = parse_options(words, own);
+  const auto given = [](auto& to) { return [to = &to](const auto& value) { *to = value; }; };
+  Sampling& s = read.sampling;
+  OptionTable table = key_options();
+  table.add_options()("model", po::value(&other.model)->value_name("FOLDER"),
+                      "of Hugging Face's form, in place of CONFIG.yaml")(
+      "prompt", po::value<std::string>()->notifier(given(read.prompt))->value_name("TEXT"),
+      "what is continued")("prompts", po::value(&read.prompts)->value_name("FILE"),
+                           "one a line; - is standard input")(
+      "max-new-tokens", po::value<int64_t>()->notifier(given(read.max_new_tokens))->value_name("N"),
+      "128, or as many as there is room for")(
+      "temperature", po::value<double>()->notifier(draws(s.temperature))->value_name("T"),
+      "draws; else the most probable is taken")(
+      "top-k", po::value<int64_t>()->notifier(draws(s.top_k))->value_name("K"), "draws among the K best")(
+      "top-p", po::value<double>()->notifier(draws(s.top_p))->value_name("P"),
+      "draws among those of probability P")(
+      "seed", po::value<int64_t>()->notifier(given(other.seed))->value_name("S"), "of what is drawn")(
+      "tokenizer", po::value(&read.tokenizer)->value_name("PATH|bytes"),
+      "the model's own where not given; bytes: as data.format text")(
+      "json", po::bool_switch(&read.json), "an object for each prompt, with times and memory")(
+      "verbose", po::bool_switch(&read.verbose), "times and memory, on standard error");
+  return table;
+}
+
+}  // namespace
+
+OptionTable generate_options() {
+  GenerateOptions read;
+  OtherGenerateWords other;
+  return options_into(read, other);
+}
+
+GenerateOptions read_generate_options(const Words& words) {
+  GenerateOptions read;
+  OtherGenerateWords other;
+  const Words rest = parse_options(words, options_into(read, other));
+  const auto& [model, seed] = other;
   if (read.prompt.has_value() == !read.prompts.empty())
     throw UsageError("generate needs one of --prompt TEXT and --prompts FILE");
   check_generate_numbers(read, seed.value_or(0));

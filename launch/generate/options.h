@@ -25,6 +25,7 @@ struct GenerateOptions {
 
 inline constexpr int64_t kUsualNewTokens = 128;  // or as many as the model has room for
 
+OptionTable generate_options();
 // Errors: kConfiguration for words that mean nothing, numbers out of range, a model that is not causal, and
 // where nobody says which weights or which tokenizer.
 GenerateOptions read_generate_options(const Words& words);

@@ -1,10 +1,5 @@
-# What `cpack` makes of a build: a Debian package of the program and its configurations, which depends on the packages of
-# the libraries that it is linked with.
-install(TARGETS recollect)
-install(DIRECTORY configs DESTINATION share/recollect)
-install(FILES README.md LICENSE DESTINATION share/doc/recollect)
-install(DIRECTORY docs DESTINATION share/doc/recollect)
-
+# What `cpack` makes of a build: a Debian package of what install.cmake installs, which depends on the packages of the
+# libraries that the program is linked with.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR})
 set(CPACK_PACKAGE_CONTACT "the authors of Recollect")

@@ -75,16 +75,30 @@ void check_output(const PredictOptions& options) {
   }
 }
 
+struct PredictWords {
+  std::string data, output, as;
+  bool verbose = false;
+
+  OptionTable options();
+};
+
+OptionTable PredictWords::options() {
+  namespace po = boost::program_options;
+  OptionTable table = key_options();
+  table.add_options()("data", po::value(&data)->value_name("FILE"),
+                      "of evaluation.format; evaluation.path where not given")(
+      "output", po::value(&output)->value_name("FILE"), "standard output where not given")(
+      "as", po::value(&as)->value_name(fmt::format("{}", fmt::join(kSpellings<PredictionFormat>, "|"))),
+      "JSON lines, or what GLUE's or SQuAD's evaluation reads")("verbose", po::bool_switch(&verbose),
+                                                                "speed and memory, on standard error");
+  return table;
+}
+
 PredictOptions read_predict_options(const Words& words) {
-  namespace options = boost::program_options;
-  PredictOptions read;
-  std::string data, as;
-  options::options_description own;
-  own.add_options()("data", options::value(&data))("output", options::value(&read.output))(
-      "as", options::value(&as))("verbose", options::bool_switch(&read.verbose));
-  const Words rest = parse_options(words, own);
-  read.format = format_of(as);
-  read.config = read_predict_config(rest, data);
+  PredictWords given;
+  const Words rest = parse_options(words, given.options());
+  PredictOptions read{given.output, format_of(given.as), given.verbose,
+                      read_predict_config(rest, given.data)};
   check_format(read.config, read.format);
   if (!read.output.empty()) check_output(read);
   return read;
@@ -147,6 +161,8 @@ void predict_rank(const PredictOptions& options, Communicator& world) {
 }
 
 }  // namespace
+
+OptionTable predict_options() { return PredictWords().options(); }
 
 void predict_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
   const PredictOptions options = read_predict_options(words);

@@ -8,6 +8,7 @@
 
 namespace recollect {
 
+OptionTable predict_options();
 void predict_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
 
 }  // namespace recollect

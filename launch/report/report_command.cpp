@@ -48,6 +48,24 @@ std::string trace_text(const Run& run) {
   return trace.text();
 }
 
+struct ReportWords {
+  std::string html, trace;
+  bool json = false;
+
+  OptionTable options();
+};
+
+OptionTable ReportWords::options() {
+  namespace po = boost::program_options;
+  OptionTable table;
+  table.add_options()("html", po::value(&html)->value_name("FILE"),
+                      "the page of the run, or of both on one scale")(
+      "trace", po::value(&trace)->value_name("FILE"),
+      "the recorded step of all ranks, measured and predicted, for Perfetto")(
+      "json", po::bool_switch(&json), "the numbers as JSON, and the differences of two runs");
+  return table;
+}
+
 }  // namespace
 
 void check_report_files(const std::string& html, const std::string& trace) {
@@ -55,14 +73,12 @@ void check_report_files(const std::string& html, const std::string& trace) {
                       {"--trace", trace, "a trace of recollect", ChromeTrace::kMark}});
 }
 
+OptionTable report_options() { return ReportWords().options(); }
+
 void report_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
-  namespace options = boost::program_options;
-  std::string html, trace;
-  bool json = false;
-  options::options_description own;
-  own.add_options()("html", options::value(&html))("trace", options::value(&trace))(
-      "json", options::bool_switch(&json));
-  const Words folders = parse_options(words, own);
+  ReportWords given;
+  const Words folders = parse_options(words, given.options());
+  const auto& [html, trace, json] = given;
   if (folders.empty() || folders.size() > 2)
     throw UsageError("report needs the output folder of a run, or of two to compare");
   if (!trace.empty() && folders.size() == 2)

@@ -8,6 +8,7 @@
 
 namespace recollect {
 
+OptionTable report_options();
 // Error kInput where the folder does not hold a whole run.
 void report_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
 

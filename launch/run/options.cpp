@@ -33,29 +33,28 @@ struct Flags {
   int max_restarts = 0, master_port = 0;
   double monitor_interval = 0.1, grace = 30;
 
-  po::options_description description();
+  OptionTable description();
 };
 
-po::options_description Flags::description() {
-  po::options_description all(110);  // columns
+OptionTable Flags::description() {
+  OptionTable all;
   const auto in = [](auto& to, const char* shown) { return po::value(&to)->value_name(shown); };
   all.add_options()("nproc-per-node", in(ranks, "N|auto|gpu|cpu"),
-                    "ranks (1); auto: one a GPU, without GPUs one a core")(
+                    "ranks (1); auto: one a GPU, else one a core")(
       "standalone", po::bool_switch(&standalone), "one node, a free port: what happens anyway")(
       "nnodes", in(nodes, "1"), "one node; for more use mpirun or srun")(
-      "max-restarts", in(max_restarts, "K"),
-      "after a failure or a preemption, start all ranks again, up to K times (0)")(
+      "max-restarts", in(max_restarts, "K"), "starts all again, up to K times (0)")(
       "grace", in(grace, "SECONDS"), "from SIGTERM to SIGKILL (30)")(
-      "monitor-interval", in(monitor_interval, "SECONDS"), "look after the ranks at least this often (0.1)")(
-      "log-dir", in(log_dir, "FOLDER"), "a file for each rank and stream; alone it means --tee 3")(
-      "redirects,r", in(redirects, "0-3|RANK:0-3,..."), "1 stdout, 2 stderr, 3 both: to files, not here")(
+      "monitor-interval", in(monitor_interval, "SECONDS"), "looks after ranks so often (0.1)")(
+      "log-dir", in(log_dir, "FOLDER"), "of a file a rank and stream; alone: --tee 3")(
+      "redirects,r", in(redirects, "0-3|RANK:0-3,..."), "to files: 1 stdout, 2 stderr, 3 both")(
       "tee,t", in(tee, "0-3|RANK:0-3,..."), "to files and here")("local-ranks-filter", in(filter, "RANK,..."),
-                                                                 "show only these here")(
+                                                                 "shows only these here")(
       "run-id", in(run_id, "NAME"), "names the folder of logs")("rdzv-id", in(run_id, "NAME"), "the same")(
       "master-addr", in(master_addr, "HOST"), "MASTER_ADDR (127.0.0.1)")(
       "master-port", in(master_port, "PORT"), "MASTER_PORT (a free one)")(
-      "no-python", po::bool_switch(&no_python), "run FILE.py itself, not python3 -u FILE.py")(
-      "help,h", po::bool_switch(&help), "print this");
+      "no-python", po::bool_switch(&no_python), "runs FILE.py itself, not python3 -u FILE.py")(
+      "help,h", po::bool_switch(&help), "prints this");
   return all;
 }
 
@@ -66,8 +65,7 @@ bool counts_ranks(std::string_view flag) {
 }
 
 // `value`: the word behind the flag.
-[[noreturn]] void refuse_flag(const std::string& flag, const std::string& value,
-                              const po::options_description& known) {
+[[noreturn]] void refuse_flag(const std::string& flag, const std::string& value, const OptionTable& known) {
   if (counts_ranks(flag))
     refuse("unknown flag " + flag, fmt::format("write --nproc-per-node {}", value.empty() ? "N" : value));
   if (flag == "-m" || flag == "--module")
@@ -89,7 +87,7 @@ std::string value_behind(const std::string& flag, std::size_t end, const std::st
 }
 
 // The flags in front of the program, with dashes; `words` keeps the program and what stands behind it.
-Words take_flags(Words& words, const po::options_description& known) {
+Words take_flags(Words& words, const OptionTable& known) {
   Words flags;
   auto at = words.begin();
   while (at != words.end() && at->size() > 1 && at->front() == '-') {
@@ -214,15 +212,11 @@ bool RunOptions::keeps_files() const {
                      [](const RankOutput& o) { return o.kept[0] || o.kept[1]; });
 }
 
-std::string run_flags() {
-  std::ostringstream text;
-  text << Flags().description();
-  return text.str();
-}
+OptionTable run_options() { return Flags().description(); }
 
 RunOptions read_run_options(const Words& words) {
   Flags flags;
-  const po::options_description known = flags.description();
+  const OptionTable known = flags.description();
   RunOptions run;
   run.program = words;
   try {

@@ -37,7 +37,6 @@ struct RunOptions {
 // Error kConfiguration for whatever cannot be done, with the nearest flag for one that does not exist.
 RunOptions read_run_options(const Words& words);
 
-// The flags as lines of text.
-std::string run_flags();
+OptionTable run_options();
 
 }  // namespace recollect::launcher

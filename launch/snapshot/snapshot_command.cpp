@@ -19,24 +19,38 @@ namespace recollect {
 
 namespace {
 
-namespace options = boost::program_options;
+namespace po = boost::program_options;
 
-void inspect(const Words& words) {
+struct InspectWords {
   bool json = false;
-  options::options_description own;
-  own.add_options()("json", options::bool_switch(&json));
-  const Words named = parse_options(words, own);
+
+  OptionTable options();
+};
+
+OptionTable InspectWords::options() {
+  OptionTable table;
+  table.add_options()("json", po::bool_switch(&json), "the same as JSON");
+  return table;
+}
+
+}  // namespace
+
+OptionTable snapshot_inspect_options() { return InspectWords().options(); }
+
+void snapshot_inspect_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
+  InspectWords given;
+  const Words named = parse_options(words, given.options());
   if (named.size() != 1)
     throw UsageError("snapshot inspect needs the folder of a snapshot, or that of several");
   const std::vector<std::string> folders = require_snapshots(named.front());
   const bool one = folders.size() == 1;
-  const std::string text = json  ? snapshots_json(folders, one)
-                           : one ? snapshot_text(folders.front())
-                                 : snapshots_text(folders);
+  const std::string text = given.json ? snapshots_json(folders, one)
+                           : one      ? snapshot_text(folders.front())
+                                      : snapshots_text(folders);
   fmt::print("{}", text);
 }
 
-void verify(const Words& words) {
+void snapshot_verify_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   const Words named = parse_options(words);
   if (named.empty())
     throw UsageError("snapshot verify needs the folders of snapshots, or of several of them");
@@ -67,6 +81,8 @@ void verify(const Words& words) {
         "they may be good: see to the disk");
 }
 
+namespace {
+
 DType dtype_named(const std::string& name) {
   constexpr std::array<std::pair<std::string_view, DType>, 3> kNames{
       {{"fp32", DType::kF32}, {"bf16", DType::kBF16}, {"fp16", DType::kF16}}};
@@ -81,17 +97,33 @@ struct ConvertWords {
   std::optional<int64_t> tensor, data;
   bool overwrite = false;
   Words rest;
+
+  OptionTable options();
 };
+
+OptionTable ConvertWords::options() {
+  OptionTable table = key_options();
+  table.add_options()(
+      "to", po::value(&to)->value_name("hf|snapshot"),
+      "hf: model.safetensors and config.json, as checkpoint.save_model writes them; snapshot: "
+      "the same state, bit for bit, as another layout of ranks would have saved it")(
+      "dtype", po::value(&dtype)->value_name("fp32|bf16|fp16"),
+      "of hf's numbers; as trained where not given")(
+      "tensor-parallel-size",
+      po::value<int64_t>()->notifier([this](int64_t n) { tensor = n; })->value_name("N"),
+      "the source's where not given")(
+      "data-parallel-size", po::value<int64_t>()->notifier([this](int64_t n) { data = n; })->value_name("N"),
+      "the source's where not given")(
+      "config", po::value(&config)->value_name("CONFIG.yaml"),
+      "SOURCE is a model of Hugging Face's form: a snapshot of step 0 of that run")(
+      "overwrite", po::bool_switch(&overwrite),
+      "replaces what has DESTINATION's name, once the new one is whole");
+  return table;
+}
 
 ConvertWords convert_words(const Words& words) {
   ConvertWords w;
-  options::options_description own;
-  own.add_options()("to", options::value(&w.to))("dtype", options::value(&w.dtype))(
-      "config", options::value(&w.config))(
-      "tensor-parallel-size", options::value<int64_t>()->notifier([&](int64_t n) { w.tensor = n; }))(
-      "data-parallel-size", options::value<int64_t>()->notifier([&](int64_t n) { w.data = n; }))(
-      "overwrite", options::bool_switch(&w.overwrite));
-  w.rest = parse_options(words, own);
+  w.rest = parse_options(words, w.options());
   if (w.rest.size() < 2) throw UsageError("snapshot convert needs a source and a destination");
   if (w.to.empty()) w.to = w.config.empty() ? "" : "snapshot";
   if (w.to != "hf" && w.to != "snapshot") throw UsageError("snapshot convert needs --to hf or --to snapshot");
@@ -103,7 +135,11 @@ ConvertWords convert_words(const Words& words) {
   return w;
 }
 
-void convert(const Words& words) {
+}  // namespace
+
+OptionTable snapshot_convert_options() { return ConvertWords().options(); }
+
+void snapshot_convert_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   const ConvertWords w = convert_words(words);
   const Conversion conversion{w.rest[0], w.rest[1], w.overwrite};
   const Words keys(w.rest.begin() + 2, w.rest.end());
@@ -126,17 +162,6 @@ void convert(const Words& words) {
     said = convert_to_snapshot(conversion, w.tensor, w.data);
   }
   say("{}", said);
-}
-
-}  // namespace
-
-void snapshot_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
-  if (words.empty()) throw UsageError("snapshot needs to know what to do: inspect, verify or convert");
-  const Words rest(words.begin() + 1, words.end());
-  if (words.front() == "inspect") return inspect(rest);
-  if (words.front() == "verify") return verify(rest);
-  if (words.front() == "convert") return convert(rest);
-  throw UsageError(fmt::format("unknown word '{}' after snapshot", words.front()));
 }
 
 }  // namespace recollect

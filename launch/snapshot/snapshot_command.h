@@ -9,6 +9,12 @@
 
 namespace recollect {
 
-void snapshot_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
+OptionTable snapshot_inspect_options();
+void snapshot_inspect_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
+
+void snapshot_verify_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
+
+OptionTable snapshot_convert_options();
+void snapshot_convert_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);
 
 }  // namespace recollect

@@ -109,24 +109,6 @@ TEST(ConfigShow, RefusesWhatTrainRefuses) {
   }
 }
 
-TEST(Help, OfACommandIsItsOwn) {
-  const Workplace place;
-  for (const char* command :
-       {"train", "generate", "estimate", "explain", "profile", "calibrate", "tokenize", "config", "doctor"}) {
-    const Finished done = place.recollect({command, "--help"});
-    EXPECT_EQ(done.status, 0) << done.err;
-    EXPECT_EQ(done.out.find(std::string("usage: recollect ") + command + " "), 0u) << done.out;
-    EXPECT_EQ(done.out.find("recollect dance"), std::string::npos);
-    EXPECT_LT(std::count(done.out.begin(), done.out.end(), '\n'), 16) << done.out;
-  }
-  // Every option that a command knows is in its help, and --help may stand anywhere.
-  const Finished estimate = place.recollect({"estimate", "c.yaml", "--help"});
-  for (const char* option :
-       {"--compare", "--max-micro-batch", "--max-sequence-length", "--max-layers", "--json"})
-    EXPECT_NE(estimate.out.find(option), std::string::npos) << option;
-  EXPECT_EQ(place.recollect({"--help"}).out.find("usage: recollect train"), 0u);
-}
-
 // The object of a section in the schema.
 json section_of(const json& schema, const std::string& section) {
   json found = schema;

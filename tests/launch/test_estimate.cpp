@@ -309,6 +309,7 @@ TEST_F(EstimateCommand, ReadsWhatCalibrateWrote) {
   const Words quickly = {"calibrate", "--seconds", "0.1", "--threads", "1"};
   const Finished measured = place_.recollect(quickly + Words{"--disk", ".", "--out", "device.yaml"});
   ASSERT_EQ(measured.status, 0) << measured.err;
+  EXPECT_EQ(measured.out, "wrote device.yaml\n");
   EXPECT_EQ(place_.folder().count(), 5u) << "two outputs, a device file and two configurations";
   DeviceModel device = read_device_model(place_.file("device.yaml"));
   EXPECT_GT(device.gemm_f32, 1e8);

@@ -173,7 +173,7 @@ TEST(Limits, MemoryThatEndsWhereNothingMayThrowIsNoBug) {
   const auto end = [] {
     char name[] = "recollect", word[] = "--version";
     char* words[] = {name, word};
-    run_program(2, words);
+    run_program(2, words, "");
     const std::function<void()> allocate = [] { throw std::bad_alloc(); };
     [&]() noexcept { allocate(); }();
   };

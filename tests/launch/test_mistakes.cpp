@@ -327,7 +327,7 @@ constexpr Mistake kToTheProgram[] = {
     {"fit c.yaml", "unknown command 'fit'; write recollect train CONFIG.yaml"},
     {"launch train c.yaml",
      "unknown command 'launch'; write recollect run --nproc-per-node N train CONFIG.yaml"},
-    {"config imprt x", "unknown word 'imprt' after config"},
+    {"config imprt x", "unknown word 'imprt' after config; did you mean 'import'?"},
     {"config import", "config import needs a file, and nothing else"},
     {"config import nothing.json", "nothing.json: cannot be read: No such file or directory"},
     {"torchrun train c.yaml",
@@ -383,7 +383,7 @@ std::string program_says(Words words) {
   for (std::string& word : words) arguments.push_back(word.data());
   const std::terminate_handler handler = std::get_terminate();
   testing::internal::CaptureStderr();
-  EXPECT_EQ(run_program(static_cast<int>(arguments.size()), arguments.data()), 2);
+  EXPECT_EQ(run_program(static_cast<int>(arguments.size()), arguments.data(), ""), 2);
   const std::string text = testing::internal::GetCapturedStderr();
   std::set_terminate(handler);
   std::string said = without(first_line(text), "recollect: ");

@@ -1,5 +1,6 @@
 // Stands in for this folder in a build without CUDA.
 #include "engine/ops/cuda/libraries.h"
+#include "engine/ops/cuda/versions.h"
 #include "engine/ops/ops.h"
 
 namespace recollect::cuda {
@@ -14,6 +15,8 @@ namespace {
 }  // namespace
 
 void register_kernels(KernelTable&, VocabularyReduction*, Libraries*) { refuse(); }
+
+std::string versions() { return ""; }
 
 class Cublas {};
 class Cudnn {};

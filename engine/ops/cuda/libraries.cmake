@@ -22,10 +22,14 @@ if(CUDNN_FRONTEND_INCLUDE_DIR)
   string(REPLACE ";" "." found_frontend "${found_frontend}")
 endif()
 
+set(found_cudnn "")
 set(fused ${CMAKE_SOURCE_DIR}/engine/ops/cuda/cudnn_attention.cpp)
 set(absent ${CMAKE_SOURCE_DIR}/engine/ops/cuda/cudnn_attention_absent.cpp)
 if(CUDNN_INCLUDE_DIR AND found_frontend VERSION_GREATER_EQUAL RECOLLECT_CUDNN_FRONTEND_VERSION)
   message(STATUS "cudnn-frontend ${found_frontend}: ${CUDNN_FRONTEND_INCLUDE_DIR}")
+  file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_version.h found_cudnn REGEX "define CUDNN_(MAJOR|MINOR|PATCHLEVEL) +[0-9]+$")
+  string(REGEX REPLACE "#define [A-Z_]+ +" "" found_cudnn "${found_cudnn}")
+  string(REPLACE ";" "." found_cudnn "${found_cudnn}")
   set_source_files_properties(${absent} PROPERTIES HEADER_FILE_ONLY ON)
   set_source_files_properties(
     ${fused} PROPERTIES COMPILE_DEFINITIONS "NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING;CUDNN_FRONTEND_SKIP_JSON_LIB"
@@ -36,3 +40,8 @@ else()
                   "fetches it; then configure again")
   set_source_files_properties(${fused} PROPERTIES HEADER_FILE_ONLY ON)
 endif()
+
+# What --version says.
+set_source_files_properties(
+  ${CMAKE_SOURCE_DIR}/engine/ops/cuda/versions.cpp
+  PROPERTIES COMPILE_DEFINITIONS "RECOLLECT_CUDNN=\"${found_cudnn}\";RECOLLECT_CUDNN_FRONTEND=\"${found_frontend}\"")

@@ -1,0 +1,51 @@
+#include "launch/cli/train_command.h"
+
+#include <atomic>
+#include <cstdlib>
+
+#include <boost/program_options.hpp>
+
+#include "launch/ranks/world.h"
+#include "launch/train/train.h"
+
+namespace recollect {
+
+namespace {
+
+struct TrainWords {
+  bool overwrite = false;
+
+  OptionTable options();
+};
+
+OptionTable TrainWords::options() {
+  OptionTable table = key_options();
+  table.add_options()("overwrite", boost::program_options::bool_switch(&overwrite),
+                      "replaces the files of another run in output_dir, as overwrite=true does");
+  return table;
+}
+
+}  // namespace
+
+OptionTable train_options() { return TrainWords().options(); }
+
+void train_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
+  TrainWords given;
+  Words rest = parse_options(words, given.options());
+  if (given.overwrite && !rest.empty()) rest.emplace_back("overwrite=true");
+  const Config config = read_config_words("train", rest);
+  std::atomic<bool> preempted = false;
+  {
+    const ReportSignal signal;
+    RankWatch ranks;
+    Preemption preemption(ranks);
+    run_ranks(config, mpi, [&](Communicator& world) {
+      if (train_rank(config, world, signal, preemption, ranks) == ExitCode::kPreempted) preempted = true;
+    });
+  }
+  if (!preempted) return;
+  mpi.reset();  // an orderly end for all ranks
+  std::exit(static_cast<int>(ExitCode::kPreempted));
+}
+
+}  // namespace recollect
