@@ -87,16 +87,17 @@ int likeness(const YamlNode& root, const Trainer& trainer) {
     return row_of.find(trainer.name) != std::string_view::npos;
   };
   int sum = 0;
-  for (const auto& [key, value] : root.entries) {
-    const std::string inside = key.text + ".";
-    const bool is_mapping = value.kind == YamlNode::Kind::kMapping;
+  for (const auto& entry : root.entries) {
+    const std::string& key = entry.key.text;
+    const std::string inside = key + ".";
+    const bool is_mapping = entry.value.kind == YamlNode::Kind::kMapping;
     const auto rows = foreign_keys();
     const auto names = foreign_names();
     const bool known = std::any_of(rows.begin(), rows.end(), [&](const ForeignKey& row) {
-      return is_of(row.of) && (row.name == key.text || (is_mapping && row.name.starts_with(inside)));
+      return is_of(row.of) && (row.name == key || (is_mapping && row.name.starts_with(inside)));
     });
     const bool alias = !is_mapping && std::any_of(names.begin(), names.end(), [&](const ForeignName& row) {
-      return is_of(row.of) && row.name == key.text;
+      return is_of(row.of) && row.name == key;
     });
     sum += known || alias ? 1 : 0;
   }

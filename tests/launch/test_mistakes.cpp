@@ -1,13 +1,12 @@
 // What people get wrong: keys, values, options and commands as other programs have them, or mistyped; and the first
 // line of the answer. A hint that is missing here is one that somebody will miss.
-#include <exception>
 #include <sstream>
 #include <string>
 
-#include "launch/cli/run_program.h"
 #include "launch/config/words.h"
 #include "launch/run/options.h"
 #include "tests/launch/config_test_support.h"
+#include "tests/launch/process.h"
 
 namespace recollect::test::mistakes_test {
 namespace {
@@ -376,25 +375,21 @@ Words words_of_line(const std::string& line) {
   return words;
 }
 
-// What the program says; of `run`, which starts nothing here, the hint too.
-std::string program_says(Words words) {
-  words.insert(words.begin(), "recollect");
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  const std::terminate_handler handler = std::get_terminate();
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(run_program(static_cast<int>(arguments.size()), arguments.data(), ""), 2);
-  const std::string text = testing::internal::GetCapturedStderr();
-  std::set_terminate(handler);
-  std::string said = without(first_line(text), "recollect: ");
-  if (words[1] != "run") return said;
-  const std::string hint = first_line(text.substr(text.find('\n') + 1));
+// What the program says; of `run`, which starts nothing here, the hint too. A process of its own: the launcher blocks
+// signals, which later tests' processes would inherit.
+std::string program_says(const Workplace& place, const Words& words) {
+  const Finished finished = place.recollect(words);
+  EXPECT_EQ(finished.status, 2);
+  const std::string said = without(first_line(finished.err), "recollect: ");
+  if (words[0] != "run") return said;
+  const std::string hint = first_line(finished.err.substr(finished.err.find('\n') + 1));
   return said + " | " + without(hint, "  ");
 }
 
 TEST(Mistakes, InOptionsAndCommandsAreAnswered) {
+  const Workplace place;
   for (const Mistake& mistake : kToTheProgram)
-    EXPECT_EQ(program_says(words_of_line(mistake.said)), mistake.answer) << mistake.said;
+    EXPECT_EQ(program_says(place, words_of_line(mistake.said)), mistake.answer) << mistake.said;
 }
 
 }  // namespace
