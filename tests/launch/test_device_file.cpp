@@ -48,6 +48,25 @@ class DeviceFile : public ::testing::Test {
   test::TemporaryFolder folder_;
 };
 
+// With a named mode `estimate` cannot tell the time of such a step; a planner would never use the disk.
+TEST_F(DeviceFile, WithoutTheDisksSpeedPlansWithNone) {
+  DeviceModel device = measured();
+  device.disk_write_bandwidth = device.disk_read_bandwidth = 0;
+  const std::string file = folder_.write("device.yaml", to_yaml(device));
+  for (const char* mode : {"auto", "dtr"}) try {
+      read_config_text("c.yaml", "data: {format: random}",
+                       {"device.model=" + file, "activation_checkpointing.mode=" + std::string(mode),
+                        "activation_checkpointing.memory_budget=1GiB",
+                        "activation_checkpointing.disk_checkpointing.path=" + folder_.path()});
+      ADD_FAILURE() << mode;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kConfiguration);
+      EXPECT_NE(std::string(error.what()).find("does not know how fast it is; `recollect calibrate --disk"),
+                std::string::npos)
+          << error.what();
+    }
+}
+
 TEST_F(DeviceFile, IsReadBackAsItWasWritten) {
   const DeviceModel device = measured(), again = read(to_yaml(device));
   EXPECT_EQ(to_yaml(again).substr(to_yaml(again).find("cores")),

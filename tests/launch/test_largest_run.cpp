@@ -129,6 +129,18 @@ TEST(LargestRun, KeepsToWhatTheRestAllows) {
     return largest_run(planned(kRotary, limited(1 << 20, words)), RunSize::kSequenceLength).value;
   };
   EXPECT_EQ(longest(padded), longest(lines));
+  // Up to 8 tokens there is one length: a run would refuse the padding.
+  const Words short_ones = padded + Words{"data.sequence_length=4", "data.pad_to_multiple_of=1"};
+  const LargestRun none = largest_run(
+      planned(kRotary, limited(bytes_of(planned(kRotary, short_ones)), padded)), RunSize::kSequenceLength);
+  EXPECT_EQ(none.value, 0);
+  EXPECT_EQ(none.smallest, 9);
+  const LargestRun batch =
+      largest_run(planned(kRotary, limited(1 << 20, Words{"training.global_batch_size=4",
+                                                          "training.gradient_accumulation_steps=2"})),
+                  RunSize::kMicroBatch);
+  EXPECT_EQ(batch.settings, fmt::format("training.micro_batch_size={} training.global_batch_size={}",
+                                        batch.value, 2 * batch.value));
   const Words one_by_one = lines + Words{"data.padding=longest", "data.pad_to_multiple_of=1"};
   EXPECT_EQ(
       largest_run(planned(kRotary, limited(int64_t{1} << 40, one_by_one)), RunSize::kSequenceLength).bound,
