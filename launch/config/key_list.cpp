@@ -376,7 +376,8 @@ void add_others(std::vector<ConfigKey>& keys) {
            "steps whose first micro-batch is computed twice, and the bits compared; 0: none");
   const Adder logging(keys, "logging", &Config::logging);
   logging("steps", &Config::Logging::steps, between(1, kMaxCount), "steps between lines on the terminal");
-  logging("progress", &Config::Logging::progress, any(), "progress bar; auto: on a terminal");
+  logging("progress", &Config::Logging::progress, any(),
+          "progress bar; auto: on a terminal, that of mpirun where it starts the ranks");
   logging("report_to", &Config::Logging::report_to, among(kMetricForms),
           "forms of the metrics: metrics.jsonl in output_dir, TensorBoard event files; []: none");
   logging("tensorboard_dir", &Config::Logging::tensorboard_dir, any(),

@@ -143,13 +143,12 @@ Json summary_json(const RankReport& report) {
               {"batch", report.run.batch},
               {"checkpointing", report.run.checkpointing}}},
             {"steps_done", report.steps_done},
-            {"reserved",
-             {{"arena_predicted", report.reserved.arena_predicted},
-              {"arena", report.reserved.arena},
-              {"host_arena", report.reserved.host},
-              {"disk", report.reserved.disk}}},
             {"predicted", ledger_json(report.predicted)}};
   if (report.measured) json["measured"] = ledger_json(*report.measured);
+  json["reserved"] = {{"arena_predicted", report.reserved.arena_predicted},
+                      {"arena", report.reserved.arena},
+                      {"host_arena", report.reserved.host},
+                      {"disk", report.reserved.disk}};
   json["communication_buffers"] = report.communication_buffers;
   if (report.beside_arena > 0) {
     json["beside_arena"] = report.beside_arena;

@@ -1,15 +1,18 @@
 #include "launch/train/progress.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <iterator>
 #include <span>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "engine/io/descriptor.h"
 #include "engine/io/standard_output.h"
 
 namespace recollect {
@@ -22,6 +25,15 @@ constexpr std::string_view kEvaluated = "eval_";  // begins what an evaluation's
 
 double tokens_per_second(const StepResult& r) { return static_cast<double>(r.tokens) / r.seconds; }
 
+// Open MPI gives its ranks a terminal of their own, whatever mpirun itself writes to.
+bool writes_to_terminal() {
+  if (!isatty(STDOUT_FILENO)) return false;
+  if (!std::getenv("OMPI_COMM_WORLD_RANK")) return true;
+  const std::string of_mpirun = fmt::format("/proc/{}/fd/1", ::getppid());
+  const Descriptor there{::open(of_mpirun.c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)};
+  return there.get() >= 0 && isatty(there.get());
+}
+
 }  // namespace
 
 Progress::Progress(const Config& config, uint64_t memory_bytes, int64_t steps_done)
@@ -30,7 +42,7 @@ Progress::Progress(const Config& config, uint64_t memory_bytes, int64_t steps_do
       total_steps_(config.training.max_steps),
       every_(config.logging.steps),
       bar_(config.logging.progress == ProgressStyle::kOn ||
-           (config.logging.progress == ProgressStyle::kAuto && isatty(STDOUT_FILENO))),
+           (config.logging.progress == ProgressStyle::kAuto && writes_to_terminal())),
       memory_bytes_(memory_bytes) {}
 
 Progress::~Progress() {

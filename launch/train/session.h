@@ -81,6 +81,10 @@ class Session {
   const std::vector<std::string>& labels() const { return labels_; }
   // On what was left out of the files of data.
   const std::vector<std::string>& data_remarks() const { return data_remarks_; }
+  // Of the training data; 0 where it never ends.
+  int64_t samples() const {
+    return dataset_ && config_.data.format != DataFormat::kRandom ? dataset_->size() : 0;
+  }
   // How full the samples are that documents were packed into; "" where none were.
   const std::string& packing() const { return packing_; }
   const Mesh& mesh() const { return mesh_; }
