@@ -30,14 +30,30 @@ DatasetSpec dataset_spec(const Config& config, const TaskData& task, DataFormat 
           .fields = task.fields};
 }
 
+// Whether what is said of masks does nothing; it ends at the first sample that is masked.
+bool has_all_labels(const Dataset& dataset) {
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    Fields sample;
+    dataset.read(i, sample);
+    if (sample["labels"].empty()) return false;
+  }
+  return true;
+}
+
 OpenedData open_ids(const Config& config, const TaskData& task, DataFormat format,
                     const std::vector<std::string>& paths, bool shuffled) {
   std::unique_ptr<Dataset> dataset = open_dataset(dataset_spec(config, task, format, paths));
-  if (config.data.packing == Packing::kNone) return {std::move(dataset)};
+  std::vector<std::string> remarks;
+  if (config.task == Task::kMaskedLm && config.data.mask_token >= 0 && format == DataFormat::kJsonl &&
+      has_all_labels(*dataset))
+    remarks.push_back(
+        fmt::format("data.mask_token masks nothing of {}: every line has labels", fmt::join(paths, ", ")));
+  if (config.data.packing == Packing::kNone)
+    return {.dataset = std::move(dataset), .remarks = std::move(remarks)};
   const SampleOrder order(dataset->size(), static_cast<uint64_t>(config.data.seed), shuffled);
   auto packed = std::make_unique<PackedDataset>(std::move(dataset), config.data.packing, order);
   std::string packing = packed->description();
-  return {.dataset = std::move(packed), .packing = std::move(packing)};
+  return {.dataset = std::move(packed), .remarks = std::move(remarks), .packing = std::move(packing)};
 }
 
 // Whether the model that is trained on has names for all classes that were found: it is its order that counts then.

@@ -148,6 +148,25 @@ TEST_F(OwnFiles, AnotherProgramIsNamed) {
 }
 
 // The words of a field are bytes of the model's input, whose shape and type they must have.
+TEST(Masks, ThatMaskNothingAreRemarkedOn) {
+  const Workplace place;
+  const std::string labelled = "{\"input_ids\": [1, 2, 3], \"labels\": [4, -100, 5]}\n",
+                    bare = "{\"input_ids\": [1, 2, 3]}\n";
+  place.folder().write(
+      "c.yaml",
+      "task: masked_lm\nmodel: {type: bert, vocab_size: 61, max_position_embeddings: 8, hidden_size: 8, "
+      "num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 8}\n"
+      "training: {max_steps: 1}\ndata: {format: jsonl, path: l.jsonl, sequence_length: 8, mask_token: 3}\n"
+      "logging: {progress: off}\noverwrite: true\n");
+  for (const bool all : {true, false}) {
+    place.folder().write("l.jsonl", labelled + (all ? labelled : bare));
+    const Finished finished = place.train({});
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    EXPECT_EQ(times_in(finished.err, "data.mask_token masks nothing of l.jsonl: every line has labels"), all)
+        << finished.err;
+  }
+}
+
 TEST(Inputs, AreOfTheProgramsShapeAndType) {
   OpRegistry registry;
   register_engine_ops(registry);
