@@ -94,6 +94,29 @@ void all_reduce_range(Communicator& communicator, const GroupRange& range, const
   communicator.all_reduce(whole, ReduceOp::kSum, args.stream);
 }
 
+// All ranks' rows of a value, of which `part` is one rank's.
+Tensor all_parts(const Tensor& whole, const Tensor& part, int ranks) {
+  return {whole.data, {part.elements() * ranks}, whole.dtype};
+}
+
+Tensor own_part(const Tensor& whole, const Tensor& part, int rank) {
+  return {static_cast<std::byte*>(whole.data) + static_cast<std::size_t>(rank) * part.bytes(),
+          {part.elements()},
+          part.dtype};
+}
+
+Tensor flat(const Tensor& tensor) { return {tensor.data, {tensor.elements()}, tensor.dtype}; }
+
+// What sums of earlier micro-batches are added to has its own memory; otherwise it may be part of the value.
+void reduce_scatter_one(Communicator& communicator, const Tensor& value, const Tensor& part,
+                        const KernelArgs& args) {
+  const Tensor all = all_parts(value, part, communicator.size()),
+               own = own_part(value, part, communicator.rank());
+  clear_bytes(static_cast<std::byte*>(value.data) + value.bytes(), all.bytes() - value.bytes(), args.stream);
+  communicator.reduce_scatter(all, args.accumulate ? own : flat(part), args.stream);
+  if (args.accumulate) accumulate(own, flat(part), args.stream);
+}
+
 }  // namespace
 
 void register_comm_kernels(KernelTable& table, const CommunicatorLookup& lookup) {
@@ -120,6 +143,16 @@ void register_comm_kernels(KernelTable& table, const CommunicatorLookup& lookup)
   add(table, "reduce_scatter", lookup, [](Communicator& communicator, const KernelArgs& args) {
     communicator.reduce_scatter(args.in[0], args.out[0], args.stream);
   });
+  add(table, "reduce_scatter_accumulators", lookup, [](Communicator& communicator, const KernelArgs& args) {
+    for (std::size_t i = 0; i < args.in.size(); ++i)
+      reduce_scatter_one(communicator, args.in[i], args.out[i], args);
+  });
+  for (const char* kind : {"all_gather_accumulators", "gather_parts"})
+    add(table, kind, lookup, [](Communicator& communicator, const KernelArgs& args) {
+      for (std::size_t i = 0; i < args.in.size(); ++i)
+        communicator.all_gather(flat(args.in[i]), all_parts(args.out[i], args.in[i], communicator.size()),
+                                args.stream);
+    });
   table.add("all_reduce_accumulators", [=](const OpView& view) {
     return bind(view, lookup, [ranges = ranges_of(view)](Communicator& communicator, const KernelArgs& args) {
       for (const GroupRange& range : ranges) all_reduce_range(communicator, range, args);

@@ -79,6 +79,50 @@ std::vector<OutputSpec> infer_all_reduce_accumulators(const OpView& v) {
   return specs;
 }
 
+// Outputs that the caller has made.
+std::vector<OutputSpec> given_outputs(const OpView& v) {
+  std::vector<OutputSpec> specs;
+  for (int i = 0; i < static_cast<int>(v.op.outputs.size()); ++i) {
+    const Value& y = v.out(i);
+    specs.push_back({.shape = y.shape, .dtype = y.dtype, .placement = y.placement, .category = y.category});
+  }
+  return specs;
+}
+
+void check_part(const OpView& v, ValueId whole_id, const Value& part) {
+  const Value& whole = v.graph.value(whole_id);
+  check(whole.dtype == part.dtype, v, part.name + " has another dtype than " + whole.name);
+  const auto all = part.bytes() * static_cast<uint64_t>(ranks_of(v));
+  check(whole.bytes() <= all && all <= v.graph.room_of(whole_id), v,
+        whole.name + " has no room for as many parts as " + part.name + " as there are ranks");
+}
+
+void check_pairs(const OpView& v) {
+  check(!v.op.inputs.empty() && v.op.inputs.size() == v.op.outputs.size(), v,
+        "it has as many outputs as inputs");
+}
+
+std::vector<OutputSpec> infer_reduce_scatter_accumulators(const OpView& v) {
+  check_pairs(v);
+  for (int i = 0; i < static_cast<int>(v.op.inputs.size()); ++i) check_part(v, v.op.inputs[i], v.out(i));
+  return given_outputs(v);
+}
+
+std::vector<OutputSpec> infer_all_gather_accumulators(const OpView& v) {
+  check_pairs(v);
+  for (int i = 0; i < static_cast<int>(v.op.inputs.size()); ++i) {
+    check(v.in(i).part_of == v.op.outputs[i], v, v.in(i).name + " does not lie in what is gathered");
+    check_part(v, v.op.outputs[i], v.in(i));
+  }
+  return given_outputs(v);
+}
+
+std::vector<OutputSpec> infer_gather_parts(const OpView& v) {
+  check_pairs(v);
+  for (int i = 0; i < static_cast<int>(v.op.inputs.size()); ++i) check_part(v, v.op.outputs[i], v.in(i));
+  return given_outputs(v);
+}
+
 // `rounds`: how often a byte of the whole crosses the link, for many ranks. Two for a reduce-scatter and an
 // all-gather.
 Cost collective_cost(const OpView& v, double rounds, double flops_per_element) {
@@ -152,6 +196,21 @@ void register_comm_ops(OpRegistry& registry) {
                 .infer = infer_all_reduce_accumulators,
                 .cost = [](const OpView& v) { return collective_cost(v, 2, 1); },
                 .unit = Unit::kCollective});
+  registry.add({.name = "reduce_scatter_accumulators",
+                .infer = infer_reduce_scatter_accumulators,
+                .cost = [](const OpView& v) { return collective_cost(v, 1, 1); },
+                .unit = Unit::kCollective,
+                .measured_as = "reduce_scatter"});
+  registry.add({.name = "gather_parts",
+                .infer = infer_gather_parts,
+                .cost = [](const OpView& v) { return collective_cost(v, 1, 0); },
+                .unit = Unit::kCollective,
+                .measured_as = "all_gather"});
+  registry.add({.name = "all_gather_accumulators",
+                .infer = infer_all_gather_accumulators,
+                .cost = [](const OpView& v) { return collective_cost(v, 1, 0); },
+                .unit = Unit::kCollective,
+                .measured_as = "all_gather"});
 }
 
 }  // namespace recollect

@@ -12,6 +12,13 @@
 // all_reduce_accumulators  N accumulators  the same N          none
 //     Members of the group of values whose number is `group`, in its order, summed in place: those that stand
 //     side by side in one call, padding included.
+// reduce_scatter_accumulators N values     N accumulators      none
+//     Of the sum over ranks of each value this rank's rows, as many as the accumulator has. The value has room for the
+//     rows of all ranks, and what it holds is destroyed. The accumulator may be those rows themselves.
+// all_gather_accumulators  N accumulators  N accumulators      none
+//     Each output has room for the rows of all ranks; the input is this rank's, where they lie in it.
+// gather_parts             N parts [n,...]  N values           none
+//     Each output is given, and has room for the rows of all ranks, of which the input is this one's.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,9 @@
 #include "parallel/optimizer_step.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "engine/graph/op_builder.h"
 #include "parallel/mesh.h"
@@ -15,6 +18,32 @@ int repeats_of(const std::vector<Parameter>& parameters) {
   int repeats = 1;
   for (const Parameter& p : parameters) repeats = std::max(repeats, p.repeats);
   return repeats;
+}
+
+bool is_divided(const std::vector<Parameter>& parameters) {
+  return std::any_of(parameters.begin(), parameters.end(),
+                     [](const Parameter& p) { return p.part_rows > 0; });
+}
+
+// Of parameters.
+struct UpdateBucket {
+  std::string name;
+  std::vector<Parameter*> parameters;
+};
+
+// Parameters that are gathered together follow each other; where nothing is gathered they stay in their order.
+std::vector<UpdateBucket> update_order(const Graph& graph, std::vector<Parameter>& parameters) {
+  std::map<GroupId, UpdateBucket> buckets;
+  const bool divided = is_divided(parameters);
+  for (Parameter& p : parameters) {
+    const GroupId group = divided ? graph.value(p.gradient).group : kNone;
+    UpdateBucket& bucket = buckets[group];
+    if (divided && bucket.name.empty()) bucket.name = graph.group(group).name;
+    bucket.parameters.push_back(&p);
+  }
+  std::vector<UpdateBucket> order;
+  for (auto& [group, bucket] : buckets) order.push_back(std::move(bucket));
+  return order;
 }
 
 class Builder {
@@ -49,12 +78,13 @@ class Builder {
                              .layer = graph_.value(p.gradient).layer});
   }
 
+  // Of this rank's parts, where gradients are divided.
   ValueId squared_norm(const std::string& name, const std::vector<Parameter>& parameters,
                        const Placement& placement, int repeats = 1) {
     std::vector<ValueId> gradients;
     for (const Parameter& p : parameters)
       if (graph_.value(p.gradient).placement == placement && p.repeats == repeats)
-        gradients.push_back(p.gradient);
+        gradients.push_back(p.gradient_part != kNone ? p.gradient_part : p.gradient);
     return ops_.append(name, "squared_norm", {}, std::move(gradients)).outputs[0];
   }
 
@@ -65,13 +95,30 @@ class Builder {
   }
 
   void update(Parameter& p, const OptimizerRule& rule, ParameterUpdate update) {
-    const Value gradient = graph_.value(p.gradient);
+    Parameter held = p;  // what this rank updates of it
+    if (p.part_rows > 0) held.value = p.value_part, held.gradient = p.gradient_part;
+    const Value gradient = graph_.value(held.gradient);
     const bool cast = graph_.value(p.value).dtype != gradient.dtype;
-    p.master = cast ? state(p, state_like("master", gradient)) : p.value;
+    held.master = cast ? state(p, state_like("master", gradient)) : held.value;
     graph_.value(p.value).accumulator = true;
-    for (const OptimizerState& wanted : rule.states(p, gradient))
-      p.states.push_back({wanted.name, state(p, wanted)});
-    rule.emit(ops_, update);
+    for (const OptimizerState& wanted : rule.states(held, gradient))
+      held.states.push_back({wanted.name, state(p, wanted)});
+    rule.emit(ops_, {held, update.schedule, update.factor, update.weight_decay});
+    p.master = cast ? held.master : p.value;
+    p.states = held.states;
+  }
+
+  void gather(const std::string& name, const std::vector<Parameter*>& parameters, int data_size) {
+    std::vector<ValueId> parts, values;
+    for (const Parameter* p : parameters) {
+      parts.push_back(p->value_part);
+      values.push_back(p->value);
+    }
+    ops_.common().stream = StreamId::kCommunication;
+    ops_.append(name, "all_gather_accumulators",
+                {{"axis", std::string(kDataAxis)}, {"size", int64_t{data_size}}}, std::move(parts),
+                std::move(values));
+    ops_.common().stream = StreamId::kCompute;
   }
 
  private:
@@ -98,17 +145,21 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
   } else {
     handles.total_loss = loss;
   }
-  const ValueId sharded = b.all_reduce(
-      "norm/sharded/sum", b.squared_norm("norm/sharded", parameters, Placement::sharded_over(kTensorAxis)),
-      kTensorAxis, tensor_size);
-  const ValueId replicated = b.squared_norm("norm/replicated", parameters, Placement());
+  const bool divided = is_divided(parameters);
+  const auto over_data = [&](const std::string& name, ValueId sum) {
+    return b.all_reduce(name + "/data", sum, kDataAxis, divided ? data_size : 1);
+  };
+  const auto of_tensor_ranks = [&](const std::string& name, int repeats) {
+    const ValueId own = b.squared_norm(name, parameters, Placement::sharded_over(kTensorAxis), repeats);
+    return over_data(name, b.all_reduce(name + "/sum", own, kTensorAxis, tensor_size));
+  };
+  const ValueId sharded = of_tensor_ranks("norm/sharded", 1);
+  const ValueId replicated =
+      over_data("norm/replicated", b.squared_norm("norm/replicated", parameters, Placement()));
   Attributes clipping{{"max_norm", settings.max_grad_norm}};
   ValueId repeated = kNone;  // the sum has each once for every rank that holds it
   if (const int repeats = repeats_of(parameters); repeats > 1) {
-    repeated = b.all_reduce(
-        "norm/repeated/sum",
-        b.squared_norm("norm/repeated", parameters, Placement::sharded_over(kTensorAxis), repeats),
-        kTensorAxis, tensor_size);
+    repeated = of_tensor_ranks("norm/repeated", repeats);
     clipping.set("repeats", int64_t{repeats});
   }
   handles.norm = b.scalar("norm", Category::kWorkspace);
@@ -117,12 +168,15 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
       b.ops().append("norm/clip", "clip_factor", std::move(clipping),
                      {sharded, replicated, handles.loss_scale, repeated, handles.total_loss}, {handles.norm});
   const ValueId factor = clip.outputs[1];
-  for (Parameter& p : parameters)
-    b.update(p, *handles.rule,
-             {.parameter = p,
-              .schedule = handles.schedule,
-              .factor = factor,
-              .weight_decay = p.decayed() || settings.decay_all ? settings.weight_decay : 0.0});
+  for (const auto& [name, bucket] : update_order(graph, parameters)) {
+    for (Parameter* p : bucket)
+      b.update(*p, *handles.rule,
+               {.parameter = *p,
+                .schedule = handles.schedule,
+                .factor = factor,
+                .weight_decay = p->decayed() || settings.decay_all ? settings.weight_decay : 0.0});
+    if (divided && bucket.front()->whole == kNone) b.gather("gather/" + name, bucket, data_size);
+  }
   return handles;
 }
 

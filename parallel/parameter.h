@@ -37,6 +37,11 @@ struct Parameter {
   ValueId gradient = kNone;
   ValueId master = kNone;  // the statistics-dtype copy that the optimizer updates; `value` itself where equal
   std::vector<State> states = {};
+  // Where what belongs to it is divided over the data ranks (data_parts.h): so many of this rank's rows each, and
+  // of value and gradient those of this data rank. Masters in a dtype of their own and states are `part_rows` high.
+  int64_t part_rows = 0;  // 0: nothing is divided
+  ValueId value_part = kNone, gradient_part = kNone;
+  ValueId whole = kNone;  // where `value` itself is a part: what ops read
 
   int64_t rows = 0;  // of the whole, without padding; a vector has one column
   int64_t columns = 1;

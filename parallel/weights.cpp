@@ -53,11 +53,18 @@ void Weights::write_rows(std::size_t index, const FillRows& fill) const {
     const int64_t count = std::min(together, rows - first);
     numbers.assign(count * columns, 0.0);
     fill(first, count, numbers.data());
-    for (const Tensor& to : {place.master, place.value}) {
+    const auto write = [&](const Tensor& to, bool divided) {
       const std::size_t size = size_of(to.dtype);
-      memory_.write(to, converted(numbers, to.dtype, memory), first * columns * size, numbers.size() * size);
-      if (p.value == p.master) break;
-    }
+      const int64_t first_held = divided ? p.part_rows * mesh_.data_rank() : 0,
+                    end_held = divided ? first_held + p.part_rows : rows, begin = std::max(first, first_held),
+                    end = std::min(first + count, end_held);
+      const auto* from = static_cast<const std::byte*>(converted(numbers, to.dtype, memory));
+      if (begin < end)
+        memory_.write(to, from + (begin - first) * columns * size, (begin - first_held) * columns * size,
+                      (end - begin) * columns * size);
+    };
+    write(place.value, place.divided_value);
+    if (p.value != p.master) write(place.master, place.divided_master);
   }
 }
 

@@ -20,6 +20,7 @@ namespace recollect {
 struct Weights::Tile {
   std::size_t index = 0;  // of the parameter
   int owner = 0;          // tensor rank
+  int holder = 0;         // data rank that has it; any has where nothing is divided
   int64_t row = 0, rows = 0, column = 0, columns = 0;
 };
 
@@ -99,31 +100,44 @@ class Weights::Saving {
     tile.rows = std::clamp<int64_t>(room / tile.columns, 1, rows);
     tile.columns = std::min(tile.columns, columns - tile.column);
     tile.rows = std::min(tile.rows, rows - tile.row);
+    tile.holder = 0;
+    if (const int64_t part = part_rows(tile.index); part > 0) {
+      tile.holder = static_cast<int>(tile.row / part);
+      tile.rows = std::min(tile.rows, part - tile.row % part);
+    }
     return true;
   }
 
   const Tensor& saved(std::size_t index) const { return weights_.places_[index].saved(gradients_); }
+  // That a data rank has of what is saved; 0 where each has all.
+  int64_t part_rows(std::size_t index) const {
+    const Place& place = weights_.places_[index];
+    return (gradients_ ? place.divided_gradient : place.divided_master) ? parameters_[index].part_rows : 0;
+  }
   std::byte* arriving() const { return weights_.tiles_.at(0); }
   std::byte* leaving() const { return weights_.tiles_.at(kTileBytes); }
 
-  // From its owner to rank 0. Only ranks of rank 0's tensor axis have a part in it.
+  // From its owner to rank 0: along the data axis to the owner of data rank 0, and from there along the tensor axis.
   void fetch(const Tile& tile) const {
-    if (mesh_.data_rank() != 0) return;
-    const Parameter& p = parameters_[tile.index];
+    const bool owner = mesh_.tensor_rank() == tile.owner;
+    if (owner && mesh_.data_rank() == tile.holder) read(tile);
+    const int64_t bytes = tile.rows * tile.columns * static_cast<int64_t>(size_of(saved(tile.index).dtype));
+    const Tensor arrived{arriving(), {bytes}, DType::kU8};
+    if (owner && tile.holder != 0) mesh_.host_communicator(kDataAxis).broadcast(arrived, tile.holder);
+    if (mesh_.data_rank() == 0 && tile.owner != 0)
+      mesh_.host_communicator(kTensorAxis).broadcast(arrived, tile.owner);
+  }
+
+  void read(const Tile& tile) const {
     const Tensor& from = saved(tile.index);
     const std::size_t width = size_of(from.dtype);
-    const int64_t columns = p.local_columns(mesh_.tensor_size());
-    if (mesh_.tensor_rank() == tile.owner) {
-      const bool whole_rows = tile.columns == columns;
-      const int64_t lines = whole_rows ? 1 : tile.rows;
-      const std::size_t line = (whole_rows ? tile.rows : 1) * tile.columns * width;
-      for (int64_t i = 0; i < lines; ++i)
-        weights_.memory_.read(arriving() + i * line, from, ((tile.row + i) * columns + tile.column) * width,
-                              line);
-    }
-    if (tile.owner == 0) return;
-    const int64_t bytes = tile.rows * tile.columns * static_cast<int64_t>(width);
-    mesh_.host_communicator(kTensorAxis).broadcast({arriving(), {bytes}, DType::kU8}, tile.owner);
+    const int64_t columns = parameters_[tile.index].local_columns(mesh_.tensor_size()),
+                  row = tile.row - tile.holder * part_rows(tile.index);
+    const bool whole_rows = tile.columns == columns;
+    const int64_t lines = whole_rows ? 1 : tile.rows;
+    const std::size_t line = (whole_rows ? tile.rows : 1) * tile.columns * width;
+    for (int64_t i = 0; i < lines; ++i)
+      weights_.memory_.read(arriving() + i * line, from, ((row + i) * columns + tile.column) * width, line);
   }
 
   // As the file has it.
@@ -238,13 +252,17 @@ Weights::Weights(const Model& model, const Graph& graph, const ProgramMemory& me
                  bool saves)
     : model_(model), memory_(memory), mesh_(mesh), tiles_(saves ? kSaveBytes : 0) {
   const auto tensor = [&](ValueId v) { return v == kNone ? Tensor{} : memory.tensor(graph.value(v).name); };
+  const auto divided = [&](ValueId v) { return graph.value(v).placement.is_sharded_over(kDataAxis); };
   std::size_t declared = 0;
   const std::vector<uint64_t> drawn = drawn_places(model.parameters);
   for (const Parameter& p : model.parameters) {
     places_.push_back({.value = tensor(p.value),
                        .master = tensor(p.master),
-                       .gradient = tensor(p.gradient),
-                       .drawn = drawn[places_.size()]});
+                       .gradient = tensor(p.gradient_part != kNone ? p.gradient_part : p.gradient),
+                       .drawn = drawn[places_.size()],
+                       .divided_value = divided(p.value),
+                       .divided_master = divided(p.master),
+                       .divided_gradient = p.gradient_part != kNone});
     tensors_.push_back({declared, p.file_tensors()});
     declared += tensors_.back().all.size();
   }

@@ -147,6 +147,8 @@ GroupId Graph::add_group(Group group) {
   require(!group.members.empty() && group.multiple > 0 && group.multiple % kAlignment == 0,
           group.name + ": a group has members, and ends on a boundary of " + std::to_string(kAlignment) +
               " bytes");
+  require(group.rooms.empty() || group.rooms.size() == group.members.size(),
+          group.name + ": there is not one room for each member");
   const Value first = value(group.members.front());
   group.offsets.clear();
   group.bytes = 0;
@@ -155,8 +157,11 @@ GroupId Graph::add_group(Group group) {
     require(member.group == kNone, member.name + " is in two groups: " + group.name + " and another");
     require(alike(first, member), group.name + ": " + member.name + " is of another kind than " + first.name);
     member.group = id;
+    const std::size_t place = group.offsets.size();
+    const uint64_t room = group.rooms.empty() ? member.bytes() : group.rooms[place];
+    require(room >= member.bytes(), group.name + ": " + member.name + " does not fit its room");
     group.offsets.push_back(group.bytes);
-    group.bytes = checked_sum(group.bytes, aligned(member.bytes()), "the size of " + group.name);
+    group.bytes = checked_sum(group.bytes, aligned(room), "the size of " + group.name);
   }
   const uint64_t rest = group.bytes % group.multiple;
   if (rest > 0) group.bytes = checked_sum(group.bytes, group.multiple - rest, "the size of " + group.name);
@@ -167,6 +172,12 @@ GroupId Graph::add_group(Group group) {
 std::size_t Graph::place_in_group(ValueId id) const {
   const std::vector<ValueId>& members = group(value(id).group).members;
   return static_cast<std::size_t>(std::find(members.begin(), members.end(), id) - members.begin());
+}
+
+uint64_t Graph::room_of(ValueId id) const {
+  if (value(id).group == kNone) return aligned(value(id).bytes());
+  const Group& of = group(value(id).group);
+  return aligned(of.rooms.empty() ? value(id).bytes() : of.rooms[place_in_group(id)]);
 }
 
 ValueId Graph::find(std::string_view name) const {

@@ -56,7 +56,10 @@ struct Value {
   bool accumulator = false;  // many ops may add into it
   OpId producer = kNone;     // the first writer; kNone for external values
   GroupId group = kNone;     // by Graph::add_group
-  int layer = -1;            // -1 outside the layers
+  ValueId part_of = kNone;  // it lies in the memory of that value, of the same kind, so many bytes behind its
+  uint64_t part_offset =
+      0;           // beginning. What orders the ops on the two are ops that read one and write the other
+  int layer = -1;  // -1 outside the layers
   uint64_t bytes() const { return static_cast<uint64_t>(shape.elements()) * size_of(dtype); }
 };
 
@@ -69,6 +72,7 @@ struct Group {
   std::string name;
   std::vector<ValueId> members;
   uint64_t multiple = kAlignment;
+  std::vector<uint64_t> rooms = {};    // bytes kept for each member; empty: what it takes
   std::vector<uint64_t> offsets = {};  // by member; this and what follows is filled in by Graph::add_group
   uint64_t bytes = 0;                  // of the buffer
 };
@@ -164,6 +168,8 @@ class Graph {
   const std::vector<Group>& groups() const { return groups_; }
   // Of a value that has a group: its place among the members.
   std::size_t place_in_group(ValueId value) const;
+  // Bytes that are kept for a value, padding included.
+  uint64_t room_of(ValueId value) const;
 
  private:
   std::vector<Value> values_;

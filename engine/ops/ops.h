@@ -113,7 +113,8 @@
 //                                                                acc dbias?             gradient (0 or 1)
 //     Row i is to predict targets[i]; rows whose target is -100 do not count. loss is scale * the sum of
 //     negative log likelihoods; dx, dw and, of a bias, dbias (with gradient = 1) are its gradients, so no
-//     later op needs the logits; an evaluation leaves them alone. Works through chunk_rows rows at a time.
+//     later op needs the logits; an evaluation leaves them alone. With overwrite? they are those of this
+//     micro-batch, while the loss is still added up. Works through chunk_rows rows at a time.
 //     Local row r of w is vocabulary entry first_row + r; entries from vocabulary_size on are padding: never
 //     predicted, gradient zero. With the vocabulary divided over ranks dx is this rank's part of a sum.
 // lm_logits                 x [T,h], w [V,h], filled [2] i32     logits [V] S

@@ -47,6 +47,14 @@ void convert_from(const Tensor& from, const Tensor& to) {
   }
 }
 
+template <typename T>
+void add_elements(const Tensor& from, const Tensor& to) {
+  const T* in = from.as<T>();
+  T* out = to.as<T>();
+#pragma omp simd
+  for (int64_t i = 0; i < from.elements(); ++i) out[i] += in[i];
+}
+
 }  // namespace
 
 void copy_bytes(void* to, const void* from, std::size_t bytes, void* stream) {
@@ -74,6 +82,14 @@ void convert(const Tensor& from, const Tensor& to, void* stream) {
     default:
       throw Error(ExitCode::kInternal, "no conversion from " + std::string(name_of(from.dtype)));
   }
+}
+
+void accumulate(const Tensor& from, const Tensor& to, void* stream) {
+  require(from.shape == to.shape && from.dtype == to.dtype &&
+              (from.dtype == DType::kF64 || from.dtype == DType::kF32),
+          "what is added has the shape and the dtype, f64 or f32, of what it is added to");
+  if (stream) return cuda::accumulate(from, to, stream);
+  from.dtype == DType::kF64 ? add_elements<double>(from, to) : add_elements<float>(from, to);
 }
 
 void hash_bytes(const void* data, std::size_t bytes, int64_t* hash, void* stream) {

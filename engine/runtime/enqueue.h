@@ -16,6 +16,9 @@ void clear_bytes(void* to, std::size_t bytes, void* stream);
 // Every element rounded to the dtype of `to`; both floating, one of them bf16 or both f32 or wider.
 void convert(const Tensor& from, const Tensor& to, void* stream);
 
+// Element by element, `from` added to `to`: both f64 or both f32.
+void accumulate(const Tensor& from, const Tensor& to, void* stream);
+
 // A hash of all bytes; any change within one 8-byte word changes it. Backends have their own functions.
 void hash_bytes(const void* data, std::size_t bytes, int64_t* hash, void* stream);
 

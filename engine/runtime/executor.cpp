@@ -153,7 +153,7 @@ MemoryLedger Executor::executed_ledger(const NameSet& held, Places places) const
     int& index = block_of[piece.first];
     if (index < 0) {
       index = static_cast<int>(blocks.size());
-      blocks.push_back({.bytes = value.group == kNone ? block_bytes(value.bytes(), value.space) : piece.bytes,
+      blocks.push_back({.bytes = piece.bytes,
                         .category = value.category,
                         .begin = span.begin,
                         .end = span.end,

@@ -51,7 +51,8 @@ std::vector<ValueId> share_storage(const Graph& graph, const Use& use) {
       if (out == kNone || in == kNone || storage[out] != out) continue;
       const Value &a = graph.value(in), &b = graph.value(out);
       if (a.space != b.space || a.pooled != b.pooled || persists(a) || persists(b) || a.group != kNone ||
-          b.group != kNone || aligned(a.bytes()) != aligned(b.bytes()))
+          b.group != kNone || a.part_of != kNone || b.part_of != kNone ||
+          aligned(a.bytes()) != aligned(b.bytes()))
         continue;
       const bool twice = std::count(op.inputs.begin(), op.inputs.end(), in) > 1;
       if (use.last[in] != id || twice || !use.one_stream[in] || !use.one_stream[out]) continue;

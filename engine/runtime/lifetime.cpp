@@ -37,6 +37,11 @@ bool persists(const Value& value) { return value.persistent || value.producer ==
 
 Piece piece_of(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
+  if (value.part_of != kNone) {
+    Piece piece = piece_of(graph, value.part_of);
+    piece.offset += value.part_offset;
+    return piece;
+  }
   if (value.group == kNone) return {id, block_bytes(value.bytes(), value.space), 0};
   const Group& group = graph.group(value.group);
   return {group.members.front(), group.bytes, group.offsets[graph.place_in_group(id)]};

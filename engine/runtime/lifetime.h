@@ -32,7 +32,7 @@ struct Block {
 // A value that stays from step to step, or that nobody in the graph makes.
 bool persists(const Value& value);
 
-// Where a value lies within what the layout places as one piece: itself, or its group.
+// Where a value lies within what the layout places as one piece: itself, the value that it is a part of, or the group.
 struct Piece {
   ValueId first = kNone;  // the value that stands for the piece
   uint64_t bytes = 0;     // of the piece, rounded up to the alignment of its space

@@ -312,17 +312,26 @@ constexpr ForeignValue kForeignValues[] = {
     {"context_parallel_size", "1", "", kLeaveItOut},
     {"context_parallel_degree", "1", "", kLeaveItOut},
     {"data_parallel_shard_degree", "1", "", kLeaveItOut},
-    {"deepspeed_config.zero_stage", "0", "", kLeaveItOut},
+    {"deepspeed_config.offload_optimizer_device", "none", "", kLeaveItOut},
+    {"deepspeed_config.offload_param_device", "none", "", kLeaveItOut},
+    {"use_distributed_optimizer", "true", "parallelism.zero_stage=1"},
+    {"use_distributed_optimizer", "false", "", kLeaveItOut},
+    {"megatron_lm_config.megatron_lm_use_distributed_optimizer", "true", "parallelism.zero_stage=1"},
+    {"megatron_lm_config.megatron_lm_use_distributed_optimizer", "false", "", kLeaveItOut},
+    {"fsdp", "full_shard", "parallelism.zero_stage=3"},
+    {"fsdp", "shard_grad_op", "parallelism.zero_stage=2"},
+    {"fsdp", "no_shard", "", kLeaveItOut},
+    {"fsdp_config.fsdp_sharding_strategy", "full_shard", "parallelism.zero_stage=3"},
+    {"fsdp_config.fsdp_sharding_strategy", "shard_grad_op", "parallelism.zero_stage=2"},
+    {"fsdp_config.fsdp_sharding_strategy", "no_shard", "", kLeaveItOut},
+    {"fsdp_config.fsdp_sharding_strategy", "1", "parallelism.zero_stage=3"},
+    {"fsdp_config.fsdp_sharding_strategy", "2", "parallelism.zero_stage=2"},
     {"label_smoothing_factor", "0", "", kLeaveItOut},
     {"label_smoothing_factor", "0.0", "", kLeaveItOut},
     {"num_train_epochs", "0", "", kLeaveItOut},
     {"eval_delay", "0", "", kLeaveItOut},
-    {"distributed_type", "deepspeed", "",
-     "not supported: parallelism.tensor_parallel_size divides weights, "
-     "gradients and optimizer states"},
-    {"distributed_type", "fsdp", "",
-     "not supported: parallelism.tensor_parallel_size divides weights, gradients "
-     "and optimizer states"},
+    {"distributed_type", "deepspeed", "", kLeaveItOut},
+    {"distributed_type", "fsdp", "", kLeaveItOut},
 };
 
 }  // namespace

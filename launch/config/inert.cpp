@@ -93,6 +93,10 @@ std::vector<Rule> fixed_rules() {
          return c.parallelism.data_parallel_size == 1 && !c.parallelism.sequence_parallel;
        },
        "gradients are reduced over neither data nor sequence parallel ranks"},
+      {{"parallelism.zero_stage"},
+       {"parallelism.data_parallel_size"},
+       [](const Config& c) { return c.parallelism.data_parallel_size == 1; },
+       "there are no data parallel ranks to divide optimizer states over"},
       {{"parallelism.sequence_parallel"},
        {"parallelism.tensor_parallel_size"},
        [](const Config& c) { return c.parallelism.tensor_parallel_size == 1; },
@@ -347,6 +351,7 @@ std::vector<Rule> fixed_rules() {
         "training.gradient_accumulation_steps",
         "training.global_batch_size",
         "parallelism.gradient_bucket_mb",
+        "parallelism.zero_stage",
         "data.path",
         "data.shuffle",
         "data.group_by_length",

@@ -173,6 +173,8 @@ void add_parallelism(std::vector<ConfigKey>& keys) {
   add("ranks_per_process", &S::ranks_per_process, between(1, 1024), "ranks that are threads of one process");
   add("timeout_seconds", &S::timeout_seconds, between(1, kMaxCount), "a peer this late is lost");
   add("gradient_bucket_mb", &S::gradient_bucket_mb, between(1, 65536), "MiB per gradient all-reduce");
+  add("zero_stage", &S::zero_stage, between(0, 3),
+      "replicas divide optimizer states (1), gradients too (2), parameters too (3)");
 }
 
 void add_device(std::vector<ConfigKey>& keys) {

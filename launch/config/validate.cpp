@@ -290,6 +290,22 @@ Place place_of(const Finding& finding, const Config& config) {
   return file != config.origins.end() ? file->second : Place{"configuration", 0, 0};
 }
 
+// Data ranks gather parameters together: where each has samples of a length of its own, plans must not differ by it.
+void check_gathered_parameters(const Config& config, Findings& found) {
+  const CheckpointingSettings& c = config.activation_checkpointing;
+  const bool plans = c.mode == CheckpointingMode::kDtr ||
+                     (c.mode == CheckpointingMode::kAuto && c.budget_policy == BudgetPolicy::kDynamic);
+  if (config.parallelism.zero_stage < 3 || !plans || !lengths_change(config) ||
+      config.data.padding == Padding::kMax)
+    return;
+  found.push_back(
+      {{"parallelism.zero_stage", "activation_checkpointing.mode", "activation_checkpointing.budget_policy",
+        "data.padding"},
+       "parallelism.zero_stage 3 gathers parameters on all data ranks at once, and their plans differ where "
+       "each length has its own: write activation_checkpointing.budget_policy static, with mode auto, or "
+       "data.padding max"});
+}
+
 // Libraries count rows in 32 bits.
 void check_tokens(const Config& config, Findings& found) {
   constexpr int64_t kMostRows = 2147483647;
@@ -345,6 +361,7 @@ std::vector<Finding> validate(const Config& config, const BuildFeatures& feature
   check_model(config, found);
   check_parallelism(config, found);
   check_sequence_parallel(config, found);
+  check_gathered_parameters(config, found);
   check_device(config, features, found);
   check_schedule(config, found);
   check_checkpointing(config, found);

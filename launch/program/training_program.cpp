@@ -17,38 +17,14 @@
 #include "comm/vocabulary_reduction.h"
 #include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
+#include "launch/program/data_axis.h"
 #include "launch/program/over_budget.h"
 #include "launch/program/recorded.h"
 #include "launch/program/units.h"
-#include "parallel/gradient_reduction.h"
 
 namespace recollect {
 
 namespace {
-
-// MiB that hold the gradients of all parameters: of larger buckets there is still one.
-int64_t bucket_that_matters(const Graph& graph, const std::vector<Parameter>& parameters) {
-  uint64_t bytes = 0;
-  for (const Parameter& p : parameters)
-    if (p.gradient != kNone) bytes += graph.value(p.gradient).bytes();
-  return static_cast<int64_t>((bytes + (uint64_t{1} << 20) - 1) >> 20);
-}
-
-// The sum of gradients over ranks.
-void reduce(Graph& graph, const Config& config, const Mesh& mesh, TrainingProgram& training) {
-  const std::vector<Parameter>& parameters = training.model.parameters;
-  reduce_gradients(graph, *training.registry, parameters,
-                   {.data_size = mesh.data_size(),
-                    .tensor_size = mesh.tensor_size(),
-                    .repeats = mesh.repeats(),
-                    .bucket_bytes = static_cast<uint64_t>(config.parallelism.gradient_bucket_mb) << 20});
-  const int64_t bucket = config.parallelism.gradient_bucket_mb,
-                enough = bucket_that_matters(graph, parameters),
-                same = std::max(enough, Config{}.parallelism.gradient_bucket_mb);
-  if (config.origins.contains("parallelism.gradient_bucket_mb") && bucket >= enough && bucket != same)
-    training.remarks.push_back(
-        {"gradient_bucket_mb", fmt::format("all gradients are one bucket, as with {}", same)});
-}
 
 std::string threads_text(const Config& config) {
   if (config.device.backend != BackendKind::kCpu) return "";
@@ -125,10 +101,11 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
     if (!settings.disk_checkpointing.path.empty())
       training.disk = target.taken_over.disk ? target.taken_over.disk
                                              : std::make_shared<DiskStore>(settings.disk_checkpointing.path);
-    reduce(graph, config, mesh, training);
+    reduce_over_data(graph, config, mesh, training);
     training.optimizer =
         append_optimizer(graph, *training.registry, training.model.parameters, training.model.loss,
                          optimizer_settings(config), mesh.data_size(), mesh.tensor_size());
+    gather_over_data(graph, mesh, training, least);
   } else {
     for (Parameter& p : training.model.parameters) p.master = p.value;
   }

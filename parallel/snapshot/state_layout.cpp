@@ -28,39 +28,37 @@ void StateLayout::add(const Parameter& p, const std::vector<Kept>& kept) {
     for (const Kept& one : kept) {
       tensors_.push_back(
           {state_name(blocks[b].name, one.state), one.dtype, blocks[b].rows, p.columns, p.vector});
-      origins_.push_back({&p, b, blocks[b].first_row});
+      origins_.push_back({&p, b, blocks[b].first_row, one.divided});
     }
 }
 
-// Ranks of one shard hold the same parts of the parameter.
-int StateLayout::shard_of(const Parameter& p, int world_rank) const {
-  const int tensor_rank = world_rank % tensor_size_;
-  switch (p.split) {
-    case Parameter::Split::kNone:
-      return 0;
-    case Parameter::Split::kRows:
-      return tensor_rank / p.repeats;
-    case Parameter::Split::kColumns:
-      return tensor_rank;
-  }
-  throw Error(ExitCode::kInternal, "a parameter that is split in another way");
+// Ranks of one shard hold the same parts of the tensor.
+int StateLayout::shard_of(const Origin& origin, int world_rank) const {
+  const Parameter& p = *origin.parameter;
+  const int tensor_rank = world_rank % tensor_size_, data_rank = world_rank / tensor_size_;
+  const int shards = p.split == Parameter::Split::kNone ? 1 : tensor_size_ / p.repeats;
+  const int shard = p.split == Parameter::Split::kNone ? 0 : tensor_rank / p.repeats;
+  return origin.divided ? data_rank * shards + shard : shard;
 }
 
 std::vector<StatePart> StateLayout::held_by(int world_rank) const {
   const int rank = world_rank % tensor_size_;
   std::vector<StatePart> parts;
   for (std::size_t t = 0; t < tensors_.size(); ++t) {
-    const auto& [parameter, block, first_row] = origins_[t];
+    const auto& [parameter, block, first_row, divided] = origins_[t];
     const Parameter& p = *parameter;
-    const int64_t rows = p.local_rows(tensor_size_), columns = p.local_columns(tensor_size_);
+    const int64_t columns = p.local_columns(tensor_size_), all = p.local_rows(tensor_size_);
+    const int64_t begin = divided ? std::min(all, world_rank / tensor_size_ * p.part_rows) : 0,
+                  rows = divided ? std::min(all, begin + p.part_rows) : all;
     const uint64_t width = static_cast<uint64_t>(columns) * size_of(tensors_[t].dtype);
     const std::size_t first = parts.size();
-    for (int64_t r = 0, together = 0; r < rows; r += together) {
+    for (int64_t r = begin, together = 0; r < rows; r += together) {
       const Parameter::RowPlace place = p.place_of_row(r, rank, tensor_size_);
       together = std::min(place.together, rows - r);
       const int64_t count = std::clamp<int64_t>(p.rows - place.row, 0, together), row = place.row - first_row;
       if (count == 0 || place.tensor != block) continue;
-      const auto offset = static_cast<uint64_t>(r) * width, bytes = static_cast<uint64_t>(count) * width;
+      const auto offset = static_cast<uint64_t>(r - begin) * width,
+                 bytes = static_cast<uint64_t>(count) * width;
       if (parts.size() > first) {
         StatePart& before = parts.back();
         if (before.place.row + before.place.rows == row && before.offset + before.bytes == offset) {
@@ -85,7 +83,7 @@ std::vector<std::vector<int>> StateLayout::savers() const {
   std::vector<std::vector<int>> savers(tensors_.size());
   for (const std::size_t t : order) {
     for (int rank = 0; rank < world_size_; ++rank) {
-      const auto shard = static_cast<std::size_t>(shard_of(*origins_[t].parameter, rank));
+      const auto shard = static_cast<std::size_t>(shard_of(origins_[t], rank));
       if (shard >= savers[t].size()) savers[t].resize(shard + 1, -1);
       int& saver = savers[t][shard];
       if (saver < 0 || load[static_cast<std::size_t>(rank)] < load[static_cast<std::size_t>(saver)])
@@ -101,7 +99,7 @@ std::vector<StatePart> StateLayout::saved_by(int world_rank) const {
   if (savers_.empty()) savers_ = savers();
   std::vector<StatePart> parts = held_by(world_rank);
   std::erase_if(parts, [&](const StatePart& part) {
-    const auto shard = static_cast<std::size_t>(shard_of(*origins_[part.tensor].parameter, world_rank));
+    const auto shard = static_cast<std::size_t>(shard_of(origins_[part.tensor], world_rank));
     return savers_[part.tensor][shard] != world_rank;
   });
   return parts;

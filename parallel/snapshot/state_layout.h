@@ -44,10 +44,12 @@ class StateLayout {
  public:
   StateLayout(int tensor_size, int world_size) : tensor_size_(tensor_size), world_size_(world_size) {}
 
-  // "" for the master copy, or the name that the optimizer gives a state.
+  // "" for the master copy, or the name that the optimizer gives a state. `divided`: each data rank holds
+  // Parameter::part_rows of the rows.
   struct Kept {
     std::string state;
     DType dtype = DType::kF32;
+    bool divided = false;
   };
   // The tensors of a parameter, which must outlive the layout: of each block with a name of its own all that is kept.
   void add(const Parameter& parameter, const std::vector<Kept>& kept);
@@ -64,8 +66,9 @@ class StateLayout {
     const Parameter* parameter;
     std::size_t block;  // of its file tensors
     int64_t first_row;
+    bool divided;  // over data ranks
   };
-  int shard_of(const Parameter& parameter, int world_rank) const;
+  int shard_of(const Origin& origin, int world_rank) const;
   std::vector<std::vector<int>> savers() const;
 
   int tensor_size_, world_size_;

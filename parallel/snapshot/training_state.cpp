@@ -36,9 +36,11 @@ StateLayout state_layout(const Model& model, const Graph& graph, const Mesh& mes
   for (const Parameter& p : model.parameters) {
     std::vector<StateLayout::Kept> kept;
     const auto keep = [&](const std::string& state, const Value& value) {
-      require(value.shape.elements() == p.local_rows(size) * p.local_columns(size),
+      const int64_t columns = p.local_columns(size), elements = value.shape.elements();
+      const bool divided = p.part_rows > 0 && value.placement.is_sharded_over(kDataAxis);
+      require(elements == columns * (divided ? p.part_rows : p.local_rows(size)),
               "the state " + state_name(p.name, state) + " is not shaped like its parameter");
-      kept.push_back({state, value.dtype});
+      kept.push_back({state, value.dtype, divided});
     };
     keep("", graph.value(p.master));
     for (const Parameter::State& state : p.states) keep(state.name, graph.value(state.value));
@@ -56,7 +58,8 @@ TrainingState::TrainingState(const Model& model, const Graph& graph, const Progr
     for (const Parameter::State& state : p.states) kept.push_back(tensor(state.value));
     for (std::size_t block = p.file_tensors().size(); block > 0; --block)
       memories_.insert(memories_.end(), kept.begin(), kept.end());
-    if (p.value != p.master) copies_.push_back({tensor(p.value), kept.front()});
+    if (p.value != p.master)
+      copies_.push_back({tensor(p.value), kept.front(), p.part_rows > 0 && p.whole == kNone});
   }
 }
 
@@ -72,8 +75,12 @@ void TrainingState::write(const Part& part, uint64_t first, std::size_t bytes, c
 
 void TrainingState::refresh_parameters() const {
   std::vector<std::byte> from, to;
-  for (const auto& [value, master] : copies_) {
-    const auto elements = static_cast<std::size_t>(master.elements());
+  for (const auto& [value, master, divided] : copies_) {
+    const std::size_t whole = static_cast<std::size_t>(value.elements()),
+                      part = static_cast<std::size_t>(master.elements()),
+                      first =
+                          divided ? std::min(whole, part * static_cast<std::size_t>(mesh_.data_rank())) : 0,
+                      elements = std::min(part, whole - first);
     for (std::size_t at = 0; at < elements; at += kPieceElements) {
       const std::size_t count = std::min(kPieceElements, elements - at), wide = size_of(master.dtype),
                         narrow = size_of(value.dtype);
@@ -82,9 +89,26 @@ void TrainingState::refresh_parameters() const {
       memory_.read(from.data(), master, at * wide, from.size());
       const auto n = static_cast<int64_t>(count);
       round_master({from.data(), {n}, master.dtype}, {to.data(), {n}, value.dtype}, count);
-      memory_.write(value, to.data(), at * narrow, to.size());
+      memory_.write(value, to.data(), (first + at) * narrow, to.size());
     }
+    if (divided) gather_from_data_ranks(value, master.elements());
   }
+}
+
+void TrainingState::gather_from_data_ranks(const Tensor& value, int64_t part_elements) const {
+  const std::size_t width = size_of(value.dtype), whole = value.bytes(),
+                    part = static_cast<std::size_t>(part_elements) * width;
+  std::vector<std::byte> piece;
+  for (int rank = 0; rank < mesh_.data_size(); ++rank)
+    for (std::size_t at = static_cast<std::size_t>(rank) * part,
+                     end = std::min(whole, static_cast<std::size_t>(rank + 1) * part);
+         at < end; at += piece.size()) {
+      piece.resize(std::min(kPieceElements * width, end - at));
+      if (rank == mesh_.data_rank()) memory_.read(piece.data(), value, at, piece.size());
+      mesh_.host_communicator(kDataAxis).broadcast(
+          {piece.data(), {static_cast<int64_t>(piece.size())}, DType::kU8}, rank);
+      if (rank != mesh_.data_rank()) memory_.write(value, piece.data(), at, piece.size());
+    }
 }
 
 }  // namespace recollect

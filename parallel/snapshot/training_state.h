@@ -33,14 +33,16 @@ class TrainingState {
   // Of a part that this rank holds: `bytes` from `first` on.
   void read(const Part& part, uint64_t first, std::size_t bytes, void* to) const;
   void write(const Part& part, uint64_t first, std::size_t bytes, const void* from) const;
-  // When all parts are written: parameters that compute in another type than their master copy.
+  // Collective, when all parts are written: parameters that compute in another type than their master copy.
   void refresh_parameters() const;
 
  private:
-  // In the compute dtype, and what the optimizer updates.
+  // In the compute dtype, and what the optimizer updates: where `divided`, this data rank's part of it.
   struct Copies {
     Tensor value, master;
+    bool divided = false;
   };
+  void gather_from_data_ranks(const Tensor& value, int64_t part_elements) const;
 
   const ProgramMemory& memory_;
   const Mesh& mesh_;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What each mode and switch of activation checkpointing costs, next to PyTorch's checkpoint and save_on_cpu.
+"""What each mode and switch of activation checkpointing costs, next to PyTorch's checkpoint and save_on_cpu; and what it
+costs that data ranks divide optimizer states, gradients and parameters.
 
 Always true: every round runs every contender once, in turn, on the same cores; a row's cost is the median over rounds
 of its own median step over that of its base in the same round, so a slow spell of the machine hits both. Every number
@@ -48,6 +49,7 @@ def ac(**keys: object) -> tuple[str, ...]:
 
 
 TWO_RANKS = ("parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2")
+TWO_REPLICAS = ("parallelism.data_parallel_size=2", "parallelism.ranks_per_process=2")
 MOVED = {"cpu_checkpointing": True, "partition_activations": True}
 
 CONTENDERS = [
@@ -74,6 +76,11 @@ CONTENDERS = [
         TWO_RANKS + ac(mode="full", **MOVED),
         "2 ranks, full",
         0.03,
+    ),
+    Contender("2 replicas", TWO_REPLICAS),
+    *(
+        Contender(f"2 replicas, zero_stage {stage}", (*TWO_REPLICAS, f"parallelism.zero_stage={stage}"), "2 replicas", reach)
+        for stage, reach in ((1, 0.02), (2, 0.02), (3, 0.10))
     ),
     Contender("torch eager", (), torch=True),
     Contender("torch checkpoint", ("--checkpoint",), "torch eager", torch=True),
@@ -109,7 +116,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def run_ours(args: argparse.Namespace, contender: Contender, precision: str, row: Row, number: int) -> None:
-    ranks = 2 if contender.words[:2] == TWO_RANKS else 1
+    ranks = 2 if contender.words[:2] in (TWO_RANKS, TWO_REPLICAS) else 1
     threads = max(1, args.threads // ranks)
     with tempfile.TemporaryDirectory(prefix="recollect-bench-") as output:
         command = [str(args.build / "recollect"), "train", str(args.config), f"training.precision={precision}"]

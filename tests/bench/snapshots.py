@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Trains a model with snapshots and without, and writes as many bytes with dd, and prints two markdown tables.
+"""Trains a model with snapshots, and writes as many bytes with dd, and prints two markdown tables.
 
-Always true: rows in turn, round by round, on the same folder's disk, whose pages are written back before every run. What a save
-costs its steps is the difference of the mean step with saves and without, over as many steps as there are for a save; the
-copy, for which training waits between two steps, is told apart by the run itself. The throughput of saves is that of the
-run's own results, from the beginning of a save to its name; dd writes as many bytes, with conv=fsync.
+Always true: rows in turn, round by round, on the same folder's disk, whose pages are written back before every run. A save is
+written beside the first half of the steps up to the next one, and done by then, or the script says so: what it costs is that
+half less the mean of the second halves before and behind it, so that a machine which changes from minute to minute changes
+all three; the copy, for which training waits between two steps, is told apart by the run itself. The throughput of saves is that of the run's own results, from the beginning of a save to
+its name; dd writes as many bytes, with conv=fsync.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from pathlib import Path
 
 from compare import ROOT, Unavailable, processor_name, run_child
 
-WARMUP = 2  # steps
 MIB = 1 << 20
 
 
 @dataclass
 class Row:
-    steps: list[float] = field(default_factory=list)  # the mean seconds of each round
+    steps: list[float] = field(default_factory=list)  # seconds, of steps that nothing is written beside
+    costs: list[float] = field(default_factory=list)  # seconds that a save adds to the steps beside it
     copies: list[float] = field(default_factory=list)  # seconds of one
     rates: list[float] = field(default_factory=list)  # bytes a second
 
@@ -52,12 +53,17 @@ def train(args: argparse.Namespace, folder: Path, steps: int, every: int, row: R
         lines = (Path(name) / "run/metrics.jsonl").read_text().splitlines()
         saves = json.loads((Path(name) / "run/train_results.json").read_text()).get("snapshots")
     seconds = [line["step_seconds"] for line in map(json.loads, lines) if "step_seconds" in line]
-    if len(seconds) > WARMUP:
-        row.steps.append(statistics.mean(seconds[WARMUP:]))
+    half = every // 2
+    for save in range(every, steps - every + 1, every):  # behind so many steps
+        before, beside, after = (sum(seconds[first : first + half]) for first in (save - half, save, save + half))
+        row.costs.append(beside - (before + after) / 2)
+        row.steps += seconds[save - half : save] + seconds[save + half : save + every]
     if not saves:
         return 0
     row.copies.append(saves["copy_seconds"] / saves["saved"])
     row.rates.append(saves["bytes"] / saves["seconds"])
+    if row.costs and saves["seconds"] / saves["saved"] > half * statistics.median(row.steps):
+        raise Unavailable(f"a save takes more than {half} steps: let there be more between two, with --every")
     return saves["bytes"] // saves["saved"]
 
 
@@ -79,11 +85,14 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--micro-batch", type=int, default=4)
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=4, help="timed steps per run, after two that are not")
-    parser.add_argument("--every", type=int, default=2, help="steps from save to save")
+    parser.add_argument("--steps", type=int, default=24, help="per run")
+    parser.add_argument("--every", type=int, default=4, help="steps from save to save, an even number")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("words", nargs="*", metavar="section.key=value")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.every < 2 or args.every % 2:
+        parser.error("half of the steps between two saves are beside one: --every is even")
+    return args
 
 
 def spread(values: list[float], scale: float, digits: int) -> str:
@@ -93,27 +102,24 @@ def spread(values: list[float], scale: float, digits: int) -> str:
 
 def main() -> int:
     args = parse_arguments()
-    without, beside, alone, disk = Row(), Row(), Row(), Row()
+    beside, alone, disk = Row(), Row(), Row()
     args.folder.mkdir(parents=True, exist_ok=True)
-    size, costs = 0, []
+    size = 0
     try:
         for _ in range(args.rounds):
-            train(args, args.folder, WARMUP + args.steps, 0, without)
-            train(args, args.folder, WARMUP + args.steps, args.every, beside)
-            costs.append((beside.steps[-1] - without.steps[-1]) * args.every)
+            train(args, args.folder, args.steps, args.every, beside)
             # Of the last step alone, which no other is computed beside.
             size = train(args, args.folder, 1, MIB, alone)
             disk.rates.append(dd(args.folder, size))
-            print(f"{costs[-1]:.3f} s a save; load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
+            print(f"{len(beside.costs)} saves; load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
     except Unavailable as error:
         print(error, file=sys.stderr)
         return 1
-    step = statistics.median(without.steps)
-    print("| steps | s/step, median | range | copy, s a save | beyond the copy, s a save | of a step |")
-    print("|---|---|---|---|---|---|")
-    print(f"| without snapshots | {spread(without.steps, 1, 3)} | - | - | - |")
-    copy, cost = statistics.median(beside.copies), statistics.median(costs)
-    print(f"| with one every {args.every} | {spread(beside.steps, 1, 3)} | {copy:.3f} | {cost:.3f} | {100 * cost / step:.1f} % |")
+    step, cost = statistics.median(beside.steps), statistics.median(beside.costs)
+    print("| saves | copy, s | a step, s, median | range | the steps beside a save, s more, median | range | of a step |")
+    print("|---|---|---|---|---|---|---|")
+    print(f"| {len(beside.costs)} | {statistics.median(beside.copies):.3f} | {spread(beside.steps, 1, 3)} |", end="")
+    print(f" {spread(beside.costs, 1, 3)} | {100 * cost / step:.1f} % |")
     print("\n| bytes written | MB/s, median | range | of dd, median of rounds |")
     print("|---|---|---|---|")
     print(f"| dd, conv=fsync | {spread(disk.rates, 1e-6, 0)} | - |")

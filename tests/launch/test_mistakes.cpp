@@ -118,8 +118,8 @@ constexpr Mistake kInTheFile[] = {
      "'num_gpus' is a key of DeepSpeed; write backend: cuda in section 'device', and start a "
      "rank for each: recollect run --nproc-per-node 4 train ..."},
     {"zero_optimization: {stage: 2}",
-     "'zero_optimization' is a key of DeepSpeed; not supported: "
-     "parallelism.tensor_parallel_size divides weights, gradients and optimizer states"},
+     "'zero_optimization' of DeepSpeed is parallelism.zero_stage here; write zero_stage in section "
+     "'parallelism'; leave the rest out: it is decided here"},
     {"deepspeed: ds.json", "'deepspeed' is a key of Transformers; recollect config import FILE reads it"},
     {"per_device_train_batch_size: 8",
      "'per_device_train_batch_size' of Transformers is training.micro_batch_size here; write "
@@ -271,8 +271,7 @@ constexpr Mistake kOnTheCommandLine[] = {
      "'gradient_checkpointing' of Transformers is activation_checkpointing.mode here; write "
      "activation_checkpointing.mode=full"},
     {"zero_optimization.stage=2",
-     "'zero_optimization.stage' is a key of DeepSpeed; not supported: "
-     "parallelism.tensor_parallel_size divides weights, gradients and optimizer states"},
+     "'zero_optimization.stage' of DeepSpeed is parallelism.zero_stage here; write parallelism.zero_stage=2"},
     {"model.gradient_checkpointing=true",
      "'gradient_checkpointing' of Transformers is activation_checkpointing.mode here; write "
      "activation_checkpointing.mode=full"},

@@ -186,6 +186,15 @@ TEST(Resume, EveryLayout) {
                                 fmt::format("parallelism.sequence_parallel={}", sequence)},
                                fmt::format("tensor {} data {} {}", tensor, data, sequence));
     }
+  for (const auto& [stage, tensor, precision] : {std::tuple{1, 1, "fp32"}, std::tuple{2, 1, "bf16"},
+                                                 std::tuple{1, 2, "bf16"}, std::tuple{3, 1, "bf16"}})
+    expect_same_when_resumed(
+        kYaml,
+        {fmt::format("parallelism.zero_stage={}", stage), "parallelism.data_parallel_size=2",
+         fmt::format("parallelism.tensor_parallel_size={}", tensor),
+         fmt::format("parallelism.ranks_per_process={}", 2 * tensor),
+         fmt::format("training.precision={}", precision)},
+        fmt::format("stage {} tensor {} {}", stage, tensor, precision));
 }
 
 TEST(Resume, EveryKindOfData) {

@@ -8,6 +8,7 @@
 
 #include "comm/collective_ops.h"
 #include "engine/ops/ops.h"
+#include "parallel/data_parts.h"
 #include "parallel/layers.h"
 #include "parallel/snapshot/manifest.h"
 #include "parallel/snapshot/training_state.h"
@@ -16,10 +17,11 @@ namespace recollect::test::snapshot_test {
 
 inline constexpr int64_t kWidth = 8, kInner = 16, kVocabulary = 77;  // 128 rows on one rank, padding included
 
-// One rank of a model of a norm, q|k|v in blocks, an MLP and a vocabulary, with two moments of each parameter.
+// One rank of a model of a norm, q|k|v in blocks, an MLP and a vocabulary, with two moments of each parameter, which may
+// be divided over the data ranks.
 class Rank {
  public:
-  Rank(Communicator& world, int tensor_size, double first)
+  Rank(Communicator& world, int tensor_size, double first, bool divided = false)
       : mesh_(world, training_axes(world.size() / tensor_size, tensor_size)), device_(make_cpu_device()) {
     register_engine_ops(registry_);
     register_comm_ops(registry_);
@@ -46,13 +48,16 @@ class Rank {
     model_.parameters = b.parameters();
     for (Parameter& p : model_.parameters) {
       p.master = p.value;
-      const Shape shape = graph.value(p.value).shape;
+      Shape shape = graph.value(p.value).shape;
+      if (divided) shape[0] = p.part_rows = part_rows(shape, mesh_.data_size());
       for (const char* name : {"exp_avg", "exp_avg_sq"})
-        p.states.push_back({name, graph.add_value({.name = p.name + "." + name,
-                                                   .shape = shape,
-                                                   .dtype = DType::kF32,
-                                                   .category = Category::kOptimizer,
-                                                   .persistent = true})});
+        p.states.push_back(
+            {name, graph.add_value({.name = p.name + "." + name,
+                                    .shape = shape,
+                                    .dtype = DType::kF32,
+                                    .category = Category::kOptimizer,
+                                    .placement = divided ? Placement::sharded_over(kDataAxis) : Placement(),
+                                    .persistent = true})});
     }
     KernelTable kernels;
     reference::register_kernels(kernels);
@@ -113,6 +118,7 @@ class Rank {
 
 struct Layout {
   int ranks, tensor;
+  bool divided = false;
 };
 
 inline constexpr TrainingProgress progress_at(int64_t step) {

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 void save(const Layout& layout, const std::string& folder, const std::vector<int64_t>& steps,
           bool asynchronous = true, int64_t keep = 9) {
   expect_fine(run_as_threads(layout.ranks, [&](Communicator& world) {
-    const Rank rank(world, layout.tensor, 0);
+    const Rank rank(world, layout.tensor, 0, layout.divided);
     SnapshotSaver saver({.path = folder,
                          .keep = keep,
                          .asynchronous = asynchronous,
@@ -49,9 +49,10 @@ TEST_P(SnapshotLayouts, AreLoadedByEveryOtherOne) {
   const auto& [saved, asynchronous] = GetParam();
   const TemporaryFolder folder;
   save(saved, folder.path(), {5}, asynchronous);
-  for (const Layout& layout : {Layout{1, 1}, Layout{2, 1}, Layout{2, 2}, Layout{4, 4}, Layout{4, 2}})
+  for (const Layout& layout : {Layout{1, 1}, Layout{2, 1}, Layout{2, 2}, Layout{4, 4}, Layout{4, 2},
+                               Layout{3, 1, true}, Layout{4, 2, true}})
     expect_fine(run_as_threads(layout.ranks, [&, saved = saved](Communicator& world) {
-      const Rank rank(world, layout.tensor, -7);
+      const Rank rank(world, layout.tensor, -7, layout.divided);
       SnapshotReader reader(folder_of(folder.path(), 5));
       EXPECT_EQ(reader.manifest().progress, progress_at(5));
       EXPECT_EQ(reader.manifest().ranks.at("tensor"), saved.tensor);
@@ -63,28 +64,31 @@ TEST_P(SnapshotLayouts, AreLoadedByEveryOtherOne) {
 
 INSTANTIATE_TEST_SUITE_P(All, SnapshotLayouts,
                          testing::Combine(testing::Values(Layout{1, 1}, Layout{4, 2}, Layout{4, 4},
-                                                          Layout{3, 1}),
+                                                          Layout{3, 1}, Layout{3, 1, true},
+                                                          Layout{4, 2, true}),
                                           testing::Bool()),
                          [](const auto& info) {
                            const Layout layout = std::get<0>(info.param);
                            return std::to_string(layout.ranks) + "Ranks" + std::to_string(layout.tensor) +
-                                  "Tensor" + (std::get<1>(info.param) ? "Copied" : "InPlace");
+                                  "Tensor" + (layout.divided ? "Divided" : "") +
+                                  (std::get<1>(info.param) ? "Copied" : "InPlace");
                          });
 
 TEST(Snapshots, AreSavedOnceAndEvenly) {
-  expect_fine(run_as_threads(4, [&](Communicator& world) {
-    const Rank rank(world, 2, 0);
-    uint64_t all = 0, whole = 0, most = 0;
-    for (int r = 0; r < 4; ++r) {
-      uint64_t bytes = 0;
-      for (const TrainingState::Part& part : rank.state().saved_by(r)) bytes += part.bytes;
-      all += bytes;
-      most = std::max(most, bytes);
-    }
-    for (const StateTensor& tensor : rank.state().tensors()) whole += tensor.bytes();
-    EXPECT_EQ(all, whole);
-    EXPECT_LE(most, whole / 2);  // two halves of the vocabulary are of two moments and the master
-  }));
+  for (const bool divided : {false, true})
+    expect_fine(run_as_threads(4, [&](Communicator& world) {
+      const Rank rank(world, 2, 0, divided);
+      uint64_t all = 0, whole = 0, most = 0;
+      for (int r = 0; r < 4; ++r) {
+        uint64_t bytes = 0;
+        for (const TrainingState::Part& part : rank.state().saved_by(r)) bytes += part.bytes;
+        all += bytes;
+        most = std::max(most, bytes);
+      }
+      for (const StateTensor& tensor : rank.state().tensors()) whole += tensor.bytes();
+      EXPECT_EQ(all, whole);
+      EXPECT_LE(most, whole / 2);  // two halves of the vocabulary are of two moments and the master
+    }));
 }
 
 TEST(Snapshots, TheOldestGo) {

@@ -57,6 +57,7 @@ class LmHeadLoss : public Kernel {
         vocabulary_size_(view.attributes().integer("vocabulary_size")),
         predicted_(std::clamp<int64_t>(vocabulary_size_ - first_row_, 0, rows_)),
         gradient_(view.attributes().integer("gradient") != 0),
+        overwrites_(view.attributes().has("overwrite")),
         bias_(view.has_input(4)),
         whole_(chunk_, rows_, width_, view.in(0).dtype, bias_),
         rest_(tokens_ % chunk_
@@ -72,7 +73,7 @@ class LmHeadLoss : public Kernel {
     const double scale = args.in[3].as<double>()[0];
     const bool gradient = gradient_ && args.state->training;
     double sum = 0;
-    bool accumulate = args.accumulate;
+    bool accumulate = args.accumulate && !overwrites_;
     for (int64_t first = 0; first < tokens_; first += chunk_) {
       const int64_t count = std::min(chunk_, tokens_ - first);
       if (has_target(args, first, count)) {
@@ -204,7 +205,7 @@ class LmHeadLoss : public Kernel {
   VocabularyReduction* vocabulary_;
   int threads_;
   int64_t tokens_, width_, rows_, chunk_, first_row_, vocabulary_size_, predicted_;
-  bool gradient_, bias_;
+  bool gradient_, overwrites_, bias_;
   ChunkProducts whole_;
   std::unique_ptr<ChunkProducts> rest_;
 };

@@ -51,6 +51,7 @@ class LmHeadLoss : public Kernel {
         vocabulary_size_(view.attributes().integer("vocabulary_size")),
         chunk_(std::min(view.attributes().integer("chunk_rows"), tokens_)),
         gradient_(view.attributes().integer("gradient") != 0),
+        overwrites_(view.attributes().has("overwrite")),
         bias_(view.has_input(4)),
         loss_(tokens_, 1, vocabulary_size_) {
     require(tokens_ < int64_t{1} << 31, "lm_head_loss numbers tokens in 32 bits");
@@ -126,7 +127,7 @@ class LmHeadLoss : public Kernel {
     if (!gradient) return;
     products.dx.run(logits, args.in[1].data, args.out[1].as<A>() + first * width_, nullptr, false,
                     scratch(args), args.stream);
-    const bool accumulate = args.accumulate || first > 0;
+    const bool accumulate = (args.accumulate && !overwrites_) || first > 0;
     products.dw.run(logits, x, args.out[2].data, nullptr, accumulate, scratch(args), args.stream);
     if (bias_) add_columns(logits, count, scratch(args), args.out[3].as<float>(), accumulate, args.stream);
   }
@@ -156,7 +157,7 @@ class LmHeadLoss : public Kernel {
 
   VocabularyReduction* vocabulary_;
   int64_t tokens_, width_, vocabulary_size_, chunk_;
-  bool gradient_, bias_;
+  bool gradient_, overwrites_, bias_;
   VocabularyPart part_;
   std::unique_ptr<ChunkProducts> whole_, rest_;
   ColumnWalk sums_;  // over the columns of a chunk's logits, where there is a bias

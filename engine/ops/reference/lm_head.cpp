@@ -28,6 +28,7 @@ class LmHeadLoss final : public Kernel {
     first_row_ = view.attributes().integer("first_row");
     vocabulary_size_ = view.attributes().integer("vocabulary_size");
     with_gradient_ = view.attributes().integer("gradient") != 0;
+    adds_ = !view.attributes().has("overwrite");
     rows_ = view.in(1).shape[0];
     predicted_ = std::clamp<int64_t>(vocabulary_size_ - first_row_, 0, rows_);
     chunk_ = std::min(view.attributes().integer("chunk_rows"), view.in(0).shape[0]);
@@ -129,7 +130,7 @@ class LmHeadLoss final : public Kernel {
   void weight_gradient(const KernelArgs& args, Chunk chunk) const {
     const T* x = args.in[0].as<T>() + chunk.first * width_;
     T* dw = args.out[2].as<T>();
-    const bool accumulate = args.accumulate || chunk.first > 0;
+    const bool accumulate = (args.accumulate && adds_) || chunk.first > 0;
     for (int64_t v = 0; v < rows_; ++v) {
       for (int64_t c = 0; c < width_; ++c) {
         double sum = 0;
@@ -144,13 +145,13 @@ class LmHeadLoss final : public Kernel {
     for (int64_t v = 0; v < rows_; ++v) {
       double sum = 0;
       for (int64_t i = 0; v < predicted_ && i < chunk.rows; ++i) sum += logit(args, i)[v];
-      store(args.out[3].as<T>()[v], sum, args.accumulate || chunk.first > 0);
+      store(args.out[3].as<T>()[v], sum, (args.accumulate && adds_) || chunk.first > 0);
     }
   }
 
   VocabularyReduction* vocabulary_;
   int64_t width_, rows_, predicted_, first_row_, vocabulary_size_, chunk_;
-  bool with_gradient_;
+  bool with_gradient_, adds_;
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ std::unique_ptr<Device> make_device(const DeviceOptions&) { refuse(); }
 void copy_bytes(void*, const void*, std::size_t, void*) { refuse(); }
 void clear_bytes(void*, std::size_t, void*) { refuse(); }
 void convert(const Tensor&, const Tensor&, void*) { refuse(); }
+void accumulate(const Tensor&, const Tensor&, void*) { refuse(); }
 void hash_bytes(const void*, std::size_t, int64_t*, void*) { refuse(); }
 void call_on_host(void (*)(void*), void*, void*) { refuse(); }
 std::shared_ptr<void> make_host_cell(std::size_t) { refuse(); }

@@ -78,6 +78,13 @@ void with_type(DType dtype, F f) {
   }
 }
 
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    add_elements(const T* __restrict__ from, T* __restrict__ to, int64_t count) {
+  const int64_t step = gridDim.x * int64_t{kThreads};
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += step) to[i] += from[i];
+}
+
 // One to one in `word`, so that a change of one word changes the sum of all.
 __device__ unsigned long long scrambled(uint64_t index, uint64_t word) {
   uint64_t x = word + (index + 1) * 0x9E3779B97F4A7C15u;
@@ -119,6 +126,15 @@ void convert(const Tensor& from, const Tensor& to, void* stream) {
                stream, from.as<From>(), to.as<To>(), count);
     });
   });
+}
+
+void accumulate(const Tensor& from, const Tensor& to, void* stream) {
+  const int64_t count = from.elements();
+  const auto grid = grid_of(std::clamp<int64_t>(ceil_div(count, kThreads), 1, kMostBlocks));
+  if (from.dtype == DType::kF64)
+    launch(add_elements<double>, grid, dim3(kThreads), 0, stream, from.as<double>(), to.as<double>(), count);
+  else
+    launch(add_elements<float>, grid, dim3(kThreads), 0, stream, from.as<float>(), to.as<float>(), count);
 }
 
 void hash_bytes(const void* data, std::size_t bytes, int64_t* hash, void* stream) {
