@@ -137,6 +137,17 @@ struct Config {
     int64_t warmup_steps = 0;
     double warmup_ratio = 0;  // of training.max_steps; at most one of the two is not 0
     double min_lr = 0;
+    int64_t num_cycles = 1;   // cosine_with_restarts
+    double power = 1;         // polynomial
+    int64_t timescale = 0;    // inverse_sqrt; 0: the warm-up's steps, or 10000 without one
+    int64_t decay_steps = 0;  // warmup_stable_decay; exactly one of the two is not 0
+    double decay_ratio = 0;   // of training.max_steps
+    DecayShape decay_shape = DecayShape::kCosine;
+    int64_t step_size = 0;   // step: not 0
+    double gamma = 0.1;      // step
+    double pct_start = 0.3;  // these three one_cycle
+    double div_factor = 25;
+    double final_div_factor = 1e4;
   };
 
   struct Data {

@@ -1,6 +1,7 @@
 // Names of others that are no keys here, and what to do about each. Where two rows speak of one key of ours, a file
 // that has both is imported by the first.
 #include <cstdlib>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -150,29 +151,6 @@ constexpr ForeignKey kForeignKeys[] = {
      "leave it out: a step's loss is the mean over all its tokens"},
     {"label_smoothing_factor", "Transformers", "", "not supported: the loss is of the labels as they are"},
     {"neftune_noise_alpha", "Transformers", "", "not supported: embeddings have dropout, and no noise"},
-
-    // The learning rate.
-    {"scheduler", "PyTorch", "scheduler.name", ""},
-    {"lr_scheduler", "axolotl, torchtitan", "scheduler.name", ""},
-    {"lr_scheduler.warmup_steps", "torchtitan", "scheduler.warmup_steps", ""},
-    {"lr_scheduler.decay_type", "torchtitan", "scheduler.name", ""},
-    {"scheduler.type", "DeepSpeed", "scheduler.name", ""},
-    {"scheduler.params.warmup_num_steps", "DeepSpeed", "scheduler.warmup_steps", ""},
-    {"scheduler.params.warmup_max_lr", "DeepSpeed", "optimizer.learning_rate", ""},
-    {"scheduler.params.total_num_steps", "DeepSpeed", "training.max_steps", ""},
-    {"scheduler.params.warmup_min_lr", "DeepSpeed", "",
-     "not supported: the warm-up begins at 0, and scheduler.min_lr is the end"},
-    {"scheduler.params.warmup_type", "DeepSpeed", "", "leave it out: the warm-up is linear"},
-    {"scheduler.params", "DeepSpeed", "", "write its keys in section 'scheduler': warmup_steps, min_lr"},
-    {"lr_scheduler_kwargs", "Transformers", "scheduler.min_lr",
-     "of them there is scheduler.min_lr, the rate at the end"},
-    {"max_lr", "PyTorch", "optimizer.learning_rate", ""},
-    {"lr_decay_iters", "Megatron", "training.max_steps", "leave it out: the rate falls until max_steps"},
-    {"decay_ratio", "torchtitan", "", "not supported: the rate falls from the warm-up to max_steps"},
-    {"min_lr_factor", "torchtitan", "scheduler.min_lr",
-     "write min_lr: {} x the learning rate in section 'scheduler'"},
-    {"cosine_min_lr_ratio", "axolotl", "scheduler.min_lr",
-     "write min_lr: {} x the learning rate in section 'scheduler'"},
 
     // Evaluating and saving.
     {"eval_strategy", "Transformers", "evaluation.every_steps", kStrategy},
@@ -489,6 +467,14 @@ constexpr ForeignKey kForeignKeys[] = {
 
 }  // namespace
 
-std::span<const ForeignKey> foreign_keys() { return kForeignKeys; }
+std::span<const ForeignKey> foreign_keys() {
+  static const std::vector<ForeignKey> all = [] {
+    std::vector<ForeignKey> rows(std::begin(kForeignKeys), std::end(kForeignKeys));
+    const std::span<const ForeignKey> more = foreign_schedule_keys();
+    rows.insert(rows.end(), more.begin(), more.end());
+    return rows;
+  }();
+  return all;
+}
 
 }  // namespace recollect

@@ -60,6 +60,11 @@ constexpr ForeignName kForeignNames[] = {
     {"warmup_iters", "nanoGPT", "scheduler.warmup_steps"},
     {"lr_warmup_fraction", "Megatron", "scheduler.warmup_ratio"},
     {"eta_min", "PyTorch", "scheduler.min_lr"},
+    {"lr_end", "Transformers", "scheduler.min_lr"},
+    {"num_decay_steps", "Transformers", "scheduler.decay_steps"},
+    {"lr_wsd_decay_iters", "Megatron", "scheduler.decay_steps"},
+    {"lr_wsd_decay_style", "Megatron", "scheduler.decay_shape"},
+    {"anneal_strategy", "PyTorch", "scheduler.decay_shape"},
 
     {"recompute_granularity", "Megatron", "activation_checkpointing.mode"},
     {"partitioned_checkpointing", "OSLO", "activation_checkpointing.partition_activations"},

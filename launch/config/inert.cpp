@@ -1,26 +1,21 @@
 #include "launch/config/inert.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iterator>
 
 #include <fmt/format.h>
 
 #include "launch/config/check_reports.h"
+#include "launch/config/check_schedule.h"
 #include "launch/config/data_source.h"
 #include "launch/config/keys.h"
-#include "launch/config/warmup.h"
 
 namespace recollect {
 namespace {
 
-struct Rule {
-  std::vector<std::string> keys;             // without effect ...
-  std::vector<std::string> because;          // ... by the value of these ...
-  std::function<bool(const Config&)> inert;  // ... when this holds
-  std::string reason;
-  bool of_any_value = false;  // nothing reads the keys then, even where they have their defaults
-};
+using Rule = InertRule;
 
 bool evaluates(const Config& c) { return c.evaluation.every_steps > 0; }
 bool not_random(const Config& c) { return !reads(c, DataFormat::kRandom); }
@@ -29,7 +24,6 @@ bool alone(const Config& c) {
   return c.parallelism.data_parallel_size == 1 && c.parallelism.tensor_parallel_size == 1;
 }
 bool only_evaluates(const Config& c) { return c.training.max_steps == 0; }
-bool falls(const Config& c) { return c.scheduler.name != SchedulerName::kConstant; }
 bool learns(const Config& c) { return c.optimizer.learning_rate > 0; }
 
 std::vector<std::string> keys_that_concern(const ModelFamily& family, ModelKey::Concerns what) {
@@ -53,6 +47,8 @@ std::vector<Rule> declared_rules() {
                    {"training.max_steps"},
                    only_evaluates,
                    "this run never goes backward"});
+  table.push_back(
+      {keys_of_section("scheduler"), {"training.max_steps"}, only_evaluates, "nothing is trained"});
   for (const ModelFamily& family : model_families()) {
     const auto is_it = [type = family.type](const Config& c) { return c.model.type == type; };
     table.push_back({keys_that_concern(family, ModelKey::Concerns::kFreshWeights),
@@ -197,28 +193,10 @@ std::vector<Rule> fixed_rules() {
        [](const Config& c) { return c.optimizer.weight_decay == 0; },
        "nothing is decayed"},
       {{"optimizer.beta1", "optimizer.beta2", "optimizer.epsilon", "optimizer.momentum",
-        "optimizer.weight_decay", "optimizer.decay_all", "optimizer.max_grad_norm", "scheduler.name",
-        "scheduler.warmup_steps", "scheduler.warmup_ratio"},
+        "optimizer.weight_decay", "optimizer.decay_all", "optimizer.max_grad_norm"},
        {"optimizer.learning_rate"},
        [](const Config& c) { return !learns(c); },
        "no parameter changes"},
-      {{"scheduler.name"},
-       {"scheduler.min_lr"},
-       [](const Config& c) {
-         return falls(c) && learns(c) && c.scheduler.min_lr == c.optimizer.learning_rate;
-       },
-       "the learning rate ends where it begins"},
-      {{"scheduler.name", "scheduler.min_lr"},
-       {"scheduler.warmup_steps", "scheduler.warmup_ratio", "training.max_steps"},
-       [](const Config& c) {
-         const int64_t steps = c.training.max_steps;
-         return falls(c) && learns(c) && steps > 0 && warmup_steps(c) + 1 >= steps;
-       },
-       "no step comes after the one with the highest learning rate"},
-      {{"scheduler.min_lr"},
-       {"scheduler.name"},
-       [](const Config& c) { return c.scheduler.name == SchedulerName::kConstant; },
-       "the learning rate does not fall"},
       {{"activation_checkpointing.budget_policy"},
        {"data.padding"},
        [](const Config& c) {
@@ -337,10 +315,6 @@ std::vector<Rule> fixed_rules() {
         "optimizer.weight_decay",
         "optimizer.decay_all",
         "optimizer.max_grad_norm",
-        "scheduler.name",
-        "scheduler.min_lr",
-        "scheduler.warmup_steps",
-        "scheduler.warmup_ratio",
         "training.loss_scale",
         "training.initial_loss_scale",
         "training.loss_scale_window",
@@ -399,8 +373,9 @@ std::vector<Rule> fixed_rules() {
 
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> table = [] {
-    std::vector<Rule> all = declared_rules(), fixed = fixed_rules();
-    std::move(fixed.begin(), fixed.end(), std::back_inserter(all));
+    std::vector<Rule> all = declared_rules();
+    for (std::vector<Rule>& more : std::array{inert_schedule_rules(), fixed_rules()})
+      std::move(more.begin(), more.end(), std::back_inserter(all));
     return all;
   }();
   return table;

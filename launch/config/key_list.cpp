@@ -132,6 +132,7 @@ ValueRange any() { return {}; }
 ValueRange not_empty() { return {.required = true}; }
 ValueRange between(double low, double high) { return {.low = low, .high = high}; }
 ValueRange at_least(double low) { return {.low = low}; }
+ValueRange above(double low) { return {.low = low, .low_open = true}; }
 ValueRange fraction() { return {.low = 0, .high = 1, .high_open = true}; }
 ValueRange among(std::span<const std::string_view> words) { return {.words = words}; }
 ValueRange byte_size() { return {.low = 0, .byte_size = true}; }
@@ -235,6 +236,21 @@ void add_scheduler(std::vector<ConfigKey>& keys) {
   add("warmup_steps", &S::warmup_steps, between(0, kMaxCount), "steps of linear warm-up");
   add("warmup_ratio", &S::warmup_ratio, between(0, 1), "warm-up as a part of max_steps");
   add("min_lr", &S::min_lr, at_least(0), "learning rate at the end");
+  add("num_cycles", &S::num_cycles, between(1, kMaxCount), "cosine_with_restarts: how often it falls");
+  add("power", &S::power, above(0), "polynomial: of the part of the steps that is left");
+  add("timescale", &S::timescale, between(0, kMaxCount),
+      "inverse_sqrt: the rate is halved after three times as many steps; 0: warm-up's steps, or 10000");
+  add("decay_steps", &S::decay_steps, between(0, kMaxCount),
+      "warmup_stable_decay: steps at the end in which it falls");
+  add("decay_ratio", &S::decay_ratio, between(0, 1), "warmup_stable_decay: these as a part of max_steps");
+  add("decay_shape", &S::decay_shape, any(),
+      "warmup_stable_decay, one_cycle: how it falls, and how one_cycle rises");
+  add("step_size", &S::step_size, between(0, kMaxCount), "step: steps from one fall to the next");
+  add("gamma", &S::gamma, ValueRange{.low = 0, .high = 1, .low_open = true, .high_open = true},
+      "step: factor of each fall");
+  add("pct_start", &S::pct_start, between(0, 1), "one_cycle: part of the steps in which it rises");
+  add("div_factor", &S::div_factor, at_least(1), "one_cycle: of the peak, for the rate at the beginning");
+  add("final_div_factor", &S::final_div_factor, at_least(1), "one_cycle: of that, for the rate at the end");
 }
 
 void add_task(std::vector<ConfigKey>& keys) {

@@ -11,6 +11,7 @@
 #include "engine/io/problems.h"
 #include "engine/ops/cpu_level.h"
 #include "launch/config/check_reports.h"
+#include "launch/config/check_schedule.h"
 #include "launch/config/data_source.h"
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
@@ -125,17 +126,7 @@ void check_device(const Config& config, const BuildFeatures& features, Findings&
   }
 }
 
-void check_schedule(const Config& config, Findings& found) {
-  const Config::Scheduler& s = config.scheduler;
-  if (s.warmup_steps > 0 && s.warmup_ratio > 0) {
-    found.push_back({{"scheduler.warmup_steps", "scheduler.warmup_ratio"},
-                     "scheduler.warmup_steps and scheduler.warmup_ratio are both given; give one"});
-  }
-  if (s.min_lr > config.optimizer.learning_rate) {
-    found.push_back({{"scheduler.min_lr", "optimizer.learning_rate"},
-                     fmt::format("scheduler.min_lr {} is above optimizer.learning_rate {}", s.min_lr,
-                                 config.optimizer.learning_rate)});
-  }
+void check_numbers(const Config& config, Findings& found) {
   const double scale = config.training.loss_scale;
   if (scale < 0 && scale != -1) {
     found.push_back(
@@ -347,6 +338,7 @@ std::vector<Finding> validate(const Config& config, const BuildFeatures& feature
   check_sequence_parallel(config, found);
   check_device(config, features, found);
   check_schedule(config, found);
+  check_numbers(config, found);
   check_checkpointing(config, found);
   check_data(config, found);
   check_steps(config, found);

@@ -63,8 +63,10 @@ constexpr Mistake kInTheFile[] = {
     {"lr_scheduler_type: cosine",
      "'lr_scheduler_type' of Transformers is scheduler.name here; write name: cosine in "
      "section 'scheduler'"},
-    {"scheduler: {lr_scheduler_type: cosine_with_restarts}",
-     "scheduler.name: 'cosine_with_restarts' is not supported: constant, linear and cosine are"},
+    {"scheduler: {lr_scheduler_type: reduce_lr_on_plateau}",
+     "scheduler.name: 'reduce_lr_on_plateau' is not supported: constant, linear, cosine, "
+     "cosine_with_restarts, "
+     "polynomial, inverse_sqrt, warmup_stable_decay, one_cycle and step are"},
     {"scheduler: {name: constant_with_warmup}",
      "scheduler.name: for 'constant_with_warmup' write name: constant"},
     {"optimizer: {adam_beta3: 0.9}",
