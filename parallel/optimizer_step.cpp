@@ -13,7 +13,8 @@ namespace {
 // Tensor ranks that hold the same parts of those parameters that more than one holds; 1 where there are none.
 int repeats_of(const std::vector<Parameter>& parameters) {
   int repeats = 1;
-  for (const Parameter& p : parameters) repeats = std::max(repeats, p.repeats);
+  for (const Parameter& p : parameters)
+    if (p.gradient != kNone) repeats = std::max(repeats, p.repeats);
   return repeats;
 }
 
@@ -53,7 +54,7 @@ class Builder {
                        const Placement& placement, int repeats = 1) {
     std::vector<ValueId> gradients;
     for (const Parameter& p : parameters)
-      if (graph_.value(p.gradient).placement == placement && p.repeats == repeats)
+      if (p.gradient != kNone && graph_.value(p.gradient).placement == placement && p.repeats == repeats)
         gradients.push_back(p.gradient);
     return ops_.append(name, "squared_norm", {}, std::move(gradients)).outputs[0];
   }
@@ -117,12 +118,16 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
       b.ops().append("norm/clip", "clip_factor", std::move(clipping),
                      {sharded, replicated, handles.loss_scale, repeated, handles.total_loss}, {handles.norm});
   const ValueId factor = clip.outputs[1];
-  for (Parameter& p : parameters)
+  for (Parameter& p : parameters) {
+    p.master = p.value;
+    if (p.gradient == kNone) continue;  // frozen
+    const double decay = p.decayed() || settings.decay_all ? settings.weight_decay : 0.0;
     b.update(p, *handles.rule,
              {.parameter = p,
               .schedule = handles.schedule,
               .factor = factor,
-              .weight_decay = p.decayed() || settings.decay_all ? settings.weight_decay : 0.0});
+              .weight_decay = p.weight_decay.value_or(decay)});
+  }
   return handles;
 }
 

@@ -19,7 +19,7 @@ struct OptimizerHandles {
   ValueId loss_scale = kNone;                 // input [1] f64, where there is one
 };
 
-// Fills in the parameters' masters and states.
+// Fills in the parameters' masters and states. Those without a gradient are frozen: they are their own masters.
 OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
                                   std::vector<Parameter>& parameters, ValueId loss,
                                   const OptimizerSettings& settings, int data_size, int tensor_size);

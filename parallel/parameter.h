@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,10 @@ struct Parameter {
   bool may_be_missing = false;  // in files; it is initialised then
   Init init = Init::kZero;
   double init_std = 0;
+  // Its group's, and its layer's (optimizers/groups.h).
+  bool frozen = false;    // it stays what it is: no gradient, no master copy, no state
+  double rate_scale = 1;  // of the learning rate
+  std::optional<double> weight_decay = {};  // the optimizer's where not given
   // Not 0: it is drawn as if it stood behind so many rows of the parameter before it, of which it is a part
   // where there are fewer ranks.
   int64_t drawn_behind = 0;

@@ -111,9 +111,11 @@
 // lm_head_loss              x [T,h], w [V,h], targets [T] i32,   acc loss [1] f64,      vocabulary_size
 //                           scale [1] f64, bias? [V]             dx?, acc dw?,          first_row chunk_rows
 //                                                                acc dbias?             gradient (0 or 1)
+//                                                                                       frozen_weight?
+//                                                                                       frozen_bias?
 //     Row i is to predict targets[i]; rows whose target is -100 do not count. loss is scale * the sum of
 //     negative log likelihoods; dx, dw and, of a bias, dbias (with gradient = 1) are its gradients, so no
-//     later op needs the logits; an evaluation leaves them alone. Works through chunk_rows rows at a time.
+//     later op needs the logits; an evaluation leaves them alone. Of what is frozen there is none. Works through chunk_rows rows at a time.
 //     Local row r of w is vocabulary entry first_row + r; entries from vocabulary_size on are padding: never
 //     predicted, gradient zero. With the vocabulary divided over ranks dx is this rank's part of a sum.
 // lm_logits                 x [T,h], w [V,h], filled [2] i32     logits [V] S

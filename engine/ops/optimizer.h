@@ -23,9 +23,11 @@ struct UpdateSettings {
     epsilon = real("epsilon");
     weight_decay = real("weight_decay");
     momentum = real("momentum");
+    if (attributes.has("rate_scale")) rate_scale = attributes.real("rate_scale");
   }
 
   double beta1, beta2, epsilon, weight_decay, momentum;
+  double rate_scale = 1;  // of this parameter's learning rate
 };
 
 // The numbers of one step. T is what elements are computed in.
@@ -56,7 +58,7 @@ struct StepNumbers {
 template <typename T>
 RECOLLECT_HOST_DEVICE StepNumbers<T> step_numbers(const double* schedule, double clip,
                                                   const UpdateSettings& s) {
-  const double rate = schedule[0], correction1 = schedule[1], root = std::sqrt(schedule[2]);
+  const double rate = schedule[0] * s.rate_scale, correction1 = schedule[1], root = std::sqrt(schedule[2]);
   StepNumbers<T> numbers{.clip = static_cast<T>(clip),
                          .rate = static_cast<T>(rate),
                          .decay = static_cast<T>(s.weight_decay),

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -130,6 +131,13 @@ struct Config {
     double weight_decay = 0;
     bool decay_all = false;    // false: biases and norms are not decayed
     double max_grad_norm = 1;  // 0: no clipping
+    double layer_decay = 1;    // of the learning rate, from each layer to the one before it
+    struct Group {
+      std::vector<std::string> match;
+      std::optional<double> learning_rate = {}, weight_decay = {};
+      bool frozen = false;
+    };
+    std::vector<Group> groups = {};
   };
 
   struct Scheduler {

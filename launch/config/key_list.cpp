@@ -8,6 +8,7 @@
 #include <concepts>
 
 #include "engine/io/spelling.h"
+#include "launch/config/optimizer_groups.h"
 #include "launch/config/padding.h"
 #include "parallel/tasks/metrics.h"
 
@@ -227,6 +228,9 @@ void add_optimizer(std::vector<ConfigKey>& keys) {
   add("weight_decay", &S::weight_decay, at_least(0), "strength of weight decay");
   add("decay_all", &S::decay_all, any(), "decay biases and norms too");
   add("max_grad_norm", &S::max_grad_norm, at_least(0), "clip the global norm to this; 0: never");
+  add("layer_decay", &S::layer_decay, ValueRange{.low = 0, .high = 1, .low_open = true},
+      "factor of the learning rate from each layer to the one before it; 1: all have the same");
+  keys.push_back(groups_key());
 }
 
 void add_scheduler(std::vector<ConfigKey>& keys) {

@@ -15,6 +15,7 @@
 #include "launch/config/data_source.h"
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
+#include "launch/config/optimizer_groups.h"
 #include "launch/config/padding.h"
 
 namespace recollect {
@@ -339,6 +340,7 @@ std::vector<Finding> validate(const Config& config, const BuildFeatures& feature
   check_device(config, features, found);
   check_schedule(config, found);
   check_numbers(config, found);
+  check_groups(config, found);
   check_checkpointing(config, found);
   check_data(config, found);
   check_steps(config, found);

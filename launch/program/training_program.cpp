@@ -17,6 +17,7 @@
 #include "comm/vocabulary_reduction.h"
 #include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
+#include "launch/config/optimizer_groups.h"
 #include "launch/program/over_budget.h"
 #include "launch/program/recorded.h"
 #include "launch/program/units.h"
@@ -32,6 +33,24 @@ int64_t bucket_that_matters(const Graph& graph, const std::vector<Parameter>& pa
   for (const Parameter& p : parameters)
     if (p.gradient != kNone) bytes += graph.value(p.gradient).bytes();
   return static_cast<int64_t>((bytes + (uint64_t{1} << 20) - 1) >> 20);
+}
+
+// What optimizer.groups leaves as it is.
+void count_frozen(const Mesh& mesh, TrainingProgram& training) {
+  const std::vector<Parameter>& all = training.model.parameters;
+  int64_t frozen = 0, elements = 0, of = 0;
+  for (const Parameter& p : all) {
+    const int64_t here = p.local_rows(mesh.tensor_size()) * p.local_columns(mesh.tensor_size());
+    of += here;
+    if (!p.frozen) continue;
+    ++frozen;
+    elements += here;
+  }
+  if (frozen > 0)
+    training.remarks.push_back(
+        {"optimizer.groups", fmt::format("{} of {} parameters are frozen, {} of this rank's {} numbers: they "
+                                         "have no gradients, no master copies and no states",
+                                         frozen, all.size(), elements, of)});
 }
 
 // The sum of gradients over ranks.
@@ -125,6 +144,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
     if (!settings.disk_checkpointing.path.empty())
       training.disk = target.taken_over.disk ? target.taken_over.disk
                                              : std::make_shared<DiskStore>(settings.disk_checkpointing.path);
+    count_frozen(mesh, training);
     reduce(graph, config, mesh, training);
     training.optimizer =
         append_optimizer(graph, *training.registry, training.model.parameters, training.model.loss,
@@ -415,14 +435,17 @@ OptimizerSettings optimizer_settings(const Config& config) {
           .weight_decay = o.weight_decay,
           .decay_all = o.decay_all,
           .max_grad_norm = o.max_grad_norm,
-          .loss_scaled = config.training.scales_loss()};
+          .loss_scaled = config.training.scales_loss(),
+          .layer_decay = o.layer_decay,
+          .groups = parameter_groups(config)};
 }
 
 DeviceModel device_of(const Config& config) { return rank_device(config); }
 
 ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape) {
   ModelGraph forward = build_model(config, mesh, shape);
-  return config.training.max_steps > 0 ? differentiate_model(std::move(forward)) : forward;
+  return config.training.max_steps > 0 ? differentiate_model(std::move(forward), optimizer_settings(config))
+                                       : forward;
 }
 
 TrainingProgram make_training_program(const Config& config, const Mesh& mesh, const RegisterKernels& kernels,

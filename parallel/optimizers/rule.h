@@ -3,6 +3,7 @@
 // same for all rules.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,15 @@
 
 namespace recollect {
 
+// Parameters that are treated otherwise, by their names in the model's files.
+struct ParameterGroup {
+  std::vector<std::string> match;    // patterns, as groups.h reads them
+  std::optional<double> rate_scale;  // times the learning rate
+  std::optional<double> weight_decay;
+  bool frozen = false;  // they have no gradient, no master copy and no state
+  std::string where;    // it was given, for messages
+};
+
 // What may be said of rules; each reads what concerns it.
 struct OptimizerSettings {
   std::string name = "adamw";  // of rules.h
@@ -19,6 +29,8 @@ struct OptimizerSettings {
   bool decay_all = false;    // otherwise vectors (biases and norms) are not decayed
   double max_grad_norm = 1;  // 0: never clips
   bool loss_scaled = false;  // gradients are `loss_scale` times too large
+  double layer_decay = 1;    // of the learning rate, from each layer to the one before it
+  std::vector<ParameterGroup> groups = {};
 };
 
 // A tensor that a rule keeps of one parameter: this rank's part.
