@@ -147,6 +147,10 @@
 // sgd                       schedule, factor, grad               acc master, acc m,     momentum weight_decay
 //                                                                param?                 cast
 //     torch.optim.SGD without dampening: m = momentum * m + g; at t = 1 (m zero) this is torch's first step.
+// lion                      schedule, factor, grad               acc master, acc m,     beta1 beta2
+//                                                                param?                 weight_decay cast
+//     w = w - rate * weight_decay * w - rate * sign(beta1 * m + (1 - beta1) * g); m = beta2 * m + (1 - beta2) * g.
+//     All update rules take rate_scale, of the rate, where it is not 1.
 #pragma once
 
 #include <functional>

@@ -120,4 +120,16 @@ struct SgdRule {
   }
 };
 
+// Each weight moves by the rate, up or down: only the sign of the moment counts.
+struct LionRule {
+  static constexpr int kMoments = 1;
+  template <typename T>
+  static RECOLLECT_HOST_DEVICE void update(const StepNumbers<T>& s, T gradient, T& w, T& m) {
+    const T clipped = gradient * s.clip, direction = s.beta1 * m + s.rest1 * clipped;
+    w -= s.rate * s.decay * w;
+    w -= s.rate * static_cast<T>((direction > T{0}) - (direction < T{0}));
+    m = s.beta2 * m + s.rest2 * clipped;
+  }
+};
+
 }  // namespace recollect

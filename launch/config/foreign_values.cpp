@@ -6,7 +6,7 @@ namespace recollect {
 namespace {
 
 constexpr std::string_view kPrecisionsHere = "not supported: fp32, bf16 and fp16 are",
-                           kRulesHere = "not supported: adamw, adamw_hf, adam and sgd are",
+                           kRulesHere = "not supported: adamw, adamw_hf, adam, sgd and lion are",
                            kShapesHere =
                                "not supported: constant, linear, cosine, cosine_with_restarts, polynomial, "
                                "inverse_sqrt, warmup_stable_decay, one_cycle and step are",
@@ -119,7 +119,8 @@ constexpr ForeignValue kForeignValues[] = {
     {"optimizer.name", "adafactor", "", kRulesHere},
     {"optimizer.name", "adagrad", "", kRulesHere},
     {"optimizer.name", "rmsprop", "", kRulesHere},
-    {"optimizer.name", "lion", "", kRulesHere},
+    {"optimizer.name", "lion_32bit", "lion"},
+    {"optimizer.name", "paged_lion_32bit", "lion"},
     {"optimizer.name", "lion_8bit", "", kRulesHere},
     {"optimizer.name", "lamb", "", kRulesHere},
     {"optimizer.name", "lars", "", kRulesHere},

@@ -6,13 +6,14 @@
 
 #include "engine/core/error.h"
 #include "parallel/optimizers/adam.h"
+#include "parallel/optimizers/lion.h"
 #include "parallel/optimizers/sgd.h"
 
 namespace recollect {
 
 std::span<const OptimizerEntry> optimizer_rules() {
   constexpr OptimizerEntry::Unused momentum{"momentum", "only sgd has momentum"};
-  static const std::array<OptimizerEntry, 4> rules = {{
+  static const std::array<OptimizerEntry, 5> rules = {{
       {"adamw", make_adam, {momentum}},
       {"adamw_hf", make_adam, {momentum}},
       {"adam", make_adam, {momentum}},
@@ -21,6 +22,7 @@ std::span<const OptimizerEntry> optimizer_rules() {
        {{"beta1", "sgd keeps no moments"},
         {"beta2", "sgd keeps no moments"},
         {"epsilon", "sgd divides by nothing"}}},
+      {"lion", make_lion, {{"epsilon", "lion divides by nothing"}, momentum}, {{"beta2", 0.99}}},
   }};
   return rules;
 }

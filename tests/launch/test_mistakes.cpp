@@ -94,9 +94,9 @@ constexpr Mistake kInTheFile[] = {
      "'optim' of Transformers is optimizer.name here; write name: adamw in section 'optimizer'"},
     {"optimizer: {name: adamw_torch}", "optimizer.name: for 'adamw_torch' write name: adamw"},
     {"optimizer: {name: adafactor}",
-     "optimizer.name: 'adafactor' is not supported: adamw, adamw_hf, adam and sgd are"},
+     "optimizer.name: 'adafactor' is not supported: adamw, adamw_hf, adam, sgd and lion are"},
     {"optimizer: {name: AdamW}",
-     "optimizer.name: expected one of adamw, adamw_hf, adam, sgd, found 'AdamW'; did you mean "
+     "optimizer.name: expected one of adamw, adamw_hf, adam, sgd, lion, found 'AdamW'; did you mean "
      "'adamw'?"},
     {"optimizer: adamw_torch",
      "'optimizer' of axolotl is optimizer.name here; write name: adamw in section 'optimizer'"},
@@ -257,7 +257,8 @@ constexpr Mistake kOnTheCommandLine[] = {
      "training.max_steps is 3 x samples / training.global_batch_size"},
     {"device.backend=gpu", "device.backend: for 'gpu' write device.backend=cuda"},
     {"training.precision=float16", "training.precision: for 'float16' write training.precision=fp16"},
-    {"optimizer.name=lion", "optimizer.name: 'lion' is not supported: adamw, adamw_hf, adam and sgd are"},
+    {"optimizer.name=lamb",
+     "optimizer.name: 'lamb' is not supported: adamw, adamw_hf, adam, sgd and lion are"},
     {"optimizer=adamw_torch", "'optimizer' of axolotl is optimizer.name here; write optimizer.name=adamw"},
     {"fp16.enabled=true",
      "'fp16.enabled' of DeepSpeed is training.precision here; write training.precision=fp16 "

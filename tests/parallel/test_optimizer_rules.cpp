@@ -101,6 +101,13 @@ TEST(OptimizerRules, StatesHaveTorchsNames) {
   EXPECT_EQ(sgd.update_of("b").attributes.real("weight_decay"), 0.01);
 }
 
+TEST(OptimizerRules, LionHasOneMoment) {
+  const Trained lion({.name = "lion", .beta2 = 0.99});
+  EXPECT_EQ(names_of(lion.parameters[0].states), Names{"exp_avg"});
+  EXPECT_EQ(lion.update_of("w").attributes.real("beta2"), 0.99);
+  EXPECT_EQ(optimizer_entry("lion").defaults.front().value, 0.99);
+}
+
 TEST(OptimizerRules, AMasterStandsBesideARoundedParameter) {
   const Trained t({}, DType::kBF16);
   const Parameter &w = t.parameters[0], &b = t.parameters[1];
