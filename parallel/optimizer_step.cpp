@@ -67,11 +67,12 @@ class Builder {
 
   void update(Parameter& p, const OptimizerRule& rule, ParameterUpdate update) {
     const Value gradient = graph_.value(p.gradient);
+    update.dtype = gradient.dtype;
     const bool cast = graph_.value(p.value).dtype != gradient.dtype;
     p.master = cast ? state(p, state_like("master", gradient)) : p.value;
     graph_.value(p.value).accumulator = true;
     for (const OptimizerState& wanted : rule.states(p, gradient))
-      p.states.push_back({wanted.name, state(p, wanted)});
+      p.states.push_back({wanted.name, state(p, wanted), wanted.of});
     rule.emit(ops_, update);
   }
 
@@ -126,7 +127,8 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
              {.parameter = p,
               .schedule = handles.schedule,
               .factor = factor,
-              .weight_decay = p.weight_decay.value_or(decay)});
+              .weight_decay = p.weight_decay.value_or(decay),
+              .tensor_size = tensor_size});
   }
   return handles;
 }

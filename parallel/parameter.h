@@ -12,6 +12,10 @@
 
 namespace recollect {
 
+// What a state has a number for: each element of the parameter, each row, or each column of each matrix of it that is a
+// tensor of its own in files.
+enum class StateOf { kElements, kRows, kColumns };
+
 struct Parameter {
   enum class Split { kNone, kRows, kColumns };
   enum class Init { kZero, kOne, kNormal };
@@ -20,6 +24,7 @@ struct Parameter {
   struct State {
     std::string name;
     ValueId value = kNone;
+    StateOf of = StateOf::kElements;
   };
   // A tensor of the model's files that holds rows of it.
   struct FileTensor {
@@ -54,8 +59,8 @@ struct Parameter {
   Init init = Init::kZero;
   double init_std = 0;
   // Its group's, and its layer's (optimizers/groups.h).
-  bool frozen = false;    // it stays what it is: no gradient, no master copy, no state
-  double rate_scale = 1;  // of the learning rate
+  bool frozen = false;                      // it stays what it is: no gradient, no master copy, no state
+  double rate_scale = 1;                    // of the learning rate
   std::optional<double> weight_decay = {};  // the optimizer's where not given
   // Not 0: it is drawn as if it stood behind so many rows of the parameter before it, of which it is a part
   // where there are fewer ranks.

@@ -22,6 +22,7 @@ Cost streaming_cost(const OpView& view, double flops_per_element) {
 
 void register_engine_ops(OpRegistry& registry) {
   ops::register_activation(registry);
+  ops::register_adafactor(registry);
   ops::register_attention(registry);
   ops::register_cached_attention(registry);
   ops::register_clip(registry);

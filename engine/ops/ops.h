@@ -151,6 +151,26 @@
 //                                                                param?                 weight_decay cast
 //     w = w - rate * weight_decay * w - rate * sign(beta1 * m + (1 - beta1) * g); m = beta2 * m + (1 - beta2) * g.
 //     All update rules take rate_scale, of the rate, where it is not 1.
+// adafactor_sums            factor, grad [r,c] or [r],           rows [n+1] f64,        factored first_row
+//                           master                               columns [c+1] f64      rows (n) block?
+//                                                                                       whole_rows
+//     Of the n rows from first_row on, one matrix: the squares of grad * factor added up along its rows and along its
+//     columns, behind both those of master. With factored = 0 the last alone: [1].
+// adafactor_moments         schedule [3] f64, factor, grad,      acc rows S, acc        as adafactor_sums
+//                           rows? columns?                       columns [m,c] S,       whole_columns
+//                                                                mean [1] f64,          repeats?
+//                                                                square [1] f64         mean_of_columns?
+//                                                                                       clamps? epsilon
+//     schedule = {rate, 1 - beta2, the most that the rate may be}. The second moments of rows and columns (row `block` of
+//     columns) move towards the means of the sums, plus epsilon unless clamps; mean is that of the rows' (or of the columns'),
+//     square the sum of squares of grad * factor / sqrt(row * column / mean). The matrix has whole_rows and whole_columns over
+//     all ranks, and sums count every row `repeats` times. With factored = 0: one second moment for each element, and square.
+// adafactor                 schedule, factor, grad, square,      acc master, acc m?,    as adafactor_moments
+//                           square of the update, rows,          param?                 scale_epsilon scales?
+//                           columns, mean; or moments                                   clip_threshold beta1?
+//                                                                                       weight_decay cast
+//     The last number of `square` is that of the parameter, over all ranks. As torch.optim.Adafactor (clamps) or
+//     transformers.Adafactor; with beta1 the update is averaged in m.
 #pragma once
 
 #include <functional>

@@ -9,7 +9,10 @@ namespace {
 
 using RateShape = SchedulerName;
 
-bool learns_at_all(const Config& c) { return c.optimizer.learning_rate > 0; }
+bool goes_by_step(const Config& c) { return c.optimizer.relative_step != RelativeStep::kOff; }
+
+// Whether the schedule's rate is anybody's.
+bool learns_at_all(const Config& c) { return c.optimizer.learning_rate > 0 && !goes_by_step(c); }
 
 // Whether the last step still has the peak, or less than that only because the rate rises.
 bool never_falls(const Config& c) {
@@ -69,8 +72,13 @@ std::vector<InertRule> inert_schedule_rules() {
   return {
       {{"scheduler.name", "scheduler.warmup_steps", "scheduler.warmup_ratio"},
        {"optimizer.learning_rate"},
-       [](const Config& c) { return !learns_at_all(c); },
+       [](const Config& c) { return c.optimizer.learning_rate == 0 && !goes_by_step(c); },
        "no parameter changes"},
+      {{"optimizer.learning_rate", "scheduler.name", "scheduler.warmup_steps", "scheduler.warmup_ratio",
+        "scheduler.min_lr"},
+       {"optimizer.relative_step"},
+       goes_by_step,
+       "the number of the step says the learning rate"},
       {{"scheduler.name"},
        {"scheduler.min_lr"},
        [](const Config& c) {

@@ -127,7 +127,12 @@ struct Config {
     double beta1 = 0.9;
     double beta2 = 0.999;
     double epsilon = 1e-8;
-    double momentum = 0;  // sgd only
+    double momentum = 0;        // sgd only
+    double beta2_decay = -0.8;  // these five adafactor's
+    double clip_threshold = 1;
+    double scale_epsilon = 1e-3;
+    bool scale_parameter = true;
+    RelativeStep relative_step = RelativeStep::kOff;
     double weight_decay = 0;
     bool decay_all = false;    // false: biases and norms are not decayed
     double max_grad_norm = 1;  // 0: no clipping

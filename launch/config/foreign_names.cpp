@@ -46,6 +46,7 @@ constexpr ForeignName kForeignNames[] = {
     {"adam_eps", "Megatron", "optimizer.epsilon"},
     {"eps", "PyTorch", "optimizer.epsilon"},
     {"sgd_momentum", "Megatron", "optimizer.momentum"},
+    {"decay_rate", "Transformers", "optimizer.beta2_decay"},
     {"clip_grad", "Megatron", "optimizer.max_grad_norm"},
     {"gradient_clipping", "DeepSpeed", "optimizer.max_grad_norm"},
     {"max_norm", "torchtitan", "optimizer.max_grad_norm"},

@@ -5,21 +5,22 @@ namespace recollect {
 
 namespace {
 
-constexpr std::string_view kPrecisionsHere = "not supported: fp32, bf16 and fp16 are",
-                           kRulesHere = "not supported: adamw, adamw_hf, adam, sgd and lion are",
-                           kShapesHere =
-                               "not supported: constant, linear, cosine, cosine_with_restarts, polynomial, "
-                               "inverse_sqrt, warmup_stable_decay, one_cycle and step are",
-                           kDecaysHere = "not supported: cosine, linear and 1-sqrt are",
-                           kBackendsHere = "not supported: cpu and cuda are",
-                           kReportsHere = "not supported: jsonl and tensorboard are",
-                           kStepsHere =
-                               "steps are counted, not epochs: so many in one are samples / "
-                               "training.global_batch_size",
-                           kFormatsHere = "not supported: write the samples as jsonl, csv or text",
-                           kModeFull = "activation_checkpointing.mode=full",
-                           kModeNone = "activation_checkpointing.mode=none",
-                           kFp16OnCuda = "training.precision=fp16;device.backend=cuda";
+constexpr std::string_view
+    kPrecisionsHere = "not supported: fp32, bf16 and fp16 are",
+    kRulesHere = "not supported: adamw, adamw_hf, adam, sgd, lion, adafactor and adafactor_hf are",
+    kAdafactor = "optimizer.name=adafactor_hf;optimizer.scale_parameter=false",
+    kShapesHere =
+        "not supported: constant, linear, cosine, cosine_with_restarts, polynomial, "
+        "inverse_sqrt, warmup_stable_decay, one_cycle and step are",
+    kDecaysHere = "not supported: cosine, linear and 1-sqrt are",
+    kBackendsHere = "not supported: cpu and cuda are",
+    kReportsHere = "not supported: jsonl and tensorboard are",
+    kStepsHere =
+        "steps are counted, not epochs: so many in one are samples / "
+        "training.global_batch_size",
+    kFormatsHere = "not supported: write the samples as jsonl, csv or text",
+    kModeFull = "activation_checkpointing.mode=full", kModeNone = "activation_checkpointing.mode=none",
+    kFp16OnCuda = "training.precision=fp16;device.backend=cuda";
 
 constexpr ForeignValue kForeignValues[] = {
     {"training.precision", "bfloat16", "bf16"},
@@ -116,7 +117,7 @@ constexpr ForeignValue kForeignValues[] = {
     {"optimizer.name", "paged_adamw_8bit", "", kRulesHere},
     {"optimizer.name", "paged_adamw_32bit", "", kRulesHere},
     {"optimizer.name", "adamw_anyprecision", "", kRulesHere},
-    {"optimizer.name", "adafactor", "", kRulesHere},
+    {"optim", "adafactor", kAdafactor},
     {"optimizer.name", "adagrad", "", kRulesHere},
     {"optimizer.name", "rmsprop", "", kRulesHere},
     {"optimizer.name", "lion_32bit", "lion"},
@@ -130,7 +131,12 @@ constexpr ForeignValue kForeignValues[] = {
     {"optimizer.name", "onebitadam", "", kRulesHere},
     {"optimizer.name", "shampoo", "", kRulesHere},
     {"optimizer.name", "galore_adamw", "", kRulesHere},
+    {"adafactor", "true", kAdafactor},
     {"adafactor", "false", "", kLeaveItOut},
+    {"optimizer.relative_step", "true", "on"},
+    {"optimizer.relative_step", "false", "off"},
+    {"warmup_init", "true", "optimizer.relative_step=warmup"},
+    {"warmup_init", "false", "", kLeaveItOut},
 
     {"scheduler.name", "constant_with_warmup", "constant"},
     {"scheduler.name", "none", "constant"},

@@ -24,7 +24,9 @@ bool alone(const Config& c) {
   return c.parallelism.data_parallel_size == 1 && c.parallelism.tensor_parallel_size == 1;
 }
 bool only_evaluates(const Config& c) { return c.training.max_steps == 0; }
-bool learns(const Config& c) { return c.optimizer.learning_rate > 0; }
+bool learns(const Config& c) {
+  return c.optimizer.learning_rate > 0 || c.optimizer.relative_step != RelativeStep::kOff;
+}
 
 std::vector<std::string> keys_that_concern(const ModelFamily& family, ModelKey::Concerns what) {
   std::vector<std::string> keys;
@@ -49,6 +51,8 @@ std::vector<Rule> declared_rules() {
                    "this run never goes backward"});
   table.push_back(
       {keys_of_section("scheduler"), {"training.max_steps"}, only_evaluates, "nothing is trained"});
+  table.push_back(
+      {keys_of_section("optimizer"), {"training.max_steps"}, only_evaluates, "nothing is trained"});
   for (const ModelFamily& family : model_families()) {
     const auto is_it = [type = family.type](const Config& c) { return c.model.type == type; };
     table.push_back({keys_that_concern(family, ModelKey::Concerns::kFreshWeights),
@@ -194,10 +198,15 @@ std::vector<Rule> fixed_rules() {
        "nothing is decayed"},
       {{"optimizer.beta1", "optimizer.beta2", "optimizer.epsilon", "optimizer.momentum",
         "optimizer.weight_decay", "optimizer.decay_all", "optimizer.max_grad_norm", "optimizer.layer_decay",
-        "optimizer.groups"},
+        "optimizer.groups", "optimizer.beta2_decay", "optimizer.clip_threshold", "optimizer.scale_epsilon",
+        "optimizer.scale_parameter"},
        {"optimizer.learning_rate"},
        [](const Config& c) { return !learns(c); },
        "no parameter changes"},
+      {{"optimizer.scale_epsilon"},
+       {"optimizer.scale_parameter"},
+       [](const Config& c) { return c.optimizer.name == "adafactor_hf" && !c.optimizer.scale_parameter; },
+       "the rate does not go by a parameter's size"},
       {{"activation_checkpointing.budget_policy"},
        {"data.padding"},
        [](const Config& c) {
@@ -307,28 +316,10 @@ std::vector<Rule> fixed_rules() {
        only_evaluates,
        "nothing is trained"},
       {{"checkpoint.save_model"}, {"training.max_steps"}, only_evaluates, "the model stays as it is"},
-      {{"optimizer.name",
-        "optimizer.learning_rate",
-        "optimizer.beta1",
-        "optimizer.beta2",
-        "optimizer.epsilon",
-        "optimizer.momentum",
-        "optimizer.weight_decay",
-        "optimizer.decay_all",
-        "optimizer.max_grad_norm",
-        "optimizer.layer_decay",
-        "optimizer.groups",
-        "training.loss_scale",
-        "training.initial_loss_scale",
-        "training.loss_scale_window",
-        "training.gradient_accumulation_steps",
-        "training.global_batch_size",
-        "parallelism.gradient_bucket_mb",
-        "data.path",
-        "data.shuffle",
-        "data.group_by_length",
-        "data.prefetch",
-        "logging.steps"},
+      {{"training.loss_scale", "training.initial_loss_scale", "training.loss_scale_window",
+        "training.gradient_accumulation_steps", "training.global_batch_size",
+        "parallelism.gradient_bucket_mb", "data.path", "data.shuffle", "data.group_by_length",
+        "data.prefetch", "logging.steps"},
        {"training.max_steps"},
        only_evaluates,
        "nothing is trained"},

@@ -225,6 +225,14 @@ void add_optimizer(std::vector<ConfigKey>& keys) {
   add("beta2", &S::beta2, fraction(), "decay of the second moment");
   add("epsilon", &S::epsilon, at_least(0), "added to the denominator");
   add("momentum", &S::momentum, fraction(), "of sgd");
+  add("beta2_decay", &S::beta2_decay, ValueRange{.high = 0},
+      "adafactor: the decay of the second moment is 1 - step^this");
+  add("clip_threshold", &S::clip_threshold, above(0), "adafactor: root mean square of an update, at most");
+  add("scale_epsilon", &S::scale_epsilon, at_least(0), "adafactor: least size of a parameter");
+  add("scale_parameter", &S::scale_parameter, any(),
+      "adafactor_hf: the rate is times the parameter's root mean square");
+  add("relative_step", &S::relative_step, any(),
+      "adafactor_hf: the rate follows from the step alone, with a warm-up or without");
   add("weight_decay", &S::weight_decay, at_least(0), "strength of weight decay");
   add("decay_all", &S::decay_all, any(), "decay biases and norms too");
   add("max_grad_norm", &S::max_grad_norm, at_least(0), "clip the global norm to this; 0: never");

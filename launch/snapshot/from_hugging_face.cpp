@@ -109,7 +109,7 @@ StateLayout layout_of_training(const Model& model, const Graph& graph, const Ran
     const Parameter& p = model.parameters[i];
     std::vector<StateLayout::Kept> kept{{"", graph.value(p.master).dtype}};
     for (const Parameter::State& state : p.states)
-      kept.push_back({state.name, graph.value(state.value).dtype});
+      kept.push_back({state.name, graph.value(state.value).dtype, state.of});
     layout.add(p, kept);
     for (std::size_t block = 0; block < p.file_tensors().size(); ++block)
       for (std::size_t k = 0; k < kept.size(); ++k) origins.push_back({i, block, k == 0});

@@ -217,13 +217,14 @@ StepResult Session::step() {
   on_device([&] { ready.executor->run_optimizer(state); });
   if (recorder) recorder->end_step();
 
-  StepResult result{.step = step_ + 1,
-                    .loss = scalar(ready, ready.training.optimizer.total_loss) / loss_scale_.value(),
-                    .grad_norm = scalar(ready, ready.training.optimizer.norm),
-                    .learning_rate = learning_rate(schedule_, updates_),
-                    .loss_scale = loss_scale_.value(),
-                    .tokens = batch_programs_.tokens(),
-                    .valid_targets = total(valid)};
+  StepResult result{
+      .step = step_ + 1,
+      .loss = scalar(ready, ready.training.optimizer.total_loss) / loss_scale_.value(),
+      .grad_norm = scalar(ready, ready.training.optimizer.norm),
+      .learning_rate = ready.training.optimizer.rule->rate(learning_rate(schedule_, updates_), updates_ + 1),
+      .loss_scale = loss_scale_.value(),
+      .tokens = batch_programs_.tokens(),
+      .valid_targets = total(valid)};
   result.skipped = !std::isfinite(result.grad_norm) || !std::isfinite(result.loss);
   judge(batch, valid, state, result);
   ++step_;

@@ -21,27 +21,35 @@ std::string state_name(const std::string& parameter, const std::string& state) {
   return state.empty() ? parameter : parameter + "/" + state;
 }
 
+StateOf kind_of_state(const Parameter& parameter, const StateTensor& tensor) {
+  if (parameter.vector) return StateOf::kElements;
+  if (tensor.vector) return StateOf::kRows;
+  return tensor.rows == 1 ? StateOf::kColumns : StateOf::kElements;
+}
+
 void StateLayout::add(const Parameter& p, const std::vector<Kept>& kept) {
   savers_.clear();
   const std::vector<Parameter::FileTensor> blocks = p.file_tensors();
   for (std::size_t b = 0; b < blocks.size(); ++b)
     for (const Kept& one : kept) {
-      tensors_.push_back(
-          {state_name(blocks[b].name, one.state), one.dtype, blocks[b].rows, p.columns, p.vector});
-      origins_.push_back({&p, b, blocks[b].first_row});
+      const bool of_columns = one.of == StateOf::kColumns, of_rows = one.of == StateOf::kRows;
+      tensors_.push_back({state_name(blocks[b].name, one.state), one.dtype, of_columns ? 1 : blocks[b].rows,
+                          of_rows ? 1 : p.columns, p.vector || of_rows});
+      origins_.push_back({&p, b, blocks[b].first_row, one.of});
     }
 }
 
 // Ranks of one shard hold the same parts of the parameter.
-int StateLayout::shard_of(const Parameter& p, int world_rank) const {
+int StateLayout::shard_of(const Origin& origin, int world_rank) const {
   const int tensor_rank = world_rank % tensor_size_;
+  const Parameter& p = *origin.parameter;
   switch (p.split) {
     case Parameter::Split::kNone:
       return 0;
     case Parameter::Split::kRows:
-      return tensor_rank / p.repeats;
+      return origin.of == StateOf::kColumns ? 0 : tensor_rank / p.repeats;
     case Parameter::Split::kColumns:
-      return tensor_rank;
+      return origin.of == StateOf::kRows ? 0 : tensor_rank;
   }
   throw Error(ExitCode::kInternal, "a parameter that is split in another way");
 }
@@ -50,29 +58,47 @@ std::vector<StatePart> StateLayout::held_by(int world_rank) const {
   const int rank = world_rank % tensor_size_;
   std::vector<StatePart> parts;
   for (std::size_t t = 0; t < tensors_.size(); ++t) {
-    const auto& [parameter, block, first_row] = origins_[t];
-    const Parameter& p = *parameter;
-    const int64_t rows = p.local_rows(tensor_size_), columns = p.local_columns(tensor_size_);
-    const uint64_t width = static_cast<uint64_t>(columns) * size_of(tensors_[t].dtype);
-    const std::size_t first = parts.size();
-    for (int64_t r = 0, together = 0; r < rows; r += together) {
-      const Parameter::RowPlace place = p.place_of_row(r, rank, tensor_size_);
-      together = std::min(place.together, rows - r);
-      const int64_t count = std::clamp<int64_t>(p.rows - place.row, 0, together), row = place.row - first_row;
-      if (count == 0 || place.tensor != block) continue;
-      const auto offset = static_cast<uint64_t>(r) * width, bytes = static_cast<uint64_t>(count) * width;
-      if (parts.size() > first) {
-        StatePart& before = parts.back();
-        if (before.place.row + before.place.rows == row && before.offset + before.bytes == offset) {
-          before.place.rows += count;
-          before.bytes += bytes;
-          continue;
-        }
-      }
-      parts.push_back({t, {row, count, p.whole_column(0, rank, tensor_size_), columns}, offset, bytes});
-    }
+    if (origins_[t].of == StateOf::kColumns)
+      parts.push_back(part_of_columns(t, rank));
+    else
+      add_parts_of_rows(t, rank, parts);
   }
   return parts;
+}
+
+// In memory the columns of one matrix stand behind those of the one before it.
+StatePart StateLayout::part_of_columns(std::size_t tensor, int rank) const {
+  const Origin& origin = origins_[tensor];
+  const Parameter& p = *origin.parameter;
+  const int64_t columns = p.local_columns(tensor_size_);
+  const uint64_t bytes = static_cast<uint64_t>(columns) * size_of(tensors_[tensor].dtype);
+  return {tensor, {0, 1, p.whole_column(0, rank, tensor_size_), columns}, origin.block * bytes, bytes};
+}
+
+void StateLayout::add_parts_of_rows(std::size_t t, int rank, std::vector<StatePart>& parts) const {
+  const auto& [parameter, block, first_row, of] = origins_[t];
+  const Parameter& p = *parameter;
+  const bool of_rows = of == StateOf::kRows;
+  const int64_t rows = p.local_rows(tensor_size_), columns = of_rows ? 1 : p.local_columns(tensor_size_),
+                column = of_rows ? 0 : p.whole_column(0, rank, tensor_size_);
+  const uint64_t width = static_cast<uint64_t>(columns) * size_of(tensors_[t].dtype);
+  const std::size_t first = parts.size();
+  for (int64_t r = 0, together = 0; r < rows; r += together) {
+    const Parameter::RowPlace place = p.place_of_row(r, rank, tensor_size_);
+    together = std::min(place.together, rows - r);
+    const int64_t count = std::clamp<int64_t>(p.rows - place.row, 0, together), row = place.row - first_row;
+    if (count == 0 || place.tensor != block) continue;
+    const auto offset = static_cast<uint64_t>(r) * width, bytes = static_cast<uint64_t>(count) * width;
+    if (parts.size() > first) {
+      StatePart& before = parts.back();
+      if (before.place.row + before.place.rows == row && before.offset + before.bytes == offset) {
+        before.place.rows += count;
+        before.bytes += bytes;
+        continue;
+      }
+    }
+    parts.push_back({t, {row, count, column, columns}, offset, bytes});
+  }
 }
 
 // The largest tensors first, each shard to whom it makes the least loaded.
@@ -85,7 +111,7 @@ std::vector<std::vector<int>> StateLayout::savers() const {
   std::vector<std::vector<int>> savers(tensors_.size());
   for (const std::size_t t : order) {
     for (int rank = 0; rank < world_size_; ++rank) {
-      const auto shard = static_cast<std::size_t>(shard_of(*origins_[t].parameter, rank));
+      const auto shard = static_cast<std::size_t>(shard_of(origins_[t], rank));
       if (shard >= savers[t].size()) savers[t].resize(shard + 1, -1);
       int& saver = savers[t][shard];
       if (saver < 0 || load[static_cast<std::size_t>(rank)] < load[static_cast<std::size_t>(saver)])
@@ -101,7 +127,7 @@ std::vector<StatePart> StateLayout::saved_by(int world_rank) const {
   if (savers_.empty()) savers_ = savers();
   std::vector<StatePart> parts = held_by(world_rank);
   std::erase_if(parts, [&](const StatePart& part) {
-    const auto shard = static_cast<std::size_t>(shard_of(*origins_[part.tensor].parameter, world_rank));
+    const auto shard = static_cast<std::size_t>(shard_of(origins_[part.tensor], world_rank));
     return savers_[part.tensor][shard] != world_rank;
   });
   return parts;

@@ -22,7 +22,11 @@ struct Trained {
     handles = append_optimizer(graph, registry, parameters, loss, settings, 1, 1);
   }
   void add(const std::string& name, Shape shape, DType dtype, bool vector) {
-    Parameter p{.name = name, .rows = shape[0], .columns = vector ? 1 : shape[1], .vector = vector};
+    Parameter p{.name = name,
+                .rows = shape[0],
+                .columns = vector ? 1 : shape[1],
+                .padded_rows = shape[0],
+                .vector = vector};
     p.value = graph.add_value({.name = name,
                                .shape = shape,
                                .dtype = dtype,
@@ -106,6 +110,30 @@ TEST(OptimizerRules, LionHasOneMoment) {
   EXPECT_EQ(names_of(lion.parameters[0].states), Names{"exp_avg"});
   EXPECT_EQ(lion.update_of("w").attributes.real("beta2"), 0.99);
   EXPECT_EQ(optimizer_entry("lion").defaults.front().value, 0.99);
+}
+
+TEST(OptimizerRules, AdafactorKeepsRowsAndColumns) {
+  const Trained torchs({.name = "adafactor"}), hf({.name = "adafactor_hf", .beta1 = 0.9});
+  EXPECT_EQ(names_of(torchs.parameters[0].states), (Names{"row_var", "col_var"}));
+  EXPECT_EQ(names_of(torchs.parameters[1].states), Names{"variance"});
+  EXPECT_EQ(names_of(hf.parameters[0].states), (Names{"exp_avg_sq_row", "exp_avg_sq_col", "exp_avg"}));
+  EXPECT_EQ(names_of(hf.parameters[1].states), (Names{"exp_avg_sq", "exp_avg"}));
+  EXPECT_EQ(torchs.graph.value(torchs.parameters[0].states[0].value).shape, Shape{4});
+  EXPECT_EQ(torchs.graph.value(torchs.parameters[0].states[1].value).shape, (Shape{1, 6}));
+  EXPECT_FALSE(torchs.handles.rule->is_elementwise());
+  EXPECT_TRUE(make_optimizer_rule({.name = "adamw"})->is_elementwise());
+  EXPECT_EQ(torchs.update_of("w").outputs, std::vector<ValueId>{torchs.parameters[0].master});
+}
+
+TEST(OptimizerRules, AdafactorMayTakeItsRateFromTheStep) {
+  const auto fixed = make_optimizer_rule({.name = "adafactor"}),
+             relative = make_optimizer_rule({.name = "adafactor_hf", .relative_step = RelativeStep::kOn}),
+             warm = make_optimizer_rule({.name = "adafactor_hf", .relative_step = RelativeStep::kWarmup});
+  EXPECT_EQ(fixed->rate(0.5, 4), 0.5);
+  EXPECT_EQ(scalars(*fixed, 0.5, 4), (std::vector<double>{0.5, std::pow(4.0, -0.8), 0.5}));
+  EXPECT_EQ(relative->rate(0.5, 4), 1e-2);
+  EXPECT_EQ(relative->rate(0.5, 1000000), 1e-3);
+  EXPECT_EQ(warm->rate(0.5, 4), 4e-6);
 }
 
 TEST(OptimizerRules, AMasterStandsBesideARoundedParameter) {

@@ -13,6 +13,7 @@
 namespace recollect::cpu {
 
 void register_activation(KernelTable& table);
+void register_adafactor(KernelTable& table);
 void register_attention(KernelTable& table);
 void register_attention_backward(KernelTable& table);
 void register_cached_attention(KernelTable& table);

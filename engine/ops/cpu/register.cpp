@@ -24,6 +24,7 @@ std::string instruction_set() {
 
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_activation(table);
+  register_adafactor(table);
   register_attention(table);
   register_attention_backward(table);
   register_cached_attention(table);

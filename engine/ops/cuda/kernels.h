@@ -16,6 +16,7 @@ namespace recollect::cuda {
 class Libraries;
 
 void register_activation(KernelTable& table);
+void register_adafactor(KernelTable& table);
 void register_attention(KernelTable& table, Libraries* libraries);
 void register_attention_backward(KernelTable& table, Libraries* libraries);
 void register_cached_attention(KernelTable& table);

@@ -6,6 +6,7 @@ namespace recollect::cuda {
 
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libraries* libraries) {
   register_activation(table);
+  register_adafactor(table);
   register_attention(table, libraries);
   register_attention_backward(table, libraries);
   register_cached_attention(table);

@@ -51,6 +51,7 @@ void sum_columns(const Tensor& from, const Tensor& to, bool accumulate) {
 // One for each file of this folder, which has the kernels of the op kinds that the file of the same name in
 // engine/ops defines; called in register.cpp.
 void register_activation(KernelTable& table);
+void register_adafactor(KernelTable& table);
 void register_attention(KernelTable& table);
 void register_cached_attention(KernelTable& table);
 void register_clip(KernelTable& table);

@@ -6,6 +6,7 @@ namespace recollect::reference {
 
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_activation(table);
+  register_adafactor(table);
   register_attention(table);
   register_cached_attention(table);
   register_clip(table);
