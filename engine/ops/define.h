@@ -61,6 +61,7 @@ void register_layer_norm(OpRegistry& registry);
 void register_linear(OpRegistry& registry);
 void register_lm_head(OpRegistry& registry);
 void register_lm_logits(OpRegistry& registry);
+void register_muon(OpRegistry& registry);
 void register_optimizer(OpRegistry& registry);
 void register_rotary(OpRegistry& registry);
 void register_sum(OpRegistry& registry);

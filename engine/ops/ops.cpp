@@ -33,6 +33,7 @@ void register_engine_ops(OpRegistry& registry) {
   ops::register_linear(registry);
   ops::register_lm_head(registry);
   ops::register_lm_logits(registry);
+  ops::register_muon(registry);
   ops::register_optimizer(registry);
   ops::register_rotary(registry);
   ops::register_sum(registry);

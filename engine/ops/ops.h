@@ -171,6 +171,18 @@
 //                                                                                       weight_decay cast
 //     The last number of `square` is that of the parameter, over all ranks. As torch.optim.Adafactor (clamps) or
 //     transformers.Adafactor; with beta1 the update is averaged in m.
+// muon_direction            factor, grad [r,c]                   acc momentum [r,c],    first_row rows (n)
+//                                                                direction [n,c],       momentum nesterov
+//                                                                square [1] f64
+//     Of the n rows from first_row on, with g = grad * factor: m = m + (1 - momentum) * (g - m); direction = m, or with
+//     nesterov g + momentum * (m - g); square is the sum of its squares. Zero where the factor is NaN.
+// combine                   a, b?, square? [1] f64               y                      alpha beta? epsilon?
+//                                                                                       square_scale?
+//     y = (alpha * a + beta * b) / max(sqrt(square * square_scale), epsilon), divided only where square is there.
+// muon                      schedule, factor, direction [n,c]    acc master [r,c],      first_row rows (n)
+//                                                                param?                 weight_decay
+//                                                                                       adjustment cast
+//     w = w - rate * weight_decay * w - rate * adjustment * direction.
 #pragma once
 
 #include <functional>

@@ -133,6 +133,9 @@ struct Config {
     double scale_epsilon = 1e-3;
     bool scale_parameter = true;
     RelativeStep relative_step = RelativeStep::kOff;
+    bool nesterov = true;  // these three muon's
+    int64_t ns_steps = 5;
+    RateAdjustment adjust_lr_fn = RateAdjustment::kMatchRmsAdamw;
     double weight_decay = 0;
     bool decay_all = false;    // false: biases and norms are not decayed
     double max_grad_norm = 1;  // 0: no clipping

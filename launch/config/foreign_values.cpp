@@ -5,22 +5,24 @@ namespace recollect {
 
 namespace {
 
-constexpr std::string_view
-    kPrecisionsHere = "not supported: fp32, bf16 and fp16 are",
-    kRulesHere = "not supported: adamw, adamw_hf, adam, sgd, lion, adafactor and adafactor_hf are",
-    kAdafactor = "optimizer.name=adafactor_hf;optimizer.scale_parameter=false",
-    kShapesHere =
-        "not supported: constant, linear, cosine, cosine_with_restarts, polynomial, "
-        "inverse_sqrt, warmup_stable_decay, one_cycle and step are",
-    kDecaysHere = "not supported: cosine, linear and 1-sqrt are",
-    kBackendsHere = "not supported: cpu and cuda are",
-    kReportsHere = "not supported: jsonl and tensorboard are",
-    kStepsHere =
-        "steps are counted, not epochs: so many in one are samples / "
-        "training.global_batch_size",
-    kFormatsHere = "not supported: write the samples as jsonl, csv or text",
-    kModeFull = "activation_checkpointing.mode=full", kModeNone = "activation_checkpointing.mode=none",
-    kFp16OnCuda = "training.precision=fp16;device.backend=cuda";
+constexpr std::string_view kPrecisionsHere = "not supported: fp32, bf16 and fp16 are",
+                           kRulesHere =
+                               "not supported: adamw, adamw_hf, adam, sgd, lion, adafactor, "
+                               "adafactor_hf and muon are",
+                           kAdafactor = "optimizer.name=adafactor_hf;optimizer.scale_parameter=false",
+                           kShapesHere =
+                               "not supported: constant, linear, cosine, cosine_with_restarts, polynomial, "
+                               "inverse_sqrt, warmup_stable_decay, one_cycle and step are",
+                           kDecaysHere = "not supported: cosine, linear and 1-sqrt are",
+                           kBackendsHere = "not supported: cpu and cuda are",
+                           kReportsHere = "not supported: jsonl and tensorboard are",
+                           kStepsHere =
+                               "steps are counted, not epochs: so many in one are samples / "
+                               "training.global_batch_size",
+                           kFormatsHere = "not supported: write the samples as jsonl, csv or text",
+                           kModeFull = "activation_checkpointing.mode=full",
+                           kModeNone = "activation_checkpointing.mode=none",
+                           kFp16OnCuda = "training.precision=fp16;device.backend=cuda";
 
 constexpr ForeignValue kForeignValues[] = {
     {"training.precision", "bfloat16", "bf16"},
@@ -125,7 +127,6 @@ constexpr ForeignValue kForeignValues[] = {
     {"optimizer.name", "lion_8bit", "", kRulesHere},
     {"optimizer.name", "lamb", "", kRulesHere},
     {"optimizer.name", "lars", "", kRulesHere},
-    {"optimizer.name", "muon", "", kRulesHere},
     {"optimizer.name", "nadam", "", kRulesHere},
     {"optimizer.name", "radam", "", kRulesHere},
     {"optimizer.name", "onebitadam", "", kRulesHere},

@@ -199,7 +199,7 @@ std::vector<Rule> fixed_rules() {
       {{"optimizer.beta1", "optimizer.beta2", "optimizer.epsilon", "optimizer.momentum",
         "optimizer.weight_decay", "optimizer.decay_all", "optimizer.max_grad_norm", "optimizer.layer_decay",
         "optimizer.groups", "optimizer.beta2_decay", "optimizer.clip_threshold", "optimizer.scale_epsilon",
-        "optimizer.scale_parameter"},
+        "optimizer.scale_parameter", "optimizer.nesterov", "optimizer.ns_steps", "optimizer.adjust_lr_fn"},
        {"optimizer.learning_rate"},
        [](const Config& c) { return !learns(c); },
        "no parameter changes"},

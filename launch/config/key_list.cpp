@@ -224,7 +224,7 @@ void add_optimizer(std::vector<ConfigKey>& keys) {
   add("beta1", &S::beta1, fraction(), "decay of the first moment");
   add("beta2", &S::beta2, fraction(), "decay of the second moment");
   add("epsilon", &S::epsilon, at_least(0), "added to the denominator");
-  add("momentum", &S::momentum, fraction(), "of sgd");
+  add("momentum", &S::momentum, fraction(), "of sgd and muon");
   add("beta2_decay", &S::beta2_decay, ValueRange{.high = 0},
       "adafactor: the decay of the second moment is 1 - step^this");
   add("clip_threshold", &S::clip_threshold, above(0), "adafactor: root mean square of an update, at most");
@@ -233,6 +233,9 @@ void add_optimizer(std::vector<ConfigKey>& keys) {
       "adafactor_hf: the rate is times the parameter's root mean square");
   add("relative_step", &S::relative_step, any(),
       "adafactor_hf: the rate follows from the step alone, with a warm-up or without");
+  add("nesterov", &S::nesterov, any(), "muon: the direction is ahead of the momentum");
+  add("ns_steps", &S::ns_steps, between(1, 99), "muon: Newton-Schulz iterations");
+  add("adjust_lr_fn", &S::adjust_lr_fn, any(), "muon: the rate of a matrix, as of AdamW or of its shape");
   add("weight_decay", &S::weight_decay, at_least(0), "strength of weight decay");
   add("decay_all", &S::decay_all, any(), "decay biases and norms too");
   add("max_grad_norm", &S::max_grad_norm, at_least(0), "clip the global norm to this; 0: never");

@@ -4,28 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#include "parallel/optimizers/matrices.h"
+
 namespace recollect {
 
 namespace {
-
-// Rows of this rank's part of a parameter that are, with those of other ranks, one matrix.
-struct MatrixPart {
-  int64_t number = 0;
-  int64_t first_row = 0, rows = 0, whole_rows = 0;
-};
-
-std::vector<MatrixPart> matrices_of(const Parameter& p, int tensor_size) {
-  const int64_t rows = p.local_rows(tensor_size);
-  if (p.block_names.empty()) return {{0, 0, rows, p.rows}};
-  std::vector<MatrixPart> matrices;
-  int64_t first = 0;
-  for (const int64_t whole : p.blocks) {
-    const int64_t here = p.split == Parameter::Split::kRows ? whole * p.repeats / tensor_size : whole;
-    matrices.push_back({static_cast<int64_t>(matrices.size()), first, here, whole});
-    first += here;
-  }
-  return matrices;
-}
 
 // The ops of one parameter's update.
 class Emitter {

@@ -29,6 +29,11 @@ enum class RelativeStep { kOff, kOn, kWarmup };
 template <>
 inline constexpr std::array<std::string_view, 3> kSpellings<RelativeStep> = {"off", "on", "warmup"};
 
+// Of Muon: what the rate is multiplied by, so that a step has the size that one of AdamW has, or as its authors do it.
+enum class RateAdjustment { kMatchRmsAdamw, kOriginal };
+template <>
+inline constexpr std::array<std::string_view, 2> kSpellings<RateAdjustment> = {"match_rms_adamw", "original"};
+
 // What may be said of rules; each reads what concerns it.
 struct OptimizerSettings {
   std::string name = "adamw";  // of rules.h
@@ -36,6 +41,9 @@ struct OptimizerSettings {
   double beta2_decay = -0.8, clip_threshold = 1, scale_epsilon = 1e-3;
   bool scale_parameter = true;
   RelativeStep relative_step = RelativeStep::kOff;
+  bool nesterov = true;
+  int64_t ns_steps = 5;
+  RateAdjustment adjust_lr_fn = RateAdjustment::kMatchRmsAdamw;
   bool decay_all = false;    // otherwise vectors (biases and norms) are not decayed
   double max_grad_norm = 1;  // 0: never clips
   bool loss_scaled = false;  // gradients are `loss_scale` times too large

@@ -19,6 +19,7 @@ std::vector<OpCase> op_cases() {
   add_label_loss_cases(cases);
   add_optimizer_cases(cases);
   add_adafactor_cases(cases);
+  add_muon_cases(cases);
   return cases;
 }
 

@@ -1,4 +1,4 @@
-// Cases of Adafactor's three ops: in both forms, of matrices and vectors, of some rows of a parameter and of all.
+// Cases of the ops of rules that are made of several. Adafactor's three: in both forms, of matrices and vectors, of some rows of a parameter and of all.
 #include "tests/engine/op_cases.h"
 
 namespace recollect::test {
@@ -100,6 +100,54 @@ void add_adafactor_cases(std::vector<OpCase>& cases) {
           cases.push_back(update);
         }
       }
+}
+
+// The directions of matrices that are some rows of a parameter, combined, and taken.
+void add_muon_cases(std::vector<OpCase>& cases) {
+  const ValueSpec factor{
+      .name = "factor", .shape = {1}, .storage = Storage::kF64, .scale = 0, .offset = 0.75},
+      schedule = doubles("schedule", 3), square = doubles("square", 1);
+  for (const Shape& shape : {Shape{5, 7}, Shape{131, 97}})
+    for (const bool whole : {true, false}) {
+      const int64_t rows = whole ? shape[0] : shape[0] - 2, columns = shape[1];
+      const Attributes of_rows{{"first_row", int64_t{whole ? 0 : 1}}, {"rows", rows}};
+      const std::string suffix = "_" + std::to_string(shape.elements()) + (whole ? "" : "_part");
+      OpCase direction{.name = "muon_direction" + suffix,
+                       .kind = "muon_direction",
+                       .inputs = {factor, statistic("grad", shape)},
+                       .attributes = of_rows,
+                       .accumulators = {{0, statistic("momentum", shape)}},
+                       .accumulate = true};
+      direction.attributes.set("momentum", 0.9);
+      direction.attributes.set("nesterov", int64_t{whole});
+      cases.push_back(direction);
+      OpCase combine{.name = "combine" + suffix,
+                     .kind = "combine",
+                     .inputs = {statistic("a", {rows, columns})},
+                     .attributes = {{"alpha", -1.5}}};
+      cases.push_back(combine);
+      combine.name += "_two";
+      combine.inputs.push_back(statistic("b", {rows, columns}));
+      combine.attributes.set("beta", 0.75);
+      cases.push_back(combine);
+      combine.name += "_divided";
+      combine.inputs.push_back(square);
+      combine.attributes.set("epsilon", whole ? 1e-7 : 3.0);
+      combine.attributes.set("square_scale", 0.5);
+      cases.push_back(combine);
+      OpCase update{.name = "muon" + suffix,
+                    .kind = "muon",
+                    .inputs = {schedule, factor, statistic("direction", {rows, columns})},
+                    .attributes = of_rows,
+                    .accumulators = {{0, statistic("master", shape)}},
+                    .accumulate = true};
+      update.attributes.set("weight_decay", 0.1);
+      update.attributes.set("adjustment", 0.2);
+      update.attributes.set("cast", int64_t{!whole});
+      if (!whole) update.accumulators[1] = activation("param", shape);
+      if (!whole) update.attributes.set("rate_scale", 0.5);
+      cases.push_back(update);
+    }
 }
 
 }  // namespace recollect::test

@@ -94,13 +94,13 @@ constexpr Mistake kInTheFile[] = {
      "'optim' of Transformers is optimizer.name here; write name: adamw in section 'optimizer'"},
     {"optimizer: {name: adamw_torch}", "optimizer.name: for 'adamw_torch' write name: adamw"},
     {"optimizer: {name: galore_adamw}",
-     "optimizer.name: 'galore_adamw' is not supported: adamw, adamw_hf, adam, sgd, lion, adafactor and "
-     "adafactor_hf are"},
+     "optimizer.name: 'galore_adamw' is not supported: adamw, adamw_hf, adam, sgd, lion, adafactor, "
+     "adafactor_hf and muon are"},
     {"optim: adafactor",
      "'optim' of Transformers is optimizer.name here; write name: adafactor_hf and scale_parameter: false in "
      "section 'optimizer'"},
     {"optimizer: {name: AdamW}",
-     "optimizer.name: expected one of adamw, adamw_hf, adam, sgd, lion, adafactor, adafactor_hf, found "
+     "optimizer.name: expected one of adamw, adamw_hf, adam, sgd, lion, adafactor, adafactor_hf, muon, found "
      "'AdamW'; did you mean "
      "'adamw'?"},
     {"optimizer: adamw_torch",
@@ -263,8 +263,8 @@ constexpr Mistake kOnTheCommandLine[] = {
     {"device.backend=gpu", "device.backend: for 'gpu' write device.backend=cuda"},
     {"training.precision=float16", "training.precision: for 'float16' write training.precision=fp16"},
     {"optimizer.name=lamb",
-     "optimizer.name: 'lamb' is not supported: adamw, adamw_hf, adam, sgd, lion, adafactor and "
-     "adafactor_hf are"},
+     "optimizer.name: 'lamb' is not supported: adamw, adamw_hf, adam, sgd, lion, adafactor, "
+     "adafactor_hf and muon are"},
     {"optimizer=adamw_torch", "'optimizer' of axolotl is optimizer.name here; write optimizer.name=adamw"},
     {"fp16.enabled=true",
      "'fp16.enabled' of DeepSpeed is training.precision here; write training.precision=fp16 "

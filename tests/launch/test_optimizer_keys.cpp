@@ -17,7 +17,8 @@ data: {format: random}
 
 // No key's default.
 std::string other_value(const ConfigKey& key) {
-  if (key.type == "boolean") return key.name == "scale_parameter" ? "false" : "true";
+  if (key.type == "boolean") return key.print(Config{}) == "true" ? "false" : "true";
+  if (key.type == "integer") return "3";
   if (key.type == "choice") return key.choices.back();
   return key.range.high <= 0 ? "-0.25" : "0.25";
 }

@@ -1,6 +1,7 @@
 // Update rules: what they keep, what they want of the host, and the op that they are.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/ops/ops.h"
@@ -134,6 +135,19 @@ TEST(OptimizerRules, AdafactorMayTakeItsRateFromTheStep) {
   EXPECT_EQ(relative->rate(0.5, 4), 1e-2);
   EXPECT_EQ(relative->rate(0.5, 1000000), 1e-3);
   EXPECT_EQ(warm->rate(0.5, 4), 4e-6);
+}
+
+TEST(OptimizerRules, MuonIsForMatricesOfLayers) {
+  const Trained muon({.name = "muon", .momentum = 0.95, .ns_steps = 2});
+  EXPECT_EQ(names_of(muon.parameters[0].states), Names{"momentum_buffer"});
+  EXPECT_EQ(names_of(muon.parameters[1].states), (Names{"exp_avg", "exp_avg_sq"}));
+  EXPECT_EQ(muon.update_of("w").def->name, "muon");
+  EXPECT_EQ(muon.update_of("b").def->name, "adamw");
+  EXPECT_DOUBLE_EQ(muon.update_of("w").attributes.real("adjustment"), 0.2 * std::sqrt(6.0));
+  const auto iterations = std::count_if(muon.graph.ops().begin(), muon.graph.ops().end(),
+                                        [](const Op& op) { return op.name.starts_with("muon/product"); });
+  EXPECT_EQ(iterations, 2);
+  EXPECT_FALSE(muon.handles.rule->is_elementwise());
 }
 
 TEST(OptimizerRules, AMasterStandsBesideARoundedParameter) {

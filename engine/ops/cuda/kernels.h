@@ -30,6 +30,7 @@ void register_layer_norm_backward(KernelTable& table);
 void register_linear(KernelTable& table, Libraries* libraries);
 void register_lm_head(KernelTable& table, VocabularyReduction* vocabulary, Libraries* libraries);
 void register_lm_logits(KernelTable& table);
+void register_muon(KernelTable& table);
 void register_optimizer(KernelTable& table);
 void register_rotary(KernelTable& table);
 void register_sum(KernelTable& table);

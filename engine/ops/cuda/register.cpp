@@ -20,6 +20,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libra
   register_linear(table, libraries);
   register_lm_head(table, vocabulary, libraries);
   register_lm_logits(table);
+  register_muon(table);
   register_optimizer(table);
   register_rotary(table);
   register_sum(table);

@@ -1,5 +1,5 @@
-// Adafactor over ranks: its means are of whole matrices however they are cut, its states have another shape than the
-// parameters, and a snapshot of them goes on in another layout.
+// Rules that look at whole matrices, over ranks that hold parts of them: Adafactor, whose states have another shape than the
+// parameters, and Muon.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include "tests/engine/temporary_folder.h"
 #include "tests/launch/training_harness.h"
 
-namespace recollect::test::adafactor_test {
+namespace recollect::test::matrix_rules_test {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -36,7 +36,7 @@ model: {type: llama, vocab_size: 61, hidden_size: 24, num_hidden_layers: 2, num_
         num_key_value_heads: 2, intermediate_size: 28, max_position_embeddings: 8, initializer_range: 0.2}
 device: {backend: reference}
 training: {precision: fp64, micro_batch_size: 1, global_batch_size: 4, max_steps: 4, seed: 7}
-optimizer: {name: adafactor_hf, beta1: 0.9, learning_rate: 1e-2, weight_decay: 0.1}
+optimizer: {name: adafactor_hf, learning_rate: 1e-2, weight_decay: 0.1}
 data: {format: random, sequence_length: 8}
 )";
 
@@ -46,16 +46,21 @@ Words layout(int tensor, int data) {
           fmt::format("parallelism.ranks_per_process={}", tensor * data)};
 }
 
-TEST(Adafactor, IsTheSameInEveryLayout) {
+void expect_same_in_every_layout(const Words& words) {
   for (const char* const yaml : {kGpt2, kLlama}) {
-    const Trained alone = train(yaml, layout(1, 1));
+    const Trained alone = train(yaml, layout(1, 1) + words);
     EXPECT_EQ(alone.predicted, alone.measured);
     for (const auto& [tensor, data] : {std::pair{2, 1}, {4, 1}, {2, 2}}) {
-      const Trained several = train(yaml, layout(tensor, data));
+      const Trained several = train(yaml, layout(tensor, data) + words);
       EXPECT_LE(largest_difference(alone.parameters, several.parameters), 1e-11) << tensor << " x " << data;
       EXPECT_EQ(several.predicted, several.measured);
     }
   }
+}
+
+TEST(MatrixRules, AreTheSameInEveryLayout) {
+  expect_same_in_every_layout({});
+  expect_same_in_every_layout({"optimizer.name=muon"});
 }
 
 // A number for each row and each column, and one for each element of a vector.
@@ -75,7 +80,7 @@ TEST(Adafactor, HoldsAsMuchAsTheFormulaSays) {
 }
 
 // Accumulated, clipped and in bf16 the CPU's kernels stay by the reference's.
-TEST(Adafactor, OfTheCpuIsTheReferences) {
+TEST(MatrixRules, OfTheCpuAreTheReferences) {
   const Words more = {"optimizer.max_grad_norm=0.5", "training.precision=fp32"};
   for (const char* const yaml : {kGpt2, kLlama}) {
     const Trained reference = train(yaml, more),
@@ -89,6 +94,11 @@ TEST(Adafactor, OfTheCpuIsTheReferences) {
     EXPECT_EQ(rounded.predicted, rounded.measured);
     EXPECT_NEAR(rounded.steps.back().loss, cpu.steps.back().loss, 0.05 * cpu.steps.back().loss);
   }
+  const Words muon = more + Words{"optimizer.name=muon"};
+  const Trained reference = train(kGpt2, muon),
+                cpu = train(kGpt2, muon + Words{"device.backend=cpu", "device.threads=1"});
+  EXPECT_LE(largest_difference(reference.parameters, cpu.parameters), 2e-3);
+  EXPECT_EQ(cpu.predicted, cpu.measured);
 }
 
 // Trains until `until`, from the newest snapshot on where there is one.
@@ -138,4 +148,4 @@ TEST(Adafactor, GoesOnInAnotherLayout) {
 }
 
 }  // namespace
-}  // namespace recollect::test::adafactor_test
+}  // namespace recollect::test::matrix_rules_test
