@@ -53,6 +53,7 @@ void add_adafactor_cases(std::vector<OpCase>& cases) {
   for (const Shape& shape : {Shape{7}, Shape{2100}, Shape{5, 7}, Shape{131, 97}})
     for (const bool clamps : {true, false})
       for (const bool whole : {true, false}) {
+        if (shape.elements() > 100 && clamps != whole) continue;  // large ones of each kind once
         const bool matrix = shape.rank() == 2;
         const Attributes attributes = attributes_of(shape, clamps, whole);
         const std::string suffix = std::string(clamps ? "_torch_" : "_hf_") +

@@ -114,6 +114,29 @@ TEST_P(Optimizers, FiveStepsMatchTorch) {
 INSTANTIATE_TEST_SUITE_P(All, Optimizers, testing::Values("adamw", "adamw_hf", "adam", "sgd"),
                          [](const auto& info) { return info.param; });
 
+// Other rules, and settings of groups and layers (make_rule_goldens.py).
+TEST(Rules, FiveStepsMatchTheirReferences) {
+  const Case c{"plain", 2, 12};
+  nlohmann::json cases;
+  std::ifstream(golden("rules.json")) >> cases;
+  ASSERT_FALSE(cases.empty());
+  for (const auto& described : cases) {
+    const std::string name = described.at("name").get<std::string>();
+    std::vector<std::string> words = overrides(c, c.name, 5);
+    for (const auto& word : described.at("words")) words.push_back(word.get<std::string>());
+    const Trained trained = train(kGoldensYaml, words);
+    const Tensors expected = read_tensors(golden("plain/rules.safetensors"), name + "/");
+    EXPECT_LE(largest_difference(expected, trained.parameters), 1e-6) << name;
+    const auto losses = described.at("losses").get<std::vector<double>>(),
+               norms = described.at("norms").get<std::vector<double>>();
+    ASSERT_EQ(losses.size(), 5u);
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      EXPECT_NEAR(trained.steps[i].loss, losses[i], 1e-6 * losses[i]) << name;
+      EXPECT_NEAR(trained.steps[i].grad_norm, norms[i], 1e-6 * norms[i]) << name;
+    }
+  }
+}
+
 // F32, BF16 and F16 files, a missing prefix, several shards, an explicit tied head: the loss that torch has
 // from exactly these weights.
 class Sources : public testing::TestWithParam<std::string> {};
