@@ -208,7 +208,10 @@ TEST(FrozenParameters, TrainToTheSameBitsInEveryMode) {
     const Trained whole = train(kFourLayers, {groups});
     EXPECT_EQ(whole.predicted, whole.measured) << groups;
     for (const std::string_view mode : kModes) {
-      if (mode == "none") continue;
+      // What weights alone read is what selective runs again.
+      const bool nothing_to_run =
+          mode == "selective" && std::string_view(groups).find("'*.weight'") != std::string_view::npos;
+      if (mode == "none" || nothing_to_run) continue;
       expect_same_bits(whole, train(kFourLayers, mode_words(mode) + Words{groups}),
                        fmt::format("{} with {}", mode, groups));
     }
@@ -235,7 +238,8 @@ TEST(FrozenParameters, OfAHeadAndItsBias) {
 }
 
 TEST(FrozenParameters, AreTheSameOnSeveralRanks) {
-  const Words reference = {"device.backend=reference", "training.precision=fp64", kLowerFrozen,
+  const Words reference = {"device.backend=reference",     "device.threads=0",
+                           "training.precision=fp64",      kLowerFrozen,
                            "training.global_batch_size=4", "training.gradient_accumulation_steps=0"};
   const auto trained_of = [](Tensors all) {
     std::erase_if(all, [](const auto& item) { return is_lower(item.first); });  // biases there are zero
