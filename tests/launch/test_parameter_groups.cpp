@@ -238,9 +238,13 @@ TEST(FrozenParameters, OfAHeadAndItsBias) {
 }
 
 TEST(FrozenParameters, AreTheSameOnSeveralRanks) {
-  const Words reference = {"device.backend=reference",     "device.threads=0",
-                           "training.precision=fp64",      kLowerFrozen,
-                           "training.global_batch_size=4", "training.gradient_accumulation_steps=0"};
+  const Words reference = {"device.backend=reference",
+                           "device.threads=0",
+                           "optimizer.name=sgd",
+                           "training.precision=fp64",
+                           kLowerFrozen,
+                           "training.global_batch_size=4",
+                           "training.gradient_accumulation_steps=0"};
   const auto trained_of = [](Tensors all) {
     std::erase_if(all, [](const auto& item) { return is_lower(item.first); });  // biases there are zero
     return all;
