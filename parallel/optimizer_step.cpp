@@ -16,7 +16,8 @@ namespace {
 // Tensor ranks that hold the same parts of those parameters that more than one holds; 1 where there are none.
 int repeats_of(const std::vector<Parameter>& parameters) {
   int repeats = 1;
-  for (const Parameter& p : parameters) repeats = std::max(repeats, p.repeats);
+  for (const Parameter& p : parameters)
+    if (p.gradient != kNone) repeats = std::max(repeats, p.repeats);
   return repeats;
 }
 
@@ -83,7 +84,7 @@ class Builder {
                        const Placement& placement, int repeats = 1) {
     std::vector<ValueId> gradients;
     for (const Parameter& p : parameters)
-      if (graph_.value(p.gradient).placement == placement && p.repeats == repeats)
+      if (p.gradient != kNone && graph_.value(p.gradient).placement == placement && p.repeats == repeats)
         gradients.push_back(p.gradient_part != kNone ? p.gradient_part : p.gradient);
     return ops_.append(name, "squared_norm", {}, std::move(gradients)).outputs[0];
   }
@@ -102,8 +103,8 @@ class Builder {
     held.master = cast ? state(p, state_like("master", gradient)) : held.value;
     graph_.value(p.value).accumulator = true;
     for (const OptimizerState& wanted : rule.states(held, gradient))
-      held.states.push_back({wanted.name, state(p, wanted)});
-    rule.emit(ops_, {held, update.schedule, update.factor, update.weight_decay});
+      held.states.push_back({wanted.name, state(p, wanted), wanted.of});
+    rule.emit(ops_, {held, update.schedule, update.factor, update.weight_decay, gradient.dtype, update.tensor_size});
     p.master = cast ? held.master : p.value;
     p.states = held.states;
   }
@@ -168,13 +169,17 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
       b.ops().append("norm/clip", "clip_factor", std::move(clipping),
                      {sharded, replicated, handles.loss_scale, repeated, handles.total_loss}, {handles.norm});
   const ValueId factor = clip.outputs[1];
+  for (Parameter& p : parameters) p.master = p.value;  // of what is frozen
   for (const auto& [name, bucket] : update_order(graph, parameters)) {
-    for (Parameter* p : bucket)
+    for (Parameter* p : bucket) {
+      const double decay = p->decayed() || settings.decay_all ? settings.weight_decay : 0.0;
       b.update(*p, *handles.rule,
                {.parameter = *p,
                 .schedule = handles.schedule,
                 .factor = factor,
-                .weight_decay = p->decayed() || settings.decay_all ? settings.weight_decay : 0.0});
+                .weight_decay = p->weight_decay.value_or(decay),
+                .tensor_size = tensor_size});
+    }
     if (divided && bucket.front()->whole == kNone) b.gather("gather/" + name, bucket, data_size);
   }
   return handles;

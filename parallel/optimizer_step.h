@@ -19,8 +19,9 @@ struct OptimizerHandles {
   ValueId loss_scale = kNone;                 // input [1] f64, where there is one
 };
 
-// Fills in the parameters' masters and states. Where parameters are divided over the data ranks, each rank updates its
-// parts, and gathers the others' while it updates the next ones.
+// Fills in the parameters' masters and states. Those without a gradient are frozen: they are their own masters. Where
+// parameters are divided over the data ranks, each rank updates its parts, and gathers the others' while it updates the
+// next ones.
 OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
                                   std::vector<Parameter>& parameters, ValueId loss,
                                   const OptimizerSettings& settings, int data_size, int tensor_size);

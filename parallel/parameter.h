@@ -4,12 +4,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/graph/graph.h"
 
 namespace recollect {
+
+// What a state has a number for: each element of the parameter, each row, or each column of each matrix of it that is a
+// tensor of its own in files.
+enum class StateOf { kElements, kRows, kColumns };
 
 struct Parameter {
   enum class Split { kNone, kRows, kColumns };
@@ -19,6 +24,7 @@ struct Parameter {
   struct State {
     std::string name;
     ValueId value = kNone;
+    StateOf of = StateOf::kElements;
   };
   // A tensor of the model's files that holds rows of it.
   struct FileTensor {
@@ -57,6 +63,10 @@ struct Parameter {
   bool may_be_missing = false;  // in files; it is initialised then
   Init init = Init::kZero;
   double init_std = 0;
+  // Its group's, and its layer's (optimizers/groups.h).
+  bool frozen = false;                      // it stays what it is: no gradient, no master copy, no state
+  double rate_scale = 1;                    // of the learning rate
+  std::optional<double> weight_decay = {};  // the optimizer's where not given
   // Not 0: it is drawn as if it stood behind so many rows of the parameter before it, of which it is a part
   // where there are fewer ranks.
   int64_t drawn_behind = 0;

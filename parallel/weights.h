@@ -44,7 +44,7 @@ class Weights {
   // Collective. Error kNumerics on all ranks, naming the first parameter that holds an infinity or a NaN.
   void check_finite() const;
 
-  // The parameters in f64 or f32, by their names in files: a file whose space is claimed and which is empty
+  // The parameters in f64 or f32, those that are frozen in the compute dtype, by their names in files: a file whose space is claimed and which is empty
   // still. Error kStorage.
   std::unique_ptr<SafetensorsWriter> begin_file(const std::string& path) const;
   // Collective. Fills and finishes the file, which is rank 0's and null elsewhere. While the disk works all
@@ -57,15 +57,10 @@ class Weights {
  private:
   struct Tile;
   class Saving;
-  // Of one parameter in a file that is written: how many tensors stand before them, and they.
-  struct DeclaredTensors {
-    std::size_t before = 0;
-    std::vector<Parameter::FileTensor> all;
-  };
   // Where one parameter lies in the memory, and in the model.
   // Masters and gradients may be the rows of this data rank alone.
   struct Place {
-    Tensor value, master, gradient;  // undefined where nothing is trained: the gradient
+    Tensor value, master, gradient;  // undefined where nothing is trained, or it is frozen: the gradient
     uint64_t drawn = 0;
     bool divided_value = false, divided_master = false, divided_gradient = false;
     const Tensor& saved(bool gradients) const { return gradients ? gradient : master; }
@@ -84,8 +79,8 @@ class Weights {
   const ProgramMemory& memory_;
   const Mesh& mesh_;
   Arena tiles_;
-  std::vector<Place> places_;             // by parameter
-  std::vector<DeclaredTensors> tensors_;  // by parameter
+  std::vector<Place> places_;                                // by parameter
+  std::vector<std::vector<Parameter::FileTensor>> tensors_;  // by parameter: of files that are written
 };
 
 }  // namespace recollect

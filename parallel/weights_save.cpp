@@ -39,25 +39,36 @@ void turn(const T* in, T* out, int64_t rows, int64_t columns) {
 
 template <typename T>
 void divide(T* values, int64_t count, double scale) {
-  for (int64_t i = 0; i < count; ++i) values[i] = static_cast<T>(static_cast<double>(values[i]) / scale);
+  for (int64_t i = 0; i < count; ++i)
+    values[i] =
+        T(static_cast<std::conditional_t<sizeof(T) == 2, float, T>>(static_cast<double>(values[i]) / scale));
 }
 
 template <typename F>
 void with_type(DType dtype, std::byte* data, const F& f) {
-  require(dtype == DType::kF64 || dtype == DType::kF32, "what is saved of a weight is neither f64 nor f32");
-  if (dtype == DType::kF64)
-    f(reinterpret_cast<double*>(data));
-  else
-    f(reinterpret_cast<float*>(data));
+  switch (dtype) {
+    case DType::kF64:
+      return f(reinterpret_cast<double*>(data));
+    case DType::kF32:
+      return f(reinterpret_cast<float*>(data));
+    case DType::kBF16:  // of what is frozen: it has no master copy
+      return f(reinterpret_cast<bf16*>(data));
+    case DType::kF16:
+      return f(reinterpret_cast<f16*>(data));
+    default:
+      throw Error(ExitCode::kInternal, "what is saved of a weight is not floating");
+  }
 }
 
 // Of the first value that is not finite; count where all are.
 template <typename T>
 int64_t first_non_finite(const T* values, int64_t count) {
-  T sum = 0;  // stays 0 where all are finite, and is faster than to ask each
-  for (int64_t i = 0; i < count; ++i) sum += values[i] * T{0};
+  using Number = std::conditional_t<sizeof(T) == 2, float, T>;
+  Number sum = 0;  // stays 0 where all are finite, and is faster than to ask each
+  for (int64_t i = 0; i < count; ++i) sum += static_cast<Number>(values[i]) * Number{0};
   if (sum == 0) return count;
-  return std::find_if(values, values + count, [](T x) { return !std::isfinite(x); }) - values;
+  return std::find_if(values, values + count, [](T x) { return !std::isfinite(static_cast<Number>(x)); }) -
+         values;
 }
 
 }  // namespace
@@ -71,7 +82,13 @@ class Weights::Saving {
         mesh_(weights.mesh_),
         file_(file),
         gradients_(gradients),
-        scale_(scale) {}
+        scale_(scale) {
+    std::size_t declared = 0;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      declared_.push_back(declared);
+      if (saved(i).defined()) declared += weights.tensors_[i].size();
+    }
+  }
 
   std::optional<Error> carry_out() {
     require(weights_.tiles_.bytes() == kSaveBytes, "no memory was reserved to save weights with");
@@ -79,18 +96,20 @@ class Weights::Saving {
   }
 
  private:
-  // The tile after this one, in an order that all ranks know; false behind the last.
+  // The tile after this one, in an order that all ranks know; false behind the last. Frozen parameters have no
+  // gradient to save.
   bool next(Tile& tile) const {
     const int size = mesh_.tensor_size();
-    const Parameter* p = &parameters_[tile.index];
     if (tile.rows > 0) {
+      const Parameter& p = parameters_[tile.index];
       tile.column += tile.columns;
-      if (tile.column == p->local_columns(size)) tile.column = 0, tile.row += tile.rows;
-      if (tile.row == p->local_rows(size)) tile.row = 0, tile.owner += p->repeats;
-      if (tile.owner == (p->split == Parameter::Split::kNone ? 1 : size)) tile.owner = 0, ++tile.index;
-      if (tile.index == parameters_.size()) return false;
-      p = &parameters_[tile.index];
+      if (tile.column == p.local_columns(size)) tile.column = 0, tile.row += tile.rows;
+      if (tile.row == p.local_rows(size)) tile.row = 0, tile.owner += p.repeats;
+      if (tile.owner == (p.split == Parameter::Split::kNone ? 1 : size)) tile.owner = 0, ++tile.index;
     }
+    while (tile.index < parameters_.size() && !saved(tile.index).defined()) ++tile.index;
+    if (tile.index == parameters_.size()) return false;
+    const Parameter* const p = &parameters_[tile.index];
     // Whole rows where they are written as they lie; where they are turned, about as high as wide, since each
     // column is a piece of its own in the file.
     const int64_t rows = p->local_rows(size), columns = p->local_columns(size);
@@ -157,7 +176,8 @@ class Weights::Saving {
   // On the thread. Rows that follow each other in the whole are written together.
   void write(const Tile& tile) const {
     const Parameter& p = parameters_[tile.index];
-    const auto& [declared, tensors] = weights_.tensors_[tile.index];
+    const std::vector<Parameter::FileTensor>& tensors = weights_.tensors_[tile.index];
+    const std::size_t declared = declared_[tile.index];
     const int size = mesh_.tensor_size();
     const std::size_t width = size_of(saved(tile.index).dtype);
     const int64_t column = p.whole_column(tile.column, tile.owner, size);
@@ -246,6 +266,7 @@ class Weights::Saving {
   SafetensorsWriter* file_;
   const bool gradients_;
   const double scale_;
+  std::vector<std::size_t> declared_;  // by parameter: how many tensors of the file stand before its own
 };
 
 Weights::Weights(const Model& model, const Graph& graph, const ProgramMemory& memory, const Mesh& mesh,
@@ -253,7 +274,6 @@ Weights::Weights(const Model& model, const Graph& graph, const ProgramMemory& me
     : model_(model), memory_(memory), mesh_(mesh), tiles_(saves ? kSaveBytes : 0) {
   const auto tensor = [&](ValueId v) { return v == kNone ? Tensor{} : memory.tensor(graph.value(v).name); };
   const auto divided = [&](ValueId v) { return graph.value(v).placement.is_sharded_over(kDataAxis); };
-  std::size_t declared = 0;
   const std::vector<uint64_t> drawn = drawn_places(model.parameters);
   for (const Parameter& p : model.parameters) {
     places_.push_back({.value = tensor(p.value),
@@ -263,8 +283,7 @@ Weights::Weights(const Model& model, const Graph& graph, const ProgramMemory& me
                        .divided_value = divided(p.value),
                        .divided_master = divided(p.master),
                        .divided_gradient = p.gradient_part != kNone});
-    tensors_.push_back({declared, p.file_tensors()});
-    declared += tensors_.back().all.size();
+    tensors_.push_back(p.file_tensors());
   }
 }
 
@@ -272,7 +291,8 @@ std::unique_ptr<SafetensorsWriter> Weights::declare(const std::string& path, boo
   auto file = std::make_unique<SafetensorsWriter>(path);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const Parameter& p = model_.parameters[i];
-    for (const Parameter::FileTensor& tensor : tensors_[i].all)
+    if (!places_[i].saved(gradients).defined()) continue;
+    for (const Parameter::FileTensor& tensor : tensors_[i])
       file->declare(model_.files.in_file(tensor.name), places_[i].saved(gradients).dtype,
                     p.file_shape(tensor));
   }

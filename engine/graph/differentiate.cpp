@@ -48,6 +48,19 @@ void GradientBuilder::contribute(ValueId value, ValueId gradient) {
 }
 
 ValueId GradientBuilder::accumulator(ValueId parameter) {
+  return wanted(parameter) ? make_accumulator(parameter) : kNone;
+}
+
+std::vector<ValueId> GradientBuilder::accumulators(const std::vector<ValueId>& parameters) {
+  const bool any = std::any_of(parameters.begin(), parameters.end(), [&](ValueId p) { return wanted(p); });
+  std::vector<ValueId> all(parameters.size(), kNone);
+  if (any)
+    std::transform(parameters.begin(), parameters.end(), all.begin(),
+                   [&](ValueId p) { return make_accumulator(p); });
+  return all;
+}
+
+ValueId GradientBuilder::make_accumulator(ValueId parameter) {
   if (const auto it = accumulators_.find(parameter); it != accumulators_.end()) return it->second;
   const Value p = graph_.value(parameter);
   const ValueId id = graph_.add_value({.name = "grad/" + p.name,

@@ -39,8 +39,10 @@ class GradientBuilder {
   // Takes away what has arrived at `value`, for an op kind that adds it in its own kernel.
   ValueId take(ValueId value);
   void contribute(ValueId value, ValueId gradient);
-  // The accumulator of a parameter's gradient.
+  // The accumulator of a parameter's gradient; kNone for one that is no target, and has none.
   ValueId accumulator(ValueId parameter);
+  // Of parameters whose gradients one kernel makes: where one of them has an accumulator, all have.
+  std::vector<ValueId> accumulators(const std::vector<ValueId>& parameters);
   // Appends a gradient op named "<forward op>/<suffix>", in the forward op's layer; returns its first output.
   // `outputs`: accumulators, kNone for fresh values.
   ValueId emit(const std::string& suffix, const std::string& kind, Attributes attributes,
@@ -53,6 +55,7 @@ class GradientBuilder {
   friend Gradients differentiate(Graph&, const OpRegistry&, const std::vector<ValueId>&,
                                  const std::vector<GradientSeed>&);
   Accumulate first_or_add(const std::vector<ValueId>& outputs);
+  ValueId make_accumulator(ValueId parameter);
 
   Graph& graph_;
   OpBuilder ops_;

@@ -50,6 +50,7 @@ Cost streaming_cost(const OpView& view, double flops_per_element);
 
 // One for each file of this folder that defines op kinds, and for the file of the same name in each backend.
 void register_activation(OpRegistry& registry);
+void register_adafactor(OpRegistry& registry);
 void register_attention(OpRegistry& registry);
 void register_cached_attention(OpRegistry& registry);
 void register_clip(OpRegistry& registry);
@@ -60,6 +61,7 @@ void register_layer_norm(OpRegistry& registry);
 void register_linear(OpRegistry& registry);
 void register_lm_head(OpRegistry& registry);
 void register_lm_logits(OpRegistry& registry);
+void register_muon(OpRegistry& registry);
 void register_optimizer(OpRegistry& registry);
 void register_rotary(OpRegistry& registry);
 void register_sum(OpRegistry& registry);

@@ -26,10 +26,11 @@ void bias_dropout_add_gradient(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
   const ValueId dy = g.upstream(op.outputs[0]), dbias = g.accumulator(op.inputs[1]);
   if (op.attributes.real("p") > 0) {
-    g.contribute(op.inputs[0],
-                 g.emit("backward", "bias_dropout_add_backward", op.attributes, {dy}, {kNone, dbias}));
+    if (dbias != kNone || g.wanted(op.inputs[0]))
+      g.contribute(op.inputs[0],
+                   g.emit("backward", "bias_dropout_add_backward", op.attributes, {dy}, {kNone, dbias}));
   } else {
-    g.emit("backward", "column_sum", {}, {dy}, {dbias});
+    if (dbias != kNone) g.emit("backward", "column_sum", {}, {dy}, {dbias});
     g.contribute(op.inputs[0], dy);
   }
   g.contribute(op.inputs[2], dy);

@@ -23,8 +23,9 @@ std::vector<OutputSpec> infer_embedding_backward(const OpView& v) {
 
 void embedding_gradient(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
-  g.emit("backward", "embedding_backward", op.attributes, {op.inputs[0], g.upstream(op.outputs[0])},
-         {g.accumulator(op.inputs[1])});
+  if (const ValueId dtable = g.accumulator(op.inputs[1]); dtable != kNone)
+    g.emit("backward", "embedding_backward", op.attributes, {op.inputs[0], g.upstream(op.outputs[0])},
+           {dtable});
 }
 
 std::vector<OutputSpec> infer_add_position(const OpView& v) {
@@ -44,7 +45,8 @@ std::vector<OutputSpec> infer_add_position_backward(const OpView& v) {
 void add_position_gradient(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
   const ValueId dy = g.upstream(op.outputs[0]);
-  g.emit("backward", "add_position_backward", op.attributes, {dy}, {g.accumulator(op.inputs[1])});
+  if (const ValueId dtable = g.accumulator(op.inputs[1]); dtable != kNone)
+    g.emit("backward", "add_position_backward", op.attributes, {dy}, {dtable});
   g.contribute(op.inputs[0], dy);
 }
 
@@ -68,8 +70,8 @@ std::vector<OutputSpec> infer_add_embedding_backward(const OpView& v) {
 void add_embedding_gradient(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
   const ValueId dy = g.upstream(op.outputs[0]);
-  g.emit("backward", "add_embedding_backward", op.attributes, {dy, op.inputs[1]},
-         {g.accumulator(op.inputs[2])});
+  if (const ValueId dtable = g.accumulator(op.inputs[2]); dtable != kNone)
+    g.emit("backward", "add_embedding_backward", op.attributes, {dy, op.inputs[1]}, {dtable});
   g.contribute(op.inputs[0], dy);
 }
 

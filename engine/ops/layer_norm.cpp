@@ -53,10 +53,11 @@ void gradient(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
   const ValueId x = op.inputs[0];
   const ValueId earlier = g.take(x);
+  const std::vector<ValueId> sums = g.accumulators({op.inputs[1], op.inputs[2]});
   const ValueId dx =
       g.emit("backward", "layer_norm_backward", op.attributes,
              {g.upstream(op.outputs[0]), x, op.inputs[1], op.outputs[1], op.outputs[2], earlier},
-             {kNone, g.accumulator(op.inputs[1]), g.accumulator(op.inputs[2])});
+             {kNone, sums[0], sums[1]});
   g.contribute(x, dx);
 }
 

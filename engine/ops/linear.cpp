@@ -37,10 +37,15 @@ std::vector<OutputSpec> infer_backward_weight(const OpView& v) {
 void gradient(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
   const ValueId x = op.inputs[0], w = op.inputs[1], dy = g.upstream(op.outputs[0]);
-  const bool bias = op.inputs.size() > 2 && op.inputs[2] != kNone;
-  std::vector<ValueId> accumulators{g.accumulator(w)};
-  if (bias) accumulators.push_back(g.accumulator(op.inputs[2]));
-  g.emit("backward_weight", "linear_backward_weight", {{"bias", int64_t{bias}}}, {x, dy}, accumulators);
+  const ValueId dw = g.accumulator(w), dbias = op.inputs.size() > 2 ? g.accumulator(op.inputs[2]) : kNone;
+  if (dw != kNone) {
+    const bool bias = dbias != kNone;
+    std::vector<ValueId> accumulators{dw};
+    if (bias) accumulators.push_back(dbias);
+    g.emit("backward_weight", "linear_backward_weight", {{"bias", int64_t{bias}}}, {x, dy}, accumulators);
+  } else if (dbias != kNone) {
+    g.emit("backward_bias", "column_sum", {}, {dy}, {dbias});
+  }
   if (g.wanted(x)) g.contribute(x, g.emit("backward_input", "linear_backward_input", {}, {dy, w}));
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/ops/define.h"
+#include "engine/ops/lm_head.h"
 
 namespace recollect::ops {
 
@@ -22,8 +23,9 @@ std::vector<OutputSpec> infer(const OpView& v) {
   std::vector<OutputSpec> specs{{.shape = {1}, .dtype = DType::kF64}};
   if (v.attributes().integer("gradient")) {
     specs.push_back(like(x, "dx"));
-    specs.push_back(gradient_like(w, "dweight"));
-    if (v.has_input(4)) specs.push_back(gradient_like(v.in(4), "dbias"));
+    const HeadGradients made(v);
+    if (made.weight != kNone) specs.push_back(gradient_like(w, "dweight"));
+    if (made.bias != kNone) specs.push_back(gradient_like(v.in(4), "dbias"));
   }
   return specs;
 }
@@ -31,8 +33,16 @@ std::vector<OutputSpec> infer(const OpView& v) {
 void gradient(GradientBuilder& g, OpId id) {
   const Op op = g.graph().op(id);
   require(g.upstream(op.outputs[0]) == kNone, "lm_head_loss must be the loss itself");
-  std::vector<ValueId> outputs{kNone, g.accumulator(op.inputs[1])};
-  if (op.inputs.size() > 4 && op.inputs[4] != kNone) outputs.push_back(g.accumulator(op.inputs[4]));
+  std::vector<ValueId> outputs{kNone};
+  const auto add = [&](std::size_t input, const char* frozen) {
+    if (input >= op.inputs.size() || op.inputs[input] == kNone) return;
+    if (const ValueId sum = g.accumulator(op.inputs[input]); sum != kNone)
+      outputs.push_back(sum);
+    else
+      g.graph().op(id).attributes.set(frozen, int64_t{1});
+  };
+  add(1, "frozen_weight");
+  add(4, "frozen_bias");
   const auto made = g.extend_forward("gradient", std::move(outputs));
   g.contribute(op.inputs[0], made[0]);
 }
@@ -42,7 +52,8 @@ Cost cost(const OpView& v) {
   const double product =
       2.0 * static_cast<double>(v.in(0).shape.elements()) * static_cast<double>(v.in(1).shape[0]);
   Cost cost = streaming_cost(v, 0);
-  cost.flops = product * (v.attributes().integer("gradient") ? 3 : 1);
+  const HeadGradients made(v);
+  cost.flops = product * (1 + (v.attributes().integer("gradient") ? 1 : 0) + (made.weight != kNone ? 1 : 0));
   const auto rows = static_cast<double>(v.in(0).shape[0]),
              chunk = static_cast<double>(v.attributes().integer("chunk_rows"));
   if (v.in(1).placement.is_sharded_over(kTensorAxis)) cost.exchanges = 2 * std::ceil(rows / chunk);

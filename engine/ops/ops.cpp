@@ -22,6 +22,7 @@ Cost streaming_cost(const OpView& view, double flops_per_element) {
 
 void register_engine_ops(OpRegistry& registry) {
   ops::register_activation(registry);
+  ops::register_adafactor(registry);
   ops::register_attention(registry);
   ops::register_cached_attention(registry);
   ops::register_clip(registry);
@@ -32,6 +33,7 @@ void register_engine_ops(OpRegistry& registry) {
   ops::register_linear(registry);
   ops::register_lm_head(registry);
   ops::register_lm_logits(registry);
+  ops::register_muon(registry);
   ops::register_optimizer(registry);
   ops::register_rotary(registry);
   ops::register_sum(registry);

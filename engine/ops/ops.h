@@ -111,10 +111,12 @@
 // lm_head_loss              x [T,h], w [V,h], targets [T] i32,   acc loss [1] f64,      vocabulary_size
 //                           scale [1] f64, bias? [V]             dx?, acc dw?,          first_row chunk_rows
 //                                                                acc dbias?             gradient (0 or 1)
+//                                                                                       frozen_weight?
+//                                                                                       frozen_bias?
 //     Row i is to predict targets[i]; rows whose target is -100 do not count. loss is scale * the sum of
 //     negative log likelihoods; dx, dw and, of a bias, dbias (with gradient = 1) are its gradients, so no
-//     later op needs the logits; an evaluation leaves them alone. With overwrite? they are those of this
-//     micro-batch, while the loss is still added up. Works through chunk_rows rows at a time.
+//     later op needs the logits; an evaluation leaves them alone. Of what is frozen there is none. With overwrite?
+//     they are those of this micro-batch, while the loss is still added up. Works through chunk_rows rows at a time.
 //     Local row r of w is vocabulary entry first_row + r; entries from vocabulary_size on are padding: never
 //     predicted, gradient zero. With the vocabulary divided over ranks dx is this rank's part of a sum.
 // lm_logits                 x [T,h], w [V,h], filled [2] i32     logits [V] S
@@ -146,6 +148,42 @@
 // sgd                       schedule, factor, grad               acc master, acc m,     momentum weight_decay
 //                                                                param?                 cast
 //     torch.optim.SGD without dampening: m = momentum * m + g; at t = 1 (m zero) this is torch's first step.
+// lion                      schedule, factor, grad               acc master, acc m,     beta1 beta2
+//                                                                param?                 weight_decay cast
+//     w = w - rate * weight_decay * w - rate * sign(beta1 * m + (1 - beta1) * g); m = beta2 * m + (1 - beta2) * g.
+//     All update rules take rate_scale, of the rate, where it is not 1.
+// adafactor_sums            factor, grad [r,c] or [r],           rows [n+1] f64,        factored first_row
+//                           master                               columns [c+1] f64      rows (n) block?
+//                                                                                       whole_rows
+//     Of the n rows from first_row on, one matrix: the squares of grad * factor added up along its rows and along its
+//     columns, behind both those of master. With factored = 0 the last alone: [1].
+// adafactor_moments         schedule [3] f64, factor, grad,      acc rows S, acc        as adafactor_sums
+//                           rows? columns?                       columns [m,c] S,       whole_columns
+//                                                                mean [1] f64,          repeats?
+//                                                                square [1] f64         mean_of_columns?
+//                                                                                       clamps? epsilon
+//     schedule = {rate, 1 - beta2, the most that the rate may be}. The second moments of rows and columns (row `block` of
+//     columns) move towards the means of the sums, plus epsilon unless clamps; mean is that of the rows' (or of the columns'),
+//     square the sum of squares of grad * factor / sqrt(row * column / mean). The matrix has whole_rows and whole_columns over
+//     all ranks, and sums count every row `repeats` times. With factored = 0: one second moment for each element, and square.
+// adafactor                 schedule, factor, grad, square,      acc master, acc m?,    as adafactor_moments
+//                           square of the update, rows,          param?                 scale_epsilon scales?
+//                           columns, mean; or moments                                   clip_threshold beta1?
+//                                                                                       weight_decay cast
+//     The last number of `square` is that of the parameter, over all ranks. As torch.optim.Adafactor (clamps) or
+//     transformers.Adafactor; with beta1 the update is averaged in m.
+// muon_direction            factor, grad [r,c]                   acc momentum [r,c],    first_row rows (n)
+//                                                                direction [n,c],       momentum nesterov
+//                                                                square [1] f64
+//     Of the n rows from first_row on, with g = grad * factor: m = m + (1 - momentum) * (g - m); direction = m, or with
+//     nesterov g + momentum * (m - g); square is the sum of its squares. Zero where the factor is NaN.
+// combine                   a, b?, square? [1] f64               y                      alpha beta? epsilon?
+//                                                                                       square_scale?
+//     y = (alpha * a + beta * b) / max(sqrt(square * square_scale), epsilon), divided only where square is there.
+// muon                      schedule, factor, direction [n,c]    acc master [r,c],      first_row rows (n)
+//                                                                param?                 weight_decay
+//                                                                                       adjustment cast
+//     w = w - rate * weight_decay * w - rate * adjustment * direction.
 #pragma once
 
 #include <functional>

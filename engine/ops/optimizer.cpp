@@ -37,6 +37,13 @@ void register_optimizer(OpRegistry& registry) {
                       return infer_update(v, 1, {"momentum", "weight_decay"});
                     },
                 .cost = [](const OpView& v) { return streaming_cost(v, 4); }});
+  registry.add({.name = "lion",
+                .infer =
+                    [](const OpView& v) {
+                      return infer_update(v, 1, {"beta1", "beta2", "weight_decay"});
+                    },
+                .cost = [](const OpView& v) { return streaming_cost(v, 10); },
+                .measured_as = "sgd"});
 }
 
 }  // namespace recollect::ops

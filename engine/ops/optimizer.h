@@ -23,9 +23,11 @@ struct UpdateSettings {
     epsilon = real("epsilon");
     weight_decay = real("weight_decay");
     momentum = real("momentum");
+    if (attributes.has("rate_scale")) rate_scale = attributes.real("rate_scale");
   }
 
   double beta1, beta2, epsilon, weight_decay, momentum;
+  double rate_scale = 1;  // of this parameter's learning rate
 };
 
 // The numbers of one step. T is what elements are computed in.
@@ -56,7 +58,7 @@ struct StepNumbers {
 template <typename T>
 RECOLLECT_HOST_DEVICE StepNumbers<T> step_numbers(const double* schedule, double clip,
                                                   const UpdateSettings& s) {
-  const double rate = schedule[0], correction1 = schedule[1], root = std::sqrt(schedule[2]);
+  const double rate = schedule[0] * s.rate_scale, correction1 = schedule[1], root = std::sqrt(schedule[2]);
   StepNumbers<T> numbers{.clip = static_cast<T>(clip),
                          .rate = static_cast<T>(rate),
                          .decay = static_cast<T>(s.weight_decay),
@@ -115,6 +117,18 @@ struct SgdRule {
   static RECOLLECT_HOST_DEVICE void update(const StepNumbers<T>& s, T gradient, T& w, T& m) {
     m = s.momentum * m + (gradient * s.clip + s.decay * w);
     w -= s.rate * m;
+  }
+};
+
+// Each weight moves by the rate, up or down: only the sign of the moment counts.
+struct LionRule {
+  static constexpr int kMoments = 1;
+  template <typename T>
+  static RECOLLECT_HOST_DEVICE void update(const StepNumbers<T>& s, T gradient, T& w, T& m) {
+    const T clipped = gradient * s.clip, direction = s.beta1 * m + s.rest1 * clipped;
+    w -= s.rate * s.decay * w;
+    w -= s.rate * static_cast<T>((direction > T{0}) - (direction < T{0}));
+    m = s.beta2 * m + s.rest2 * clipped;
   }
 };
 

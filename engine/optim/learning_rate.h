@@ -1,4 +1,5 @@
-// Learning-rate schedules as pure functions of the step, as transformers.get_scheduler defines them.
+// Learning-rate schedules as pure functions of the step: those of transformers.get_scheduler by their names there,
+// and torch's OneCycleLR and StepLR.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +8,56 @@
 
 namespace recollect {
 
-enum class SchedulerName { kConstant, kLinear, kCosine };
+enum class SchedulerName {
+  kConstant,
+  kLinear,
+  kCosine,
+  kCosineWithRestarts,
+  kPolynomial,
+  kInverseSqrt,
+  kWarmupStableDecay,
+  kOneCycle,
+  kStep
+};
 template <>
-inline constexpr std::array<std::string_view, 3> kSpellings<SchedulerName> = {"constant", "linear", "cosine"};
+inline constexpr std::array<std::string_view, 9> kSpellings<SchedulerName> = {"constant",
+                                                                              "linear",
+                                                                              "cosine",
+                                                                              "cosine_with_restarts",
+                                                                              "polynomial",
+                                                                              "inverse_sqrt",
+                                                                              "warmup_stable_decay",
+                                                                              "one_cycle",
+                                                                              "step"};
+
+// How a rate falls from one value to another.
+enum class DecayShape { kCosine, kLinear, kOneMinusSqrt };
+template <>
+inline constexpr std::array<std::string_view, 3> kSpellings<DecayShape> = {"cosine", "linear", "1-sqrt"};
 
 struct LearningRateSchedule {
   SchedulerName name = SchedulerName::kConstant;
   double peak = 0;
-  double minimum = 0;        // linear and cosine end here
-  int64_t warmup_steps = 0;  // rises from 0, linearly
+  double minimum = 0;        // where `ends_at_minimum` says so
+  int64_t warmup_steps = 0;  // rises from 0, linearly; warmup_stable_decay from the minimum
   int64_t total_steps = 0;
+  int64_t cycles = 1;                            // cosine_with_restarts
+  double power = 1;                              // polynomial
+  int64_t timescale = 0;                         // inverse_sqrt; 0: the warm-up's steps, or 10000 without one
+  int64_t decay_steps = 0;                       // warmup_stable_decay: the last ones, in which it falls
+  DecayShape decay_shape = DecayShape::kCosine;  // warmup_stable_decay and one_cycle
+  double rising = 0.3;                           // one_cycle: part of the steps
+  double first_divisor = 25;                     // one_cycle: of the peak, at the beginning
+  double last_divisor = 1e4;                     // one_cycle: of that, at the end
+  int64_t step_size = 1;                         // step: from one fall to the next
+  double gamma = 0.1;                            // step: factor of each
 };
 
 // The rate of optimizer step `step`, counted from 0.
 double learning_rate(const LearningRateSchedule& schedule, int64_t step);
+
+bool ends_at_minimum(SchedulerName name);
+// Whether the rate of a step depends on how many there are.
+bool follows_length(SchedulerName name);
 
 }  // namespace recollect

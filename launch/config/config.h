@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -128,10 +129,25 @@ struct Config {
     double beta1 = 0.9;
     double beta2 = 0.999;
     double epsilon = 1e-8;
-    double momentum = 0;  // sgd only
+    double momentum = 0;        // sgd only
+    double beta2_decay = -0.8;  // these five adafactor's
+    double clip_threshold = 1;
+    double scale_epsilon = 1e-3;
+    bool scale_parameter = true;
+    RelativeStep relative_step = RelativeStep::kOff;
+    bool nesterov = true;  // these three muon's
+    int64_t ns_steps = 5;
+    RateAdjustment adjust_lr_fn = RateAdjustment::kMatchRmsAdamw;
     double weight_decay = 0;
     bool decay_all = false;    // false: biases and norms are not decayed
     double max_grad_norm = 1;  // 0: no clipping
+    double layer_decay = 1;    // of the learning rate, from each layer to the one before it
+    struct Group {
+      std::vector<std::string> match;
+      std::optional<double> learning_rate = {}, weight_decay = {};
+      bool frozen = false;
+    };
+    std::vector<Group> groups = {};
   };
 
   struct Scheduler {
@@ -139,6 +155,17 @@ struct Config {
     int64_t warmup_steps = 0;
     double warmup_ratio = 0;  // of training.max_steps; at most one of the two is not 0
     double min_lr = 0;
+    int64_t num_cycles = 1;   // cosine_with_restarts
+    double power = 1;         // polynomial
+    int64_t timescale = 0;    // inverse_sqrt; 0: the warm-up's steps, or 10000 without one
+    int64_t decay_steps = 0;  // warmup_stable_decay; exactly one of the two is not 0
+    double decay_ratio = 0;   // of training.max_steps
+    DecayShape decay_shape = DecayShape::kCosine;
+    int64_t step_size = 0;   // step: not 0
+    double gamma = 0.1;      // step
+    double pct_start = 0.3;  // these three one_cycle
+    double div_factor = 25;
+    double final_div_factor = 1e4;
   };
 
   struct Data {

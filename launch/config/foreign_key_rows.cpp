@@ -1,6 +1,7 @@
 // Names of others that are no keys here, and what to do about each. Where two rows speak of one key of ours, a file
 // that has both is imported by the first.
 #include <cstdlib>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -136,7 +137,10 @@ constexpr ForeignKey kForeignKeys[] = {
     {"betas", "PyTorch", "", "write beta1 and beta2 in section 'optimizer'"},
     {"optim_args", "Transformers", "", "not supported: section 'optimizer' has all settings of its rules"},
     {"optim_target_modules", "Transformers", "", "not supported: one rule updates all weights"},
-    {"adafactor", "Transformers", "optimizer.name", "not supported: optimizer.name has adamw, adam and sgd"},
+    {"adafactor", "Transformers", "optimizer.name",
+     "write name: adafactor_hf and scale_parameter: false in section 'optimizer'"},
+    {"warmup_init", "Transformers", "optimizer.relative_step",
+     "write relative_step: warmup in section 'optimizer'"},
     {"use_distributed_optimizer", "Megatron", "parallelism.zero_stage", kDistributedOptimizer},
     {"implementation", "torchtitan", "", "leave it out: there is one implementation"},
     {"early_step_in_backward", "torchtitan", "", "not supported: the update follows the whole of backward"},
@@ -153,29 +157,6 @@ constexpr ForeignKey kForeignKeys[] = {
      "leave it out: a step's loss is the mean over all its tokens"},
     {"label_smoothing_factor", "Transformers", "", "not supported: the loss is of the labels as they are"},
     {"neftune_noise_alpha", "Transformers", "", "not supported: embeddings have dropout, and no noise"},
-
-    // The learning rate.
-    {"scheduler", "PyTorch", "scheduler.name", ""},
-    {"lr_scheduler", "axolotl, torchtitan", "scheduler.name", ""},
-    {"lr_scheduler.warmup_steps", "torchtitan", "scheduler.warmup_steps", ""},
-    {"lr_scheduler.decay_type", "torchtitan", "scheduler.name", ""},
-    {"scheduler.type", "DeepSpeed", "scheduler.name", ""},
-    {"scheduler.params.warmup_num_steps", "DeepSpeed", "scheduler.warmup_steps", ""},
-    {"scheduler.params.warmup_max_lr", "DeepSpeed", "optimizer.learning_rate", ""},
-    {"scheduler.params.total_num_steps", "DeepSpeed", "training.max_steps", ""},
-    {"scheduler.params.warmup_min_lr", "DeepSpeed", "",
-     "not supported: the warm-up begins at 0, and scheduler.min_lr is the end"},
-    {"scheduler.params.warmup_type", "DeepSpeed", "", "leave it out: the warm-up is linear"},
-    {"scheduler.params", "DeepSpeed", "", "write its keys in section 'scheduler': warmup_steps, min_lr"},
-    {"lr_scheduler_kwargs", "Transformers", "scheduler.min_lr",
-     "of them there is scheduler.min_lr, the rate at the end"},
-    {"max_lr", "PyTorch", "optimizer.learning_rate", ""},
-    {"lr_decay_iters", "Megatron", "training.max_steps", "leave it out: the rate falls until max_steps"},
-    {"decay_ratio", "torchtitan", "", "not supported: the rate falls from the warm-up to max_steps"},
-    {"min_lr_factor", "torchtitan", "scheduler.min_lr",
-     "write min_lr: {} x the learning rate in section 'scheduler'"},
-    {"cosine_min_lr_ratio", "axolotl", "scheduler.min_lr",
-     "write min_lr: {} x the learning rate in section 'scheduler'"},
 
     // Evaluating and saving.
     {"eval_strategy", "Transformers", "evaluation.every_steps", kStrategy},
@@ -499,6 +480,14 @@ constexpr ForeignKey kForeignKeys[] = {
 
 }  // namespace
 
-std::span<const ForeignKey> foreign_keys() { return kForeignKeys; }
+std::span<const ForeignKey> foreign_keys() {
+  static const std::vector<ForeignKey> all = [] {
+    std::vector<ForeignKey> rows(std::begin(kForeignKeys), std::end(kForeignKeys));
+    const std::span<const ForeignKey> more = foreign_schedule_keys();
+    rows.insert(rows.end(), more.begin(), more.end());
+    return rows;
+  }();
+  return all;
+}
 
 }  // namespace recollect

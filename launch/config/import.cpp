@@ -238,7 +238,8 @@ class Importer {
     node.kind = YamlNode::Kind::kScalar;
     node.text = value;
     Problems unreadable;
-    if (key->type == "texts" && value.starts_with('[')) node = parse_document("value", value, unreadable);
+    if ((key->type == "texts" || key->type == "groups") && value.starts_with('['))
+      node = parse_document("value", value, unreadable);
     Config scratch = table_.defaults();
     if (const std::string wrong = key->read(scratch, node); !wrong.empty() || !unreadable.empty())
       return leave_out(from, fmt::format("{}: {}", key->path(), wrong.empty() ? "cannot be read" : wrong));

@@ -1,26 +1,21 @@
 #include "launch/config/inert.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iterator>
 
 #include <fmt/format.h>
 
 #include "launch/config/check_reports.h"
+#include "launch/config/check_schedule.h"
 #include "launch/config/data_source.h"
 #include "launch/config/keys.h"
-#include "launch/config/warmup.h"
 
 namespace recollect {
 namespace {
 
-struct Rule {
-  std::vector<std::string> keys;             // without effect ...
-  std::vector<std::string> because;          // ... by the value of these ...
-  std::function<bool(const Config&)> inert;  // ... when this holds
-  std::string reason;
-  bool of_any_value = false;  // nothing reads the keys then, even where they have their defaults
-};
+using Rule = InertRule;
 
 bool evaluates(const Config& c) { return c.evaluation.every_steps > 0; }
 bool not_random(const Config& c) { return !reads(c, DataFormat::kRandom); }
@@ -29,8 +24,9 @@ bool alone(const Config& c) {
   return c.parallelism.data_parallel_size == 1 && c.parallelism.tensor_parallel_size == 1;
 }
 bool only_evaluates(const Config& c) { return c.training.max_steps == 0; }
-bool falls(const Config& c) { return c.scheduler.name != SchedulerName::kConstant; }
-bool learns(const Config& c) { return c.optimizer.learning_rate > 0; }
+bool learns(const Config& c) {
+  return c.optimizer.learning_rate > 0 || c.optimizer.relative_step != RelativeStep::kOff;
+}
 
 std::vector<std::string> keys_that_concern(const ModelFamily& family, ModelKey::Concerns what) {
   std::vector<std::string> keys;
@@ -53,6 +49,10 @@ std::vector<Rule> declared_rules() {
                    {"training.max_steps"},
                    only_evaluates,
                    "this run never goes backward"});
+  table.push_back(
+      {keys_of_section("scheduler"), {"training.max_steps"}, only_evaluates, "nothing is trained"});
+  table.push_back(
+      {keys_of_section("optimizer"), {"training.max_steps"}, only_evaluates, "nothing is trained"});
   for (const ModelFamily& family : model_families()) {
     const auto is_it = [type = family.type](const Config& c) { return c.model.type == type; };
     table.push_back({keys_that_concern(family, ModelKey::Concerns::kFreshWeights),
@@ -201,28 +201,16 @@ std::vector<Rule> fixed_rules() {
        [](const Config& c) { return c.optimizer.weight_decay == 0; },
        "nothing is decayed"},
       {{"optimizer.beta1", "optimizer.beta2", "optimizer.epsilon", "optimizer.momentum",
-        "optimizer.weight_decay", "optimizer.decay_all", "optimizer.max_grad_norm", "scheduler.name",
-        "scheduler.warmup_steps", "scheduler.warmup_ratio"},
+        "optimizer.weight_decay", "optimizer.decay_all", "optimizer.max_grad_norm", "optimizer.layer_decay",
+        "optimizer.groups", "optimizer.beta2_decay", "optimizer.clip_threshold", "optimizer.scale_epsilon",
+        "optimizer.scale_parameter", "optimizer.nesterov", "optimizer.ns_steps", "optimizer.adjust_lr_fn"},
        {"optimizer.learning_rate"},
        [](const Config& c) { return !learns(c); },
        "no parameter changes"},
-      {{"scheduler.name"},
-       {"scheduler.min_lr"},
-       [](const Config& c) {
-         return falls(c) && learns(c) && c.scheduler.min_lr == c.optimizer.learning_rate;
-       },
-       "the learning rate ends where it begins"},
-      {{"scheduler.name", "scheduler.min_lr"},
-       {"scheduler.warmup_steps", "scheduler.warmup_ratio", "training.max_steps"},
-       [](const Config& c) {
-         const int64_t steps = c.training.max_steps;
-         return falls(c) && learns(c) && steps > 0 && warmup_steps(c) + 1 >= steps;
-       },
-       "no step comes after the one with the highest learning rate"},
-      {{"scheduler.min_lr"},
-       {"scheduler.name"},
-       [](const Config& c) { return c.scheduler.name == SchedulerName::kConstant; },
-       "the learning rate does not fall"},
+      {{"optimizer.scale_epsilon"},
+       {"optimizer.scale_parameter"},
+       [](const Config& c) { return c.optimizer.name == "adafactor_hf" && !c.optimizer.scale_parameter; },
+       "the rate does not go by a parameter's size"},
       {{"activation_checkpointing.budget_policy"},
        {"data.padding"},
        [](const Config& c) {
@@ -332,31 +320,10 @@ std::vector<Rule> fixed_rules() {
        only_evaluates,
        "nothing is trained"},
       {{"checkpoint.save_model"}, {"training.max_steps"}, only_evaluates, "the model stays as it is"},
-      {{"optimizer.name",
-        "optimizer.learning_rate",
-        "optimizer.beta1",
-        "optimizer.beta2",
-        "optimizer.epsilon",
-        "optimizer.momentum",
-        "optimizer.weight_decay",
-        "optimizer.decay_all",
-        "optimizer.max_grad_norm",
-        "scheduler.name",
-        "scheduler.min_lr",
-        "scheduler.warmup_steps",
-        "scheduler.warmup_ratio",
-        "training.loss_scale",
-        "training.initial_loss_scale",
-        "training.loss_scale_window",
-        "training.gradient_accumulation_steps",
-        "training.global_batch_size",
-        "parallelism.gradient_bucket_mb",
-        "parallelism.zero_stage",
-        "data.path",
-        "data.shuffle",
-        "data.group_by_length",
-        "data.prefetch",
-        "logging.steps"},
+      {{"training.loss_scale", "training.initial_loss_scale", "training.loss_scale_window",
+        "training.gradient_accumulation_steps", "training.global_batch_size",
+        "parallelism.gradient_bucket_mb", "parallelism.zero_stage", "data.path", "data.shuffle",
+        "data.group_by_length", "data.prefetch", "logging.steps"},
        {"training.max_steps"},
        only_evaluates,
        "nothing is trained"},
@@ -404,8 +371,9 @@ std::vector<Rule> fixed_rules() {
 
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> table = [] {
-    std::vector<Rule> all = declared_rules(), fixed = fixed_rules();
-    std::move(fixed.begin(), fixed.end(), std::back_inserter(all));
+    std::vector<Rule> all = declared_rules();
+    for (std::vector<Rule>& more : std::array{inert_schedule_rules(), fixed_rules()})
+      std::move(more.begin(), more.end(), std::back_inserter(all));
     return all;
   }();
   return table;

@@ -8,6 +8,7 @@
 #include <concepts>
 
 #include "engine/io/spelling.h"
+#include "launch/config/optimizer_groups.h"
 #include "launch/config/padding.h"
 #include "parallel/tasks/metrics.h"
 
@@ -132,6 +133,7 @@ ValueRange any() { return {}; }
 ValueRange not_empty() { return {.required = true}; }
 ValueRange between(double low, double high) { return {.low = low, .high = high}; }
 ValueRange at_least(double low) { return {.low = low}; }
+ValueRange above(double low) { return {.low = low, .low_open = true}; }
 ValueRange fraction() { return {.low = 0, .high = 1, .high_open = true}; }
 ValueRange among(std::span<const std::string_view> words) { return {.words = words}; }
 ValueRange byte_size() { return {.low = 0, .byte_size = true}; }
@@ -224,10 +226,24 @@ void add_optimizer(std::vector<ConfigKey>& keys) {
   add("beta1", &S::beta1, fraction(), "decay of the first moment");
   add("beta2", &S::beta2, fraction(), "decay of the second moment");
   add("epsilon", &S::epsilon, at_least(0), "added to the denominator");
-  add("momentum", &S::momentum, fraction(), "of sgd");
+  add("momentum", &S::momentum, fraction(), "of sgd and muon");
+  add("beta2_decay", &S::beta2_decay, ValueRange{.high = 0},
+      "adafactor: the decay of the second moment is 1 - step^this");
+  add("clip_threshold", &S::clip_threshold, above(0), "adafactor: root mean square of an update, at most");
+  add("scale_epsilon", &S::scale_epsilon, at_least(0), "adafactor: least size of a parameter");
+  add("scale_parameter", &S::scale_parameter, any(),
+      "adafactor_hf: the rate is times the parameter's root mean square");
+  add("relative_step", &S::relative_step, any(),
+      "adafactor_hf: the rate follows from the step alone, with a warm-up or without");
+  add("nesterov", &S::nesterov, any(), "muon: the direction is ahead of the momentum");
+  add("ns_steps", &S::ns_steps, between(1, 99), "muon: Newton-Schulz iterations");
+  add("adjust_lr_fn", &S::adjust_lr_fn, any(), "muon: the rate of a matrix, as of AdamW or of its shape");
   add("weight_decay", &S::weight_decay, at_least(0), "strength of weight decay");
   add("decay_all", &S::decay_all, any(), "decay biases and norms too");
   add("max_grad_norm", &S::max_grad_norm, at_least(0), "clip the global norm to this; 0: never");
+  add("layer_decay", &S::layer_decay, ValueRange{.low = 0, .high = 1, .low_open = true},
+      "factor of the learning rate from each layer to the one before it; 1: all have the same");
+  keys.push_back(groups_key());
 }
 
 void add_scheduler(std::vector<ConfigKey>& keys) {
@@ -237,6 +253,21 @@ void add_scheduler(std::vector<ConfigKey>& keys) {
   add("warmup_steps", &S::warmup_steps, between(0, kMaxCount), "steps of linear warm-up");
   add("warmup_ratio", &S::warmup_ratio, between(0, 1), "warm-up as a part of max_steps");
   add("min_lr", &S::min_lr, at_least(0), "learning rate at the end");
+  add("num_cycles", &S::num_cycles, between(1, kMaxCount), "cosine_with_restarts: how often it falls");
+  add("power", &S::power, above(0), "polynomial: of the part of the steps that is left");
+  add("timescale", &S::timescale, between(0, kMaxCount),
+      "inverse_sqrt: the rate is halved after three times as many steps; 0: warm-up's steps, or 10000");
+  add("decay_steps", &S::decay_steps, between(0, kMaxCount),
+      "warmup_stable_decay: steps at the end in which it falls");
+  add("decay_ratio", &S::decay_ratio, between(0, 1), "warmup_stable_decay: these as a part of max_steps");
+  add("decay_shape", &S::decay_shape, any(),
+      "warmup_stable_decay, one_cycle: how it falls, and how one_cycle rises");
+  add("step_size", &S::step_size, between(0, kMaxCount), "step: steps from one fall to the next");
+  add("gamma", &S::gamma, ValueRange{.low = 0, .high = 1, .low_open = true, .high_open = true},
+      "step: factor of each fall");
+  add("pct_start", &S::pct_start, between(0, 1), "one_cycle: part of the steps in which it rises");
+  add("div_factor", &S::div_factor, at_least(1), "one_cycle: of the peak, for the rate at the beginning");
+  add("final_div_factor", &S::final_div_factor, at_least(1), "one_cycle: of that, for the rate at the end");
 }
 
 void add_task(std::vector<ConfigKey>& keys) {

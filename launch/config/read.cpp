@@ -91,6 +91,7 @@ class Reader {
       config_.derived["model." + completed.key] = completed.from;
     complete_one_by_one(otherwise.model);
     const ModelFacts model = m.facts();
+    derive_of_rule(otherwise);
     if (d.sequence_length == 0)
       derive("data.sequence_length", d.sequence_length, model.longest.value, "model." + model.longest.key);
     if (d.pad_to_multiple_of == 0 && d.padding != Padding::kMax)
@@ -126,6 +127,20 @@ class Reader {
   void derive(const char* key, T& value, const std::type_identity_t<T>& made, const std::string& from) {
     value = made;
     config_.derived[key] = from;
+  }
+
+  // The defaults of the update rule.
+  void derive_of_rule(Config& otherwise) {
+    for (const auto& [setting, value] : optimizer_entry(config_.optimizer.name).defaults) {
+      const ConfigKey* key = table_.find("optimizer", std::string(setting));
+      YamlNode node;
+      node.kind = YamlNode::Kind::kScalar;
+      node.text = print_value(value, {});
+      key->read(otherwise, node);
+      if (config_.origins.contains(key->path())) continue;
+      key->read(config_, node);
+      config_.derived[key->path()] = "optimizer.name";
+    }
   }
 
   // The tokenizer, and as many classes as the data has, whatever the model's own file says of another head.

@@ -36,6 +36,20 @@ Json choices(const ConfigKey& key, const std::string& name) {
   return words;
 }
 
+// Of optimizer.groups.
+Json groups_schema() {
+  const Json text{{"type", "string"}, {"minLength", 1}};
+  Json match, entry{{"type", "object"}, {"additionalProperties", false}};
+  match["anyOf"] = Json::array({text, {{"type", "array"}, {"items", text}, {"minItems", 1}}});
+  entry["required"] = Json::array({"match"});
+  entry["properties"] = {{"match", match},
+                         {"learning_rate", {{"type", "number"}, {"exclusiveMinimum", 0}}},
+                         {"lr", {{"type", "number"}, {"exclusiveMinimum", 0}}},
+                         {"weight_decay", {{"type", "number"}, {"minimum", 0}}},
+                         {"frozen", {{"type", "boolean"}}}};
+  return {{"type", "array"}, {"items", entry}};
+}
+
 Json type_schema(const ConfigKey& key, const std::string& name) {
   Json schema;
   if (key.type == "boolean" || key.type == "integer" || key.type == "number") {
@@ -47,6 +61,8 @@ Json type_schema(const ConfigKey& key, const std::string& name) {
     Json count{{"type", "integer"}};
     add_range(count, key.range);
     schema["anyOf"] = {count, {{"type", "string"}, {"pattern", kBytes}}};
+  } else if (key.type == "groups") {
+    schema = groups_schema();
   } else if (key.type == "texts") {
     Json entry{{"type", "string"}, {"minLength", 1}};
     if (!key.choices.empty()) entry["enum"] = choices(key, name);
@@ -65,7 +81,7 @@ Json default_of(const ConfigKey& key, const Config& defaults) {
   Problems problems;
   const std::string printed = key.print(defaults);
   const YamlNode node = parse_document("default", printed, problems);
-  if (key.type == "texts") {
+  if (key.type == "texts" || key.type == "groups") {
     Json list = Json::array();
     for (const YamlNode& item : node.items) list.push_back(item.text);
     return list;

@@ -11,9 +11,11 @@
 #include "engine/io/problems.h"
 #include "engine/ops/cpu_level.h"
 #include "launch/config/check_reports.h"
+#include "launch/config/check_schedule.h"
 #include "launch/config/data_source.h"
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
+#include "launch/config/optimizer_groups.h"
 #include "launch/config/padding.h"
 
 namespace recollect {
@@ -125,17 +127,7 @@ void check_device(const Config& config, const BuildFeatures& features, Findings&
   }
 }
 
-void check_schedule(const Config& config, Findings& found) {
-  const Config::Scheduler& s = config.scheduler;
-  if (s.warmup_steps > 0 && s.warmup_ratio > 0) {
-    found.push_back({{"scheduler.warmup_steps", "scheduler.warmup_ratio"},
-                     "scheduler.warmup_steps and scheduler.warmup_ratio are both given; give one"});
-  }
-  if (s.min_lr > config.optimizer.learning_rate) {
-    found.push_back({{"scheduler.min_lr", "optimizer.learning_rate"},
-                     fmt::format("scheduler.min_lr {} is above optimizer.learning_rate {}", s.min_lr,
-                                 config.optimizer.learning_rate)});
-  }
+void check_numbers(const Config& config, Findings& found) {
   const double scale = config.training.loss_scale;
   if (scale < 0 && scale != -1) {
     found.push_back(
@@ -290,6 +282,14 @@ Place place_of(const Finding& finding, const Config& config) {
   return file != config.origins.end() ? file->second : Place{"configuration", 0, 0};
 }
 
+void check_divided_states(const Config& config, Findings& found) {
+  if (config.parallelism.zero_stage == 0 || !optimizer_entry(config.optimizer.name).of_whole_matrices) return;
+  found.push_back({{"parallelism.zero_stage", "optimizer.name"},
+                   fmt::format("parallelism.zero_stage {} divides matrices over data ranks, and optimizer.name {} needs "
+                               "whole ones",
+                               config.parallelism.zero_stage, config.optimizer.name)});
+}
+
 // Data ranks gather parameters together: where each has samples of a length of its own, plans must not differ by it.
 void check_gathered_parameters(const Config& config, Findings& found) {
   const CheckpointingSettings& c = config.activation_checkpointing;
@@ -361,9 +361,12 @@ std::vector<Finding> validate(const Config& config, const BuildFeatures& feature
   check_model(config, found);
   check_parallelism(config, found);
   check_sequence_parallel(config, found);
+  check_divided_states(config, found);
   check_gathered_parameters(config, found);
   check_device(config, features, found);
   check_schedule(config, found);
+  check_numbers(config, found);
+  check_groups(config, found);
   check_checkpointing(config, found);
   check_data(config, found);
   check_steps(config, found);

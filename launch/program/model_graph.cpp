@@ -8,6 +8,7 @@
 #include "engine/graph/differentiate.h"
 #include "engine/ops/ops.h"
 #include "launch/program/task.h"
+#include "parallel/optimizers/groups.h"
 
 namespace recollect {
 
@@ -33,12 +34,15 @@ ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape&
   return built;
 }
 
-ModelGraph differentiate_model(ModelGraph built) {
+ModelGraph differentiate_model(ModelGraph built, const OptimizerSettings& optimizer) {
+  assign_groups(built.graph, built.model, optimizer);
   std::vector<ValueId> targets;
-  for (const Parameter& p : built.model.parameters) targets.push_back(p.value);
+  for (const Parameter& p : built.model.parameters)
+    if (!p.frozen) targets.push_back(p.value);
   const Gradients gradients =
       differentiate(built.graph, *built.registry, targets, {{built.model.loss, kNone}});
-  for (Parameter& p : built.model.parameters) p.gradient = gradients.at(p.value);
+  for (Parameter& p : built.model.parameters)
+    if (!p.frozen) p.gradient = gradients.at(p.value);
   built.saved.emplace(built.graph);
   return built;
 }

@@ -22,7 +22,7 @@ struct ModelGraph {
 // Forward alone.
 ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape& shape);
 
-// Forward and backward: every parameter knows its gradient.
-ModelGraph differentiate_model(ModelGraph forward);
+// Forward and backward: every parameter knows its gradient, and how it is treated. Those that are frozen have none.
+ModelGraph differentiate_model(ModelGraph forward, const OptimizerSettings& optimizer);
 
 }  // namespace recollect

@@ -17,6 +17,7 @@
 #include "comm/vocabulary_reduction.h"
 #include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
+#include "launch/config/optimizer_groups.h"
 #include "launch/program/data_axis.h"
 #include "launch/program/over_budget.h"
 #include "launch/program/recorded.h"
@@ -25,6 +26,24 @@
 namespace recollect {
 
 namespace {
+
+// What optimizer.groups leaves as it is.
+void count_frozen(const Mesh& mesh, TrainingProgram& training) {
+  const std::vector<Parameter>& all = training.model.parameters;
+  int64_t frozen = 0, elements = 0, of = 0;
+  for (const Parameter& p : all) {
+    const int64_t here = p.local_rows(mesh.tensor_size()) * p.local_columns(mesh.tensor_size());
+    of += here;
+    if (!p.frozen) continue;
+    ++frozen;
+    elements += here;
+  }
+  if (frozen > 0)
+    training.remarks.push_back(
+        {"optimizer.groups", fmt::format("{} of {} parameters are frozen, {} of this rank's {} numbers: they "
+                                         "have no gradients, no master copies and no states",
+                                         frozen, all.size(), elements, of)});
+}
 
 std::string threads_text(const Config& config) {
   if (config.device.backend != BackendKind::kCpu) return "";
@@ -101,6 +120,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
     if (!settings.disk_checkpointing.path.empty())
       training.disk = target.taken_over.disk ? target.taken_over.disk
                                              : std::make_shared<DiskStore>(settings.disk_checkpointing.path);
+    count_frozen(mesh, training);
     reduce_over_data(graph, config, mesh, training);
     training.optimizer =
         append_optimizer(graph, *training.registry, training.model.parameters, training.model.loss,
@@ -390,16 +410,27 @@ OptimizerSettings optimizer_settings(const Config& config) {
           .epsilon = o.epsilon,
           .momentum = o.momentum,
           .weight_decay = o.weight_decay,
+          .beta2_decay = o.beta2_decay,
+          .clip_threshold = o.clip_threshold,
+          .scale_epsilon = o.scale_epsilon,
+          .scale_parameter = o.scale_parameter,
+          .relative_step = o.relative_step,
+          .nesterov = o.nesterov,
+          .ns_steps = o.ns_steps,
+          .adjust_lr_fn = o.adjust_lr_fn,
           .decay_all = o.decay_all,
           .max_grad_norm = o.max_grad_norm,
-          .loss_scaled = config.training.scales_loss()};
+          .loss_scaled = config.training.scales_loss(),
+          .layer_decay = o.layer_decay,
+          .groups = parameter_groups(config)};
 }
 
 DeviceModel device_of(const Config& config) { return rank_device(config); }
 
 ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape) {
   ModelGraph forward = build_model(config, mesh, shape);
-  return config.training.max_steps > 0 ? differentiate_model(std::move(forward)) : forward;
+  return config.training.max_steps > 0 ? differentiate_model(std::move(forward), optimizer_settings(config))
+                                       : forward;
 }
 
 TrainingProgram make_training_program(const Config& config, const Mesh& mesh, const RegisterKernels& kernels,

@@ -44,7 +44,7 @@ StateLayout layout_of_source(const SnapshotReader& snapshot, const Model& model,
     for (const SnapshotTensor& tensor : there)
       if (tensor.whole.name == name || tensor.whole.name.starts_with(name + "/"))
         kept.push_back({tensor.whole.name.substr(std::min(name.size() + 1, tensor.whole.name.size())),
-                        tensor.whole.dtype});
+                        tensor.whole.dtype, kind_of_state(p, tensor.whole)});
     layout.add(p, kept);
   }
   std::string wrong;

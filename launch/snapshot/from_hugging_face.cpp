@@ -56,6 +56,14 @@ class BeginningState {
     }
   }
 
+  // Of a parameter without a master copy.
+  template <typename T>
+  void read_rounded(std::size_t parameter, std::size_t block, const Rectangle& place, T* to) {
+    std::vector<float> wide(static_cast<std::size_t>(place.elements()));
+    read(parameter, block, place, wide.data());
+    std::transform(wide.begin(), wide.end(), to, [](float value) { return T(value); });
+  }
+
  private:
   template <typename T>
   void draw(std::size_t parameter, int64_t first_row, const Rectangle& place, T* to) const {
@@ -101,7 +109,7 @@ StateLayout layout_of_training(const Model& model, const Graph& graph, const Ran
     const Parameter& p = model.parameters[i];
     std::vector<StateLayout::Kept> kept{{"", graph.value(p.master).dtype}};
     for (const Parameter::State& state : p.states)
-      kept.push_back({state.name, graph.value(state.value).dtype});
+      kept.push_back({state.name, graph.value(state.value).dtype, state.of});
     layout.add(p, kept);
     for (std::size_t block = 0; block < p.file_tensors().size(); ++block)
       for (std::size_t k = 0; k < kept.size(); ++k) origins.push_back({i, block, k == 0});
@@ -124,7 +132,7 @@ std::string convert_from_hugging_face(const Conversion& conversion, const Config
     throw Error(ExitCode::kConfiguration, "training.max_steps 0: a run that trains nothing has no state");
   const SnapshotFolder folder = snapshot_place(conversion, 0);
   const Descriptor lock = lock_snapshots(folder.path());
-  ModelGraph built = differentiate_model(model_of_layout(config, ranks));
+  ModelGraph built = differentiate_model(model_of_layout(config, ranks), optimizer_settings(config));
   append_optimizer(built.graph, *built.registry, built.model.parameters, built.model.loss,
                    optimizer_settings(config), static_cast<int>(ranks.data), static_cast<int>(ranks.tensor));
   std::vector<Beginning> origins;
@@ -140,8 +148,12 @@ std::string convert_from_hugging_face(const Conversion& conversion, const Config
       std::memset(to, 0, static_cast<std::size_t>(place.elements()) * size_of(dtype));
     else if (dtype == DType::kF64)
       state.read(parameter, block, place, reinterpret_cast<double*>(to));
-    else
+    else if (dtype == DType::kF32)
       state.read(parameter, block, place, reinterpret_cast<float*>(to));
+    else if (dtype == DType::kBF16)
+      state.read_rounded(parameter, block, place, reinterpret_cast<bf16*>(to));
+    else
+      state.read_rounded(parameter, block, place, reinterpret_cast<f16*>(to));
   };
   write_snapshot(folder,
                  {.progress = no_progress(config.training),

@@ -44,8 +44,9 @@ int64_t arrange_rows(const In* in, Out* out, int64_t rows, int64_t columns, bool
         to = Out(static_cast<float>(from));
       else
         to = static_cast<Out>(from);
-      if constexpr (sizeof(Out) < sizeof(In))
-        if (!std::isfinite(static_cast<float>(to)) && std::isfinite(from)) overflow = r * columns + c;
+      if constexpr (sizeof(Out) < sizeof(In) || sizeof(In) == 2)  // bf16 has numbers that f16 has not
+        if (!std::isfinite(static_cast<float>(to)) && std::isfinite(static_cast<double>(from)))
+          overflow = r * columns + c;
     }
   return overflow;
 }
@@ -64,8 +65,16 @@ int64_t arrange_rows(const std::byte* in, DType from, std::byte* out, DType to, 
         return arrange_rows(values, reinterpret_cast<float*>(out), rows, columns, turned);
     }
   };
-  return from == DType::kF64 ? with(reinterpret_cast<const double*>(in))
-                             : with(reinterpret_cast<const float*>(in));
+  switch (from) {
+    case DType::kF64:
+      return with(reinterpret_cast<const double*>(in));
+    case DType::kBF16:
+      return with(reinterpret_cast<const bf16*>(in));
+    case DType::kF16:
+      return with(reinterpret_cast<const f16*>(in));
+    default:
+      return with(reinterpret_cast<const float*>(in));
+  }
 }
 
 // One tensor of the model's file.
@@ -104,7 +113,7 @@ class ModelWriter {
     const std::vector<int64_t> shape =
         p.vector ? std::vector{tensor.rows} : std::vector{tensor.rows, p.columns};
     const bool good = index < all.size() && all[index].whole.shape() == shape &&
-                      (all[index].whole.dtype == DType::kF32 || all[index].whole.dtype == DType::kF64);
+                      is_floating(all[index].whole.dtype);  // those that are frozen may have 16 bits
     if (!good)
       throw Error(ExitCode::kInput,
                   fmt::format("{} has no parameter {} {}, which the model of its configuration has",

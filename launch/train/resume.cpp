@@ -134,12 +134,16 @@ bool decides_results(std::string_view key) {
 }
 
 // Whether the learning rate of a step depends on how many there are.
-bool follows_length(const std::map<std::string, std::string>& keys) {
-  const auto has = [&](const char* key, std::string_view value) {
+bool rate_follows_length(const std::map<std::string, std::string>& keys) {
+  const auto value = [&](const char* key) {
     const auto found = keys.find(key);
-    return found != keys.end() && found->second != value;
+    return found == keys.end() ? std::string_view() : std::string_view(found->second);
   };
-  return has("scheduler.name", "constant") || has("scheduler.warmup_ratio", "0");
+  const auto& names = kSpellings<SchedulerName>;
+  const auto name = std::find(names.begin(), names.end(), value("scheduler.name"));
+  const std::string_view part = value("scheduler.warmup_ratio");
+  return (name != names.end() && follows_length(static_cast<SchedulerName>(name - names.begin()))) ||
+         (!part.empty() && part != "0");
 }
 
 // Of those keys whose files hold something else than they did.
@@ -155,7 +159,7 @@ std::string changed_contents(const std::map<std::string, std::string>& before, c
 std::string changed_keys(const std::string& before, const std::string& now) {
   const std::map<std::string, std::string> old = keys_of(before);
   std::string changed;
-  const bool longer = follows_length(keys_of(before)) || follows_length(keys_of(now));
+  const bool longer = rate_follows_length(keys_of(before)) || rate_follows_length(keys_of(now));
   for (const auto& [key, value] : keys_of(now))
     if (const auto was = old.find(key); was != old.end() && was->second != value &&
                                         (decides_results(key) || (longer && key == "training.max_steps")))

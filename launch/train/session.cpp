@@ -14,7 +14,7 @@
 #include "comm/gather_texts.h"
 #include "engine/core/hash.h"
 #include "engine/io/safetensors.h"
-#include "launch/config/warmup.h"
+#include "launch/config/rate_schedule.h"
 #include "launch/program/lengths.h"
 #include "launch/program/limits.h"
 #include "launch/program/task.h"
@@ -37,15 +37,6 @@ LoaderOptions loader_options(const Config& config, const Mesh& mesh) {
       .prefetch = config.data.prefetch,
       .pad_to_multiple_of = length_multiple(config),
       .group_window = config.data.group_by_length ? kGroupedBatches * config.training.global_batch_size : 0};
-}
-
-LearningRateSchedule rate_schedule(const Config& config) {
-  const Config::Scheduler& s = config.scheduler;
-  return {.name = s.name,
-          .peak = config.optimizer.learning_rate,
-          .minimum = s.min_lr,
-          .warmup_steps = warmup_steps(config),
-          .total_steps = config.training.max_steps};
 }
 
 LossScale loss_scale(const Config::Training& t) {
@@ -226,13 +217,14 @@ StepResult Session::step() {
   on_device([&] { ready.executor->run_optimizer(state); });
   if (recorder) recorder->end_step();
 
-  StepResult result{.step = step_ + 1,
-                    .loss = scalar(ready, ready.training.optimizer.total_loss) / loss_scale_.value(),
-                    .grad_norm = scalar(ready, ready.training.optimizer.norm),
-                    .learning_rate = learning_rate(schedule_, updates_),
-                    .loss_scale = loss_scale_.value(),
-                    .tokens = batch_programs_.tokens(),
-                    .valid_targets = total(valid)};
+  StepResult result{
+      .step = step_ + 1,
+      .loss = scalar(ready, ready.training.optimizer.total_loss) / loss_scale_.value(),
+      .grad_norm = scalar(ready, ready.training.optimizer.norm),
+      .learning_rate = ready.training.optimizer.rule->rate(learning_rate(schedule_, updates_), updates_ + 1),
+      .loss_scale = loss_scale_.value(),
+      .tokens = batch_programs_.tokens(),
+      .valid_targets = total(valid)};
   result.skipped = !std::isfinite(result.grad_norm) || !std::isfinite(result.loss);
   judge(batch, valid, state, result);
   ++step_;

@@ -12,6 +12,7 @@ void emit_update(OpBuilder& ops, const ParameterUpdate& update, std::string_view
   const bool cast = p.master != p.value;
   attributes.set("weight_decay", update.weight_decay);
   attributes.set("cast", int64_t{cast});
+  if (p.rate_scale != 1) attributes.set("rate_scale", p.rate_scale);
   std::vector<ValueId> outputs{p.master};
   for (const Parameter::State& state : p.states) outputs.push_back(state.value);
   if (cast) outputs.push_back(p.value);

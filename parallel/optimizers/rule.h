@@ -3,22 +3,52 @@
 // same for all rules.
 #pragma once
 
+#include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/core/spelled.h"
 #include "engine/graph/op_builder.h"
 #include "parallel/parameter.h"
 
 namespace recollect {
 
+// Parameters that are treated otherwise, by their names in the model's files.
+struct ParameterGroup {
+  std::vector<std::string> match = {};    // patterns, as groups.h reads them
+  std::optional<double> rate_scale = {};  // times the learning rate
+  std::optional<double> weight_decay = {};
+  bool frozen = false;     // they have no gradient, no master copy and no state
+  std::string where = {};  // it was given, for messages
+};
+
+// Of Adafactor: whether the step's number says the rate, from the first step on or after a warm-up.
+enum class RelativeStep { kOff, kOn, kWarmup };
+template <>
+inline constexpr std::array<std::string_view, 3> kSpellings<RelativeStep> = {"off", "on", "warmup"};
+
+// Of Muon: what the rate is multiplied by, so that a step has the size that one of AdamW has, or as its authors do it.
+enum class RateAdjustment { kMatchRmsAdamw, kOriginal };
+template <>
+inline constexpr std::array<std::string_view, 2> kSpellings<RateAdjustment> = {"match_rms_adamw", "original"};
+
 // What may be said of rules; each reads what concerns it.
 struct OptimizerSettings {
   std::string name = "adamw";  // of rules.h
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, momentum = 0, weight_decay = 0.01;
+  double beta2_decay = -0.8, clip_threshold = 1, scale_epsilon = 1e-3;
+  bool scale_parameter = true;
+  RelativeStep relative_step = RelativeStep::kOff;
+  bool nesterov = true;
+  int64_t ns_steps = 5;
+  RateAdjustment adjust_lr_fn = RateAdjustment::kMatchRmsAdamw;
   bool decay_all = false;    // otherwise vectors (biases and norms) are not decayed
   double max_grad_norm = 1;  // 0: never clips
   bool loss_scaled = false;  // gradients are `loss_scale` times too large
+  double layer_decay = 1;    // of the learning rate, from each layer to the one before it
+  std::vector<ParameterGroup> groups = {};
 };
 
 // A tensor that a rule keeps of one parameter: this rank's part.
@@ -27,6 +57,7 @@ struct OptimizerState {
   Shape shape;
   DType dtype = DType::kF32;
   Placement placement = {};
+  StateOf of = StateOf::kElements;
 };
 
 // One parameter's turn.
@@ -35,6 +66,8 @@ struct ParameterUpdate {
   ValueId schedule = kNone;    // the rule's numbers
   ValueId factor = kNone;      // of the gradient
   double weight_decay = 0;
+  int tensor_size = 1;        // ranks that may hold parts of it
+  DType dtype = DType::kF32;  // of its gradient
 };
 
 class OptimizerRule {
@@ -45,6 +78,10 @@ class OptimizerRule {
   // Puts the numbers of update `update`, 1 for the first, in the place of what `to` holds: always as many, so
   // that only the first call allocates.
   virtual void scalars(double learning_rate, int64_t update, std::vector<double>& to) const = 0;
+  // The rate of update `update` where the schedule's is `learning_rate`.
+  virtual double rate(double learning_rate, int64_t) const { return learning_rate; }
+  // Whether what becomes of an element depends on that element alone, so that ranks may have any parts of a parameter.
+  virtual bool is_elementwise() const { return true; }
   // `ops` are those of the optimizer's phase, which add to what they write.
   virtual void emit(OpBuilder& ops, const ParameterUpdate& update) const = 0;
 };

@@ -16,9 +16,18 @@ struct OptimizerEntry {
     std::string_view setting, why;
   };
 
+  // A member of OptimizerSettings whose default is another with this rule.
+  struct Default {
+    std::string_view setting;
+    double value;
+  };
+
   std::string_view name;
   std::unique_ptr<OptimizerRule> (*make)(const OptimizerSettings&);
   std::vector<Unused> unused;
+  std::vector<Default> defaults = {};
+  // Its updates need all of a matrix, or sums over it: data ranks cannot divide its states.
+  bool of_whole_matrices = false;
 };
 
 // The first is the default.

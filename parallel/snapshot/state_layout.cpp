@@ -21,14 +21,21 @@ std::string state_name(const std::string& parameter, const std::string& state) {
   return state.empty() ? parameter : parameter + "/" + state;
 }
 
+StateOf kind_of_state(const Parameter& parameter, const StateTensor& tensor) {
+  if (parameter.vector) return StateOf::kElements;
+  if (tensor.vector) return StateOf::kRows;
+  return tensor.rows == 1 ? StateOf::kColumns : StateOf::kElements;
+}
+
 void StateLayout::add(const Parameter& p, const std::vector<Kept>& kept) {
   savers_.clear();
   const std::vector<Parameter::FileTensor> blocks = p.file_tensors();
   for (std::size_t b = 0; b < blocks.size(); ++b)
     for (const Kept& one : kept) {
-      tensors_.push_back(
-          {state_name(blocks[b].name, one.state), one.dtype, blocks[b].rows, p.columns, p.vector});
-      origins_.push_back({&p, b, blocks[b].first_row, one.divided});
+      const bool of_columns = one.of == StateOf::kColumns, of_rows = one.of == StateOf::kRows;
+      tensors_.push_back({state_name(blocks[b].name, one.state), one.dtype, of_columns ? 1 : blocks[b].rows,
+                          of_rows ? 1 : p.columns, p.vector || of_rows});
+      origins_.push_back({&p, b, blocks[b].first_row, one.of, one.divided});
     }
 }
 
@@ -36,41 +43,60 @@ void StateLayout::add(const Parameter& p, const std::vector<Kept>& kept) {
 int StateLayout::shard_of(const Origin& origin, int world_rank) const {
   const Parameter& p = *origin.parameter;
   const int tensor_rank = world_rank % tensor_size_, data_rank = world_rank / tensor_size_;
-  const int shards = p.split == Parameter::Split::kNone ? 1 : tensor_size_ / p.repeats;
-  const int shard = p.split == Parameter::Split::kNone ? 0 : tensor_rank / p.repeats;
+  const bool whole = p.split == Parameter::Split::kNone ||
+                     (p.split == Parameter::Split::kRows && origin.of == StateOf::kColumns) ||
+                     (p.split == Parameter::Split::kColumns && origin.of == StateOf::kRows);
+  const int shards = whole ? 1 : tensor_size_ / p.repeats, shard = whole ? 0 : tensor_rank / p.repeats;
   return origin.divided ? data_rank * shards + shard : shard;
 }
 
 std::vector<StatePart> StateLayout::held_by(int world_rank) const {
-  const int rank = world_rank % tensor_size_;
   std::vector<StatePart> parts;
   for (std::size_t t = 0; t < tensors_.size(); ++t) {
-    const auto& [parameter, block, first_row, divided] = origins_[t];
-    const Parameter& p = *parameter;
-    const int64_t columns = p.local_columns(tensor_size_), all = p.local_rows(tensor_size_);
-    const int64_t begin = divided ? std::min(all, world_rank / tensor_size_ * p.part_rows) : 0,
-                  rows = divided ? std::min(all, begin + p.part_rows) : all;
-    const uint64_t width = static_cast<uint64_t>(columns) * size_of(tensors_[t].dtype);
-    const std::size_t first = parts.size();
-    for (int64_t r = begin, together = 0; r < rows; r += together) {
-      const Parameter::RowPlace place = p.place_of_row(r, rank, tensor_size_);
-      together = std::min(place.together, rows - r);
-      const int64_t count = std::clamp<int64_t>(p.rows - place.row, 0, together), row = place.row - first_row;
-      if (count == 0 || place.tensor != block) continue;
-      const auto offset = static_cast<uint64_t>(r - begin) * width,
-                 bytes = static_cast<uint64_t>(count) * width;
-      if (parts.size() > first) {
-        StatePart& before = parts.back();
-        if (before.place.row + before.place.rows == row && before.offset + before.bytes == offset) {
-          before.place.rows += count;
-          before.bytes += bytes;
-          continue;
-        }
-      }
-      parts.push_back({t, {row, count, p.whole_column(0, rank, tensor_size_), columns}, offset, bytes});
-    }
+    if (origins_[t].of == StateOf::kColumns)
+      parts.push_back(part_of_columns(t, world_rank % tensor_size_));
+    else
+      add_parts_of_rows(t, world_rank, parts);
   }
   return parts;
+}
+
+// In memory the columns of one matrix stand behind those of the one before it.
+StatePart StateLayout::part_of_columns(std::size_t tensor, int rank) const {
+  const Origin& origin = origins_[tensor];
+  const Parameter& p = *origin.parameter;
+  const int64_t columns = p.local_columns(tensor_size_);
+  const uint64_t bytes = static_cast<uint64_t>(columns) * size_of(tensors_[tensor].dtype);
+  return {tensor, {0, 1, p.whole_column(0, rank, tensor_size_), columns}, origin.block * bytes, bytes};
+}
+
+void StateLayout::add_parts_of_rows(std::size_t t, int world_rank, std::vector<StatePart>& parts) const {
+  const auto& [parameter, block, first_row, of, divided] = origins_[t];
+  const Parameter& p = *parameter;
+  const bool of_rows = of == StateOf::kRows;
+  const int rank = world_rank % tensor_size_, data_rank = world_rank / tensor_size_;
+  const int64_t all = p.local_rows(tensor_size_), columns = of_rows ? 1 : p.local_columns(tensor_size_),
+                column = of_rows ? 0 : p.whole_column(0, rank, tensor_size_);
+  const int64_t begin = divided ? std::min(all, data_rank * p.part_rows) : 0,
+                end = divided ? std::min(all, begin + p.part_rows) : all;
+  const uint64_t width = static_cast<uint64_t>(columns) * size_of(tensors_[t].dtype);
+  const std::size_t first = parts.size();
+  for (int64_t r = begin, together = 0; r < end; r += together) {
+    const Parameter::RowPlace place = p.place_of_row(r, rank, tensor_size_);
+    together = std::min(place.together, end - r);
+    const int64_t count = std::clamp<int64_t>(p.rows - place.row, 0, together), row = place.row - first_row;
+    if (count == 0 || place.tensor != block) continue;
+    const auto offset = static_cast<uint64_t>(r - begin) * width, bytes = static_cast<uint64_t>(count) * width;
+    if (parts.size() > first) {
+      StatePart& before = parts.back();
+      if (before.place.row + before.place.rows == row && before.offset + before.bytes == offset) {
+        before.place.rows += count;
+        before.bytes += bytes;
+        continue;
+      }
+    }
+    parts.push_back({t, {row, count, column, columns}, offset, bytes});
+  }
 }
 
 // The largest tensors first, each shard to whom it makes the least loaded.

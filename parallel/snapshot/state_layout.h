@@ -32,6 +32,8 @@ struct StateTensor {
   std::vector<int64_t> shape() const { return vector ? std::vector{rows} : std::vector{rows, columns}; }
   uint64_t bytes() const { return static_cast<uint64_t>(rows * columns) * size_of(dtype); }
 };
+// Of a tensor of that parameter: what it has a number for, which its shape says.
+StateOf kind_of_state(const Parameter& parameter, const StateTensor& tensor);
 std::string state_name(const std::string& parameter, const std::string& state);  // "": the master
 
 struct StatePart {
@@ -49,6 +51,7 @@ class StateLayout {
   struct Kept {
     std::string state;
     DType dtype = DType::kF32;
+    StateOf of = StateOf::kElements;
     bool divided = false;
   };
   // The tensors of a parameter, which must outlive the layout: of each block with a name of its own all that is kept.
@@ -66,9 +69,12 @@ class StateLayout {
     const Parameter* parameter;
     std::size_t block;  // of its file tensors
     int64_t first_row;
+    StateOf of;
     bool divided;  // over data ranks
   };
   int shard_of(const Origin& origin, int world_rank) const;
+  void add_parts_of_rows(std::size_t tensor, int world_rank, std::vector<StatePart>& parts) const;
+  StatePart part_of_columns(std::size_t tensor, int rank) const;
   std::vector<std::vector<int>> savers() const;
 
   int tensor_size_, world_size_;

@@ -35,15 +35,17 @@ StateLayout state_layout(const Model& model, const Graph& graph, const Mesh& mes
   StateLayout layout(size, mesh.world().size());
   for (const Parameter& p : model.parameters) {
     std::vector<StateLayout::Kept> kept;
-    const auto keep = [&](const std::string& state, const Value& value) {
-      const int64_t columns = p.local_columns(size), elements = value.shape.elements();
+    const auto matrices = static_cast<int64_t>(p.file_tensors().size());
+    const auto keep = [&](const std::string& state, const Value& value, StateOf of = StateOf::kElements) {
       const bool divided = p.part_rows > 0 && value.placement.is_sharded_over(kDataAxis);
-      require(elements == columns * (divided ? p.part_rows : p.local_rows(size)),
+      const int64_t rows = of == StateOf::kColumns ? matrices : divided ? p.part_rows : p.local_rows(size),
+                    columns = of == StateOf::kRows ? 1 : p.local_columns(size);
+      require(value.shape.elements() == rows * columns,
               "the state " + state_name(p.name, state) + " is not shaped like its parameter");
-      kept.push_back({state, value.dtype, divided});
+      kept.push_back({state, value.dtype, of, divided});
     };
     keep("", graph.value(p.master));
-    for (const Parameter::State& state : p.states) keep(state.name, graph.value(state.value));
+    for (const Parameter::State& state : p.states) keep(state.name, graph.value(state.value), state.of);
     layout.add(p, kept);
   }
   return layout;

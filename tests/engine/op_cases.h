@@ -77,6 +77,8 @@ void add_generation_cases(std::vector<OpCase>& cases);  // cached_attention, lm_
 void add_lm_head_cases(std::vector<OpCase>& cases);
 void add_label_loss_cases(std::vector<OpCase>& cases);
 void add_optimizer_cases(std::vector<OpCase>& cases);
+void add_adafactor_cases(std::vector<OpCase>& cases);
+void add_muon_cases(std::vector<OpCase>& cases);
 
 // Adds the case, and again with accumulators that hold numbers already.
 void add_both(std::vector<OpCase>& cases, OpCase c);

@@ -178,16 +178,16 @@ void add_optimizer_cases(std::vector<OpCase>& cases) {
                         .scale = 0.1,
                         .offset = 0.01};
       const ValueSpec param{.name = "param", .shape = shape, .fill = Fill::kGarbage};
-      for (const char* kind : {"adamw", "adamw_hf", "adam", "sgd"}) {
-        const bool sgd = std::string(kind) == "sgd";
+      for (const char* kind : {"adamw", "adamw_hf", "adam", "sgd", "lion"}) {
+        const bool sgd = std::string(kind) == "sgd", one_moment = sgd || std::string(kind) == "lion";
         OpCase c{.name = kind + suffix,
                  .kind = kind,
                  .inputs = {schedule, number("factor", 0.75), statistic("grad", shape)},
                  .attributes = {{"weight_decay", 0.1}, {"cast", cast}},
                  .accumulators = {{0, master}, {1, m}},
                  .accumulate = true};
-        if (!sgd) c.accumulators[2] = v;
-        if (cast) c.accumulators[sgd ? 2 : 3] = param;
+        if (!one_moment) c.accumulators[2] = v;
+        if (cast) c.accumulators[one_moment ? 2 : 3] = param;
         if (sgd) c.attributes.set("momentum", 0.9);
         for (const auto& [name, value] : {std::pair{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}})
           if (!sgd) c.attributes.set(name, value);

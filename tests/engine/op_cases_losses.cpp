@@ -54,6 +54,13 @@ void add_lm_head_cases(std::vector<OpCase>& cases) {
     c.inputs.push_back(statistic("bias", {rows}, 0.5));
     c.accumulators[3] = statistic("dbias", {rows});
     add_both(cases, c);
+    for (const char* frozen : {"frozen_weight", "frozen_bias"}) {
+      OpCase other = c;
+      other.name += std::string("_") + frozen;
+      other.attributes.set(frozen, int64_t{1});
+      other.accumulators = {{0, loss}, {2, c.accumulators[std::string(frozen) == "frozen_weight" ? 3 : 2]}};
+      if (chunk == 3 || chunk == 4) add_both(cases, other);
+    }
     c.name += "_no_gradient";
     c.attributes.set("gradient", int64_t{0});
     c.accumulators = {{0, loss}};

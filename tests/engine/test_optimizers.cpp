@@ -30,6 +30,13 @@ void textbook_step(const std::string& kind, int step, double rate, double weight
     w.value -= rate * w.m;
     return;
   }
+  if (kind == "lion") {
+    w.value *= 1 - rate * weight_decay;
+    const double direction = kBeta1 * w.m + (1 - kBeta1) * gradient;
+    w.value -= direction == 0 ? 0 : std::copysign(rate, direction);
+    w.m = kBeta2 * w.m + (1 - kBeta2) * gradient;
+    return;
+  }
   if (kind == "adam") gradient += weight_decay * w.value;
   if (kind == "adamw") w.value *= 1 - rate * weight_decay;
   w.m = kBeta1 * w.m + (1 - kBeta1) * gradient;
@@ -54,7 +61,7 @@ struct Setting {
 
 std::vector<Setting> settings() {
   std::vector<Setting> result;
-  for (const char* kind : {"adamw", "adamw_hf", "adam", "sgd"}) {
+  for (const char* kind : {"adamw", "adamw_hf", "adam", "sgd", "lion"}) {
     for (const double weight_decay : {0.0, 0.1}) {
       const std::string name = std::string(kind) + (weight_decay > 0 ? "_decay" : "");
       result.push_back(
@@ -71,7 +78,7 @@ std::vector<Setting> settings() {
 }
 
 OpCase case_of(const Setting& s) {
-  const bool sgd = s.kind == "sgd";
+  const bool sgd = s.kind == "sgd", one_moment = sgd || s.kind == "lion";
   OpCase c{.name = s.name,
            .kind = s.kind,
            .inputs = {{.name = "schedule", .shape = {3}, .storage = Storage::kF64},
@@ -79,8 +86,8 @@ OpCase case_of(const Setting& s) {
                       statistic("grad", {kElements})},
            .attributes = {{"weight_decay", s.weight_decay}, {"cast", int64_t{1}}},
            .accumulators = {{0, statistic("master", {kElements})}, {1, statistic("m", {kElements})}}};
-  if (!sgd) c.accumulators[2] = statistic("v", {kElements});
-  c.accumulators[sgd ? 2 : 3] = activation("param", {kElements});
+  if (!one_moment) c.accumulators[2] = statistic("v", {kElements});
+  c.accumulators[one_moment ? 2 : 3] = activation("param", {kElements});
   if (sgd) c.attributes.set("momentum", kMomentum);
   for (const auto& [name, value] : {std::pair{"beta1", kBeta1}, {"beta2", kBeta2}, {"epsilon", kEpsilon}})
     if (!sgd) c.attributes.set(name, value);

@@ -324,36 +324,6 @@ def make_sources(case: Case, root: Path) -> None:
         )
 
 
-def make_schedules() -> dict[str, object]:
-    """The learning rate of each of 20 optimizer steps; the first step of a warm-up gets zero."""
-    base, warmup, steps = 1e-3, 4, 20
-    kinds: dict[str, dict[str, float]] = {
-        "constant": {},
-        "constant_with_warmup": {},
-        "linear": {},
-        "cosine": {},
-        "cosine_with_min_lr": {"min_lr": 1e-4},
-    }
-    rates: dict[str, list[float]] = {}
-    for kind, extra in kinds.items():
-        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=base)
-        scheduler = transformers.get_scheduler(
-            kind, optimizer, warmup, steps, scheduler_specific_kwargs=extra
-        )
-        rates[kind] = []
-        for _ in range(steps):
-            rates[kind].append(scheduler.get_last_lr()[0])
-            optimizer.step()
-            scheduler.step()
-    return {
-        "learning_rate": base,
-        "warmup_steps": warmup,
-        "max_steps": steps,
-        "min_lr": kinds,
-        "rates": rates,
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -366,7 +336,6 @@ def main() -> None:
     for case in CASES:
         make_case(case, root, OPTIMIZERS if case.name == "plain" else [])
     make_sources(next(case for case in CASES if case.name == "odd"), root)
-    write_json(root / "schedules.json", make_schedules())
     write_json(
         root / "optimizers.json",
         {"max_grad_norm": MAX_GRAD_NORM, "optimizers": [vars(o) for o in OPTIMIZERS]},

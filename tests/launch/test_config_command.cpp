@@ -240,10 +240,19 @@ std::vector<Document> documents() {
        "parallelism: {tensor_model_parallel_size: 2, communicator: mpi}", "device: {memory_limit: 4GiB}",
        "device: {memory_limit: 512 MiB}", "device: {memory_limit: 1048576}", "training: {train_iters: 7}",
        "optimizer: {lr: 1, clip_grad: 0, beta1: .5}", "logging: {progress: off}",
+       "optimizer: {groups: [{match: h.0.*, frozen: true}, {match: [wte.weight, '*.bias'], lr: 1e-3}]}",
+       "optimizer: {name: adafactor_hf, relative_step: warmup}", "scheduler: {name: step, step_size: 3}",
        ac + "{recompute_granularity: full}", ac + "{mode: selective, recompute: mlp}",
        ac + "{mode: selective, recompute: [mlp, norm]}", ac + "{" + disk + "{path: ., limit: 1GiB}}",
        "output_dir: \"7\"", "debug: {dump_gradients: g, dump_step: 3}"});
   add(false, {"traning: {}",
+              "optimizer: {groups: {match: h.0.*, frozen: true}}",
+              "optimizer: {groups: [{frozen: true}]}",
+              "optimizer: {groups: [{match: [], frozen: true}]}",
+              "optimizer: {groups: [{match: a, frozen: 1}]}",
+              "optimizer: {groups: [{match: a, weight_decay: -1}]}",
+              "optimizer: {groups: [{match: a, frozen: true, rate: 1}]}",
+              "scheduler: {name: steps}",
               "model: {n_layers: 2}",
               "model: {n_layer: two}",
               "model: {n_layer: 0}",
@@ -350,7 +359,8 @@ TEST(ConfigReference, HoldsEveryKeyAndAdvice) {
   for (const ForeignKey& key : foreign_keys())
     EXPECT_NE(page.find("| `" + std::string(key.name) + "` | "), std::string::npos) << key.name;
   for (const ForeignValue& value : foreign_values())
-    EXPECT_NE(page.find(fmt::format("| `{}` | `{}` | ", value.key, value.value)), std::string::npos) << value.key;
+    EXPECT_NE(page.find(fmt::format("| `{}` | `{}` | ", value.key, value.value)), std::string::npos)
+        << value.key;
 }
 
 }  // namespace

@@ -37,9 +37,9 @@ TEST(InertLengths, SayWhy) {
 INSTANTIATE_TEST_SUITE_P(
     Keys, Inert,
     ::testing::Values(
-        ConfigInertCase{
-            "optimizer: {momentum: 0.9}\n",
-            "c.yaml:2:23: optimizer.momentum has no effect with optimizer.name adamw: only sgd has momentum"},
+        ConfigInertCase{"optimizer: {momentum: 0.9}\n",
+                        "c.yaml:2:23: optimizer.momentum has no effect with optimizer.name adamw: only sgd "
+                        "and muon have momentum"},
         ConfigInertCase{
             "optimizer: {name: sgd, beta1: 0.8, beta2: 0.9, epsilon: 1e-6}\n",
             "c.yaml:2:31: optimizer.beta1 has no effect with optimizer.name sgd: sgd keeps no moments\n"

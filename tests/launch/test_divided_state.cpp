@@ -161,6 +161,7 @@ TEST(DividedState, IsSaidAndRefusedWhereItIsNone) {
   EXPECT_NE(said.find("are divided over 2 data ranks"), std::string::npos) << said;
   EXPECT_THROW(read_config_text("test.yaml", kGpt, layout(1, 1)), Error);
   EXPECT_THROW(read_config_text("test.yaml", kGpt, layout(4, 2)), Error);
+  EXPECT_THROW(read_config_text("test.yaml", kGpt, layout(1, 2) + Words{"optimizer.name=muon"}), Error);
 }
 
 }  // namespace

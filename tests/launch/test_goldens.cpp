@@ -6,7 +6,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/optim/learning_rate.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::goldens_test {
@@ -53,9 +52,9 @@ TEST_P(Goldens, LossAndGradientsInDouble) {
   const Trained trained = train(kGoldensYaml, overrides(c, c.name));
   const double loss = golden_scalar(c, "loss");
   EXPECT_NEAR(trained.steps[0].loss, loss, 1e-10 * loss);
-  EXPECT_LE(largest_difference(read_tensors(golden(c.name + "/golden.safetensors"), "grad/"),
-                               trained.gradients),
-            1e-10);
+  EXPECT_LE(
+      largest_difference(read_tensors(golden(c.name + "/golden.safetensors"), "grad/"), trained.gradients),
+      1e-10);
   EXPECT_EQ(trained.predicted, trained.measured);
 }
 
@@ -66,9 +65,9 @@ TEST_P(Goldens, LossAndGradientsInFloatOnTheCpuBackend) {
   const Trained trained = train(kGoldensYaml, words);
   const double loss = golden_scalar(c, "loss");
   EXPECT_NEAR(trained.steps[0].loss, loss, 1e-5 * loss);
-  EXPECT_LE(largest_difference(read_tensors(golden(c.name + "/golden.safetensors"), "grad/"),
-                               trained.gradients),
-            1e-5);
+  EXPECT_LE(
+      largest_difference(read_tensors(golden(c.name + "/golden.safetensors"), "grad/"), trained.gradients),
+      1e-5);
   EXPECT_EQ(trained.predicted, trained.measured);
 }
 
@@ -102,8 +101,7 @@ TEST_P(Optimizers, FiveStepsMatchTorch) {
   if (!mine["momentum"].is_null()) words.push_back("optimizer.momentum=" + mine["momentum"].dump());
   const Trained trained = train(kGoldensYaml, words);
   const std::string file = golden("plain/golden.safetensors");
-  EXPECT_LE(largest_difference(read_tensors(file, GetParam() + "/step5/"), trained.parameters),
-            1e-6);
+  EXPECT_LE(largest_difference(read_tensors(file, GetParam() + "/step5/"), trained.parameters), 1e-6);
   const std::vector<double> losses = read_tensors(file, GetParam() + "/loss").at("");
   const std::vector<double> norms = read_tensors(file, GetParam() + "/grad_norm").at("");
   ASSERT_EQ(losses.size(), 5u);
@@ -115,6 +113,29 @@ TEST_P(Optimizers, FiveStepsMatchTorch) {
 
 INSTANTIATE_TEST_SUITE_P(All, Optimizers, testing::Values("adamw", "adamw_hf", "adam", "sgd"),
                          [](const auto& info) { return info.param; });
+
+// Other rules, and settings of groups and layers (make_rule_goldens.py).
+TEST(Rules, FiveStepsMatchTheirReferences) {
+  const Case c{"plain", 2, 12};
+  nlohmann::json cases;
+  std::ifstream(golden("rules.json")) >> cases;
+  ASSERT_FALSE(cases.empty());
+  for (const auto& described : cases) {
+    const std::string name = described.at("name").get<std::string>();
+    std::vector<std::string> words = overrides(c, c.name, 5);
+    for (const auto& word : described.at("words")) words.push_back(word.get<std::string>());
+    const Trained trained = train(kGoldensYaml, words);
+    const Tensors expected = read_tensors(golden("plain/rules.safetensors"), name + "/");
+    EXPECT_LE(largest_difference(expected, trained.parameters), 1e-6) << name;
+    const auto losses = described.at("losses").get<std::vector<double>>(),
+               norms = described.at("norms").get<std::vector<double>>();
+    ASSERT_EQ(losses.size(), 5u);
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      EXPECT_NEAR(trained.steps[i].loss, losses[i], 1e-6 * losses[i]) << name;
+      EXPECT_NEAR(trained.steps[i].grad_norm, norms[i], 1e-6 * norms[i]) << name;
+    }
+  }
+}
 
 // F32, BF16 and F16 files, a missing prefix, several shards, an explicit tied head: the loss that torch has
 // from exactly these weights.
@@ -133,24 +154,6 @@ INSTANTIATE_TEST_SUITE_P(All, Sources,
                          testing::Values("f32", "bf16", "f16", "no_prefix", "sharded", "explicit_head",
                                          "hub_gpt2"),
                          [](const auto& info) { return info.param; });
-
-TEST(LearningRate, MatchesTransformersSchedules) {
-  nlohmann::json described;
-  std::ifstream(golden("schedules.json")) >> described;
-  int compared = 0;
-  for (const SchedulerName name : {SchedulerName::kLinear, SchedulerName::kCosine}) {
-    const auto& rates = described.at("rates").at(std::string(name_of(name)));
-    for (std::size_t step = 0; step < rates.size(); ++step, ++compared)
-      EXPECT_NEAR(learning_rate({.name = name,
-                                 .peak = described["learning_rate"].get<double>(),
-                                 .warmup_steps = 4,
-                                 .total_steps = 20},
-                                static_cast<int64_t>(step)),
-                  rates[step].get<double>(), 1e-15)
-          << name_of(name) << " " << step;
-  }
-  EXPECT_EQ(compared, 40);
-}
 
 }  // namespace
 }  // namespace recollect::test::goldens_test

@@ -63,8 +63,10 @@ constexpr Mistake kInTheFile[] = {
     {"lr_scheduler_type: cosine",
      "'lr_scheduler_type' of Transformers is scheduler.name here; write name: cosine in "
      "section 'scheduler'"},
-    {"scheduler: {lr_scheduler_type: cosine_with_restarts}",
-     "scheduler.name: 'cosine_with_restarts' is not supported: constant, linear and cosine are"},
+    {"scheduler: {lr_scheduler_type: reduce_lr_on_plateau}",
+     "scheduler.name: 'reduce_lr_on_plateau' is not supported: constant, linear, cosine, "
+     "cosine_with_restarts, "
+     "polynomial, inverse_sqrt, warmup_stable_decay, one_cycle and step are"},
     {"scheduler: {name: constant_with_warmup}",
      "scheduler.name: for 'constant_with_warmup' write name: constant"},
     {"optimizer: {adam_beta3: 0.9}",
@@ -91,10 +93,15 @@ constexpr Mistake kInTheFile[] = {
     {"optim: adamw_torch",
      "'optim' of Transformers is optimizer.name here; write name: adamw in section 'optimizer'"},
     {"optimizer: {name: adamw_torch}", "optimizer.name: for 'adamw_torch' write name: adamw"},
-    {"optimizer: {name: adafactor}",
-     "optimizer.name: 'adafactor' is not supported: adamw, adamw_hf, adam and sgd are"},
+    {"optimizer: {name: galore_adamw}",
+     "optimizer.name: 'galore_adamw' is not supported: adamw, adamw_hf, adam, sgd, lion, adafactor, "
+     "adafactor_hf and muon are"},
+    {"optim: adafactor",
+     "'optim' of Transformers is optimizer.name here; write name: adafactor_hf and scale_parameter: false in "
+     "section 'optimizer'"},
     {"optimizer: {name: AdamW}",
-     "optimizer.name: expected one of adamw, adamw_hf, adam, sgd, found 'AdamW'; did you mean "
+     "optimizer.name: expected one of adamw, adamw_hf, adam, sgd, lion, adafactor, adafactor_hf, muon, found "
+     "'AdamW'; did you mean "
      "'adamw'?"},
     {"optimizer: adamw_torch",
      "'optimizer' of axolotl is optimizer.name here; write name: adamw in section 'optimizer'"},
@@ -255,7 +262,9 @@ constexpr Mistake kOnTheCommandLine[] = {
      "training.max_steps is 3 x samples / training.global_batch_size"},
     {"device.backend=gpu", "device.backend: for 'gpu' write device.backend=cuda"},
     {"training.precision=float16", "training.precision: for 'float16' write training.precision=fp16"},
-    {"optimizer.name=lion", "optimizer.name: 'lion' is not supported: adamw, adamw_hf, adam and sgd are"},
+    {"optimizer.name=lamb",
+     "optimizer.name: 'lamb' is not supported: adamw, adamw_hf, adam, sgd, lion, adafactor, "
+     "adafactor_hf and muon are"},
     {"optimizer=adamw_torch", "'optimizer' of axolotl is optimizer.name here; write optimizer.name=adamw"},
     {"fp16.enabled=true",
      "'fp16.enabled' of DeepSpeed is training.precision here; write training.precision=fp16 "

@@ -139,6 +139,9 @@ TEST(Resume, EveryOptimizer) {
   for (const OptimizerEntry& rule : optimizer_rules())
     expect_same_when_resumed(kYaml, {"optimizer.name=" + std::string(rule.name)}, std::string(rule.name));
   expect_same_when_resumed(kYaml, {"optimizer.name=sgd", "optimizer.momentum=0.9"}, "momentum");
+  for (const char* precision : {"training.precision=fp32", "training.precision=bf16"})
+    expect_same_when_resumed(
+        kYaml, {precision, "optimizer.groups=[{match: [wte.weight, h.0.*], frozen: true}]"}, "frozen");
 }
 
 TEST(Resume, EveryModeAndSwitch) {

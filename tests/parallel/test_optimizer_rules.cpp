@@ -1,6 +1,7 @@
 // Update rules: what they keep, what they want of the host, and the op that they are.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/ops/ops.h"
@@ -22,7 +23,11 @@ struct Trained {
     handles = append_optimizer(graph, registry, parameters, loss, settings, 1, 1);
   }
   void add(const std::string& name, Shape shape, DType dtype, bool vector) {
-    Parameter p{.name = name, .rows = shape[0], .columns = vector ? 1 : shape[1], .vector = vector};
+    Parameter p{.name = name,
+                .rows = shape[0],
+                .columns = vector ? 1 : shape[1],
+                .padded_rows = shape[0],
+                .vector = vector};
     p.value = graph.add_value({.name = name,
                                .shape = shape,
                                .dtype = dtype,
@@ -99,6 +104,50 @@ TEST(OptimizerRules, StatesHaveTorchsNames) {
   EXPECT_EQ(names_of(sgd.parameters[1].states), Names{"momentum_buffer"});
   EXPECT_EQ(sgd.update_of("b").attributes.real("momentum"), 0.5);
   EXPECT_EQ(sgd.update_of("b").attributes.real("weight_decay"), 0.01);
+}
+
+TEST(OptimizerRules, LionHasOneMoment) {
+  const Trained lion({.name = "lion", .beta2 = 0.99});
+  EXPECT_EQ(names_of(lion.parameters[0].states), Names{"exp_avg"});
+  EXPECT_EQ(lion.update_of("w").attributes.real("beta2"), 0.99);
+  EXPECT_EQ(optimizer_entry("lion").defaults.front().value, 0.99);
+}
+
+TEST(OptimizerRules, AdafactorKeepsRowsAndColumns) {
+  const Trained torchs({.name = "adafactor"}), hf({.name = "adafactor_hf", .beta1 = 0.9});
+  EXPECT_EQ(names_of(torchs.parameters[0].states), (Names{"row_var", "col_var"}));
+  EXPECT_EQ(names_of(torchs.parameters[1].states), Names{"variance"});
+  EXPECT_EQ(names_of(hf.parameters[0].states), (Names{"exp_avg_sq_row", "exp_avg_sq_col", "exp_avg"}));
+  EXPECT_EQ(names_of(hf.parameters[1].states), (Names{"exp_avg_sq", "exp_avg"}));
+  EXPECT_EQ(torchs.graph.value(torchs.parameters[0].states[0].value).shape, Shape{4});
+  EXPECT_EQ(torchs.graph.value(torchs.parameters[0].states[1].value).shape, (Shape{1, 6}));
+  EXPECT_FALSE(torchs.handles.rule->is_elementwise());
+  EXPECT_TRUE(make_optimizer_rule({.name = "adamw"})->is_elementwise());
+  EXPECT_EQ(torchs.update_of("w").outputs, std::vector<ValueId>{torchs.parameters[0].master});
+}
+
+TEST(OptimizerRules, AdafactorMayTakeItsRateFromTheStep) {
+  const auto fixed = make_optimizer_rule({.name = "adafactor"}),
+             relative = make_optimizer_rule({.name = "adafactor_hf", .relative_step = RelativeStep::kOn}),
+             warm = make_optimizer_rule({.name = "adafactor_hf", .relative_step = RelativeStep::kWarmup});
+  EXPECT_EQ(fixed->rate(0.5, 4), 0.5);
+  EXPECT_EQ(scalars(*fixed, 0.5, 4), (std::vector<double>{0.5, std::pow(4.0, -0.8), 0.5}));
+  EXPECT_EQ(relative->rate(0.5, 4), 1e-2);
+  EXPECT_EQ(relative->rate(0.5, 1000000), 1e-3);
+  EXPECT_EQ(warm->rate(0.5, 4), 4e-6);
+}
+
+TEST(OptimizerRules, MuonIsForMatricesOfLayers) {
+  const Trained muon({.name = "muon", .momentum = 0.95, .ns_steps = 2});
+  EXPECT_EQ(names_of(muon.parameters[0].states), Names{"momentum_buffer"});
+  EXPECT_EQ(names_of(muon.parameters[1].states), (Names{"exp_avg", "exp_avg_sq"}));
+  EXPECT_EQ(muon.update_of("w").def->name, "muon");
+  EXPECT_EQ(muon.update_of("b").def->name, "adamw");
+  EXPECT_DOUBLE_EQ(muon.update_of("w").attributes.real("adjustment"), 0.2 * std::sqrt(6.0));
+  const auto iterations = std::count_if(muon.graph.ops().begin(), muon.graph.ops().end(),
+                                        [](const Op& op) { return op.name.starts_with("muon/product"); });
+  EXPECT_EQ(iterations, 2);
+  EXPECT_FALSE(muon.handles.rule->is_elementwise());
 }
 
 TEST(OptimizerRules, AMasterStandsBesideARoundedParameter) {

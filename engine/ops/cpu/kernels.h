@@ -13,6 +13,7 @@
 namespace recollect::cpu {
 
 void register_activation(KernelTable& table);
+void register_adafactor(KernelTable& table);
 void register_attention(KernelTable& table);
 void register_attention_backward(KernelTable& table);
 void register_cached_attention(KernelTable& table);
@@ -24,6 +25,7 @@ void register_layer_norm(KernelTable& table);
 void register_linear(KernelTable& table);
 void register_lm_head(KernelTable& table, VocabularyReduction* vocabulary);
 void register_lm_logits(KernelTable& table);
+void register_muon(KernelTable& table);
 void register_optimizer(KernelTable& table);
 void register_rotary(KernelTable& table);
 void register_sum(KernelTable& table);

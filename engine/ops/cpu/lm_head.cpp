@@ -12,6 +12,7 @@
 #include "engine/ops/cpu/gemm.h"
 #include "engine/ops/cpu/kernels.h"
 #include "engine/ops/cpu/simd_math.h"
+#include "engine/ops/lm_head.h"
 
 namespace recollect::cpu {
 
@@ -59,6 +60,7 @@ class LmHeadLoss : public Kernel {
         gradient_(view.attributes().integer("gradient") != 0),
         overwrites_(view.attributes().has("overwrite")),
         bias_(view.has_input(4)),
+        gradients_(view),
         whole_(chunk_, rows_, width_, view.in(0).dtype, bias_),
         rest_(tokens_ % chunk_
                   ? std::make_unique<ChunkProducts>(tokens_ % chunk_, rows_, width_, view.in(0).dtype, bias_)
@@ -84,14 +86,20 @@ class LmHeadLoss : public Kernel {
       }
     }
     if (gradient && !accumulate) {
-      clear(args.out[2]);
-      if (bias_) clear(args.out[3]);
+      if (gradients_.weight != kNone) clear(dweight(args));
+      if (gradients_.bias != kNone) clear(dbias(args));
     }
     double* loss = args.out[0].as<double>();
     *loss = args.accumulate ? *loss + scale * sum : scale * sum;
   }
 
  private:
+  const Tensor& dweight(const KernelArgs& args) const {
+    return args.out[static_cast<std::size_t>(gradients_.weight)];
+  }
+  const Tensor& dbias(const KernelArgs& args) const {
+    return args.out[static_cast<std::size_t>(gradients_.bias)];
+  }
   std::size_t logit_bytes() const { return padded(sizeof(A) * chunk_ * rows_); }
   std::size_t statistics_bytes() const { return padded(3 * sizeof(double) * chunk_); }
 
@@ -137,9 +145,10 @@ class LmHeadLoss : public Kernel {
         logit_gradient(logits + i * rows_, static_cast<float>(max[i]), target(args, first + i), scale);
     });
     products.dx.run(logits, args.in[1].data, args.out[1].as<A>() + first * width_, nullptr, false, scratch);
-    products.dw.run(logits, x, args.out[2].data, nullptr, accumulate, scratch);
-    if (bias_)
-      products.dbias->run(scratch, args.out[3].as<float>(), accumulate, [&](int64_t i, float* sum) {
+    if (gradients_.weight != kNone)
+      products.dw.run(logits, x, dweight(args).data, nullptr, accumulate, scratch);
+    if (gradients_.bias != kNone)
+      products.dbias->run(scratch, dbias(args).template as<float>(), accumulate, [&](int64_t i, float* sum) {
         const A* row = logits + i * rows_;
 #pragma omp simd
         for (int64_t v = 0; v < rows_; ++v) sum[v] += load(row[v]);
@@ -206,6 +215,7 @@ class LmHeadLoss : public Kernel {
   int threads_;
   int64_t tokens_, width_, rows_, chunk_, first_row_, vocabulary_size_, predicted_;
   bool gradient_, overwrites_, bias_;
+  HeadGradients gradients_;
   ChunkProducts whole_;
   std::unique_ptr<ChunkProducts> rest_;
 };

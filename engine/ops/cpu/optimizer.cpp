@@ -88,6 +88,7 @@ void register_optimizer(KernelTable& table) {
   add_rule<AdamwHfRule>(table, "adamw_hf");
   add_rule<AdamRule>(table, "adam");
   add_rule<SgdRule>(table, "sgd");
+  add_rule<LionRule>(table, "lion");
 }
 
 }  // namespace recollect::cpu

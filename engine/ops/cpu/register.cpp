@@ -24,6 +24,7 @@ std::string instruction_set() {
 
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_activation(table);
+  register_adafactor(table);
   register_attention(table);
   register_attention_backward(table);
   register_cached_attention(table);
@@ -35,6 +36,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_linear(table);
   register_lm_head(table, vocabulary);
   register_lm_logits(table);
+  register_muon(table);
   register_optimizer(table);
   register_rotary(table);
   register_sum(table);

@@ -8,6 +8,7 @@
 #include "engine/ops/cuda/gemm.h"
 #include "engine/ops/cuda/kernels.h"
 #include "engine/ops/cuda/loss_sum.h"
+#include "engine/ops/lm_head.h"
 
 namespace recollect::cuda {
 
@@ -53,6 +54,7 @@ class LmHeadLoss : public Kernel {
         gradient_(view.attributes().integer("gradient") != 0),
         overwrites_(view.attributes().has("overwrite")),
         bias_(view.has_input(4)),
+        gradients_(view),
         loss_(tokens_, 1, vocabulary_size_) {
     require(tokens_ < int64_t{1} << 31, "lm_head_loss numbers tokens in 32 bits");
     part_.first = view.attributes().integer("first_row");
@@ -81,7 +83,9 @@ class LmHeadLoss : public Kernel {
       products->logits.prepare(args.in[0].data, args.in[1].data, logits, scratch(args), args.stream);
       if (!gradient_) continue;
       products->dx.prepare(logits, args.in[1].data, args.out[1].data, scratch(args), args.stream);
-      products->dw.prepare(logits, args.in[0].data, args.out[2].data, scratch(args), args.stream);
+      if (gradients_.weight != kNone)
+        products->dw.prepare(logits, args.in[0].data, out(args, gradients_.weight).data, scratch(args),
+                             args.stream);
     }
   }
 
@@ -102,6 +106,9 @@ class LmHeadLoss : public Kernel {
   }
 
  private:
+  static const Tensor& out(const KernelArgs& args, int index) {
+    return args.out[static_cast<std::size_t>(index)];
+  }
   std::size_t logit_bytes() const { return aligned(sizeof(A) * chunk_ * part_.rows); }
   std::size_t statistics_bytes() const { return vocabulary_ ? aligned(4 * sizeof(float) * chunk_) : 0; }
   std::size_t loss_bytes() const { return aligned(sizeof(float) * tokens_); }
@@ -128,8 +135,12 @@ class LmHeadLoss : public Kernel {
     products.dx.run(logits, args.in[1].data, args.out[1].as<A>() + first * width_, nullptr, false,
                     scratch(args), args.stream);
     const bool accumulate = (args.accumulate && !overwrites_) || first > 0;
-    products.dw.run(logits, x, args.out[2].data, nullptr, accumulate, scratch(args), args.stream);
-    if (bias_) add_columns(logits, count, scratch(args), args.out[3].as<float>(), accumulate, args.stream);
+    if (gradients_.weight != kNone)
+      products.dw.run(logits, x, out(args, gradients_.weight).data, nullptr, accumulate, scratch(args),
+                      args.stream);
+    if (gradients_.bias != kNone)
+      add_columns(logits, count, scratch(args), out(args, gradients_.bias).as<float>(), accumulate,
+                  args.stream);
   }
 
   // The gradient of the bias.
@@ -158,6 +169,7 @@ class LmHeadLoss : public Kernel {
   VocabularyReduction* vocabulary_;
   int64_t tokens_, width_, vocabulary_size_, chunk_;
   bool gradient_, overwrites_, bias_;
+  HeadGradients gradients_;
   VocabularyPart part_;
   std::unique_ptr<ChunkProducts> whole_, rest_;
   ColumnWalk sums_;  // over the columns of a chunk's logits, where there is a bias

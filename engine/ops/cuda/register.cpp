@@ -3,9 +3,12 @@
 #include "engine/ops/ops.h"
 
 namespace recollect::cuda {
+void register_adafactor(KernelTable& table);
+void register_muon(KernelTable& table);
 
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libraries* libraries) {
   register_activation(table);
+  register_adafactor(table);
   register_attention(table, libraries);
   register_attention_backward(table, libraries);
   register_cached_attention(table);
@@ -19,6 +22,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libra
   register_linear(table, libraries);
   register_lm_head(table, vocabulary, libraries);
   register_lm_logits(table);
+  register_muon(table);
   register_optimizer(table);
   register_rotary(table);
   register_sum(table);

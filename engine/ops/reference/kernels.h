@@ -51,6 +51,7 @@ void sum_columns(const Tensor& from, const Tensor& to, bool accumulate) {
 // One for each file of this folder, which has the kernels of the op kinds that the file of the same name in
 // engine/ops defines; called in register.cpp.
 void register_activation(KernelTable& table);
+void register_adafactor(KernelTable& table);
 void register_attention(KernelTable& table);
 void register_cached_attention(KernelTable& table);
 void register_clip(KernelTable& table);
@@ -61,6 +62,7 @@ void register_layer_norm(KernelTable& table);
 void register_linear(KernelTable& table);
 void register_lm_head(KernelTable& table, VocabularyReduction* vocabulary);
 void register_lm_logits(KernelTable& table);
+void register_muon(KernelTable& table);
 void register_optimizer(KernelTable& table);
 void register_rotary(KernelTable& table);
 void register_sum(KernelTable& table);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/core/ignored_label.h"
+#include "engine/ops/lm_head.h"
 #include "engine/ops/reference/kernels.h"
 
 namespace recollect::reference {
@@ -23,7 +24,8 @@ int32_t target_of(const Tensor& targets, int64_t row, int64_t vocabulary_size) {
 template <typename T>
 class LmHeadLoss final : public Kernel {
  public:
-  LmHeadLoss(const OpView& view, VocabularyReduction* vocabulary) : vocabulary_(vocabulary) {
+  LmHeadLoss(const OpView& view, VocabularyReduction* vocabulary)
+      : vocabulary_(vocabulary), gradients_(view) {
     width_ = view.in(0).shape[1];
     first_row_ = view.attributes().integer("first_row");
     vocabulary_size_ = view.attributes().integer("vocabulary_size");
@@ -49,8 +51,8 @@ class LmHeadLoss final : public Kernel {
       if (!with_gradient_ || !args.state->training) continue;
       logit_gradients(args, chunk, scale);
       input_gradient(args, chunk);
-      weight_gradient(args, chunk);
-      if (present(args.in, 4)) bias_gradient(args, chunk);
+      if (gradients_.weight != kNone) weight_gradient(args, chunk);
+      if (gradients_.bias != kNone) bias_gradient(args, chunk);
     }
     store(loss[0], scale * sum, args.accumulate);
   }
@@ -129,7 +131,7 @@ class LmHeadLoss final : public Kernel {
 
   void weight_gradient(const KernelArgs& args, Chunk chunk) const {
     const T* x = args.in[0].as<T>() + chunk.first * width_;
-    T* dw = args.out[2].as<T>();
+    T* dw = args.out[static_cast<std::size_t>(gradients_.weight)].as<T>();
     const bool accumulate = (args.accumulate && adds_) || chunk.first > 0;
     for (int64_t v = 0; v < rows_; ++v) {
       for (int64_t c = 0; c < width_; ++c) {
@@ -145,13 +147,15 @@ class LmHeadLoss final : public Kernel {
     for (int64_t v = 0; v < rows_; ++v) {
       double sum = 0;
       for (int64_t i = 0; v < predicted_ && i < chunk.rows; ++i) sum += logit(args, i)[v];
-      store(args.out[3].as<T>()[v], sum, (args.accumulate && adds_) || chunk.first > 0);
+      store(args.out[static_cast<std::size_t>(gradients_.bias)].as<T>()[v], sum,
+            (args.accumulate && adds_) || chunk.first > 0);
     }
   }
 
   VocabularyReduction* vocabulary_;
   int64_t width_, rows_, predicted_, first_row_, vocabulary_size_, chunk_;
   bool with_gradient_, adds_;
+  HeadGradients gradients_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@ namespace recollect::reference {
 
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_activation(table);
+  register_adafactor(table);
   register_attention(table);
   register_cached_attention(table);
   register_clip(table);
@@ -16,6 +17,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_linear(table);
   register_lm_head(table, vocabulary);
   register_lm_logits(table);
+  register_muon(table);
   register_optimizer(table);
   register_rotary(table);
   register_sum(table);
