@@ -64,6 +64,11 @@ bool reads(const Config& config, DataFormat format) {
          (config.evaluation.every_steps > 0 && config.evaluation.format == format);
 }
 
+bool keeps_tokenizer(const Config& config) {
+  return config.data.format == DataFormat::kTokens &&
+         (config.checkpoint.save_model || config.checkpoint.save_best_model);
+}
+
 bool reads_texts(const Config& config) {
   return holds_texts(config, config.data.format) ||
          (config.evaluation.every_steps > 0 && holds_texts(config, config.evaluation.format));

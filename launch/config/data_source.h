@@ -20,6 +20,8 @@ bool holds_texts(const Config& config, DataFormat format);
 // Whether one of the files that the run reads is of these; of those that it does not read nobody asks.
 bool reads(const Config& config, DataFormat format);
 bool reads_texts(const Config& config);
+// Whether the run trains a model of token files and saves it: data.tokenizer, by which they were made, goes beside it.
+bool keeps_tokenizer(const Config& config);
 // Whether one of them has columns that data.columns names.
 bool has_named_columns(const Config& config);
 // Whether samples have as many tokens as there are: those of the others are all of data.sequence_length.

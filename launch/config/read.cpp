@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "checkpointing/device_file.h"
+#include "engine/core/printable.h"
 #include "engine/io/file_text.h"
 #include "engine/io/yaml_document.h"
 #include "launch/config/data_source.h"
@@ -83,6 +84,7 @@ class Reader {
   }
 
   Config finish(const BuildFeatures& features) {
+    choose_length();
     Config otherwise = merge_model_file();
     Config::Model& m = config_.model;
     Config::Data& d = config_.data;
@@ -126,6 +128,23 @@ class Reader {
   void derive(const char* key, T& value, const std::type_identity_t<T>& made, const std::string& from) {
     value = made;
     config_.derived[key] = from;
+  }
+
+  // A run counts steps or epochs. Where the file says one and the command line the other, that one wins.
+  void choose_length() {
+    if (config_.training.epochs == 0) return;
+    const std::string steps = "training.max_steps", epochs = "training.epochs";
+    const auto is_word = [&](const std::string& key) {
+      return config_.origins.contains(key) && config_.origins.at(key).line == 0;
+    };
+    const bool both = config_.origins.contains(steps) && config_.origins.contains(epochs);
+    if (both && is_word(steps) != is_word(epochs)) {
+      config_.origins.erase(is_word(steps) ? epochs : steps);
+      if (is_word(steps)) config_.training.epochs = 0;
+    }
+    if (config_.training.epochs > 0 && !config_.origins.contains(steps))
+      derive("training.max_steps", config_.training.max_steps, Config::Training::kOpenSteps,
+             "training.epochs, when the samples are counted");
   }
 
   // The tokenizer, and as many classes as the data has, whatever the model's own file says of another head.

@@ -12,6 +12,7 @@
 #include "engine/ops/cpu_level.h"
 #include "launch/config/check_reports.h"
 #include "launch/config/data_source.h"
+#include "launch/config/epochs.h"
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
 #include "launch/config/padding.h"
@@ -159,6 +160,23 @@ void check_checkpointing(const Config& config, Findings& found) {
                             .memory_limit = config.device.memory_limit};
   for (Finding& finding : check_settings(config.activation_checkpointing, run))
     found.push_back(std::move(finding));
+}
+
+void check_epochs(const Config& config, Findings& found) {
+  const double epochs = config.training.epochs;
+  if (epochs == 0) return;
+  if (config.origins.contains("training.max_steps")) {
+    found.push_back({{"training.epochs", "training.max_steps"},
+                     "training.epochs and training.max_steps are both given; give one"});
+  }
+  if (epochs < kLeastEpochs) {
+    found.push_back(
+        {{"training.epochs"}, fmt::format("training.epochs {}: the least is {}", epochs, kLeastEpochs)});
+  }
+  if (config.data.format == DataFormat::kRandom) {
+    found.push_back({{"training.epochs", "data.format"},
+                     "training.epochs: data.format random has no end; give training.max_steps"});
+  }
 }
 
 // A run without steps evaluates.
@@ -349,6 +367,7 @@ std::vector<Finding> validate(const Config& config, const BuildFeatures& feature
   check_schedule(config, found);
   check_checkpointing(config, found);
   check_data(config, found);
+  check_epochs(config, found);
   check_steps(config, found);
   check_reports(config, found);
   return found;

@@ -8,10 +8,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "comm/agree.h"
 #include "engine/core/error.h"
 #include "engine/data/packing.h"
 #include "launch/config/data_source.h"
+#include "launch/config/epochs.h"
 #include "launch/config/saved_model.h"
+#include "launch/program/task.h"
 
 namespace recollect {
 
@@ -119,6 +122,19 @@ OpenedData open_data(const Config& config, const TaskData& task, DataFormat form
           .ids = std::move(prepared.ids),
           .questions = std::move(prepared.questions),
           .remarks = std::move(prepared.remarks)};
+}
+
+OpenedData open_training_data(const Config& config, const TaskData& task) {
+  return open_data(config, task, config.data.format, config.data.path, {.shuffled = config.data.shuffle});
+}
+
+OpenedData count_epochs(Config& config, Communicator& world) {
+  if (config.training.epochs == 0) return {};
+  OpenedData data = open_training_data(config, task_data(config));
+  complete_steps(config, data.dataset->size());
+  check_texts_agree({{"training.max_steps", fmt::format("{}", config.training.max_steps)}},
+                    "lengths of the run", "their files differ: give every rank the same", world);
+  return data;
 }
 
 }  // namespace recollect

@@ -115,7 +115,7 @@ struct Layout {
   int ranks, tensor;
 };
 
-inline constexpr TrainingProgress progress_at(int64_t step) {
+inline TrainingProgress progress_at(int64_t step) {
   return {.step = step, .updates = step - 1, .samples = 8 * step, .loss_scale = 1024, .updates_at_scale = 3};
 }
 
