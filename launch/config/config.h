@@ -144,8 +144,9 @@ struct Config {
 
   struct Data {
     DataFormat format = DataFormat::kText;
-    std::vector<std::string> path;  // empty for random only
-    int64_t sequence_length = 0;    // 0 only before `read_config` has made it the model's longest
+    std::vector<std::string> path;          // empty for random only
+    std::vector<std::string> weights = {};  // of the entries of `path`, numbers; empty: their sizes
+    int64_t sequence_length = 0;            // 0 only before `read_config` has made it the model's longest
     bool shuffle = true;
     int64_t seed = 0;                      // training.seed where not given
     TokenDtype dtype = TokenDtype::kAuto;  // of headerless token files

@@ -1,26 +1,20 @@
 #include "launch/config/inert.h"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 
 #include <fmt/format.h>
 
 #include "launch/config/check_reports.h"
 #include "launch/config/data_source.h"
+#include "launch/config/inert_rules.h"
 #include "launch/config/keys.h"
 #include "launch/config/warmup.h"
 
 namespace recollect {
 namespace {
 
-struct Rule {
-  std::vector<std::string> keys;             // without effect ...
-  std::vector<std::string> because;          // ... by the value of these ...
-  std::function<bool(const Config&)> inert;  // ... when this holds
-  std::string reason;
-  bool of_any_value = false;  // nothing reads the keys then, even where they have their defaults
-};
+using Rule = InertRule;
 
 bool evaluates(const Config& c) { return c.evaluation.every_steps > 0; }
 bool not_random(const Config& c) { return !reads(c, DataFormat::kRandom); }
@@ -97,52 +91,6 @@ std::vector<Rule> fixed_rules() {
        {"parallelism.tensor_parallel_size"},
        [](const Config& c) { return c.parallelism.tensor_parallel_size == 1; },
        "tokens are divided over tensor ranks"},
-      {{"data.padding", "data.group_by_length"},
-       {"data.format"},
-       [](const Config& c) { return !lengths_change(c); },
-       "all its samples are of data.sequence_length"},
-      {{"data.pad_to_multiple_of", "data.group_by_length", "training.compile"},
-       {"data.padding"},
-       [](const Config& c) { return c.data.padding == Padding::kMax; },
-       "there is one length, data.sequence_length"},
-      {{"data.padding", "data.pad_to_multiple_of", "data.group_by_length", "training.compile"},
-       {"data.pad_to_multiple_of", "data.sequence_length"},
-       [](const Config& c) {
-         return c.data.padding != Padding::kMax && c.data.pad_to_multiple_of >= c.data.sequence_length;
-       },
-       "every sequence is padded to data.sequence_length"},
-      {{"data.labels", "data.columns.text", "data.columns.pair", "data.columns.label", "data.truncation",
-        "data.stride"},
-       {"data.format"},
-       [](const Config& c) { return !reads_texts(c); },
-       "it holds no texts"},
-      {{"data.tokenizer"},
-       {"data.format"},
-       [](const Config& c) { return !reads_texts(c) && !keeps_tokenizer(c); },
-       "it holds no texts, and no tokens of which a model is saved"},
-      {{"data.columns.text", "data.columns.pair", "data.columns.label"},
-       {"data.format", "task"},
-       [](const Config& c) { return reads_texts(c) && !has_named_columns(c); },
-       "it has columns of its own"},
-      {{"data.header"},
-       {"data.format"},
-       [](const Config& c) { return !reads(c, DataFormat::kCsv) && !reads(c, DataFormat::kTsv); },
-       "only csv and tsv may be without a header"},
-      {{"data.labels"},
-       {"task"},
-       [](const Config& c) {
-         return reads_texts(c) && c.task != Task::kSequenceClassification &&
-                c.task != Task::kTokenClassification;
-       },
-       "its labels have no names"},
-      {{"data.truncation"},
-       {"task"},
-       [](const Config& c) { return reads_texts(c) && c.task == Task::kQuestionAnswering; },
-       "what has no room comes in further windows"},
-      {{"data.stride"},
-       {"task"},
-       [](const Config& c) { return reads_texts(c) && c.task != Task::kQuestionAnswering; },
-       "a text is cut, not read in windows"},
       {{"evaluation.n_best", "evaluation.max_answer_length", "evaluation.null_threshold"},
        {"task"},
        [](const Config& c) { return evaluates(c) && c.task != Task::kQuestionAnswering; },
@@ -154,18 +102,6 @@ std::vector<Rule> fixed_rules() {
                 c.evaluation.format != DataFormat::kSquad;
        },
        "it has no texts to find answers in"},
-      {{"data.choices"},
-       {"task"},
-       [](const Config& c) { return c.task != Task::kMultipleChoice; },
-       "a sample is one sequence"},
-      {{"data.mask_token", "data.mask_probability", "data.special_tokens"},
-       {"task"},
-       [](const Config& c) { return c.task != Task::kMaskedLm; },
-       "no token is masked"},
-      {{"data.mask_probability", "data.special_tokens"},
-       {"data.mask_token"},
-       [](const Config& c) { return c.task == Task::kMaskedLm && c.data.mask_token < 0; },
-       "labels come with the data"},
       {{"model.num_labels"},
        {"task"},
        [](const Config& c) {
@@ -247,7 +183,7 @@ std::vector<Rule> fixed_rules() {
        {"activation_checkpointing.disk_checkpointing.path"},
        [](const Config& c) { return c.activation_checkpointing.disk_checkpointing.path.empty(); },
        "no activation is saved on the disk"},
-      {{"data.path"},
+      {{"data.path", "data.weights"},
        {"data.format"},
        [](const Config& c) { return c.data.format == DataFormat::kRandom; },
        "no file is read"},
@@ -380,6 +316,7 @@ std::vector<Rule> fixed_rules() {
         "training.global_batch_size",
         "parallelism.gradient_bucket_mb",
         "data.path",
+        "data.weights",
         "data.shuffle",
         "data.group_by_length",
         "data.prefetch",
@@ -431,8 +368,9 @@ std::vector<Rule> fixed_rules() {
 
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> table = [] {
-    std::vector<Rule> all = declared_rules(), fixed = fixed_rules();
-    std::move(fixed.begin(), fixed.end(), std::back_inserter(all));
+    std::vector<Rule> all = declared_rules();
+    for (std::vector<Rule> more : {fixed_rules(), inert_data_rules()})
+      std::move(more.begin(), more.end(), std::back_inserter(all));
     return all;
   }();
   return table;

@@ -262,6 +262,8 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
       "random ids, jsonl records, token files, bytes of text, or a file of texts: tables, GLUE's, SWAG's, "
       "SQuAD's and CoNLL's");
   add("path", &S::path, any(), "a file or folder, or a list of them");
+  add("weights", &S::weights, ValueRange{.numbers = true},
+      "share of each of them in what is trained on, a list; not given: its size");
   add("sequence_length", &S::sequence_length, between(0, kMostModelSize), "tokens; 0: " + model.longest.key);
   add("shuffle", &S::shuffle, any(), "false: file order");
   add("seed", &S::seed, at_least(0), "of the order; training.seed where not given");
@@ -279,15 +281,17 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
     const auto reach = [member](auto& config) -> auto& { return config.data.columns.*member; };
     keys.push_back(make_key("data.columns", name, reach, any(), help));
   };
-  columns("text", &S::Columns::text, "of the text, or of the first of two; by name, or by number from 0 on");
+  columns("text", &S::Columns::text,
+          "of the text, or of the first of two; by name, or by number from 0 on; jsonl for language models: "
+          "text where not given");
   columns("pair", &S::Columns::pair, "of the second text; not given: there is one");
   columns("label", &S::Columns::label, "of the label");
   add("header", &S::header, any(), "csv, tsv: the first line names the columns");
   add("labels", &S::labels, any(),
       "names of the classes, in order; not given: those of the format, or all that the file has, sorted");
   add("tokenizer", &S::tokenizer, any(),
-      "folder or file of the tokenizer for formats that hold texts; given with jsonl, its records are texts; "
-      "with tokens, it goes beside the saved model; not given: model.pretrained");
+      "folder or file of the tokenizer for formats that hold texts; given with jsonl or text, these are "
+      "tokenized; with tokens, it goes beside the saved model; not given: model.pretrained");
   add("truncation", &S::truncation, any(), "which text is cut at sequence_length");
   add("stride", &S::stride, between(0, kMostModelSize), "question_answering: tokens that two windows share");
   add("choices", &S::choices, between(1, 1024), "multiple_choice: sequences of a sample");

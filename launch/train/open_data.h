@@ -22,6 +22,7 @@ struct OpenedData {
   std::unique_ptr<QuestionAnsweringSet> questions = {};
   std::vector<std::string> remarks = {};  // on what was left out of files
   std::string packing = {};  // how full the samples are that documents were packed into; "" where none were
+  std::string mixture = {};  // what share each set has; "" of one
 };
 
 struct OpenOptions {

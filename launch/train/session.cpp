@@ -166,6 +166,7 @@ TrainingProgress Session::progress() const {
 
 void Session::open_training_data(OpenedData opened) {
   packing_ = std::move(opened.packing);
+  mixture_ = std::move(opened.mixture);
   dataset_ = std::move(opened.dataset);
   labels_ = std::move(opened.labels);
   data_remarks_ = std::move(opened.remarks);

@@ -95,6 +95,7 @@ class Session {
   }
   // How full the samples are that documents were packed into; "" where none were.
   const std::string& packing() const { return packing_; }
+  const std::string& mixture() const { return mixture_; }  // of several sets; "" of one
   const Mesh& mesh() const { return mesh_; }
   // Of the latest steps, the median of the seconds in which this rank waited for no other; 0 while they are few.
   double own_seconds() const;
@@ -145,7 +146,7 @@ class Session {
   Weights weights_;
   std::unique_ptr<TrainingState> state_;  // null where nothing is trained
   std::vector<std::string> drawn_, labels_, data_remarks_;
-  std::string packing_;
+  std::string packing_, mixture_;
   TaskData task_;
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<Loader> loader_;

@@ -182,6 +182,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
       say("data: {} samples; {} steps are {:.3g} epochs\n", samples, config.training.max_steps,
           static_cast<double>(config.training.max_steps * config.training.global_batch_size) /
               static_cast<double>(samples));
+    if (!session.mixture().empty()) say("mixture: {}\n", session.mixture());
     if (!session.packing().empty()) say("packing: {}\n", session.packing());
     for (const std::string& wrong : resumed.passed_over) warn("a newer snapshot is passed over: {}", wrong);
     if (!resumed.folder.empty())
