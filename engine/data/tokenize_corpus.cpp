@@ -21,12 +21,12 @@ struct Encoded {
 
 class Work {
  public:
-  Work(const Tokenizer& tokenizer, const CorpusSpec& spec, TokenWriter& writer,
+  Work(const Tokenizer& tokenizer, const CorpusSpec& spec, const TakeTokens& take,
        const std::function<void(uint64_t, uint64_t)>& progress)
       : tokenizer_(tokenizer),
         spec_(spec),
         corpus_(spec.inputs, tokenizer),
-        writer_(writer),
+        take_(take),
         progress_(progress) {}
 
   uint64_t run() {
@@ -35,6 +35,7 @@ class Work {
     encode_chunks();
     helpers.clear();
     if (error_) std::rethrow_exception(error_);
+    if (!any_) throw Error(ExitCode::kInput, "the input holds no text");
     return done_;
   }
 
@@ -82,7 +83,8 @@ class Work {
     if (error_) return false;
     try {
       if (failure) std::rethrow_exception(failure);
-      writer_.append(encoded.ids, encoded.document_ends);
+      take_(encoded.ids, encoded.document_ends);
+      any_ |= !encoded.ids.empty();
       done_ += chunk.text.size();
       progress_(done_, corpus_.bytes());
     } catch (...) {
@@ -135,7 +137,8 @@ class Work {
   bool ended_ = false;
   std::mutex writing_;  // guards the rest
   std::condition_variable turn_;
-  TokenWriter& writer_;
+  const TakeTokens& take_;
+  bool any_ = false;
   const std::function<void(uint64_t, uint64_t)>& progress_;
   uint64_t written_ = 0, done_ = 0;
   std::exception_ptr error_;
@@ -143,11 +146,23 @@ class Work {
 
 }  // namespace
 
+std::optional<uint32_t> usual_end_of_document(const Tokenizer& tokenizer) {
+  for (const char* usual : {"<|endoftext|>", "[SEP]"})
+    if (const auto id = tokenizer.find(usual)) return id;
+  return std::nullopt;
+}
+
+uint64_t tokenize_corpus(const Tokenizer& tokenizer, const CorpusSpec& spec, const TakeTokens& take,
+                         const std::function<void(uint64_t, uint64_t)>& progress) {
+  return Work(tokenizer, spec, take, progress).run();
+}
+
 uint64_t tokenize_corpus(const Tokenizer& tokenizer, const CorpusSpec& spec, TokenWriter& writer,
                          const std::function<void(uint64_t, uint64_t)>& progress) {
-  const uint64_t bytes = Work(tokenizer, spec, writer, progress).run();
-  if (writer.tokens() == 0) throw Error(ExitCode::kInput, "the input holds no text");
-  return bytes;
+  const TakeTokens take = [&](std::span<const uint32_t> ids, std::span<const std::size_t> document_ends) {
+    writer.append(ids, document_ends);
+  };
+  return tokenize_corpus(tokenizer, spec, take, progress);
 }
 
 }  // namespace recollect

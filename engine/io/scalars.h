@@ -23,6 +23,7 @@ struct ValueRange {
   bool byte_size = false;                        // written like "4GiB"
   bool required = false;                         // text: not empty
   std::span<const std::string_view> words = {};  // texts: each entry is one of these
+  bool numbers = false;                          // texts: entries may be written as numbers
 
   std::string describe() const;  // "at least 1", "in [0, 1)", ...
 };

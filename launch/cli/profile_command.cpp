@@ -48,7 +48,8 @@ std::string report_text(const std::vector<RankReport>& ranks) {
 
 void profile_rank(Config config, Communicator& world, const Wanted& wanted) {
   resolve_world(config, world.size());
-  Session session(config, world);
+  OpenedData data = count_epochs(config, world);
+  Session session(config, world, {}, {}, std::move(data));
   for (int64_t step = 0; step < config.training.max_steps; ++step) session.step();
   const std::vector<RankReport> ranks = gather_reports(report_of(config, session.measurements()), world);
   if (world.rank() != 0) return;
@@ -74,7 +75,8 @@ void profile_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
   Wanted wanted;
   Words rest = parse_options(words, wanted.options());
   const auto given = std::find_if(rest.begin(), rest.end(), [](const std::string& word) {
-    return word.starts_with("training.max_steps=") || word.starts_with("profiling.step=");
+    return word.starts_with("training.max_steps=") || word.starts_with("training.epochs=") ||
+           word.starts_with("profiling.step=");
   });
   if (!rest.empty() && given == rest.end())
     rest.insert(rest.end(),

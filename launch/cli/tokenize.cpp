@@ -39,8 +39,7 @@ std::optional<uint32_t> end_of_document(const Tokenizer& tokenizer, const std::s
     if (!id) refuse(fmt::format("--end-of-document {} is no token of the vocabulary", token), "or say none");
     return id;
   }
-  for (const char* usual : {"<|endoftext|>", "[SEP]"})
-    if (const auto id = tokenizer.find(usual)) return id;
+  if (const auto id = usual_end_of_document(tokenizer)) return id;
   refuse("the vocabulary has neither <|endoftext|> nor [SEP] to end documents with",
          "name a token with --end-of-document TOKEN, or say --end-of-document none");
 }

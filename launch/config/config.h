@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -112,13 +113,15 @@ struct Config {
     int64_t micro_batch_size = 0;             // sequences per data-parallel rank and micro-batch
     int64_t global_batch_size = 0;            // sequences per optimizer step; 0 only before `resolve_world`
     int64_t gradient_accumulation_steps = 0;  // micro-batches per optimizer step
-    int64_t max_steps = 100;                  // 0: only evaluate
+    int64_t max_steps = 100;                  // 0: only evaluate; kOpenSteps while `epochs` says it
+    double epochs = 0;                        // 0: max_steps counts. Else only before `complete_steps`
     Precision precision = Precision::kFP32;
     double loss_scale = -1;             // -1: dynamic with fp16, else none; 0: dynamic
     double initial_loss_scale = 65536;  // of a dynamic one
     int64_t loss_scale_window = 1000;   // steps without overflow before a dynamic one doubles
     int64_t seed = 42;
     CompileTime compile = CompileTime::kLazy;
+    static constexpr int64_t kOpenSteps = std::numeric_limits<int32_t>::max();
     bool scales_loss() const { return loss_scale >= 0 || precision == Precision::kFP16; }
     bool dynamic_loss_scale() const { return scales_loss() && loss_scale <= 0; }
   };
@@ -170,8 +173,9 @@ struct Config {
 
   struct Data {
     DataFormat format = DataFormat::kText;
-    std::vector<std::string> path;  // empty for random only
-    int64_t sequence_length = 0;    // 0 only before `read_config` has made it the model's longest
+    std::vector<std::string> path;          // empty for random only
+    std::vector<std::string> weights = {};  // of the entries of `path`, numbers; empty: their sizes
+    int64_t sequence_length = 0;            // 0 only before `read_config` has made it the model's longest
     bool shuffle = true;
     int64_t seed = 0;                      // training.seed where not given
     TokenDtype dtype = TokenDtype::kAuto;  // of headerless token files
@@ -199,18 +203,22 @@ struct Config {
   };
 
   struct Evaluation {
-    std::vector<std::string> path;          // empty for random only
-    DataFormat format = DataFormat::kText;  // data.format where not given
-    int64_t every_steps = 0;                // and after the last step; 0: never
-    int64_t batches = 0;                    // micro-batches of each data rank, at most; 0: the whole set
-    std::vector<std::string> metrics = {};  // empty: those of format and task (parallel/tasks/metrics.h)
-    int64_t n_best = 20;                    // question_answering: starts and ends that are looked at
-    int64_t max_answer_length = 30;         // tokens
-    double null_threshold = 0;              // an answer must score more than that above none
+    std::vector<std::string> path;               // empty for random only
+    DataFormat format = DataFormat::kText;       // data.format where not given
+    int64_t every_steps = 0;                     // and after the last step; 0: never
+    int64_t batches = 0;                         // micro-batches of each data rank, at most; 0: the whole set
+    std::vector<std::string> metrics = {};       // empty: those of format and task (parallel/tasks/metrics.h)
+    int64_t n_best = 20;                         // question_answering: starts and ends that are looked at
+    int64_t max_answer_length = 30;              // tokens
+    double null_threshold = 0;                   // an answer must score more than that above none
+    std::string metric_for_best_model = "loss";  // of kComparedMetrics (parallel/tasks/metrics.h)
+    int64_t early_stopping_patience = 0;         // evaluations in a row that are not better; 0: any number
+    double early_stopping_threshold = 0;         // by how much one must be better to count as such there
   };
 
   struct Checkpoint {
-    bool save_model = false;  // model.safetensors and config.json at the end
+    bool save_model = false;       // model.safetensors and config.json at the end
+    bool save_best_model = false;  // the same of the best evaluation, in output_dir/best_model
   };
 
   struct Snapshot {
@@ -233,6 +241,7 @@ struct Config {
     ProgressStyle progress = ProgressStyle::kAuto;
     std::vector<std::string> report_to = {"jsonl"};  // forms of metrics
     std::string tensorboard_dir;                     // "": output_dir/tensorboard
+    std::string hook;                                // command that gets every line of metrics, or ""
   };
 
   struct MemoryReport {
@@ -271,6 +280,11 @@ struct Config {
   std::string resume =
       "auto";  // from the newest snapshot of those that the run saves; "never"; or one's folder
 
+  // Whether anything depends on which evaluation was the best.
+  bool compares_evaluations() const {
+    return training.max_steps > 0 && evaluation.every_steps > 0 &&
+           (checkpoint.save_best_model || evaluation.early_stopping_patience > 0);
+  }
   bool saves_snapshots() const { return snapshot.every_steps > 0 || snapshot.every_minutes > 0; }
   std::string snapshot_folder() const {
     return snapshot.path.empty() ? output_dir + "/snapshots" : snapshot.path;

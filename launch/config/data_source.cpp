@@ -1,6 +1,8 @@
 #include "launch/config/data_source.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,27 +13,40 @@ namespace recollect {
 
 namespace {
 
-bool has_named_columns(const Config& config, DataFormat format) {
+bool needs_columns(const Config& config, DataFormat format) {
   return format == DataFormat::kCsv || format == DataFormat::kTsv ||
          (format == DataFormat::kJsonl && holds_texts(config, format) &&
           config.task == Task::kSequenceClassification);
 }
 
+bool has_named_columns(const Config& config, DataFormat format) {
+  return needs_columns(config, format) ||
+         (format == DataFormat::kJsonl && holds_texts(config, format) && is_language_model(config.task));
+}
+
+bool can_read(DataFormat format, Task task) {
+  if (is_language_model(task)) return format == DataFormat::kJsonl || format == DataFormat::kText;
+  const std::optional<DataTask> prepared = data_task(task);
+  return prepared && can_prepare(format, *prepared);
+}
+
 void check_source(const Config& config, const std::string& key, DataFormat format,
                   std::vector<Finding>& found) {
   if (!holds_texts(config, format)) return;
-  if (const auto task = data_task(config.task); !task || !can_prepare(format, *task)) {
+  if (!can_read(format, config.task)) {
     std::vector<std::string_view> tasks;
     for (std::size_t i = 0; i < kSpellings<DataTask>.size(); ++i)
       if (can_prepare(format, static_cast<DataTask>(i))) tasks.push_back(kSpellings<DataTask>[i]);
-    found.push_back({{key, "task"},
-                     fmt::format("{} {} holds texts for task {}, not for {}{}", key, name_of(format),
-                                 fmt::join(tasks, " or "), name_of(config.task),
-                                 task ? "" : "; 'recollect tokenize' makes token files of texts")});
+    found.push_back(
+        {{key, "task"},
+         fmt::format(
+             "{} {} holds texts for task {}, not for {}{}", key, name_of(format), fmt::join(tasks, " or "),
+             name_of(config.task),
+             is_language_model(config.task) ? "; 'recollect tokenize' makes token files of texts" : "")});
     return;
   }
   const Config::Data& d = config.data;
-  if (!has_named_columns(config, format)) return;
+  if (!needs_columns(config, format)) return;
   for (const auto& [name, value] : {std::pair("text", d.columns.text), std::pair("label", d.columns.label)})
     if (value.empty())
       found.push_back({{fmt::format("data.columns.{}", name), key},
@@ -54,14 +69,23 @@ std::optional<DataTask> data_task(Task task) {
   return std::nullopt;
 }
 
+bool is_language_model(Task task) { return task == Task::kCausalLm || task == Task::kMaskedLm; }
+
 bool holds_texts(const Config& config, DataFormat format) {
-  return holds_texts(format) || (format == DataFormat::kJsonl && !config.data.tokenizer.empty() &&
-                                 config.origins.contains("data.tokenizer"));
+  const bool may =
+      format == DataFormat::kJsonl || (format == DataFormat::kText && is_language_model(config.task));
+  return holds_texts(format) ||
+         (may && !config.data.tokenizer.empty() && config.origins.contains("data.tokenizer"));
 }
 
 bool reads(const Config& config, DataFormat format) {
   return config.data.format == format ||
          (config.evaluation.every_steps > 0 && config.evaluation.format == format);
+}
+
+bool keeps_tokenizer(const Config& config) {
+  return config.data.format == DataFormat::kTokens &&
+         (config.checkpoint.save_model || config.checkpoint.save_best_model);
 }
 
 bool reads_texts(const Config& config) {
@@ -74,7 +98,13 @@ bool has_named_columns(const Config& config) {
          (config.evaluation.every_steps > 0 && has_named_columns(config, config.evaluation.format));
 }
 
-bool lengths_change(const Config& config) { return reads_texts(config) || reads(config, DataFormat::kJsonl); }
+bool lengths_change(const Config& config) {
+  const auto change = [&](DataFormat format) {
+    return format == DataFormat::kJsonl || (format != DataFormat::kText && holds_texts(config, format));
+  };
+  return change(config.data.format) ||
+         (config.evaluation.every_steps > 0 && change(config.evaluation.format));
+}
 
 std::optional<int64_t> known_labels(const Config& config) {
   const bool trains = config.training.max_steps > 0;
@@ -84,6 +114,38 @@ std::optional<int64_t> known_labels(const Config& config) {
   const std::optional<GlueTask> glue = find_glue_task(name_of(format));
   if (!glue) return std::nullopt;
   return std::max<int64_t>(1, static_cast<int64_t>(glue->labels.size()));
+}
+
+std::optional<std::vector<double>> weights_of(const Config& config) {
+  std::vector<double> weights;
+  for (const std::string& word : config.data.weights) {
+    double weight = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), weight);
+    if (error != std::errc() || end != word.data() + word.size() || !std::isfinite(weight) || weight <= 0)
+      return std::nullopt;
+    weights.push_back(weight);
+  }
+  return weights;
+}
+
+void check_weights(const Config& config, std::vector<Finding>& found) {
+  const Config::Data& d = config.data;
+  if (d.weights.empty() || d.format == DataFormat::kRandom) return;
+  if (!weights_of(config))
+    found.push_back(
+        {{"data.weights"},
+         fmt::format("data.weights: each of {} must be a number above 0", fmt::join(d.weights, ", "))});
+  if (d.weights.size() != d.path.size())
+    found.push_back({{"data.weights", "data.path"},
+                     fmt::format("data.weights has {}, and data.path {}: there is one for each",
+                                 d.weights.size(), d.path.size())});
+  if (!is_language_model(config.task))
+    found.push_back({{"data.weights", "task"},
+                     fmt::format("data.weights mixes data for causal_lm and masked_lm, not for {}",
+                                 name_of(config.task))});
+  if (!d.shuffle)
+    found.push_back({{"data.weights", "data.shuffle"},
+                     "data.weights: with data.shuffle false the sets would follow each other"});
 }
 
 void check_texts(const Config& config, std::vector<Finding>& found) {

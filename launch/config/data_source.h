@@ -12,14 +12,19 @@
 
 namespace recollect {
 
-// What texts are prepared for; nothing where the task's are not.
+// What texts with labels are prepared for; nothing where the task's have none.
 std::optional<DataTask> data_task(Task task);
+// Whether its samples are texts and nothing else.
+bool is_language_model(Task task);
 
-// Whether the file holds texts: jsonl does where data.tokenizer is given.
+// Whether the file holds texts that data.tokenizer makes samples of: jsonl does where it is given, and so does text
+// where a language model is trained, whose ids are bytes otherwise.
 bool holds_texts(const Config& config, DataFormat format);
 // Whether one of the files that the run reads is of these; of those that it does not read nobody asks.
 bool reads(const Config& config, DataFormat format);
 bool reads_texts(const Config& config);
+// Whether the run trains a model of token files and saves it: data.tokenizer, by which they were made, goes beside it.
+bool keeps_tokenizer(const Config& config);
 // Whether one of them has columns that data.columns names.
 bool has_named_columns(const Config& config);
 // Whether samples have as many tokens as there are: those of the others are all of data.sequence_length.
@@ -28,6 +33,11 @@ bool lengths_change(const Config& config);
 // Of data.labels, or of the format that is trained on, or evaluated on where nothing is trained; 1 for a number.
 // Nothing where only the file can tell, or where it holds no texts.
 std::optional<int64_t> known_labels(const Config& config);
+
+// data.weights as numbers; nothing where they are none, or not above 0.
+std::optional<std::vector<double>> weights_of(const Config& config);
+// Weights that do not fit the paths, or data that cannot be mixed.
+void check_weights(const Config& config, std::vector<Finding>& found);
 
 // A text format that its task cannot read, columns that are missing, no tokenizer, classes that the head has not.
 void check_texts(const Config& config, std::vector<Finding>& found);

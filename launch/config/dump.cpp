@@ -12,6 +12,7 @@ namespace recollect {
 namespace {
 
 constexpr std::size_t kCommentColumn = 48;
+constexpr const char* kStepsOfEpochs = "# max_steps: epochs x samples / global_batch_size";
 
 // Of the keys in a section: two blanks for each level.
 std::string indent(const std::string& section) {
@@ -31,7 +32,10 @@ std::string dump(const Config& config,
       text += fmt::format("{}{}:\n", indent(key.section).substr(2),
                           key.section.substr(key.section.rfind('.') + 1));
     section = key.section;
-    text += line(key, fmt::format("{}{}: {}", indent(section), key.name, key.print(config))) + '\n';
+    const bool open = config.training.epochs > 0 && key.path() == "training.max_steps";
+    text += open ? indent(section) + kStepsOfEpochs
+                 : line(key, fmt::format("{}{}: {}", indent(section), key.name, key.print(config)));
+    text += '\n';
   }
   return text;
 }

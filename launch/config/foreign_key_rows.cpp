@@ -21,8 +21,6 @@ std::string power_of_two(const std::string& exponent) {
 
 constexpr std::string_view
     kSameBatches = "leave it out: an evaluation has micro-batches of the training's size",
-    kEpochs =
-        "steps are counted, not epochs: training.max_steps is {} x samples / training.global_batch_size",
     kNoEpochs = "steps are counted, not epochs: so many in one are samples / training.global_batch_size",
     kAllWeights = "not supported: all weights are trained, in the precision of training.precision",
     kZero = "write zero_stage in section 'parallelism'; leave the rest out: it is decided here",
@@ -32,7 +30,6 @@ constexpr std::string_view
     kNoStateOffload = "not supported: states stay in the device's memory; parallelism.zero_stage divides them",
     kNoPipeline =
         "not supported: layers are not divided over ranks; parallelism.tensor_parallel_size divides each",
-    kNoBest = "not supported: the model of the last step is saved; metrics.jsonl has every evaluation",
     kNoHub = "not supported: nothing is sent away; checkpoint.save_model writes files that can be",
     kNoWandb = "not supported: logging.report_to has jsonl and tensorboard",
     kMetrics = "leave it out: metrics.jsonl has the speed of every step",
@@ -53,17 +50,12 @@ constexpr std::string_view
 
 constexpr ForeignKey kForeignKeys[] = {
     // How long.
-    {"num_train_epochs", "Transformers", "training.max_steps", kEpochs},
-    {"num_epochs", "axolotl", "training.max_steps", kEpochs},
-    {"epochs", "PyTorch", "training.max_steps", kEpochs},
-    {"max_epochs", "Lightning", "training.max_steps", kEpochs},
     {"train_samples", "Megatron", "training.max_steps",
      "training.max_steps is {} / training.global_batch_size"},
     {"training.steps", "torchtitan", "training.max_steps", ""},
     {"exit_interval", "Megatron", "",
      "leave it out: max_steps ends the run, and SIGTERM does, with a snapshot"},
     {"exit_duration_in_mins", "Megatron", "", "not supported: SIGTERM ends the run, with a snapshot"},
-    {"early_stopping_patience", "axolotl", "", "not supported: max_steps ends the run"},
 
     // Batches.
     {"batch_size", "PyTorch", "training.micro_batch_size",
@@ -177,9 +169,9 @@ constexpr ForeignKey kForeignKeys[] = {
     {"batch_eval_metrics", "Transformers", "", kAddedUp},
     {"eval_do_concat_batches", "Transformers", "", kAddedUp},
     {"eval_use_gather_object", "Transformers", "", kAddedUp},
-    {"load_best_model_at_end", "Transformers", "", kNoBest},
-    {"metric_for_best_model", "Transformers", "", kNoBest},
-    {"greater_is_better", "Transformers", "", kNoBest},
+    {"load_best_model_at_end", "Transformers", "checkpoint.save_best_model", ""},
+    {"greater_is_better", "Transformers", "",
+     "leave it out: it follows from evaluation.metric_for_best_model"},
     {"validation.enable", "torchtitan", "evaluation.every_steps", kStrategy},
     {"validation.freq", "torchtitan", "evaluation.every_steps", ""},
     {"validation.steps", "torchtitan", "evaluation.batches", ""},

@@ -36,6 +36,9 @@ constexpr ForeignName kForeignNames[] = {
     {"train_steps", "TensorFlow", "training.max_steps"},
     {"max_iters", "nanoGPT", "training.max_steps"},
     {"max_train_steps", "accelerate", "training.max_steps"},
+    {"num_train_epochs", "Transformers", "training.epochs"},
+    {"num_epochs", "axolotl", "training.epochs"},
+    {"max_epochs", "Lightning", "training.epochs"},
 
     {"optim", "Transformers", "optimizer.name"},
     {"optimizer_name", "axolotl", "optimizer.name"},

@@ -219,7 +219,7 @@ class Importer {
     if (!key || !leaf.value) return leave_out(from, "not known here");
     if (const ForeignValue* row = find_foreign_value(key->path(), key->name, *leaf.value)) {
       for (const auto& [path, value] : writes_of(*row, key->path())) write(path, value, from);
-      if (row->writes.empty()) leave_out(from, std::string(row->advice));
+      if (row->writes.empty() && row->advice != kLeaveItOut) leave_out(from, std::string(row->advice));
       return;
     }
     write(key->path(), *leaf.value, from);
@@ -291,8 +291,14 @@ class Importer {
   // file does not hold either.
   std::vector<std::string> what_is_added() const {
     std::vector<std::string> words;
+    const auto evaluates = values_.find("evaluation.every_steps");
+    const bool needs_end = values_.contains("training.epochs") ||  // which random data has not
+                           (evaluates != values_.end() && evaluates->second.printed != "0");
     if (!values_.contains("data.format") && !values_.contains("data.path"))
-      words.emplace_back("data.format=random");
+      words.emplace_back(needs_end ? "data.path=texts" : "data.format=random");
+    if (evaluates != values_.end() && evaluates->second.printed != "0" &&
+        !values_.contains("evaluation.path"))
+      words.emplace_back("evaluation.path=texts");
     const auto tensor = values_.find("parallelism.tensor_parallel_size");
     if (tensor != values_.end() && tensor->second.printed != "1") words.push_back(tensor->first + "=2");
     const auto length = values_.find("data.sequence_length");

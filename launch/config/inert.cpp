@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 #include "launch/config/check_reports.h"
 #include "launch/config/check_schedule.h"
 #include "launch/config/data_source.h"
+#include "launch/config/inert_rules.h"
 #include "launch/config/keys.h"
 
 namespace recollect {
@@ -101,48 +101,6 @@ std::vector<Rule> fixed_rules() {
        {"parallelism.tensor_parallel_size"},
        [](const Config& c) { return c.parallelism.tensor_parallel_size == 1; },
        "tokens are divided over tensor ranks"},
-      {{"data.padding", "data.group_by_length"},
-       {"data.format"},
-       [](const Config& c) { return !lengths_change(c); },
-       "all its samples are of data.sequence_length"},
-      {{"data.pad_to_multiple_of", "data.group_by_length", "training.compile"},
-       {"data.padding"},
-       [](const Config& c) { return c.data.padding == Padding::kMax; },
-       "there is one length, data.sequence_length"},
-      {{"data.padding", "data.pad_to_multiple_of", "data.group_by_length", "training.compile"},
-       {"data.pad_to_multiple_of", "data.sequence_length"},
-       [](const Config& c) {
-         return c.data.padding != Padding::kMax && c.data.pad_to_multiple_of >= c.data.sequence_length;
-       },
-       "every sequence is padded to data.sequence_length"},
-      {{"data.tokenizer", "data.labels", "data.columns.text", "data.columns.pair", "data.columns.label",
-        "data.truncation", "data.stride"},
-       {"data.format"},
-       [](const Config& c) { return !reads_texts(c); },
-       "it holds no texts"},
-      {{"data.columns.text", "data.columns.pair", "data.columns.label"},
-       {"data.format", "task"},
-       [](const Config& c) { return reads_texts(c) && !has_named_columns(c); },
-       "it has columns of its own"},
-      {{"data.header"},
-       {"data.format"},
-       [](const Config& c) { return !reads(c, DataFormat::kCsv) && !reads(c, DataFormat::kTsv); },
-       "only csv and tsv may be without a header"},
-      {{"data.labels"},
-       {"task"},
-       [](const Config& c) {
-         return reads_texts(c) && c.task != Task::kSequenceClassification &&
-                c.task != Task::kTokenClassification;
-       },
-       "its labels have no names"},
-      {{"data.truncation"},
-       {"task"},
-       [](const Config& c) { return reads_texts(c) && c.task == Task::kQuestionAnswering; },
-       "what has no room comes in further windows"},
-      {{"data.stride"},
-       {"task"},
-       [](const Config& c) { return reads_texts(c) && c.task != Task::kQuestionAnswering; },
-       "a text is cut, not read in windows"},
       {{"evaluation.n_best", "evaluation.max_answer_length", "evaluation.null_threshold"},
        {"task"},
        [](const Config& c) { return evaluates(c) && c.task != Task::kQuestionAnswering; },
@@ -154,18 +112,6 @@ std::vector<Rule> fixed_rules() {
                 c.evaluation.format != DataFormat::kSquad;
        },
        "it has no texts to find answers in"},
-      {{"data.choices"},
-       {"task"},
-       [](const Config& c) { return c.task != Task::kMultipleChoice; },
-       "a sample is one sequence"},
-      {{"data.mask_token", "data.mask_probability", "data.special_tokens"},
-       {"task"},
-       [](const Config& c) { return c.task != Task::kMaskedLm; },
-       "no token is masked"},
-      {{"data.mask_probability", "data.special_tokens"},
-       {"data.mask_token"},
-       [](const Config& c) { return c.task == Task::kMaskedLm && c.data.mask_token < 0; },
-       "labels come with the data"},
       {{"model.num_labels"},
        {"task"},
        [](const Config& c) {
@@ -235,7 +181,7 @@ std::vector<Rule> fixed_rules() {
        {"activation_checkpointing.disk_checkpointing.path"},
        [](const Config& c) { return c.activation_checkpointing.disk_checkpointing.path.empty(); },
        "no activation is saved on the disk"},
-      {{"data.path"},
+      {{"data.path", "data.weights"},
        {"data.format"},
        [](const Config& c) { return c.data.format == DataFormat::kRandom; },
        "no file is read"},
@@ -249,10 +195,30 @@ std::vector<Rule> fixed_rules() {
        [](const Config& c) { return !c.data.shuffle && not_random(c) && !draws_masks(c); },
        "samples come in the order of the files"},
       {{"evaluation.path", "evaluation.format", "evaluation.batches", "evaluation.metrics",
-        "evaluation.n_best", "evaluation.max_answer_length", "evaluation.null_threshold"},
+        "evaluation.n_best", "evaluation.max_answer_length", "evaluation.null_threshold",
+        "evaluation.metric_for_best_model", "evaluation.early_stopping_patience",
+        "evaluation.early_stopping_threshold", "checkpoint.save_best_model"},
        {"evaluation.every_steps"},
        [](const Config& c) { return !evaluates(c); },
        "nothing is evaluated"},
+      {{"evaluation.metric_for_best_model"},
+       {"checkpoint.save_best_model", "evaluation.early_stopping_patience"},
+       [](const Config& c) {
+         return evaluates(c) && !c.checkpoint.save_best_model && c.evaluation.early_stopping_patience == 0;
+       },
+       "nothing depends on which evaluation is the best"},
+      {{"evaluation.early_stopping_threshold"},
+       {"evaluation.early_stopping_patience"},
+       [](const Config& c) { return evaluates(c) && c.evaluation.early_stopping_patience == 0; },
+       "no evaluation ends the run"},
+      {{"evaluation.early_stopping_patience", "evaluation.early_stopping_threshold"},
+       {"training.max_steps", "evaluation.every_steps"},
+       [](const Config& c) {
+         const int64_t steps = c.training.max_steps, every = c.evaluation.every_steps;
+         return steps > 0 && every > 0 && c.evaluation.early_stopping_patience > 0 &&
+                c.evaluation.early_stopping_patience >= (steps - 1) / every;
+       },
+       "no step would come after so many evaluations"},
       {{"evaluation.path"},
        {"evaluation.format"},
        [](const Config& c) { return evaluates(c) && c.evaluation.format == DataFormat::kRandom; },
@@ -319,10 +285,18 @@ std::vector<Rule> fixed_rules() {
        {"training.max_steps"},
        only_evaluates,
        "nothing is trained"},
-      {{"checkpoint.save_model"}, {"training.max_steps"}, only_evaluates, "the model stays as it is"},
+      {{"checkpoint.save_model", "checkpoint.save_best_model"},
+       {"training.max_steps"},
+       only_evaluates,
+       "the model stays as it is"},
+      {{"evaluation.metric_for_best_model", "evaluation.early_stopping_patience",
+        "evaluation.early_stopping_threshold"},
+       {"training.max_steps"},
+       only_evaluates,
+       "there is one evaluation"},
       {{"training.loss_scale", "training.initial_loss_scale", "training.loss_scale_window",
         "training.gradient_accumulation_steps", "training.global_batch_size",
-        "parallelism.gradient_bucket_mb", "parallelism.zero_stage", "data.path", "data.shuffle",
+        "parallelism.gradient_bucket_mb", "parallelism.zero_stage", "data.path", "data.weights", "data.shuffle",
         "data.group_by_length", "data.prefetch", "logging.steps"},
        {"training.max_steps"},
        only_evaluates,
@@ -372,7 +346,7 @@ std::vector<Rule> fixed_rules() {
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> table = [] {
     std::vector<Rule> all = declared_rules();
-    for (std::vector<Rule>& more : std::array{inert_schedule_rules(), fixed_rules()})
+    for (std::vector<Rule>& more : std::array{inert_schedule_rules(), fixed_rules(), inert_data_rules()})
       std::move(more.begin(), more.end(), std::back_inserter(all));
     return all;
   }();

@@ -83,6 +83,16 @@ ConfigKey make_choice(std::string section, std::string name, const Member& membe
   return key;
 }
 
+// Words of a choice are read with that in front of them, too.
+void accept_prefix(std::string_view prefix, ConfigKey& key) {
+  for (const std::string& word : key.choices) key.old_choices.push_back(fmt::format("{}{}", prefix, word));
+  key.read = [prefix, read = key.read](Config& config, const YamlNode& node) {
+    YamlNode plain = node;
+    if (plain.text.starts_with(prefix)) plain.text.erase(0, prefix.size());
+    return read(config, plain);
+  };
+}
+
 // Whatever kind the family says. "a.b" is the key b of a section inside `model`.
 ConfigKey make_family_key(const ModelKey& declared) {
   const std::size_t dot = declared.name.rfind('.');
@@ -205,6 +215,8 @@ void add_training(std::vector<ConfigKey>& keys) {
   add("gradient_accumulation_steps", &S::gradient_accumulation_steps, between(0, kMaxBatch),
       "passes per step; 0: derived");
   add("max_steps", &S::max_steps, between(0, kMaxCount), "optimizer steps; 0: only evaluate");
+  add("epochs", &S::epochs, between(0, 1e6),
+      "in place of max_steps: how often the data is gone through, such as 3 or 0.5; 0: max_steps says it");
   add("precision", &S::precision, any(),
       "of activations and products; fp64 with device.backend: reference, fp16 with cuda");
   add("loss_scale", &S::loss_scale, at_least(-1),
@@ -283,6 +295,8 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
       "random ids, jsonl records, token files, bytes of text, or a file of texts: tables, GLUE's, SWAG's, "
       "SQuAD's and CoNLL's");
   add("path", &S::path, any(), "a file or folder, or a list of them");
+  add("weights", &S::weights, ValueRange{.numbers = true},
+      "share of each of them in what is trained on, a list; not given: its size");
   add("sequence_length", &S::sequence_length, between(0, kMostModelSize), "tokens; 0: " + model.longest.key);
   add("shuffle", &S::shuffle, any(), "false: file order");
   add("seed", &S::seed, at_least(0), "of the order; training.seed where not given");
@@ -300,15 +314,17 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
     const auto reach = [member](auto& config) -> auto& { return config.data.columns.*member; };
     keys.push_back(make_key("data.columns", name, reach, any(), help));
   };
-  columns("text", &S::Columns::text, "of the text, or of the first of two; by name, or by number from 0 on");
+  columns("text", &S::Columns::text,
+          "of the text, or of the first of two; by name, or by number from 0 on; jsonl for language models: "
+          "text where not given");
   columns("pair", &S::Columns::pair, "of the second text; not given: there is one");
   columns("label", &S::Columns::label, "of the label");
   add("header", &S::header, any(), "csv, tsv: the first line names the columns");
   add("labels", &S::labels, any(),
       "names of the classes, in order; not given: those of the format, or all that the file has, sorted");
   add("tokenizer", &S::tokenizer, any(),
-      "folder or file of the tokenizer for formats that hold texts; given with jsonl, its records are texts; "
-      "not given: model.pretrained");
+      "folder or file of the tokenizer for formats that hold texts; given with jsonl or text, these are "
+      "tokenized; with tokens, it goes beside the saved model; not given: model.pretrained");
   add("truncation", &S::truncation, any(), "which text is cut at sequence_length");
   add("stride", &S::stride, between(0, kMostModelSize), "question_answering: tokens that two windows share");
   add("choices", &S::choices, between(1, 1024), "multiple_choice: sequences of a sample");
@@ -336,6 +352,15 @@ void add_evaluation(std::vector<ConfigKey>& keys) {
       "question_answering: tokens of an answer, at most");
   add("null_threshold", &S::null_threshold, any(),
       "question_answering: by how much no answer may score below the best one and still be given");
+  const auto best = [](auto& config) -> auto& { return config.evaluation.metric_for_best_model; };
+  keys.push_back(make_choice("evaluation", "metric_for_best_model", best,
+                             names_in(kComparedMetrics, &ComparedMetric::name),
+                             "by what one model is better than another, with eval_ before it or without"));
+  accept_prefix("eval_", keys.back());
+  add("early_stopping_patience", &S::early_stopping_patience, between(0, kMaxCount),
+      "the run ends behind so many evaluations in a row that are not better than the best; 0: it does not");
+  add("early_stopping_threshold", &S::early_stopping_threshold, at_least(0),
+      "by how much an evaluation must be better than the best for patience to begin anew");
 }
 
 void add_others(std::vector<ConfigKey>& keys) {
@@ -382,8 +407,11 @@ void add_others(std::vector<ConfigKey>& keys) {
   keys.push_back(make_key(
       disk_section, "limit", [disk](auto& config) -> auto& { return disk(config).limit; }, byte_size(),
       "bytes there per rank, such as 100GiB; 0: none"));
-  Adder(keys, "checkpoint", &Config::checkpoint)("save_model", &Config::Checkpoint::save_model, any(),
-                                                 "write model.safetensors and config.json at the end");
+  const Adder checkpoint(keys, "checkpoint", &Config::checkpoint);
+  checkpoint("save_model", &Config::Checkpoint::save_model, any(),
+             "write model.safetensors and config.json at the end");
+  checkpoint("save_best_model", &Config::Checkpoint::save_best_model, any(),
+             "write those of the best evaluation to output_dir/best_model, beside those of the end");
   using S = Config::Snapshot;
   const Adder<S> snapshot(keys, "snapshot", &Config::snapshot);
   snapshot("every_steps", &S::every_steps, between(0, kMaxCount),
@@ -415,6 +443,8 @@ void add_others(std::vector<ConfigKey>& keys) {
           "forms of the metrics: metrics.jsonl in output_dir, TensorBoard event files; []: none");
   logging("tensorboard_dir", &Config::Logging::tensorboard_dir, any(),
           "folder of the event files; not given: output_dir/tensorboard");
+  logging("hook", &Config::Logging::hook, any(),
+          "command that gets every line of metrics on its standard input; it may be slow, or end");
   const Adder report(keys, "memory_report", &Config::memory_report);
   report("at", &Config::MemoryReport::at, any(), "when memory is reported: start, end, step:N; a list");
   report("formats", &Config::MemoryReport::formats, among(kSpellings<ReportFormat>),

@@ -83,6 +83,7 @@ class Reader {
   }
 
   Config finish(const BuildFeatures& features) {
+    choose_length();
     Config otherwise = merge_model_file();
     Config::Model& m = config_.model;
     Config::Data& d = config_.data;
@@ -141,6 +142,23 @@ class Reader {
       key->read(config_, node);
       config_.derived[key->path()] = "optimizer.name";
     }
+  }
+
+  // A run counts steps or epochs. Where the file says one and the command line the other, that one wins.
+  void choose_length() {
+    if (config_.training.epochs == 0) return;
+    const std::string steps = "training.max_steps", epochs = "training.epochs";
+    const auto is_word = [&](const std::string& key) {
+      return config_.origins.contains(key) && config_.origins.at(key).line == 0;
+    };
+    const bool both = config_.origins.contains(steps) && config_.origins.contains(epochs);
+    if (both && is_word(steps) != is_word(epochs)) {
+      config_.origins.erase(is_word(steps) ? epochs : steps);
+      if (is_word(steps)) config_.training.epochs = 0;
+    }
+    if (config_.training.epochs > 0 && !config_.origins.contains(steps))
+      derive("training.max_steps", config_.training.max_steps, Config::Training::kOpenSteps,
+             "training.epochs, when the samples are counted");
   }
 
   // The tokenizer, and as many classes as the data has, whatever the model's own file says of another head.

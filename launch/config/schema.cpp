@@ -66,6 +66,7 @@ Json type_schema(const ConfigKey& key, const std::string& name) {
   } else if (key.type == "texts") {
     Json entry{{"type", "string"}, {"minLength", 1}};
     if (!key.choices.empty()) entry["enum"] = choices(key, name);
+    if (key.range.numbers) entry = {{"type", {"number", "string"}}};
     Json list{{"type", "array"}, {"items", entry}};
     if (key.range.required) list["minItems"] = 1;
     schema["anyOf"] = {entry, list};

@@ -13,6 +13,7 @@
 #include "launch/config/check_reports.h"
 #include "launch/config/check_schedule.h"
 #include "launch/config/data_source.h"
+#include "launch/config/epochs.h"
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
 #include "launch/config/optimizer_groups.h"
@@ -153,6 +154,23 @@ void check_checkpointing(const Config& config, Findings& found) {
     found.push_back(std::move(finding));
 }
 
+void check_epochs(const Config& config, Findings& found) {
+  const double epochs = config.training.epochs;
+  if (epochs == 0) return;
+  if (config.origins.contains("training.max_steps")) {
+    found.push_back({{"training.epochs", "training.max_steps"},
+                     "training.epochs and training.max_steps are both given; give one"});
+  }
+  if (epochs < kLeastEpochs) {
+    found.push_back(
+        {{"training.epochs"}, fmt::format("training.epochs {}: the least is {}", epochs, kLeastEpochs)});
+  }
+  if (config.data.format == DataFormat::kRandom) {
+    found.push_back({{"training.epochs", "data.format"},
+                     "training.epochs: data.format random has no end; give training.max_steps"});
+  }
+}
+
 // A run without steps evaluates.
 void check_steps(const Config& config, Findings& found) {
   if (config.training.max_steps > 0) return;
@@ -177,15 +195,16 @@ void check_random_ids(const Config& config, Findings& found) {
 }
 
 // What `section` reads: files where it must, and ids that the vocabulary has.
-void check_source(const std::string& section, DataFormat format, const std::vector<std::string>& path,
-                  const ModelFact& vocabulary, Findings& found) {
+void check_source(const Config& config, const std::string& section, DataFormat format,
+                  const std::vector<std::string>& path, Findings& found) {
+  const ModelFact vocabulary = config.model.facts().vocabulary;
   const std::string format_key = section + ".format";
   if (format != DataFormat::kRandom && path.empty()) {
     found.push_back(
         {{section + ".path", format_key},
          fmt::format("{0}.path is missing; {0}.format {1} reads files", section, name_of(format))});
   }
-  if (format == DataFormat::kText && vocabulary.value < 256) {
+  if (format == DataFormat::kText && vocabulary.value < 256 && !holds_texts(config, format)) {
     found.push_back({{path_of(vocabulary), format_key},
                      fmt::format("{} text has 256 token ids, {} {} is less", format_key, path_of(vocabulary),
                                  vocabulary.value)});
@@ -196,7 +215,8 @@ void check_masking(const Config& config, const ModelFacts& model, Findings& foun
   const Config::Data& d = config.data;
   if (config.task != Task::kMaskedLm) return;
   const auto needs_mask = [&](const char* key, DataFormat format) {
-    if (format == DataFormat::kJsonl || d.mask_token >= 0) return;
+    const bool may_have_labels = format == DataFormat::kJsonl && !holds_texts(config, format);
+    if (may_have_labels || d.mask_token >= 0) return;
     found.push_back(
         {{"data.mask_token", key},
          fmt::format("data.mask_token is missing: task masked_lm masks the tokens of {} {} itself", key,
@@ -240,13 +260,14 @@ void check_data(const Config& config, Findings& found) {
   }
   check_masking(config, model, found);
   check_texts(config, found);
+  if (config.training.max_steps > 0) check_weights(config, found);
   check_packing(config, found);
   const Config::Evaluation& e = config.evaluation;
   const bool trains = config.training.max_steps > 0, evaluates = e.every_steps > 0;
   if ((trains && d.format == DataFormat::kRandom) || (evaluates && e.format == DataFormat::kRandom))
     check_random_ids(config, found);
-  if (trains) check_source("data", d.format, d.path, model.vocabulary, found);
-  if (evaluates) check_source("evaluation", e.format, e.path, model.vocabulary, found);
+  if (trains) check_source(config, "data", d.format, d.path, found);
+  if (evaluates) check_source(config, "evaluation", e.format, e.path, found);
   if (evaluates && e.format == DataFormat::kRandom && e.batches == 0) {
     found.push_back({{"evaluation.batches", "evaluation.format", "data.format"},
                      "evaluation.batches 0 means the whole set, and random data has no end: say how many"});
@@ -369,6 +390,7 @@ std::vector<Finding> validate(const Config& config, const BuildFeatures& feature
   check_groups(config, found);
   check_checkpointing(config, found);
   check_data(config, found);
+  check_epochs(config, found);
   check_steps(config, found);
   check_reports(config, found);
   return found;

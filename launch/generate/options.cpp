@@ -39,6 +39,7 @@ void check_generate_numbers(const GenerateOptions& options, int64_t seed) {
 std::string choose_tokenizer(const std::string& named, const Config& config) {
   if (!named.empty()) return named;
   if (holds_tokenizer(config.model.pretrained)) return config.model.pretrained;
+  if (!config.data.tokenizer.empty()) return config.data.tokenizer;
   if (config.data.format == DataFormat::kText) return "bytes";
   refuse_option(fmt::format("{} holds no tokenizer", config.model.pretrained),
                 "name one with --tokenizer; bytes is that of models trained with data.format text");

@@ -53,6 +53,7 @@ Config read_predict_config(Words words, const std::string& data) {
                 "'recollect generate' continues texts with causal models");
   choose_saved_weights({words.begin() + 1, words.end()}, config);
   config.training.max_steps = 0;
+  config.training.epochs = 0;
   return config;
 }
 

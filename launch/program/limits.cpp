@@ -88,7 +88,9 @@ bool fits(const Config& config, const MemoryLedger& predicted) {
 }
 
 uint64_t save_buffer_bytes(const Config& config) {
-  return config.checkpoint.save_model || !config.debug.dump_gradients.empty() ? Weights::kSaveBytes : 0;
+  const bool saves = config.checkpoint.save_model || config.checkpoint.save_best_model ||
+                     !config.debug.dump_gradients.empty();
+  return saves ? Weights::kSaveBytes : 0;
 }
 
 void check_limits(const Config& config, const MemoryLedger& predicted, const std::string& table,

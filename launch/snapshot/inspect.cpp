@@ -76,12 +76,18 @@ std::string counted(std::size_t count, const char* what) {
 }
 
 OrderedJson progress_json(const TrainingProgress& p) {
-  return {{"step", p.step},
-          {"updates", p.updates},
-          {"samples", p.samples},
-          {"loss_scale", p.loss_scale},
-          {"updates_at_scale", p.updates_at_scale},
-          {"not_finite", p.not_finite}};
+  OrderedJson json{{"step", p.step},
+                   {"updates", p.updates},
+                   {"samples", p.samples},
+                   {"loss_scale", p.loss_scale},
+                   {"updates_at_scale", p.updates_at_scale},
+                   {"not_finite", p.not_finite}};
+  if (p.best.step > 0)
+    json["best"] = {{"metric", p.best.metric},
+                    {"step", p.best.step},
+                    {"value", p.best.value},
+                    {"not_better", p.best.not_better}};
+  return json;
 }
 
 OrderedJson tensors_json(const Manifest& manifest) {
@@ -133,6 +139,8 @@ std::string snapshot_text(const std::string& folder) {
   if (p.loss_scale != 1)
     line("loss scale", fmt::format("{}, for {} updates", p.loss_scale, p.updates_at_scale));
   if (p.not_finite > 0) line("not finite so far", std::to_string(p.not_finite));
+  if (p.best.step > 0)
+    line("best evaluation", fmt::format("{} {} after step {}", p.best.metric, p.best.value, p.best.step));
   line("layout (tensor x data)", layout_text(m));
   for (const auto& [what, version] : m.versions) line("written by " + printable(what), bare(version));
   const OrderedJson run = run_json(m, folder);

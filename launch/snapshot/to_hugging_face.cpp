@@ -164,7 +164,7 @@ void write_hugging_face(SnapshotReader& snapshot, const SavedRun& run, std::opti
   write_text_file(
       folder + "/config.json",
       hf_config_text(config.model, config.task, torch_name(dtype.value_or(kept)), config.data.labels));
-  copy_tokenizer(config, folder);
+  copy_companions(config, folder);
 }
 
 const std::vector<std::string>& hugging_face_files() {
@@ -173,6 +173,7 @@ const std::vector<std::string>& hugging_face_files() {
                                                  "tokenizer.json",
                                                  "tokenizer_config.json",
                                                  "special_tokens_map.json",
+                                                 "generation_config.json",
                                                  "vocab.json",
                                                  "merges.txt",
                                                  "vocab.txt"};

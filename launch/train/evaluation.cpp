@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "engine/data/glue.h"
 #include "launch/program/lengths.h"
@@ -70,6 +71,19 @@ Evaluation::Evaluation(const Config& config, const Mesh& mesh, OpenedData data, 
                .data_size = mesh.data_size(),
                .pad_to_multiple_of = length_multiple(config),
                .cycle = micro_batches_}) {}
+
+void Evaluation::check_reports(std::string_view name) const {
+  if (name == "loss") return;
+  std::vector<std::string_view> there{"loss"};
+  for (const ComparedMetric& metric : kComparedMetrics)
+    if (std::any_of(metrics_.begin(), metrics_.end(),
+                    [&](MetricKind kind) { return reports(kind, metric.name); }))
+      there.push_back(metric.name);
+  if (std::find(there.begin(), there.end(), name) != there.end()) return;
+  throw Error(ExitCode::kConfiguration,
+              fmt::format("evaluation.metric_for_best_model: no evaluation of this run reports {}", name),
+              fmt::format("these say {}", fmt::join(there, ", ")));
+}
 
 EvaluationResult Evaluation::run(BatchPrograms& programs, int64_t steps_done) {
   const auto start = std::chrono::steady_clock::now();

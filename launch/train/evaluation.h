@@ -24,6 +24,7 @@ struct EvaluationResult {
   int64_t valid_targets = 0;  // that count in the loss
   MetricList metrics = {};    // of all data ranks; the same on every rank
   double seconds = 0;
+  bool is_best = false;  // so far, where something depends on it
 };
 
 // Whether one follows when so many steps are done: after every evaluation.every_steps, and at the end of the
@@ -34,6 +35,9 @@ class Evaluation {
  public:
   // `config` is resolved; `collator` must outlive the evaluation. Error kConfiguration for metrics that do not fit.
   Evaluation(const Config& config, const Mesh& mesh, OpenedData data, const Collator& collator);
+
+  // Error kConfiguration where no metric is reported as that number (kComparedMetrics).
+  void check_reports(std::string_view name) const;
 
   // Collective. Error kInput where no target counts, kNumerics where the loss is not finite.
   EvaluationResult run(BatchPrograms& programs, int64_t steps_done);

@@ -50,23 +50,30 @@ std::string lines_until(const std::string& path, int64_t step) {
 
 }  // namespace
 
-MetricsLog::MetricsLog(const Config& config, int64_t steps_done) {
-  const std::vector<std::string>& forms = config.logging.report_to;
+MetricsLog::MetricsLog(const Config& config, int64_t steps_done) : config_(config) {
+  open(steps_done);
+  if (!config.logging.hook.empty())
+    hook_ =
+        std::make_unique<MetricsHook>(config.logging.hook, config.output_dir + "/hook.log", steps_done > 0);
+}
+
+void MetricsLog::open(int64_t steps_done) {
+  const std::vector<std::string>& forms = config_.logging.report_to;
   const auto wanted = [&](const char* form) {
     return std::find(forms.begin(), forms.end(), form) != forms.end();
   };
   if (wanted("jsonl")) {
-    const std::string path = config.output_dir + "/metrics.jsonl";
+    const std::string path = config_.output_dir + "/metrics.jsonl";
     json_ = std::make_unique<GrowingFile>(path, lines_until(path, steps_done));
   }
-  const std::string& folder = config.logging.tensorboard_dir;
+  const std::string& folder = config_.logging.tensorboard_dir;
   if (wanted("tensorboard"))
-    events_ =
-        std::make_unique<EventFile>(folder.empty() ? config.output_dir + "/tensorboard" : folder, steps_done);
+    events_ = std::make_unique<EventFile>(folder.empty() ? config_.output_dir + "/tensorboard" : folder,
+                                          steps_done);
 }
 
 void MetricsLog::write(int64_t step, std::span<const Metric> metrics) {
-  if (json_) {
+  if (json_ || hook_) {
     Line line;
     append(line, "{{\"step\": {}", step);
     for (const Metric& metric : metrics) {
@@ -74,7 +81,9 @@ void MetricsLog::write(int64_t step, std::span<const Metric> metrics) {
       append_value(line, metric);
     }
     append(line, "}}\n");
-    if (!json_->append({line.data(), line.size()})) complain("metrics.jsonl");
+    const std::string_view text(line.data(), line.size());
+    if (json_ && !json_->append(text)) complain("metrics.jsonl");
+    if (hook_) hook_->send(text);
   }
   if (events_) {
     scalars_.clear();

@@ -11,6 +11,7 @@
 
 #include "engine/io/files.h"
 #include "launch/config/config.h"
+#include "launch/train/metrics_hook.h"
 #include "launch/train/tensorboard.h"
 
 namespace recollect {
@@ -24,20 +25,25 @@ struct Metric {
 
 class MetricsLog {
  public:
-  // Replaces metrics.jsonl, or, where a run is resumed, goes on behind its lines of these steps; event files add up, and
-  // TensorBoard is told from which step on the earlier ones no longer count.
+  // `config` must outlive it. Replaces metrics.jsonl, or, where a run is resumed, goes on behind its lines of these steps;
+  // event files add up, and TensorBoard is told from which step on the earlier ones no longer count. Starts the hook.
   // Error kStorage.
   explicit MetricsLog(const Config& config, int64_t steps_done = 0);
+  // A run goes on behind this step again: the forms begin as above, and the hook is told of the steps once more.
+  void go_back_to(int64_t step) { open(step); }
   // Complains once where that fails, for training is worth more than its log.
   void write(int64_t step, std::span<const Metric> metrics);
   // Until what was written is on the disk. From any thread.
   void flush() const;
 
  private:
+  void open(int64_t steps_done);
   void complain(const std::string& path);
 
+  const Config& config_;
   std::unique_ptr<GrowingFile> json_;  // null where not asked for; likewise below
   std::unique_ptr<EventFile> events_;
+  std::unique_ptr<MetricsHook> hook_;
   std::vector<Scalar> scalars_;  // keeps its memory
   bool complained_ = false;
 };

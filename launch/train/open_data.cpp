@@ -8,10 +8,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "comm/agree.h"
 #include "engine/core/error.h"
+#include "engine/data/mixture.h"
 #include "engine/data/packing.h"
+#include "engine/data/prepare_texts.h"
 #include "launch/config/data_source.h"
+#include "launch/config/epochs.h"
 #include "launch/config/saved_model.h"
+#include "launch/program/task.h"
 
 namespace recollect {
 
@@ -40,6 +45,22 @@ bool has_all_labels(const Dataset& dataset) {
   return true;
 }
 
+// What threads have freed stays theirs, in a heap for each, unless the system is given it back: of texts it can be as
+// much as a small model takes.
+struct GivenBack {
+  ~GivenBack() { ::malloc_trim(0); }
+};
+
+OpenedData packed(const Config& config, std::unique_ptr<Dataset> dataset, std::vector<std::string> remarks,
+                  bool shuffled) {
+  if (config.data.packing == Packing::kNone)
+    return {.dataset = std::move(dataset), .remarks = std::move(remarks)};
+  const SampleOrder order(dataset->size(), static_cast<uint64_t>(config.data.seed), shuffled);
+  auto samples = std::make_unique<PackedDataset>(std::move(dataset), config.data.packing, order);
+  std::string packing = samples->description();
+  return {.dataset = std::move(samples), .remarks = std::move(remarks), .packing = std::move(packing)};
+}
+
 OpenedData open_ids(const Config& config, const TaskData& task, DataFormat format,
                     const std::vector<std::string>& paths, bool shuffled) {
   std::unique_ptr<Dataset> dataset = open_dataset(dataset_spec(config, task, format, paths));
@@ -48,12 +69,44 @@ OpenedData open_ids(const Config& config, const TaskData& task, DataFormat forma
       has_all_labels(*dataset))
     remarks.push_back(
         fmt::format("data.mask_token masks nothing of {}: every line has labels", fmt::join(paths, ", ")));
-  if (config.data.packing == Packing::kNone)
-    return {.dataset = std::move(dataset), .remarks = std::move(remarks)};
-  const SampleOrder order(dataset->size(), static_cast<uint64_t>(config.data.seed), shuffled);
-  auto packed = std::make_unique<PackedDataset>(std::move(dataset), config.data.packing, order);
-  std::string packing = packed->description();
-  return {.dataset = std::move(packed), .remarks = std::move(remarks), .packing = std::move(packing)};
+  return packed(config, std::move(dataset), std::move(remarks), shuffled);
+}
+
+// Of language models.
+OpenedData open_texts(const Config& config, DataFormat format, const std::vector<std::string>& paths,
+                      bool shuffled) {
+  const Config::Data& d = config.data;
+  const GivenBack memory;  // of the tokenizer too
+  const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(d.tokenizer);
+  TextsSpec spec{.paths = files_of_data(format, paths),
+                 .sequence_length = d.sequence_length,
+                 .vocabulary_size = config.model.facts().vocabulary.value,
+                 .threads = omp_get_max_threads()};
+  if (!d.columns.text.empty()) spec.key = d.columns.text;
+  if (format == DataFormat::kText) return packed(config, tokenize_stream(*tokenizer, spec), {}, shuffled);
+  const bool across = d.packing == Packing::kAcross;
+  const LineTokens tokens =
+      config.task == Task::kMaskedLm && !across ? LineTokens::kWithSpecial : LineTokens::kWithEnd;
+  return packed(config, tokenize_lines(*tokenizer, spec, tokens, d.truncation, across), {}, shuffled);
+}
+
+// Each set by itself, packed too.
+OpenedData open_mixture(const Config& config, const TaskData& task) {
+  const std::vector<double> weights = weights_of(config).value();
+  std::vector<Mixture::Part> parts;
+  OpenedData mixed;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const std::string& path = config.data.path[i];
+    OpenedData one = open_data(config, task, config.data.format, {path}, {.shuffled = config.data.shuffle});
+    mixed.remarks.insert(mixed.remarks.end(), one.remarks.begin(), one.remarks.end());
+    if (!one.packing.empty())
+      mixed.packing += fmt::format("{}{}: {}", mixed.packing.empty() ? "" : "; ", path, one.packing);
+    parts.push_back({std::move(one.dataset), weights[i], path});
+  }
+  auto mixture = std::make_unique<Mixture>(std::move(parts));
+  mixed.mixture = mixture->description();
+  mixed.dataset = std::move(mixture);
+  return mixed;
 }
 
 // Whether the model that is trained on has names for all classes that were found: it is its order that counts then.
@@ -65,17 +118,12 @@ bool takes_names(const Config& config, const std::vector<std::string>& found) {
          });
 }
 
-// What threads have freed stays theirs, in a heap for each, unless the system is given it back: of texts it can be as
-// much as a small model takes.
-struct GivenBack {
-  ~GivenBack() { ::malloc_trim(0); }
-};
-
 }  // namespace
 
 OpenedData open_data(const Config& config, const TaskData& task, DataFormat format,
                      const std::vector<std::string>& paths, const OpenOptions& options) {
   if (!holds_texts(config, format)) return open_ids(config, task, format, paths, options.shuffled);
+  if (is_language_model(config.task)) return open_texts(config, format, paths, options.shuffled);
   const Config::Data& d = config.data;
   const ModelFacts model = config.model.facts();
   PreparationSpec spec{.format = format,
@@ -119,6 +167,20 @@ OpenedData open_data(const Config& config, const TaskData& task, DataFormat form
           .ids = std::move(prepared.ids),
           .questions = std::move(prepared.questions),
           .remarks = std::move(prepared.remarks)};
+}
+
+OpenedData open_training_data(const Config& config, const TaskData& task) {
+  if (!config.data.weights.empty()) return open_mixture(config, task);
+  return open_data(config, task, config.data.format, config.data.path, {.shuffled = config.data.shuffle});
+}
+
+OpenedData count_epochs(Config& config, Communicator& world) {
+  if (config.training.epochs == 0) return {};
+  OpenedData data = open_training_data(config, task_data(config));
+  complete_steps(config, data.dataset->size());
+  check_texts_agree({{"training.max_steps", fmt::format("{}", config.training.max_steps)}},
+                    "lengths of the run", "their files differ: give every rank the same", world);
+  return data;
 }
 
 }  // namespace recollect

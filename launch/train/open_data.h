@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/communicator.h"
 #include "engine/data/dataset.h"
 #include "engine/data/prepare.h"
 #include "engine/data/tasks.h"
@@ -21,6 +22,7 @@ struct OpenedData {
   std::unique_ptr<QuestionAnsweringSet> questions = {};
   std::vector<std::string> remarks = {};  // on what was left out of files
   std::string packing = {};  // how full the samples are that documents were packed into; "" where none were
+  std::string mixture = {};  // what share each set has; "" of one
 };
 
 struct OpenOptions {
@@ -32,5 +34,13 @@ struct OpenOptions {
 // Errors: those of reading, and kInput where the classes are not as many as the model's head tells apart.
 OpenedData open_data(const Config& config, const TaskData& task, DataFormat format,
                      const std::vector<std::string>& paths, const OpenOptions& options = {});
+
+// Those that the run trains on.
+OpenedData open_training_data(const Config& config, const TaskData& task);
+
+// Collective. Of a run that counts epochs: opens the data to train on, and completes training.max_steps by the number
+// of its samples (launch/config/epochs.h). Of any other run: nothing is opened. Error kRanksDisagree where ranks have other
+// numbers.
+OpenedData count_epochs(Config& config, Communicator& world);
 
 }  // namespace recollect

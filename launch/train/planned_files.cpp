@@ -21,7 +21,7 @@ constexpr uint64_t kTensorHeader = 512;    // of a tensor in the model's header
 
 uint64_t model_bytes(const Config& config, const Session& session) {
   uint64_t bytes = kSmallFile;
-  for (const TokenizerFile& file : tokenizer_files(config)) bytes += std::filesystem::file_size(file.path);
+  for (const TokenizerFile& file : companion_files(config)) bytes += std::filesystem::file_size(file.path);
   for (const Parameter& p : session.training_program().model.parameters)
     bytes += kTensorHeader +
              static_cast<uint64_t>(p.rows * p.columns) * size_of(session.executor().tensor(p.master).dtype);
@@ -40,6 +40,8 @@ std::vector<PlannedFile> planned_files(const Config& config, const Session& sess
   };
   std::vector<PlannedFile> files{{"configuration", configured + 2 * kSmallFile}};
   if (config.checkpoint.save_model) files.push_back({"model", model_bytes(config, session)});
+  if (config.checkpoint.save_best_model)  // and the one that it takes the place of
+    files.push_back({"best model", 2 * model_bytes(config, session)});
   if (wants("jsonl")) files.push_back({"metrics", lines * kMetricsLine});
   if (wants("tensorboard") && config.logging.tensorboard_dir.empty())
     files.push_back({"TensorBoard events", kSmallFile + lines * kEventRecord});

@@ -19,7 +19,7 @@ class Progress {
   // Ends the bar, so that what follows starts on a fresh line.
   void finish();
   // A run goes on behind this step again: what was said of later ones no longer counts.
-  void go_back_to(int64_t step) { metrics_ = MetricsLog(config_, step); }
+  void go_back_to(int64_t step) { metrics_.go_back_to(step); }
   // Until the metrics so far are on the disk. From any thread.
   void flush_metrics() const { metrics_.flush(); }
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "engine/io/standard_output.h"
+#include "launch/config/data_source.h"
 #include "launch/config/hf_config.h"
 
 namespace recollect {
@@ -13,17 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kModelFile = "/model.safetensors";
-
-ReplacementFile write_description(const Config& config, const Session& session, const std::string& folder) {
-  const std::string text =
-      hf_config_text(config.model, config.task,
-                     config.training.precision == Precision::kFP64 ? "float64" : "float32", session.labels());
-  ReplacementFile file(folder + "/config.json");
-  file.reserve(text.size());
-  file.write_at(0, std::as_bytes(std::span(text)));
-  return file;
-}
+constexpr const char* kGenerationConfig = "generation_config.json";
 
 // The folder of the configuration file; the working directory where there is no such file.
 std::string configuration_folder(const Config& config) {
@@ -48,14 +39,42 @@ std::string make_rescue_folder(const std::string& around, const std::string& out
 
 }  // namespace
 
-std::vector<TokenizerFile> tokenizer_files(const Config& config) {
-  const std::string& of_data = config.data.tokenizer;
-  const std::string& path = of_data.empty() ? config.model.pretrained : of_data;
-  return path.empty() ? std::vector<TokenizerFile>() : parts_of_tokenizer(path);
+ReplacementFile write_description(const Config& config, const Session& session, const std::string& folder) {
+  const std::string text =
+      hf_config_text(config.model, config.task,
+                     config.training.precision == Precision::kFP64 ? "float64" : "float32", session.labels());
+  ReplacementFile file(folder + "/config.json");
+  file.reserve(text.size());
+  file.write_at(0, std::as_bytes(std::span(text)));
+  return file;
 }
 
-void copy_tokenizer(const Config& config, const std::string& folder) {
-  for (const TokenizerFile& file : tokenizer_files(config)) {
+std::vector<TokenizerFile> companion_files(const Config& config) {
+  const std::string& of_data = config.data.tokenizer;
+  const std::string& start = config.model.pretrained;
+  const std::string& tokenizer = of_data.empty() ? start : of_data;
+  std::vector<TokenizerFile> files;
+  if (!tokenizer.empty()) files = parts_of_tokenizer(tokenizer);
+  const std::string generation = start + "/" + kGenerationConfig;
+  std::error_code error;
+  if (!start.empty() && config.task == Task::kCausalLm && fs::is_regular_file(generation, error))
+    files.push_back({generation, kGenerationConfig});
+  return files;
+}
+
+void check_companions(const Config& config) {
+  if (config.data.tokenizer.empty() || !keeps_tokenizer(config)) return;
+  const std::size_t tokens = load_tokenizer(config.data.tokenizer)->vocabulary_size();
+  const ModelFact vocabulary = config.model.facts().vocabulary;
+  if (static_cast<int64_t>(tokens) > vocabulary.value)
+    throw Error(ExitCode::kInput,
+                fmt::format("data.tokenizer {} has {} tokens, and model.{} is {}", config.data.tokenizer,
+                            tokens, vocabulary.key, vocabulary.value),
+                "name the tokenizer that made data.path");
+}
+
+void copy_companions(const Config& config, const std::string& folder) {
+  for (const TokenizerFile& file : companion_files(config)) {
     std::error_code error;
     fs::copy_file(file.path, fs::path(folder) / file.name, fs::copy_options::overwrite_existing, error);
     if (error) warn("{} is not beside the model: {}", file.path, error.message());
@@ -85,7 +104,7 @@ void ModelSave::save(const std::optional<Error>& not_there) {
   file_.reset();
   if (!failed) {
     if (!first) return;
-    copy_tokenizer(config_, config_.output_dir);
+    copy_companions(config_, config_.output_dir);
     say("saved {0}/model.safetensors and {0}/config.json\n", config_.output_dir);
     return;
   }
@@ -115,7 +134,7 @@ std::optional<Error> ModelSave::save_elsewhere(const std::string& around) {
   const std::optional<Error> stopped = session_.weights().save(file.get());
   if (!stopped) {
     elsewhere_ = folder;
-    if (!folder.empty()) copy_tokenizer(config_, folder);
+    if (!folder.empty()) copy_companions(config_, folder);
     return {};
   }
   std::error_code ignored;

@@ -12,11 +12,18 @@
 
 namespace recollect {
 
-// What is copied beside the model that is saved: the tokenizer of the data, or that of model.pretrained.
-std::vector<TokenizerFile> tokenizer_files(const Config& config);
-// The model is of use only with the tokenizer that it was trained with: its files go beside it. What cannot be copied is
-// complained of.
-void copy_tokenizer(const Config& config, const std::string& folder);
+inline constexpr const char* kModelFile = "/model.safetensors";
+inline constexpr const char* kBestModelFolder = "/best_model";  // in output_dir
+
+// What is copied beside the model that is saved, with which Transformers' pipelines take it as it is: the tokenizer of the
+// data, or that of model.pretrained; and how model.pretrained says that its texts are continued.
+std::vector<TokenizerFile> companion_files(const Config& config);
+// Error kInput where the tokenizer of token files has more tokens than the model.
+void check_companions(const Config& config);
+// What cannot be copied is complained of.
+void copy_companions(const Config& config, const std::string& folder);
+// config.json of the model that is trained, without its name yet. Error kStorage.
+ReplacementFile write_description(const Config& config, const Session& session, const std::string& folder);
 
 class ModelSave {
  public:

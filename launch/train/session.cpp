@@ -80,7 +80,8 @@ std::string samples_text(const StepBatch& batch, const Mesh& mesh) {
 
 }  // namespace
 
-Session::Session(const Config& config, Communicator& world, const ProgramParts& parts, const Restore& restore)
+Session::Session(const Config& config, Communicator& world, const ProgramParts& parts, const Restore& restore,
+                 OpenedData data)
     : config_(config),
       backend_(config, world),
       mesh_(world, mesh_axes(config), backend_.world()),
@@ -97,17 +98,21 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
       weights_(longest_.training.model, longest_.executor->program().graph, programs_.memory(), mesh_,
                save_buffer_bytes(config_) > 0),
       task_(task_data(config_)),
+      best_(config_),
       schedule_(rate_schedule(config_)),
       loss_scale_(loss_scale(config_.training)),
       spikes_(config_.numerics.spike_z_score) {
   begin_weights(restore);
-  if (config_.training.max_steps > 0) open_training_data();
+  require(config_.training.epochs == 0, "steps of a run that still counts epochs");
+  if (config_.training.max_steps > 0)
+    open_training_data(data.dataset ? std::move(data) : recollect::open_training_data(config_, task_));
   const Config::Evaluation& e = config_.evaluation;
   if (e.every_steps == 0) return;
   OpenedData opened = open_data(config_, task_, e.format, e.path, {.labels = labels_});
   labels_ = opened.labels;
   data_remarks_.insert(data_remarks_.end(), opened.remarks.begin(), opened.remarks.end());
   evaluation_ = std::make_unique<Evaluation>(config_, mesh_, std::move(opened), *task_.collator);
+  if (best_.judges()) evaluation_->check_reports(e.metric_for_best_model);
 }
 
 void Session::begin_weights(const Restore& restore) {
@@ -119,6 +124,7 @@ void Session::begin_weights(const Restore& restore) {
     updates_ = done->updates;
     loss_scale_.restore(done->loss_scale, done->updates_at_scale);
     not_finite_ = done->not_finite;
+    best_.restore(done->best);
     const int64_t batch = config_.training.global_batch_size;
     if (done->samples % batch != 0)
       throw Error(
@@ -145,13 +151,13 @@ TrainingProgress Session::progress() const {
           .samples = batches * config_.training.global_batch_size,
           .loss_scale = loss_scale_.value(),
           .updates_at_scale = loss_scale_.in_a_row(),
-          .not_finite = not_finite_};
+          .not_finite = not_finite_,
+          .best = best_.state()};
 }
 
-void Session::open_training_data() {
-  OpenedData opened =
-      open_data(config_, task_, config_.data.format, config_.data.path, {.shuffled = config_.data.shuffle});
+void Session::open_training_data(OpenedData opened) {
   packing_ = std::move(opened.packing);
+  mixture_ = std::move(opened.mixture);
   dataset_ = std::move(opened.dataset);
   labels_ = std::move(opened.labels);
   data_remarks_ = std::move(opened.remarks);
@@ -360,6 +366,10 @@ double Session::scalar(const ReadyProgram& ready, ValueId value) const {
 EvaluationResult Session::evaluate() {
   EvaluationResult result;
   on_device([&] { result = evaluation_->run(batch_programs_, step_); });
+  if (!best_.judges()) return result;
+  double value = metric_value(result, config_.evaluation.metric_for_best_model);
+  mesh_.world().broadcast({&value, {1}, DType::kF64}, 0);  // all ranks end behind the same step
+  result.is_best = best_.look(value, step_);
   return result;
 }
 

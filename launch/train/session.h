@@ -17,8 +17,10 @@
 #include "launch/report/measurements.h"
 #include "launch/train/adaptation.h"
 #include "launch/train/batch_programs.h"
+#include "launch/train/best_evaluation.h"
 #include "launch/train/evaluation.h"
 #include "launch/train/op_digests.h"
+#include "launch/train/open_data.h"
 #include "launch/train/spike_detector.h"
 #include "parallel/collective_meter.h"
 #include "parallel/mesh.h"
@@ -50,8 +52,9 @@ class Session {
   // `restore`, where it is given, fills the state, for which nothing is loaded or initialised then; or says that there is
   // nothing to go on from.
   using Restore = std::function<std::optional<TrainingProgress>(const TrainingState&)>;
+  // `data`: of the training set, where it is open already (open_data.h).
   Session(const Config& config, Communicator& world, const ProgramParts& parts = {},
-          const Restore& restore = {});
+          const Restore& restore = {}, OpenedData data = {});
 
   // Collective, when training is over. Error kNumerics, naming what is wrong, where the last update has left
   // a parameter that is not finite, or no step has updated anything.
@@ -61,7 +64,7 @@ class Session {
   // gradients are not and no smaller loss scale could help; the weights are then those from before the step. Error
   // kIntegrity, naming rank and op, where an op gave other bits when it was run again.
   StepResult step();
-  // The state is that of `progress` again; batches go on behind the latest.
+  // The state is that of `progress` again; batches go on behind the latest, and the best evaluation stays what it is.
   void go_back_to(const TrainingProgress& progress);
   // The loss on the evaluation set with the weights as they are. Only for a run that evaluates.
   EvaluationResult evaluate();
@@ -75,6 +78,11 @@ class Session {
   // What the next step depends on, between two steps.
   const TrainingState& state() const { return *state_; }
   TrainingProgress progress() const;
+  // Of the evaluations so far; nothing where nothing depends on which is the best.
+  const BestEvaluation& best() const { return best_.state(); }
+  // Whether no step is left: all are done, or evaluation.early_stopping_patience ends the run before.
+  bool is_done() const { return stops_early() || step_ >= config_.training.max_steps; }
+  bool stops_early() const { return best_.patience_is_over() && step_ < config_.training.max_steps; }
   // Parameters that model.pretrained has not, such as a new head's: they were drawn.
   const std::vector<std::string>& drawn() const { return drawn_; }
   // Names of the classes that the data has; none where it does not name them.
@@ -87,6 +95,7 @@ class Session {
   }
   // How full the samples are that documents were packed into; "" where none were.
   const std::string& packing() const { return packing_; }
+  const std::string& mixture() const { return mixture_; }  // of several sets; "" of one
   const Mesh& mesh() const { return mesh_; }
   // Of the latest steps, the median of the seconds in which this rank waited for no other; 0 while they are few.
   double own_seconds() const;
@@ -105,7 +114,7 @@ class Session {
   template <typename Run>
   void on_device(Run run);
   void begin_weights(const Restore& restore);
-  void open_training_data();
+  void open_training_data(OpenedData opened);
   // A micro-batch, into the inputs of the program.
   void load(const ReadyProgram& ready, RunState& state, const MicroBatch& micro);
   // One after the other. Returns the program of the last.
@@ -137,11 +146,12 @@ class Session {
   Weights weights_;
   std::unique_ptr<TrainingState> state_;  // null where nothing is trained
   std::vector<std::string> drawn_, labels_, data_remarks_;
-  std::string packing_;
+  std::string packing_, mixture_;
   TaskData task_;
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<Evaluation> evaluation_;
+  BestSoFar best_;
   LearningRateSchedule schedule_;
   LossScale loss_scale_;
   SpikeDetector spikes_;

@@ -89,7 +89,7 @@ void Snapshots::begin() {
 }
 
 void Snapshots::after_step() {
-  const bool due = is_due(), more = session_.progress().step < config_.training.max_steps;
+  const bool due = is_due(), more = !session_.is_done();
   const std::string_view then = more ? kGoesOn : kAgain;
   if (saver_.busy()) {
     if (const std::optional<SnapshotOutcome> outcome = saver_.look()) note(*outcome, then);

@@ -19,6 +19,7 @@
 #include "launch/report/rank_report.h"
 #include "launch/report/reports.h"
 #include "launch/report/run_folder.h"
+#include "launch/train/best_model.h"
 #include "launch/train/output_folder.h"
 #include "launch/train/planned_files.h"
 #include "launch/train/progress.h"
@@ -38,9 +39,9 @@ void announce(const RunDescription& run) { say("{}; {}\nbatch: {}\n", run.model,
 
 // All steps, and what comes between them: evaluations, reports, and answers to the signal. `progress` is null
 // on all ranks but the first. Returns the signal that ended them early, with their snapshot saved; else 0.
-int run_steps(const Config& config, Session& session, Progress* progress, Snapshots* snapshots,
-              const ReportSignal& signal, Preemption& preemption, CallLog& log, TrainResults& results,
-              ReportFiles& files) {
+int run_steps(const Config& config, Session& session, Progress* progress, BestModel& best_model,
+              Snapshots* snapshots, const ReportSignal& signal, Preemption& preemption, CallLog& log,
+              TrainResults& results, ReportFiles& files) {
   const auto start = std::chrono::steady_clock::now();
   double seconds = 0;
   bool warned = false;
@@ -50,6 +51,7 @@ int run_steps(const Config& config, Session& session, Progress* progress, Snapsh
       const EvaluationResult result = session.evaluate();
       if (progress) progress->report(result, done);
       results.evaluated = result;
+      best_model.after_evaluation(result);
     }
     const bool together = reports_at(config, fmt::format("step:{}", done));
     const uint32_t asked = signal.count();
@@ -62,7 +64,7 @@ int run_steps(const Config& config, Session& session, Progress* progress, Snapsh
   };
   int preempted_by = 0;
   preemption.begin_steps(snapshots != nullptr);
-  while (session.progress().step < config.training.max_steps && preempted_by == 0) {
+  while (!session.is_done() && preempted_by == 0) {
     log.begin_step(session.progress().step + 1);
     const StepResult result = session.step();
     if (progress && !result.spike.empty()) warn("step {}: {}", result.step, result.spike);
@@ -86,7 +88,7 @@ int run_steps(const Config& config, Session& session, Progress* progress, Snapsh
     if (snapshots) snapshots->after_step();
     preempted_by = preemption.agree(session.mesh().world());
   }
-  const bool preempted = session.progress().step < config.training.max_steps;
+  const bool preempted = !session.is_done();
   if (snapshots) snapshots->finish();
   if (snapshots) results.snapshots = snapshots->totals();
   if (config.training.max_steps == 0) after_step(0);
@@ -111,8 +113,19 @@ void say_preempted(const Config& config, const Session& session, const Snapshots
   session.mesh().world().barrier();  // nobody ends while another still saves
 }
 
+void say_stopped(const Config& config, const Session& session) {
+  const BestEvaluation& best = session.best();
+  if (session.stops_early() && session.mesh().world().rank() == 0)
+    say("stopped after step {} of {}: {} evaluations in a row were not better than the best, {} {:.4f} after "
+        "step {}\n",
+        session.progress().step, config.training.max_steps, best.not_better, best.metric, best.value,
+        best.step);
+}
+
 void report_results(const Config& config, const Session& session, TrainResults& results, ReportFiles& files) {
   add_ranks(session, results);
+  results.best = session.best();
+  results.stopped_early = session.stops_early();
   if (session.mesh().world().rank() != 0 || results.steps == 0) return;
   files.write(config.output_dir + "/train_results.json", results_json(results));
   say("{}", results_text(results));
@@ -125,6 +138,8 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   agree_on_threads(world);
   check_device_models_agree(read_device_model(config.device.model), world);
   check_inputs_agree(config, world);
+  on_first_rank(world, [&] { check_companions(config); });
+  OpenedData data = count_epochs(config, world);
   if (config.training.max_steps == 0) check_nothing_to_resume(config, world);
   std::unique_ptr<OutputFolder> folder;
   if (world.rank() == 0) folder = std::make_unique<OutputFolder>(config);
@@ -136,7 +151,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     resumed = resume_training(config, state, world);
     return resumed.folder.empty() ? std::nullopt : std::optional(resumed.progress);
   };
-  Session session(config, world, {}, restore);
+  Session session(config, world, {}, restore, std::move(data));
   check_classes(resumed, config, session);
   check_plans_agree(session.training_program().checkpointed.plan,
                     session.training_program().checkpointed.moves, world);
@@ -145,6 +160,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
                     plan = recorded + to_yaml(session.training_program().checkpointed.plan);
   if (folder) folder->take(planned_files(config, session, resolved.size() + plan.size()));
   ModelSave model(config, session);
+  BestModel best_model(config, session);
   std::unique_ptr<Progress> progress;
   std::optional<Snapshots> snapshots;
   if (config.saves_snapshots() && config.training.max_steps > 0) {
@@ -166,6 +182,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
       say("data: {} samples; {} steps are {:.3g} epochs\n", samples, config.training.max_steps,
           static_cast<double>(config.training.max_steps * config.training.global_batch_size) /
               static_cast<double>(samples));
+    if (!session.mixture().empty()) say("mixture: {}\n", session.mixture());
     if (!session.packing().empty()) say("packing: {}\n", session.packing());
     for (const std::string& wrong : resumed.passed_over) warn("a newer snapshot is passed over: {}", wrong);
     if (!resumed.folder.empty())
@@ -186,7 +203,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
         std::make_unique<Progress>(config, session.programs().needs().arena_bytes(), session.progress().step);
   }
   // Started again after its last step a run may lack its model, but its reports are those of the attempt that trained.
-  const bool trains = session.progress().step < config.training.max_steps || config.training.max_steps == 0;
+  const bool trains = !session.is_done() || config.training.max_steps == 0;
   if (folder && !trains)
     say("step {} of {} is done: nothing is left to train\n", session.progress().step,
         config.training.max_steps);
@@ -198,11 +215,12 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   }
   TrainResults results;
   Snapshots* const saved = snapshots ? &*snapshots : nullptr;
-  if (const int by = run_steps(config, session, progress.get(), saved, signal, preemption, status.log(),
-                               results, files)) {
+  if (const int by = run_steps(config, session, progress.get(), best_model, saved, signal, preemption,
+                               status.log(), results, files)) {
     say_preempted(config, session, saved, by);
     return ExitCode::kPreempted;
   }
+  say_stopped(config, session);
   session.check_trained();
   std::optional<Error> moved;  // the output folder: nothing more is written under its name
   try {
@@ -217,6 +235,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   if (!moved) report_results(config, session, results, files);
   model.check_place();
   if (saved) saved->check_saved();
+  best_model.check_saved();
   world.barrier();  // no rank leaves while another may still need it
   if (folder) folder->leave();
   return ExitCode::kOk;

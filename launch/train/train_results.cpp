@@ -75,6 +75,12 @@ std::string results_json(const TrainResults& r) {
     for (const MetricValue& metric : r.evaluated->metrics)  // JSON has no word for what is not defined
       json[std::string(metric.name)] = metric.value;
   }
+  if (r.best.step > 0) {
+    json["best_step"] = r.best.step;
+    json["best_metric"] = r.best.value;
+    json["metric_for_best_model"] = r.best.metric;
+    json["stopped_early"] = r.stopped_early;
+  }
   for (const SlowRanks::One& one : r.slow.ranks)
     json["slow_ranks"].push_back(
         {{"rank", one.rank}, {"own_step_seconds", one.seconds}, {"median_rank_seconds", r.slow.median}});

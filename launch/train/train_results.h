@@ -24,6 +24,8 @@ struct TrainResults {
   uint64_t resident_memory_peak = 0;  // of the largest process; 0: the system does not say
   std::optional<EvaluationResult> evaluated = {};
   std::optional<SnapshotTotals> snapshots = {};
+  BestEvaluation best = {};
+  bool stopped_early = false;
   SlowRanks slow = {};
 
   void add(const StepResult& result, int64_t samples_of_step);

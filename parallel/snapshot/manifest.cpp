@@ -47,11 +47,13 @@ class ManifestReader {
                   .samples = count(progress, "samples"),
                   .loss_scale = number(progress, "loss_scale"),
                   .updates_at_scale = count(progress, "updates_at_scale"),
-                  .not_finite = progress.contains("not_finite") ? count(progress, "not_finite") : 0};
+                  .not_finite = progress.contains("not_finite") ? count(progress, "not_finite") : 0,
+                  .best = progress.contains("best") ? read_best(progress) : BestEvaluation()};
     if (m.progress.step > kMostSteps) fail(fmt::format("no run has {} steps", m.progress.step));
     if (m.progress.samples < m.progress.step) fail("it has fewer samples than steps");
     if (m.progress.updates > m.progress.step) fail("it has more updates than steps");
     if (!(m.progress.loss_scale > 0)) fail("its loss scale is not positive");
+    if (m.progress.best.step > m.progress.step) fail("its best evaluation is of a later step");
     for (const auto& [axis, size] : object(document, "ranks").items())
       m.ranks[axis] = count(object(document, "ranks"), axis);
     for (const auto& [what, version] : object(document, "versions").items())
@@ -70,6 +72,14 @@ class ManifestReader {
     for (const SnapshotTensor& tensor : m.tensors)
       if (!names.insert(tensor.whole.name).second) fail(escaped_name(tensor.whole.name) + " is there twice");
     return m;
+  }
+
+  BestEvaluation read_best(const Json& progress) const {
+    const Json& best = object(progress, "best");
+    return {.metric = member<std::string>(best, "metric"),
+            .step = count(best, "step"),
+            .value = number(best, "value"),
+            .not_better = count(best, "not_better")};
   }
 
   SnapshotFile read_file(const Json& json) const {
@@ -289,12 +299,15 @@ void add_part(SnapshotPart part, Manifest& manifest) {
 
 std::string to_json(const Manifest& m) {
   const TrainingProgress& p = m.progress;
-  const Json progress{{"step", p.step},
-                      {"updates", p.updates},
-                      {"samples", p.samples},
-                      {"loss_scale", p.loss_scale},
-                      {"updates_at_scale", p.updates_at_scale},
-                      {"not_finite", p.not_finite}};
+  Json progress{{"step", p.step},
+                {"updates", p.updates},
+                {"samples", p.samples},
+                {"loss_scale", p.loss_scale},
+                {"updates_at_scale", p.updates_at_scale},
+                {"not_finite", p.not_finite}};
+  if (const BestEvaluation& best = p.best; !best.metric.empty())
+    progress["best"] = {
+        {"metric", best.metric}, {"step", best.step}, {"value", best.value}, {"not_better", best.not_better}};
   const std::string launch = m.launch.empty() ? "" : fmt::format("\"launch\": {},\n", Json(m.launch).dump());
   const std::string inputs = m.inputs.empty() ? "" : fmt::format("\"inputs\": {},\n", Json(m.inputs).dump());
   std::string text = fmt::format(

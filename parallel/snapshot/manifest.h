@@ -17,6 +17,15 @@ namespace recollect {
 inline constexpr std::string_view kManifestName = "manifest.json";
 inline constexpr uint64_t kSummedBytes = uint64_t{1} << 20;  // that one check sum is of
 
+// Of the evaluations so far, where something depends on which was the best.
+struct BestEvaluation {
+  std::string metric = {};  // by what they are compared; "" before the first one
+  int64_t step = 0;         // behind which the best one was; 0: none yet
+  double value = 0;         // of it, which is finite
+  int64_t not_better = 0;   // those in a row that have used up patience
+  bool operator==(const BestEvaluation&) const = default;
+};
+
 // Where the next step goes on. Everything else that it depends on follows from the configuration and these numbers.
 struct TrainingProgress {
   int64_t step = 0;     // steps done
@@ -25,6 +34,7 @@ struct TrainingProgress {
   double loss_scale = 1;
   int64_t updates_at_scale = 0;  // in a row, without overflow
   int64_t not_finite = 0;        // what numerics.max_non_finite bounds: steps left out in a row, or rollbacks
+  BestEvaluation best = {};
   bool operator==(const TrainingProgress&) const = default;
 };
 

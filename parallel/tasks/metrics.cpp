@@ -42,6 +42,30 @@ MetricKind metric_of(const std::string& word) {
 
 }  // namespace
 
+bool reports(MetricKind metric, std::string_view name) {
+  switch (metric) {
+    case MetricKind::kAccuracy:
+      return name == "accuracy";
+    case MetricKind::kF1:
+      return name == "f1";
+    case MetricKind::kMatthews:
+      return name == "matthews_correlation";
+    case MetricKind::kMse:
+      return name == "mse";
+    case MetricKind::kPearson:
+      return name == "pearson";
+    case MetricKind::kSpearman:
+      return name == "spearmanr";
+    case MetricKind::kEntities:
+      return name == "precision" || name == "recall" || name == "f1";
+    case MetricKind::kSquad:
+      return name == "exact_match" || name == "f1";
+    case MetricKind::kPerplexity:
+      return name == "perplexity";
+  }
+  throw Error(ExitCode::kInternal, "unknown metric");
+}
+
 std::string why_not(MetricKind metric, const TaskSettings& t, const KnownOfSet& known) {
   switch (metric) {
     case MetricKind::kAccuracy:

@@ -45,6 +45,25 @@ template <>
 inline constexpr std::array<std::string_view, 9> kSpellings<MetricKind> = {
     "accuracy", "f1", "matthews", "mse", "pearson", "spearman", "entities", "squad", "perplexity"};
 
+// A number by which one evaluation is better than another: as it is reported, without "eval_".
+struct ComparedMetric {
+  std::string_view name;
+  bool more_is_better;
+};
+inline constexpr std::array<ComparedMetric, 11> kComparedMetrics = {{{"loss", false},
+                                                                     {"perplexity", false},
+                                                                     {"accuracy", true},
+                                                                     {"f1", true},
+                                                                     {"matthews_correlation", true},
+                                                                     {"mse", false},
+                                                                     {"pearson", true},
+                                                                     {"spearmanr", true},
+                                                                     {"precision", true},
+                                                                     {"recall", true},
+                                                                     {"exact_match", true}}};
+// Whether the metric is reported as that number, among others or alone. The loss is no metric's.
+bool reports(MetricKind metric, std::string_view name);
+
 // What an evaluation set may know beyond its samples.
 struct KnownOfSet {
   bool label_names = false;  // what the classes are called

@@ -40,7 +40,8 @@ const char* const kAccelerate =
     "  megatron_lm_pp_degree: 2\n  megatron_lm_recompute_activations: true\n";
 
 Config read_back(const Imported& imported, std::vector<std::string> words = {}) {
-  words.emplace_back("data.format=random");
+  const bool epochs = imported.yaml.find("\n  epochs: ") != std::string::npos;
+  words.emplace_back(epochs ? "data.path=texts" : "data.format=random");
   return read_config_text("imported.yaml", imported.yaml, words, {.cuda = true});
 }
 
@@ -108,12 +109,32 @@ TEST(ConfigImport, TrainingArguments) {
   EXPECT_EQ(c.evaluation.every_steps, 0) << "the strategy wins";
   EXPECT_EQ(c.activation_checkpointing.mode, CheckpointingMode::kFull);
   EXPECT_EQ(c.logging.report_to, (std::vector<std::string>{"tensorboard"}));
-  EXPECT_EQ(line_of(imported, "num_train_epochs"),
-            "num_train_epochs 3.0: steps are counted, not epochs: training.max_steps is 3.0 x samples / "
-            "training.global_batch_size");
+  EXPECT_EQ(c.training.epochs, 3);
   EXPECT_NE(line_of(imported, "report_to").find("wandb: not supported"), std::string::npos);
-  for (const char* silent : {"fp16", "push_to_hub", "fsdp", "data_seed"})
+  for (const char* silent : {"fp16", "push_to_hub", "fsdp", "data_seed", "num_train_epochs", "max_steps"})
     EXPECT_EQ(line_of(imported, silent), std::string("nothing is said of ") + silent);
+}
+
+// As Transformers has it: max_steps goes before epochs.
+TEST(ConfigImport, BestModelAndLength) {
+  const Imported imported = import_config_text(
+      "ta.json",
+      R"({"num_train_epochs": 3.0, "max_steps": 500, "eval_steps": 50, "load_best_model_at_end": true,
+                     "metric_for_best_model": "eval_loss", "greater_is_better": false, "logging_steps": 5})");
+  const Config c = read_back(imported, {"evaluation.batches=1"});
+  EXPECT_EQ(c.training.max_steps, 500);
+  EXPECT_EQ(c.training.epochs, 0);
+  EXPECT_TRUE(c.checkpoint.save_best_model);
+  EXPECT_EQ(c.evaluation.metric_for_best_model, "loss");
+  const Imported nothing =
+      import_config_text("ta.json", R"({"load_best_model_at_end": true, "logging_steps": 5})");
+  EXPECT_FALSE(read_back(nothing).checkpoint.save_best_model);
+  EXPECT_EQ(
+      line_of(nothing, "load_best_model_at_end true: checkpoint.save_best_model"),
+      "load_best_model_at_end true: checkpoint.save_best_model has no effect with evaluation.every_steps "
+      "0: nothing is evaluated");
+  EXPECT_EQ(line_of(imported, "num_train_epochs"),
+            "num_train_epochs 3.0: training.epochs and training.max_steps are both given; give one");
 }
 
 TEST(ConfigImport, WhatCannotBeWrittenIsNotReplacedByADefault) {

@@ -58,8 +58,12 @@ TEST(Texts, NeedATokenizerAndColumns) {
 
 TEST(Texts, WithoutThemTheirKeysHaveNoEffect) {
   EXPECT_EQ(refusal("data: {format: tokens, path: x, tokenizer: t, columns: {text: a}}\n"),
-            "c.yaml:1:44: data.tokenizer has no effect with data.format tokens: it holds no texts\n"
+            "c.yaml:1:44: data.tokenizer has no effect with data.format tokens: it holds no texts, and no "
+            "tokens of which a model is saved\n"
             "c.yaml:1:63: data.columns.text has no effect with data.format tokens: it holds no texts");
+  EXPECT_EQ(refusal("data: {format: tokens, path: x, tokenizer: t}\ncheckpoint: {save_model: true}\n"),
+            "accepted")
+      << "it goes beside the model";
   EXPECT_EQ(refusal(bert("sequence_classification", "format: cola, columns: {pair: b}, header: false")),
             "c.yaml:3:61: data.columns.pair has no effect with data.format cola and task "
             "sequence_classification: it has columns of its own\n"

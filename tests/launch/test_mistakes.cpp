@@ -18,11 +18,17 @@ struct Mistake {
 
 constexpr Mistake kInTheFile[] = {
     {"num_train_epochs: 3",
-     "'num_train_epochs' is a key of Transformers; steps are counted, not epochs: "
-     "training.max_steps is 3 x samples / training.global_batch_size"},
-    {"training: {num_train_epochs: 3}",
-     "'num_train_epochs' is a key of Transformers; steps are counted, not epochs: "
-     "training.max_steps is 3 x samples / training.global_batch_size"},
+     "'num_train_epochs' of Transformers is training.epochs here; write epochs: 3 in section 'training'"},
+    {"training: {num_train_epochs: 3, max_steps: 9}",
+     "training.epochs and training.max_steps are both given; give one"},
+    {"load_best_model_at_end: true",
+     "'load_best_model_at_end' of Transformers is checkpoint.save_best_model here; write save_best_model: "
+     "true in section 'checkpoint'; it is saved beside the last one"},
+    {"greater_is_better: false",
+     "'greater_is_better' is a key of Transformers; leave it out: it follows from "
+     "evaluation.metric_for_best_model"},
+    {"early_stopping_patience: 3",
+     "unknown key 'early_stopping_patience'; 'early_stopping_patience' belongs in section 'evaluation'"},
     {"bf16: true",
      "'bf16' of Transformers is training.precision here; write precision: bf16 in section "
      "'training'"},
@@ -258,8 +264,7 @@ constexpr Mistake kOnTheCommandLine[] = {
     {"lr=1e-4", "'lr' of Megatron is optimizer.learning_rate here; write optimizer.learning_rate=1e-4"},
     {"max_steps=10", "unknown key 'max_steps'; write training.max_steps=10"},
     {"num_train_epochs=3",
-     "'num_train_epochs' is a key of Transformers; steps are counted, not epochs: "
-     "training.max_steps is 3 x samples / training.global_batch_size"},
+     "'num_train_epochs' of Transformers is training.epochs here; write training.epochs=3"},
     {"device.backend=gpu", "device.backend: for 'gpu' write device.backend=cuda"},
     {"training.precision=float16", "training.precision: for 'float16' write training.precision=fp16"},
     {"optimizer.name=lamb",
@@ -269,9 +274,7 @@ constexpr Mistake kOnTheCommandLine[] = {
     {"fp16.enabled=true",
      "'fp16.enabled' of DeepSpeed is training.precision here; write training.precision=fp16 "
      "device.backend=cuda"},
-    {"trainer.max_epochs=3",
-     "'max_epochs' is a key of Lightning; steps are counted, not epochs: training.max_steps "
-     "is 3 x samples / training.global_batch_size"},
+    {"trainer.max_epochs=3", "'max_epochs' of Lightning is training.epochs here; write training.epochs=3"},
     {"report_to=tensorboard",
      "'report_to' of Transformers is logging.report_to here; write 'logging.report_to=[jsonl, "
      "tensorboard]'"},
@@ -301,9 +304,7 @@ constexpr Mistake kToTheProgram[] = {
      "unrecognised option '--bf16'; 'bf16' of Transformers is training.precision here; write "
      "training.precision=bf16"},
     {"estimate c.yaml --num_train_epochs 3",
-     "unrecognised option '--num_train_epochs'; 'num_train_epochs' is a key of Transformers; "
-     "steps are counted, not epochs: training.max_steps is 3 x samples / "
-     "training.global_batch_size"},
+     "unrecognised option '--num_train_epochs'; keys stand without dashes: write training.epochs=3"},
     {"estimate c.yaml --training.max_steps 10",
      "unrecognised option '--training.max_steps'; keys stand without dashes: write "
      "training.max_steps=10"},

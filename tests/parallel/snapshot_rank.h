@@ -121,7 +121,7 @@ struct Layout {
   bool divided = false;
 };
 
-inline constexpr TrainingProgress progress_at(int64_t step) {
+inline TrainingProgress progress_at(int64_t step) {
   return {.step = step, .updates = step - 1, .samples = 8 * step, .loss_scale = 1024, .updates_at_scale = 3};
 }
 

@@ -174,6 +174,20 @@ TEST(SnapshotManifests, SayWhatTheyWereMadeOf) {
   EXPECT_EQ(parse_manifest(text, "m").progress, progress_at(3));
 }
 
+TEST(SnapshotManifests, KnowTheBestEvaluation) {
+  Manifest manifest = small_manifest();
+  EXPECT_EQ(to_json(manifest).find("best"), std::string::npos) << "as before there was one";
+  manifest.progress.best = {"loss", 2, 0.1 + 0.2, 1};
+  const std::string text = to_json(manifest);
+  EXPECT_EQ(parse_manifest(text, "m").progress, manifest.progress) << "to the last bit";
+  for (const auto& [from, to] : {std::pair<std::string, std::string>{"\"step\":2", "\"step\":4"},
+                                 {"\"not_better\":1", "\"not_better\":-1"},
+                                 {"\"metric\":\"loss\"", "\"metric\":3"}}) {
+    const std::string wrong = edited(text, from, to);
+    expect_error(ExitCode::kInput, {"m: "}, [&] { parse_manifest(wrong, "m"); });
+  }
+}
+
 TEST(SnapshotManifests, AreRefusedWhereTheyMakeNoSense) {
   const std::string text = to_json(small_manifest());
   const std::pair<std::string, std::string> edits[] = {

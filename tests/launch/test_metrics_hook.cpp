@@ -1,0 +1,66 @@
+// logging.hook: a command gets every line of metrics, and whatever becomes of it, the run goes on and is no slower.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "launch/train/metrics_hook.h"
+#include "tests/launch/process.h"
+
+namespace recollect::test::metrics_hook_test {
+namespace {
+
+const Words kQuick = {"memory_report.at=[]", "profiling.step=0", "training.max_steps=6"};
+
+TEST(MetricsHook, GetsTheLinesOfMetrics) {
+  const Workplace place;
+  const Words hook = {"logging.hook=cat > lines; echo read them; echo all >&2", "evaluation.every_steps=3",
+                      "evaluation.batches=1"};
+  ASSERT_EQ(place.train(kQuick + hook).status, 0);
+  const std::string lines = TemporaryFolder::read(place.file("lines"));
+  EXPECT_EQ(times_in(lines, "\n"), 8);
+  EXPECT_EQ(lines, TemporaryFolder::read(place.file("out/metrics.jsonl")));
+  EXPECT_EQ(TemporaryFolder::read(place.file("out/hook.log")), "read them\nall\n");
+  // Without metrics.jsonl, too.
+  const Finished alone = place.train(kQuick + hook + Words{"logging.report_to=[]", "output_dir=alone"});
+  ASSERT_EQ(alone.status, 0) << alone.err;
+  EXPECT_EQ(times_in(TemporaryFolder::read(place.file("lines")), "\"loss\""), 6);
+}
+
+TEST(MetricsHook, ThatEndsIsSpokenOfOnce) {
+  const Workplace place;
+  const Finished died = place.train(
+      kQuick + Words{"logging.hook=read line; exit 3", "training.max_steps=300", "logging.steps=1000"});
+  EXPECT_EQ(died.status, 0) << died.err;
+  EXPECT_EQ(times_in(died.err, "logging.hook: ended with exit code 3; the run goes on"), 1) << died.err;
+  EXPECT_EQ(times_in(died.err, "logging.hook"), 1) << died.err;
+  EXPECT_EQ(place.metrics().size(), 300u);
+  const Finished failed = place.train(kQuick + Words{"logging.hook=cat > /dev/null; exit 7"});
+  EXPECT_EQ(failed.status, 0) << failed.err;
+  EXPECT_EQ(times_in(failed.err, "logging.hook: ended with exit code 7\n"), 1) << failed.err;
+}
+
+// More than a pipe and the memory beside it hold.
+TEST(MetricsHook, ThatReadsTooSlowlyHoldsNothingUp) {
+  using Clock = std::chrono::steady_clock;
+  const TemporaryFolder folder;
+  const std::string line(200, 'x'), first = folder.file("first"), child = folder.file("child");
+  testing::internal::CaptureStderr();
+  const auto start = Clock::now();
+  Clock::time_point sent;
+  {
+    MetricsHook hook(
+        "trap '' TERM; read line; echo $line > " + first + "; sleep 1000 & echo $! > " + child + "; wait",
+        folder.file("log"), false);
+    for (int i = 0; i < 20000; ++i) hook.send(std::to_string(i) + line + "\n");
+    sent = Clock::now();
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "recollect: logging.hook: reads too slowly: lines are left out, and the run goes on\n");
+  EXPECT_LT(sent - start, std::chrono::seconds(2));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(20));
+  EXPECT_EQ(TemporaryFolder::read(first), "0" + line + "\n");
+  EXPECT_FALSE(is_running(std::stoi(TemporaryFolder::read(child)))) << "nothing that it started is left";
+}
+
+}  // namespace
+}  // namespace recollect::test::metrics_hook_test
