@@ -49,6 +49,12 @@ bool shows_profiled_step(const Config& config) {
                          reports_in(config, ReportFormat::kTrace));
 }
 
+void drop_late_occasions(Config& config) {
+  std::erase_if(config.memory_report.at, [&](const std::string& occasion) {
+    return step_of(occasion).value_or(0) > config.training.max_steps;
+  });
+}
+
 void check_reports(const Config& config, std::vector<Finding>& found) {
   const Config::MemoryReport& m = config.memory_report;
   const int64_t steps = config.training.max_steps;
@@ -65,16 +71,18 @@ void check_reports(const Config& config, std::vector<Finding>& found) {
       found.push_back({{"memory_report.at"},
                        fmt::format("memory_report.at: '{}' is none of start, end, step:N", occasion)});
     else if (*step > steps)
-      found.push_back({{"memory_report.at", "training.max_steps"},
-                       fmt::format("memory_report.at: {} is after the last step, training.max_steps {}",
-                                   occasion, steps)});
+      found.push_back(
+          {{"memory_report.at", "training.max_steps"},
+           fmt::format("memory_report.at: {} is after the last step, training.max_steps {}", occasion, steps),
+           true});
   }
   check_once("memory_report.at", m.at, found);
   check_once("memory_report.formats", m.formats, found);
   if (config.profiling.step > steps)
     found.push_back({{"profiling.step", "training.max_steps"},
                      fmt::format("profiling.step {} is after the last step, training.max_steps {}",
-                                 config.profiling.step, steps)});
+                                 config.profiling.step, steps),
+                     true});
 }
 
 }  // namespace recollect

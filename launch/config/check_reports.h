@@ -15,6 +15,9 @@ bool reports_at(const Config& config, const std::string& occasion);
 // Whether some report is made when the profiled step is over, in a form that has its times.
 bool shows_profiled_step(const Config& config);
 
+// Leaves out of memory_report.at what is behind the last step.
+void drop_late_occasions(Config& config);
+
 void check_reports(const Config& config, std::vector<Finding>& found);
 
 }  // namespace recollect

@@ -254,6 +254,8 @@ struct Config {
   std::map<std::string, std::string> derived;
   // Key -> why it does nothing in a run as short as this. As `origins`.
   std::map<std::string, std::string> unreached;
+  // What the file says and had to give way to the command line. As `origins`.
+  std::vector<std::string> given_way;
 };
 
 }  // namespace recollect

@@ -446,7 +446,7 @@ std::vector<Finding> find_inert(const Config& config, const Config& otherwise,
   std::vector<Finding> findings;
   for_each_inert(config, otherwise, spoken, false,
                  [&](const Rule& rule, const std::string& key, const std::string& why) {
-                   Finding finding{{key}, fmt::format("{} has {}", key, why)};
+                   Finding finding{{key}, fmt::format("{} has {}", key, why), true};
                    finding.keys.insert(finding.keys.end(), rule.because.begin(), rule.because.end());
                    findings.push_back(std::move(finding));
                  });

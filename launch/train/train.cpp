@@ -161,6 +161,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   status.begin();
   ReportFiles files(config);
   if (folder) {
+    for (const std::string& sentence : config.given_way) warn("{}", sentence);
     announce(describe(config, session.mesh(), session.training_program()));
     if (const int64_t samples = session.samples(); samples > 0)
       say("data: {} samples; {} steps are {:.3g} epochs\n", samples, config.training.max_steps,
