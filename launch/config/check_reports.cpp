@@ -35,6 +35,10 @@ bool reports_in(const Config& config, ReportFormat format) {
   return std::find(formats.begin(), formats.end(), name_of(format)) != formats.end();
 }
 
+bool shows_tables(const Config& config) {
+  return config.logging.verbose || reports_in(config, ReportFormat::kTable);
+}
+
 bool reports_at(const Config& config, const std::string& occasion) {
   const auto& at = config.memory_report.at;
   return std::find(at.begin(), at.end(), occasion) != at.end();

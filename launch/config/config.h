@@ -200,15 +200,16 @@ struct Config {
   };
 
   struct Logging {
-    int64_t steps = 1;  // a line on the terminal every so many steps
+    int64_t steps = 0;  // a line on the terminal every so many steps; 0: about twenty of the run
     ProgressStyle progress = ProgressStyle::kAuto;
     std::vector<std::string> report_to = {"jsonl"};  // forms of metrics
     std::string tensorboard_dir;                     // "": output_dir/tensorboard
+    bool verbose = false;                            // all that reports have, on the terminal too
   };
 
   struct MemoryReport {
-    std::vector<std::string> at = {"start", "end"};  // and "step:N", when N steps are done
-    std::vector<std::string> formats = {"table", "json", "html", "trace"};  // of ReportFormat
+    std::vector<std::string> at = {"start", "end"};                // and "step:N", when N steps are done
+    std::vector<std::string> formats = {"json", "html", "trace"};  // of ReportFormat
   };
 
   struct Profiling {
