@@ -106,9 +106,9 @@ TEST(Bar, GivesItsPlaceToLinesAndLeavesNothing) {
     if (line.starts_with("step ") && line.find('/') < 12)
       steps.push_back(line.substr(0, line.find("  ") + 6));
   }
-  EXPECT_EQ(steps, (std::vector<std::string>{"step 1/600  loss", "step 200/600  loss", "step 300/600  eval",
-                                             "step 400/600  loss", "step 600/600  loss",
-                                             "step 600/600  eval"}));
+  EXPECT_EQ(steps,
+            (std::vector<std::string>{"step 1/600  loss", "step 200/600  loss", "step 300/600  eval",
+                                      "step 400/600  loss", "step 600/600  loss", "step 600/600  eval"}));
 }
 
 // A report that somebody asks for has the place of the bar, and a warning too.
