@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -124,7 +125,27 @@ void check_texts_agree(const std::map<std::string, std::string>& texts, const st
     hosts.push_back(text.substr(0, end));
     configs.push_back(take_apart(std::string_view(text).substr(end + 1)));
   }
-  throw Error(ExitCode::kRanksDisagree, "the ranks have different " + what + explain(configs, hosts), hint);
+  throw SharedError(ExitCode::kRanksDisagree, "the ranks have different " + what + explain(configs, hosts),
+                    hint, communicator.rank() != 0);
+}
+
+void fail_together(Communicator& communicator, const std::function<void()>& act) {
+  std::optional<Error> mine;
+  try {
+    act();
+  } catch (const Error& error) {
+    mine = error;
+  }
+  const auto ranks = static_cast<std::size_t>(communicator.size());
+  int64_t code = mine ? static_cast<int64_t>(mine->code()) : 0;
+  std::vector<int64_t> codes(ranks);
+  communicator.all_gather({&code, {1}, DType::kI64}, {codes.data(), {communicator.size()}, DType::kI64});
+  const auto first = std::find_if(codes.begin(), codes.end(), [](int64_t c) { return c != 0; });
+  if (first == codes.end()) return;
+  const auto rank = static_cast<int>(first - codes.begin());
+  const std::string what = broadcast_text(mine ? mine->what() : "", rank, communicator),
+                    hint = broadcast_text(mine ? mine->hint() : "", rank, communicator);
+  throw SharedError(static_cast<ExitCode>(*first), what, hint, communicator.rank() != rank);
 }
 
 std::string broadcast_text(std::string text, int root, Communicator& communicator) {

@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "engine/core/duration.h"
+
 namespace recollect {
 namespace {
 
@@ -55,7 +57,7 @@ std::vector<int> ends_of_waits(const std::vector<int>& first,
 
 std::string who_is_late(const RankWait& mine, std::span<const RankWait> others,
                         std::chrono::milliseconds timeout) {
-  const std::string within = " did not come within " + std::to_string(timeout.count()) + " ms";
+  const std::string within = " did not come within " + duration_text(timeout);
   std::vector<int> ends = ends_of_waits(mine.missing, [&](int rank) {
     if (rank == mine.rank) return mine.missing;
     std::vector<int> waits_for;

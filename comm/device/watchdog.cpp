@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "comm/wait_graph.h"
+#include "engine/core/duration.h"
 
 namespace recollect::device {
 namespace {
@@ -156,7 +157,7 @@ void Watchdog::judge(Entry& entry, Clock::time_point now) {
     }
   }
   if (left.empty() && now - entry.since < settings_.timeout) return;
-  const std::string within = " within " + std::to_string(settings_.timeout.count()) + " ms";
+  const std::string within = " within " + duration_text(settings_.timeout);
   std::string what;
   if (!left.empty()) {
     what = name_ranks(left) + " has left";

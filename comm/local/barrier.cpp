@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "comm/local/futex.h"
+#include "engine/core/duration.h"
 
 namespace recollect::local {
 namespace {
@@ -140,7 +141,7 @@ void Barrier::look_for_the_lost(uint32_t before, const CollectiveCall& call, Clo
 
 std::string Barrier::blame(const CollectiveCall& call, std::vector<int> missing) const {
   if (missing.empty())
-    return "a rank that was about to arrive did not come within " + std::to_string(timeout_.count()) + " ms";
+    return "a rank that was about to arrive did not come within " + duration_text(timeout_);
   const std::vector<RankWait> waits = segment_->waits();
   const auto group = ranks_that([](int) { return true; });
   for (const RankWait& wait : waits)

@@ -17,6 +17,7 @@
 #include "comm/local.h"
 #include "comm/local/local_communicator.h"
 #include "comm/local/rendezvous.h"
+#include "engine/core/duration.h"
 
 namespace recollect {
 namespace local {
@@ -96,7 +97,7 @@ void Rendezvous::wait_for_all(Segment& segment) {
           "the process of " + name_ranks(dead) + " has ended while " + run() + " came together on this node";
     } else if (is_late()) {
       lost = name_ranks(missing) + " of " + run() + " did not join on this node within " +
-             std::to_string(world_.timeout.count()) + " ms";
+             duration_text(world_.timeout);
     }
     if (segment.is_stopped()) lost = segment.stop_reason();
     if (!lost.empty()) {
@@ -124,7 +125,7 @@ std::shared_ptr<Segment> Rendezvous::find() {
   if (stale) remove_name_of(*stale);
   throw Error(ExitCode::kPeerLost,
               "rank " + std::to_string(world_.rank) + " did not find rank 0 of " + run() +
-                  " on this node within " + std::to_string(world_.timeout.count()) + " ms",
+                  " on this node within " + duration_text(world_.timeout),
               "was rank 0 started, on this node and with the same run id?");
 }
 
@@ -180,7 +181,7 @@ bool Rendezvous::wait_until_complete(const Segment& segment) const {
     }
     if (is_late()) {
       throw Error(ExitCode::kPeerLost, "the ranks of " + run() + " on this node did not all join within " +
-                                           std::to_string(world_.timeout.count()) + " ms");
+                                           duration_text(world_.timeout));
     }
     std::this_thread::sleep_for(kPollInterval);
   }

@@ -4,6 +4,8 @@
 #include <exception>
 #include <thread>
 
+#include "engine/core/duration.h"
+
 namespace recollect::nccl {
 namespace {
 
@@ -160,7 +162,7 @@ void Session::settle_slowly(Handle& handle, Result result, const std::string& do
   watchdog_.throw_if_failed();
   if (result == Result::kInProgress) {
     watchdog_.fail(doing + " of rank " + std::to_string(world_.rank()) + " did not finish within " +
-                   std::to_string(watchdog_.timeout().count()) + " ms");
+                   duration_text(watchdog_.timeout()));
     watchdog_.throw_if_failed();
   }
   const std::string detail = handle.last_error();

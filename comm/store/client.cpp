@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "comm/tcp/handshake.h"
+#include "engine/core/duration.h"
 #include "engine/core/error.h"
 
 namespace recollect {
@@ -29,8 +30,6 @@ const char* const kRunHint =
     "another run holds this port: choose another MASTER_PORT, or give all ranks of a run one "
     "RECOLLECT_RUN_ID";
 const char* const kPortHint = "another program listens there: choose another MASTER_PORT";
-
-std::string milliseconds(std::chrono::milliseconds time) { return std::to_string(time.count()) + " ms"; }
 
 void check_key(const std::string& key) {
   require(!key.empty() && key.size() <= store::kLongestKey,
@@ -61,7 +60,7 @@ StoreClient::StoreClient(const StorePlace& place, const std::string& token, cons
     if (now >= deadline)
       throw Error(ExitCode::kPeerLost,
                   who() + " did not reach the store of its run at " + place.to_string() + " within " +
-                      milliseconds(timeout) + (problem.empty() ? "" : "; " + problem),
+                      duration_text(timeout) + (problem.empty() ? "" : "; " + problem),
                   "was the process that hosts it started (rank 0, or the launcher), and is MASTER_ADDR an "
                   "address that this node reaches?");
     std::this_thread::sleep_for(std::min<Clock::duration>(pause, deadline - now));
@@ -184,7 +183,7 @@ std::string StoreClient::get(const std::string& key, Milliseconds timeout) {
   Answer answer = ask({.operation = Operation::kGet, .timeout = timeout, .keys = {key}}, what);
   if (answer.status == Status::kLate)
     throw Error(ExitCode::kPeerLost, who() + " " + what + " in the store at " + address_ +
-                                         "; nobody set it within " + milliseconds(timeout));
+                                         "; nobody set it within " + duration_text(timeout));
   check(answer, what);
   return std::move(answer.text);
 }
@@ -205,7 +204,7 @@ void StoreClient::wait(const std::vector<std::string>& keys, Milliseconds timeou
   const Answer answer = ask({.operation = Operation::kWait, .timeout = timeout, .keys = keys}, what);
   if (answer.status == Status::kLate)
     throw Error(ExitCode::kPeerLost, who() + " " + what + " in the store at " + address_ + "; nobody set " +
-                                         answer.text + " within " + milliseconds(timeout));
+                                         answer.text + " within " + duration_text(timeout));
   check(answer, what);
 }
 
@@ -223,7 +222,7 @@ void StoreClient::barrier(const std::string& name, int size, Milliseconds timeou
   const std::string start = "barrier '" + name + "' of " + std::to_string(size) + " ranks: " + answer.text;
   switch (answer.status) {
     case Status::kLate:
-      throw Error(ExitCode::kPeerLost, start + " did not come within " + milliseconds(timeout),
+      throw Error(ExitCode::kPeerLost, start + " did not come within " + duration_text(timeout),
                   "were all " + std::to_string(size) + " processes started?");
     case Status::kPeerGone:
       throw Error(ExitCode::kPeerLost, start + " has gone",

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "comm/collective_call.h"
+#include "engine/core/duration.h"
 #include "engine/core/error.h"
 
 namespace recollect::tcp {
@@ -107,7 +108,7 @@ Socket Peers::call(uint64_t group, int rank, std::chrono::milliseconds timeout, 
     }
     if (Clock::now() >= deadline)
       give_up("rank " + std::to_string(rank_) + " could not connect to " + name + " at " + place +
-              " within " + std::to_string(timeout.count()) + " ms: " + problem);
+              " within " + duration_text(timeout) + ": " + problem);
     std::this_thread::sleep_for(kPauseBetweenCalls);
   }
 }
@@ -145,7 +146,7 @@ std::vector<Socket> Peers::connect(uint64_t group, const std::vector<int>& membe
   if (!missing.empty() && stopped_) give_up(stop_reason());
   if (!missing.empty())
     give_up(name_ranks(missing) + " did not connect to rank " + std::to_string(rank_) + " within " +
-            std::to_string(timeout.count()) + " ms");
+            duration_text(timeout));
   return sockets;
 }
 

@@ -19,6 +19,9 @@ struct Place {
 struct Finding {
   std::vector<std::string> keys;
   std::string message;
+  // The first key means nothing any more with what others say: where it stands in the file, and one of them on the command
+  // line, it gives way.
+  bool gives_way = false;
 };
 
 class Problems {

@@ -2,6 +2,8 @@
 // disk behind a redirection is full, the words are lost and nothing else.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <iterator>
 #include <string>
@@ -9,6 +11,8 @@
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "engine/io/terminal.h"
 
 namespace recollect {
 
@@ -24,10 +28,12 @@ void say(fmt::format_string<Args...> format, Args&&... args) {
   put_text(stdout, {text.data(), text.size()});
 }
 
-// On standard error, behind the program's name.
+// On standard error, behind the program's name. A progress bar on the same line goes: the cursor stands where it begins.
 template <typename... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
-  put_text(stderr, "recollect: " + fmt::format(format, std::forward<Args>(args)...) + "\n");
+  std::string text = "recollect: " + fmt::format(format, std::forward<Args>(args)...);
+  if (may_draw_on(STDERR_FILENO)) text += kEraseToEndOfLine;
+  put_text(stderr, text += '\n');
 }
 
 }  // namespace recollect

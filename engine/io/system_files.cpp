@@ -102,6 +102,12 @@ std::optional<uint64_t> memory_limit(const SystemFiles& files) {
   return found ? std::optional(static_cast<uint64_t>(*found)) : std::nullopt;
 }
 
+std::optional<uint64_t> memory_of_machine(const SystemFiles& files) {
+  const std::optional<uint64_t> limit = memory_limit(files),
+                                all = meminfo(files.read("/proc/meminfo").value_or(""), "MemTotal");
+  return limit && all ? std::optional(std::min(*limit, *all)) : limit ? limit : all;
+}
+
 std::optional<uint64_t> memory_left(const SystemFiles& files) {
   struct Version {
     const char *controller, *limit, *used, *reclaimable[3];

@@ -26,6 +26,8 @@ std::optional<double> core_limit(const SystemFiles& files);
 std::optional<uint64_t> memory_limit(const SystemFiles& files);
 // Of these, bytes that nobody holds yet; what the system keeps of files, it would give back.
 std::optional<uint64_t> memory_left(const SystemFiles& files);
+// Bytes that the machine has, or what memory_limit() leaves of them.
+std::optional<uint64_t> memory_of_machine(const SystemFiles& files);
 // The first word with this key in a text of "key: value" lines, in bytes where "kB" follows.
 std::optional<uint64_t> meminfo(const std::string& text, const std::string& key);
 

@@ -1,9 +1,12 @@
 #include "launch/cli/estimate_budgets.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/core/duration.h"
 #include "launch/program/limits.h"
 
 namespace recollect {
@@ -48,17 +51,21 @@ void print_policies(const Config& config, bool json) {
   const std::vector<PolicyEstimate> columns = compare_policies(config);
   const uint64_t budget = budget_of(config);
   if (json) return fmt::print("{}\n", policies_json(columns, budget).dump(2));
+  double longest = 0;
+  for (const PolicyEstimate& column : columns)
+    for (const LengthEstimate& l : column.lengths) longest = std::max(longest, l.step_seconds);
+  const DurationUnit& time = duration_unit_for(longest);
   fmt::print(
-      "step in ms and memory in MiB, by the longest sequence of a step; * is over the budget of {:.2f} "
+      "step in {} and memory in MiB, by the longest sequence of a step; * is over the budget of {:.2f} "
       "MiB\n{:>8}",
-      in_mib(budget), "length");
+      time.name, in_mib(budget), "length");
   for (const PolicyEstimate& column : columns) fmt::print("{:>23} ", column.policy);
   fmt::print("\n");
   for (std::size_t i = 0; i < columns.front().lengths.size(); ++i) {
     fmt::print("{:>8}", columns.front().lengths[i].length);
     for (const PolicyEstimate& column : columns) {
       const LengthEstimate& l = column.lengths[i];
-      fmt::print("{:>12.3f}{:>11.2f}{}", 1e3 * l.step_seconds, in_mib(l.arena_bytes),
+      fmt::print("{:>12.3f}{:>11.2f}{}", time(l.step_seconds), in_mib(l.arena_bytes),
                  l.arena_bytes > budget ? "*" : " ");
     }
     fmt::print("\n");
@@ -70,12 +77,18 @@ void print_policies(const Config& config, bool json) {
 
 void print_pareto(const BudgetComparison& budgets, bool json) {
   if (json) return fmt::print("{}\n", pareto_json(budgets).dump(2));
-  fmt::print("step in ms within a budget; - does not fit\n{:>12}{:>12}", "budget MiB", "takes MiB");
+  double longest = 0;
+  for (const BudgetCurve& curve : budgets.curves)
+    for (const BudgetPoint& point : curve.points) longest = std::max(longest, point.step_seconds);
+  for (const NamedMode& one : budgets.named) longest = std::max(longest, one.step_seconds);
+  const DurationUnit& time = duration_unit_for(longest);
+  fmt::print("step in {} within a budget; - does not fit\n{:>12}{:>12}", time.name, "budget MiB",
+             "takes MiB");
   for (const BudgetCurve& curve : budgets.curves) fmt::print("{:>12}", curve.mode);
   for (const NamedMode& one : budgets.named) fmt::print("{:>17}", one.mode);
   fmt::print("\n");
-  const auto cell = [](bool fits, double seconds) {
-    return fits ? fmt::format("{:.3f}", 1e3 * seconds) : std::string("-");
+  const auto cell = [&](bool fits, double seconds) {
+    return fits ? fmt::format("{:.3f}", time(seconds)) : std::string("-");
   };
   const std::vector<BudgetPoint>& first = budgets.curves.front().points;
   for (std::size_t i = 0; i < first.size(); ++i) {

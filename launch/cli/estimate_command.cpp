@@ -8,6 +8,7 @@
 #include <boost/program_options.hpp>
 #include <nlohmann/json.hpp>
 
+#include "engine/core/duration.h"
 #include "engine/io/files.h"
 #include "launch/cli/estimate_budgets.h"
 #include "launch/program/compare_budgets.h"
@@ -127,19 +128,19 @@ std::string effect_text(const Estimate& e, const Estimate& none) {
 std::string time_text(const Estimate& e, const Estimate& none) {
   constexpr std::size_t kLongest = 5;
   const Simulation& s = e.simulation;
-  std::string text = fmt::format(
-      "step on {}: {:.3f} ms, of which {:.3f} ms exposed waits; mode none: {:.3f} ms\n", e.device.name,
-      1e3 * s.step_seconds, 1e3 * s.total_exposed_seconds(), 1e3 * none.simulation.step_seconds);
+  std::string text = fmt::format("step on {}: {}, of which {} exposed waits; mode none: {}\n", e.device.name,
+                                 duration_text(s.step_seconds), duration_text(s.total_exposed_seconds()),
+                                 duration_text(none.simulation.step_seconds));
   text += fmt::format("  rates: {}\n", e.calibration);
   for (int i = 0; i < kStreamCount; ++i)
     if (s.busy_seconds[i] > 0)
-      text += fmt::format("  {:<16} busy {:.3f} ms\n", name_of(static_cast<StreamId>(i)),
-                          1e3 * s.busy_seconds[i]);
+      text += fmt::format("  {:<16} busy {}\n", name_of(static_cast<StreamId>(i)),
+                          duration_text(s.busy_seconds[i]));
   for (std::size_t i = 0; i < std::min(kLongest, e.waits.size()); ++i)
-    text += fmt::format("  {:.3f} ms: {} waits for {}\n", 1e3 * e.waits[i].seconds, e.waits[i].op,
+    text += fmt::format("  {}: {} waits for {}\n", duration_text(e.waits[i].seconds), e.waits[i].op,
                         e.waits[i].waits_for);
   if (s.tail_seconds > 0)
-    text += fmt::format("  {:.3f} ms: for other streams to finish\n", 1e3 * s.tail_seconds);
+    text += fmt::format("  {}: for other streams to finish\n", duration_text(s.tail_seconds));
   return text;
 }
 
@@ -147,9 +148,11 @@ std::string time_text(const Estimate& e, const Estimate& none) {
 std::string lengths_text(const Estimate& e) {
   if (e.lengths.empty()) return {};
   const ByteUnit& unit = unit_for(e.memory.arena_bytes());
-  std::string text = fmt::format("sequences padded to\n  length    arena, {}    step, ms\n", unit.name);
+  const DurationUnit& time = duration_unit_for(e.lengths.back().step_seconds);  // the longest
+  std::string text = fmt::format("sequences padded to\n  length    arena, {}{:>12}\n", unit.name,
+                                 fmt::format("step, {}", time.name));
   for (const LengthEstimate& l : e.lengths)
-    text += fmt::format("  {:>6}  {:>11}  {:>10.3f}\n", l.length, unit(l.arena_bytes), 1e3 * l.step_seconds);
+    text += fmt::format("  {:>6}  {:>11}  {:>10.3f}\n", l.length, unit(l.arena_bytes), time(l.step_seconds));
   return text;
 }
 
@@ -246,10 +249,13 @@ void print_comparison(const Config& config, bool json) {
       !config.activation_checkpointing.disk_checkpointing.path.empty();  // else it has no columns
   const auto yes = [](bool on) { return on ? "yes" : "-"; };
   Json document = Json::array();
+  double longest = 0;
+  for (const Variant& v : variants) longest = std::max(longest, v.estimate.simulation.step_seconds);
+  const DurationUnit& time = duration_unit_for(longest);
   if (!json)
     fmt::print("{:<17}{:<11}{:<6}{}{:>12}{:>12}{}{:>12}{:>12}{:>14}\n", "mode", "partition", "host",
-               disk ? "disk  " : "", "device MiB", "host MiB", disk ? "    disk MiB" : "", "step ms",
-               "waits ms", "recomputed");
+               disk ? "disk  " : "", "device MiB", "host MiB", disk ? "    disk MiB" : "",
+               fmt::format("step {}", time.name), fmt::format("waits {}", time.name), "recomputed");
   for (const Variant& v : variants) {
     const Estimate& e = v.estimate;
     if (json) {
@@ -264,7 +270,7 @@ void print_comparison(const Config& config, bool json) {
     fmt::print("{:<17}{:<11}{:<6}{}{:>12}{:>12}{}{:>12.3f}{:>12.3f}{:>12.1f} %{}\n", v.mode, yes(v.partition),
                yes(v.host), disk ? fmt::format("{:<6}", yes(v.disk)) : "", mib(e.memory.arena_bytes()),
                mib(e.memory.host_bytes), disk ? fmt::format("{:>12}", mib(e.memory.disk_bytes)) : "",
-               1e3 * e.simulation.step_seconds, 1e3 * e.simulation.total_exposed_seconds(),
+               time(e.simulation.step_seconds), time(e.simulation.total_exposed_seconds()),
                100 * e.recomputed_flops / (e.flops - e.recomputed_flops), v.fits ? "" : "  over a limit");
   }
   if (json)

@@ -14,6 +14,7 @@
 #include "engine/core/printable.h"
 #include "launch/cli/commands.h"
 #include "launch/cli/help_page.h"
+#include "launch/cli/train_command.h"
 #include "launch/run/attempt.h"
 #include "launch/run/private_folder.h"
 #include "launch/run/processes.h"
@@ -61,6 +62,19 @@ Outcome attempt_all(Run& run, const std::string& shared_memory) {
   }
 }
 
+// What is wrong with a configuration is said once, before there are ranks of which each would say it.
+void check_training(const Words& program) {
+  const auto asks = [](const std::string& word) {
+    return word == "--help" || word == "-h" || word == "--version";
+  };
+  if (program.front() != "train" || std::any_of(program.begin(), program.end(), asks)) return;
+  const auto file = std::find_if(program.begin() + 1, program.end(),
+                                 [](const std::string& word) { return !word.starts_with('-'); });
+  std::error_code unknown;  // what can be read once, a pipe, is for the ranks
+  if (file != program.end() && std::filesystem::is_regular_file(*file, unknown))
+    read_train_words({program.begin() + 1, program.end()});
+}
+
 int launch(const Words& words) {
   Signals signals;  // first: none of them ends a launcher that is still reading its flags
   const RunOptions options = read_run_options(words);
@@ -72,6 +86,7 @@ int launch(const Words& words) {
   for (const Command& command : commands())
     if (!command.of_two_words()) own.emplace_back(command.name);
   const Program program = find_program(options.program, own, options.with_python);
+  if (program.ours) check_training(options.program);
   adopt_orphans();
   std::vector<pid_t> spared = children();
   const PrivateFolder folder;

@@ -21,6 +21,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "comm/agree.h"
 #include "comm/bootstrap.h"
 #include "comm/mpi.h"
 #include "engine/core/printable.h"
@@ -34,6 +35,8 @@
 namespace recollect {
 
 namespace {
+
+constexpr std::chrono::seconds kForOthers{1};
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string_view>& names) {
   const std::string meant = nearest(word, names);
@@ -122,6 +125,8 @@ std::optional<int> rank_of_several() {
 
 int fail(ExitCode code, const std::string& what, const std::string& hint) {
   const std::optional<int> rank = rank_of_several();
+  // A mistake in a configuration is every rank's: once the first has said what it is, launchers end the others.
+  if (code == ExitCode::kConfiguration && rank && *rank > 0) std::this_thread::sleep_for(kForOthers);
   std::string text = (rank ? fmt::format("recollect: rank {}: ", *rank) : "recollect: ") + what + "\n";
   if (!hint.empty()) text += "  " + hint + "\n";
   std::fflush(stdout);
@@ -129,9 +134,16 @@ int fail(ExitCode code, const std::string& what, const std::string& hint) {
   // Other launchers than ours end with the status of the first process that ends: let the rank whose error it was
   // be that one.
   if (code == ExitCode::kPeerLost && rank && !std::getenv("RECOLLECT_LAUNCH"))
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+    std::this_thread::sleep_for(kForOthers);
   mpi_abort(static_cast<int>(code));  // returns where MPI was never started
   return static_cast<int>(code);
+}
+
+// Of an error that all ranks have. The one that tells it is given time; most of the others are ended meanwhile.
+int fail_as_another(const Error& error) {
+  std::this_thread::sleep_for(kForOthers);
+  const std::string what = error.what();
+  return fail(error.code(), "as another rank says: " + what.substr(0, what.find('\n')), "");
 }
 
 // Of a thread that cannot be made, above all: the libraries' one word for it.
@@ -179,6 +191,8 @@ int run_program(int argc, char** argv, std::string_view commit) {
     return 0;
   } catch (const UsageError& error) {
     return fail(error.code(), error.what(), usage_hint(find_command(words).command));
+  } catch (const SharedError& error) {
+    return error.told_by_another() ? fail_as_another(error) : fail(error.code(), error.what(), error.hint());
   } catch (const Error& error) {
     return fail(error.code(), error.what(), error.hint());
   } catch (const std::bad_alloc&) {

@@ -11,11 +11,13 @@
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
 
+#include "engine/core/duration.h"
 #include "engine/core/printable.h"
 #include "engine/data/corpus.h"
 #include "engine/data/find_files.h"
 #include "engine/data/tokenize_corpus.h"
 #include "engine/io/output_file.h"
+#include "engine/io/terminal.h"
 
 namespace recollect {
 
@@ -62,7 +64,7 @@ class ProgressLine {
   }
 
  private:
-  const bool terminal_ = isatty(STDOUT_FILENO) != 0;
+  const bool terminal_ = may_draw_on(STDOUT_FILENO);
   const Clock::time_point start_ = Clock::now();
   Clock::time_point shown_ = start_;
   bool drawn_ = false;
@@ -157,9 +159,9 @@ void tokenize_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   }
   writer.finish();
   const double seconds = seconds_since(start), megabytes = static_cast<double>(bytes) / 1e6;
-  fmt::print("{}: {} tokens ({}, vocabulary of {}) in {} documents, from {} bytes in {:.2f} s: {:.1f} MB/s\n",
+  fmt::print("{}: {} tokens ({}, vocabulary of {}) in {} documents, from {} bytes in {}: {:.1f} MB/s\n",
              printable(writer.path()), writer.tokens(), name_of(writer.type()), options.file.vocabulary_size,
-             writer.documents(), bytes, seconds, megabytes / seconds);
+             writer.documents(), bytes, duration_text(seconds), megabytes / seconds);
 }
 
 }  // namespace recollect

@@ -29,11 +29,15 @@ OptionTable TrainWords::options() {
 
 OptionTable train_options() { return TrainWords().options(); }
 
-void train_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
+Config read_train_words(const Words& words) {
   TrainWords given;
   Words rest = parse_options(words, given.options());
   if (given.overwrite && !rest.empty()) rest.emplace_back("overwrite=true");
-  const Config config = read_config_words("train", rest);
+  return read_config_words("train", rest);
+}
+
+void train_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
+  const Config config = read_train_words(words);
   std::atomic<bool> preempted = false;
   {
     const ReportSignal signal;

@@ -35,6 +35,10 @@ bool reports_in(const Config& config, ReportFormat format) {
   return std::find(formats.begin(), formats.end(), name_of(format)) != formats.end();
 }
 
+bool shows_tables(const Config& config) {
+  return config.logging.verbose || reports_in(config, ReportFormat::kTable);
+}
+
 bool reports_at(const Config& config, const std::string& occasion) {
   const auto& at = config.memory_report.at;
   return std::find(at.begin(), at.end(), occasion) != at.end();
@@ -47,6 +51,12 @@ bool shows_profiled_step(const Config& config) {
   });
   return late_enough && (reports_in(config, ReportFormat::kJson) || reports_in(config, ReportFormat::kHtml) ||
                          reports_in(config, ReportFormat::kTrace));
+}
+
+void drop_late_occasions(Config& config) {
+  std::erase_if(config.memory_report.at, [&](const std::string& occasion) {
+    return step_of(occasion).value_or(0) > config.training.max_steps;
+  });
 }
 
 void check_reports(const Config& config, std::vector<Finding>& found) {
@@ -65,16 +75,18 @@ void check_reports(const Config& config, std::vector<Finding>& found) {
       found.push_back({{"memory_report.at"},
                        fmt::format("memory_report.at: '{}' is none of start, end, step:N", occasion)});
     else if (*step > steps)
-      found.push_back({{"memory_report.at", "training.max_steps"},
-                       fmt::format("memory_report.at: {} is after the last step, training.max_steps {}",
-                                   occasion, steps)});
+      found.push_back(
+          {{"memory_report.at", "training.max_steps"},
+           fmt::format("memory_report.at: {} is after the last step, training.max_steps {}", occasion, steps),
+           true});
   }
   check_once("memory_report.at", m.at, found);
   check_once("memory_report.formats", m.formats, found);
   if (config.profiling.step > steps)
     found.push_back({{"profiling.step", "training.max_steps"},
                      fmt::format("profiling.step {} is after the last step, training.max_steps {}",
-                                 config.profiling.step, steps)});
+                                 config.profiling.step, steps),
+                     true});
 }
 
 }  // namespace recollect

@@ -237,16 +237,17 @@ struct Config {
   };
 
   struct Logging {
-    int64_t steps = 1;  // a line on the terminal every so many steps
+    int64_t steps = 0;  // a line on the terminal every so many steps; 0: about twenty of the run
     ProgressStyle progress = ProgressStyle::kAuto;
     std::vector<std::string> report_to = {"jsonl"};  // forms of metrics
     std::string tensorboard_dir;                     // "": output_dir/tensorboard
     std::string hook;                                // command that gets every line of metrics, or ""
+    bool verbose = false;                            // all that reports have, on the terminal too
   };
 
   struct MemoryReport {
-    std::vector<std::string> at = {"start", "end"};  // and "step:N", when N steps are done
-    std::vector<std::string> formats = {"table", "json", "html", "trace"};  // of ReportFormat
+    std::vector<std::string> at = {"start", "end"};                // and "step:N", when N steps are done
+    std::vector<std::string> formats = {"json", "html", "trace"};  // of ReportFormat
   };
 
   struct Profiling {
@@ -297,6 +298,8 @@ struct Config {
   std::map<std::string, std::string> derived;
   // Key -> why it does nothing in a run as short as this. As `origins`.
   std::map<std::string, std::string> unreached;
+  // What the file says and had to give way to the command line. As `origins`.
+  std::vector<std::string> given_way;
 };
 
 }  // namespace recollect

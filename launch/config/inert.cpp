@@ -305,10 +305,6 @@ std::vector<Rule> fixed_rules() {
        {"training.max_steps", "evaluation.format"},
        [](const Config& c) { return only_evaluates(c) && c.evaluation.format != DataFormat::kRandom; },
        "nothing is drawn"},
-      {{"logging.steps"},
-       {"logging.progress"},
-       [](const Config& c) { return c.logging.progress == ProgressStyle::kOn; },
-       "a progress bar is drawn at every step"},
       {{"logging.tensorboard_dir"},
        {"logging.report_to"},
        [](const Config& c) {
@@ -322,7 +318,7 @@ std::vector<Rule> fixed_rules() {
        "memory is never reported"},
       {{"memory_report.at"},
        {"memory_report.formats"},
-       [](const Config& c) { return c.memory_report.formats.empty(); },
+       [](const Config& c) { return c.memory_report.formats.empty() && !c.logging.verbose; },
        "there is nothing to report in"},
       {{"memory_report.formats"},
        {"profiling.step"},
@@ -393,7 +389,7 @@ std::vector<Finding> find_inert(const Config& config, const Config& otherwise,
   std::vector<Finding> findings;
   for_each_inert(config, otherwise, spoken, false,
                  [&](const Rule& rule, const std::string& key, const std::string& why) {
-                   Finding finding{{key}, fmt::format("{} has {}", key, why)};
+                   Finding finding{{key}, fmt::format("{} has {}", key, why), true};
                    finding.keys.insert(finding.keys.end(), rule.because.begin(), rule.because.end());
                    findings.push_back(std::move(finding));
                  });

@@ -436,15 +436,22 @@ void add_others(std::vector<ConfigKey>& keys) {
   numerics("verify_every", &N::verify_every, between(0, kMaxCount),
            "steps whose first micro-batch is computed twice, and the bits compared; 0: none");
   const Adder logging(keys, "logging", &Config::logging);
-  logging("steps", &Config::Logging::steps, between(1, kMaxCount), "steps between lines on the terminal");
-  logging("progress", &Config::Logging::progress, any(),
-          "progress bar; auto: on a terminal, that of mpirun where it starts the ranks");
+  logging("steps", &Config::Logging::steps, between(0, kMaxCount),
+          "steps between lines on the terminal; 0: a twentieth of the run, 500 at most");
+  logging(
+      "progress", &Config::Logging::progress, any(),
+      "progress bar; auto: on a terminal, that of mpirun where it starts the ranks, unless NO_COLOR or CI is "
+      "set or TERM is dumb");
   logging("report_to", &Config::Logging::report_to, among(kMetricForms),
           "forms of the metrics: metrics.jsonl in output_dir, TensorBoard event files; []: none");
   logging("tensorboard_dir", &Config::Logging::tensorboard_dir, any(),
           "folder of the event files; not given: output_dir/tensorboard");
   logging("hook", &Config::Logging::hook, any(),
           "command that gets every line of metrics on its standard input; it may be slow, or end");
+  logging(
+      "verbose", &Config::Logging::verbose, any(),
+      "tables of memory, times and switches on the terminal, as memory_report.formats: table and `recollect "
+      "report` have them, and all about the layout");
   const Adder report(keys, "memory_report", &Config::memory_report);
   report("at", &Config::MemoryReport::at, any(), "when memory is reported: start, end, step:N; a list");
   report("formats", &Config::MemoryReport::formats, among(kSpellings<ReportFormat>),

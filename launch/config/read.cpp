@@ -10,6 +10,7 @@
 #include "checkpointing/device_file.h"
 #include "engine/io/file_text.h"
 #include "engine/io/yaml_document.h"
+#include "launch/config/check_reports.h"
 #include "launch/config/data_source.h"
 #include "launch/config/foreign_answers.h"
 #include "launch/config/foreign_keys.h"
@@ -21,6 +22,8 @@
 
 namespace recollect {
 namespace {
+
+constexpr std::string_view kCommandLine = "command line";  // begins the place of its words
 
 // What a key of the section `model` is given as, by the command line or else by the document; "" where
 // neither says it in one word. Whatever is wrong is found later.
@@ -112,9 +115,11 @@ class Reader {
     otherwise.data.high = model.vocabulary.value;
     otherwise.evaluation.format = d.format;
     otherwise.data.seed = config_.training.seed;
-    std::vector<Finding> found = validate(config_, features);
-    check_device_model(found);
-    for (Finding& finding : find_inert(config_, otherwise, spoken_)) found.push_back(std::move(finding));
+    std::vector<Finding> found = find_all(otherwise, features);
+    while (const Finding* const one = find_to_give_way(found)) {
+      give_way(*one, otherwise);
+      found = find_all(otherwise, features);
+    }
     config_.unreached = find_unreached(config_, otherwise);
     if (config_.parallelism.data_parallel_size > 0) {
       for (Finding& finding : resolve_batch(config_)) found.push_back(std::move(finding));
@@ -159,6 +164,56 @@ class Reader {
     if (config_.training.epochs > 0 && !config_.origins.contains(steps))
       derive("training.max_steps", config_.training.max_steps, Config::Training::kOpenSteps,
              "training.epochs, when the samples are counted");
+  }
+
+  std::vector<Finding> find_all(const Config& otherwise, const BuildFeatures& features) const {
+    std::vector<Finding> found = validate(config_, features);
+    check_device_model(found);
+    for (Finding& finding : find_inert(config_, otherwise, spoken_)) found.push_back(std::move(finding));
+    return found;
+  }
+
+  bool is_of_file(const std::string& key) const {
+    const auto origin = config_.origins.find(key);
+    return origin != config_.origins.end() && origin->second.line > 0;
+  }
+  bool is_of_command_line(const std::string& key) const {
+    const auto origin = config_.origins.find(key);
+    return origin != config_.origins.end() && origin->second.text.starts_with(kCommandLine);
+  }
+
+  const Finding* find_to_give_way(const std::vector<Finding>& found) const {
+    for (const Finding& finding : found) {
+      if (!finding.gives_way || !is_of_file(finding.keys.front())) continue;
+      if (std::any_of(finding.keys.begin() + 1, finding.keys.end(),
+                      [&](const std::string& key) { return is_of_command_line(key); }))
+        return &finding;
+    }
+    return nullptr;
+  }
+
+  // From then on the key counts as given by the word that it gave way to.
+  void give_way(const Finding& finding, const Config& otherwise) {
+    const std::string& path = finding.keys.front();
+    const std::size_t dot = path.rfind('.');
+    const ConfigKey& key = *table_.find(dot == std::string::npos ? "" : path.substr(0, dot),
+                                        dot == std::string::npos ? path : path.substr(dot + 1));
+    const auto cause = std::find_if(finding.keys.begin() + 1, finding.keys.end(),
+                                    [&](const std::string& other) { return is_of_command_line(other); });
+    const bool is_late = *cause == "training.max_steps";
+    if (is_late && path == "memory_report.at") {
+      drop_late_occasions(config_);
+    } else if (is_late && path == "debug.dump_step") {
+      config_.debug.dump_step = config_.training.max_steps;
+    } else {
+      Problems none;
+      key.read(config_, parse_document("value", key.print(otherwise), none));
+    }
+    const Place word = config_.origins.at(*cause);
+    config_.given_way.push_back(
+        fmt::format("{}: {}; the command line has the last word, and this run has {}={}",
+                    config_.origins.at(path).text, finding.message, path, key.print(config_)));
+    config_.origins[path] = word;
   }
 
   // The tokenizer, and as many classes as the data has, whatever the model's own file says of another head.

@@ -138,7 +138,8 @@ void check_numbers(const Config& config, Findings& found) {
   if (!config.debug.dump_gradients.empty() && config.debug.dump_step > config.training.max_steps) {
     found.push_back({{"debug.dump_step", "training.max_steps"},
                      fmt::format("debug.dump_step {} is after the last step, training.max_steps {}",
-                                 config.debug.dump_step, config.training.max_steps)});
+                                 config.debug.dump_step, config.training.max_steps),
+                     config.training.max_steps > 0});
   }
 }
 

@@ -8,6 +8,7 @@
 #include <boost/program_options.hpp>
 
 #include "engine/io/spelling.h"
+#include "engine/io/standard_output.h"
 #include "launch/config/keys.h"
 #include "launch/config/option_problem.h"
 #include "launch/config/read.h"
@@ -95,7 +96,10 @@ Words parse_options(const Words& words, const OptionTable& own) {
 
 Config read_config_words(const std::string& command, const Words& words) {
   if (words.empty()) throw UsageError(fmt::format("{} needs a configuration file", command));
-  return read_config(words.front(), {words.begin() + 1, words.end()});
+  Config config = read_config(words.front(), {words.begin() + 1, words.end()});
+  if (command != "train")  // of whose ranks one tells
+    for (const std::string& sentence : config.given_way) warn("{}", sentence);
+  return config;
 }
 
 }  // namespace recollect

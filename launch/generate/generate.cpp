@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "comm/agree.h"
+#include "engine/core/duration.h"
 #include "engine/core/printable.h"
 #include "engine/io/standard_output.h"
 #include "launch/config/saved_model.h"
@@ -209,9 +210,9 @@ void generate_rank(const GenerateOptions& options, Communicator& world) {
     if (first && options.json)
       put_text(stdout, continuation_json(prompts[i], made, codec->decode(made.ids), generator));
     if (first && options.verbose && made.ids.size() > 1)
-      put_text(stderr,
-               fmt::format("{} tokens: the first in {:.3f} s, then {:.1f} tokens/s\n", made.ids.size(),
-                           made.first, static_cast<double>(made.ids.size() - 1) / made.others));
+      put_text(stderr, fmt::format("{} tokens: the first in {}, then {:.1f} tokens/s\n", made.ids.size(),
+                                   duration_text(made.first),
+                                   static_cast<double>(made.ids.size() - 1) / made.others));
   }
   const MemoryLedger measured = generator.measured();
   if (first && options.verbose) put_text(stderr, memory_text(generator.predicted(), &measured));

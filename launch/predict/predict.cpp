@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 #include <boost/program_options.hpp>
 
+#include "engine/core/duration.h"
 #include "engine/io/files.h"
 #include "engine/io/standard_output.h"
 #include "launch/config/saved_model.h"
@@ -148,15 +149,14 @@ void predict_rank(const PredictOptions& options, Communicator& world) {
     else
       write_text_file(options.output, text);
     if (options.verbose)
-      put_text(
-          stderr,
-          fmt::format("{} samples, {} tokens in {:.3f} s: {:.1f} samples/s, {:.0f} tokens/s; {:.1f} % of "
-                      "rows is real; arena {} bytes predicted, {} measured\n",
-                      logits.ends.size(), logits.tokens, logits.seconds,
-                      static_cast<double>(logits.ends.size()) / logits.seconds,
-                      static_cast<double>(logits.tokens) / logits.seconds,
-                      100 * static_cast<double>(logits.tokens) / static_cast<double>(logits.computed),
-                      predictor.predicted().arena_bytes(), predictor.measured().arena_bytes()));
+      put_text(stderr,
+               fmt::format("{} samples, {} tokens in {}: {:.1f} samples/s, {:.0f} tokens/s; {:.1f} % of "
+                           "rows is real; arena {} bytes predicted, {} measured\n",
+                           logits.ends.size(), logits.tokens, duration_text(logits.seconds),
+                           static_cast<double>(logits.ends.size()) / logits.seconds,
+                           static_cast<double>(logits.tokens) / logits.seconds,
+                           100 * static_cast<double>(logits.tokens) / static_cast<double>(logits.computed),
+                           predictor.predicted().arena_bytes(), predictor.measured().arena_bytes()));
   }
   world.barrier();  // no rank leaves while another may still need it
 }

@@ -5,6 +5,7 @@
 
 #include "checkpointing/plan_file.h"
 #include "checkpointing/simulator.h"
+#include "comm/agree.h"
 #include "engine/core/error.h"
 #include "launch/program/late_lengths.h"
 #include "launch/program/limits.h"
@@ -29,12 +30,15 @@ ProgramCache::ProgramCache(const Config& config, const Mesh& mesh, const Backend
   const std::size_t count = config_.training.compile == CompileTime::kLazy ? 1 : shapes.size();
   std::vector<ReadyProgram> planned;
   planned.reserve(count);
-  planned.push_back(make(first_, {}));
+  fail_together(mesh_.world(), [&] {  // a budget that is too small, above all
+    planned.push_back(make(first_, {}));
+    const TrainingProgram& longest = planned.front().training;
+    const Layout& layout = longest.program.layout;
+    needs_ = plan_lengths(config_, mesh_, shapes, longest, layout);
+    for (std::size_t i = 1; i < count; ++i)
+      planned.push_back(make(shapes[i], taken_over_from(first_, longest, layout, needs_, shapes[i])));
+  });
   const TrainingProgram& first = planned.front().training;
-  const Layout& layout = first.program.layout;
-  needs_ = plan_lengths(config_, mesh_, shapes, first, layout);
-  for (std::size_t i = 1; i < count; ++i)
-    planned.push_back(make(shapes[i], taken_over_from(first_, first, layout, needs_, shapes[i])));
   for (const ReadyProgram& one : planned) check_tensor_ranks_agree(one.training.checkpointed);
   if (config_.profiling.step != 0 || config_.activation_checkpointing.replan_after != 0)
     recorder_ = std::make_unique<StepRecorder>(first.program.graph,
@@ -71,11 +75,15 @@ void ProgramCache::check_limits_of(const Program& first) {
   const Device& device = backend_.device();
   std::string table = phase_table("predicted", needs_);
   table.pop_back();  // a message ends without a line's end
-  check_limits(config_, needs_, table, share_of(device, needs_.arena_bytes(), world));
+  const std::optional<DeviceShare> of_device = share_of(device, needs_.arena_bytes(), world);
   const bool beside_host = device.memory().has_value();
   const uint64_t on_host = needs_.host_bytes + save_buffer_bytes(config_) + snapshot_buffer_ +
                            (beside_host ? 0 : needs_.arena_bytes());
-  check_host_share(on_host, share_of_group(memory_group(), on_host, world));
+  const std::optional<DeviceShare> of_group = share_of_group(memory_group(), on_host, world);
+  fail_together(world, [&] {
+    check_limits(config_, needs_, table, of_device);
+    check_host_share(on_host, of_group);
+  });
   if (!beside_host)  // all have planned, and none goes on before all have looked
     resident_ = predict_resident(
         resident_needs(config_, needs_) + snapshot_buffer_ + program_needs(config_, first, shapes_.size()),

@@ -15,6 +15,7 @@
 #include "checkpointing/verify.h"
 #include "comm/collective_ops.h"
 #include "comm/vocabulary_reduction.h"
+#include "engine/core/duration.h"
 #include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
 #include "launch/config/optimizer_groups.h"
@@ -180,10 +181,11 @@ std::vector<Remark> compare_with_full(const Config& config, const Mesh& mesh, co
   if (its.arena_bytes() >= mine.arena_bytes() || its.host_bytes > mine.host_bytes ||
       its.disk_bytes > mine.disk_bytes || its_seconds >= seconds)
     return {};
-  return {{"mode", fmt::format("full would be better in both: predicted {:.2f} MiB in {:.3f} ms a step, "
-                               "sqrt {:.2f} MiB in {:.3f} ms",
-                               static_cast<double>(its.arena_bytes()) / kMiB.bytes, 1e3 * its_seconds,
-                               static_cast<double>(mine.arena_bytes()) / kMiB.bytes, 1e3 * seconds)}};
+  return {
+      {"mode", fmt::format("full would be better in both: predicted {:.2f} MiB in {} a step, sqrt {:.2f} MiB "
+                           "in {}",
+                           static_cast<double>(its.arena_bytes()) / kMiB.bytes, duration_text(its_seconds),
+                           static_cast<double>(mine.arena_bytes()) / kMiB.bytes, duration_text(seconds))}};
 }
 
 bool has_budget(const CheckpointingSettings& c) {
@@ -314,11 +316,12 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
       "bytes of the budget",
       saved, values.size(), chosen.known, chosen.tried, budgets.device - chosen.takes.device);
   if (chosen.lower_bound > 0)
-    sentence += fmt::format("; no plan takes less than {:.3f} ms, this one {:.3f}{}",
-                            1e3 * chosen.lower_bound, 1e3 * chosen.takes.seconds,
+    sentence += fmt::format("; no plan takes less than {}, this one {}{}", duration_text(chosen.lower_bound),
+                            duration_text(chosen.takes.seconds),
                             config.training.gradient_accumulation_steps > 1 ? ", with one micro-batch" : "");
   if (chosen.price > 0)
-    sentence += fmt::format("; one MiB more would spare {:.3g} ms a micro-batch at most", 1e3 * chosen.price);
+    sentence +=
+        fmt::format("; one MiB more would spare {} a micro-batch at most", duration_text(chosen.price));
   training.remarks.push_back({"mode auto", std::move(sentence)});
   return training;
 }
@@ -354,9 +357,10 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
   training.remarks.push_back(
       {"mode dtr",
        fmt::format(
-           "{} evictions were simulated; {:.3g} ms of a micro-batch are recomputation and gathers, and "
-           "{} bytes of the budget are left",
-           found->evictions, 1e3 * found->seconds, budget - training.program.predicted().arena_bytes())});
+           "{} evictions were simulated; {} of a micro-batch are recomputation and gathers, and {} bytes of "
+           "the budget are left",
+           found->evictions, duration_text(found->seconds),
+           budget - training.program.predicted().arena_bytes())});
   return training;
 }
 

@@ -20,7 +20,15 @@ struct ByteUnit {
 
 inline constexpr ByteUnit kMiB{"MiB", 1 << 20}, kGiB{"GiB", 1 << 30};
 
+inline constexpr ByteUnit kKiB{"KiB", 1 << 10};
+
 // For a table whose largest number is `most`.
 constexpr const ByteUnit& unit_for(uint64_t most) { return most >= (uint64_t{1} << 30) ? kGiB : kMiB; }
+
+// "33.46 MiB": in the unit that suits the number.
+inline std::string bytes_text(uint64_t n) {
+  const ByteUnit& unit = n < (1 << 20) ? kKiB : unit_for(n);
+  return unit(n) + " " + unit.name;
+}
 
 }  // namespace recollect

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include "comm/agree.h"
 #include "comm/bootstrap.h"
 #include "comm/local.h"
 #include "comm/mpi.h"
@@ -55,10 +56,12 @@ std::chrono::milliseconds timeout(const Config& config) {
   return std::chrono::seconds(config.parallelism.timeout_seconds);
 }
 
-// Whether a rank failed only because another one did.
+// Whether a rank failed only because another one did, or leaves it to another one to say why.
 bool is_echo(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
+  } catch (const SharedError& error) {
+    return error.told_by_another();
   } catch (const Error& error) {
     return error.code() == ExitCode::kPeerLost;
   } catch (...) {

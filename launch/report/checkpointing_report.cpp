@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "checkpointing/recompute.h"
+#include "engine/core/duration.h"
 #include "launch/program/layer_choices.h"
 
 namespace recollect {
@@ -95,8 +96,8 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Mea
   const Executor& executor = measured.executor();
   const ResidencyReport& r = measured.training().checkpointed.residency;
   const auto exposed = [&](StreamId stream) {
-    return fmt::format("{:.3f} ms a step exposed",
-                       1e3 * step.measured_exposed.by_stream[static_cast<std::size_t>(stream)]);
+    return duration_text(step.measured_exposed.by_stream[static_cast<std::size_t>(stream)]) +
+           " a step exposed";
   };
   // What a switch cost in step time: waits, and the kernels' delay by what was hidden behind them.
   const auto cost = [&](std::initializer_list<StreamId> streams) {
@@ -105,8 +106,8 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Mea
       waits += step.measured_exposed.by_stream[static_cast<std::size_t>(s)];
       taken += step.taken[static_cast<std::size_t>(s)];
     }
-    return fmt::format("cost {:.3f} ms a step, {:.3f} of them as processor time taken from kernels",
-                       1e3 * (waits + taken), 1e3 * taken);
+    return fmt::format("cost {} a step, {} of it as processor time taken from kernels",
+                       duration_text(waits + taken), duration_text(taken));
   };
   std::vector<SwitchSentence> report;
   const bool planned = !c.plan.empty();
@@ -182,11 +183,10 @@ std::string slow_disk_warning(const ProgramCache& programs, int64_t steps, doubl
   const double waited = exposed_seconds(programs, StreamId::kDisk);
   if (!disk || waited <= 0.1 * seconds) return "";
   return fmt::format(
-      "the disk is too slow for this step: {:.3f} s of {:.3f} s a step are spent waiting for it (it writes "
-      "{} and reads {}); "
-      "save less on it, or give it more to hide behind",
-      waited / static_cast<double>(steps), seconds / static_cast<double>(steps), rate(disk->written()),
-      rate(disk->read()));
+      "the disk is too slow for this step: {} of {} a step are spent waiting for it (it writes {} and reads "
+      "{}); save less on it, or give it more to hide behind",
+      duration_text(waited / static_cast<double>(steps)), duration_text(seconds / static_cast<double>(steps)),
+      rate(disk->written()), rate(disk->read()));
 }
 
 }  // namespace recollect

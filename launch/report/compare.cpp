@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/duration.h"
 #include "launch/program/units.h"
 
 namespace recollect {
@@ -41,9 +42,10 @@ std::string three_bytes(const ByteUnit& unit, uint64_t a, uint64_t b) {
                      sign + unit(static_cast<uint64_t>(std::abs(difference))), fmt::arg("w", kCellWidth));
 }
 
-std::string three_times(const char* name, const double (&seconds)[2]) {
-  return fmt::format("{:<{n}}{:>{w}.3f}{:>{w}.3f}{:>+{w}.3f}\n", name, 1e3 * seconds[0], 1e3 * seconds[1],
-                     1e3 * (seconds[1] - seconds[0]), fmt::arg("n", kNameWidth), fmt::arg("w", kCellWidth));
+std::string three_times(const char* name, const DurationUnit& unit, const double (&seconds)[2]) {
+  return fmt::format("{:<{n}}{:>{w}.3f}{:>{w}.3f}{:>+{w}.3f}\n", fmt::format("{}, {}", name, unit.name),
+                     unit(seconds[0]), unit(seconds[1]), unit(seconds[1] - seconds[0]),
+                     fmt::arg("n", kNameWidth), fmt::arg("w", kCellWidth));
 }
 
 }  // namespace
@@ -81,8 +83,9 @@ std::string comparison_text(const std::vector<RankReport>& run_a, const std::vec
   line("host arena", of_a.host_bytes, of_b.host_bytes);
   line("disk", of_a.disk_bytes, of_b.disk_bytes);
   const Times times(a, b);
-  text += three_times(times.measured ? "step, ms" : "step predicted, ms", times.step);
-  return text + three_times("exposed waits, ms", times.exposed);
+  const DurationUnit& time = duration_unit_for(std::max(times.step[0], times.step[1]));
+  text += three_times(times.measured ? "step" : "step predicted", time, times.step);
+  return text + three_times("exposed waits", time, times.exposed);
 }
 
 nlohmann::ordered_json comparison_json(const std::vector<RankReport>& run_a,

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/duration.h"
 #include "launch/program/phase_table.h"
 #include "launch/program/units.h"
 #include "launch/report/profile.h"
@@ -158,14 +159,15 @@ std::string outliers_text(std::span<const RankMemory> ranks) {
                        unit(static_cast<uint64_t>(median(bytes))));
   const auto longest = std::max_element(exposed.begin(), exposed.end());
   if (*longest > 0)
-    text += fmt::format("exposed waits: rank {} has the most, {:.3f} ms a step; the median is {:.3f}\n",
-                        longest - exposed.begin(), 1e3 * *longest, 1e3 * median(exposed));
+    text += fmt::format("exposed waits: rank {} has the most, {} a step; the median is {}\n",
+                        longest - exposed.begin(), duration_text(*longest), duration_text(median(exposed)));
   const auto [least, most] = std::minmax_element(waiting.begin(), waiting.end());
   if (*most > 0)
     text += fmt::format(
-        "waiting for peers, hidden or not: rank {} the least, {:.3f} ms a step, rank {} the most, {:.3f} ms; "
-        "the median is {:.3f}\n",
-        least - waiting.begin(), 1e3 * *least, most - waiting.begin(), 1e3 * *most, 1e3 * median(waiting));
+        "waiting for peers, hidden or not: rank {} the least, {} a step, rank {} the most, {}; the median is "
+        "{}\n",
+        least - waiting.begin(), duration_text(*least), most - waiting.begin(), duration_text(*most),
+        duration_text(median(waiting)));
   return text;
 }
 

@@ -39,16 +39,21 @@ std::string sequences_text(const Config& config) {
 
 }  // namespace
 
+std::string ranks_text(const Config& config, const Mesh& mesh) {
+  return fmt::format("{} data x {} tensor ranks ({}){}", mesh.data_size(), mesh.tensor_size(),
+                     mesh.world().name(), config.parallelism.sequence_parallel ? ", sequence parallel" : "");
+}
+
 RunDescription describe(const Config& config, const Mesh& mesh, const TrainingProgram& training) {
   int64_t whole = 0;
   for (const Parameter& p : training.model.parameters) whole += p.rows * p.columns;
   return {.name = config.output_dir,
           .model = fmt::format("{}: {} parameters, {}, backend {}", config.model.type, whole,
                                name_of(config.training.precision), name_of(config.device.backend)),
-          .layout = fmt::format(
-              "{} data x {} tensor ranks ({}){}{}", mesh.data_size(), mesh.tensor_size(), mesh.world().name(),
-              config.parallelism.sequence_parallel ? ", sequence parallel" : "",
-              training.threads.empty() ? "" : ", each " + training.threads + ", " + mathematics_library()),
+          .layout = ranks_text(config, mesh) +
+                    (training.threads.empty()
+                         ? ""
+                         : fmt::format(", each {}, {}", training.threads, mathematics_library())),
           .batch = fmt::format("{} = {} micro-batches of {} on each data rank", sequences_text(config),
                                config.training.gradient_accumulation_steps, config.training.micro_batch_size),
           .checkpointing = checkpointing_text(config.activation_checkpointing)};

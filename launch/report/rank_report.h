@@ -57,6 +57,8 @@ struct RankReport {
   Timeline timeline;
 };
 
+// "1 data x 2 tensor ranks (mpi)"
+std::string ranks_text(const Config& config, const Mesh& mesh);
 RunDescription describe(const Config& config, const Mesh& mesh, const TrainingProgram& training);
 
 // What can be said before anything runs. `training` may have given `program` away. `needs`: what the run reserves.

@@ -8,7 +8,7 @@ namespace recollect {
 
 void report_together(const Config& config, const RankReport& report, Communicator& world,
                      ReportFiles& files) {
-  if (reports_in(config, ReportFormat::kTable)) {
+  if (shows_tables(config)) {
     const std::vector<RankMemory> ranks = gather_memory(memory_of(report), world);
     if (world.rank() == 0) {
       if (report.measured)

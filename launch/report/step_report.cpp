@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/core/duration.h"
+
 namespace recollect {
 
 // The compute stream's thread is also the one that talks about ordinary memory.
@@ -42,18 +44,18 @@ std::string collectives_text(const StepReport& r) {
       text += "not measured on this device\n";
       continue;
     }
-    text += fmt::format("transfer {:.3f} ms, waiting for peers {:.3f} ms", 1e3 * c.transfer, 1e3 * c.waiting);
+    text +=
+        fmt::format("transfer {}, waiting for peers {}", duration_text(c.transfer), duration_text(c.waiting));
     if (const auto [rank, seconds] = slowest_peer(c); rank >= 0)
-      text += fmt::format(", of it {:.3f} ms for rank {}", 1e3 * seconds, rank);
+      text += fmt::format(", of it {} for rank {}", duration_text(seconds), rank);
     text += '\n';
   }
   const bool known = std::all_of(r.collectives.begin(), r.collectives.end(),
                                  [](const CollectiveTimes& c) { return c.measured; });
-  return text + fmt::format(
-                    "a step of {:.3f} ms (mean) = {:.3f} ms {} + {:.3f} ms waiting for peers + "
-                    "{:.3f} ms exposed waits\n",
-                    1e3 * r.mean, 1e3 * r.computing(), known ? "at work" : "at work or in collectives",
-                    1e3 * r.waiting_for_peers(), 1e3 * r.measured_exposed.total());
+  return text + fmt::format("a step of {} (mean) = {} {} + {} waiting for peers + {} exposed waits\n",
+                            duration_text(r.mean), duration_text(r.computing()),
+                            known ? "at work" : "at work or in collectives",
+                            duration_text(r.waiting_for_peers()), duration_text(r.measured_exposed.total()));
 }
 
 }  // namespace
@@ -62,16 +64,16 @@ std::string step_text(const StepReport& r) {
   if (r.steps == 0) return {};
   const ExposedWaits& exposed = r.measured_exposed;
   std::string text = fmt::format(
-      "step: predicted {:.3f} ms on {}, measured {:.3f} ms (median)\n"
-      "exposed waits a step: predicted {:.3f} ms, measured {:.3f} ms (mean)\n",
-      1e3 * r.predicted, r.device, 1e3 * r.measured, 1e3 * r.predicted_exposed.total(),
-      1e3 * exposed.total());
+      "step: predicted {} on {}, measured {} (median)\n"
+      "exposed waits a step: predicted {}, measured {} (mean)\n",
+      duration_text(r.predicted), r.device, duration_text(r.measured),
+      duration_text(r.predicted_exposed.total()), duration_text(exposed.total()));
   for (int s = 0; s < kStreamCount; ++s)
     if (exposed.by_stream[s] > 0)
-      text +=
-          fmt::format("  {:.3f} ms for {}\n", 1e3 * exposed.by_stream[s], name_of(static_cast<StreamId>(s)));
+      text += fmt::format("  {} for {}\n", duration_text(exposed.by_stream[s]),
+                          name_of(static_cast<StreamId>(s)));
   if (exposed.joined > 0)
-    text += fmt::format("  {:.3f} ms for other streams to finish\n", 1e3 * exposed.joined);
+    text += fmt::format("  {} for other streams to finish\n", duration_text(exposed.joined));
   return text + collectives_text(r);
 }
 

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/duration.h"
 #include "launch/run/processes.h"
 
 namespace recollect::launcher {
@@ -160,9 +161,8 @@ void Attempt::obey(int signal) {
   }
   if (interrupted_by_ == 0) {
     interrupted_by_ = signal;
-    run_.console.say(fmt::format("{} passed on to the ranks; SIGKILL follows after {} s{}",
-                                 signal_name(signal),
-                                 std::chrono::duration<double>(run_.options.grace).count(),
+    run_.console.say(fmt::format("{} passed on to the ranks; SIGKILL follows after {}{}", signal_name(signal),
+                                 duration_text(run_.options.grace),
                                  signal == SIGINT ? ", or a second SIGINT" : ""));
   }
   tell_groups(signal, run_.options.grace);

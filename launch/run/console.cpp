@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/io/terminal.h"
+
 namespace recollect::launcher {
 
 namespace {
@@ -35,12 +37,24 @@ bool is_ready(int descriptor) {
   return ::poll(&entry, 1, 0) == 1;
 }
 
+// What stood in the row before, and was longer.
+void erase_behind_lines(std::string& text) {
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', end + 1)) {
+    const std::size_t at = end > 0 && text[end - 1] == '\r' ? end - 1 : end;
+    text.insert(at, kEraseToEndOfLine);
+    end += kEraseToEndOfLine.size();
+  }
+}
+
 }  // namespace
 
-Console::Console() : outputs_{own_opening(STDOUT_FILENO), own_opening(STDERR_FILENO)} {}
+Console::Console()
+    : outputs_{own_opening(STDOUT_FILENO), own_opening(STDERR_FILENO)},
+      may_draw_{may_draw_on(STDOUT_FILENO), may_draw_on(STDERR_FILENO)} {}
 
 void Console::line(Stream stream, std::string text) {
   if (!output(stream)) return;
+  if (may_draw_[static_cast<int>(stream)]) erase_behind_lines(text);
   bytes_ += text.size();
   waiting_.push_back({stream, std::move(text)});
 }

@@ -1,6 +1,7 @@
 // What the launcher says and passes on, on its own two streams: whole lines, in the order in which they came.
 // Writing never blocks; who reads slowly makes the ranks wait, and never the launcher. Where nobody reads any
-// more the rest is dropped: training is worth more than its log.
+// more the rest is dropped: training is worth more than its log. On a terminal a line takes the place of a progress bar, which
+// the one who draws it leaves with the cursor where it begins.
 #pragma once
 
 #include <deque>
@@ -31,7 +32,8 @@ class Console {
   };
   const Descriptor& output(Stream stream) const { return outputs_[static_cast<int>(stream)]; }
 
-  Descriptor outputs_[2];  // by Stream
+  Descriptor outputs_[2];  // by Stream; likewise below
+  bool may_draw_[2];
   std::deque<Piece> waiting_;
   std::size_t written_ = 0;  // of the first piece
   std::size_t bytes_ = 0;

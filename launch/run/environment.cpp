@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "engine/io/node.h"
+#include "engine/io/terminal.h"
+#include "launch/run/relay.h"
 
 namespace recollect::launcher {
 
@@ -16,6 +18,13 @@ namespace {
 
 // After a restart the port that the user named may still be busy with connections that wind up.
 constexpr std::chrono::milliseconds kPortPatience{2000};
+
+// Of a training: on the terminal that the first rank's words reach, and no file.
+bool may_draw_bar(const RunOptions& options, int rank) {
+  constexpr int kOut = static_cast<int>(Stream::kOut);
+  return rank == 0 && options.output[0].shown[kOut] && !options.output[0].kept[kOut] &&
+         may_draw_on(STDOUT_FILENO);
+}
 
 }  // namespace
 
@@ -49,7 +58,7 @@ Words environment_of_rank(const RunOptions& options, const RunIdentity& identity
   }
   // What somebody else said in our own dialect would contradict what follows.
   for (const char* name : {"RECOLLECT_RANK", "RECOLLECT_WORLD_SIZE", "RECOLLECT_LOCAL_RANK",
-                           "RECOLLECT_LOCAL_SIZE", "RECOLLECT_STORE", "RECOLLECT_STORE_TOKEN"})
+                           "RECOLLECT_LOCAL_SIZE", "RECOLLECT_STORE", "RECOLLECT_STORE_TOKEN", kBarBeside})
     variables.erase(name);
   const std::string self = std::to_string(rank), all = std::to_string(options.ranks);
   for (const char* name : {"RANK", "LOCAL_RANK", "ROLE_RANK"}) variables[name] = self;
@@ -65,6 +74,8 @@ Words environment_of_rank(const RunOptions& options, const RunIdentity& identity
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";  // PyTorch's rank 0 serves its store itself
   variables["RECOLLECT_RUN_ID"] = variables["RECOLLECT_LAUNCH"] = identity.run_id;
   if (place.has_store()) variables["RECOLLECT_STORE"] = "launcher";
+  if (place.has_store() && may_draw_bar(options, rank))
+    variables[kBarBeside] = std::to_string(prefix_of(rank).size());
   variables["RECOLLECT_STORE_TOKEN_FILE"] = identity.token_file;
   variables["RECOLLECT_GRACE"] = fmt::format("{}", std::chrono::duration<double>(options.grace).count());
   if (const int threads = omp_threads_to_set(options)) variables["OMP_NUM_THREADS"] = std::to_string(threads);

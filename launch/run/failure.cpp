@@ -5,6 +5,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "engine/core/duration.h"
 #include "engine/core/error.h"
 #include "engine/core/printable.h"
 #include "engine/io/node.h"
@@ -56,15 +57,19 @@ std::string failure_box(const RankEnd& root, std::span<const RankEnd> ends, cons
   for (const Relay* relay : {&output, &errors})
     if (!relay->log_path().empty()) text += fmt::format("  log    {}\n", relay->log_path());
   const auto& lines = errors.tail().lines();
-  text += lines.empty() ? "  it wrote nothing to stderr\n"
-                        : fmt::format("  its last {} line(s) on stderr:\n", lines.size());
-  for (const std::string& line : lines) text += "    " + printable(line) + "\n";
+  if (lines.empty()) text += "  it wrote nothing to stderr\n";
+  if (!lines.empty() && errors.is_shown())
+    text += fmt::format("  what it wrote to stderr stands above, behind {}\n", errors.prefix());
+  if (!lines.empty() && !errors.is_shown()) {
+    text += fmt::format("  its last {} line(s) on stderr:\n", lines.size());
+    for (const std::string& line : lines) text += "    " + printable(line) + "\n";
+  }
   std::string others;
   int more = 0;
   for (const RankEnd& end : ends)
     if (&end != &root && !end.asked && end.status() != 0 && ++more <= kMostOthers)
-      others += fmt::format("  rank {} (pid {}): {}, {:.3f} s later\n", end.rank, end.pid, end.text(),
-                            std::chrono::duration<double>(end.time - root.time).count());
+      others += fmt::format("  rank {} (pid {}): {}, {} later\n", end.rank, end.pid, end.text(),
+                            duration_text(end.time - root.time));
   if (more > kMostOthers) others += fmt::format("  and {} more\n", more - kMostOthers);
   if (!others.empty()) text += rule + "also failed\n" + others;
   return text + border;

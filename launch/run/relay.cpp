@@ -31,6 +31,8 @@ std::size_t end_of_line(std::string_view text, std::size_t from) {
 
 }  // namespace
 
+std::string prefix_of(int rank) { return fmt::format("[rank{}]: ", rank); }
+
 void Tail::add(std::string_view line) {
   const bool replaces = overwritten_ && !lines_.empty();
   overwritten_ = line.ends_with('\r');
@@ -44,11 +46,7 @@ void Tail::add(std::string_view line) {
 }
 
 Relay::Relay(Descriptor pipe, int rank, Stream stream, bool shown, const std::string& log_path)
-    : pipe_(std::move(pipe)),
-      prefix_(fmt::format("[rank{}]: ", rank)),
-      log_path_(log_path),
-      stream_(stream),
-      shown_(shown) {
+    : pipe_(std::move(pipe)), prefix_(prefix_of(rank)), log_path_(log_path), stream_(stream), shown_(shown) {
   if (log_path.empty()) return;
   log_ = Descriptor(::open(log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!log_)

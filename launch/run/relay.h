@@ -12,6 +12,9 @@
 
 namespace recollect::launcher {
 
+// "[rank3]: ", before each line of that rank on the console.
+std::string prefix_of(int rank);
+
 // The last lines, for whoever asks why. What a carriage return wrote over is forgotten.
 class Tail {
  public:
@@ -36,6 +39,9 @@ class Relay {
 
   const std::string& log_path() const { return log_path_; }
   const Tail& tail() const { return tail_; }
+  bool is_shown() const { return shown_; }
+  // "[rank1]:", with which its lines begin on the console.
+  std::string_view prefix() const { return std::string_view(prefix_).substr(0, prefix_.size() - 1); }
 
  private:
   void keep(std::string_view bytes, Console& console);

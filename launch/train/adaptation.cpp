@@ -10,6 +10,7 @@
 #include "checkpointing/measured_times.h"
 #include "checkpointing/simulator.h"
 #include "comm/agree.h"
+#include "engine/core/duration.h"
 
 namespace recollect {
 
@@ -84,8 +85,8 @@ bool Adaptation::replan() {
   MeasuredTimes times;
   text >> predicted >> measured >> times.launch_overhead;
   known_.clear();
-  report_ = fmt::format("after {} {} predicted to take {:.3f} ms, measured {:.3f} ms (median)", steps,
-                        steps == 1 ? "step" : "steps", 1e3 * predicted, 1e3 * measured);
+  report_ = fmt::format("after {} {} predicted to take {}, measured {} (median)", steps,
+                        steps == 1 ? "step" : "steps", duration_text(predicted), duration_text(measured));
   if (std::abs(predicted - measured) <= kTolerance * measured) {
     report_ += fmt::format(": within {:.0f} %, and the plan stays", 100 * kTolerance);
     return false;
@@ -99,12 +100,12 @@ bool Adaptation::replan() {
   const Replanned now = programs_.replan();
   const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   report_ += fmt::format(
-      ": planned again in {:.0f} ms with what ops were measured to take, by which a step of {} tokens a "
-      "sequence takes {:.3f} ms; ",
-      1e3 * took, config_.data.sequence_length, 1e3 * now.seconds_before);
+      ": planned again in {} with what ops were measured to take, by which a step of {} tokens a sequence "
+      "takes {}; ",
+      duration_text(took), config_.data.sequence_length, duration_text(now.seconds_before));
   report_ += now.changed
-                 ? fmt::format("{} of {} values were saved and {} are now, predicted {:.3f} ms",
-                               now.saved_before, now.values, now.saved_now, 1e3 * now.seconds_now)
+                 ? fmt::format("{} of {} values were saved and {} are now, predicted {}", now.saved_before,
+                               now.values, now.saved_now, duration_text(now.seconds_now))
                  : fmt::format("no plan within what is reserved is faster, and {} of {} values stay saved",
                                now.saved_before, now.values);
   return true;

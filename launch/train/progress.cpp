@@ -1,48 +1,40 @@
 #include "launch/train/progress.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <iterator>
 #include <span>
 #include <string_view>
 
 #include <fmt/format.h>
 
-#include "engine/io/descriptor.h"
+#include "engine/core/duration.h"
 #include "engine/io/standard_output.h"
 
 namespace recollect {
 
 namespace {
 
-constexpr int kBarWidth = 24;
 constexpr int kAllDigits = 17, kOfAClock = 6;
 constexpr std::string_view kEvaluated = "eval_";  // begins what an evaluation's line says of itself
 
 double tokens_per_second(const StepResult& r) { return static_cast<double>(r.tokens) / r.seconds; }
 
-// Open MPI gives its ranks a terminal of their own, whatever mpirun itself writes to.
-bool writes_to_terminal() {
-  if (!isatty(STDOUT_FILENO)) return false;
-  if (!std::getenv("OMPI_COMM_WORLD_RANK")) return true;
-  const std::string of_mpirun = fmt::format("/proc/{}/fd/1", ::getppid());
-  const Descriptor there{::open(of_mpirun.c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)};
-  return there.get() >= 0 && isatty(there.get());
-}
-
 }  // namespace
+
+int64_t steps_between_lines(const Config& config) {
+  constexpr int64_t kLines = 20, kMostSteps = 500;
+  if (config.logging.steps > 0) return config.logging.steps;
+  return std::clamp((config.training.max_steps + kLines - 1) / kLines, int64_t{1}, kMostSteps);
+}
 
 Progress::Progress(const Config& config, uint64_t memory_bytes, int64_t steps_done)
     : config_(config),
       metrics_(config, steps_done),
       total_steps_(config.training.max_steps),
-      every_(config.logging.steps),
-      bar_(config.logging.progress == ProgressStyle::kOn ||
-           (config.logging.progress == ProgressStyle::kAuto && writes_to_terminal())),
+      every_(steps_between_lines(config)),
+      steps_before_(steps_done),
+      bar_(config.logging.progress),
       memory_bytes_(memory_bytes) {}
 
 Progress::~Progress() {
@@ -53,8 +45,24 @@ Progress::~Progress() {
 }
 
 void Progress::finish() {
-  if (drawn_) say("\n");
-  drawn_ = false;
+  fmt::memory_buffer text;
+  bar_.erase(text);
+  if (text.size() > 0) put_text(stdout, {text.data(), text.size()});
+}
+
+void Progress::go_back_to(int64_t step) {
+  metrics_ = MetricsLog(config_, step);
+  steps_before_ = step;
+  start_ = Clock::now();
+}
+
+void Progress::write(FittedLine& line) {
+  fmt::memory_buffer text;
+  bar_.erase(text);
+  line.fit(static_cast<std::size_t>(bar_.columns()));
+  line.write(text);
+  text.push_back('\n');
+  put_text(stdout, {text.data(), text.size()});
 }
 
 void Progress::report(const StepResult& r) {
@@ -71,45 +79,58 @@ void Progress::report(const StepResult& r) {
   constexpr std::size_t kOfScaling = 2;  // the last ones
   const std::size_t count = std::size(metrics) - (r.loss_scale != 1 || r.skipped ? 0 : kOfScaling);
   metrics_.write(r.step, std::span(metrics, count));
-  if (bar_) {
-    draw_bar(r);
-  } else if (r.step == 1 || r.step == total_steps_ || r.step % every_ == 0) {
-    fmt::memory_buffer skipped;
+  if (r.step == 1 || r.step == total_steps_ || r.step % every_ == 0) {
+    FittedLine line;
+    line.add(FittedLine::kAlways, "step {}/{}", r.step, total_steps_);
+    line.add(1, "loss {:.4f}", r.loss);
+    line.add(4, "grad norm {:.3f}", r.grad_norm);
+    line.add(3, "lr {:.3g}", r.learning_rate);
+    line.add(5, "{:.0f} tokens/s", tokens_per_second(r));
+    line.add(6, "{}", duration_text(r.seconds));
     if (!r.not_finite.empty())
-      fmt::format_to(std::back_inserter(skipped), "  skipped: not finite");
+      line.add(2, "skipped: not finite");
     else if (r.skipped)
-      fmt::format_to(std::back_inserter(skipped), "  skipped: overflow at loss scale {}", r.loss_scale);
-    say("step {}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.3g}  {:.0f} tokens/s  {:.1f} ms{}\n", r.step,
-        total_steps_, r.loss, r.grad_norm, r.learning_rate, tokens_per_second(r), 1e3 * r.seconds,
-        std::string_view(skipped.data(), skipped.size()));
+      line.add(2, "skipped: overflow at loss scale {}", r.loss_scale);
+    write(line);
   }
+  if (bar_.is_on()) draw_bar(r);
 }
 
 void Progress::report(const EvaluationResult& r, int64_t steps_done) {
+  constexpr int kLast = 100;  // in importance
   std::array<Metric, 4 + MetricList::kMost> metrics{
       {{"eval_loss", r.loss, kAllDigits},
        {"eval_tokens", static_cast<double>(r.tokens)},
        {"eval_valid_targets", static_cast<double>(r.valid_targets)},
        {"eval_seconds", r.seconds, kOfAClock}}};
   std::size_t count = 4;
-  fmt::memory_buffer judged;
+  FittedLine line;
+  line.add(FittedLine::kAlways, "step {}/{}", steps_done, total_steps_);
+  line.add(1, "evaluation loss {:.4f}", r.loss);
   for (const MetricValue& metric : r.metrics) {
     metrics[count++] = {metric.name, metric.value, kAllDigits};
     const bool prefixed = metric.name.starts_with(kEvaluated);
-    fmt::format_to(std::back_inserter(judged), "  {} {:.4f}",
-                   metric.name.substr(prefixed ? kEvaluated.size() : 0), metric.value);
+    line.add(static_cast<int>(count), "{} {:.4f}", metric.name.substr(prefixed ? kEvaluated.size() : 0),
+             metric.value);
   }
   metrics_.write(steps_done, std::span(metrics.data(), count));
-  finish();
-  say("step {}/{}  evaluation loss {:.4f}{}  {} tokens  {:.1f} ms\n", steps_done, total_steps_, r.loss,
-      std::string_view(judged.data(), judged.size()), r.tokens, 1e3 * r.seconds);
+  line.add(kLast, "{} tokens", r.tokens);
+  line.add(kLast, "{}", duration_text(r.seconds));
+  write(line);
 }
 
 void Progress::draw_bar(const StepResult& r) {
-  const auto full = static_cast<int>(kBarWidth * r.step / std::max<int64_t>(1, total_steps_));
-  say("\r[{:=<{}}{: <{}}] {}/{}  loss {:.4f}  {:.0f} tokens/s  {:.2f} GiB ", "", full, "", kBarWidth - full,
-      r.step, total_steps_, r.loss, tokens_per_second(r), static_cast<double>(memory_bytes_) / (1u << 30));
-  drawn_ = true;
+  const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
+  const auto done = static_cast<double>(std::max<int64_t>(1, r.step - steps_before_));
+  bar_.draw({.step = r.step,
+             .steps = total_steps_,
+             .loss = r.loss,
+             .learning_rate = r.learning_rate,
+             .grad_norm = r.grad_norm,
+             .tokens_per_second = tokens_per_second(r),
+             .elapsed = elapsed,
+             .left = elapsed / done * static_cast<double>(total_steps_ - r.step),
+             .memory = memory_bytes_});
 }
 
 }  // namespace recollect

@@ -1,13 +1,19 @@
-// What rank 0 says while it trains: a bar on a terminal, plain lines elsewhere, and metrics: some for each
-// step, among them a "loss", and some for each evaluation, among them an "eval_loss" and the task's own.
+// What rank 0 says while it trains: lines of some steps and of all evaluations, on a terminal above a bar, and metrics: some
+// for each step, among them a "loss", and some for each evaluation, among them an "eval_loss" and the task's own.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
+#include "launch/train/fitted_line.h"
 #include "launch/train/metrics.h"
+#include "launch/train/progress_bar.h"
 #include "launch/train/session.h"
 
 namespace recollect {
+
+// Steps between lines: logging.steps, or where that leaves it open about twenty lines a run, and more of a long one.
+int64_t steps_between_lines(const Config& config);
 
 class Progress {
  public:
@@ -16,20 +22,26 @@ class Progress {
   ~Progress();
   void report(const StepResult& result);
   void report(const EvaluationResult& result, int64_t steps_done);
-  // Ends the bar, so that what follows starts on a fresh line.
+  // Takes the bar away, so that what follows has its place. It comes again with a later step.
   void finish();
   // A run goes on behind this step again: what was said of later ones no longer counts.
-  void go_back_to(int64_t step) { metrics_.go_back_to(step); }
+  void go_back_to(int64_t step);
   // Until the metrics so far are on the disk. From any thread.
   void flush_metrics() const { metrics_.flush(); }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   void draw_bar(const StepResult& result);
+  // Above the bar.
+  void write(FittedLine& line);
 
   const Config& config_;
   MetricsLog metrics_;
   int64_t total_steps_, every_;
-  bool bar_, drawn_ = false;
+  int64_t steps_before_;  // that this run has not made, or no longer counts
+  ProgressBar bar_;
+  Clock::time_point start_ = Clock::now();
   uint64_t memory_bytes_;
 };
 

@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/duration.h"
+#include "engine/core/printable.h"
+
 namespace recollect {
 
 namespace {
@@ -35,13 +38,15 @@ SlowRanks gather_slow_ranks(double own_seconds, Communicator& world) {
 }
 
 std::string slow_ranks_text(const SlowRanks& slow) {
-  std::string text;
-  for (const SlowRanks::One& one : slow.ranks)
-    text += fmt::format(
-        "slow: rank {} works {:.1f} ms of a step, {:.2f} times the median rank's {:.1f} ms, and the others "
-        "wait for it\n",
-        one.rank, 1e3 * one.seconds, one.seconds / slow.median, 1e3 * slow.median);
-  return text;
+  if (slow.ranks.empty()) return "";
+  const SlowRanks::One& one = slow.ranks.front();
+  std::string text = fmt::format(
+      "slow: rank {} works {} of a step, {:.2f} times the median rank's {}, and the others wait for it",
+      one.rank, duration_text(one.seconds), one.seconds / slow.median, duration_text(slow.median));
+  std::vector<std::string> others;
+  for (std::size_t i = 1; i < slow.ranks.size(); ++i)
+    others.push_back(fmt::format("rank {}", slow.ranks[i].rank));
+  return text + (others.empty() ? "\n" : "; so it is with " + list_some(others) + "\n");
 }
 
 }  // namespace recollect

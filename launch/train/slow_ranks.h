@@ -25,7 +25,7 @@ SlowRanks find_slow_ranks(std::span<const double> seconds);
 // Collective.
 SlowRanks gather_slow_ranks(double own_seconds, Communicator& world);
 
-// A line for each; "" where there are none.
+// One line, on the slowest; "" where there are none.
 std::string slow_ranks_text(const SlowRanks& slow);
 
 }  // namespace recollect

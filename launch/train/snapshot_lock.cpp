@@ -26,7 +26,7 @@ void on_first_rank(Communicator& world, const std::function<void()>& act) {
     }
   wrong = broadcast_text(wrong, 0, world);
   hint = broadcast_text(hint, 0, world);
-  if (!wrong.empty()) throw Error(ExitCode::kStorage, wrong, hint);
+  if (!wrong.empty()) throw SharedError(ExitCode::kStorage, wrong, hint, world.rank() != 0);
 }
 
 Descriptor lock_snapshots(const std::string& path) {

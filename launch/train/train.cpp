@@ -8,6 +8,7 @@
 
 #include "checkpointing/device_file.h"
 #include "checkpointing/plan_file.h"
+#include "comm/agree.h"
 #include "engine/core/printable.h"
 #include "engine/io/standard_output.h"
 #include "launch/config/check_reports.h"
@@ -20,6 +21,7 @@
 #include "launch/report/reports.h"
 #include "launch/report/run_folder.h"
 #include "launch/train/best_model.h"
+#include "launch/train/opening.h"
 #include "launch/train/output_folder.h"
 #include "launch/train/planned_files.h"
 #include "launch/train/progress.h"
@@ -34,8 +36,6 @@ namespace recollect {
 namespace {
 
 constexpr int64_t kStepsToJudge = 3;  // before a disk is called slow
-
-void announce(const RunDescription& run) { say("{}; {}\nbatch: {}\n", run.model, run.layout, run.batch); }
 
 // All steps, and what comes between them: evaluations, reports, and answers to the signal. `progress` is null
 // on all ranks but the first. Returns the signal that ended them early, with their snapshot saved; else 0.
@@ -122,6 +122,14 @@ void say_stopped(const Config& config, const Session& session) {
         best.step);
 }
 
+// What the reports of all ranks are read with; "" where the run leaves none.
+std::string reports_left(const Config& config) {
+  const bool page = reports_in(config, ReportFormat::kHtml), json = reports_in(config, ReportFormat::kJson);
+  std::string text = page ? config.output_dir + "/report.html" : "";
+  if (json) text += fmt::format("{}`recollect report {}`", page ? ", or " : "", config.output_dir);
+  return text;
+}
+
 void report_results(const Config& config, const Session& session, TrainResults& results, ReportFiles& files) {
   add_ranks(session, results);
   results.best = session.best();
@@ -133,7 +141,7 @@ void report_results(const Config& config, const Session& session, TrainResults& 
 
 ExitCode train(Config config, Communicator& world, const ReportSignal& signal, Preemption& preemption,
                RankStatus& status) {
-  resolve_world(config, world.size());
+  fail_together(world, [&] { resolve_world(config, world.size()); });
   check_ranks_agree(config, world);
   agree_on_threads(world);
   check_device_models_agree(read_device_model(config.device.model), world);
@@ -176,8 +184,10 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   world.barrier();                            // nobody trains for nothing
   status.begin();
   ReportFiles files(config);
+  const std::string memory = memory_line(session);
   if (folder) {
-    announce(describe(config, session.mesh(), session.training_program()));
+    for (const std::string& sentence : config.given_way) warn("{}", sentence);
+    say("{}", opening_text(config, session, memory));
     if (const int64_t samples = session.samples(); samples > 0)
       say("data: {} samples; {} steps are {:.3g} epochs\n", samples, config.training.max_steps,
           static_cast<double>(config.training.max_steps * config.training.global_batch_size) /
@@ -230,8 +240,12 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     moved = error;
   }
   model.save(moved);
-  if (trains && !moved && reports_at(config, "end"))
-    report_together(config, report_of(config, session.measurements()), world, files);
+  if (trains && !moved && reports_at(config, "end")) {
+    const RankReport report = report_of(config, session.measurements());
+    report_together(config, report, world, files);
+    results.step = report.step;
+    results.report = reports_left(config);
+  }
   if (!moved) report_results(config, session, results, files);
   model.check_place();
   if (saved) saved->check_saved();
@@ -249,7 +263,7 @@ ExitCode train_rank(Config config, Communicator& world, const ReportSignal& sign
   ranks.add(status);
   const auto failed = [&](ExitCode code, const std::string& what) {
     ranks.remove(status, code, what);
-    world.abort(what);
+    world.abort(what.substr(0, what.find('\n')));
     status.write(code, what);
   };
   try {

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "engine/core/duration.h"
 #include "launch/program/resident_memory.h"
+#include "launch/program/units.h"
 
 namespace recollect {
 
@@ -19,38 +21,64 @@ void TrainResults::add(const StepResult& result, int64_t samples_of_step) {
 void add_ranks(const Session& session, TrainResults& results) {
   const std::optional<MemorySoFar> memory = session.programs().memory_so_far();
   int64_t peaks[] = {memory ? static_cast<int64_t>(memory->measured.peak()) : 0,
+                     memory ? static_cast<int64_t>(memory->predicted.peak()) : 0,
                      static_cast<int64_t>(peak_resident_bytes())};
-  session.mesh().world().all_reduce({peaks, {2}, DType::kI64}, ReduceOp::kMax);
+  session.mesh().world().all_reduce({peaks, {3}, DType::kI64}, ReduceOp::kMax);
   results.device_memory_peak = static_cast<uint64_t>(peaks[0]);
-  results.resident_memory_peak = static_cast<uint64_t>(peaks[1]);
+  results.device_memory_predicted = static_cast<uint64_t>(peaks[1]);
+  results.resident_memory_peak = static_cast<uint64_t>(peaks[2]);
   results.slow = gather_slow_ranks(session.own_seconds(), session.mesh().world());
+  results.step_median = session.measurements().times.median();
 }
+
+namespace {
+
+std::string rate_text(double rate) {
+  return fmt::format("{:.{}f}", rate, rate < 10 ? 3 : rate < 1000 ? 1 : 0);
+}
+
+std::string time_line(const TrainResults& r) {
+  std::string text =
+      fmt::format("step: {} (median)", duration_text(r.step ? r.step->measured : r.step_median));
+  if (!r.step || r.step->steps == 0) return text + "\n";
+  text += fmt::format(", predicted {} on {}", duration_text(r.step->predicted), r.step->device);
+  if (!r.step->collectives.empty())
+    text += fmt::format("; {} waiting for peers", duration_text(r.step->waiting_for_peers()));
+  return text + fmt::format("; {} exposed waits\n", duration_text(r.step->measured_exposed.total()));
+}
+
+std::string peaks_line(const TrainResults& r) {
+  std::string text = fmt::format("memory: peak {}, predicted {}", bytes_text(r.device_memory_peak),
+                                 bytes_text(r.device_memory_predicted));
+  if (r.resident_memory_peak > 0) text += fmt::format("; resident {}", bytes_text(r.resident_memory_peak));
+  return text + "\n";
+}
+
+std::string evaluation_line(const EvaluationResult& evaluated) {
+  constexpr std::string_view kPrefix = "eval_";
+  std::string text = fmt::format("evaluation: loss {:.4f}", evaluated.loss);
+  for (const MetricValue& metric : evaluated.metrics)
+    text +=
+        fmt::format(", {} {:.4f}", metric.name.substr(metric.name.starts_with(kPrefix) ? kPrefix.size() : 0),
+                    metric.value);
+  return text + "\n";
+}
+
+}  // namespace
 
 std::string results_text(const TrainResults& r) {
   const double seconds = std::max(r.seconds, 1e-9), steps = static_cast<double>(r.steps);
-  const auto line = [](std::string_view name, const std::string& value) {
-    return fmt::format("{:<26}{:>12}\n", name, value);
-  };
-  const auto mib = [](uint64_t bytes) {
-    return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20));
-  };
-  std::string evaluated;
-  if (r.evaluated) {
-    evaluated = line("eval_loss", fmt::format("{:.4f}", r.evaluated->loss));
-    for (const MetricValue& metric : r.evaluated->metrics)
-      evaluated += line(metric.name, fmt::format("{:.4f}", metric.value));
-  }
-  return line("train_loss", fmt::format("{:.4f}", r.loss_sum / steps)) +
-         line("train_runtime", fmt::format("{:.2f} s", r.seconds)) +
-         line("train_samples_per_second", fmt::format("{:.3f}", static_cast<double>(r.samples) / seconds)) +
-         line("train_steps_per_second", fmt::format("{:.3f}", steps / seconds)) +
-         line("device_memory_peak", mib(r.device_memory_peak)) +
-         (r.resident_memory_peak > 0 ? line("resident_memory_peak", mib(r.resident_memory_peak)) : "") +
-         (r.snapshots ? line("snapshots_saved", fmt::format("{}", r.snapshots->saved)) +
-                            line("snapshots_copy", fmt::format("{:.3f} s", r.snapshots->copied_seconds)) +
-                            line("snapshots_runtime", fmt::format("{:.2f} s", r.snapshots->seconds))
-                      : "") +
-         evaluated + slow_ranks_text(r.slow);
+  std::string text =
+      fmt::format("trained {} {} in {}: loss {:.4f} (mean), {} samples/s, {} steps/s\n", r.steps,
+                  r.steps == 1 ? "step" : "steps", duration_text(r.seconds), r.loss_sum / steps,
+                  rate_text(static_cast<double>(r.samples) / seconds), rate_text(steps / seconds));
+  if (r.evaluated) text += evaluation_line(*r.evaluated);
+  text += peaks_line(r) + time_line(r);
+  if (r.snapshots)
+    text += fmt::format("snapshots: {} saved in {}, of which training waited {}\n", r.snapshots->saved,
+                        duration_text(r.snapshots->seconds), duration_text(r.snapshots->copied_seconds));
+  text += slow_ranks_text(r.slow);
+  return r.report.empty() ? text : text + fmt::format("report: {}\n", r.report);
 }
 
 std::string results_json(const TrainResults& r) {
@@ -62,7 +90,8 @@ std::string results_json(const TrainResults& r) {
                               {"train_steps", r.steps},
                               {"train_steps_per_second", steps / seconds},
                               {"train_tokens_per_second", static_cast<double>(r.tokens) / seconds},
-                              {"device_memory_peak", r.device_memory_peak}};
+                              {"device_memory_peak", r.device_memory_peak},
+                              {"device_memory_predicted", r.device_memory_predicted}};
   if (r.resident_memory_peak > 0) json["resident_memory_peak"] = r.resident_memory_peak;
   if (r.snapshots)
     json["snapshots"] = {{"saved", r.snapshots->saved},

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "launch/report/step_report.h"
 #include "launch/train/session.h"
 #include "launch/train/slow_ranks.h"
 #include "launch/train/snapshots.h"
@@ -20,13 +21,17 @@ struct TrainResults {
   int64_t tokens = 0;
   double loss_sum = 0;  // over the steps
   double seconds = 0;
-  uint64_t device_memory_peak = 0;    // bytes in use on the rank that uses most
+  uint64_t device_memory_peak = 0;  // bytes in use on the rank that uses most
+  uint64_t device_memory_predicted = 0;
   uint64_t resident_memory_peak = 0;  // of the largest process; 0: the system does not say
   std::optional<EvaluationResult> evaluated = {};
   std::optional<SnapshotTotals> snapshots = {};
   BestEvaluation best = {};
   bool stopped_early = false;
   SlowRanks slow = {};
+  double step_median = 0;               // seconds, of this rank
+  std::optional<StepReport> step = {};  // where the run has reported at its end
+  std::string report = {};              // what shows more; "": nothing does
 
   void add(const StepResult& result, int64_t samples_of_step);
 };
@@ -34,7 +39,7 @@ struct TrainResults {
 // Collective: the peaks of memory, each that of the fullest rank, and the ranks that were slow.
 void add_ranks(const Session& session, TrainResults& results);
 
-// `results` has steps.
+// Eight lines at most, with the one on the saved model. `results` has steps.
 std::string results_text(const TrainResults& results);
 std::string results_json(const TrainResults& results);
 

@@ -59,7 +59,8 @@ def padded(args: argparse.Namespace, folder: Path, data: Path, longest: int, way
 def packed(args: argparse.Namespace, folder: Path, data: Path, longest: int) -> float:
     words = [*model_words(args, longest), f"model.pretrained={folder}/saved", f"output_dir={folder}/predicted", f"data.path={data}"]
     said = run(args, folder, ["predict", *words, "--data", str(data), "--output", f"{folder}/answers", "--verbose"])
-    return float(re.search(r"tokens in ([0-9.]+) s", said).group(1))
+    number, unit = re.search(r"tokens in ([0-9.]+) (ms|s|min):", said).groups()
+    return float(number) * {"ms": 1e-3, "s": 1, "min": 60}[unit]
 
 
 def main() -> int:

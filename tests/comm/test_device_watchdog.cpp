@@ -105,7 +105,7 @@ TEST(Watchdog, NamesTheCallAndWhoIsMissing) {
     if (world.rank() == 0) rank.look(1ms);
     world.barrier();
     rank.look();
-    expect_says(rank.reason(), {"all_reduce #17 among ranks 0, 1, 2, 3: rank 2 did not come within 1000 ms",
+    expect_says(rank.reason(), {"all_reduce #17 among ranks 0, 1, 2, 3: rank 2 did not come within 1 s",
                                 "of rank " + std::to_string(world.rank())});
   }));
 }
@@ -131,7 +131,7 @@ TEST(Watchdog, InAMeshWhoWaitsForNobodyIsNamed) {
       if (mine == (first ^ 1)) rank.look(1s);
       world.barrier();
       rank.look();
-      expect_says(rank.reason(), {"rank " + std::to_string(stuck) + " did not come within 1000 ms"});
+      expect_says(rank.reason(), {"rank " + std::to_string(stuck) + " did not come within 1 s"});
       for (int other = 0; other < 4; ++other)
         if (other != stuck) {
           EXPECT_EQ(rank.reason().find("rank " + std::to_string(other) + " did not come"), std::string::npos);

@@ -118,7 +118,7 @@ TEST_F(Bootstrap, AnotherTokenIsRefused) {
   start_two({{"RECOLLECT_STORE_TOKEN", "monday"}}, {{"RECOLLECT_STORE_TOKEN", "tuesday"}},
             {"parallelism.timeout_seconds=2"});
   const auto finished = ranks_.wait();
-  expect(finished[0], 9, "rank 1 did not come within 2000 ms");
+  expect(finished[0], 9, "rank 1 did not come within 2 s");
   expect(
       finished[1], 2,
       "rank 1: the store at 127.0.0.1:" + std::to_string(port_) + " and this process have different tokens");
@@ -135,9 +135,8 @@ TEST_F(Bootstrap, TheStoreOfAnotherRunIsNotJoined) {
 
 TEST_F(Bootstrap, NobodyIsWaitedForForEver) {
   ranks_.start(variables(1, 2, 1), {"parallelism.timeout_seconds=1"});
-  expect(
-      ranks_.wait().front(), 9,
-      "rank 1 did not reach the store of its run at 127.0.0.1:" + std::to_string(port_) + " within 1000 ms");
+  expect(ranks_.wait().front(), 9,
+         "rank 1 did not reach the store of its run at 127.0.0.1:" + std::to_string(port_) + " within 1 s");
 }
 
 TEST_F(Bootstrap, GarbageAtThePortDisturbsNobody) {

@@ -284,6 +284,40 @@ TEST(Config, SectionsStandInSections) {
   EXPECT_EQ(flatten(accepted(dumped)), flatten(c));
 }
 
+TEST(Config, WhatTheFileSaysGivesWayToTheCommandLine) {
+  const std::string file =
+      kLeast + "profiling: {step: 8}\nmemory_report: {at: [step:4, step:9, end]}\noptimizer: {beta1: 0.8}\n";
+  EXPECT_TRUE(accepted(file).given_way.empty());
+  const Config c = accepted(file, {"training.max_steps=5", "optimizer.name=sgd"});
+  EXPECT_EQ(c.profiling.step, 3);
+  EXPECT_EQ(c.memory_report.at, (std::vector<std::string>{"step:4", "end"}));
+  EXPECT_EQ(c.optimizer.beta1, Config().optimizer.beta1);
+  ASSERT_EQ(c.given_way.size(), 3u);
+  for (
+      const char* sentence :
+      {"c.yaml:2:19: profiling.step 8 is after the last step, training.max_steps 5; the command line has the "
+       "last word, and this run has profiling.step=3",
+       "c.yaml:3:21: memory_report.at: step:9 is after the last step, training.max_steps 5; the command line "
+       "has the last word, and this run has memory_report.at=",
+       "c.yaml:4:20: optimizer.beta1 has no effect with optimizer.name sgd: "})
+    EXPECT_EQ(std::count_if(c.given_way.begin(), c.given_way.end(),
+                            [&](const std::string& said) { return said.starts_with(sentence); }),
+              1)
+        << sentence;
+  EXPECT_EQ(accepted(kLeast + "memory_report: {at: [end]}\n", {"memory_report.formats=[]"}).memory_report.at,
+            Config().memory_report.at);
+  const std::string dump = "debug: {dump_gradients: g, dump_step: 8}\n";
+  EXPECT_EQ(accepted(kLeast + dump, {"training.max_steps=5"}).debug.dump_step, 5);
+  EXPECT_EQ(accepted(kLeast + dump, {"debug.dump_gradients="}).debug.dump_step, 1);
+  // What stands in one place contradicts itself as ever.
+  const std::string late = "profiling.step 8 is after the last step, training.max_steps 5";
+  EXPECT_EQ(refusal(kLeast + "profiling: {step: 8}\ntraining: {max_steps: 5}\n"), "c.yaml:2:19: " + late);
+  EXPECT_EQ(refusal(kLeast, {"training.max_steps=5", "profiling.step=8"}),
+            "command line: profiling.step=8: " + late);
+  EXPECT_EQ(refusal(kLeast + "training: {max_steps: 5}\n", {"profiling.step=8"}),
+            "command line: profiling.step=8: " + late);
+}
+
 TEST(Config, RefusesWhatDataCannotBe) {
   EXPECT_EQ(refusal("data: {format: jsonl}"),
             "c.yaml:1:16: data.path is missing; data.format jsonl reads files");

@@ -62,11 +62,6 @@ INSTANTIATE_TEST_SUITE_P(
             "parallel "
             "ranks"},
         ConfigInertCase{
-            "logging: {progress: on, steps: 7}\n",
-            "c.yaml:2:32: logging.steps has no effect with logging.progress \"on\": a progress bar is drawn "
-            "at "
-            "every step"},
-        ConfigInertCase{
             "parallelism: {data_parallel_size: 1, timeout_seconds: 5, communicator: tcp}\n",
             "c.yaml:2:55: parallelism.timeout_seconds has no effect with parallelism.data_parallel_size 1 "
             "and "

@@ -280,7 +280,8 @@ TEST(EvaluationMetrics, AreToldInEveryPlace) {
   EXPECT_NE(finished.out.find("  accuracy 1.0000  f1 1.0000  matthews_correlation 1.0000  "),
             std::string::npos)
       << finished.out;
-  EXPECT_NE(finished.out.find("\neval_matthews_correlation       1.0000\n"), std::string::npos)
+  EXPECT_NE(finished.out.find(", accuracy 1.0000, f1 1.0000, matthews_correlation 1.0000\n"),
+            std::string::npos)
       << finished.out;
   json last;
   for (const json& line : place.metrics())

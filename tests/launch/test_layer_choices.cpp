@@ -81,13 +81,13 @@ TEST(LayerChoices, AreSaidOfEveryRank) {
   place.folder().write("run.yaml", kReportYaml);
   const Finished text = place.recollect(Words{"estimate", "run.yaml"} + words),
                  numbers = place.recollect(Words{"estimate", "run.yaml", "--json"} + words),
-                 run = place.recollect(Words{"train", "run.yaml", "output_dir=out"} + words);
+                 run = place.recollect(Words{"train", "run.yaml", "output_dir=out", "logging.verbose=true"} +
+                                       words);
   ASSERT_EQ(numbers.status, 0) << numbers.err;
   ASSERT_EQ(run.status, 0) << run.err;
   std::vector<LayerChoices> choices;
   const json document = json::parse(numbers.out);
-  for (const json& one : document.at("layers"))
-    choices.push_back({one.at("layers"), one.at("values")});
+  for (const json& one : document.at("layers")) choices.push_back({one.at("layers"), one.at("values")});
   ASSERT_GT(choices.size(), 1u);
   const std::string page = TemporaryFolder::read(place.file("out/report.html"));
   for (const auto& [layers, sentence] : layer_sentences(choices)) {

@@ -64,7 +64,7 @@ TEST(Recorded, EstimatesAndReportsSayWhatTheyAssume) {
                        "training.precision=fp32"};
   const std::string threads = "1 thread of " + cpu_level().instruction_set(), library = mathematics_library();
   EXPECT_EQ(library.find("libm of glibc 2."), 0u) << library;
-  const Finished run = place.recollect(words);
+  const Finished run = place.recollect(words + Words{"logging.verbose=true"});
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(times_in(run.out, "(self), each " + threads + ", " + library), 1) << run.out;
   EXPECT_EQ(times_in(content(place, "out/memory.rank0.json"), threads + ", " + library), 1);

@@ -130,9 +130,13 @@ TEST(RunOutput, RanksReadWhatTheLauncherIsGiven) {
 
 // The box shows what a terminal would, and nothing that a terminal would obey.
 TEST(RunOutput, TheLastLinesInTheBox) {
-  Launch launch(
-      shell("i=0; while [ $i -lt 30 ]; do echo line $i >&2; i=$((i + 1)); done; "
-            "printf 'ten\\rtwenty\\rthirty\\n\\033[31mred' >&2; exit 1"));
+  const Words script = shell(
+      "i=0; while [ $i -lt 30 ]; do echo line $i >&2; i=$((i + 1)); done; "
+      "printf 'ten\\rtwenty\\rthirty\\n\\033[31mred' >&2; exit 1");
+  Launch seen(script);
+  const Finished shown = seen.finish();
+  EXPECT_EQ(times_in(shown.err, "line 29"), 1) << shown.err;
+  Launch launch(Words{"--log-dir", "logs", "--redirects", "2"} + script);
   const Finished finished = launch.finish();
   EXPECT_NE(finished.err.find("its last 20 line(s) on stderr:\n    line 12\n"), std::string::npos)
       << finished.err;

@@ -1,0 +1,19 @@
+// The lines with which a run begins: what is trained, what that will take of the memory that is there, and what is remarked
+// on switches.
+#pragma once
+
+#include <string>
+
+#include "launch/config/config.h"
+#include "launch/train/session.h"
+
+namespace recollect {
+
+// Collective. "memory: predicted peak 66.46 MiB of 15.64 GiB for 2 ranks; arena 6.20 MiB a rank": of the node, or of the
+// device, that has least to spare. All memory of the ranks' processes where the device's memory is the host's.
+std::string memory_line(const Session& session);
+
+// Rank 0's. `memory`: what memory_line() has said. With logging.verbose also all about the layout.
+std::string opening_text(const Config& config, const Session& session, const std::string& memory);
+
+}  // namespace recollect

@@ -1,0 +1,309 @@
+// What a run says where people see it: a few lines and a bar that fits, on terminals of any width; plain lines everywhere
+// else; and what went wrong, once.
+#include <gtest/gtest.h>
+
+#include <signal.h>
+
+#include <algorithm>
+#include <regex>
+#include <sstream>
+
+#include "launch/train/progress_bar.h"
+#include "tests/launch/run_support.h"
+#include "tests/launch/terminal.h"
+
+namespace recollect::test::terminal_test {
+namespace {
+
+using namespace std::chrono_literals;
+
+const Words kEndless = {"training.max_steps=2000000", "logging.steps=1000000", "logging.progress=auto",
+                        "memory_report.at=[]", "profiling.step=0"};
+
+Words training(const Words& words) { return Words{recollect_binary(), "train", "c.yaml"} + words; }
+
+bool is_bar(const std::string& line) { return line.find("% ") < 4; }
+
+// What has to stand on the screen while a run goes on: its opening, one line of the first step, and one bar at the foot.
+void expect_one_bar(const Screen& screen, const std::string& seen) {
+  const std::vector<std::string> lines = screen.lines();
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_bar), 1) << seen;
+  EXPECT_TRUE(is_bar(lines.back())) << seen;
+  const auto is_step = [](const std::string& line) { return line.starts_with("step 1/2000000  loss "); };
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_step), 1) << seen;
+  EXPECT_EQ(lines.size(), 4u) << "model, memory, step, bar: " << seen;
+}
+
+TEST(Bar, HasAllItsPartsWhereThereIsRoom) {
+  const Workplace place;
+  TerminalRun run(training(kEndless), place.folder().path(), {}, 120);
+  run.watch(900ms);
+  expect_one_bar(run.screen(), run.bytes());
+  EXPECT_EQ(run.screen().too_long(), 0) << run.bytes();
+  const std::string number = "[0-9.e+-]+", time = number + " (ms|s|min|h|d)";
+  const std::regex bar("  0% (\\[=*>? *\\] )?[0-9]+/2000000  loss " + number + "  lr " + number +
+                       "  grad norm " + number + "  [0-9]+ tokens/s  " + time + " gone  " + time +
+                       " left  [0-9.]+ [KMG]iB");
+  EXPECT_TRUE(std::regex_match(run.screen().current(), bar)) << run.screen().current();
+  EXPECT_LE(run.screen().current().size(), 119u);
+}
+
+TEST(Bar, DropsTheLeastWhereItIsNarrow) {
+  const Workplace place;
+  TerminalRun run(training(kEndless), place.folder().path(), {}, 60);
+  run.watch(700ms);
+  expect_one_bar(run.screen(), run.bytes());
+  const std::string bar = run.screen().current();
+  EXPECT_LE(bar.size(), 59u) << bar;
+  for (const char* part : {"/2000000", "loss ", " left"})
+    EXPECT_NE(bar.find(part), std::string::npos) << part << " in " << bar;
+  for (const char* part : {" gone", "iB", "grad"})
+    EXPECT_EQ(bar.find(part), std::string::npos) << part << " in " << bar;
+  for (const std::string& line : run.screen().lines())
+    if (line.starts_with("step ")) EXPECT_LE(line.size(), 60u) << line;
+}
+
+TEST(Bar, FollowsTheTerminalAsItIsResized) {
+  for (const auto narrowed : {Screen::Narrowed::kBreaksLines, Screen::Narrowed::kCutsLines}) {
+    const Workplace place;
+    TerminalRun run(training(kEndless), place.folder().path(), {}, 120, narrowed);
+    run.watch(500ms);
+    EXPECT_GT(run.screen().current().size(), 80u) << run.bytes();
+    const int before = run.screen().too_long();
+    run.resize(60);
+    run.watch(300ms);
+    expect_one_bar(run.screen(), run.bytes());
+    EXPECT_LE(run.screen().current().size(), 59u) << run.screen().current();
+    EXPECT_EQ(run.screen().too_long(), before) << run.bytes();
+    run.resize(200);
+    run.watch(300ms);
+    expect_one_bar(run.screen(), run.bytes());
+    EXPECT_GT(run.screen().current().size(), 100u) << run.screen().current();
+  }
+}
+
+TEST(Bar, IsDrawnTenTimesASecondAtMost) {
+  const Workplace place;
+  TerminalRun run(training(kEndless), place.folder().path(), {}, 100);
+  run.watch(1600ms);
+  const auto bars = run.bars();
+  ASSERT_GT(bars.size(), 4u) << run.bytes();
+  for (std::size_t i = 0; i + 10 < bars.size(); ++i)
+    EXPECT_GT(bars[i + 10] - bars[i], 1s) << "eleven within a second, from the one of number " << i;
+}
+
+TEST(Bar, GivesItsPlaceToLinesAndLeavesNothing) {
+  const Workplace place;
+  TerminalRun run(training({"training.max_steps=3000", "logging.steps=1000", "logging.progress=auto",
+                            "evaluation.every_steps=1500", "evaluation.batches=1", "profiling.step=0"}),
+                  place.folder().path(), {}, 100);
+  const Finished finished = run.finish();
+  ASSERT_EQ(finished.status, 0) << finished.out;
+  EXPECT_GT(run.bars().size(), 0u);
+  std::vector<std::string> steps;
+  for (const std::string& line : run.screen().lines()) {
+    EXPECT_FALSE(is_bar(line)) << line;
+    EXPECT_EQ(line.find('%'), std::string::npos) << line;
+    if (line.starts_with("step ") && line.find('/') < 12)
+      steps.push_back(line.substr(0, line.find("  ") + 6));
+  }
+  EXPECT_EQ(steps, (std::vector<std::string>{"step 1/3000  loss", "step 1000/3000  loss",
+                                             "step 1500/3000  eval", "step 2000/3000  loss",
+                                             "step 3000/3000  loss", "step 3000/3000  eval"}));
+}
+
+// A report that somebody asks for has the place of the bar, and a warning too.
+TEST(Bar, MakesRoomForReports) {
+  const Workplace place;
+  TerminalRun run(training(kEndless), place.folder().path(), {}, 100);
+  run.watch(500ms);
+  run.signal(SIGUSR2);
+  run.watch(400ms);
+  const std::vector<std::string> lines = run.screen().lines();
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_bar), 1) << run.bytes();
+  EXPECT_TRUE(is_bar(lines.back())) << run.bytes();
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                          [](const std::string& line) { return line.starts_with("rank 0 after step "); }),
+            1)
+      << run.bytes();
+}
+
+TEST(Bar, OfARankStandsBehindItsName) {
+  const Workplace place;
+  TerminalRun run(Words{recollect_binary(), "run", "--nproc-per-node", "2", "train", "c.yaml",
+                        "parallelism.tensor_parallel_size=2"} +
+                      kEndless,
+                  place.folder().path(), {}, 100);
+  run.watch(900ms);
+  std::vector<std::string> lines = run.screen().lines();
+  for (std::string& line : lines) {
+    EXPECT_TRUE(line.starts_with("[rank0]: ")) << run.bytes();
+    EXPECT_LE(line.size(), 99u) << line;
+    line.erase(0, std::min<std::size_t>(line.size(), 9));
+  }
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_bar), 1) << run.bytes();
+  EXPECT_TRUE(is_bar(lines.back())) << run.bytes();
+  EXPECT_EQ(run.screen().too_long(), 0) << run.bytes();
+}
+
+TEST(Bar, IsNotDrawnWherePlainLinesAreWanted) {
+  for (const Environment& plain :
+       {Environment{{"NO_COLOR", "1"}}, Environment{{"TERM", "dumb"}}, Environment{{"CI", "true"}}}) {
+    const Workplace place;
+    TerminalRun run(training({"logging.progress=auto"}), place.folder().path(), plain, 100);
+    const Finished finished = run.finish();
+    EXPECT_EQ(finished.status, 0) << finished.out;
+    EXPECT_EQ(finished.out.find('\x1b'), std::string::npos) << finished.out;
+    EXPECT_EQ(times_in(finished.out, "\r"), times_in(finished.out, "\r\n")) << finished.out;
+    EXPECT_NE(finished.out.find("step 2/2  loss "), std::string::npos) << finished.out;
+  }
+}
+
+TEST(Bar, FitsAnyWidth) {
+  const BarState state{.step = 123456,
+                       .steps = 1000000,
+                       .loss = 1e30,
+                       .learning_rate = 1.25e-5,
+                       .grad_norm = 12345678,
+                       .tokens_per_second = 1234567,
+                       .elapsed = 123456,
+                       .left = 9876543,
+                       .memory = uint64_t{79} << 30};
+  std::size_t parts = 0;
+  for (int columns = 1; columns <= 250; ++columns) {
+    fmt::memory_buffer text;
+    write_bar(state, columns, text);
+    const std::string bar = fmt::to_string(text);
+    EXPECT_LE(bar.size(), static_cast<std::size_t>(columns)) << bar;
+    const auto now = static_cast<std::size_t>(times_in(bar, "  "));
+    EXPECT_TRUE(now >= parts || times_in(bar, "[") > 0) << "a wider terminal shows less: " << bar;
+    parts = now;
+  }
+  fmt::memory_buffer text;
+  write_bar(state, 250, text);
+  const std::string bar = fmt::to_string(text);
+  for (const char* part : {" 12% [====>",
+                           "] 123456/1000000  loss 1e+30  lr 1.25e-05  grad norm 1.23e+07  1234567 "
+                           "tokens/s  34 h gone  114 d left  79.00 GiB"})
+    EXPECT_NE(bar.find(part), std::string::npos) << bar;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// Two lines before the first step, about twenty of steps, and eight at most behind the last.
+TEST(DefaultOutput, IsShort) {
+  const Workplace place;
+  const Finished finished = place.train({"training.max_steps=200", "snapshot.every_steps=100",
+                                         "evaluation.every_steps=200", "evaluation.batches=1",
+                                         "checkpoint.save_model=true", "activation_checkpointing.mode=full"});
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  const std::vector<std::string> lines = lines_of(finished.out);
+  ASSERT_GT(lines.size(), 3u);
+  EXPECT_TRUE(std::regex_match(
+      lines[0], std::regex("gpt2: [0-9]+ parameters, fp64, backend reference; 1 data x 1 tensor "
+                           "ranks \\(self\\)")))
+      << lines[0];
+  EXPECT_TRUE(std::regex_match(
+      lines[1], std::regex("memory: predicted peak [0-9.]+ [MG]iB of [0-9.]+ [MG]iB; arena [0-9.]+ [KMG]iB")))
+      << lines[1];
+  EXPECT_TRUE(lines[2].starts_with("step 1/200  loss ")) << lines[2];
+  const auto is_step = [](const std::string& line) { return line.find("/200  ") < 12; };
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_step), 22) << finished.out;  // with the evaluation
+  const auto last = std::find_if(lines.rbegin(), lines.rend(), is_step).base();
+  EXPECT_LE(lines.end() - last, 8) << finished.out;
+  EXPECT_LE(lines.size(), 32u) << finished.out;
+  for (const char* name : {"saved out/model.safetensors", "trained 200 steps in ", "evaluation: loss ",
+                           "memory: peak ", "step: ", "snapshots: 2 saved in ", "report: "})
+    EXPECT_EQ(
+        std::count_if(last, lines.end(), [&](const std::string& line) { return line.starts_with(name); }), 1)
+        << name << finished.out;
+  EXPECT_EQ(finished.err, "");
+}
+
+TEST(DefaultOutput, HasTheTablesWhereTheyAreAskedFor) {
+  const Workplace place;
+  for (const char* word : {"logging.verbose=true", "memory_report.formats=[table]"}) {
+    const Finished finished = place.train({word});
+    ASSERT_EQ(finished.status, 0) << finished.err;
+    EXPECT_EQ(times_in(finished.out, "\nactivations "), 3) << finished.out;
+    EXPECT_EQ(times_in(finished.out, "\ndifference, bytes              0\n"), 1) << finished.out;
+  }
+  EXPECT_NE(place.train({"logging.verbose=true"}).out.find("\nbatch: 4 sequences of 8 = "),
+            std::string::npos);
+}
+
+TEST(DefaultOutput, RemarksOnSwitchesStay) {
+  const Workplace place;
+  const Finished finished = place.train({"numerics.verify_every=100"});
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_EQ(times_in(finished.out, "\nnumerics.verify_every: no effect with training.max_steps 2: "), 1)
+      << finished.out;
+}
+
+TEST(DefaultOutput, WarnsOfWhatGivesWayToTheCommandLine) {
+  const Workplace place;
+  place.folder().write("d.yaml", TemporaryFolder::read(place.file("c.yaml")) + "profiling: {step: 2}\n");
+  const Finished finished =
+      place.recollect({"train", "d.yaml", "training.max_steps=1", "parallelism.tensor_parallel_size=2",
+                       "parallelism.ranks_per_process=2"});
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_EQ(times_in(finished.err, "profiling.step 2 is after the last step, training.max_steps 1; "), 1)
+      << finished.err;
+  const std::string resolved = TemporaryFolder::read(place.file("out/config.resolved.yaml"));
+  EXPECT_NE(resolved.find("\nprofiling:\n  step: 1\n"), std::string::npos) << resolved;
+}
+
+TEST(Failure, OfAllRanksIsToldOnce) {
+  const Words two = {"--nproc-per-node", "2", "train", "c.yaml", "parallelism.tensor_parallel_size=2"};
+  Launch memory(two + Words{"device.memory_limit=1KiB"});
+  const Finished small = memory.finish();
+  EXPECT_EQ(small.status, 4) << small.err;
+  EXPECT_EQ(times_in(small.err, "device.memory_limit is 1024"), 1) << small.err;
+  EXPECT_EQ(times_in(small.err, "at peak"), 1) << small.err;
+  EXPECT_EQ(times_in(small.err, "what it wrote to stderr stands above, behind [rank0]:"), 1) << small.err;
+
+  Launch mistake(two + Words{"optimizer.name=adamx"});
+  const Finished wrong = mistake.finish();
+  EXPECT_EQ(wrong.status, 2) << wrong.err;
+  EXPECT_EQ(times_in(wrong.err, "adamx"), 2) << "the word, and what is wrong with it: " << wrong.err;
+  EXPECT_EQ(wrong.err.find("FAILED"), std::string::npos) << wrong.err;
+
+  Launch world(Words{"--nproc-per-node", "2", "train", "c.yaml", "parallelism.tensor_parallel_size=1",
+                     "training.micro_batch_size=1", "training.global_batch_size=3"});
+  const Finished batch = world.finish();
+  EXPECT_EQ(batch.status, 2) << batch.err;
+  EXPECT_EQ(times_in(batch.err, "global_batch_size 3"), 1) << batch.err;
+}
+
+TEST(Failure, OfRanksThatDisagreeIsToldOnce) {
+  Launch launch(Words{"--nproc-per-node", "2"} +
+                shell("exec " + recollect_binary() +
+                      " train c.yaml parallelism.data_parallel_size=2 training.seed=$RANK"));
+  const Finished finished = launch.finish();
+  EXPECT_EQ(finished.status, 8) << finished.err;
+  EXPECT_EQ(times_in(finished.err, "the ranks have different configurations"), 1) << finished.err;
+  EXPECT_EQ(times_in(finished.err, "training.seed: 0 on rank 0; 1 on rank 1"), 1) << finished.err;
+}
+
+#ifndef __SANITIZE_THREAD__  // it knows nothing of the MPI library's locks
+TEST(Failure, OfAllRanksIsToldOnceUnderMpirun) {
+  const Workplace place;
+  const Finished finished =
+      place.train_under_mpirun(2, {"parallelism.tensor_parallel_size=2", "device.memory_limit=1KiB"});
+  EXPECT_EQ(finished.status, 4) << finished.err;
+  EXPECT_EQ(times_in(finished.err, "device.memory_limit is 1024"), 1) << finished.err;
+  EXPECT_EQ(times_in(finished.err, "at peak"), 1) << finished.err;
+  const Finished mistake =
+      place.train_under_mpirun(2, {"parallelism.tensor_parallel_size=2", "optimizer.name=adamx"});
+  EXPECT_EQ(mistake.status, 2) << mistake.err;
+  EXPECT_EQ(times_in(mistake.err, "optimizer.name: 'adamx' "), 1) << mistake.err;
+}
+#endif
+
+}  // namespace
+}  // namespace recollect::test::terminal_test
