@@ -1,5 +1,7 @@
 #include "launch/train/train.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -12,6 +14,7 @@
 #include "engine/io/standard_output.h"
 #include "launch/config/check_reports.h"
 #include "launch/config/read.h"
+#include "launch/program/lengths.h"
 #include "launch/program/recorded.h"
 #include "launch/ranks/inputs.h"
 #include "launch/ranks/same_configuration.h"
@@ -36,11 +39,28 @@ constexpr int64_t kStepsToJudge = 3;  // before a disk is called slow
 
 void announce(const RunDescription& run) { say("{}; {}\nbatch: {}\n", run.model, run.layout, run.batch); }
 
+// What its reports say of it from now on. What mode none would take is planned by the first rank, while the others wait.
+RunStart start_of(const Config& config, const Session& session) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  RunStart start{.began = std::chrono::duration_cast<std::chrono::seconds>(now).count()};
+  const bool shown = reports_in(config, ReportFormat::kJson) || reports_in(config, ReportFormat::kHtml);
+  if (session.mesh().world().rank() == 0 && shown && !config.memory_report.at.empty()) {
+    const Mesh& mesh = session.mesh();
+    const auto plan = [&](const Config& none) {
+      return plan_training_program(none, mesh, build_training_graph(none, mesh, batch_shape(none)));
+    };
+    start.uncheckpointed =
+        predict_uncheckpointed(config, session.training_program(), session.executor().program(), plan);
+    if (start.uncheckpointed) ::malloc_trim(0);  // resident memory was predicted without that plan
+  }
+  return start;
+}
+
 // All steps, and what comes between them: evaluations, reports, and answers to the signal. `progress` is null
 // on all ranks but the first. Returns the signal that ended them early, with their snapshot saved; else 0.
 int run_steps(const Config& config, Session& session, Progress* progress, Snapshots* snapshots,
               const ReportSignal& signal, Preemption& preemption, CallLog& log, TrainResults& results,
-              ReportFiles& files) {
+              const RunStart& begun, ReportFiles& files) {
   const auto start = std::chrono::steady_clock::now();
   double seconds = 0;
   bool warned = false;
@@ -55,7 +75,7 @@ int run_steps(const Config& config, Session& session, Progress* progress, Snapsh
     const uint32_t asked = signal.count();
     if (!together && asked == answered) return;
     if (progress) progress->finish();
-    const RankReport report = report_of(config, session.measurements());
+    const RankReport report = report_of(config, session.measurements(), begun);
     if (asked != answered) report_alone(config, report, files);
     if (together) report_together(config, report, session.mesh().world(), files);
     answered = asked;
@@ -157,7 +177,8 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     snapshots.emplace(config, session, before_commit, resumed.folder, before_begin);
   }
   if (folder) folder->begin(resolved, plan);  // now that nothing is left that could be refused
-  world.barrier();                            // nobody trains for nothing
+  const RunStart begun = start_of(config, session);
+  world.barrier();  // nobody trains for nothing
   status.begin();
   ReportFiles files(config);
   if (folder) {
@@ -193,13 +214,14 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   if (trains && reports_at(config, "start")) {
     RankReport report = predict(config, session.mesh(), session.training_program(),
                                 session.executor().program(), session.programs().needs());
+    report.start = begun;
     report.resident = session.measurements().programs.resident();
     report_together(config, report, world, files);
   }
   TrainResults results;
   Snapshots* const saved = snapshots ? &*snapshots : nullptr;
   if (const int by = run_steps(config, session, progress.get(), saved, signal, preemption, status.log(),
-                               results, files)) {
+                               results, begun, files)) {
     say_preempted(config, session, saved, by);
     return ExitCode::kPreempted;
   }
@@ -213,7 +235,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   }
   model.save(moved);
   if (trains && !moved && reports_at(config, "end"))
-    report_together(config, report_of(config, session.measurements()), world, files);
+    report_together(config, report_of(config, session.measurements(), begun), world, files);
   if (!moved) report_results(config, session, results, files);
   model.check_place();
   if (saved) saved->check_saved();
