@@ -22,6 +22,7 @@
 #include "launch/report/rank_report.h"
 #include "launch/report/reports.h"
 #include "launch/report/run_folder.h"
+#include "launch/train/live_file.h"
 #include "launch/train/output_folder.h"
 #include "launch/train/planned_files.h"
 #include "launch/train/progress.h"
@@ -62,6 +63,7 @@ int run_steps(const Config& config, Session& session, Progress* progress, Snapsh
               const ReportSignal& signal, Preemption& preemption, CallLog& log, TrainResults& results,
               const RunStart& begun, ReportFiles& files) {
   const auto start = std::chrono::steady_clock::now();
+  LiveFile live(config, session);
   double seconds = 0;
   bool warned = false;
   uint32_t answered = 0;
@@ -96,6 +98,7 @@ int run_steps(const Config& config, Session& session, Progress* progress, Snapsh
     if (progress && !result.not_finite.empty()) warn("{}; its update is left out", result.not_finite);
     results.add(result, config.training.global_batch_size);
     if (progress) progress->report(result);
+    live.after_step(result);
     seconds += result.seconds;
     if (!warned && result.step >= std::min(kStepsToJudge, config.training.max_steps)) {
       const std::string warning = slow_disk_warning(session.programs(), result.step, seconds);
