@@ -74,6 +74,7 @@ findings() {
   room_may_include generate config ranks program
   room_may_include train config ranks program report
   room_may_include predict config ranks program train
+  room_may_include top config ranks program report
   room_may_include run config
   room_may_include package
   room_may_include snapshot config ranks program report train

@@ -17,6 +17,7 @@
 #include "launch/report/report_command.h"
 #include "launch/run/options.h"
 #include "launch/snapshot/snapshot_command.h"
+#include "launch/top/top_command.h"
 
 namespace recollect {
 
@@ -28,6 +29,7 @@ constexpr Argument kOfATraining[] = {{"CONFIG.yaml", "a training's; the model is
                                      kKeys};
 constexpr Argument kPrograms[] = {{"PROGRAM", "train or another command, a program, FILE.py"}};
 constexpr Argument kRuns[] = {{"RUN_FOLDER", "output_dir of a run whose memory_report.formats has json"}};
+constexpr Argument kWatched[] = {{"RUN_FOLDER", "output_dir of a run that trains, or has trained"}};
 constexpr Argument kSnapshots[] = {{"FOLDER", "a snapshot, or the folder of many"}};
 constexpr Argument kConversion[] = {{"SOURCE", "a snapshot, or the folder of many: their newest; or a model"},
                                     {"DESTINATION", "a folder that is made"},
@@ -68,6 +70,11 @@ constexpr Command kCommands[] = {
      "recollect profile config.yaml --html profile.html"},
     {"report", "RUN_FOLDER [RUN_FOLDER] [options]", "show again what a run has left, or compare two",
      report_command, report_options, kRuns, "", "recollect report runs/a runs/b --html both.html"},
+    {"top", "RUN_FOLDER", "watch a run on the terminal: its ranks side by side", top_command, nullptr,
+     kWatched,
+     "Memory, tokens/s, waits and the last loss, once a second, from the files that the run writes. "
+     "q ends it, arrow keys show more ranks. On what is no terminal it prints what is known now.",
+     "recollect top runs/a"},
     {"snapshot", "", "look at what a training has saved, check it, convert it"},
     {"snapshot inspect", "FOLDER [options]",
      "print a snapshot's step, layout, versions, configuration, tensors, files", snapshot_inspect_command,

@@ -233,14 +233,16 @@ void print_one(const Config& config, bool json) {
 void write_files(const Config& config, const EstimateOptions& chosen, const std::string& chart) {
   if (chosen.trace.empty() && chosen.html.empty()) return;
   const auto [rank, training] = plan_training(config, 0, 0);
-  const std::vector<std::vector<RankReport>> run{
+  std::vector<std::vector<RankReport>> run{
       {predict(config, rank.mesh(), training, training.program, rank.reserve(config, training))}};
+  run[0][0].start.uncheckpointed = predict_uncheckpointed(
+      config, training, training.program, [&rank = rank](const Config& none) { return rank.plan(none); });
   if (!chosen.trace.empty()) {
     ChromeTrace trace;
     trace.add(run[0][0], ChromeTrace::Times::kPredicted);
     write_text_file(chosen.trace, trace.text());
   }
-  if (!chosen.html.empty()) write_text_file(chosen.html, html_page(run, chart));
+  if (!chosen.html.empty()) write_text_file(chosen.html, html_page(run, {.chart = chart}));
 }
 
 void print_comparison(const Config& config, bool json) {

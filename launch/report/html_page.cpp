@@ -38,7 +38,7 @@ std::string inside_script(const std::string& json) {
   return text;
 }
 
-std::string page_data(std::span<const std::vector<RankReport>> runs) {
+std::string page_data(std::span<const std::vector<RankReport>> runs, const PageParts& more) {
   Pool programs, times;
   Json list = Json::array();
   for (const std::vector<RankReport>& run : runs) {
@@ -57,15 +57,17 @@ std::string page_data(std::span<const std::vector<RankReport>> runs) {
       ranks.push_back(std::move(rank));
     }
     list.push_back({{"ranks", std::move(ranks)}});
+    if (list.size() <= more.curves.size())
+      list.back()["training"] = curves_json(more.curves[list.size() - 1]);
   }
   const std::string names = names_json().dump();
   return names.substr(0, names.size() - 1) + ",\"runs\":" + list.dump() + ",\"programs\":" + programs.text() +
-         ",\"times\":" + times.text() + "}";
+         ",\"times\":" + times.text() + ",\"live\":" + std::to_string(more.live) + "}";
 }
 
 }  // namespace
 
-std::string html_page(std::span<const std::vector<RankReport>> runs, std::string_view chart) {
+std::string html_page(std::span<const std::vector<RankReport>> runs, const PageParts& parts) {
   std::string page(kPageTemplate);
   const auto put = [&](std::string_view mark, std::string_view what) {
     const std::size_t at = page.find(mark);
@@ -73,8 +75,8 @@ std::string html_page(std::span<const std::vector<RankReport>> runs, std::string
     page.replace(at, mark.size(), what);
   };
   put("@data@",
-      inside_script(page_data(runs)));  // the last mark first: names of a run may look like the other
-  put("@chart@", chart);
+      inside_script(page_data(runs, parts)));  // the last mark first: names of a run may look like the other
+  put("@chart@", parts.chart);
   return page;
 }
 

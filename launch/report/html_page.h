@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launch/report/rank_report.h"
+#include "launch/report/training_curves.h"
 
 namespace recollect {
 
@@ -17,7 +18,14 @@ inline constexpr std::string_view kPageMark = "<title>Recollect report</title>";
 // Of a run's ranks the first so many have their timeline in the page; the tables are of all.
 inline constexpr int kTimelinesInPage = 16;
 
-// Each run: the reports of its ranks, by rank; at least one. `chart`: a section above all others, as HTML.
-std::string html_page(std::span<const std::vector<RankReport>> runs, std::string_view chart = {});
+struct PageParts {
+  std::span<const TrainingCurves> curves = {};  // of each run; none, or as many as there are runs
+  std::string_view chart = {};                  // a section above all others, as HTML
+  // Where the run goes on: when the page was written, in seconds since 1970. It then reads itself again every few seconds.
+  int64_t live = 0;
+};
+
+// Each run: the reports of its ranks, by rank; at least one.
+std::string html_page(std::span<const std::vector<RankReport>> runs, const PageParts& parts = {});
 
 }  // namespace recollect

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "checkpointing/simulator.h"
+#include "launch/program/estimate.h"
 #include "launch/program/layer_choices.h"
 #include "launch/program/lengths.h"
 #include "launch/program/limits.h"
@@ -28,6 +29,12 @@ double optimizer_seconds(const StepTimeline& step) {
   for (const StepTimeline::Run& run : step.runs)
     if (run.micro_batch == StepTimeline::kOptimizer) return 1e-9 * static_cast<double>(run.end - run.begin);
   return 0;
+}
+
+double simulated_step(const Config& config, const Program& program, const DeviceModel& device) {
+  return simulate(program.graph, program.schedule, device,
+                  std::max<int64_t>(1, config.training.gradient_accumulation_steps))
+      .step_seconds;
 }
 
 // "8 sequences of 128", or of what they are padded to.
@@ -72,6 +79,8 @@ RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram
   RankReport report{.rank = mesh.world().rank(),
                     .ranks = mesh.world().size(),
                     .run = describe(config, mesh, training),
+                    .start = {},
+                    .max_steps = config.training.max_steps,
                     .reserved = reserved_for(needs),
                     .predicted = needs,
                     .measured = {},
@@ -91,11 +100,12 @@ RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram
   return report;
 }
 
-RankReport report_of(const Config& config, const Measurements& measured) {
+RankReport report_of(const Config& config, const Measurements& measured, const RunStart& start) {
   const uint64_t resident = resident_bytes();  // before the report adds its own
   const Executor& executor = measured.executor();
   RankReport report =
       predict(config, measured.mesh, measured.training(), executor.program(), measured.programs.needs());
+  report.start = start;
   report.steps_done = measured.times.steps();
   const int64_t steps = measured.times.since_restart();
   if (length_multiple(config) > 0 && steps > 0) {
@@ -135,6 +145,21 @@ RankReport report_of(const Config& config, const Measurements& measured) {
   report.switches =
       effects_of_switches(config, measured.training(), executor.program(), report.step, report.timeline);
   return report;
+}
+
+std::optional<Uncheckpointed> predict_uncheckpointed(
+    const Config& config, const TrainingProgram& training, const Program& program,
+    const std::function<TrainingProgram(const Config&)>& plan) {
+  if (!checkpoints(config) || config.training.max_steps == 0) return {};
+  try {
+    const TrainingProgram none = plan(without_checkpointing(config));
+    if (none.checkpointed.refusal) return {};
+    return Uncheckpointed{.peak = none.program.predicted().peak(),
+                          .step = simulated_step(config, none.program, none.device),
+                          .with_step = simulated_step(config, program, training.device)};
+  } catch (const Error&) {  // a report is worth less than the run
+    return {};
+  }
 }
 
 }  // namespace recollect

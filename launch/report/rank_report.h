@@ -4,6 +4,7 @@
 // and traces are made of nothing else.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,10 +38,27 @@ struct ReservedMemory {
 
 ReservedMemory reserved_for(const MemoryLedger& needs);
 
+// What the same run would take without activation checkpointing, of the longest sequences.
+struct Uncheckpointed {
+  uint64_t peak = 0;     // bytes of the device
+  double step = 0;       // seconds, predicted
+  double with_step = 0;  // those of the run itself, by the same device model
+  bool operator==(const Uncheckpointed&) const = default;
+};
+
+// What is known of a run when it begins, and stays so.
+struct RunStart {
+  int64_t began = 0;  // seconds since 1970, by this rank's clock; 0: it has not begun
+  std::optional<Uncheckpointed> uncheckpointed =
+      {};  // where something is checkpointed, and on the first rank alone
+  bool operator==(const RunStart&) const = default;
+};
+
 struct RankReport {
   int rank = 0, ranks = 1;
   RunDescription run;
-  int64_t steps_done = 0;
+  RunStart start;
+  int64_t max_steps = 0, steps_done = 0;
   ReservedMemory reserved;
   MemoryLedger predicted;                // of what has run, and before that of all lengths
   std::optional<MemoryLedger> measured;  // once something has run
@@ -65,6 +83,12 @@ RunDescription describe(const Config& config, const Mesh& mesh, const TrainingPr
 RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram& training,
                    const Program& program, const MemoryLedger& needs);
 // With what has been measured so far.
-RankReport report_of(const Config& config, const Measurements& measured);
+RankReport report_of(const Config& config, const Measurements& measured, const RunStart& start = {});
+
+// None where nothing is checkpointed, or such a run cannot be planned. `training` may have given `program` away; `plan`: that of
+// a configuration that differs in activation_checkpointing alone.
+std::optional<Uncheckpointed> predict_uncheckpointed(
+    const Config& config, const TrainingProgram& training, const Program& program,
+    const std::function<TrainingProgram(const Config&)>& plan);
 
 }  // namespace recollect

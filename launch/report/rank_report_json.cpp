@@ -142,9 +142,13 @@ Json summary_json(const RankReport& report) {
               {"layout", report.run.layout},
               {"batch", report.run.batch},
               {"checkpointing", report.run.checkpointing}}},
+            {"began", report.start.began},
+            {"max_steps", report.max_steps},
             {"steps_done", report.steps_done},
             {"predicted", ledger_json(report.predicted)}};
   if (report.measured) json["measured"] = ledger_json(*report.measured);
+  if (const auto& none = report.start.uncheckpointed)
+    json["mode_none"] = {{"peak", none->peak}, {"step", none->step}, {"with_step", none->with_step}};
   json["reserved"] = {{"arena_predicted", report.reserved.arena_predicted},
                       {"arena", report.reserved.arena},
                       {"host_arena", report.reserved.host},
@@ -180,14 +184,23 @@ RankReport read_rank_report(std::string_view text, const std::string& source) {
   const JsonPlace json(document, source);
   json.at("recollect_report").integer(kVersion, kVersion);
   constexpr int kMostRanks = 1 << 20;
+  constexpr int64_t kLatest = 253402300799;  // the last second of the year 9999
   RankReport report;
   report.ranks = static_cast<int>(json.at("ranks").integer(1, kMostRanks));
   report.rank = static_cast<int>(json.at("rank").integer(0, report.ranks - 1));
   report.run = read_description(json.at("run"));
   report.steps_done = json.at("steps_done").integer();
+  if (const auto began = json.find("began")) {  // reports of former versions have neither; likewise below
+    report.start.began = began->integer(0, kLatest);
+    report.max_steps = json.at("max_steps").integer();
+  }
+  if (const auto none = json.find("mode_none"))
+    report.start.uncheckpointed = {.peak = none->at("peak").bytes(),
+                                   .step = none->at("step").amount(),
+                                   .with_step = none->at("with_step").amount()};
   report.predicted = read_ledger(json.at("predicted"));
   report.reserved = reserved_for(report.predicted);
-  if (const auto reserved = json.find("reserved"))  // reports of former versions have none
+  if (const auto reserved = json.find("reserved"))
     report.reserved = {reserved->at("arena_predicted").bytes(), reserved->at("arena").bytes(),
                        reserved->at("host_arena").bytes(), reserved->at("disk").bytes()};
   if (const auto measured = json.find("measured")) report.measured = read_ledger(*measured);

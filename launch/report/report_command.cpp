@@ -6,8 +6,10 @@
 #include "engine/core/printable.h"
 #include "engine/io/files.h"
 #include "engine/io/output_file.h"
+#include "engine/io/standard_output.h"
 #include "launch/report/chrome_trace.h"
 #include "launch/report/compare.h"
+#include "launch/report/follow_run.h"
 #include "launch/report/html_page.h"
 #include "launch/report/memory_table.h"
 #include "launch/report/rank_report_json.h"
@@ -48,9 +50,21 @@ std::string trace_text(const Run& run) {
   return trace.text();
 }
 
+// Of each run; says where a file has what it should not.
+std::vector<TrainingCurves> curves_of(const Words& folders) {
+  std::vector<TrainingCurves> curves;
+  for (const std::string& folder : folders) {
+    curves.push_back(read_curves(folder));
+    if (const int64_t lines = curves.back().lines_left_out(); lines > 0)
+      warn("{}/metrics.jsonl: left out of the page, since they are none of a step's: {} lines",
+           printable(folder), lines);
+  }
+  return curves;
+}
+
 struct ReportWords {
   std::string html, trace;
-  bool json = false;
+  bool json = false, follow = false;
 
   OptionTable options();
 };
@@ -60,6 +74,7 @@ OptionTable ReportWords::options() {
   OptionTable table;
   table.add_options()("html", po::value(&html)->value_name("FILE"),
                       "the page of the run, or of both on one scale")(
+      "follow", po::bool_switch(&follow), "writes the page, RUN_FOLDER/report.html, while the run goes on")(
       "trace", po::value(&trace)->value_name("FILE"),
       "the recorded step of all ranks, measured and predicted, for Perfetto")(
       "json", po::bool_switch(&json), "the numbers as JSON, and the differences of two runs");
@@ -78,15 +93,20 @@ OptionTable report_options() { return ReportWords().options(); }
 void report_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   ReportWords given;
   const Words folders = parse_options(words, given.options());
-  const auto& [html, trace, json] = given;
+  const auto& [html, trace, json, follow] = given;
   if (folders.empty() || folders.size() > 2)
     throw UsageError("report needs the output folder of a run, or of two to compare");
   if (!trace.empty() && folders.size() == 2)
     throw Error(ExitCode::kConfiguration, "--trace is of one run", "ask for each of the two by itself");
-  check_report_files(html, trace);
+  if (follow && (folders.size() == 2 || json || !trace.empty()))
+    throw Error(ExitCode::kConfiguration, "--follow writes the page of one run and nothing else",
+                "ask for the rest when the run has ended");
+  const std::string followed = html.empty() ? folders.front() + "/report.html" : html;
+  check_report_files(follow ? followed : html, trace);
+  if (follow) return follow_run(folders.front(), followed);
   std::vector<Run> runs;
   for (const std::string& folder : folders) runs.push_back(read_run(folder));
-  if (!html.empty()) write_text_file(html, html_page(runs));
+  if (!html.empty()) write_text_file(html, html_page(runs, {.curves = curves_of(folders)}));
   if (!trace.empty()) write_text_file(trace, trace_text(runs.front()));
   if (json) {
     fmt::print("{}", runs_json(runs));

@@ -1,5 +1,6 @@
 #include "launch/report/run_folder.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -105,7 +106,11 @@ void ReportFiles::write_run(const RankReport& report, Communicator& world) {
   }
   if (!reports_in(config_, ReportFormat::kHtml)) return;
   const std::vector<std::vector<RankReport>> run{gather_reports(report, world)};
-  if (world.rank() == 0) write(config_.output_dir + "/report.html", html_page(run));
+  if (world.rank() != 0) return;
+  const std::vector<std::string>& forms = config_.logging.report_to;
+  const bool has_metrics = std::find(forms.begin(), forms.end(), "jsonl") != forms.end();
+  const std::vector<TrainingCurves> curves{has_metrics ? read_curves(config_.output_dir) : TrainingCurves()};
+  write(config_.output_dir + "/report.html", html_page(run, {.curves = curves}));
 }
 
 }  // namespace recollect

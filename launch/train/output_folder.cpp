@@ -49,7 +49,7 @@ bool is_a_runs(std::string_view name) {
                                                       "plan.yaml",  "report.html",   "train_results.json"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
          ((name.starts_with("memory.rank") || name.starts_with("trace.rank") ||
-           name.starts_with("status.")) &&
+           name.starts_with("live.rank") || name.starts_with("status.")) &&
           name.ends_with(".json"));
 }
 

@@ -51,7 +51,7 @@ void Progress::finish() {
 }
 
 void Progress::go_back_to(int64_t step) {
-  metrics_ = MetricsLog(config_, step);
+  metrics_.go_back_to(step);
   steps_before_ = step;
   start_ = Clock::now();
 }

@@ -239,7 +239,8 @@ StepResult Session::step() {
   meter_.end_step();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   times_.add(result.seconds);
-  own_times_.add(result.seconds - waited_in_step());
+  result.waited = waited_in_step();
+  own_times_.add(result.seconds - result.waited);
   if (adaptation_) adaptation_->end_step(result.seconds);
   return result;
 }

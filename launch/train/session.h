@@ -40,6 +40,7 @@ struct StepResult {
   int64_t tokens = 0;         // read by all ranks, padding included
   int64_t valid_targets = 0;  // that count in the loss, of all ranks
   double seconds = 0;
+  double waited = 0;  // of them, for other ranks
   // What is not finite, and which samples the batch has, where the run goes on all the same (numerics.on_non_finite).
   std::string not_finite = {};
   std::string spike = {};  // how far the loss is above those before it, and which samples the batch has

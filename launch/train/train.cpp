@@ -1,5 +1,7 @@
 #include "launch/train/train.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -13,6 +15,7 @@
 #include "engine/io/standard_output.h"
 #include "launch/config/check_reports.h"
 #include "launch/config/read.h"
+#include "launch/program/lengths.h"
 #include "launch/program/recorded.h"
 #include "launch/ranks/inputs.h"
 #include "launch/ranks/same_configuration.h"
@@ -21,6 +24,7 @@
 #include "launch/report/reports.h"
 #include "launch/report/run_folder.h"
 #include "launch/train/best_model.h"
+#include "launch/train/live_file.h"
 #include "launch/train/opening.h"
 #include "launch/train/output_folder.h"
 #include "launch/train/planned_files.h"
@@ -37,12 +41,30 @@ namespace {
 
 constexpr int64_t kStepsToJudge = 3;  // before a disk is called slow
 
+// What its reports say of it from now on. What mode none would take is planned by the first rank, while the others wait.
+RunStart start_of(const Config& config, const Session& session) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  RunStart start{.began = std::chrono::duration_cast<std::chrono::seconds>(now).count()};
+  const bool shown = reports_in(config, ReportFormat::kJson) || reports_in(config, ReportFormat::kHtml);
+  if (session.mesh().world().rank() == 0 && shown && !config.memory_report.at.empty()) {
+    const Mesh& mesh = session.mesh();
+    const auto plan = [&](const Config& none) {
+      return plan_training_program(none, mesh, build_training_graph(none, mesh, batch_shape(none)));
+    };
+    start.uncheckpointed =
+        predict_uncheckpointed(config, session.training_program(), session.executor().program(), plan);
+    if (start.uncheckpointed) ::malloc_trim(0);  // resident memory was predicted without that plan
+  }
+  return start;
+}
+
 // All steps, and what comes between them: evaluations, reports, and answers to the signal. `progress` is null
 // on all ranks but the first. Returns the signal that ended them early, with their snapshot saved; else 0.
 int run_steps(const Config& config, Session& session, Progress* progress, BestModel& best_model,
               Snapshots* snapshots, const ReportSignal& signal, Preemption& preemption, CallLog& log,
-              TrainResults& results, ReportFiles& files) {
+              TrainResults& results, const RunStart& begun, ReportFiles& files) {
   const auto start = std::chrono::steady_clock::now();
+  LiveFile live(config, session);
   double seconds = 0;
   bool warned = false;
   uint32_t answered = 0;
@@ -57,7 +79,7 @@ int run_steps(const Config& config, Session& session, Progress* progress, BestMo
     const uint32_t asked = signal.count();
     if (!together && asked == answered) return;
     if (progress) progress->finish();
-    const RankReport report = report_of(config, session.measurements());
+    const RankReport report = report_of(config, session.measurements(), begun);
     if (asked != answered) report_alone(config, report, files);
     if (together) report_together(config, report, session.mesh().world(), files);
     answered = asked;
@@ -78,6 +100,7 @@ int run_steps(const Config& config, Session& session, Progress* progress, BestMo
     if (progress && !result.not_finite.empty()) warn("{}; its update is left out", result.not_finite);
     results.add(result, config.training.global_batch_size);
     if (progress) progress->report(result);
+    live.after_step(result);
     seconds += result.seconds;
     if (!warned && result.step >= std::min(kStepsToJudge, config.training.max_steps)) {
       const std::string warning = slow_disk_warning(session.programs(), result.step, seconds);
@@ -181,7 +204,8 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     snapshots.emplace(config, session, before_commit, resumed.folder, before_begin);
   }
   if (folder) folder->begin(resolved, plan);  // now that nothing is left that could be refused
-  world.barrier();                            // nobody trains for nothing
+  const RunStart begun = start_of(config, session);
+  world.barrier();  // nobody trains for nothing
   status.begin();
   ReportFiles files(config);
   const std::string memory = memory_line(session);
@@ -220,13 +244,14 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   if (trains && reports_at(config, "start")) {
     RankReport report = predict(config, session.mesh(), session.training_program(),
                                 session.executor().program(), session.programs().needs());
+    report.start = begun;
     report.resident = session.measurements().programs.resident();
     report_together(config, report, world, files);
   }
   TrainResults results;
   Snapshots* const saved = snapshots ? &*snapshots : nullptr;
   if (const int by = run_steps(config, session, progress.get(), best_model, saved, signal, preemption,
-                               status.log(), results, files)) {
+                               status.log(), results, begun, files)) {
     say_preempted(config, session, saved, by);
     return ExitCode::kPreempted;
   }
@@ -241,7 +266,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   }
   model.save(moved);
   if (trains && !moved && reports_at(config, "end")) {
-    const RankReport report = report_of(config, session.measurements());
+    const RankReport report = report_of(config, session.measurements(), begun);
     report_together(config, report, world, files);
     results.step = report.step;
     results.report = reports_left(config);

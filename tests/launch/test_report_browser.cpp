@@ -2,14 +2,12 @@
 // the cursor finds its op, and a large run stays light. Skipped where there is no Chromium.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <thread>
 
 #include "launch/report/html_page.h"
 #include "launch/report/rank_report_json.h"
+#include "tests/launch/browser.h"
 #include "tests/launch/process.h"
 #include "tests/launch/report_harness.h"
 
@@ -17,64 +15,6 @@ namespace recollect::test::report_browser_test {
 namespace {
 
 using nlohmann::json;
-
-const Words kNoWords;
-
-class Browser {
- public:
-  Browser() {
-    for (const char* name : {"chromium", "chromium-browser", "google-chrome"})
-      if (binary_.empty() &&
-          std::system((std::string("command -v ") + name + " >/dev/null 2>&1").c_str()) == 0)
-        binary_ = name;
-  }
-  bool exists() const { return !binary_.empty(); }
-
-  // The document of a file after its scripts have run.
-  std::string dom(const std::string& path, const Words& more = kNoWords) const {
-    return run(path, more + Words{"--dump-dom"}).out;
-  }
-  Finished run(const std::string& path, const Words& more) const {
-    // As root it has no sandbox; the page is our own.
-    const Words words = Words{binary_,
-                              "--headless",
-                              "--no-sandbox",
-                              "--disable-gpu",
-                              "--disable-dev-shm-usage",
-                              "--disable-breakpad",
-                              "--no-first-run",
-                              "--user-data-dir=" + folder_.file("profile"),
-                              "--window-size=1300,2000"} +
-                        more + Words{"file://" + path};
-    const Finished finished =
-        Process(words, folder_.path(), {{"HOME", folder_.path()}}).wait(std::chrono::seconds(120));
-    EXPECT_EQ(finished.status, 0) << finished.err;
-    EXPECT_TRUE(all_gone()) << "a process of the browser has outlived it";
-    return finished;
-  }
-  const test::TemporaryFolder& folder() const { return folder_; }
-
- private:
-  // Its helpers end a moment after it; until then they may write to the profile.
-  bool all_gone() const {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    while (std::chrono::steady_clock::now() < deadline) {
-      bool found = false;
-      for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-        std::ifstream file(entry.path() / "cmdline");
-        std::string words;
-        std::getline(file, words);  // nothing, of a process that goes away meanwhile
-        found |= words.find(folder_.file("profile")) != std::string::npos;
-      }
-      if (!found) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    return false;
-  }
-
-  std::string binary_;
-  test::TemporaryFolder folder_;
-};
 
 // Every number of the document: data-key -> data-bytes.
 std::map<std::string, int64_t> numbers_of(const std::string& dom) {
@@ -86,19 +26,6 @@ std::map<std::string, int64_t> numbers_of(const std::string& dom) {
       numbers[dom.substr(begin, end - begin)] = std::stoll(dom.substr(end + bytes.size(), 20));
   }
   return numbers;
-}
-
-// What a script that is put behind the page's own leaves in the title.
-std::string after_script(const Browser& browser, const std::string& page, const std::string& script) {
-  std::string text = test::TemporaryFolder::read(page);
-  const std::size_t end = text.rfind("</body>");
-  text.insert(end, "<script>document.title = (() => {" + script + "})();</script>");
-  const std::string dom = browser.dom(browser.folder().write("probe.html", text));
-  const std::size_t begin = dom.find("<title>") + 7;
-  std::string left = dom.substr(begin, dom.find("</title>") - begin);
-  for (std::size_t at = left.find("&gt;"); at != std::string::npos; at = left.find("&gt;", at))
-    left.replace(at, 4, ">");
-  return left;
 }
 
 class ReportInBrowser : public ::testing::Test {
@@ -158,7 +85,7 @@ TEST_F(ReportInBrowser, ItsNumbersAreThoseOfTheJson) {
 TEST_F(ReportInBrowser, TheCursorFindsTheOpAndItsBytes) {
   const Workplace place;
   ASSERT_EQ(place.train(run_words()).status, 0);
-  const std::string found = after_script(browser_, place.file("out/report.html"), R"(
+  const std::string found = browser_.after_script(place.file("out/report.html"), R"(
     const canvas = document.querySelector("#panels canvas"), box = canvas.getBoundingClientRect();
     const move = (x, y) => canvas.dispatchEvent(new PointerEvent("pointermove",
       {clientX: box.left + x, clientY: box.top + y, pointerId: 1, bubbles: true}));
@@ -169,12 +96,12 @@ TEST_F(ReportInBrowser, TheCursorFindsTheOpAndItsBytes) {
     const colours = new Set();
     for (let i = 0; i < pixels.length; i += 4) colours.add(pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]);
     document.getElementById("zoom-in").click();
-    const zoomed = canvas.toDataURL();
+    const zoomed = canvas.toDataURL(), after_zoom = document.getElementById("tip").innerText;
     document.getElementById("zoom-all").click();
     const whole = canvas.toDataURL();
     document.querySelectorAll("#rank-choice button")[1].click();
     const second = document.getElementById("memory-table").dataset.rank;
-    return JSON.stringify({over_memory, legend, colours: colours.size, zooms: zoomed !== whole, second});)");
+    return JSON.stringify({over_memory, legend, colours: colours.size, zooms: zoomed !== whole, second, after_zoom});)");
   const json probe = json::parse(found);
   const std::string tip = probe.at("over_memory"), legend = probe.at("legend");
   EXPECT_NE(tip.find("device: "), std::string::npos) << tip;
@@ -184,6 +111,10 @@ TEST_F(ReportInBrowser, TheCursorFindsTheOpAndItsBytes) {
   EXPECT_NE(legend.find("MiB"), std::string::npos) << "the legend has the bytes under the cursor: " << legend;
   EXPECT_GT(probe.at("colours"), 12) << "hardly anything is drawn";
   EXPECT_TRUE(probe.at("zooms"));
+  // The pointer stands still: another moment lies under it now, and the tip is of that one.
+  const std::string after_zoom = probe.at("after_zoom");
+  EXPECT_NE(after_zoom.find("device: "), std::string::npos) << after_zoom;
+  EXPECT_NE(after_zoom, tip);
   EXPECT_EQ(probe.at("second"), "1");
 }
 
@@ -264,7 +195,7 @@ TEST_F(ReportInBrowser, StaysLightFor48LayersAndEightRanks) {
   const std::string page = html_page(runs);
   EXPECT_LT(page.size(), 3u << 20) << "of a page that people mail to each other";
   const std::string path = browser_.folder().write("large.html", page);
-  const std::string found = after_script(browser_, path, R"(
+  const std::string found = browser_.after_script(path, R"(
     const begin = performance.now();
     for (let i = 0; i < 10; ++i) document.getElementById("zoom-in").click();
     for (let i = 0; i < 10; ++i) document.getElementById("zoom-out").click();

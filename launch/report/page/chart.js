@@ -1,19 +1,27 @@
 // Draws one step on a canvas: what device, host and disk hold, above the streams that made it so, on one
 // axis.
-const gutter = {left: 128, right: 18};
-const heights = {strip: 38, device: 236, host: 64, disk: 52, gap: 18, lane: 19, laneGap: 5, axis: 26};
+const gutter = {left: 128, right: 18, edge: 16, narrow: false};
+const roomy = {strip: 38, device: 236, host: 64, disk: 52, gap: 18, lane: 19, laneGap: 5, axis: 26};
+// Where there are two panels, so that both are in view.
+const compact = {strip: 38, device: 132, host: 44, disk: 40, gap: 14, lane: 13, laneGap: 4, axis: 26};
 const areaOrder = ["parameters", "gradients", "optimizer", "input", "activations", "workspace", "communication"]
   .map((name) => categories.indexOf(name));
 
+// Names stand left of the drawing; on a phone there is little room.
+function fitGutter(width) {
+  const narrow = width < 600;
+  Object.assign(gutter, narrow ? {left: 74, right: 10, edge: 8, narrow} : {left: 128, right: 18, edge: 16, narrow});
+}
+
 // `arenas`: what is reserved, by space. `base`: the bytes, by space and category, that are left out of the
-// drawing.
-function makePanel(step, arenas, base) {
+// drawing. `heights`: of its parts.
+function makePanel(step, arenas, base, heights) {
   const rows = [], out = (space) => rowSum(base, space);
   let y = heights.strip;
   for (let space = 0; space < spaces.length; ++space) {
     const arena = arenas[space] - out(space), most = Math.max(mostOf(step, space) - out(space), arena);
     if (space > 0 && most === 0) continue;
-    rows.push({kind: "area", space, most, arena, whole: arenas[space], y, height: heights[spaces[space]] ?? heights.host});
+    rows.push({kind: "area", space, most, arena, whole: arenas[space], y, height: heights[spaces[space]]});
     y += rows[rows.length - 1].height + heights.gap;
   }
   streams.forEach((_, stream) => {
@@ -22,7 +30,7 @@ function makePanel(step, arenas, base) {
     y += heights.lane + heights.laneGap;
   });
   const canvas = element("canvas", {role: "img"});
-  return {step, rows, base, height: y + heights.axis, canvas, groups: groupOps(step)};
+  return {step, rows, base, bottom: y, height: y + heights.axis, canvas, groups: groupOps(step)};
 }
 
 // Stretches of the compute stream that belong to one layer and phase.
@@ -115,7 +123,27 @@ function drawArea(pen, panel, row, view, x) {
       fillBetween(pen, steps, lower, upper, y, palette[categories[category]]);
     lower = upper;
   }
+  for (const other of panel.others ?? []) drawOutline(pen, other, row, view, x, y);
   drawArena(pen, row, view, Math.round(y(row.arena)) + 0.5);
+}
+
+// What another run holds, as a line.
+function drawOutline(pen, other, row, view, x, y) {
+  const {t} = other.step.curve, from = Math.max(0, lastNotAbove(t, view.t0));
+  const to = Math.min(t.length - 1, lastNotAbove(t, view.t1) + 1), out = rowSum(other.base, row.space);
+  const steps = stepsOnScreen(other.step.curve, from, to, row.space, x);
+  const clamp = (at) => Math.min(Math.max(at, gutter.left), view.width - gutter.right);
+  if (mostOf(other.step, row.space) === 0) return;
+  pen.strokeStyle = palette.ink;
+  pen.globalAlpha = 0.55;
+  pen.beginPath();
+  steps.forEach((step, i) => {
+    const top = y(rowSum(step.row, row.space) - out);
+    pen.lineTo(clamp(step.x), top);
+    pen.lineTo(clamp(steps[i + 1]?.x ?? step.x), top);
+  });
+  pen.stroke();
+  pen.globalAlpha = 1;
 }
 
 function drawScale(pen, row, view, most, y) {
@@ -127,11 +155,12 @@ function drawScale(pen, row, view, most, y) {
     pen.moveTo(gutter.left, at);
     pen.lineTo(view.width - gutter.right, at);
     pen.stroke();
-    if (row.height > 100 || value > 0)
+    const onName = gutter.narrow && at < row.y + 34;  // where names and numbers share the little room
+    if (!onName && (row.height > 100 || value > 0))
       text(pen, value.toFixed(digitsFor(step)), gutter.left - 8, at, palette.soft, "right");
   }
-  text(pen, spaces[row.space], 16, row.y + 8, palette.ink);
-  text(pen, unit.name, 16, row.y + 24, palette.soft);
+  text(pen, spaces[row.space], gutter.edge, row.y + 8, palette.ink);
+  text(pen, unit.name, gutter.edge, row.y + 24, palette.soft);
 }
 
 // The line up to which memory is reserved.
@@ -143,7 +172,7 @@ function drawArena(pen, row, view, y) {
   pen.lineTo(view.width - gutter.right, y);
   pen.stroke();
   pen.setLineDash([]);
-  const hidden = row.whole > row.arena ? `, ${bytesText(row.whole - row.arena)} of it not drawn` : "";
+  const hidden = row.whole > row.arena && !gutter.narrow ? `, ${bytesText(row.whole - row.arena)} of it not drawn` : "";
   if (row.height > 100)
     text(pen, `arena ${bytesText(row.whole)}${hidden}`, view.width - gutter.right - 2, y - 8, palette.soft, "right");
 }
@@ -175,7 +204,8 @@ function barColor(step, stream, op) {
 
 function drawLane(pen, panel, row, view, x) {
   const {step} = panel, lane = step.lanes[row.stream], compute = row.stream === computeStream;
-  text(pen, streamLabel(streams[row.stream]), 16, row.y + row.height / 2, palette.ink);
+  const name = streams[row.stream];
+  text(pen, (gutter.narrow && shortLabels[name]) || streamLabel(name), gutter.edge, row.y + row.height / 2, palette.ink);
   pen.fillStyle = palette.faint;
   pen.fillRect(gutter.left, row.y, view.width - gutter.left - gutter.right, row.height);
   const edge = view.width - gutter.right;
@@ -200,41 +230,11 @@ function drawLane(pen, panel, row, view, x) {
 }
 
 function barLabel(pen, step, op, x0, row, width) {
-  pen.save();
-  pen.beginPath();
-  pen.rect(x0, row.y, width - 4, row.height);
-  pen.clip();
+  const name = step.program.ops.name[op].split("/").slice(-2).join("/");
   pen.font = pen.font.replace("12px", "11px");
-  text(pen, step.program.ops.name[op].split("/").slice(-2).join("/"), x0 + 5, row.y + row.height / 2 + 0.5, "#ffffff");
-  pen.restore();
-}
-
-// Which phase and layer the compute stream is in.
-function drawStrip(pen, panel, view, x) {
-  const edge = view.width - gutter.right;
-  let phase, phaseFrom, phaseTo;
-  const name = () => {
-    if (phase !== undefined && phaseTo - phaseFrom > 60) text(pen, phases[phase], phaseFrom + 2, 8, palette.soft);
-  };
-  panel.groups.forEach((group, index) => {
-    const x0 = Math.max(x(group.t0), gutter.left), x1 = Math.min(x(group.t1), edge);
-    if (x1 <= gutter.left || x0 >= edge) return;
-    pen.fillStyle = index % 2 ? palette.faint : palette.line;
-    pen.fillRect(x0, 16, Math.max(0.5, x1 - x0), 11);
-    if (group.layer >= 0 && x1 - x0 > 16) {
-      pen.font = pen.font.replace("12px", "10px");
-      text(pen, group.layer, (x0 + x1) / 2, 22, palette.soft, "center");
-      pen.font = pen.font.replace("10px", "12px");
-    }
-    if (phase !== group.phase) {
-      name();
-      [phase, phaseFrom] = [group.phase, x0];
-      pen.fillStyle = palette.soft;
-      pen.fillRect(x0, 1, 1, 26);
-      phaseFrom = x0 + 3;
-    }
-    phaseTo = x1;
-  });
-  name();
-  text(pen, "layer", 16, 22, palette.soft);
+  let shown = name;
+  while (shown && pen.measureText(shown).width > width - 12) shown = shown.slice(0, -1);
+  if (shown.length < name.length) shown = shown.length > 4 ? `${shown.slice(0, -1)}…` : "";
+  if (shown) text(pen, shown, x0 + 5, row.y + row.height / 2 + 0.5, "#ffffff");
+  pen.font = pen.font.replace("11px", "12px");
 }

@@ -17,8 +17,29 @@ const msText = (ms) => {
   if (size >= 10000) return `${(ms / 1000).toFixed(2)} s`;
   return `${ms.toFixed(size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 ? 2 : 3)} ms`;
 };
+// Any other amount, with four digits that count.
+function numberText(value) {
+  const size = Math.abs(value);
+  if (size === 0) return "0";
+  if (size >= 1e6 || size < 1e-3) return value.toExponential(2).replace("e+", "e");
+  if (size >= 1000) return grouped(Math.round(value));
+  return value.toFixed(size >= 100 ? 1 : size >= 10 ? 2 : size >= 1 ? 3 : 4);
+}
+// How often the first is the second; null where that says nothing.
+const ratioOf = (measured, predicted) => (measured > 0 && predicted > 0 ? measured / predicted : null);
+const isFarOff = (ratio) => ratio !== null && (ratio > 1.5 || ratio < 1 / 1.5);
+const ratioText = (ratio) => `${ratio >= 10 ? ratio.toFixed(0) : ratio.toFixed(2)}×`;
+const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const clockText = (date, seconds) => [date.getHours(), date.getMinutes(), ...(seconds ? [date.getSeconds()] : [])]
+  .map((part) => String(part).padStart(2, "0")).join(":");
+// Of seconds since 1970, where the reader is.
+function dateText(seconds) {
+  const date = new Date(1e3 * seconds);
+  return `${date.getDate()} ${months[date.getMonth()]} ${date.getFullYear()}, ${clockText(date)}`;
+}
 const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, " ");
 const labels = {device_to_host: "device → host", host_to_device: "host → device"};
+const shortLabels = {communication: "comm.", device_to_host: "→ host", host_to_device: "→ device"};
 const streamLabel = (name) => labels[name] ?? name;
 
 const byId = (id) => document.getElementById(id);

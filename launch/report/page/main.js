@@ -9,7 +9,17 @@ const rankOf = (run) => run.ranks.find((r) => r.rank === state.rank) ?? run.rank
 const arenasOf = (rank) => [known(rank).arena, known(rank).host_arena, known(rank).disk];
 const sourceNames = {measured: "measured", predicted: "predicted", both: "both"};
 
+// Buttons; of many, a list.
+const mostButtons = 4;
 function choice(box, options, chosen, choose) {
+  const isList = options.length > mostButtons;
+  box.classList.toggle("choice", !isList);
+  if (isList) {
+    const list = element("select", {"aria-label": box.getAttribute("aria-label")}, ...options.map(([value, name]) =>
+      element("option", {value, selected: value === chosen}, name)));
+    list.addEventListener("change", () => choose(options[list.selectedIndex][0]));
+    return replace(box, list);
+  }
   replace(box, ...(options.length < 2 ? [] : options.map(([value, name]) => {
     const made = element("button", {role: "radio", "aria-checked": String(value === chosen)}, name);
     made.addEventListener("click", () => choose(value));
@@ -17,65 +27,26 @@ function choice(box, options, chosen, choose) {
   })));
 }
 
+const aboutOf = (run) => {
+  const {run: about, step, measured} = run.ranks[0];
+  const steps = step.steps ? `${grouped(step.steps)} steps measured`
+              : measured ? "no training step" : data.live ? "" : "nothing measured: an estimate";
+  return [about.model.replace(/\d{5,}/, grouped), about.checkpointing, about.layout, about.batch, steps].filter(Boolean);
+};
+
+// Of two runs: what they have in common once, and of each the rest.
 function showHead() {
-  const [first] = runs[0].ranks;
-  const title = (run) => run.ranks[0].run.checkpointing;
-  document.title = `Recollect report · ${runs.map((run) => run.ranks[0].run.name).join(" and ")}`;
-  byId("title").textContent = compared
-    ? `A: ${title(runs[0])}  ·  B: ${title(runs[1])}` : first.run.model.replace(/\d{5,}/, grouped);
-  replace(byId("subtitle"), ...runs.map((run, i) => {
-    const {run: about, step, measured} = run.ranks[0];
-    const steps = step.steps ? `${step.steps} steps measured`
-                : measured ? "no training step" : "nothing measured: an estimate";
-    const head = compared ? `${names[i]} is ${about.name}, ${about.model}` : about.checkpointing;
-    return element("span", {}, `${head}; ${about.layout}; ${about.batch}; ${steps}`);
-  }));
-}
-
-function figure(name, number, unit, note) {
-  return element("dl", {class: compared ? "figure two" : "figure"}, element("dt", {}, name),
-                 element("dd", {}, number, unit ? element("small", {}, unit) : null), element("p", {}, note));
-}
-
-const share = (part, whole) => (whole > 0 ? `${((100 * part) / whole).toFixed(1)} %` : "");
-function change(a, b) {
-  if (a === b) return "no change";
-  return a > 0 ? `${b > a ? "+" : "−"}${Math.abs((100 * (b - a)) / a).toFixed(1)} %` : "new in B";
-}
-
-function bytesFigure(name, of, note) {
-  const bytes = runs.map((run) => of(rankOf(run))), unit = unitFor(Math.max(...bytes));
-  if (Math.max(...bytes) === 0) return null;
-  return figure(name, bytes.map((b) => inUnit(b, unit)).join(" → "), unit.name,
-                compared ? change(...bytes) : note(rankOf(runs[0])));
-}
-
-function timeFigure(name, of, note) {
-  const ms = runs.map((run) => 1e3 * of(rankOf(run)));
-  return figure(name, ms.map((t) => msText(t)).join(" → "), "", compared ? change(...ms) : note(rankOf(runs[0])));
-}
-
-function showFigures() {
-  const measured = runs.every((run) => rankOf(run).step.steps > 0), times = measured ? "measured" : "predicted";
-  const exact = (r) => {
-    if (!r.measured) return "predicted; nothing is allocated yet";
-    const off = r.measured.arena - r.predicted.arena;
-    return off === 0 ? "predicted to the byte" : `${grouped(off)} bytes from what was predicted`;
-  };
-  const unused = (r) => known(r).unused_at_peak
-    ? `${bytesText(known(r).unused_at_peak)} of it not in use at the peak` : "all of it in use at the peak";
-  replace(byId("figures"), ...[
-    bytesFigure("Device memory at its peak", (r) => known(r).peak, exact),
-    bytesFigure("Device arena", (r) => known(r).arena, unused),
-    bytesFigure("Host memory", (r) => known(r).host_arena, () => "where saved activations wait"),
-    bytesFigure("Disk", (r) => known(r).disk, () => "where saved activations wait"),
-    timeFigure(measured ? "A step" : "A step, predicted", (r) => r.step[times].step, (r) =>
-      measured ? `median of ${r.step.steps}; predicted ${msText(1e3 * r.step.predicted.step)} on ${r.step.device_model}`
-               : `on ${r.step.device_model}`),
-    timeFigure("Exposed waits", (r) => r.step[times].exposed, (r) =>
-      `${share(r.step[times].exposed, r.step[times].step)} of a step` +
-      (measured ? `; predicted ${msText(1e3 * r.step.predicted.exposed)}` : "")),
-  ].filter(Boolean));
+  const described = runs.map((run) => run.ranks[0].run.name), abouts = runs.map(aboutOf);
+  const common = (part) => compared && abouts[1].includes(part);
+  document.title = `Recollect report · ${described.join(" and ")}`;
+  byId("title").textContent = compared ? described.map((name, i) => `${names[i]}: ${name}`).join("  ·  ") : described[0];
+  const began = runs.map((run) => run.ranks[0].began).filter((seconds) => seconds > 0);
+  byId("when").textContent = began.map(dateText).join(" and ");
+  const line = (parts, name) =>
+    element("p", {}, name ? element("b", {}, `${name}: `) : null, parts.join("; ") || "nothing of its own");
+  replace(byId("subtitle"), ...(compared
+    ? [line(abouts[0].filter(common)), ...abouts.map((parts, i) => line(parts.filter((part) => !abouts[1 - i].includes(part)), names[i]))]
+    : [line(abouts[0].slice(0, 2)), line(abouts[0].slice(2))]));
 }
 
 function shownSteps() {
@@ -135,11 +106,12 @@ function showTables() {
     ? runs.map((run, i) => ({name: names[i], path: names[i], ledger: known(rankOf(run))}))
     : [{name: "predicted", path: "predicted", ledger: rank.predicted},
        ...(rank.measured ? [{name: "measured", path: "measured", ledger: rank.measured}] : [])];
-  memoryTable(columns, !compared);
+  const alike = memoryTable(columns, !compared);
   byId("memory-table").dataset.rank = rank.rank;
   const all = rank.ranks > runs[0].ranks.length ? `, as each of ${rank.ranks}` : "";
   byId("memory-note").textContent = (compared ? "" : `Rank ${rank.rank}${all}. `) +
-    "Categories as they stand at the highest moment of each phase; every column sums to the arena.";
+    "Categories as they stand at the highest moment of each phase; every column sums to the arena." +
+    (alike.length ? ` Alike in both, and left out: ${alike.join(", ")}.` : "");
   showProfile(runs.map((run, i) => ({label: names[i], rank: rankOf(run)})));
   switchesTable(runs.map((run, i) => ({label: names[i], rank: rankOf(run)})));
   ranksTables(runs.map((run, i) => (
@@ -151,9 +123,10 @@ function choose(change) {
   const sources = ["measured", "predicted"].filter((s) => runs.every((run) => rankOf(run).timeline?.[s] !== undefined));
   if (sources.length > 1 && !compared) sources.push("both");
   if (!sources.includes(state.source)) [state.source] = sources;
-  choice(byId("sources"), sources.map((s) => [s, sourceNames[s]]), state.source, (source) => choose({source}));
+  choice(byId("sources"), sources.map((s) => [s, sourceNames[s]]), state.source, (source) => choose({source, chosen: true}));
   const ranks = drawnRanks.map((rank) => [rank, `rank ${rank}`]);
   choice(byId("rank-choice"), ranks, state.rank, (rank) => choose({rank}));
+  showHeadline();
   showFigures();
   showTables();
   showPeaks();
@@ -163,7 +136,7 @@ function choose(change) {
     state.whole ??= !steps.every(({step, arenas}) => rowSum(step.program.persistent, 0) > 0.6 * arenas[0]);
     const extents = [[true, "all bytes"], [false, "what comes and goes"]];
     choice(byId("extents"), extents, state.whole, (whole) => choose({whole}));
-    showPanels(steps, state.whole);
+    showPanels(steps, state.whole, compared);
     showLegend();
     showMultiples();
   }
@@ -173,5 +146,9 @@ readPalette();
 state.rank = drawnRanks[0] ?? runs[0].ranks[0].rank;
 showHead();
 listenOnce();
+showTraining();
+Object.assign(state, keptState());
 choose({});
+restoreView();
+showLive();
 document.documentElement.dataset.ready = "yes";

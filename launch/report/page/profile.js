@@ -3,23 +3,48 @@ const classColors = {contraction: "--parameters", attention: "--activations", no
   "element-wise": "--communication", optimizer: "--optimizer", collective: "--wait", copy: "--gradients"};
 const classColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(classColors[name]).trim();
 
+// Seconds of a step that each class takes of the compute stream, as predicted; the first micro-batch stands for those that
+// are not kept.
+function predictedByClass(timeline) {
+  const times = data.times[timeline?.predicted], {ops} = programs[timeline?.program] ?? {};
+  const seconds = data.classes.map(() => 0);
+  if (!times || !ops?.class) return seconds;
+  const kept = times.runs.filter((run) => run.micro_batch !== optimizerRun).length;
+  for (const run of times.runs) {
+    const alike = run.micro_batch === 0 ? times.micro_batches - kept + 1 : 1;
+    run.duration.forEach((ns, i) => {
+      const op = run.first + i;
+      if (ns > 0 && ops.stream[op] === computeStream) seconds[ops.class[op]] += 1e-9 * ns * alike;
+    });
+  }
+  return seconds;
+}
+
 function profileTable(runs) {
   const shown = runs.filter(({rank}) => rank.profile), flag = shown.length > 1;
-  const heads = ["runs", "ms a step", "of the step", "GFLOP/s", "GB/s", "of the roof"];
+  const heads = ["runs", "ms a step", "predicted", "ratio", "of the step", "GFLOP/s", "GB/s", "of the roof"];
   const rate = (amount, seconds) => (seconds > 0 ? (1e-9 * amount / seconds).toFixed(1) : "–");
   const line = (label, name, seconds, step, cells, color) =>
     element("tr", {"data-key": `profile/${label}${name}`}, nameCell(name, color), ...(flag ? [element("td", {}, label)] : []),
             cells.runs, element("td", {"data-seconds": seconds}, (1e3 * seconds).toFixed(3)),
-            element("td", {}, share(seconds, step)), ...cells.rates);
+            ...cells.predicted, element("td", {}, share(seconds, step)), ...cells.rates);
   const blank = () => element("td", {class: "zero"}, "–");
-  const rows = shown.flatMap(({label, rank: {profile}}) => [
+  const nothing = () => ({runs: blank(), predicted: [blank(), blank()], rates: [blank(), blank(), blank()]});
+  // What is a hundredth of a step is never marked.
+  const predictedCells = (seconds, predicted, step) => {
+    const ratio = ratioOf(seconds, predicted);
+    return ratio === null ? [blank(), blank()] : [element("td", {}, (1e3 * predicted).toFixed(3)),
+      element("td", {class: isFarOff(ratio) && seconds > 0.01 * step ? "off" : undefined}, ratioText(ratio))];
+  };
+  const rows = shown.flatMap(({label, rank: {profile, timeline}}) => [
     ...profile.classes.map((row) => line(label, row.class, row.seconds, profile.step, {
       runs: element("td", {}, row.runs),
+      predicted: predictedCells(row.seconds, predictedByClass(timeline)[data.classes.indexOf(row.class)], profile.step),
       rates: [element("td", {}, rate(row.flops, row.seconds)), element("td", {}, rate(row.touched, row.seconds)),
               element("td", {}, row.at_the_roof > 0 ? share(row.at_the_roof, row.seconds) : "–")],
     }, classColor(row.class))),
-    line(label, "waits for other streams", profile.waiting_for_streams, profile.step, {runs: blank(), rates: [blank(), blank(), blank()]}),
-    line(label, "between ops", profile.between_ops, profile.step, {runs: blank(), rates: [blank(), blank(), blank()]}),
+    line(label, "waits for other streams", profile.waiting_for_streams, profile.step, nothing()),
+    line(label, "between ops", profile.between_ops, profile.step, nothing()),
   ]);
   replace(byId("profile-table"),
     element("thead", {}, element("tr", {}, element("th", {}, "class"), ...(flag ? [element("th", {}, "run")] : []),
@@ -39,7 +64,7 @@ function dotsOf(step) {
 }
 
 function drawRoofline(canvas, dots, roof) {
-  const height = 320, left = 104, bottom = 34, width = canvas.parentElement.clientWidth - 2;
+  const width = canvas.parentElement.clientWidth - 2, height = 320, left = width < 600 ? 88 : 104, bottom = 40;
   canvas.style.width = `${width}px`;
   const pen = prepare(canvas, width, height), logs = (of) => dots.map((dot) => Math.log10(of(dot)));
   const xs = logs((dot) => dot.intensity), ys = logs((dot) => dot.rate);
@@ -57,7 +82,7 @@ function drawRoofline(canvas, dots, roof) {
   }
   for (let at = x0; at <= x1; ++at) {
     rule(x(at), 12, x(at), height - bottom);
-    text(pen, `${at >= 0 ? 10 ** at : (10 ** at).toFixed(-at)}`, x(at), height - bottom + 12, palette.soft, "center");
+    text(pen, `${at >= 0 ? 10 ** at : (10 ** at).toFixed(-at)}`, x(at), height - bottom + 15, palette.soft, "center");
   }
   text(pen, "FLOPs per byte", width - 24, height - 8, palette.soft, "right");
   if (roof.flops > 0) {

@@ -20,7 +20,7 @@ const nameCell = (name, color) =>
   element("th", {scope: "row"}, color ? element("i", {class: "swatch", style: `background:${color}`}) : null, name);
 
 // `columns`: [{name, path, ledger}], one or two of them; where there are two, their difference follows. Every
-// column of a phase sums to the arena.
+// column of a phase sums to the arena. Of two runs only rows that differ are shown; returns the names of the others.
 function memoryTable(columns, exact) {
   const unit = unitFor(Math.max(...columns.map(({ledger}) => ledger.arena)));
   const pair = columns.length > 1, span = columns.length + (pair ? 1 : 0);
@@ -33,7 +33,9 @@ function memoryTable(columns, exact) {
   };
   const line = (name, key, of, attributes, color) =>
     element("tr", attributes, nameCell(name, color), ...phases.flatMap((phase) => cells(phase, key, (l) => of(l, phase))));
-  const byCategory = categories.map((category) =>
+  const differs = (category) => !pair || exact ||
+    phases.some((phase) => columns[0].ledger[phase][category] !== columns[1].ledger[phase][category]);
+  const byCategory = categories.filter(differs).map((category) =>
     line(category, category, (l, phase) => l[phase][category], {}, palette[category]));
   replace(byId("memory-table"),
     element("thead", {},
@@ -46,6 +48,7 @@ function memoryTable(columns, exact) {
       line("at peak", "total", (l, phase) => l[phase].total, {class: "sum"}),
       line("not in use then", "unused", (l, phase) => l.arena - l[phase].total, {class: "quiet"}),
       line("arena", "arena", (l) => l.arena, {class: "sum"})));
+  return categories.filter((category) => !differs(category));
 }
 
 function switchesTable(runs) {
@@ -53,8 +56,14 @@ function switchesTable(runs) {
   byId("switches-table").closest("section").hidden = rows.length === 0;
   const flag = runs.length > 1, measured = rows.some(({rank}) => rank.step.steps > 0);
   const heads = measured ? ["predicted", "measured"] : ["predicted"];
-  const time = (cost) => heads.map((head, i) =>
-    element("td", {"data-seconds": cost[head], class: i ? undefined : "group"}, msText(1e3 * cost[head])));
+  // Next to nothing is never far off.
+  const far = (rank, cost) => isFarOff(ratioOf(cost.measured, cost.predicted)) &&
+    Math.max(cost.measured, cost.predicted) > 0.01 * rank.step.predicted.step;
+  const time = (rank, cost) => heads.map((head, i) =>
+    element("td", {"data-seconds": cost[head], class: i === 0 ? "group" : far(rank, cost) ? "off" : undefined,
+                   title: i && ratioOf(cost.measured, cost.predicted)
+                     ? `${ratioText(cost.measured / cost.predicted)} what was predicted` : undefined},
+            msText(1e3 * cost[head])));
   const none = () => heads.map((_, i) => element("td", {class: i ? "zero" : "group zero"}, "–"));
   const group = () => heads.map((head, i) => element("th", {class: i ? undefined : "group"}, head));
   replace(byId("switches-table"),
@@ -64,12 +73,12 @@ function switchesTable(runs) {
               element("th", {class: "group", colspan: heads.length}, "running again, a step")),
       element("tr", {}, element("th", {}, "switch"), ...(flag ? [element("th", {}, "run")] : []),
               ...["values", "saved", "moved"].map((head) => element("th", {}, head)), ...group(), ...group())),
-    element("tbody", {}, ...rows.map(({label, s}) =>
+    element("tbody", {}, ...rows.map(({label, rank, s}) =>
       element("tr", {"data-key": `switch/${s.name}`}, nameCell(s.name), ...(flag ? [element("td", {}, label)] : []),
               element("td", {}, s.values), element("td", {"data-bytes": s.saved}, bytesText(s.saved)),
               element("td", {"data-bytes": s.moved, class: s.moved ? undefined : "zero"},
                       s.moved ? bytesText(s.moved) : "–"),
-              ...(s.moved ? time(s.exposed) : none()), ...(s.flops ? time(s.running) : none())))));
+              ...(s.moved ? time(rank, s.exposed) : none()), ...(s.flops ? time(rank, s.running) : none())))));
   replace(byId("sentences"), ...runs.flatMap(({rank}) =>
     rank.activation_checkpointing.map(({name, sentence}) => element("li", {}, `${name}: ${sentence}`))));
 }
@@ -105,32 +114,33 @@ function ranksTable({name, path, ranks}) {
   const line = (name, of, attributes = {}, color) =>
     element("tr", attributes, nameCell(name, color), ...ranks.map((_, i) => of(i)));
   const bytes = (name, key, of, attributes, color) => line(name, (i) => cell(i, of(ledgers[i], i), key), attributes, color);
-  const table = element("table", {},
+  const lines = [
+    ...categories.map((c) => bytes(c, c, (l, i) => l[peakPhase[i]][c], {}, palette[c])),
+    bytes("at peak", "peak", (l) => l.peak, {class: "sum"}),
+    line("peak in", (i) => element("td", {}, peakPhase[i]), {class: "quiet"}),
+    bytes("not in use then", "unused_at_peak", (l) => l.unused_at_peak, {class: "quiet"}),
+    bytes("arena", "arena", (l) => l.arena, {class: "sum"}),
+    bytes("arena, predicted", "predicted_arena", (_, i) => ranks[i].predicted.arena),
+    line("difference, bytes", (i) => differenceCell(ledgers[i].arena - ranks[i].predicted.arena, unit, true)),
+    bytes("host arena", "host_arena", (l) => l.host_arena), bytes("disk", "disk", (l) => l.disk),
+    bytes("communicators", "communication_buffers", (_, i) => ranks[i].communication_buffers),
+    ranks.some((r) => r.beside_arena)
+      ? bytes("beside the arena", "beside_arena", (_, i) => ranks[i].beside_arena ?? 0) : undefined,
+    ranks.some((r) => r.device_communicators)
+      ? bytes("of it, communicators", "device_communicators", (_, i) => ranks[i].device_communicators ?? 0) : undefined,
+    ...(ranks.some((r) => r.resident)
+      ? [bytes("resident, predicted", "resident/predicted", (_, i) => ranks[i].resident?.predicted ?? 0),
+         bytes("resident, measured", "resident/measured", (_, i) => ranks[i].resident?.measured ?? 0)] : []),
+    line("exposed waits", (i) => element("td", {
+      "data-seconds": waits[i], class: waits[late] > 0 && i === late ? "outlier" : undefined,
+    }, msText(1e3 * waits[i]))),
+    ranks.some(peersOf)
+      ? line("waiting for peers", (i) => element("td", {"data-seconds": peersOf(ranks[i])}, msText(1e3 * peersOf(ranks[i]))))
+      : undefined].filter(Boolean);
+  const table = ranks.length > mostButtons ? turned(lines, ranks, unit) : element("table", {},
     element("thead", {}, element("tr", {}, element("th", {}, `at the peak, ${unit.name}`),
                                  ...ranks.map((r) => element("th", {}, `rank ${r.rank}`)))),
-    element("tbody", {},
-      ...categories.map((c) => bytes(c, c, (l, i) => l[peakPhase[i]][c], {}, palette[c])),
-      bytes("at peak", "peak", (l) => l.peak, {class: "sum"}),
-      line("peak in", (i) => element("td", {}, peakPhase[i]), {class: "quiet"}),
-      bytes("not in use then", "unused_at_peak", (l) => l.unused_at_peak, {class: "quiet"}),
-      bytes("arena", "arena", (l) => l.arena, {class: "sum"}),
-      bytes("arena, predicted", "predicted_arena", (_, i) => ranks[i].predicted.arena),
-      line("difference, bytes", (i) => differenceCell(ledgers[i].arena - ranks[i].predicted.arena, unit, true)),
-      bytes("host arena", "host_arena", (l) => l.host_arena), bytes("disk", "disk", (l) => l.disk),
-      bytes("communicators", "communication_buffers", (_, i) => ranks[i].communication_buffers),
-      ranks.some((r) => r.beside_arena)
-        ? bytes("beside the arena", "beside_arena", (_, i) => ranks[i].beside_arena ?? 0) : undefined,
-      ranks.some((r) => r.device_communicators)
-        ? bytes("of it, communicators", "device_communicators", (_, i) => ranks[i].device_communicators ?? 0) : undefined,
-      ...(ranks.some((r) => r.resident)
-        ? [bytes("resident, predicted", "resident/predicted", (_, i) => ranks[i].resident?.predicted ?? 0),
-           bytes("resident, measured", "resident/measured", (_, i) => ranks[i].resident?.measured ?? 0)] : []),
-      line("exposed waits", (i) => element("td", {
-        "data-seconds": waits[i], class: waits[late] > 0 && i === late ? "outlier" : undefined,
-      }, msText(1e3 * waits[i]))),
-      ranks.some(peersOf)
-        ? line("waiting for peers", (i) => element("td", {"data-seconds": peersOf(ranks[i])}, msText(1e3 * peersOf(ranks[i]))))
-        : undefined));
+    element("tbody", {}, ...lines));
   const alike = `All ${ranks.length} ranks hold the same.`;
   const unlike = far < 0 ? alike : `Rank ${ranks[far].rank} stands out: ${bytesText(ledgers[far].peak)} at its peak; ` +
     `the median is ${bytesText(medianOf(ledgers.map((l) => l.peak)))}.`;
@@ -138,4 +148,15 @@ function ranksTable({name, path, ranks}) {
     `the median is ${msText(1e3 * medianOf(waits))}.`;
   const note = (name && `${name}: `) + unlike + (waits[late] > 0 ? longest() : "");
   return [element("p", {class: "soft"}, note), element("div", {class: "wide"}, table)];
+}
+
+// Of many ranks a line each, without what is the same nothing for all.
+function turned(lines, ranks, unit) {
+  const columns = lines.map((line) => [...line.children])
+    .filter(([, ...cells]) => cells.some((cell) => !cell.classList.contains("zero")));
+  return element("table", {class: "of-ranks"},
+    element("thead", {}, element("tr", {}, element("th", {}, `at the peak, ${unit.name}`),
+                                 ...columns.map(([head]) => element("th", {}, head.textContent)))),
+    element("tbody", {}, ...ranks.map((r, i) =>
+      element("tr", {}, nameCell(`rank ${r.rank}`), ...columns.map(([, ...cells]) => cells[i])))));
 }

@@ -1,5 +1,5 @@
 // The panels of the timeline: one window of time, one cursor and one scale of bytes for all of them.
-const view = {t0: 0, t1: 1, full: 1, width: 0, most: [], categories: [], cursor: null, drag: null};
+const view = {t0: 0, t1: 1, full: 1, width: 0, most: [], categories: [], cursor: null, pointer: null, drag: null};
 let panels = [];
 
 const scaleX = (t) =>
@@ -7,12 +7,14 @@ const scaleX = (t) =>
 const timeAt = (x) =>
   view.t0 + ((x - gutter.left) / (view.width - gutter.left - gutter.right)) * (view.t1 - view.t0);
 
-// `shown`: [{title, note, step, arenas}]. `whole`: with what stays from step to step.
-function showPanels(shown, whole) {
+// `shown`: [{title, note, step, arenas}]. `whole`: with what stays from step to step. `outlined`: each with the others' lines.
+function showPanels(shown, whole, outlined) {
   panels = shown.map(({title, note, step, arenas}) => {
     const base = whole ? step.program.persistent.map(() => 0) : step.program.persistent;
-    return {...makePanel(step, arenas, base), title, note};
+    return {...makePanel(step, arenas, base, shown.length > 1 ? compact : roomy), title, note};
   });
+  if (outlined) for (const panel of panels) panel.others = panels.filter((other) => other !== panel);
+  forgetPointer();
   const box = byId("panels");
   replace(box);
   for (const panel of panels) {
@@ -38,6 +40,7 @@ function setWindow(t0, t1) {
   const span = Math.min(Math.max(t1 - t0, view.full / 5000), view.full);
   view.t0 = Math.min(Math.max(0, t0), view.full - span);
   view.t1 = view.t0 + span;
+  point();
   draw();
 }
 function zoom(factor, at = (view.t0 + view.t1) / 2) {
@@ -48,6 +51,7 @@ const pan = (part) => setWindow(view.t0 + part * (view.t1 - view.t0), view.t1 + 
 function draw() {
   if (!panels.length) return;
   view.width = byId("panels").clientWidth;
+  fitGutter(view.width);
   for (const panel of panels) drawPanel(panel);
   drawOverview();
 }
@@ -62,34 +66,34 @@ function drawPanel(panel) {
   if (view.drag?.panel === panel) {
     pen.fillStyle = palette.shade;
     const [a, b] = [view.drag.x, view.drag.to ?? view.drag.x];
-    pen.fillRect(Math.min(a, b), 0, Math.abs(b - a), panel.height - heights.axis);
+    pen.fillRect(Math.min(a, b), 0, Math.abs(b - a), panel.bottom);
   }
   if (view.cursor === null || view.cursor < view.t0 || view.cursor > view.t1) return;
   pen.fillStyle = palette.ink;
-  pen.fillRect(Math.round(scaleX(view.cursor)), 0, 1, panel.height - heights.axis + 6);
+  pen.fillRect(Math.round(scaleX(view.cursor)), 0, 1, panel.bottom + 6);
 }
 
 function drawBreak(pen, panel, {t0, t1, skipped}) {
   const x0 = Math.max(scaleX(t0), gutter.left), x1 = Math.min(scaleX(t1), view.width - gutter.right);
   if (x1 <= x0) return;
   pen.fillStyle = palette.card;
-  pen.fillRect(x0, 0, x1 - x0, panel.height - heights.axis);
+  pen.fillRect(x0, 0, x1 - x0, panel.bottom);
   pen.save();
-  pen.translate((x0 + x1) / 2, 150);
+  pen.translate((x0 + x1) / 2, panel.bottom / 2);
   pen.rotate(-Math.PI / 2);
   if (x1 - x0 > 12) text(pen, `${skipped} micro-batches alike`, 0, 0, palette.soft, "center");
   pen.restore();
 }
 
 function drawAxis(pen, panel) {
-  const y = panel.height - heights.axis + 4, room = view.width - gutter.left - gutter.right;
-  const step = roundStep(view.t1 - view.t0, room / 110), digits = digitsFor(step);
+  const y = panel.bottom + 4, room = view.width - gutter.left - gutter.right;
+  const step = roundStep(view.t1 - view.t0, room / (gutter.narrow ? 64 : 110)), digits = digitsFor(step);
   for (let t = Math.ceil(view.t0 / step) * step; t <= view.t1; t += step) {
     pen.fillStyle = palette.soft;
     pen.fillRect(Math.round(scaleX(t)), y - 2, 1, 5);
     text(pen, t.toFixed(digits), scaleX(t), y + 11, palette.soft, "center");
   }
-  text(pen, "ms", 16, y + 11, palette.soft);
+  text(pen, "ms", gutter.edge, y + 11, palette.soft);
 }
 
 // The whole step, small, with the window that the panels show.
@@ -126,6 +130,20 @@ function drawSilhouette(pen, step, {x, y, height, most, base}) {
   layer(palette.optimizer, (row) => rowSum(row, 0) - row[activations] - out + base[activations]);
 }
 
+// The pointer may stand still while what lies under it moves: by a zoom, or as the page is scrolled.
+function point() {
+  if (!view.pointer) return;
+  const {panel, x, y} = view.pointer, box = panel.canvas.getBoundingClientRect();
+  if (x < box.left || x > box.right || y < box.top || y > box.bottom) return forgetPointer();
+  view.cursor = timeAt(x - box.left);
+  hover(panel, x - box.left, y - box.top);
+}
+function forgetPointer() {
+  Object.assign(view, {cursor: null, pointer: null});
+  byId("tip").hidden = true;
+  showLegend();
+}
+
 function listen(panel) {
   const {canvas} = panel, xOf = (event) => event.clientX - canvas.getBoundingClientRect().left;
   canvas.addEventListener("pointerdown", (event) => {
@@ -133,9 +151,9 @@ function listen(panel) {
     view.drag = {panel, x: xOf(event)};
   });
   canvas.addEventListener("pointermove", (event) => {
-    if (view.drag) view.drag.to = xOf(event);
-    view.cursor = timeAt(xOf(event));
-    hover(panel, event);
+    if (view.drag && event.pointerType !== "touch") view.drag.to = xOf(event);
+    view.pointer = {panel, x: event.clientX, y: event.clientY, touch: event.pointerType === "touch"};
+    point();
     draw();
   });
   canvas.addEventListener("pointerup", () => {
@@ -145,10 +163,9 @@ function listen(panel) {
     else draw();
   });
   canvas.addEventListener("pointercancel", () => (view.drag = null));
-  canvas.addEventListener("pointerleave", () => {
-    view.cursor = null;
-    byId("tip").hidden = true;
-    showLegend();
+  canvas.addEventListener("pointerleave", (event) => {
+    if (event.pointerType === "touch") return;  // what a finger has pointed at stays to be read
+    forgetPointer();
     draw();
   });
   canvas.addEventListener("dblclick", () => setWindow(0, view.full));
@@ -185,10 +202,20 @@ function listenOnce() {
     event.preventDefault();
     keys[event.key]();
   });
+  addEventListener("scroll", () => {
+    if (!view.pointer) return;
+    point();
+    draw();
+  }, {passive: true});
+  addEventListener("pointerdown", (event) => {
+    if (!view.pointer || byId("panels").contains(event.target) || event.target.closest("button")) return;
+    forgetPointer();
+    draw();
+  });
   new ResizeObserver(draw).observe(byId("panels"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     readPalette();
-    draw();
-    showLegend();
+    showTraining();
+    choose({});
   });
 }

@@ -1,0 +1,89 @@
+// The numbers of metrics.jsonl as curves over the steps, in memory that does not grow with the run: where a curve has too many
+// points, two become one that knows their mean, least and most. A line that is none is counted and left out.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace recollect {
+
+class Curve {
+ public:
+  static constexpr std::size_t kMostPoints = 2000;
+
+  struct Point {
+    int64_t step = 0;  // the last of its values
+    double mean = 0, low = 0, high = 0;
+    int64_t values = 1;
+  };
+
+  // Steps do not decrease: what is of an earlier one is left out.
+  void add(int64_t step, double value);
+  const std::vector<Point>& points() const { return points_; }
+  double last() const { return last_; }
+
+ private:
+  void halve();
+
+  std::vector<Point> points_;
+  int64_t together_ = 1;  // values of a point
+  double last_ = 0;
+};
+
+class TrainingCurves {
+ public:
+  struct Named {
+    std::string key;
+    bool evaluated = false;  // by an evaluation, not by a step
+    Curve curve = {};
+  };
+
+  // A line of metrics.jsonl, without its end.
+  void add_line(std::string_view line);
+
+  const std::vector<Named>& all() const { return curves_; }
+  const Curve* find(std::string_view key) const;
+  int64_t step() const { return step_; }  // the latest; 0 before the first
+  int64_t lines_left_out() const { return left_out_; }
+
+ private:
+  void add(std::string_view key, bool evaluated, int64_t step, double value);
+
+  std::vector<Named> curves_;
+  int64_t step_ = 0, left_out_ = 0;
+};
+
+// {"step", "curves": [{"key", "evaluated", "step": [...], "mean": [...], and, where points stand for several, "low", "high"}]}
+nlohmann::ordered_json curves_json(const TrainingCurves& curves);
+
+// metrics.jsonl of a run, perhaps one that goes on.
+class MetricsFile {
+ public:
+  explicit MetricsFile(const std::string& folder) : path_(folder + "/metrics.jsonl") {}
+
+  // What has come since the last time; a line is read when it is whole. From its beginning, where the file is another one or
+  // shorter than before. Whether anything is new. No file is no error: a run need not write one.
+  bool read();
+  const TrainingCurves& curves() const { return curves_; }
+
+ private:
+  void take(std::string_view text);
+
+  std::string path_, begun_;  // begun_: of the line that is not whole yet
+  TrainingCurves curves_;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+  off_t read_ = 0;
+  bool passes_over_ = false;  // the rest of a line that is longer than lines are
+};
+
+// All of it at once.
+TrainingCurves read_curves(const std::string& folder);
+
+}  // namespace recollect

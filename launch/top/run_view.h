@@ -1,0 +1,48 @@
+// What is known of a run from outside, at one moment: of the folder that it writes to, and of its processes where they are on
+// this host.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/report/live_rank.h"
+#include "launch/report/run_stage.h"
+#include "launch/report/training_curves.h"
+
+namespace recollect {
+
+struct RankView {
+  int rank = 0;
+  std::optional<LiveRank> live = {};  // while it trains
+  uint64_t resident = 0;              // of its process; 0 where nothing is known of it
+  uint64_t peak = 0;                  // of the device's memory, as it was reported; 0 likewise
+};
+
+struct RunView {
+  std::string name = {}, model = {}, layout = {};  // empty where there was no report yet
+  RunStage state = RunStage::kNone;
+  std::string failure = {};
+  int64_t now = 0;  // seconds since 1970
+  int64_t step = 0, max_steps = 0;
+  std::vector<RankView> ranks = {};
+  const TrainingCurves* curves = nullptr;
+};
+
+// Looks at the same run again and again; what does not change is read once.
+class RunWatcher {
+ public:
+  explicit RunWatcher(const std::string& folder) : folder_(folder), metrics_(folder) {}
+  // Valid until the next look.
+  const RunView& look();
+
+ private:
+  void read_reports();
+  void read_ranks();
+
+  const std::string folder_;
+  MetricsFile metrics_;
+  RunView view_;
+};
+
+}  // namespace recollect

@@ -1,0 +1,50 @@
+// A run of two ranks that goes on until it is told to end, for those who look at it from outside.
+#pragma once
+
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "tests/launch/process.h"
+
+namespace recollect::test {
+
+inline bool comes_true(const std::function<bool()>& what,
+                       std::chrono::seconds within = std::chrono::seconds(60)) {
+  const auto deadline = std::chrono::steady_clock::now() + within;
+  while (!what()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
+class RunningRun {
+ public:
+  RunningRun()
+      : process_(std::make_unique<Process>(
+            Words{recollect_binary(), "train", "c.yaml", "training.max_steps=100000",
+                  "training.global_batch_size=2", "parallelism.data_parallel_size=2",
+                  "parallelism.ranks_per_process=2"},
+            place_.folder().path())) {}
+
+  const Workplace& place() const { return place_; }
+  bool has(const std::string& name) const { return std::filesystem::exists(place_.file(name)); }
+  bool trains() const {
+    return comes_true([&] { return has("out/live.rank0.json") && has("out/live.rank1.json"); });
+  }
+  void end() {
+    ::kill(process_->pid(), SIGTERM);
+    process_->wait(std::chrono::seconds(60));
+  }
+
+ private:
+  Workplace place_;
+  std::unique_ptr<Process> process_;
+};
+
+}  // namespace recollect::test
