@@ -36,7 +36,8 @@ class MpiEnvironment {
 std::unique_ptr<Communicator> join_mpi_world(const MpiEnvironment& environment,
                                              std::chrono::milliseconds timeout);
 
-// "Open MPI v4.1.4", say. MPI need not have been started.
+// "Open MPI v4.1.4", say; "none on this machine" where a program that was not linked with it finds none. MPI need not have
+// been started.
 std::string mpi_library();
 
 // Ends all processes of the MPI run, this one with `exit_code`; does not return where MPI runs. For main,

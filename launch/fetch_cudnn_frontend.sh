@@ -3,7 +3,7 @@
 # and no other, by its hash. Does nothing where they are. Needs python3 with pip; the wheel's code is not installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-version=1.32.0  # as in engine/ops/cuda/libraries.cmake
+version=1.32.0  # one of those that engine/ops/cuda/cudnn_frontend.cmake takes
 hash=c6006556017a4d1c914c52a556c71b1267f2d6a0500f742e7b4edef539878df0
 folder=build/third_party/cudnn-frontend-$version
 [ -f "$folder/include/cudnn_frontend.h" ] && exit 0

@@ -73,10 +73,11 @@ class CudaRuntime final : public device::DeviceRuntime {
             "a stream cannot note its progress: driver error " + std::to_string(status));
   }
 
-  bool is_capturing(void* stream) const override {
+  uint64_t capture_of(void* stream) const override {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    check(cudaStreamIsCapturing(native(stream), &status), "asking whether a stream is captured");
-    return status != cudaStreamCaptureStatusNone;
+    unsigned long long id = 0;
+    check(cudaStreamGetCaptureInfo(native(stream), &status, &id), "asking whether a stream is captured");
+    return status == cudaStreamCaptureStatusNone ? 0 : id;
   }
 
   // Memory that the driver maps piece by piece; plain cudaMalloc's is not.

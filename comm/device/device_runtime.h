@@ -37,7 +37,7 @@ class DeviceRuntime {
   // Zeroed words of host memory for write_word(), and for any thread to read as atomics.
   virtual std::shared_ptr<uint32_t> make_words(std::size_t count) = 0;
   virtual void write_word(uint32_t* word, uint32_t value, void* stream) = 0;
-  virtual bool is_capturing(void* stream) const = 0;
+  virtual uint64_t capture_of(void* stream) const = 0;  // a number of its own; 0 where nothing is captured
 
   // Whether other processes' devices could map this memory.
   virtual bool is_shareable(const void* memory) const = 0;

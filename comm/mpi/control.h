@@ -2,8 +2,6 @@
 // wait too listen. Nobody else spends time on it. At the end everybody takes what is still on its way.
 #pragma once
 
-#include <mpi.h>
-
 #include <atomic>
 #include <chrono>
 #include <list>
@@ -11,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "comm/mpi/mpi_api.h"
 #include "comm/wait_posts.h"
 
 namespace recollect::mpi {

@@ -1,6 +1,5 @@
-#include <mpi.h>
-
 #include "comm/mpi.h"
+#include "comm/mpi/mpi_api.h"
 #include "comm/mpi/mpi_communicator.h"
 
 namespace recollect {
@@ -24,6 +23,7 @@ MpiEnvironment::~MpiEnvironment() {
 }
 
 std::string mpi_library() {
+  if (!mpi::is_present()) return "none on this machine";
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
   MPI_Get_library_version(text, &length);
@@ -47,6 +47,7 @@ std::unique_ptr<Communicator> join_mpi_world(const MpiEnvironment& environment,
 }
 
 void mpi_abort(int exit_code) {
+  if (!mpi::is_loaded()) return;
   int started = 0, finished = 0;
   MPI_Initialized(&started);
   MPI_Finalized(&finished);

@@ -2,8 +2,6 @@
 // behind.
 #pragma once
 
-#include <mpi.h>
-
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -12,6 +10,7 @@
 
 #include "comm/message_communicator.h"
 #include "comm/mpi/control.h"
+#include "comm/mpi/mpi_api.h"
 
 namespace recollect::mpi {
 

@@ -54,9 +54,16 @@ bool Group::open_window(void* base, std::size_t bytes) {
   };
   const bool ready =
       session_.settles(made, made.status()) && session_.settles(made, session_.begun(made, made.with(enter)));
+  unread_ = session_.take_word();
+  kernel_in_ = ~uint64_t{0};
+  has_gathered_ = false;
   window_base_ = static_cast<std::byte*>(base);
   window_bytes_ = bytes;
   return ready && window_ != nullptr;
+}
+
+Result Group::launch_a_kernel(Comm comm, void* stream) {
+  return session_.api().all_reduce(unread_, unread_, 1, DataType::kFloat32, RedOp::kMax, comm, stream);
 }
 
 void Group::close_window() {

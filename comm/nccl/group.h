@@ -22,10 +22,30 @@ class Group final : public NumberedCalls {
   void launch(const CollectiveCall& call, void* stream, Enqueue enqueue) {
     launch_on(handle_, call, stream, enqueue);
   }
-  // The same for a call all of whose tensors lie in memory that the ranks share.
+  // The same for a gather all of whose tensors lie in memory that the ranks share: copy engines do it, without a kernel
+  // of NCCL's. Two things that NCCL 2.28 to 2.32 take for granted are then up to us.
+  //
+  // NCCL keeps the calls of a rank's handles in order by an event that a handle's kernels record. It may be waited for
+  // only where it was last recorded: in the same capture, or outside of all. So the first gather of every capture, and
+  // the first one behind it that is not captured, has a kernel before it, a sum of one number that nobody reads.
+  //
+  // Ranks tell each other by numbers in memory that they have come, 1, 2, 3 and so on, the odd ones before the copy and
+  // the even ones after it; where the gather is captured it is 1 and then cleared. A single gather that is not captured
+  // leaves a 1 behind, which the first captured one takes for the others' coming. So the first gather is done twice.
   template <typename Enqueue>
   void launch_in_window(const CollectiveCall& call, void* stream, Enqueue enqueue) {
-    launch_on(*window_handle_, call, stream, enqueue);
+    const uint32_t state = begin(call, stream);
+    const auto carry_out = [&](auto what) {
+      const Result result = window_handle_->with([&](Comm comm) { return what(comm); });
+      session_.settle(*window_handle_, result, [&] { return describe(state); });
+    };
+    const uint64_t capture = session_.runtime().capture_of(stream);
+    if (kernel_in_ != capture) carry_out([&](Comm comm) { return launch_a_kernel(comm, stream); });
+    kernel_in_ = capture;
+    if (!has_gathered_ && capture == 0) carry_out(enqueue);
+    has_gathered_ = true;
+    carry_out(enqueue);
+    end(state, stream);
   }
   // The tensors from one rank of the group to another one. Made, and watched, when first asked for.
   NumberedCalls& pair(int from, int to);
@@ -55,11 +75,15 @@ class Group final : public NumberedCalls {
     end(state, stream);
   }
   bool take_leave(Handle& handle);
+  Result launch_a_kernel(Comm comm, void* stream);
 
   Handle* window_handle_ = nullptr;
   Window window_ = nullptr;
   std::byte* window_base_ = nullptr;
   std::size_t window_bytes_ = 0;
+  uint32_t* unread_ = nullptr;         // what the window's own kernels add up
+  uint64_t kernel_in_ = ~uint64_t{0};  // the capture that they were last launched in; at first in none
+  bool has_gathered_ = false;          // through the window
   const std::size_t made_of_bytes_;
   std::map<std::pair<int, int>, std::shared_ptr<NumberedCalls>> pairs_;  // from, to
 };

@@ -25,7 +25,7 @@ uint32_t NumberedCalls::begin(CollectiveCall call, void* stream) {
   {
     std::lock_guard lock(mutex_);
     latest_[call.sequence % kRemembered] = call;
-    if (session_.runtime().is_capturing(stream)) captured_.push_back(call);
+    if (session_.runtime().capture_of(stream) != 0) captured_.push_back(call);
   }
   session_.runtime().write_word(word_, state_of(call), stream);
   return state_of(call);

@@ -203,8 +203,9 @@ void add_device(std::vector<ConfigKey>& keys) {
   add("pinned", &S::pinned, any(), "host memory that the device copies from and to at full speed");
   add("tf32", &S::tf32, any(), "products of fp32 training in TF32: faster, 10 bits of mantissa");
   add("model", &S::model, any(),
-      "rates that the simulator reckons with: cpu, h200, or a file that calibrate wrote; not given: the "
-      "backend's");
+      "rates that the simulator reckons with: cpu, h200, h100, a100, b200, or a file that calibrate wrote; "
+      "not given: "
+      "the backend's");
 }
 
 void add_training(std::vector<ConfigKey>& keys) {

@@ -1,6 +1,9 @@
 // Rates, the share of a rank, and the presets.
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <utility>
+
 #include "checkpointing/op_time.h"
 #include "checkpointing/residency_ops.h"
 #include "engine/ops/ops.h"
@@ -68,34 +71,62 @@ TEST(DeviceModel, APresetIsEachRanksOwn) {
   EXPECT_EQ(share_of_rank(device_preset("h200"), 1, 8).gemm_f32, device_preset("h200").gemm_f32);
 }
 
-// Data sheet of the H200 SXM: 989 TFLOP/s in bf16 and fp16, 67 outside the tensor cores.
-TEST(DeviceModel, PresetsKeepTheRatiosOfTheDataSheet) {
-  const DeviceModel h200 = device_preset("h200");
-  EXPECT_LE(h200.gemm_f32, 67e12);
-  EXPECT_LE(h200.gemm_f64, 67e12);
-  EXPECT_GT(h200.gemm_bf16 / h200.gemm_f32, 989.0 / 67 * 0.8);
+// The data sheets of the SXM variants: products in bf16 (fp16 has the same) and outside the tensor cores, bytes of memory
+// and of links a second.
+struct DataSheet {
+  const char* name;
+  double bf16, f32, f64, memory, link, host;
+};
+constexpr DataSheet kDataSheets[] = {{"h200", 989e12, 67e12, 67e12, 4.8e12, 450e9, 63e9},
+                                     {"h100", 989e12, 67e12, 67e12, 3.35e12, 450e9, 63e9},
+                                     {"a100", 312e12, 19.5e12, 19.5e12, 2.04e12, 300e9, 32e9},
+                                     {"b200", 2250e12, 75e12, 37e12, 8e12, 900e9, 63e9}};
+
+double product_seconds(const DeviceModel& device, DType dtype) {
   OpRegistry registry;
   register_engine_ops(registry);
-  const auto product_seconds = [&](DType dtype) {
-    Graph graph;
-    std::vector<ValueId> inputs;
-    for (int i = 0; i < 2; ++i)
-      inputs.push_back(graph.add_value({.name = "x",
-                                        .shape = {4096, 4096},
-                                        .dtype = dtype,
-                                        .category = Category::kInput,
-                                        .persistent = true}));
-    const OpId id = graph.add_op({.def = registry.find("linear"), .name = "product", .inputs = inputs});
-    return op_seconds(graph, graph.op(id), h200);
-  };
-  EXPECT_EQ(product_seconds(DType::kF16), product_seconds(DType::kBF16));
-  EXPECT_GT(product_seconds(DType::kF32), 10 * product_seconds(DType::kBF16));
+  Graph graph;
+  std::vector<ValueId> inputs;
+  for (int i = 0; i < 2; ++i)
+    inputs.push_back(graph.add_value({.name = "x",
+                                      .shape = {4096, 4096},
+                                      .dtype = dtype,
+                                      .category = Category::kInput,
+                                      .persistent = true}));
+  const OpId id = graph.add_op({.def = registry.find("linear"), .name = "product", .inputs = inputs});
+  return op_seconds(graph, graph.op(id), device);
+}
+
+TEST(DeviceModel, PresetsKeepTheRatiosOfTheDataSheet) {
+  for (const DataSheet& sheet : kDataSheets) {
+    const DeviceModel device = device_preset(sheet.name);
+    const std::pair<double, double> rates[] = {{device.gemm_bf16, sheet.bf16},
+                                               {device.gemm_f32, sheet.f32},
+                                               {device.gemm_f64, sheet.f64},
+                                               {device.attention_bf16, sheet.bf16},
+                                               {device.attention_f32, sheet.f32},
+                                               {device.vector_flops, sheet.f32},
+                                               {device.memory_bandwidth, sheet.memory},
+                                               {device.link_bandwidth, sheet.link},
+                                               {device.to_host_bandwidth, sheet.host},
+                                               {device.to_device_bandwidth, sheet.host}};
+    for (const auto& [reached, promised] : rates) {
+      EXPECT_LE(reached, promised) << sheet.name;
+      EXPECT_GE(reached, 0.3 * promised) << sheet.name;
+    }
+    EXPECT_GT(device.gemm_bf16 / device.gemm_f32, sheet.bf16 / sheet.f32 * 0.8) << sheet.name;
+    EXPECT_EQ(product_seconds(device, DType::kF16), product_seconds(device, DType::kBF16)) << sheet.name;
+    EXPECT_GT(product_seconds(device, DType::kF32), 10 * product_seconds(device, DType::kBF16)) << sheet.name;
+  }
+  EXPECT_EQ(device_preset("h100").gemm_bf16, device_preset("h200").gemm_bf16) << "the same processor";
 }
 
 TEST(DeviceModel, PresetsAreComplete) {
-  for (const char* name : {"cpu", "h200"}) {
+  EXPECT_EQ(device_preset_names().size(), std::size(kDataSheets) + 1);
+  for (const std::string_view name : device_preset_names()) {
     const DeviceModel d = device_preset(name);
     EXPECT_EQ(d.name, name);
+    EXPECT_TRUE(is_preset(d)) << name;
     for (double rate : {d.gemm_f32, d.gemm_bf16, d.gemm_f64, d.attention_f32, d.attention_bf16,
                         d.vector_flops, d.memory_bandwidth, d.link_bandwidth, d.to_host_bandwidth,
                         d.to_device_bandwidth, d.disk_write_bandwidth, d.disk_read_bandwidth})

@@ -45,7 +45,9 @@ class WorkerRuntime : public device::DeviceRuntime {
  public:
   explicit WorkerRuntime(std::string hardware) : hardware_(std::move(hardware)) {}
 
-  std::atomic<bool> capturing = false, shareable = false;
+  std::atomic<uint64_t> capture =
+      0;  // what is enqueued is as if it were captured, where it is done all the same
+  std::atomic<bool> shareable = false;
 
   void make_current() override {}
   std::string hardware_id() const override { return hardware_; }
@@ -59,7 +61,7 @@ class WorkerRuntime : public device::DeviceRuntime {
               void* stream) override;
   std::shared_ptr<uint32_t> make_words(std::size_t count) override;
   void write_word(uint32_t* word, uint32_t value, void* stream) override;
-  bool is_capturing(void*) const override { return capturing; }
+  uint64_t capture_of(void*) const override { return capture; }
   bool is_shareable(const void*) const override { return shareable; }
 
  private:

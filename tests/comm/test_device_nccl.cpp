@@ -159,9 +159,47 @@ TEST(NcclWindow, TakesTheGathersOfSharedMemory) {
     EXPECT_EQ(c->name(), "nccl 2.30.7");
     check_on_stream(*c, {61});
   }));
-  EXPECT_EQ(behaviour->gathers_by_copy, 2);
+  EXPECT_EQ(behaviour->gathers_by_copy, 4);  // the first gather of each rank is done twice
+  EXPECT_EQ(behaviour->kernels_beside, 2);
   EXPECT_EQ(behaviour->windows, 0);
   EXPECT_EQ(behaviour->destroys, 4);
+}
+
+// NCCL orders handles by their kernels, which gathers by copy engines are not: the first gather of each capture, and the
+// first one that is captured no longer, has a kernel before it. A single gather before the first capture would leave a
+// number behind that the captured one takes for another rank's. The fake one has both rules, and fails.
+TEST(NcclWindow, HasAKernelInEachCaptureAndNoSingleGatherBeforeThem) {
+  Behaviour behaviour;
+  expect_fine(run_as_threads(2, [&](Communicator& world) {
+    const auto gpu = gpu_of(world);
+    gpu->shareable = true;
+    const auto c = join(world, gpu);
+    constexpr std::size_t kArena = 1 << 16;
+    const std::unique_ptr<std::byte, void (*)(void*)> arena(
+        static_cast<std::byte*>(std::aligned_alloc(4096, kArena)), std::free);
+    ASSERT_TRUE(c->share_memory(arena.get(), kArena));
+    auto* in = reinterpret_cast<int64_t*>(arena.get());
+    int64_t* out = in + 100;
+    WorkerStream stream(1);
+    int gathers = 1, kernels = 0;  // of one rank
+    const std::pair<uint64_t, int> captures[] = {{0, 1}, {7, 3}, {8, 2}, {0, 2}, {9, 1}};
+    for (const auto& [capture, count] : captures) {
+      world.barrier();
+      gpu->capture = behaviour->capture = capture;
+      world.barrier();
+      for (int i = 0; i < count; ++i) {
+        std::fill_n(in, 100, 10 * c->rank() + i);
+        c->all_gather({in, {100}, DType::kI64}, {out, {200}, DType::kI64}, &stream);
+        stream.synchronize();
+        for (int at = 0; at < 200; ++at) ASSERT_EQ(out[at], at / 100 * 10 + i) << capture;
+      }
+      gathers += count, ++kernels;
+      world.barrier();
+      EXPECT_EQ(behaviour->gathers_by_copy, 2 * gathers) << capture;
+      EXPECT_EQ(behaviour->kernels_beside, 2 * kernels) << capture;
+    }
+    gpu->capture = 0;
+  }));
 }
 
 TEST(NcclWindow, IsDoneWithoutWhereOneRankCannot) {
@@ -207,9 +245,9 @@ TEST(NcclGroups, RememberRecordedCalls) {
     EXPECT_EQ(group.describe(0), "no collective yet");
     launch(10);
     EXPECT_FALSE(group.replays());
-    gpu->capturing = true;
+    gpu->capture = 1;
     launch(20);
-    gpu->capturing = false;
+    gpu->capture = 0;
     EXPECT_TRUE(group.replays());
     for (int i = 0; i < 2000; ++i) launch(30);
     stream.synchronize();

@@ -86,7 +86,7 @@ class OrderRuntime final : public device::DeviceRuntime {
   }
   std::shared_ptr<uint32_t> make_words(std::size_t) override { return nullptr; }
   void write_word(uint32_t*, uint32_t, void*) override {}
-  bool is_capturing(void*) const override { return false; }
+  uint64_t capture_of(void*) const override { return 0; }
   bool is_shareable(const void*) const override { return false; }
 
  private:

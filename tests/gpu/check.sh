@@ -1,27 +1,36 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, from a bundle and nothing else; under 8 minutes on one GPU. Prints one table and ends
-# with 1 if any line of it failed. Make the bundle where nvcc is:
+# with 1 if any line of it failed. Each line has a time limit of its own: one that hangs is ended and failed, and the
+# next one runs. Make the bundle where nvcc is:
 #     cmake --preset bundle && cmake --build --preset bundle && cmake --install build/bundle --prefix bundle
 #     bundle/check.sh [--no-bench]
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-export RECOLLECT_GOLDENS=$here/share/golden
+export here RECOLLECT_GOLDENS=$here/share/golden
 bench=yes
 [ "${1:-}" = --no-bench ] && bench=no
-work=$(mktemp -d)
+export work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work/cache  # where the algorithms of products are kept: all runs here take the same
 failed=0
+running=
 results=()
+trap 'kill -KILL -- -$running 2>/dev/null; exit 130' INT TERM  # timeout has made a group of its own for what it runs
 
-# line NAME COMMAND...: runs it, keeps its output, and adds a row to the table.
+# line SECONDS NAME COMMAND...: runs it for so long at most, keeps its output, and adds a row to the table. The command
+# may be a function, which is why a shell of its own runs it: what is ended is that shell and all that it started.
 line() {
-  local name=$1 start=$SECONDS verdict=ok
-  shift
-  if ! "$@" >"$work/log" 2>&1; then
+  local limit=$1 name=$2 start=$SECONDS verdict=ok status
+  shift 2
+  timeout --signal=KILL "$limit" bash -uo pipefail -c '"$@"' check "$@" >"$work/log" 2>&1 &
+  running=$!
+  wait $running 2>/dev/null
+  status=$?
+  if [ $status != 0 ]; then
     verdict=FAILED failed=1
     echo "--- $name"
     tail -n 40 "$work/log"
+    [ $status = 137 ] && echo "(killed; its limit is $limit s)"
   fi
   results+=("$(printf '%-44s %-7s %4d s' "$name" "$verdict" $((SECONDS - start)))")
 }
@@ -30,9 +39,8 @@ line() {
 gtest() {  # FILTER [LAUNCHER...]
   local filter=$1 log=$work/gtest
   shift
-  "$@" "$here/bin/test_gpu" --gtest_brief=1 --gtest_filter="$filter" >"$log" 2>&1
-  local status=$?
-  cat "$log"
+  "$@" "$here/bin/test_gpu" --gtest_brief=1 --gtest_filter="$filter" 2>&1 | tee "$log"
+  local status=${PIPESTATUS[0]}
   [ $status = 0 ] && grep -q '\[  PASSED  \] [1-9]' "$log" && ! grep -q '\[  SKIPPED \]' "$log"
 }
 
@@ -72,17 +80,19 @@ sanitizer() {  # TOOL FILTER
     --error-exitcode 1
 }
 
-"$here/bin/recollect" doctor | sed -n '/^GPU/,/^$/p'
-line "ops against the reference, fp32 bf16 fp16" gtest 'Ops/DeviceOps*'
-line "products by cuBLASLt, attention by cuDNN" gtest 'DeviceGemm.*:DeviceAttention.*'
-line "GPT-2 goldens and reference, fp32 bf16 fp16" gtest 'GoldensOnGpu*:NearTheReference*'
-line "modes x switches, bit for bit" gtest '*ExactOnGpu*:GraphsOnGpu.*'
-line "memory against the driver" gtest 'MemoryOnGpu*'
-line "two processes over NCCL, bit for bit" nccl
-line "compute-sanitizer memcheck" sanitizer memcheck 'Ops/DeviceOps16.Bfloat16/*:GoldensOnGpu.*'
-line "compute-sanitizer racecheck" sanitizer racecheck 'Ops/DeviceOps.Float/*'
+export -f gtest tiny nccl sanitizer
+
+timeout --signal=KILL 60 "$here/bin/recollect" doctor | sed -n '/^GPU/,/^$/p'
+line 300 "ops against the reference, fp32 bf16 fp16" gtest 'Ops/DeviceOps*'
+line 180 "products by cuBLASLt, attention by cuDNN" gtest 'DeviceGemm.*:DeviceAttention.*'
+line 180 "GPT-2 goldens and reference, fp32 bf16 fp16" gtest 'GoldensOnGpu*:NearTheReference*'
+line 480 "modes x switches, bit for bit" gtest '*ExactOnGpu*:GraphsOnGpu.*'
+line 180 "memory against the driver" gtest 'MemoryOnGpu*'
+line 300 "two processes over NCCL, bit for bit" nccl
+line 480 "compute-sanitizer memcheck" sanitizer memcheck 'Ops/DeviceOps16.Bfloat16/*:GoldensOnGpu.*'
+line 480 "compute-sanitizer racecheck" sanitizer racecheck 'Ops/DeviceOps.Float/*'
 if [ $bench = yes ]; then
-  line "benchmark" python3 "$here/share/bench/compare.py" --recollect "$here/bin/recollect" --rounds 1 --steps 30
+  line 1800 "benchmark" python3 "$here/share/bench/compare.py" --recollect "$here/bin/recollect" --rounds 1 --steps 30
   cat "$work/log"
 fi
 printf '%s\n' "${results[@]}"

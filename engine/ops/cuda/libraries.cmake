@@ -2,7 +2,7 @@
 # linked: the libraries are looked for while the program runs. Where headers are missing, cudnn_attention_absent.cpp
 # takes its place, and attention is the backend's plain one.
 
-set(RECOLLECT_CUDNN_FRONTEND_VERSION 1.32.0)  # launch/fetch_cudnn_frontend.sh fetches this one
+include(${CMAKE_CURRENT_LIST_DIR}/cudnn_frontend.cmake)
 
 find_program(RECOLLECT_PYTHON python3)
 if(RECOLLECT_PYTHON)
@@ -14,18 +14,13 @@ find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend_version.h
           HINTS ${CMAKE_SOURCE_DIR}/build/third_party/cudnn-frontend-${RECOLLECT_CUDNN_FRONTEND_VERSION}/include
                 ${python_packages}/include)
 
-set(found_frontend "none")
-if(CUDNN_FRONTEND_INCLUDE_DIR)
-  file(STRINGS ${CUDNN_FRONTEND_INCLUDE_DIR}/cudnn_frontend_version.h found_frontend
-       REGEX "define CUDNN_FRONTEND_[A-Z]+_VERSION +[0-9]+$")
-  string(REGEX REPLACE "#define [A-Z_]+ +" "" found_frontend "${found_frontend}")
-  string(REPLACE ";" "." found_frontend "${found_frontend}")
-endif()
+read_frontend_version(${CUDNN_FRONTEND_INCLUDE_DIR}/cudnn_frontend_version.h found_frontend)
+is_checked_frontend(${found_frontend} frontend_is_checked)
 
 set(found_cudnn "")
 set(fused ${CMAKE_SOURCE_DIR}/engine/ops/cuda/cudnn_attention.cpp)
 set(absent ${CMAKE_SOURCE_DIR}/engine/ops/cuda/cudnn_attention_absent.cpp)
-if(CUDNN_INCLUDE_DIR AND found_frontend VERSION_GREATER_EQUAL RECOLLECT_CUDNN_FRONTEND_VERSION)
+if(CUDNN_INCLUDE_DIR AND frontend_is_checked)
   message(STATUS "cudnn-frontend ${found_frontend}: ${CUDNN_FRONTEND_INCLUDE_DIR}")
   file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_version.h found_cudnn REGEX "define CUDNN_(MAJOR|MINOR|PATCHLEVEL) +[0-9]+$")
   string(REGEX REPLACE "#define [A-Z_]+ +" "" found_cudnn "${found_cudnn}")
@@ -36,8 +31,9 @@ if(CUDNN_INCLUDE_DIR AND found_frontend VERSION_GREATER_EQUAL RECOLLECT_CUDNN_FR
                         COMPILE_OPTIONS "-O1;-isystem;${CUDNN_FRONTEND_INCLUDE_DIR};-isystem;${CUDNN_INCLUDE_DIR}")
 else()
   message(WARNING "no fused attention in this build. cudnn.h: ${CUDNN_INCLUDE_DIR}. cudnn-frontend: "
-                  "${found_frontend}, needed is ${RECOLLECT_CUDNN_FRONTEND_VERSION}: launch/fetch_cudnn_frontend.sh "
-                  "fetches it; then configure again")
+                  "${found_frontend}, needed is one from ${RECOLLECT_CUDNN_FRONTEND_VERSION} on and before "
+                  "${RECOLLECT_CUDNN_FRONTEND_END}, whose workspace is known: launch/fetch_cudnn_frontend.sh fetches it "
+                  "to build/third_party; then configure again, with -UCUDNN_FRONTEND_INCLUDE_DIR")
   set_source_files_properties(${fused} PROPERTIES HEADER_FILE_ONLY ON)
 endif()
 

@@ -3,7 +3,7 @@
 
 Always true: every number was measured by this very run, one process at a time; every round runs every contender once,
 and a ratio is the median over rounds of ratios within a round. The exit status is 1 if anything is missing, never
-because of a speed.
+because of a speed. Where PyTorch is not installed, Recollect is measured alone, and that is said.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+FAILURES = (subprocess.SubprocessError, OSError, ValueError, KeyError, IndexError)  # of a command, or of its output
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,26 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def why_no_torch() -> str:
+    """What Python says where PyTorch or Transformers cannot be imported; "" where both can."""
+    command = [sys.executable, "-c", "import torch, transformers"]
+    said = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    return said.stderr.strip().splitlines()[-1] if said.returncode else ""
+
+
 def gemm_tflops() -> float:
     """The rate of bf16 products of 8192 cubed, measured now."""
     command = [sys.executable, str(HERE / "torch_step.py"), "--gemm"]
     output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
     return json.loads(output.splitlines()[-1])["gemm_tflops"]
+
+
+def reason(error: Exception) -> str:
+    """The end of what a command that failed has said."""
+    said = getattr(error, "stderr", None) or str(error)
+    if isinstance(said, bytes):  # of one that took too long
+        said = said.decode(errors="replace")
+    return said.strip()[-500:]
 
 
 def run_torch(args: argparse.Namespace, model: Model, words: tuple[str, ...], row: Row, number: int) -> None:
@@ -146,9 +162,17 @@ def print_table(model: Model, rows: dict[str, Row], contenders: list[Contender],
 
 def main() -> int:
     args = parse_arguments()
-    contenders = [c for c in CONTENDERS if not (args.no_torch and c.torch)]
+    absent = "it is left out (--no-torch)" if args.no_torch else why_no_torch()
+    contenders = [c for c in CONTENDERS if not (absent and c.torch)]
     missing = []
-    gemm = 0.0 if args.no_torch else gemm_tflops()
+    gemm = 0.0
+    if absent:
+        print(f"Without PyTorch: {absent}")
+    else:
+        try:
+            gemm = gemm_tflops()
+        except FAILURES as error:
+            missing.append(f"the GEMM rate: {reason(error)}")
     for model in [m for m in MODELS if m.name in args.models]:
         rows = {c.name: Row() for c in contenders}
         for number in range(args.rounds):
@@ -156,9 +180,8 @@ def main() -> int:
                 run = run_torch if contender.torch else run_ours
                 try:
                     run(args, model, contender.words, rows[contender.name], number)
-                except (subprocess.SubprocessError, OSError, ValueError, KeyError) as error:
-                    said = getattr(error, "stderr", None) or str(error)
-                    missing.append(f"{model.name} {contender.name}, round {number + 1}: {said.strip()[-500:]}")
+                except FAILURES as error:
+                    missing.append(f"{model.name} {contender.name}, round {number + 1}: {reason(error)}")
         print_table(model, rows, contenders, gemm)
     if gemm:
         print(f"\nGEMM rate, bf16, 8192 cubed: {gemm:.0f} TFLOP/s.")

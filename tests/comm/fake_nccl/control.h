@@ -16,11 +16,13 @@ struct FakeNcclControl {
   std::atomic<int> async_rank{-1};    // its collectives never finish, and the library reports fail_result
   std::atomic<int> window_result{0};  // of ncclCommWindowRegister, once it is settled
   std::atomic<bool> finalize_never{false};
+  std::atomic<uint64_t> capture{0};  // that streams are in, for the rules of gathers by copy engines
 
   // What happened.
   std::atomic<int> aborts{0}, destroys{0}, finalizes{0};
   std::atomic<int> windows{0};          // registered now
   std::atomic<int> gathers_by_copy{0};  // all-gathers of a communicator that prefers copy engines
+  std::atomic<int> kernels_beside{0};   // all its other collectives
   std::atomic<int> last_blocking{-1};   // of the latest configuration
   std::atomic<uint64_t> memory{0};      // what ncclCommMemStats says of every communicator
 };

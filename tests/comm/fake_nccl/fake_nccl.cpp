@@ -3,6 +3,10 @@
 // collective occupies its stream until all ranks have come or its communicator is aborted. Sums are in rank
 // order. So do sends and receives, which are done in groups, all of one group at once.
 //
+// A communicator that prefers copy engines gathers without a kernel, and has NCCL's rules for that: it fails where its
+// latest kernel was launched in another capture, or outside of this one; and a single gather that was not captured
+// before the first one that is makes that one begin before the other ranks have come, which is a failure here.
+//
 // Ranks meet in a shared-memory object that loses its name once all have come.
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -59,6 +63,9 @@ struct State {
   std::atomic<Result> async = Result::kSuccess;
   uint64_t sequence = 0;
   int polls = 0;
+  uint64_t kernel_in = ~uint64_t{0};  // the capture of its latest kernel
+  int uncaptured_gathers = 0;         // by copy engines, before any that was captured
+  bool has_captured = false;
   // What goes on in the background: connecting, or a split whose result is still to be delivered.
   bool connecting = false, finalizing = false;
   int split = -1;
@@ -283,6 +290,23 @@ void reduce(DataType type, RedOp op, const std::vector<const std::byte*>& parts,
                           static_cast<int64_t>(count));
 }
 
+// Before a call is enqueued: what it is for a communicator that prefers copy engines.
+Result note_launch(State& state, bool gather) {
+  if (state.config.cta_policy != kZeroCtaPolicy) return Result::kSuccess;
+  const uint64_t capture = control().capture;
+  if (!gather) {
+    ++control().kernels_beside;
+    state.kernel_in = capture;
+    return Result::kSuccess;
+  }
+  ++control().gathers_by_copy;
+  if (state.kernel_in != capture) return Result::kUnhandledCudaError;
+  if (capture != 0 && !state.has_captured && state.uncaptured_gathers == 1) return Result::kInternalError;
+  state.has_captured |= capture != 0;
+  state.uncaptured_gathers += capture == 0;
+  return Result::kSuccess;
+}
+
 }  // namespace
 
 extern "C" {
@@ -362,12 +386,13 @@ const char* ncclGetLastError(Comm) {
 
 Result ncclAllReduce(const void* in, void* out, std::size_t count, DataType type, RedOp op, Comm comm,
                      void* stream) {
+  if (const Result result = note_launch(of(comm), false); result != Result::kSuccess) return result;
   return enqueue(comm, stream, in, out, count * recollect::size_of(dtype_of(type)),
                  [=](const std::vector<const std::byte*>& parts) { reduce(type, op, parts, 0, out, count); });
 }
 
 Result ncclAllGather(const void* in, void* out, std::size_t count, DataType type, Comm comm, void* stream) {
-  if (of(comm).config.cta_policy == kZeroCtaPolicy) ++control().gathers_by_copy;
+  if (const Result result = note_launch(of(comm), true); result != Result::kSuccess) return result;
   const std::size_t bytes = count * recollect::size_of(dtype_of(type));
   return enqueue(comm, stream, in, out, bytes, [=](const std::vector<const std::byte*>& parts) {
     auto* to = static_cast<std::byte*>(out);

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <optional>
 #include <thread>
 
 #include "comm/bootstrap.h"
@@ -183,9 +184,10 @@ int run(const MpiEnvironment& environment, const std::string& mode, int stuck) {
 }  // namespace recollect
 
 int main(int argc, char** argv) {
-  const recollect::MpiEnvironment environment;
+  std::optional<recollect::MpiEnvironment> environment;
   try {
-    return recollect::run(environment, argc > 1 ? argv[1] : "", argc > 2 ? std::atoi(argv[2]) : 0);
+    environment.emplace();
+    return recollect::run(*environment, argc > 1 ? argv[1] : "", argc > 2 ? std::atoi(argv[2]) : 0);
   } catch (const recollect::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     recollect::mpi_abort(static_cast<int>(error.code()));
