@@ -97,7 +97,4 @@ World& world();
 // A new one, with everything of the old forgotten. No other thread may be in it.
 World& restart(const Settings& settings);
 
-// Whether the calling thread is running work of a device, which may ask nothing of the runtime.
-bool is_device_work();
-
 }  // namespace recollect::fake_cuda
