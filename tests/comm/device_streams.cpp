@@ -17,13 +17,18 @@ struct DeviceStreamsEvent {
 using SharedEvent = std::shared_ptr<DeviceStreamsEvent>;
 
 const SharedEvent& event_of(void* handle) { return *static_cast<SharedEvent*>(handle); }
+void run_to_the_end(StreamJob& job) {
+  for (bool first = true; !job.step(first); first = false)
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
 WorkerStream& stream_of(void* handle) { return *static_cast<WorkerStream*>(static_cast<StreamAbi*>(handle)); }
 
 }  // namespace
 
 WorkerStream::WorkerStream(uint32_t seed, bool jitter)
-    : StreamAbi{[](StreamAbi* self, void (*function)(void*), void* argument) {
-        static_cast<WorkerStream*>(self)->enqueue([=] { function(argument); });
+    : StreamAbi{[](StreamAbi* self, std::unique_ptr<StreamJob> job) {
+        const std::shared_ptr<StreamJob> shared = std::move(job);
+        static_cast<WorkerStream*>(self)->enqueue([shared] { run_to_the_end(*shared); });
       }},
       jitter_(jitter),
       random_(seed + 1),

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/engine/expect_error.h"
-#include "tests/gpu/emulation/cuda_runtime.h"
+#include "tests/gpu/fake_cuda/cuda_runtime.h"
 
 namespace recollect::emulation {
 namespace {

@@ -1,6 +1,6 @@
 #include "engine/ops/cuda/cudnn_seeds.h"
 
-#include "engine/runtime/cuda/check.h"
+#include "engine/runtime/cuda/launch.h"
 
 namespace recollect::cuda {
 
@@ -17,8 +17,7 @@ __global__ void write_seeds(const RunState* state, AttentionSite site, int64_t c
 
 void write_attention_seeds(const RunState* state, const AttentionSite& site, int64_t chunks, int64_t* out,
                            void* stream) {
-  write_seeds<<<1, 128, 0, static_cast<cudaStream_t>(stream)>>>(state, site, chunks, out);
-  check(cudaGetLastError(), "writing the seeds of attention's dropout");
+  launch(write_seeds, dim3(1), dim3(128), 0, stream, state, site, chunks, out);
 }
 
 }  // namespace recollect::cuda

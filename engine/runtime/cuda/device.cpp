@@ -1,5 +1,8 @@
 #include "engine/runtime/cuda/device.h"
 
+#include <cstdint>
+#include <cstring>
+
 #include <fmt/format.h>
 
 #include "engine/runtime/cuda/event.h"
@@ -16,15 +19,27 @@ constexpr const char* kFewerBytes =
     "(recollect estimate CONFIG --compare)";
 
 void free_device(std::byte* base, std::size_t) { cudaFree(base); }
-void free_pinned(std::byte* base, std::size_t) { cudaFreeHost(base); }
 
+// The disk wants whole blocks, and small pieces of pinned memory may begin within one: the arena begins with the next
+// block, just behind the address of what was reserved.
 std::byte* pin(std::size_t bytes, std::string& why) {
   void* memory = nullptr;
-  const cudaError_t status = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
-  if (status == cudaSuccess) return static_cast<std::byte*>(memory);
-  why = cudaGetErrorString(status);
-  cudaGetLastError();
-  return nullptr;
+  const cudaError_t status = cudaHostAlloc(&memory, bytes + kDiskBlock, cudaHostAllocPortable);
+  if (status != cudaSuccess) {
+    why = cudaGetErrorString(status);
+    cudaGetLastError();
+    return nullptr;
+  }
+  const auto behind = reinterpret_cast<std::uintptr_t>(memory) + sizeof memory;
+  auto* const base = reinterpret_cast<std::byte*>((behind + kDiskBlock - 1) / kDiskBlock * kDiskBlock);
+  std::memcpy(base - sizeof memory, &memory, sizeof memory);
+  return base;
+}
+
+void free_pinned(std::byte* base, std::size_t) {
+  void* memory = nullptr;
+  std::memcpy(&memory, base - sizeof memory, sizeof memory);
+  cudaFreeHost(memory);
 }
 
 class CudaDevice final : public Device {

@@ -61,7 +61,7 @@ struct State {
   Config config;
   std::atomic<bool> aborted = false;
   std::atomic<Result> async = Result::kSuccess;
-  uint64_t sequence = 0;
+  std::atomic<uint64_t> sequence = 0;  // of the latest collective that has begun
   int polls = 0;
   uint64_t kernel_in = ~uint64_t{0};  // the capture of its latest kernel
   int uncaptured_gathers = 0;         // by copy engines, before any that was captured
@@ -144,51 +144,61 @@ Result progress(State& state) {
   return std::exchange(state.pending, Result::kSuccess);
 }
 
-struct Job {
-  std::shared_ptr<State> state;
-  uint64_t number;
-  const void* in;
-  void* out;
-  std::size_t in_bytes;
-  std::function<void(const std::vector<const std::byte*>& parts)> finish;
-};
-
-// False when the communicator was aborted first.
-bool wait_for(State& state, std::atomic<uint64_t> RankArea::*what, uint64_t number) {
+bool all_at(const State& state, std::atomic<uint64_t> RankArea::*what, uint64_t number) {
   for (int r = 0; r < state.size; ++r)
-    while ((state.meeting->ranks[r].*what).load() < number) {
-      if (state.aborted) return false;
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
+    if ((state.meeting->ranks[r].*what).load() < number) return false;
   return true;
 }
 
-void run(void* argument) {
-  const std::unique_ptr<Job> job(static_cast<Job*>(argument));
-  State& state = *job->state;
-  if (control().async_rank == state.world_rank) {
-    state.async = static_cast<Result>(control().fail_result.load());
-    while (!state.aborted) std::this_thread::sleep_for(std::chrono::microseconds(100));
-    return;
+// Numbered when it begins. A slot is written again when all have read what was in it, two collectives ago.
+class Collective final : public recollect::test::StreamJob {
+ public:
+  using Finish = std::function<void(const std::vector<const std::byte*>& parts)>;
+  Collective(std::shared_ptr<State> state, const void* in, std::size_t in_bytes, Finish finish)
+      : state_(std::move(state)), in_(in), in_bytes_(in_bytes), finish_(std::move(finish)) {}
+
+  bool step(bool first) override {
+    State& state = *state_;
+    if (first) number_ = ++state.sequence, posted_ = false;
+    if (state.aborted) return true;
+    if (control().async_rank == state.world_rank) {
+      state.async = static_cast<Result>(control().fail_result.load());
+      return false;
+    }
+    RankArea& mine = state.meeting->ranks[state.rank];
+    std::byte* const slot = mine.slots[number_ % 2];
+    if (!posted_ && number_ > 2 && !all_at(state, &RankArea::done, number_ - 2)) return false;
+    if (!std::exchange(posted_, true)) {
+      std::memcpy(slot, in_, in_bytes_);
+      mine.posted.store(number_);
+    }
+    if (!all_at(state, &RankArea::posted, number_)) return false;
+    std::vector<const std::byte*> parts;
+    for (int r = 0; r < state.size; ++r) parts.push_back(state.meeting->ranks[r].slots[number_ % 2]);
+    finish_(parts);
+    mine.done.store(number_);
+    return true;
   }
-  RankArea& mine = state.meeting->ranks[state.rank];
-  if (job->number > 2 && !wait_for(state, &RankArea::done, job->number - 2)) return;
-  std::memcpy(mine.slots[job->number % 2], job->in, job->in_bytes);
-  mine.posted.store(job->number);
-  if (!wait_for(state, &RankArea::posted, job->number)) return;
-  std::vector<const std::byte*> parts;
-  for (int r = 0; r < state.size; ++r) parts.push_back(state.meeting->ranks[r].slots[job->number % 2]);
-  job->finish(parts);
-  mine.done.store(job->number);
+
+ private:
+  const std::shared_ptr<State> state_;
+  const void* const in_;
+  const std::size_t in_bytes_;
+  const Finish finish_;
+  uint64_t number_ = 0;
+  bool posted_ = false;
+};
+
+void put_on(void* stream, std::unique_ptr<recollect::test::StreamJob> job) {
+  auto* const on = static_cast<recollect::test::StreamAbi*>(stream);
+  on->enqueue_job(on, std::move(job));
 }
 
-Result enqueue(Comm comm, void* stream, const void* in, void* out, std::size_t in_bytes,
-               std::function<void(const std::vector<const std::byte*>&)> finish) {
+Result enqueue(Comm comm, void* stream, const void* in, std::size_t in_bytes, Collective::Finish finish) {
   State& state = of(comm);
   if (control().fail_rank == state.world_rank) return static_cast<Result>(control().fail_result.load());
   if (state.connecting || state.split >= 0 || in_bytes > kSlotBytes) return Result::kInvalidUsage;
-  auto* on = static_cast<recollect::test::StreamAbi*>(stream);
-  on->enqueue_function(on, run, new Job{share(comm), ++state.sequence, in, out, in_bytes, std::move(finish)});
+  put_on(stream, std::make_unique<Collective>(share(comm), in, in_bytes, std::move(finish)));
   state.polls = control().polls;
   return state.polls > 0 ? Result::kInProgress : Result::kSuccess;
 }
@@ -198,11 +208,6 @@ struct Parcel {
   std::byte* data;
   std::size_t left;
   int peer;
-};
-
-struct PairJob {
-  std::shared_ptr<State> state;
-  std::vector<Parcel> parcels;
 };
 
 // The group that a thread is making.
@@ -240,17 +245,30 @@ bool move_piece(State& state, Parcel& parcel, uint64_t& unanswered) {
   return !parcel.outward && parcel.left == 0;
 }
 
-void run_pairs(void* argument) {
-  const std::unique_ptr<PairJob> job(static_cast<PairJob*>(argument));
-  std::vector<uint64_t> unanswered(job->parcels.size(), 0);
-  std::vector<bool> done(job->parcels.size(), false);
-  while (!job->state->aborted) {
-    for (std::size_t i = 0; i < done.size(); ++i)
-      if (!done[i]) done[i] = move_piece(*job->state, job->parcels[i], unanswered[i]);
-    if (std::find(done.begin(), done.end(), false) == done.end()) return;
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
+class Pairs final : public recollect::test::StreamJob {
+ public:
+  Pairs(std::shared_ptr<State> state, std::vector<Parcel> parcels)
+      : state_(std::move(state)), parcels_(std::move(parcels)) {}
+
+  bool step(bool first) override {
+    if (first) {
+      left_ = parcels_;
+      unanswered_.assign(left_.size(), 0);
+      done_.assign(left_.size(), false);
+    }
+    if (state_->aborted) return true;
+    for (std::size_t i = 0; i < done_.size(); ++i)
+      if (!done_[i]) done_[i] = move_piece(*state_, left_[i], unanswered_[i]);
+    return std::find(done_.begin(), done_.end(), false) == done_.end();
   }
-}
+
+ private:
+  const std::shared_ptr<State> state_;
+  const std::vector<Parcel> parcels_;
+  std::vector<Parcel> left_;
+  std::vector<uint64_t> unanswered_;
+  std::vector<bool> done_;
+};
 
 Result add_parcel(Comm comm, void* stream, const Parcel& parcel) {
   OpenGroup& group = open_group();
@@ -387,14 +405,14 @@ const char* ncclGetLastError(Comm) {
 Result ncclAllReduce(const void* in, void* out, std::size_t count, DataType type, RedOp op, Comm comm,
                      void* stream) {
   if (const Result result = note_launch(of(comm), false); result != Result::kSuccess) return result;
-  return enqueue(comm, stream, in, out, count * recollect::size_of(dtype_of(type)),
+  return enqueue(comm, stream, in, count * recollect::size_of(dtype_of(type)),
                  [=](const std::vector<const std::byte*>& parts) { reduce(type, op, parts, 0, out, count); });
 }
 
 Result ncclAllGather(const void* in, void* out, std::size_t count, DataType type, Comm comm, void* stream) {
   if (const Result result = note_launch(of(comm), true); result != Result::kSuccess) return result;
   const std::size_t bytes = count * recollect::size_of(dtype_of(type));
-  return enqueue(comm, stream, in, out, bytes, [=](const std::vector<const std::byte*>& parts) {
+  return enqueue(comm, stream, in, bytes, [=](const std::vector<const std::byte*>& parts) {
     auto* to = static_cast<std::byte*>(out);
     for (std::size_t r = 0; r < parts.size(); ++r) std::memcpy(to + r * bytes, parts[r], bytes);
   });
@@ -406,14 +424,14 @@ Result ncclReduceScatter(const void* in, void* out, std::size_t count, DataType 
   const std::size_t bytes = count * recollect::size_of(dtype_of(type));
   const std::size_t offset = static_cast<std::size_t>(state.rank) * bytes;
   return enqueue(
-      comm, stream, in, out, bytes * static_cast<std::size_t>(state.size),
+      comm, stream, in, bytes * static_cast<std::size_t>(state.size),
       [=](const std::vector<const std::byte*>& parts) { reduce(type, op, parts, offset, out, count); });
 }
 
 Result ncclBroadcast(const void* in, void* out, std::size_t count, DataType type, int root, Comm comm,
                      void* stream) {
   const std::size_t bytes = count * recollect::size_of(dtype_of(type));
-  return enqueue(comm, stream, in, out, bytes, [=](const std::vector<const std::byte*>& parts) {
+  return enqueue(comm, stream, in, bytes, [=](const std::vector<const std::byte*>& parts) {
     std::memcpy(out, parts[static_cast<std::size_t>(root)], bytes);
   });
 }
@@ -440,8 +458,7 @@ Result ncclGroupEnd() {
   if (!made.comm) return Result::kSuccess;
   State& state = of(made.comm);
   if (control().fail_rank == state.world_rank) return static_cast<Result>(control().fail_result.load());
-  auto* on = static_cast<recollect::test::StreamAbi*>(made.stream);
-  on->enqueue_function(on, run_pairs, new PairJob{share(made.comm), made.parcels});
+  put_on(made.stream, std::make_unique<Pairs>(share(made.comm), made.parcels));
   state.polls = control().polls;
   return state.polls > 0 ? Result::kInProgress : Result::kSuccess;
 }

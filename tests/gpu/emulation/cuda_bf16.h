@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/core/dtype.h"
-#include "tests/gpu/emulation/cuda_runtime.h"
+#include "tests/gpu/emulation/language.h"
 
 struct __nv_bfloat162 {
   recollect::bf16 x, y;

@@ -15,7 +15,7 @@
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
-#elif defined(__SANITIZE_THREAD__)
+#elif defined(RECOLLECT_WATCH_RACES)
 #include <sanitizer/tsan_interface.h>
 #endif
 
@@ -52,8 +52,7 @@ constexpr std::size_t kGuard = 4096, kStack = 128 << 10;
 
 thread_local Fiber* current = nullptr;
 
-// What a sanitizer knows of a stack. Inlined, since ThreadSanitizer counts calls and returns on the stack
-// that they happen on.
+// What a sanitizer knows of a stack. To ThreadSanitizer, going over to another one orders nothing.
 #define RECOLLECT_INLINE [[gnu::always_inline]] inline
 #if defined(__SANITIZE_ADDRESS__)
 struct Watched {
@@ -61,27 +60,34 @@ struct Watched {
   std::size_t bytes = 0;
   void* fake = nullptr;
 
-  void make(std::byte* low) { bottom = low, bytes = kStack; }
+  void make(std::byte* low, bool) { bottom = low, bytes = kStack; }
+  void leave(const Watched&) {}
   void forget(std::byte* low) { ASAN_UNPOISON_MEMORY_REGION(low, kStack); }
   void before_switch(const Watched& to) { __sanitizer_start_switch_fiber(&fake, to.bottom, to.bytes); }
   void after_switch(Watched& from) { __sanitizer_finish_switch_fiber(fake, &from.bottom, &from.bytes); }
 };
-#elif defined(__SANITIZE_THREAD__)
+#elif defined(RECOLLECT_WATCH_RACES)
 struct Watched {
-  void* fiber = __tsan_get_current_fiber();
+  void* fiber = nullptr;  // null: no thread of its own, or nobody to go back to
   bool made = false;
 
   ~Watched() {
     if (made) __tsan_destroy_fiber(fiber);
   }
-  void make(std::byte*) { fiber = __tsan_create_fiber(0), made = true; }
+  void make(std::byte*, bool thread) {
+    if (thread) fiber = __tsan_create_fiber(0), made = true;
+  }
   void forget(std::byte*) {}
-  RECOLLECT_INLINE void before_switch(const Watched& to) { __tsan_switch_to_fiber(to.fiber, 0); }
+  void leave(const Watched& to) { fiber = to.made ? __tsan_get_current_fiber() : nullptr; }
+  RECOLLECT_INLINE void before_switch(const Watched& to) {
+    if (to.fiber) __tsan_switch_to_fiber(to.fiber, __tsan_switch_to_fiber_no_sync);
+  }
   RECOLLECT_INLINE void after_switch(Watched&) {}
 };
 #else
 struct Watched {
-  void make(std::byte*) {}
+  void make(std::byte*, bool) {}
+  void leave(const Watched&) {}
   void forget(std::byte*) {}
   void before_switch(const Watched&) {}
   void after_switch(Watched&) {}
@@ -133,12 +139,12 @@ struct Fiber::Context {
   }
 };
 
-Fiber::Fiber() : inside_(std::make_unique<Context>()), outside_(std::make_unique<Context>()) {
+Fiber::Fiber(bool thread) : inside_(std::make_unique<Context>()), outside_(std::make_unique<Context>()) {
   void* memory = mmap(nullptr, kGuard + kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   mprotect(memory, kGuard, PROT_NONE);
   stack_ = static_cast<std::byte*>(memory) + kGuard;
-  inside_->watched.make(stack_);
+  inside_->watched.make(stack_, thread);
   inside_->place.begin(stack_, run);
 }
 
@@ -167,6 +173,7 @@ void Fiber::run() {
 void Fiber::resume() {
   Fiber* before = current;
   current = this;
+  outside_->watched.leave(inside_->watched);
   outside_->go(*inside_);
   current = before;
 }

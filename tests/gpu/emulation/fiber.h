@@ -1,4 +1,5 @@
-// A function on a stack of its own: resume() goes in, yield() comes out. All on one thread.
+// A function on a stack of its own: resume() goes in, yield() comes out. What it yields in belongs to the thread that
+// it was resumed on.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,9 @@ namespace recollect::emulation {
 
 class Fiber {
  public:
-  Fiber();
+  // `thread`: to ThreadSanitizer it is a thread of its own, which going in and coming out orders with nothing;
+  // otherwise it is the doing of who resumes it.
+  explicit Fiber(bool thread = false);
   ~Fiber();
   Fiber(const Fiber&) = delete;
 

@@ -8,6 +8,7 @@
 
 #include "engine/core/error.h"
 #include "tests/gpu/emulation/fiber.h"
+#include "tests/gpu/emulation/order.h"
 
 namespace recollect::emulation {
 
@@ -21,7 +22,7 @@ struct Thread {
   State state = kReady;
   Where where;  // it waits
   std::unique_ptr<Fiber> fiber;
-  unsigned exchanges = 0;
+  unsigned exchanges = 0, barriers = 0, meetings = 0;
 };
 
 struct Warp {
@@ -33,18 +34,45 @@ struct SharedVariable {
   std::unique_ptr<std::byte[]> memory;
 };
 
-// What the calling thread's launches work with. Threads keep their stacks from launch to launch.
-struct Machine {
-  Order order = Order::kForward;
+// Places of which whoever watches is told: a block's end, and two by turns for its barriers and for the meetings of
+// each warp, since what is told at the next one is not for those who are late.
+class Meetings {
+ public:
+  explicit Meetings(std::size_t warps) : bytes_(std::make_unique<char[]>(3 + 2 * warps)) {}
+  const void* end() const { return &bytes_[0]; }
+  const void* of_block(unsigned turn) const { return &bytes_[1 + turn % 2]; }
+  const void* of_warp(unsigned warp, unsigned turn) const { return &bytes_[3 + 2 * warp + turn % 2]; }
+
+ private:
+  std::unique_ptr<char[]> bytes_;
+};
+
+struct Block {
+  explicit Block(unsigned count) : threads(count), warps(count / kLanes), meetings(count / kLanes) {}
+
   std::vector<Thread> threads;
   std::vector<Warp> warps;
+  Meetings meetings;
   std::vector<SharedVariable> shared;
-  std::vector<std::unique_ptr<Fiber>> idle;
-  const std::function<void()>* kernel = nullptr;
-  std::size_t dynamic_bytes = 0;
   unsigned running = 0;
+  void* side = nullptr;  // whose all of this is
 };
-thread_local Machine machine;
+
+struct Launch {
+  const std::function<void()>& kernel;
+  std::size_t dynamic_bytes;
+  // Told of by the launch, and by its blocks: these know nothing of each other.
+  std::unique_ptr<char> begin = std::make_unique<char>(), end = std::make_unique<char>();
+  Block* block = nullptr;
+};
+thread_local Launch* launch = nullptr;  // of the calling thread
+thread_local Order order = Order::kForward;
+// Stacks are kept from launch to launch, but where somebody would think that this orders the launches; of those that
+// are watched each is one thread's.
+thread_local std::vector<std::unique_ptr<Fiber>> idle;
+
+Block& block() { return *launch->block; }
+Thread& running() { return block().threads[block().running]; }
 
 Dim3 at(unsigned index, Dim3 size) {
   return {index % size.x, index / size.x % size.y, index / size.x / size.y};
@@ -53,33 +81,45 @@ Dim3 at(unsigned index, Dim3 size) {
 std::string text(Where where) { return std::string(where.file) + ":" + std::to_string(where.line); }
 
 [[noreturn]] void fail(const std::string& what) {
-  machine.threads.clear();  // fibers in mid-air, never to be resumed
-  machine.idle.clear();
+  block().threads.clear();  // fibers in mid-air, never to be resumed
+  idle.clear();
+  if (watches_races())  // nor is it known when they last used these
+    for (SharedVariable& variable : block().shared) (void)variable.memory.release();
   throw Error(ExitCode::kInternal,
               "block (" + std::to_string(blockIdx.x) + ", " + std::to_string(blockIdx.y) + "): " + what);
 }
 
-// Calls f(i) for i < count, in the machine's order.
+// Calls f(i) for i < count, in the thread's order.
 template <typename F>
 void each(unsigned count, F f) {
-  for (unsigned i = 0; i < count; ++i) f(machine.order == Order::kForward ? i : count - 1 - i);
+  for (unsigned i = 0; i < count; ++i) f(order == Order::kForward ? i : count - 1 - i);
+}
+
+std::unique_ptr<Fiber> take_fiber() {
+  if (idle.empty()) return std::make_unique<Fiber>(watches_races());
+  std::unique_ptr<Fiber> fiber = std::move(idle.back());
+  idle.pop_back();
+  return fiber;
+}
+
+void run_kernel(void*) {
+  hears(launch->begin.get());
+  launch->kernel();
+  tells(block().meetings.end());
 }
 
 void run_thread(unsigned index) {
-  Thread& thread = machine.threads[index];
-  machine.running = index;
+  Thread& thread = block().threads[index];
+  block().running = index;
   threadIdx = at(index, blockDim);
   if (!thread.fiber) {
-    if (machine.idle.empty()) machine.idle.push_back(std::make_unique<Fiber>());
-    thread.fiber = std::move(machine.idle.back());
-    machine.idle.pop_back();
-    thread.fiber->start([](void*) { (*machine.kernel)(); }, nullptr);
+    thread.fiber = take_fiber();
+    thread.fiber->start(run_kernel, nullptr);
   }
   thread.fiber->resume();
-  if (thread.fiber->ended()) {
-    thread.state = Thread::kDone;
-    machine.idle.push_back(std::move(thread.fiber));
-  }
+  if (!thread.fiber->ended()) return;
+  thread.state = Thread::kDone;
+  if (!watches_races()) idle.push_back(std::move(thread.fiber));
 }
 
 // Lets go of threads [first, last) if all of them wait as `state` says and at the same place; false if none
@@ -88,7 +128,7 @@ bool release(unsigned first, unsigned last, Thread::State state, const char* wha
   unsigned waiting = 0;
   const Thread* one = nullptr;
   for (unsigned i = first; i < last; ++i) {
-    const Thread& thread = machine.threads[i];
+    const Thread& thread = block().threads[i];
     if (thread.state != state) continue;
     if (one && (one->where.line != thread.where.line || std::strcmp(one->where.file, thread.where.file) != 0))
       fail(std::string("threads wait at two places, ") + text(one->where) + " and " + text(thread.where));
@@ -99,7 +139,7 @@ bool release(unsigned first, unsigned last, Thread::State state, const char* wha
   if (waiting < last - first)
     fail(std::to_string(last - first - waiting) + " of " + std::to_string(last - first) +
          " threads never reach " + what + " at " + text(one->where));
-  for (unsigned i = first; i < last; ++i) machine.threads[i].state = Thread::kReady;
+  for (unsigned i = first; i < last; ++i) block().threads[i].state = Thread::kReady;
   return true;
 }
 
@@ -108,64 +148,88 @@ void run_warp(unsigned warp) {
   const unsigned first = warp * kLanes;
   do {
     each(kLanes, [&](unsigned lane) {
-      if (machine.threads[first + lane].state == Thread::kReady) run_thread(first + lane);
+      if (block().threads[first + lane].state == Thread::kReady) run_thread(first + lane);
     });
   } while (release(first, first + kLanes, Thread::kWaitsForWarp, "the warp's meeting"));
 }
 
-void run_block() {
-  const auto threads = static_cast<unsigned>(machine.threads.size());
-  for (Thread& thread : machine.threads) thread.state = Thread::kReady;
-  machine.shared.clear();
+void run_block(unsigned threads) {
+  const Side side;
+  hears(launch->begin.get());
+  Block made(threads);
+  made.side = side.get();
+  launch->block = &made;
   do {
     each(threads / kLanes, run_warp);
   } while (release(0, threads, Thread::kWaitsForBlock, "the barrier"));
+  hears(made.meetings.end());
+  tells(launch->end.get());
 }
 
-void wait(Thread::State state, Where where) {
-  Thread& thread = machine.threads[machine.running];
-  thread.state = state;
-  thread.where = where;
+void wait(Thread::State state, Where where, const void* meeting) {
+  running().state = state;
+  running().where = where;
+  tells(meeting);
   Fiber::yield();
+  hears(meeting);
 }
 
 }  // namespace
 
-void set_order(Order order) { machine.order = order; }
+void set_order(Order wanted) { order = wanted; }
 
-void run_grid(Dim3 grid, Dim3 block, std::size_t dynamic_bytes, const std::function<void()>& thread) {
-  require(!machine.kernel, "no kernel launches another");
-  const unsigned threads = block.x * block.y * block.z;
+void run_grid(Dim3 grid, Dim3 size, std::size_t dynamic_bytes, const std::function<void()>& thread) {
+  require(!launch, "no kernel launches another");
+  const unsigned threads = size.x * size.y * size.z;
   require(threads > 0 && threads <= 1024 && threads % kLanes == 0, "a block has whole warps, and at most 32");
   gridDim = grid;
-  blockDim = block;
-  machine.threads.resize(threads);
-  machine.warps.resize(threads / kLanes);
-  machine.dynamic_bytes = dynamic_bytes;
-  machine.kernel = &thread;
-  const auto clean_up = [](Machine* m) { m->kernel = nullptr, m->shared.clear(); };
-  const std::unique_ptr<Machine, decltype(clean_up)> at_the_end(&machine, clean_up);
+  blockDim = size;
+  Launch made{thread, dynamic_bytes};
+  launch = &made;
+  const auto leave = [](Launch*) { launch = nullptr; };
+  const std::unique_ptr<Launch, decltype(leave)> at_the_end(&made, leave);
+  tells(made.begin.get());
   each(grid.x * grid.y * grid.z, [&](unsigned i) {
     blockIdx = at(i, grid);
-    run_block();
+    run_block(threads);
   });
+  hears(made.end.get());
+  if (can_watch_races()) idle.clear();
 }
 
+// The memory is the block's own: that a thread was the first to ask for it orders nothing.
 void* shared_memory(const void* site, std::size_t bytes) {
-  for (const SharedVariable& variable : machine.shared)
-    if (variable.site == site) return variable.memory.get();
-  if (!site) bytes = machine.dynamic_bytes;
-  machine.shared.push_back({site, std::make_unique_for_overwrite<std::byte[]>(bytes)});
-  return std::memset(machine.shared.back().memory.get(), 0xFF, bytes);
+  for (const SharedVariable& variable : block().shared)
+    if (variable.site == site) {
+      hears(variable.memory.get());
+      return variable.memory.get();
+    }
+  if (!site) bytes = launch->dynamic_bytes;
+  std::byte* memory = nullptr;
+  {
+    const Side of_block(block().side);
+    block().shared.push_back({site, std::make_unique_for_overwrite<std::byte[]>(bytes)});
+    memory = block().shared.back().memory.get();
+    std::memset(memory, 0xFF, bytes);
+    tells(memory);
+  }
+  hears(memory);
+  return memory;
 }
 
-void wait_for_block(Where where) { wait(Thread::kWaitsForBlock, where); }
-void wait_for_warp(Where where) { wait(Thread::kWaitsForWarp, where); }
-unsigned lane() { return machine.running % kLanes; }
+void wait_for_block(Where where) {
+  const unsigned turn = running().barriers++;
+  wait(Thread::kWaitsForBlock, where, block().meetings.of_block(turn));
+}
+void wait_for_warp(Where where) {
+  const unsigned turn = running().meetings++;
+  wait(Thread::kWaitsForWarp, where, block().meetings.of_warp(block().running / kLanes, turn));
+}
+unsigned lane() { return block().running % kLanes; }
 
 const uint64_t* exchange(uint64_t mine, Where where) {
-  const unsigned turn = machine.threads[machine.running].exchanges++ % 2;
-  uint64_t* slots = machine.warps[machine.running / kLanes].slots[turn];
+  const unsigned turn = running().exchanges++ % 2;
+  uint64_t* slots = block().warps[block().running / kLanes].slots[turn];
   slots[lane()] = mine;
   wait_for_warp(where);
   return slots;

@@ -1,12 +1,13 @@
-// What NVIDIA's libraries do for the cuda backend, in plain loops: matrix products. There is no fused
-// attention, so that the backend's own runs in every dtype.
-#include <cstdlib>
+// What cuBLASLt does for the cuda backend, in plain loops, enqueued as its products are; and the backend's hold of
+// NVIDIA's libraries, which are none.
 #include <cstring>
 
 #include "engine/core/error.h"
-#include "engine/ops/cuda/attention_fused.h"
+#include "engine/ops/cuda/cudnn.h"
 #include "engine/ops/cuda/gemm.h"
-#include "engine/runtime/cuda/enqueue.h"
+#include "engine/ops/cuda/libraries.h"
+#include "engine/ops/cuda/versions.h"
+#include "engine/runtime/cuda/check.h"
 
 namespace recollect::cuda {
 
@@ -32,6 +33,12 @@ void set_element(void* data, DType dtype, int64_t i, double value) {
     static_cast<bf16*>(data)[i] = bf16(number);
   else
     static_cast<f16*>(data)[i] = f16(number);
+}
+
+// Work on a cudaStream_t, or at once.
+template <typename Function>
+void enqueue_product(void* stream, Function work) {
+  check(fake_cuda::enqueue(static_cast<cudaStream_t>(stream), std::move(work)), "a product");
 }
 
 }  // namespace
@@ -66,21 +73,33 @@ Gemm& Gemm::operator=(Gemm&&) noexcept = default;
 std::size_t Gemm::workspace_bytes() const { return 64; }
 
 // As on a device, the operands are overwritten.
-void Gemm::prepare(const void*, const void*, void* out, void* workspace, void*) {
-  std::memset(out, 0xFF, 1);
-  std::memset(workspace, 0xFF, workspace_bytes());
+void Gemm::prepare(const void*, const void*, void* out, void* workspace, void* stream) {
+  enqueue_product(stream, [=, bytes = workspace_bytes()] {
+    std::memset(out, 0xFF, 1);
+    std::memset(workspace, 0xFF, bytes);
+  });
 }
 
 void Gemm::run(const void* a, const void* b, void* out, const void* bias, bool accumulate, void* workspace,
-               void*) {
-  std::memset(workspace, 0xFF, workspace_bytes());
-  impl_->run(a, b, out, bias, accumulate);
+               void* stream) {
+  enqueue_product(stream, [=, impl = impl_.get(), bytes = workspace_bytes()] {
+    std::memset(workspace, 0xFF, bytes);
+    impl->run(a, b, out, bias, accumulate);
+  });
 }
 
-KernelPointer make_fused_attention(const OpView&, Libraries*) { return nullptr; }
-KernelPointer make_fused_attention_backward(const OpView&, Libraries*) { return nullptr; }
+std::string versions() { return "fake CUDA"; }
 
-std::shared_ptr<void> make_host_cell(std::size_t bytes) { return {std::calloc(1, bytes), std::free}; }
-void clear_bytes(void* to, std::size_t bytes, void*) { std::memset(to, 0, bytes); }
+class Cublas {};
+
+Libraries::Libraries(LibrariesOptions) {}  // NOLINT(performance-unnecessary-value-param)
+Libraries::~Libraries() = default;
+std::string Libraries::learned() const { return "what the first rank chose"; }
+void Libraries::learn(const std::string& text) { require(text == learned(), "choices arrive as they were"); }
+std::vector<std::string> Libraries::take_warnings() { return {}; }
+Cudnn& Libraries::cudnn() {
+  if (!cudnn_) cudnn_ = std::make_unique<Cudnn>();
+  return *cudnn_;
+}
 
 }  // namespace recollect::cuda

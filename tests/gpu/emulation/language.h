@@ -1,16 +1,14 @@
-// Stands in for CUDA's header of this name, as far as our kernels use it: the language's words, the runtime's
-// launches, and the built-in functions. What a device would refuse is refused here too.
+// The language of our kernels as C++: its words, its vectors and its built-in functions. What a launch is,
+// tests/gpu/fake_cuda says.
 #pragma once
 
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <map>
 #include <numbers>
-#include <tuple>
 #include <type_traits>
-#include <utility>
 
 #include "tests/gpu/emulation/grid.h"
 
@@ -43,46 +41,6 @@ struct alignas(16) double2 {
 struct alignas(16) ulonglong2 {
   unsigned long long x, y;
 };
-
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
-using cudaStream_t = void*;
-struct cudaLaunchConfig_t {
-  dim3 gridDim, blockDim;
-  std::size_t dynamicSmemBytes;
-  cudaStream_t stream;
-};
-
-inline const char* cudaGetErrorString(cudaError_t error) { return error ? "invalid argument" : "no error"; }
-inline const char* cudaGetErrorName(cudaError_t error) {
-  return error ? "cudaErrorInvalidValue" : "cudaSuccess";
-}
-
-namespace recollect::emulation {
-
-constexpr std::size_t kUsualShared = 48 << 10, kMostShared = 227 << 10;
-inline thread_local std::map<const void*, std::size_t> allowed_shared;  // by kernel
-
-}  // namespace recollect::emulation
-
-inline cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
-  if (static_cast<std::size_t>(value) > recollect::emulation::kMostShared) return cudaErrorInvalidValue;
-  recollect::emulation::allowed_shared[kernel] = value;
-  return cudaSuccess;
-}
-
-template <typename... Parameters, typename... Arguments>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
-                               Arguments&&... arguments) {
-  using namespace recollect::emulation;
-  const auto allowed = allowed_shared.find(reinterpret_cast<const void*>(kernel));
-  const std::size_t most = allowed == allowed_shared.end() ? kUsualShared : allowed->second;
-  if (config->dynamicSmemBytes > most || config->gridDim.y > 65535 || config->gridDim.x > 0x7fffffffu)
-    return cudaErrorInvalidValue;
-  const std::tuple<std::remove_cv_t<Parameters>...> copies(std::forward<Arguments>(arguments)...);
-  run_grid(config->gridDim, config->blockDim, config->dynamicSmemBytes, [&] { std::apply(kernel, copies); });
-  return cudaSuccess;
-}
 
 using recollect::emulation::Where;
 
@@ -121,9 +79,7 @@ inline unsigned __match_any_sync(unsigned, int value, Where where = Where::curre
 
 template <typename T>
 T atomicAdd(T* to, T value) {
-  const T before = *to;
-  *to += value;
-  return before;
+  return std::atomic_ref<T>(*to).fetch_add(value, std::memory_order_relaxed);
 }
 inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline float __uint_as_float(uint32_t bits) { return std::bit_cast<float>(bits); }

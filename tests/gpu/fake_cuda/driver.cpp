@@ -1,0 +1,130 @@
+// The driver's functions that the backend asks for by name: memory by addresses and handles, and words that streams
+// write.
+#include <atomic>
+#include <cstring>
+#include <map>
+
+#include "tests/gpu/fake_cuda/call.h"
+#include "tests/gpu/fake_cuda/cuda.h"
+
+using namespace recollect::fake_cuda;
+
+namespace {
+
+constexpr std::size_t kGranularity = std::size_t{2} << 20;
+
+CUresult result_of(cudaError_t status) {
+  return status == cudaSuccess                 ? CUDA_SUCCESS
+         : status == cudaErrorMemoryAllocation ? CUDA_ERROR_OUT_OF_MEMORY
+                                               : CUDA_ERROR_INVALID_VALUE;
+}
+
+template <typename Function>
+CUresult driver(Function function) {
+  return result_of(call(
+      [&](World& w, World::Lock& lock) { return function(w, lock) ? cudaSuccess : cudaErrorInvalidValue; }));
+}
+
+std::byte* at(CUdeviceptr address) { return reinterpret_cast<std::byte*>(address); }
+
+CUresult get_granularity(std::size_t* granularity, const CUmemAllocationProp*,
+                         CUmemAllocationGranularity_flags) {
+  *granularity = kGranularity;
+  return CUDA_SUCCESS;
+}
+
+// A handle is the device, and how many pieces of the granularity there are.
+constexpr unsigned long long kOfDevice = 1ull << 40;
+
+CUresult create(CUmemGenericAllocationHandle* handle, std::size_t bytes, const CUmemAllocationProp* kind,
+                unsigned long long) {
+  return result_of(call([&](World& w, World::Lock&) {
+    const int device = kind->location.id;
+    if (bytes == 0 || bytes % kGranularity != 0 || device < 0 || device >= w.settings().devices)
+      return cudaErrorInvalidValue;
+    if (bytes > w.settings().memory - w.memory().used(device)) return cudaErrorMemoryAllocation;
+    *handle = (static_cast<unsigned long long>(device) + 1) * kOfDevice + bytes / kGranularity;
+    return cudaSuccess;
+  }));
+}
+
+CUresult release(CUmemGenericAllocationHandle) { return CUDA_SUCCESS; }
+
+CUresult reserve(CUdeviceptr* address, std::size_t bytes, std::size_t, CUdeviceptr, unsigned long long) {
+  return driver([&](World& w, World::Lock&) {
+    std::byte* const base = w.memory().reserve_addresses(bytes);
+    *address = reinterpret_cast<CUdeviceptr>(base);
+    return base != nullptr;
+  });
+}
+
+CUresult give_back(CUdeviceptr address, std::size_t bytes) {
+  return driver([&](World& w, World::Lock&) { return w.memory().free_addresses(at(address), bytes); });
+}
+
+CUresult map_memory(CUdeviceptr address, std::size_t bytes, std::size_t offset,
+                    CUmemGenericAllocationHandle handle, unsigned long long) {
+  return driver([&](World& w, World::Lock&) {
+    const auto device = static_cast<int>(handle / kOfDevice) - 1;
+    return offset == 0 && handle % kOfDevice * kGranularity == bytes &&
+           w.memory().map(at(address), bytes, device);
+  });
+}
+
+CUresult unmap_memory(CUdeviceptr address, std::size_t bytes) {
+  return driver([&](World& w, World::Lock&) { return w.memory().unmap(at(address), bytes); });
+}
+
+CUresult set_access(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access,
+                    std::size_t count) {
+  return driver([&](World& w, World::Lock&) {
+    const Piece* piece = w.memory().find(at(address));
+    return count == 1 && piece && piece->mapped && piece->bytes == bytes &&
+           access->location.id == piece->device;
+  });
+}
+
+CUresult retain(CUmemGenericAllocationHandle* handle, void* memory) {
+  return driver([&](World& w, World::Lock&) {
+    const Piece* piece = w.memory().find(memory);
+    if (!piece || !piece->mapped) return false;
+    *handle = (static_cast<unsigned long long>(piece->device) + 1) * kOfDevice + piece->bytes / kGranularity;
+    return true;
+  });
+}
+
+CUresult write_value(CUstream stream, CUdeviceptr address, uint32_t value, unsigned) {
+  return result_of(call_on(stream, [&](World& w, World::Lock&) {
+    const auto place = w.memory().place_of(at(address), sizeof value);
+    if (!place || *place == Place::kPageable || address % sizeof value != 0) return cudaErrorInvalidValue;
+    auto* const word = reinterpret_cast<uint32_t*>(address);
+    w.put(stream, job_of([=] { std::atomic_ref(*word).store(value, std::memory_order_release); }));
+    return cudaSuccess;
+  }));
+}
+
+template <typename Function>
+void* address_of(Function* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+}  // namespace
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* result) {
+  const std::map<std::string, void*> functions = {
+      {"cuMemGetAllocationGranularity", address_of(get_granularity)},
+      {"cuMemCreate", address_of(create)},
+      {"cuMemRelease", address_of(release)},
+      {"cuMemAddressReserve", address_of(reserve)},
+      {"cuMemAddressFree", address_of(give_back)},
+      {"cuMemMap", address_of(map_memory)},
+      {"cuMemUnmap", address_of(unmap_memory)},
+      {"cuMemSetAccess", address_of(set_access)},
+      {"cuMemRetainAllocationHandle", address_of(retain)},
+      {"cuStreamWriteValue32", address_of(write_value)}};
+  const auto found = functions.find(name);
+  *function = found == functions.end() ? nullptr : found->second;
+  *result = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}

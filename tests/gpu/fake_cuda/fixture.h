@@ -1,0 +1,68 @@
+// A fake CUDA of its own for each test, and that everything was given back to it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "engine/runtime/cuda/event.h"
+#include "tests/gpu/fake_cuda/world.h"
+
+namespace recollect::fake_cuda {
+
+class FakeCuda : public ::testing::Test {
+ protected:
+  void SetUp() override { restart({}); }
+  void TearDown() override {
+    cudaGetLastError();
+    EXPECT_EQ(world().what_is_left(), "");
+    restart({});
+  }
+};
+
+// Memory of a device, or pinned, as numbers. Its owner synchronises what uses it.
+template <typename T>
+class Numbers {
+ public:
+  explicit Numbers(std::size_t count, Place place = Place::kDevice) : count_(count), place_(place) {
+    void* memory = nullptr;
+    cuda::check(place == Place::kDevice ? cudaMalloc(&memory, count * sizeof(T))
+                                        : cudaHostAlloc(&memory, count * sizeof(T), cudaHostAllocDefault),
+                "a test's memory");
+    data_ = static_cast<T*>(memory);
+  }
+  ~Numbers() { (void)(place_ == Place::kDevice ? cudaFree(data_) : cudaFreeHost(data_)); }
+  Numbers(const Numbers&) = delete;
+  Numbers& operator=(const Numbers&) = delete;
+
+  T* data() const { return data_; }
+  std::size_t bytes() const { return count_ * sizeof(T); }
+  // When all that is on `stream` is done.
+  std::vector<T> read(const cuda::Stream& stream) const {
+    std::vector<T> values(count_);
+    cuda::check(cudaMemcpyAsync(values.data(), data_, bytes(), cudaMemcpyDefault, stream.get()), "reading");
+    return values;
+  }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t count_;
+  Place place_;
+};
+
+// On a stream: every number becomes `value`.
+template <typename T>
+void fill(const Numbers<T>& numbers, T value, const cuda::Stream& stream) {
+  cuda::check(enqueue(stream.get(),
+                      [data = numbers.data(), count = numbers.bytes() / sizeof(T), value] {
+                        for (std::size_t i = 0; i < count; ++i) data[i] = value;
+                      }),
+              "filling");
+}
+
+inline void copy(const Numbers<int>& to, const Numbers<int>& from, const cuda::Stream& stream) {
+  cuda::check(cudaMemcpyAsync(to.data(), from.data(), from.bytes(), cudaMemcpyDefault, stream.get()),
+              "copying");
+}
+
+}  // namespace recollect::fake_cuda

@@ -1,0 +1,5 @@
+// Stands in for NVTX's header of this name: nobody looks.
+#pragma once
+
+inline int nvtxRangePushA(const char*) { return 0; }
+inline int nvtxRangePop() { return 0; }

@@ -1,0 +1,255 @@
+// `device.backend: cuda` from configuration to weights, on the fake CUDA: the same bits launched and replayed, in
+// whatever order the device does what it may, however activations are kept; and faults that are planted are seen.
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "launch/config/read.h"
+#include "tests/gpu/fake_cuda/fixture.h"
+#include "tests/launch/training_harness.h"
+
+namespace recollect::fake_cuda {
+namespace {
+
+using test::expect_same_bits;
+using test::train;
+using test::Trained;
+using Words = std::vector<std::string>;
+
+const char* const kYaml = R"(
+model: {type: gpt2, vocab_size: 37, n_positions: 9, n_embd: 16, n_layer: 3, n_head: 2, n_inner: 24,
+        initializer_range: 0.2, resid_pdrop: 0.1, embd_pdrop: 0.1, attn_pdrop: 0.1}
+device: {backend: cuda, threads: 1}
+training: {micro_batch_size: 1, max_steps: 2, seed: 3, precision: fp32}
+optimizer: {name: adamw, learning_rate: 1e-2, weight_decay: 0.1}
+data: {format: random, sequence_length: 5}
+)";
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+const Words kLaunched = {"device.cuda_graph=off"};
+const Words kHost = {"activation_checkpointing.mode=full", "activation_checkpointing.cpu_checkpointing=true",
+                     "activation_checkpointing.keep_last=0"};
+
+class FakeTraining : public FakeCuda {
+ protected:
+  // In a world of its own, to which everything is given back.
+  static Trained train_in(const Settings& settings, const Words& words,
+                          const std::function<ProgramParts(int)>& parts = {}) {
+    restart(settings);
+    Trained trained = train(kYaml, words, parts);
+    EXPECT_EQ(world().what_is_left(), "");
+    return trained;
+  }
+
+  static void expect_replays(int64_t replays) { EXPECT_EQ(world().replays, replays); }
+};
+
+// One graph for each kind of run: micro-batches that are the first, the last, neither or both; and the update.
+TEST_F(FakeTraining, ReplaysGiveTheBitsOfLaunches) {
+  const std::pair<Words, int64_t> layouts[] = {
+      {{}, 2 * 2},
+      {{"training.precision=bf16", "training.gradient_accumulation_steps=2"}, 2 * 3},
+      {{"training.precision=fp16", "training.loss_scale=1024", "training.gradient_accumulation_steps=3"},
+       2 * 4},
+      {with(kHost, {"training.precision=bf16"}), 2 * 2},
+  };
+  for (const auto& [layout, replays] : layouts) {
+    const Words words = with(layout, {"training.max_steps=3"});
+    const Trained launched = train_in({}, with(words, kLaunched));
+    expect_replays(0);
+    expect_same_bits(launched, train_in({}, words), fmt::format("{}", fmt::join(words, " ")));
+    expect_replays(replays);
+    EXPECT_NE(launched.steps[0].loss, launched.steps[2].loss);
+  }
+}
+
+// Fused attention draws its masks from seeds on the device, which are others in each step and the same when a layer is
+// computed again.
+TEST_F(FakeTraining, ReplaysOfFusedAttentionToo) {
+  const Words bf16 = {"training.precision=bf16", "model.attn_pdrop=0.3"};
+  const Trained launched = train_in({.fused_attention = true}, with(bf16, kLaunched));
+  expect_same_bits(launched,
+                   train_in({.order = RunOrder::kEarly, .fused_attention = true}, with(kHost, bf16)),
+                   "replayed");
+  const Words one = {"training.precision=bf16", "model.attn_pdrop=0", "training.max_steps=1"};
+  const Trained fused = train_in({.fused_attention = true}, one), plain = train_in({}, one);
+  EXPECT_NE(fused.steps[0].loss, launched.steps[0].loss) << "the mask is none";
+  EXPECT_NEAR(fused.steps[0].loss, plain.steps[0].loss, 1e-2 * plain.steps[0].loss);
+  EXPECT_LE(test::largest_difference(plain.gradients, fused.gradients), 0.1);
+}
+
+TEST_F(FakeTraining, IsNearTheCpu) {
+  const Words no_dropout = {"model.resid_pdrop=0", "model.embd_pdrop=0", "model.attn_pdrop=0"};
+  const Trained gpu = train_in({}, no_dropout);
+  const Trained cpu = train(kYaml, with(no_dropout, {"device.backend=cpu"}));
+  for (std::size_t i = 0; i < 2; ++i)
+    EXPECT_NEAR(gpu.steps[i].loss, cpu.steps[i].loss, 1e-4 * cpu.steps[i].loss);
+  EXPECT_LE(test::largest_difference(cpu.gradients, gpu.gradients), 1e-4);
+}
+
+TEST_F(FakeTraining, NoOrderOfTheDeviceChangesABit) {
+  const test::TemporaryFolder folder;
+  const Words disk = with(kHost, {"activation_checkpointing.disk_checkpointing.path=" + folder.file("")});
+  const Trained none = train_in({}, kLaunched);
+  for (const auto& [order, words] : {std::pair{RunOrder::kLate, kHost}, std::pair{RunOrder::kRandom, kHost},
+                                     std::pair{RunOrder::kLate, disk}, std::pair{RunOrder::kEarly, disk}})
+    expect_same_bits(none, train_in({.order = order, .seed = 7}, words),
+                     fmt::format("{} {}", fmt::join(words, " "), static_cast<int>(order)));
+}
+
+// It is another program for the device; training does not notice.
+TEST_F(FakeTraining, AnEvaluationIsReplayedToo) {
+  const Words evaluate = {"evaluation.every_steps=1", "evaluation.batches=2"};
+  const Trained without = train_in({}, kHost),
+                launched = train_in({}, with(with(kHost, evaluate), kLaunched)),
+                replayed = train_in({}, with(kHost, evaluate));
+  expect_replays(2 + 2);
+  expect_same_bits(without, launched, "launched");
+  expect_same_bits(without, replayed, "replayed");
+  ASSERT_EQ(launched.evaluations.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(launched.evaluations[i].loss, replayed.evaluations[i].loss);
+  EXPECT_NE(launched.evaluations[0].loss, launched.evaluations[1].loss);
+}
+
+// Threads that share a device meet in every collective, so nothing of theirs is captured.
+TEST_F(FakeTraining, RanksThatShareADevice) {
+  const Words two = {"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"};
+  const Trained none = train_in({}, two);
+  expect_replays(0);
+  for (const RunOrder order : {RunOrder::kLate, RunOrder::kRandom})
+    expect_same_bits(none,
+                     train_in({.order = order}, with(with(two, kHost), {"activation_checkpointing."
+                                                                        "partition_activations=true"})),
+                     fmt::format("order {}", static_cast<int>(order)));
+  const Words four = {"parallelism.tensor_parallel_size=2", "parallelism.data_parallel_size=2",
+                      "parallelism.ranks_per_process=4"};
+  const Trained launched = train_in({}, four);
+  expect_same_bits(launched, train_in({.order = RunOrder::kEarly}, with(four, kHost)), "four ranks");
+}
+
+// Fetches that come as late as they may are waited for, and those that come early are not.
+TEST_F(FakeTraining, ExposedWaitsAreOnTheDevicesClock) {
+  const auto exposed = [](RunOrder order, const Words& words) {
+    restart({.order = order});
+    Config config = read_config_text("test.yaml", kYaml, words);
+    resolve_world(config, 1);
+    const std::unique_ptr<Communicator> alone = make_self_communicator();
+    Session session(config, *alone);
+    for (int step = 0; step < 2; ++step) session.step();
+    return session.executor().waits().exposed(StreamId::kHostToDevice);
+  };
+  EXPECT_GT(exposed(RunOrder::kLate, kHost), 0);
+  EXPECT_EQ(exposed(RunOrder::kEarly, kHost), 0);
+}
+
+TEST_F(FakeTraining, WhatADeviceHasNotIsRefused) {
+  try {
+    train_in({.memory = 64 << 10}, {});
+    ADD_FAILURE() << "no Error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kDeviceMemory) << error.what();
+  }
+  EXPECT_EQ(world().what_is_left(), "");
+  try {
+    train_in({.pinned = 64}, with(kHost, {"device.pinned=required"}));
+    ADD_FAILURE() << "no Error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kHostMemory) << error.what();
+  }
+  EXPECT_EQ(world().what_is_left(), "");
+  try {
+    train_in({.devices = 0}, {});
+    ADD_FAILURE() << "no Error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kConfiguration) << error.what();
+  }
+}
+
+// Asks in the middle of a run for what no capture allows.
+class Impatient final : public ExecutorProbe {
+ public:
+  void after_op(const Executor&, OpId id) override {
+    if (id == 3) cudaDeviceSynchronize();
+  }
+};
+
+TEST_F(FakeTraining, WhatCannotBeCapturedIsLaunched) {
+  Impatient probe;
+  testing::internal::CaptureStderr();
+  const Trained launched =
+      train_in({}, {}, [&](int) { return ProgramParts{.edit_program = {}, .probe = &probe}; });
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("the step cannot be captured as a CUDA graph"), std::string::npos) << said;
+  expect_replays(0);
+  expect_same_bits(train_in({}, kLaunched), launched, "launched");
+}
+
+#if !defined(__SANITIZE_THREAD__)  // it ends the program at the first of them
+
+// All waits of the ops of one stream for those of another one.
+void take_waits_away(TrainingProgram& training, StreamId waiting, StreamId awaited) {
+  const Graph& graph = training.program.graph;
+  for (const OpId id : graph.op_ids())
+    if (graph.op(id).stream == waiting)
+      std::erase_if(training.program.schedule.waits[id],
+                    [&](OpId before) { return graph.op(before).stream == awaited; });
+}
+
+// Losses and gradient norms; the memory is not looked at.
+std::vector<double> numbers_in(const Settings& settings, const Words& words,
+                               const std::function<void(TrainingProgram&)>& edit = {}) {
+  restart(settings);
+  Config config = read_config_text("test.yaml", kYaml, words);
+  resolve_world(config, 1);
+  const std::unique_ptr<Communicator> alone = make_self_communicator();
+  Session session(config, *alone, {.edit_program = edit, .probe = nullptr});
+  std::vector<double> numbers;
+  for (int64_t step = 0; step < config.training.max_steps; ++step) {
+    const StepResult result = session.step();
+    numbers.insert(numbers.end(), {result.loss, result.grad_norm});
+  }
+  return numbers;
+}
+
+std::set<std::pair<StreamId, StreamId>> pairs_that_wait(const Words& words) {
+  std::set<std::pair<StreamId, StreamId>> pairs;
+  numbers_in({}, with(words, {"training.max_steps=1"}), [&](TrainingProgram& training) {
+    const Graph& graph = training.program.graph;
+    for (const OpId id : graph.op_ids())
+      for (const OpId before : training.program.schedule.waits[id])
+        pairs.insert({graph.op(id).stream, graph.op(before).stream});
+  });
+  return pairs;
+}
+
+// The first step is launched, the second one replayed.
+TEST_F(FakeTraining, WaitsThatAreMissingGiveOtherBits) {
+  const auto pairs = pairs_that_wait(kHost);
+  EXPECT_EQ(pairs.size(), 5u);
+  const std::vector<double> right = numbers_in({}, kHost);
+  const auto is_seen = [&](RunOrder order, StreamId waiting, StreamId awaited) {
+    const auto edit = [&](TrainingProgram& training) { take_waits_away(training, waiting, awaited); };
+    try {
+      return numbers_in({.order = order}, kHost, edit) != right;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kNumerics) << error.what();
+      return true;
+    }
+  };
+  for (const auto& [waiting, awaited] : pairs) {
+    // What is fetched comes to where compute was, which waited for what was stored.
+    if (waiting == StreamId::kHostToDevice && awaited == StreamId::kDeviceToHost) continue;
+    EXPECT_TRUE(is_seen(RunOrder::kLate, waiting, awaited) || is_seen(RunOrder::kEarly, waiting, awaited))
+        << name_of(waiting) << " without its waits for " << name_of(awaited);
+  }
+}
+
+#endif
+
+}  // namespace
+}  // namespace recollect::fake_cuda
