@@ -143,9 +143,15 @@ void fail_together(Communicator& communicator, const std::function<void()>& act)
   const auto first = std::find_if(codes.begin(), codes.end(), [](int64_t c) { return c != 0; });
   if (first == codes.end()) return;
   const auto rank = static_cast<int>(first - codes.begin());
-  const std::string what = broadcast_text(mine ? mine->what() : "", rank, communicator),
-                    hint = broadcast_text(mine ? mine->hint() : "", rank, communicator);
-  throw SharedError(static_cast<ExitCode>(*first), what, hint, communicator.rank() != rank);
+  const bool by_another = communicator.rank() != rank;
+  std::string what = "rank " + std::to_string(rank) + " of its group has failed", hint;
+  try {
+    what = broadcast_text(mine ? mine->what() : "", rank, communicator);
+    hint = broadcast_text(mine ? mine->hint() : "", rank, communicator);
+  } catch (const Error&) {  // the rank that tells it has left before all have heard it
+    if (!by_another) throw *mine;
+  }
+  throw SharedError(static_cast<ExitCode>(*first), what, hint, by_another);
 }
 
 std::string broadcast_text(std::string text, int root, Communicator& communicator) {

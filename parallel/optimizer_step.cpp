@@ -37,6 +37,7 @@ std::vector<UpdateBucket> update_order(const Graph& graph, std::vector<Parameter
   std::map<GroupId, UpdateBucket> buckets;
   const bool divided = is_divided(parameters);
   for (Parameter& p : parameters) {
+    if (p.gradient == kNone) continue;  // frozen
     const GroupId group = divided ? graph.value(p.gradient).group : kNone;
     UpdateBucket& bucket = buckets[group];
     if (divided && bucket.name.empty()) bucket.name = graph.group(group).name;
@@ -104,7 +105,12 @@ class Builder {
     graph_.value(p.value).accumulator = true;
     for (const OptimizerState& wanted : rule.states(held, gradient))
       held.states.push_back({wanted.name, state(p, wanted), wanted.of});
-    rule.emit(ops_, {held, update.schedule, update.factor, update.weight_decay, gradient.dtype, update.tensor_size});
+    rule.emit(ops_, {.parameter = held,
+                     .schedule = update.schedule,
+                     .factor = update.factor,
+                     .weight_decay = update.weight_decay,
+                     .tensor_size = update.tensor_size,
+                     .dtype = gradient.dtype});
     p.master = cast ? held.master : p.value;
     p.states = held.states;
   }

@@ -36,7 +36,7 @@ namespace recollect {
 
 namespace {
 
-constexpr std::chrono::seconds kForOthers{1};
+constexpr std::chrono::seconds kForOthers{1}, kForTheFirst{3};
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string_view>& names) {
   const std::string meant = nearest(word, names);
@@ -126,7 +126,8 @@ std::optional<int> rank_of_several() {
 int fail(ExitCode code, const std::string& what, const std::string& hint) {
   const std::optional<int> rank = rank_of_several();
   // A mistake in a configuration is every rank's: once the first has said what it is, launchers end the others.
-  if (code == ExitCode::kConfiguration && rank && *rank > 0) std::this_thread::sleep_for(kForOthers);
+  if (code == ExitCode::kConfiguration && rank && *rank > 0 && !std::getenv("RECOLLECT_LAUNCH"))
+    std::this_thread::sleep_for(kForTheFirst);
   std::string text = (rank ? fmt::format("recollect: rank {}: ", *rank) : "recollect: ") + what + "\n";
   if (!hint.empty()) text += "  " + hint + "\n";
   std::fflush(stdout);
@@ -140,10 +141,9 @@ int fail(ExitCode code, const std::string& what, const std::string& hint) {
 }
 
 // Of an error that all ranks have. The one that tells it is given time; most of the others are ended meanwhile.
-int fail_as_another(const Error& error) {
+int fail_as_another(ExitCode code) {
   std::this_thread::sleep_for(kForOthers);
-  const std::string what = error.what();
-  return fail(error.code(), "as another rank says: " + what.substr(0, what.find('\n')), "");
+  return fail(code, "ends for the reason that another rank gives", "");
 }
 
 // Of a thread that cannot be made, above all: the libraries' one word for it.
@@ -192,7 +192,8 @@ int run_program(int argc, char** argv, std::string_view commit) {
   } catch (const UsageError& error) {
     return fail(error.code(), error.what(), usage_hint(find_command(words).command));
   } catch (const SharedError& error) {
-    return error.told_by_another() ? fail_as_another(error) : fail(error.code(), error.what(), error.hint());
+    return error.told_by_another() ? fail_as_another(error.code())
+                                   : fail(error.code(), error.what(), error.hint());
   } catch (const Error& error) {
     return fail(error.code(), error.what(), error.hint());
   } catch (const std::bad_alloc&) {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "launch/config/inert_rule.h"
+#include "launch/config/inert_rules.h"
 #include "launch/config/validate.h"
 
 namespace recollect {

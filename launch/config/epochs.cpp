@@ -27,9 +27,9 @@ struct Decimal {
 
 Decimal decimal_of(double value) {
   char buffer[32] = {};  // "1.5e-01": the shortest that is read back as the same
-  const char* const end =
+  char* const end =
       std::to_chars(std::begin(buffer), std::end(buffer), value, std::chars_format::scientific).ptr;
-  const std::string text(buffer, end);
+  const std::string text(std::begin(buffer), end);
   const std::size_t e = text.find('e'), point = text.find('.');
   std::string digits = text.substr(0, e);
   int places = -std::atoi(text.c_str() + e + 1);

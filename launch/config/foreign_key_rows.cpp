@@ -27,7 +27,8 @@ constexpr std::string_view
     kFullyShards =
         "write zero_stage in section 'parallelism': 3 for FULL_SHARD, 2 for SHARD_GRAD_OP, 0 for NO_SHARD",
     kDistributedOptimizer = "write zero_stage: 1 in section 'parallelism'",
-    kNoStateOffload = "not supported: states stay in the device's memory; parallelism.zero_stage divides them",
+    kNoStateOffload =
+        "not supported: states stay in the device's memory; parallelism.zero_stage divides them",
     kNoPipeline =
         "not supported: layers are not divided over ranks; parallelism.tensor_parallel_size divides each",
     kNoHub = "not supported: nothing is sent away; checkpoint.save_model writes files that can be",
@@ -362,7 +363,8 @@ constexpr ForeignKey kForeignKeys[] = {
     {"deepspeed_config.offload_optimizer_device", "accelerate", "", kNoStateOffload},
     {"deepspeed_config.offload_param_device", "accelerate", "", kNoStateOffload},
     {"deepspeed_config.zero3_init_flag", "accelerate", "", kZero},
-    {"deepspeed_config.zero3_save_16bit_model", "accelerate", "", "leave it out: checkpoint.save_model saves it whole"},
+    {"deepspeed_config.zero3_save_16bit_model", "accelerate", "",
+     "leave it out: checkpoint.save_model saves it whole"},
     {"deepspeed_config.deepspeed_config_file", "accelerate", "", "recollect config import FILE reads it"},
     {"deepspeed_config.deepspeed_multinode_launcher", "accelerate", "", kRendezvous},
     {"deepspeed_config.gradient_accumulation_steps", "accelerate", "training.gradient_accumulation_steps",

@@ -283,7 +283,6 @@ constexpr ForeignValue kForeignValues[] = {
 
     {"logging_strategy", "steps", "", "leave it out: logging.steps says it"},
     {"logging_strategy", "epoch", "", kStepsHere},
-    {"logging.steps", "0", "", "it is 1 or more; logging.progress=off hides the progress bar"},
     {"logging.progress", "true", "on"},
     {"logging.progress", "false", "off"},
     {"logging.progress", "tqdm", "on"},

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "checkpointing/device_file.h"
+#include "engine/core/printable.h"
 #include "engine/io/file_text.h"
 #include "engine/io/yaml_document.h"
 #include "launch/config/check_reports.h"

@@ -306,10 +306,11 @@ Place place_of(const Finding& finding, const Config& config) {
 
 void check_divided_states(const Config& config, Findings& found) {
   if (config.parallelism.zero_stage == 0 || !optimizer_entry(config.optimizer.name).of_whole_matrices) return;
-  found.push_back({{"parallelism.zero_stage", "optimizer.name"},
-                   fmt::format("parallelism.zero_stage {} divides matrices over data ranks, and optimizer.name {} needs "
-                               "whole ones",
-                               config.parallelism.zero_stage, config.optimizer.name)});
+  found.push_back(
+      {{"parallelism.zero_stage", "optimizer.name"},
+       fmt::format("parallelism.zero_stage {} divides matrices over data ranks, and optimizer.name {} needs "
+                   "whole ones",
+                   config.parallelism.zero_stage, config.optimizer.name)});
 }
 
 // Data ranks gather parameters together: where each has samples of a length of its own, plans must not differ by it.

@@ -37,7 +37,9 @@ const RunView& RunWatcher::look() {
   view_.state = stage_of_run(folder_);
   view_.failure = view_.state == RunStage::kGoesOn ? "" : failure_in(folder_);
   view_.curves = &metrics_.curves();
-  if (view_.model.empty()) read_reports();
+  const bool ended = view_.state != RunStage::kGoesOn;
+  if (view_.model.empty() || ended != has_ended_) read_reports();
+  has_ended_ = ended;
   read_ranks();
   view_.step = metrics_.curves().step();
   for (const RankView& rank : view_.ranks)
@@ -48,7 +50,7 @@ const RunView& RunWatcher::look() {
   return view_;
 }
 
-// Those of the start, or of the end: what they say of the run is the same.
+// Those of the start, or of the end.
 void RunWatcher::read_reports() {
   try {
     const std::vector<RankReport> reports = read_run(folder_);
@@ -56,8 +58,12 @@ void RunWatcher::read_reports() {
     view_.layout = reports.front().run.layout;
     view_.max_steps = reports.front().max_steps;
     view_.ranks.resize(reports.size());
-    for (std::size_t i = 0; i < reports.size(); ++i)
+    for (std::size_t i = 0; i < reports.size(); ++i) {
+      const StepReport& step = reports[i].step;
       view_.ranks[i].peak = (reports[i].measured ? *reports[i].measured : reports[i].predicted).peak();
+      if (step.steps > 0)
+        view_.ranks[i].step = {step.mean, step.waiting_on_any_stream(), step.measured_exposed.total()};
+    }
   } catch (const Error& error) {
     if (error.code() != ExitCode::kInput) throw;
   }
@@ -72,6 +78,7 @@ void RunWatcher::read_ranks() {
     RankView& rank = view_.ranks[i];
     rank.rank = static_cast<int>(i);
     if (live || view_.state != RunStage::kGoesOn) rank.live = live;  // half of one is read again
+    if (rank.live) rank.step = {rank.live->step_seconds, rank.live->waiting, rank.live->exposed};
     const bool here = rank.live && rank.live->host == host_name();
     rank.resident = here ? resident_of(rank.live->process) : 0;
   }

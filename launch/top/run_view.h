@@ -12,10 +12,16 @@
 
 namespace recollect {
 
+// Seconds of a step: all of it, and those in which a rank waited for other ranks and for streams.
+struct StepView {
+  double all = 0, waiting = 0, exposed = 0;
+};
+
 struct RankView {
   int rank = 0;
   std::optional<LiveRank> live = {};  // while it trains
   uint64_t resident = 0;              // of its process; 0 where nothing is known of it
+  std::optional<StepView> step = {};  // of the latest steps while it trains, and else as it was reported
   uint64_t peak = 0;                  // of the device's memory, as it was reported; 0 likewise
 };
 
@@ -43,6 +49,7 @@ class RunWatcher {
   const std::string folder_;
   MetricsFile metrics_;
   RunView view_;
+  bool has_ended_ = false;  // when the reports were read
 };
 
 }  // namespace recollect

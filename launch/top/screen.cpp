@@ -109,7 +109,7 @@ std::string state_text(const RunView& run) {
 double seconds_of_step(const RunView& run) {
   double seconds = 0;
   for (const RankView& rank : run.ranks)
-    if (rank.live) seconds = std::max(seconds, rank.live->step_seconds);
+    if (rank.step) seconds = std::max(seconds, rank.step->all);
   return seconds > 0 ? seconds : last_of(run, "step_seconds");
 }
 
@@ -187,14 +187,16 @@ std::vector<Column> columns_for(const RunView& run) {
   bool has_host = false;
   for (const RankView& rank : run.ranks) {
     const std::optional<LiveRank>& live = rank.live;
+    const std::optional<StepView>& step = rank.step;
     const auto of = [&](const auto& text) { return live ? text() : std::string("-"); };
+    const auto of_step = [&](const auto& text) { return step ? text() : std::string("-"); };
     has_host = has_host || (live && live->host_memory > 0);
     const std::array<std::string, 9> cells = {
         std::to_string(rank.rank),
         of([&] { return std::to_string(live->step); }),
-        of([&] { return time_text(live->step_seconds); }),
-        of([&] { return percent_of(live->waiting, live->step_seconds); }),
-        of([&] { return percent_of(live->exposed, live->step_seconds); }),
+        of_step([&] { return time_text(step->all); }),
+        of_step([&] { return percent_of(step->waiting, step->all); }),
+        of_step([&] { return percent_of(step->exposed, step->all); }),
         bytes(live ? live->device : rank.peak),
         of([&] { return bytes(live->host_memory); }),
         bytes(rank.resident),
@@ -226,12 +228,12 @@ std::string slowest_text(const RunView& run) {
   const RankView* least = nullptr;
   double most = 0;
   for (const RankView& rank : run.ranks) {
-    if (!rank.live) return "";
-    if (!least || rank.live->waiting < least->live->waiting) least = &rank;
-    most = std::max(most, rank.live->waiting);
+    if (!rank.step) return "";
+    if (!least || rank.step->waiting < least->step->waiting) least = &rank;
+    most = std::max(most, rank.step->waiting);
   }
   constexpr double kWorthSaying = 0.1;  // of a step
-  if (run.ranks.size() < 2 || most - least->live->waiting < kWorthSaying * seconds_of_step(run)) return "";
+  if (run.ranks.size() < 2 || most - least->step->waiting < kWorthSaying * seconds_of_step(run)) return "";
   return fmt::format("rank {} waits least: the others wait for it, up to {} a step", least->rank,
                      time_text(most));
 }

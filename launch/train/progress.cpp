@@ -29,8 +29,7 @@ int64_t steps_between_lines(const Config& config) {
 }
 
 Progress::Progress(const Config& config, uint64_t memory_bytes, int64_t steps_done)
-    : config_(config),
-      metrics_(config, steps_done),
+    : metrics_(config, steps_done),
       total_steps_(config.training.max_steps),
       every_(steps_between_lines(config)),
       steps_before_(steps_done),

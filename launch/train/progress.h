@@ -36,7 +36,6 @@ class Progress {
   // Above the bar.
   void write(FittedLine& line);
 
-  const Config& config_;
   MetricsLog metrics_;
   int64_t total_steps_, every_;
   int64_t steps_before_;  // that this run has not made, or no longer counts

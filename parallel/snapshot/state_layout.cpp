@@ -86,7 +86,8 @@ void StateLayout::add_parts_of_rows(std::size_t t, int world_rank, std::vector<S
     together = std::min(place.together, end - r);
     const int64_t count = std::clamp<int64_t>(p.rows - place.row, 0, together), row = place.row - first_row;
     if (count == 0 || place.tensor != block) continue;
-    const auto offset = static_cast<uint64_t>(r - begin) * width, bytes = static_cast<uint64_t>(count) * width;
+    const auto offset = static_cast<uint64_t>(r - begin) * width,
+               bytes = static_cast<uint64_t>(count) * width;
     if (parts.size() > first) {
       StatePart& before = parts.back();
       if (before.place.row + before.place.rows == row && before.offset + before.bytes == offset) {

@@ -38,7 +38,9 @@ StateLayout state_layout(const Model& model, const Graph& graph, const Mesh& mes
     const auto matrices = static_cast<int64_t>(p.file_tensors().size());
     const auto keep = [&](const std::string& state, const Value& value, StateOf of = StateOf::kElements) {
       const bool divided = p.part_rows > 0 && value.placement.is_sharded_over(kDataAxis);
-      const int64_t rows = of == StateOf::kColumns ? matrices : divided ? p.part_rows : p.local_rows(size),
+      const int64_t rows = of == StateOf::kColumns ? matrices
+                           : divided               ? p.part_rows
+                                                   : p.local_rows(size),
                     columns = of == StateOf::kRows ? 1 : p.local_columns(size);
       require(value.shape.elements() == rows * columns,
               "the state " + state_name(p.name, state) + " is not shaped like its parameter");

@@ -142,6 +142,33 @@ TEST_P(Differences, MatchTheGradient) {
 
 INSTANTIATE_TEST_SUITE_P(Ops, Differences, ::testing::ValuesIn(differentiable_cases()), name_of_case);
 
+// Where nothing is dropped, what comes from above is the gradient of both summands: no op copies it.
+TEST(BiasDropoutAdd, HandsItsGradientDownWithoutDropout) {
+  for (const double p : {0.0, 0.1}) {
+    OpRegistry registry;
+    register_engine_ops(registry);
+    const OpCase c{
+        .name = "add",
+        .kind = "bias_dropout_add",
+        .inputs = {activation("x", {4, 8}), statistic("bias", {8}), activation("residual", {4, 8})},
+        .attributes = {{"p", p},
+                       {"layer", int64_t{0}},
+                       {"site", int64_t{0}},
+                       {"sequence_length", int64_t{4}},
+                       {"first_token", int64_t{0}}}};
+    Graph graph = make_graph(c, registry, kFloat);
+    const Op forward = graph.op(0);
+    const ValueId y = forward.outputs[0];
+    const ValueId dy = graph.add_value({.name = "dy", .shape = {4, 8}, .dtype = DType::kF32});
+    const Gradients gradients =
+        differentiate(graph, registry, forward.inputs, {{.value = y, .gradient = dy}});
+    EXPECT_EQ(gradients.at(forward.inputs[2]), dy);
+    EXPECT_EQ(gradients.at(forward.inputs[0]) == dy, p == 0) << p;
+    ASSERT_EQ(graph.ops().size(), 2u);
+    EXPECT_EQ(graph.op(1).def->name, p == 0 ? "column_sum" : "bias_dropout_add_backward");
+  }
+}
+
 // Unit roundoffs, and what a result may be away from the double result in units of its scale. Float sums of a
 // few hundred terms in any order stay below 1e-5; a bf16 result may be off by some roundings of bf16 (2^-9
 // each), which the case states; f16 has three more bits.

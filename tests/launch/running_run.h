@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -35,7 +36,11 @@ class RunningRun {
   const Workplace& place() const { return place_; }
   bool has(const std::string& name) const { return std::filesystem::exists(place_.file(name)); }
   bool trains() const {
-    return comes_true([&] { return has("out/live.rank0.json") && has("out/live.rank1.json"); });
+    std::error_code none;  // -1 where there is no file yet
+    return comes_true([&] {
+      return has("out/memory.rank1.json") &&
+             static_cast<int64_t>(std::filesystem::file_size(place_.file("out/metrics.jsonl"), none)) > 0;
+    });
   }
   void end() {
     ::kill(process_->pid(), SIGTERM);

@@ -15,10 +15,7 @@ namespace recollect::test {
 
 std::size_t Screen::row_begin() const {
   const auto columns = static_cast<std::size_t>(columns_);
-  // Behind the last column the cursor is still in that row.
-  return at_ == 0 || narrowed_ == Narrowed::kCutsLines
-             ? 0
-             : (at_ - (at_ % columns == 0 ? 1 : 0)) / columns * columns;
+  return (at_ - (is_behind_last_ ? 1 : 0)) / columns * columns;
 }
 
 void Screen::put(char c) {
@@ -26,6 +23,7 @@ void Screen::put(char c) {
   if (at_ == static_cast<std::size_t>(columns_)) ++too_long_;
   if (at_ >= line.size()) line.resize(at_ + 1, ' ');
   line[at_++] = c;
+  is_behind_last_ = at_ % static_cast<std::size_t>(columns_) == 0;
 }
 
 void Screen::obey(std::string_view sequence) {
@@ -50,7 +48,10 @@ void Screen::write(std::string_view bytes) {
       }
     } else if (c == '\r') {
       at_ = row_begin();
+      is_behind_last_ = false;
     } else if (c == '\n') {
+      at_ -= row_begin();
+      is_behind_last_ = false;
       if (++line_ == lines_.size()) lines_.emplace_back();
     } else {
       put(c);
@@ -118,6 +119,14 @@ void TerminalRun::watch(std::chrono::milliseconds time) {
     }
     if (Clock::now() >= until) return;
   }
+}
+
+bool TerminalRun::watch_until_drawn(std::size_t more) {
+  const auto until = Clock::now() + Workplace::kBound;
+  const std::size_t bars = this->bars().size() + more;
+  while (this->bars().size() < bars && Clock::now() < until && is_running(process_->pid()))
+    watch(std::chrono::milliseconds(20));
+  return this->bars().size() >= bars;
 }
 
 Finished TerminalRun::finish() {

@@ -39,6 +39,7 @@ class Screen {
   Narrowed narrowed_;
   std::vector<std::string> lines_{""};
   std::size_t line_ = 0, at_ = 0;  // of the cursor: the line, and the character in it
+  bool is_behind_last_ = false;    // column, and still in that row
   std::string unfinished_;         // of a control sequence
   int too_long_ = 0;
 };
@@ -58,6 +59,8 @@ class TerminalRun {
 
   // Reads what it writes for so long, or until it has ended.
   void watch(std::chrono::milliseconds time);
+  // Until the bar is drawn so many times more; false where it ends before.
+  bool watch_until_drawn(std::size_t more);
   // Until its end.
   Finished finish();
   void resize(int columns);

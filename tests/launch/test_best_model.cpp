@@ -71,16 +71,16 @@ TEST(BestEvaluation, KeysWithoutEffectSayWhy) {
             "evaluated");
   EXPECT_EQ(
       refusal(evaluated + "metric_for_best_model: perplexity}\n"),
-      "c.yaml:2:65: evaluation.metric_for_best_model has no effect with checkpoint.save_best_model false "
+      "c.yaml:2:66: evaluation.metric_for_best_model has no effect with checkpoint.save_best_model false "
       "and evaluation.early_stopping_patience 0: nothing depends on which evaluation is the best");
   EXPECT_EQ(refusal(evaluated + "early_stopping_threshold: 0.5}\n"),
-            "c.yaml:2:68: evaluation.early_stopping_threshold has no effect with "
+            "c.yaml:2:69: evaluation.early_stopping_threshold has no effect with "
             "evaluation.early_stopping_patience 0: no evaluation ends the run");
   EXPECT_EQ(
       refusal(evaluated + "metric_for_best_model: accurate, early_stopping_patience: 2}\n"),
-      "c.yaml:2:65: evaluation.metric_for_best_model: 'accurate' is none of loss, perplexity, accuracy, f1, "
-      "matthews_correlation, mse, pearson, spearmanr, precision, recall, exact_match; did you mean "
-      "'accuracy'?");
+      "c.yaml:2:66: evaluation.metric_for_best_model: expected one of loss, perplexity, accuracy, f1, "
+      "matthews_correlation, mse, pearson, spearmanr, precision, recall, exact_match, found 'accurate'; did "
+      "you mean 'accuracy'?");
   const Config config =
       accepted(evaluated + "metric_for_best_model: eval_perplexity, early_stopping_patience: 9}\n");
   EXPECT_EQ(config.evaluation.metric_for_best_model, "perplexity");
@@ -91,9 +91,9 @@ TEST(BestEvaluation, KeysWithoutEffectSayWhy) {
 }
 
 // A rate that rises for ever: the loss of what is evaluated falls, and then rises.
-const Words kRises = {"training.max_steps=16",    "optimizer.learning_rate=16", "scheduler.warmup_steps=16",
-                      "evaluation.every_steps=1", "evaluation.batches=2",       "memory_report.at=[]",
-                      "profiling.step=0",         "model.resid_pdrop=0",        "optimizer.max_grad_norm=1",
+const Words kRises = {"training.max_steps=16",    "optimizer.learning_rate=4", "scheduler.warmup_steps=16",
+                      "evaluation.every_steps=1", "evaluation.batches=2",      "memory_report.at=[]",
+                      "profiling.step=0",         "model.resid_pdrop=0",       "optimizer.max_grad_norm=1",
                       "logging.steps=100"};
 const Words kKeeps =
     kRises + Words{"checkpoint.save_best_model=true", "evaluation.early_stopping_patience=3"};

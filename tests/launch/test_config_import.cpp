@@ -73,7 +73,7 @@ TEST(ConfigImport, DeepSpeedsJson) {
   EXPECT_NE(line_of(imported, "activation_checkpointing.partition_activations").find("one tensor rank"),
             std::string::npos);
   EXPECT_EQ(c.parallelism.zero_stage, 2);
-  EXPECT_NE(line_of(imported, "zero_optimization.overlap_comm").find("it is decided here"), std::string::npos);
+  EXPECT_NE(line_of(imported, "zero_optimization: write").find("it is decided here"), std::string::npos);
   EXPECT_EQ(line_of(imported, "unheard_of"), "unheard_of 7: not known here");
   for (const char* silent : {"wandb", "fp16", "scheduler.params.warmup_min_lr"})
     EXPECT_EQ(line_of(imported, silent), std::string("nothing is said of ") + silent);
@@ -138,11 +138,13 @@ TEST(ConfigImport, BestModelAndLength) {
 }
 
 TEST(ConfigImport, WhatCannotBeWrittenIsNotReplacedByADefault) {
-  const Imported imported =
-      import_config_text("ta.json", R"({"num_train_epochs": 1, "lr_scheduler_type": "polynomial"})");
+  const Imported imported = import_config_text(
+      "ta.json", R"({"num_train_epochs": 1, "lr_scheduler_type": "reduce_lr_on_plateau"})");
   EXPECT_EQ(imported.yaml.find("scheduler"), std::string::npos) << imported.yaml;
-  EXPECT_EQ(line_of(imported, "lr_scheduler_type"),
-            "lr_scheduler_type polynomial: not supported: constant, linear and cosine are");
+  EXPECT_TRUE(
+      line_of(imported, "lr_scheduler_type")
+          .starts_with("lr_scheduler_type reduce_lr_on_plateau: not supported: constant, linear, cosine,"))
+      << line_of(imported, "lr_scheduler_type");
 }
 
 TEST(ConfigImport, AcceleratesYaml) {

@@ -33,10 +33,9 @@ TEST(Texts, ServeTheTasksTheyAreMadeFor) {
   EXPECT_EQ(refusal(bert("sequence_classification", "format: squad")),
             "c.yaml:3:39: data.format squad holds texts for task question_answering, not for "
             "sequence_classification");
-  EXPECT_EQ(
-      refusal("data: {path: x, tokenizer: t, format: jsonl}\n"),
-      "c.yaml:1:39: data.format jsonl holds texts for task sequence_classification or multiple_choice or "
-      "token_classification, not for causal_lm; 'recollect tokenize' makes token files of texts");
+  EXPECT_EQ(refusal("data: {path: x, tokenizer: t, format: csv}\n"),
+            "c.yaml:1:39: data.format csv holds texts for task sequence_classification, not for causal_lm; "
+            "'recollect tokenize' makes token files of texts");
   EXPECT_EQ(
       refusal(bert("question_answering", "format: squad, truncation: only_first")),
       "c.yaml:3:58: data.truncation has no effect with task question_answering: what has no room comes in "

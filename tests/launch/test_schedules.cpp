@@ -61,7 +61,8 @@ TEST(Schedules, NeedWhatHasNoDefault) {
       refusal(kLeast + "scheduler: {name: step}\n"),
       "c.yaml:2:19: scheduler.name step needs scheduler.step_size, the steps from one fall to the next");
   EXPECT_EQ(refusal(kLeast + "scheduler: {name: wsd, decay_steps: 5, decay_ratio: 0.5}\n"),
-            "c.yaml:2:19: scheduler.name: for 'wsd' write name: warmup_stable_decay");
+            "c.yaml:2:19: scheduler.name: for 'wsd' write name: warmup_stable_decay\n"
+            "c.yaml:2:37: scheduler.decay_steps and scheduler.decay_ratio are both given; give one");
   EXPECT_EQ(refusal(kLeast + "scheduler: {name: warmup_stable_decay, decay_steps: 5, decay_ratio: 0.5}\n"),
             "c.yaml:2:53: scheduler.decay_steps and scheduler.decay_ratio are both given; give one");
   EXPECT_EQ(

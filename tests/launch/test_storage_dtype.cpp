@@ -119,8 +119,8 @@ TEST(StorageDType, IsRefusedWhereItCannotBeMeant) {
   says(refusal({ac("mode=full"), "model.n_layer=1"}), "storage_dtype has no effect");
   says(refusal({ac("mode=full"), ac("keep_last=5")}),
        "keep_last 5 leaves the saved activations of all 5 layers");
-  const Finished done =
-      place.recollect({"train", "odd.yaml", kPacked, ac("mode=full"), "training.max_steps=1"});
+  const Finished done = place.recollect(
+      {"train", "odd.yaml", kPacked, ac("mode=full"), "training.max_steps=1", "logging.verbose=true"});
   EXPECT_EQ(done.status, 0) << done.err;
   says(done.out, "storage_dtype: bf16, lossy: 4 values stored in 0.00 MiB less");
 }

@@ -37,7 +37,7 @@ void expect_one_bar(const Screen& screen, const std::string& seen) {
 TEST(Bar, HasAllItsPartsWhereThereIsRoom) {
   const Workplace place;
   TerminalRun run(training(kEndless), place.folder().path(), {}, 120);
-  run.watch(900ms);
+  ASSERT_TRUE(run.watch_until_drawn(4)) << run.bytes();
   expect_one_bar(run.screen(), run.bytes());
   EXPECT_EQ(run.screen().too_long(), 0) << run.bytes();
   const std::string number = "[0-9.e+-]+", time = number + " (ms|s|min|h|d)";
@@ -51,7 +51,7 @@ TEST(Bar, HasAllItsPartsWhereThereIsRoom) {
 TEST(Bar, DropsTheLeastWhereItIsNarrow) {
   const Workplace place;
   TerminalRun run(training(kEndless), place.folder().path(), {}, 60);
-  run.watch(700ms);
+  ASSERT_TRUE(run.watch_until_drawn(3)) << run.bytes();
   expect_one_bar(run.screen(), run.bytes());
   const std::string bar = run.screen().current();
   EXPECT_LE(bar.size(), 59u) << bar;
@@ -60,23 +60,23 @@ TEST(Bar, DropsTheLeastWhereItIsNarrow) {
   for (const char* part : {" gone", "iB", "grad"})
     EXPECT_EQ(bar.find(part), std::string::npos) << part << " in " << bar;
   for (const std::string& line : run.screen().lines())
-    if (line.starts_with("step ")) EXPECT_LE(line.size(), 60u) << line;
+    EXPECT_TRUE(line.size() <= 60 || !line.starts_with("step ")) << line;
 }
 
 TEST(Bar, FollowsTheTerminalAsItIsResized) {
   for (const auto narrowed : {Screen::Narrowed::kBreaksLines, Screen::Narrowed::kCutsLines}) {
     const Workplace place;
     TerminalRun run(training(kEndless), place.folder().path(), {}, 120, narrowed);
-    run.watch(500ms);
+    ASSERT_TRUE(run.watch_until_drawn(2)) << run.bytes();
     EXPECT_GT(run.screen().current().size(), 80u) << run.bytes();
     const int before = run.screen().too_long();
     run.resize(60);
-    run.watch(300ms);
+    ASSERT_TRUE(run.watch_until_drawn(2)) << run.bytes();  // one may have been on its way
     expect_one_bar(run.screen(), run.bytes());
     EXPECT_LE(run.screen().current().size(), 59u) << run.screen().current();
     EXPECT_EQ(run.screen().too_long(), before) << run.bytes();
     run.resize(200);
-    run.watch(300ms);
+    ASSERT_TRUE(run.watch_until_drawn(2)) << run.bytes();
     expect_one_bar(run.screen(), run.bytes());
     EXPECT_GT(run.screen().current().size(), 100u) << run.screen().current();
   }
@@ -85,17 +85,16 @@ TEST(Bar, FollowsTheTerminalAsItIsResized) {
 TEST(Bar, IsDrawnTenTimesASecondAtMost) {
   const Workplace place;
   TerminalRun run(training(kEndless), place.folder().path(), {}, 100);
-  run.watch(1600ms);
+  ASSERT_TRUE(run.watch_until_drawn(12)) << run.bytes();
   const auto bars = run.bars();
-  ASSERT_GT(bars.size(), 4u) << run.bytes();
   for (std::size_t i = 0; i + 10 < bars.size(); ++i)
     EXPECT_GT(bars[i + 10] - bars[i], 1s) << "eleven within a second, from the one of number " << i;
 }
 
 TEST(Bar, GivesItsPlaceToLinesAndLeavesNothing) {
   const Workplace place;
-  TerminalRun run(training({"training.max_steps=3000", "logging.steps=1000", "logging.progress=auto",
-                            "evaluation.every_steps=1500", "evaluation.batches=1", "profiling.step=0"}),
+  TerminalRun run(training({"training.max_steps=600", "logging.steps=200", "logging.progress=auto",
+                            "evaluation.every_steps=300", "evaluation.batches=1", "profiling.step=0"}),
                   place.folder().path(), {}, 100);
   const Finished finished = run.finish();
   ASSERT_EQ(finished.status, 0) << finished.out;
@@ -107,18 +106,18 @@ TEST(Bar, GivesItsPlaceToLinesAndLeavesNothing) {
     if (line.starts_with("step ") && line.find('/') < 12)
       steps.push_back(line.substr(0, line.find("  ") + 6));
   }
-  EXPECT_EQ(steps, (std::vector<std::string>{"step 1/3000  loss", "step 1000/3000  loss",
-                                             "step 1500/3000  eval", "step 2000/3000  loss",
-                                             "step 3000/3000  loss", "step 3000/3000  eval"}));
+  EXPECT_EQ(steps,
+            (std::vector<std::string>{"step 1/600  loss", "step 200/600  loss", "step 300/600  eval",
+                                      "step 400/600  loss", "step 600/600  loss", "step 600/600  eval"}));
 }
 
 // A report that somebody asks for has the place of the bar, and a warning too.
 TEST(Bar, MakesRoomForReports) {
   const Workplace place;
   TerminalRun run(training(kEndless), place.folder().path(), {}, 100);
-  run.watch(500ms);
+  ASSERT_TRUE(run.watch_until_drawn(2)) << run.bytes();
   run.signal(SIGUSR2);
-  run.watch(400ms);
+  ASSERT_TRUE(run.watch_until_drawn(4)) << run.bytes();
   const std::vector<std::string> lines = run.screen().lines();
   EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_bar), 1) << run.bytes();
   EXPECT_TRUE(is_bar(lines.back())) << run.bytes();
@@ -134,7 +133,7 @@ TEST(Bar, OfARankStandsBehindItsName) {
                         "parallelism.tensor_parallel_size=2"} +
                       kEndless,
                   place.folder().path(), {}, 100);
-  run.watch(900ms);
+  ASSERT_TRUE(run.watch_until_drawn(4)) << run.bytes();
   std::vector<std::string> lines = run.screen().lines();
   for (std::string& line : lines) {
     EXPECT_TRUE(line.starts_with("[rank0]: ")) << run.bytes();
@@ -175,8 +174,10 @@ TEST(Bar, FitsAnyWidth) {
     write_bar(state, columns, text);
     const std::string bar = fmt::to_string(text);
     EXPECT_LE(bar.size(), static_cast<std::size_t>(columns)) << bar;
-    const auto now = static_cast<std::size_t>(times_in(bar, "  "));
-    EXPECT_TRUE(now >= parts || times_in(bar, "[") > 0) << "a wider terminal shows less: " << bar;
+    std::size_t now = 0;
+    for (const char* part : {"loss", "lr", "grad", "tokens/s", "gone", "left", "iB"})
+      now += bar.find(part) != std::string::npos ? 1 : 0;
+    EXPECT_GE(now, parts) << "a wider terminal shows less: " << bar;
     parts = now;
   }
   fmt::memory_buffer text;
@@ -301,7 +302,7 @@ TEST(Failure, OfAllRanksIsToldOnceUnderMpirun) {
   const Finished mistake =
       place.train_under_mpirun(2, {"parallelism.tensor_parallel_size=2", "optimizer.name=adamx"});
   EXPECT_EQ(mistake.status, 2) << mistake.err;
-  EXPECT_EQ(times_in(mistake.err, "optimizer.name: 'adamx' "), 1) << mistake.err;
+  EXPECT_EQ(times_in(mistake.err, "found 'adamx'"), 1) << mistake.err;
 }
 #endif
 

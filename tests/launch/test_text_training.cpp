@@ -138,25 +138,25 @@ TEST(TextKeys, AreThoseOfLanguageModels) {
   EXPECT_EQ(data("format: jsonl, columns: {text: story}, packing: within"), "accepted");
   EXPECT_EQ(
       data("format: text, columns: {text: story}"),
-      "c.yaml:1:59: data.columns.text has no effect with data.format text: its files are one stream of text");
+      "c.yaml:1:61: data.columns.text has no effect with data.format text: its files are one stream of text");
   EXPECT_EQ(
       data("format: jsonl, columns: {label: l}"),
-      "c.yaml:1:61: data.columns.label has no effect with task causal_lm: a sample is one text without a "
+      "c.yaml:1:63: data.columns.label has no effect with task causal_lm: a sample is one text without a "
       "label");
   EXPECT_EQ(
       data("format: jsonl, packing: across, truncation: none"),
       "c.yaml:1:75: data.truncation has no effect with data.packing across: lines are one stream, which is "
       "cut into samples");
   EXPECT_EQ(data("format: text, padding: longest"),
-            "c.yaml:1:53: data.padding has no effect with data.format text: all its samples are of "
+            "c.yaml:1:54: data.padding has no effect with data.format text: all its samples are of "
             "data.sequence_length");
   const std::string masked = "task: masked_lm\nmodel: {type: bert}\n";
   EXPECT_EQ(
       data("format: jsonl", masked),
-      "c.yaml:3:38: data.mask_token is missing: task masked_lm masks the tokens of data.format jsonl itself");
+      "c.yaml:3:39: data.mask_token is missing: task masked_lm masks the tokens of data.format jsonl itself");
   EXPECT_EQ(data("format: jsonl, mask_token: 103", masked), "accepted");
   EXPECT_EQ(data("format: csv").substr(0, 60),
-            "c.yaml:1:39: data.format csv holds texts for task sequence_cl");
+            "c.yaml:1:39: data.format csv holds texts for task sequence_c");
 }
 
 }  // namespace

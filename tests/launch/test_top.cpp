@@ -41,7 +41,10 @@ RunView view_of(int ranks, const TrainingCurves& curves) {
     live.step_seconds = 0.05;
     live.waiting = rank == 1 ? 0 : 0.02;
     live.device = uint64_t{29} << 20;
-    run.ranks.push_back({.rank = rank, .live = live, .resident = uint64_t{61} << 20});
+    run.ranks.push_back({.rank = rank,
+                         .live = live,
+                         .resident = uint64_t{61} << 20,
+                         .step = StepView{live.step_seconds, live.waiting, live.exposed}});
   }
   return run;
 }
@@ -222,6 +225,7 @@ class PseudoTerminal {
 TEST(Top, WatchesARunAndLeavesTheTerminalAsItWas) {
   RunningRun run;
   ASSERT_TRUE(run.trains());
+  ASSERT_TRUE(comes_true([&] { return run.has("out/live.rank0.json") && run.has("out/live.rank1.json"); }));
   const Words top = {recollect_binary(), "top", "out"};
 
   // Through a pipe: once, as lines.
@@ -273,6 +277,7 @@ TEST(Top, OfARunThatHasEndedHasWhatItReported) {
   EXPECT_EQ(top.status, 0) << top.err;
   for (const char* part : {"  ended\n", "step 2 of 2 (100 %)", "\n   0 ", "\n   1 "})
     EXPECT_NE(top.out.find(part), std::string::npos) << part << "\n" << top.out;
+  EXPECT_EQ(times_in(top.out, " %"), 1 + 4) << "each rank waited for ranks and for streams\n" << top.out;
 }
 
 TEST(Top, OfNoRunSaysSo) {

@@ -122,12 +122,20 @@ class RowMask {
   int64_t width_;
 };
 
-template <typename A, typename C>
+// Where the model has no dropout. What draws numbers costs registers, and with them blocks, also where it is not called.
+template <typename C>
+struct NoMask {
+  __device__ explicit NoMask(const Drop&) {}
+  __device__ float multiplier(bool) const { return 1.0f; }
+  __device__ uint32_t kept(int64_t, int64_t) const { return ~0u; }
+};
+
+template <typename A, typename C, template <typename> class Mask>
 struct BiasDropoutAddBody {
   static constexpr int N = C::kN, kSums = 0, kRows = C::kPacks == 1 ? 2 : 1;
   using Columns = C;
   struct Constants {
-    RowMask<C> mask;
+    Mask<C> mask;
     Floats<N> bias[C::kPacks];
   };
   struct Operands {
@@ -141,7 +149,7 @@ struct BiasDropoutAddBody {
   Drop drop;
 
   __device__ Constants constants(int64_t unit) const {
-    Constants result{RowMask<C>(drop), {}};
+    Constants result{Mask<C>(drop), {}};
 #pragma unroll
     for (int p = 0; p < C::kPacks; ++p) result.bias[p] = load<N>(bias + C::column(unit, p));
     return result;
@@ -206,17 +214,17 @@ struct BiasDropoutAddBackwardBody {
   }
 };
 
-template <typename A, typename C>
-class BiasDropoutAdd : public WalkKernel {
+template <typename A, typename C, template <typename> class Mask>
+class BiasDropoutAddOf : public WalkKernel {
  public:
-  explicit BiasDropoutAdd(const OpView& view)
+  explicit BiasDropoutAddOf(const OpView& view)
       : WalkKernel(view, C::kElements), site_(view.attributes()), numbers_(view.attributes()) {}
   void run(const KernelArgs& args) override {
-    walk(args, BiasDropoutAddBody<A, C>{args.in[0].as<A>(),
-                                        args.in[1].as<float>(),
-                                        args.in[2].as<A>(),
-                                        args.out[0].as<A>(),
-                                        {site_, numbers_, args.device_state, walk_.width}});
+    walk(args, BiasDropoutAddBody<A, C, Mask>{args.in[0].as<A>(),
+                                              args.in[1].as<float>(),
+                                              args.in[2].as<A>(),
+                                              args.out[0].as<A>(),
+                                              {site_, numbers_, args.device_state, walk_.width}});
   }
 
  private:
@@ -224,6 +232,12 @@ class BiasDropoutAdd : public WalkKernel {
   TokenNumbers numbers_;
 };
 
+template <typename A, typename C>
+using BiasDropoutAdd = BiasDropoutAddOf<A, C, RowMask>;
+template <typename A, int N>
+using BiasAdd = BiasDropoutAddOf<A, OneVector<N>, NoMask>;
+
+// Only with dropout: without it the gradient is no other than dy, and its sums are a column_sum.
 template <typename A, typename C>
 class BiasDropoutAddBackward : public SumKernel {
  public:
@@ -258,8 +272,10 @@ KernelPointer make_dropping(const OpView& view, const char* kind) {
 
 void register_dropout(KernelTable& table) {
   add_kernel<Dropout>(table, "dropout");
-  table.add("bias_dropout_add",
-            [](const OpView& view) { return make_dropping<BiasDropoutAdd>(view, "bias_dropout_add"); });
+  table.add("bias_dropout_add", [](const OpView& view) {
+    return view.attributes().real("p") > 0 ? make_dropping<BiasDropoutAdd>(view, "bias_dropout_add")
+                                           : make_row_kernel<BiasAdd>(view, "bias_dropout_add");
+  });
   table.add("bias_dropout_add_backward", [](const OpView& view) {
     return make_dropping<BiasDropoutAddBackward>(view, "bias_dropout_add_backward");
   });

@@ -16,6 +16,7 @@ namespace recollect::cuda {
 class Libraries;
 
 void register_activation(KernelTable& table);
+void register_adafactor(KernelTable& table);
 void register_attention(KernelTable& table, Libraries* libraries);
 void register_attention_backward(KernelTable& table, Libraries* libraries);
 void register_cached_attention(KernelTable& table);
@@ -29,6 +30,7 @@ void register_layer_norm_backward(KernelTable& table);
 void register_linear(KernelTable& table, Libraries* libraries);
 void register_lm_head(KernelTable& table, VocabularyReduction* vocabulary, Libraries* libraries);
 void register_lm_logits(KernelTable& table);
+void register_muon(KernelTable& table);
 void register_optimizer(KernelTable& table);
 void register_rotary(KernelTable& table);
 void register_sum(KernelTable& table);

@@ -3,8 +3,6 @@
 #include "engine/ops/ops.h"
 
 namespace recollect::cuda {
-void register_adafactor(KernelTable& table);
-void register_muon(KernelTable& table);
 
 void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libraries* libraries) {
   register_activation(table);

@@ -72,6 +72,7 @@ struct Word<f16> {
 
 template <typename A>
 __device__ float load_one(const A* from) {
+  RECOLLECT_READS(from, sizeof(A));
   float both[Word<A>::kElements];
   if constexpr (sizeof(A) == 4)
     Word<A>::widen(std::bit_cast<uint32_t>(*from), both);
@@ -82,6 +83,7 @@ __device__ float load_one(const A* from) {
 
 template <typename A>
 __device__ void store_one(A* to, float value) {
+  RECOLLECT_WRITES(to, sizeof(A));
   const float both[2] = {value, 0.0f};
   const uint32_t word = Word<A>::narrow(both);
   if constexpr (sizeof(A) == 4)
@@ -97,6 +99,7 @@ using Chunk = std::conditional_t<kWords % 4 == 0, unsigned __int128, uint64_t>;
 
 template <int kWords>
 __device__ void load_words(const void* from, uint32_t* words) {
+  RECOLLECT_READS(from, 4 * kWords);
   constexpr int kEach = sizeof(Chunk<kWords>) / 4;
 #pragma unroll
   for (int i = 0; i < kWords / kEach; ++i) {
@@ -108,6 +111,7 @@ __device__ void load_words(const void* from, uint32_t* words) {
 
 template <int kWords>
 __device__ void store_words(void* to, const uint32_t* words) {
+  RECOLLECT_WRITES(to, 4 * kWords);
   constexpr int kEach = sizeof(Chunk<kWords>) / 4;
 #pragma unroll
   for (int i = 0; i < kWords / kEach; ++i) {

@@ -104,7 +104,7 @@ function showCaption({name, series, caption}) {
 const seriesColor = (run, curve) => (compared ? runColor(run) : curve.evaluated && curve.key === "eval_loss" ? palette["run-b"] : palette["run-a"]);
 
 function drawChart(chart) {
-  const {canvas, large, series, log} = chart, height = large ? 220 : 168, width = canvas.parentElement.clientWidth;
+  const {canvas, series, log} = chart, height = 190, width = canvas.parentElement.clientWidth;
   if (width === 0) return;
   const pen = prepare(canvas, width, height);
   const scale = log ? Math.log10 : (value) => value;

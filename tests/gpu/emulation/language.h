@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "tests/gpu/emulation/grid.h"
+#include "tests/gpu/emulation/traffic.h"
 
 #define __global__
 #define __device__
@@ -24,6 +25,13 @@
       ::recollect::emulation::shared_memory(&name##_site, sizeof(std::type_identity_t<__VA_ARGS__>)))
 #define RECOLLECT_DYNAMIC_SHARED(name, type) \
   type* const name = static_cast<type*>(::recollect::emulation::shared_memory(nullptr, 0))
+
+#define RECOLLECT_LAUNCHES() \
+  if (::recollect::emulation::traffic) ::recollect::emulation::traffic->begin_launch()
+#define RECOLLECT_READS(address, bytes) \
+  if (::recollect::emulation::traffic) ::recollect::emulation::traffic->touch(address, bytes, false)
+#define RECOLLECT_WRITES(address, bytes) \
+  if (::recollect::emulation::traffic) ::recollect::emulation::traffic->touch(address, bytes, true)
 
 using dim3 = recollect::emulation::Dim3;
 struct alignas(8) float2 {

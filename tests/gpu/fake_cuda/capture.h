@@ -31,6 +31,7 @@ struct Node {
 };
 
 struct Capture {
+  unsigned long long id = 0;  // no other has it
   cudaStream_t origin = nullptr;
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
   std::thread::id thread;

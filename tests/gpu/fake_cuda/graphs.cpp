@@ -41,11 +41,18 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 }
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  unsigned long long id = 0;
+  return cudaStreamGetCaptureInfo(stream, status, &id);
+}
+
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                     unsigned long long* id) {
   return call([&](World& w, World::Lock&) {
     if (!w.streams.contains(stream)) return cudaErrorInvalidResourceHandle;
     *status = !stream->capture           ? cudaStreamCaptureStatusNone
               : stream->capture->invalid ? cudaStreamCaptureStatusInvalidated
                                          : cudaStreamCaptureStatusActive;
+    if (stream->capture) *id = stream->capture->id;
     return cudaSuccess;
   });
 }

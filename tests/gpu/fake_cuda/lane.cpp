@@ -10,6 +10,15 @@
 
 namespace recollect::fake_cuda {
 
+namespace {
+
+thread_local bool device_work = false;
+
+}  // namespace
+
+bool is_device_work() { return device_work; }
+void set_device_work(bool running) { device_work = running; }
+
 #if defined(RECOLLECT_WATCH_RACES)
 
 Lane::Lane() : fiber_(std::make_unique<emulation::Fiber>(true)) {}

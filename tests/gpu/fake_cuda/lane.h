@@ -33,7 +33,12 @@ class Lane {
   std::unique_ptr<emulation::Fiber> fiber_;  // null where nobody watches
 };
 
-// The same for the calling thread.
+// Whether the calling thread is running work of a device, which may ask nothing of the runtime. Lanes ask too, on
+// whatever thread they are.
+bool is_device_work();
+void set_device_work(bool running);
+
+// As a lane's, of the calling thread.
 void thread_hears(const void* at);
 void thread_tells(const void* at);
 

@@ -10,8 +10,6 @@ namespace recollect::fake_cuda {
 
 namespace {
 
-thread_local bool working = false;
-
 constexpr std::chrono::microseconds kPatience(200);  // what others must do may be seen in no other way
 
 std::unique_ptr<World>& the_world() {
@@ -24,10 +22,10 @@ class Working {
  public:
   explicit Working(Memory& memory) : memory_(memory) {
     memory_.open();
-    working = true;
+    set_device_work(true);
   }
   ~Working() {
-    working = false;
+    set_device_work(false);
     memory_.close();
   }
   Working(const Working&) = delete;
@@ -44,8 +42,6 @@ World& restart(const Settings& settings) {
   the_world() = std::make_unique<World>(settings);
   return world();
 }
-
-bool is_device_work() { return working; }
 
 std::vector<WorkPointer> World::after(cudaStream_t stream) { return std::exchange(stream->awaits, {}); }
 

@@ -75,7 +75,10 @@ class World {
 
   // A capture of the calling thread that forbids what may wait for a device. It is lost.
   bool capture_forbids();
-  void begin(const std::shared_ptr<Capture>& capture) { captures_.push_back(capture); }
+  void begin(const std::shared_ptr<Capture>& capture) {
+    capture->id = ++begun_;
+    captures_.push_back(capture);
+  }
   void end(const std::shared_ptr<Capture>& capture);
 
   // What a kernel did wrong; the device does nothing more, and says so for ever.
@@ -84,6 +87,7 @@ class World {
 
  private:
   const Settings settings_;
+  unsigned long long begun_ = 0;  // captures
   std::mutex mutex_;
   std::condition_variable wake_;
   Memory memory_;
@@ -96,8 +100,5 @@ class World {
 World& world();
 // A new one, with everything of the old forgotten. No other thread may be in it.
 World& restart(const Settings& settings);
-
-// Whether the calling thread is running work of a device, which may ask nothing of the runtime.
-bool is_device_work();
 
 }  // namespace recollect::fake_cuda
