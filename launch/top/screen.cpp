@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/duration.h"
 #include "engine/core/printable.h"
 #include "launch/program/units.h"
 
@@ -90,7 +91,7 @@ std::string state_text(const RunView& run) {
         if (rank.live) written = std::max(written, rank.live->written);
       constexpr int64_t kQuiet = 15;  // seconds
       const bool quiet = written > 0 && run.now - written > kQuiet;
-      return quiet ? fmt::format("no step for {}", time_text(static_cast<double>(run.now - written)))
+      return quiet ? fmt::format("no step for {}", duration_text(static_cast<double>(run.now - written)))
                    : "running";
     }
     case RunStage::kWaits:
@@ -122,9 +123,9 @@ std::string progress_text(const RunView& run) {
     text += fmt::format("   {:.0f} tokens/s", tokens);
   const double seconds = seconds_of_step(run);
   if (!(seconds > 0)) return text;
-  text += fmt::format("   {} a step", time_text(seconds));
+  text += fmt::format("   {} a step", duration_text(seconds));
   if (run.state == RunStage::kGoesOn && run.max_steps > run.step)
-    text += fmt::format("   {} left", time_text(seconds * static_cast<double>(run.max_steps - run.step)));
+    text += fmt::format("   {} left", duration_text(seconds * static_cast<double>(run.max_steps - run.step)));
   return text;
 }
 
@@ -194,7 +195,7 @@ std::vector<Column> columns_for(const RunView& run) {
     const std::array<std::string, 9> cells = {
         std::to_string(rank.rank),
         of([&] { return std::to_string(live->step); }),
-        of_step([&] { return time_text(step->all); }),
+        of_step([&] { return duration_text(step->all); }),
         of_step([&] { return percent_of(step->waiting, step->all); }),
         of_step([&] { return percent_of(step->exposed, step->all); }),
         bytes(live ? live->device : rank.peak),
@@ -235,7 +236,7 @@ std::string slowest_text(const RunView& run) {
   constexpr double kWorthSaying = 0.1;  // of a step
   if (run.ranks.size() < 2 || most - least->step->waiting < kWorthSaying * seconds_of_step(run)) return "";
   return fmt::format("rank {} waits least: the others wait for it, up to {} a step", least->rank,
-                     time_text(most));
+                     duration_text(most));
 }
 
 void add_rank_lines(const RunView& run, Screen& screen, std::size_t first) {
@@ -261,15 +262,6 @@ void add_rank_lines(const RunView& run, Screen& screen, std::size_t first) {
 }
 
 }  // namespace
-
-std::string time_text(double seconds) {
-  if (seconds < 0.0995) return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 0.00995 ? 2 : 1);
-  if (seconds < 1) return fmt::format("{:.0f} ms", 1e3 * seconds);
-  if (seconds < 99.5) return fmt::format("{:.{}f} s", seconds, seconds < 9.95 ? 1 : 0);
-  if (seconds < 99.5 * 60) return fmt::format("{:.0f} min", seconds / 60);
-  if (seconds < 99.5 * 3600) return fmt::format("{:.{}f} h", seconds / 3600, seconds < 9.95 * 3600 ? 1 : 0);
-  return fmt::format("{:.0f} d", seconds / 86400);
-}
 
 std::vector<std::string> screen_lines(const RunView& run, const ScreenSize& size, const ScreenStyle& style,
                                       std::size_t first_rank) {

@@ -22,7 +22,4 @@ struct ScreenStyle {
 std::vector<std::string> screen_lines(const RunView& run, const ScreenSize& size, const ScreenStyle& style,
                                       std::size_t first_rank = 0);
 
-// "41 min", "3.2 s", "17 ms".
-std::string time_text(double seconds);
-
 }  // namespace recollect

@@ -10,6 +10,16 @@
 
 namespace recollect::fake_cuda {
 
+// A model that trains in milliseconds.
+inline constexpr const char* kTinyOnCuda = R"(
+model: {type: gpt2, vocab_size: 37, n_positions: 9, n_embd: 16, n_layer: 3, n_head: 2, n_inner: 24,
+        initializer_range: 0.2, resid_pdrop: 0.1, embd_pdrop: 0.1, attn_pdrop: 0.1}
+device: {backend: cuda, threads: 1}
+training: {micro_batch_size: 1, max_steps: 2, seed: 3, precision: fp32}
+optimizer: {name: adamw, learning_rate: 1e-2, weight_decay: 0.1}
+data: {format: random, sequence_length: 5}
+)";
+
 class FakeCuda : public ::testing::Test {
  protected:
   void SetUp() override { restart({}); }

@@ -19,15 +19,6 @@ namespace {
 using test::Outcome;
 using Words = std::vector<std::string>;
 
-const char* const kRanksYaml = R"(
-model: {type: gpt2, vocab_size: 37, n_positions: 9, n_embd: 16, n_layer: 3, n_head: 2, n_inner: 24,
-        initializer_range: 0.2, resid_pdrop: 0.1, embd_pdrop: 0.1, attn_pdrop: 0.1}
-device: {backend: cuda, threads: 1}
-training: {micro_batch_size: 1, max_steps: 2, seed: 3, precision: fp32}
-optimizer: {name: adamw, learning_rate: 1e-2, weight_decay: 0.1}
-data: {format: random, sequence_length: 5}
-)";
-
 class FakeRanks : public FakeCuda {
  protected:
   void SetUp() override {
@@ -44,7 +35,7 @@ class FakeRanks : public FakeCuda {
   static std::vector<double> numbers(Communicator& world, const Words& words, const Settings& settings,
                                      bool replayed, const std::function<void(int64_t)>& after = {}) {
     restart(settings);
-    Config config = read_config_text("test.yaml", kRanksYaml, words);
+    Config config = read_config_text("test.yaml", kTinyOnCuda, words);
     resolve_world(config, world.size());
     std::vector<double> all;
     {

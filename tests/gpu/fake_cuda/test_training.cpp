@@ -17,15 +17,6 @@ using test::train;
 using test::Trained;
 using Words = std::vector<std::string>;
 
-const char* const kYaml = R"(
-model: {type: gpt2, vocab_size: 37, n_positions: 9, n_embd: 16, n_layer: 3, n_head: 2, n_inner: 24,
-        initializer_range: 0.2, resid_pdrop: 0.1, embd_pdrop: 0.1, attn_pdrop: 0.1}
-device: {backend: cuda, threads: 1}
-training: {micro_batch_size: 1, max_steps: 2, seed: 3, precision: fp32}
-optimizer: {name: adamw, learning_rate: 1e-2, weight_decay: 0.1}
-data: {format: random, sequence_length: 5}
-)";
-
 Words with(Words words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;
@@ -41,7 +32,7 @@ class FakeTraining : public FakeCuda {
   static Trained train_in(const Settings& settings, const Words& words,
                           const std::function<ProgramParts(int)>& parts = {}) {
     restart(settings);
-    Trained trained = train(kYaml, words, parts);
+    Trained trained = train(kTinyOnCuda, words, parts);
     EXPECT_EQ(world().what_is_left(), "");
     return trained;
   }
@@ -86,7 +77,7 @@ TEST_F(FakeTraining, ReplaysOfFusedAttentionToo) {
 TEST_F(FakeTraining, IsNearTheCpu) {
   const Words no_dropout = {"model.resid_pdrop=0", "model.embd_pdrop=0", "model.attn_pdrop=0"};
   const Trained gpu = train_in({}, no_dropout);
-  const Trained cpu = train(kYaml, with(no_dropout, {"device.backend=cpu"}));
+  const Trained cpu = train(kTinyOnCuda, with(no_dropout, {"device.backend=cpu"}));
   for (std::size_t i = 0; i < 2; ++i)
     EXPECT_NEAR(gpu.steps[i].loss, cpu.steps[i].loss, 1e-4 * cpu.steps[i].loss);
   EXPECT_LE(test::largest_difference(cpu.gradients, gpu.gradients), 1e-4);
@@ -136,7 +127,7 @@ TEST_F(FakeTraining, RanksThatShareADevice) {
 TEST_F(FakeTraining, ExposedWaitsAreOnTheDevicesClock) {
   const auto exposed = [](RunOrder order, const Words& words) {
     restart({.order = order});
-    Config config = read_config_text("test.yaml", kYaml, words);
+    Config config = read_config_text("test.yaml", kTinyOnCuda, words);
     resolve_world(config, 1);
     const std::unique_ptr<Communicator> alone = make_self_communicator();
     Session session(config, *alone);
@@ -204,7 +195,7 @@ void take_waits_away(TrainingProgram& training, StreamId waiting, StreamId await
 std::vector<double> numbers_in(const Settings& settings, const Words& words,
                                const std::function<void(TrainingProgram&)>& edit = {}) {
   restart(settings);
-  Config config = read_config_text("test.yaml", kYaml, words);
+  Config config = read_config_text("test.yaml", kTinyOnCuda, words);
   resolve_world(config, 1);
   const std::unique_ptr<Communicator> alone = make_self_communicator();
   Session session(config, *alone, {.edit_program = edit, .probe = nullptr});
