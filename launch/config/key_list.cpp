@@ -1,87 +1,14 @@
-// One line per key. The default of a key is its member's initialiser in config.h.
+// One line per key; those of what surrounds training are in run_keys.cpp. The default of a key is its member's
+// initialiser in config.h.
 #include "launch/config/key_list.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <concepts>
-
-#include "engine/io/spelling.h"
+#include "launch/config/key_makers.h"
 #include "launch/config/optimizer_groups.h"
 #include "launch/config/padding.h"
 #include "parallel/tasks/metrics.h"
 
 namespace recollect {
 namespace {
-
-template <typename T>
-std::string type_name(const ValueRange& range) {
-  if constexpr (std::same_as<T, bool>) return "boolean";
-  if constexpr (std::same_as<T, int64_t>) return range.byte_size ? "bytes" : "integer";
-  if constexpr (std::same_as<T, double>) return "number";
-  if constexpr (std::same_as<T, std::string>) return "text";
-  if constexpr (std::same_as<T, std::vector<std::string>>) return "texts";
-  return "choice";
-}
-
-// The key of the value that `member` reaches in a Config; `member` works on const and mutable ones.
-template <typename Member>
-ConfigKey make_key(std::string section, std::string name, const Member& member, const ValueRange& range,
-                   std::string help) {
-  using T = std::remove_cvref_t<decltype(member(std::declval<Config&>()))>;
-  ConfigKey key;
-  key.section = std::move(section);
-  key.name = std::move(name);
-  key.type = type_name<T>(range);
-  key.range = range;
-  key.choices.assign(range.words.begin(), range.words.end());
-  key.help = std::move(help);
-  if constexpr (Spelled<T>) {
-    key.choices.assign(kSpellings<T>.begin(), kSpellings<T>.end());
-    for (const auto& [word, value] : kOldSpellings<T>) key.old_choices.emplace_back(word);
-    key.read = [member](Config& config, const YamlNode& node) {
-      for (const auto& [word, value] : kOldSpellings<T>)
-        if (node.kind == YamlNode::Kind::kScalar && node.text == word) {
-          member(config) = value;
-          return std::string();
-        }
-      std::size_t index = 0;
-      std::string wrong = read_choice(node, kSpellings<T>, index);
-      if (wrong.empty()) {
-        member(config) = static_cast<T>(index);
-        return wrong;
-      }
-      for (const auto& [word, value] : kOldSpellings<T>)  // the new name of what was meant
-        if (!nearest(node.text, std::array{word}).empty() && nearest(node.text, kSpellings<T>).empty())
-          wrong += fmt::format("; did you mean '{}'?", name_of(value));
-      return wrong;
-    };
-    key.print = [member](const Config& config) { return print_text(name_of(member(config))); };
-  } else {
-    key.read = [member, range](Config& config, const YamlNode& node) {
-      return read_value(node, range, member(config));
-    };
-    key.print = [member, range](const Config& config) { return print_value(member(config), range); };
-  }
-  return key;
-}
-
-// A text that is one of those words.
-template <typename Member>
-ConfigKey make_choice(std::string section, std::string name, const Member& member,
-                      const std::vector<std::string_view>& words, std::string help) {
-  ConfigKey key = make_key(std::move(section), std::move(name), member, {}, std::move(help));
-  key.type = "choice";
-  key.choices.assign(words.begin(), words.end());
-  key.read = [member, words](Config& config, const YamlNode& node) {
-    std::size_t index = 0;
-    std::string wrong = read_choice(node, words, index);
-    if (wrong.empty()) member(config) = words[index];
-    return wrong;
-  };
-  return key;
-}
 
 // Words of a choice are read with that in front of them, too.
 void accept_prefix(std::string_view prefix, ConfigKey& key) {
@@ -118,50 +45,6 @@ ConfigKey make_family_key(const ModelKey& declared) {
         return key;
       },
       declared.otherwise);
-}
-
-// Adds keys of one section.
-template <typename S>
-class Adder {
- public:
-  Adder(std::vector<ConfigKey>& keys, std::string section, S Config::*part)
-      : keys_(keys), section_(std::move(section)), part_(part) {}
-
-  template <typename T>
-  void operator()(const char* name, T S::*member, const ValueRange& range, const std::string& help) const {
-    const auto reach = [ part = part_, member ](auto& config) -> auto& { return config.*part.*member; };
-    keys_.push_back(make_key(section_, name, reach, range, help));
-  }
-
- private:
-  std::vector<ConfigKey>& keys_;
-  std::string section_;
-  S Config::*part_;
-};
-
-ValueRange any() { return {}; }
-ValueRange not_empty() { return {.required = true}; }
-ValueRange between(double low, double high) { return {.low = low, .high = high}; }
-ValueRange at_least(double low) { return {.low = low}; }
-ValueRange above(double low) { return {.low = low, .low_open = true}; }
-ValueRange fraction() { return {.low = 0, .high = 1, .high_open = true}; }
-ValueRange among(std::span<const std::string_view> words) { return {.words = words}; }
-ValueRange byte_size() { return {.low = 0, .byte_size = true}; }
-
-constexpr std::array<std::string_view, 5> kRecomputeGroups = {"attention", "mlp", "norm", "activation",
-                                                              "dropout"};
-
-constexpr std::array<std::string_view, 2> kMetricForms = {"jsonl", "tensorboard"};
-
-// Upper bounds that no real run meets; they keep products of sizes inside 64 bits, as those of families do.
-constexpr double kMaxBatch = 1 << 20;
-constexpr double kMaxCount = 2147483647;
-
-template <typename Table>
-std::vector<std::string_view> names_in(const Table& table, std::string_view Table::value_type::*name) {
-  std::vector<std::string_view> names;
-  for (const auto& row : table) names.push_back(row.*name);
-  return names;
 }
 
 void add_model(std::vector<ConfigKey>& keys, const ModelFamily& family) {
@@ -363,116 +246,6 @@ void add_evaluation(std::vector<ConfigKey>& keys) {
   add("early_stopping_threshold", &S::early_stopping_threshold, at_least(0),
       "by how much an evaluation must be better than the best for patience to begin anew");
 }
-
-void add_others(std::vector<ConfigKey>& keys) {
-  using AC = CheckpointingSettings;
-  const Adder<AC> checkpointing(keys, "activation_checkpointing", &Config::activation_checkpointing);
-  checkpointing("mode", &AC::mode, any(), "which activations are recomputed");
-  checkpointing("k", &AC::k, between(0, 65536), "every_k: layers a segment");
-  checkpointing("recompute", &AC::recompute, among(kRecomputeGroups),
-                "selective: groups of ops; none given: norm and activation");
-  checkpointing("memory_budget", &AC::memory_budget, byte_size(),
-                "auto, dtr: all that a rank may take of its device, such as 6GiB; 0: device.memory_limit");
-  checkpointing("host_memory_budget", &AC::host_memory_budget, byte_size(),
-                "auto: host memory for saved activations, such as 1GiB; 0: none unless cpu_checkpointing");
-  checkpointing(
-      "budget_policy", &AC::budget_policy, any(),
-      "auto: a plan for each length, the longest's for all, named layers, or as modes full and none");
-  checkpointing(
-      "replan_after", &AC::replan_after, between(0, kMaxCount),
-      "auto: steps after which the plan is made again where measured times differ by a fifth; 0: never");
-  checkpointing("recompute_layers", &AC::recompute_layers, any(), "budget_policy fixed: numbers of layers");
-  checkpointing("partition_activations", &AC::partition_activations, any(),
-                "saved activations that are the same on all tensor ranks: 1/t on each, gathered before use");
-  checkpointing("cpu_checkpointing", &AC::cpu_checkpointing, any(),
-                "saved activations wait in host memory, copied out and back on side streams");
-  checkpointing("contiguous_checkpointing", &AC::contiguous_checkpointing, any(),
-                "saved activations in the planned arena, without fragmentation; false: in a best-fit pool");
-  checkpointing("keep_last", &AC::keep_last, between(-1, 65536),
-                "layers at the end whose values never leave; -1: chosen by the simulator");
-  checkpointing("prefetch", &AC::prefetch, between(-1, 65536),
-                "layers that fetches run ahead; -1: chosen by the simulator");
-  checkpointing("number_checkpoints", &AC::number_checkpoints, between(0, 65536),
-                "layer inputs that are saved, to be checked; 0: not checked");
-  checkpointing("plan", &AC::plan, any(), "file that decides for every value, instead of mode and switches");
-  checkpointing(
-      "verify", &AC::verify, any(),
-      "hash every value that is recomputed, gathered or brought back; the first difference ends the run");
-  checkpointing("storage_dtype", &AC::storage_dtype, any(),
-                "of saved activations that are not needed at once; bf16 halves fp32, and is lossy");
-  const auto disk = [](auto& config) -> auto& { return config.activation_checkpointing.disk_checkpointing; };
-  const std::string disk_section = "activation_checkpointing.disk_checkpointing";
-  keys.push_back(make_key(
-      disk_section, "path", [disk](auto& config) -> auto& { return disk(config).path; }, any(),
-      "folder on the disk where saved activations wait; each rank has a file there without a name"));
-  keys.push_back(make_key(
-      disk_section, "limit", [disk](auto& config) -> auto& { return disk(config).limit; }, byte_size(),
-      "bytes there per rank, such as 100GiB; 0: none"));
-  const Adder checkpoint(keys, "checkpoint", &Config::checkpoint);
-  checkpoint("save_model", &Config::Checkpoint::save_model, any(),
-             "write model.safetensors and config.json at the end");
-  checkpoint("save_best_model", &Config::Checkpoint::save_best_model, any(),
-             "write those of the best evaluation to output_dir/best_model, beside those of the end");
-  using S = Config::Snapshot;
-  const Adder<S> snapshot(keys, "snapshot", &Config::snapshot);
-  snapshot("every_steps", &S::every_steps, between(0, kMaxCount),
-           "save so often, and after the last step; 0: not by steps");
-  snapshot("every_minutes", &S::every_minutes, between(0, kMaxCount), "save so often; 0: not by the clock");
-  snapshot("keep", &S::keep, between(1, 65536), "the newest ones, older ones go");
-  snapshot("path", &S::path, any(), "folder that all ranks see; not given: output_dir/snapshots");
-  snapshot("asynchronous", &S::asynchronous, any(),
-           "a copy in host memory is written while training goes on; false: no copy, and the step waits");
-  using N = Config::Numerics;
-  const Adder<N> numerics(keys, "numerics", &Config::numerics);
-  numerics("on_non_finite", &N::on_non_finite, any(),
-           "of a step's loss or gradients, where no loss scale helps: end the run; leave the update out; or "
-           "go back "
-           "to the newest snapshot and leave out the batches since then");
-  numerics("max_non_finite", &N::max_non_finite, between(1, kMaxCount),
-           "skipped steps in a row, or rollbacks of a run, before it ends all the same");
-  numerics(
-      "spike_z_score", &N::spike_z_score, between(0, 1e6),
-      "name the samples of a step whose loss is so many standard deviations above the mean of the last 100 "
-      "steps; 0: never");
-  numerics("verify_every", &N::verify_every, between(0, kMaxCount),
-           "steps whose first micro-batch is computed twice, and the bits compared; 0: none");
-  const Adder logging(keys, "logging", &Config::logging);
-  logging("steps", &Config::Logging::steps, between(0, kMaxCount),
-          "steps between lines on the terminal; 0: a twentieth of the run, 500 at most");
-  logging("progress", &Config::Logging::progress, any(),
-          "progress bar; auto: on a terminal, that of the launcher where one starts the ranks, unless "
-          "NO_COLOR or CI is set or TERM is dumb");
-  logging("report_to", &Config::Logging::report_to, among(kMetricForms),
-          "forms of the metrics: metrics.jsonl in output_dir, TensorBoard event files; []: none");
-  logging("tensorboard_dir", &Config::Logging::tensorboard_dir, any(),
-          "folder of the event files; not given: output_dir/tensorboard");
-  logging("hook", &Config::Logging::hook, any(),
-          "command that gets every line of metrics on its standard input; it may be slow, or end");
-  logging(
-      "verbose", &Config::Logging::verbose, any(),
-      "tables of memory, times and switches on the terminal, as memory_report.formats: table and `recollect "
-      "report` have them, and all about the layout");
-  const Adder report(keys, "memory_report", &Config::memory_report);
-  report("at", &Config::MemoryReport::at, any(), "when memory is reported: start, end, step:N; a list");
-  report("formats", &Config::MemoryReport::formats, among(kSpellings<ReportFormat>),
-         "how: table on the terminal, json, html and trace as files; a list");
-  Adder(keys, "profiling", &Config::profiling)(
-      "step", &Config::Profiling::step, between(0, kMaxCount),
-      "shown by html, json and trace; 0: none; not given: the third, or the last of fewer");
-  const Adder debug(keys, "debug", &Config::debug);
-  debug("dump_gradients", &Config::Debug::dump_gradients, any(), "file for the full gradients of one step");
-  debug("dump_step", &Config::Debug::dump_step, between(1, kMaxCount), "which step; the first is 1");
-  keys.push_back(make_key(
-      "", "output_dir", [](auto& config) -> auto& { return config.output_dir; }, not_empty(),
-      "where everything the run writes goes"));
-  keys.push_back(make_key(
-      "", "resume", [](auto& config) -> auto& { return config.resume; }, not_empty(),
-      "auto: from the newest good snapshot where the run saves them; never; or the folder of one"));
-  keys.push_back(make_key(
-      "", "overwrite", [](auto& config) -> auto& { return config.overwrite; }, any(),
-      "whether the files of another run there may be replaced; --overwrite is the same"));
-}
-
 }  // namespace
 
 std::vector<ConfigKey> list_keys(const ModelFamily& family) {
@@ -486,7 +259,7 @@ std::vector<ConfigKey> list_keys(const ModelFamily& family) {
   add_scheduler(keys);
   add_data(keys, family.facts(ModelValues(family.keys)));
   add_evaluation(keys);
-  add_others(keys);
+  list_run_keys(keys);
   return keys;
 }
 

@@ -202,6 +202,7 @@ TEST(TwoThousandRandomLengths, AllocateNothing) {
             "training.global_batch_size=1",
             "training.max_steps=" + std::to_string(kSteps),
             "activation_checkpointing.mode=selective",
+            "logging.verbose=true",
             "evaluation.every_steps=500",
             "evaluation.format=jsonl",
             "evaluation.path=lines.jsonl",
