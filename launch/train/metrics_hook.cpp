@@ -26,7 +26,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kMostWaiting = std::size_t{1} << 20;  // bytes: some thousand lines
-constexpr auto kPause = 10ms;
+constexpr auto kBetweenTries = 10ms;
 
 // How long the command may take to end behind its last line, and behind SIGTERM. Where the run fails other ranks are waiting
 // to hear of it.
@@ -129,7 +129,7 @@ void MetricsHook::complain(const std::string& what) {
 
 void MetricsHook::give_up() {
   input_.close();
-  const bool ended = ends_before(Clock::now() + kPause);  // what reads no more is mostly on its way out
+  const bool ended = ends_before(Clock::now() + kBetweenTries);  // what reads no more is mostly on its way out
   complain((ended ? how_it_ended() : "takes no more lines") + "; the run goes on");
 }
 
@@ -138,7 +138,7 @@ bool MetricsHook::ends_before(Clock::time_point deadline) {
     const pid_t got = ::waitpid(child_, &status_, WNOHANG);
     if (got == child_ || (got < 0 && errno != EINTR)) child_ = 0;
     if (child_ != 0 && Clock::now() >= deadline) return false;
-    if (child_ != 0) std::this_thread::sleep_for(kPause / 5);
+    if (child_ != 0) std::this_thread::sleep_for(kBetweenTries / 5);
   }
   return true;
 }
