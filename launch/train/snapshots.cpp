@@ -149,6 +149,7 @@ void Snapshots::note(const SnapshotOutcome& outcome, std::string_view then) {
   said_left_ |= outcome.left.has_value();
   ++(outcome.failed ? totals_.failed : totals_.saved);
   totals_.copied_seconds += outcome.copied_seconds;
+  totals_.thread_seconds += outcome.thread_seconds;
   totals_.seconds += outcome.seconds;
   failures_ = outcome.failed ? failures_ + 1 : 0;
   failure_ = outcome.failed ? outcome.failed->what() : "";

@@ -19,6 +19,7 @@ namespace recollect {
 struct SnapshotTotals {
   int64_t saved = 0, failed = 0;
   double copied_seconds = 0;  // that training waited for, of all
+  double thread_seconds = 0;  // of a processor, that rank 0's thread took from those that compute, of all
   double seconds = 0;         // from the beginning to the name, of all
   uint64_t bytes = 0;         // of this rank, of all
 };

@@ -97,6 +97,7 @@ std::string results_json(const TrainResults& r) {
     json["snapshots"] = {{"saved", r.snapshots->saved},
                          {"failed", r.snapshots->failed},
                          {"copy_seconds", r.snapshots->copied_seconds},
+                         {"thread_seconds", r.snapshots->thread_seconds},
                          {"seconds", r.snapshots->seconds},
                          {"bytes", r.snapshots->bytes}};
   if (r.evaluated) {

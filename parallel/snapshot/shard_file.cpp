@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -21,44 +21,38 @@ std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Of a file whose bytes come one behind the other.
-class BlockSums {
+// A file from its first byte to its last, past the system's page cache. What is given begins at a multiple of kDiskBlock in
+// memory, and is as many whole blocks but for the last.
+class Stream {
  public:
-  void add(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const auto count = static_cast<std::size_t>(std::min<uint64_t>(bytes.size(), kSummedBytes - in_block_));
-      sum_ = crc32c(bytes.substr(0, count), sum_);
-      in_block_ += count;
-      bytes.remove_prefix(count);
-      if (in_block_ == kSummedBytes) close();
-    }
+  Stream(const std::string& path, const ShardForm& form) : file_(path), bytes_(form.bytes) {
+    file_.reserve(form.bytes);
+    file_.write_directly();
   }
-  std::vector<uint32_t> finish() {
-    if (in_block_ > 0) close();
-    return std::move(sums_);
+  void write(std::span<const std::byte> bytes) {
+    const std::size_t blocks = bytes.size() / kDiskBlock * kDiskBlock;
+    file_.write_at(written_, bytes.first(blocks));
+    file_.write_at(written_ + blocks, bytes.subspan(blocks));
+    written_ += bytes.size();
+  }
+  void commit() {
+    require(written_ == bytes_, "a shard's file has the size of its form");
+    file_.commit();
   }
 
  private:
-  void close() {
-    sums_.push_back(sum_);
-    sum_ = 0;
-    in_block_ = 0;
-  }
-
-  std::vector<uint32_t> sums_;
-  uint32_t sum_ = 0;
-  uint64_t in_block_ = 0;
+  ReplacementFile file_;
+  uint64_t bytes_, written_ = 0;
 };
 
-// A file from its first byte to its last.
-class Stream {
+// What is given in pieces of any size goes on as many bytes at a time as there is room for, with their sums.
+class Stage {
  public:
-  Stream(ReplacementFile& file, std::byte* stage) : file_(file), stage_(stage) {}
+  Stage(Stream& stream, std::byte* room) : stream_(stream), room_(room) {}
   void append(std::string_view bytes) {
     while (!bytes.empty()) {
-      const std::size_t count = std::min({bytes.size(), kStagedBytes - staged_, kCached});
-      sums_.add(bytes.substr(0, count));
-      std::memcpy(stage_ + staged_, bytes.data(), count);
+      const std::size_t count = std::min(bytes.size(), kStagedBytes - staged_);
+      std::memcpy(room_ + staged_, bytes.data(), count);
       bytes.remove_prefix(count);
       staged_ += count;
       if (staged_ == kStagedBytes) flush();
@@ -66,63 +60,80 @@ class Stream {
   }
   std::vector<uint32_t> finish() {
     flush();
-    return sums_.finish();
+    return std::move(sums_);
   }
 
  private:
-  static constexpr std::size_t kCached = 64 << 10;  // is summed and copied while a cache holds it
-
+  static_assert(kStagedBytes % kSummedBytes == 0);
   void flush() {
-    const std::size_t blocks = staged_ / kDiskBlock * kDiskBlock;
-    file_.write_at(written_, {stage_, blocks});
-    file_.write_at(written_ + blocks, {stage_ + blocks, staged_ - blocks});
-    written_ += staged_;
-    staged_ = 0;
+    const std::span<const std::byte> bytes(room_, std::exchange(staged_, 0));
+    for (std::size_t first = 0; first < bytes.size(); first += kSummedBytes)
+      sums_.push_back(crc32c(as_text(bytes).substr(first, kSummedBytes)));
+    stream_.write(bytes);
   }
 
-  ReplacementFile& file_;
-  std::byte* const stage_;
+  Stream& stream_;
+  std::byte* const room_;
   std::size_t staged_ = 0;
-  uint64_t written_ = 0;
-  BlockSums sums_;
+  std::vector<uint32_t> sums_;
 };
+
+SnapshotPart part_of(const std::string& name, const ShardForm& form, std::vector<uint32_t> sums) {
+  return {.file = {.name = name, .bytes = form.bytes, .sums = std::move(sums)}, .shards = form.shards};
+}
 
 }  // namespace
 
-SnapshotPart write_shard_file(const std::string& folder, const std::string& name,
-                              const std::vector<StateTensor>& whole, const std::vector<StatePart>& parts,
-                              const ReadState& read, std::byte* stage) {
-  // As they lie in the file.
+ShardForm form_of_shard(const std::vector<StateTensor>& whole, const std::vector<StatePart>& parts) {
   std::vector<std::size_t> order(parts.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return size_of(whole[parts[a].tensor].dtype) > size_of(whole[parts[b].tensor].dtype);
   });
-  const std::string path = folder + "/" + name;
-  SafetensorsWriter layout(path, {});
-  SnapshotPart written;
+  SafetensorsWriter layout("", {});
+  ShardForm form;
   for (const std::size_t i : order) {
-    const auto& [tensor, place, offset, bytes] = parts[i];
-    const StateTensor& of = whole[tensor];
+    const StateTensor& of = whole[parts[i].tensor];
+    const Rectangle& place = parts[i].place;
     const std::string shard = shard_name(of, place);
     layout.declare(shard, of.dtype,
                    of.vector ? std::vector{place.rows} : std::vector{place.rows, place.columns});
-    written.shards.emplace_back(tensor, SnapshotShard{.tensor = shard, .place = place});
+    form.shards.emplace_back(parts[i].tensor, SnapshotShard{.tensor = shard, .place = place});
   }
   layout.lay_out();
-  ReplacementFile file(path);
-  file.reserve(layout.bytes());
-  file.write_directly();
-  Stream stream(file, stage);
-  stream.append(layout.head());
-  for (const std::size_t i : order)
-    for (uint64_t first = 0, all = parts[i].bytes; first < all; first += kSummedBytes) {
-      const auto count = static_cast<std::size_t>(std::min(kSummedBytes, all - first));
-      stream.append(as_text({read(i, first, count), count}));
+  form.head = layout.head();
+  form.bytes = layout.bytes();
+  uint64_t offset = form.head.size();
+  for (const std::size_t i : order) {
+    form.pieces.push_back({.part = i, .offset = offset, .bytes = parts[i].bytes});
+    offset += parts[i].bytes;
+  }
+  return form;
+}
+
+SnapshotPart write_shard_image(const std::string& folder, const std::string& name, const ShardForm& form,
+                               const std::byte* image, const std::vector<uint32_t>& sums) {
+  constexpr uint64_t kAtATime = 8 * kSummedBytes;
+  Stream stream(folder + "/" + name, form);
+  for (uint64_t first = 0; first < form.bytes; first += kAtATime)
+    stream.write({image + first, static_cast<std::size_t>(std::min(kAtATime, form.bytes - first))});
+  stream.commit();
+  return part_of(name, form, sums);
+}
+
+SnapshotPart write_shard_file(const std::string& folder, const std::string& name, const ShardForm& form,
+                              const ReadState& read, std::byte* stage) {
+  Stream stream(folder + "/" + name, form);
+  Stage staged(stream, stage);
+  staged.append(form.head);
+  for (const auto& [part, offset, bytes] : form.pieces)
+    for (uint64_t first = 0; first < bytes; first += kSummedBytes) {
+      const auto count = static_cast<std::size_t>(std::min(kSummedBytes, bytes - first));
+      staged.append(as_text({read(part, first, count), count}));
     }
-  written.file = {.name = name, .bytes = layout.bytes(), .sums = stream.finish()};
-  file.commit();
-  return written;
+  std::vector<uint32_t> sums = staged.finish();
+  stream.commit();
+  return part_of(name, form, std::move(sums));
 }
 
 ShardFile::ShardFile(const std::string& folder, const SnapshotFile& expected)

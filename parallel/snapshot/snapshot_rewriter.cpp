@@ -41,8 +41,8 @@ void write_files(const std::string& folder, Manifest& manifest, const StateLayou
                     read, piece.data());
       return piece.data();
     };
-    add_part(write_shard_file(folder, fmt::format("rank-{:05}.safetensors", rank), layout.tensors(), parts,
-                              read_part, stage.at(0)),
+    add_part(write_shard_file(folder, fmt::format("rank-{:05}.safetensors", rank),
+                              form_of_shard(layout.tensors(), parts), read_part, stage.at(0)),
              manifest);
   }
 }

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
+#include <ctime>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "comm/gather_texts.h"
-#include "parallel/snapshot/shard_file.h"
+#include "engine/io/crc32c.h"
 
 namespace recollect {
 
@@ -22,10 +24,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-uint64_t bytes_of(const std::vector<TrainingState::Part>& parts) {
-  uint64_t bytes = 0;
-  for (const TrainingState::Part& part : parts) bytes += aligned(part.bytes);
-  return bytes;
+// Of a processor, that the calling thread has had.
+double thread_seconds() {
+  timespec had{};
+  return ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &had) == 0
+             ? static_cast<double>(had.tv_sec) + 1e-9 * static_cast<double>(had.tv_nsec)
+             : 0;
 }
 
 bool is_folder(const std::string& path) {
@@ -44,7 +48,8 @@ Manifest put_together(const std::vector<std::string>& texts, const std::vector<S
 }  // namespace
 
 uint64_t SnapshotSaver::buffer_bytes(const StateLayout& layout, int world_rank, bool asynchronous) {
-  return kStagedBytes + (asynchronous ? bytes_of(layout.saved_by(world_rank)) : kSummedBytes);
+  if (!asynchronous) return kStagedBytes + kSummedBytes;
+  return aligned(form_of_shard(layout.tensors(), layout.saved_by(world_rank)).bytes);
 }
 
 SnapshotSaver::SnapshotSaver(SnapshotOptions options, const TrainingState& state, const Mesh& mesh)
@@ -53,14 +58,11 @@ SnapshotSaver::SnapshotSaver(SnapshotOptions options, const TrainingState& state
       mesh_(mesh),
       folder_(options_.path),
       parts_(state.saved_by(state.world_rank())),
+      form_(form_of_shard(state.tensors(), parts_)),
       buffer_(buffer_bytes(state.layout(), state.world_rank(), options_.asynchronous)),
       write_([this] { write(); }),
       commit_([this] { commit(); }) {
-  uint64_t offset = kStagedBytes;
-  for (const TrainingState::Part& part : parts_) {
-    offsets_.push_back(offset);
-    offset += aligned(part.bytes);
-  }
+  if (options_.asynchronous) sums_.resize((form_.bytes + kSummedBytes - 1) / kSummedBytes);
   check_folder();
 }
 
@@ -90,6 +92,7 @@ void SnapshotSaver::begin(const TrainingProgress& progress) {
   require(!busy(), "a snapshot is begun while another one is written");
   began_ = std::chrono::steady_clock::now();
   progress_ = progress;
+  thread_seconds_ = 0;
   failed_.reset();
   left_.reset();
   phase_ = Phase::kWriting;
@@ -109,19 +112,49 @@ void SnapshotSaver::begin(const TrainingProgress& progress) {
 }
 
 void SnapshotSaver::copy() {
-  for (std::size_t i = 0; i < parts_.size(); ++i)
-    state_.read(parts_[i], 0, static_cast<std::size_t>(parts_[i].bytes), buffer_.at(offsets_[i]));
+  std::memcpy(buffer_.at(0), form_.head.data(), form_.head.size());
+  const auto blocks = static_cast<int64_t>(sums_.size());
+  if (state_.is_in_host_memory()) {
+#pragma omp parallel for schedule(static)
+    for (int64_t block = 0; block < blocks; ++block) copy_block(block);
+  } else {
+    for (int64_t block = 0; block < blocks; ++block) copy_block(block);
+  }
+}
+
+// And its sum, while a cache holds it.
+void SnapshotSaver::copy_block(int64_t block) {
+  const uint64_t first = static_cast<uint64_t>(block) * kSummedBytes,
+                 end = std::min(form_.bytes, first + kSummedBytes);
+  auto piece = std::partition_point(form_.pieces.begin(), form_.pieces.end(),
+                                    [&](const ShardForm::Piece& p) { return p.offset + p.bytes <= first; });
+  for (; piece != form_.pieces.end() && piece->offset < end; ++piece) {
+    const uint64_t from = std::max(first, piece->offset), to = std::min(end, piece->offset + piece->bytes);
+    state_.read(parts_[piece->part], from - piece->offset, static_cast<std::size_t>(to - from),
+                buffer_.at(from));
+  }
+  sums_[static_cast<std::size_t>(block)] =
+      crc32c({reinterpret_cast<const char*>(buffer_.at(first)), static_cast<std::size_t>(end - first)});
 }
 
 void SnapshotSaver::write() {
+  const double before = thread_seconds();
+  write_part();
+  thread_seconds_ = thread_seconds() - before;
+}
+
+void SnapshotSaver::write_part() {
+  const std::string folder = folder_.being_saved(progress_.step),
+                    name = fmt::format("rank-{:05}.safetensors", state_.world_rank());
+  if (options_.asynchronous) {
+    written_ = write_shard_image(folder, name, form_, buffer_.at(0), sums_);
+    return;
+  }
   const ReadState read = [&](std::size_t part, uint64_t first, std::size_t bytes) -> const std::byte* {
-    if (options_.asynchronous) return buffer_.at(offsets_[part] + first);
     state_.read(parts_[part], first, bytes, buffer_.at(kStagedBytes));
     return buffer_.at(kStagedBytes);
   };
-  written_ = write_shard_file(folder_.being_saved(progress_.step),
-                              fmt::format("rank-{:05}.safetensors", state_.world_rank()), state_.tensors(),
-                              parts_, read, buffer_.at(0));
+  written_ = write_shard_file(folder, name, form_, read, buffer_.at(0));
 }
 
 void SnapshotSaver::commit() {
@@ -183,6 +216,7 @@ SnapshotOutcome SnapshotSaver::end(std::optional<Error> failed) {
           .failed = std::move(failed),
           .left = left_,
           .copied_seconds = copied_seconds_,
+          .thread_seconds = thread_seconds_,
           .seconds = seconds_since(began_),
           .bytes = written_.file.bytes};
 }

@@ -9,11 +9,13 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/core/arena.h"
 #include "engine/core/error.h"
 #include "engine/io/write_thread.h"
 #include "parallel/snapshot/manifest.h"
+#include "parallel/snapshot/shard_file.h"
 #include "parallel/snapshot/snapshot_folder.h"
 #include "parallel/snapshot/training_state.h"
 
@@ -39,6 +41,7 @@ struct SnapshotOutcome {
   std::optional<Error> failed;  // kStorage; the same on all ranks
   std::optional<Error> left;    // of rank 0, where it is saved: why an older one could not be removed
   double copied_seconds = 0;    // that training waited for
+  double thread_seconds = 0;    // of a processor, that this rank's thread took from those that compute
   double seconds = 0;           // from the beginning to the name
   uint64_t bytes = 0;           // of this rank
 };
@@ -66,7 +69,9 @@ class SnapshotSaver {
 
   void check_folder() const;
   void copy();
+  void copy_block(int64_t block);
   void write();
+  void write_part();
   void commit();
   SnapshotOutcome end(std::optional<Error> failed);
   Error why_failed();
@@ -76,8 +81,9 @@ class SnapshotSaver {
   const Mesh& mesh_;
   const SnapshotFolder folder_;
   const std::vector<TrainingState::Part> parts_;
-  std::vector<uint64_t> offsets_;  // of the parts in the buffer
-  Arena buffer_;
+  const ShardForm form_;
+  Arena buffer_;  // the file as it will be; or, where it is not asynchronous, what it goes through
+  std::vector<uint32_t> sums_;  // of the file, where it is copied
   Phase phase_ = Phase::kIdle;
   TrainingProgress progress_;
   SnapshotPart written_;
@@ -86,7 +92,7 @@ class SnapshotSaver {
   std::string manifest_;         // rank 0's
   std::optional<Error> left_;    // likewise
   std::chrono::steady_clock::time_point began_;
-  double copied_seconds_ = 0;
+  double copied_seconds_ = 0, thread_seconds_ = 0;
   const std::function<void()> write_, commit_;
   WriteThread thread_;  // last: it uses all the others
 };

@@ -69,6 +69,8 @@ TrainingState::TrainingState(const Model& model, const Graph& graph, const Progr
 
 int TrainingState::world_rank() const { return mesh_.world().rank(); }
 
+bool TrainingState::is_in_host_memory() const { return memory_.device().hardware().empty(); }
+
 void TrainingState::read(const Part& part, uint64_t first, std::size_t bytes, void* to) const {
   memory_.read(to, memories_[part.tensor], part.offset + first, bytes);
 }

@@ -30,6 +30,8 @@ class TrainingState {
   std::vector<Part> saved_by(int world_rank) const { return layout_.saved_by(world_rank); }
   int world_rank() const;
 
+  // Whether several threads may read at a time.
+  bool is_in_host_memory() const;
   // Of a part that this rank holds: `bytes` from `first` on.
   void read(const Part& part, uint64_t first, std::size_t bytes, void* to) const;
   void write(const Part& part, uint64_t first, std::size_t bytes, const void* from) const;

@@ -4,7 +4,8 @@
 Always true: rows in turn, round by round, on the same folder's disk, whose pages are written back before every run. A save is
 written beside the first half of the steps up to the next one, and done by then, or the script says so: what it costs is that
 half less the mean of the second halves before and behind it, so that a machine which changes from minute to minute changes
-all three; the copy, for which training waits between two steps, is told apart by the run itself. The throughput of saves is that of the run's own results, from the beginning of a save to
+all three; the copy, for which training waits between two steps, is told apart by the run itself, and so is the processor
+time that the thread which writes takes from those that compute, a bound that no noise hides. The throughput of saves is that of the run's own results, from the beginning of a save to
 its name; dd writes as many bytes, with conv=fsync.
 """
 
@@ -31,6 +32,7 @@ class Row:
     steps: list[float] = field(default_factory=list)  # seconds, of steps that nothing is written beside
     costs: list[float] = field(default_factory=list)  # seconds that a save adds to the steps beside it
     copies: list[float] = field(default_factory=list)  # seconds of one
+    threads: list[float] = field(default_factory=list)  # seconds of a processor, of one
     rates: list[float] = field(default_factory=list)  # bytes a second
 
 
@@ -61,6 +63,7 @@ def train(args: argparse.Namespace, folder: Path, steps: int, every: int, row: R
     if not saves:
         return 0
     row.copies.append(saves["copy_seconds"] / saves["saved"])
+    row.threads.append(saves["thread_seconds"] / saves["saved"])
     row.rates.append(saves["bytes"] / saves["seconds"])
     if row.costs and saves["seconds"] / saves["saved"] > half * statistics.median(row.steps):
         raise Unavailable(f"a save takes more than {half} steps: let there be more between two, with --every")
@@ -116,10 +119,11 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     step, cost = statistics.median(beside.steps), statistics.median(beside.costs)
-    print("| saves | copy, s | a step, s, median | range | the steps beside a save, s more, median | range | of a step |")
-    print("|---|---|---|---|---|---|---|")
-    print(f"| {len(beside.costs)} | {statistics.median(beside.copies):.3f} | {spread(beside.steps, 1, 3)} |", end="")
-    print(f" {spread(beside.costs, 1, 3)} | {100 * cost / step:.1f} % |")
+    thread = statistics.median(beside.threads)
+    print("| saves | copy, s | thread, s | of a step | a step, s, median | range | the steps beside a save, s more, median | range | of a step |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    print(f"| {len(beside.costs)} | {statistics.median(beside.copies):.3f} | {thread:.3f} | {100 * thread / step:.2f} % |", end="")
+    print(f" {spread(beside.steps, 1, 3)} | {spread(beside.costs, 1, 3)} | {100 * cost / step:.1f} % |")
     print("\n| bytes written | MB/s, median | range | of dd, median of rounds |")
     print("|---|---|---|---|")
     print(f"| dd, conv=fsync | {spread(disk.rates, 1e-6, 0)} | - |")

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "engine/io/crc32c.h"
 #include "parallel/snapshot/snapshot_reader.h"
@@ -279,6 +280,23 @@ TEST(Crc32c, IsTheSameInPieces) {
   EXPECT_EQ(crc32c(text), 0xe3069283u);  // the published check value
   for (std::size_t cut = 0; cut <= text.size(); ++cut)
     EXPECT_EQ(crc32c(text.substr(cut), crc32c(text.substr(0, cut))), 0xe3069283u);
+}
+
+// One byte after the other, without what makes many bytes quick.
+uint32_t slow_crc32c(std::string_view bytes, uint32_t before) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) before = crc32c(bytes.substr(i, 1), before);
+  return before;
+}
+
+TEST(Crc32c, OfManyBytesIsThatOfEachByte) {
+  std::string text(70000, '\0');
+  std::mt19937 random(3);
+  for (char& c : text) c = static_cast<char>(random());
+  for (const std::size_t bytes : {0, 7, 4096, 16383, 16384, 16385, 32768, 65543, 70000}) {
+    const std::string_view some = std::string_view(text).substr(text.size() - bytes);
+    for (const uint32_t before : {0u, 0x12345678u})
+      EXPECT_EQ(crc32c(some, before), slow_crc32c(some, before)) << bytes;
+  }
 }
 
 }  // namespace
