@@ -9,15 +9,17 @@ suite=${2:-bookworm}
 [ "$(id -u)" -eq 0 ] || { echo "needs root" >&2; exit 2; }
 command -v debootstrap >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends debootstrap; }
 
-# Where this machine's own packages come from, in either form of apt's lists.
-mirror=$(sed -nE 's/^(deb( \[[^]]*\])?|URIs:) +(\S+).*/\3/p' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1)
+# Where this machine's own packages come from.
+mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -oE '^(deb|URIs:) .*' |
+  grep -oE 'https?://[^ ]+/debian/?( |$)' | head -n 1) || true
 system=$(mktemp -d)
 leave() {
   umount "$system/dev/shm" "$system/proc" 2>/dev/null || true
   rm -rf --one-file-system "$system"
 }
 trap leave EXIT
-debootstrap --variant=minbase "$suite" "$system" ${mirror:+"$mirror"} >"$system.log" || { tail -n 20 "$system.log"; exit 1; }
+# shellcheck disable=SC2086
+debootstrap --variant=minbase "$suite" "$system" $mirror >"$system.log" || { tail -n 20 "$system.log"; exit 1; }
 rm "$system.log"
 for file in /etc/apt/apt.conf.d/* /etc/resolv.conf; do  # a proxy, where this machine has one
   [ ! -f "$file" ] || cp "$file" "$system$file"
