@@ -113,7 +113,7 @@ def train(config: Config, overrides: Overrides | None = None, *, ranks: int = 1,
     else while one iterates."""
     with contextlib.ExitStack() as resources:
         words = resources.enter_context(words_of(config, overrides))
-        settings = _settings(run(["config", "show", *words, *(["--ranks", str(ranks)] if ranks > 1 else [])]))
+        settings = _settings(run(["config", "show", *words]))
         return Training(words, settings, ranks, verbose, resources.pop_all())
 
 
