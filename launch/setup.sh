@@ -26,12 +26,13 @@ install_packages() {
   DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing >/dev/null
 }
 
-# TensorBoard, which reads our event files back, is in no Debian package: into build/python.
-fetch_tensorboard() {
-  [ -x build/python/bin/tensorboard ] && return 0
-  python3 -m venv build/python &&
-    build/python/bin/pip install --quiet --disable-pip-version-check tensorboard==2.20.0 ||
-    echo "without TensorBoard; what asks it is skipped" >&2
+# What reads our files back and is in no Debian package, into build/python: TensorBoard, MLflow's client, and MkDocs.
+fetch_readers() {
+  [ -x build/python/bin/pip ] || python3 -m venv build/python || return 0
+  for package in tensorboard==2.20.0 mlflow-skinny==3.17.2 mkdocs-material==9.8.2; do
+    build/python/bin/pip install --quiet --disable-pip-version-check $package ||
+      echo "without $package; what asks it is skipped" >&2
+  done
 }
 
 # Whether clang is here, with the library that fuzzers are linked with.

@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/setup.sh
 install_packages $test_packages
-fetch_tensorboard
+fetch_readers
 cpu=cpu
 command -v nvcc >/dev/null && cpu=cuda  # the same tests, and the CUDA backend beside them
 presets=${*:-$cpu asan tsan}

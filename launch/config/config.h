@@ -241,6 +241,7 @@ struct Config {
     ProgressStyle progress = ProgressStyle::kAuto;
     std::vector<std::string> report_to = {"jsonl"};  // forms of metrics
     std::string tensorboard_dir;                     // "": output_dir/tensorboard
+    std::string mlflow_dir;                          // "": output_dir/mlruns
     std::string hook;                                // command that gets every line of metrics, or ""
     bool verbose = false;                            // all that reports have, on the terminal too
   };

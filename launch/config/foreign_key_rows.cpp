@@ -32,7 +32,8 @@ constexpr std::string_view
     kNoPipeline =
         "not supported: layers are not divided over ranks; parallelism.tensor_parallel_size divides each",
     kNoHub = "not supported: nothing is sent away; checkpoint.save_model writes files that can be",
-    kNoWandb = "not supported: logging.report_to has jsonl and tensorboard",
+    kNoWandb =
+        "not supported: logging.report_to has jsonl, tensorboard and mlflow; logging.hook feeds others",
     kMetrics = "leave it out: metrics.jsonl has the speed of every step",
     kLoader = "leave it out: batches are prepared by a thread, data.prefetch of them ahead",
     kOwnKernels = "leave it out: steps are planned as a whole, with kernels of their own",

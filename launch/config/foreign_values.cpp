@@ -15,7 +15,8 @@ constexpr std::string_view kPrecisionsHere = "not supported: fp32, bf16 and fp16
                                "inverse_sqrt, warmup_stable_decay, one_cycle and step are",
                            kDecaysHere = "not supported: cosine, linear and 1-sqrt are",
                            kBackendsHere = "not supported: cpu and cuda are",
-                           kReportsHere = "not supported: jsonl and tensorboard are",
+                           kReportsHere =
+                               "not supported: jsonl, tensorboard and mlflow are; logging.hook feeds others",
                            kStepsHere =
                                "steps are counted, not epochs: so many in one are samples / "
                                "training.global_batch_size",
@@ -289,10 +290,9 @@ constexpr ForeignValue kForeignValues[] = {
     {"disable_tqdm", "true", "logging.progress=off"},
     {"disable_tqdm", "false", "logging.progress=auto"},
     {"logging.report_to", "none", "[]"},
-    {"logging.report_to", "all", "[jsonl, tensorboard]"},
+    {"logging.report_to", "all", "[jsonl, tensorboard, mlflow]"},
     {"logging.report_to", "json", "jsonl"},
     {"logging.report_to", "wandb", "", kReportsHere},
-    {"logging.report_to", "mlflow", "", kReportsHere},
     {"logging.report_to", "comet_ml", "", kReportsHere},
     {"logging.report_to", "neptune", "", kReportsHere},
     {"logging.report_to", "clearml", "", kReportsHere},
@@ -301,6 +301,8 @@ constexpr ForeignValue kForeignValues[] = {
     {"logging.report_to", "csv", "", kReportsHere},
     {"report_to", "tensorboard", "logging.report_to=[jsonl, tensorboard]"},
     {"report_to", "[tensorboard]", "logging.report_to=[jsonl, tensorboard]"},
+    {"report_to", "mlflow", "logging.report_to=[jsonl, mlflow]"},
+    {"report_to", "[mlflow]", "logging.report_to=[jsonl, mlflow]"},
     {"tensorboard.enabled", "true", "logging.report_to=[jsonl, tensorboard]"},
     {"tensorboard.enabled", "false", "", "leave it out: logging.report_to says it"},
     {"metrics.enable_tensorboard", "true", "logging.report_to=[jsonl, tensorboard]"},

@@ -312,6 +312,13 @@ std::vector<Rule> fixed_rules() {
          return std::find(forms.begin(), forms.end(), "tensorboard") == forms.end();
        },
        "no event files are written"},
+      {{"logging.mlflow_dir"},
+       {"logging.report_to"},
+       [](const Config& c) {
+         const std::vector<std::string>& forms = c.logging.report_to;
+         return std::find(forms.begin(), forms.end(), "mlflow") == forms.end();
+       },
+       "nothing is written for MLflow"},
       {{"memory_report.formats"},
        {"memory_report.at"},
        [](const Config& c) { return c.memory_report.at.empty(); },

@@ -10,7 +10,7 @@ namespace {
 constexpr std::array<std::string_view, 5> kRecomputeGroups = {"attention", "mlp", "norm", "activation",
                                                               "dropout"};
 
-constexpr std::array<std::string_view, 2> kMetricForms = {"jsonl", "tensorboard"};
+constexpr std::array<std::string_view, 3> kMetricForms = {"jsonl", "tensorboard", "mlflow"};
 
 void add_checkpointing(std::vector<ConfigKey>& keys) {
   using AC = CheckpointingSettings;
@@ -100,9 +100,12 @@ void add_telling(std::vector<ConfigKey>& keys) {
           "progress bar; auto: on a terminal, that of the launcher where one starts the ranks, unless "
           "NO_COLOR or CI is set or TERM is dumb");
   logging("report_to", &Config::Logging::report_to, among(kMetricForms),
-          "forms of the metrics: metrics.jsonl in output_dir, TensorBoard event files; []: none");
+          "forms of the metrics: metrics.jsonl in output_dir, TensorBoard event files, MLflow's folders; []: "
+          "none");
   logging("tensorboard_dir", &Config::Logging::tensorboard_dir, any(),
           "folder of the event files; not given: output_dir/tensorboard");
+  logging("mlflow_dir", &Config::Logging::mlflow_dir, any(),
+          "folder of MLflow's runs, several trainings' too; not given: output_dir/mlruns");
   logging("hook", &Config::Logging::hook, any(),
           "command that gets every line of metrics on its standard input; it may be slow, or end");
   logging(

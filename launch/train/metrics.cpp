@@ -13,6 +13,7 @@
 
 #include "engine/core/error.h"
 #include "engine/io/standard_output.h"
+#include "launch/config/read.h"
 
 namespace recollect {
 
@@ -70,6 +71,17 @@ void MetricsLog::open(int64_t steps_done) {
   if (wanted("tensorboard"))
     events_ = std::make_unique<EventFile>(folder.empty() ? config_.output_dir + "/tensorboard" : folder,
                                           steps_done);
+  if (!wanted("mlflow")) return;
+  if (mlflow_)
+    mlflow_->go_back_to(steps_done);
+  else
+    mlflow_ = std::make_unique<MlflowRun>(
+        config_.logging.mlflow_dir.empty() ? config_.output_dir + "/mlruns" : config_.logging.mlflow_dir,
+        config_.output_dir, flatten(config_), steps_done);
+}
+
+void MetricsLog::complete() {
+  if (mlflow_) mlflow_->complete();
 }
 
 void MetricsLog::write(int64_t step, std::span<const Metric> metrics) {
@@ -85,16 +97,17 @@ void MetricsLog::write(int64_t step, std::span<const Metric> metrics) {
     if (json_ && !json_->append(text)) complain("metrics.jsonl");
     if (hook_) hook_->send(text);
   }
-  if (events_) {
-    scalars_.clear();
-    for (const Metric& metric : metrics) scalars_.push_back({metric.key, metric.value});
-    if (!events_->write(step, scalars_)) complain(events_->path());
-  }
+  if (!events_ && !mlflow_) return;
+  scalars_.clear();
+  for (const Metric& metric : metrics) scalars_.push_back({metric.key, metric.value});
+  if (events_ && !events_->write(step, scalars_)) complain(events_->path());
+  if (mlflow_ && !mlflow_->write(step, scalars_)) complain(mlflow_->path());
 }
 
 void MetricsLog::flush() const {
   if (json_) json_->flush();
   if (events_) events_->flush();
+  if (mlflow_) mlflow_->flush();
 }
 
 void MetricsLog::complain(const std::string& path) {

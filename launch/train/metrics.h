@@ -12,6 +12,7 @@
 #include "engine/io/files.h"
 #include "launch/config/config.h"
 #include "launch/train/metrics_hook.h"
+#include "launch/train/mlflow.h"
 #include "launch/train/tensorboard.h"
 
 namespace recollect {
@@ -26,11 +27,14 @@ struct Metric {
 class MetricsLog {
  public:
   // `config` must outlive it. Replaces metrics.jsonl, or, where a run is resumed, goes on behind its lines of these steps;
-  // event files add up, and TensorBoard is told from which step on the earlier ones no longer count. Starts the hook.
+  // event files add up, and TensorBoard is told from which step on the earlier ones no longer count; MLflow's run goes on.
+  // Starts the hook.
   // Error kStorage.
   explicit MetricsLog(const Config& config, int64_t steps_done = 0);
   // A run goes on behind this step again: the forms begin as above, and the hook is told of the steps once more.
   void go_back_to(int64_t step) { open(step); }
+  // The run has done all that it was to do.
+  void complete();
   // Complains once where that fails, for training is worth more than its log.
   void write(int64_t step, std::span<const Metric> metrics);
   // Until what was written is on the disk. From any thread.
@@ -43,6 +47,7 @@ class MetricsLog {
   const Config& config_;
   std::unique_ptr<GrowingFile> json_;  // null where not asked for; likewise below
   std::unique_ptr<EventFile> events_;
+  std::unique_ptr<MlflowRun> mlflow_;
   std::unique_ptr<MetricsHook> hook_;
   std::vector<Scalar> scalars_;  // keeps its memory
   bool complained_ = false;

@@ -13,6 +13,8 @@ namespace {
 // Bounds, each at least half again as much as was ever seen.
 constexpr uint64_t kMetricsLine = 600;     // of a step, or of an evaluation
 constexpr uint64_t kEventRecord = 1200;    // the same for TensorBoard
+constexpr uint64_t kMlflowLine = 1200;     // the same for MLflow, in all of its files
+constexpr uint64_t kMlflowRun = 1 << 20;   // a block of the disk for each parameter and tag
 constexpr uint64_t kSmallFile = 16 << 10;  // config.json, train_results.json, a lock
 constexpr uint64_t kReport = 256 << 10;    // of a rank, without its ops
 constexpr uint64_t kPage = 1 << 20;        // without its ranks
@@ -45,6 +47,8 @@ std::vector<PlannedFile> planned_files(const Config& config, const Session& sess
   if (wants("jsonl")) files.push_back({"metrics", lines * kMetricsLine});
   if (wants("tensorboard") && config.logging.tensorboard_dir.empty())
     files.push_back({"TensorBoard events", kSmallFile + lines * kEventRecord});
+  if (wants("mlflow") && config.logging.mlflow_dir.empty())
+    files.push_back({"MLflow run", kMlflowRun + lines * kMlflowLine});
   const auto ranks = static_cast<uint64_t>(session.mesh().world().size());
   const auto runs = static_cast<uint64_t>(config.training.gradient_accumulation_steps) + 1;
   const uint64_t of_rank = kReport + runs * session.executor().program().graph.ops().size() * kReportOp;

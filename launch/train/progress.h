@@ -26,6 +26,8 @@ class Progress {
   void finish();
   // A run goes on behind this step again: what was said of later ones no longer counts.
   void go_back_to(int64_t step);
+  // The run has done all that it was to do; trackers show it as finished.
+  void complete() { metrics_.complete(); }
   // Until the metrics so far are on the disk. From any thread.
   void flush_metrics() const { metrics_.flush(); }
 

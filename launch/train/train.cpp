@@ -257,6 +257,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   }
   say_stopped(config, session);
   session.check_trained();
+  if (progress) progress->complete();
   std::optional<Error> moved;  // the output folder: nothing more is written under its name
   try {
     on_first_rank(world, [&] { folder->check_place(); });

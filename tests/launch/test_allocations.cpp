@@ -105,7 +105,7 @@ TEST_P(Allocations, NoneFromTheThirdStepOn) {
                         "activation_checkpointing.mode=full",
                         "activation_checkpointing.cpu_checkpointing=true",
                         "logging.steps=1",
-                        "logging.report_to=[jsonl, tensorboard]",
+                        "logging.report_to=[jsonl, tensorboard, mlflow]",
                         "evaluation.every_steps=2",
                         "evaluation.batches=2",
                         "evaluation.format=jsonl",

@@ -115,10 +115,16 @@ constexpr Mistake kInTheFile[] = {
      "'type' of DeepSpeed is optimizer.name here; write name: adamw"},
     {"report_to: wandb",
      "'report_to' of Transformers is logging.report_to here, and 'wandb' is not supported: "
-     "jsonl and tensorboard are"},
-    {"logging: {report_to: wandb}", "logging.report_to: 'wandb' is not supported: jsonl and tensorboard are"},
+     "jsonl, tensorboard and mlflow are; logging.hook feeds others"},
+    {"logging: {report_to: wandb}",
+     "logging.report_to: 'wandb' is not supported: jsonl, tensorboard and mlflow are; logging.hook feeds "
+     "others"},
     {"logging: {report_to: [jsonl, wandb]}",
-     "logging.report_to: 'wandb' is not supported: jsonl and tensorboard are"},
+     "logging.report_to: 'wandb' is not supported: jsonl, tensorboard and mlflow are; logging.hook feeds "
+     "others"},
+    {"report_to: mlflow",
+     "'report_to' of Transformers is logging.report_to here; write report_to: [jsonl, mlflow] in section "
+     "'logging'"},
     {"report_to: none",
      "'report_to' of Transformers is logging.report_to here; write report_to: [] in section "
      "'logging'"},

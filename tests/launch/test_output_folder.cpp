@@ -215,7 +215,7 @@ TEST(OutputFolder, IsWrittenThroughNoLink) {
 TEST(OutputFolder, HasRoomForAllThatWillBeWritten) {
   for (const Words& words :
        {Words{"checkpoint.save_model=true", "training.max_steps=40", "evaluation.every_steps=1",
-              "evaluation.batches=1", "logging.report_to=[jsonl,tensorboard]"},
+              "evaluation.batches=1", "logging.report_to=[jsonl,tensorboard,mlflow]"},
         Words{"model.n_layer=12", "parallelism.ranks_per_process=4", "parallelism.tensor_parallel_size=2",
               "activation_checkpointing.mode=full", "activation_checkpointing.cpu_checkpointing=true"}}) {
     const Workplace place;

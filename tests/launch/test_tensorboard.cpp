@@ -259,8 +259,9 @@ TEST(TensorBoard, RefusesWhatHasNoMeaningOrNoPlace) {
   const Workplace place;
   const Finished unknown = place.train({"logging.report_to=[jsonl,tensorbord]"});
   EXPECT_EQ(unknown.status, 2);
-  EXPECT_NE(unknown.err.find("'tensorbord' is none of jsonl, tensorboard; did you mean 'tensorboard'?"),
-            std::string::npos)
+  EXPECT_NE(
+      unknown.err.find("'tensorbord' is none of jsonl, tensorboard, mlflow; did you mean 'tensorboard'?"),
+      std::string::npos)
       << unknown.err;
   const Finished inert = place.train({"logging.tensorboard_dir=a"});
   EXPECT_EQ(inert.status, 2);

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""A wheel of this build's program, installed by pip in a fresh environment: what the module predicts, yields and loads is what
+the program says. Usage: test_wheel.py PROGRAM [PORTABLE_PROGRAM]. Exit code 77 where there is no pip or no venv."""
+import importlib.util
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import zipfile
+
+SKIPPED = 77
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BUILD = SOURCE / "launch/package/wheel/build.py"
+CONFIG = {
+    "model": {"type": "gpt2", "n_layer": 2, "n_embd": 16, "n_head": 2, "vocab_size": 64, "n_positions": 16},
+    "data": {"format": "random", "high": 64, "sequence_length": 8},
+    "training": {"micro_batch_size": 2, "max_steps": 4},
+    "evaluation": {"format": "random", "every_steps": 2, "batches": 1},
+    "device": {"threads": 1}, "memory_report": {"at": ["end"], "formats": ["json"]},
+}
+# What a test's own process cannot be: the environment's Python, which has nothing but the wheel.
+INSIDE = "RECOLLECT_TEST_INSIDE"
+
+
+def output_of(*words, **options):
+    return subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True, **options).stdout
+
+
+class Installed(unittest.TestCase):
+    def setUp(self):
+        import recollect
+        self.recollect = recollect
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def train(self, overrides=None, **options):
+        return self.recollect.train(CONFIG, {"output_dir": self.folder / "out", **(overrides or {})}, **options)
+
+    def test_is_typed_and_all_there(self):
+        where = pathlib.Path(self.recollect.__file__).parent
+        self.assertTrue(where.is_relative_to(sys.prefix), where)
+        self.assertTrue((where / "py.typed").is_file())
+        for name in self.recollect.__all__:
+            self.assertTrue(getattr(self.recollect, name).__doc__, name)
+
+    def test_the_script_is_the_program(self):
+        script = pathlib.Path(sys.prefix) / "bin/recollect"
+        said = output_of(self.recollect.program(), "--version")
+        self.assertTrue(said.startswith("recollect "))
+        self.assertEqual(output_of(script, "--version"), said)
+        self.assertEqual(output_of(sys.executable, "-m", "recollect", "--version"), said)
+        self.assertEqual(subprocess.run([script, "trian"], capture_output=True).returncode, 2)
+
+    def test_estimates(self):
+        path = self.folder / "c.json"
+        path.write_text(json.dumps(CONFIG))
+        said = json.loads(output_of(self.recollect.program(), "estimate", path, "training.micro_batch_size=4", "--json"))
+        estimate = self.recollect.estimate(path, {"training.micro_batch_size": 4})
+        self.assertEqual(estimate.json["memory"], said["memory"])  # what a process holds at its start differs by pages
+        self.assertEqual(estimate.ranks, 1)
+        self.assertEqual(estimate.device, said["memory"]["arena"])
+        self.assertEqual(sum(estimate.phases["backward"].categories.values()), estimate.phases["backward"].total)
+        self.assertGreater(estimate.device, self.recollect.estimate(CONFIG).device)
+
+    def test_yields_what_metrics_jsonl_has(self):
+        seen = list(self.train())
+        self.assertEqual([(type(one).__name__, one.step) for one in seen],
+                         [("Step", 1), ("Step", 2), ("Evaluation", 2), ("Step", 3), ("Step", 4), ("Evaluation", 4)])
+        run = self.recollect.load(self.folder / "out")
+        self.assertEqual([one for one in seen if isinstance(one, self.recollect.Step)], list(run.steps))
+        self.assertEqual([one for one in seen if isinstance(one, self.recollect.Evaluation)], list(run.evaluations))
+        self.assertAlmostEqual(run.results.loss, sum(step.loss for step in run.steps) / 4)
+        self.assertEqual(run.results.device_memory_peak, self.recollect.estimate(CONFIG).device)
+        self.assertIsNone(run.model)
+        self.assertEqual(run.report()["rank"], 0)
+        again = self.recollect.estimate(run.config)
+        self.assertEqual(again.device, run.results.device_memory_peak)
+
+    def test_ranks_a_model_and_the_users_own_hook(self):
+        heard = self.folder / "it's heard"
+        hook = f"head -n 1 > \"{heard}\""  # reads no more than that, and ends
+        training = self.train({"parallelism.tensor_parallel_size": 2, "checkpoint.save_model": True, "logging.hook": hook},
+                              ranks=2)
+        run = training.wait()
+        self.assertEqual(training.warnings, "")
+        self.assertEqual(len(run.steps), 4)
+        self.assertEqual(run.model, run.path)
+        self.assertEqual(json.loads(heard.read_text())["loss"], run.steps[0].loss)
+        self.assertEqual(run.report(rank=1)["rank"], 1)
+
+    def test_errors_are_exceptions(self):
+        with self.assertRaises(self.recollect.ConfigurationError) as refused:
+            self.train({"training.max_stps": 3})
+        self.assertEqual(refused.exception.exit_code, 2)
+        self.assertIn("did you mean 'max_steps'?", str(refused.exception))
+        self.assertFalse(str(refused.exception).startswith("recollect: "))
+        with self.assertRaises(self.recollect.DeviceMemoryError) as too_much:
+            list(self.train({"device.memory_limit": "10KiB"}))
+        self.assertEqual(too_much.exception.exit_code, 4)
+        self.assertIn("device.memory_limit", too_much.exception.message)
+        with self.assertRaises(self.recollect.InputError):
+            self.recollect.load(self.folder)
+        with self.assertRaises(self.recollect.StorageError):  # of another run
+            self.train().wait()
+            self.train({"training.max_steps": 3}).wait()
+
+    def test_stops_with_its_state_saved(self):
+        endless = {"training.max_steps": 10 ** 6, "snapshot.every_steps": 10 ** 5}
+        training = self.train(endless)
+        self.assertEqual(next(training).step, 1)
+        training.stop()
+        with self.assertRaises(self.recollect.Preempted) as preempted:
+            for last in training:
+                step = last.step
+        self.assertEqual(preempted.exception.exit_code, 75)
+        with self.train(endless) as resumed:
+            self.assertEqual(next(resumed).step, step + 1)
+        with self.assertRaises(self.recollect.RecollectError):
+            next(resumed)
+
+    def test_no_process_is_left(self):
+        training = self.train({"training.max_steps": 10 ** 6})
+        process = training._process
+        self.assertEqual(next(training).step, 1)
+        del training
+        self.assertIsNotNone(process.poll())
+        self.assertEqual([thread for thread in threading.enumerate() if thread is not threading.main_thread()], [])
+
+
+class Wheel(unittest.TestCase):
+    """The platform is what the program needs, and no more."""
+
+    def setUp(self):
+        spec = importlib.util.spec_from_file_location("build", BUILD)
+        self.build = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.build)
+
+    def test_of_libraries_of_this_machine_is_for_machines_like_it(self):
+        machine = os.uname().machine
+        self.assertEqual(self.build.platform_of(pathlib.Path(sys.argv[1])), f"linux_{machine}")
+
+    @unittest.skipIf(len(sys.argv) < 3, "no portable program is built here")
+    def test_of_an_old_c_library_alone_is_for_all_that_have_it(self):
+        tag = self.build.platform_of(pathlib.Path(sys.argv[2]))
+        self.assertRegex(tag, r"^manylinux_2_(1[7-9]|2\d|30|31)_x86_64$")
+
+
+def install(folder):
+    """The fresh environment's Python."""
+    wheel = pathlib.Path(output_of(sys.executable, BUILD, sys.argv[1], folder / "dist").strip())
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.testzip() is None
+    output_of(sys.executable, "-m", "venv", "--without-pip", folder / "environment")
+    python = folder / "environment/bin/python"
+    output_of(sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python, "install", "--no-index",
+              "--no-deps", wheel)
+    return python
+
+
+def run_inside(python):
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
+    return subprocess.run([python, __file__, *sys.argv[1:]], env={**environment, INSIDE: "1"}).returncode
+
+
+def main():
+    if os.environ.get(INSIDE):
+        unittest.main(argv=sys.argv[:1], defaultTest="Installed")
+    if not all(importlib.util.find_spec(module) for module in ("pip", "venv")) or not shutil.which("strip"):
+        print("this Python has no pip or no venv, or there are no binutils")
+        return SKIPPED
+    with tempfile.TemporaryDirectory() as folder:
+        failed = run_inside(install(pathlib.Path(folder)))
+    return failed or not unittest.main(argv=sys.argv[:1], defaultTest="Wheel", exit=False).result.wasSuccessful()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
