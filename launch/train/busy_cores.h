@@ -32,7 +32,7 @@ class BusyCores {
   // `team`: threads of a rank's kernels. `processes`: as above.
   BusyCores(int team, int processes);
 
-  // Before the first step and after each; looks once a second. A sentence the first time that cores are contested; else "".
+  // Before the first step and after each; looks about once a second. A sentence the first time that cores are contested; else "".
   std::string look();
 
  private:
