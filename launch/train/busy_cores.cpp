@@ -11,7 +11,7 @@ namespace recollect {
 
 namespace {
 
-constexpr std::chrono::seconds kBetweenLooks{1};
+constexpr std::chrono::milliseconds kBetweenLooks{1000}, kUntilMoreIsKnown{100};
 constexpr int kCalmLooks = 10;            // until threads spin again
 constexpr double kLeastOfThreads = 0.02;  // of threads, that say something
 
@@ -32,10 +32,10 @@ BusyCores::BusyCores(int team, int processes)
 std::string BusyCores::look() {
   const Clock::time_point now = Clock::now();
   if (!before_ || now < next_) return {};
-  next_ = now + kBetweenLooks;
   const std::optional<CoreTimes> after = clock_.read();
   const std::optional<CoreContention> found = after ? contention(*before_, *after, processes_) : std::nullopt;
-  before_ = after;
+  next_ = now + (found ? kBetweenLooks : kUntilMoreIsKnown);
+  if (found || !after || after->running < before_->running) before_ = after;
   return found ? adapt(*found) : std::string();
 }
 
