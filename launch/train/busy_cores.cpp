@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{1000}, kUntilMoreIsKnown{100};
 constexpr int kCalmLooks = 10;            // until threads spin again
-constexpr double kLeastOfThreads = 0.02;  // of threads, that say something
+constexpr double kLeastOfThreads = 0.02;  // seconds, that say something
 
 }  // namespace
 
