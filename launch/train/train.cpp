@@ -15,6 +15,7 @@
 #include "engine/core/printable.h"
 #include "engine/io/standard_output.h"
 #include "launch/config/check_reports.h"
+#include "launch/config/masking.h"
 #include "launch/config/read.h"
 #include "launch/program/lengths.h"
 #include "launch/program/recorded.h"
@@ -176,7 +177,10 @@ void report_results(const Config& config, const Session& session, TrainResults& 
 
 ExitCode train(Config config, Communicator& world, const ReportSignal& signal, Preemption& preemption,
                RankStatus& status) {
-  fail_together(world, [&] { resolve_world(config, world.size()); });
+  fail_together(world, [&] {
+    resolve_world(config, world.size());
+    complete_masking(config);
+  });
   check_ranks_agree(config, world);
   agree_on_threads(world);
   const std::unique_ptr<BusyCores> cores = watch_cores(config, world);
