@@ -8,6 +8,7 @@
 
 #include "engine/core/printable.h"
 #include "engine/io/output_file.h"
+#include "launch/config/masking.h"
 #include "launch/config/validate.h"
 #include "launch/ranks/world.h"
 #include "launch/report/html_page.h"
@@ -48,6 +49,7 @@ std::string report_text(const std::vector<RankReport>& ranks) {
 
 void profile_rank(Config config, Communicator& world, const Wanted& wanted) {
   resolve_world(config, world.size());
+  complete_masking(config);
   OpenedData data = count_epochs(config, world);
   Session session(config, world, {}, {}, std::move(data));
   for (int64_t step = 0; step < config.training.max_steps; ++step) session.step();

@@ -11,6 +11,7 @@
 #include "launch/config/data_source.h"
 #include "launch/config/inert_rules.h"
 #include "launch/config/keys.h"
+#include "launch/config/masking.h"
 
 namespace recollect {
 namespace {
@@ -19,7 +20,9 @@ using Rule = InertRule;
 
 bool evaluates(const Config& c) { return c.evaluation.every_steps > 0; }
 bool not_random(const Config& c) { return !reads(c, DataFormat::kRandom); }
-bool draws_masks(const Config& c) { return c.task == Task::kMaskedLm && c.data.mask_token >= 0; }
+bool draws_masks(const Config& c) {
+  return c.task == Task::kMaskedLm && (c.data.mask_token >= 0 || !masking_tokenizer(c).empty());
+}
 bool alone(const Config& c) {
   return c.parallelism.data_parallel_size == 1 && c.parallelism.tensor_parallel_size == 1;
 }

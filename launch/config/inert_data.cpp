@@ -1,5 +1,6 @@
 #include "launch/config/data_source.h"
 #include "launch/config/inert_rules.h"
+#include "launch/config/masking.h"
 
 namespace recollect {
 
@@ -30,7 +31,7 @@ std::vector<InertRule> inert_data_rules() {
        "it holds no texts"},
       {{"data.tokenizer"},
        {"data.format"},
-       [](const Config& c) { return !reads_texts(c) && !keeps_tokenizer(c); },
+       [](const Config& c) { return !reads_texts(c) && !keeps_tokenizer(c) && masking_tokenizer(c).empty(); },
        "it holds no texts, and no tokens of which a model is saved"},
       {{"data.columns.text", "data.columns.pair", "data.columns.label"},
        {"data.format", "task"},
@@ -79,7 +80,9 @@ std::vector<InertRule> inert_data_rules() {
        "no token is masked"},
       {{"data.mask_probability", "data.special_tokens"},
        {"data.mask_token"},
-       [](const Config& c) { return c.task == Task::kMaskedLm && c.data.mask_token < 0; },
+       [](const Config& c) {
+         return c.task == Task::kMaskedLm && c.data.mask_token < 0 && masking_tokenizer(c).empty();
+       },
        "labels come with the data"}};
 }
 

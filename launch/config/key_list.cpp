@@ -215,8 +215,10 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
   add("mask_probability", &S::mask_probability, ValueRange{.low = 0, .high = 1, .low_open = true},
       "masked_lm, of data without labels: share of tokens to find again");
   add("mask_token", &S::mask_token, between(-1, kMostModelSize),
-      "masked_lm, of data without labels: the id that stands for a masked token; -1: not given");
-  add("special_tokens", &S::special_tokens, any(), "masked_lm: ids that are never masked, a list");
+      "masked_lm, of data without labels: the id that stands for a masked token; -1: that of "
+      "data.tokenizer");
+  add("special_tokens", &S::special_tokens, any(),
+      "masked_lm: ids that are never masked, a list; not given: the special tokens of data.tokenizer");
 }
 
 void add_evaluation(std::vector<ConfigKey>& keys) {

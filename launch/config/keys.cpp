@@ -97,11 +97,22 @@ std::string KeyTable::explain_unknown(const GivenKey& given) const {
                      suggestion.empty() ? "" : "; " + suggestion);
 }
 
+std::string_view KeyTable::same_word(const std::string& section, const std::string& name) const {
+  std::vector<std::string_view> found;
+  for (const ConfigKey& key : keys_)
+    if (!section.empty() && key.section == section &&
+        (key.name == name + "s" || key.name + "s" == name || key.name.ends_with("_" + name)))
+      found.push_back(key.name);
+  return found.size() == 1 ? found.front() : "";
+}
+
 std::string KeyTable::suggest(const std::string& section, const std::string& name) const {
   if (section.empty() && by_path_.contains(name)) return fmt::format("write '{}' inside the section", name);
   if (!section.empty() && is_section("", name))
     return fmt::format("'{}' is a section of the top level", name);
   if (!section.empty() && find("", name)) return fmt::format("'{}' belongs at the top level", name);
+  if (const std::string_view same = same_word(section, name); !same.empty())
+    return fmt::format("did you mean '{}'?", same);
   std::vector<std::string> homes;
   for (const std::string_view home : sections_) {
     if (find(std::string(home), name) || is_section(home, name)) homes.push_back(fmt::format("'{}'", home));

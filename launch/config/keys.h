@@ -57,6 +57,8 @@ class KeyTable {
   std::string explain_unknown(const GivenKey& given) const;
 
  private:
+  // The key of the section that is the name but for an "s", or for a word before it: every_steps for steps.
+  std::string_view same_word(const std::string& section, const std::string& name) const;
   std::string suggest(const std::string& section, const std::string& name) const;
 
   const ModelFamily* family_;

@@ -16,6 +16,7 @@
 #include "launch/config/epochs.h"
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
+#include "launch/config/masking.h"
 #include "launch/config/optimizer_groups.h"
 #include "launch/config/padding.h"
 
@@ -217,7 +218,7 @@ void check_masking(const Config& config, const ModelFacts& model, Findings& foun
   if (config.task != Task::kMaskedLm) return;
   const auto needs_mask = [&](const char* key, DataFormat format) {
     const bool may_have_labels = format == DataFormat::kJsonl && !holds_texts(config, format);
-    if (may_have_labels || d.mask_token >= 0) return;
+    if (may_have_labels || d.mask_token >= 0 || !masking_tokenizer(config).empty()) return;
     found.push_back(
         {{"data.mask_token", key},
          fmt::format("data.mask_token is missing: task masked_lm masks the tokens of {} {} itself", key,

@@ -10,6 +10,7 @@
 
 #include "engine/io/node.h"
 #include "engine/io/terminal.h"
+#include "engine/runtime/passive_waits.h"
 #include "launch/run/relay.h"
 
 namespace recollect::launcher {
@@ -79,6 +80,7 @@ Words environment_of_rank(const RunOptions& options, const RunIdentity& identity
   variables["RECOLLECT_STORE_TOKEN_FILE"] = identity.token_file;
   variables["RECOLLECT_GRACE"] = fmt::format("{}", std::chrono::duration<double>(options.grace).count());
   if (const int threads = omp_threads_to_set(options)) variables["OMP_NUM_THREADS"] = std::to_string(threads);
+  if (place.has_store() && !waits_are_chosen()) variables["GOMP_SPINCOUNT"] = kShortSpins;
   Words entries;
   for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
   return entries;

@@ -23,6 +23,7 @@ struct EvaluationResult {
   int64_t tokens = 0;         // read by all data ranks, without the sequences that are all padding
   int64_t valid_targets = 0;  // that count in the loss
   MetricList metrics = {};    // of all data ranks; the same on every rank
+  double epoch = 0;           // Session::epoch() so far
   double seconds = 0;
   bool is_best = false;  // so far, where something depends on it
 };

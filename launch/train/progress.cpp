@@ -15,7 +15,7 @@ namespace recollect {
 
 namespace {
 
-constexpr int kAllDigits = 17, kOfAClock = 6;
+constexpr int kAllDigits = 17, kOfAnEpoch = 9, kOfAClock = 6;
 constexpr std::string_view kEvaluated = "eval_";  // begins what an evaluation's line says of itself
 
 double tokens_per_second(const StepResult& r) { return static_cast<double>(r.tokens) / r.seconds; }
@@ -65,19 +65,22 @@ void Progress::write(FittedLine& line) {
 }
 
 void Progress::report(const StepResult& r) {
-  const Metric metrics[] = {{"loss", r.loss, kAllDigits},
-                            {"grad_norm", r.grad_norm, kAllDigits},
-                            {"learning_rate", r.learning_rate, kAllDigits},
-                            {"tokens", static_cast<double>(r.tokens)},
-                            {"valid_targets", static_cast<double>(r.valid_targets)},
-                            {"tokens_per_second", tokens_per_second(r), kOfAClock},
-                            {"step_seconds", r.seconds, kOfAClock},
-                            {"device_memory", static_cast<double>(memory_bytes_)},
-                            {"loss_scale", r.loss_scale, kAllDigits},
-                            {"skipped", r.skipped ? 1.0 : 0.0, Metric::kYesOrNo}};
-  constexpr std::size_t kOfScaling = 2;  // the last ones
-  const std::size_t count = std::size(metrics) - (r.loss_scale != 1 || r.skipped ? 0 : kOfScaling);
-  metrics_.write(r.step, std::span(metrics, count));
+  constexpr std::size_t kAlways = 8;
+  std::array<Metric, kAlways + 3> metrics{{{"loss", r.loss, kAllDigits},
+                                           {"grad_norm", r.grad_norm, kAllDigits},
+                                           {"learning_rate", r.learning_rate, kAllDigits},
+                                           {"tokens", static_cast<double>(r.tokens)},
+                                           {"valid_targets", static_cast<double>(r.valid_targets)},
+                                           {"tokens_per_second", tokens_per_second(r), kOfAClock},
+                                           {"step_seconds", r.seconds, kOfAClock},
+                                           {"device_memory", static_cast<double>(memory_bytes_)}}};
+  std::size_t count = kAlways;
+  if (r.epoch > 0) metrics[count++] = {"epoch", r.epoch, kOfAnEpoch};
+  if (r.loss_scale != 1 || r.skipped) {
+    metrics[count++] = {"loss_scale", r.loss_scale, kAllDigits};
+    metrics[count++] = {"skipped", r.skipped ? 1.0 : 0.0, Metric::kYesOrNo};
+  }
+  metrics_.write(r.step, std::span(metrics.data(), count));
   if (r.step == 1 || r.step == total_steps_ || r.step % every_ == 0) {
     FittedLine line;
     line.add(FittedLine::kAlways, "step {}/{}", r.step, total_steps_);
@@ -97,7 +100,7 @@ void Progress::report(const StepResult& r) {
 
 void Progress::report(const EvaluationResult& r, int64_t steps_done) {
   constexpr int kLast = 100;  // in importance
-  std::array<Metric, 4 + MetricList::kMost> metrics{
+  std::array<Metric, 5 + MetricList::kMost> metrics{
       {{"eval_loss", r.loss, kAllDigits},
        {"eval_tokens", static_cast<double>(r.tokens)},
        {"eval_valid_targets", static_cast<double>(r.valid_targets)},
@@ -112,6 +115,7 @@ void Progress::report(const EvaluationResult& r, int64_t steps_done) {
     line.add(static_cast<int>(count), "{} {:.4f}", metric.name.substr(prefixed ? kEvaluated.size() : 0),
              metric.value);
   }
+  if (r.epoch > 0) metrics[count++] = {"epoch", r.epoch, kOfAnEpoch};
   metrics_.write(steps_done, std::span(metrics.data(), count));
   line.add(kLast, "{} tokens", r.tokens);
   line.add(kLast, "{}", duration_text(r.seconds));

@@ -155,6 +155,12 @@ TrainingProgress Session::progress() const {
           .best = best_.state()};
 }
 
+double Session::epoch() const {
+  if (samples() == 0) return 0;
+  return static_cast<double>((first_batch_ + steps_here_) * config_.training.global_batch_size) /
+         static_cast<double>(samples());
+}
+
 void Session::open_training_data(OpenedData opened) {
   packing_ = std::move(opened.packing);
   mixture_ = std::move(opened.mixture);
@@ -235,6 +241,7 @@ StepResult Session::step() {
   judge(batch, valid, state, result);
   ++step_;
   ++steps_here_;
+  result.epoch = epoch();
   if (!result.skipped) ++updates_;
   meter_.end_step();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -367,6 +374,7 @@ double Session::scalar(const ReadyProgram& ready, ValueId value) const {
 EvaluationResult Session::evaluate() {
   EvaluationResult result;
   on_device([&] { result = evaluation_->run(batch_programs_, step_); });
+  result.epoch = epoch();
   if (!best_.judges()) return result;
   double value = metric_value(result, config_.evaluation.metric_for_best_model);
   mesh_.world().broadcast({&value, {1}, DType::kF64}, 0);  // all ranks end behind the same step

@@ -39,6 +39,7 @@ struct StepResult {
   bool skipped = false;       // loss or gradients are not finite at that scale: nothing was updated
   int64_t tokens = 0;         // read by all ranks, padding included
   int64_t valid_targets = 0;  // that count in the loss, of all ranks
+  double epoch = 0;           // Session::epoch() behind it
   double seconds = 0;
   double waited = 0;  // of them, for other ranks
   // What is not finite, and which samples the batch has, where the run goes on all the same (numerics.on_non_finite).
@@ -94,6 +95,8 @@ class Session {
   int64_t samples() const {
     return dataset_ && config_.data.format != DataFormat::kRandom ? dataset_->size() : 0;
   }
+  // How often the training data has been gone through, in fractions; 0 where it never ends.
+  double epoch() const;
   // How full the samples are that documents were packed into; "" where none were.
   const std::string& packing() const { return packing_; }
   const std::string& mixture() const { return mixture_; }  // of several sets; "" of one

@@ -11,9 +11,11 @@
 #include "checkpointing/device_file.h"
 #include "checkpointing/plan_file.h"
 #include "comm/agree.h"
+#include "comm/bootstrap.h"
 #include "engine/core/printable.h"
 #include "engine/io/standard_output.h"
 #include "launch/config/check_reports.h"
+#include "launch/config/masking.h"
 #include "launch/config/read.h"
 #include "launch/program/lengths.h"
 #include "launch/program/recorded.h"
@@ -24,6 +26,7 @@
 #include "launch/report/reports.h"
 #include "launch/report/run_folder.h"
 #include "launch/train/best_model.h"
+#include "launch/train/busy_cores.h"
 #include "launch/train/live_file.h"
 #include "launch/train/opening.h"
 #include "launch/train/output_folder.h"
@@ -62,7 +65,7 @@ RunStart start_of(const Config& config, const Session& session) {
 // on all ranks but the first. Returns the signal that ended them early, with their snapshot saved; else 0.
 int run_steps(const Config& config, Session& session, Progress* progress, BestModel& best_model,
               Snapshots* snapshots, const ReportSignal& signal, Preemption& preemption, CallLog& log,
-              TrainResults& results, const RunStart& begun, ReportFiles& files) {
+              TrainResults& results, const RunStart& begun, ReportFiles& files, BusyCores* cores) {
   const auto start = std::chrono::steady_clock::now();
   LiveFile live(config, session);
   double seconds = 0;
@@ -84,7 +87,16 @@ int run_steps(const Config& config, Session& session, Progress* progress, BestMo
     if (together) report_together(config, report, session.mesh().world(), files);
     answered = asked;
   };
+  const auto look_at_cores = [&] {
+    const std::string busy = cores ? cores->look() : "";
+    const std::optional<RankEnvironment> who = busy.empty() ? std::nullopt : discover_ranks();
+    if (progress && !busy.empty())
+      warn("{}", busy);
+    else if (who && who->local_rank == 0)  // the first of another machine
+      warn("rank {}: {}", who->rank, busy);
+  };
   int preempted_by = 0;
+  look_at_cores();
   preemption.begin_steps(snapshots != nullptr);
   while (!session.is_done() && preempted_by == 0) {
     log.begin_step(session.progress().step + 1);
@@ -101,6 +113,7 @@ int run_steps(const Config& config, Session& session, Progress* progress, BestMo
     results.add(result, config.training.global_batch_size);
     if (progress) progress->report(result);
     live.after_step(result);
+    look_at_cores();
     seconds += result.seconds;
     if (!warned && result.step >= std::min(kStepsToJudge, config.training.max_steps)) {
       const std::string warning = slow_disk_warning(session.programs(), result.step, seconds);
@@ -164,9 +177,13 @@ void report_results(const Config& config, const Session& session, TrainResults& 
 
 ExitCode train(Config config, Communicator& world, const ReportSignal& signal, Preemption& preemption,
                RankStatus& status) {
-  fail_together(world, [&] { resolve_world(config, world.size()); });
+  fail_together(world, [&] {
+    resolve_world(config, world.size());
+    complete_masking(config);
+  });
   check_ranks_agree(config, world);
   agree_on_threads(world);
+  const std::unique_ptr<BusyCores> cores = watch_cores(config, world);
   check_device_models_agree(read_device_model(config.device.model), world);
   check_inputs_agree(config, world);
   on_first_rank(world, [&] { check_companions(config); });
@@ -251,7 +268,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   TrainResults results;
   Snapshots* const saved = snapshots ? &*snapshots : nullptr;
   if (const int by = run_steps(config, session, progress.get(), best_model, saved, signal, preemption,
-                               status.log(), results, begun, files)) {
+                               status.log(), results, begun, files, cores.get())) {
     say_preempted(config, session, saved, by);
     return ExitCode::kPreempted;
   }

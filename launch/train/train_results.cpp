@@ -16,6 +16,7 @@ void TrainResults::add(const StepResult& result, int64_t samples_of_step) {
   samples += samples_of_step;
   tokens += result.tokens;
   loss_sum += result.loss;
+  epoch = result.epoch;
 }
 
 void add_ranks(const Session& session, TrainResults& results) {
@@ -69,8 +70,9 @@ std::string evaluation_line(const EvaluationResult& evaluated) {
 std::string results_text(const TrainResults& r) {
   const double seconds = std::max(r.seconds, 1e-9), steps = static_cast<double>(r.steps);
   std::string text =
-      fmt::format("trained {} {} in {}: loss {:.4f} (mean), {} samples/s, {} steps/s\n", r.steps,
-                  r.steps == 1 ? "step" : "steps", duration_text(r.seconds), r.loss_sum / steps,
+      fmt::format("trained {} {} in {}{}: loss {:.4f} (mean), {} samples/s, {} steps/s\n", r.steps,
+                  r.steps == 1 ? "step" : "steps", duration_text(r.seconds),
+                  r.epoch > 0 ? fmt::format(", to epoch {:.3g}", r.epoch) : "", r.loss_sum / steps,
                   rate_text(static_cast<double>(r.samples) / seconds), rate_text(steps / seconds));
   if (r.evaluated) text += evaluation_line(*r.evaluated);
   text += peaks_line(r) + time_line(r);
@@ -92,6 +94,7 @@ std::string results_json(const TrainResults& r) {
                               {"train_tokens_per_second", static_cast<double>(r.tokens) / seconds},
                               {"device_memory_peak", r.device_memory_peak},
                               {"device_memory_predicted", r.device_memory_predicted}};
+  if (r.epoch > 0) json["epoch"] = r.epoch;
   if (r.resident_memory_peak > 0) json["resident_memory_peak"] = r.resident_memory_peak;
   if (r.snapshots)
     json["snapshots"] = {{"saved", r.snapshots->saved},

@@ -20,6 +20,7 @@ struct TrainResults {
   int64_t samples = 0;
   int64_t tokens = 0;
   double loss_sum = 0;  // over the steps
+  double epoch = 0;     // behind the last one, of all runs that it goes on from; 0: the data never ends
   double seconds = 0;
   uint64_t device_memory_peak = 0;  // bytes in use on the rank that uses most
   uint64_t device_memory_predicted = 0;

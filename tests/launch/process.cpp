@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -49,6 +50,9 @@ std::vector<std::string> environment_with(const Environment& more) {
     if (!is_a_launchers(text) && !more.contains(text.substr(0, text.find('=')))) entries.push_back(text);
   }
   for (const auto& [name, value] : more) entries.push_back(name + "=" + value);
+  // What a run does, and says, of a machine that is busy with other tests is for the test of that.
+  constexpr const char* kWaits = "OMP_WAIT_POLICY";
+  if (!std::getenv(kWaits) && !more.contains(kWaits)) entries.push_back(kWaits + std::string("=passive"));
   return entries;
 }
 

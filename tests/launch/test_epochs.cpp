@@ -1,6 +1,8 @@
 // A run that counts epochs: how many steps they are, to the sample; and that it trains as one that counts those steps.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "launch/config/epochs.h"
 #include "tests/launch/config_test_support.h"
 #include "tests/launch/process.h"
@@ -138,6 +140,49 @@ TEST_F(EpochRuns, AreRunsOfSoManySteps) {
   EXPECT_NE(TemporaryFolder::read(place_.file("out/snapshots/step-00000004/manifest.json"))
                 .find("max_steps: 5\\n  epochs: 0\\n"),
             std::string::npos);
+}
+
+// Of every step and evaluation, of what the run closes with, and of a run that goes on from a snapshot.
+TEST_F(EpochRuns, AreCountedInWhatARunSays) {
+  const Words words{"training.epochs=1.5",
+                    "snapshot.every_steps=2",
+                    "snapshot.keep=9",
+                    "evaluation.every_steps=3",
+                    "evaluation.format=jsonl",
+                    "evaluation.path=lines.jsonl",
+                    "logging.tensorboard_dir=events",
+                    "logging.report_to=[jsonl,tensorboard]"};
+  const Finished first = train("out", words);
+  ASSERT_EQ(first.status, 0) << first.err;
+  EXPECT_NE(first.out.find("\ntrained 5 steps in "), std::string::npos) << first.out;
+  EXPECT_NE(first.out.find(", to epoch 1.82: loss "), std::string::npos) << first.out;
+  const std::vector<json> lines = place_.metrics("out");
+  ASSERT_EQ(lines.size(), 5u + 2);
+  for (const json& line : lines) EXPECT_NEAR(line.at("epoch"), line.at("step").get<double>() * 4 / 11, 1e-8);
+  const json results = json::parse(TemporaryFolder::read(place_.file("out/train_results.json")));
+  EXPECT_DOUBLE_EQ(results.at("epoch"), 20.0 / 11);
+  int events = 0;
+  for (const auto& file : std::filesystem::directory_iterator(place_.file("events")))
+    events += times_in(TemporaryFolder::read(file.path().string()),
+                       "\x0a\x05"
+                       "epoch");
+  EXPECT_EQ(events, 5 + 2) << "of each a tag of TensorBoard's";
+
+  const Finished resumed = train("again", words + Words{"resume=out/snapshots/step-00000002"});
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_NE(resumed.out.find("\ntrained 3 steps in "), std::string::npos) << resumed.out;
+  EXPECT_NE(resumed.out.find(", to epoch 1.82: loss "), std::string::npos) << resumed.out;
+  std::vector<double> epochs, again;
+  for (std::size_t i = 2; i < lines.size(); ++i) epochs.push_back(lines[i].at("epoch"));
+  for (const json& line : place_.metrics("again")) again.push_back(line.at("epoch"));
+  EXPECT_EQ(again, epochs);
+}
+
+TEST_F(EpochRuns, OfDataWithoutAnEndAreNotSaid) {
+  const Finished finished = place_.train({"training.max_steps=2"});
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  EXPECT_EQ(finished.out.find("epoch"), std::string::npos) << finished.out;
+  EXPECT_FALSE(place_.metrics().at(0).contains("epoch"));
 }
 
 TEST_F(EpochRuns, AreProfiledAndEstimated) {

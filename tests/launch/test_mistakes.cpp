@@ -252,6 +252,43 @@ constexpr Mistake kInTheFile[] = {
     {"data: {packing: true}",
      "data.packing: for 'true' write packing: within; across lets documents of a sample "
      "attend to each other"},
+    {"numerics: {on_nonfinite: skip}",
+     "unknown key 'on_nonfinite' in section 'numerics'; did you mean 'on_non_finite'?"},
+    {"numerics: {on_non_finite: ignore}",
+     "numerics.on_non_finite: expected one of stop, skip, rollback, found 'ignore'"},
+    {"snapshot: {save_total_limit: 3}",
+     "snapshot.keep has no effect with snapshot.every_steps 0 and snapshot.every_minutes 0: no snapshot is "
+     "saved"},
+    {"snapshot: {steps: 100}", "unknown key 'steps' in section 'snapshot'; did you mean 'every_steps'?"},
+    {"snapshot: {keep: all}", "snapshot.keep: expected an integer, found 'all'"},
+    {"profiling: {steps: 3}", "unknown key 'steps' in section 'profiling'; did you mean 'step'?"},
+    {"debug: {anomaly_mode: true}",
+     "'anomaly_mode' is a key of Transformers; leave it out: numerics.verify_every and "
+     "activation_checkpointing.verify look for faults"},
+    {"memory_report: {format: [html]}",
+     "unknown key 'format' in section 'memory_report'; did you mean 'formats'?"},
+    {"memory_report: {formats: [htm]}",
+     "memory_report.formats: 'htm' is none of table, json, html, trace; did you mean 'html'?"},
+    {"memory_report: {at: [begin]}", "memory_report.at: 'begin' is none of start, end, step:N"},
+    {"logging: {log_level: info}", "'log_level' is a key of Transformers; leave it out: there is one level"},
+    {"logging: {steps: every}", "logging.steps: expected an integer, found 'every'"},
+    {"evaluation: {steps: 100}", "unknown key 'steps' in section 'evaluation'; did you mean 'every_steps'?"},
+    {"checkpoint: {save_mode: true}",
+     "unknown key 'save_mode' in section 'checkpoint'; did you mean 'save_model'?"},
+    {"activation_checkpointing: {mode: fulll}",
+     "activation_checkpointing.mode: expected one of none, full, every_k, sqrt, selective, recursive, "
+     "constant_memory, auto, dtr, found 'fulll'; did you mean 'full'?"},
+    {"parallelism: {communicator: gloo}", "parallelism.communicator: for 'gloo' write communicator: auto"},
+    {"model: {type: gpt-2}",
+     "model.type: expected one of gpt2, bert, llama, mistral, qwen2, found 'gpt-2'; did you mean 'gpt2'?"},
+    {"model: {n_heads: 4}", "unknown key 'n_heads' in section 'model'; did you mean 'n_head'?"},
+    {"device: {threads: -1}", "device.threads: -1 is out of range; must be in [0, 4096]"},
+    {"optimizer: {learning_rate: 1e-4f}",
+     "optimizer.learning_rate: expected a finite decimal number, found '1e-4f'"},
+    {"optimizer: {weight_decay: -0.1}", "optimizer.weight_decay: -0.1 is out of range; must be at least 0"},
+    {"training: {epochs: three}", "training.epochs: expected a finite decimal number, found 'three'"},
+    {"task: causal_lm\ntask: causal_lm", "duplicate key 'task', first given on line 2"},
+    {"output-dir: runs/a", "unknown key 'output-dir'; did you mean 'output_dir'?"},
 };
 
 constexpr Mistake kOnTheCommandLine[] = {

@@ -206,6 +206,54 @@ TEST_F(ReportLayout, IsLaidOutForWideAndNarrowByDayAndByNight) {
   }
 }
 
+// The tip follows the cursor over every canvas: where it stands, whether its words fit, and the most bytes that it names.
+const char* const kMovesTheCursor = R"(
+  const frames = [...document.querySelectorAll("iframe")].map((frame) => {
+    const {contentDocument: page, contentWindow: window} = frame, tip = page.getElementById("tip");
+    const seen = {tips: 0, outside: [], wide: [], most: 0};
+    function look(canvas, box, x, y) {
+      canvas.dispatchEvent(new window.PointerEvent("pointermove",
+        {clientX: box.left + x, clientY: box.top + y, pointerId: 1, bubbles: true}));
+      if (tip.hidden) return;
+      const {left, top, right, bottom} = tip.getBoundingClientRect(), words = tip.innerText;
+      seen.tips++;
+      if (left < 0 || top < 0 || right > window.innerWidth || bottom > window.innerHeight) seen.outside.push(words);
+      if (tip.scrollWidth > tip.clientWidth) seen.wide.push(words);
+      const whole = words.match(/^device:[^]*with what stays\s*([\d.]+)/);
+      if (whole) seen.most = Math.max(seen.most, Number(whole[1]));
+    }
+    for (const canvas of page.querySelectorAll("#panels canvas")) {
+      canvas.scrollIntoView();
+      const box = canvas.getBoundingClientRect();
+      for (let x = 1; x < box.width; x += box.width / 60)
+        for (let y = 4; y < box.height; y += 20) look(canvas, box, x, y);
+      for (let x = 0.5; x < box.width; ++x) look(canvas, box, x, 60);
+    }
+    const peaks = [...page.querySelectorAll("[data-key^='curve/']")];
+    const highest = peaks.reduce((a, b) => (Number(a.dataset.bytes) > Number(b.dataset.bytes) ? a : b));
+    return {width: frame.clientWidth, ...seen, peak: Number(highest.textContent.match(/([\d.]+) MiB/)[1])};
+  });
+  return JSON.stringify(frames);)";
+
+TEST_F(ReportLayout, TheTipStaysInTheWindowAndHasTheNumbersOfTheCurve) {
+  const std::vector<std::vector<RankReport>> run{sample_run(1, "full")};
+  const std::string page = html_page(run, {});
+  std::string frames;
+  for (const int width : {1400, 800, 400}) frames += frame_of(page, width, false);
+  const std::string wrapper = browser_.folder().write(
+      "tips.html", "<!doctype html><html><head><title></title></head><body style='margin:0;width:3000px'>" +
+                       frames + "<script>addEventListener('load', () => { document.title = (() => {" +
+                       kMovesTheCursor + "})(); });</script></body></html>");
+  const json looked = json::parse(title_of(browser_.dom(wrapper, {"--window-size=3000,1600"})));
+  ASSERT_EQ(looked.size(), 3u);
+  for (const json& frame : looked) {
+    EXPECT_GT(frame.at("tips"), 500) << frame.at("width");
+    EXPECT_EQ(frame.at("outside"), json::array()) << frame.at("width");
+    EXPECT_EQ(frame.at("wide"), json::array()) << frame.at("width");
+    EXPECT_EQ(frame.at("most"), frame.at("peak")) << "a pixel has the highest of what it spans";
+  }
+}
+
 TEST_F(ReportLayout, APageOfARunThatGoesOnReadsItselfAnewAndStaysWhereItWas) {
   const std::vector<std::vector<RankReport>> run{sample_run(2, "full")};
   const std::vector<TrainingCurves> curves{sample_curves(40, 1)};

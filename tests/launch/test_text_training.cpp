@@ -3,7 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/data/tokenizer/tokenizer.h"
 #include "tests/launch/config_test_support.h"
 #include "tests/launch/process.h"
 
@@ -98,6 +103,51 @@ TEST_F(TextTraining, OfAModelThatWasThereTakesItsFilesAlong) {
   }
 }
 
+// Of a model that fills in what is masked: the tokenizer has the mask token, and those that are never masked.
+TEST_F(TextTraining, MasksAsTheTokenizerSays) {
+  place_.folder().write("bert.yaml", R"(
+task: masked_lm
+model: {type: bert, vocab_size: 1000, max_position_embeddings: 16, hidden_size: 8, num_hidden_layers: 1,
+        num_attention_heads: 2, intermediate_size: 16}
+device: {backend: reference}
+training: {precision: fp64, micro_batch_size: 4, max_steps: 3}
+data: {format: jsonl, path: lines.jsonl, sequence_length: 16}
+memory_report: {at: []}
+profiling: {step: 0}
+logging: {progress: off}
+)");
+  const auto run = [&](const std::string& output, const Words& words) {
+    const Finished finished = place_.recollect(Words{"train", "bert.yaml", "output_dir=" + output} + words);
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    std::vector<double> losses;
+    for (const json& line : place_.metrics(output)) losses.push_back(line.at("loss"));
+    return losses;
+  };
+  const std::string path = kTokenizers + "bert", tokenizer = "data.tokenizer=" + path;
+  const SpecialIds special = load_tokenizer(path)->special();
+  const std::set<uint32_t> all{*special.cls, *special.sep, *special.pad, *special.mask, *special.unk};
+  const std::string mask = fmt::format("data.mask_token={}", *special.mask),
+                    never = fmt::format("data.special_tokens=[{}]", fmt::join(all, ", "));
+  const std::vector<double> taken = run("taken", {tokenizer});
+  EXPECT_EQ(taken.size(), 3u);
+  EXPECT_EQ(taken, run("given", {tokenizer, mask, never}));
+  EXPECT_EQ(taken, run("half", {tokenizer, mask}));
+  EXPECT_NE(taken, run("none", {tokenizer, "data.special_tokens=[]", "data.mask_token=7"}));
+  const std::string resolved = read("taken/config.resolved.yaml");
+  EXPECT_NE(resolved.find(fmt::format("  mask_token: {}\n", *special.mask)), std::string::npos) << resolved;
+  EXPECT_NE(resolved.find(fmt::format("  special_tokens: [{}]\n", fmt::join(all, ", "))), std::string::npos)
+      << resolved;
+  const Finished again = place_.recollect({"train", "taken/config.resolved.yaml", "output_dir=again"});
+  EXPECT_EQ(again.status, 0) << again.err;
+
+  const Finished without = place_.recollect({"train", "bert.yaml", kGpt2});
+  EXPECT_EQ(without.status, 2);
+  EXPECT_NE(without.err.find("data.mask_token is missing, and data.tokenizer " + kTokenizers +
+                             "gpt2 has no mask token"),
+            std::string::npos)
+      << without.err;
+}
+
 TEST_F(TextTraining, MixesSetsByTheirWeights) {
   place_.folder().write("more.jsonl", "{\"text\": \"Nothing but this.\"}\n{\"text\": \"And this.\"}\n");
   const Words mixed = {"data.format=jsonl", "data.path=[lines.jsonl, more.jsonl]", "data.weights=[2, 1]",
@@ -151,9 +201,9 @@ TEST(TextKeys, AreThoseOfLanguageModels) {
             "c.yaml:1:54: data.padding has no effect with data.format text: all its samples are of "
             "data.sequence_length");
   const std::string masked = "task: masked_lm\nmodel: {type: bert}\n";
-  EXPECT_EQ(
-      data("format: jsonl", masked),
-      "c.yaml:3:39: data.mask_token is missing: task masked_lm masks the tokens of data.format jsonl itself");
+  EXPECT_EQ(data("format: jsonl", masked), "accepted") << "the tokenizer has one";
+  EXPECT_EQ(data("format: jsonl, mask_probability: 0.3, special_tokens: [1]", masked), "accepted");
+  EXPECT_EQ(data("format: tokens, seed: 7, shuffle: false", masked), "accepted");
   EXPECT_EQ(data("format: jsonl, mask_token: 103", masked), "accepted");
   EXPECT_EQ(data("format: csv").substr(0, 60),
             "c.yaml:1:39: data.format csv holds texts for task sequence_c");

@@ -36,8 +36,9 @@ function hover(panel, x, y) {
   placeTip(tip);
 }
 
-// Beside the pointer, and never outside the window.
+// Beside the pointer, and never outside the window. It is measured where nothing narrows it: near the right edge it would wrap.
 function placeTip(tip) {
+  tip.style.left = tip.style.top = "0";
   const {x, y} = view.pointer, {width, height} = tip.getBoundingClientRect();
   const left = x + 16 + width > window.innerWidth ? x - width - 14 : x + 16;
   tip.style.left = `${Math.max(8, Math.min(left, window.innerWidth - width - 8))}px`;
