@@ -22,6 +22,7 @@ struct MemoryLedger {
   uint64_t pooled_peak = 0;  // the most of it that is in use at once; the rest is fragmentation
   uint64_t host_bytes = 0;   // the arena in host memory
   uint64_t disk_bytes = 0;   // the file on the disk
+  uint64_t disk_state_bytes = 0;  // the file of what persists there
   uint64_t arena_bytes() const { return persistent_bytes + transient_bytes; }
 
   static uint64_t sum(const Row& row);
