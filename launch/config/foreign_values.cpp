@@ -327,8 +327,6 @@ constexpr ForeignValue kForeignValues[] = {
     {"context_parallel_size", "1", "", kLeaveItOut},
     {"context_parallel_degree", "1", "", kLeaveItOut},
     {"data_parallel_shard_degree", "1", "", kLeaveItOut},
-    {"zero_optimization.offload_optimizer.device", "cpu", "host"},
-    {"zero_optimization.offload_optimizer.device", "nvme", "disk"},
     {"zero_optimization.offload_optimizer.device", "none", "", kLeaveItOut},
     {"optimizer.offload", "cpu", "host"},
     {"optimizer.offload", "nvme", "disk"},

@@ -22,6 +22,7 @@
 #include "launch/program/data_axis.h"
 #include "launch/program/over_budget.h"
 #include "launch/program/recorded.h"
+#include "launch/program/state_offload.h"
 #include "launch/program/units.h"
 #include "parallel/state_ops.h"
 
@@ -45,20 +46,6 @@ void count_frozen(const Mesh& mesh, TrainingProgram& training) {
         {"optimizer.groups", fmt::format("{} of {} parameters are frozen, {} of this rank's {} numbers: they "
                                          "have no gradients, no master copies and no states",
                                          frozen, all.size(), elements, of)});
-}
-
-// What optimizer.offload keeps elsewhere.
-void count_offloaded(const Config& config, TrainingProgram& training) {
-  const OffloadReport& o = training.optimizer.offload;
-  if (o.values == 0) return;
-  const auto mib = [](uint64_t bytes) { return static_cast<double>(bytes) / kMiB.bytes; };
-  const bool disk = config.optimizer.offload == OffloadTo::kDisk;
-  training.remarks.push_back(
-      {"optimizer.offload",
-       fmt::format("{} states and masters of {} parameters are kept {}, {:.2f} MiB less in the device's memory; "
-                   "each step fetches {:.2f} MiB of them and stores as much, in {} chunks",
-                   o.values, o.parameters, disk ? "on the disk" : "in the host's memory", mib(o.saved_bytes),
-                   mib(o.moved_bytes), o.chunks)});
 }
 
 std::string threads_text(const Config& config) {
@@ -111,13 +98,6 @@ Target to_predict_with(const Config& config, const TakenOver& taken_over = {}) {
   return {compile_without_kernels, kernels_of(config.device.backend, config.device.isa), taken_over, nullptr};
 }
 
-std::shared_ptr<DiskStore> state_store(const std::string& path) {
-  return std::make_shared<DiskStore>(path, DiskPurpose{.what = "optimizer states",
-                                                       .key = "optimizer.offload_path",
-                                                       .instead = "leave some in memory "
-                                                                  "(optimizer.offload_ratio)"});
-}
-
 // All that follows from a model's graph. Where a switch has no effect the program stays empty.
 TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGraph& built,
                          const Target& target, bool least) {
@@ -144,15 +124,13 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
     if (!settings.disk_checkpointing.path.empty())
       training.disk = target.taken_over.disk ? target.taken_over.disk
                                              : std::make_shared<DiskStore>(settings.disk_checkpointing.path);
-    if (config.optimizer.offload == OffloadTo::kDisk)
-      training.state_disk = target.taken_over.state_disk ? target.taken_over.state_disk
-                                                         : state_store(config.optimizer.offload_path);
+    training.state_disk = state_store(config, target.taken_over);
     count_frozen(mesh, training);
     reduce_over_data(graph, config, mesh, training);
     training.optimizer =
         append_optimizer(graph, *training.registry, training.model.parameters, training.model.loss,
                          optimizer_settings(config), mesh.data_size(), mesh.tensor_size());
-    count_offloaded(config, training);
+    remark_on_offload(config, training);
     gather_over_data(graph, mesh, training, least);
   } else {
     for (Parameter& p : training.model.parameters) p.master = p.value;
