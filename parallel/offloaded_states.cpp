@@ -45,8 +45,7 @@ std::vector<char> choose_offloaded(const std::vector<uint64_t>& bytes, const std
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return bytes[a] > bytes[b]; });
-  const double wanted =
-      ratio * static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}));
+  const double wanted = ratio * static_cast<double>(std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}));
   std::vector<char> leaves(bytes.size(), 0);
   double sum = 0;
   for (const std::size_t i : order) {
@@ -96,8 +95,7 @@ ValueId OffloadedStates::take(ValueId state, int64_t elements, const ElementRang
   const Value& value = graph_.value(state);
   const int64_t together = elements_together(value, elements);
   const bool travels = value.space != MemorySpace::kDevice;
-  const ValueId part =
-      part_of(state, {range.first / together, divided_up(range.count, together)}, suffix);
+  const ValueId part = part_of(state, {range.first / together, divided_up(range.count, together)}, suffix);
   if (!travels) return part;
   chunk.moves.push_back({part, place});
   report_.moved_bytes += graph_.value(part).bytes();
@@ -114,8 +112,7 @@ void OffloadedStates::add(const Parameter& p) {
     if (ranges.size() > 1) piece.name += suffix;
     piece.value = part_of(p.value, ranges[i], suffix);
     piece.gradient = part_of(p.gradient, ranges[i], suffix);
-    piece.master =
-        p.master == p.value ? piece.value : take(p.master, elements, ranges[i], suffix, 0, chunk);
+    piece.master = p.master == p.value ? piece.value : take(p.master, elements, ranges[i], suffix, 0, chunk);
     for (std::size_t s = 0; s < p.states.size(); ++s)
       piece.states[s].value = take(p.states[s].value, elements, ranges[i], suffix, s + 1, chunk);
     require(!chunk.moves.empty(), p.name + ": nothing of it lies elsewhere");

@@ -159,8 +159,7 @@ class Builder {
     graph_.value(p.value).accumulator = true;
     for (const OptimizerState& wanted : rule.states(held, gradient)) {
       const bool whole = wanted.shape.elements() == gradient.shape.elements();
-      held.states.push_back(
-          {wanted.name, state(p, wanted, whole ? space : MemorySpace::kDevice), wanted.of});
+      held.states.push_back({wanted.name, state(p, wanted, whole ? space : MemorySpace::kDevice), wanted.of});
     }
     p.master = cast ? held.master : p.value;
     p.states = held.states;

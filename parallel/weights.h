@@ -60,7 +60,8 @@ class Weights {
   // Where one parameter lies in the memory, and in the model.
   // Masters and gradients may be the rows of this data rank alone.
   struct Place {
-    SharedTensor value, master, gradient;  // undefined where nothing is trained, or it is frozen: the gradient
+    SharedTensor value, master,
+        gradient;  // undefined where nothing is trained, or it is frozen: the gradient
     uint64_t drawn = 0;
     bool divided_value = false, divided_master = false, divided_gradient = false;
     const SharedTensor& saved(bool gradients) const { return gradients ? gradient : master; }

@@ -61,9 +61,9 @@ void DiskStore::open(uint64_t bytes) {
   require(file_ < 0, "a disk store is opened once");
   file_ = open_nameless(folder_);
   if (file_ < 0)
-    throw Error(
-        ExitCode::kStorage, fmt::format("cannot make a file in {}: {}", folder_, system_message(errno)),
-        fmt::format("{} must be a folder that exists and can be written", purpose_.key));
+    throw Error(ExitCode::kStorage,
+                fmt::format("cannot make a file in {}: {}", folder_, system_message(errno)),
+                fmt::format("{} must be a folder that exists and can be written", purpose_.key));
   reserve(bytes);
   direct_ = calls_->set_direct(file_) == 0;
   for (int i = 0; i < kSlots - 1; ++i) threads_[i] = std::thread([this, i] { slot_loop(i + 1); });

@@ -55,8 +55,9 @@ class ProgramMemory {
   // The same for a program that will run here. Whether it is the first.
   bool admit(const Program& program);
 
-  Tensor tensor(std::string_view shared_value) const;  // Error kInternal where there is none of that name in an arena
-  SharedTensor shared(std::string_view value) const;   // Error kInternal where there is none of that name
+  Tensor tensor(
+      std::string_view shared_value) const;  // Error kInternal where there is none of that name in an arena
+  SharedTensor shared(std::string_view value) const;  // Error kInternal where there is none of that name
   // Between host memory and an address in the arenas: all of the tensor, or `bytes` of it from `offset` on.
   void write(const Tensor& to, const void* from) const { write(to, from, 0, to.bytes()); }
   void write(const Tensor& to, const void* from, std::size_t offset, std::size_t bytes) const;

@@ -27,7 +27,8 @@ constexpr std::string_view
     kFullyShards =
         "write zero_stage in section 'parallelism': 3 for FULL_SHARD, 2 for SHARD_GRAD_OP, 0 for NO_SHARD",
     kDistributedOptimizer = "write zero_stage: 1 in section 'parallelism'",
-    kStatesOffload = "write offload, offload_path and offload_ratio in section 'optimizer'; leave the rest out",
+    kStatesOffload =
+        "write offload, offload_path and offload_ratio in section 'optimizer'; leave the rest out",
     kNoParameterOffload =
         "not supported: parameters stay in the device's memory; parallelism.zero_stage divides them",
     kNoPipeline =

@@ -343,7 +343,8 @@ std::vector<Rule> fixed_rules() {
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> table = [] {
     std::vector<Rule> all = declared_rules();
-    for (std::vector<Rule>& more : std::array{inert_schedule_rules(), inert_offload_rules(), fixed_rules(), inert_data_rules()})
+    for (std::vector<Rule>& more :
+         std::array{inert_schedule_rules(), inert_offload_rules(), fixed_rules(), inert_data_rules()})
       std::move(more.begin(), more.end(), std::back_inserter(all));
     return all;
   }();

@@ -122,8 +122,7 @@ std::optional<ReadyProgram> ProgramCache::plan_again() const {
   try {
     const ReadyProgram& first = programs_.at(first_);
     std::optional<ReadyProgram> again = make(
-        first_,
-        {.disk = first.training.disk, .state_disk = first.training.state_disk, .reserved = &needs_});
+        first_, {.disk = first.training.disk, .state_disk = first.training.state_disk, .reserved = &needs_});
     const TrainingProgram& training = again->training;
     const MemoryLedger needs = plan_lengths(config_, mesh_, shapes_, training, training.program.layout);
     const bool fits = needs.arena_bytes() <= needs_.arena_bytes() && needs.host_bytes <= needs_.host_bytes &&

@@ -135,11 +135,10 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
   } else {
     for (Parameter& p : training.model.parameters) p.master = p.value;
   }
-  training.program = target.compile(
-      std::move(graph),
-      all_kernels(target.kernels, mesh, training.vocabulary.get(), training.disk.get(),
-                  training.state_disk.get()),
-      target.taken_over.larger);
+  training.program = target.compile(std::move(graph),
+                                    all_kernels(target.kernels, mesh, training.vocabulary.get(),
+                                                training.disk.get(), training.state_disk.get()),
+                                    target.taken_over.larger);
   return training;
 }
 
@@ -257,11 +256,10 @@ class Trials {
   // The one that was kept, with the kernels that the target asks for.
   TrainingProgram take_kept(const Target& target) {
     if (target.compile != compile_without_kernels)
-      kept_.program = target.compile(
-          std::move(kept_.program.graph),
-          all_kernels(target.kernels, mesh_, kept_.vocabulary.get(), kept_.disk.get(),
-                      kept_.state_disk.get()),
-          nullptr);
+      kept_.program = target.compile(std::move(kept_.program.graph),
+                                     all_kernels(target.kernels, mesh_, kept_.vocabulary.get(),
+                                                 kept_.disk.get(), kept_.state_disk.get()),
+                                     nullptr);
     return std::move(kept_);
   }
   // Of those within the budgets of host and disk.

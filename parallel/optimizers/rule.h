@@ -41,7 +41,7 @@ inline constexpr std::array<std::string_view, 3> kSpellings<OffloadTo> = {"none"
 
 struct StateOffload {
   OffloadTo to = OffloadTo::kNone;
-  double ratio = 1;  // the share of their bytes that is kept there
+  double ratio = 1;                           // the share of their bytes that is kept there
   int64_t chunk_elements = int64_t{1} << 20;  // of a parameter, which are updated together
 };
 

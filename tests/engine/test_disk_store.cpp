@@ -113,8 +113,7 @@ TEST_F(DiskStoreTest, PiecesChangeNothingElse) {
     store.open(whole.size());
     std::mt19937 random(7);
     for (int i = 0; i < 60; ++i) {
-      const std::size_t most = i % 4 == 0 ? whole.size() : 10000,
-                        offset = random() % whole.size(),
+      const std::size_t most = i % 4 == 0 ? whole.size() : 10000, offset = random() % whole.size(),
                         bytes = std::min(whole.size() - offset, 1 + random() % most);
       piece.resize(bytes);
       for (std::byte& byte : piece) byte = static_cast<std::byte>(random());

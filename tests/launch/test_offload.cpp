@@ -67,11 +67,13 @@ TEST(Offload, KeepsEveryBitInEveryLayout) {
 
 TEST(Offload, GoesWithMicroBatchesScalesAndOtherRules) {
   expect_same_on_disk({"training.gradient_accumulation_steps=3"});
-  expect_same_on_disk(layout(2, 1, 1) + Words{"training.gradient_accumulation_steps=2", "training.precision=bf16"});
+  expect_same_on_disk(layout(2, 1, 1) +
+                      Words{"training.gradient_accumulation_steps=2", "training.precision=bf16"});
   expect_same_on_disk({"training.loss_scale=1024"});
-  expect_same_on_disk({"training.loss_scale=0", "training.initial_loss_scale=1e39", "training.loss_scale_window=2"});
-  expect_same_on_disk({"optimizer.name=adam", "training.precision=fp64", "device.backend=reference",
-                       "device.threads=0"});
+  expect_same_on_disk(
+      {"training.loss_scale=0", "training.initial_loss_scale=1e39", "training.loss_scale_window=2"});
+  expect_same_on_disk(
+      {"optimizer.name=adam", "training.precision=fp64", "device.backend=reference", "device.threads=0"});
   expect_same_on_disk({"optimizer.name=sgd", "optimizer.momentum=0.9", "optimizer.max_grad_norm=0"});
   expect_same_on_disk({"optimizer.groups=[{match: [wte.weight, h.0.*], frozen: true}]"});
   expect_same_on_disk({"evaluation.every_steps=2", "evaluation.batches=1"});
@@ -80,10 +82,11 @@ TEST(Offload, GoesWithMicroBatchesScalesAndOtherRules) {
 TEST(Offload, GoesWithEveryModeAndSwitch) {
   const TemporaryFolder activations;
   for (const Words& words :
-       {Words{ac("mode=full")}, Words{ac("mode=selective"), ac("verify=true")}, Words{ac("mode=constant_memory")},
-        Words{ac("mode=full"), ac("cpu_checkpointing=true")},
+       {Words{ac("mode=full")}, Words{ac("mode=selective"), ac("verify=true")},
+        Words{ac("mode=constant_memory")}, Words{ac("mode=full"), ac("cpu_checkpointing=true")},
         Words{ac("mode=full"), ac("disk_checkpointing.path=" + activations.path())},
-        Words{ac("mode=full"), ac("disk_checkpointing.path=" + activations.path()), ac("cpu_checkpointing=true")},
+        Words{ac("mode=full"), ac("disk_checkpointing.path=" + activations.path()),
+              ac("cpu_checkpointing=true")},
         Words{ac("mode=full"), ac("partition_activations=true")} + layout(1, 2),
         Words{ac("mode=full"), ac("contiguous_checkpointing=false")} + layout(2, 1, 3)})
     expect_same_on_disk(words);
@@ -130,8 +133,8 @@ TEST(Offload, SparesTheBytesThatLeave) {
     EXPECT_GT(away.simulation.step_seconds, home.simulation.step_seconds);
     EXPECT_GT(away.simulation.busy_seconds[static_cast<std::size_t>(StreamId::kDisk)], 0);
     EXPECT_EQ(remark_of(home), "");
-    EXPECT_NE(remark_of(away).find(fmt::format("{} states and masters of 14 parameters are kept on the disk",
-                                               states * 14)),
+    EXPECT_NE(remark_of(away).find(
+                  fmt::format("{} states and masters of 14 parameters are kept on the disk", states * 14)),
               std::string::npos)
         << remark_of(away);
   }
@@ -144,16 +147,19 @@ TEST(Offload, IsRefusedWhereItCannotBe) {
     EXPECT_NE(said.find(part), std::string::npos) << text << "\n" << said;
   };
   says("optimizer: {offload: host}\n",
-       "optimizer.offload has no effect with device.backend cpu: the host's memory is where states are already");
+       "optimizer.offload has no effect with device.backend cpu: the host's memory is where states are "
+       "already");
   says("optimizer: {offload_path: x}\n", "optimizer.offload_path has no effect with optimizer.offload none");
-  says("optimizer: {offload_ratio: 0.5}\n", "optimizer.offload_ratio has no effect with optimizer.offload none");
+  says("optimizer: {offload_ratio: 0.5}\n",
+       "optimizer.offload_ratio has no effect with optimizer.offload none");
   says("optimizer: {offload: disk}\n", "write optimizer.offload_path");
   says(disk + ", offload_ratio: 0}\n", "offload_ratio");
   for (const char* rule : {"adafactor", "muon"})
     says(disk + ", name: " + rule + "}\n", fmt::format("optimizer.name {} needs whole matrices", rule));
   says("optimizer: {offload: nvme, offload_path: x}\n", "for 'nvme' write offload: disk");
   EXPECT_EQ(accepted(kLeast + disk + "}\n").optimizer.offload, OffloadTo::kDisk);
-  const std::string on_cuda = refusal(kLeast + "device: {backend: cuda}\n" + disk + "}\n", {}, {.cuda = true});
+  const std::string on_cuda =
+      refusal(kLeast + "device: {backend: cuda}\n" + disk + "}\n", {}, {.cuda = true});
   EXPECT_NE(on_cuda.find("optimizer.offload disk is for CPUs"), std::string::npos) << on_cuda;
 }
 
@@ -166,7 +172,8 @@ TEST(Offload, IsImportedFromDeepSpeed) {
   EXPECT_EQ(config.optimizer.offload, OffloadTo::kDisk) << imported.yaml;
   EXPECT_EQ(config.optimizer.offload_path, "/scratch");
   EXPECT_EQ(config.optimizer.offload_ratio, 0.5);
-  EXPECT_NE(fmt::format("{}", fmt::join(imported.left_out, "\n")).find("leave the rest out"), std::string::npos);
+  EXPECT_NE(fmt::format("{}", fmt::join(imported.left_out, "\n")).find("leave the rest out"),
+            std::string::npos);
 }
 
 // Fails one call of a kind.
@@ -234,8 +241,9 @@ TEST(Offload, ReportsWhatItCost) {
   Config config = read_config_text("test.yaml", kYaml, here());
   const std::unique_ptr<Communicator> world = make_self_communicator();
   resolve_world(config, 1);
-  Session session(config, *world,
-                  {.edit_program = [&](TrainingProgram& training) { training.state_disk->replace_calls(slow); }});
+  Session session(config, *world, {.edit_program = [&](TrainingProgram& training) {
+                    training.state_disk->replace_calls(slow);
+                  }});
   double seconds = 0;
   for (int i = 0; i < 2; ++i) seconds += session.step().seconds;
   const double waited = exposed_seconds_of_states(session.programs());

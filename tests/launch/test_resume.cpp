@@ -175,8 +175,8 @@ TEST(Resume, StatesThatAreKeptElsewhere) {
   const Words halves{"training.precision=bf16", "optimizer.offload_ratio=0.5", "snapshot.asynchronous=false"};
   expect_same_when_resumed(kYaml, away + halves, "some on the disk");
 
-  const Words two{"parallelism.data_parallel_size=2", "parallelism.ranks_per_process=2", "parallelism.zero_stage=3",
-                  "training.precision=bf16"},
+  const Words two{"parallelism.data_parallel_size=2", "parallelism.ranks_per_process=2",
+                  "parallelism.zero_stage=3", "training.precision=bf16"},
       one{"training.gradient_accumulation_steps=4", "training.precision=bf16"};
   const auto final_state = [&](const Words& before, const Words& behind) {
     const TemporaryFolder folder;

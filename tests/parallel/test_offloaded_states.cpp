@@ -129,11 +129,8 @@ class Updates {
     Parameter& p = parameters_.emplace_back();
     p.name = name;
     p.vector = shape.rank() == 1;
-    p.value = graph_.add_value({.name = name,
-                                .shape = shape,
-                                .dtype = dtype,
-                                .category = Category::kParameter,
-                                .persistent = true});
+    p.value = graph_.add_value(
+        {.name = name, .shape = shape, .dtype = dtype, .category = Category::kParameter, .persistent = true});
     p.gradient = graph_.add_value({.name = "grad/" + name,
                                    .shape = shape,
                                    .category = Category::kGradient,
@@ -214,7 +211,8 @@ TEST(OffloadedStates, StayInPartWhereTheShareIsSmall) {
   const TemporaryFolder folder;
   StateOffload half = kOnDisk;
   half.ratio = 0.5;
-  Updates away(with("adamw", half), DType::kF32, folder.path()), home(with("adamw"), DType::kF32, folder.path());
+  Updates away(with("adamw", half), DType::kF32, folder.path()),
+      home(with("adamw"), DType::kF32, folder.path());
   EXPECT_EQ(away.report().parameters, 1);
   EXPECT_EQ(away.space_of_state(0), MemorySpace::kDisk);
   EXPECT_EQ(away.space_of_state(1), MemorySpace::kDevice);
