@@ -7,6 +7,7 @@
 #include "checkpointing/residency_ops.h"
 #include "engine/graph/graph_edit.h"
 #include "engine/graph/op_builder.h"
+#include "engine/runtime/disk_ring.h"
 
 namespace recollect {
 
@@ -218,13 +219,7 @@ class Residency {
 
   // The buffer of all requests to the disk.
   ValueId ring() {
-    if (ring_ == kNone)
-      ring_ = graph_.add_value({.name = "disk/ring",
-                                .shape = {static_cast<int64_t>(DiskStore::kRingBytes)},
-                                .dtype = DType::kU8,
-                                .category = Category::kWorkspace,
-                                .space = MemorySpace::kHost,
-                                .persistent = true});
+    if (ring_ == kNone) ring_ = disk_ring(graph_);
     return ring_;
   }
 

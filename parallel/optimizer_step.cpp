@@ -7,6 +7,7 @@
 
 #include "engine/graph/op_builder.h"
 #include "parallel/mesh.h"
+#include "parallel/offloaded_states.h"
 #include "parallel/optimizers/rules.h"
 
 namespace recollect {
@@ -48,6 +49,58 @@ std::vector<UpdateBucket> update_order(const Graph& graph, std::vector<Parameter
   return order;
 }
 
+// By which one knows that the compute stream has come to the end; kNone where there is nothing yet.
+ValueId last_made(const Graph& graph) {
+  for (auto op = graph.ops().rbegin(); op != graph.ops().rend(); ++op)
+    if (op->stream == StreamId::kCompute)
+      for (const ValueId v : op->outputs)
+        if (v != kNone) return v;
+  return kNone;
+}
+
+// What this rank updates of a parameter.
+Parameter held_part(const Parameter& p) {
+  Parameter held = p;
+  if (p.part_rows > 0) held.value = p.value_part, held.gradient = p.gradient_part;
+  return held;
+}
+
+bool has_master(const Graph& graph, const Parameter& p) {
+  return graph.value(p.value).dtype != graph.value(p.gradient).dtype;
+}
+
+// By parameter, in the order of updates, where its states are kept.
+std::map<const Parameter*, MemorySpace> places_of_states(const Graph& graph,
+                                                         const std::vector<UpdateBucket>& order,
+                                                         const OptimizerRule& rule,
+                                                         const StateOffload& offload) {
+  std::vector<const Parameter*> all;
+  std::vector<uint64_t> bytes;
+  std::vector<char> may_leave;
+  for (const UpdateBucket& bucket : order)
+    for (const Parameter* p : bucket.parameters) {
+      const Parameter held = held_part(*p);
+      const Value& gradient = graph.value(held.gradient);
+      uint64_t sum = has_master(graph, held) ? gradient.bytes() : 0;
+      for (const OptimizerState& state : rule.states(held, gradient))
+        sum += static_cast<uint64_t>(state.shape.elements()) * size_of(state.dtype);
+      all.push_back(p);
+      bytes.push_back(sum);
+      may_leave.push_back(!p->vector && sum > 0 && rule.is_elementwise());
+    }
+  std::map<const Parameter*, MemorySpace> places;
+  const std::vector<char> leaves = offload.to == OffloadTo::kNone
+                                       ? std::vector<char>(all.size(), 0)
+                                       : choose_offloaded(bytes, may_leave, offload.ratio);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    places[all[i]] = leaves[i] ? space_of(offload.to) : MemorySpace::kDevice;
+  if (offload.to != OffloadTo::kNone && std::count(leaves.begin(), leaves.end(), char{1}) == 0)
+    throw Error(ExitCode::kConfiguration,
+                "optimizer.offload has no effect: no matrix is trained whose states could leave",
+                "leave it out");
+  return places;
+}
+
 class Builder {
  public:
   Builder(Graph& graph, const OpRegistry& registry)
@@ -69,12 +122,13 @@ class Builder {
   ValueId scalar(const std::string& name, Category category) { return scalars(name, category, 1); }
 
   // "exp_avg/h.0.ln_1.weight"
-  ValueId state(const Parameter& p, const OptimizerState& state) {
+  ValueId state(const Parameter& p, const OptimizerState& state, MemorySpace space) {
     return graph_.add_value({.name = state.name + "/" + p.name,
                              .shape = state.shape,
                              .dtype = state.dtype,
                              .category = Category::kOptimizer,
                              .placement = state.placement,
+                             .space = space,
                              .persistent = true,
                              .accumulator = true,
                              .layer = graph_.value(p.gradient).layer});
@@ -96,36 +150,37 @@ class Builder {
     return ops_.append(name, "all_reduce", attributes, {value}).outputs[0];
   }
 
-  void update(Parameter& p, const OptimizerRule& rule, ParameterUpdate update) {
-    Parameter held = p;  // what this rank updates of it
-    if (p.part_rows > 0) held.value = p.value_part, held.gradient = p.gradient_part;
+  // What this rank updates of a parameter, with master and states. What has no number for each element stays on the device.
+  Parameter declare(Parameter& p, const OptimizerRule& rule, MemorySpace space) {
+    Parameter held = held_part(p);
     const Value gradient = graph_.value(held.gradient);
-    const bool cast = graph_.value(p.value).dtype != gradient.dtype;
-    held.master = cast ? state(p, state_like("master", gradient)) : held.value;
+    const bool cast = has_master(graph_, p);
+    held.master = cast ? state(p, state_like("master", gradient), space) : held.value;
     graph_.value(p.value).accumulator = true;
-    for (const OptimizerState& wanted : rule.states(held, gradient))
-      held.states.push_back({wanted.name, state(p, wanted), wanted.of});
-    rule.emit(ops_, {.parameter = held,
-                     .schedule = update.schedule,
-                     .factor = update.factor,
-                     .weight_decay = update.weight_decay,
-                     .tensor_size = update.tensor_size,
-                     .dtype = gradient.dtype});
+    for (const OptimizerState& wanted : rule.states(held, gradient)) {
+      const bool whole = wanted.shape.elements() == gradient.shape.elements();
+      held.states.push_back({wanted.name, state(p, wanted, whole ? space : MemorySpace::kDevice), wanted.of});
+    }
     p.master = cast ? held.master : p.value;
     p.states = held.states;
+    return held;
   }
 
-  void gather(const std::string& name, const std::vector<Parameter*>& parameters, int data_size) {
+  // `after`: what updates of chunks make of the parameters.
+  void gather(const std::string& name, const std::vector<Parameter*>& parameters, int data_size,
+              std::vector<ValueId> after) {
     std::vector<ValueId> parts, values;
     for (const Parameter* p : parameters) {
       parts.push_back(p->value_part);
       values.push_back(p->value);
     }
     ops_.common().stream = StreamId::kCommunication;
+    ops_.common().after = std::move(after);
     ops_.append(name, "all_gather_accumulators",
                 {{"axis", std::string(kDataAxis)}, {"size", int64_t{data_size}}}, std::move(parts),
                 std::move(values));
     ops_.common().stream = StreamId::kCompute;
+    ops_.common().after.clear();
   }
 
  private:
@@ -138,6 +193,7 @@ class Builder {
 OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
                                   std::vector<Parameter>& parameters, ValueId loss,
                                   const OptimizerSettings& settings, int data_size, int tensor_size) {
+  const ValueId before = last_made(graph);
   Builder b(graph, registry);
   OptimizerHandles handles;
   handles.rule = make_optimizer_rule(settings);
@@ -176,18 +232,36 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
                      {sharded, replicated, handles.loss_scale, repeated, handles.total_loss}, {handles.norm});
   const ValueId factor = clip.outputs[1];
   for (Parameter& p : parameters) p.master = p.value;  // of what is frozen
-  for (const auto& [name, bucket] : update_order(graph, parameters)) {
-    for (Parameter* p : bucket) {
-      const double decay = p->decayed() || settings.decay_all ? settings.weight_decay : 0.0;
-      b.update(*p, *handles.rule,
-               {.parameter = *p,
-                .schedule = handles.schedule,
-                .factor = factor,
-                .weight_decay = p->weight_decay.value_or(decay),
-                .tensor_size = tensor_size});
+  const std::vector<UpdateBucket> order = update_order(graph, parameters);
+  const auto places = places_of_states(graph, order, *handles.rule, settings.offload);
+  OffloadedStates offloaded(graph, registry, settings.offload, before);
+  std::map<const Parameter*, Parameter> held;
+  for (const UpdateBucket& bucket : order)
+    for (Parameter* p : bucket.parameters) {
+      const MemorySpace space = places.at(p);
+      const Parameter& of = held[p] = b.declare(*p, *handles.rule, space);
+      if (space != MemorySpace::kDevice) offloaded.add(of);
     }
-    if (divided && bucket.front()->whole == kNone) b.gather("gather/" + name, bucket, data_size);
+  const auto update = [&](const Parameter& piece) {
+    const double decay = piece.decayed() || settings.decay_all ? settings.weight_decay : 0.0;
+    handles.rule->emit(b.ops(), {.parameter = piece,
+                                 .schedule = handles.schedule,
+                                 .factor = factor,
+                                 .weight_decay = piece.weight_decay.value_or(decay),
+                                 .tensor_size = tensor_size,
+                                 .dtype = graph.value(piece.gradient).dtype});
+  };
+  for (const UpdateBucket& bucket : order) {
+    std::vector<ValueId> chunks;
+    for (const Parameter* p : bucket.parameters)
+      if (places.at(p) == MemorySpace::kDevice)
+        update(held.at(p));
+      else
+        chunks.push_back(offloaded.update_next(update));
+    if (divided && bucket.parameters.front()->whole == kNone)
+      b.gather("gather/" + bucket.name, bucket.parameters, data_size, std::move(chunks));
   }
+  handles.offload = offloaded.report();
   return handles;
 }
 

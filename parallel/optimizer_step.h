@@ -17,11 +17,12 @@ struct OptimizerHandles {
   ValueId total_loss = kNone;                 // [1] f64, over all data ranks
   ValueId norm = kNone;                       // [1] f64, of all gradients before clipping
   ValueId loss_scale = kNone;                 // input [1] f64, where there is one
+  OffloadReport offload = {};                 // of states that are kept elsewhere
 };
 
 // Fills in the parameters' masters and states. Those without a gradient are frozen: they are their own masters. Where
 // parameters are divided over the data ranks, each rank updates its parts, and gathers the others' while it updates the
-// next ones.
+// next ones. Error kConfiguration where states are to be kept elsewhere and none can be.
 OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
                                   std::vector<Parameter>& parameters, ValueId loss,
                                   const OptimizerSettings& settings, int data_size, int tensor_size);

@@ -53,7 +53,7 @@ void Weights::write_rows(std::size_t index, const FillRows& fill) const {
     const int64_t count = std::min(together, rows - first);
     numbers.assign(count * columns, 0.0);
     fill(first, count, numbers.data());
-    const auto write = [&](const Tensor& to, bool divided) {
+    const auto write = [&](const SharedTensor& to, bool divided) {
       const std::size_t size = size_of(to.dtype);
       const int64_t first_held = divided ? p.part_rows * mesh_.data_rank() : 0,
                     end_held = divided ? first_held + p.part_rows : rows, begin = std::max(first, first_held),

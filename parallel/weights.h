@@ -60,10 +60,11 @@ class Weights {
   // Where one parameter lies in the memory, and in the model.
   // Masters and gradients may be the rows of this data rank alone.
   struct Place {
-    Tensor value, master, gradient;  // undefined where nothing is trained, or it is frozen: the gradient
+    SharedTensor value, master,
+        gradient;  // undefined where nothing is trained, or it is frozen: the gradient
     uint64_t drawn = 0;
     bool divided_value = false, divided_master = false, divided_gradient = false;
-    const Tensor& saved(bool gradients) const { return gradients ? gradient : master; }
+    const SharedTensor& saved(bool gradients) const { return gradients ? gradient : master; }
   };
   std::unique_ptr<SafetensorsWriter> declare(const std::string& path, bool gradients) const;
   // Numbers of this rank's rows first ... first + count - 1, which are zeros before.

@@ -127,7 +127,7 @@ class Weights::Saving {
     return true;
   }
 
-  const Tensor& saved(std::size_t index) const { return weights_.places_[index].saved(gradients_); }
+  const SharedTensor& saved(std::size_t index) const { return weights_.places_[index].saved(gradients_); }
   // That a data rank has of what is saved; 0 where each has all.
   int64_t part_rows(std::size_t index) const {
     const Place& place = weights_.places_[index];
@@ -148,7 +148,7 @@ class Weights::Saving {
   }
 
   void read(const Tile& tile) const {
-    const Tensor& from = saved(tile.index);
+    const SharedTensor& from = saved(tile.index);
     const std::size_t width = size_of(from.dtype);
     const int64_t columns = parameters_[tile.index].local_columns(mesh_.tensor_size()),
                   row = tile.row - tile.holder * part_rows(tile.index);
@@ -272,7 +272,9 @@ class Weights::Saving {
 Weights::Weights(const Model& model, const Graph& graph, const ProgramMemory& memory, const Mesh& mesh,
                  bool saves)
     : model_(model), memory_(memory), mesh_(mesh), tiles_(saves ? kSaveBytes : 0) {
-  const auto tensor = [&](ValueId v) { return v == kNone ? Tensor{} : memory.tensor(graph.value(v).name); };
+  const auto tensor = [&](ValueId v) {
+    return v == kNone ? SharedTensor{} : memory.shared(graph.value(v).name);
+  };
   const auto divided = [&](ValueId v) { return graph.value(v).placement.is_sharded_over(kDataAxis); };
   const std::vector<uint64_t> drawn = drawn_places(model.parameters);
   for (const Parameter& p : model.parameters) {
@@ -323,7 +325,7 @@ void Weights::check_finite() const {
   double value = 0;
   const auto count = static_cast<int64_t>(model_.parameters.size());
   for (int64_t i = 0; i < count && bad == 0; ++i) {
-    const Tensor& whole = places_[static_cast<std::size_t>(i)].master;
+    const SharedTensor& whole = places_[static_cast<std::size_t>(i)].master;
     for (std::size_t at = 0; at < whole.bytes() && bad == 0; at += kPiece) {
       const std::size_t bytes = std::min(kPiece, whole.bytes() - at), width = size_of(whole.dtype);
       const auto elements = static_cast<int64_t>(bytes / width);

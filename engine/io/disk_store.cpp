@@ -61,24 +61,31 @@ void DiskStore::open(uint64_t bytes) {
   require(file_ < 0, "a disk store is opened once");
   file_ = open_nameless(folder_);
   if (file_ < 0)
-    throw Error(
-        ExitCode::kStorage, fmt::format("cannot make a file in {}: {}", folder_, system_message(errno)),
-        "activation_checkpointing.disk_checkpointing.path must be a folder that exists and can be written");
+    throw Error(ExitCode::kStorage,
+                fmt::format("cannot make a file in {}: {}", folder_, system_message(errno)),
+                fmt::format("{} must be a folder that exists and can be written", purpose_.key));
+  reserve(bytes);
+  direct_ = calls_->set_direct(file_) == 0;
+  for (int i = 0; i < kSlots - 1; ++i) threads_[i] = std::thread([this, i] { slot_loop(i + 1); });
+}
+
+void DiskStore::reserve(uint64_t bytes) {
   int refused = bytes > 0 ? EINTR : 0;  // nothing cannot be reserved
   while (refused == EINTR) refused = calls_->reserve(file_, bytes) == 0 ? 0 : errno;
   if (refused == ENOSPC || refused == EDQUOT || refused == EFBIG) {
     struct statvfs space {};
     const uint64_t available = ::fstatvfs(file_, &space) == 0 ? uint64_t{space.f_bavail} * space.f_frsize : 0;
     throw Error(ExitCode::kStorage,
-                fmt::format("saved activations need {} bytes in {}, where {} are available: {}", bytes,
+                fmt::format("{} need {} bytes in {}, where {} are available: {}", purpose_.what, bytes,
                             folder_, available, system_message(refused)),
-                "free some space, choose another folder, or save less (activation_checkpointing.mode)");
+                fmt::format("free some space, choose another folder, or {}", purpose_.instead));
   }
-  if (refused != 0 && refused != EOPNOTSUPP && refused != ENOSYS)
+  // A file system that cannot reserve can still read what was never written as zeros.
+  if (refused == EOPNOTSUPP || refused == ENOSYS)
+    refused = ::ftruncate(file_, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  if (refused != 0)
     throw Error(ExitCode::kStorage,
                 fmt::format("cannot reserve {} bytes in {}: {}", bytes, folder_, system_message(refused)));
-  direct_ = calls_->set_direct(file_) == 0;
-  for (int i = 0; i < kSlots - 1; ++i) threads_[i] = std::thread([this, i] { slot_loop(i + 1); });
 }
 
 void DiskStore::write(std::string_view name, const void* data, std::size_t bytes, uint64_t offset,
@@ -90,6 +97,39 @@ void DiskStore::write(std::string_view name, const void* data, std::size_t bytes
 void DiskStore::read(std::string_view name, void* data, std::size_t bytes, uint64_t offset, std::byte* ring) {
   run({.name = name, .data = static_cast<std::byte*>(data), .bytes = bytes, .offset = offset, .ring = ring},
       read_);
+}
+
+DiskStore::Window DiskStore::window_at(uint64_t offset, std::size_t bytes) {
+  const auto skip = static_cast<std::size_t>(offset % kBlock);
+  return {.first = offset - skip, .skip = skip, .bytes = std::min(bytes, kSlotBytes - skip)};
+}
+
+// The blocks at the ends, of which a piece may be a part, are read before they are written.
+void DiskStore::write_piece(std::string_view name, const void* data, std::size_t bytes, uint64_t offset,
+                            std::byte* ring) {
+  require(file_ >= 0, "a disk store is used before it is open");
+  const Request reads{.name = name}, writes{.writes = true, .name = name};
+  for (std::size_t done = 0; done < bytes;) {
+    const Window w = window_at(offset + done, bytes - done);
+    const std::size_t end = w.skip + w.bytes, last = round_up(end) - kBlock;
+    if (w.skip > 0) transfer(reads, ring, kBlock, w.first);
+    if (end % kBlock > 0 && (last > 0 || w.skip == 0)) transfer(reads, ring + last, kBlock, w.first + last);
+    std::memcpy(ring + w.skip, static_cast<const std::byte*>(data) + done, w.bytes);
+    transfer(writes, ring, round_up(end), w.first);
+    done += w.bytes;
+  }
+}
+
+void DiskStore::read_piece(std::string_view name, void* data, std::size_t bytes, uint64_t offset,
+                           std::byte* ring) {
+  require(file_ >= 0, "a disk store is used before it is open");
+  const Request reads{.name = name};
+  for (std::size_t done = 0; done < bytes;) {
+    const Window w = window_at(offset + done, bytes - done);
+    transfer(reads, ring, round_up(w.skip + w.bytes), w.first);
+    std::memcpy(static_cast<std::byte*>(data) + done, ring + w.skip, w.bytes);
+    done += w.bytes;
+  }
 }
 
 void DiskStore::run(const Request& request, Traffic& traffic) {
@@ -173,7 +213,7 @@ void DiskStore::transfer(const Request& request, std::byte* slot, std::size_t by
                   fmt::format("cannot {} {} {} the disk: {}, at offset {} of the file in {}",
                               request.writes ? "write" : "read", request.name, request.writes ? "to" : "from",
                               why, at, folder_),
-                  "look at the disk that holds activation_checkpointing.disk_checkpointing.path");
+                  fmt::format("look at the disk that holds {}", purpose_.key));
     }
     done += blocks;
   }

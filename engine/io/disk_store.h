@@ -32,6 +32,13 @@ class DiskCalls {
   virtual ssize_t read(int file, void* to, std::size_t bytes, off_t offset);
 };
 
+// What a store is for, as messages say it.
+struct DiskPurpose {
+  std::string_view what = "saved activations";
+  std::string_view key = "activation_checkpointing.disk_checkpointing.path";  // that names its folder
+  std::string_view instead = "save less (activation_checkpointing.mode)";
+};
+
 class DiskStore {
  public:
   static constexpr std::size_t kBlock = kDiskBlock;  // offsets and requests are multiples of it
@@ -45,14 +52,15 @@ class DiskStore {
     double bytes_per_second() const { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; }
   };
 
-  explicit DiskStore(std::string folder) : folder_(std::move(folder)) {}
+  explicit DiskStore(std::string folder, const DiskPurpose& purpose = {})
+      : folder_(std::move(folder)), purpose_(purpose) {}
   ~DiskStore();
   DiskStore(const DiskStore&) = delete;
   DiskStore& operator=(const DiskStore&) = delete;
 
   // `calls` must outlive the store. Before open().
   void replace_calls(DiskCalls& calls) { calls_ = &calls; }
-  // Reserves that many bytes. Errors: kStorage, where the folder cannot be written or has not that much
+  // Reserves that many bytes, which are zero. Errors: kStorage, where the folder cannot be written or has not that much
   // space.
   void open(uint64_t bytes);
 
@@ -61,6 +69,10 @@ class DiskStore {
   // time. Errors: kStorage, with the name, the system's reason and the offset in the file.
   void write(std::string_view name, const void* data, std::size_t bytes, uint64_t offset, std::byte* ring);
   void read(std::string_view name, void* data, std::size_t bytes, uint64_t offset, std::byte* ring);
+  // The same from any offset on, for what need not be fast: nothing else in the file changes.
+  void write_piece(std::string_view name, const void* data, std::size_t bytes, uint64_t offset,
+                   std::byte* ring);
+  void read_piece(std::string_view name, void* data, std::size_t bytes, uint64_t offset, std::byte* ring);
 
   bool direct() const { return direct_; }
   const Traffic& written() const { return written_; }
@@ -77,6 +89,14 @@ class DiskStore {
     std::size_t chunks() const { return (bytes + kSlotBytes - 1) / kSlotBytes; }
   };
 
+  // The part of a piece that one slot holds.
+  struct Window {
+    uint64_t first = 0;               // of the file, a whole block
+    std::size_t skip = 0, bytes = 0;  // of the piece, behind that
+  };
+  static Window window_at(uint64_t offset, std::size_t bytes);
+
+  void reserve(uint64_t bytes);
   void run(const Request& request, Traffic& traffic);
   void serve(int slot);
   void move(const Request& request, std::size_t chunk, std::byte* slot);
@@ -84,6 +104,7 @@ class DiskStore {
   void slot_loop(int slot);
 
   std::string folder_;
+  DiskPurpose purpose_;
   DiskCalls system_;
   DiskCalls* calls_ = &system_;
   int file_ = -1;

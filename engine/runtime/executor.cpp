@@ -159,7 +159,8 @@ MemoryLedger Executor::executed_ledger(const NameSet& held, Places places) const
                         .end = span.end,
                         .offset = offset - piece.offset,
                         .space = value.space,
-                        .pooled = value.pooled});
+                        .pooled = value.pooled,
+                        .of_state_file = value.space == MemorySpace::kDisk && persists(value)});
     }
     blocks[index].begin = std::min(blocks[index].begin, span.begin);
     blocks[index].end = std::max(blocks[index].end, span.end);

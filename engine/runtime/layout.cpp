@@ -65,14 +65,17 @@ std::vector<ValueId> share_storage(const Graph& graph, const Use& use) {
 }
 
 // Persistent values of a space by category, inputs last, which alone depend on the batch; there the groups in
-// their order, then all other values in theirs.
+// their order, then all other values in theirs. Of the host's memory the disk's buffer comes first, since the disk
+// wants it aligned.
 uint64_t place_persistent(const Graph& graph, MemorySpace space, Layout& layout, MemoryLedger::Row& row) {
   std::vector<ValueId> order;
   for (ValueId v = 0; v < static_cast<ValueId>(graph.values().size()); ++v)
     if (persists(graph.value(v)) && graph.value(v).space == space) order.push_back(v);
   const auto rank = [&](ValueId v) {
     const Value& value = graph.value(v);
-    return std::tuple(value.category == Category::kInput, value.category, value.group == kNone, value.group);
+    const bool later = space == MemorySpace::kHost && value.category != Category::kWorkspace;
+    return std::tuple(later, value.category == Category::kInput, value.category, value.group == kNone,
+                      value.group);
   };
   std::stable_sort(order.begin(), order.end(), [&](ValueId a, ValueId b) { return rank(a) < rank(b); });
   std::vector<uint64_t> begin(graph.values().size(), 0);  // by value that stands for a piece
@@ -267,9 +270,10 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
   layout.value_offsets.assign(graph.values().size(), 0);
   layout.workspace_offsets.assign(graph.ops().size(), 0);
   layout.storage = share_storage(graph, find_uses(graph));
-  MemoryLedger::Row persistent{}, of_host{};
+  MemoryLedger::Row persistent{}, elsewhere{};
   layout.ledger.persistent_bytes = place_persistent(graph, MemorySpace::kDevice, layout, persistent);
-  const uint64_t host_persistent = place_persistent(graph, MemorySpace::kHost, layout, of_host);
+  const uint64_t host_persistent = place_persistent(graph, MemorySpace::kHost, layout, elsewhere);
+  layout.ledger.disk_state_bytes = place_persistent(graph, MemorySpace::kDisk, layout, elsewhere);
   layout.transient_begin = {layout.ledger.persistent_bytes, host_persistent, 0};
 
   const std::vector<Span> spans = op_spans(graph, schedule);

@@ -1,6 +1,6 @@
 // Where every value of a program lives. Persistent values stand side by side, by category, those of groups
 // first; inputs come last, so that programs of one model for other shapes of batch have all the rest at the
-// same places. All others share one transient region: an offset each, chosen from lifetimes, so that no two
+// same places. On the disk they have a file of their own. All others share one transient region: an offset each, chosen from lifetimes, so that no two
 // values that live at the same time overlap. The members of a group are one piece in either.
 #pragma once
 

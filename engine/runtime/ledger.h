@@ -19,9 +19,10 @@ struct MemoryLedger {
   uint64_t persistent_bytes = 0;                 // parameters, gradients, optimizer, input
   uint64_t transient_bytes = 0;                  // the region that everything else shares
   uint64_t pooled_bytes = 0;                     // of the transient region: what the run-time allocator takes
-  uint64_t pooled_peak = 0;  // the most of it that is in use at once; the rest is fragmentation
-  uint64_t host_bytes = 0;   // the arena in host memory
-  uint64_t disk_bytes = 0;   // the file on the disk
+  uint64_t pooled_peak = 0;       // the most of it that is in use at once; the rest is fragmentation
+  uint64_t host_bytes = 0;        // the arena in host memory
+  uint64_t disk_bytes = 0;        // the file on the disk
+  uint64_t disk_state_bytes = 0;  // the file of what persists there
   uint64_t arena_bytes() const { return persistent_bytes + transient_bytes; }
 
   static uint64_t sum(const Row& row);

@@ -180,6 +180,10 @@ MemoryLedger ledger_of(const Graph& graph, std::vector<Block> blocks, uint64_t t
       persistent[static_cast<int>(block.category)] += block.bytes;
       continue;
     }
+    if (block.of_state_file) {
+      ledger.disk_state_bytes = std::max(ledger.disk_state_bytes, block.offset + block.bytes);
+      continue;
+    }
     uint64_t& height = device                              ? top
                        : block.space == MemorySpace::kHost ? ledger.host_bytes
                                                            : ledger.disk_bytes;

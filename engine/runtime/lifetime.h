@@ -26,6 +26,7 @@ struct Block {
   uint64_t offset = 0;
   MemorySpace space = MemorySpace::kDevice;
   bool pooled = false;
+  bool of_state_file = false;  // of what persists on the disk
   bool overlaps_in_time(const Block& other) const { return begin <= other.end && other.begin <= end; }
 };
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/runtime/disk_ring.h"
 #include "engine/runtime/lifetime.h"
 
 namespace recollect {
@@ -18,7 +19,8 @@ uint64_t most(const std::vector<const Program*>& programs, const MemoryLedger& l
   return most;
 }
 
-void check_within(const Tensor& tensor, std::size_t offset, std::size_t bytes) {
+template <typename Stored>
+void check_within(const Stored& tensor, std::size_t offset, std::size_t bytes) {
   require(offset <= tensor.bytes() && bytes <= tensor.bytes() - offset,
           "a read or a write past the end of a value");
 }
@@ -30,7 +32,7 @@ bool is_shared(const Value& value) {
 }
 
 ProgramMemory::ProgramMemory(Device& device, const std::vector<const Program*>& programs,
-                             const MemoryLedger& later)
+                             const MemoryLedger& later, DiskStore* states)
     : device_(device),
       values_(shared_values(*programs.at(0))),
       device_arena_(
@@ -38,7 +40,15 @@ ProgramMemory::ProgramMemory(Device& device, const std::vector<const Program*>& 
                          most(programs, later, [](const MemoryLedger& l) { return l.arena_bytes(); }))),
       host_arena_(device.reserve(MemorySpace::kHost,
                                  most(programs, later, [](const MemoryLedger& l) { return l.host_bytes; }))),
-      disk_bytes_(most(programs, later, [](const MemoryLedger& l) { return l.disk_bytes; })) {
+      disk_bytes_(most(programs, later, [](const MemoryLedger& l) { return l.disk_bytes; })),
+      disk_state_bytes_(most(programs, later, [](const MemoryLedger& l) { return l.disk_state_bytes; })),
+      states_(states) {
+  require(states_ || disk_state_bytes_ == 0, "there is no file for what persists on the disk");
+  if (states_) {
+    const ValueId ring = programs.at(0)->graph.find(kDiskRing);
+    require(ring != kNone, "there is no buffer for the file of what persists on the disk");
+    ring_offset_ = programs.at(0)->layout.value_offsets[ring];
+  }
   for (const Program* program : programs) check_fits(*program);
 }
 
@@ -86,6 +96,7 @@ void ProgramMemory::check_fits(const Program& program) const {
   check("device memory", needs.arena_bytes(), device_arena_.bytes());
   check("host memory", needs.host_bytes, host_arena_.bytes());
   check("disk", needs.disk_bytes, disk_bytes_);
+  check("disk for what persists", needs.disk_state_bytes, disk_state_bytes_);
 }
 
 bool ProgramMemory::admit(const Program& program) {
@@ -98,11 +109,25 @@ const Arena& ProgramMemory::arena(MemorySpace space) const {
   return space == MemorySpace::kDevice ? device_arena_ : host_arena_;
 }
 
-Tensor ProgramMemory::tensor(std::string_view shared_value) const {
+const ProgramMemory::Shared& ProgramMemory::find(std::string_view shared_value) const {
   const auto found = values_.find(shared_value);
   require(found != values_.end(), "there is no persistent value " + std::string(shared_value));
-  const Shared& value = found->second;
+  return found->second;
+}
+
+Tensor ProgramMemory::tensor(std::string_view shared_value) const {
+  const Shared& value = find(shared_value);
   return {arena(value.space).at(value.offset), value.shape, value.dtype};
+}
+
+SharedTensor ProgramMemory::shared(std::string_view value) const {
+  const Shared& found = find(value);
+  return {.shape = found.shape,
+          .dtype = found.dtype,
+          .space = found.space,
+          .offset = found.offset,
+          .is_there = true,
+          .name = std::string(value)};
 }
 
 void ProgramMemory::write(const Tensor& to, const void* from, std::size_t offset, std::size_t bytes) const {
@@ -113,6 +138,23 @@ void ProgramMemory::write(const Tensor& to, const void* from, std::size_t offset
 void ProgramMemory::read(void* to, const Tensor& from, std::size_t offset, std::size_t bytes) const {
   check_within(from, offset, bytes);
   device_.read(to, static_cast<const std::byte*>(from.data) + offset, bytes);
+}
+
+void ProgramMemory::write(const SharedTensor& to, const void* from, std::size_t offset,
+                          std::size_t bytes) const {
+  check_within(to, offset, bytes);
+  if (to.space == MemorySpace::kDisk)
+    states_->write_piece(to.name, from, bytes, to.offset + offset, ring());
+  else
+    device_.write(arena(to.space).at(to.offset + offset), from, bytes);
+}
+
+void ProgramMemory::read(void* to, const SharedTensor& from, std::size_t offset, std::size_t bytes) const {
+  check_within(from, offset, bytes);
+  if (from.space == MemorySpace::kDisk)
+    states_->read_piece(from.name, to, bytes, from.offset + offset, ring());
+  else
+    device_.read(to, arena(from.space).at(from.offset + offset), bytes);
 }
 
 }  // namespace recollect

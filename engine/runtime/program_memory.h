@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/core/arena.h"
+#include "engine/io/disk_store.h"
 #include "engine/runtime/device.h"
 #include "engine/runtime/program.h"
 
@@ -24,11 +25,27 @@ bool is_shared(const Value& value);
 // Of shared values.
 using NameSet = std::set<std::string, std::less<>>;
 
+// A shared value wherever it is: in an arena, or in the file of what persists on the disk, where it has no address.
+struct SharedTensor {
+  Shape shape = {};
+  DType dtype = DType::kF32;
+  MemorySpace space = MemorySpace::kDevice;
+  uint64_t offset = 0;  // in the arena or the file
+  bool is_there = false;
+  std::string name = {};
+
+  int64_t elements() const { return shape.elements(); }
+  std::size_t bytes() const { return static_cast<std::size_t>(elements()) * size_of(dtype); }
+  bool defined() const { return is_there; }
+};
+
 class ProgramMemory {
  public:
   // For these programs of one model, for those whose ledger is `later`, and all others that need no more. `device`
-  // must outlive the memory. Error kInternal where what they share differs.
-  ProgramMemory(Device& device, const std::vector<const Program*>& programs, const MemoryLedger& later = {});
+  // must outlive the memory, and so must `states`, which is open where something persists on the disk. Error kInternal
+  // where what they share differs.
+  ProgramMemory(Device& device, const std::vector<const Program*>& programs, const MemoryLedger& later = {},
+                DiskStore* states = nullptr);
   ProgramMemory(const ProgramMemory&) = delete;
   ProgramMemory& operator=(const ProgramMemory&) = delete;
 
@@ -38,15 +55,21 @@ class ProgramMemory {
   // The same for a program that will run here. Whether it is the first.
   bool admit(const Program& program);
 
-  Tensor tensor(std::string_view shared_value) const;  // Error kInternal where there is none of that name
+  Tensor tensor(
+      std::string_view shared_value) const;  // Error kInternal where there is none of that name in an arena
+  SharedTensor shared(std::string_view value) const;  // Error kInternal where there is none of that name
   // Between host memory and an address in the arenas: all of the tensor, or `bytes` of it from `offset` on.
   void write(const Tensor& to, const void* from) const { write(to, from, 0, to.bytes()); }
   void write(const Tensor& to, const void* from, std::size_t offset, std::size_t bytes) const;
   void read(void* to, const Tensor& from) const { read(to, from, 0, from.bytes()); }
   void read(void* to, const Tensor& from, std::size_t offset, std::size_t bytes) const;
+  // Likewise, between two runs: of what is on the disk nothing then travels. Error kStorage.
+  void write(const SharedTensor& to, const void* from, std::size_t offset, std::size_t bytes) const;
+  void read(void* to, const SharedTensor& from, std::size_t offset, std::size_t bytes) const;
 
   const Arena& arena(MemorySpace space) const;  // kDevice or kHost
   uint64_t disk_bytes() const { return disk_bytes_; }
+  uint64_t disk_state_bytes() const { return disk_state_bytes_; }
   Device& device() const { return device_; }
 
  private:
@@ -63,11 +86,15 @@ class ProgramMemory {
   using SharedValues = std::map<std::string, Shared, std::less<>>;
 
   static SharedValues shared_values(const Program& program);
+  const Shared& find(std::string_view shared_value) const;
+  std::byte* ring() const { return host_arena_.at(ring_offset_); }
 
   Device& device_;
   SharedValues values_;
   Arena device_arena_, host_arena_;
-  uint64_t disk_bytes_;
+  uint64_t disk_bytes_, disk_state_bytes_;
+  DiskStore* states_;
+  uint64_t ring_offset_ = 0;  // of the disk's buffer, where states are there
   bool admitted_ = false;
 };
 

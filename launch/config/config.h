@@ -151,6 +151,9 @@ struct Config {
       bool frozen = false;
     };
     std::vector<Group> groups = {};
+    OffloadTo offload = OffloadTo::kNone;  // where states and masters are kept
+    std::string offload_path = {};         // a folder, of the disk
+    double offload_ratio = 1;              // of their bytes
   };
 
   struct Scheduler {

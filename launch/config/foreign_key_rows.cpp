@@ -27,8 +27,10 @@ constexpr std::string_view
     kFullyShards =
         "write zero_stage in section 'parallelism': 3 for FULL_SHARD, 2 for SHARD_GRAD_OP, 0 for NO_SHARD",
     kDistributedOptimizer = "write zero_stage: 1 in section 'parallelism'",
-    kNoStateOffload =
-        "not supported: states stay in the device's memory; parallelism.zero_stage divides them",
+    kStatesOffload =
+        "write offload, offload_path and offload_ratio in section 'optimizer'; leave the rest out",
+    kNoParameterOffload =
+        "not supported: parameters stay in the device's memory; parallelism.zero_stage divides them",
     kNoPipeline =
         "not supported: layers are not divided over ranks; parallelism.tensor_parallel_size divides each",
     kNoHub = "not supported: nothing is sent away; checkpoint.save_model writes files that can be",
@@ -357,12 +359,16 @@ constexpr ForeignKey kForeignKeys[] = {
 
     // Dividing the model.
     {"zero_optimization.stage", "DeepSpeed", "parallelism.zero_stage", ""},
-    {"zero_optimization.offload_optimizer", "DeepSpeed", "", kNoStateOffload},
-    {"zero_optimization.offload_param", "DeepSpeed", "", kNoStateOffload},
+    {"zero_optimization.offload_optimizer.device", "DeepSpeed", "optimizer.offload", ""},
+    {"zero_optimization.offload_optimizer.nvme_path", "DeepSpeed", "optimizer.offload_path", ""},
+    {"zero_optimization.offload_optimizer.ratio", "DeepSpeed", "optimizer.offload_ratio", ""},
+    {"zero_optimization.offload_optimizer", "DeepSpeed", "optimizer.offload", kStatesOffload},
+    {"zero_optimization.offload_param", "DeepSpeed", "", kNoParameterOffload},
     {"zero_optimization", "DeepSpeed", "parallelism.zero_stage", kZero},
     {"deepspeed_config.zero_stage", "accelerate", "parallelism.zero_stage", ""},
-    {"deepspeed_config.offload_optimizer_device", "accelerate", "", kNoStateOffload},
-    {"deepspeed_config.offload_param_device", "accelerate", "", kNoStateOffload},
+    {"deepspeed_config.offload_optimizer_device", "accelerate", "optimizer.offload", ""},
+    {"deepspeed_config.offload_optimizer_nvme_path", "accelerate", "optimizer.offload_path", ""},
+    {"deepspeed_config.offload_param_device", "accelerate", "", kNoParameterOffload},
     {"deepspeed_config.zero3_init_flag", "accelerate", "", kZero},
     {"deepspeed_config.zero3_save_16bit_model", "accelerate", "",
      "leave it out: checkpoint.save_model saves it whole"},
@@ -372,7 +378,7 @@ constexpr ForeignKey kForeignKeys[] = {
      ""},
     {"fsdp", "Transformers", "parallelism.zero_stage", kFullyShards},
     {"fsdp_config.fsdp_sharding_strategy", "accelerate", "parallelism.zero_stage", kFullyShards},
-    {"fsdp_config.fsdp_offload_params", "accelerate", "", kNoStateOffload},
+    {"fsdp_config.fsdp_offload_params", "accelerate", "", kNoParameterOffload},
     {"fsdp_config", "Transformers, accelerate", "parallelism.zero_stage", kFullyShards},
     {"fsdp_config.fsdp_activation_checkpointing", "accelerate", "activation_checkpointing.mode", ""},
     {"fsdp_min_num_params", "Transformers", "", kZero},
@@ -380,7 +386,9 @@ constexpr ForeignKey kForeignKeys[] = {
     {"sharded_ddp", "Transformers", "parallelism.zero_stage", kFullyShards},
     {"data_parallel_shard_degree", "torchtitan", "parallelism.zero_stage",
      "write zero_stage: 3 in section 'parallelism': all data parallel ranks divide"},
-    {"enable_cpu_offload", "torchtitan", "", kNoStateOffload},
+    {"enable_cpu_offload", "torchtitan", "", kNoParameterOffload},
+    {"optimizer_cpu_offload", "Megatron", "optimizer.offload", ""},
+    {"optimizer_offload_fraction", "Megatron", "optimizer.offload_ratio", ""},
     {"deepspeed", "Transformers, axolotl", "", "recollect config import FILE reads it"},
     {"deepspeed_config", "accelerate", "", "recollect config import FILE reads it"},
     {"accelerator_config", "Transformers", "", "leave it out: it is of accelerate's data loaders"},

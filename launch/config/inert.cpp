@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "launch/config/check_offload.h"
 #include "launch/config/check_reports.h"
 #include "launch/config/check_schedule.h"
 #include "launch/config/data_source.h"
@@ -352,7 +353,8 @@ std::vector<Rule> fixed_rules() {
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> table = [] {
     std::vector<Rule> all = declared_rules();
-    for (std::vector<Rule>& more : std::array{inert_schedule_rules(), fixed_rules(), inert_data_rules()})
+    for (std::vector<Rule>& more :
+         std::array{inert_schedule_rules(), inert_offload_rules(), fixed_rules(), inert_data_rules()})
       std::move(more.begin(), more.end(), std::back_inserter(all));
     return all;
   }();

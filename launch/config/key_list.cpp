@@ -140,6 +140,13 @@ void add_optimizer(std::vector<ConfigKey>& keys) {
   add("layer_decay", &S::layer_decay, ValueRange{.low = 0, .high = 1, .low_open = true},
       "factor of the learning rate from each layer to the one before it; 1: all have the same");
   keys.push_back(groups_key());
+  add("offload", &S::offload, any(),
+      "where states and master copies are kept between updates: in the host's memory (of a CUDA device), or "
+      "on the disk");
+  add("offload_path", &S::offload_path, any(),
+      "folder on the disk where they are kept; each rank has a file there without a name");
+  add("offload_ratio", &S::offload_ratio, ValueRange{.low = 0, .high = 1, .low_open = true},
+      "share of their bytes that is kept there, those of the largest parameters first");
 }
 
 void add_scheduler(std::vector<ConfigKey>& keys) {

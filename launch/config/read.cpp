@@ -307,9 +307,11 @@ class Reader {
       const DeviceModel device = read_device_model(config_.device.model);
       const CheckpointingSettings& c = config_.activation_checkpointing;
       const bool plans = c.mode == CheckpointingMode::kAuto || c.mode == CheckpointingMode::kDtr;
-      if (plans && !c.disk_checkpointing.path.empty() &&
+      const bool states = config_.optimizer.offload == OffloadTo::kDisk;
+      if (plans && (states || !c.disk_checkpointing.path.empty()) &&
           (device.disk_write_bandwidth == 0 || device.disk_read_bandwidth == 0))
-        found.push_back({{"activation_checkpointing.disk_checkpointing.path", "device.model"},
+        found.push_back({{states ? "optimizer.offload" : "activation_checkpointing.disk_checkpointing.path",
+                          "device.model"},
                          fmt::format("activation_checkpointing.mode {} cannot plan with the disk: device "
                                      "model {} does not know how fast it is; `recollect calibrate --disk "
                                      "FOLDER --out FILE` measures it",

@@ -10,6 +10,7 @@
 #include "engine/core/error.h"
 #include "engine/io/problems.h"
 #include "engine/ops/cpu_level.h"
+#include "launch/config/check_offload.h"
 #include "launch/config/check_reports.h"
 #include "launch/config/check_schedule.h"
 #include "launch/config/data_source.h"
@@ -386,6 +387,7 @@ std::vector<Finding> validate(const Config& config, const BuildFeatures& feature
   check_parallelism(config, found);
   check_sequence_parallel(config, found);
   check_divided_states(config, found);
+  check_offloaded_states(config, found);
   check_gathered_parameters(config, found);
   check_device(config, features, found);
   check_schedule(config, found);

@@ -151,6 +151,7 @@ TrainingProgram PlannedRank::plan_shorter(const Config& config, const BatchShape
   const ThreadCount threads(threads_);
   return plan_training_program(config, *mesh_, build_training_graph(config, *mesh_, shape),
                                {.disk = longest.disk,
+                                .state_disk = longest.state_disk,
                                 .decided = &longest.checkpointed,
                                 .larger = &longest.program.layout,
                                 .reserved = reserved});
@@ -235,7 +236,8 @@ void count_programs(const Config& config, const Program& longest, ResidentMemory
 }
 
 bool knows_disk(const TrainingProgram& training) {
-  return training.program.predicted().disk_bytes == 0 ||
+  const MemoryLedger& predicted = training.program.predicted();
+  return predicted.disk_bytes + predicted.disk_state_bytes == 0 ||
          (training.device.disk_write_bandwidth > 0 && training.device.disk_read_bandwidth > 0);
 }
 

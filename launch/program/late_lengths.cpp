@@ -30,7 +30,7 @@ MemoryLedger most_of(const std::vector<MemoryLedger>& ledgers) {
 
 TakenOver taken_over_from(const BatchShape& first, const TrainingProgram& made, const Layout& layout,
                           const MemoryLedger& reserved, const BatchShape& shape) {
-  TakenOver taken{.disk = made.disk};
+  TakenOver taken{.disk = made.disk, .state_disk = made.state_disk};
   if (shape.samples <= first.samples && shape.sequence_length <= first.sequence_length) {
     taken.decided = &made.checkpointed;
     taken.larger = &layout;

@@ -9,6 +9,7 @@
 #include "engine/ops/ops.h"
 #include "launch/program/task.h"
 #include "parallel/optimizers/groups.h"
+#include "parallel/state_ops.h"
 
 namespace recollect {
 
@@ -20,6 +21,7 @@ std::shared_ptr<const OpRegistry> all_ops() {
   register_comm_ops(*registry);
   register_checkpointing_ops(*registry);
   register_verify_ops(*registry);
+  register_state_ops(*registry);
   return registry;
 }
 

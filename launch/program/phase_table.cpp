@@ -25,6 +25,7 @@ std::string arenas_text(const std::vector<NamedLedger>& ledgers, const ByteUnit&
                         arena - ledger->peak());
     text += line("host", ledger->host_bytes) + "\n";
     if (ledger->disk_bytes > 0) text += line("disk", ledger->disk_bytes) + "\n";
+    if (ledger->disk_state_bytes > 0) text += line("disk, states", ledger->disk_state_bytes) + "\n";
   }
   return text;
 }

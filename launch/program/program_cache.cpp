@@ -47,6 +47,7 @@ ProgramCache::ProgramCache(const Config& config, const Mesh& mesh, const Backend
       snapshot_buffer_bytes(config_, first.model, first.program.graph, mesh_, mesh_.world().rank());
   check_limits_of(first.program);
   if (DiskStore* disk = first.disk.get()) disk->open(needs_.disk_bytes);
+  if (DiskStore* states = first.state_disk.get()) states->open(needs_.disk_state_bytes);
   backend_.choose_alike(mesh_.world(), [&] { reserve(std::move(planned)); });
   for (const auto& [shape, ready] : programs_) share_memory(ready.training.checkpointed);
 }
@@ -93,7 +94,8 @@ void ProgramCache::check_limits_of(const Program& first) {
 void ProgramCache::reserve(std::vector<ReadyProgram> planned) {
   std::vector<const Program*> programs;
   for (const ReadyProgram& one : planned) programs.push_back(&one.training.program);
-  memory_ = std::make_unique<ProgramMemory>(backend_.device(), programs, needs_);
+  memory_ = std::make_unique<ProgramMemory>(backend_.device(), programs, needs_,
+                                            planned.front().training.state_disk.get());
   for (std::size_t i = 0; i < planned.size(); ++i) add(shapes_[i], std::move(planned[i]));
 }
 
@@ -119,7 +121,8 @@ ReadyProgram& ProgramCache::at(const BatchShape& shape) {
 std::optional<ReadyProgram> ProgramCache::plan_again() const {
   try {
     const ReadyProgram& first = programs_.at(first_);
-    std::optional<ReadyProgram> again = make(first_, {.disk = first.training.disk, .reserved = &needs_});
+    std::optional<ReadyProgram> again = make(
+        first_, {.disk = first.training.disk, .state_disk = first.training.state_disk, .reserved = &needs_});
     const TrainingProgram& training = again->training;
     const MemoryLedger needs = plan_lengths(config_, mesh_, shapes_, training, training.program.layout);
     const bool fits = needs.arena_bytes() <= needs_.arena_bytes() && needs.host_bytes <= needs_.host_bytes &&

@@ -22,7 +22,9 @@
 #include "launch/program/data_axis.h"
 #include "launch/program/over_budget.h"
 #include "launch/program/recorded.h"
+#include "launch/program/state_offload.h"
 #include "launch/program/units.h"
+#include "parallel/state_ops.h"
 
 namespace recollect {
 
@@ -60,7 +62,7 @@ std::unique_ptr<VocabularyReduction> vocabulary_of(const Mesh& mesh) {
 }
 
 KernelTable all_kernels(const RegisterKernels& of_backend, const Mesh& mesh, VocabularyReduction* vocabulary,
-                        DiskStore* disk) {
+                        DiskStore* disk, DiskStore* state_disk) {
   KernelTable table;
   of_backend(table, vocabulary);
   const CommunicatorLookup lookup = [&mesh](std::string_view axis, StreamId stream) -> Communicator& {
@@ -69,6 +71,7 @@ KernelTable all_kernels(const RegisterKernels& of_backend, const Mesh& mesh, Voc
   register_comm_kernels(table, lookup);
   register_checkpointing_kernels(table, lookup, disk);
   register_verify_kernels(table, mesh.world().rank());
+  register_state_kernels(table, state_disk);
   return table;
 }
 
@@ -121,18 +124,21 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
     if (!settings.disk_checkpointing.path.empty())
       training.disk = target.taken_over.disk ? target.taken_over.disk
                                              : std::make_shared<DiskStore>(settings.disk_checkpointing.path);
+    training.state_disk = state_store(config, target.taken_over);
     count_frozen(mesh, training);
     reduce_over_data(graph, config, mesh, training);
     training.optimizer =
         append_optimizer(graph, *training.registry, training.model.parameters, training.model.loss,
                          optimizer_settings(config), mesh.data_size(), mesh.tensor_size());
+    remark_on_offload(config, training);
     gather_over_data(graph, mesh, training, least);
   } else {
     for (Parameter& p : training.model.parameters) p.master = p.value;
   }
-  training.program = target.compile(
-      std::move(graph), all_kernels(target.kernels, mesh, training.vocabulary.get(), training.disk.get()),
-      target.taken_over.larger);
+  training.program = target.compile(std::move(graph),
+                                    all_kernels(target.kernels, mesh, training.vocabulary.get(),
+                                                training.disk.get(), training.state_disk.get()),
+                                    target.taken_over.larger);
   return training;
 }
 
@@ -226,12 +232,16 @@ TrainingProgram as_decided(const Config&, const Mesh&, const ModelGraph&, const 
 class Trials {
  public:
   Trials(const Config& config, const Mesh& mesh, const ModelGraph& built, const PlanBudgets& budgets,
-         std::shared_ptr<DiskStore> disk)
-      : config_(config), mesh_(mesh), built_(built), budgets_(budgets), disk_(std::move(disk)) {}
+         const TakenOver& taken_over)
+      : config_(config),
+        mesh_(mesh),
+        built_(built),
+        budgets_(budgets),
+        disks_{.disk = taken_over.disk, .state_disk = taken_over.state_disk} {}
 
   // Nothing where the plan cannot be carried out. Stands until the next one is run.
   const TrainingProgram* run(const Plan& plan, Moves moves = Moves::kChosen) {
-    Target target = to_predict_with(config_, {.disk = disk_});
+    Target target = to_predict_with(config_, disks_);
     target.plan = &plan;
     last_ = moves == Moves::kLeast ? complete(config_, mesh_, built_, target, true)
                                    : complete_within(budgets_.device, config_, mesh_, built_, target);
@@ -246,9 +256,10 @@ class Trials {
   // The one that was kept, with the kernels that the target asks for.
   TrainingProgram take_kept(const Target& target) {
     if (target.compile != compile_without_kernels)
-      kept_.program = target.compile(
-          std::move(kept_.program.graph),
-          all_kernels(target.kernels, mesh_, kept_.vocabulary.get(), kept_.disk.get()), nullptr);
+      kept_.program = target.compile(std::move(kept_.program.graph),
+                                     all_kernels(target.kernels, mesh_, kept_.vocabulary.get(),
+                                                 kept_.disk.get(), kept_.state_disk.get()),
+                                     nullptr);
     return std::move(kept_);
   }
   // Of those within the budgets of host and disk.
@@ -259,7 +270,7 @@ class Trials {
   const Mesh& mesh_;
   const ModelGraph& built_;
   const PlanBudgets budgets_;
-  const std::shared_ptr<DiskStore> disk_;
+  const TakenOver disks_;
   TrainingProgram last_, kept_;
   MemoryLedger smallest_;
 };
@@ -273,7 +284,7 @@ TrainingProgram refused(const Error& refusal) {
 std::vector<uint64_t> workspaces_of(const Config& config, const Mesh& mesh, const Graph& graph) {
   const std::unique_ptr<VocabularyReduction> vocabulary = vocabulary_of(mesh);
   return workspaces_of(graph, all_kernels(kernels_of(config.device.backend, config.device.isa), mesh,
-                                          vocabulary.get(), nullptr));
+                                          vocabulary.get(), nullptr, nullptr));
 }
 
 // By trial: the plan that is chosen is the one whose program fits. A shorter sequence for which none is found has
@@ -290,7 +301,7 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
       .device = device,
       .residences = residences_of(settings, mesh.tensor_size(), config.parallelism.sequence_parallel),
       .storage = {.tensor_size = mesh.tensor_size(), .keep_last = settings.keep_last}};
-  Trials trials(config, mesh, built, budgets, target.taken_over.disk);
+  Trials trials(config, mesh, built, budgets, target.taken_over);
   const TryPlan try_plan = [&](const Plan& plan, Moves moves) -> std::optional<PlanTrial> {
     const TrainingProgram* tried = trials.run(plan, moves);
     if (!tried) return {};
@@ -332,7 +343,7 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
   const CheckpointingSettings& settings = config.activation_checkpointing;
   const SavedActivations& saved = built.saved.value();
   const uint64_t budget = budgets_of(config, target.taken_over).device;
-  Trials trials(config, mesh, built, {.device = budget}, target.taken_over.disk);
+  Trials trials(config, mesh, built, {.device = budget}, target.taken_over);
   const auto run = [&](const Plan& plan) { return trials.run(placed(plan, built.graph, saved, settings)); };
   const TrainingProgram* none = run(make_plan(built.graph, saved, settings));
   const MemoryLedger all = none ? none->program.predicted() : MemoryLedger{};
@@ -378,7 +389,7 @@ TrainingProgram as_decided(const Config& config, const Mesh& mesh, const ModelGr
   if (!has_budget(config.activation_checkpointing) || needs <= budget) return training;
   if (plans_each_length(config)) {
     Target undecided = target;
-    undecided.taken_over = {.disk = target.taken_over.disk};
+    undecided.taken_over = {.disk = target.taken_over.disk, .state_disk = target.taken_over.state_disk};
     return make_within_budget(config, mesh, built, undecided);
   }
   training.checkpointed.refusal = plan_exceeds(budget, config, training.program.predicted());
@@ -426,6 +437,7 @@ OptimizerSettings optimizer_settings(const Config& config) {
           .max_grad_norm = o.max_grad_norm,
           .loss_scaled = config.training.scales_loss(),
           .layer_decay = o.layer_decay,
+          .offload = {.to = o.offload, .ratio = o.offload_ratio},
           .groups = parameter_groups(config)};
 }
 

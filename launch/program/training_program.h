@@ -23,6 +23,7 @@ struct TrainingProgram {
   std::shared_ptr<const OpRegistry> registry;       // the graph's ops point into it
   std::unique_ptr<VocabularyReduction> vocabulary;  // the kernels point to it
   std::shared_ptr<DiskStore> disk;  // they point to it too; null where nothing goes to the disk. Not open yet
+  std::shared_ptr<DiskStore> state_disk;  // likewise, of optimizer states
   Model model;
   Checkpointed checkpointed;  // with a refusal there is no program
   DeviceModel device;
@@ -41,10 +42,11 @@ OptimizerSettings optimizer_settings(const Config& config);
 // The first stages: what does not depend on activation_checkpointing.
 ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape);
 
-// What a program takes over from one that the same run has already. They share the disk. One for longer sequences
+// What a program takes over from one that the same run has already. They share the disks. One for longer sequences
 // has decided on checkpointing for this one too.
 struct TakenOver {
   std::shared_ptr<DiskStore> disk = nullptr;
+  std::shared_ptr<DiskStore> state_disk = nullptr;
   const Checkpointed* decided = nullptr;  // null: nothing is decided
   const Layout* larger = nullptr;
   const MemoryLedger* reserved = nullptr;  // for a plan of its own; null: what the larger one takes

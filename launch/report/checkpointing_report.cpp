@@ -18,6 +18,17 @@ std::string rate(const DiskStore::Traffic& traffic) {
   return fmt::format("{:.0f} MB/s", 1e-6 * traffic.bytes_per_second());
 }
 
+// What optimizer.offload cost; what it does is a remark on the program.
+std::string offload_text(const Measurements& measured, int64_t steps) {
+  const double waited = exposed_seconds_of_states(measured.programs);
+  std::string text = fmt::format("{} a step exposed", duration_text(waited / static_cast<double>(steps)));
+  if (const DiskStore* disk = measured.training().state_disk.get())
+    text = fmt::format("read at {} and written at {}, {} I/O, {}; {} on the disk", rate(disk->read()),
+                       rate(disk->written()), disk->direct() ? "direct" : "buffered", text,
+                       mib(measured.executor().program().predicted().disk_state_bytes));
+  return text;
+}
+
 // The activations that are not saved, and the ops that make them again.
 SwitchEffect effect_of_mode(const char* name, const Plan& plan, const Graph& graph,
                             const Timeline& timeline) {
@@ -148,6 +159,8 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Mea
   if (r.packed_values > 0)
     report.emplace_back("storage_dtype", fmt::format("bf16, lossy: {} values stored in {} less",
                                                      r.packed_values, mib(r.packed_saved_bytes)));
+  if (measured.training().optimizer.offload.values > 0 && step.steps > 0)
+    report.emplace_back("optimizer.offload", offload_text(measured, step.steps));
   if (!c.contiguous_checkpointing) {
     const MemoryLedger& ledger = executor.program().predicted();
     report.emplace_back(
@@ -179,7 +192,8 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Mea
 }
 
 std::string slow_disk_warning(const ProgramCache& programs, int64_t steps, double seconds) {
-  const DiskStore* disk = programs.neediest().training.disk.get();
+  const TrainingProgram& training = programs.neediest().training;
+  const DiskStore* disk = training.disk ? training.disk.get() : training.state_disk.get();
   const double waited = exposed_seconds(programs, StreamId::kDisk);
   if (!disk || waited <= 0.1 * seconds) return "";
   return fmt::format(

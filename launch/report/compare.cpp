@@ -82,6 +82,8 @@ std::string comparison_text(const std::vector<RankReport>& run_a, const std::vec
   line("arena", of_a.arena_bytes(), of_b.arena_bytes());
   line("host arena", of_a.host_bytes, of_b.host_bytes);
   line("disk", of_a.disk_bytes, of_b.disk_bytes);
+  if (of_a.disk_state_bytes > 0 || of_b.disk_state_bytes > 0)
+    line("disk, states", of_a.disk_state_bytes, of_b.disk_state_bytes);
   const Times times(a, b);
   const DurationUnit& time = duration_unit_for(std::max(times.step[0], times.step[1]));
   text += three_times(times.measured ? "step" : "step predicted", time, times.step);
@@ -105,6 +107,7 @@ nlohmann::ordered_json comparison_json(const std::vector<RankReport>& run_a,
   json["arena"] = less(of_b.arena_bytes(), of_a.arena_bytes());
   json["host_arena"] = less(of_b.host_bytes, of_a.host_bytes);
   json["disk"] = less(of_b.disk_bytes, of_a.disk_bytes);
+  json["disk_states"] = less(of_b.disk_state_bytes, of_a.disk_state_bytes);
   json["step"] = times.step[1] - times.step[0];
   json["exposed"] = times.exposed[1] - times.exposed[0];
   return json;

@@ -28,10 +28,29 @@ double sum_over(const ProgramCache& programs, const Of& of) {
   return sum;
 }
 
+// What the updates of fetched states waited for. They wait for nothing else.
+double waits_of_updates(const Executor& executor) {
+  const Graph& graph = executor.program().graph;
+  const auto is_fetched = [&](ValueId v) {
+    const OpId by = v == kNone ? kNone : graph.value(v).producer;
+    return by != kNone && graph.op(by).def->name == "fetch_state";
+  };
+  double sum = 0;
+  for (const OpId id : graph.op_ids())
+    if (const Op& op = graph.op(id); op.stream == StreamId::kCompute && op.phase == Phase::kOptimizer &&
+                                     std::any_of(op.outputs.begin(), op.outputs.end(), is_fetched))
+      sum += executor.waits().by_op()[static_cast<std::size_t>(id)];
+  return sum;
+}
+
 }  // namespace
 
 double exposed_seconds(const ProgramCache& programs, StreamId stream) {
   return sum_over(programs, [&](const Executor& executor) { return executor.waits().exposed(stream); });
+}
+
+double exposed_seconds_of_states(const ProgramCache& programs) {
+  return sum_over(programs, waits_of_updates);
 }
 
 double joined_seconds(const ProgramCache& programs) {

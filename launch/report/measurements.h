@@ -52,6 +52,9 @@ double exposed_seconds(const ProgramCache& programs, StreamId stream);
 // And at the end of runs, for all streams.
 double joined_seconds(const ProgramCache& programs);
 
+// And for optimizer states that are kept elsewhere, whatever stream brings them.
+double exposed_seconds_of_states(const ProgramCache& programs);
+
 void add_measurement(const Config& config, const Measurements& measured, StepReport& report);
 
 }  // namespace recollect

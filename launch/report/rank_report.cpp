@@ -67,7 +67,8 @@ RunDescription describe(const Config& config, const Mesh& mesh, const TrainingPr
 }
 
 ReservedMemory reserved_for(const MemoryLedger& needs) {
-  return {needs.arena_bytes(), needs.arena_bytes(), needs.host_bytes, needs.disk_bytes};
+  return {needs.arena_bytes(), needs.arena_bytes(), needs.host_bytes,
+          needs.disk_bytes + needs.disk_state_bytes};
 }
 
 RankReport predict(const Config& config, const Mesh& mesh, const TrainingProgram& training,

@@ -95,6 +95,7 @@ Json ledger_json(const MemoryLedger& ledger) {
   json["persistent"] = ledger.persistent_bytes;
   json["host_arena"] = ledger.host_bytes;
   json["disk"] = ledger.disk_bytes;
+  if (ledger.disk_state_bytes > 0) json["disk_states"] = ledger.disk_state_bytes;
   json["pool"] = {{"bytes", ledger.pooled_bytes}, {"in_use_at_peak", ledger.pooled_peak}};
   return json;
 }
@@ -114,6 +115,7 @@ MemoryLedger read_ledger(const JsonPlace& json) {
   must_be("unused_at_peak", arena - ledger.peak());
   ledger.host_bytes = json.at("host_arena").bytes();
   ledger.disk_bytes = json.at("disk").bytes();
+  if (const auto states = json.find("disk_states")) ledger.disk_state_bytes = states->bytes();
   ledger.pooled_bytes = json.at("pool").at("bytes").bytes();
   ledger.pooled_peak = json.at("pool").at("in_use_at_peak").bytes();
   return ledger;

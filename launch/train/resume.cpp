@@ -111,7 +111,8 @@ std::map<std::string, std::string> keys_of(const std::string& dumped) {
 }
 
 bool decides_results(std::string_view key) {
-  if (key == "data.labels") return false;  // check_classes looks at them
+  if (key == "data.labels") return false;                  // check_classes looks at them
+  if (key.starts_with("optimizer.offload")) return false;  // it changes no bit
   constexpr std::string_view kSections[] = {"model.", "optimizer.", "scheduler.", "data."};
   constexpr std::string_view kKeys[] = {"task",
                                         "parallelism.tensor_parallel_size",

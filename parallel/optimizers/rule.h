@@ -34,6 +34,24 @@ enum class RateAdjustment { kMatchRmsAdamw, kOriginal };
 template <>
 inline constexpr std::array<std::string_view, 2> kSpellings<RateAdjustment> = {"match_rms_adamw", "original"};
 
+// Where states and masters are kept between two updates: beside the parameters, in the host's memory or on its disk.
+enum class OffloadTo { kNone, kHost, kDisk };
+template <>
+inline constexpr std::array<std::string_view, 3> kSpellings<OffloadTo> = {"none", "host", "disk"};
+
+struct StateOffload {
+  OffloadTo to = OffloadTo::kNone;
+  double ratio = 1;                           // the share of their bytes that is kept there
+  int64_t chunk_elements = int64_t{1} << 20;  // of a parameter, which are updated together
+};
+
+// What that does on this rank.
+struct OffloadReport {
+  int64_t parameters = 0, values = 0, chunks = 0;
+  uint64_t saved_bytes = 0;  // of the device, between two updates
+  uint64_t moved_bytes = 0;  // a step, in each direction
+};
+
 // What may be said of rules; each reads what concerns it.
 struct OptimizerSettings {
   std::string name = "adamw";  // of rules.h
@@ -48,6 +66,7 @@ struct OptimizerSettings {
   double max_grad_norm = 1;  // 0: never clips
   bool loss_scaled = false;  // gradients are `loss_scale` times too large
   double layer_decay = 1;    // of the learning rate, from each layer to the one before it
+  StateOffload offload = {};
   std::vector<ParameterGroup> groups = {};
 };
 

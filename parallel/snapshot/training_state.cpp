@@ -57,8 +57,8 @@ TrainingState::TrainingState(const Model& model, const Graph& graph, const Progr
                              const Mesh& mesh)
     : memory_(memory), mesh_(mesh), layout_(state_layout(model, graph, mesh)) {
   for (const Parameter& p : model.parameters) {  // as the layout goes through them
-    const auto tensor = [&](ValueId value) { return memory.tensor(graph.value(value).name); };
-    std::vector<Tensor> kept{tensor(p.master)};
+    const auto tensor = [&](ValueId value) { return memory.shared(graph.value(value).name); };
+    std::vector<SharedTensor> kept{tensor(p.master)};
     for (const Parameter::State& state : p.states) kept.push_back(tensor(state.value));
     for (std::size_t block = p.file_tensors().size(); block > 0; --block)
       memories_.insert(memories_.end(), kept.begin(), kept.end());
@@ -101,7 +101,7 @@ void TrainingState::refresh_parameters() const {
   }
 }
 
-void TrainingState::gather_from_data_ranks(const Tensor& value, int64_t part_elements) const {
+void TrainingState::gather_from_data_ranks(const SharedTensor& value, int64_t part_elements) const {
   const std::size_t width = size_of(value.dtype), whole = value.bytes(),
                     part = static_cast<std::size_t>(part_elements) * width;
   std::vector<std::byte> piece;

@@ -41,16 +41,16 @@ class TrainingState {
  private:
   // In the compute dtype, and what the optimizer updates: where `divided`, this data rank's part of it.
   struct Copies {
-    Tensor value, master;
+    SharedTensor value, master;
     bool divided = false;
   };
-  void gather_from_data_ranks(const Tensor& value, int64_t part_elements) const;
+  void gather_from_data_ranks(const SharedTensor& value, int64_t part_elements) const;
 
   const ProgramMemory& memory_;
   const Mesh& mesh_;
   StateLayout layout_;
-  std::vector<Tensor> memories_;  // by tensor: of the parameter that it is of
-  std::vector<Copies> copies_;    // of parameters that have two
+  std::vector<SharedTensor> memories_;  // by tensor: of the parameter that it is of
+  std::vector<Copies> copies_;          // of parameters that have two
 };
 
 }  // namespace recollect

@@ -1,5 +1,6 @@
 // A disk store gives back what was written, whatever the system does on the way; and where it cannot, it says
 // which value, why and where.
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -101,6 +102,33 @@ TEST_F(DiskStoreTest, GivesBackWhatWasWritten) {
   EXPECT_EQ(store_.written().bytes, bytes);
   EXPECT_EQ(store_.read().bytes, bytes);
   EXPECT_GT(store_.written().bytes_per_second(), 0);
+}
+
+TEST_F(DiskStoreTest, PiecesChangeNothingElse) {
+  for (const int refusal : {0, EOPNOTSUPP}) {
+    calls_.reserve_error = refusal;
+    DiskStore store(folder_.path());
+    store.replace_calls(calls_);
+    std::vector<std::byte> whole(3 << 20), piece;  // as new: zeros
+    store.open(whole.size());
+    std::mt19937 random(7);
+    for (int i = 0; i < 60; ++i) {
+      const std::size_t most = i % 4 == 0 ? whole.size() : 10000, offset = random() % whole.size(),
+                        bytes = std::min(whole.size() - offset, 1 + random() % most);
+      piece.resize(bytes);
+      for (std::byte& byte : piece) byte = static_cast<std::byte>(random());
+      if (i % 2 == 0) {
+        store.write_piece("state", piece.data(), bytes, offset, ring_.at(0));
+        std::copy(piece.begin(), piece.end(), whole.begin() + static_cast<std::ptrdiff_t>(offset));
+      }
+      store.read_piece("state", piece.data(), bytes, offset, ring_.at(0));
+      ASSERT_TRUE(std::equal(piece.begin(), piece.end(), whole.begin() + static_cast<std::ptrdiff_t>(offset)))
+          << i << ": " << bytes << " bytes at " << offset;
+    }
+    piece.resize(whole.size());
+    store.read_piece("state", piece.data(), piece.size(), 0, ring_.at(0));
+    EXPECT_TRUE(piece == whole);
+  }
 }
 
 TEST_F(DiskStoreTest, ThroughThePageCacheWhereThereIsNoDirectWay) {

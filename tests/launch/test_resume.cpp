@@ -167,6 +167,30 @@ TEST(Resume, EveryModeAndSwitch) {
     expect_same_when_resumed(kYaml, {ac(mode), ac(fmt::format("memory_budget={}", budget))}, mode);
 }
 
+// A snapshot does not know where states were kept, nor how ranks divided them.
+TEST(Resume, StatesThatAreKeptElsewhere) {
+  const TemporaryFolder disk;
+  const Words away{"optimizer.offload=disk", "optimizer.offload_path=" + disk.path()};
+  expect_same_when_resumed(kYaml, away, "on the disk");
+  const Words halves{"training.precision=bf16", "optimizer.offload_ratio=0.5", "snapshot.asynchronous=false"};
+  expect_same_when_resumed(kYaml, away + halves, "some on the disk");
+
+  const Words two{"parallelism.data_parallel_size=2", "parallelism.ranks_per_process=2",
+                  "parallelism.zero_stage=3", "training.precision=bf16"},
+      one{"training.gradient_accumulation_steps=4", "training.precision=bf16"};
+  const auto final_state = [&](const Words& before, const Words& behind) {
+    const TemporaryFolder folder;
+    const Words path{"snapshot.path=" + folder.path()};
+    run(read_config_text("test.yaml", kYaml, before + path), kStop);
+    run(read_config_text("test.yaml", kYaml, behind + path), kSteps);
+    return state_at(folder.path(), kSteps);
+  };
+  const auto home = final_state(two, one);
+  EXPECT_FALSE(home.empty());
+  EXPECT_TRUE(home == final_state(two + away, one)) << "from the disk of two ranks to one";
+  EXPECT_TRUE(home == final_state(two, one + away)) << "from two ranks to the disk of one";
+}
+
 TEST(Resume, EveryPrecisionAndScale) {
   for (const char* precision : {"fp32", "bf16"})
     expect_same_when_resumed(kYaml, {std::string("training.precision=") + precision}, precision);

@@ -93,6 +93,21 @@ TEST_F(FakeTraining, NoOrderOfTheDeviceChangesABit) {
                      fmt::format("{} {}", fmt::join(words, " "), static_cast<int>(order)));
 }
 
+// Optimizer states travel on the streams of copies, in whatever order these are free to.
+TEST_F(FakeTraining, StatesKeptInTheHostsMemoryHaveTheSameBits) {
+  for (const Words& run :
+       {Words{}, Words{"training.precision=bf16", "training.gradient_accumulation_steps=2"}}) {
+    const Trained none = train_in({}, with(run, kLaunched));
+    for (const RunOrder order : {RunOrder::kEarly, RunOrder::kLate, RunOrder::kRandom})
+      for (const Words& words : {Words{}, kLaunched, kHost}) {
+        const Trained away =
+            train_in({.order = order, .seed = 5}, with(with(run, words), {"optimizer.offload=host"}));
+        expect_same_bits(none, away, fmt::format("{} {}", fmt::join(words, " "), static_cast<int>(order)));
+        EXPECT_GT(away.measured[0].host_bytes, 0u);
+      }
+  }
+}
+
 // It is another program for the device; training does not notice.
 TEST_F(FakeTraining, AnEvaluationIsReplayedToo) {
   const Words evaluate = {"evaluation.every_steps=1", "evaluation.batches=2"};

@@ -1,0 +1,42 @@
+#include "launch/config/check_offload.h"
+
+#include <fmt/format.h>
+
+namespace recollect {
+
+void check_offloaded_states(const Config& config, std::vector<Finding>& found) {
+  const Config::Optimizer& o = config.optimizer;
+  if (o.offload == OffloadTo::kNone) return;
+  if (optimizer_entry(o.name).of_whole_matrices)
+    found.push_back({{"optimizer.offload", "optimizer.name"},
+                     fmt::format("optimizer.offload {} updates parameters in chunks, and optimizer.name {} "
+                                 "needs whole matrices",
+                                 name_of(o.offload), o.name)});
+  if (o.offload != OffloadTo::kDisk) return;
+  if (o.offload_path.empty())
+    found.push_back({{"optimizer.offload"},
+                     "optimizer.offload disk needs a folder on the disk: write optimizer.offload_path"});
+  if (config.device.backend == BackendKind::kCuda)
+    found.push_back({{"optimizer.offload", "device.backend"},
+                     "optimizer.offload disk is for CPUs: the states of a CUDA device can be kept in the "
+                     "host's memory, with host"});
+}
+
+std::vector<InertRule> inert_offload_rules() {
+  return {{{"optimizer.offload"},
+           {"device.backend"},
+           [](const Config& c) {
+             return c.optimizer.offload == OffloadTo::kHost && c.device.backend != BackendKind::kCuda;
+           },
+           "the host's memory is where states are already; disk keeps them elsewhere"},
+          {{"optimizer.offload_path"},
+           {"optimizer.offload"},
+           [](const Config& c) { return c.optimizer.offload != OffloadTo::kDisk; },
+           "no state is kept on the disk"},
+          {{"optimizer.offload_ratio"},
+           {"optimizer.offload"},
+           [](const Config& c) { return c.optimizer.offload == OffloadTo::kNone; },
+           "states stay where parameters are"}};
+}
+
+}  // namespace recollect
