@@ -88,7 +88,8 @@ class Overlapper {
     const OpId sum = sum_of(graph_, readers_, product), gather = gather_before(graph_, product);
     if (sum != kNone)
       cut_before(sum, product, pieces);
-    else if (gather != kNone && is_collective(graph_.op(gather), "all_gather") && reads_first(product, gather))
+    else if (gather != kNone && is_collective(graph_.op(gather), "all_gather") &&
+             reads_first(product, gather))
       cut_behind(gather, product, pieces);
     else
       cut_alone(product, pieces);

@@ -21,7 +21,7 @@
 
 namespace recollect {
 
-inline constexpr int64_t kInPlace = 0;  // pieces: collectives stay on the compute stream
+inline constexpr int64_t kInPlace = 0;            // pieces: collectives stay on the compute stream
 inline constexpr int64_t kLeastRowsOfPiece = 64;  // tokens, of pieces that are chosen
 
 // To be called on a differentiated graph before anything is recomputed: writes down which products are cut, into that

@@ -128,9 +128,9 @@ void broadcast_rows(Communicator& communicator, int64_t first, const KernelArgs&
     const int64_t rows = std::min(end, (owner + 1) * n) - begin;
     auto* to = static_cast<std::byte*>(y.data) + static_cast<std::size_t>(begin - first) * row_bytes;
     if (owner == communicator.rank())
-      copy_bytes(to,
-                 static_cast<const std::byte*>(x.data) + static_cast<std::size_t>(begin - owner * n) * row_bytes,
-                 static_cast<std::size_t>(rows) * row_bytes, args.stream);
+      copy_bytes(
+          to, static_cast<const std::byte*>(x.data) + static_cast<std::size_t>(begin - owner * n) * row_bytes,
+          static_cast<std::size_t>(rows) * row_bytes, args.stream);
     communicator.broadcast({to, {rows * width}, y.dtype}, owner, args.stream);
     begin += rows;
   }

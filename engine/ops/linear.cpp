@@ -76,9 +76,10 @@ Cost rows_cost(const OpView& v) {
   const Shape &y = v.out(0).shape, &w = v.in(1).shape;
   const auto blocks = static_cast<double>(v.attributes().integer("blocks"));
   const double of_x = static_cast<double>(y[0] * w[1]) * static_cast<double>(size_of(v.in(0).dtype));
-  return {.flops = 2 * static_cast<double>(y[0]) * static_cast<double>(w[0]) * static_cast<double>(w[1]),
-          .bytes = of_x + blocks * static_cast<double>(v.in(1).bytes()) + static_cast<double>(v.out(0).bytes()),
-          .pieces = blocks};
+  return {
+      .flops = 2 * static_cast<double>(y[0]) * static_cast<double>(w[0]) * static_cast<double>(w[1]),
+      .bytes = of_x + blocks * static_cast<double>(v.in(1).bytes()) + static_cast<double>(v.out(0).bytes()),
+      .pieces = blocks};
 }
 
 Cost weight_cost(const OpView& v) { return gemm_cost(v, v.in(1).shape[1]); }

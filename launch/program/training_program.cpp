@@ -90,7 +90,8 @@ DeviceModel rank_device(const Config& config) {
 // Not by what the run has measured: pieces stay those with which it began.
 int64_t pieces_of(const Config& config, const ModelGraph& built) {
   const Config::Parallelism& p = config.parallelism;
-  if (p.tensor_parallel_size == 1 || p.collective_pieces >= 0) return std::max<int64_t>(0, p.collective_pieces);
+  if (p.tensor_parallel_size == 1 || p.collective_pieces >= 0)
+    return std::max<int64_t>(0, p.collective_pieces);
   return choose_pieces(built.graph, *built.registry, described_device(config));
 }
 
@@ -98,11 +99,11 @@ int64_t pieces_of(const Config& config, const ModelGraph& built) {
 void note_pieces(const Config& config, int64_t pieces, TrainingProgram& training) {
   training.checkpointed.pieces = pieces;
   if (pieces == kInPlace || config.parallelism.tensor_parallel_size == 1) return;
-  const std::string cut = pieces == 1 ? "" : fmt::format(", of which those that can be are cut into {} pieces", pieces);
-  training.remarks.push_back(
-      {"parallelism.collective_pieces",
-       fmt::format("tensor ranks' collectives run beside products{} ({})", cut,
-                   config.parallelism.collective_pieces < 0 ? "simulated" : "given")});
+  const std::string cut =
+      pieces == 1 ? "" : fmt::format(", of which those that can be are cut into {} pieces", pieces);
+  training.remarks.push_back({"parallelism.collective_pieces",
+                              fmt::format("tensor ranks' collectives run beside products{} ({})", cut,
+                                          config.parallelism.collective_pieces < 0 ? "simulated" : "given")});
 }
 
 // What a program is made for: to run, kernels and all, or to predict with.
@@ -342,7 +343,8 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
       "saves {} of {} values, chosen of {} plans, of which {} were made programs, and leaves {} "
       "bytes of the budget",
       saved, values.size(), chosen.known, chosen.tried, budgets.device - chosen.takes.device);
-  if (chosen.lower_bound > 0 && built.pieces == kInPlace)  // it knows nothing of products that run beside collectives
+  if (chosen.lower_bound > 0 &&
+      built.pieces == kInPlace)  // it knows nothing of products that run beside collectives
     sentence += fmt::format("; no plan takes less than {}, this one {}{}", duration_text(chosen.lower_bound),
                             duration_text(chosen.takes.seconds),
                             config.training.gradient_accumulation_steps > 1 ? ", with one micro-batch" : "");

@@ -17,7 +17,8 @@ struct Ranks : SmallGraph {
   ValueId collective(const char* name, const char* kind, ValueId x) { return op(name, kind, {x}, tensor()); }
   ValueId linear(const char* name, ValueId x) { return op(name, "linear", {x, w}); }
   void weight_gradient(const char* name, ValueId x, ValueId dy) {
-    const ValueId sum = graph.add_value({.name = std::string("d") + name, .shape = {6, 6}, .accumulator = true});
+    const ValueId sum =
+        graph.add_value({.name = std::string("d") + name, .shape = {6, 6}, .accumulator = true});
     ops.append(name, "linear_backward_weight", {{"bias", int64_t{0}}}, {x, dy}, {sum});
   }
   ValueId input_gradient(const char* name, ValueId dy) { return op(name, "linear_backward_input", {dy, w}); }
@@ -41,7 +42,8 @@ z/1(y/1) on communication
 z(z/0 z/1)
 end(z)
 )");
-  for (const char* name : {"y", "z/0", "y/1", "z/1"}) EXPECT_EQ(g.named(name).part_of, g.graph.find("z")) << name;
+  for (const char* name : {"y", "z/0", "y/1", "z/1"})
+    EXPECT_EQ(g.named(name).part_of, g.graph.find("z")) << name;
   EXPECT_EQ(g.named("y/1").part_offset, g.named("z").bytes() / 2);
   EXPECT_EQ(g.named("z/1").part_offset, g.named("z").bytes() / 2);
   for (const Value& value : g.graph.values())
@@ -174,7 +176,8 @@ TEST(CollectivePieces, AreChosenByWhatTheySpare) {
     Ranks g;
     ValueId x = g.input("x", {tokens, 6});
     for (int i = 0; i < 4; ++i)
-      x = g.collective(("z" + std::to_string(i)).c_str(), "all_reduce", g.linear(("y" + std::to_string(i)).c_str(), x));
+      x = g.collective(("z" + std::to_string(i)).c_str(), "all_reduce",
+                       g.linear(("y" + std::to_string(i)).c_str(), x));
     const DeviceModel device{.name = "by hand",
                              .gemm_f32 = 1e6,
                              .vector_flops = 1e12,

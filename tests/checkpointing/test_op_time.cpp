@@ -283,7 +283,8 @@ TEST(OpTime, UnitsFollowWhatOpsDo) {
   EXPECT_EQ(kinds[Unit::kCopy],
             "copy_to_device copy_to_host copy_to_ranks read_from_disk take_own_part write_to_disk ");
   EXPECT_EQ(kinds[Unit::kCollective],
-            "all_gather all_gather_accumulators all_reduce all_reduce_accumulators broadcast_rows checkpoint_gather "
+            "all_gather all_gather_accumulators all_reduce all_reduce_accumulators broadcast_rows "
+            "checkpoint_gather "
             "gather_from_ranks gather_parts reduce_scatter reduce_scatter_accumulators ");
 }
 

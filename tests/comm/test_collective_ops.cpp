@@ -206,7 +206,8 @@ TEST_F(Ops, KernelsOverThreeRanks) {
 
 // Of three ranks' parts of four rows any that stand together: from one rank, from two, from all.
 TEST_F(Ops, RowsOfRanksAreHandedRound) {
-  for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 4}, {5, 2}, {2, 4}, {3, 8}, {0, 12}, {11, 1}}) {
+  for (const auto& [first, rows] :
+       {std::pair<int64_t, int64_t>{0, 4}, {5, 2}, {2, 4}, {3, 8}, {0, 12}, {11, 1}}) {
     const ValueId y = external("y", {rows, 2});
     const OpId id = graph_.add_op(
         {.def = registry_.find("broadcast_rows"),
@@ -225,14 +226,14 @@ TEST_F(Ops, RowsOfRanksAreHandedRound) {
         EXPECT_EQ(out[i], static_cast<float>(2 * first) + static_cast<float>(i));
     }));
   }
-  EXPECT_THROW(graph_.add_op({.def = registry_.find("broadcast_rows"),
-                              .name = "the/rows",
-                              .attributes = {{"axis", std::string("tensor")},
-                                             {"size", int64_t{3}},
-                                             {"first_row", int64_t{9}}},
-                              .inputs = {external("x", {4, 2})},
-                              .outputs = {external("y", {4, 2})}}),
-               Error);
+  EXPECT_THROW(
+      graph_.add_op(
+          {.def = registry_.find("broadcast_rows"),
+           .name = "the/rows",
+           .attributes = {{"axis", std::string("tensor")}, {"size", int64_t{3}}, {"first_row", int64_t{9}}},
+           .inputs = {external("x", {4, 2})},
+           .outputs = {external("y", {4, 2})}}),
+      Error);
 }
 
 // Parts are all of what they are parts of, in their order.

@@ -52,7 +52,8 @@ class Cut {
       write(runner.tensor(value), random_numbers({.shape = graph_.value(value).shape}, seed));
     const std::vector<std::pair<int64_t, int64_t>> cut = pieces();
     for (std::size_t i = 0; i < cut.size(); ++i)
-      std::memcpy(runner.tensor(piece_inputs_[i]).data, rows_of(runner.tensor(inputs_[2].first), cut[i].first),
+      std::memcpy(runner.tensor(piece_inputs_[i]).data,
+                  rows_of(runner.tensor(inputs_[2].first), cut[i].first),
                   runner.tensor(piece_inputs_[i]).bytes());
     runner.run();
     for (std::size_t i = 0; i < cut.size(); ++i) {
@@ -72,8 +73,11 @@ class Cut {
     return {{0, first}, {first, second}, {first + second, 17}};
   }
   ValueId input(const std::string& name, int64_t rows, int64_t columns) {
-    const ValueId value = graph_.add_value(
-        {.name = name, .shape = {rows, columns}, .dtype = dtype_, .category = Category::kInput, .persistent = true});
+    const ValueId value = graph_.add_value({.name = name,
+                                            .shape = {rows, columns},
+                                            .dtype = dtype_,
+                                            .category = Category::kInput,
+                                            .persistent = true});
     inputs_.emplace_back(value, inputs_.size() + 1);
     return value;
   }

@@ -24,7 +24,8 @@ struct GemmSpec {
   bool bias = false;            // an f32 [n] is added to every row
   bool accumulates = false;     // run() may be asked to add into C
   Bf16Units units = Bf16Units::kFastest;
-  int64_t whole_m = 0;  // C is some rows of one of so many, and has the bits that it has there; 0: it is whole
+  int64_t whole_m =
+      0;  // C is some rows of one of so many, and has the bits that it has there; 0: it is whole
 };
 
 class Gemm {
