@@ -10,8 +10,7 @@
 // has and sums are in rank order: on the CPU. On a GPU each number of pieces has bits of its own: its library chooses an
 // algorithm for the shape of a piece, and NCCL sums in an order that follows from a call's size.
 //
-// Pieces lie in the memory of their whole. The outputs of the last product of a piece become values again by an op that
-// runs nothing.
+// Pieces lie in the memory of their whole, which an op that runs nothing makes one value again.
 #pragma once
 
 #include <cstdint>
