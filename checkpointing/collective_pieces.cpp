@@ -340,6 +340,16 @@ void overlap_collectives(Graph& graph, const OpRegistry& registry, int64_t piece
   if (pieces != kInPlace) Overlapper(graph, registry, pieces).run();
 }
 
+void leave_open_what_overlaps(Graph& graph, std::vector<uint64_t>& workspaces, int64_t pieces) {
+  if (pieces == kInPlace) return;
+  for (OpId id : graph.op_ids()) {
+    Op& op = graph.op(id);
+    if (is_collective(op, "all_gather") || sums(op)) op.stream = StreamId::kCommunication;
+    if (pieces > 1 && (op.def->name == "linear" || op.def->name == "linear_backward_input"))
+      workspaces[id] = 0;
+  }
+}
+
 int64_t choose_pieces(const Graph& graph, const OpRegistry& registry, const DeviceModel& device) {
   const int64_t rows = fewest_rows(graph);
   if (rows < kLeastRowsOfPiece) return kInPlace;

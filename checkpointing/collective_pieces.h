@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "checkpointing/device_model.h"
 #include "engine/graph/op_def.h"
@@ -30,6 +31,10 @@ void mark_pieces(Graph& graph, int64_t pieces);
 // Carries it out, where recomputation and moves are in the graph already and before gradients are reduced. With 1 piece
 // nothing is cut, and sums of backward run beside the weights' gradients.
 void overlap_collectives(Graph& graph, const OpRegistry& registry, int64_t pieces);
+
+// What a bound on a program may count on: of a graph that is to be cut so, neither the time of its collectives, which leave
+// the compute stream, nor the workspaces, by op, of products that may be cut.
+void leave_open_what_overlaps(Graph& graph, std::vector<uint64_t>& workspaces, int64_t pieces);
 
 // The number of pieces, kInPlace, 1, 2, 4 or 8, with which a differentiated graph takes the simulator the least time. More
 // of them must spare more than 1 %.

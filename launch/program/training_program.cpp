@@ -311,8 +311,11 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
   const PlanBudgets budgets = budgets_of(config, target.taken_over);
   const CheckpointingSettings& settings = config.activation_checkpointing;
   const DeviceModel device = rank_device(config);
+  std::vector<uint64_t> workspaces = workspaces_of(config, mesh, built.graph);
+  Graph bounded = built.graph;
+  leave_open_what_overlaps(bounded, workspaces, built.pieces);
   const Surroundings of{
-      .graph = built.graph,
+      .graph = bounded,
       .saved = built.saved.value(),
       .settings = settings,
       .device = device,
@@ -331,8 +334,7 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
                      .seconds = simulate(program.graph, program.schedule, device, 1).step_seconds,
                      .optimizer = least_optimizer_seconds(program.graph, device)};
   };
-  const ChosenPlan chosen = choose_plan(of, workspaces_of(config, mesh, built.graph), budgets, try_plan,
-                                        [&] { trials.keep_last(); });
+  const ChosenPlan chosen = choose_plan(of, workspaces, budgets, try_plan, [&] { trials.keep_last(); });
   if (!chosen.plan && target.taken_over.decided) return as_decided(config, mesh, built, target);
   if (!chosen.plan) return refused(no_plan_fits(budgets.device, chosen.smallest_device, trials.smallest()));
   TrainingProgram training = trials.take_kept(target);
@@ -343,8 +345,7 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
       "saves {} of {} values, chosen of {} plans, of which {} were made programs, and leaves {} "
       "bytes of the budget",
       saved, values.size(), chosen.known, chosen.tried, budgets.device - chosen.takes.device);
-  if (chosen.lower_bound > 0 &&
-      built.pieces == kInPlace)  // it knows nothing of products that run beside collectives
+  if (chosen.lower_bound > 0)
     sentence += fmt::format("; no plan takes less than {}, this one {}{}", duration_text(chosen.lower_bound),
                             duration_text(chosen.takes.seconds),
                             config.training.gradient_accumulation_steps > 1 ? ", with one micro-batch" : "");
