@@ -111,6 +111,7 @@ class Overlapper {
       Value part = whole_y;
       part.shape = with_rows(part.shape, blocks * range.rows);
       if (blocks == 1) {  // summed in place
+        part.pooled = graph_.value(z).pooled;
         part.part_of = z;
         part.part_offset = static_cast<uint64_t>(range.first) * row_bytes(z);
       }
