@@ -60,18 +60,19 @@ INSTANTIATE_TEST_SUITE_P(All, Pieces, testing::Combine(testing::Values(2, 4), te
 TEST(CollectivePieces, KeepBitsWhereStreamsAreLateAndFreedMemoryIsPoisoned) {
   uint64_t seed = 1;
   for (const bool sequence_parallel : {false, true}) {
-    const Trained uncut = train(kRun, ranks(2, sequence_parallel, 0));
+    const Words deeper{"model.n_layer=4"};
+    const Trained uncut = train(kRun, deeper + ranks(2, sequence_parallel, 0));
     for (const char* mode : {"none", "full"})
       for (const bool contiguous : {false, true}) {
         std::vector<std::unique_ptr<StressProbe>> probes;
         for (int rank = 0; rank < 2; ++rank) probes.push_back(std::make_unique<StressProbe>(++seed));
         const Words words{ac("mode=") + mode, ac("cpu_checkpointing=true"),
                           ac("contiguous_checkpointing=") + (contiguous ? "true" : "false")};
-        const Trained disturbed = train(kRun, ranks(2, sequence_parallel, 3) + words,
+        const Trained disturbed = train(kRun, deeper + ranks(2, sequence_parallel, 3) + words,
                                         [&](int rank) { return ProgramParts{.probe = probes[rank].get()}; });
         expect_same_bits(uncut, disturbed, fmt::format("{}, contiguous {}", mode, contiguous));
         for (const auto& probe : probes) {
-          EXPECT_GT(probe->late_ops(), 0) << mode;
+          EXPECT_GT(probe->late_ops(), 0u) << mode;
           EXPECT_GT(probe->poisoned_bytes(), disturbed.measured[0].transient_bytes) << mode;
         }
       }
