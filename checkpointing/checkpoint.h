@@ -24,6 +24,7 @@ struct Checkpointed {
   GatheredAgain gathered;        // of one micro-batch, by sequence parallelism
   std::vector<Choice> choices;   // of what was open, where anything moves
   std::vector<Remark> remarks;
+  int64_t pieces = 0;  // as overlap_collectives takes them
 };
 
 // What decides beside the settings.

@@ -189,6 +189,7 @@ KernelUse kernel_use(const OpView& view) {
 }
 
 double op_seconds(const Graph& graph, const Op& op, const DeviceModel& device) {
+  if (op.def->names_alone) return 0;
   const OpView view{graph, op};
   const Cost cost = cost_of(view);
   const double work = work_of(view, cost);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -117,6 +118,24 @@ void reduce_scatter_one(Communicator& communicator, const Tensor& value, const T
   if (args.accumulate) accumulate(own, flat(part), args.stream);
 }
 
+// The rows of each rank that has any, from it to all.
+void broadcast_rows(Communicator& communicator, int64_t first, const KernelArgs& args) {
+  const Tensor &x = args.in[0], &y = args.out[0];
+  const int64_t n = x.shape[0], width = x.elements() / n, end = first + y.elements() / width;
+  const std::size_t row_bytes = x.bytes() / static_cast<std::size_t>(n);
+  for (int64_t begin = first; begin < end;) {
+    const auto owner = static_cast<int>(begin / n);
+    const int64_t rows = std::min(end, (owner + 1) * n) - begin;
+    auto* to = static_cast<std::byte*>(y.data) + static_cast<std::size_t>(begin - first) * row_bytes;
+    if (owner == communicator.rank())
+      copy_bytes(
+          to, static_cast<const std::byte*>(x.data) + static_cast<std::size_t>(begin - owner * n) * row_bytes,
+          static_cast<std::size_t>(rows) * row_bytes, args.stream);
+    communicator.broadcast({to, {rows * width}, y.dtype}, owner, args.stream);
+    begin += rows;
+  }
+}
+
 }  // namespace
 
 void register_comm_kernels(KernelTable& table, const CommunicatorLookup& lookup) {
@@ -153,6 +172,13 @@ void register_comm_kernels(KernelTable& table, const CommunicatorLookup& lookup)
         communicator.all_gather(flat(args.in[i]), all_parts(args.out[i], args.in[i], communicator.size()),
                                 args.stream);
     });
+  table.add("broadcast_rows", [=](const OpView& view) {
+    const int64_t first = view.attributes().integer("first_row");
+    return bind(view, lookup, [first](Communicator& communicator, const KernelArgs& args) {
+      broadcast_rows(communicator, first, args);
+    });
+  });
+  table.add("joined_rows", [](const KernelArgs&, const Attributes&) {});
   table.add("all_reduce_accumulators", [=](const OpView& view) {
     return bind(view, lookup, [ranges = ranges_of(view)](Communicator& communicator, const KernelArgs& args) {
       for (const GroupRange& range : ranges) all_reduce_range(communicator, range, args);

@@ -123,6 +123,29 @@ std::vector<OutputSpec> infer_gather_parts(const OpView& v) {
   return given_outputs(v);
 }
 
+std::vector<OutputSpec> infer_broadcast_rows(const OpView& v) {
+  const Value &x = v.in(0), &y = v.out(0);
+  const int64_t first = v.attributes().integer("first_row"), all = x.shape[0] * ranks_of(v);
+  check(first >= 0 && y.shape[0] >= 1 && first + y.shape[0] <= all, v,
+        "there are rows 0 to " + std::to_string(all));
+  check(x.dtype == y.dtype && x.bytes() * y.shape[0] == y.bytes() * x.shape[0], v,
+        "the rows of " + y.name + " are not like those of " + x.name);
+  return given_outputs(v);
+}
+
+std::vector<OutputSpec> infer_joined_rows(const OpView& v) {
+  const Value& y = v.out(0);
+  uint64_t bytes = 0;
+  for (int i = 0; i < static_cast<int>(v.op.inputs.size()); ++i) {
+    const Value& part = v.in(i);
+    check(part.part_of == v.op.outputs[0] && part.part_offset == bytes, v,
+          part.name + " does not lie there in " + y.name);
+    bytes += part.bytes();
+  }
+  check(bytes == y.bytes(), v, "its parts are not all of " + y.name);
+  return given_outputs(v);
+}
+
 // `rounds`: how often a byte of the whole crosses the link, for many ranks. Two for a reduce-scatter and an
 // all-gather.
 Cost collective_cost(const OpView& v, double rounds, double flops_per_element) {
@@ -135,6 +158,14 @@ Cost collective_cost(const OpView& v, double rounds, double flops_per_element) {
     cost.link_bytes += rounds * std::max(in, out) * (size - 1) / size;
   }
   return cost;
+}
+
+// One rank at a time sends: a call for each rank that has any of the rows.
+Cost broadcast_rows_cost(const OpView& v) {
+  const int64_t n = v.in(0).shape[0], first = v.attributes().integer("first_row");
+  const int64_t owners = (first + v.out(0).shape[0] - 1) / n - first / n + 1;
+  const auto bytes = static_cast<double>(v.out(0).bytes());
+  return {.bytes = 2 * bytes, .link_bytes = bytes, .exchanges = static_cast<double>(owners - 1)};
 }
 
 Cost copy_cost(const OpView& v) { return {.bytes = 2.0 * static_cast<double>(v.in(0).bytes())}; }
@@ -192,6 +223,15 @@ void register_comm_ops(OpRegistry& registry) {
        .cost = own_part_cost,
        .gradient = [](GradientBuilder& g, OpId id) { emit_for_upstream(g, id, "gather_from_ranks"); },
        .unit = Unit::kCopy});
+  registry.add({.name = "broadcast_rows",
+                .infer = infer_broadcast_rows,
+                .cost = broadcast_rows_cost,
+                .unit = Unit::kCollective,
+                .measured_as = "all_gather"});
+  registry.add({.name = "joined_rows",
+                .infer = infer_joined_rows,
+                .cost = [](const OpView&) { return Cost{}; },
+                .names_alone = true});
   registry.add({.name = "all_reduce_accumulators",
                 .infer = infer_all_reduce_accumulators,
                 .cost = [](const OpView& v) { return collective_cost(v, 2, 1); },

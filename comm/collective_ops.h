@@ -9,6 +9,12 @@
 // reduce_scatter           x [size * n,..] y [n,...]           all_gather of dy
 // gather_from_ranks        x [n,...]       y [size * n,...]    take_own_part of dy, which is replicated
 // take_own_part            x [size * n,..] y [n,...]           gather_from_ranks of dy: x is replicated
+// broadcast_rows           x [n,...]       y [rows,...]        none
+//     Of what all_gather makes the rows from `first_row` on, as many as y has, which is given: each handed to all by
+//     the rank whose x it is in.
+// joined_rows              N parts         y                   none
+//     The parts lie in y, which is given, behind one another, and are all of it. Nothing runs: what reads y has
+//     something to wait for.
 // all_reduce_accumulators  N accumulators  the same N          none
 //     Members of the group of values whose number is `group`, in its order, summed in place: those that stand
 //     side by side in one call, padding included.

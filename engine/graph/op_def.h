@@ -70,6 +70,8 @@ struct OpDef {
   bool passes_on = false;
   // The output is put together of the tensor ranks' parts: a rank saves its part and can gather it again.
   bool gathers = false;
+  // It says what lies in memory already: nothing runs, and it takes no time.
+  bool names_alone = false;
   // The op kind whose rates hold for this one where a device knows none of its own; "": there is none.
   std::string measured_as = {};
 };

@@ -18,6 +18,19 @@ std::vector<OutputSpec> infer_linear(const OpView& v) {
   return {{.shape = {x.shape[0], w.shape[0]}, .dtype = x.dtype, .placement = w.placement}};
 }
 
+std::vector<OutputSpec> infer_rows(const OpView& v) {
+  std::vector<OutputSpec> specs = infer_linear(v);
+  const Attributes& a = v.attributes();
+  const int64_t first = a.integer("first_row"), rows = a.integer("rows"), blocks = a.integer("blocks"),
+                stride = a.integer("stride");
+  check(first >= 0 && rows >= 1 && blocks >= 1 && (blocks == 1 || stride >= rows), v,
+        "the rows are those of blocks that stand apart");
+  check(first + (blocks - 1) * stride + rows <= v.in(0).shape[0], v, "x has no such rows");
+  check(blocks * rows <= a.integer("whole_rows"), v, "a piece has no more rows than the whole");
+  specs.front().shape = {blocks * rows, v.in(1).shape[0]};
+  return specs;
+}
+
 std::vector<OutputSpec> infer_backward_input(const OpView& v) {
   const Value &dy = v.in(0), &w = v.in(1);
   check(dy.shape.rank() == 2 && dy.shape[1] == w.shape[0], v, "dy does not fit w");
@@ -58,6 +71,17 @@ Cost gemm_cost(const OpView& v, int64_t n) {
 }
 
 Cost linear_cost(const OpView& v) { return gemm_cost(v, v.out(0).shape[1]); }
+// Of x it reads the rows that it multiplies. Each block is a product by itself.
+Cost rows_cost(const OpView& v) {
+  const Shape &y = v.out(0).shape, &w = v.in(1).shape;
+  const auto blocks = static_cast<double>(v.attributes().integer("blocks"));
+  const double of_x = static_cast<double>(y[0] * w[1]) * static_cast<double>(size_of(v.in(0).dtype));
+  return {
+      .flops = 2 * static_cast<double>(y[0]) * static_cast<double>(w[0]) * static_cast<double>(w[1]),
+      .bytes = of_x + blocks * static_cast<double>(v.in(1).bytes()) + static_cast<double>(v.out(0).bytes()),
+      .pieces = blocks};
+}
+
 Cost weight_cost(const OpView& v) { return gemm_cost(v, v.in(1).shape[1]); }
 
 }  // namespace
@@ -69,6 +93,12 @@ void register_linear(OpRegistry& registry) {
                 .gradient = gradient,
                 .unit = Unit::kGemm,
                 .group = "gemm"});
+  registry.add({.name = "linear_rows",
+                .infer = infer_rows,
+                .cost = rows_cost,
+                .unit = Unit::kGemm,
+                .group = "gemm",
+                .measured_as = "linear"});
   registry.add({.name = "linear_backward_input",
                 .infer = infer_backward_input,
                 .cost = linear_cost,

@@ -92,6 +92,8 @@ struct Config {
     int64_t ranks_per_process = 1;
     int64_t timeout_seconds = 120;
     int64_t gradient_bucket_mb = 25;  // MiB of gradients per all-reduce over the data axis
+    // In which tensor ranks' collectives run beside products; 0: they do not; -1: chosen by the simulator.
+    int64_t collective_pieces = -1;
     // DeepSpeed's: the data axis divides optimizer states (1), gradients too (2), parameters too (3).
     int64_t zero_stage = 0;
   };

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include "checkpointing/collective_pieces.h"
 #include "checkpointing/device_file.h"
 #include "checkpointing/op_time.h"
 #include "checkpointing/planner/auto.h"
@@ -77,13 +78,35 @@ KernelTable all_kernels(const RegisterKernels& of_backend, const Mesh& mesh, Voc
 
 // Of the configuration and the device's file alone: all ranks are taken to share one node, as estimates take
 // them to, so that every rank decides the same wherever it runs.
-DeviceModel rank_device(const Config& config) {
-  if (config.device.measured) return *config.device.measured;
+DeviceModel described_device(const Config& config) {
   const Config::Parallelism& p = config.parallelism;
   DeviceModel device = share_of_rank(read_device_model(config.device.model), config.device.threads,
                                      p.tensor_parallel_size * std::max<int64_t>(1, p.data_parallel_size));
   if (config.device.tf32) device.gemm_f32 = device.gemm_bf16 / 2;  // of tensor cores: half the rate of bf16
   return device;
+}
+
+DeviceModel rank_device(const Config& config) {
+  return config.device.measured ? *config.device.measured : described_device(config);
+}
+
+// Not by what the run has measured: pieces stay those with which it began.
+int64_t pieces_of(const Config& config, const ModelGraph& built) {
+  const Config::Parallelism& p = config.parallelism;
+  if (p.tensor_parallel_size == 1 || p.collective_pieces >= 0)
+    return std::max<int64_t>(0, p.collective_pieces);
+  return choose_pieces(built.graph, *built.registry, described_device(config));
+}
+
+// Of a longer batch, or of this one.
+void note_pieces(const Config& config, int64_t pieces, TrainingProgram& training) {
+  training.checkpointed.pieces = pieces;
+  if (pieces == kInPlace || config.parallelism.tensor_parallel_size == 1) return;
+  const std::string cut =
+      pieces == 1 ? "" : fmt::format(", of which those that can be are cut into {} pieces", pieces);
+  training.remarks.push_back({"parallelism.collective_pieces",
+                              fmt::format("tensor ranks' collectives run beside products{} ({})", cut,
+                                          config.parallelism.collective_pieces < 0 ? "simulated" : "given")});
 }
 
 // What a program is made for: to run, kernels and all, or to predict with.
@@ -112,14 +135,19 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
   Graph graph = built.graph;
   if (config.training.max_steps > 0) {
     const CheckpointingSettings& settings = config.activation_checkpointing;
+    const Checkpointed* decided = target.taken_over.decided;
+    const int64_t pieces = decided ? decided->pieces : built.pieces;
+    mark_pieces(graph, pieces);
     training.checkpointed = checkpoint(graph, *training.registry, built.saved.value(), settings,
                                        {.tensor_size = mesh.tensor_size(),
                                         .device = training.device,
                                         .least = least,
                                         .disk_through_host = config.device.backend == BackendKind::kCuda,
                                         .plan = target.plan,
-                                        .decided = target.taken_over.decided});
+                                        .decided = decided});
     if (training.checkpointed.refusal) return training;
+    note_pieces(config, pieces, training);
+    overlap_collectives(graph, *training.registry, pieces);
     for (const Remark& remark : training.checkpointed.remarks) training.remarks.push_back(remark);
     if (!settings.disk_checkpointing.path.empty())
       training.disk = target.taken_over.disk ? target.taken_over.disk
@@ -294,8 +322,11 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
   const PlanBudgets budgets = budgets_of(config, target.taken_over);
   const CheckpointingSettings& settings = config.activation_checkpointing;
   const DeviceModel device = rank_device(config);
+  std::vector<uint64_t> workspaces = workspaces_of(config, mesh, built.graph);
+  Graph bounded = built.graph;
+  leave_open_what_overlaps(bounded, workspaces, built.pieces);
   const Surroundings of{
-      .graph = built.graph,
+      .graph = bounded,
       .saved = built.saved.value(),
       .settings = settings,
       .device = device,
@@ -314,8 +345,7 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
                      .seconds = simulate(program.graph, program.schedule, device, 1).step_seconds,
                      .optimizer = least_optimizer_seconds(program.graph, device)};
   };
-  const ChosenPlan chosen = choose_plan(of, workspaces_of(config, mesh, built.graph), budgets, try_plan,
-                                        [&] { trials.keep_last(); });
+  const ChosenPlan chosen = choose_plan(of, workspaces, budgets, try_plan, [&] { trials.keep_last(); });
   if (!chosen.plan && target.taken_over.decided) return as_decided(config, mesh, built, target);
   if (!chosen.plan) return refused(no_plan_fits(budgets.device, chosen.smallest_device, trials.smallest()));
   TrainingProgram training = trials.take_kept(target);
@@ -445,8 +475,10 @@ DeviceModel device_of(const Config& config) { return rank_device(config); }
 
 ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape) {
   ModelGraph forward = build_model(config, mesh, shape);
-  return config.training.max_steps > 0 ? differentiate_model(std::move(forward), optimizer_settings(config))
-                                       : forward;
+  if (config.training.max_steps == 0) return forward;
+  ModelGraph built = differentiate_model(std::move(forward), optimizer_settings(config));
+  built.pieces = pieces_of(config, built);
+  return built;
 }
 
 TrainingProgram make_training_program(const Config& config, const Mesh& mesh, const RegisterKernels& kernels,

@@ -278,12 +278,13 @@ TEST(OpTime, UnitsFollowWhatOpsDo) {
   std::map<Unit, std::string> kinds;
   for (const OpDef* def : g.registry.all()) kinds[def->unit] += def->name + " ";
   EXPECT_EQ(kinds[Unit::kGemm],
-            "linear linear_backward_input linear_backward_weight lm_head_loss lm_logits ");
+            "linear linear_backward_input linear_backward_weight linear_rows lm_head_loss lm_logits ");
   EXPECT_EQ(kinds[Unit::kAttention], "attention attention_backward cached_attention ");
   EXPECT_EQ(kinds[Unit::kCopy],
             "copy_to_device copy_to_host copy_to_ranks read_from_disk take_own_part write_to_disk ");
   EXPECT_EQ(kinds[Unit::kCollective],
-            "all_gather all_gather_accumulators all_reduce all_reduce_accumulators checkpoint_gather "
+            "all_gather all_gather_accumulators all_reduce all_reduce_accumulators broadcast_rows "
+            "checkpoint_gather "
             "gather_from_ranks gather_parts reduce_scatter reduce_scatter_accumulators ");
 }
 

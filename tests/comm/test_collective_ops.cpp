@@ -204,6 +204,59 @@ TEST_F(Ops, KernelsOverThreeRanks) {
   }));
 }
 
+// Of three ranks' parts of four rows any that stand together: from one rank, from two, from all.
+TEST_F(Ops, RowsOfRanksAreHandedRound) {
+  for (const auto& [first, rows] :
+       {std::pair<int64_t, int64_t>{0, 4}, {5, 2}, {2, 4}, {3, 8}, {0, 12}, {11, 1}}) {
+    const ValueId y = external("y", {rows, 2});
+    const OpId id = graph_.add_op(
+        {.def = registry_.find("broadcast_rows"),
+         .name = "the/rows",
+         .attributes = {{"axis", std::string("tensor")}, {"size", int64_t{3}}, {"first_row", first}},
+         .inputs = {external("x", {4, 2})},
+         .outputs = {y}});
+    EXPECT_DOUBLE_EQ(cost(id).link_bytes, static_cast<double>(rows * 2) * sizeof(float));
+    EXPECT_DOUBLE_EQ(cost(id).exchanges, static_cast<double>((first + rows - 1) / 4 - first / 4));
+    expect_fine(run_as_threads(3, [&, first = first, rows = rows](Communicator& c) {
+      std::array<float, 8> in;
+      std::vector<float> out(static_cast<std::size_t>(rows) * 2, -1.0f);
+      for (int i = 0; i < 8; ++i) in[i] = static_cast<float>(8 * c.rank() + i);
+      run_op(graph_, id, c, {{in.data(), {4, 2}, DType::kF32}}, {{out.data(), {rows, 2}, DType::kF32}});
+      for (std::size_t i = 0; i < out.size(); ++i)
+        EXPECT_EQ(out[i], static_cast<float>(2 * first) + static_cast<float>(i));
+    }));
+  }
+  EXPECT_THROW(
+      graph_.add_op(
+          {.def = registry_.find("broadcast_rows"),
+           .name = "the/rows",
+           .attributes = {{"axis", std::string("tensor")}, {"size", int64_t{3}}, {"first_row", int64_t{9}}},
+           .inputs = {external("x", {4, 2})},
+           .outputs = {external("y", {4, 2})}}),
+      Error);
+}
+
+// Parts are all of what they are parts of, in their order.
+TEST_F(Ops, PartsAreJoinedWhereTheyLie) {
+  const ValueId whole = external("whole", {4, 5});
+  const auto part = [&](int64_t first, int64_t rows) {
+    return graph_.add_value({.name = "part",
+                             .shape = {rows, 5},
+                             .part_of = whole,
+                             .part_offset = static_cast<uint64_t>(first) * 5 * sizeof(float)});
+  };
+  const auto join = [&](std::vector<ValueId> parts) {
+    return graph_.add_op({.def = registry_.find("joined_rows"),
+                          .name = "the/whole",
+                          .inputs = std::move(parts),
+                          .outputs = {whole}});
+  };
+  EXPECT_THROW(join({part(0, 3)}), Error);
+  EXPECT_THROW(join({part(2, 2), part(0, 2)}), Error);
+  EXPECT_THROW(join({external("other", {4, 5})}), Error);
+  EXPECT_EQ(result(join({part(0, 3), part(3, 1)})).shape, (Shape{4, 5}));
+}
+
 TEST_F(Ops, AKernelForAnotherNumberOfRanksIsNotMade) {
   const OpId id = add("all_reduce", {external("x", {3})}, 2);
   const auto self = make_self_communicator();

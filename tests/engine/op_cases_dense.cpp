@@ -126,6 +126,16 @@ void add_linear_cases(std::vector<OpCase>& cases) {
                      .inputs = {x, w, bias},
                      .attributes = {},
                      .differentiable = {0, 1, 2}});
+    if (tokens >= 5)  // two blocks of rows, and the rows of one
+      for (const int64_t blocks : {1, 2})
+        cases.push_back({.name = kind + "_rows_" + std::to_string(blocks) + suffix,
+                         .kind = "linear_rows",
+                         .inputs = {x, w, bias},
+                         .attributes = {{"first_row", int64_t{1}},
+                                        {"rows", tokens / 2 - 1},
+                                        {"blocks", blocks},
+                                        {"stride", tokens / 2},
+                                        {"whole_rows", tokens}}});
     cases.push_back({.name = kind + "_backward_input" + suffix,
                      .kind = "linear_backward_input",
                      .inputs = {dy, w},

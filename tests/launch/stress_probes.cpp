@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "engine/core/arena.h"
+#include "engine/runtime/lifetime.h"
 
 namespace recollect::test {
 
@@ -24,7 +25,7 @@ struct Life {
 };
 
 // Every block of transient memory and the ticks between its first and its last use; values that share storage
-// are one.
+// are one, and so are parts and what they lie in.
 std::vector<Life> lives(const Executor& executor) {
   const Program& program = executor.program();
   const Graph& graph = program.graph;
@@ -35,11 +36,12 @@ std::vector<Life> lives(const Executor& executor) {
       for (ValueId v : *list) {
         if (v == kNone || graph.value(v).persistent || graph.value(v).producer == kNone) continue;
         if (graph.value(v).space == MemorySpace::kDisk) continue;
-        Life& life = by_storage[program.layout.storage[v]];
+        const Piece piece = piece_of(graph, program.layout.storage[v]);
+        Life& life = by_storage[piece.first];
         life.space = graph.value(v).space;
-        life.offset = program.layout.value_offsets[v];
-        life.bytes = std::max<uint64_t>(life.bytes, aligned(graph.value(v).bytes()));
-        life.address = static_cast<std::byte*>(executor.tensor(v).data);
+        life.offset = program.layout.value_offsets[v] - piece.offset;
+        life.bytes = piece.bytes;
+        life.address = static_cast<std::byte*>(executor.tensor(v).data) - piece.offset;
         life.begin = std::min(life.begin, spans[id].begin);
         life.end = std::max(life.end, spans[id].end);
       }

@@ -267,7 +267,8 @@ TEST(PlanBounds, LoseNoAnswerWhereMemoryHasLevels) {
 // Whatever a plan saves and wherever that waits.
 TEST(PlanBounds, HoldForPlansAtRandom) {
   const TemporaryFolder folder;
-  const Words two{"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"};
+  const Words two{"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2",
+                  "parallelism.collective_pieces=0"};
   Words sequence = two;
   sequence.push_back("parallelism.sequence_parallel=true");
   for (const auto& [model, words, residences] :

@@ -36,12 +36,7 @@ class BlockGemm {
         threads_(omp_get_max_threads()),
         left_resides_(spec.transpose_b && line_bytes(spec.k) * spec.m <= Product::kResidentBytes) {
     const int64_t lines = resident_lines();
-    const int64_t fitting = Product::kResidentBytes / (line_bytes(1) * lines) / kSlice * kSlice;
-    const int64_t deepest = spec.out == DType::kF32
-                                ? std::clamp(fitting, Product::kShallowest, Product::kDeepest)
-                                : Product::kDeepest;
-    const int64_t passes = (spec.k + deepest - 1) / deepest;
-    depth_ = round_up((spec.k + passes - 1) / passes, Product::kDepthStep);
+    depth_ = depth_of_pass(spec);
     const int64_t most = std::clamp(Product::kResidentBytes / line_bytes(depth_), kBlock,
                                     depth_ > kSlice ? Product::kMostSummed : kMostLines) /
                          kBlock * kBlock;
@@ -109,6 +104,18 @@ class BlockGemm {
     bool pass_begins, pass_ends;
     float* strip_sums;
   };
+
+  // Alone says where a sum is cut, and so what bits it has: rows of a larger product are cut as that is.
+  static int64_t depth_of_pass(const GemmSpec& spec) {
+    const int64_t m = spec.whole_m > 0 ? spec.whole_m : spec.m;
+    const int64_t lines = spec.transpose_b && line_bytes(spec.k) * m <= Product::kResidentBytes ? m : spec.n;
+    const int64_t fitting = Product::kResidentBytes / (line_bytes(1) * lines) / kSlice * kSlice;
+    const int64_t deepest = spec.out == DType::kF32
+                                ? std::clamp(fitting, Product::kShallowest, Product::kDeepest)
+                                : Product::kDeepest;
+    const int64_t passes = (spec.k + deepest - 1) / deepest;
+    return round_up((spec.k + passes - 1) / passes, Product::kDepthStep);
+  }
 
   static int64_t line_bytes(int64_t depth) { return static_cast<int64_t>(sizeof(Packed)) * depth; }
   int64_t resident_lines() const { return left_resides_ ? spec_.m : spec_.n; }

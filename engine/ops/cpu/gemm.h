@@ -1,6 +1,7 @@
 // One matrix product bound to its shape: C (+)= op(A) op(B) + bias, matrices dense and row-major. The
 // algorithm is chosen from the shape and the processor alone, and every number of C is added up in the same
-// order by whichever thread: equal shapes give equal bits. Memory that threads share comes from the caller.
+// order by whichever thread: equal shapes give equal bits, and so does a product of some rows of a larger one
+// that says of how many rows that is. Memory that threads share comes from the caller.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +24,8 @@ struct GemmSpec {
   bool bias = false;            // an f32 [n] is added to every row
   bool accumulates = false;     // run() may be asked to add into C
   Bf16Units units = Bf16Units::kFastest;
+  int64_t whole_m =
+      0;  // C is some rows of one of so many, and has the bits that it has there; 0: it is whole
 };
 
 class Gemm {

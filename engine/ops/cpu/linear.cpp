@@ -26,6 +26,33 @@ class Product : public Kernel {
   Gemm gemm_;
 };
 
+// Blocks of rows of x, one after the other.
+class ProductOfRows : public Kernel {
+ public:
+  ProductOfRows(const GemmSpec& spec, const Attributes& attributes)
+      : gemm_(spec),
+        first_(attributes.integer("first_row")),
+        blocks_(attributes.integer("blocks")),
+        stride_(attributes.integer("stride")),
+        row_in_(static_cast<std::size_t>(spec.k) * size_of(spec.in)),
+        block_out_(static_cast<std::size_t>(spec.m * spec.n) * size_of(spec.out)) {}
+  std::size_t workspace_bytes() const override { return gemm_.workspace_bytes(); }
+  void run(const KernelArgs& args) override {
+    const bool bias = args.in.size() > 2 && args.in[2].defined();
+    const auto* x = static_cast<const std::byte*>(args.in[0].data);
+    auto* y = static_cast<std::byte*>(args.out[0].data);
+    for (int64_t b = 0; b < blocks_; ++b)
+      gemm_.run(x + static_cast<std::size_t>(first_ + b * stride_) * row_in_, args.in[1].data,
+                y + static_cast<std::size_t>(b) * block_out_, bias ? args.in[2].as<float>() : nullptr, false,
+                args.workspace);
+  }
+
+ private:
+  Gemm gemm_;
+  int64_t first_, blocks_, stride_;
+  std::size_t row_in_, block_out_;  // bytes
+};
+
 // Of one token: nothing is used twice, so that nothing is worth packing.
 template <typename A>
 class LinearOfRow : public Kernel {
@@ -93,10 +120,30 @@ KernelPointer make_linear(const OpView& view) {
                                             .bias = view.has_input(2)});
 }
 
+KernelPointer make_linear_rows(const OpView& view) {
+  const DType dtype = checked_type(view);
+  const Shape w = view.in(1).shape;
+  const GemmSpec spec{.m = view.attributes().integer("rows"),
+                      .n = w[0],
+                      .k = w[1],
+                      .transpose_b = true,
+                      .in = dtype,
+                      .out = dtype,
+                      .bias = view.has_input(2),
+                      .whole_m = view.attributes().integer("whole_rows")};
+  return std::make_unique<ProductOfRows>(spec, view.attributes());
+}
+
 KernelPointer make_linear_backward_input(const OpView& view) {
   const DType dtype = checked_type(view);
   const Shape dy = view.in(0).shape, w = view.in(1).shape;
-  return std::make_unique<Product>(GemmSpec{.m = dy[0], .n = w[1], .k = w[0], .in = dtype, .out = dtype});
+  const bool piece = view.attributes().has("whole_rows");
+  return std::make_unique<Product>(GemmSpec{.m = dy[0],
+                                            .n = w[1],
+                                            .k = w[0],
+                                            .in = dtype,
+                                            .out = dtype,
+                                            .whole_m = piece ? view.attributes().integer("whole_rows") : 0});
 }
 
 KernelPointer make_linear_backward_weight(const OpView& view) {
@@ -114,6 +161,7 @@ KernelPointer make_linear_backward_weight(const OpView& view) {
 
 void register_linear(KernelTable& table) {
   table.add("linear", make_linear);
+  table.add("linear_rows", make_linear_rows);
   table.add("linear_backward_input", make_linear_backward_input);
   table.add("linear_backward_weight", make_linear_backward_weight);
 }

@@ -36,6 +36,42 @@ class Product : public Kernel {
   Gemm gemm_;
 };
 
+// Blocks of rows of x, one after the other: one product's algorithm, tried on the first block.
+class ProductOfRows : public Kernel {
+ public:
+  ProductOfRows(const GemmShape& shape, const Attributes& attributes, Libraries* libraries)
+      : gemm_(shape, libraries),
+        first_(attributes.integer("first_row")),
+        blocks_(attributes.integer("blocks")),
+        stride_(attributes.integer("stride")),
+        row_in_(static_cast<std::size_t>(shape.k) * size_of(shape.in)),
+        block_out_(static_cast<std::size_t>(shape.m * shape.n) * size_of(shape.out)) {}
+  std::size_t workspace_bytes() const override { return gemm_.workspace_bytes(); }
+
+  bool overwrites_to_prepare() const override { return true; }
+  void prepare(const KernelArgs& args) override {
+    gemm_.prepare(x_of(args, 0), args.in[1].data, args.out[0].data, args.workspace, args.stream);
+  }
+
+  void run(const KernelArgs& args) override {
+    const void* bias = args.in.size() > 2 ? args.in[2].data : nullptr;
+    for (int64_t b = 0; b < blocks_; ++b)
+      gemm_.run(x_of(args, b), args.in[1].data,
+                static_cast<std::byte*>(args.out[0].data) + static_cast<std::size_t>(b) * block_out_, bias,
+                false, args.workspace, args.stream);
+  }
+
+ private:
+  const void* x_of(const KernelArgs& args, int64_t block) const {
+    return static_cast<const std::byte*>(args.in[0].data) +
+           static_cast<std::size_t>(first_ + block * stride_) * row_in_;
+  }
+
+  Gemm gemm_;
+  int64_t first_, blocks_, stride_;
+  std::size_t row_in_, block_out_;  // bytes
+};
+
 // dw = dy^T x; dbias the column sums of dy, made as the op column_sum makes them.
 class WeightGradient : public Kernel {
  public:
@@ -83,6 +119,19 @@ KernelPointer make_linear(const OpView& view, Libraries* libraries) {
   return std::make_unique<Product>(shape, libraries);
 }
 
+KernelPointer make_linear_rows(const OpView& view, Libraries* libraries) {
+  const DType dtype = checked_type(view);
+  const Shape w = view.in(1).shape;
+  const GemmShape shape{.m = view.attributes().integer("rows"),
+                        .n = w[0],
+                        .k = w[1],
+                        .transpose_b = true,
+                        .in = dtype,
+                        .out = dtype,
+                        .biased = view.has_input(2)};
+  return std::make_unique<ProductOfRows>(shape, view.attributes(), libraries);
+}
+
 KernelPointer make_linear_backward_input(const OpView& view, Libraries* libraries) {
   const DType dtype = checked_type(view);
   const Shape dy = view.in(0).shape, w = view.in(1).shape;
@@ -109,6 +158,7 @@ KernelPointer make_linear_backward_weight(const OpView& view, Libraries* librari
 
 void register_linear(KernelTable& table, Libraries* libraries) {
   table.add("linear", [=](const OpView& view) { return make_linear(view, libraries); });
+  table.add("linear_rows", [=](const OpView& view) { return make_linear_rows(view, libraries); });
   table.add("linear_backward_input",
             [=](const OpView& view) { return make_linear_backward_input(view, libraries); });
   table.add("linear_backward_weight",

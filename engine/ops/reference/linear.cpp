@@ -4,19 +4,32 @@
 namespace recollect::reference {
 namespace {
 
+// `tokens` rows of x.
 template <typename T>
-void linear(const KernelArgs& args, const Attributes&) {
-  const T* x = args.in[0].as<T>();
+void multiply(const KernelArgs& args, const T* x, int64_t tokens, T* y) {
   const T* w = args.in[1].as<T>();
   const T* bias = present(args.in, 2) ? args.in[2].as<T>() : nullptr;
-  T* y = args.out[0].as<T>();
-  const int64_t tokens = args.in[0].shape[0], outs = args.in[1].shape[0], ins = args.in[1].shape[1];
+  const int64_t outs = args.in[1].shape[0], ins = args.in[1].shape[1];
   for (int64_t t = 0; t < tokens; ++t) {
     for (int64_t o = 0; o < outs; ++o) {
       double sum = bias ? double(bias[o]) : 0.0;
       for (int64_t i = 0; i < ins; ++i) sum += double(x[t * ins + i]) * w[o * ins + i];
       y[t * outs + o] = static_cast<T>(sum);
     }
+  }
+}
+
+template <typename T>
+void linear(const KernelArgs& args, const Attributes&) {
+  multiply<T>(args, args.in[0].as<T>(), args.in[0].shape[0], args.out[0].as<T>());
+}
+
+template <typename T>
+void linear_rows(const KernelArgs& args, const Attributes& attributes) {
+  const int64_t rows = attributes.integer("rows"), outs = args.in[1].shape[0], ins = args.in[1].shape[1];
+  for (int64_t b = 0; b < attributes.integer("blocks"); ++b) {
+    const int64_t row = attributes.integer("first_row") + b * attributes.integer("stride");
+    multiply<T>(args, args.in[0].as<T>() + row * ins, rows, args.out[0].as<T>() + b * rows * outs);
   }
 }
 
@@ -55,6 +68,7 @@ void linear_backward_weight(const KernelArgs& args, const Attributes& attributes
 
 void register_linear(KernelTable& table) {
   add_kernel(table, "linear", linear<double>, linear<float>);
+  add_kernel(table, "linear_rows", linear_rows<double>, linear_rows<float>);
   add_kernel(table, "linear_backward_input", linear_backward_input<double>, linear_backward_input<float>);
   add_kernel(table, "linear_backward_weight", linear_backward_weight<double>, linear_backward_weight<float>);
 }
