@@ -7,6 +7,7 @@
 
 #include "engine/graph/op_builder.h"
 #include "parallel/mesh.h"
+#include "parallel/model_files.h"
 #include "parallel/optimizers/rules.h"
 
 namespace recollect {
@@ -46,6 +47,22 @@ std::vector<UpdateBucket> update_order(const Graph& graph, std::vector<Parameter
   std::vector<UpdateBucket> order;
   for (auto& [group, bucket] : buckets) order.push_back(std::move(bucket));
   return order;
+}
+
+// Where the rows that a rank updates lie in the whole of parameter number `place`, for chances that no layout changes.
+Attributes rounding_of(const Parameter& p, uint64_t place, const RankPlace& rank, int tensor_size) {
+  const int64_t all = p.local_rows(tensor_size), first = p.part_rows * rank.data,
+                end = p.part_rows > 0 ? std::min(all, first + p.part_rows) : all;
+  std::string runs = first < end ? "" : "0 0";  // rows that nothing uses are zero
+  for (int64_t row = first, together = 0; row < end; row += together) {
+    const Parameter::RowPlace at = p.place_of_row(row, rank.tensor, tensor_size);
+    together = at.together;
+    runs += std::to_string(row - first) + " " + std::to_string(p.drawn_behind + at.row) + " ";
+  }
+  return {{"rounded_as", static_cast<int64_t>(place)},
+          {"rounded_columns", p.columns},
+          {"rounded_first_column", p.whole_column(0, rank.tensor, tensor_size)},
+          {"rounded_runs", std::move(runs)}};
 }
 
 class Builder {
@@ -96,11 +113,13 @@ class Builder {
     return ops_.append(name, "all_reduce", attributes, {value}).outputs[0];
   }
 
-  void update(Parameter& p, const OptimizerRule& rule, ParameterUpdate update) {
+  // `rounding`: of a bf16 parameter that is its own master.
+  void update(Parameter& p, const OptimizerRule& rule, ParameterUpdate update, Attributes rounding) {
     Parameter held = p;  // what this rank updates of it
     if (p.part_rows > 0) held.value = p.value_part, held.gradient = p.gradient_part;
     const Value gradient = graph_.value(held.gradient);
-    const bool cast = graph_.value(p.value).dtype != gradient.dtype;
+    const bool is_rounded = !rounding.items().empty();
+    const bool cast = !is_rounded && graph_.value(p.value).dtype != gradient.dtype;
     held.master = cast ? state(p, state_like("master", gradient)) : held.value;
     graph_.value(p.value).accumulator = true;
     for (const OptimizerState& wanted : rule.states(held, gradient))
@@ -110,7 +129,8 @@ class Builder {
                      .factor = update.factor,
                      .weight_decay = update.weight_decay,
                      .tensor_size = update.tensor_size,
-                     .dtype = gradient.dtype});
+                     .dtype = gradient.dtype,
+                     .rounding = std::move(rounding)});
     p.master = cast ? held.master : p.value;
     p.states = held.states;
   }
@@ -137,7 +157,8 @@ class Builder {
 
 OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
                                   std::vector<Parameter>& parameters, ValueId loss,
-                                  const OptimizerSettings& settings, int data_size, int tensor_size) {
+                                  const OptimizerSettings& settings, int data_size, int tensor_size,
+                                  const RankPlace& rank) {
   Builder b(graph, registry);
   OptimizerHandles handles;
   handles.rule = make_optimizer_rule(settings);
@@ -176,15 +197,20 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
                      {sharded, replicated, handles.loss_scale, repeated, handles.total_loss}, {handles.norm});
   const ValueId factor = clip.outputs[1];
   for (Parameter& p : parameters) p.master = p.value;  // of what is frozen
+  const std::vector<uint64_t> places = drawn_places(parameters);
   for (const auto& [name, bucket] : update_order(graph, parameters)) {
     for (Parameter* p : bucket) {
       const double decay = p->decayed() || settings.decay_all ? settings.weight_decay : 0.0;
-      b.update(*p, *handles.rule,
-               {.parameter = *p,
-                .schedule = handles.schedule,
-                .factor = factor,
-                .weight_decay = p->weight_decay.value_or(decay),
-                .tensor_size = tensor_size});
+      b.update(
+          *p, *handles.rule,
+          {.parameter = *p,
+           .schedule = handles.schedule,
+           .factor = factor,
+           .weight_decay = p->weight_decay.value_or(decay),
+           .tensor_size = tensor_size},
+          settings.bf16_masters && graph.value(p->value).dtype == DType::kBF16
+              ? rounding_of(*p, places[static_cast<std::size_t>(p - parameters.data())], rank, tensor_size)
+              : Attributes());
     }
     if (divided && bucket.front()->whole == kNone) b.gather("gather/" + name, bucket, data_size);
   }

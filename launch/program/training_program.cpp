@@ -22,6 +22,7 @@
 #include "launch/program/data_axis.h"
 #include "launch/program/over_budget.h"
 #include "launch/program/recorded.h"
+#include "launch/program/state_remarks.h"
 #include "launch/program/units.h"
 
 namespace recollect {
@@ -123,9 +124,10 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
                                              : std::make_shared<DiskStore>(settings.disk_checkpointing.path);
     count_frozen(mesh, training);
     reduce_over_data(graph, config, mesh, training);
-    training.optimizer =
-        append_optimizer(graph, *training.registry, training.model.parameters, training.model.loss,
-                         optimizer_settings(config), mesh.data_size(), mesh.tensor_size());
+    training.optimizer = append_optimizer(
+        graph, *training.registry, training.model.parameters, training.model.loss, optimizer_settings(config),
+        mesh.data_size(), mesh.tensor_size(), {.data = mesh.data_rank(), .tensor = mesh.tensor_rank()});
+    remark_on_states(config, graph, training);
     gather_over_data(graph, mesh, training, least);
   } else {
     for (Parameter& p : training.model.parameters) p.master = p.value;
@@ -424,6 +426,7 @@ OptimizerSettings optimizer_settings(const Config& config) {
           .adjust_lr_fn = o.adjust_lr_fn,
           .decay_all = o.decay_all,
           .max_grad_norm = o.max_grad_norm,
+          .bf16_masters = config.training.master_dtype == MasterDType::kBF16,
           .loss_scaled = config.training.scales_loss(),
           .layer_decay = o.layer_decay,
           .groups = parameter_groups(config)};
