@@ -31,6 +31,13 @@ RECOLLECT_HOST_DEVICE constexpr float middle_of_part(int part, int parts) {
   return (ends[0] + ends[1]) * 0.5f;
 }
 
+// Of 0 ... 6. No array, which would be memory where the number is not known beforehand.
+RECOLLECT_HOST_DEVICE constexpr float end_of_decade(int decade) {
+  if (decade < 3) return decade == 0 ? 1e-6f : decade == 1 ? 1e-5f : 1e-4f;
+  if (decade < 5) return decade == 3 ? 1e-3f : 1e-2f;
+  return decade == 5 ? 1e-1f : 1.0f;
+}
+
 // Of 0 ... 255. Below 1 there are 127 negative entries and as many positive ones, or 254 positive ones.
 RECOLLECT_HOST_DEVICE constexpr float dynamic_entry(int index, bool is_signed) {
   if (index == 255) return 1.0f;
@@ -39,8 +46,7 @@ RECOLLECT_HOST_DEVICE constexpr float dynamic_entry(int index, bool is_signed) {
   const int from_zero = index < zero ? zero - 1 - index : index - zero - 1;
   int decade = 0, parts = is_signed ? 1 : 2, part = from_zero;
   while (part >= parts) part -= parts, parts *= 2, ++decade;
-  const float scales[7] = {1e-6f, 1e-5f, 1e-4f, 1e-3f, 1e-2f, 1e-1f, 1.0f};
-  const float size = scales[decade] * middle_of_part(part, parts);
+  const float size = end_of_decade(decade) * middle_of_part(part, parts);
   return index < zero ? -size : size;
 }
 
