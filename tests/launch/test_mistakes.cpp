@@ -103,7 +103,8 @@ constexpr Mistake kInTheFile[] = {
      "optimizer.name: 'galore_adamw' is not supported: adamw, adamw_hf, adam, sgd, lion, adafactor, "
      "adafactor_hf, muon, adamw8bit and lion8bit are"},
     {"optim: adamw_bnb_8bit",
-     "'optim' of Transformers is optimizer.name here; write name: adamw8bit in section 'optimizer'"},
+     "'optim' of Transformers is optimizer.name here; write name: adamw8bit in section "
+     "'optimizer'; states of embeddings are 8 bits too, which Transformers leaves at 32"},
     {"training: {master_dtype: bf16}",
      "training.master_dtype has no effect with training.precision fp32: only parameters of bf16 can be such "
      "masters"},
