@@ -7,6 +7,7 @@
 
 #include "engine/graph/op_builder.h"
 #include "parallel/mesh.h"
+#include "parallel/model_files.h"
 #include "parallel/offloaded_states.h"
 #include "parallel/optimizers/rules.h"
 
@@ -101,6 +102,22 @@ std::map<const Parameter*, MemorySpace> places_of_states(const Graph& graph,
   return places;
 }
 
+// Where the rows that a rank updates lie in the whole of parameter number `place`, for chances that no layout changes.
+Attributes rounding_of(const Parameter& p, uint64_t place, const RankPlace& rank, int tensor_size) {
+  const int64_t all = p.local_rows(tensor_size), first = p.part_rows * rank.data,
+                end = p.part_rows > 0 ? std::min(all, first + p.part_rows) : all;
+  std::string runs = first < end ? "" : "0 0";  // rows that nothing uses are zero
+  for (int64_t row = first, together = 0; row < end; row += together) {
+    const Parameter::RowPlace at = p.place_of_row(row, rank.tensor, tensor_size);
+    together = at.together;
+    runs += std::to_string(row - first) + " " + std::to_string(p.drawn_behind + at.row) + " ";
+  }
+  return {{"rounded_as", static_cast<int64_t>(place)},
+          {"rounded_columns", p.columns},
+          {"rounded_first_column", p.whole_column(0, rank.tensor, tensor_size)},
+          {"rounded_runs", std::move(runs)}};
+}
+
 class Builder {
  public:
   Builder(Graph& graph, const OpRegistry& registry)
@@ -151,10 +168,11 @@ class Builder {
   }
 
   // What this rank updates of a parameter, with master and states. What has no number for each element stays on the device.
-  Parameter declare(Parameter& p, const OptimizerRule& rule, MemorySpace space) {
+  // `is_rounded`: it is its own master, in bf16.
+  Parameter declare(Parameter& p, const OptimizerRule& rule, MemorySpace space, bool is_rounded) {
     Parameter held = held_part(p);
     const Value gradient = graph_.value(held.gradient);
-    const bool cast = has_master(graph_, p);
+    const bool cast = !is_rounded && has_master(graph_, p);
     held.master = cast ? state(p, state_like("master", gradient), space) : held.value;
     graph_.value(p.value).accumulator = true;
     for (const OptimizerState& wanted : rule.states(held, gradient)) {
@@ -192,7 +210,8 @@ class Builder {
 
 OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
                                   std::vector<Parameter>& parameters, ValueId loss,
-                                  const OptimizerSettings& settings, int data_size, int tensor_size) {
+                                  const OptimizerSettings& settings, int data_size, int tensor_size,
+                                  const RankPlace& rank) {
   const ValueId before = last_made(graph);
   Builder b(graph, registry);
   OptimizerHandles handles;
@@ -234,30 +253,37 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
   for (Parameter& p : parameters) p.master = p.value;  // of what is frozen
   const std::vector<UpdateBucket> order = update_order(graph, parameters);
   const auto places = places_of_states(graph, order, *handles.rule, settings.offload);
+  const std::vector<uint64_t> drawn = drawn_places(parameters);
   OffloadedStates offloaded(graph, registry, settings.offload, before);
   std::map<const Parameter*, Parameter> held;
+  std::map<const Parameter*, Attributes> rounding;
   for (const UpdateBucket& bucket : order)
     for (Parameter* p : bucket.parameters) {
       const MemorySpace space = places.at(p);
-      const Parameter& of = held[p] = b.declare(*p, *handles.rule, space);
+      const bool is_rounded = settings.bf16_masters && graph.value(p->value).dtype == DType::kBF16;
+      if (is_rounded)
+        rounding[p] =
+            rounding_of(*p, drawn[static_cast<std::size_t>(p - parameters.data())], rank, tensor_size);
+      const Parameter& of = held[p] = b.declare(*p, *handles.rule, space, is_rounded);
       if (space != MemorySpace::kDevice) offloaded.add(of);
     }
-  const auto update = [&](const Parameter& piece) {
+  const auto update = [&](const Parameter& piece, Attributes rounded) {
     const double decay = piece.decayed() || settings.decay_all ? settings.weight_decay : 0.0;
     handles.rule->emit(b.ops(), {.parameter = piece,
                                  .schedule = handles.schedule,
                                  .factor = factor,
                                  .weight_decay = piece.weight_decay.value_or(decay),
                                  .tensor_size = tensor_size,
-                                 .dtype = graph.value(piece.gradient).dtype});
+                                 .dtype = graph.value(piece.gradient).dtype,
+                                 .rounding = std::move(rounded)});
   };
   for (const UpdateBucket& bucket : order) {
     std::vector<ValueId> chunks;
     for (const Parameter* p : bucket.parameters)
       if (places.at(p) == MemorySpace::kDevice)
-        update(held.at(p));
+        update(held.at(p), rounding[p]);
       else
-        chunks.push_back(offloaded.update_next(update));
+        chunks.push_back(offloaded.update_next([&](const Parameter& chunk) { update(chunk, {}); }));
     if (divided && bucket.parameters.front()->whole == kNone)
       b.gather("gather/" + bucket.name, bucket.parameters, data_size, std::move(chunks));
   }

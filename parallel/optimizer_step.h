@@ -20,11 +20,17 @@ struct OptimizerHandles {
   OffloadReport offload = {};                 // of states that are kept elsewhere
 };
 
+// Where a rank stands on the axes of the mesh.
+struct RankPlace {
+  int data = 0, tensor = 0;
+};
+
 // Fills in the parameters' masters and states. Those without a gradient are frozen: they are their own masters. Where
 // parameters are divided over the data ranks, each rank updates its parts, and gathers the others' while it updates the
 // next ones. Error kConfiguration where states are to be kept elsewhere and none can be.
 OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
                                   std::vector<Parameter>& parameters, ValueId loss,
-                                  const OptimizerSettings& settings, int data_size, int tensor_size);
+                                  const OptimizerSettings& settings, int data_size, int tensor_size,
+                                  const RankPlace& rank = {});
 
 }  // namespace recollect

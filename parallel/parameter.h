@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "engine/graph/graph.h"
+#include "engine/ops/quantised_states.h"
 
 namespace recollect {
 
-// What a state has a number for: each element of the parameter, each row, or each column of each matrix of it that is a
-// tensor of its own in files.
-enum class StateOf { kElements, kRows, kColumns };
+// What a state has a number for: each element of the parameter, each row, each column of each matrix of it that is a
+// tensor of its own in files, or each block of 256 columns of a row.
+enum class StateOf { kElements, kRows, kColumns, kBlocks };
 
 struct Parameter {
   enum class Split { kNone, kRows, kColumns };
@@ -101,6 +102,12 @@ struct Parameter {
       r -= part;
       first += block;
     }
+  }
+  // Parts of a row of the whole that have blocks of their own: ranks that cut columns elsewhere than between blocks begin new
+  // ones.
+  int64_t block_parts(int tensor_size) const {
+    const bool aligned = local_columns(tensor_size) % kQuantisedBlock == 0;
+    return split == Split::kColumns && !aligned ? tensor_size : 1;
   }
   int64_t whole_column(int64_t c, int tensor_rank, int tensor_size) const {
     return split == Split::kColumns ? tensor_rank * (columns / tensor_size) + c : c;

@@ -63,6 +63,7 @@ void register_lm_head(OpRegistry& registry);
 void register_lm_logits(OpRegistry& registry);
 void register_muon(OpRegistry& registry);
 void register_optimizer(OpRegistry& registry);
+void register_quantised_states(OpRegistry& registry);
 void register_rotary(OpRegistry& registry);
 void register_sum(OpRegistry& registry);
 

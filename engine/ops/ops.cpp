@@ -35,6 +35,7 @@ void register_engine_ops(OpRegistry& registry) {
   ops::register_lm_logits(registry);
   ops::register_muon(registry);
   ops::register_optimizer(registry);
+  ops::register_quantised_states(registry);
   ops::register_rotary(registry);
   ops::register_sum(registry);
 }

@@ -156,7 +156,17 @@
 // lion                      schedule, factor, grad               acc master, acc m,     beta1 beta2
 //                                                                param?                 weight_decay cast
 //     w = w - rate * weight_decay * w - rate * sign(beta1 * m + (1 - beta1) * g); m = beta2 * m + (1 - beta2) * g.
-//     All update rules take rate_scale, of the rate, where it is not 1.
+//     All update rules take rate_scale, of the rate, where it is not 1. Those above take rounded_as, rounded_columns,
+//     rounded_first_column and rounded_runs: master is then a bf16 matrix, which is rounded by chance (stochastic_rounding.h).
+// adamw8bit                 schedule, factor, grad [r,c]         acc master, acc m u8,  as adamw
+//                                                                acc sizes [r,n] f32,
+//                                                                acc v u8, acc sizes,
+//                                                                param?
+//     As adamw, with moments in blocks of 256 numbers of a row (quantised_states.h): m and v are numbers of entries of the
+//     signed and of the unsigned map, sizes the largest size of each of a row's n blocks.
+// lion8bit                  schedule, factor, grad [r,c]         acc master, acc m u8,  as lion
+//                                                                acc sizes, param?
+//     As lion, with such a moment.
 // adafactor_sums            factor, grad [r,c] or [r],           rows [n+1] f64,        factored first_row
 //                           master                               columns [c+1] f64      rows (n) block?
 //                                                                                       whole_rows

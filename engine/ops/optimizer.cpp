@@ -1,5 +1,6 @@
 // The update rules. They change persistent values in place: outputs are accumulators given by the caller.
 #include "engine/ops/define.h"
+#include "engine/ops/stochastic_rounding.h"
 
 namespace recollect::ops {
 
@@ -11,6 +12,7 @@ std::vector<OutputSpec> infer_update(const OpView& v, int moments,
   for (const char* name : settings) v.attributes().real(name);  // throws where it is missing
   const Value& grad = v.in(2);
   std::vector<OutputSpec> specs(1 + moments, like(grad));
+  if (RoundedParameter::is_asked_for(v.attributes())) specs[0].dtype = v.out(0).dtype;
   if (v.attributes().integer("cast")) {
     const Value& param = v.out(1 + moments);
     check_shape(v, param, grad.shape);

@@ -7,11 +7,18 @@ namespace recollect {
 void check_offloaded_states(const Config& config, std::vector<Finding>& found) {
   const Config::Optimizer& o = config.optimizer;
   if (o.offload == OffloadTo::kNone) return;
-  if (optimizer_entry(o.name).of_whole_matrices)
+  const OptimizerEntry& rule = optimizer_entry(o.name);
+  if (rule.of_whole_matrices || rule.of_whole_rows)
     found.push_back({{"optimizer.offload", "optimizer.name"},
                      fmt::format("optimizer.offload {} updates parameters in chunks, and optimizer.name {} "
-                                 "needs whole matrices",
-                                 name_of(o.offload), o.name)});
+                                 "needs whole {}",
+                                 name_of(o.offload), o.name, rule.of_whole_rows ? "rows" : "matrices")});
+  if (config.training.master_dtype == MasterDType::kBF16)
+    found.push_back(
+        {{"optimizer.offload", "training.master_dtype"},
+         fmt::format("optimizer.offload {} updates parameters in chunks, and training.master_dtype "
+                     "bf16 rounds whole rows",
+                     name_of(o.offload))});
   if (o.offload != OffloadTo::kDisk) return;
   if (o.offload_path.empty())
     found.push_back({{"optimizer.offload"},

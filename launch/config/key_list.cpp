@@ -105,6 +105,9 @@ void add_training(std::vector<ConfigKey>& keys) {
       "in place of max_steps: how often the data is gone through, such as 3 or 0.5; 0: max_steps says it");
   add("precision", &S::precision, any(),
       "of activations and products; fp64 with device.backend: reference, fp16 with cuda");
+  add("master_dtype", &S::master_dtype, any(),
+      "of what the optimizer updates; bf16: the parameters themselves, rounded by chance, with precision "
+      "bf16");
   add("loss_scale", &S::loss_scale, at_least(-1),
       "times the loss; 0: dynamic; -1: dynamic with fp16, else none");
   add("initial_loss_scale", &S::initial_loss_scale, at_least(1), "where a dynamic loss scale begins");

@@ -24,6 +24,7 @@
 #include "launch/program/over_budget.h"
 #include "launch/program/recorded.h"
 #include "launch/program/state_offload.h"
+#include "launch/program/state_remarks.h"
 #include "launch/program/units.h"
 #include "parallel/state_ops.h"
 
@@ -155,9 +156,10 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
     training.state_disk = state_store(config, target.taken_over);
     count_frozen(mesh, training);
     reduce_over_data(graph, config, mesh, training);
-    training.optimizer =
-        append_optimizer(graph, *training.registry, training.model.parameters, training.model.loss,
-                         optimizer_settings(config), mesh.data_size(), mesh.tensor_size());
+    training.optimizer = append_optimizer(
+        graph, *training.registry, training.model.parameters, training.model.loss, optimizer_settings(config),
+        mesh.data_size(), mesh.tensor_size(), {.data = mesh.data_rank(), .tensor = mesh.tensor_rank()});
+    remark_on_states(config, graph, training);
     remark_on_offload(config, training);
     gather_over_data(graph, mesh, training, least);
   } else {
@@ -465,6 +467,7 @@ OptimizerSettings optimizer_settings(const Config& config) {
           .adjust_lr_fn = o.adjust_lr_fn,
           .decay_all = o.decay_all,
           .max_grad_norm = o.max_grad_norm,
+          .bf16_masters = config.training.master_dtype == MasterDType::kBF16,
           .loss_scaled = config.training.scales_loss(),
           .layer_decay = o.layer_decay,
           .offload = {.to = o.offload, .ratio = o.offload_ratio},

@@ -14,6 +14,7 @@
 #include "launch/snapshot/new_folder.h"
 #include "launch/snapshot/to_hugging_face.h"
 #include "launch/train/snapshot_lock.h"
+#include "parallel/optimizers/eight_bit.h"
 #include "parallel/snapshot/snapshot_reader.h"
 #include "parallel/snapshot/snapshot_rewriter.h"
 
@@ -34,6 +35,19 @@ SavedRun known_run(const SnapshotReader& snapshot) {
   return run;
 }
 
+// Blocks of states cannot be cut.
+void check_blocks(const Parameter& p, const std::string& state, const RankLayout& ranks) {
+  const auto size = static_cast<int>(ranks.tensor);
+  if (state.ends_with(sizes_suffix(p, size))) return;
+  throw Error(
+      ExitCode::kConfiguration,
+      fmt::format("{} is of blocks of 256 columns, which {} tensor ranks cut elsewhere: a rank has {} "
+                  "columns of {}",
+                  escaped_name(state), size, p.local_columns(size), p.columns),
+      "8-bit states go to a tensor_parallel_size that leaves each rank a multiple of 256 columns, as the one "
+      "that wrote them does");
+}
+
 // What the source keeps of each parameter; the layout's tensors are its tensors, or it is an error.
 StateLayout layout_of_source(const SnapshotReader& snapshot, const Model& model, const RankLayout& ranks) {
   const std::vector<SnapshotTensor>& there = snapshot.manifest().tensors;
@@ -42,9 +56,11 @@ StateLayout layout_of_source(const SnapshotReader& snapshot, const Model& model,
     const std::string name = p.file_tensors().front().name;
     std::vector<StateLayout::Kept> kept;
     for (const SnapshotTensor& tensor : there)
-      if (tensor.whole.name == name || tensor.whole.name.starts_with(name + "/"))
+      if (tensor.whole.name == name || tensor.whole.name.starts_with(name + "/")) {
         kept.push_back({tensor.whole.name.substr(std::min(name.size() + 1, tensor.whole.name.size())),
                         tensor.whole.dtype, kind_of_state(p, tensor.whole)});
+        if (kept.back().of == StateOf::kBlocks) check_blocks(p, tensor.whole.name, ranks);
+      }
     layout.add(p, kept);
   }
   std::string wrong;

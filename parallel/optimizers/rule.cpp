@@ -13,6 +13,7 @@ void emit_update(OpBuilder& ops, const ParameterUpdate& update, std::string_view
   attributes.set("weight_decay", update.weight_decay);
   attributes.set("cast", int64_t{cast});
   if (p.rate_scale != 1) attributes.set("rate_scale", p.rate_scale);
+  for (const auto& [name, value] : update.rounding.items()) attributes.set(name, value);
   std::vector<ValueId> outputs{p.master};
   for (const Parameter::State& state : p.states) outputs.push_back(state.value);
   if (cast) outputs.push_back(p.value);

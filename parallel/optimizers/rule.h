@@ -62,10 +62,11 @@ struct OptimizerSettings {
   bool nesterov = true;
   int64_t ns_steps = 5;
   RateAdjustment adjust_lr_fn = RateAdjustment::kMatchRmsAdamw;
-  bool decay_all = false;    // otherwise vectors (biases and norms) are not decayed
-  double max_grad_norm = 1;  // 0: never clips
-  bool loss_scaled = false;  // gradients are `loss_scale` times too large
-  double layer_decay = 1;    // of the learning rate, from each layer to the one before it
+  bool decay_all = false;     // otherwise vectors (biases and norms) are not decayed
+  double max_grad_norm = 1;   // 0: never clips
+  bool bf16_masters = false;  // matrices of bf16 are their own master copies, and rounded by chance
+  bool loss_scaled = false;   // gradients are `loss_scale` times too large
+  double layer_decay = 1;     // of the learning rate, from each layer to the one before it
   StateOffload offload = {};
   std::vector<ParameterGroup> groups = {};
 };
@@ -87,6 +88,7 @@ struct ParameterUpdate {
   double weight_decay = 0;
   int tensor_size = 1;        // ranks that may hold parts of it
   DType dtype = DType::kF32;  // of its gradient
+  Attributes rounding = {};   // of a master that is rounded by chance
 };
 
 class OptimizerRule {
@@ -99,7 +101,7 @@ class OptimizerRule {
   virtual void scalars(double learning_rate, int64_t update, std::vector<double>& to) const = 0;
   // The rate of update `update` where the schedule's is `learning_rate`.
   virtual double rate(double learning_rate, int64_t) const { return learning_rate; }
-  // Whether what becomes of an element depends on that element alone, so that ranks may have any parts of a parameter.
+  // Whether what becomes of a row depends on that row alone, so that ranks may have any rows of a parameter.
   virtual bool is_elementwise() const { return true; }
   // `ops` are those of the optimizer's phase, which add to what they write.
   virtual void emit(OpBuilder& ops, const ParameterUpdate& update) const = 0;

@@ -7,6 +7,7 @@
 #include "engine/core/error.h"
 #include "parallel/optimizers/adafactor.h"
 #include "parallel/optimizers/adam.h"
+#include "parallel/optimizers/eight_bit.h"
 #include "parallel/optimizers/lion.h"
 #include "parallel/optimizers/muon.h"
 #include "parallel/optimizers/sgd.h"
@@ -39,7 +40,7 @@ Unused and_of_others(Unused unused, const std::vector<std::string_view>& read) {
 
 std::span<const OptimizerEntry> optimizer_rules() {
   static const OptimizerEntry::Unused beta2{"beta2", "beta2_decay says how it follows from the step"};
-  static const std::array<OptimizerEntry, 8> rules = {{
+  static const std::array<OptimizerEntry, 10> rules = {{
       {"adamw", make_adam, and_of_others({}, {})},
       {"adamw_hf", make_adam, and_of_others({}, {})},
       {"adam", make_adam, and_of_others({}, {})},
@@ -65,6 +66,13 @@ std::span<const OptimizerEntry> optimizer_rules() {
        make_muon,
        and_of_others({}, {"momentum", "nesterov", "ns_steps", "adjust_lr_fn"}),
        {{"momentum", 0.95}},
+       true},
+      {"adamw8bit", make_eight_bit, and_of_others({}, {}), {}, false, true},
+      {"lion8bit",
+       make_eight_bit,
+       and_of_others({{"epsilon", "lion divides by nothing"}}, {}),
+       {{"beta2", 0.99}},
+       false,
        true},
   }};
   return rules;

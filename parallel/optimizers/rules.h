@@ -28,6 +28,8 @@ struct OptimizerEntry {
   std::vector<Default> defaults = {};
   // Its updates need all of a matrix, or sums over it: data ranks cannot divide its states.
   bool of_whole_matrices = false;
+  // Its updates need whole rows.
+  bool of_whole_rows = false;
 };
 
 // The first is the default.

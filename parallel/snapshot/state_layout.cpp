@@ -24,7 +24,18 @@ std::string state_name(const std::string& parameter, const std::string& state) {
 StateOf kind_of_state(const Parameter& parameter, const StateTensor& tensor) {
   if (parameter.vector) return StateOf::kElements;
   if (tensor.vector) return StateOf::kRows;
+  if (tensor.columns != parameter.columns) return StateOf::kBlocks;
   return tensor.rows == 1 ? StateOf::kColumns : StateOf::kElements;
+}
+
+// Of a row that this rank holds; "first" on the whole's.
+StateLayout::Columns StateLayout::columns_of(const Parameter& p, StateOf of, int tensor_rank) const {
+  if (of == StateOf::kRows) return {0, 1, 1};
+  const int64_t first = p.whole_column(0, tensor_rank, tensor_size_), count = p.local_columns(tensor_size_);
+  if (of != StateOf::kBlocks) return {first, count, p.columns};
+  const int64_t blocks = quantised_blocks(count), parts = p.block_parts(tensor_size_);
+  return {p.split == Parameter::Split::kColumns ? tensor_rank * blocks : 0, blocks,
+          parts * quantised_blocks(p.columns / parts)};
 }
 
 void StateLayout::add(const Parameter& p, const std::vector<Kept>& kept) {
@@ -34,7 +45,7 @@ void StateLayout::add(const Parameter& p, const std::vector<Kept>& kept) {
     for (const Kept& one : kept) {
       const bool of_columns = one.of == StateOf::kColumns, of_rows = one.of == StateOf::kRows;
       tensors_.push_back({state_name(blocks[b].name, one.state), one.dtype, of_columns ? 1 : blocks[b].rows,
-                          of_rows ? 1 : p.columns, p.vector || of_rows});
+                          columns_of(p, one.of, 0).whole, p.vector || of_rows});
       origins_.push_back({&p, b, blocks[b].first_row, one.of, one.divided});
     }
 }
@@ -73,10 +84,9 @@ StatePart StateLayout::part_of_columns(std::size_t tensor, int rank) const {
 void StateLayout::add_parts_of_rows(std::size_t t, int world_rank, std::vector<StatePart>& parts) const {
   const auto& [parameter, block, first_row, of, divided] = origins_[t];
   const Parameter& p = *parameter;
-  const bool of_rows = of == StateOf::kRows;
   const int rank = world_rank % tensor_size_, data_rank = world_rank / tensor_size_;
-  const int64_t all = p.local_rows(tensor_size_), columns = of_rows ? 1 : p.local_columns(tensor_size_),
-                column = of_rows ? 0 : p.whole_column(0, rank, tensor_size_);
+  const Columns of_row = columns_of(p, of, rank);
+  const int64_t all = p.local_rows(tensor_size_), column = of_row.first, columns = of_row.count;
   const int64_t begin = divided ? std::min(all, data_rank * p.part_rows) : 0,
                 end = divided ? std::min(all, begin + p.part_rows) : all;
   const uint64_t width = static_cast<uint64_t>(columns) * size_of(tensors_[t].dtype);

@@ -72,6 +72,11 @@ class StateLayout {
     StateOf of;
     bool divided;  // over data ranks
   };
+  // Of a row's numbers: those that a rank holds, and the whole's.
+  struct Columns {
+    int64_t first, count, whole;
+  };
+  Columns columns_of(const Parameter& parameter, StateOf of, int tensor_rank) const;
   int shard_of(const Origin& origin, int world_rank) const;
   void add_parts_of_rows(std::size_t tensor, int world_rank, std::vector<StatePart>& parts) const;
   StatePart part_of_columns(std::size_t tensor, int rank) const;

@@ -41,7 +41,9 @@ StateLayout state_layout(const Model& model, const Graph& graph, const Mesh& mes
       const int64_t rows = of == StateOf::kColumns ? matrices
                            : divided               ? p.part_rows
                                                    : p.local_rows(size),
-                    columns = of == StateOf::kRows ? 1 : p.local_columns(size);
+                    columns = of == StateOf::kRows     ? 1
+                              : of == StateOf::kBlocks ? quantised_blocks(p.local_columns(size))
+                                                       : p.local_columns(size);
       require(value.shape.elements() == rows * columns,
               "the state " + state_name(p.name, state) + " is not shaped like its parameter");
       kept.push_back({state, value.dtype, of, divided});

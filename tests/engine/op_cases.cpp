@@ -18,6 +18,7 @@ std::vector<OpCase> op_cases() {
   add_lm_head_cases(cases);
   add_label_loss_cases(cases);
   add_optimizer_cases(cases);
+  add_quantised_cases(cases);
   add_adafactor_cases(cases);
   add_muon_cases(cases);
   return cases;

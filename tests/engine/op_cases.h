@@ -13,7 +13,7 @@
 namespace recollect::test {
 
 // Which of a run's dtypes a value has: that of activations, that of statistics, or one that never changes.
-enum class Storage { kActivation, kStatistics, kI32, kF32, kF64 };
+enum class Storage { kActivation, kStatistics, kI32, kF32, kF64, kU8 };
 
 enum class Fill {
   kAbsent,     // an optional input that is not there
@@ -77,6 +77,7 @@ void add_generation_cases(std::vector<OpCase>& cases);  // cached_attention, lm_
 void add_lm_head_cases(std::vector<OpCase>& cases);
 void add_label_loss_cases(std::vector<OpCase>& cases);
 void add_optimizer_cases(std::vector<OpCase>& cases);
+void add_quantised_cases(std::vector<OpCase>& cases);
 void add_adafactor_cases(std::vector<OpCase>& cases);
 void add_muon_cases(std::vector<OpCase>& cases);
 

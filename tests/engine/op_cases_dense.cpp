@@ -207,4 +207,45 @@ void add_optimizer_cases(std::vector<OpCase>& cases) {
   }
 }
 
+// Rows of one short block, and of whole ones and a rest.
+void add_quantised_cases(std::vector<OpCase>& cases) {
+  const ValueSpec schedule{.name = "schedule",
+                           .shape = {3},
+                           .storage = Storage::kF64,
+                           .fill = Fill::kPositive,
+                           .scale = 0.01,
+                           .offset = 0.02};
+  const auto entries = [](const char* name, const Shape& shape) {
+    return ValueSpec{.name = name, .shape = shape, .storage = Storage::kU8, .fill = Fill::kIds, .limit = 256};
+  };
+  const auto sizes = [](const char* name, const Shape& shape) {
+    return ValueSpec{.name = name,
+                     .shape = {shape[0], (shape[1] + 255) / 256},
+                     .storage = Storage::kF32,
+                     .fill = Fill::kPositive,
+                     .scale = 0.1,
+                     .offset = 0.01};
+  };
+  for (const Shape& shape : {Shape{5, 7}, Shape{3, 300}})
+    for (const int64_t cast : {0, 1})
+      for (const bool adam : {true, false}) {
+        OpCase c{
+            .name = std::string(adam ? "adamw8bit_" : "lion8bit_") + std::to_string(shape.elements()) +
+                    (cast ? "_cast" : ""),
+            .kind = adam ? "adamw8bit" : "lion8bit",
+            .inputs = {schedule,
+                       {.name = "factor", .shape = {1}, .storage = Storage::kF64, .scale = 0, .offset = 0.75},
+                       statistic("grad", shape)},
+            .attributes =
+                {{"weight_decay", 0.1}, {"cast", cast}, {"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}},
+            .accumulators = {{0, statistic("master", shape)},
+                             {1, entries("m", shape)},
+                             {2, sizes("m_sizes", shape)}},
+            .accumulate = true};
+        if (adam) c.accumulators[3] = entries("v", shape), c.accumulators[4] = sizes("v_sizes", shape);
+        if (cast) c.accumulators[adam ? 5 : 3] = {.name = "param", .shape = shape, .fill = Fill::kGarbage};
+        cases.push_back(c);
+      }
+}
+
 }  // namespace recollect::test

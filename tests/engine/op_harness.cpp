@@ -33,6 +33,8 @@ void with_type(DType dtype, F&& f) {
       return f(f16{});
     case DType::kI32:
       return f(int32_t{});
+    case DType::kU8:
+      return f(uint8_t{});
     default:
       FAIL() << "no test stores " << name_of(dtype);
   }
@@ -84,6 +86,8 @@ DType dtype_of(Storage storage, Precision precision) {
       return DType::kF32;
     case Storage::kF64:
       return DType::kF64;
+    case Storage::kU8:
+      return DType::kU8;
   }
   return DType::kF64;
 }

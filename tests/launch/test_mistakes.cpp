@@ -101,13 +101,19 @@ constexpr Mistake kInTheFile[] = {
     {"optimizer: {name: adamw_torch}", "optimizer.name: for 'adamw_torch' write name: adamw"},
     {"optimizer: {name: galore_adamw}",
      "optimizer.name: 'galore_adamw' is not supported: adamw, adamw_hf, adam, sgd, lion, adafactor, "
-     "adafactor_hf and muon are"},
+     "adafactor_hf, muon, adamw8bit and lion8bit are"},
+    {"optim: adamw_bnb_8bit",
+     "'optim' of Transformers is optimizer.name here; write name: adamw8bit in section "
+     "'optimizer'; states of embeddings are 8 bits too, which Transformers leaves at 32"},
+    {"training: {master_dtype: bf16}",
+     "training.master_dtype has no effect with training.precision fp32: only parameters of bf16 can be such "
+     "masters"},
     {"optim: adafactor",
      "'optim' of Transformers is optimizer.name here; write name: adafactor_hf and scale_parameter: false in "
      "section 'optimizer'"},
     {"optimizer: {name: AdamW}",
-     "optimizer.name: expected one of adamw, adamw_hf, adam, sgd, lion, adafactor, adafactor_hf, muon, found "
-     "'AdamW'; did you mean "
+     "optimizer.name: expected one of adamw, adamw_hf, adam, sgd, lion, adafactor, adafactor_hf, muon, "
+     "adamw8bit, lion8bit, found 'AdamW'; did you mean "
      "'adamw'?"},
     {"optimizer: adamw_torch",
      "'optimizer' of axolotl is optimizer.name here; write name: adamw in section 'optimizer'"},
@@ -306,7 +312,7 @@ constexpr Mistake kOnTheCommandLine[] = {
     {"training.precision=float16", "training.precision: for 'float16' write training.precision=fp16"},
     {"optimizer.name=lamb",
      "optimizer.name: 'lamb' is not supported: adamw, adamw_hf, adam, sgd, lion, adafactor, "
-     "adafactor_hf and muon are"},
+     "adafactor_hf, muon, adamw8bit and lion8bit are"},
     {"optimizer=adamw_torch", "'optimizer' of axolotl is optimizer.name here; write optimizer.name=adamw"},
     {"fp16.enabled=true",
      "'fp16.enabled' of DeepSpeed is training.precision here; write training.precision=fp16 "

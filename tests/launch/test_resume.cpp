@@ -138,6 +138,13 @@ void expect_same_when_resumed(const char* yaml, const Words& words, const std::s
 TEST(Resume, EveryOptimizer) {
   for (const OptimizerEntry& rule : optimizer_rules())
     expect_same_when_resumed(kYaml, {"optimizer.name=" + std::string(rule.name)}, std::string(rule.name));
+  for (const char* rule : {"adamw8bit", "lion8bit"})  // of matrices that are large enough
+    for (const char* precision : {"fp32", "bf16"})
+      expect_same_when_resumed(kYaml,
+                               {fmt::format("optimizer.name={}", rule), "model.n_embd=64",
+                                fmt::format("training.precision={}", precision)},
+                               rule);
+  expect_same_when_resumed(kYaml, {"training.precision=bf16", "training.master_dtype=bf16"}, "bf16 masters");
   expect_same_when_resumed(kYaml, {"optimizer.name=sgd", "optimizer.momentum=0.9"}, "momentum");
   for (const char* precision : {"training.precision=fp32", "training.precision=bf16"})
     expect_same_when_resumed(

@@ -6,6 +6,7 @@
 
 #include "engine/ops/ops.h"
 #include "parallel/optimizer_step.h"
+#include "parallel/optimizers/eight_bit.h"
 #include "parallel/optimizers/rules.h"
 #include "tests/engine/expect_error.h"
 
@@ -148,6 +149,67 @@ TEST(OptimizerRules, MuonIsForMatricesOfLayers) {
                                         [](const Op& op) { return op.name.starts_with("muon/product"); });
   EXPECT_EQ(iterations, 2);
   EXPECT_FALSE(muon.handles.rule->is_elementwise());
+}
+
+// As a rank has it that holds some columns of each row.
+std::vector<OptimizerState> states_of(const char* rule, const Parameter& p, const Shape& shape) {
+  return make_optimizer_rule({.name = rule})->states(p, {.name = "grad", .shape = shape});
+}
+
+TEST(OptimizerRules, EightBitStatesAreOfMatricesThatAreLargeEnough) {
+  const Parameter small{.name = "s", .rows = 63, .columns = 65, .padded_rows = 63},
+      large{.name = "l", .rows = 64, .columns = 64, .padded_rows = 64},
+      vector{.name = "v", .rows = 8192, .padded_rows = 8192, .vector = true},
+      parts{.name = "p",
+            .rows = 96,
+            .columns = 64,
+            .padded_rows = 96,
+            .blocks = {64, 32},
+            .block_names = {"a", "b"}};
+  EXPECT_FALSE(is_quantised(small));
+  EXPECT_TRUE(is_quantised(large));
+  EXPECT_FALSE(is_quantised(vector));
+  EXPECT_FALSE(is_quantised(parts)) << "one tensor of files is small";
+  EXPECT_EQ(states_of("adamw8bit", small, {63, 65}).size(), 2u);
+  EXPECT_EQ(states_of("lion8bit", vector, {8192}).size(), 1u);
+  const std::vector<OptimizerState> adam = states_of("adamw8bit", large, {64, 64});
+  ASSERT_EQ(adam.size(), 4u);
+  EXPECT_EQ(adam[0].name, "exp_avg");
+  EXPECT_EQ(adam[1].name, "exp_avg_absmax");
+  EXPECT_EQ(adam[2].name, "exp_avg_sq");
+  EXPECT_EQ(adam[3].name, "exp_avg_sq_absmax");
+  EXPECT_EQ(adam[2].dtype, DType::kU8);
+  EXPECT_EQ(adam[2].shape, (Shape{64, 64}));
+  EXPECT_EQ(adam[3].dtype, DType::kF32);
+  EXPECT_EQ(adam[3].shape, (Shape{64, 1}));
+  EXPECT_EQ(adam[3].of, StateOf::kBlocks);
+  EXPECT_EQ(states_of("lion8bit", large, {64, 64}).size(), 2u);
+}
+
+TEST(OptimizerRules, BlocksOfCutColumnsSayByWhomTheyAreCut) {
+  Parameter p{
+      .name = "p", .rows = 64, .columns = 1024, .padded_rows = 64, .split = Parameter::Split::kColumns};
+  EXPECT_EQ(states_of("adamw8bit", p, {64, 256})[1].name, "exp_avg_absmax");
+  EXPECT_EQ(states_of("adamw8bit", p, {64, 256})[1].shape, (Shape{64, 1}));
+  EXPECT_EQ(states_of("adamw8bit", p, {64, 128})[1].name, "exp_avg_absmax_of_8_parts");
+  p.columns = 300;
+  EXPECT_EQ(states_of("adamw8bit", p, {64, 300})[1].name, "exp_avg_absmax");
+  EXPECT_EQ(states_of("adamw8bit", p, {64, 300})[1].shape, (Shape{64, 2}));
+  EXPECT_EQ(states_of("adamw8bit", p, {64, 150})[1].name, "exp_avg_absmax_of_2_parts");
+}
+
+TEST(OptimizerRules, ABf16ParameterCanBeItsOwnMaster) {
+  const Trained t({.bf16_masters = true}, DType::kBF16);
+  const Parameter &w = t.parameters[0], &b = t.parameters[1];
+  EXPECT_EQ(w.master, w.value);
+  EXPECT_EQ(b.master, b.value);
+  const Op& op = t.update_of("w");
+  EXPECT_EQ(op.attributes.integer("cast"), 0);
+  EXPECT_EQ(op.attributes.integer("rounded_as"), 0);
+  EXPECT_EQ(op.attributes.integer("rounded_columns"), 6);
+  EXPECT_EQ(op.attributes.text("rounded_runs"), "0 0 ");
+  EXPECT_FALSE(t.update_of("b").attributes.has("rounded_as"));
+  EXPECT_EQ(op.outputs, (std::vector<ValueId>{w.value, w.states[0].value, w.states[1].value}));
 }
 
 TEST(OptimizerRules, AMasterStandsBesideARoundedParameter) {

@@ -69,6 +69,16 @@ void philox_blocks(const RandomKey& key, uint64_t block, uint32_t (&words)[4][kL
 
 }  // namespace
 
+void random_words(const RandomKey& key, uint64_t first, int64_t count, uint32_t* out) {
+  alignas(64) uint32_t words[4][kLanes];
+  for (const uint64_t end = first + static_cast<uint64_t>(count); first < end;) {
+    const uint64_t skip = first % kGroup, take = std::min<uint64_t>(kGroup - skip, end - first);
+    philox_blocks(key, first / kGroup * kLanes, words);
+    out = std::copy_n(&words[0][0] + skip, take, out);
+    first += take;
+  }
+}
+
 void DropoutMask::group(uint64_t index, float* out) const {
   alignas(64) uint32_t words[4][kLanes];
   philox_blocks(key_, index * kLanes, words);

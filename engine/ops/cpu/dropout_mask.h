@@ -1,5 +1,5 @@
-// Dropout multipliers of a run of elements: 0 where dropped, 1 / (1 - p) where kept, from the words of
-// engine/core/philox.h. Aligned groups of 64 elements cost sixteen Philox blocks, computed side by side.
+// Random words of a run of elements, those of engine/core/philox.h, and what dropout makes of them: multipliers that are 0
+// where dropped, 1 / (1 - p) where kept. Aligned groups of 64 elements cost sixteen Philox blocks, computed side by side.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,9 @@
 #include "engine/runtime/kernel.h"
 
 namespace recollect::cpu {
+
+// The words of elements first ... first + count - 1.
+void random_words(const RandomKey& key, uint64_t first, int64_t count, uint32_t* out);
 
 // One run's dropout at one site.
 class DropoutMask {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "engine/ops/cpu/block_rounding.h"
 #include "engine/ops/cpu/element.h"
 #include "engine/ops/cpu/kernels.h"
 
@@ -69,11 +70,56 @@ class Update : public Kernel {
   bool cast_;
 };
 
+// Of a bf16 matrix that is its own master.
+template <typename Rule>
+class RoundedUpdate : public Kernel {
+ public:
+  explicit RoundedUpdate(const OpView& view)
+      : threads_(omp_get_max_threads()), settings_(view.attributes()), rounding_(view) {}
+
+  void run(const KernelArgs& args) override {
+    const double clip = *args.in[1].as<double>();
+    if (std::isnan(clip)) return;
+    const auto numbers = step_numbers<float>(args.in[0].as<double>(), clip, settings_);
+    const int64_t rows = args.in[2].shape[0], columns = args.in[2].shape[1];
+    parallel_ranges(threads_, rows, [&](int64_t first, int64_t last, int) {
+      for (int64_t row = first; row < last; ++row)
+        for (int64_t column = 0; column < columns; column += BlockRounding::kMost)
+          update(numbers, args, row, column, std::min(BlockRounding::kMost, columns - column));
+    });
+  }
+
+ private:
+  void update(const StepNumbers<float> s, const KernelArgs& args, int64_t row, int64_t column,
+              int64_t count) const {
+    constexpr int kMoments = Rule::kMoments;
+    const int64_t at = row * args.in[2].shape[1] + column;
+    alignas(64) float w[BlockRounding::kMost];
+    rounding_.read(args.out[0], at, count, w);
+    const float* const g = args.in[2].as<float>() + at;
+    float* const m = args.out[1].as<float>() + at;
+    [[maybe_unused]] float* const v = args.out[kMoments].as<float>() + at;
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      if constexpr (kMoments > 1)
+        Rule::update(s, g[i], w[i], m[i], v[i]);
+      else
+        Rule::update(s, g[i], w[i], m[i]);
+    }
+    rounding_.write(w, *args.state, row, column, count, args.out[0], at);
+  }
+
+  int threads_;
+  UpdateSettings settings_;
+  BlockRounding rounding_;
+};
+
 // A is the dtype of the parameter's copy; without one it does not matter.
 template <typename Rule>
 void add_rule(KernelTable& table, const char* kind) {
   table.add(kind, [kind](const OpView& view) {
     if (view.in(2).dtype != DType::kF32) with_activation_type(DType::kF64, kind, []<typename A>() {});
+    if (view.out(0).dtype == DType::kBF16) return KernelPointer(std::make_unique<RoundedUpdate<Rule>>(view));
     const bool cast = view.attributes().integer("cast") != 0;
     return with_activation_type(
         cast ? view.out(1 + Rule::kMoments).dtype : DType::kF32, kind,

@@ -2,6 +2,7 @@
 #include "engine/ops/optimizer.h"
 
 #include "engine/ops/cuda/kernels.h"
+#include "engine/ops/cuda/rounded_master.h"
 #include "engine/runtime/cuda/element.h"
 
 namespace recollect::cuda {
@@ -55,6 +56,59 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   if (rest < p.elements) update_elements<A, Rule, 1>(s, p, rest);
 }
 
+// Of a bf16 matrix that is its own master.
+struct RoundedMatrix {
+  const float* gradient;
+  bf16* master;
+  float *m, *v;  // v is null where the rule has one moment
+  int64_t elements, columns;
+};
+
+template <typename Rule>
+__global__ void __launch_bounds__(kThreads, kBlocksTogether)
+    update_rounded(const RoundedMatrix p, const double* schedule, const double* factor,
+                   const UpdateSettings settings, const RoundedParameter rounding, const RunState* state) {
+  const double clip = *factor;
+  if (isnan(clip)) return;
+  RECOLLECT_SHARED(numbers, StepNumbers<float>);
+  if (threadIdx.x == 0) numbers = step_numbers<float>(schedule, clip, settings);
+  __syncthreads();
+  const StepNumbers<float> s = numbers;
+  const int64_t first = blockIdx.x * int64_t{kThreads} + threadIdx.x, step = int64_t{gridDim.x} * kThreads;
+  for (int64_t i = first; i < p.elements; i += step) {
+    float w = load_one(p.master + i), m = load_one(p.m + i);
+    if constexpr (Rule::kMoments > 1) {
+      float v = load_one(p.v + i);
+      Rule::update(s, load_one(p.gradient + i), w, m, v);
+      store_one(p.v + i, v);
+    } else {
+      Rule::update(s, load_one(p.gradient + i), w, m);
+    }
+    store_one(p.m + i, m);
+    store_master(p.master + i, w, rounding, state, i / p.columns, i % p.columns);
+  }
+}
+
+template <typename Rule>
+class RoundedUpdate : public Kernel {
+ public:
+  explicit RoundedUpdate(const OpView& view) : settings_(view.attributes()), rounding_(view.attributes()) {}
+
+  void run(const KernelArgs& args) override {
+    constexpr int kMoments = Rule::kMoments;
+    const RoundedMatrix p{args.in[2].as<float>(),  args.out[0].as<bf16>(),
+                          args.out[1].as<float>(), kMoments > 1 ? args.out[kMoments].as<float>() : nullptr,
+                          args.in[2].elements(),   args.in[2].shape[1]};
+    const int64_t blocks = std::min(ceil_div(p.elements, kThreads), 32 * kMultiprocessors);
+    launch(update_rounded<Rule>, grid_of(blocks), dim3(kThreads), 0, args.stream, p, args.in[0].as<double>(),
+           args.in[1].as<double>(), settings_, rounding_, args.device_state);
+  }
+
+ private:
+  UpdateSettings settings_;
+  RoundedParameter rounding_;
+};
+
 template <typename A, typename Rule>
 class Update : public Kernel {
  public:
@@ -86,6 +140,7 @@ void add_rule(KernelTable& table, const char* kind) {
     if (view.in(2).dtype != DType::kF32)
       throw Error(ExitCode::kConfiguration,
                   std::string("the cuda backend has ") + kind + " of f32 gradients only");
+    if (view.out(0).dtype == DType::kBF16) return KernelPointer(std::make_unique<RoundedUpdate<Rule>>(view));
     const bool cast = view.attributes().integer("cast") != 0;
     return with_activation_type(
         cast ? view.out(1 + Rule::kMoments).dtype : DType::kF32, kind,

@@ -64,6 +64,7 @@ void register_lm_head(KernelTable& table, VocabularyReduction* vocabulary);
 void register_lm_logits(KernelTable& table);
 void register_muon(KernelTable& table);
 void register_optimizer(KernelTable& table);
+void register_quantised_states(KernelTable& table);
 void register_rotary(KernelTable& table);
 void register_sum(KernelTable& table);
 

@@ -19,6 +19,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_lm_logits(table);
   register_muon(table);
   register_optimizer(table);
+  register_quantised_states(table);
   register_rotary(table);
   register_sum(table);
 }

@@ -1,0 +1,53 @@
+// A piece of a row of a parameter on its way to float and back: as it is where the parameter is f32, rounded by chance where it
+// is bf16 (engine/ops/stochastic_rounding.h).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "engine/ops/cpu/dropout_mask.h"
+#include "engine/ops/cpu/element.h"
+#include "engine/ops/stochastic_rounding.h"
+#include "engine/runtime/kernel.h"
+
+namespace recollect::cpu {
+
+class BlockRounding {
+ public:
+  static constexpr int64_t kMost = 256;  // elements of a piece
+
+  // Of an op whose first output is the parameter.
+  explicit BlockRounding(const OpView& view) {
+    if (view.out(0).dtype == DType::kBF16) place_.emplace(view.attributes());
+  }
+
+  void read(const Tensor& parameter, int64_t at, int64_t count, float* to) const {
+    if (!place_) {
+      std::copy_n(parameter.as<float>() + at, count, to);
+      return;
+    }
+    const bf16* const from = parameter.as<bf16>() + at;
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) to[i] = load(from[i]);
+  }
+
+  // Which begins at that column of that row, as element `at` of what the op writes.
+  void write(const float* from, const RunState& state, int64_t row, int64_t column, int64_t count,
+             const Tensor& parameter, int64_t at) const {
+    if (!place_) {
+      std::copy_n(from, count, parameter.as<float>() + at);
+      return;
+    }
+    alignas(64) uint32_t words[kMost];
+    random_words(place_->key(state.seed, state.step), place_->element(row, column), count, words);
+    bf16* const to = parameter.as<bf16>() + at;
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) to[i] = rounded_by_chance(from[i], words[i]);
+  }
+
+ private:
+  std::optional<RoundedParameter> place_;
+};
+
+}  // namespace recollect::cpu
