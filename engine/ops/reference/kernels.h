@@ -65,6 +65,7 @@ void register_lm_logits(KernelTable& table);
 void register_muon(KernelTable& table);
 void register_optimizer(KernelTable& table);
 void register_rotary(KernelTable& table);
+void register_scaled_columns(KernelTable& table);
 void register_sum(KernelTable& table);
 
 }  // namespace recollect::reference

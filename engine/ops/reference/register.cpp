@@ -20,6 +20,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_muon(table);
   register_optimizer(table);
   register_rotary(table);
+  register_scaled_columns(table);
   register_sum(table);
 }
 
