@@ -11,6 +11,7 @@
 #include "launch/config/data_source.h"
 #include "launch/config/inert_rules.h"
 #include "launch/config/keys.h"
+#include "launch/config/lora_keys.h"
 
 namespace recollect {
 namespace {
@@ -342,7 +343,8 @@ std::vector<Rule> fixed_rules() {
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> table = [] {
     std::vector<Rule> all = declared_rules();
-    for (std::vector<Rule>& more : std::array{inert_schedule_rules(), fixed_rules(), inert_data_rules()})
+    for (std::vector<Rule>& more :
+         std::array{inert_schedule_rules(), fixed_rules(), inert_data_rules(), inert_lora_rules()})
       std::move(more.begin(), more.end(), std::back_inserter(all));
     return all;
   }();

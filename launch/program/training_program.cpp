@@ -23,12 +23,13 @@
 #include "launch/program/over_budget.h"
 #include "launch/program/recorded.h"
 #include "launch/program/units.h"
+#include "parallel/lora.h"
 
 namespace recollect {
 
 namespace {
 
-// What optimizer.groups leaves as it is.
+// What optimizer.groups, or adapters, leave as it is.
 void count_frozen(const Mesh& mesh, TrainingProgram& training) {
   const std::vector<Parameter>& all = training.model.parameters;
   int64_t frozen = 0, elements = 0, of = 0;
@@ -41,9 +42,10 @@ void count_frozen(const Mesh& mesh, TrainingProgram& training) {
   }
   if (frozen > 0)
     training.remarks.push_back(
-        {"optimizer.groups", fmt::format("{} of {} parameters are frozen, {} of this rank's {} numbers: they "
-                                         "have no gradients, no master copies and no states",
-                                         frozen, all.size(), elements, of)});
+        {has_adapters(all) ? "lora" : "optimizer.groups",
+         fmt::format("{} of {} parameters are frozen, {} of this rank's {} numbers: they "
+                     "have no gradients, no master copies and no states",
+                     frozen, all.size(), elements, of)});
 }
 
 std::string threads_text(const Config& config) {
