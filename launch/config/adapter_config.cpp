@@ -28,7 +28,7 @@ constexpr std::array kUnsupported = {"use_dora",          "use_qalora",        "
                                      "use_bdlora",        "arrow_config",      "kasa_config",
                                      "velora_config",     "monteclora_config"};
 
-bool says_nothing(const json& value) {
+bool asks_for_nothing(const json& value) {
   return value.is_null() || value == json(false) || (value.is_structured() && value.empty());
 }
 
@@ -39,7 +39,7 @@ std::vector<std::string> unsupported_in(const json& document) {
   if (type == document.end() || *type != "LORA") wrong.emplace_back("peft_type is not LORA");
   if (document.contains("bias") && document["bias"] != "none") wrong.emplace_back("bias is not none");
   for (const char* key : kUnsupported)
-    if (document.contains(key) && !says_nothing(document[key]))
+    if (document.contains(key) && !asks_for_nothing(document[key]))
       wrong.push_back(fmt::format("{} is not supported", key));
   const auto start = document.find("init_lora_weights");
   if (start != document.end() && start->is_string() && *start != "gaussian" && *start != "orthogonal")
@@ -49,7 +49,7 @@ std::vector<std::string> unsupported_in(const json& document) {
 }
 
 // As a key of ours reads it. PEFT trains "score" where a model has it in place of "classifier", and names both.
-json value_of(const json& document, const std::string& name) {
+json shared_value_of(const json& document, const std::string& name) {
   json value = document.contains(name) ? document[name] : json(nullptr);
   if (name == "modules_to_save" && value.is_null()) return json::array();
   if (name == "modules_to_save" && value.is_array() && value.size() > 1)
@@ -69,7 +69,7 @@ class AdapterConfig {
     const json document = json::parse(text, nullptr, false);
     if (!document.is_object()) return say("lora.path", "not a JSON object");
     for (const std::string& wrong : unsupported_in(document)) say("lora.path", wrong);
-    for (const char* name : kShared) merge_key(name, value_of(document, name));
+    for (const char* name : kShared) merge_key(name, shared_value_of(document, name));
   }
 
  private:
