@@ -91,7 +91,9 @@ std::vector<Rule> fixed_rules() {
       {{"parallelism.gradient_bucket_mb"},
        {"parallelism.data_parallel_size", "parallelism.sequence_parallel"},
        [](const Config& c) {
-         return c.parallelism.data_parallel_size == 1 && !c.parallelism.sequence_parallel;
+         const bool adapters =
+             c.lora.rank > 0 && c.parallelism.tensor_parallel_size > 1;  // have parts of sums
+         return c.parallelism.data_parallel_size == 1 && !c.parallelism.sequence_parallel && !adapters;
        },
        "gradients are reduced over neither data nor sequence parallel ranks"},
       {{"parallelism.zero_stage"},
