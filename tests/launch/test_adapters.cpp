@@ -235,6 +235,23 @@ TEST(Adapters, BeginAsTheModelThatTheyAreOf) {
         << name;
 }
 
+// A is uniform in 1 / sqrt(columns), whatever ranks it is cut over; its first gradient is zero.
+TEST(Adapters, AreDrawnAsPeftDrawsThem) {
+  const Words barely = {"training.max_steps=1", "optimizer.learning_rate=1e-12"};
+  const Trained alone = train(kFourLayers, barely), two = train(kFourLayers, barely + ranks(2, 1));
+  for (const auto& [name, values] : alone.parameters) {
+    const bool is_b = name.ends_with("lora_B.weight");
+    const double bound = is_b ? 1e-11 : 1 / std::sqrt(name.find("c_attn") != name.npos ? 24.0 : 96.0);
+    double largest = 0, sum = 0;
+    for (const double x : values) largest = std::max(largest, std::abs(x)), sum += x;
+    EXPECT_LE(largest, bound) << name;
+    if (is_b) continue;
+    EXPECT_GE(largest, 0.8 * bound) << name;
+    EXPECT_LE(std::abs(sum) / static_cast<double>(values.size()), 0.4 * bound) << name;
+    EXPECT_EQ(two.parameters.at(name), values) << name;
+  }
+}
+
 TEST(Adapters, TrainToTheSameBitsInEveryMode) {
   const Trained whole = train(kFourLayers);
   EXPECT_EQ(whole.predicted, whole.measured);
