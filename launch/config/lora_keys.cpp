@@ -72,11 +72,15 @@ void check_lora(const Config& config, std::vector<Finding>& found) {
   if (lora.targets.empty())
     found.push_back({{"lora.targets", "lora.rank"}, "lora.targets is empty: no module gets an adapter"});
   const bool saves = config.checkpoint.save_model || config.checkpoint.save_best_model;
-  if (config.model.pretrained.empty() && saves)
-    found.push_back(
-        {{"checkpoint.save_model", "checkpoint.save_best_model", "lora.rank"},
-         "checkpoint.save_model saves adapters alone, and nobody has the model that they are of: it is "
-         "drawn; name one in model.pretrained"});
+  // Of a snapshot's configuration it may be left empty, and nothing is saved by that.
+  if (saves && !config.origins.contains("model.pretrained"))
+    found.push_back({{"checkpoint.save_model", "checkpoint.save_best_model", "lora.rank"},
+                     "checkpoint.save_model saves adapters alone, and nobody has the model that they are of: "
+                     "it is drawn; name "
+                     "one in model.pretrained"});
+  if (lora.merge && config.model.pretrained.empty())
+    found.push_back({{"lora.merge", "model.pretrained"},
+                     "lora.merge makes a model of the files in model.pretrained, which names none"});
 }
 
 std::vector<InertRule> inert_lora_rules() {
