@@ -42,7 +42,7 @@ LayerBuilder::LayerBuilder(Graph& graph, const OpRegistry& registry, ParallelLay
 void LayerBuilder::enter_layer(int layer) {
   ops_.common().layer = layer;
   ops_.common().block.clear();
-  site_ = 0;
+  site_ = adapter_sites_ = 0;
 }
 
 std::string LayerBuilder::path(const std::string& name) const {
@@ -90,8 +90,17 @@ ValueId LayerBuilder::parameter(Parameter p, Category category) {
                               .placement = p.split == Parameter::Split::kNone ? Placement() : part_of_ranks(),
                               .persistent = true,
                               .layer = layer()});
-  parameters_.push_back(std::move(p));
-  return parameters_.back().value;
+  p.saved_with_adapters = p.adapter || lora_.trains_whole(p);
+  p.frozen = lora_.adapts() && !p.saved_with_adapters;
+  std::vector<Parameter>& all = p.adapter ? adapters_ : parameters_;
+  all.push_back(std::move(p));
+  return all.back().value;
+}
+
+std::vector<Parameter> LayerBuilder::parameters() const {
+  std::vector<Parameter> all = parameters_;
+  all.insert(all.end(), adapters_.begin(), adapters_.end());
+  return all;
 }
 
 ValueId LayerBuilder::whole_parameter(Parameter p, Rows rows) {
@@ -130,6 +139,7 @@ ValueId LayerBuilder::weight(const LinearOptions& options, int64_t out, int64_t 
                     .repeats = repeats,
                     .init = Parameter::Init::kNormal,
                     .init_std = options.init_std,
+                    .linear = true,
                     .drawn_behind = behind});
 }
 
@@ -265,9 +275,11 @@ ValueId LayerBuilder::norm(const std::string& name, ValueId x, const NormOptions
 ValueId LayerBuilder::column_linear(const std::string& name, ValueId x, int64_t out,
                                     const LinearOptions& options) {
   const ValueId w = weight(options, out, graph_.value(x).shape[1], Parameter::Split::kRows);
-  std::vector<ValueId> inputs{enter_parallel(name + "/enter", x), w};
+  const ValueId entered = enter_parallel(name + "/enter", x);
+  std::vector<ValueId> inputs{entered, w};
   if (!options.bias.empty()) inputs.push_back(vector_of_part(options, out));
-  return emit(name, "linear", {}, std::move(inputs));
+  const ValueId y = emit(name, "linear", {}, std::move(inputs));
+  return with_adapters(name, options, {.x = entered, .y = y, .split = Parameter::Split::kRows});
 }
 
 ValueId LayerBuilder::row_linear(const std::string& name, ValueId x, int64_t in, int64_t out,
@@ -275,7 +287,9 @@ ValueId LayerBuilder::row_linear(const std::string& name, ValueId x, int64_t in,
   const ValueId w = weight(options, out, in, Parameter::Split::kColumns);
   const ValueId part = emit(name, "linear", {}, {x, w});
   graph_.value(part).placement = part_of_ranks();
-  return leave_parallel(name + "/sum", part);
+  const ValueId adapted =
+      with_adapters(name, options, {.x = x, .y = part, .split = Parameter::Split::kColumns});
+  return leave_parallel(name + "/sum", adapted);
 }
 
 ValueId LayerBuilder::linear(const std::string& name, ValueId x, int64_t out, const LinearOptions& options,
@@ -285,7 +299,8 @@ ValueId LayerBuilder::linear(const std::string& name, ValueId x, int64_t out, co
                                      .columns = graph_.value(x).shape[1],
                                      .may_be_missing = options.may_be_missing,
                                      .init = Parameter::Init::kNormal,
-                                     .init_std = options.init_std},
+                                     .init_std = options.init_std,
+                                     .linear = true},
                                     rows);
   const ValueId bias = whole_parameter({.name = options.bias,
                                         .rows = out,
@@ -293,8 +308,10 @@ ValueId LayerBuilder::linear(const std::string& name, ValueId x, int64_t out, co
                                         .may_be_missing = options.may_be_missing,
                                         .init = Parameter::Init::kZero},
                                        rows);
-  if (gelu_form.empty()) return emit(name, "linear", {}, {x, w, bias});
-  return emit(name + "/gelu", "bias_gelu", {{"form", gelu_form}}, {emit(name, "linear", {}, {x, w}), bias});
+  const bool joined = gelu_form.empty();
+  ValueId y = emit(name, "linear", {}, joined ? std::vector{x, w, bias} : std::vector{x, w});
+  y = with_adapters(name, options, {.x = x, .y = y, .rows = rows});
+  return joined ? y : emit(name + "/gelu", "bias_gelu", {{"form", gelu_form}}, {y, bias});
 }
 
 ValueId LayerBuilder::self_attention(const std::string& name, ValueId x, const AttentionOptions& options,
@@ -340,7 +357,13 @@ std::pair<ValueId, ValueId> LayerBuilder::repeated_projections(const std::string
     q.push_back(vector_of_part(queries, blocks[0]));
     kv.push_back(vector_of_part(keys, shared, repeats, blocks[0]));
   }
-  return {emit(name + "/q", "linear", {}, std::move(q)), emit(name + "/kv", "linear", {}, std::move(kv))};
+  const ValueId own = emit(name + "/q", "linear", {}, std::move(q)),
+                both = emit(name + "/kv", "linear", {}, std::move(kv));
+  const Adapted layer{.x = x, .y = own, .split = Parameter::Split::kRows};
+  Adapted key_layer = layer;
+  key_layer.y = both, key_layer.repeats = repeats;
+  const ValueId adapted = with_adapters(name + "/q", queries, layer);
+  return {adapted, with_adapters(name + "/kv", keys, key_layer)};
 }
 
 int64_t LayerBuilder::local_key_heads(const std::string& name, const AttentionOptions& options) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/graph/op_builder.h"
+#include "parallel/lora.h"
 #include "parallel/mesh.h"
 #include "parallel/model.h"
 
@@ -90,6 +91,9 @@ class LayerBuilder {
   LayerBuilder(Graph& graph, const OpRegistry& registry, ParallelLayout layout, DType dtype,
                const BatchShape& batch);
 
+  // Before the first layer: which linear layers get adapters. All parameters that are not trained then are frozen.
+  void adapt(LoraSettings lora) { lora_ = std::move(lora); }
+
   // Everything until the next call belongs to this layer; -1 is outside the layers.
   void enter_layer(int layer);
   void enter_block(const std::string& block) { ops_.common().block = block; }  // of the layer: Op::block
@@ -164,7 +168,8 @@ class LayerBuilder {
                            bool may_be_missing = false);
   ValueId replicated_table(const std::string& file_name, int64_t rows, int64_t columns, double init_std);
 
-  const std::vector<Parameter>& parameters() const { return parameters_; }
+  // The model's own, and behind them those of adapters.
+  std::vector<Parameter> parameters() const;
 
  private:
   ValueId emit(const std::string& name, const std::string& kind, Attributes attributes,
@@ -180,6 +185,24 @@ class LayerBuilder {
   ValueId vector_of_part(const LinearOptions& options, int64_t size, int repeats = 1, int64_t behind = 0);
   ValueId weight(const LinearOptions& options, int64_t out, int64_t in, Parameter::Split split,
                  int repeats = 1, int64_t behind = 0);
+  // A linear layer as its adapters see it: x, whole in its columns or of this rank's columns (kColumns), and x w^T.
+  struct Adapted {
+    ValueId x = kNone, y = kNone;
+    Parameter::Split split = Parameter::Split::kNone;  // of the weight
+    Rows rows = Rows::kTokens;
+    int repeats = 1;
+  };
+  // A module of such a layer, which makes the columns of y from first_column on.
+  struct AdaptedModule {
+    std::string name;
+    int64_t out = 0;  // rows of its weight, over all ranks
+    int64_t first_column = 0;
+    std::vector<int64_t> blocks = {};
+  };
+  // y with what the adapters of the layer's modules add to it.
+  ValueId with_adapters(const std::string& name, const LinearOptions& options, const Adapted& layer);
+  ValueId add_adapter(const std::string& name, const AdaptedModule& module, const Adapted& layer);
+  ValueId adapter_dropout(const std::string& name, const Adapted& layer);
   ValueId enter_parallel(const std::string& name, ValueId x);  // whole tokens, gradient summed over ranks
   ValueId leave_parallel(const std::string& name, ValueId x);  // sum over ranks
   // The projections of a self-attention some of whose key/value heads are on several ranks: of queries, and of
@@ -205,8 +228,10 @@ class LayerBuilder {
   DType dtype_;
   int64_t samples_, sequences_, sequence_length_, tokens_, capacity_;
   ValueId positions_ = kNone, filled_ = kNone;
-  int64_t site_ = 0;  // random ops of this layer so far
-  std::vector<Parameter> parameters_;
+  int64_t site_ = 0;           // random ops of this layer so far
+  int64_t adapter_sites_ = 0;  // of its adapters
+  LoraSettings lora_;
+  std::vector<Parameter> parameters_, adapters_;
 };
 
 }  // namespace recollect

@@ -9,6 +9,7 @@
 
 #include "engine/core/error.h"
 #include "engine/core/philox.h"
+#include "parallel/lora.h"
 
 namespace recollect {
 
@@ -28,6 +29,16 @@ std::array<double, 4> normals(uint64_t seed, uint64_t parameter, uint64_t block)
     out[i] = radius * std::cos(angle);
     out[i + 1] = radius * std::sin(angle);
   }
+  return out;
+}
+
+// Uniform in (-1, 1), likewise.
+std::array<double, 4> uniforms(uint64_t seed, uint64_t parameter, uint64_t block) {
+  const auto words = philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+                                 kInitLayer << 8, static_cast<uint32_t>(parameter)},
+                                static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
+  std::array<double, 4> out{};
+  for (int i = 0; i < 4; ++i) out[i] = 2 * ((words[i] + 0.5) * 0x1p-32) - 1;
   return out;
 }
 
@@ -104,6 +115,7 @@ std::vector<std::vector<std::string>> find_tensors(const Model& model, const Saf
   std::set<std::string, std::less<>> expected;
   for (const Parameter& p : model.parameters)
     for (const Parameter::FileTensor& tensor : p.file_tensors()) {
+      if (p.adapter) continue;
       expected.insert(tensor.name);
       expected.insert(files.older_name(tensor.name));
     }
@@ -113,24 +125,54 @@ std::vector<std::vector<std::string>> find_tensors(const Model& model, const Saf
     if (!expected.contains(bare) && !files.passed_over(bare)) problems += "\n  unknown: " + name;
   }
   std::vector<std::vector<std::string>> names;
-  for (const Parameter& p : model.parameters) names.push_back(find_parts(files, p, source, problems));
+  for (const Parameter& p : model.parameters)
+    names.push_back(p.adapter ? std::vector<std::string>() : find_parts(files, p, source, problems));
   if (!problems.empty())
     throw Error(ExitCode::kInput, "the weights do not fit the model:" + problems,
                 "check model.* against the config.json beside the weights");
   return names;
 }
 
+std::vector<std::vector<std::string>> find_adapter_tensors(const Model& model, const SafetensorsSet& source) {
+  std::set<std::string, std::less<>> expected;
+  std::vector<std::vector<std::string>> names;
+  std::string problems;
+  for (const Parameter& p : model.parameters) {
+    std::vector<std::string>& of_parameter = names.emplace_back();
+    if (!p.saved_with_adapters) continue;
+    for (const Parameter::FileTensor& tensor : p.file_tensors()) {
+      const std::string& name = of_parameter.emplace_back(adapter_tensor_name(model.files, tensor.name));
+      expected.insert(name);
+      const TensorEntry* const found = source.find(name);
+      if (!found)
+        problems += "\n  missing: " + name;
+      else if (found->shape != p.file_shape(tensor))
+        problems += "\n  misshapen: " + name + " is " + shape_text(found->shape) + ", the model's is " +
+                    shape_text(p.file_shape(tensor));
+    }
+  }
+  for (const std::string& name : source.names())
+    if (!expected.contains(name)) problems += "\n  unknown: " + name;
+  if (!problems.empty())
+    throw Error(
+        ExitCode::kInput, "the adapters do not fit the model:" + problems,
+        "they are of another base model, or lora.* says of others than adapter_config.json beside them");
+  return names;
+}
+
 void draw_row(const Parameter& p, uint64_t place, int64_t row, int64_t first_column, int64_t columns,
               uint64_t seed, double* out) {
   uint64_t block = ~uint64_t{0};
-  std::array<double, 4> normal{};
+  std::array<double, 4> drawn{};
   for (int64_t c = 0; c < columns; ++c) {
     const uint64_t element = (p.drawn_behind + row) * p.columns + first_column + c;
     if (p.init == Parameter::Init::kNormal && element / 4 != block)
-      normal = normals(seed, place, block = element / 4);
+      drawn = normals(seed, place, block = element / 4);
+    if (p.init == Parameter::Init::kUniform && element / 4 != block)
+      drawn = uniforms(seed, place, block = element / 4);
     out[c] = p.init == Parameter::Init::kZero  ? 0.0
              : p.init == Parameter::Init::kOne ? 1.0
-                                               : p.init_std * normal[element % 4];
+                                               : p.init_std * drawn[element % 4];
   }
 }
 

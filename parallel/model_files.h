@@ -15,6 +15,9 @@ namespace recollect {
 // prefix or not. Error kInput lists every unknown, missing and misshapen tensor.
 std::vector<std::vector<std::string>> find_tensors(const Model& model, const SafetensorsSet& source);
 
+// The same for a file of adapters, which has names of its own, of what it holds of the model.
+std::vector<std::vector<std::string>> find_adapter_tensors(const Model& model, const SafetensorsSet& source);
+
 // Which place of the model's each parameter is drawn for: those that are one in another layout have one.
 std::vector<uint64_t> drawn_places(const std::vector<Parameter>& parameters);
 // Some columns of a row of the whole.

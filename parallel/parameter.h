@@ -19,7 +19,7 @@ enum class StateOf { kElements, kRows, kColumns, kBlocks };
 
 struct Parameter {
   enum class Split { kNone, kRows, kColumns };
-  enum class Init { kZero, kOne, kNormal };
+  enum class Init { kZero, kOne, kNormal, kUniform };
 
   // What the optimizer keeps of it from step to step, by the name that its rule gives: "exp_avg".
   struct State {
@@ -63,7 +63,10 @@ struct Parameter {
       1;  // so many tensor ranks in a row hold the same rows of each block, and parts of their gradient
   bool may_be_missing = false;  // in files; it is initialised then
   Init init = Init::kZero;
-  double init_std = 0;
+  double init_std = 0;  // of kUniform the bound: numbers are in (-init_std, init_std)
+  // Of adapters (lora.h): a linear layer's weight, beside which they may stand; A or B of one, which the model's own files
+  // lack; what a file of adapters holds.
+  bool linear = false, adapter = false, saved_with_adapters = false;
   // Its group's, and its layer's (optimizers/groups.h).
   bool frozen = false;                      // it stays what it is: no gradient, no master copy, no state
   double rate_scale = 1;                    // of the learning rate

@@ -97,9 +97,20 @@ std::vector<std::string> Weights::load(const SafetensorsSet& source, uint64_t se
       continue;
     }
     initialize_one(i, seed);
-    missing.push_back(model_.parameters[i].name);
+    if (!model_.parameters[i].adapter) missing.push_back(model_.parameters[i].name);
   }
   return missing;
+}
+
+std::vector<std::string> Weights::load_adapters(const SafetensorsSet& source) const {
+  const std::vector<std::vector<std::string>> names = find_adapter_tensors(model_, source);
+  std::vector<std::string> loaded;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty()) continue;
+    load_one(i, source, names[i]);
+    loaded.push_back(model_.parameters[i].name);
+  }
+  return loaded;
 }
 
 void Weights::load_one(std::size_t index, const SafetensorsSet& source,

@@ -41,11 +41,15 @@ class Weights {
   // names. Error kInput lists every unknown, missing and misshapen tensor.
   std::vector<std::string> load(const SafetensorsSet& source, uint64_t seed) const;
 
+  // Of a model with adapters: what a file of PEFT's holds of it, and the names of these parameters. Error kInput as above.
+  std::vector<std::string> load_adapters(const SafetensorsSet& source) const;
+
   // Collective. Error kNumerics on all ranks, naming the first parameter that holds an infinity or a NaN.
   void check_finite() const;
 
-  // The parameters in f64 or f32, those that are frozen in the compute dtype, by their names in files: a file whose space is claimed and which is empty
-  // still. Error kStorage.
+  // The parameters in f64 or f32, those that are frozen in the compute dtype, by their names in files; of a model with
+  // adapters these alone, and what is trained with them, as PEFT calls them. A file whose space is claimed and which is
+  // empty still. Error kStorage.
   std::unique_ptr<SafetensorsWriter> begin_file(const std::string& path) const;
   // Collective. Fills and finishes the file, which is rank 0's and null elsewhere. While the disk works all
   // ranks hear of it, however long it takes. Where it fails, all return so: rank 0 with the reason, and
@@ -61,10 +65,11 @@ class Weights {
   // Masters and gradients may be the rows of this data rank alone.
   struct Place {
     SharedTensor value, master,
-        gradient;  // undefined where nothing is trained, or it is frozen: the gradient
+        gradient;       // undefined where nothing is trained, or it is frozen: the gradient
+    SharedTensor kept;  // in files: the master; undefined of what stands beside adapters
     uint64_t drawn = 0;
     bool divided_value = false, divided_master = false, divided_gradient = false;
-    const SharedTensor& saved(bool gradients) const { return gradients ? gradient : master; }
+    const SharedTensor& saved(bool gradients) const { return gradients ? gradient : kept; }
   };
   std::unique_ptr<SafetensorsWriter> declare(const std::string& path, bool gradients) const;
   // Numbers of this rank's rows first ... first + count - 1, which are zeros before.

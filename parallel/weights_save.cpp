@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "engine/io/write_thread.h"
+#include "parallel/lora.h"
 #include "parallel/model_files.h"
 #include "parallel/weights.h"
 
@@ -277,10 +278,12 @@ Weights::Weights(const Model& model, const Graph& graph, const ProgramMemory& me
   };
   const auto divided = [&](ValueId v) { return graph.value(v).placement.is_sharded_over(kDataAxis); };
   const std::vector<uint64_t> drawn = drawn_places(model.parameters);
+  const bool adapted = has_adapters(model.parameters);
   for (const Parameter& p : model.parameters) {
     places_.push_back({.value = tensor(p.value),
                        .master = tensor(p.master),
                        .gradient = tensor(p.gradient_part != kNone ? p.gradient_part : p.gradient),
+                       .kept = adapted && !p.saved_with_adapters ? SharedTensor{} : tensor(p.master),
                        .drawn = drawn[places_.size()],
                        .divided_value = divided(p.value),
                        .divided_master = divided(p.master),
@@ -291,12 +294,14 @@ Weights::Weights(const Model& model, const Graph& graph, const ProgramMemory& me
 
 std::unique_ptr<SafetensorsWriter> Weights::declare(const std::string& path, bool gradients) const {
   auto file = std::make_unique<SafetensorsWriter>(path);
+  const bool as_adapters = !gradients && has_adapters(model_.parameters);
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const Parameter& p = model_.parameters[i];
     if (!places_[i].saved(gradients).defined()) continue;
     for (const Parameter::FileTensor& tensor : tensors_[i])
-      file->declare(model_.files.in_file(tensor.name), places_[i].saved(gradients).dtype,
-                    p.file_shape(tensor));
+      file->declare(
+          as_adapters ? adapter_tensor_name(model_.files, tensor.name) : model_.files.in_file(tensor.name),
+          places_[i].saved(gradients).dtype, p.file_shape(tensor));
   }
   file->begin();
   return file;

@@ -36,7 +36,7 @@ uint32_t by_table(std::string_view bytes, uint32_t remainder) {
 #if defined(__x86_64__)
 // The instruction takes one step a cycle, but three cycles until the next one can use it: bytes of several lanes, one
 // behind the other, are worked on side by side.
-constexpr std::size_t kLanes = 4, kLaneBytes = 4096;
+constexpr std::size_t kCrcLanes = 4, kLaneBytes = 4096;
 
 // What kLaneBytes zeros behind it do to each byte of a remainder. Zeros are linear: the remainder's bits are shifted one by
 // one, and the shifts of bytes are sums of those.
@@ -75,9 +75,9 @@ uint64_t word_at(const char* bytes) {
 }
 
 __attribute__((target("sse4.2"))) uint32_t by_lanes(const char* bytes, uint32_t remainder) {
-  std::array<uint64_t, kLanes> lanes{remainder};
+  std::array<uint64_t, kCrcLanes> lanes{remainder};
   for (std::size_t at = 0; at < kLaneBytes; at += sizeof(uint64_t))
-    for (std::size_t lane = 0; lane < kLanes; ++lane)
+    for (std::size_t lane = 0; lane < kCrcLanes; ++lane)
       lanes[lane] = _mm_crc32_u64(lanes[lane], word_at(bytes + lane * kLaneBytes + at));
   uint32_t all = 0;
   for (const uint64_t lane : lanes) all = behind_zeros(all) ^ static_cast<uint32_t>(lane);
@@ -85,7 +85,7 @@ __attribute__((target("sse4.2"))) uint32_t by_lanes(const char* bytes, uint32_t 
 }
 
 __attribute__((target("sse4.2"))) uint32_t by_instruction(std::string_view bytes, uint32_t remainder) {
-  for (; bytes.size() >= kLanes * kLaneBytes; bytes.remove_prefix(kLanes * kLaneBytes))
+  for (; bytes.size() >= kCrcLanes * kLaneBytes; bytes.remove_prefix(kCrcLanes * kLaneBytes))
     remainder = by_lanes(bytes.data(), remainder);
   uint64_t wide = remainder;
   while (bytes.size() >= sizeof(uint64_t)) {

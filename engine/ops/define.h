@@ -65,6 +65,7 @@ void register_muon(OpRegistry& registry);
 void register_optimizer(OpRegistry& registry);
 void register_quantised_states(OpRegistry& registry);
 void register_rotary(OpRegistry& registry);
+void register_scaled_columns(OpRegistry& registry);
 void register_sum(OpRegistry& registry);
 
 }  // namespace recollect::ops

@@ -51,7 +51,10 @@
 // dropout                   x [T,h]                              y [T,h]                p layer site
 //                                                                                       sequence_length
 //                                                                                       first_token
-//     It is its own gradient.
+//                                                                                       first_column?
+//                                                                                       all_columns?
+//     It is its own gradient. Where x has the columns from first_column on of rows that have all_columns, it drops what a
+//     dropout of the whole rows drops of these.
 // layer_norm                x [T,h], weight [h], bias [h]        y, mean [T] S,         epsilon
 //                                                                rstd [T] S
 // layer_norm_backward       dy, x, weight, mean, rstd, add?      dx, acc dweight,       epsilon
@@ -113,6 +116,11 @@
 //     dx = dropout(dy); dbias = its column sums. (The residual's gradient is dy.)
 // column_sum                dy [T,h]                             acc dbias [h] S
 // add                       a, b                                 y = a + b
+// add_scaled_columns        x [T,w], part [T,n]                  y [T,w]                first_column scale
+//     y = x, with scale * part added to the n columns from first_column on.
+// scaled_columns            dy [T,w]                             dpart [T,n]            first_column scale
+//                                                                                       columns (n)
+//     scale times the n columns of dy from first_column on.
 // lm_head_loss              x [T,h], w [V,h], targets [T] i32,   acc loss [1] f64,      vocabulary_size
 //                           scale [1] f64, bias? [V]             dx?, acc dw?,          first_row chunk_rows
 //                                                                acc dbias?             gradient (0 or 1)

@@ -23,14 +23,32 @@ class TokenNumbers {
     const int64_t number = state.first_sample * state.token_stride + token;
     return padding == 0 ? number : number + token / length_ * padding;
   }
-  // The dropout index of element `at`, counted row by row.
-  RECOLLECT_HOST_DEVICE uint64_t of_element(const RunState& state, int64_t width, int64_t at) const {
-    const int64_t row = at / width;
-    return static_cast<uint64_t>(of_row(state, row)) * width + (at - row * width);
-  }
 
  private:
   int64_t length_ = 1, first_ = 0;  // tokens of a sample; of the micro-batch, the one in row 0
+};
+
+// The dropout indices of the elements of a [T, h] value: of whole rows, or of some columns of wider ones.
+class ElementNumbers {
+ public:
+  ElementNumbers() = default;
+  ElementNumbers(const Attributes& attributes, int64_t width)
+      : tokens_(attributes),
+        first_column_(attributes.has("first_column") ? attributes.integer("first_column") : 0),
+        all_columns_(attributes.has("all_columns") ? attributes.integer("all_columns") : width) {}
+
+  RECOLLECT_HOST_DEVICE uint64_t of(const RunState& state, int64_t row, int64_t column) const {
+    return static_cast<uint64_t>(tokens_.of_row(state, row)) * static_cast<uint64_t>(all_columns_) +
+           static_cast<uint64_t>(first_column_ + column);
+  }
+  // Whether every row begins at a multiple of `group`.
+  bool begin_at_multiples_of(int64_t group) const {
+    return first_column_ % group == 0 && all_columns_ % group == 0;
+  }
+
+ private:
+  TokenNumbers tokens_;
+  int64_t first_column_ = 0, all_columns_ = 1;
 };
 
 }  // namespace recollect

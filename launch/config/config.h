@@ -84,6 +84,18 @@ struct Config {
     ModelFacts facts() const { return family().facts(values); }
   };
 
+  // Adapters in place of all weights (parallel/lora.h).
+  struct Lora {
+    int64_t rank = 0;  // 0: there are none
+    double alpha = 8;
+    double dropout = 0;
+    std::vector<std::string> targets = {};  // empty only before `read_config` has made them the family's
+    bool rslora = false;
+    std::vector<std::string> modules_to_save = {};  // where not given the task's head
+    std::string path;                               // folder of adapters to start from, or ""
+    bool merge = false;                             // what is saved is merged, too
+  };
+
   struct Parallelism {
     int64_t tensor_parallel_size = 1;
     int64_t data_parallel_size = 0;  // 0: world / tensor_parallel_size
@@ -268,6 +280,7 @@ struct Config {
 
   Task task = Task::kCausalLm;  // one of the family's
   Model model;
+  Lora lora;
   Parallelism parallelism;
   Device device;
   Training training;

@@ -108,13 +108,6 @@ constexpr ForeignKey kForeignKeys[] = {
     {"fp8_config", "accelerate", "", "not supported: training.precision has fp32, bf16 and fp16"},
     {"load_in_8bit", "axolotl", "", kAllWeights},
     {"load_in_4bit", "axolotl", "", kAllWeights},
-    {"adapter", "axolotl", "", kAllWeights},
-    {"lora_r", "axolotl", "", kAllWeights},
-    {"lora_alpha", "axolotl", "", kAllWeights},
-    {"lora_dropout", "axolotl", "", kAllWeights},
-    {"lora_target_modules", "axolotl", "", kAllWeights},
-    {"lora_target_linear", "axolotl", "", kAllWeights},
-    {"peft_config", "TRL", "", kAllWeights},
     {"full_determinism", "Transformers", "", kSameBits},
     {"deterministic", "torchtitan", "", kSameBits},
     {"random_seed", "PyTorch", "training.seed", ""},
@@ -489,8 +482,8 @@ constexpr ForeignKey kForeignKeys[] = {
 std::span<const ForeignKey> foreign_keys() {
   static const std::vector<ForeignKey> all = [] {
     std::vector<ForeignKey> rows(std::begin(kForeignKeys), std::end(kForeignKeys));
-    const std::span<const ForeignKey> more = foreign_schedule_keys();
-    rows.insert(rows.end(), more.begin(), more.end());
+    for (const std::span<const ForeignKey> more : {foreign_schedule_keys(), foreign_adapter_keys()})
+      rows.insert(rows.end(), more.begin(), more.end());
     return rows;
   }();
   return all;

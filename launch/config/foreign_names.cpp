@@ -12,6 +12,16 @@ constexpr ForeignName kForeignNames[] = {
     {"pretrained_model_name_or_path", "Transformers", "model.pretrained"},
     {"base_model", "axolotl", "model.pretrained"},
 
+    {"r", "PEFT", "lora.rank"},
+    {"lora_r", "axolotl", "lora.rank"},
+    {"lora_alpha", "PEFT, axolotl", "lora.alpha"},
+    {"lora_dropout", "PEFT, axolotl", "lora.dropout"},
+    {"target_modules", "PEFT", "lora.targets"},
+    {"lora_target_modules", "axolotl", "lora.targets"},
+    {"use_rslora", "PEFT", "lora.rslora"},
+    {"lora_modules_to_save", "axolotl", "lora.modules_to_save"},
+    {"lora_model_dir", "axolotl", "lora.path"},
+
     {"tp", "nanotron", "parallelism.tensor_parallel_size"},
     {"tensor_model_parallel_size", "Megatron", "parallelism.tensor_parallel_size"},
     {"tensor_parallel_degree", "torchtitan", "parallelism.tensor_parallel_size"},

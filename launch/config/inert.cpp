@@ -12,6 +12,7 @@
 #include "launch/config/data_source.h"
 #include "launch/config/inert_rules.h"
 #include "launch/config/keys.h"
+#include "launch/config/lora_keys.h"
 #include "launch/config/masking.h"
 
 namespace recollect {
@@ -94,7 +95,9 @@ std::vector<Rule> fixed_rules() {
       {{"parallelism.gradient_bucket_mb"},
        {"parallelism.data_parallel_size", "parallelism.sequence_parallel"},
        [](const Config& c) {
-         return c.parallelism.data_parallel_size == 1 && !c.parallelism.sequence_parallel;
+         const bool adapters =
+             c.lora.rank > 0 && c.parallelism.tensor_parallel_size > 1;  // have parts of sums
+         return c.parallelism.data_parallel_size == 1 && !c.parallelism.sequence_parallel && !adapters;
        },
        "gradients are reduced over neither data nor sequence parallel ranks"},
       {{"parallelism.zero_stage"},
@@ -370,8 +373,8 @@ std::vector<Rule> fixed_rules() {
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> table = [] {
     std::vector<Rule> all = declared_rules();
-    for (std::vector<Rule>& more :
-         std::array{inert_schedule_rules(), inert_offload_rules(), fixed_rules(), inert_data_rules()})
+    for (std::vector<Rule>& more : std::array{inert_schedule_rules(), inert_offload_rules(), fixed_rules(),
+                                              inert_data_rules(), inert_lora_rules()})
       std::move(more.begin(), more.end(), std::back_inserter(all));
     return all;
   }();

@@ -3,6 +3,7 @@
 #include "launch/config/key_list.h"
 
 #include "launch/config/key_makers.h"
+#include "launch/config/lora_keys.h"
 #include "launch/config/optimizer_groups.h"
 #include "launch/config/padding.h"
 #include "parallel/tasks/metrics.h"
@@ -266,6 +267,7 @@ std::vector<ConfigKey> list_keys(const ModelFamily& family) {
   std::vector<ConfigKey> keys;
   add_task(keys);
   add_model(keys, family);
+  add_lora_keys(keys);
   add_parallelism(keys);
   add_device(keys);
   add_training(keys);

@@ -12,6 +12,7 @@ struct SectionHelp {
 constexpr SectionHelp kSectionHelp[] = {
     {"", "Where the run's own files go."},
     {"model", "What is trained. The names are those of Hugging Face's config.json."},
+    {"lora", "Adapters of low rank, which are trained in place of the model's weights, in PEFT's form."},
     {"parallelism", "How the work is divided over ranks: tensor_parallel_size x data_parallel_size of them."},
     {"device", "What each rank computes with, and how much memory it may take."},
     {"training",

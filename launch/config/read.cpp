@@ -18,6 +18,7 @@
 #include "launch/config/hf_config.h"
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
+#include "launch/config/lora_keys.h"
 #include "launch/config/overrides.h"
 #include "launch/config/padding.h"
 
@@ -116,11 +117,13 @@ class Reader {
     otherwise.data.high = model.vocabulary.value;
     otherwise.evaluation.format = d.format;
     otherwise.data.seed = config_.training.seed;
+    const std::vector<Finding> of_adapters = complete_lora(config_, otherwise);
     std::vector<Finding> found = find_all(otherwise, features);
     while (const Finding* const one = find_to_give_way(found)) {
       give_way(*one, otherwise);
       found = find_all(otherwise, features);
     }
+    found.insert(found.end(), of_adapters.begin(), of_adapters.end());
     config_.unreached = find_unreached(config_, otherwise);
     if (config_.parallelism.data_parallel_size > 0) {
       for (Finding& finding : resolve_batch(config_)) found.push_back(std::move(finding));
@@ -332,7 +335,13 @@ class Reader {
     const std::string path = hf_config_path(m.config, m.pretrained);
     Problems found;
     std::error_code ignored;
-    if (m.config.empty() && !std::filesystem::is_directory(m.pretrained, ignored))
+    if (m.config.empty() && holds_adapters(m.pretrained) && !std::filesystem::exists(path, ignored))
+      found.add(config_.origins["model.pretrained"],
+                fmt::format(
+                    "model.pretrained: {0} holds adapters; write lora.path={0}, and in model.pretrained the "
+                    "model that they are of",
+                    printable(m.pretrained)));
+    else if (m.config.empty() && !std::filesystem::is_directory(m.pretrained, ignored))
       found.add(config_.origins["model.pretrained"],
                 fmt::format("model.pretrained: there is no folder {}; nothing is downloaded: Transformers' "
                             "save_pretrained(FOLDER) makes one",

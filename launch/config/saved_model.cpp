@@ -12,6 +12,7 @@
 #include "engine/io/standard_output.h"
 #include "engine/io/yaml_document.h"
 #include "launch/config/hf_config.h"
+#include "launch/config/lora_keys.h"
 
 namespace recollect {
 
@@ -22,6 +23,20 @@ bool holds_weights(const std::string& folder) {
   for (const char* name : {"model.safetensors", "model.safetensors.index.json"})
     if (std::filesystem::exists(std::filesystem::path(folder) / name, error)) return true;
   return false;
+}
+
+// Adapters are of the model that the configuration names.
+void choose_saved_adapters(Config& config) {
+  const auto path = config.origins.find("lora.path");
+  if (path != config.origins.end() && path->second.line == 0) return;  // the command line says which
+  if (holds_adapters(config.output_dir)) {
+    config.lora.path = config.output_dir;
+  } else if (config.lora.path.empty()) {
+    throw Error(ExitCode::kConfiguration,
+                fmt::format("there are no adapters: output_dir {} has no adapter_model.safetensors",
+                            config.output_dir),
+                "train with checkpoint.save_model=true, or name their folder in lora.path");
+  }
 }
 
 }  // namespace
@@ -64,6 +79,7 @@ std::vector<int32_t> ends_of_text(const std::string& folder) {
 }
 
 void choose_saved_weights(const std::vector<std::string>& keys, Config& config) {
+  if (config.lora.rank > 0) return choose_saved_adapters(config);
   if (sets_pretrained(keys)) {
     if (holds_weights(config.output_dir) && config.model.pretrained != config.output_dir)
       warn("the weights are those of model.pretrained, {}; the ones that a run has saved in {} are not used",

@@ -17,6 +17,7 @@
 #include "launch/config/epochs.h"
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
+#include "launch/config/lora_keys.h"
 #include "launch/config/masking.h"
 #include "launch/config/optimizer_groups.h"
 #include "launch/config/padding.h"
@@ -393,6 +394,7 @@ std::vector<Finding> validate(const Config& config, const BuildFeatures& feature
   check_schedule(config, found);
   check_numbers(config, found);
   check_groups(config, found);
+  check_lora(config, found);
   check_checkpointing(config, found);
   check_data(config, found);
   check_epochs(config, found);

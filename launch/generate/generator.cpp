@@ -6,6 +6,7 @@
 
 #include "engine/io/safetensors.h"
 #include "launch/program/limits.h"
+#include "launch/program/load_weights.h"
 #include "launch/program/task.h"
 #include "parallel/weights.h"
 
@@ -70,11 +71,7 @@ void Generator::check_room(const MemoryLedger& needs) {
 
 void Generator::load_weights(const Reader& reader) {
   const Weights weights(reader.model, reader.executor->program().graph, *memory_, mesh_, false);
-  const auto seed = static_cast<uint64_t>(config_.training.seed);
-  if (config_.model.pretrained.empty())
-    weights.initialize(seed);
-  else
-    drawn_ = weights.load(SafetensorsSet(config_.model.pretrained), seed);
+  drawn_ = recollect::load_weights(config_, reader.model, weights);
 }
 
 void Generator::read(std::span<const int32_t> ids) {

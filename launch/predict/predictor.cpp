@@ -12,6 +12,7 @@
 #include "engine/core/ignored_label.h"
 #include "engine/io/safetensors.h"
 #include "launch/program/limits.h"
+#include "launch/program/load_weights.h"
 #include "launch/program/task.h"
 #include "launch/train/read_logits.h"
 #include "parallel/weights.h"
@@ -59,8 +60,7 @@ Predictor::Predictor(const Config& config, Communicator& world, const Dataset& d
     executor_ = std::make_unique<Executor>(std::move(made_.program), *memory_);
   });
   const Weights weights(made_.model, executor_->program().graph, *memory_, mesh_, false);
-  drawn_ =
-      weights.load(SafetensorsSet(config_.model.pretrained), static_cast<uint64_t>(config_.training.seed));
+  drawn_ = load_weights(config_, made_.model, weights);
   const std::vector<double> nothing(static_cast<std::size_t>(task_.columns()), 0);
   executor_->write(made_.model.scale, nothing.data());
   ids_.resize(static_cast<std::size_t>(tokens_));

@@ -7,6 +7,7 @@
 #include "comm/collective_ops.h"
 #include "engine/graph/differentiate.h"
 #include "engine/ops/ops.h"
+#include "launch/config/lora_keys.h"
 #include "launch/program/task.h"
 #include "parallel/optimizers/groups.h"
 #include "parallel/state_ops.h"
@@ -33,6 +34,7 @@ ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape&
   const Config::Model& m = config.model;
   built.model = m.family().build(built.graph, *built.registry, m.values, task_settings(config), shape, layout,
                                  compute_dtype(config.training.precision));
+  check_adapters(built.model, lora_settings(config));
   return built;
 }
 

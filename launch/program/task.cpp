@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "engine/core/error.h"
+#include "launch/config/lora_keys.h"
 
 namespace recollect {
 
@@ -46,7 +47,8 @@ TaskSettings task_settings(const Config& config) {
           .labels = model.labels,
           .problem = model.problem,
           .choices = config.task == Task::kMultipleChoice ? config.data.choices : 1,
-          .packed = config.data.packing == Packing::kWithin};
+          .packed = config.data.packing == Packing::kWithin,
+          .lora = lora_settings(config)};
 }
 
 TaskData task_data(const Config& config) {

@@ -19,20 +19,21 @@
 #include "engine/core/duration.h"
 #include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
-#include "launch/config/optimizer_groups.h"
 #include "launch/program/data_axis.h"
+#include "launch/program/optimizer_settings.h"
 #include "launch/program/over_budget.h"
 #include "launch/program/recorded.h"
 #include "launch/program/state_offload.h"
 #include "launch/program/state_remarks.h"
 #include "launch/program/units.h"
+#include "parallel/lora.h"
 #include "parallel/state_ops.h"
 
 namespace recollect {
 
 namespace {
 
-// What optimizer.groups leaves as it is.
+// What optimizer.groups, or adapters, leave as it is.
 void count_frozen(const Mesh& mesh, TrainingProgram& training) {
   const std::vector<Parameter>& all = training.model.parameters;
   int64_t frozen = 0, elements = 0, of = 0;
@@ -45,9 +46,10 @@ void count_frozen(const Mesh& mesh, TrainingProgram& training) {
   }
   if (frozen > 0)
     training.remarks.push_back(
-        {"optimizer.groups", fmt::format("{} of {} parameters are frozen, {} of this rank's {} numbers: they "
-                                         "have no gradients, no master copies and no states",
-                                         frozen, all.size(), elements, of)});
+        {has_adapters(all) ? "lora" : "optimizer.groups",
+         fmt::format("{} of {} parameters are frozen, {} of this rank's {} numbers: they "
+                     "have no gradients, no master copies and no states",
+                     frozen, all.size(), elements, of)});
 }
 
 std::string threads_text(const Config& config) {
@@ -448,31 +450,6 @@ TrainingProgram make(const Config& config, const Mesh& mesh, const ModelGraph& b
 }
 
 }  // namespace
-
-OptimizerSettings optimizer_settings(const Config& config) {
-  const Config::Optimizer& o = config.optimizer;
-  return {.name = o.name,
-          .beta1 = o.beta1,
-          .beta2 = o.beta2,
-          .epsilon = o.epsilon,
-          .momentum = o.momentum,
-          .weight_decay = o.weight_decay,
-          .beta2_decay = o.beta2_decay,
-          .clip_threshold = o.clip_threshold,
-          .scale_epsilon = o.scale_epsilon,
-          .scale_parameter = o.scale_parameter,
-          .relative_step = o.relative_step,
-          .nesterov = o.nesterov,
-          .ns_steps = o.ns_steps,
-          .adjust_lr_fn = o.adjust_lr_fn,
-          .decay_all = o.decay_all,
-          .max_grad_norm = o.max_grad_norm,
-          .bf16_masters = config.training.master_dtype == MasterDType::kBF16,
-          .loss_scaled = config.training.scales_loss(),
-          .layer_decay = o.layer_decay,
-          .offload = {.to = o.offload, .ratio = o.offload_ratio},
-          .groups = parameter_groups(config)};
-}
 
 DeviceModel device_of(const Config& config) { return rank_device(config); }
 

@@ -36,9 +36,6 @@ struct TrainingProgram {
 // As a rank finds it.
 DeviceModel device_of(const Config& config);
 
-// As the update rules read it.
-OptimizerSettings optimizer_settings(const Config& config);
-
 // The first stages: what does not depend on activation_checkpointing.
 ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape);
 

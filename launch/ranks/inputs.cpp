@@ -11,6 +11,7 @@
 #include "engine/data/tokenizer/tokenizer.h"
 #include "engine/io/file_digest.h"
 #include "engine/io/safetensors.h"
+#include "launch/config/lora_keys.h"
 #include "launch/ranks/program_identity.h"
 
 namespace recollect {
@@ -24,6 +25,10 @@ std::vector<std::string> files_of_model(const std::string& folder) {
   const SafetensorsSet weights(folder);
   for (const SafetensorsFile& file : weights.files()) files.push_back(file.path());
   return files;
+}
+
+std::vector<std::string> files_of_adapters(const std::string& folder) {
+  return {folder + kAdapterConfig, folder + kAdapterFile};
 }
 
 std::vector<std::string> files_of(DataFormat format, const std::vector<std::string>& paths) {
@@ -67,6 +72,7 @@ std::vector<std::string> files_read(const Config& config) {
     add({folder + "/config.json", folder + "/model.safetensors.index.json"});
     add(files_of_model(folder));
   }
+  if (!config.lora.path.empty()) add(files_of_adapters(config.lora.path));
   if (!config.data.tokenizer.empty()) add(files_of_tokenizer(config.data.tokenizer));
   if (config.training.max_steps > 0) add(files_of(config.data.format, config.data.path));
   if (config.evaluation.every_steps > 0) add(files_of(config.evaluation.format, config.evaluation.path));
@@ -91,6 +97,7 @@ void check_inputs_agree(const Config& config, Communicator& world) {
   std::map<std::string, std::string> texts = program_identity(config.device.isa);
   if (!config.model.pretrained.empty())
     add_files("model.pretrained", files_of_model(config.model.pretrained), texts);
+  if (!config.lora.path.empty()) add_files("lora.path", files_of_adapters(config.lora.path), texts);
   if (!config.data.tokenizer.empty())
     add_files("data.tokenizer", files_of_parts(config.data.tokenizer), texts);
   if (config.training.max_steps > 0) add_dataset("data.path", config.data.format, config.data.path, texts);

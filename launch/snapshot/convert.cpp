@@ -13,6 +13,7 @@
 #include "launch/snapshot/find_snapshots.h"
 #include "launch/snapshot/new_folder.h"
 #include "launch/snapshot/to_hugging_face.h"
+#include "launch/train/save_model.h"
 #include "launch/train/snapshot_lock.h"
 #include "parallel/optimizers/eight_bit.h"
 #include "parallel/snapshot/snapshot_reader.h"
@@ -122,8 +123,9 @@ std::string convert_to_hugging_face(const Conversion& conversion, std::optional<
   NewFolder folder(conversion.destination, conversion.overwrite, hugging_face_files());
   write_hugging_face(snapshot, run, dtype, folder.path());
   folder.commit();
-  return fmt::format("wrote {0}/model.safetensors and {0}/config.json: step {1}\n",
-                     printable(conversion.destination), snapshot.manifest().progress.step);
+  return fmt::format("wrote {0}{1} and {0}{2}: step {3}\n", printable(conversion.destination),
+                     saved_weights_file(run.config), saved_description_file(run.config),
+                     snapshot.manifest().progress.step);
 }
 
 }  // namespace recollect

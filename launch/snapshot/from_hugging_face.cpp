@@ -13,6 +13,7 @@
 #include "launch/config/read.h"
 #include "launch/program/estimate.h"
 #include "launch/program/recorded.h"
+#include "launch/program/optimizer_settings.h"
 #include "launch/program/training_program.h"
 #include "launch/ranks/inputs.h"
 #include "launch/snapshot/convert.h"

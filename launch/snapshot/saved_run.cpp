@@ -49,7 +49,9 @@ SavedRun saved_run(const Manifest& manifest, const std::string& folder) {
   } catch (const Error&) {
   }
   try {  // what is named may be on another machine
-    return {read({"model.pretrained=", "model.config=", "device.model=cpu"}), true};
+    return {
+        read({"model.pretrained=", "model.config=", "device.model=cpu", "lora.path=", "lora.merge=false"}),
+        true};
   } catch (const Error& error) {
     throw Error(ExitCode::kInput, error.what(), "another version of this program may have saved it");
   }

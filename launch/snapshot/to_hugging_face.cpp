@@ -10,6 +10,7 @@
 #include "engine/io/safetensors_writer.h"
 #include "engine/io/strict_json.h"
 #include "launch/config/hf_config.h"
+#include "launch/config/lora_keys.h"
 #include "launch/train/save_model.h"
 
 namespace recollect {
@@ -91,11 +92,15 @@ class ModelWriter {
   ModelWriter(SnapshotReader& snapshot, const Model& model, std::optional<DType> dtype,
               const std::string& path)
       : snapshot_(snapshot), file_(path) {
+    const bool adapted = has_adapters(model.parameters);
     for (const Parameter& p : model.parameters)
       for (const Parameter::FileTensor& tensor : p.file_tensors()) {
+        if (adapted && !p.saved_with_adapters) continue;
         const std::size_t source = find_master(p, tensor);
         const DType from = snapshot_.manifest().tensors[source].whole.dtype, to = dtype.value_or(from);
-        file_.declare(model.files.in_file(tensor.name), to, p.file_shape(tensor));
+        file_.declare(
+            adapted ? adapter_tensor_name(model.files, tensor.name) : model.files.in_file(tensor.name), to,
+            p.file_shape(tensor));
         tensors_.push_back({&p, tensor.name, source, from, to, tensor.rows});
       }
     file_.begin();
@@ -159,16 +164,20 @@ void write_hugging_face(SnapshotReader& snapshot, const SavedRun& run, std::opti
                         const std::string& folder) {
   const Config& config = run.config;
   const ModelGraph built = model_of_layout(config, {});
-  ModelWriter(snapshot, built.model, dtype, folder + "/model.safetensors").write();
+  ModelWriter(snapshot, built.model, dtype, folder + saved_weights_file(config)).write();
   const DType kept = config.training.precision == Precision::kFP64 ? DType::kF64 : DType::kF32;
   write_text_file(
-      folder + "/config.json",
-      hf_config_text(config.model, config.task, torch_name(dtype.value_or(kept)), config.data.labels));
+      folder + saved_description_file(config),
+      config.lora.rank > 0
+          ? adapter_description(config, built.model)
+          : hf_config_text(config.model, config.task, torch_name(dtype.value_or(kept)), config.data.labels));
   copy_companions(config, folder);
 }
 
 const std::vector<std::string>& hugging_face_files() {
-  static const std::vector<std::string> names = {"config.json",
+  static const std::vector<std::string> names = {"adapter_config.json",
+                                                 "adapter_model.safetensors",
+                                                 "config.json",
                                                  "model.safetensors",
                                                  "tokenizer.json",
                                                  "tokenizer_config.json",

@@ -11,7 +11,7 @@ namespace recollect {
 
 namespace {
 
-constexpr std::chrono::milliseconds kBetweenLooks{1000}, kUntilMoreIsKnown{100};
+constexpr std::chrono::milliseconds kBetweenMeasures{1000}, kUntilMoreIsKnown{100};
 constexpr int kCalmLooks = 10;            // until threads spin again
 constexpr double kLeastOfThreads = 0.02;  // seconds, that say something
 
@@ -34,7 +34,7 @@ std::string BusyCores::look() {
   if (!before_ || now < next_) return {};
   const std::optional<CoreTimes> after = clock_.read();
   const std::optional<CoreContention> found = after ? contention(*before_, *after, processes_) : std::nullopt;
-  next_ = now + (found ? kBetweenLooks : kUntilMoreIsKnown);
+  next_ = now + (found ? kBetweenMeasures : kUntilMoreIsKnown);
   if (found || !after || after->running < before_->running) before_ = after;
   return found ? adapt(*found) : std::string();
 }

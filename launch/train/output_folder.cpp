@@ -44,9 +44,18 @@ constexpr std::size_t kMostLockText = 1024;
 
 // Whether a run of ours wrote it.
 bool is_a_runs(std::string_view name) {
-  constexpr std::array<std::string_view, 9> kNames = {"best_model", "config.json",   "config.resolved.yaml",
-                                                      "hook.log",   "metrics.jsonl", "model.safetensors",
-                                                      "plan.yaml",  "report.html",   "train_results.json"};
+  constexpr std::array<std::string_view, 12> kNames = {"adapter_config.json",
+                                                       "adapter_model.safetensors",
+                                                       "best_model",
+                                                       "config.json",
+                                                       "config.resolved.yaml",
+                                                       "hook.log",
+                                                       "merged",
+                                                       "metrics.jsonl",
+                                                       "model.safetensors",
+                                                       "plan.yaml",
+                                                       "report.html",
+                                                       "train_results.json"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
          ((name.starts_with("memory.rank") || name.starts_with("trace.rank") ||
            name.starts_with("live.rank") || name.starts_with("status.")) &&

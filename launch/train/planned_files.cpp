@@ -5,6 +5,7 @@
 
 #include "launch/config/check_reports.h"
 #include "launch/train/save_model.h"
+#include "parallel/merge_adapters.h"
 
 namespace recollect {
 
@@ -24,10 +25,18 @@ constexpr uint64_t kTensorHeader = 512;    // of a tensor in the model's header
 uint64_t model_bytes(const Config& config, const Session& session) {
   uint64_t bytes = kSmallFile;
   for (const TokenizerFile& file : companion_files(config)) bytes += std::filesystem::file_size(file.path);
+  const bool adapters = config.lora.rank > 0;
   for (const Parameter& p : session.training_program().model.parameters)
-    bytes += kTensorHeader +
-             static_cast<uint64_t>(p.rows * p.columns) * size_of(session.executor().tensor(p.master).dtype);
+    if (!adapters || p.saved_with_adapters)
+      bytes += kTensorHeader +
+               static_cast<uint64_t>(p.rows * p.columns) * size_of(session.executor().tensor(p.master).dtype);
   return bytes;
+}
+
+uint64_t merged_model_bytes(const Config& config, const Session& session) {
+  uint64_t bytes = kSmallFile;
+  for (const TokenizerFile& file : companion_files(config)) bytes += std::filesystem::file_size(file.path);
+  return bytes + merged_bytes(session.training_program().model, sizeof(double));
 }
 
 }  // namespace
@@ -42,6 +51,7 @@ std::vector<PlannedFile> planned_files(const Config& config, const Session& sess
   };
   std::vector<PlannedFile> files{{"configuration", configured + 2 * kSmallFile}};
   if (config.checkpoint.save_model) files.push_back({"model", model_bytes(config, session)});
+  if (config.lora.merge) files.push_back({"merged model", merged_model_bytes(config, session)});
   if (config.checkpoint.save_best_model)  // and the one that it takes the place of
     files.push_back({"best model", 2 * model_bytes(config, session)});
   if (wants("jsonl")) files.push_back({"metrics", lines * kMetricsLine});

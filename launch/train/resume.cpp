@@ -126,6 +126,12 @@ bool decides_results(std::string_view key) {
                                         "device.backend",
                                         "device.isa",
                                         "activation_checkpointing.storage_dtype",
+                                        "lora.rank",
+                                        "lora.alpha",
+                                        "lora.dropout",
+                                        "lora.targets",
+                                        "lora.rslora",
+                                        "lora.modules_to_save",
                                         "training.loss_scale",
                                         "training.loss_scale_window",
                                         "training.seed"};

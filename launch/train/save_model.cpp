@@ -4,9 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "engine/io/files.h"
+#include "engine/io/folders.h"
 #include "engine/io/standard_output.h"
 #include "launch/config/data_source.h"
 #include "launch/config/hf_config.h"
+#include "launch/config/lora_keys.h"
+#include "parallel/merge_adapters.h"
 
 namespace recollect {
 
@@ -37,13 +41,27 @@ std::string make_rescue_folder(const std::string& around, const std::string& out
   throw Error(ExitCode::kStorage, fmt::format("cannot make a folder in {}: {}", around, error.message()));
 }
 
+std::string model_description(const Config& config, const Session& session) {
+  return hf_config_text(config.model, config.task,
+                        config.training.precision == Precision::kFP64 ? "float64" : "float32",
+                        session.labels());
+}
+
 }  // namespace
 
+std::string saved_weights_file(const Config& config) {
+  return config.lora.rank > 0 ? kAdapterFile : kModelFile;
+}
+
+std::string saved_description_file(const Config& config) {
+  return config.lora.rank > 0 ? kAdapterConfig : "/config.json";
+}
+
 ReplacementFile write_description(const Config& config, const Session& session, const std::string& folder) {
-  const std::string text =
-      hf_config_text(config.model, config.task,
-                     config.training.precision == Precision::kFP64 ? "float64" : "float32", session.labels());
-  ReplacementFile file(folder + "/config.json");
+  const std::string text = config.lora.rank > 0
+                               ? adapter_description(config, session.training_program().model)
+                               : model_description(config, session);
+  ReplacementFile file(folder + saved_description_file(config));
   file.reserve(text.size());
   file.write_at(0, std::as_bytes(std::span(text)));
   return file;
@@ -83,7 +101,7 @@ void copy_companions(const Config& config, const std::string& folder) {
 
 ModelSave::ModelSave(const Config& config, const Session& session) : config_(config), session_(session) {
   if (!config.checkpoint.save_model || session.mesh().world().rank() != 0) return;
-  file_ = session.weights().begin_file(config.output_dir + kModelFile);
+  file_ = session.weights().begin_file(config.output_dir + saved_weights_file(config));
   description_.emplace(write_description(config, session, config.output_dir));
   if (config.overwrite) return;
   file_->spare_newcomers();
@@ -105,7 +123,8 @@ void ModelSave::save(const std::optional<Error>& not_there) {
   if (!failed) {
     if (!first) return;
     copy_companions(config_, config_.output_dir);
-    say("saved {0}/model.safetensors and {0}/config.json\n", config_.output_dir);
+    say("saved {0}{1} and {0}{2}\n", config_.output_dir, saved_weights_file(config_),
+        saved_description_file(config_));
     return;
   }
   if (refused) failed = refused;
@@ -125,7 +144,7 @@ std::optional<Error> ModelSave::save_elsewhere(const std::string& around) {
   std::string folder;
   if (session_.mesh().world().rank() == 0) try {
       folder = make_rescue_folder(around, config_.output_dir);
-      file = session_.weights().begin_file(folder + kModelFile);
+      file = session_.weights().begin_file(folder + saved_weights_file(config_));
       write_description(config_, session_, folder).commit();
     } catch (const Error& error) {
       failed = error;
@@ -142,12 +161,26 @@ std::optional<Error> ModelSave::save_elsewhere(const std::string& around) {
   return failed ? failed : stopped;
 }
 
+void ModelSave::merge() const {
+  if (!config_.lora.merge || !config_.checkpoint.save_model || !elsewhere_.empty()) return;
+  const std::string folder = config_.output_dir + kMergedFolder;
+  make_folders(folder);
+  remove_stale_temporaries(folder);
+  write_text_file(folder + "/config.json", model_description(config_, session_));
+  merge_adapters(session_.training_program().model, lora_settings(config_),
+                 SafetensorsSet(config_.model.pretrained), SafetensorsSet(config_.output_dir + kAdapterFile),
+                 folder + kModelFile);
+  copy_companions(config_, folder);
+  say("merged them into {}\n", folder);
+}
+
 void ModelSave::check_place() const {
   if (elsewhere_.empty()) return;
   throw Error(ExitCode::kStorage,
               fmt::format("the model is not in {}: {}. It is in {}", config_.output_dir, why_,
                           fs::absolute(elsewhere_).lexically_normal().string()),
-              "it is complete; move model.safetensors and config.json to where they belong");
+              fmt::format("it is complete; move {} and {} to where they belong",
+                          saved_weights_file(config_).substr(1), saved_description_file(config_).substr(1)));
 }
 
 }  // namespace recollect

@@ -13,6 +13,7 @@
 namespace recollect {
 
 inline constexpr const char* kModelFile = "/model.safetensors";
+inline constexpr const char* kMergedFolder = "/merged";         // in output_dir
 inline constexpr const char* kBestModelFolder = "/best_model";  // in output_dir
 
 // What is copied beside the model that is saved, with which Transformers' pipelines take it as it is: the tokenizer of the
@@ -22,7 +23,11 @@ std::vector<TokenizerFile> companion_files(const Config& config);
 void check_companions(const Config& config);
 // What cannot be copied is complained of.
 void copy_companions(const Config& config, const std::string& folder);
-// config.json of the model that is trained, without its name yet. Error kStorage.
+// The files of what is saved, "/model.safetensors" and "/config.json": those of the model that is trained, or of its
+// adapters.
+std::string saved_weights_file(const Config& config);
+std::string saved_description_file(const Config& config);
+// The second, without its name yet. Error kStorage.
 ReplacementFile write_description(const Config& config, const Session& session, const std::string& folder);
 
 class ModelSave {
@@ -32,6 +37,8 @@ class ModelSave {
 
   // Collective. Where nothing could be saved: Error kStorage. `not_there`: why not in the output folder, on all ranks.
   void save(const std::optional<Error>& not_there = {});
+  // On rank 0, when the others need it no more: lora.merge. Errors: kStorage, kInput.
+  void merge() const;
   // Error kStorage, on rank 0, with the place where the model is instead of the output folder.
   void check_place() const;
 

@@ -17,6 +17,7 @@
 #include "launch/config/rate_schedule.h"
 #include "launch/program/lengths.h"
 #include "launch/program/limits.h"
+#include "launch/program/load_weights.h"
 #include "launch/program/task.h"
 #include "launch/train/inputs.h"
 #include "launch/train/open_data.h"
@@ -137,11 +138,7 @@ void Session::begin_weights(const Restore& restore) {
     if (profiled_step_ > 0) profiled_step_ = std::min(config_.training.max_steps, step_ + profiled_step_);
     return;
   }
-  const auto seed = static_cast<uint64_t>(config_.training.seed);
-  if (config_.model.pretrained.empty())
-    weights_.initialize(seed);
-  else
-    drawn_ = weights_.load(SafetensorsSet(config_.model.pretrained), seed);
+  drawn_ = load_weights(config_, longest_.training.model, weights_);
 }
 
 TrainingProgress Session::progress() const {

@@ -331,6 +331,7 @@ ModelFamily bert_family() {
   return {.type = "bert",
           .tasks = {Task::kMaskedLm, Task::kSequenceClassification, Task::kMultipleChoice,
                     Task::kQuestionAnswering, Task::kTokenClassification},
+          .adapted = {"query", "value"},
           .keys = bert_keys(),
           .fixed = {{"position_embedding_type", std::string("absolute")},
                     {"is_decoder", false},

@@ -110,8 +110,9 @@ struct UnusedModelKeys {
 };
 
 struct ModelFamily {
-  std::string_view type;    // model.type, and model_type in config.json; a literal
-  std::vector<Task> tasks;  // that it has a head for; the first is the default
+  std::string_view type;             // model.type, and model_type in config.json; a literal
+  std::vector<Task> tasks;           // that it has a head for; the first is the default
+  std::vector<std::string> adapted;  // modules that get adapters where nobody says which, as in PEFT
   std::vector<ModelKey> keys;
   std::vector<ModelSection> sections = {};
   std::vector<UnusedModelKeys> unused = {};

@@ -184,6 +184,7 @@ Model build_gpt2(Graph& graph, const OpRegistry& registry, const ModelValues& m,
 ModelFamily gpt2_family() {
   return {.type = "gpt2",
           .tasks = {Task::kCausalLm},
+          .adapted = {"c_attn"},
           .keys = gpt2_keys(),
           .fixed = {{"is_causal", true},
                     {"scale_attn_weights", true},

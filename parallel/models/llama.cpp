@@ -359,6 +359,7 @@ ModelFamily llama_like(const LlamaVariant& v) {
   return {
       .type = v.type,
       .tasks = {Task::kCausalLm},
+      .adapted = {"q_proj", "v_proj"},
       .keys = keys_of(v),
       .sections = {{"model.rope_scaling",
                     "How rotary positions reach beyond the sequences of an earlier training."}},

@@ -73,8 +73,10 @@ bool is_in(const ParameterGroup& group, const Parameter& p, const FileNames& fil
 std::string some_names(const std::vector<Parameter>& parameters) {
   std::vector<std::string> names;
   for (const Parameter& p : parameters)
-    if (names.size() < kNamesShown) names.push_back(p.file_tensors().front().name);
-  const std::size_t more = parameters.size() - names.size();
+    if (!p.frozen && names.size() < kNamesShown) names.push_back(p.file_tensors().front().name);
+  const auto trained = static_cast<std::size_t>(
+      std::count_if(parameters.begin(), parameters.end(), [](const Parameter& p) { return !p.frozen; }));
+  const std::size_t more = trained - names.size();
   return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
@@ -104,11 +106,12 @@ bool matches(std::string_view pattern, std::string_view name) {
 }
 
 void assign_groups(const Graph& graph, Model& model, const OptimizerSettings& settings) {
-  std::vector<char> taken(model.parameters.size(), 0);
+  std::vector<char> taken(model.parameters.size(), 0), is_fixed;
+  for (const Parameter& p : model.parameters) is_fixed.push_back(p.frozen);
   for (const ParameterGroup& group : settings.groups) {
     int64_t found = 0, fresh = 0;
     for (std::size_t i = 0; i < taken.size(); ++i) {
-      if (!is_in(group, model.parameters[i], model.files)) continue;
+      if (is_fixed[i] || !is_in(group, model.parameters[i], model.files)) continue;
       ++found;
       if (std::exchange(taken[i], 1)) continue;
       ++fresh;

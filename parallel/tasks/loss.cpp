@@ -31,6 +31,7 @@ int64_t classes(const LayerBuilder& layers, const TaskSettings& task) {
 }  // namespace
 
 Model begin_model(LayerBuilder& layers, const TaskSettings& task) {
+  layers.adapt(task.lora);
   if (layers.continues())
     return {.inputs = {{"ids", layers.token_input("ids")},
                        {"positions", layers.positions()},

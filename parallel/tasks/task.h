@@ -21,6 +21,7 @@
 
 #include "engine/core/spelled.h"
 #include "engine/data/tasks.h"
+#include "parallel/lora.h"
 
 namespace recollect {
 
@@ -46,6 +47,7 @@ struct TaskSettings {
   // or -1 for padding, in place of "lengths"; and what is made for each sample above is made for each sequence,
   // whose first tokens' numbers in the batch are "first_tokens" [packed sequences], -1 where there are fewer.
   bool packed = false;
+  LoraSettings lora = {};  // what of the model is trained, where that is not all of it
 
   // Columns of targets that are averaged each by itself.
   int64_t columns() const { return task == Task::kQuestionAnswering ? 2 : 1; }

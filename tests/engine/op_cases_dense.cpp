@@ -44,6 +44,48 @@ void add_dropout_cases(std::vector<OpCase>& cases, const Size& size, double p, i
                    .accumulators = {{1, statistic("dbias", {size.width})}}});
 }
 
+// The columns that a tensor rank has of every row.
+void add_dropout_of_columns_cases(std::vector<OpCase>& cases) {
+  struct Columns {
+    const char* name;
+    int64_t width, first, all;
+  };
+  for (const auto& [name, width, first, all] :
+       {Columns{"odd", 7, 14, 21}, Columns{"groups", 128, 128, 384}, Columns{"groups_at_odd", 64, 65, 129}}) {
+    Attributes attributes = dropout_attributes(0.4, 35, 2);
+    attributes.set("first_column", first);
+    attributes.set("all_columns", all);
+    cases.push_back({.name = std::string("dropout_columns_") + name,
+                     .kind = "dropout",
+                     .inputs = {activation("x", {33, width})},
+                     .attributes = attributes,
+                     .differentiable = {0}});
+  }
+}
+
+void add_scaled_columns_cases(std::vector<OpCase>& cases) {
+  struct Columns {
+    const char* name;
+    int64_t tokens, width, first, columns;
+  };
+  for (const auto& [name, tokens, width, first, columns] :
+       {Columns{"all", 5, 7, 0, 7}, Columns{"first", 5, 7, 0, 3}, Columns{"inner", 3, 9, 2, 5},
+        Columns{"last", 65, 96, 64, 32}, Columns{"one", 4, 1, 0, 1}, Columns{"wide", 67, 263, 131, 100}}) {
+    const ValueSpec whole = activation("x", {tokens, width});
+    Attributes attributes{{"first_column", first}, {"scale", 0.75}};
+    cases.push_back({.name = std::string("add_scaled_columns_") + name,
+                     .kind = "add_scaled_columns",
+                     .inputs = {whole, activation("part", {tokens, columns})},
+                     .attributes = attributes,
+                     .differentiable = {0, 1}});
+    attributes.set("columns", columns);
+    cases.push_back({.name = std::string("scaled_columns_") + name,
+                     .kind = "scaled_columns",
+                     .inputs = {whole},
+                     .attributes = attributes});
+  }
+}
+
 void add_gelu_cases(std::vector<OpCase>& cases, const Size& size, const char* form) {
   const std::string suffix = std::string(form) + "_" + size.name;
   const Shape shape{size.tokens, size.width};
@@ -82,6 +124,8 @@ void add_unary_cases(std::vector<OpCase>& cases, const Size& size) {
 }  // namespace
 
 void add_pointwise_cases(std::vector<OpCase>& cases) {
+  add_dropout_of_columns_cases(cases);
+  add_scaled_columns_cases(cases);
   for (const Size& size : kSizes) {
     add_dropout_cases(cases, size, 0, 0);
     add_dropout_cases(cases, size, 0.4, 0);

@@ -57,6 +57,8 @@ std::vector<PassCase> pass_cases() {
                      .partial_sums = partial_sums});
   };
   one("add", "add", {x, add});
+  one("add_scaled_columns", "add_scaled_columns", {activation("x", both), activation("part", inner)},
+      {{"first_column", kInner}, {"scale", 0.5}});
   one("dropout", "dropout", {x}, dropout(0.1));
   one("bias_dropout_add", "bias_dropout_add", {x, bias, add}, dropout(0.1));
   one("bias_dropout_add_without", "bias_dropout_add", {x, bias, add}, dropout(0));

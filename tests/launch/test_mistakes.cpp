@@ -188,9 +188,7 @@ constexpr Mistake kInTheFile[] = {
     {"flash_attention: true",
      "'flash_attention' is a key of axolotl; leave it out: steps are planned as a whole, with "
      "kernels of their own"},
-    {"adapter: lora",
-     "'adapter' is a key of axolotl; not supported: all weights are trained, in the precision "
-     "of training.precision"},
+    {"adapter: lora", "'adapter' is a key of axolotl; write rank in section 'lora'"},
     {"base_model: bert-base",
      "'base_model' of axolotl is model.pretrained here; write pretrained: bert-base in "
      "section 'model'"},

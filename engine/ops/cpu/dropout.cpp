@@ -13,39 +13,36 @@ constexpr int64_t kRun = 256;  // dropout multipliers held at a time
 // A dropout of rows: which multipliers the elements of one have.
 class RowDropout {
  public:
-  explicit RowDropout(const Attributes& attributes) : dropout_(attributes), numbers_(attributes) {}
+  RowDropout(const Attributes& attributes, int64_t width)
+      : dropout_(attributes), numbers_(attributes, width) {}
 
   // Of one run.
   struct Rows {
     DropoutMask mask;
-    const TokenNumbers& numbers;
+    const ElementNumbers& numbers;
     const RunState& state;
-    int64_t width = 0;
 
     // out[i] is that of element [row, column + i], where the mask is active.
     void multipliers(int64_t row, int64_t column, int64_t count, float* out) const {
-      const auto first = static_cast<uint64_t>(numbers.of_row(state, row) * width + column);
-      mask.multipliers(first, count, out);
+      mask.multipliers(numbers.of(state, row, column), count, out);
     }
   };
-  Rows rows(const RunState& state, int64_t width) const {
-    return {dropout_.mask(state), numbers_, state, width};
-  }
+  Rows rows(const RunState& state) const { return {dropout_.mask(state), numbers_, state}; }
 
  private:
   Dropout dropout_;
-  TokenNumbers numbers_;
+  ElementNumbers numbers_;
 };
 
 template <typename A>
 class DropoutKernel : public RowKernel {
  public:
-  explicit DropoutKernel(const OpView& view) : RowKernel(view), dropout_(view.attributes()) {}
+  explicit DropoutKernel(const OpView& view) : RowKernel(view), dropout_(view.attributes(), width_) {}
 
   void run(const KernelArgs& args) override {
     const A* x = args.in[0].as<A>();
     A* y = args.out[0].as<A>();
-    const RowDropout::Rows dropout = dropout_.rows(*args.state, width_);
+    const RowDropout::Rows dropout = dropout_.rows(*args.state);
     if (!dropout.mask.active()) return copy(x, y);
     parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
       float keep[kRun];
@@ -72,13 +69,13 @@ class DropoutKernel : public RowKernel {
 template <typename A>
 class BiasDropoutAdd : public RowKernel {
  public:
-  explicit BiasDropoutAdd(const OpView& view) : RowKernel(view), dropout_(view.attributes()) {}
+  explicit BiasDropoutAdd(const OpView& view) : RowKernel(view), dropout_(view.attributes(), width_) {}
 
   void run(const KernelArgs& args) override {
     const A *x = args.in[0].as<A>(), *residual = args.in[2].as<A>();
     const float* bias = args.in[1].as<float>();
     A* y = args.out[0].as<A>();
-    const RowDropout::Rows dropout = dropout_.rows(*args.state, width_);
+    const RowDropout::Rows dropout = dropout_.rows(*args.state);
     parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
       float keep[kRun];
       std::fill_n(keep, kRun, 1.0f);
@@ -102,13 +99,13 @@ template <typename A>
 class BiasDropoutAddBackward : public RowKernel {
  public:
   explicit BiasDropoutAddBackward(const OpView& view)
-      : RowKernel(view), dropout_(view.attributes()), sums_(threads_, rows_, width_) {}
+      : RowKernel(view), dropout_(view.attributes(), width_), sums_(threads_, rows_, width_) {}
   std::size_t workspace_bytes() const override { return sums_.workspace_bytes(); }
 
   void run(const KernelArgs& args) override {
     const A* dy = args.in[0].as<A>();
     A* dx = args.out[0].as<A>();
-    const RowDropout::Rows dropout = dropout_.rows(*args.state, width_);
+    const RowDropout::Rows dropout = dropout_.rows(*args.state);
     sums_.run(args.workspace, args.out[1].as<float>(), args.accumulate, [&](int64_t r, float* sum) {
       float keep[kRun];
       std::fill_n(keep, kRun, 1.0f);

@@ -40,6 +40,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary) {
   register_optimizer(table);
   register_quantised_states(table);
   register_rotary(table);
+  register_scaled_columns(table);
   register_sum(table);
 }
 

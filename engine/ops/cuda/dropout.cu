@@ -16,7 +16,7 @@ __device__ int64_t thread_index() { return blockIdx.x * int64_t{kThreads} + thre
 // For rows of whole groups of 64 elements: a thread takes those of N Philox blocks.
 template <typename A>
 __global__ void __launch_bounds__(kThreads)
-    drop_groups(const A* x, A* y, int64_t groups, int64_t width, DropoutSite site, TokenNumbers numbers,
+    drop_groups(const A* x, A* y, int64_t groups, int64_t width, DropoutSite site, ElementNumbers numbers,
                 const RunState* state) {
   constexpr int N = kVector<A>, kUnits = 16 / N;
   const int64_t unit = thread_index(), group = unit / kUnits, part = unit % kUnits;
@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int w = 0; w < 4; ++w) values[w] = load<N>(x + at + 16 * w);
   if (mask.active()) {
-    const uint64_t block = numbers.of_element(*state, width, group * 64) / 64 * 16 + part * N;
+    const int64_t row = group * 64 / width, column = group * 64 - row * width;
+    const uint64_t block = numbers.of(*state, row, column) / 64 * 16 + part * N;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const uint32_t kept = mask.keeps_of_block(block + i);
@@ -41,13 +42,14 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename A>
 __global__ void __launch_bounds__(kThreads)
-    drop_elements(const A* x, A* y, int64_t count, int64_t width, DropoutSite site, TokenNumbers numbers,
+    drop_elements(const A* x, A* y, int64_t count, int64_t width, DropoutSite site, ElementNumbers numbers,
                   const RunState* state) {
   const int64_t at = thread_index();
   if (at >= count) return;
   const DropoutMask mask(site, state);
   const float value = load_one(x + at);
-  const bool kept = !mask.active() || mask.keeps(numbers.of_element(*state, width, at));
+  const int64_t row = at / width;
+  const bool kept = !mask.active() || mask.keeps(numbers.of(*state, row, at - row * width));
   store_one(y + at, value * mask.multiplier(kept));
 }
 
@@ -56,14 +58,14 @@ class Dropout : public Kernel {
  public:
   explicit Dropout(const OpView& view)
       : site_(view.attributes()),
-        numbers_(view.attributes()),
+        numbers_(view.attributes(), view.in(0).shape[1]),
         count_(view.in(0).shape.elements()),
         width_(view.in(0).shape[1]) {}
 
   void run(const KernelArgs& args) override {
     const A* x = args.in[0].as<A>();
     A* y = args.out[0].as<A>();
-    if (width_ % 64 == 0) {
+    if (width_ % 64 == 0 && numbers_.begin_at_multiples_of(64)) {
       const int64_t units = count_ / (4 * kVector<A>);
       launch(drop_groups<A>, grid_of(ceil_div(units, kThreads)), dim3(kThreads), 0, args.stream, x, y,
              count_ / 64, width_, site_, numbers_, args.device_state);
@@ -75,7 +77,7 @@ class Dropout : public Kernel {
 
  private:
   DropoutSite site_;
-  TokenNumbers numbers_;
+  ElementNumbers numbers_;
   int64_t count_, width_;
 };
 

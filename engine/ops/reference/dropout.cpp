@@ -11,16 +11,16 @@ class RowDropout {
  public:
   RowDropout(const KernelArgs& args, const Attributes& attributes)
       : mask_(attributes, *args.state),
-        numbers_(attributes),
+        numbers_(attributes, args.in[0].shape[1]),
         state_(*args.state),
         width_(args.in[0].shape[1]) {}
   double apply(double value, int64_t at) const {
-    return mask_.apply(value, numbers_.of_element(state_, width_, at));
+    return mask_.apply(value, numbers_.of(state_, at / width_, at % width_));
   }
 
  private:
   DropoutMask mask_;
-  TokenNumbers numbers_;
+  ElementNumbers numbers_;
   const RunState& state_;
   int64_t width_;
 };
