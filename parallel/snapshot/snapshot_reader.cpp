@@ -86,14 +86,13 @@ void SnapshotReader::check_matches(const TrainingState& state) const {
     if (!expected.contains(tensor.whole.name))
       problems += fmt::format("\n  unknown: {}", escaped_name(tensor.whole.name));
   if (problems.empty()) return;
-  throw Error(ExitCode::kInput,
-              fmt::format("the snapshot {} is of another model or optimizer:{}", folder_, problems),
-              problems.find("_absmax_of_") == std::string::npos
-                  ? "resume with the model, the optimizer and the precision that wrote it, or start anew: "
-                    "resume=never"
-                  : "blocks of 256 states end where tensor ranks' columns do: these go on at the "
-                    "tensor_parallel_size "
-                    "that wrote them alone, or start anew: resume=never");
+  if (problems.find("_absmax_of_") != std::string::npos)
+    problems +=
+        "\nblocks of 256 states end where tensor ranks' columns do: these go on at the "
+        "tensor_parallel_size that wrote them alone";
+  throw Error(
+      ExitCode::kInput, fmt::format("the snapshot {} is of another model or optimizer:{}", folder_, problems),
+      "resume with the model, the optimizer and the precision that wrote it, or start anew: resume=never");
 }
 
 void SnapshotReader::read(std::size_t tensor, const Rectangle& place, std::byte* to) {

@@ -106,7 +106,7 @@ TEST_P(Allocations, NoneFromTheThirdStepOn) {
                         "activation_checkpointing.cpu_checkpointing=true",
                         "logging.steps=1",
                         "logging.report_to=[jsonl, tensorboard, mlflow]",
-                        "evaluation.every_steps=2",
+                        "evaluation.every_steps=1",
                         "evaluation.batches=2",
                         "evaluation.format=jsonl",
                         "evaluation.path=held-out.jsonl"};

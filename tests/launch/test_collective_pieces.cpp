@@ -113,7 +113,7 @@ data: {format: random, sequence_length: 512}
   for (const int ranks : {2, 4})
     EXPECT_LE(left_exposed(yaml, {fmt::format("parallelism.tensor_parallel_size={}", ranks)}), 0.25) << ranks;
   EXPECT_LE(left_exposed(yaml, {"parallelism.tensor_parallel_size=2", "parallelism.sequence_parallel=true"}),
-            0.35);
+            0.5);
 }
 
 // On eight H100 the collectives of 1.5B parameters in bf16 take as long as everything else: the product beside them

@@ -223,7 +223,7 @@ std::vector<Document> files_of_the_repository() {
   std::vector<Document> files;
   for (const char* folder : {"/configs", "/examples"})
     for (const auto& entry : fs::recursive_directory_iterator(kSource + folder))
-      if (entry.path().extension() == ".yaml")
+      if (entry.path().extension() == ".yaml" && entry.path().filename() != "kubernetes.yaml")
         files.push_back({entry.path(), test::TemporaryFolder::read(entry.path()), true});
   return files;
 }

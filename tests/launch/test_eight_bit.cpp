@@ -147,9 +147,10 @@ TEST(EightBit, WholeBlocksGoToOtherTensorRanksBitForBit) {
                 TemporaryFolder::read(command.step(2) + "/" + name))
         << name;
   const std::string refused = command.convert("one", "four", to_layout(4, 1), 2);
-  EXPECT_NE(refused.find("h.0.attn.c_proj.weight/exp_avg_absmax is of blocks of 256 columns, which 4 tensor "
-                         "ranks cut elsewhere"),
-            std::string::npos)
+  EXPECT_NE(
+      refused.find("\"h.0.attn.c_proj.weight/exp_avg_absmax\" is of blocks of 256 columns, which 4 tensor "
+                   "ranks cut elsewhere"),
+      std::string::npos)
       << refused;
 }
 

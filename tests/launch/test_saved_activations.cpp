@@ -31,6 +31,7 @@ constexpr int64_t kSequence = 2048;
 struct Division {
   int64_t ranks;
   bool sequence;
+  bool uncut = false;  // collectives wait for products
 };
 constexpr Division kDivisions[] = {{1, false}, {8, false}, {8, true}};
 
@@ -40,11 +41,11 @@ TrainingProgram plan_model(const std::string& model, int64_t micro_batch, const 
   for (std::string& key : keys) key = "activation_checkpointing." + key;
   const std::string yaml = fmt::format(
       "{}\n"
-      "parallelism: {{tensor_parallel_size: {}, sequence_parallel: {}}}\n"
+      "parallelism: {{tensor_parallel_size: {}, sequence_parallel: {}{}}}\n"
       "device: {{backend: cpu, threads: 1}}\n"
       "training: {{micro_batch_size: {}, precision: bf16, max_steps: 1}}\n"
       "data: {{format: random}}\n",
-      model, d.ranks, d.sequence, micro_batch);
+      model, d.ranks, d.sequence, d.uncut ? ", collective_pieces: 0" : "", micro_batch);
   Config config = read_config_text("paper.yaml", yaml, keys);
   resolve_planned_world(config);
   return std::move(plan_training(config, 0, 0).training);
@@ -244,7 +245,7 @@ INSTANTIATE_TEST_SUITE_P(All, LlamaFormulas,
 TEST(GatheredAgain, OneValueAtATimeAndWellBeforeItsUse) {
   for (const char* mode : {"none", "selective"}) {
     const TrainingProgram training =
-        plan_paper_model(kPaperModels[0], kDivisions[2], {std::string("mode=") + mode});
+        plan_paper_model(kPaperModels[0], {8, true, true}, {std::string("mode=") + mode});
     const Graph& graph = training.program.graph;
     const std::vector<Span> spans = op_spans(graph, training.program.schedule);
     std::vector<OpId> last_use(graph.values().size(), kNone);

@@ -135,7 +135,8 @@ logging: {progress: off}
   EXPECT_NE(taken, run("none", {tokenizer, "data.special_tokens=[]", "data.mask_token=7"}));
   const std::string resolved = read("taken/config.resolved.yaml");
   EXPECT_NE(resolved.find(fmt::format("  mask_token: {}\n", *special.mask)), std::string::npos) << resolved;
-  EXPECT_NE(resolved.find(fmt::format("  special_tokens: [{}]\n", fmt::join(all, ", "))), std::string::npos)
+  EXPECT_NE(resolved.find(fmt::format("  special_tokens: [\"{}\"]\n", fmt::join(all, "\", \""))),
+            std::string::npos)
       << resolved;
   const Finished again = place_.recollect({"train", "taken/config.resolved.yaml", "output_dir=again"});
   EXPECT_EQ(again.status, 0) << again.err;

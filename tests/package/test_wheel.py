@@ -165,6 +165,7 @@ def install(folder):
 
 def run_inside(python):
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
+    environment["OMP_WAIT_POLICY"] = "passive"  # nobody looks for other processes then, and warns of them
     return subprocess.run([python, __file__, *sys.argv[1:]], env={**environment, INSIDE: "1"}).returncode
 
 

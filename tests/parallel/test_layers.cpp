@@ -28,7 +28,7 @@ struct Built {
     for (const Op& op : graph.ops()) names.push_back(op.def->name + " " + op.name);
     return names;
   }
-  const Parameter& parameter(const std::string& name) const {
+  Parameter parameter(const std::string& name) const {
     for (const Parameter& p : layers.parameters())
       if (p.name == name) return p;
     throw std::runtime_error("no parameter " + name);
