@@ -82,7 +82,8 @@ void Barrier::sleep_until_passed(uint32_t before, const CollectiveCall& call) {
     }
     region_.sleepers.fetch_sub(1);
     if (passed) return;
-    if (stopped || segment_->is_stopped()) throw_stopped(call);
+    // A rank may have passed, and stopped all, since this one looked: what it did before was whole.
+    if ((stopped || segment_->is_stopped()) && region_.turn.load() >> 1 == before) throw_stopped(call);
     if (Clock::now() >= std::min(next_look, deadline)) {
       look_for_the_lost(before, call, deadline);
       next_look = Clock::now() + kLookInterval;

@@ -142,7 +142,10 @@ void Passing::run(const Parcel& out, const CollectiveCall& send, const Parcel& i
       deadline = Clock::now() + timeout_;
       continue;
     }
-    if (segment_.is_stopped()) throw_stopped();
+    if (segment_.is_stopped()) {  // perhaps by a peer that had done its part since this rank looked
+      if (advance_out() || advance_in()) continue;
+      throw_stopped();
+    }
     const auto until = std::min(next_look, deadline);
     wait_for_bell(heard, std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()));
     if (Clock::now() < until) continue;
