@@ -118,6 +118,13 @@ Attributes rounding_of(const Parameter& p, uint64_t place, const RankPlace& rank
           {"rounded_runs", std::move(runs)}};
 }
 
+// What this rank updates of a parameter.
+struct Held {
+  Parameter part = {};
+  MemorySpace space = MemorySpace::kDevice;  // of its master and states
+  Attributes rounding = {};                  // of one that is its own master, in bf16
+};
+
 class Builder {
  public:
   Builder(Graph& graph, const OpRegistry& registry)
@@ -167,21 +174,56 @@ class Builder {
     return ops_.append(name, "all_reduce", attributes, {value}).outputs[0];
   }
 
-  // What this rank updates of a parameter, with master and states. What has no number for each element stays on the device.
-  // `is_rounded`: it is its own master, in bf16.
-  Parameter declare(Parameter& p, const OptimizerRule& rule, MemorySpace space, bool is_rounded) {
-    Parameter held = held_part(p);
-    const Value gradient = graph_.value(held.gradient);
-    const bool cast = !is_rounded && has_master(graph_, p);
-    held.master = cast ? state(p, state_like("master", gradient), space) : held.value;
-    graph_.value(p.value).accumulator = true;
-    for (const OptimizerState& wanted : rule.states(held, gradient)) {
-      const bool whole = wanted.shape.elements() == gradient.shape.elements();
-      held.states.push_back({wanted.name, state(p, wanted, whole ? space : MemorySpace::kDevice), wanted.of});
+  // Over all data ranks.
+  ValueId total_loss(ValueId loss, int data_size) {
+    if (data_size == 1) return loss;
+    const ValueId total = scalar("loss/total", Category::kWorkspace);
+    ops_.append("loss/total", "all_reduce", {{"axis", std::string(kDataAxis)}, {"size", int64_t{data_size}}},
+                {loss}, {total});
+    return total;
+  }
+
+  // The factor of gradients, by their norm over all ranks.
+  ValueId clip(const std::vector<Parameter>& parameters, const OptimizerSettings& settings, int data_size,
+               int tensor_size, OptimizerHandles& handles) {
+    const auto over_data = [&](const std::string& name, ValueId sum) {
+      return all_reduce(name + "/data", sum, kDataAxis, is_divided(parameters) ? data_size : 1);
+    };
+    const auto of_tensor_ranks = [&](const std::string& name, int repeats) {
+      const ValueId own = squared_norm(name, parameters, Placement::sharded_over(kTensorAxis), repeats);
+      return over_data(name, all_reduce(name + "/sum", own, kTensorAxis, tensor_size));
+    };
+    const ValueId sharded = of_tensor_ranks("norm/sharded", 1);
+    const ValueId replicated =
+        over_data("norm/replicated", squared_norm("norm/replicated", parameters, Placement()));
+    Attributes clipping{{"max_norm", settings.max_grad_norm}};
+    ValueId repeated = kNone;  // the sum has each once for every rank that holds it
+    if (const int repeats = repeats_of(parameters); repeats > 1) {
+      repeated = of_tensor_ranks("norm/repeated", repeats);
+      clipping.set("repeats", int64_t{repeats});
     }
-    p.master = cast ? held.master : p.value;
-    p.states = held.states;
-    return held;
+    handles.norm = scalar("norm", Category::kWorkspace);
+    if (settings.loss_scaled) handles.loss_scale = scalar("input/loss_scale", Category::kInput);
+    const Op& op =
+        ops_.append("norm/clip", "clip_factor", std::move(clipping),
+                    {sharded, replicated, handles.loss_scale, repeated, handles.total_loss}, {handles.norm});
+    return op.outputs[1];
+  }
+
+  // Master and states of a parameter. What has no number for each element stays on the device.
+  void declare(Parameter& p, const OptimizerRule& rule, Held& held) {
+    Parameter& part = held.part = held_part(p);
+    const Value gradient = graph_.value(part.gradient);
+    const bool cast = held.rounding.items().empty() && has_master(graph_, p);
+    part.master = cast ? state(p, state_like("master", gradient), held.space) : part.value;
+    graph_.value(p.value).accumulator = true;
+    for (const OptimizerState& wanted : rule.states(part, gradient)) {
+      const bool whole = wanted.shape.elements() == gradient.shape.elements();
+      part.states.push_back(
+          {wanted.name, state(p, wanted, whole ? held.space : MemorySpace::kDevice), wanted.of});
+    }
+    p.master = cast ? part.master : p.value;
+    p.states = part.states;
   }
 
   // `after`: what updates of chunks make of the parameters.
@@ -219,55 +261,26 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
   std::vector<double> numbers;
   handles.rule->scalars(0, 1, numbers);
   handles.schedule = b.scalars("input/schedule", Category::kInput, static_cast<int64_t>(numbers.size()));
-  if (data_size > 1) {
-    handles.total_loss = b.scalar("loss/total", Category::kWorkspace);
-    b.ops().append("loss/total", "all_reduce",
-                   {{"axis", std::string(kDataAxis)}, {"size", int64_t{data_size}}}, {loss},
-                   {handles.total_loss});
-  } else {
-    handles.total_loss = loss;
-  }
-  const bool divided = is_divided(parameters);
-  const auto over_data = [&](const std::string& name, ValueId sum) {
-    return b.all_reduce(name + "/data", sum, kDataAxis, divided ? data_size : 1);
-  };
-  const auto of_tensor_ranks = [&](const std::string& name, int repeats) {
-    const ValueId own = b.squared_norm(name, parameters, Placement::sharded_over(kTensorAxis), repeats);
-    return over_data(name, b.all_reduce(name + "/sum", own, kTensorAxis, tensor_size));
-  };
-  const ValueId sharded = of_tensor_ranks("norm/sharded", 1);
-  const ValueId replicated =
-      over_data("norm/replicated", b.squared_norm("norm/replicated", parameters, Placement()));
-  Attributes clipping{{"max_norm", settings.max_grad_norm}};
-  ValueId repeated = kNone;  // the sum has each once for every rank that holds it
-  if (const int repeats = repeats_of(parameters); repeats > 1) {
-    repeated = of_tensor_ranks("norm/repeated", repeats);
-    clipping.set("repeats", int64_t{repeats});
-  }
-  handles.norm = b.scalar("norm", Category::kWorkspace);
-  if (settings.loss_scaled) handles.loss_scale = b.scalar("input/loss_scale", Category::kInput);
-  const Op& clip =
-      b.ops().append("norm/clip", "clip_factor", std::move(clipping),
-                     {sharded, replicated, handles.loss_scale, repeated, handles.total_loss}, {handles.norm});
-  const ValueId factor = clip.outputs[1];
+  handles.total_loss = b.total_loss(loss, data_size);
+  const ValueId factor = b.clip(parameters, settings, data_size, tensor_size, handles);
   for (Parameter& p : parameters) p.master = p.value;  // of what is frozen
+
   const std::vector<UpdateBucket> order = update_order(graph, parameters);
   const auto places = places_of_states(graph, order, *handles.rule, settings.offload);
   const std::vector<uint64_t> drawn = drawn_places(parameters);
   OffloadedStates offloaded(graph, registry, settings.offload, before);
-  std::map<const Parameter*, Parameter> held;
-  std::map<const Parameter*, Attributes> rounding;
+  std::map<const Parameter*, Held> held;
   for (const UpdateBucket& bucket : order)
     for (Parameter* p : bucket.parameters) {
-      const MemorySpace space = places.at(p);
-      const bool is_rounded = settings.bf16_masters && graph.value(p->value).dtype == DType::kBF16;
-      if (is_rounded)
-        rounding[p] =
+      Held& mine = held[p];
+      if (settings.bf16_masters && graph.value(p->value).dtype == DType::kBF16)
+        mine.rounding =
             rounding_of(*p, drawn[static_cast<std::size_t>(p - parameters.data())], rank, tensor_size);
-      const Parameter& of = held[p] = b.declare(*p, *handles.rule, space, is_rounded);
-      if (space != MemorySpace::kDevice) offloaded.add(of);
+      mine.space = places.at(p);
+      b.declare(*p, *handles.rule, mine);
+      if (mine.space != MemorySpace::kDevice) offloaded.add(mine.part);
     }
-  const auto update = [&](const Parameter& piece, Attributes rounded) {
+  const auto update = [&](const Parameter& piece, Attributes rounding) {
     const double decay = piece.decayed() || settings.decay_all ? settings.weight_decay : 0.0;
     handles.rule->emit(b.ops(), {.parameter = piece,
                                  .schedule = handles.schedule,
@@ -275,16 +288,16 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
                                  .weight_decay = piece.weight_decay.value_or(decay),
                                  .tensor_size = tensor_size,
                                  .dtype = graph.value(piece.gradient).dtype,
-                                 .rounding = std::move(rounded)});
+                                 .rounding = std::move(rounding)});
   };
   for (const UpdateBucket& bucket : order) {
     std::vector<ValueId> chunks;
     for (const Parameter* p : bucket.parameters)
-      if (places.at(p) == MemorySpace::kDevice)
-        update(held.at(p), rounding[p]);
+      if (const Held& mine = held.at(p); mine.space == MemorySpace::kDevice)
+        update(mine.part, mine.rounding);
       else
         chunks.push_back(offloaded.update_next([&](const Parameter& chunk) { update(chunk, {}); }));
-    if (divided && bucket.parameters.front()->whole == kNone)
+    if (is_divided(parameters) && bucket.parameters.front()->whole == kNone)
       b.gather("gather/" + bucket.name, bucket.parameters, data_size, std::move(chunks));
   }
   handles.offload = offloaded.report();
