@@ -71,7 +71,11 @@ TrainingState::TrainingState(const Model& model, const Graph& graph, const Progr
 
 int TrainingState::world_rank() const { return mesh_.world().rank(); }
 
-bool TrainingState::is_in_host_memory() const { return memory_.device().hardware().empty(); }
+bool TrainingState::is_in_host_memory() const {
+  return memory_.device().hardware().empty() &&
+         std::none_of(memories_.begin(), memories_.end(),
+                      [](const SharedTensor& memory) { return memory.space == MemorySpace::kDisk; });
+}
 
 void TrainingState::read(const Part& part, uint64_t first, std::size_t bytes, void* to) const {
   memory_.read(to, memories_[part.tensor], part.offset + first, bytes);

@@ -19,6 +19,7 @@
 #include "tests/engine/expect_error.h"
 #include "tests/launch/config_test_support.h"
 #include "tests/launch/process.h"
+#include "tests/launch/snapshot_command.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::offload_test {
@@ -109,6 +110,18 @@ TEST(Offload, CutsWhatIsLarge) {
   const PlannedTraining planned = plan_training(config, 0, 0);
   const OffloadReport& report = planned.training.optimizer.offload;
   EXPECT_EQ(report.chunks, 3 + report.parameters - 1);
+}
+
+// Several threads copy what is saved, but not from the file of states.
+TEST(Offload, SavesTheSnapshotsOfMemory) {
+  using namespace snapshot_command_test;
+  const SnapshotCommand command(kGpt);
+  const Words run = ranks(1, 1) + Words{"model.vocab_size=16411", "model.n_embd=64", "device.threads=2"};
+  const std::string shard = "/rank-00000.safetensors";
+  command.train(run);
+  const std::string memory = TemporaryFolder::read(command.step(4) + shard);
+  command.train(run + here() + Words{"overwrite=true", "resume=never"});
+  EXPECT_TRUE(TemporaryFolder::read(command.step(4) + shard) == memory);
 }
 
 Estimate estimated(const Words& words) {
