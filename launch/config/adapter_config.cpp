@@ -57,6 +57,21 @@ json shared_value_of(const json& document, const std::string& name) {
   return value;
 }
 
+// In any order. What all-linear stands for the adapters' own tensors show.
+bool same_modules(std::vector<std::string> a, std::vector<std::string> b) {
+  for (std::vector<std::string>* list : {&a, &b}) {
+    std::sort(list->begin(), list->end());
+    if (std::binary_search(list->begin(), list->end(), kAllLinear)) return true;
+  }
+  return a == b;
+}
+
+bool same_modules(const std::string& name, const Config::Lora& a, const Config::Lora& b) {
+  return name == "target_modules"
+             ? same_modules(a.targets, b.targets)
+             : name == "modules_to_save" && same_modules(a.modules_to_save, b.modules_to_save);
+}
+
 class AdapterConfig {
  public:
   AdapterConfig(Config& config, Config& otherwise, std::vector<Finding>& found)
@@ -95,7 +110,8 @@ class AdapterConfig {
     if (!given) {
       key.read(config_, node);
       config_.derived[key.path()] = "lora.path";
-    } else if (name != "lora_dropout" && key.print(said) != key.print(config_)) {
+    } else if (name != "lora_dropout" && key.print(said) != key.print(config_) &&
+               !same_modules(name, said.lora, config_.lora)) {
       say(key.path(),
           fmt::format("{} is {}, and {} is {}", name, key.print(said), key.path(), key.print(config_)));
     }

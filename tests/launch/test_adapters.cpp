@@ -332,6 +332,12 @@ TEST(Adapters, MistakesAreNamed) {
   EXPECT_NE(refusal("lora_r: 8\n" + kLeast).find("'lora_r' of axolotl is lora.rank here"), std::string::npos);
 }
 
+TEST(Adapters, AreNamedInAnyOrder) {
+  const TemporaryFolder folder;
+  const double loss = load_and_save(folder.file("as it is"), words_of("gpt2"));
+  EXPECT_EQ(load_and_save(folder.file("turned"), words_of("gpt2", {"lora.targets=[c_proj, c_attn]"})), loss);
+}
+
 TEST(Adapters, OfAnotherModelAreRefused) {
   const auto refused_with = [](const Words& words) {
     try {
