@@ -48,7 +48,7 @@ class LocalCommunicator final : public Communicator {
   std::byte* slot(int rank, int buffer) const { return segment_->slot(region_, rank, buffer % kBuffers); }
   Range share_of(int rank, int64_t elements, std::size_t element_bytes) const;
   void reduce_small(const Tensor& tensor, ReduceOp op);
-  void reduce_share(int buffer, DType dtype, ReduceOp op, int64_t elements);
+  void reduce_share(std::byte* chunk, int buffer, DType dtype, ReduceOp op, int64_t elements);
   void gather(const void* in, void* out, std::size_t bytes);
   uint64_t make_subregion(const std::vector<int>& members);
 
