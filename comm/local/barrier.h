@@ -19,11 +19,12 @@ class Barrier {
 
   // Returns when every rank of the region has come, and adds for how long and whom it waited. kPeerLost names
   // `call` and the ranks that are missing; whoever finds that first stops the whole segment with that reason.
-  void wait(const CollectiveCall& call, CallTimes& times);
+  // `all_have_begun`: `call`, as this rank knows from an earlier meeting.
+  void wait(const CollectiveCall& call, CallTimes& times, bool all_have_begun);
 
  private:
   bool arrive(uint32_t before, int64_t now);  // true for the last one
-  void wait_until_passed(uint32_t before, const CollectiveCall& call);
+  void wait_until_passed(uint32_t before, const CollectiveCall& call, int spins);
   void sleep_until_passed(uint32_t before, const CollectiveCall& call);
   void look_for_the_lost(uint32_t before, const CollectiveCall& call,
                          std::chrono::steady_clock::time_point deadline);
@@ -42,7 +43,7 @@ class Barrier {
   const int rank_;
   std::chrono::milliseconds timeout_;
   ProcessIdentity self_;
-  int spins_;
+  const bool may_spin_;
 };
 
 }  // namespace recollect::local

@@ -73,7 +73,7 @@ void LocalCommunicator::start(CollectiveCall call) {
 // overwritten two calls later, when all ranks have long read it.
 void LocalCommunicator::meet() {
   broken_ = true;
-  barrier_.wait(call_, times_);
+  barrier_.wait(call_, times_, agreed_);
   if (!agreed_) {
     for (int r = 0; r < size_; ++r) calls_[r] = segment_->rank_state(region_, r).calls[call_.sequence % 2];
     check_agreement(calls_, world_ranks_);
