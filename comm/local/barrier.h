@@ -1,6 +1,7 @@
 // The one place where ranks of a region wait for each other. Nobody waits longer than the timeout, and no
 // longer than it takes to see (every fifth of a second) that a missing rank has died or left. More ranks than
-// cores is normal: waiting is sleeping, after a short spin only where every rank has a core.
+// cores is normal: waiting is sleeping, after a spin only where every rank has a core, which is longer for ranks
+// that are in the same call already.
 #pragma once
 
 #include <chrono>
