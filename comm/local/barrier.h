@@ -1,6 +1,7 @@
 // The one place where ranks of a region wait for each other. Nobody waits longer than the timeout, and no
 // longer than it takes to see (every fifth of a second) that a missing rank has died or left. More ranks than
-// cores is normal: waiting is sleeping, after a short spin only where every rank has a core.
+// cores is normal: waiting is sleeping, after a spin only where every rank has a core, which is longer for ranks
+// that are in the same call already.
 #pragma once
 
 #include <chrono>
@@ -19,11 +20,12 @@ class Barrier {
 
   // Returns when every rank of the region has come, and adds for how long and whom it waited. kPeerLost names
   // `call` and the ranks that are missing; whoever finds that first stops the whole segment with that reason.
-  void wait(const CollectiveCall& call, CallTimes& times);
+  // `all_have_begun`: `call`, as this rank knows from an earlier meeting.
+  void wait(const CollectiveCall& call, CallTimes& times, bool all_have_begun);
 
  private:
   bool arrive(uint32_t before, int64_t now);  // true for the last one
-  void wait_until_passed(uint32_t before, const CollectiveCall& call);
+  void wait_until_passed(uint32_t before, const CollectiveCall& call, int spins);
   void sleep_until_passed(uint32_t before, const CollectiveCall& call);
   void look_for_the_lost(uint32_t before, const CollectiveCall& call,
                          std::chrono::steady_clock::time_point deadline);
@@ -42,7 +44,7 @@ class Barrier {
   const int rank_;
   std::chrono::milliseconds timeout_;
   ProcessIdentity self_;
-  int spins_;
+  const bool may_spin_;
 };
 
 }  // namespace recollect::local

@@ -73,7 +73,7 @@ void LocalCommunicator::start(CollectiveCall call) {
 // overwritten two calls later, when all ranks have long read it.
 void LocalCommunicator::meet() {
   broken_ = true;
-  barrier_.wait(call_, times_);
+  barrier_.wait(call_, times_, agreed_);
   if (!agreed_) {
     for (int r = 0; r < size_; ++r) calls_[r] = segment_->rank_state(region_, r).calls[call_.sequence % 2];
     check_agreement(calls_, world_ranks_);
@@ -118,12 +118,14 @@ void LocalCommunicator::reduce_small(const Tensor& tensor, ReduceOp op) {
   buffer_ = (buffer_ + 1) % kBuffers;
 }
 
-// Sums this rank's share of a chunk, in its own slot.
-void LocalCommunicator::reduce_share(int buffer, DType dtype, ReduceOp op, int64_t elements) {
+// Sums this rank's share of a chunk whose own part is still in `chunk`: there, and in its slot for the others.
+void LocalCommunicator::reduce_share(std::byte* chunk, int buffer, DType dtype, ReduceOp op,
+                                     int64_t elements) {
   const Range share = share_of(rank_, elements, size_of(dtype));
   const std::size_t offset = static_cast<std::size_t>(share.begin) * size_of(dtype);
-  for (int r = 0; r < size_; ++r) parts_[r] = slot(r, buffer) + offset;
+  for (int r = 0; r < size_; ++r) parts_[r] = (r == rank_ ? chunk : slot(r, buffer)) + offset;
   reduce_parts(dtype, op, parts_.data(), size_, slot(rank_, buffer) + offset, share.count());
+  copy_bytes(chunk + offset, slot(rank_, buffer) + offset, share.count() * size_of(dtype));
 }
 
 // While the ranks sum chunk k they also bring chunk k + 1, so a chunk costs one meeting.
@@ -136,18 +138,23 @@ void LocalCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void*) {
   const auto chunk = static_cast<int64_t>(region_.chunk_bytes / width);
   const int64_t elements = tensor.elements();
   auto* data = static_cast<std::byte*>(tensor.data);
-  const auto bring = [&](int64_t begin, int buffer) {
-    if (begin < elements)
-      copy_bytes(slot(rank_, buffer), data + begin * width, std::min(chunk, elements - begin) * width);
+  const auto bring = [&](int64_t begin, int buffer) {  // all but what this rank itself sums
+    if (begin >= elements) return;
+    const int64_t count = std::min(chunk, elements - begin);
+    const Range own = share_of(rank_, count, width);
+    const std::byte* from = data + begin * width;
+    copy_bytes(slot(rank_, buffer), from, own.begin * width);
+    copy_bytes(slot(rank_, buffer) + own.end * width, from + own.end * width, (count - own.end) * width);
   };
   bring(0, buffer_);
   meet();
   for (int64_t begin = 0; begin < elements; begin += chunk) {
     const int64_t count = std::min(chunk, elements - begin);
-    reduce_share(buffer_, tensor.dtype, op, count);
+    reduce_share(data + begin * width, buffer_, tensor.dtype, op, count);
     bring(begin + chunk, buffer_ + 1);
     meet();
-    for (int r = 0; r < size_; ++r) {
+    for (int i = 1; i < size_; ++i) {
+      const int r = (rank_ + i) % size_;
       const Range share = share_of(r, count, width);
       copy_bytes(data + (begin + share.begin) * width, slot(r, buffer_) + share.begin * width,
                  share.count() * width);
@@ -156,20 +163,30 @@ void LocalCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void*) {
   }
 }
 
+// As in all_reduce, a chunk is brought before the meeting at which the one before it has been read. A rank's own part
+// goes straight to its place, and before the meeting: the others read the slot from then on.
 void LocalCommunicator::gather(const void* in, void* out, std::size_t bytes) {
   const auto* from = static_cast<const std::byte*>(in);
   auto* to = static_cast<std::byte*>(out);
-  std::size_t begin = 0;
-  do {
+  const auto place_of = [&](int rank) { return to + static_cast<std::size_t>(rank) * bytes; };
+  const auto bring = [&](std::size_t begin, int buffer) {
+    if (begin >= bytes) return;
     const std::size_t count = std::min<std::size_t>(region_.chunk_bytes, bytes - begin);
-    copy_bytes(slot(rank_, buffer_), from + begin, count);
+    copy_bytes(slot(rank_, buffer), from + begin, count);
+    copy_bytes(place_of(rank_) + begin, from + begin, count);
+  };
+  std::size_t begin = 0;
+  bring(begin, buffer_);
+  do {
     meet();
-    for (int r = 0; r < size_; ++r) {
-      std::byte* part = to + static_cast<std::size_t>(r) * bytes + begin;
-      if (part != from + begin) copy_bytes(part, slot(r, buffer_), count);
+    const std::size_t count = std::min<std::size_t>(region_.chunk_bytes, bytes - begin);
+    for (int i = 1; i < size_; ++i) {
+      const int r = (rank_ + i) % size_;
+      copy_bytes(place_of(r) + begin, slot(r, buffer_), count);
     }
-    buffer_ = (buffer_ + 1) % kBuffers;
     begin += count;
+    bring(begin, buffer_ + 1);
+    buffer_ = (buffer_ + 1) % kBuffers;
   } while (begin < bytes);
 }
 
@@ -179,6 +196,8 @@ void LocalCommunicator::all_gather(const Tensor& in, const Tensor& out, void*) {
   gather(in.data, out.data, in.bytes());
 }
 
+// A chunk is brought before the meeting at which the one before it has been summed. Nobody but this rank reads its own
+// part, which therefore stays where it is.
 void LocalCommunicator::reduce_scatter(const Tensor& in, const Tensor& out, void*) {
   const CallTimer timer(times_);
   start(reduce_scatter_call(in, out, size_));
@@ -188,18 +207,27 @@ void LocalCommunicator::reduce_scatter(const Tensor& in, const Tensor& out, void
   const std::size_t piece_bytes = region_.chunk_bytes / size_ / kCacheLine * kCacheLine;
   const auto piece = static_cast<int64_t>(piece_bytes / width);
   const auto* from = static_cast<const std::byte*>(in.data);
+  const auto bring = [&](int64_t begin, int buffer) {
+    if (begin >= elements) return;
+    const std::size_t bytes = std::min(piece, elements - begin) * width;
+    for (int i = 1; i < size_; ++i) {
+      const int r = (rank_ + i) % size_;
+      copy_bytes(slot(rank_, buffer) + r * piece_bytes, from + (r * elements + begin) * width, bytes);
+    }
+  };
   int64_t begin = 0;
+  bring(begin, buffer_);
   do {
+    meet();
     const int64_t count = std::min(piece, elements - begin);
     for (int r = 0; r < size_; ++r)
-      copy_bytes(slot(rank_, buffer_) + r * piece_bytes, from + (r * elements + begin) * width,
-                 count * width);
-    meet();
-    for (int r = 0; r < size_; ++r) parts_[r] = slot(r, buffer_) + rank_ * piece_bytes;
+      parts_[r] =
+          r == rank_ ? from + (rank_ * elements + begin) * width : slot(r, buffer_) + rank_ * piece_bytes;
     reduce_parts(in.dtype, ReduceOp::kSum, parts_.data(), size_,
                  static_cast<std::byte*>(out.data) + begin * width, count);
-    buffer_ = (buffer_ + 1) % kBuffers;
     begin += count;
+    bring(begin, buffer_ + 1);
+    buffer_ = (buffer_ + 1) % kBuffers;
   } while (begin < elements);
 }
 

@@ -1,6 +1,6 @@
 // The collectives of one rank over a region. Data moves in chunks: every rank writes its chunk into its own
-// slot, all meet, and read each other's slots. Three buffers rotate, so one meeting per chunk keeps writers
-// off the slots that slower ranks still read. Between calls these read the latest chunk's buffer at the most:
+// slot, all meet, and read each other's slots. What no other rank reads stays out of the slots. Three buffers
+// rotate, so one meeting per chunk keeps writers off the slots that slower ranks still read. Between calls these read the latest chunk's buffer at the most:
 // the other two are free for tensors that two ranks pass.
 #pragma once
 
@@ -48,7 +48,7 @@ class LocalCommunicator final : public Communicator {
   std::byte* slot(int rank, int buffer) const { return segment_->slot(region_, rank, buffer % kBuffers); }
   Range share_of(int rank, int64_t elements, std::size_t element_bytes) const;
   void reduce_small(const Tensor& tensor, ReduceOp op);
-  void reduce_share(int buffer, DType dtype, ReduceOp op, int64_t elements);
+  void reduce_share(std::byte* chunk, int buffer, DType dtype, ReduceOp op, int64_t elements);
   void gather(const void* in, void* out, std::size_t bytes);
   uint64_t make_subregion(const std::vector<int>& members);
 

@@ -49,6 +49,7 @@ std::string report_text(const std::vector<RankReport>& ranks) {
 
 void profile_rank(Config config, Communicator& world, const Wanted& wanted) {
   resolve_world(config, world.size());
+  agree_on_spare_cores(config, world);
   complete_masking(config);
   OpenedData data = count_epochs(config, world);
   Session session(config, world, {}, {}, std::move(data));

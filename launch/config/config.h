@@ -104,7 +104,8 @@ struct Config {
     int64_t ranks_per_process = 1;
     int64_t timeout_seconds = 120;
     int64_t gradient_bucket_mb = 25;  // MiB of gradients per all-reduce over the data axis
-    // In which tensor ranks' collectives run beside products; 0: they do not; -1: chosen by the simulator.
+    // In which tensor ranks' collectives run beside products; 0: they do not; -1: chosen by the simulator
+    // where every rank has a spare core.
     int64_t collective_pieces = -1;
     // DeepSpeed's: the data axis divides optimizer states (1), gradients too (2), parameters too (3).
     int64_t zero_stage = 0;
@@ -121,6 +122,8 @@ struct Config {
     std::string model;  // preset or file of rates; "" only before `read_config` has made it the backend's
     // Of no key: what the run has measured, in place of the model.
     std::shared_ptr<const DeviceModel> measured = {};
+    // Of no key either, and the same on all ranks: every rank has a core beside those that its threads take.
+    bool spare_cores = true;
   };
 
   struct Training {

@@ -66,7 +66,8 @@ void add_parallelism(std::vector<ConfigKey>& keys) {
   add("data_parallel_size", &S::data_parallel_size, between(0, kMaxBatch), "replicas; 0: world / tensor");
   add("sequence_parallel", &S::sequence_parallel, any(), "norms and residuals on 1/tensor of the tokens");
   add("collective_pieces", &S::collective_pieces, between(-1, 64),
-      "of products, beside which tensor ranks' collectives run; 0: they wait; -1: chosen by the simulator");
+      "of products, beside which tensor ranks' collectives run; 0: they wait; -1: as simulated, 0 without "
+      "spare cores");
   add("communicator", &S::communicator, any(), "how ranks talk; auto: by what started them");
   add("ranks_per_process", &S::ranks_per_process, between(1, 1024), "ranks that are threads of one process");
   add("timeout_seconds", &S::timeout_seconds, between(1, kMaxCount), "a peer this late is lost");

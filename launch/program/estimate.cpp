@@ -121,6 +121,7 @@ void resolve_planned_world(Config& config) {
   int64_t ranks = p.tensor_parallel_size * std::max<int64_t>(1, p.data_parallel_size);
   if (p.data_parallel_size == 0) ranks = std::max(ranks, p.ranks_per_process);
   resolve_world(config, static_cast<int>(ranks));
+  config.device.spare_cores = has_spare_cores_for(config, static_cast<int>(ranks));
 }
 
 PlannedRank::PlannedRank(const Config& config, int data_rank, int tensor_rank) {

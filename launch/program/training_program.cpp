@@ -22,6 +22,7 @@
 #include "launch/program/data_axis.h"
 #include "launch/program/optimizer_settings.h"
 #include "launch/program/over_budget.h"
+#include "launch/program/pieces.h"
 #include "launch/program/recorded.h"
 #include "launch/program/state_offload.h"
 #include "launch/program/state_remarks.h"
@@ -93,25 +94,6 @@ DeviceModel rank_device(const Config& config) {
   return config.device.measured ? *config.device.measured : described_device(config);
 }
 
-// Not by what the run has measured: pieces stay those with which it began.
-int64_t pieces_of(const Config& config, const ModelGraph& built) {
-  const Config::Parallelism& p = config.parallelism;
-  if (p.tensor_parallel_size == 1 || p.collective_pieces >= 0)
-    return std::max<int64_t>(0, p.collective_pieces);
-  return choose_pieces(built.graph, *built.registry, described_device(config));
-}
-
-// Of a longer batch, or of this one.
-void note_pieces(const Config& config, int64_t pieces, TrainingProgram& training) {
-  training.checkpointed.pieces = pieces;
-  if (pieces == kInPlace || config.parallelism.tensor_parallel_size == 1) return;
-  const std::string cut =
-      pieces == 1 ? "" : fmt::format(", of which those that can be are cut into {} pieces", pieces);
-  training.remarks.push_back({"parallelism.collective_pieces",
-                              fmt::format("tensor ranks' collectives run beside products{} ({})", cut,
-                                          config.parallelism.collective_pieces < 0 ? "simulated" : "given")});
-}
-
 // What a program is made for: to run, kernels and all, or to predict with.
 struct Target {
   Program (*compile)(Graph, const KernelTable&, const Layout*);
@@ -149,7 +131,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
                                         .plan = target.plan,
                                         .decided = decided});
     if (training.checkpointed.refusal) return training;
-    note_pieces(config, pieces, training);
+    note_pieces(config, built, pieces, training);
     overlap_collectives(graph, *training.registry, pieces);
     for (const Remark& remark : training.checkpointed.remarks) training.remarks.push_back(remark);
     if (!settings.disk_checkpointing.path.empty())
@@ -457,7 +439,7 @@ ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const Ba
   ModelGraph forward = build_model(config, mesh, shape);
   if (config.training.max_steps == 0) return forward;
   ModelGraph built = differentiate_model(std::move(forward), optimizer_settings(config));
-  built.pieces = pieces_of(config, built);
+  if (config.parallelism.tensor_parallel_size > 1) decide_pieces(config, described_device(config), built);
   return built;
 }
 

@@ -172,8 +172,11 @@ int threads_per_rank(const Config& config, int ranks_on_node) {
 
 bool has_spare_cores(const Config& config, int ranks) {
   const std::optional<RankEnvironment> who = discover_ranks();
-  const int on_node = who && who->size > 1 ? who->local_size : ranks;
-  return int64_t{on_node} * (threads_per_rank(config, on_node) + 1) <= cores_of_node();
+  return has_spare_cores_for(config, who && who->size > 1 ? who->local_size : ranks);
+}
+
+bool has_spare_cores_for(const Config& config, int ranks_on_node) {
+  return int64_t{ranks_on_node} * (threads_per_rank(config, ranks_on_node) + 1) <= cores_of_node();
 }
 
 void agree_on_threads(Communicator& world) {
@@ -184,6 +187,12 @@ void agree_on_threads(Communicator& world) {
   omp_set_num_threads(static_cast<int>(-fewest));
   fmt::print(stderr, "recollect: rank {}: {} of its {} threads, as many as every rank has\n", world.rank(),
              -fewest, mine);
+}
+
+void agree_on_spare_cores(Config& config, Communicator& world) {
+  int64_t some_lack_them = has_spare_cores(config, world.size()) ? 0 : 1;
+  world.all_reduce({&some_lack_them, {1}, DType::kI64}, ReduceOp::kMax);
+  config.device.spare_cores = some_lack_them == 0;
 }
 
 std::vector<CommunicatorKind> expected_communicators(const Config& config, int ranks) {

@@ -34,8 +34,14 @@ int threads_per_rank(const Config& config, int ranks_on_node);
 // node.
 bool has_spare_cores(const Config& config, int ranks);
 
+// The same of a node with that many ranks, whoever starts them.
+bool has_spare_cores_for(const Config& config, int ranks_on_node);
+
 // Collective. Gives every rank the threads of the one that has fewest: nodes with more cores, or fewer ranks,
 // would have other workspaces.
 void agree_on_threads(Communicator& world);
+
+// Collective. device.spare_cores: whether every rank's node has them.
+void agree_on_spare_cores(Config& config, Communicator& world);
 
 }  // namespace recollect

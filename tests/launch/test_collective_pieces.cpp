@@ -91,11 +91,12 @@ double exposed_seconds(const TrainingProgram& training) {
   return exposed;
 }
 
-// What is exposed with the pieces that the simulator chooses, as a part of what is exposed with none.
+// What is exposed with the pieces that the simulator chooses, as a part of what is exposed with none. On a node with
+// cores to spare, whatever this one has.
 double left_exposed(const std::string& yaml, const Words& words) {
   const auto exposed = [&](const char* pieces) {
-    const Config config =
-        planned(yaml, words + Words{std::string("parallelism.collective_pieces=") + pieces});
+    Config config = planned(yaml, words + Words{std::string("parallelism.collective_pieces=") + pieces});
+    config.device.spare_cores = true;
     return exposed_seconds(PlannedRank(config, 0, 0).require_plan(config));
   };
   return exposed("-1") / exposed("0");
@@ -133,6 +134,39 @@ data: {format: random, sequence_length: 1024}
     EXPECT_LT(left, 0.98) << sequence_parallel;
     EXPECT_GT(left, 0.5) << sequence_parallel;
   }
+}
+
+// What the program says of its pieces, and how many it has.
+std::pair<std::string, int64_t> said_of_pieces(const Config& config) {
+  const TrainingProgram training = PlannedRank(config, 0, 0).require_plan(config);
+  std::string said;
+  for (const Remark& remark : training.remarks)
+    if (remark.key == "parallelism.collective_pieces") said += remark.sentence;
+  return {said, training.checkpointed.pieces};
+}
+
+// Ranks whose threads have all cores of the node, as they do unless device.threads says otherwise.
+TEST(CollectivePieces, AreNotChosenWhereNoCoreIsSpare) {
+  const std::string yaml = R"(
+model: {type: gpt2, vocab_size: 256, n_positions: 128, n_embd: 128, n_layer: 4, n_head: 4}
+device: {backend: cpu}
+parallelism: {tensor_parallel_size: 2}
+training: {micro_batch_size: 8, max_steps: 1}
+optimizer: {name: sgd}
+data: {format: random, sequence_length: 128}
+)";
+  Config config = planned(yaml, {});
+  EXPECT_FALSE(config.device.spare_cores);
+  const auto [why, none] = said_of_pieces(config);
+  EXPECT_EQ(none, 0);
+  EXPECT_NE(why.find("no spare core"), std::string::npos) << why;
+  config.device.spare_cores = true;
+  const auto [chosen, some] = said_of_pieces(config);
+  EXPECT_GT(some, 0);
+  EXPECT_NE(chosen.find("(simulated)"), std::string::npos) << chosen;
+  const auto [given, two] = said_of_pieces(planned(yaml, {"parallelism.collective_pieces=2"}));
+  EXPECT_EQ(two, 2);
+  EXPECT_NE(given.find("(given)"), std::string::npos) << given;
 }
 
 TEST(CollectivePieces, ThatNobodyWouldSeeAreRefused) {
