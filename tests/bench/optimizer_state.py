@@ -74,6 +74,7 @@ CONTENDERS = [
     Contender("stage 3, disk", stage(3), disk=True),
     Contender("stage 0, adamw8bit", rule("adamw8bit")),
     Contender("stage 3, adamw8bit", stage(3) + rule("adamw8bit")),
+    Contender("stage 0, adamw8bit, disk", rule("adamw8bit"), disk=True),
     Contender("stage 0, lion", rule("lion")),
     Contender("stage 0, lion8bit", rule("lion8bit")),
     Contender("stage 0, sgd", rule("sgd", "optimizer.momentum=0.9")),
