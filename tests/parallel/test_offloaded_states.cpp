@@ -214,19 +214,19 @@ TEST(OffloadedStates, AreUpdatedToTheSameBits) {
 TEST(OffloadedStates, OfOneByteAreUpdatedToTheSameBits) {
   const TemporaryFolder folder;
   for (const char* rule : {"adamw8bit", "lion8bit"})
-    for (const DType dtype : {DType::kF32, DType::kBF16})
-      for (const OffloadTo to : {OffloadTo::kDisk, OffloadTo::kHost}) {
-        SCOPED_TRACE(std::string(rule) + " " + std::string(name_of(dtype)) + " " + std::string(name_of(to)));
-        Updates home(with(rule), dtype, folder.path(), {97, 384}),
-            away(with(rule, {.to = to, .chunk_elements = 3 * kChunkGrain}), dtype, folder.path(), {97, 384});
-        home.run(3);
-        away.run(3);
-        EXPECT_TRUE(home.bits() == away.bits());
-        EXPECT_EQ(away.executor().measured(), away.executor().program().predicted());
-        EXPECT_EQ(away.report().chunks, 4 + 1);
-        EXPECT_EQ(away.space_of_state(0), space_of(to));
-        EXPECT_EQ(away.graph().value(away.graph().find("exp_avg_absmax/large")).space, MemorySpace::kDevice);
-      }
+    for (const auto& [dtype, to] :
+         {std::pair(DType::kF32, OffloadTo::kDisk), std::pair(DType::kBF16, OffloadTo::kHost)}) {
+      SCOPED_TRACE(std::string(rule) + " " + std::string(name_of(dtype)) + " " + std::string(name_of(to)));
+      Updates home(with(rule), dtype, folder.path(), {97, 384}),
+          away(with(rule, {.to = to, .chunk_elements = 3 * kChunkGrain}), dtype, folder.path(), {97, 384});
+      home.run(2);
+      away.run(2);
+      EXPECT_TRUE(home.bits() == away.bits());
+      EXPECT_EQ(away.executor().measured(), away.executor().program().predicted());
+      EXPECT_EQ(away.report().chunks, 4 + 1);
+      EXPECT_EQ(away.space_of_state(0), space_of(to));
+      EXPECT_EQ(away.graph().value(away.graph().find("exp_avg_absmax/large")).space, MemorySpace::kDevice);
+    }
 }
 
 // Two moments and the master of 97 x 130 and 5 x 7 elements, of which each begins on a block in the file.
