@@ -69,8 +69,14 @@ uint64_t room_for_parts(const Value& value, int size) {
 }
 
 void divide_parameter(Graph& graph, Parameter& p, const DataParts& parts) {
+  const bool frozen = p.gradient == kNone;
+  if (frozen && !parts.divides_values()) return;
   p.part_rows = part_rows(graph.value(p.value).shape, parts.size);
   divide_value(graph, p, parts);
+  if (frozen) {
+    graph.value(p.value).accumulator = false;  // nothing updates it
+    return;
+  }
   p.gradient_part = parts.divides_gradients() ? part_apart(graph, p.gradient, p.part_rows)
                                               : part_within(graph, p.gradient, p.part_rows, parts);
 }
@@ -89,7 +95,7 @@ Division division_of(const Graph& graph, const std::vector<Parameter>& parameter
     for (const Parameter::State& state : p.states) divided(state.value);
     if (p.master != kNone && p.master != p.value) divided(p.master);
     if (p.whole != kNone) divided(p.value);
-    if (graph.value(p.gradient_part).part_of == kNone) divided(p.gradient_part);
+    if (p.gradient_part != kNone && graph.value(p.gradient_part).part_of == kNone) divided(p.gradient_part);
     if (p.whole == kNone)
       division.gathered_bytes += graph.value(p.value_part).bytes() * static_cast<uint64_t>(data_size - 1);
   }

@@ -30,7 +30,8 @@ uint64_t room_for_parts(const Value& value, int size);
 
 // Gives the parameter its parts. Its value gets room for all of them; its gradient, whose group has such room, holds this
 // rank's part itself, or with `DataParts::divides_gradients` is there while backward makes it, and the part is a value
-// of its own. With `divides_values` the parameter's value is the part, and the whole is for gather_parameters to make.
+// of its own. With `divides_values` the parameter's value is the part, and the whole is for gather_parameters to make. Of
+// what is frozen, and has no gradient, that is all; otherwise it stays whole.
 void divide_parameter(Graph& graph, Parameter& parameter, const DataParts& parts);
 
 // What that has spared a rank between steps, and what it gathers in each; zeros where nothing is divided.

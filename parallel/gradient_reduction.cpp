@@ -91,8 +91,7 @@ void reduce_gradients(Graph& graph, const OpRegistry& registry, std::vector<Para
                       const GradientReduction& reduction) {
   const DataParts parts{reduction.zero_stage, reduction.data_size, reduction.data_rank};
   if (parts.divides())
-    for (Parameter& p : parameters)
-      if (p.gradient != kNone) divide_parameter(graph, p, parts);
+    for (Parameter& p : parameters) divide_parameter(graph, p, parts);
   if (parts.divides_gradients()) begin_anew(graph, parameters);
   const OpBuilder ops(
       graph, registry,

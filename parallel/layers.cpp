@@ -348,8 +348,10 @@ std::pair<ValueId, ValueId> LayerBuilder::repeated_projections(const std::string
   keys.blocks = {blocks[1], blocks[2]};
   x = enter_parallel(name + "/enter", x);
   const int64_t width = graph_.value(x).shape[1], shared = blocks[1] + blocks[2];
-  std::vector<ValueId> q{x, weight(queries, blocks[0], width, Parameter::Split::kRows)},
-      kv{x, weight(keys, shared, width, Parameter::Split::kRows, repeats, blocks[0])};
+  std::vector<ValueId> q{x, weight(queries, blocks[0], width, Parameter::Split::kRows)};
+  parameters_.back().least_rows_beside = std::min(blocks[1], blocks[2]);
+  std::vector<ValueId> kv{x, weight(keys, shared, width, Parameter::Split::kRows, repeats, blocks[0])};
+  parameters_.back().least_rows_beside = blocks[0];
   if (!projections.bias.empty()) {
     queries.bias = projections.bias_blocks[0];
     queries.bias_blocks.clear();

@@ -14,18 +14,7 @@ namespace {
 // So many chunks are fetched before the first is updated; each further one when one is stored.
 constexpr std::size_t kAhead = 2;
 
-// The most elements that a state may have one number for, and still lie on cache lines where chunks begin.
-constexpr int64_t kMostTogether = 256;
-
 int64_t divided_up(int64_t number, int64_t by) { return (number + by - 1) / by; }
-
-// How many elements of the parameter a state has a number for.
-int64_t elements_together(const Value& state, int64_t elements) {
-  for (int64_t together = 1; together <= kMostTogether; together *= 2)
-    if (divided_up(elements, together) == state.shape.elements()) return together;
-  throw Error(ExitCode::kInternal,
-              state.name + " cannot be cut: it has no number for each element, nor for as many in a row");
-}
 
 }  // namespace
 
@@ -36,6 +25,17 @@ std::vector<ElementRange> cut_into_chunks(int64_t elements, int64_t most) {
   std::vector<ElementRange> ranges;
   for (int64_t first = 0; first < elements; first += each)
     ranges.push_back({first, std::min(each, elements - first)});
+  return ranges;
+}
+
+std::vector<ElementRange> cut_into_rows(int64_t rows, int64_t columns, int64_t most) {
+  require(rows > 0 && columns > 0 && most > 0, "a chunk is of whole rows");
+  const int64_t grain = std::lcm(kRowGrain, kChunkGrain / std::gcd(kChunkGrain, columns)),
+                chunks = divided_up(rows * columns, most),
+                each = divided_up(divided_up(rows, chunks), grain) * grain;
+  std::vector<ElementRange> ranges;
+  for (int64_t first = 0; first < rows; first += each)
+    ranges.push_back({first * columns, std::min(each, rows - first) * columns});
   return ranges;
 }
 
@@ -70,32 +70,47 @@ MemorySpace space_of(OffloadTo to) {
 }
 
 OffloadedStates::OffloadedStates(Graph& graph, const OpRegistry& registry, const StateOffload& settings,
-                                 ValueId before)
+                                 bool whole_rows, ValueId before)
     : graph_(graph),
       ops_(graph, registry, {.phase = Phase::kOptimizer}),
       settings_(settings),
       space_(space_of(settings.to)),
+      whole_rows_(whole_rows),
       before_(before) {}
 
-// Elements of a value, as a vector that lies in it.
-ValueId OffloadedStates::part_of(ValueId whole, const ElementRange& range, const std::string& suffix) {
+std::vector<ElementRange> OffloadedStates::cut(const Shape& parameter) const {
+  return whole_rows_ ? cut_into_rows(parameter[0], parameter[1], settings_.chunk_elements)
+                     : cut_into_chunks(parameter.elements(), settings_.chunk_elements);
+}
+
+// What a value has of these elements of a parameter, where it lies: rows, which may be narrower than the parameter's, or a
+// vector.
+ValueId OffloadedStates::part_of(ValueId whole, const Shape& parameter, const ElementRange& range,
+                                 const std::string& suffix) {
   Value part = graph_.value(whole);
+  int64_t first = range.first;
+  if (whole_rows_) {
+    const int64_t columns = part.shape[1];
+    first = range.first / parameter[1] * columns;
+    part.shape = {range.count / parameter[1], columns};
+  } else {
+    require(part.shape.elements() == parameter.elements(),
+            part.name + " cannot be cut: it has no number for each element");
+    part.shape = {range.count};
+  }
   part.name += suffix;
-  part.shape = {range.count};
   part.accumulator = true;
   part.producer = kNone;
   part.part_of = whole;
-  part.part_offset = static_cast<uint64_t>(range.first) * size_of(part.dtype);
+  part.part_offset = static_cast<uint64_t>(first) * size_of(part.dtype);
   return graph_.add_value(std::move(part));
 }
 
 // The chunk's part of a master or a state; what lies elsewhere is for fetch() to fill in.
-ValueId OffloadedStates::take(ValueId state, int64_t elements, const ElementRange& range,
+ValueId OffloadedStates::take(ValueId state, const Shape& parameter, const ElementRange& range,
                               const std::string& suffix, std::size_t place, Chunk& chunk) {
-  const Value& value = graph_.value(state);
-  const int64_t together = elements_together(value, elements);
-  const bool travels = value.space != MemorySpace::kDevice;
-  const ValueId part = part_of(state, {range.first / together, divided_up(range.count, together)}, suffix);
+  const bool travels = graph_.value(state).space != MemorySpace::kDevice;
+  const ValueId part = part_of(state, parameter, range, suffix);
   if (!travels) return part;
   chunk.moves.push_back({part, place});
   report_.moved_bytes += graph_.value(part).bytes();
@@ -103,18 +118,18 @@ ValueId OffloadedStates::take(ValueId state, int64_t elements, const ElementRang
 }
 
 void OffloadedStates::add(const Parameter& p) {
-  const int64_t elements = graph_.value(p.gradient).shape.elements();
-  const std::vector<ElementRange> ranges = cut_into_chunks(elements, settings_.chunk_elements);
+  const Shape shape = graph_.value(p.gradient).shape;
+  const std::vector<ElementRange> ranges = cut(shape);
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const std::string suffix = "/chunk" + std::to_string(i);
     Chunk chunk{.piece = p};
     Parameter& piece = chunk.piece;
     if (ranges.size() > 1) piece.name += suffix;
-    piece.value = part_of(p.value, ranges[i], suffix);
-    piece.gradient = part_of(p.gradient, ranges[i], suffix);
-    piece.master = p.master == p.value ? piece.value : take(p.master, elements, ranges[i], suffix, 0, chunk);
+    piece.value = part_of(p.value, shape, ranges[i], suffix);
+    piece.gradient = part_of(p.gradient, shape, ranges[i], suffix);
+    piece.master = p.master == p.value ? piece.value : take(p.master, shape, ranges[i], suffix, 0, chunk);
     for (std::size_t s = 0; s < p.states.size(); ++s)
-      piece.states[s].value = take(p.states[s].value, elements, ranges[i], suffix, s + 1, chunk);
+      piece.states[s].value = take(p.states[s].value, shape, ranges[i], suffix, s + 1, chunk);
     require(!chunk.moves.empty(), p.name + ": nothing of it lies elsewhere");
     chunk.is_last = i + 1 == ranges.size();
     chunks_.push_back(std::move(chunk));

@@ -1,7 +1,7 @@
 // Optimizer states and masters that are kept outside the device between two updates. A parameter is updated in chunks of
 // its elements: what is kept of a chunk is fetched on a side stream while the chunks before it are updated, and stored
 // while those behind it are, so that the device holds a few chunks and no more. That is for rules that treat each element
-// by itself; an element has the bits that it would have anywhere.
+// by itself, or each row, of which chunks are whole then; an element has the bits that it would have anywhere.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,15 @@ struct ElementRange {
   bool operator==(const ElementRange&) const = default;
 };
 
-// Chunks begin at multiples of so many elements: in a file on whole blocks, whatever their dtype, and in memory on cache
-// lines even where a state has one number for 256 of them.
-inline constexpr int64_t kChunkGrain = 4096;
+// Chunks begin at multiples of so many elements: in a file on whole blocks, whatever their dtype. Those of whole rows begin
+// at multiples of so many rows too: in memory on cache lines, also where a state has a number for each row.
+inline constexpr int64_t kChunkGrain = 4096, kRowGrain = 16;
 
 // About equal chunks of no more than `most` elements, which is a multiple of kChunkGrain, one behind the other.
 std::vector<ElementRange> cut_into_chunks(int64_t elements, int64_t most);
+// Those of whole rows. Where the number of columns is no multiple of a large power of two many rows go together, and a
+// chunk may have more than `most` elements.
+std::vector<ElementRange> cut_into_rows(int64_t rows, int64_t columns, int64_t most);
 
 // Indices of those that leave, of several that take so many bytes: the largest first, until they have the share `ratio` of
 // all. Those that may not leave count in the whole.
@@ -36,8 +39,10 @@ MemorySpace space_of(OffloadTo to);
 
 class OffloadedStates {
  public:
-  // `before`: a value that the compute stream makes last before the updates; kNone where there is none.
-  OffloadedStates(Graph& graph, const OpRegistry& registry, const StateOffload& settings, ValueId before);
+  // `whole_rows`: updates need them. `before`: a value that the compute stream makes last before the updates; kNone where
+  // there is none.
+  OffloadedStates(Graph& graph, const OpRegistry& registry, const StateOffload& settings, bool whole_rows,
+                  ValueId before);
 
   // A parameter, or a data rank's part of it, with the gradient, the master and the states that are updated. Those masters
   // and states that lie elsewhere travel. In the order of updates.
@@ -61,8 +66,10 @@ class OffloadedStates {
     bool is_last = false;  // of its parameter
   };
 
-  ValueId part_of(ValueId whole, const ElementRange& range, const std::string& suffix);
-  ValueId take(ValueId state, int64_t elements, const ElementRange& range, const std::string& suffix,
+  std::vector<ElementRange> cut(const Shape& parameter) const;
+  ValueId part_of(ValueId whole, const Shape& parameter, const ElementRange& range,
+                  const std::string& suffix);
+  ValueId take(ValueId state, const Shape& parameter, const ElementRange& range, const std::string& suffix,
                std::size_t place, Chunk& chunk);
   std::vector<ValueId> with_ring(ValueId value);
   ValueId& staged(Chunk& chunk, const Move& move);
@@ -73,6 +80,7 @@ class OffloadedStates {
   OpBuilder ops_;
   const StateOffload settings_;
   const MemorySpace space_;
+  const bool whole_rows_;
   const ValueId before_;
   ValueId ring_ = kNone;
   std::vector<Chunk> chunks_;

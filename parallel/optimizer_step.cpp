@@ -268,7 +268,8 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
   const std::vector<UpdateBucket> order = update_order(graph, parameters);
   const auto places = places_of_states(graph, order, *handles.rule, settings.offload);
   const std::vector<uint64_t> drawn = drawn_places(parameters);
-  OffloadedStates offloaded(graph, registry, settings.offload, before);
+  OffloadedStates offloaded(graph, registry, settings.offload, optimizer_entry(settings.name).of_whole_rows,
+                            before);
   std::map<const Parameter*, Held> held;
   for (const UpdateBucket& bucket : order)
     for (Parameter* p : bucket.parameters) {

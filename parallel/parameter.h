@@ -74,6 +74,9 @@ struct Parameter {
   // Not 0: it is drawn as if it stood behind so many rows of the parameter before it, of which it is a part
   // where there are fewer ranks.
   int64_t drawn_behind = 0;
+  // Not 0: where there are fewer ranks it is one parameter with tensors of the model's files of which the smallest has so
+  // many rows. What a rule makes of it, it makes of all of them.
+  int64_t least_rows_beside = 0;
   bool decayed() const { return !vector; }
 
   std::vector<FileTensor> file_tensors() const {

@@ -24,7 +24,7 @@ for row in "${rows[@]}"; do
   "$recollect" train examples/switches/switches.yaml output_dir="$output/run" "$@" ${row#*|} >"$output/log"
   memory=$output/run/memory.rank0.json
   awk -v name="${row%%|*}" -v device="$(number "$memory" measured arena)" -v host="$(number "$memory" measured host_arena)" \
-    -v step="$(number "$memory" step measured step)" -v waits="$(number "$memory" step measured exposed)" 'BEGIN {
+    -v step="$(number "$memory" device_model measured step)" -v waits="$(number "$memory" device_model measured exposed)" 'BEGIN {
       printf "%-26s%12.2f%12.2f%12.1f%12.2f\n", name, device / 1048576, host / 1048576, 1000 * step, 1000 * waits }'
   tail -n 1 "$output/run/metrics.jsonl" | sed 's/, "learning_rate.*//' >>"$output/losses"
 done

@@ -8,11 +8,11 @@ void check_offloaded_states(const Config& config, std::vector<Finding>& found) {
   const Config::Optimizer& o = config.optimizer;
   if (o.offload == OffloadTo::kNone) return;
   const OptimizerEntry& rule = optimizer_entry(o.name);
-  if (rule.of_whole_matrices || rule.of_whole_rows)
+  if (rule.of_whole_matrices)
     found.push_back({{"optimizer.offload", "optimizer.name"},
                      fmt::format("optimizer.offload {} updates parameters in chunks, and optimizer.name {} "
-                                 "needs whole {}",
-                                 name_of(o.offload), o.name, rule.of_whole_rows ? "rows" : "matrices")});
+                                 "needs whole matrices",
+                                 name_of(o.offload), o.name)});
   if (config.training.master_dtype == MasterDType::kBF16)
     found.push_back(
         {{"optimizer.offload", "training.master_dtype"},

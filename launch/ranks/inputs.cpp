@@ -89,6 +89,8 @@ std::map<std::string, std::string> contents_of_inputs(const Config& config) {
   };
   if (config.training.max_steps > 0) add("data.path", files_of(config.data.format, config.data.path));
   if (!config.data.tokenizer.empty()) add("data.tokenizer", files_of_parts(config.data.tokenizer));
+  if (config.lora.rank > 0 && !config.model.pretrained.empty())
+    add("model.pretrained", files_of_model(config.model.pretrained));
   return words;
 }
 

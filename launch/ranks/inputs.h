@@ -14,8 +14,8 @@ namespace recollect {
 // Every file that a run of this configuration starts from.
 std::vector<std::string> files_read(const Config& config);
 
-// Of the data to train on and its tokenizer, by key, what the files hold in a word. It is another where they hold
-// something else, wherever they are.
+// Of the data to train on, its tokenizer and the model that adapters are of, by key, what the files hold in a word. It is
+// another where they hold something else, wherever they are.
 std::map<std::string, std::string> contents_of_inputs(const Config& config);
 
 // Collective. Error kRanksDisagree on every rank, naming files and ranks, where the ranks have different

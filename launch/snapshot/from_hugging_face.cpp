@@ -12,8 +12,8 @@
 #include "engine/io/standard_output.h"
 #include "launch/config/read.h"
 #include "launch/program/estimate.h"
-#include "launch/program/recorded.h"
 #include "launch/program/optimizer_settings.h"
+#include "launch/program/recorded.h"
 #include "launch/program/training_program.h"
 #include "launch/ranks/inputs.h"
 #include "launch/snapshot/convert.h"
@@ -142,6 +142,8 @@ std::string convert_from_hugging_face(const Conversion& conversion, const Config
   BeginningState state(built.model, files, static_cast<uint64_t>(config.training.seed));
   if (const std::vector<std::string> drawn = state.drawn(); !drawn.empty())
     warn("not in {}, and drawn at random: {}", printable(conversion.source), fmt::join(drawn, ", "));
+  Config begun = config;
+  begun.model.pretrained = conversion.source;
   const ReadTensor read = [&](std::size_t tensor, const Rectangle& place, std::byte* to) {
     const auto& [parameter, block, master] = origins[tensor];
     const DType dtype = layout.tensors()[tensor].dtype;
@@ -161,7 +163,7 @@ std::string convert_from_hugging_face(const Conversion& conversion, const Config
                   .ranks = axes_of(config, ranks),
                   .versions = {{"recollect", recorded_line(config)}},
                   .configuration = dump_resolved(config),
-                  .inputs = contents_of_inputs(config),
+                  .inputs = contents_of_inputs(begun),
                   .files = {},
                   .tensors = {}},
                  layout, read);

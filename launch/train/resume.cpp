@@ -153,13 +153,13 @@ bool rate_follows_length(const std::map<std::string, std::string>& keys) {
          (!part.empty() && part != "0");
 }
 
-// Of those keys whose files hold something else than they did.
-std::string changed_contents(const std::map<std::string, std::string>& before, const Config& config) {
-  if (before.empty()) return "";
-  std::string changed;
+// Those keys whose files hold something else than they did.
+std::vector<std::string> changed_contents(const std::map<std::string, std::string>& before,
+                                          const Config& config) {
+  if (before.empty()) return {};
+  std::vector<std::string> changed;
   for (const auto& [key, word] : contents_of_inputs(config))
-    if (const auto was = before.find(key); was != before.end() && was->second != word)
-      changed += fmt::format("{}what is in {}", changed.empty() ? "" : ", ", key);
+    if (const auto was = before.find(key); was != before.end() && was->second != word) changed.push_back(key);
   return changed;
 }
 
@@ -190,9 +190,11 @@ std::string try_to_load(const Config& config, const std::string& folder, const T
     resumed.progress = reader.manifest().progress;
     const std::string& before = reader.manifest().configuration;
     resumed.changed = changed_keys(before, dump_resolved(config));
-    const std::string contents =
-        world.rank() == 0 ? changed_contents(reader.manifest().inputs, config) : std::string();
-    if (!contents.empty()) resumed.changed += (resumed.changed.empty() ? "" : ", ") + contents;
+    if (world.rank() == 0)
+      for (const std::string& key : changed_contents(reader.manifest().inputs, config)) {
+        resumed.changed += fmt::format("{}what is in {}", resumed.changed.empty() ? "" : ", ", key);
+        resumed.other_base |= key == "model.pretrained";
+      }
     resumed.classes = classes_of(before);
     if (world.rank() == 0) resumed.ignored_files = reader.unknown_files();
   } catch (const Error& error) {
@@ -301,6 +303,16 @@ void check_classes(const Resumed& resumed, const Config& config, const Session& 
               fmt::format("the data has the classes {}; {} was trained on {}", classes, resumed.folder,
                           resumed.classes),
               "say data.labels: " + resumed.classes + ", or start anew with resume=never");
+}
+
+void check_base(const Resumed& resumed, const Config& config) {
+  if (!resumed.other_base || !config.lora.merge || !config.checkpoint.save_model) return;
+  throw Error(
+      ExitCode::kInput,
+      fmt::format("model.pretrained {} is not the model that the adapters of {} are of: its files hold "
+                  "something else than they did",
+                  printable(config.model.pretrained), resumed.folder),
+      "name the files that the training began with, or leave out lora.merge");
 }
 
 bool has_own_snapshots(const Config& config) {

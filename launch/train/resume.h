@@ -16,6 +16,8 @@ struct Resumed {
   std::vector<std::string> passed_over = {};  // newer snapshots that are damaged, and what is wrong with them
   std::string changed =
       {};  // keys that decide results and are others now, with both values; "" where there are none
+  bool other_base =
+      false;  // known to rank 0: the files of the model that adapters are of hold something else
   std::string classes =
       "[]";  // that the model was trained to tell apart, in order; [] where they have no names
   std::vector<std::string> ignored_files = {};  // in the folder, and not in its manifest
@@ -40,6 +42,9 @@ Resumed resume_from(const std::vector<std::string>& folders, const Config& confi
 // Error kInput where the data names other classes, or in another order, than the snapshot's did: what the model has
 // learned of one class would count for another.
 void check_classes(const Resumed& resumed, const Config& config, const Session& session);
+
+// On rank 0. Error kInput where adapters would be merged into another model than the one that they were trained on.
+void check_base(const Resumed& resumed, const Config& config);
 
 // Whether the newest of the snapshots in the run's folder is of a run that wrote to the same output_dir.
 bool has_own_snapshots(const Config& config);

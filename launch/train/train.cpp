@@ -202,6 +202,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   };
   Session session(config, world, {}, restore, std::move(data));
   check_classes(resumed, config, session);
+  on_first_rank(world, [&] { check_base(resumed, config); });
   check_plans_agree(session.training_program().checkpointed.plan,
                     session.training_program().checkpointed.moves, world);
   // `recorded`: the first line of files that others may start from.

@@ -58,9 +58,10 @@ class EightBit final : public OptimizerRule {
 
 bool is_quantised(const Parameter& p) {
   const std::vector<Parameter::FileTensor> tensors = p.file_tensors();
-  return !p.vector && std::all_of(tensors.begin(), tensors.end(), [&](const Parameter::FileTensor& tensor) {
-    return tensor.rows * p.columns >= kLeastQuantised;
-  });
+  const auto is_large = [&](int64_t rows) { return rows * p.columns >= kLeastQuantised; };
+  return !p.vector && (p.least_rows_beside == 0 || is_large(p.least_rows_beside)) &&
+         std::all_of(tensors.begin(), tensors.end(),
+                     [&](const Parameter::FileTensor& tensor) { return is_large(tensor.rows); });
 }
 
 std::string sizes_suffix(const Parameter& p, int tensor_size) {

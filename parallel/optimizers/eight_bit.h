@@ -11,7 +11,7 @@ namespace recollect {
 
 inline constexpr int64_t kLeastQuantised = 4096;  // numbers of a tensor of the model's files
 
-// Whether its states are of one byte a number.
+// Whether its states are of one byte a number: the same for any number of tensor ranks.
 bool is_quantised(const Parameter& parameter);
 
 // Behind a state's name, that of the sizes of its blocks: "_absmax", and of how many parts of a row where a tensor rank's columns

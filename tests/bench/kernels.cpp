@@ -1,6 +1,6 @@
 // How fast the cpu backend's kernels are at the shapes of a GPT-2 124M step (1024 tokens as 2 x 512), next to
-// the machine's own GEMM rate. FLOPs and bytes are those that the op definitions state; the best of many runs
-// counts.
+// the machine's own rates, of a GEMM and of STREAM's triad. FLOPs and bytes are those that the op definitions
+// state; the best of many runs counts.
 //
 //   bench_kernels [part of a name] [f32|bf16]
 #include <fmt/format.h>
@@ -61,6 +61,22 @@ double gemm_rate(DType dtype) {
   const double s =
       best_seconds([&] { gemm.run(a.at(0), b.at(0), c.at(0), nullptr, false, workspace.at(0)); });
   return 2.0 * n * n * n / s;
+}
+
+// Of a = b + c d (McCalpin, STREAM), bytes a second: two arrays read and one written, each larger than caches.
+double triad_rate() {
+  constexpr int64_t n = int64_t{1} << 24;
+  constexpr std::size_t bytes = n * sizeof(double);
+  Arena arena(3 * bytes);
+  double* const a = Tensor{arena.at(0), {n}, DType::kF64}.as<double>();
+  double *const b = a + n, *const c = b + n;
+#pragma omp parallel for simd schedule(static)
+  for (int64_t i = 0; i < n; ++i) a[i] = 1, b[i] = 2, c[i] = 0.5;
+  const double seconds = best_seconds([&] {
+#pragma omp parallel for simd schedule(static)
+    for (int64_t i = 0; i < n; ++i) a[i] = b[i] + 3.0 * c[i];
+  });
+  return 3.0 * bytes / seconds;
 }
 
 struct Input {
@@ -341,8 +357,8 @@ void run(const std::string& filter, DType dtype) {
   add_streaming_cases(cases);
   add_optimizer_cases(cases, dtype == DType::kBF16);
   const double rate = gemm_rate(dtype);
-  fmt::print("{} on {} threads: GEMM of 2048 at {:.0f} GFLOP/s\n", name_of(dtype), omp_get_max_threads(),
-             rate / 1e9);
+  fmt::print("{} on {} threads: GEMM of 2048 at {:.0f} GFLOP/s, STREAM triad at {:.1f} GB/s\n",
+             name_of(dtype), omp_get_max_threads(), rate / 1e9, triad_rate() / 1e9);
   fmt::print("{:<36}{:>10}{:>10}{:>9}{:>8}{:>15}\n", "kernel", "ms", "GFLOP/s", "of GEMM", "GB/s",
              "workspace MB");
   for (const Case& c : cases) {

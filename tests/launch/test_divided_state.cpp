@@ -157,6 +157,22 @@ TEST(DividedState, TakesItsShareOfTheBytes) {
   }
 }
 
+// What is not trained is divided like what is.
+TEST(DividedState, DividesWhatIsFrozenInStage3) {
+  const auto held = [](const Trained& trained) {
+    return trained.predicted.front()
+        .at_peak[static_cast<std::size_t>(Phase::kOptimizer)][static_cast<std::size_t>(Category::kParameter)];
+  };
+  for (const char* precision : {"training.precision=fp32", "training.precision=bf16"}) {
+    SCOPED_TRACE(precision);
+    const Words all{precision, kUnclipped},
+        some = all + Words{"optimizer.groups=[{match: [wte.weight, h.0.*], frozen: true}]"};
+    const Trained divided = train(kGpt, some + layout(3, 2));
+    expect_same_training(train(kGpt, some + layout(0, 2)), divided);
+    EXPECT_EQ(held(divided), held(train(kGpt, all + layout(3, 2))));
+  }
+}
+
 TEST(DividedState, IsSaidAndRefusedWhereItIsNone) {
   Config config = read_config_text("test.yaml", kGpt, layout(2, 2));
   resolve_world(config, 2);

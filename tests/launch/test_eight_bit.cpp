@@ -154,6 +154,29 @@ TEST(EightBit, WholeBlocksGoToOtherTensorRanksBitForBit) {
       << refused;
 }
 
+// Four ranks repeat two key/value heads: their queries are a matrix of its own, large enough, and keys are not.
+TEST(EightBit, QueriesBesideRepeatedKeysGoToOneRankAndBack) {
+  const SnapshotCommand command(R"(
+model: {type: llama, vocab_size: 61, hidden_size: 4, intermediate_size: 8, num_hidden_layers: 1,
+        num_attention_heads: 4, num_key_value_heads: 2, head_dim: 256, max_position_embeddings: 8}
+device: {threads: 1}
+data: {format: random, sequence_length: 8}
+logging: {progress: off}
+output_dir: out
+overwrite: true
+)");
+  command.train(ranks(4, 1) + Words{"optimizer.name=adamw8bit", "training.max_steps=2"});
+  command.convert("out/snapshots", "one", to_layout(1, 1));
+  command.convert("one", "back", to_layout(4, 1));
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string name = fmt::format("/rank-0000{}.safetensors", rank);
+    EXPECT_TRUE(TemporaryFolder::read(command.step(2, "back") + name) ==
+                TemporaryFolder::read(command.step(2) + name))
+        << name;
+  }
+  command.train(ranks(1, 1) + Words{"optimizer.name=adamw8bit", "training.max_steps=3", "resume=one"});
+}
+
 TEST(EightBit, CutBlocksAreOfTheirTensorRanksAlone) {
   const SnapshotCommand command(snapshot_command_test::kGpt);
   const Words run{"optimizer.name=adamw8bit", "model.n_embd=64"};

@@ -229,6 +229,11 @@ TEST(Resume, EveryLayout) {
          fmt::format("parallelism.ranks_per_process={}", 2 * tensor),
          fmt::format("training.precision={}", precision)},
         fmt::format("stage {} tensor {} {}", stage, tensor, precision));
+  expect_same_when_resumed(
+      kYaml,
+      {"parallelism.zero_stage=3", "parallelism.data_parallel_size=2", "parallelism.ranks_per_process=2",
+       "optimizer.groups=[{match: [wte.weight, h.0.*], frozen: true}]"},
+      "stage 3, frozen");
 }
 
 TEST(Resume, EveryKindOfData) {

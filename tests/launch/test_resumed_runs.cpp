@@ -190,6 +190,42 @@ TEST(ResumedInputs, NameWhatMakesOtherResults) {
   EXPECT_EQ(train(7, {"scheduler.name=cosine"}), "");
 }
 
+// What adapters were trained with is in the snapshot, and what they are merged into is not.
+TEST(ResumedInputs, MergeNoAdaptersIntoAnotherModel) {
+  const Workplace place;
+  const auto begin = place.train({"output_dir=base", "checkpoint.save_model=true", "training.max_steps=1"});
+  ASSERT_EQ(begin.status, 0) << begin.err;
+  place.folder().write("tuned.yaml", R"(
+model: {pretrained: base}
+lora: {rank: 2, merge: true}
+device: {backend: reference}
+training: {precision: fp64, micro_batch_size: 1}
+data: {format: random, sequence_length: 8}
+checkpoint: {save_model: true}
+logging: {progress: off}
+output_dir: out
+overwrite: true
+)");
+  const auto tune = [&](int count, const Words& words) {
+    return place.recollect(Words{"train", "tuned.yaml"} + steps(count) + words);
+  };
+  const Finished first = tune(2, {});
+  ASSERT_EQ(first.status, 0) << first.err;
+  EXPECT_NE(first.out.find("merged them into out/merged"), std::string::npos) << first.out;
+  std::string weights = TemporaryFolder::read(place.file("base/model.safetensors"));
+  weights[weights.size() - 3] ^= 1;
+  place.folder().write("base/model.safetensors", weights);
+  const Finished refused = tune(3, {});
+  EXPECT_EQ(refused.status, 3) << refused.err;
+  EXPECT_NE(refused.err.find("model.pretrained base is not the model that the adapters of "
+                             "out/snapshots/step-00000002 are of"),
+            std::string::npos)
+      << refused.err;
+  const Finished alone = tune(3, {"lora.merge=false"});
+  EXPECT_EQ(alone.status, 0) << alone.err;
+  EXPECT_NE(alone.err.find("what is in model.pretrained"), std::string::npos) << alone.err;
+}
+
 // A run that died behind its last step's snapshot, before it saved its model.
 TEST_F(ResumedRuns, SaveTheModelOfARunThatIsDone) {
   const Workplace whole;

@@ -149,7 +149,7 @@ TEST(DataParts, HoldTheSumsOverRanksAndMicroBatches) {
 
 // A layer adds its parameter to what comes in, and backward adds it again; those of layer 1 are recomputed before.
 struct Layers {
-  explicit Layers(int stage) {
+  explicit Layers(int stage, int frozen = -1) {
     register_engine_ops(registry);
     register_comm_ops(registry);
     x = graph.add_value({.name = "x", .shape = {10}, .category = Category::kInput, .persistent = true});
@@ -158,13 +158,15 @@ struct Layers {
       p.name = "w" + std::to_string(layer);
       for (const auto& [name, category, id] :
            {std::tuple{p.name, Category::kParameter, &p.value},
-            std::tuple{"grad/" + p.name, Category::kGradient, &p.gradient}})
+            std::tuple{"grad/" + p.name, Category::kGradient, &p.gradient}}) {
+        if (layer == frozen && category == Category::kGradient) continue;
         *id = graph.add_value({.name = name,
                                .shape = {10},
                                .category = category,
                                .persistent = true,
                                .accumulator = category == Category::kGradient,
                                .layer = layer});
+      }
     }
     for (int layer = 0; layer < 4; ++layer) use("f", layer, Phase::kForward);
     use("b", 3, Phase::kBackward);
@@ -173,11 +175,12 @@ struct Layers {
     use("b", 1, Phase::kBackward);
     use("b", 0, Phase::kBackward);
     for (const Parameter& p : parameters)
-      graph.add_op({.def = registry.find("add"),
-                    .name = "d" + p.name,
-                    .inputs = {x, x},
-                    .outputs = {p.gradient},
-                    .phase = Phase::kBackward});
+      if (p.gradient != kNone)
+        graph.add_op({.def = registry.find("add"),
+                      .name = "d" + p.name,
+                      .inputs = {x, x},
+                      .outputs = {p.gradient},
+                      .phase = Phase::kBackward});
     reduce_gradients(graph, registry, parameters, {.data_size = 2, .zero_stage = stage});
   }
   void use(const char* name, int layer, Phase phase) {
@@ -223,6 +226,20 @@ TEST(ParameterGathers, StandALayerAheadOfEachStay) {
   Layers two(3);
   gather_parameters(two.graph, two.registry, two.parameters, {.data_size = 2, .ahead = 2});
   EXPECT_EQ(two.order(), "gather/0 gather/1 gather/2 f0 gather/3 f1 f2 f3 gather/4 b3 gather/5 b2 r1 b1 b0 ");
+}
+
+TEST(ParameterGathers, AreOfFrozenParametersToo) {
+  Layers three(3, 1);
+  const Parameter& frozen = three.parameters[1];
+  EXPECT_EQ(three.graph.value(frozen.whole).name, "w1");
+  EXPECT_FALSE(three.graph.value(frozen.whole).persistent);
+  EXPECT_TRUE(three.graph.value(frozen.value).persistent);
+  EXPECT_EQ(frozen.gradient_part, kNone);
+  EXPECT_EQ(division_of(three.graph, three.parameters, 2).values, 2 * 3 + 1);
+  EXPECT_EQ(gather_parameters(three.graph, three.registry, three.parameters, {.data_size = 2}).gathers, 6);
+  Layers two(2, 1);
+  EXPECT_EQ(two.parameters[1].part_rows, 0);
+  EXPECT_EQ(two.parameters[1].whole, kNone);
 }
 
 TEST(ParameterGathers, AreNoneWhereParametersAreWhole) {

@@ -4,6 +4,7 @@
 #include "comm/collective_ops.h"
 #include "engine/ops/ops.h"
 #include "parallel/layers.h"
+#include "parallel/optimizers/eight_bit.h"
 #include "tests/engine/expect_error.h"
 
 namespace recollect::test::layers_test {
@@ -104,6 +105,19 @@ TEST(Layers, MoreRanksThanKeyHeadsHoldThemRepeatedly) {
   wide.kv = part("wide", 2);
   expect_error(ExitCode::kInternal, {"core", "wide", "expected [12, 4]"},
                [&] { built.layers.attention("core", q, wide); });
+}
+
+// On one rank queries, keys and values are one parameter; on four queries are one of their own.
+TEST(Layers, StatesOfAttentionHaveTheSameWidthOnAnyRanks) {
+  for (const auto& [head_size, quantised] : {std::pair<int64_t, bool>{32, false}, {256, true}})
+    for (const int ranks : {1, 4}) {
+      Built built({0, ranks, false});
+      built.layers.self_attention("attn", built.x, {.heads = 16, .head_size = head_size, .kv_heads = 2},
+                                  {.weight = "qkv", .weight_blocks = {"q", "k", "v"}});
+      for (const Parameter& p : built.layers.parameters())
+        EXPECT_EQ(is_quantised(p), quantised) << p.name << " of " << ranks << " ranks";
+      EXPECT_EQ(built.layers.parameters().size(), ranks == 1 ? 1u : 2u);
+    }
 }
 
 TEST(Layers, HeadsThatRanksCannotShareAreRefused) {

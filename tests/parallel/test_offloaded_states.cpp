@@ -43,6 +43,25 @@ TEST(OffloadedStates, ChunksCoverEveryElementOnce) {
   expect_error(ExitCode::kInternal, {"whole grains"}, [] { cut_into_chunks(10, 1000); });
 }
 
+TEST(OffloadedStates, ChunksOfWholeRowsBeginOnBlocks) {
+  EXPECT_EQ(cut_into_rows(97, 128, kChunkGrain),
+            (std::vector<ElementRange>{
+                {0, 32 * 128}, {32 * 128, 32 * 128}, {64 * 128, 32 * 128}, {96 * 128, 128}}));
+  EXPECT_EQ(cut_into_rows(97, 130, kChunkGrain), (std::vector<ElementRange>{{0, 97 * 130}}));
+  EXPECT_EQ(cut_into_rows(50257, 768, 1 << 20).size(), 37u);
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{5000, 1}, {4100, 3}, {300, 2048}}) {
+    int64_t next = 0;
+    for (const ElementRange& chunk : cut_into_rows(rows, columns, 3 * kChunkGrain)) {
+      EXPECT_EQ(chunk.first, next);
+      EXPECT_EQ(chunk.first % kChunkGrain, 0);
+      EXPECT_EQ(chunk.first / columns % kRowGrain, 0);
+      EXPECT_EQ(chunk.count % columns, 0);
+      next += chunk.count;
+    }
+    EXPECT_EQ(next, rows * columns);
+  }
+}
+
 TEST(OffloadedStates, TheLargestLeaveUntilTheirShareIsReached) {
   const std::vector<uint64_t> bytes{10, 40, 20, 30};
   const std::vector<char> all(4, 1), but_one{1, 0, 1, 1};
@@ -66,10 +85,12 @@ TEST(OffloadedStates, TheirTableNamesTheOps) {
 // An optimizer's phase alone: two matrices, of which one is several chunks, and a vector.
 class Updates {
  public:
-  Updates(const OptimizerSettings& settings, DType dtype, const std::string& folder) : disk_(folder) {
+  Updates(const OptimizerSettings& settings, DType dtype, const std::string& folder,
+          const Shape& large = {97, 130})
+      : disk_(folder) {
     register_engine_ops(registry_);
     register_state_ops(registry_);
-    add("large", {97, 130}, dtype);
+    add("large", large, dtype);
     add("small", {5, 7}, dtype);
     add("vector", {40}, DType::kF32);
     loss_ = graph_.add_value({.name = "loss",
@@ -129,6 +150,8 @@ class Updates {
     Parameter& p = parameters_.emplace_back();
     p.name = name;
     p.vector = shape.rank() == 1;
+    p.rows = p.padded_rows = shape[0];
+    p.columns = p.vector ? 1 : shape[1];
     p.value = graph_.add_value(
         {.name = name, .shape = shape, .dtype = dtype, .category = Category::kParameter, .persistent = true});
     p.gradient = graph_.add_value({.name = "grad/" + name,
@@ -185,6 +208,25 @@ TEST(OffloadedStates, AreUpdatedToTheSameBits) {
         EXPECT_EQ(away.space_of_state(2), MemorySpace::kDevice) << "a vector stays";
         EXPECT_EQ(home.report().values, 0);
       }
+}
+
+// The large matrix has four chunks of rows, and its blocks' sizes stay.
+TEST(OffloadedStates, OfOneByteAreUpdatedToTheSameBits) {
+  const TemporaryFolder folder;
+  for (const char* rule : {"adamw8bit", "lion8bit"})
+    for (const auto& [dtype, to] :
+         {std::pair(DType::kF32, OffloadTo::kDisk), std::pair(DType::kBF16, OffloadTo::kHost)}) {
+      SCOPED_TRACE(std::string(rule) + " " + std::string(name_of(dtype)) + " " + std::string(name_of(to)));
+      Updates home(with(rule), dtype, folder.path(), {97, 384}),
+          away(with(rule, {.to = to, .chunk_elements = 3 * kChunkGrain}), dtype, folder.path(), {97, 384});
+      home.run(2);
+      away.run(2);
+      EXPECT_TRUE(home.bits() == away.bits());
+      EXPECT_EQ(away.executor().measured(), away.executor().program().predicted());
+      EXPECT_EQ(away.report().chunks, 4 + 1);
+      EXPECT_EQ(away.space_of_state(0), space_of(to));
+      EXPECT_EQ(away.graph().value(away.graph().find("exp_avg_absmax/large")).space, MemorySpace::kDevice);
+    }
 }
 
 // Two moments and the master of 97 x 130 and 5 x 7 elements, of which each begins on a block in the file.
