@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 #include <boost/program_options.hpp>
 
+#include "comm/agree.h"
 #include "engine/core/duration.h"
 #include "engine/io/files.h"
 #include "engine/io/standard_output.h"
@@ -129,7 +130,10 @@ TaskData task_data_without_targets(const Config& config) {
 
 void predict_rank(const PredictOptions& options, Communicator& world) {
   Config config = options.config;
-  fit_to_world(config, world.size());
+  fail_together(world, [&] {
+    fit_to_world(config, world.size());
+    check_data_files(config);
+  });
   agree_on_threads(world);
   check_ranks_agree(config, world);
   check_inputs_agree(config, world);

@@ -179,6 +179,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
                RankStatus& status) {
   fail_together(world, [&] {
     resolve_world(config, world.size());
+    check_data_files(config);
     complete_masking(config);
   });
   check_ranks_agree(config, world);

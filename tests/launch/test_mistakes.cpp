@@ -365,10 +365,21 @@ constexpr Mistake kToTheProgram[] = {
      "unrecognised option '--gradient_checkpointing'; 'gradient_checkpointing' of "
      "Transformers is activation_checkpointing.mode here; write "
      "activation_checkpointing.mode=full"},
+    {"train --config c.yaml",
+     "unrecognised option '--config'; the file stands alone: write recollect train c.yaml"},
+    {"estimate --config_file=c.yaml --json",
+     "unrecognised option '--config_file'; the file stands alone: write recollect estimate c.yaml"},
+    {"config show -c c.yaml",
+     "unrecognised option '-c'; the file stands alone: write recollect config show c.yaml"},
+    {"train training.seed=1 --config",
+     "unrecognised option '--config'; the file stands alone: write recollect train CONFIG.yaml"},
     {"tokenize --seed 1", "unrecognised option '--seed'"},
     {"run -n 2 train c.yaml", "unknown flag -n | write --nproc-per-node 2"},
     {"run -np 2 train c.yaml", "unknown flag -n | write --nproc-per-node 2"},
     {"run --num_processes 4 train c.yaml", "unknown flag --num-processes | write --nproc-per-node 4"},
+    {"run --nproc-per-node 2 train --config c.yaml",
+     "unrecognised option '--config'; the file stands alone: write recollect train c.yaml | usage: recollect "
+     "run [flags] PROGRAM [arguments]"},
     {"run --num_gpus=4 train c.yaml", "unknown flag --num-gpus | write --nproc-per-node 4"},
     {"run --ntasks 4 train c.yaml", "unknown flag --ntasks | write --nproc-per-node 4"},
     {"trian c.yaml", "unknown command 'trian'; did you mean 'train'?"},

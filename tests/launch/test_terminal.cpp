@@ -275,6 +275,12 @@ TEST(Failure, OfAllRanksIsToldOnce) {
   EXPECT_EQ(times_in(wrong.err, "adamx"), 2) << "the word, and what is wrong with it: " << wrong.err;
   EXPECT_EQ(wrong.err.find("FAILED"), std::string::npos) << wrong.err;
 
+  Launch absent(two + Words{"data.format=text", "data.path=none.txt", "model.vocab_size=256"});
+  const Finished no_file = absent.finish();
+  EXPECT_EQ(no_file.status, 3) << no_file.err;
+  EXPECT_EQ(times_in(no_file.err, "data.path: there is no file or folder none.txt"), 1) << no_file.err;
+  EXPECT_EQ(no_file.err.find("FAILED"), std::string::npos) << no_file.err;
+
   Launch world(Words{"--nproc-per-node", "2", "train", "c.yaml", "parallelism.tensor_parallel_size=1",
                      "training.micro_batch_size=1", "training.global_batch_size=3"});
   const Finished batch = world.finish();
