@@ -8,6 +8,7 @@
 #include <boost/program_options.hpp>
 #include <nlohmann/json.hpp>
 
+#include "engine/core/byte_count.h"
 #include "engine/core/duration.h"
 #include "engine/io/files.h"
 #include "launch/cli/estimate_budgets.h"
@@ -290,12 +291,12 @@ void print_largest(const Config& config, RunSize size, bool json) {
     std::replace(name.begin(), name.end(), '-', '_');
     fmt::print("{}\n", Json{{name, run.value}, {"settings", run.settings}}.dump(2));
   } else if (run.value > 0 && run.bound.empty()) {
-    fmt::print("{} is the largest that fits {} bytes\n", run.settings, limit);
+    fmt::print("{} is the largest that fits {}\n", run.settings, byte_count(limit));
   } else if (run.value > 0) {
-    fmt::print("{} and all below fit {} bytes; {}\n", run.settings, limit, run.bound);
+    fmt::print("{} and all below fit {}; {}\n", run.settings, byte_count(limit), run.bound);
   }
   if (run.value == 0)
-    throw Error(ExitCode::kDeviceMemory, fmt::format("not even {} fits {} bytes", run.settings, limit),
+    throw Error(ExitCode::kDeviceMemory, fmt::format("not even {} fits {}", run.settings, byte_count(limit)),
                 "use more tensor-parallel ranks, or activation checkpointing");
 }
 

@@ -8,6 +8,7 @@
 #include <boost/program_options.hpp>
 
 #include "comm/agree.h"
+#include "engine/core/byte_count.h"
 #include "engine/core/duration.h"
 #include "engine/io/files.h"
 #include "engine/io/standard_output.h"
@@ -155,12 +156,13 @@ void predict_rank(const PredictOptions& options, Communicator& world) {
     if (options.verbose)
       put_text(stderr,
                fmt::format("{} samples, {} tokens in {}: {:.1f} samples/s, {:.0f} tokens/s; {:.1f} % of "
-                           "rows is real; arena {} bytes predicted, {} measured\n",
+                           "rows is real; arena {} predicted, {} measured\n",
                            logits.ends.size(), logits.tokens, duration_text(logits.seconds),
                            static_cast<double>(logits.ends.size()) / logits.seconds,
                            static_cast<double>(logits.tokens) / logits.seconds,
                            100 * static_cast<double>(logits.tokens) / static_cast<double>(logits.computed),
-                           predictor.predicted().arena_bytes(), predictor.measured().arena_bytes()));
+                           byte_count(predictor.predicted().arena_bytes()),
+                           byte_count(predictor.measured().arena_bytes())));
   }
   world.barrier();  // no rank leaves while another may still need it
 }

@@ -271,7 +271,8 @@ TEST(MemoryLimit, StopsBeforeAnythingIsTrained) {
   const Workplace place;
   const Finished refused = place.train({"device.memory_limit=64KiB"});
   EXPECT_EQ(refused.status, 4) << refused.err;
-  EXPECT_NE(refused.err.find("bytes on this rank; device.memory_limit is 65536"), std::string::npos)
+  EXPECT_NE(refused.err.find(" on this rank; device.memory_limit is 65536 bytes (64.00 KiB)"),
+            std::string::npos)
       << refused.err;
   EXPECT_NE(refused.err.find("activations"), std::string::npos)
       << "says what takes the bytes: " << refused.err;

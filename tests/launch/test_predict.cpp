@@ -79,7 +79,7 @@ output_dir: out
       if (end == std::string::npos || begin == std::string::npos) return int64_t{-1};
       return static_cast<int64_t>(std::stoll(said_.substr(begin + before.size(), end - begin)));
     };
-    return {number("arena ", " bytes predicted"), number(", ", " measured")};
+    return {number("arena ", " predicted"), number(", ", " measured")};
   }
   void expect_memory_as_predicted() const {
     const auto [predicted, measured] = arena();
