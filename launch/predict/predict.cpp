@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,6 +13,7 @@
 #include "engine/core/duration.h"
 #include "engine/io/files.h"
 #include "engine/io/standard_output.h"
+#include "launch/config/read.h"
 #include "launch/config/saved_model.h"
 #include "launch/predict/predictions.h"
 #include "launch/predict/predictor.h"
@@ -44,16 +46,38 @@ PredictionFormat format_of(const std::string& word) {
   throw UsageError(fmt::format("--as {}: it is {}", word, fmt::join(kSpellings<PredictionFormat>, ", ")));
 }
 
-// A training's configuration as that of a run that looks at one set and trains nothing.
-Config read_predict_config(Words words, const std::string& data) {
-  if (words.empty()) throw UsageError("predict needs a configuration file");
-  if (!gives(words, "evaluation.every_steps")) words.emplace_back("evaluation.every_steps=1");
-  if (!data.empty()) words.push_back("evaluation.path=" + data);
-  Config config = read_config_words("predict", words);
+void check_task(const Config& config) {
   if (config.task == Task::kCausalLm || config.task == Task::kMaskedLm)
     throw Error(ExitCode::kConfiguration,
                 fmt::format("task {}: predict is for heads with few classes", name_of(config.task)),
                 "'recollect generate' continues texts with causal models");
+}
+
+// Whether the file is of a training that nothing can be predicted with: said before what is missing for an evaluation. What
+// the file says of these may be another on the command line.
+void check_training_words(const Words& words) {
+  std::optional<Config> training;
+  try {
+    training = read_config(words.front());
+  } catch (const Error&) {
+    return;
+  }
+  if (!gives(words, "task")) check_task(*training);
+  if (training->evaluation.format == DataFormat::kRandom && !gives(words, "evaluation.format") &&
+      !gives(words, "data.format"))
+    throw Error(ExitCode::kConfiguration,
+                "data.format random: there are no samples of which predict could say anything",
+                "say what FILE of --data FILE is, such as evaluation.format=csv");
+}
+
+// A training's configuration as that of a run that looks at one set and trains nothing.
+Config read_predict_config(Words words, const std::string& data) {
+  if (words.empty()) throw UsageError("predict needs a configuration file");
+  check_training_words(words);
+  if (!gives(words, "evaluation.every_steps")) words.emplace_back("evaluation.every_steps=1");
+  if (!data.empty()) words.push_back("evaluation.path=" + data);
+  Config config = read_config_words("predict", words);
+  check_task(config);
   choose_saved_weights({words.begin() + 1, words.end()}, config);
   config.training.max_steps = 0;
   config.training.epochs = 0;
