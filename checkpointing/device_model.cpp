@@ -226,4 +226,8 @@ DeviceModel device_preset(std::string_view name) {
 
 bool is_preset(const DeviceModel& device) { return preset_called(device.name) != nullptr; }
 
+std::string rates_of(const std::string& device) {
+  return preset_called(device) ? "the preset " + device : device;
+}
+
 }  // namespace recollect

@@ -68,5 +68,7 @@ double gemm_rate(const DeviceModel& device, DType operands);
 std::vector<std::string_view> device_preset_names();
 DeviceModel device_preset(std::string_view name);
 bool is_preset(const DeviceModel& device);
+// Whose rates a predicted time goes by, from the name of a model: "the preset cpu", or a file of `recollect calibrate`.
+std::string rates_of(const std::string& device);
 
 }  // namespace recollect

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "comm/local/futex.h"
+#include "engine/core/byte_count.h"
 
 namespace recollect::local {
 namespace {
@@ -36,7 +37,12 @@ std::size_t segment_bytes(int size, std::size_t chunk_bytes) {
   return round_up(sizeof(Header), kPage) + kSplits * (region_bytes(size, chunk_bytes) + headers_when_split);
 }
 
+// Shared memory is a file to the system, and EFBIG what it says of the limit that ulimit -f has set.
 Error no_memory(const std::string& what, int reason) {
+  if (reason == EFBIG)
+    return {ExitCode::kStorage, what + ": " + std::generic_category().message(reason),
+            "the limit on the size of files is below that, and the ranks of one node talk through a file in "
+            "shared memory; raise it (ulimit -f unlimited)"};
   return {ExitCode::kHostMemory, what + ": " + std::generic_category().message(reason),
           "the ranks of one node talk through shared memory; enlarge it (docker run --shm-size=1g)"};
 }
@@ -59,8 +65,7 @@ std::shared_ptr<Segment> Segment::map(int descriptor, std::size_t bytes) {
   if (base == MAP_FAILED) {
     const int reason = errno;
     if (descriptor >= 0) ::close(descriptor);
-    throw no_memory("mapping a segment of " + std::to_string(bytes) + " bytes for the ranks of this node",
-                    reason);
+    throw no_memory("mapping a segment of " + byte_count(bytes) + " for the ranks of this node", reason);
   }
   return std::shared_ptr<Segment>(new Segment(static_cast<std::byte*>(base), bytes, descriptor));
 }
@@ -76,7 +81,7 @@ std::shared_ptr<Segment> Segment::make_shared(int descriptor, int size, std::siz
   if (::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
     const int reason = errno;
     ::close(descriptor);
-    throw no_memory("reserving a shared segment of " + std::to_string(bytes) + " bytes", reason);
+    throw no_memory("reserving a shared segment of " + byte_count(bytes), reason);
   }
   auto segment = map(descriptor, bytes);
   segment->initialise(size, chunk_bytes);
@@ -108,8 +113,8 @@ void Segment::initialise(int size, std::size_t chunk_bytes) {
   header->creator = this_process();
   header->next_free.store(first_region());
   if (add_region(size, chunk_bytes) == 0)
-    throw no_memory("taking " + std::to_string(region_bytes(size, chunk_bytes)) +
-                        " bytes of shared memory for " + std::to_string(size) + " ranks",
+    throw no_memory("taking " + byte_count(region_bytes(size, chunk_bytes)) + " of shared memory for " +
+                        std::to_string(size) + " ranks",
                     ENOSPC);
   for (int rank = 0; rank < size; ++rank) rank_state(root(), rank).world_rank = rank;
   header->magic.store(kMagic, std::memory_order_release);

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "engine/core/byte_count.h"
 #include "engine/core/error.h"
 
 namespace recollect {
@@ -76,16 +77,16 @@ void DiskStore::reserve(uint64_t bytes) {
     struct statvfs space {};
     const uint64_t available = ::fstatvfs(file_, &space) == 0 ? uint64_t{space.f_bavail} * space.f_frsize : 0;
     throw Error(ExitCode::kStorage,
-                fmt::format("{} need {} bytes in {}, where {} are available: {}", purpose_.what, bytes,
-                            folder_, available, system_message(refused)),
+                fmt::format("{} need {} in {}, where {} are available: {}", purpose_.what, byte_count(bytes),
+                            folder_, byte_count(available), system_message(refused)),
                 fmt::format("free some space, choose another folder, or {}", purpose_.instead));
   }
   // A file system that cannot reserve can still read what was never written as zeros.
   if (refused == EOPNOTSUPP || refused == ENOSYS)
     refused = ::ftruncate(file_, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
   if (refused != 0)
-    throw Error(ExitCode::kStorage,
-                fmt::format("cannot reserve {} bytes in {}: {}", bytes, folder_, system_message(refused)));
+    throw Error(ExitCode::kStorage, fmt::format("cannot reserve {} in {}: {}", byte_count(bytes), folder_,
+                                                system_message(refused)));
 }
 
 void DiskStore::write(std::string_view name, const void* data, std::size_t bytes, uint64_t offset,

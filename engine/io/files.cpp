@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "engine/core/arena.h"
+#include "engine/core/byte_count.h"
 #include "engine/core/error.h"
 #include "engine/io/descriptor.h"
 
@@ -123,7 +124,7 @@ void ReplacementFile::reserve(uint64_t bytes) {
   if (error_number == 0) bytes_ = std::max(bytes_, bytes);
   // A file system that cannot reserve still reports a full disk, only later.
   if (error_number == 0 || error_number == EOPNOTSUPP || error_number == EINVAL) return;
-  storage_error(fmt::format("reserve {} bytes for", bytes), path_, error_number);
+  storage_error("reserve " + byte_count(bytes) + " for", path_, error_number);
 }
 
 void ReplacementFile::set_direct(bool direct) noexcept {

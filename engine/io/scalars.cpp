@@ -84,6 +84,33 @@ constexpr std::array<ByteUnit, 4> kUnits = {{{"TiB", int64_t{1} << 40},
                                              {"MiB", int64_t{1} << 20},
                                              {"KiB", int64_t{1} << 10}}};
 
+// Whole numbers of a unit of ours for `number` of the 1024th power: "1536MiB"; "" where they are more than 64 bits hold.
+std::string whole_units(double number, int power) {
+  for (; power > 0 && number != std::floor(number); --power) number *= 1024;
+  constexpr std::array<std::string_view, 5> kNames = {"", "KiB", "MiB", "GiB", "TiB"};
+  const double bytes = std::floor(number) * std::pow(1024.0, power);
+  return bytes < 0x1p62 ? fmt::format("{:.0f}{}", std::floor(number), kNames[static_cast<std::size_t>(power)])
+                        : "";
+}
+
+// What to write for "8GB", "8g" or "1.5 GiB"; "" where it is no number of bytes.
+std::string how_to_write_bytes(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || !(number > 0)) return "";
+  std::string unit;
+  for (const char c : text.substr(static_cast<std::size_t>(end - text.data())))
+    if (c != ' ' || !unit.empty()) unit += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::size_t power = unit.empty() ? std::string_view::npos : std::string_view("kmgt").find(unit[0]);
+  const std::string_view rest = unit.empty() ? "" : std::string_view(unit).substr(1);
+  if (power == std::string_view::npos || !(rest.empty() || rest == "b" || rest == "ib")) return "";
+  const std::string ours = whole_units(number, static_cast<int>(power) + 1);
+  if (ours.empty() || rest != "b") return ours;
+  return fmt::format("{}, or {:.0f} for {} {}B", ours,
+                     number * std::pow(1000.0, static_cast<double>(power) + 1), number,
+                     static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0]))));
+}
+
 // "4GiB", "512 MiB", "1048576": splits off the unit.
 std::string read_bytes(const YamlNode& node, const ValueRange& range, int64_t& out) {
   constexpr std::string_view kExpected = "bytes such as 4GiB, 512MiB or a plain integer";
@@ -96,7 +123,10 @@ std::string read_bytes(const YamlNode& node, const ValueRange& range, int64_t& o
     break;
   }
   if (unit > 1 && number.ends_with(' ')) number.remove_suffix(1);
-  if (classify(number) != Number::kInteger) return expected(kExpected, node);
+  if (classify(number) != Number::kInteger) {
+    const std::string ours = how_to_write_bytes(node.text);
+    return expected(kExpected, node) + (ours.empty() ? "" : "; write " + ours);
+  }
   int64_t count = 0;
   int64_t bytes = 0;
   if (!convert(number, count) || __builtin_mul_overflow(count, unit, &bytes)) {

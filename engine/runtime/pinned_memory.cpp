@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/byte_count.h"
 #include "engine/core/error.h"
 #include "engine/io/standard_output.h"
 
@@ -16,9 +17,10 @@ Arena reserve_pinned(std::size_t bytes, bool required, const PinnedMemoryCalls& 
     return {memory, bytes, calls.release};
   }
   if (required)
-    throw Error(ExitCode::kHostMemory, fmt::format("cannot pin {} bytes of host memory: {}", bytes, why),
+    throw Error(ExitCode::kHostMemory,
+                fmt::format("cannot pin {} of host memory: {}", byte_count(bytes), why),
                 "raise the memory-lock limit (ulimit -l), or set device.pinned: preferred");
-  warn("cannot pin {} bytes of host memory ({}); copies will be slower", bytes, why);
+  warn("cannot pin {} of host memory ({}); copies will be slower", byte_count(bytes), why);
   return Arena(bytes);
 }
 

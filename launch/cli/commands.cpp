@@ -1,5 +1,10 @@
 #include "launch/cli/commands.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
 #include "launch/cli/completion.h"
 #include "launch/cli/config_command.h"
 #include "launch/cli/estimate_command.h"
@@ -125,6 +130,22 @@ constexpr Command kCommands[] = {
 }  // namespace
 
 std::span<const Command> commands() { return kCommands; }
+
+void refuse_configuration_option(const Command& command, const Words& words) {
+  constexpr std::string_view kElsewhere[] = {"--config", "--config_file", "--config-file", "--cfg", "-c"};
+  if (command.usage.find("CONFIG.yaml") == std::string_view::npos) return;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::size_t end = words[i].find('=');
+    const std::string option = words[i].substr(0, end);
+    if (std::find(std::begin(kElsewhere), std::end(kElsewhere), option) == std::end(kElsewhere)) continue;
+    const bool next = end == std::string::npos && i + 1 < words.size() && !words[i + 1].starts_with('-');
+    const std::string file = end != std::string::npos ? words[i].substr(end + 1)
+                             : next                   ? words[i + 1]
+                                                      : "CONFIG.yaml";
+    throw UsageError(fmt::format("unrecognised option '{}'; the file stands alone: write recollect {} {}",
+                                 option, command.name, file));
+  }
+}
 
 std::vector<std::string_view> second_words(const Command& first) {
   std::vector<std::string_view> words;

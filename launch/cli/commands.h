@@ -39,6 +39,8 @@ struct Command {
 };
 
 std::span<const Command> commands();
+// UsageError where a configuration's file is given to an option, as other programs take it: --config FILE.
+void refuse_configuration_option(const Command& command, const Words& words);
 // The second words of the commands that begin with that one.
 std::vector<std::string_view> second_words(const Command& first);
 

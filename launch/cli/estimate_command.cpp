@@ -8,6 +8,7 @@
 #include <boost/program_options.hpp>
 #include <nlohmann/json.hpp>
 
+#include "engine/core/byte_count.h"
 #include "engine/core/duration.h"
 #include "engine/io/files.h"
 #include "launch/cli/estimate_budgets.h"
@@ -128,9 +129,10 @@ std::string effect_text(const Estimate& e, const Estimate& none) {
 std::string time_text(const Estimate& e, const Estimate& none) {
   constexpr std::size_t kLongest = 5;
   const Simulation& s = e.simulation;
-  std::string text = fmt::format("step on {}: {}, of which {} exposed waits; mode none: {}\n", e.device.name,
-                                 duration_text(s.step_seconds), duration_text(s.total_exposed_seconds()),
-                                 duration_text(none.simulation.step_seconds));
+  std::string text =
+      fmt::format("step: {} by {}, of which {} exposed waits; mode none: {}\n", duration_text(s.step_seconds),
+                  rates_of(e.device.name), duration_text(s.total_exposed_seconds()),
+                  duration_text(none.simulation.step_seconds));
   text += fmt::format("  rates: {}\n", e.calibration);
   for (int i = 0; i < kStreamCount; ++i)
     if (s.busy_seconds[i] > 0)
@@ -289,12 +291,12 @@ void print_largest(const Config& config, RunSize size, bool json) {
     std::replace(name.begin(), name.end(), '-', '_');
     fmt::print("{}\n", Json{{name, run.value}, {"settings", run.settings}}.dump(2));
   } else if (run.value > 0 && run.bound.empty()) {
-    fmt::print("{} is the largest that fits {} bytes\n", run.settings, limit);
+    fmt::print("{} is the largest that fits {}\n", run.settings, byte_count(limit));
   } else if (run.value > 0) {
-    fmt::print("{} and all below fit {} bytes; {}\n", run.settings, limit, run.bound);
+    fmt::print("{} and all below fit {}; {}\n", run.settings, byte_count(limit), run.bound);
   }
   if (run.value == 0)
-    throw Error(ExitCode::kDeviceMemory, fmt::format("not even {} fits {} bytes", run.settings, limit),
+    throw Error(ExitCode::kDeviceMemory, fmt::format("not even {} fits {}", run.settings, byte_count(limit)),
                 "use more tensor-parallel ranks, or activation checkpointing");
 }
 

@@ -6,10 +6,12 @@
 #include <boost/program_options.hpp>
 #include <nlohmann/json.hpp>
 
+#include "comm/agree.h"
 #include "engine/core/printable.h"
 #include "engine/io/output_file.h"
 #include "launch/config/masking.h"
 #include "launch/config/validate.h"
+#include "launch/ranks/inputs.h"
 #include "launch/ranks/world.h"
 #include "launch/report/html_page.h"
 #include "launch/report/profile.h"
@@ -48,9 +50,12 @@ std::string report_text(const std::vector<RankReport>& ranks) {
 }
 
 void profile_rank(Config config, Communicator& world, const Wanted& wanted) {
-  resolve_world(config, world.size());
+  fail_together(world, [&] {
+    resolve_world(config, world.size());
+    check_data_files(config);
+    complete_masking(config);
+  });
   agree_on_spare_cores(config, world);
-  complete_masking(config);
   OpenedData data = count_epochs(config, world);
   Session session(config, world, {}, {}, std::move(data));
   for (int64_t step = 0; step < config.training.max_steps; ++step) session.step();

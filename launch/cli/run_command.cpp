@@ -15,6 +15,7 @@
 #include "launch/cli/commands.h"
 #include "launch/cli/help_page.h"
 #include "launch/cli/train_command.h"
+#include "launch/ranks/inputs.h"
 #include "launch/run/attempt.h"
 #include "launch/run/private_folder.h"
 #include "launch/run/processes.h"
@@ -62,17 +63,19 @@ Outcome attempt_all(Run& run, const std::string& shared_memory) {
   }
 }
 
-// What is wrong with a configuration is said once, before there are ranks of which each would say it.
+// What is wrong with a configuration, and which of its data is not there, is said once, before there are ranks of which each would say it.
 void check_training(const Words& program) {
   const auto asks = [](const std::string& word) {
     return word == "--help" || word == "-h" || word == "--version";
   };
   if (program.front() != "train" || std::any_of(program.begin(), program.end(), asks)) return;
-  const auto file = std::find_if(program.begin() + 1, program.end(),
+  const Words words(program.begin() + 1, program.end());
+  refuse_configuration_option(*find_command({"train"}).command, words);
+  const auto file = std::find_if(words.begin(), words.end(),
                                  [](const std::string& word) { return !word.starts_with('-'); });
   std::error_code unknown;  // what can be read once, a pipe, is for the ranks
-  if (file != program.end() && std::filesystem::is_regular_file(*file, unknown))
-    read_train_words({program.begin() + 1, program.end()});
+  if (file != words.end() && std::filesystem::is_regular_file(*file, unknown))
+    check_data_files(read_train_words(words));
 }
 
 int launch(const Words& words) {

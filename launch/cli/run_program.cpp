@@ -95,7 +95,9 @@ void run_command_of(const Words& words, std::unique_ptr<MpiEnvironment>& mpi) {
   const auto [command, taken] = find_command(words);
   if (!command) refuse_command(words);
   if (!command->run) refuse_second_word(*command, words);
-  command->run({words.begin() + static_cast<std::ptrdiff_t>(taken), words.end()}, mpi);
+  const Words rest(words.begin() + static_cast<std::ptrdiff_t>(taken), words.end());
+  refuse_configuration_option(*command, rest);
+  command->run(rest, mpi);
 }
 
 // So that no file of ours takes the number of a standard stream, and with it what is printed.

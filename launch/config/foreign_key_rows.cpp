@@ -153,6 +153,7 @@ constexpr ForeignKey kForeignKeys[] = {
     // Evaluating and saving.
     {"eval_strategy", "Transformers", "evaluation.every_steps", kStrategy},
     {"evaluation_strategy", "Transformers", "evaluation.every_steps", kStrategy},
+    {"evaluation.strategy", "Transformers", "evaluation.every_steps", kStrategy},
     {"do_train", "Transformers", "", "leave it out: recollect train trains"},
     {"do_eval", "Transformers", "evaluation.every_steps", "write evaluation.path and evaluation.every_steps"},
     {"do_predict", "Transformers", "", "leave it out: recollect predict CONFIG.yaml does"},
@@ -437,7 +438,8 @@ constexpr ForeignKey kForeignKeys[] = {
      "write mode: full in section 'activation_checkpointing'"},
     {"gradient_checkpointing_kwargs", "Transformers", "", kExact},
     {"activation_checkpointing_kwargs", "Transformers", "", kExact},
-    {"activation_checkpointing", "Transformers", "activation_checkpointing.mode", ""},
+    {"activation_checkpointing", "FSDP, axolotl", "activation_checkpointing.mode", ""},
+    {"enable_activation_checkpointing", "torchtune", "activation_checkpointing.mode", ""},
     {"activation_checkpoint.mode", "torchtitan", "activation_checkpointing.mode", ""},
     {"activation_checkpoint", "torchtitan", "activation_checkpointing.mode",
      "write mode: full in section 'activation_checkpointing'"},

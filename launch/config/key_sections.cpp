@@ -19,7 +19,10 @@ constexpr SectionHelp kSectionHelp[] = {
      "How much, how often and in what precision. Any two of micro_batch_size, global_batch_size and "
      "gradient_accumulation_steps determine the third."},
     {"optimizer", "The update rule."},
-    {"scheduler", "The learning rate over the steps; optimizer.learning_rate is its peak."},
+    {"scheduler",
+     "The learning rate over the steps; optimizer.learning_rate is its peak. A file that says nothing of it "
+     "trains with a "
+     "constant one, without warm-up."},
     {"activation_checkpointing",
      "What becomes of the activations between forward and backward: recomputed, partitioned, sent away."},
     {"activation_checkpointing.disk_checkpointing", "The disk as the place where saved activations wait."},

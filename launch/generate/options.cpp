@@ -41,6 +41,12 @@ std::string choose_tokenizer(const std::string& named, const Config& config) {
   if (holds_tokenizer(config.model.pretrained)) return config.model.pretrained;
   if (!config.data.tokenizer.empty()) return config.data.tokenizer;
   if (config.data.format == DataFormat::kText) return "bytes";
+  if (config.data.format == DataFormat::kRandom)
+    refuse_option(
+        fmt::format("{} holds no tokenizer: it was trained with data.format random, on ids that stand "
+                    "for no text",
+                    config.model.pretrained),
+        "train it on a text, or name with --tokenizer what its ids are to mean");
   refuse_option(fmt::format("{} holds no tokenizer", config.model.pretrained),
                 "name one with --tokenizer; bytes is that of models trained with data.format text");
 }

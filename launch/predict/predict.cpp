@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <boost/program_options.hpp>
 
+#include "comm/agree.h"
+#include "engine/core/byte_count.h"
 #include "engine/core/duration.h"
 #include "engine/io/files.h"
 #include "engine/io/standard_output.h"
+#include "launch/config/read.h"
 #include "launch/config/saved_model.h"
 #include "launch/predict/predictions.h"
 #include "launch/predict/predictor.h"
@@ -42,16 +46,38 @@ PredictionFormat format_of(const std::string& word) {
   throw UsageError(fmt::format("--as {}: it is {}", word, fmt::join(kSpellings<PredictionFormat>, ", ")));
 }
 
-// A training's configuration as that of a run that looks at one set and trains nothing.
-Config read_predict_config(Words words, const std::string& data) {
-  if (words.empty()) throw UsageError("predict needs a configuration file");
-  if (!gives(words, "evaluation.every_steps")) words.emplace_back("evaluation.every_steps=1");
-  if (!data.empty()) words.push_back("evaluation.path=" + data);
-  Config config = read_config_words("predict", words);
+void check_task(const Config& config) {
   if (config.task == Task::kCausalLm || config.task == Task::kMaskedLm)
     throw Error(ExitCode::kConfiguration,
                 fmt::format("task {}: predict is for heads with few classes", name_of(config.task)),
                 "'recollect generate' continues texts with causal models");
+}
+
+// Whether the file is of a training that nothing can be predicted with: said before what is missing for an evaluation. What
+// the file says of these may be another on the command line.
+void check_training_words(const Words& words) {
+  std::optional<Config> training;
+  try {
+    training = read_config(words.front());
+  } catch (const Error&) {
+    return;
+  }
+  if (!gives(words, "task")) check_task(*training);
+  if (training->evaluation.format == DataFormat::kRandom && !gives(words, "evaluation.format") &&
+      !gives(words, "data.format"))
+    throw Error(ExitCode::kConfiguration,
+                "data.format random: there are no samples of which predict could say anything",
+                "say what FILE of --data FILE is, such as evaluation.format=csv");
+}
+
+// A training's configuration as that of a run that looks at one set and trains nothing.
+Config read_predict_config(Words words, const std::string& data) {
+  if (words.empty()) throw UsageError("predict needs a configuration file");
+  check_training_words(words);
+  if (!gives(words, "evaluation.every_steps")) words.emplace_back("evaluation.every_steps=1");
+  if (!data.empty()) words.push_back("evaluation.path=" + data);
+  Config config = read_config_words("predict", words);
+  check_task(config);
   choose_saved_weights({words.begin() + 1, words.end()}, config);
   config.training.max_steps = 0;
   config.training.epochs = 0;
@@ -129,7 +155,10 @@ TaskData task_data_without_targets(const Config& config) {
 
 void predict_rank(const PredictOptions& options, Communicator& world) {
   Config config = options.config;
-  fit_to_world(config, world.size());
+  fail_together(world, [&] {
+    fit_to_world(config, world.size());
+    check_data_files(config);
+  });
   agree_on_threads(world);
   check_ranks_agree(config, world);
   check_inputs_agree(config, world);
@@ -151,12 +180,13 @@ void predict_rank(const PredictOptions& options, Communicator& world) {
     if (options.verbose)
       put_text(stderr,
                fmt::format("{} samples, {} tokens in {}: {:.1f} samples/s, {:.0f} tokens/s; {:.1f} % of "
-                           "rows is real; arena {} bytes predicted, {} measured\n",
+                           "rows is real; arena {} predicted, {} measured\n",
                            logits.ends.size(), logits.tokens, duration_text(logits.seconds),
                            static_cast<double>(logits.ends.size()) / logits.seconds,
                            static_cast<double>(logits.tokens) / logits.seconds,
                            100 * static_cast<double>(logits.tokens) / static_cast<double>(logits.computed),
-                           predictor.predicted().arena_bytes(), predictor.measured().arena_bytes()));
+                           byte_count(predictor.predicted().arena_bytes()),
+                           byte_count(predictor.measured().arena_bytes())));
   }
   world.barrier();  // no rank leaves while another may still need it
 }

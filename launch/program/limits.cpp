@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/byte_count.h"
 #include "engine/core/error.h"
 #include "engine/io/node.h"
 #include "engine/io/system_files.h"
@@ -63,15 +64,14 @@ std::optional<DeviceShare> share_of_group(const MemoryGroup& group, uint64_t nee
 
 void check_host_share(uint64_t needed, const std::optional<DeviceShare>& group) {
   if (!group || group->needed <= group->free) return;
-  throw Error(
-      ExitCode::kHostMemory,
-      fmt::format("the run needs {} bytes of host memory on this rank; its control group has {} left{}",
-                  needed, group->free,
-                  group->ranks == 1
-                      ? ""
-                      : fmt::format(", and the {} ranks there need {}", group->ranks, group->needed)),
-      "beyond it the system would kill the run: raise the group's limit (docker run --memory, "
-      "Slurm's --mem), or lower training.micro_batch_size");
+  throw Error(ExitCode::kHostMemory,
+              fmt::format("the run needs {} of host memory on this rank; its control group has {} left{}",
+                          byte_count(needed), byte_count(group->free),
+                          group->ranks == 1 ? ""
+                                            : fmt::format(", and the {} ranks there need {}", group->ranks,
+                                                          byte_count(group->needed))),
+              "beyond it the system would kill the run: raise the group's limit (docker run --memory, "
+              "Slurm's --mem), or lower training.micro_batch_size");
 }
 
 uint64_t budget_of(const Config& config) {
@@ -101,24 +101,25 @@ void check_limits(const Config& config, const MemoryLedger& predicted, const std
   const uint64_t needed = predicted.arena_bytes();
   std::string against;
   if (over(needed, config.device.memory_limit))
-    against = fmt::format("device.memory_limit is {}", config.device.memory_limit);
+    against = fmt::format("device.memory_limit is {}",
+                          byte_count(static_cast<uint64_t>(config.device.memory_limit)));
   else if (device && device->needed > device->free)
-    against = fmt::format(
-        "its device has {} free{}", device->free,
-        device->ranks == 1 ? ""
-                           : fmt::format(", and the {} ranks there need {}", device->ranks, device->needed));
+    against = fmt::format("its device has {} free{}", byte_count(device->free),
+                          device->ranks == 1 ? ""
+                                             : fmt::format(", and the {} ranks there need {}", device->ranks,
+                                                           byte_count(device->needed)));
   if (!against.empty())
     throw Error(ExitCode::kDeviceMemory,
-                fmt::format("the run needs {} bytes on this rank; {}{}{}", needed, against,
+                fmt::format("the run needs {} on this rank; {}{}{}", byte_count(needed), against,
                             table.empty() ? "" : "\n", table),
                 "`recollect estimate --compare` lists what activation checkpointing can do; or lower "
                 "training.micro_batch_size, or use more tensor-parallel ranks");
   const CheckpointingSettings::Disk& disk = config.activation_checkpointing.disk_checkpointing;
   if (over(predicted.disk_bytes, disk.limit))
     throw Error(ExitCode::kStorage,
-                fmt::format("the run needs {} bytes of disk on this rank; "
+                fmt::format("the run needs {} of disk on this rank; "
                             "activation_checkpointing.disk_checkpointing.limit is {}",
-                            predicted.disk_bytes, disk.limit),
+                            byte_count(predicted.disk_bytes), byte_count(static_cast<uint64_t>(disk.limit))),
                 "raise the limit, or save less: another mode, a larger keep_last, storage_dtype: bf16");
 }
 

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/byte_count.h"
+
 namespace recollect {
 
 namespace {
@@ -14,8 +16,8 @@ Error over_budget(const std::string& found, const MemoryLedger& memory, const st
     if (MemoryLedger::sum(row) > MemoryLedger::sum(most)) most = row;
   const auto category = static_cast<std::size_t>(std::max_element(most.begin(), most.end()) - most.begin());
   return Error(ExitCode::kDeviceMemory,
-               fmt::format("{}, and most of it is {} ({} bytes)", found,
-                           name_of(static_cast<Category>(category)), most[category]),
+               fmt::format("{}, and most of it is {}, {}", found, name_of(static_cast<Category>(category)),
+                           byte_count(most[category])),
                fmt::format("raise activation_checkpointing.memory_budget, {}or train with a smaller "
                            "training.micro_batch_size or more tensor ranks",
                            otherwise));
@@ -24,9 +26,9 @@ Error over_budget(const std::string& found, const MemoryLedger& memory, const st
 }  // namespace
 
 Error no_plan_fits(uint64_t budget, uint64_t smallest, const MemoryLedger& memory) {
-  return over_budget(
-      fmt::format("no plan fits {} bytes: the smallest budget that works is {} bytes", budget, smallest),
-      memory);
+  return over_budget(fmt::format("no plan fits {}: the smallest budget that works is {}", byte_count(budget),
+                                 byte_count(smallest)),
+                     memory);
 }
 
 Error plan_exceeds(uint64_t budget, const Config& config, const MemoryLedger& memory) {
@@ -35,9 +37,9 @@ Error plan_exceeds(uint64_t budget, const Config& config, const MemoryLedger& me
                           c.budget_policy == BudgetPolicy::kStatic;
   const std::string whose = of_longest ? "the plan of the longest sequences"
                                        : fmt::format("budget_policy {}", name_of(c.budget_policy));
-  return over_budget(
-      fmt::format("the budget is {} bytes, and {} needs {} bytes", budget, whose, memory.arena_bytes()),
-      memory, of_longest ? "" : "let budget_policy dynamic choose what is saved, ");
+  return over_budget(fmt::format("the budget is {}, and {} needs {}", byte_count(budget), whose,
+                                 byte_count(memory.arena_bytes())),
+                     memory, of_longest ? "" : "let budget_policy dynamic choose what is saved, ");
 }
 
 Error dtr_finds_none(uint64_t budget, const MemoryLedger& none,
@@ -55,9 +57,9 @@ Error dtr_finds_none(uint64_t budget, const MemoryLedger& none,
       low = middle;
     }
   }
-  return over_budget(
-      fmt::format("mode dtr finds no plan within {} bytes: a budget that works is {} bytes", budget, works),
-      memory, "let mode auto find what takes less, ");
+  return over_budget(fmt::format("mode dtr finds no plan within {}: a budget that works is {}",
+                                 byte_count(budget), byte_count(works)),
+                     memory, "let mode auto find what takes less, ");
 }
 
 }  // namespace recollect

@@ -59,7 +59,8 @@ std::string phase_table(const std::string& title, const MemoryLedger& predicted,
   for (int c = 0; c < (caches ? kCategoryCount : kStepCategoryCount); ++c)
     text += row(name_of(static_cast<Category>(c)),
                 [&](const MemoryLedger& l, int p) { return unit(l.at_peak[p][c]); });
-  text += row("at peak", [&](const MemoryLedger& l, int p) { return unit(MemoryLedger::sum(l.at_peak[p])); });
+  text +=
+      row("arena peak", [&](const MemoryLedger& l, int p) { return unit(MemoryLedger::sum(l.at_peak[p])); });
   for (int p = 0; p < kPhaseCount; ++p)
     if (!predicted.peak_op[p].empty())
       text += fmt::format("  peak of {} in {}\n", name_of(static_cast<Phase>(p)), predicted.peak_op[p]);

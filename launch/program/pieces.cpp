@@ -1,7 +1,6 @@
 #include "launch/program/pieces.h"
 
 #include <string>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -26,21 +25,16 @@ void decide_pieces(const Config& config, const DeviceModel& device, ModelGraph& 
   built.pieces = choose_pieces(built.graph, *built.registry, device);
   if (built.pieces == kInPlace || has_core_for_collectives(config, device)) return;
   built.pieces = kInPlace;
-  built.lacks_core_for_pieces = true;
 }
 
-void note_pieces(const Config& config, const ModelGraph& built, int64_t pieces, TrainingProgram& training) {
+void note_pieces(const Config& config, int64_t pieces, TrainingProgram& training) {
   training.checkpointed.pieces = pieces;
-  const auto remark = [&](std::string sentence) {
-    training.remarks.push_back({"parallelism.collective_pieces", std::move(sentence)});
-  };
-  if (pieces == kInPlace && built.lacks_core_for_pieces)
-    remark("tensor ranks' collectives do not run beside products: the node has no spare core for each rank");
   if (pieces == kInPlace || config.parallelism.tensor_parallel_size == 1) return;
   const std::string cut =
       pieces == 1 ? "" : fmt::format(", of which those that can be are cut into {} pieces", pieces);
-  remark(fmt::format("tensor ranks' collectives run beside products{} ({})", cut,
-                     config.parallelism.collective_pieces < 0 ? "simulated" : "given"));
+  training.remarks.push_back({"parallelism.collective_pieces",
+                              fmt::format("tensor ranks' collectives run beside products{} ({})", cut,
+                                          config.parallelism.collective_pieces < 0 ? "simulated" : "given")});
 }
 
 }  // namespace recollect

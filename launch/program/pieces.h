@@ -12,7 +12,7 @@ namespace recollect {
 // Of a differentiated graph of several tensor ranks. `device`: as the configuration describes it.
 void decide_pieces(const Config& config, const DeviceModel& device, ModelGraph& built);
 
-// The program has that many pieces: of a longer batch, or of this one. Says so, or why it has none.
-void note_pieces(const Config& config, const ModelGraph& built, int64_t pieces, TrainingProgram& training);
+// The program has that many pieces: of a longer batch, or of this one. Says so where there are any.
+void note_pieces(const Config& config, int64_t pieces, TrainingProgram& training);
 
 }  // namespace recollect

@@ -16,6 +16,7 @@
 #include "checkpointing/verify.h"
 #include "comm/collective_ops.h"
 #include "comm/vocabulary_reduction.h"
+#include "engine/core/byte_count.h"
 #include "engine/core/duration.h"
 #include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
@@ -131,7 +132,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
                                         .plan = target.plan,
                                         .decided = decided});
     if (training.checkpointed.refusal) return training;
-    note_pieces(config, built, pieces, training);
+    note_pieces(config, pieces, training);
     overlap_collectives(graph, *training.registry, pieces);
     for (const Remark& remark : training.checkpointed.remarks) training.remarks.push_back(remark);
     if (!settings.disk_checkpointing.path.empty())
@@ -384,10 +385,10 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
   training.remarks.push_back(
       {"mode dtr",
        fmt::format(
-           "{} evictions were simulated; {} of a micro-batch are recomputation and gathers, and {} bytes of "
+           "{} evictions were simulated; {} of a micro-batch are recomputation and gathers, and {} of "
            "the budget are left",
            found->evictions, duration_text(found->seconds),
-           budget - training.program.predicted().arena_bytes())});
+           byte_count(budget - training.program.predicted().arena_bytes()))});
   return training;
 }
 

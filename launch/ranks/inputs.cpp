@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include "engine/io/file_digest.h"
 #include "engine/io/safetensors.h"
 #include "launch/config/lora_keys.h"
+#include "launch/config/validate.h"
 #include "launch/ranks/program_identity.h"
 
 namespace recollect {
@@ -78,6 +80,33 @@ std::vector<std::string> files_read(const Config& config) {
   if (config.evaluation.every_steps > 0) add(files_of(config.evaluation.format, config.evaluation.path));
   std::erase_if(files, [](const std::string& file) { return file.empty(); });
   return files;
+}
+
+void check_data_files(const Config& config) {
+  std::vector<Finding> missing;
+  std::string hint;
+  const auto look = [&](const std::string& key, DataFormat format, const std::vector<std::string>& paths) {
+    for (const std::string& path : paths) {
+      try {
+        files_of(format, {path});
+      } catch (const Error& error) {
+        if (error.code() != ExitCode::kInput) throw;
+        missing.push_back({{key}, fmt::format("{}: {}", key, error.what())});
+        if (hint.empty()) hint = error.hint();
+      }
+    }
+  };
+  if (config.training.max_steps > 0) look("data.path", config.data.format, config.data.path);
+  if (config.evaluation.every_steps > 0)
+    look("evaluation.path", config.evaluation.format, config.evaluation.path);
+  const std::string& tokenizer = config.data.tokenizer;
+  std::error_code unknown;
+  if (!tokenizer.empty() && !std::filesystem::exists(tokenizer, unknown))
+    missing.push_back({{"data.tokenizer", "model.pretrained"},
+                       fmt::format("data.tokenizer: there is no file or folder {}", tokenizer)});
+  Problems problems;
+  report(missing, config, {}, problems);
+  if (!problems.empty()) throw Error(ExitCode::kInput, problems.text(), hint);
 }
 
 std::map<std::string, std::string> contents_of_inputs(const Config& config) {

@@ -14,6 +14,10 @@ namespace recollect {
 // Every file that a run of this configuration starts from.
 std::vector<std::string> files_read(const Config& config);
 
+// Error kInput where files that keys name, of data to train on or to evaluate with or of a tokenizer, are not there; all of
+// them, at the places of the keys.
+void check_data_files(const Config& config);
+
 // Of the data to train on, its tokenizer and the model that adapters are of, by key, what the files hold in a word. It is
 // another where they hold something else, wherever they are.
 std::map<std::string, std::string> contents_of_inputs(const Config& config);

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "checkpointing/device_model.h"
+
 namespace recollect {
 
 namespace {
@@ -67,7 +69,7 @@ void ChromeTrace::name_process(const RankReport& report, Times times) {
   process_ = report.rank + (measured ? 0 : kPredictedProcess);
   const std::string name =
       measured ? fmt::format("rank {}, step {} as measured", report.rank, report.timeline.step)
-               : fmt::format("rank {}, a step as predicted on {}", report.rank, report.step.device);
+               : fmt::format("rank {}, a step as predicted by {}", report.rank, rates_of(report.step.device));
   const auto about = [&](const char* what, int thread, const std::string& arguments) {
     event(fmt::format(R"("ph":"M","pid":{},"tid":{},"name":"{}","args":{{{}}})", process_, thread, what,
                       arguments));

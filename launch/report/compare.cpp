@@ -74,7 +74,7 @@ std::string comparison_text(const std::vector<RankReport>& run_a, const std::vec
   };
   for (int c = 0; c < kStepCategoryCount; ++c)
     row(name_of(static_cast<Category>(c)), [c](const MemoryLedger& l, int p) { return l.at_peak[p][c]; });
-  row("at peak", [](const MemoryLedger& l, int p) { return MemoryLedger::sum(l.at_peak[p]); });
+  row("arena peak", [](const MemoryLedger& l, int p) { return MemoryLedger::sum(l.at_peak[p]); });
   text += '\n';
   const auto line = [&](const char* name, uint64_t bytes_a, uint64_t bytes_b) {
     text += fmt::format("{:<{}}{}\n", name, kNameWidth, three_bytes(unit, bytes_a, bytes_b));

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "checkpointing/device_model.h"
 #include "launch/report/page_template.h"
 #include "launch/report/rank_report_json.h"
 #include "launch/report/timeline_json.h"
@@ -62,7 +63,8 @@ std::string page_data(std::span<const std::vector<RankReport>> runs, const PageP
   }
   const std::string names = names_json().dump();
   return names.substr(0, names.size() - 1) + ",\"runs\":" + list.dump() + ",\"programs\":" + programs.text() +
-         ",\"times\":" + times.text() + ",\"live\":" + std::to_string(more.live) + "}";
+         ",\"times\":" + times.text() + ",\"presets\":" + Json(device_preset_names()).dump() +
+         ",\"live\":" + std::to_string(more.live) + "}";
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ std::vector<std::string> rank_column(const RankMemory& rank, const ByteUnit& uni
 std::vector<std::string> row_names() {
   std::vector<std::string> names;
   for (int c = 0; c < kStepCategoryCount; ++c) names.emplace_back(name_of(static_cast<Category>(c)));
-  for (const char* name : {"at peak", "peak in", "unused at peak", "arena", "arena, predicted",
+  for (const char* name : {"arena peak", "peak in", "unused at peak", "arena", "arena, predicted",
                            "difference, bytes", "host arena", "disk", "communicators"})
     names.emplace_back(name);
   return names;
@@ -154,7 +154,7 @@ std::string outliers_text(std::span<const RankMemory> ranks) {
   }
   std::string text = fmt::format("memory: all {} ranks alike\n", ranks.size());
   if (const auto far = outlier(bytes))
-    text = fmt::format("memory: rank {} stands out with {} {} at its peak; the median is {}\n", *far,
+    text = fmt::format("memory: rank {} stands out with an arena peak of {} {}; the median is {}\n", *far,
                        unit(static_cast<uint64_t>(bytes[*far])), unit.name,
                        unit(static_cast<uint64_t>(median(bytes))));
   const auto longest = std::max_element(exposed.begin(), exposed.end());

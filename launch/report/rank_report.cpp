@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "checkpointing/simulator.h"
+#include "engine/core/byte_count.h"
 #include "launch/program/estimate.h"
 #include "launch/program/layer_choices.h"
 #include "launch/program/lengths.h"
@@ -128,14 +129,13 @@ RankReport report_of(const Config& config, const Measurements& measured, const R
   report.device_communicators = measured.mesh.device_bytes();
   report.sentences = checkpointing_report(config, measured, report.step);
   if (const uint64_t buffer = save_buffer_bytes(config); buffer > 0)
-    report.sentences.emplace_back("save buffer",
-                                  fmt::format("{} bytes of host memory beside the arenas", buffer));
+    report.sentences.emplace_back("save buffer", byte_count(buffer) + " of host memory beside the arenas");
   if (const uint64_t buffer =
           snapshot_buffer_bytes(config, measured.training().model, executor.program().graph, measured.mesh,
                                 measured.mesh.world().rank());
       buffer > 0)
     report.sentences.emplace_back("snapshot buffer",
-                                  fmt::format("{} bytes of host memory beside the arenas", buffer));
+                                  byte_count(buffer) + " of host memory beside the arenas");
   if (!measured.adapted.empty()) report.sentences.emplace_back("replan_after", measured.adapted);
   if (const StepRecorder* recorder = measured.programs.recorder();
       config.profiling.step > 0 && recorder && recorder->complete() &&

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "checkpointing/device_model.h"
 #include "engine/core/duration.h"
 
 namespace recollect {
@@ -64,9 +65,9 @@ std::string step_text(const StepReport& r) {
   if (r.steps == 0) return {};
   const ExposedWaits& exposed = r.measured_exposed;
   std::string text = fmt::format(
-      "step: predicted {} on {}, measured {} (median)\n"
+      "step: predicted {} by {}, measured {} (median)\n"
       "exposed waits a step: predicted {}, measured {} (mean)\n",
-      duration_text(r.predicted), r.device, duration_text(r.measured),
+      duration_text(r.predicted), rates_of(r.device), duration_text(r.measured),
       duration_text(r.predicted_exposed.total()), duration_text(exposed.total()));
   for (int s = 0; s < kStreamCount; ++s)
     if (exposed.by_stream[s] > 0)

@@ -79,10 +79,13 @@ std::string memory_line(const Session& session) {
       std::max_element(places.begin(), places.end(), [](const auto& a, const auto& b) {
         return a.second.part() < b.second.part();
       })->second;
-  std::string text = "memory: predicted peak " + bytes_text(fullest.sum());
+  const bool on_device = session.executor().memory().device().memory().has_value();
+  const bool whole_processes = !on_device && session.programs().resident().predicted > 0;
+  std::string text = fmt::format("memory: predicted {} {}", whole_processes ? "resident" : "arenas",
+                                 bytes_text(fullest.sum()));
   if (fullest.total > 0) text += " of " + bytes_text(fullest.total);
   const auto ranks = static_cast<int>(claims.size());
-  if (session.executor().memory().device().memory()) text += " on the device";
+  if (on_device) text += " on the device";
   if (ranks > 1)
     text += fullest.ranks == ranks ? fmt::format(" for {} ranks", ranks)
                                    : fmt::format(" for {} of {} ranks", fullest.ranks, ranks);

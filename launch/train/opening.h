@@ -9,8 +9,8 @@
 
 namespace recollect {
 
-// Collective. "memory: predicted peak 66.46 MiB of 15.64 GiB for 2 ranks; arena 6.20 MiB a rank": of the node, or of the
-// device, that has least to spare. All memory of the ranks' processes where the device's memory is the host's.
+// Collective. "memory: predicted resident 66.46 MiB of 15.64 GiB for 2 ranks; arena 6.20 MiB a rank": of the node that has
+// least to spare, all memory of the ranks' processes; or of the device, "predicted arenas".
 std::string memory_line(const Session& session);
 
 // Rank 0's. `memory`: what memory_line() has said. With logging.verbose also all about the layout.

@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/byte_count.h"
 #include "engine/core/error.h"
 #include "engine/io/files.h"
 #include "engine/io/folders.h"
@@ -23,6 +24,7 @@
 #include "engine/io/standard_output.h"
 #include "engine/io/strict_json.h"
 #include "launch/config/read.h"
+#include "launch/program/units.h"
 #include "launch/ranks/inputs.h"
 #include "launch/train/launch_attempt.h"
 #include "launch/train/resume.h"
@@ -189,12 +191,12 @@ void OutputFolder::check_space(const std::vector<PlannedFile>& files) const {
   std::string list;
   for (const PlannedFile& file : files) {
     needed += file.bytes;
-    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", file.what, file.bytes);
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", file.what, bytes_text(file.bytes));
   }
   if (needed <= free) return;
   throw Error(ExitCode::kStorage,
-              fmt::format("the run will write up to {} bytes to {} ({}); its disk has {} free", needed, path_,
-                          list, free),
+              fmt::format("the run will write up to {} to {} ({}); its disk has {} free", byte_count(needed),
+                          path_, list, byte_count(free)),
               "free some space, name another output_dir, or write less: logging.report_to, "
               "memory_report.formats");
 }

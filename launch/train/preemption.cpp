@@ -4,7 +4,11 @@
 
 #include <cstdlib>
 
+#include <fmt/format.h>
+
+#include "comm/bootstrap.h"
 #include "engine/io/standard_output.h"
+#include "parallel/snapshot/snapshot_folder.h"
 
 namespace recollect {
 
@@ -18,11 +22,20 @@ constexpr double kMpirunsGrace = 1;  // Open MPI's odls_base_sigkill_timeout
 constexpr auto kOneRequest = 500ms;
 constexpr timespec kLookInterval{0, 200'000'000};
 
+bool is_launched() {
+  try {
+    return discover_ranks().has_value();
+  } catch (const Error&) {  // several, which disagree
+    return true;
+  }
+}
+
 // Those that are not ignored: nohup means what it says.
 sigset_t heeded_signals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : {SIGUSR1, SIGTERM}) {
+  for (const int signal : {SIGUSR1, SIGTERM, SIGINT}) {
+    if (signal == SIGINT && is_launched()) continue;
     struct sigaction action {};
     sigaction(signal, nullptr, &action);
     if (action.sa_handler != SIG_IGN) sigaddset(&signals, signal);
@@ -65,6 +78,13 @@ Preemption::~Preemption() {
   pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
 }
 
+void Preemption::begin_steps(const Config& config, int64_t done) {
+  const std::lock_guard lock(mutex_);
+  may_wait_ = config.saves_snapshots() && config.training.max_steps > 0;
+  step_ = done;
+  run_ = {config.training.max_steps, may_wait_ ? config.snapshot_folder() : "", config.resume};
+}
+
 int Preemption::agree(Communicator& world) const {
   int64_t signal = asked_;
   if (world.size() > 1) world.all_reduce({&signal, {1}, DType::kI64}, ReduceOp::kMax);
@@ -81,6 +101,7 @@ void Preemption::attend() {
 }
 
 void Preemption::take(int signal) {
+  if (signal == SIGINT) end_at_once(signal, interrupted_text());
   if (signal == SIGTERM && !grace_suffices_)
     end_at_once(signal, "SIGTERM leaves no time for a snapshot here; SIGUSR1 asks for one");
   if (signal == SIGTERM && (!may_wait_ || ranks_.is_stopped())) end_at_once(signal, "");
@@ -92,9 +113,29 @@ void Preemption::take(int signal) {
   }
 }
 
-void Preemption::end_at_once(int signal, const char* why) {
-  if (*why != '\0' && may_wait_) warn("{}", why);
-  ranks_.write_all(ExitCode::kPeerLost, signal == SIGTERM ? "ended by SIGTERM" : "ended by a second SIGUSR1");
+std::string Preemption::interrupted_text() const {
+  const std::lock_guard lock(mutex_);
+  if (!run_) return "stopped by SIGINT before the first step";
+  const std::string when = fmt::format("stopped by SIGINT after step {} of {}: ", step_.load(), run_->steps);
+  if (run_->snapshots.empty())
+    return when + "nothing is saved to resume from; snapshot.every_steps=N would save it";
+  std::vector<int64_t> saved;
+  try {
+    saved = SnapshotFolder(run_->snapshots).steps();
+  } catch (const Error& error) {
+    return when + error.what();
+  }
+  if (saved.empty()) return when + "no snapshot is saved yet";
+  return fmt::format("{}{} resumes from the newest snapshot, {}", when,
+                     run_->resume == "auto" ? "the same command" : "resume=auto",
+                     SnapshotFolder(run_->snapshots).of_step(saved.front()));
+}
+
+void Preemption::end_at_once(int signal, const std::string& why) {
+  if (!why.empty() && (may_wait_ || signal == SIGINT)) warn("{}", why);
+  ranks_.write_all(ExitCode::kPeerLost, signal == SIGINT    ? "ended by SIGINT"
+                                        : signal == SIGTERM ? "ended by SIGTERM"
+                                                            : "ended by a second SIGUSR1");
   ::signal(signal, SIG_DFL);
   ::raise(signal);  // of this thread, which still holds it
   pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);

@@ -4,6 +4,9 @@
 // A thread of its own waits for the signals, whatever the ranks of the process are doing, and between two steps these ask.
 // The second signal ends the process at once; what comes within half a second of the first is the same request, which
 // launchers and batch systems both pass on.
+//
+// SIGINT, Ctrl-C, ends a process that no launcher has started at once, with a sentence on what is saved. Launchers have words of
+// their own for it.
 #pragma once
 
 #include <signal.h>
@@ -11,10 +14,13 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "comm/communicator.h"
+#include "launch/config/config.h"
 #include "launch/train/rank_watch.h"
 
 namespace recollect {
@@ -34,8 +40,9 @@ class Preemption {
   Preemption(const Preemption&) = delete;
   Preemption& operator=(const Preemption&) = delete;
 
-  // From now on there is something to lose; `saves`: and to save.
-  void begin_steps(bool saves) { may_wait_ = saves; }
+  // From now on there is something to lose, and to save where the run saves snapshots. `done`: steps. Of each rank.
+  void begin_steps(const Config& config, int64_t done);
+  void after_step(int64_t step) { step_ = step; }
   // Collective, between two steps: the signal that some rank's process was sent; 0: none was.
   int agree(Communicator& world) const;
 
@@ -44,13 +51,21 @@ class Preemption {
 
   void attend();
   void take(int signal);
-  [[noreturn]] void end_at_once(int signal, const char* why);
+  std::string interrupted_text() const;
+  [[noreturn]] void end_at_once(int signal, const std::string& why);
 
   RankWatch& ranks_;
   sigset_t signals_{};
   const bool grace_suffices_;
   std::atomic<bool> quits_ = false, may_wait_ = false;
   std::atomic<int> asked_ = 0;
+  std::atomic<int64_t> step_ = 0;  // done
+  struct Run {
+    int64_t steps;
+    std::string snapshots, resume;  // the folder, "" where none are saved
+  };
+  mutable std::mutex mutex_;
+  std::optional<Run> run_;      // once it trains
   Clock::time_point asked_at_;  // the thread's
   std::thread thread_;          // last: it uses all the others
 };

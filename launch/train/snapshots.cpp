@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "engine/core/byte_count.h"
 #include "engine/io/standard_output.h"
 #include "launch/program/recorded.h"
 #include "launch/ranks/inputs.h"
@@ -50,9 +51,9 @@ void check_space(const Config& config, const Session& session) {
   const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize, needed = static_cast<uint64_t>(more) * bytes;
   if (needed <= free) return;
   const std::string wrong = fmt::format(
-      "snapshots need {} bytes more in {} ({} of {} each, with one that is being written); "
+      "snapshots need {} more in {} ({} of {} each, with one that is being written); "
       "its disk has {} free",
-      needed, folder, more, bytes, free);
+      byte_count(needed), folder, more, byte_count(bytes), byte_count(free));
   const std::string hint = "free some space, name another snapshot.path, or lower snapshot.keep";
   if (there == 0 && session.progress().step == 0) throw Error(ExitCode::kStorage, wrong, hint);
   warn("{}: {}", wrong, hint);

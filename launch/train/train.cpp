@@ -97,7 +97,7 @@ int run_steps(const Config& config, Session& session, Progress* progress, BestMo
   };
   int preempted_by = 0;
   look_at_cores();
-  preemption.begin_steps(snapshots != nullptr);
+  preemption.begin_steps(config, session.progress().step);
   while (!session.is_done() && preempted_by == 0) {
     log.begin_step(session.progress().step + 1);
     const StepResult result = session.step();
@@ -122,6 +122,7 @@ int run_steps(const Config& config, Session& session, Progress* progress, BestMo
     }
     after_step(result.step);
     if (snapshots) snapshots->after_step();
+    preemption.after_step(result.step);
     preempted_by = preemption.agree(session.mesh().world());
   }
   const bool preempted = !session.is_done();
@@ -179,6 +180,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
                RankStatus& status) {
   fail_together(world, [&] {
     resolve_world(config, world.size());
+    check_data_files(config);
     complete_masking(config);
   });
   check_ranks_agree(config, world);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "checkpointing/device_model.h"
 #include "engine/core/duration.h"
 #include "launch/program/resident_memory.h"
 #include "launch/program/units.h"
@@ -42,16 +43,17 @@ std::string time_line(const TrainResults& r) {
   std::string text =
       fmt::format("step: {} (median)", duration_text(r.step ? r.step->measured : r.step_median));
   if (!r.step || r.step->steps == 0) return text + "\n";
-  text += fmt::format(", predicted {} on {}", duration_text(r.step->predicted), r.step->device);
+  text += fmt::format(", predicted {} by {}", duration_text(r.step->predicted), rates_of(r.step->device));
   if (!r.step->collectives.empty())
     text += fmt::format("; {} waiting for peers", duration_text(r.step->waiting_for_peers()));
   return text + fmt::format("; {} exposed waits\n", duration_text(r.step->measured_exposed.total()));
 }
 
 std::string peaks_line(const TrainResults& r) {
-  std::string text = fmt::format("memory: peak {}, predicted {}", bytes_text(r.device_memory_peak),
+  std::string text = fmt::format("memory: arena peak {}, predicted {}", bytes_text(r.device_memory_peak),
                                  bytes_text(r.device_memory_predicted));
-  if (r.resident_memory_peak > 0) text += fmt::format("; resident {}", bytes_text(r.resident_memory_peak));
+  if (r.resident_memory_peak > 0)
+    text += fmt::format("; resident peak {} a process", bytes_text(r.resident_memory_peak));
   return text + "\n";
 }
 

@@ -156,9 +156,10 @@ TEST_F(DiskStoreTest, DoesWithoutAReservationWhereThereIsNone) {
 
 TEST_F(DiskStoreTest, AFullDiskIsKnownAtOnce) {
   calls_.reserve_error = ENOSPC;
-  expect_error(ExitCode::kStorage,
-               {"need 1099511627776 bytes in " + folder_.path(), "are available", "No space left"},
-               [&] { store_.open(uint64_t{1} << 40); });
+  expect_error(
+      ExitCode::kStorage,
+      {"need 1099511627776 bytes (1024.00 GiB) in " + folder_.path(), "are available", "No space left"},
+      [&] { store_.open(uint64_t{1} << 40); });
 }
 
 // Of a program that may use the disk and does not.

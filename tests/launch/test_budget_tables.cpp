@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/byte_count.h"
 #include "launch/config/read.h"
 #include "launch/program/compare_budgets.h"
 #include "launch/program/lengths.h"
@@ -139,10 +140,9 @@ TEST(Policies, ThatNoBudgetChangesSayWhatTheyTake) {
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->code(), ExitCode::kDeviceMemory);
   const std::string text = refusal->what();
-  EXPECT_EQ(
-      text.find(fmt::format(
-          "the budget is {} bytes, and budget_policy none needs {} bytes, and most of it is ", bytes, none)),
-      0u)
+  EXPECT_EQ(text.find(fmt::format("the budget is {}, and budget_policy none needs {}, and most of it is ",
+                                  byte_count(bytes), byte_count(none))),
+            0u)
       << text;
 }
 

@@ -187,7 +187,19 @@ INSTANTIATE_TEST_SUITE_P(
         CommandLineCase{"MissingFile",
                         3,
                         train({"data.format=text", "data.path=nothing.txt", "model.vocab_size=256"}),
-                        {"there is no file or folder nothing.txt"}},
+                        {"command line: data.path=nothing.txt: data.path: there is no file or folder "
+                         "nothing.txt\n"}},
+        CommandLineCase{"MissingFiles",
+                        3,
+                        {"train", "e.yaml"},
+                        {"recollect: e.yaml:2:28: data.path: there is no file or folder nothing.txt\n"
+                         "e.yaml:3:20: evaluation.path: there is no file or folder none.txt\n"},
+                        {},
+                        {{"e.yaml",
+                          "model: {n_embd: 8, n_head: 1, n_layer: 1, n_positions: 8, vocab_size: 256}\n"
+                          "data: {format: text, path: nothing.txt}\n"
+                          "evaluation: {path: none.txt, every_steps: 1}\n"
+                          "training: {max_steps: 1}\n"}}},
         CommandLineCase{
             "MissingPath", 2, train({"data.format=text", "model.vocab_size=256"}), {"data.path is missing"}},
         CommandLineCase{"OutsideTheVocabulary",
@@ -259,7 +271,8 @@ TEST(MemoryLimit, StopsBeforeAnythingIsTrained) {
   const Workplace place;
   const Finished refused = place.train({"device.memory_limit=64KiB"});
   EXPECT_EQ(refused.status, 4) << refused.err;
-  EXPECT_NE(refused.err.find("bytes on this rank; device.memory_limit is 65536"), std::string::npos)
+  EXPECT_NE(refused.err.find(" on this rank; device.memory_limit is 65536 bytes (64.00 KiB)"),
+            std::string::npos)
       << refused.err;
   EXPECT_NE(refused.err.find("activations"), std::string::npos)
       << "says what takes the bytes: " << refused.err;

@@ -356,6 +356,10 @@ TEST(ConfigReference, HoldsEveryKeyAndAdvice) {
     for (const std::string& alias : key.aliases)
       EXPECT_NE(page.find("`" + alias + "`"), std::string::npos) << alias;
   }
+  const Config::Scheduler unsaid = table.defaults().scheduler;
+  EXPECT_TRUE(unsaid.name == SchedulerName::kConstant && unsaid.warmup_steps == 0 &&
+              unsaid.warmup_ratio == 0);
+  EXPECT_NE(page.find("says nothing of it trains with a constant one, without warm-up."), std::string::npos);
   for (const ForeignKey& key : foreign_keys())
     EXPECT_NE(page.find("| `" + std::string(key.name) + "` | "), std::string::npos) << key.name;
   for (const ForeignValue& value : foreign_values())

@@ -310,7 +310,8 @@ TEST(Disk, WhatCannotBeIsRefusedBeforeTheFirstStep) {
   for (const char* command : {"train", "estimate"}) {
     const Finished refused = place.recollect(Words{command, "c.yaml"} + limited);
     EXPECT_EQ(refused.status, 6) << refused.err;
-    EXPECT_TRUE(has(refused.err, "12288 bytes of disk on this rank") && has(refused.err, "limit is 8192"))
+    EXPECT_TRUE(has(refused.err, "12288 bytes (12.00 KiB) of disk on this rank") &&
+                has(refused.err, "limit is 8192"))
         << refused.err;
   }
   const Finished inert =

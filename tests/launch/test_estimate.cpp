@@ -352,6 +352,7 @@ TEST_F(EstimateCommand, SaysThatAPresetIsNoMeasurement) {
   EXPECT_NE(done.out.find("rates: cpu, a preset: an order of magnitude, not this machine"), std::string::npos)
       << done.out;
   EXPECT_NE(done.out.find("a rank has 1 thread\n"), std::string::npos) << done.out;
+  EXPECT_NE(done.out.find(" by the preset cpu, of which "), std::string::npos) << done.out;
 }
 
 TEST_F(EstimateCommand, ComparesTheDiskWhereItHasAPath) {

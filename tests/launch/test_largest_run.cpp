@@ -183,11 +183,13 @@ TEST(LargestRun, IsSaidInWordsAndJson) {
   ASSERT_EQ(json.status, 0) << json.err;
   const auto document = nlohmann::json::parse(json.out);
   EXPECT_GT(document.at("layers"), 1);
-  EXPECT_EQ(text.out, fmt::format("model.num_hidden_layers={} is the largest that fits 1048576 bytes\n",
-                                  document.at("layers").get<int64_t>()));
+  EXPECT_EQ(text.out,
+            fmt::format("model.num_hidden_layers={} is the largest that fits 1048576 bytes (1.00 MiB)\n",
+                        document.at("layers").get<int64_t>()));
   EXPECT_EQ(document.at("settings"), text.out.substr(0, text.out.find(' ')));
   EXPECT_EQ(none.status, 4);
-  EXPECT_NE(none.err.find("not even data.sequence_length=1 fits 1024 bytes"), std::string::npos) << none.err;
+  EXPECT_NE(none.err.find("not even data.sequence_length=1 fits 1024 bytes (1.00 KiB)"), std::string::npos)
+      << none.err;
   EXPECT_EQ(unlimited.status, 2);
   EXPECT_NE(unlimited.err.find("--max-layers needs a limit"), std::string::npos) << unlimited.err;
 }

@@ -82,8 +82,8 @@ TEST(Limits, CountWhatSharesAControlGroup) {
   EXPECT_EQ(told_of_host({1000}, 1000), Texts{""});
   EXPECT_EQ(told_of_host({1001}, std::nullopt), Texts{""});
   EXPECT_EQ(told_of_host({1001}, 1000), Texts{"the run needs 1001 bytes of host memory on this rank; its "
-                                              "control group has 1000 left"});
-  const std::string shared = "; its control group has 1000 left, and the 2 ranks there need 1001";
+                                              "control group has 1000 bytes left"});
+  const std::string shared = "; its control group has 1000 bytes left, and the 2 ranks there need 1001 bytes";
   EXPECT_EQ(told_of_host({400, 1000, 601}, 1000),
             (Texts{"the run needs 400 bytes of host memory on this rank" + shared, "",
                    "the run needs 601 bytes of host memory on this rank" + shared}));
@@ -106,7 +106,7 @@ TEST(Limits, ARunThatItsControlGroupWouldKillIsRefused) {
   const Finished run = Process({"sh", "-c", script}, place.folder().path()).wait(Workplace::kBound);
   if (run.status == 99) GTEST_SKIP() << "no control group can be made here";
   EXPECT_EQ(run.status, 5) << run.err;
-  EXPECT_NE(run.err.find(" bytes of host memory on this rank; its control group has "), std::string::npos)
+  EXPECT_NE(run.err.find(" of host memory on this rank; its control group has "), std::string::npos)
       << run.err;
 }
 
@@ -114,9 +114,10 @@ TEST(Limits, CountWhatSharesADevice) {
   using Texts = std::vector<std::string>;
   EXPECT_EQ(told({1000}), Texts{""});
   EXPECT_EQ(told({1001}),
-            Texts{"the run needs 1001 bytes on this rank; its device has 1000 free\nthe table"});
+            Texts{"the run needs 1001 bytes on this rank; its device has 1000 bytes free\nthe table"});
   EXPECT_EQ(told({400, 1000, 600}), (Texts{"", "", ""}));
-  const std::string shared = "; its device has 1000 free, and the 2 ranks there need 1001\nthe table";
+  const std::string shared =
+      "; its device has 1000 bytes free, and the 2 ranks there need 1001 bytes\nthe table";
   EXPECT_EQ(told({400, 1000, 601}), (Texts{"the run needs 400 bytes on this rank" + shared, "",
                                            "the run needs 601 bytes on this rank" + shared}));
 }
@@ -154,8 +155,22 @@ TEST(Limits, TooLittleSharedMemoryIsSaid) {
   if (run.status == 99 || run.err.find("unshare") != std::string::npos)
     GTEST_SKIP() << "no mounts of one's own here";
   EXPECT_EQ(run.status, 5) << run.err;
-  for (const char* part : {"bytes of shared memory for 2 ranks: No space left on device", "--shm-size"})
+  for (const char* part : {" of shared memory for 2 ranks: No space left on device", "--shm-size"})
     EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
+}
+
+TEST(Limits, TooSmallFilesAreSaid) {
+  const Workplace place;
+  const Finished run = Process(shell("ulimit -f 100; exec " + recollect_binary() +
+                                     " run --nproc-per-node 2 train c.yaml parallelism.communicator=local "
+                                     "parallelism.tensor_parallel_size=2"),
+                               place.folder().path())
+                           .wait(Workplace::kBound);
+  EXPECT_EQ(run.status, 6) << run.err;
+  for (const char* part : {"reserving a shared segment of ", " MiB): File too large",
+                           "the limit on the size of files is below that", "ulimit -f unlimited"})
+    EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
+  EXPECT_EQ(run.err.find("shm-size"), std::string::npos) << run.err;
 }
 
 TEST(Limits, TooFewOpenFilesAreSaid) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "checkpointing/device_file.h"
+#include "engine/core/byte_count.h"
 #include "engine/io/files.h"
 #include "launch/config/read.h"
 #include "launch/program/estimate.h"
@@ -194,9 +195,10 @@ TEST(MemoryBudgets, TooSmallOnesSayWhichOneWorks) {
     for (const MemoryLedger::Row& row : memory.at_peak)
       if (MemoryLedger::sum(row) > MemoryLedger::sum(most)) most = row;
     const auto largest = std::max_element(most.begin(), most.end());
-    EXPECT_NE(text.find(fmt::format("most of it is {} ({} bytes)",
-                                    name_of(static_cast<Category>(largest - most.begin())), *largest)),
-              std::string::npos)
+    EXPECT_NE(
+        text.find(fmt::format("most of it is {}, {}", name_of(static_cast<Category>(largest - most.begin())),
+                              byte_count(*largest))),
+        std::string::npos)
         << text;
   }
 }

@@ -93,8 +93,18 @@ constexpr Mistake kInTheFile[] = {
     {"training: {gradient_checkpointing: false}",
      "'gradient_checkpointing' of Transformers is activation_checkpointing.mode here; write "
      "mode: none in section 'activation_checkpointing'"},
+    {"evaluation: {strategy: steps}",
+     "'strategy' is a key of Transformers; leave it out: evaluation.every_steps says it"},
+    {"evaluation: {strategy: \"no\"}",
+     "'strategy' of Transformers is evaluation.every_steps here; write every_steps: 0"},
+    {"evaluation_strategy: epoch",
+     "'evaluation_strategy' is a key of Transformers; steps are counted, not epochs: so many in one are "
+     "samples / training.global_batch_size"},
+    {"enable_activation_checkpointing: true",
+     "'enable_activation_checkpointing' of torchtune is activation_checkpointing.mode here; write mode: full "
+     "in section 'activation_checkpointing'"},
     {"activation_checkpointing: true",
-     "'activation_checkpointing' of Transformers is activation_checkpointing.mode here; write "
+     "'activation_checkpointing' of FSDP is activation_checkpointing.mode here; write "
      "mode: full in section 'activation_checkpointing'"},
     {"optim: adamw_torch",
      "'optim' of Transformers is optimizer.name here; write name: adamw in section 'optimizer'"},
@@ -286,6 +296,16 @@ constexpr Mistake kInTheFile[] = {
     {"model: {type: gpt-2}",
      "model.type: expected one of gpt2, bert, llama, mistral, qwen2, found 'gpt-2'; did you mean 'gpt2'?"},
     {"model: {n_heads: 4}", "unknown key 'n_heads' in section 'model'; did you mean 'n_head'?"},
+    {"activation_checkpointing: {mode: auto, memory_budget: 8GB}",
+     "activation_checkpointing.memory_budget: expected bytes such as 4GiB, 512MiB or a plain integer, found "
+     "'8GB'; write 8GiB, or 8000000000 for 8 GB"},
+    {"device: {memory_limit: 1.5 gb}",
+     "device.memory_limit: expected bytes such as 4GiB, 512MiB or a plain integer, found '1.5 gb'; write "
+     "1536MiB, or 1500000000 for 1.5 GB"},
+    {"device: {memory_limit: 80g}",
+     "device.memory_limit: expected bytes such as 4GiB, 512MiB or a plain integer, found '80g'; write 80GiB"},
+    {"device: {memory_limit: 2kg}",
+     "device.memory_limit: expected bytes such as 4GiB, 512MiB or a plain integer, found '2kg'"},
     {"device: {threads: -1}", "device.threads: -1 is out of range; must be in [0, 4096]"},
     {"optimizer: {learning_rate: 1e-4f}",
      "optimizer.learning_rate: expected a finite decimal number, found '1e-4f'"},
@@ -365,10 +385,21 @@ constexpr Mistake kToTheProgram[] = {
      "unrecognised option '--gradient_checkpointing'; 'gradient_checkpointing' of "
      "Transformers is activation_checkpointing.mode here; write "
      "activation_checkpointing.mode=full"},
+    {"train --config c.yaml",
+     "unrecognised option '--config'; the file stands alone: write recollect train c.yaml"},
+    {"estimate --config_file=c.yaml --json",
+     "unrecognised option '--config_file'; the file stands alone: write recollect estimate c.yaml"},
+    {"config show -c c.yaml",
+     "unrecognised option '-c'; the file stands alone: write recollect config show c.yaml"},
+    {"train training.seed=1 --config",
+     "unrecognised option '--config'; the file stands alone: write recollect train CONFIG.yaml"},
     {"tokenize --seed 1", "unrecognised option '--seed'"},
     {"run -n 2 train c.yaml", "unknown flag -n | write --nproc-per-node 2"},
     {"run -np 2 train c.yaml", "unknown flag -n | write --nproc-per-node 2"},
     {"run --num_processes 4 train c.yaml", "unknown flag --num-processes | write --nproc-per-node 4"},
+    {"run --nproc-per-node 2 train --config c.yaml",
+     "unrecognised option '--config'; the file stands alone: write recollect train c.yaml | usage: recollect "
+     "run [flags] PROGRAM [arguments]"},
     {"run --num_gpus=4 train c.yaml", "unknown flag --num-gpus | write --nproc-per-node 4"},
     {"run --ntasks 4 train c.yaml", "unknown flag --ntasks | write --nproc-per-node 4"},
     {"trian c.yaml", "unknown command 'trian'; did you mean 'train'?"},

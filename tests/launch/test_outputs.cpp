@@ -120,7 +120,7 @@ TEST(Outputs, MemoryOfEveryRankIsWhatWasPredicted) {
   // Of the first rank, every phase with what was predicted beside what was measured; and the step likewise.
   for (const char* text :
        {"rank 0, MiB ", "predicted    measured   predicted    measured   predicted    measured",
-        "\nstep: predicted ", " on cpu, measured ", "\nexposed waits a step: predicted "})
+        "\nstep: predicted ", " by the preset cpu, measured ", "\nexposed waits a step: predicted "})
     EXPECT_NE(finished.out.find(text), std::string::npos) << text << finished.out;
   EXPECT_EQ(finished.out.find("rank 1, MiB "), std::string::npos) << finished.out;
 }
@@ -169,7 +169,7 @@ TEST(Outputs, TheClosingSummaryIsTheMeanOfTheSteps) {
   EXPECT_LT(results.at("resident_memory_peak").get<double>(), 3.0 * static_cast<double>(resident));
   EXPECT_EQ(results.at("device_memory_predicted"), peak);
   for (const char* name :
-       {"\ntrained 5 steps in ", " samples/s, ", " steps/s\n", "\nmemory: peak ", "; resident ",
+       {"\ntrained 5 steps in ", " samples/s, ", " steps/s\n", "\nmemory: arena peak ", "; resident peak ",
         "\nstep: ", " waiting for peers; ", "\nreport: out/report.html, or `recollect report out`\n"})
     EXPECT_NE(finished.out.find(name), std::string::npos) << finished.out;
 }

@@ -79,7 +79,7 @@ output_dir: out
       if (end == std::string::npos || begin == std::string::npos) return int64_t{-1};
       return static_cast<int64_t>(std::stoll(said_.substr(begin + before.size(), end - begin)));
     };
-    return {number("arena ", " bytes predicted"), number(", ", " measured")};
+    return {number("arena ", " predicted"), number(", ", " measured")};
   }
   void expect_memory_as_predicted() const {
     const auto [predicted, measured] = arena();
@@ -250,6 +250,23 @@ TEST_F(PredictSquad, AnswersEverythingOfVersionOne) {
   EXPECT_EQ(glue.status, 2);
   EXPECT_NE(glue.err.find("--as glue, and data.format squad is none of GLUE's"), std::string::npos)
       << glue.err;
+}
+
+TEST(PredictRefuses, WhatNothingCanBePredictedWith) {
+  const Workplace place;
+  const auto says = [&](const Words& words) {
+    const Finished finished = place.recollect(Words{"predict"} + words);
+    EXPECT_EQ(finished.status, 2) << finished.err;
+    return finished.err.substr(0, finished.err.find('\n'));
+  };
+  EXPECT_EQ(says({"c.yaml"}), "recollect: task causal_lm: predict is for heads with few classes");
+  place.folder().write("r.yaml",
+                       "task: sequence_classification\n"
+                       "model: {type: bert, vocab_size: 20, hidden_size: 8, num_hidden_layers: 1, "
+                       "num_attention_heads: 2, intermediate_size: 12, max_position_embeddings: 32}\n"
+                       "data: {format: random}\ntraining: {max_steps: 1}\n");
+  EXPECT_EQ(says({"r.yaml", "--data", "unseen.csv"}),
+            "recollect: data.format random: there are no samples of which predict could say anything");
 }
 
 }  // namespace

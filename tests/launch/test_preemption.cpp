@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <memory>
+#include <regex>
 #include <thread>
 
 #include "engine/core/error.h"
@@ -150,6 +152,34 @@ TEST(Preemption, ASecondSignalEndsItAtOnce) {
   const Finished finished = launch.finish(10s);
   EXPECT_EQ(finished.status, 128 + SIGUSR1) << finished.err;
   EXPECT_GE(newest_step(launch.place()), newest);
+}
+
+// Ctrl-C of a process that no launcher has started.
+TEST(Interrupted, SaysWhatIsSavedAndHowToGoOn) {
+  ::signal(SIGINT, SIG_DFL);  // a shell's background jobs inherit that it is ignored
+  const Workplace saving, losing;
+  const auto start = [](const Workplace& place, const char* snapshots) {
+    return std::make_unique<Process>(Words{recollect_binary(), "train", "c.yaml", "logging.steps=1000000",
+                                           "training.max_steps=2000000", snapshots},
+                                     place.folder().path());
+  };
+  const auto with = start(saving, "snapshot.every_steps=20"),
+             without = start(losing, "snapshot.every_steps=0");
+  ASSERT_TRUE(wait_until([&] { return newest_step(saving) > 0; })) << with->wait(1s).err;
+  ASSERT_TRUE(trains(losing.folder().path())) << without->wait(1s).err;
+  ::kill(with->pid(), SIGINT);
+  ::kill(without->pid(), SIGINT);
+  const Finished saved = with->wait(30s), lost = without->wait(30s);
+  EXPECT_EQ(saved.status, 130) << saved.err;
+  EXPECT_EQ(lost.status, 130) << lost.err;
+  EXPECT_TRUE(std::regex_search(
+      saved.err, std::regex("recollect: stopped by SIGINT after step [0-9]+ of 2000000: the same command "
+                            "resumes from the newest snapshot, out/snapshots/step-[0-9]+\n")))
+      << saved.err;
+  EXPECT_TRUE(std::regex_search(
+      lost.err, std::regex("recollect: stopped by SIGINT after step [0-9]+ of 2000000: nothing is saved to "
+                           "resume from; snapshot.every_steps=N would save it\n")))
+      << lost.err;
 }
 
 // Only the ranks were preempted, as where a batch system signals them and their node stays.

@@ -224,7 +224,7 @@ TEST(RanksTable, NamesTheRankThatStandsOut) {
                    late = rank_with(8 * kMega, 0.25);
   EXPECT_NE(ranks_table(std::vector{like, like, like}).find("memory: all 3 ranks alike"), std::string::npos);
   const std::string text = ranks_table(std::vector{like, like, unlike, late});
-  EXPECT_NE(text.find("memory: rank 2 stands out with 11.00 MiB at its peak; the median is 8.00"),
+  EXPECT_NE(text.find("memory: rank 2 stands out with an arena peak of 11.00 MiB; the median is 8.00"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("exposed waits: rank 3 has the most, 250 ms a step; the median is 1 ms"),

@@ -100,7 +100,8 @@ TEST_F(ReportTraces, MeasuredAndPredictedHaveTheSameFormAndProcessesOfTheirOwn) 
   const Trace trace(both.text());
   EXPECT_EQ(trace.processes().size(), 4u);
   EXPECT_EQ(trace.processes().at(1), "rank 1, step 2 as measured");
-  EXPECT_EQ(trace.processes().at(ChromeTrace::kPredictedProcess + 1), "rank 1, a step as predicted on cpu");
+  EXPECT_EQ(trace.processes().at(ChromeTrace::kPredictedProcess + 1),
+            "rank 1, a step as predicted by the preset cpu");
   trace.expect_nested();
   // The same slices on every thread, waits apart.
   const auto names = [&](const Thread& thread) {

@@ -252,8 +252,8 @@ TEST(Saving, TheDiskIsAskedForRoomBeforeTheFirstStep) {
       place, "8m",
       "exec $recollect train c.yaml checkpoint.save_model=true model.n_embd=512 model.n_layer=1");
   EXPECT_EQ(run.status, 6) << run.err;
-  for (const char* part : {"the run will write up to ", " bytes to out (configuration ", "model ", "metrics ",
-                           "reports ", "its disk has 8388608 free"})
+  for (const char* part : {"the run will write up to ", " to out (configuration ", "model ", "metrics ",
+                           "reports ", "its disk has 8388608 bytes (8.00 MiB) free"})
     EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
   EXPECT_EQ(run.out.find("step 1/"), std::string::npos) << run.out;
 }

@@ -210,7 +210,8 @@ TEST(DefaultOutput, IsShort) {
                            "ranks \\(self\\)")))
       << lines[0];
   EXPECT_TRUE(std::regex_match(
-      lines[1], std::regex("memory: predicted peak [0-9.]+ [MG]iB of [0-9.]+ [MG]iB; arena [0-9.]+ [KMG]iB")))
+      lines[1],
+      std::regex("memory: predicted resident [0-9.]+ [MG]iB of [0-9.]+ [MG]iB; arena [0-9.]+ [KMG]iB")))
       << lines[1];
   EXPECT_TRUE(lines[2].starts_with("step 1/200  loss ")) << lines[2];
   const auto is_step = [](const std::string& line) { return line.find("/200  ") < 12; };
@@ -219,7 +220,7 @@ TEST(DefaultOutput, IsShort) {
   EXPECT_LE(lines.end() - last, 8) << finished.out;
   EXPECT_LE(lines.size(), 32u) << finished.out;
   for (const char* name : {"saved out/model.safetensors", "trained 200 steps in ", "evaluation: loss ",
-                           "memory: peak ", "step: ", "snapshots: 2 saved in ", "report: "})
+                           "memory: arena peak ", "step: ", "snapshots: 2 saved in ", "report: "})
     EXPECT_EQ(
         std::count_if(last, lines.end(), [&](const std::string& line) { return line.starts_with(name); }), 1)
         << name << finished.out;
@@ -265,7 +266,7 @@ TEST(Failure, OfAllRanksIsToldOnce) {
   const Finished small = memory.finish();
   EXPECT_EQ(small.status, 4) << small.err;
   EXPECT_EQ(times_in(small.err, "device.memory_limit is 1024"), 1) << small.err;
-  EXPECT_EQ(times_in(small.err, "at peak"), 1) << small.err;
+  EXPECT_EQ(times_in(small.err, "arena peak"), 1) << small.err;
   EXPECT_EQ(times_in(small.err, "what it wrote to stderr stands above, behind [rank0]:"), 1) << small.err;
 
   Launch mistake(two + Words{"optimizer.name=adamx"});
@@ -273,6 +274,12 @@ TEST(Failure, OfAllRanksIsToldOnce) {
   EXPECT_EQ(wrong.status, 2) << wrong.err;
   EXPECT_EQ(times_in(wrong.err, "adamx"), 2) << "the word, and what is wrong with it: " << wrong.err;
   EXPECT_EQ(wrong.err.find("FAILED"), std::string::npos) << wrong.err;
+
+  Launch absent(two + Words{"data.format=text", "data.path=none.txt", "model.vocab_size=256"});
+  const Finished no_file = absent.finish();
+  EXPECT_EQ(no_file.status, 3) << no_file.err;
+  EXPECT_EQ(times_in(no_file.err, "data.path: there is no file or folder none.txt"), 1) << no_file.err;
+  EXPECT_EQ(no_file.err.find("FAILED"), std::string::npos) << no_file.err;
 
   Launch world(Words{"--nproc-per-node", "2", "train", "c.yaml", "parallelism.tensor_parallel_size=1",
                      "training.micro_batch_size=1", "training.global_batch_size=3"});
@@ -298,7 +305,7 @@ TEST(Failure, OfAllRanksIsToldOnceUnderMpirun) {
       place.train_under_mpirun(2, {"parallelism.tensor_parallel_size=2", "device.memory_limit=1KiB"});
   EXPECT_EQ(finished.status, 4) << finished.err;
   EXPECT_EQ(times_in(finished.err, "device.memory_limit is 1024"), 1) << finished.err;
-  EXPECT_EQ(times_in(finished.err, "at peak"), 1) << finished.err;
+  EXPECT_EQ(times_in(finished.err, "arena peak"), 1) << finished.err;
   const Finished mistake =
       place.train_under_mpirun(2, {"parallelism.tensor_parallel_size=2", "optimizer.name=adamx"});
   EXPECT_EQ(mistake.status, 2) << mistake.err;

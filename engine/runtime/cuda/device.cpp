@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/core/byte_count.h"
 #include "engine/runtime/cuda/event.h"
 #include "engine/runtime/cuda/shareable_memory.h"
 #include "engine/runtime/cuda/streams.h"
@@ -91,10 +92,10 @@ class CudaDevice final : public Device {
     const cudaError_t status = cudaMalloc(&memory, bytes);
     if (status == cudaErrorMemoryAllocation) {
       cudaGetLastError();
-      throw Error(
-          ExitCode::kDeviceMemory,
-          fmt::format("{} has no {} bytes in one piece; {} are free", name_, bytes, this->memory()->free),
-          kFewerBytes);
+      throw Error(ExitCode::kDeviceMemory,
+                  fmt::format("{} has no {} in one piece; {} are free", name_, byte_count(bytes),
+                              byte_count(this->memory()->free)),
+                  kFewerBytes);
     }
     check(status, "reserving the device's arena");
     return {static_cast<std::byte*>(memory), bytes, free_device};

@@ -2,6 +2,9 @@
 // milliseconds; micro-batches that were not kept are a break in it.
 const data = JSON.parse(byId("data").textContent);
 const {streams, phases, categories, spaces} = data;
+// Whose rates a predicted step goes by.
+const isPreset = ({device_model}) => data.presets.includes(device_model);
+const ratesOf = (step) => (isPreset(step) ? `the preset ${step.device_model}` : step.device_model);
 const computeStream = 0, optimizerRun = -1, spaceNames = spaces;
 
 // Rows held from each tick on at which something changes: [space * categories + category].

@@ -36,7 +36,7 @@ function showHeadline() {
   if (none && none.peak > 0 && none.step > 0)
     return say(`${savings(none, {peak, step: none.with_step})} against mode none`,
                `${both(none.peak, peak)} of the device at its peak; a step ${msText(1e3 * none.step)} → ` +
-               `${msText(1e3 * none.with_step)}, both as predicted on ${rank.step.device_model}`);
+               `${msText(1e3 * none.with_step)}, both as predicted by ${ratesOf(rank.step)}`);
   const seconds = stepSeconds(rank, measured);
   say(`${bytesText(peak)} of memory${seconds > 0 ? `, ${msText(1e3 * seconds)} a step` : ""}${measured ? "" : ", predicted"}`);
 }
@@ -98,9 +98,9 @@ function showFigures() {
     lossFigure(),
     tokensFigure(),
     timeFigure(measured ? "A step" : "A step, predicted", (r) => r.step[times].step, (r) => measured
-      ? [`median of ${r.step.steps}; `, ...predicted(r, "step"), ` on ${r.step.device_model}, `,
+      ? [`median of ${r.step.steps}; `, ...predicted(r, "step"), ` by ${ratesOf(r.step)}, `,
          ratioMark(r.step.measured.step, r.step.predicted.step)]
-      : [`on ${r.step.device_model}`]),
+      : [`by ${ratesOf(r.step)}`]),
     bytesFigure("Peak device memory", (r) => known(r).peak, exactness),
     bytesFigure("Host memory", (r) => known(r).host_arena, () => "where saved activations wait"),
     bytesFigure("Disk", (r) => known(r).disk, () => "where saved activations wait"),
@@ -111,13 +111,12 @@ function showFigures() {
 }
 
 function showAdvice(measured) {
-  const {step, timeline} = rankOf(runs[0]);
+  const {step} = rankOf(runs[0]);
   const far = !compared && measured && isFarOff(ratioOf(step.measured.step, step.predicted.step));
   byId("advice").hidden = !far;
   if (!far) return;
-  const preset = !(timeline?.roof.flops > 0);
   replace(byId("advice"), element("b", {class: "off"}, "Predicted times are far off. "),
-    preset ? `${step.device_model} is a preset: an order of magnitude, not this machine. `
-           : `${step.device_model} does not know this machine, or other programs were running. `,
+    isPreset(step) ? `${step.device_model} is a preset: an order of magnitude, not this machine. `
+                   : `${step.device_model} does not know this machine, or other programs were running. `,
     "Measure it, and plan with what was measured: recollect calibrate --out device.yaml, then device.model=device.yaml.");
 }

@@ -54,7 +54,7 @@ function shownSteps() {
     const rank = rankOf(run), step = stepOf(rank.timeline, source);
     if (!step) return null;
     const what = source === "measured" ? `step ${rank.timeline.step} as measured`
-                                       : `a step as predicted on ${rank.step.device_model}`;
+                                       : `a step as predicted by ${ratesOf(rank.step)}`;
     return {title: compared ? `${names[i]}: ${rank.run.checkpointing}` : what, step, arenas: arenasOf(rank),
             note: compared ? `rank ${rank.rank}, ${what}` : state.source === "both" ? `rank ${rank.rank}` : undefined};
   };

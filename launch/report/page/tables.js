@@ -45,7 +45,7 @@ function memoryTable(columns, exact) {
         ...columns.map(({name}, i) => element("th", {class: i === 0 ? "group" : undefined}, name)),
         ...(pair ? [element("th", {}, exact ? "difference, bytes" : "difference")] : [])]))),
     element("tbody", {}, ...byCategory,
-      line("at peak", "total", (l, phase) => l[phase].total, {class: "sum"}),
+      line("arena peak", "total", (l, phase) => l[phase].total, {class: "sum"}),
       line("not in use then", "unused", (l, phase) => l.arena - l[phase].total, {class: "quiet"}),
       line("arena", "arena", (l) => l.arena, {class: "sum"})));
   return categories.filter((category) => !differs(category));
@@ -116,7 +116,7 @@ function ranksTable({name, path, ranks}) {
   const bytes = (name, key, of, attributes, color) => line(name, (i) => cell(i, of(ledgers[i], i), key), attributes, color);
   const lines = [
     ...categories.map((c) => bytes(c, c, (l, i) => l[peakPhase[i]][c], {}, palette[c])),
-    bytes("at peak", "peak", (l) => l.peak, {class: "sum"}),
+    bytes("arena peak", "peak", (l) => l.peak, {class: "sum"}),
     line("peak in", (i) => element("td", {}, peakPhase[i]), {class: "quiet"}),
     bytes("not in use then", "unused_at_peak", (l) => l.unused_at_peak, {class: "quiet"}),
     bytes("arena", "arena", (l) => l.arena, {class: "sum"}),
@@ -142,7 +142,7 @@ function ranksTable({name, path, ranks}) {
                                  ...ranks.map((r) => element("th", {}, `rank ${r.rank}`)))),
     element("tbody", {}, ...lines));
   const alike = `All ${ranks.length} ranks hold the same.`;
-  const unlike = far < 0 ? alike : `Rank ${ranks[far].rank} stands out: ${bytesText(ledgers[far].peak)} at its peak; ` +
+  const unlike = far < 0 ? alike : `Rank ${ranks[far].rank} stands out with an arena peak of ${bytesText(ledgers[far].peak)}; ` +
     `the median is ${bytesText(medianOf(ledgers.map((l) => l.peak)))}.`;
   const longest = () => ` Rank ${ranks[late].rank} waits longest: ${msText(1e3 * waits[late])} a step; ` +
     `the median is ${msText(1e3 * medianOf(waits))}.`;
