@@ -217,6 +217,12 @@ void add_norm_cases(std::vector<OpCase>& cases) {
     forward.used_elsewhere = 0;
     cases.push_back(forward);
 
+    const ValueSpec residual = activation("residual", {tokens, width});
+    cases.push_back({.name = std::string("residual_norm_") + name,
+                     .kind = "residual_norm",
+                     .inputs = {x, bias, residual, weight, bias},
+                     .attributes = attributes});
+
     OpCase backward{.name = std::string("layer_norm_backward_") + name,
                     .kind = "layer_norm_backward",
                     .inputs = {activation("dy", {tokens, width}), x, weight, statistic("mean", {tokens}),

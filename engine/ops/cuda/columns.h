@@ -91,6 +91,9 @@ void run_walk(const ColumnWalk& walk, const Body& body, int64_t rows, float* par
 // out[c] (+)= the sum over p < count of partials[p, c].
 void finish_sums(const float* partials, int64_t count, int64_t width, float* out, bool accumulate,
                  void* stream);
+// At once, where those of the second stand behind those of the first: [count, width] each.
+void finish_two_sums(const float* partials, int64_t count, int64_t width, float* first, float* second,
+                     bool accumulate, void* stream);
 
 // Makes the sums down the columns of a value.
 template <typename A, int N>
