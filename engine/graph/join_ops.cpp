@@ -6,7 +6,7 @@ namespace recollect {
 
 namespace {
 
-bool alike(const Op& a, const Op& b) {
+bool belong_together(const Op& a, const Op& b) {
   return a.phase == b.phase && a.when == b.when && a.role == b.role && a.stream == b.stream &&
          a.accumulate == b.accumulate;
 }
@@ -21,7 +21,7 @@ bool can_join(const Graph& graph, const Op& first, const Op& second) {
   const OpDef::Joint& joint = first.def->joint;
   return !joint.next.empty() && second.def->name == joint.next && joint.fits(first) &&
          first.outputs.size() == 1 && second.inputs.front() == first.outputs.front() &&
-         alike(first, second) && !any_is_pooled(graph, first) && !any_is_pooled(graph, second);
+         belong_together(first, second) && !any_is_pooled(graph, first) && !any_is_pooled(graph, second);
 }
 
 Op joined(const OpRegistry& registry, Op first, const Op& second) {

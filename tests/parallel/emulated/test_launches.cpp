@@ -15,12 +15,12 @@
 namespace recollect::test::launches_test {
 namespace {
 
-struct Run {
+struct Counted {
   int64_t launches = 0, joined = 0;
   std::vector<std::byte> gradients;
 };
 
-Run run(const std::string& type, int64_t layers, double dropout, bool joins) {
+Counted run(const std::string& type, int64_t layers, double dropout, bool joins) {
   const ModelFamily& family = model_family(type);
   ModelValues values = family.sketch(
       family,
@@ -49,7 +49,7 @@ Run run(const std::string& type, int64_t layers, double dropout, bool joins) {
   const emulation::Traffic traffic;
   runner.run();
   runner.expect_intact();
-  Run result{.launches = traffic.launches(), .gradients = {}};
+  Counted result{.launches = traffic.launches(), .gradients = {}};
   for (const Op& op : graph.ops()) {
     result.launches += op.def->unit == Unit::kGemm;  // products are plain loops here
     result.joined += op.def->name == "residual_norm";
@@ -81,7 +81,7 @@ TEST(Launches, OfALayerStayWithinTheirBudget) {
 
 // Of two layers: in the first the norm before attention follows no sum, and behind the last stands one more.
 TEST(Launches, OfJoinedOpsGiveTheBitsOfTwo) {
-  const Run apart = run("gpt2", 2, 0, false), joined = run("gpt2", 2, 0, true);
+  const Counted apart = run("gpt2", 2, 0, false), joined = run("gpt2", 2, 0, true);
   EXPECT_EQ(apart.joined, 0);
   EXPECT_EQ(joined.joined, 4);
   EXPECT_EQ(apart.launches - joined.launches, 4);
