@@ -95,6 +95,17 @@ std::vector<PassCase> pass_cases() {
                                            {2, statistic("v", shape)},
                                            {3, param}}},
                    .in_place = 3});
+  PassCase eight_bits = cases.back();
+  eight_bits.op.name = eight_bits.op.kind = "adamw8bit";
+  const auto entries = [&](const char* name) {
+    return ValueSpec{.name = name, .shape = shape, .storage = Storage::kU8, .fill = Fill::kIds, .limit = 256};
+  };
+  const auto sizes = [](const char* name) { return statistic(name, {kTokens, kWidth / 256}); };
+  eight_bits.op.accumulators = {{0, statistic("master", shape)}, {1, entries("m")},
+                                {2, sizes("m_sizes")},           {3, entries("v")},
+                                {4, sizes("v_sizes")},           {5, param}};
+  eight_bits.in_place = 5;
+  cases.push_back(eight_bits);
   return cases;
 }
 
