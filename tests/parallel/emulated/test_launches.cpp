@@ -1,6 +1,6 @@
 // How many kernels a layer of a model takes on a GPU, forward and backward: each costs its launch, and most a pass over
-// memory. Counted while the cuda backend's kernels run on the CPU (tests/gpu/emulation); a product is one, and so is our
-// own attention.
+// memory. Counted while the cuda backend's kernels run on the CPU (tests/gpu/emulation); a product is one, which makes the
+// gradient of its bias on the way, and so is our own attention.
 #include <gtest/gtest.h>
 
 #include "comm/collective_ops.h"
@@ -71,7 +71,7 @@ TEST(Launches, OfALayerStayWithinTheirBudget) {
     double dropout;
     int64_t launches;
   };
-  for (const auto& [type, dropout, most] : {Budget{"gpt2", 0, 30}, {"gpt2", 0.1, 32}, {"llama", 0, 27}}) {
+  for (const auto& [type, dropout, most] : {Budget{"gpt2", 0, 28}, {"gpt2", 0.1, 30}, {"llama", 0, 27}}) {
     const int64_t two = launches(type, 2, dropout), three = launches(type, 3, dropout);
     EXPECT_EQ(three - two, most)  // who makes it fewer lowers it
         << type << (dropout > 0 ? " with dropout" : "");
