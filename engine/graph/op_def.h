@@ -74,6 +74,11 @@ struct OpDef {
   bool names_alone = false;
   // The op kind whose rates hold for this one where a device knows none of its own; "": there is none.
   std::string measured_as = {};
+  // With an op of kind `next` that reads its output first it can be one of kind `joined` (join_ops.h); "": with none.
+  struct Joint {
+    std::string next = {}, joined = {};
+    bool (*fits)(const Op&) = nullptr;
+  } joint = {};
 };
 
 class OpRegistry {

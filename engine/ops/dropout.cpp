@@ -18,6 +18,8 @@ std::vector<OutputSpec> infer_bias_dropout_add(const OpView& v) {
   return {like(v.in(2))};
 }
 
+bool drops_nothing(const Op& op) { return op.attributes.real("p") == 0; }
+
 std::vector<OutputSpec> infer_bias_dropout_add_backward(const OpView& v) {
   return {like(v.in(0)), bias_gradient(v.in(0))};
 }
@@ -50,7 +52,8 @@ void register_dropout(OpRegistry& registry) {
                 .cost = [](const OpView& v) { return streaming_cost(v, 3); },
                 .gradient = bias_dropout_add_gradient,
                 .in_place = {{0, 0}, {0, 2}},
-                .group = "dropout"});
+                .group = "dropout",
+                .joint = {.next = "layer_norm", .joined = "residual_norm", .fits = drops_nothing}});
   registry.add({.name = "bias_dropout_add_backward",
                 .infer = infer_bias_dropout_add_backward,
                 .cost = [](const OpView& v) { return streaming_cost(v, 2); },

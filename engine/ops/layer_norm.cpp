@@ -32,6 +32,15 @@ std::vector<OutputSpec> infer_rms(const OpView& v) {
   return {like(x), statistic(x, "rstd")};
 }
 
+std::vector<OutputSpec> infer_residual_norm(const OpView& v) {
+  const Value& x = v.in(0);
+  check_bias(v, x, v.in(1));
+  check_shape(v, v.in(2), x.shape);
+  check_operands(v, x, v.in(3));
+  check_operands(v, x, v.in(4));
+  return {like(v.in(2)), like(v.in(2), "norm"), statistic(v.in(2), "mean"), statistic(v.in(2), "rstd")};
+}
+
 std::vector<OutputSpec> infer_backward(const OpView& v) {
   const Value &dy = v.in(0), &x = v.in(1), &weight = v.in(2);
   check_shape(v, dy, x.shape);
@@ -84,6 +93,13 @@ void register_layer_norm(OpRegistry& registry) {
                 .cost = [](const OpView& v) { return streaming_cost(v, 16); },
                 .in_place = {{0, 0}},
                 .normalises = true});
+  registry.add({.name = "residual_norm",
+                .infer = infer_residual_norm,
+                .cost = [](const OpView& v) { return streaming_cost(v, 10); },
+                .in_place = {{0, 0}, {1, 2}},
+                .normalises = true,
+                .group = "norm",
+                .measured_as = "layer_norm"});
   registry.add({.name = "rms_norm",
                 .infer = infer_rms,
                 .cost = [](const OpView& v) { return streaming_cost(v, 5); },

@@ -60,6 +60,10 @@
 // layer_norm_backward       dy, x, weight, mean, rstd, add?      dx, acc dweight,       epsilon
 //                                                                acc dbias
 //     dx also adds `add` when present.
+// residual_norm             x [T,h], bias [h], residual [T,h],   y [T,h], norm [T,h],   epsilon
+//                           weight [h], shift [h]                mean, rstd [T] S
+//     y = residual + (x + bias); the rest is layer_norm of y, as that is stored. It has no gradient: ops are joined to it
+//     when they have theirs (join_ops.h).
 // rms_norm                  x [T,h], weight [h]                  y, rstd [T] S          epsilon
 //     y = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + epsilon)
 // rms_norm_backward         dy, x, weight, rstd, add?            dx, acc dweight        epsilon

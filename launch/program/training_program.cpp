@@ -18,6 +18,7 @@
 #include "comm/vocabulary_reduction.h"
 #include "engine/core/byte_count.h"
 #include "engine/core/duration.h"
+#include "engine/graph/join_ops.h"
 #include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
 #include "launch/program/data_axis.h"
@@ -134,6 +135,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
     if (training.checkpointed.refusal) return training;
     note_pieces(config, pieces, training);
     overlap_collectives(graph, *training.registry, pieces);
+    if (config.device.backend == BackendKind::kCuda) join_ops(graph, *training.registry);
     for (const Remark& remark : training.checkpointed.remarks) training.remarks.push_back(remark);
     if (!settings.disk_checkpointing.path.empty())
       training.disk = target.taken_over.disk ? target.taken_over.disk

@@ -217,6 +217,18 @@ void add_norm_cases(std::vector<OpCase>& cases) {
     forward.used_elsewhere = 0;
     cases.push_back(forward);
 
+    // The sum is exact in every dtype: its norm would show the rounding larger.
+    const auto whole = [](ValueSpec spec) {
+      spec.fill = Fill::kIds;
+      spec.limit = 16;
+      return spec;
+    };
+    cases.push_back({.name = std::string("residual_norm_") + name,
+                     .kind = "residual_norm",
+                     .inputs = {whole(x), whole(bias), whole(activation("residual", {tokens, width})), weight,
+                                statistic("shift", {width})},
+                     .attributes = attributes});
+
     OpCase backward{.name = std::string("layer_norm_backward_") + name,
                     .kind = "layer_norm_backward",
                     .inputs = {activation("dy", {tokens, width}), x, weight, statistic("mean", {tokens}),

@@ -251,7 +251,7 @@ void add_optimizer_cases(std::vector<OpCase>& cases) {
   }
 }
 
-// Rows of one short block, and of whole ones and a rest.
+// Rows of one short block, and of a whole one and a rest; of whole vectors, and not.
 void add_quantised_cases(std::vector<OpCase>& cases) {
   const ValueSpec schedule{.name = "schedule",
                            .shape = {3},
@@ -270,7 +270,7 @@ void add_quantised_cases(std::vector<OpCase>& cases) {
                      .scale = 0.1,
                      .offset = 0.01};
   };
-  for (const Shape& shape : {Shape{5, 7}, Shape{3, 300}})
+  for (const Shape& shape : {Shape{5, 7}, Shape{3, 300}, Shape{3, 304}})
     for (const int64_t cast : {0, 1})
       for (const bool adam : {true, false}) {
         OpCase c{

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/graph/join_ops.h"
 #include "engine/graph/op_builder.h"
 #include "engine/ops/ops.h"
 
@@ -108,6 +109,55 @@ TEST(Ids, GoThroughAllOps) {
   for (OpId id : g.graph.op_ids()) seen.push_back(id);
   EXPECT_EQ(seen, (std::vector<OpId>{0, 1, 2}));
   for (OpId id : Graph().op_ids()) ADD_FAILURE() << id;
+}
+
+// A sum and the norm of it, in a list with another norm between others' ops.
+TEST(JoinOps, JoinsWhatStandsTogether) {
+  OpRegistry registry;
+  register_engine_ops(registry);
+  Graph graph;
+  OpBuilder ops(graph, registry);
+  const auto input = [&](const char* name, Shape shape) {
+    return graph.add_value({.name = name, .shape = shape, .category = Category::kInput, .persistent = true});
+  };
+  const ValueId x = input("x", {2, 8}), bias = input("bias", {8}), weight = input("weight", {8});
+  const auto sum = [&](const char* name, double p) {
+    const Attributes attributes{{"p", p},
+                                {"layer", int64_t{0}},
+                                {"site", int64_t{0}},
+                                {"sequence_length", int64_t{2}},
+                                {"first_token", int64_t{0}}};
+    return ops.append(name, "bias_dropout_add", attributes, {x, bias, x}).outputs[0];
+  };
+  const auto norm = [&](const char* name, ValueId of) {
+    return ops.append(name, "layer_norm", {{"epsilon", 1e-5}}, {of, weight, bias}).outputs;
+  };
+  const ValueId a = sum("a", 0);
+  const std::vector<ValueId> of_a = norm("norm_a", a);
+  norm("other", a);
+  const ValueId b = sum("b", 0.5);
+  norm("norm_b", b);
+  const ValueId c = sum("c", 0);
+  ops.append("between", "add", {}, {c, c});
+  norm("norm_c", c);
+  ops.common().phase = Phase::kBackward;
+  norm("later", sum("d", 0));
+  ops.common().phase = Phase::kForward;
+  const ValueId e = sum("e", 0);
+  ops.common().role = Role::kRecompute;
+  norm("again", e);
+
+  join_ops(graph, registry);
+  std::string list;
+  for (const Op& op : graph.ops()) list += op.name + " ";
+  EXPECT_EQ(list, "a other b norm_b c between norm_c d e again ");
+  const Op& joined = graph.op(0);
+  EXPECT_EQ(joined.def->name, "residual_norm");
+  EXPECT_EQ(joined.inputs, (std::vector<ValueId>{x, bias, x, weight, bias}));
+  EXPECT_EQ(joined.outputs, (std::vector<ValueId>{a, of_a[0], of_a[1], of_a[2]}));
+  EXPECT_EQ(joined.attributes.real("epsilon"), 1e-5);
+  EXPECT_EQ(graph.value(of_a[0]).producer, 0);
+  EXPECT_EQ(graph.op(7).def->name, "residual_norm") << "in each phase";
 }
 
 }  // namespace

@@ -93,7 +93,11 @@ cublasStatus_t set_preference(cublasLtMatmulPreference_t opaque,
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t heuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+bool makes_sums(cublasLtMatmulDesc_t operation) {
+  return reinterpret_cast<Operation*>(operation)->epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
+
+cublasStatus_t heuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t,
                          cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                          cublasLtMatmulPreference_t opaque, int wanted,
                          cublasLtMatmulHeuristicResult_t* results, int* found) {
@@ -102,6 +106,7 @@ cublasStatus_t heuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t, cublasLt
   if (preference->reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) return CUBLAS_STATUS_INVALID_VALUE;
   ++state(handle)->heuristics;
   *found = 0;
+  if (makes_sums(operation) && !state(handle)->sums) return CUBLAS_STATUS_NOT_SUPPORTED;
   for (uint64_t number : state(handle)->proposals) {
     if (*found == wanted) break;
     results[*found] = {};
@@ -119,7 +124,7 @@ cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t opaque, cons
   FakeCublas& fake = *state(handle);
   const uint64_t number = algorithm->data[0];
   if (number % 2 != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
-  fake.ran.push_back(number);
+  fake.ran.push_back(number + (makes_sums(opaque) ? FakeCublas::kSums : 0));
   const auto& operation = *reinterpret_cast<Operation*>(opaque);
   const auto& la = *reinterpret_cast<Layout*>(a_opaque);
   const auto& lb = *reinterpret_cast<Layout*>(b_opaque);
@@ -137,6 +142,12 @@ cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t opaque, cons
       if (*static_cast<const float*>(beta) != 0) sum += load(c, ld.type, at);
       if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += load(operation.bias, ld.type, row);
       store(d, ld.type, at, sum);
+    }
+  if (makes_sums(opaque))  // over k, of each column of the second operand; in the type of d
+    for (int64_t column = 0; column < static_cast<int64_t>(ld.columns); ++column) {
+      double sum = 0;
+      for (int64_t l = 0; l < terms; ++l) sum += element(b, lb, tb, l, column);
+      store(const_cast<void*>(operation.bias), ld.type, column, sum);
     }
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -19,6 +19,8 @@ struct FakeCublas {
   std::map<uint64_t, double> milliseconds;  // of an algorithm; 1 where it is not given
   uint64_t unsteady = 0;                    // the algorithm whose results change from run to run
   std::size_t version = 130100;
+  bool sums = true;                        // whether products make sums of an operand
+  static constexpr uint64_t kSums = 1000;  // more is the number of an algorithm that does
 
   // What has been asked for.
   int heuristics = 0, timings = 0, fills = 0;

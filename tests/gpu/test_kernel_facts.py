@@ -101,6 +101,13 @@ class KernelsTest(unittest.TestCase):
         for one in found:
             self.assertGreaterEqual(one.blocks(), 6, one.row())
 
+    def test_updates_of_eight_bit_states_move_sixteen_bytes(self) -> None:
+        found = [one for one in self.kernels if "update_quantised" in one.kernel and one.kernel.endswith("true>")]
+        self.assertGreater(len(found), 0)
+        for one in found:  # gradient, master, copy: two each of f32, one of bf16
+            self.assertGreaterEqual(one.wide_loads, 3, one.row())
+            self.assertGreaterEqual(one.wide_stores, 2, one.row())
+
     def test_the_table_holds(self) -> None:
         wanted = TABLE.read_text(encoding="utf-8")
         if kernel_facts.compiler_of(wanted) != COMPILER:

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <numeric>
 
-#include "engine/ops/cuda/gemm.h"
+#include "engine/ops/cuda/gemm_sums.h"
 #include "tests/engine/expect_error.h"
 #include "tests/engine/temporary_folder.h"
 #include "tests/gpu/fake_cublas.h"
@@ -217,6 +217,95 @@ TEST(CublasGemm, ItsWorkspaceIsPredictedWithoutADevice) {
   EXPECT_GE(plain, std::size_t{32} << 20);
   const GemmShape biased{.m = 3, .n = 1000, .k = 4, .in = DType::kBF16, .out = DType::kBF16, .biased = true};
   EXPECT_GE(Gemm(biased, nullptr).workspace_bytes(), plain + 2000);
+}
+
+// dw = dy^T x and the sums of dy's columns, by the product where that is faster than both apart.
+class ProductWithSums {
+ public:
+  ProductWithSums(FakeCublas& fake, Libraries* libraries, double milliseconds_apart)
+      : fake_(fake),
+        gemm_(kShapeOfSums, libraries),
+        apart_(milliseconds_apart),
+        workspace_(gemm_.workspace_bytes()) {}
+
+  bool prepare() {
+    return gemm_.prepare(dy_.data(), x_.data(), dw_.data(), sums_.data(), workspace_.data(), nullptr, [&] {
+      fake_.milliseconds[kNumberOfApart] = apart_;
+      fake_.ran.push_back(kNumberOfApart);
+    });
+  }
+
+  // Which algorithm.
+  uint64_t run(bool accumulate) {
+    std::iota(dy_.begin(), dy_.end(), -4.0f);
+    std::iota(x_.begin(), x_.end(), -7.0f);
+    dw_.assign(dw_.size(), 100);
+    sums_.assign(sums_.size(), 100);
+    gemm_.run(dy_.data(), x_.data(), dw_.data(), sums_.data(), accumulate, workspace_.data(), nullptr);
+    for (int64_t i = 0; i < kM; ++i) {
+      float sum = 0;
+      for (int64_t t = 0; t < kK; ++t) sum += dy_[t * kM + i];
+      EXPECT_EQ(sums_[i], sum) << "never added to what was there";
+      for (int64_t j = 0; j < kN; ++j) {
+        float product = accumulate ? 100 : 0;
+        for (int64_t t = 0; t < kK; ++t) product += dy_[t * kM + i] * x_[t * kN + j];
+        EXPECT_EQ(dw_[i * kN + j], product);
+      }
+    }
+    return fake_.ran.back() - FakeCublas::kSums;
+  }
+
+ private:
+  static constexpr int64_t kM = 3, kN = 5, kK = 4;
+  static constexpr GemmShape kShapeOfSums{
+      .m = kM, .n = kN, .k = kK, .transpose_a = true, .accumulates = true};
+  static constexpr uint64_t kNumberOfApart = 99;
+
+  FakeCublas& fake_;
+  GemmWithSums gemm_;
+  double apart_;
+  std::vector<float> dy_ = std::vector<float>(kK * kM), x_ = std::vector<float>(kK * kN),
+                     dw_ = std::vector<float>(kM * kN), sums_ = std::vector<float>(kM);
+  std::vector<std::byte> workspace_;
+};
+
+TEST(CublasSums, AreMadeByTheFastestSteadyProduct) {
+  FakeCublas fake;
+  fake.milliseconds = {{1002, 0.9}, {1004, 0.1}, {1006, 0.2}};
+  fake.unsteady = 4;
+  const auto libraries = fake.libraries();
+  ProductWithSums product(fake, libraries.get(), 0.5);
+  ASSERT_TRUE(product.prepare());
+  EXPECT_EQ(product.run(false), 6u);
+  EXPECT_EQ(product.run(true), 6u);
+}
+
+TEST(CublasSums, AreMadeApartWhereThatIsFasterOrProductsMakeNone) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("gemm.json");
+  FakeCublas fake;
+  EXPECT_FALSE(ProductWithSums(fake, fake.libraries(file).get(), 0.5).prepare());
+  FakeCublas later;  // the first choice stays, whatever would be faster by now
+  EXPECT_FALSE(ProductWithSums(later, later.libraries(file).get(), 2).prepare());
+  EXPECT_EQ(later.timings, 0);
+
+  FakeCublas without, untimed;
+  without.sums = false;
+  EXPECT_FALSE(ProductWithSums(without, without.libraries().get(), 2).prepare());
+  EXPECT_FALSE(ProductWithSums(untimed, untimed.libraries("", false).get(), 2).prepare());
+}
+
+TEST(CublasSums, StayAsTheyWereChosen) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("gemm.json");
+  FakeCublas first, second;
+  first.milliseconds = {{1004, 0.1}};
+  second.milliseconds = {{1006, 0.1}};
+  EXPECT_TRUE(ProductWithSums(first, first.libraries(file).get(), 2).prepare());
+  const auto libraries = second.libraries(file);
+  ProductWithSums product(second, libraries.get(), 0.01);
+  EXPECT_TRUE(product.prepare());
+  EXPECT_EQ(product.run(false), 4u);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class Norm : public Kernel {
     });
   }
 
- private:
+ protected:
   // Returns the mean.
   float row(const A* x, const float* weight, const float* bias, A* y, float* rstd) const {
     float m = 0.0f;
@@ -65,6 +65,30 @@ class Norm : public Kernel {
   int threads_;
   int64_t rows_, width_;
   float epsilon_;
+};
+
+template <typename A>
+class ResidualNorm : public Norm<A, true> {
+ public:
+  using Norm<A, true>::Norm;
+
+  void run(const KernelArgs& args) override {
+    const A *x = args.in[0].as<A>(), *residual = args.in[2].as<A>();
+    const float *bias = args.in[1].as<float>(), *weight = args.in[3].as<float>(),
+                *shift = args.in[4].as<float>();
+    A *y = args.out[0].as<A>(), *norm = args.out[1].as<A>();
+    float *mean = args.out[2].as<float>(), *rstd = args.out[3].as<float>();
+    const int64_t width = this->width_;
+    parallel_ranges(this->threads_, this->rows_, [&](int64_t first, int64_t last, int) {
+      for (int64_t r = first; r < last; ++r) {
+        const int64_t at = r * width;
+#pragma omp simd
+        for (int64_t c = 0; c < width; ++c)
+          store(y + at + c, load(residual[at + c]) + (load(x[at + c]) + bias[c]));
+        mean[r] = this->row(y + at, weight, shift, norm + at, rstd + r);
+      }
+    });
+  }
 };
 
 template <typename A, bool kCentered>
@@ -149,6 +173,7 @@ using RmsNormBackward = NormBackward<A, false>;
 void register_layer_norm(KernelTable& table) {
   add_kernel<LayerNorm>(table, "layer_norm");
   add_kernel<LayerNormBackward>(table, "layer_norm_backward");
+  add_kernel<ResidualNorm>(table, "residual_norm");
   add_kernel<RmsNorm>(table, "rms_norm");
   add_kernel<RmsNormBackward>(table, "rms_norm_backward");
 }

@@ -3,6 +3,7 @@
 // order: a thread's rows, the block's threads, the blocks.
 #pragma once
 
+#include "engine/ops/cuda/kernels.h"
 #include "engine/runtime/cuda/element.h"
 #include "engine/runtime/cuda/reduce.h"
 #include "engine/runtime/kernel.h"
@@ -88,9 +89,9 @@ void run_walk(const ColumnWalk& walk, const Body& body, int64_t rows, float* par
          partials);
 }
 
-// out[c] (+)= the sum over p < count of partials[p, c].
-void finish_sums(const float* partials, int64_t count, int64_t width, float* out, bool accumulate,
-                 void* stream);
+// finish_sums (kernels.h) of two at once, where the partials of the second stand behind those of the first.
+void finish_two_sums(const float* partials, int64_t count, int64_t width, float* first, float* second,
+                     bool accumulate, void* stream);
 
 // Makes the sums down the columns of a value.
 template <typename A, int N>

@@ -66,6 +66,13 @@ void CublasProblem::set_operation(cublasLtMatmulDescAttributes_t attribute, cons
                 "describing a product");
 }
 
+// Of the library's second operand, which is a's memory.
+void CublasProblem::write_sums(float* sums) {
+  const uint32_t epilogue = CUBLASLT_EPILOGUE_BGRADB;
+  set_operation(CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue));
+  set_operation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, &sums, sizeof(sums));
+}
+
 CublasProblem::Owned<cublasLtMatrixLayoutOpaque_t> CublasProblem::layout(const ColumnMajor& matrix,
                                                                          DType dtype) const {
   cublasLtMatrixLayout_t made = nullptr;

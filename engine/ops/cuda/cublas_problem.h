@@ -29,6 +29,9 @@ class CublasProblem {
   // change, or rounds them to less than float.
   std::vector<GemmAlgorithm> candidates() const;
 
+  // From now on the product also writes the sums of op(a)'s rows, f32 [m]. Of a shape without a bias whose output is f32.
+  void write_sums(float* sums);
+
   // Enqueues the product. Anything but success: this algorithm does not compute this product.
   cublasStatus_t run(const GemmAlgorithm& algorithm, const GemmOperands& operands, bool accumulate) const;
 

@@ -40,5 +40,8 @@ void register_sum(KernelTable& table);
 using KernelPointer = std::unique_ptr<Kernel>;
 
 KernelPointer make_column_sum(const OpView& view);  // part of linear's gradient as well
+// out[c] (+)= the sum over p < count of partials[p, c].
+void finish_sums(const float* partials, int64_t count, int64_t width, float* out, bool accumulate,
+                 void* stream);
 
 }  // namespace recollect::cuda

@@ -215,8 +215,11 @@ NormOperands<A, kCentered> operands(const KernelArgs& args) {
 // `partials` holds `count` rows for each parameter.
 void deliver(const KernelArgs& args, const float* partials, int64_t count) {
   const int64_t width = args.in[0].shape[1];
-  for (std::size_t p = 1; p < args.out.size(); ++p, partials += count * width)
-    finish_sums(partials, count, width, args.out[p].as<float>(), args.accumulate, args.stream);
+  float* dweight = args.out[1].as<float>();
+  if (args.out.size() > 2)
+    finish_two_sums(partials, count, width, dweight, args.out[2].as<float>(), args.accumulate, args.stream);
+  else
+    finish_sums(partials, count, width, dweight, args.accumulate, args.stream);
 }
 
 template <typename A, int N, bool kCentered, int kVectors>

@@ -1,7 +1,9 @@
-// Linear layers: three matrix products, and the bias gradient's column sums. Nothing here is NVIDIA's.
+// Linear layers: three matrix products, and the bias gradient's column sums, beside a product or by it. Nothing here is NVIDIA's.
 #include <algorithm>
 
+#include "engine/core/arena.h"
 #include "engine/ops/cuda/gemm.h"
+#include "engine/ops/cuda/gemm_sums.h"
 #include "engine/ops/cuda/kernels.h"
 
 namespace recollect::cuda {
@@ -72,29 +74,56 @@ class ProductOfRows : public Kernel {
   std::size_t row_in_, block_out_;  // bytes
 };
 
-// dw = dy^T x; dbias the column sums of dy, made as the op column_sum makes them.
+// dw = dy^T x.
 class WeightGradient : public Kernel {
  public:
-  WeightGradient(const GemmShape& shape, KernelPointer sum, Libraries* libraries)
-      : gemm_(shape, libraries), sum_(std::move(sum)) {}
-
-  std::size_t workspace_bytes() const override {
-    return std::max(gemm_.workspace_bytes(), sum_ ? sum_->workspace_bytes() : 0);
-  }
+  WeightGradient(const GemmShape& shape, Libraries* libraries) : gemm_(shape, libraries) {}
+  std::size_t workspace_bytes() const override { return gemm_.workspace_bytes(); }
 
   bool overwrites_to_prepare() const override { return true; }
   void prepare(const KernelArgs& args) override {
     gemm_.prepare(args.in[1].data, args.in[0].data, args.out[0].data, args.workspace, args.stream);
-    if (sum_) sum_->prepare(of_sum(args));
   }
 
   void run(const KernelArgs& args) override {
     gemm_.run(args.in[1].data, args.in[0].data, args.out[0].data, nullptr, args.accumulate, args.workspace,
               args.stream);
-    if (sum_) sum_->run(of_sum(args));
   }
 
  private:
+  Gemm gemm_;
+};
+
+// dbias too, the column sums of dy: by the product, or as the op column_sum makes them.
+class WeightAndBiasGradient : public Kernel {
+ public:
+  WeightAndBiasGradient(const GemmShape& shape, KernelPointer sum, Libraries* libraries)
+      : weight_(shape, libraries), both_(shape, libraries), sum_(std::move(sum)), width_(shape.m) {}
+
+  std::size_t workspace_bytes() const override {
+    return std::max({weight_.workspace_bytes(), sum_->workspace_bytes(), sums_at() + sizeof(float) * width_});
+  }
+
+  bool overwrites_to_prepare() const override { return true; }
+  void prepare(const KernelArgs& args) override {
+    weight_.prepare(args);
+    sum_->prepare(of_sum(args));
+    together_ = both_.prepare(args.in[1].data, args.in[0].data, args.out[0].data, args.out[1].as<float>(),
+                              args.workspace, args.stream, [&] { run_apart(args); });
+  }
+
+  void run(const KernelArgs& args) override {
+    if (!together_) return run_apart(args);
+    float *dbias = args.out[1].as<float>(),
+          *sums = args.accumulate ? reinterpret_cast<float*>(args.workspace + sums_at()) : dbias;
+    both_.run(args.in[1].data, args.in[0].data, args.out[0].data, sums, args.accumulate, args.workspace,
+              args.stream);
+    if (args.accumulate) finish_sums(sums, 1, width_, dbias, true, args.stream);
+  }
+
+ private:
+  std::size_t sums_at() const { return aligned(both_.workspace_bytes()); }
+
   static KernelArgs of_sum(const KernelArgs& args) {
     KernelArgs sum = args;
     sum.in = args.in.subspan(1, 1);
@@ -102,8 +131,16 @@ class WeightGradient : public Kernel {
     return sum;
   }
 
-  Gemm gemm_;
-  KernelPointer sum_;  // null where there is no bias
+  void run_apart(const KernelArgs& args) {
+    weight_.run(args);
+    sum_->run(of_sum(args));
+  }
+
+  WeightGradient weight_;
+  GemmWithSums both_;
+  KernelPointer sum_;
+  int64_t width_;
+  bool together_ = false;
 };
 
 KernelPointer make_linear(const OpView& view, Libraries* libraries) {
@@ -144,14 +181,11 @@ KernelPointer make_linear_backward_weight(const OpView& view, Libraries* librari
   const Shape x = view.in(0).shape, dy = view.in(1).shape;
   const GemmShape shape{
       .m = dy[1], .n = x[1], .k = x[0], .transpose_a = true, .in = dtype, .accumulates = true};
-  KernelPointer sum;
-  if (view.attributes().integer("bias") != 0) {
-    Op of_dy = view.op;
-    of_dy.inputs = {view.op.inputs[1]};
-    of_dy.outputs = {view.op.outputs[1]};
-    sum = make_column_sum({view.graph, of_dy});
-  }
-  return std::make_unique<WeightGradient>(shape, std::move(sum), libraries);
+  if (view.attributes().integer("bias") == 0) return std::make_unique<WeightGradient>(shape, libraries);
+  Op of_dy = view.op;
+  of_dy.inputs = {view.op.inputs[1]};
+  of_dy.outputs = {view.op.outputs[1]};
+  return std::make_unique<WeightAndBiasGradient>(shape, make_column_sum({view.graph, of_dy}), libraries);
 }
 
 }  // namespace

@@ -7,26 +7,39 @@
 namespace recollect::reference {
 namespace {
 
+// Of x [tokens, width]; `out` is y, mean and rstd.
 template <typename T>
-void layer_norm(const KernelArgs& args, const Attributes& attributes) {
-  const T* x = args.in[0].as<T>();
-  const T* weight = args.in[1].as<T>();
-  const T* bias = args.in[2].as<T>();
-  T* y = args.out[0].as<T>();
-  const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1];
+void normalize(const Tensor& x, const T* weight, const T* bias, std::span<const Tensor> out, double epsilon) {
+  T* y = out[0].as<T>();
+  const int64_t tokens = x.shape[0], width = x.shape[1];
   for (int64_t t = 0; t < tokens; ++t) {
-    const T* row = x + t * width;
+    const T* row = x.as<T>() + t * width;
     double sum = 0;
     for (int64_t c = 0; c < width; ++c) sum += row[c];
     const double mean = sum / width;
     double squares = 0;
     for (int64_t c = 0; c < width; ++c) squares += (row[c] - mean) * (row[c] - mean);
-    const double rstd = 1 / std::sqrt(squares / width + attributes.real("epsilon"));
+    const double rstd = 1 / std::sqrt(squares / width + epsilon);
     for (int64_t c = 0; c < width; ++c)
       y[t * width + c] = static_cast<T>((row[c] - mean) * rstd * weight[c] + bias[c]);
-    args.out[1].as<T>()[t] = static_cast<T>(mean);
-    args.out[2].as<T>()[t] = static_cast<T>(rstd);
+    out[1].as<T>()[t] = static_cast<T>(mean);
+    out[2].as<T>()[t] = static_cast<T>(rstd);
   }
+}
+
+template <typename T>
+void layer_norm(const KernelArgs& args, const Attributes& attributes) {
+  normalize(args.in[0], args.in[1].as<T>(), args.in[2].as<T>(), args.out, attributes.real("epsilon"));
+}
+
+template <typename T>
+void residual_norm(const KernelArgs& args, const Attributes& attributes) {
+  const T *x = args.in[0].as<T>(), *bias = args.in[1].as<T>(), *residual = args.in[2].as<T>();
+  const int64_t width = args.in[0].shape[1];
+  for (int64_t i = 0; i < args.in[0].elements(); ++i)
+    args.out[0].as<T>()[i] = static_cast<T>(residual[i] + (double(x[i]) + bias[i % width]));
+  normalize(args.out[0], args.in[3].as<T>(), args.in[4].as<T>(), args.out.subspan(1),
+            attributes.real("epsilon"));
 }
 
 template <typename T>
@@ -126,6 +139,7 @@ void rms_norm_backward(const KernelArgs& args, const Attributes&) {
 void register_layer_norm(KernelTable& table) {
   add_kernel(table, "layer_norm", layer_norm<double>, layer_norm<float>);
   add_kernel(table, "layer_norm_backward", layer_norm_backward<double>, layer_norm_backward<float>);
+  add_kernel(table, "residual_norm", residual_norm<double>, residual_norm<float>);
   add_kernel(table, "rms_norm", rms_norm<double>, rms_norm<float>);
   add_kernel(table, "rms_norm_backward", rms_norm_backward<double>, rms_norm_backward<float>);
 }

@@ -150,6 +150,20 @@ __device__ void store(A* to, const Floats<N>& x) {
   }
 }
 
+// What a load would find where x has been stored as A.
+template <typename A, int N>
+__device__ Floats<N> as_stored(Floats<N> x) {
+  constexpr int kEach = Word<A>::kElements;
+#pragma unroll
+  for (int i = 0; i < N; i += kEach) {
+    float word[kEach] = {};
+    for (int j = 0; j < kEach && i + j < N; ++j) word[j] = x[i + j];
+    Word<A>::widen(Word<A>::narrow(word), word);
+    for (int j = 0; j < kEach && i + j < N; ++j) x[i + j] = word[j];
+  }
+  return x;
+}
+
 // Calls f<float>(), f<bf16>() or f<f16>(). An Error names the op kind for every other dtype.
 template <typename F>
 auto with_activation_type(DType dtype, const char* kind, F f) {

@@ -5,6 +5,7 @@
 #include "engine/core/error.h"
 #include "engine/ops/cuda/cudnn.h"
 #include "engine/ops/cuda/gemm.h"
+#include "engine/ops/cuda/gemm_sums.h"
 #include "engine/ops/cuda/libraries.h"
 #include "engine/ops/cuda/versions.h"
 #include "engine/runtime/cuda/check.h"
@@ -85,6 +86,42 @@ void Gemm::run(const void* a, const void* b, void* out, const void* bias, bool a
   enqueue_product(stream, [=, impl = impl_.get(), bytes = workspace_bytes()] {
     std::memset(workspace, 0xFF, bytes);
     impl->run(a, b, out, bias, accumulate);
+  });
+}
+
+// A product, and the sums beside it. It is always taken.
+class GemmWithSums::Impl {
+ public:
+  Impl(const GemmShape& shape, Libraries* libraries) : shape(shape), product(shape, libraries) {}
+
+  GemmShape shape;
+  Gemm product;
+};
+
+GemmWithSums::GemmWithSums(const GemmShape& shape, Libraries* libraries)
+    : impl_(std::make_unique<Impl>(shape, libraries)) {}
+GemmWithSums::~GemmWithSums() = default;
+GemmWithSums::GemmWithSums(GemmWithSums&&) noexcept = default;
+GemmWithSums& GemmWithSums::operator=(GemmWithSums&&) noexcept = default;
+std::size_t GemmWithSums::workspace_bytes() const { return impl_->product.workspace_bytes(); }
+
+bool GemmWithSums::prepare(const void* a, const void* b, void* out, float* sums, void* workspace,
+                           void* stream, const std::function<void()>&) {
+  impl_->product.prepare(a, b, out, workspace, stream);
+  enqueue_product(stream, [sums] { std::memset(sums, 0xFF, sizeof(float)); });
+  return true;
+}
+
+void GemmWithSums::run(const void* a, const void* b, void* out, float* sums, bool accumulate, void* workspace,
+                       void* stream) {
+  impl_->product.run(a, b, out, nullptr, accumulate, workspace, stream);
+  enqueue_product(stream, [=, shape = impl_->shape] {
+    for (int64_t i = 0; i < shape.m; ++i) {
+      double sum = 0;
+      for (int64_t t = 0; t < shape.k; ++t)
+        sum += element(a, shape.in, shape.transpose_a ? t * shape.m + i : i * shape.k + t);
+      sums[i] = static_cast<float>(sum);
+    }
   });
 }
 
