@@ -17,7 +17,8 @@ inline constexpr uint8_t kNan = 0x7f;
 
 struct E4M3 {
   static constexpr int kMantissa = 3, kBias = 7;
-  static constexpr uint8_t kLargest = 0x7e, kInfinity = 0x7f;  // no code is infinity: the first NaN in its place
+  static constexpr uint8_t kLargest = 0x7e,
+                           kInfinity = 0x7f;  // no code is infinity: the first NaN in its place
   static constexpr float kMost = 448;
 };
 
@@ -35,7 +36,8 @@ constexpr uint8_t narrow(float value) {
   constexpr uint32_t kRounder = (127u + 1 - Format::kBias - Format::kMantissa + 23) << 23;
   const uint32_t u = std::bit_cast<uint32_t>(value), sign = u >> 24 & 0x80u, magnitude = u & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return kNan;
-  if (magnitude >= std::bit_cast<uint32_t>(Format::kMost)) return static_cast<uint8_t>(sign | Format::kLargest);
+  if (magnitude >= std::bit_cast<uint32_t>(Format::kMost))
+    return static_cast<uint8_t>(sign | Format::kLargest);
   if (magnitude < kSmallestNormal) {
     const float shifted = std::bit_cast<float>(magnitude) + std::bit_cast<float>(kRounder);
     return static_cast<uint8_t>(sign | (std::bit_cast<uint32_t>(shifted) - kRounder));

@@ -22,16 +22,12 @@ std::vector<OutputSpec> infer_quantise(const OpView& v) {
   check(copies == "rows" || copies == "columns" || copies == "both", v, "copies are rows, columns or both");
   std::vector<OutputSpec> specs;
   if (makes_columns(copies))
-    specs.push_back({.shape = {x.shape[1], x.shape[0]},
-                     .dtype = format,
-                     .suffix = "columns",
-                     .placement = x.placement});
+    specs.push_back(
+        {.shape = {x.shape[1], x.shape[0]}, .dtype = format, .suffix = "columns", .placement = x.placement});
   if (makes_rows(copies))
     specs.push_back({.shape = x.shape, .dtype = format, .suffix = "rows", .placement = x.placement});
-  specs.push_back({.shape = {1},
-                   .dtype = statistics_dtype(x.dtype),
-                   .suffix = "scale",
-                   .placement = x.placement});
+  specs.push_back(
+      {.shape = {1}, .dtype = statistics_dtype(x.dtype), .suffix = "scale", .placement = x.placement});
   return specs;
 }
 
@@ -122,8 +118,10 @@ void gradient_past_codes(GradientBuilder& g, OpId id) {
   const bool wants_x = g.wanted(x), wants_w = dw != kNone;
   if (dbias != kNone) g.emit("backward_bias", "column_sum", {}, {dy}, {dbias});
   if (!wants_x && !wants_w) return;
-  const Codes dy8 =
-      quantised(g, "backward/dy8", dy, "e5m2", !wants_w ? "rows" : !wants_x ? "columns" : "both");
+  const Codes dy8 = quantised(g, "backward/dy8", dy, "e5m2",
+                              !wants_w   ? "rows"
+                              : !wants_x ? "columns"
+                                         : "both");
   if (wants_w) {
     const Codes x8 = with_columns(g, "backward/x8", of_x);
     g.emit("backward_weight", "linear_fp8_backward_weight", {},

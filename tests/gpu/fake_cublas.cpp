@@ -142,8 +142,8 @@ cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t opaque, cons
   if (codes && (!ta || tb || (la.type == CUDA_R_8F_E5M2 && lb.type == CUDA_R_8F_E5M2) || terms % 16 != 0 ||
                 ld.rows % 16 != 0))
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  const double scale = (operation.scale_a ? *operation.scale_a : 1.0) *
-                       (operation.scale_b ? *operation.scale_b : 1.0);
+  const double scale =
+      (operation.scale_a ? *operation.scale_a : 1.0) * (operation.scale_b ? *operation.scale_b : 1.0);
   const double noise = number == fake.unsteady ? 1e-2 * static_cast<double>(fake.ran.size()) : 0.0;
   for (int64_t row = 0; row < static_cast<int64_t>(ld.rows); ++row)
     for (int64_t column = 0; column < static_cast<int64_t>(ld.columns); ++column) {

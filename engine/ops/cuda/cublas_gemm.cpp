@@ -155,11 +155,7 @@ class Gemm::Impl {
   }
 
   GemmOperands placed(const void* a, const void* b, void* out, void* workspace, void* stream) const {
-    return {.a = a,
-            .b = b,
-            .out = out,
-            .workspace = bias_place(workspace) + bias_bytes(),
-            .stream = stream};
+    return {.a = a, .b = b, .out = out, .workspace = bias_place(workspace) + bias_bytes(), .stream = stream};
   }
 
   GemmShape shape_;

@@ -43,7 +43,8 @@ __global__ void __launch_bounds__(kThreads) find_largest(const A* x, int64_t ele
 __global__ void __launch_bounds__(kLastThreads)
     make_scale(const uint32_t* parts, int64_t count, float most, float* factor, float* scale) {
   uint32_t largest = 0;
-  for (int64_t i = threadIdx.x; i < count; i += kLastThreads) largest = LargerBits::combine(largest, parts[i]);
+  for (int64_t i = threadIdx.x; i < count; i += kLastThreads)
+    largest = LargerBits::combine(largest, parts[i]);
   largest = reduce_block<LargerBits>(largest, uint32_t{0});
   if (threadIdx.x > 0) return;
   const Float8Scale made = float8_scale(largest, most);
@@ -151,8 +152,8 @@ class Quantise : public Kernel {
   bool e4m3_, plain_, transposed_;
 };
 
-__global__ void __launch_bounds__(kThreads) add_bias(const float* bias, float* y, int64_t elements,
-                                                     int64_t columns) {
+__global__ void __launch_bounds__(kThreads)
+    add_bias(const float* bias, float* y, int64_t elements, int64_t columns) {
   const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
   if (i < elements) store_one(y + i, load_one(y + i) + load_one(bias + i % columns));
 }

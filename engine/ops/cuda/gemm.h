@@ -22,7 +22,8 @@ struct GemmShape {
   DType out = DType::kF32;   // of out: as in, or f32; of 8-bit codes: f32, bf16, f16
   bool accumulates = false;  // run() may be asked to add into out
   bool biased = false;       // run() is given an f32 [n] that is added to every row
-  DType second = DType::kF32;  // of b, where a is of 8-bit codes; such products are of a and a transposed b alone
+  DType second =
+      DType::kF32;  // of b, where a is of 8-bit codes; such products are of a and a transposed b alone
 
   DType type_of_b() const { return is_float8(in) ? second : in; }
 };

@@ -69,8 +69,8 @@ void linear_fp8(const KernelArgs& args, const Attributes&) {
 template <typename T>
 void linear_fp8_backward_weight(const KernelArgs& args, const Attributes&) {
   T* dw = args.out[0].as<T>();
-  multiply_codes<T>(
-      args, [&](int64_t at, int64_t, double product) { store(dw[at], product, args.accumulate); });
+  multiply_codes<T>(args,
+                    [&](int64_t at, int64_t, double product) { store(dw[at], product, args.accumulate); });
 }
 
 }  // namespace
