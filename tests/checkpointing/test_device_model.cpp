@@ -119,6 +119,12 @@ TEST(DeviceModel, PresetsKeepTheRatiosOfTheDataSheet) {
     EXPECT_GT(product_seconds(device, DType::kF32), 10 * product_seconds(device, DType::kBF16)) << sheet.name;
   }
   EXPECT_EQ(device_preset("h100").gemm_bf16, device_preset("h200").gemm_bf16) << "the same processor";
+  for (const char* name : {"h100", "h200", "b200"})
+    EXPECT_EQ(gemm_rate(device_preset(name), DType::kE5M2), 2 * gemm_rate(device_preset(name), DType::kBF16))
+        << name;
+  for (const char* name : {"a100", "cpu"})  // no units for it
+    EXPECT_EQ(gemm_rate(device_preset(name), DType::kE4M3), gemm_rate(device_preset(name), DType::kBF16))
+        << name;
 }
 
 TEST(DeviceModel, PresetsAreComplete) {
