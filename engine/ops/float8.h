@@ -2,6 +2,7 @@
 // function of its numbers alone, so that recomputation and any number of threads have the same codes. A number is stored
 // as the code of its multiple by `factor`, which brings the tensor's largest to the format's largest; a code times `scale`
 // is the number again. Where a number is not finite all codes are NaN, and so is the scale: an overflow is not hidden.
+// Devices take floats below the smallest normal one for zero; elsewhere they have codes where nothing is much larger.
 #pragma once
 
 #include <bit>

@@ -95,7 +95,9 @@ __global__ void __launch_bounds__(kThreads)
     if constexpr (kWhole) {
       numbers = load<kEach>(from);
     } else {
-      for (int c = 0; c < kEach && c < left; ++c) numbers[c] = load_one(from + c);
+#pragma unroll
+      for (int c = 0; c < kEach; ++c)
+        if (c < left) numbers[c] = load_one(from + c);
     }
 #pragma unroll
     for (int c = 0; c < kEach; ++c) {
@@ -207,12 +209,13 @@ GemmShape shape_of_codes(const OpView& view, DType out) {
 }
 
 KernelPointer make_linear_fp8(const OpView& view, Libraries* libraries) {
-  const DType dtype = view.in(4).dtype;
-  with_activation_type(dtype, "linear_fp8", []<typename A>() {});
-  GemmShape shape = shape_of_codes(view, dtype);
-  const bool bias = view.has_input(5);
-  shape.biased = bias && dtype != DType::kF32;
-  return std::make_unique<Float8Product>(shape, bias && !shape.biased, libraries);
+  return with_activation_type(view.in(4).dtype, "linear_fp8", [&]<typename A>() -> KernelPointer {
+    constexpr DType kOut = kDTypeOf<A>;
+    GemmShape shape = shape_of_codes(view, kOut);
+    const bool bias = view.has_input(5);
+    shape.biased = bias && kOut != DType::kF32;
+    return std::make_unique<Float8Product>(shape, bias && !shape.biased, libraries);
+  });
 }
 
 KernelPointer make_weight_gradient_fp8(const OpView& view, Libraries* libraries) {
