@@ -200,12 +200,13 @@ void add_linear_cases(std::vector<OpCase>& cases) {
 void add_float8_cases(std::vector<OpCase>& cases) {
   for (const char* format : {"e4m3", "e5m2"})
     for (const char* copies : {"rows", "columns", "both"})
-      for (const Shape& shape : {Shape{1, 1}, Shape{67, 130}, Shape{132, 68}})
-        cases.push_back({.name = std::string("quantise_") + format + "_" + copies + "_" +
-                                 std::to_string(shape.elements()),
-                         .kind = "quantise",
-                         .inputs = {activation("x", shape, 3)},
-                         .attributes = {{"format", std::string(format)}, {"copies", std::string(copies)}}});
+      for (const Shape& shape : {Shape{35, 70}, Shape{68, 36}})
+        if (shape[0] % 4 != 0 || copies == std::string("both"))  // of whole groups of four, and not
+          cases.push_back({.name = std::string("quantise_") + format + "_" + copies + "_" +
+                                   std::to_string(shape.elements()),
+                           .kind = "quantise",
+                           .inputs = {activation("x", shape, 3)},
+                           .attributes = {{"format", std::string(format)}, {"copies", std::string(copies)}}});
   const auto codes = [](const char* name, Shape shape, Storage storage) {
     return ValueSpec{.name = name, .shape = shape, .storage = storage};
   };

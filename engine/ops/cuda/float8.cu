@@ -13,7 +13,7 @@ namespace recollect::cuda {
 
 namespace {
 
-constexpr int kThreads = 256, kLastThreads = 1024;
+constexpr int kThreads = 256;
 constexpr int64_t kPart = 1 << 14;  // elements of a block that looks for the largest
 constexpr int kTile = 64;           // rows and columns of a block that writes codes
 constexpr int kEach = 4;            // rows and columns of one of its threads
@@ -40,11 +40,10 @@ __global__ void __launch_bounds__(kThreads) find_largest(const A* x, int64_t ele
   if (threadIdx.x == 0) parts[blockIdx.x] = most;
 }
 
-__global__ void __launch_bounds__(kLastThreads)
+__global__ void __launch_bounds__(kThreads)
     make_scale(const uint32_t* parts, int64_t count, float most, float* factor, float* scale) {
   uint32_t largest = 0;
-  for (int64_t i = threadIdx.x; i < count; i += kLastThreads)
-    largest = LargerBits::combine(largest, parts[i]);
+  for (int64_t i = threadIdx.x; i < count; i += kThreads) largest = LargerBits::combine(largest, parts[i]);
   largest = reduce_block<LargerBits>(largest, uint32_t{0});
   if (threadIdx.x > 0) return;
   const Float8Scale made = float8_scale(largest, most);
@@ -137,7 +136,7 @@ class Quantise : public Kernel {
     auto* factor = reinterpret_cast<float*>(args.workspace);
     auto* parts = reinterpret_cast<uint32_t*>(args.workspace + kFactorBytes);
     launch(find_largest<A>, grid_of(blocks_), dim3(kThreads), 0, args.stream, x, rows_ * columns_, parts);
-    launch(make_scale, dim3(1), dim3(kLastThreads), 0, args.stream, parts, blocks_,
+    launch(make_scale, dim3(1), dim3(kThreads), 0, args.stream, parts, blocks_,
            e4m3_ ? float8::E4M3::kMost : float8::E5M2::kMost, factor, args.out.back().template as<float>());
     const auto bytes_of = [&](std::size_t output) { return static_cast<uint8_t*>(args.out[output].data); };
     const CodeCopies to{.plain = plain_ ? bytes_of(transposed_ ? 1 : 0) : nullptr,
