@@ -122,15 +122,15 @@ void gradient_past_codes(GradientBuilder& g, OpId id) {
                               !wants_w   ? "rows"
                               : !wants_x ? "columns"
                                          : "both");
-  if (wants_w) {
-    const Codes x8 = with_columns(g, "backward/x8", of_x);
+  // Products stand together, behind what they multiply: whoever adds up dx over ranks may do so while dw is made.
+  const Codes x8 = wants_w ? with_columns(g, "backward/x8", of_x) : Codes(),
+              w8 = wants_x ? with_columns(g, "backward/w8", of_w) : Codes();
+  if (wants_w)
     g.emit("backward_weight", "linear_fp8_backward_weight", {},
            {dy8.columns, dy8.scale, x8.columns, x8.scale}, {dw});
-  }
-  if (!wants_x) return;
-  const Codes w8 = with_columns(g, "backward/w8", of_w);
-  g.contribute(x, g.emit("backward_input", "linear_fp8_backward_input", {},
-                         {dy8.rows, dy8.scale, w8.columns, w8.scale, w}));
+  if (wants_x)
+    g.contribute(x, g.emit("backward_input", "linear_fp8_backward_input", {},
+                           {dy8.rows, dy8.scale, w8.columns, w8.scale, w}));
 }
 
 }  // namespace
