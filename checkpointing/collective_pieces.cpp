@@ -298,13 +298,13 @@ class Overlapper {
   const Readers readers_;  // of the values that there were before
 };
 
-// Tokens of the products that could be cut; 0 where there are none.
+// Tokens of the products that could be cut, or have a sum over the ranks behind them; 0 where there are none.
 int64_t fewest_rows(const Graph& graph) {
   const Readers readers = find_readers(graph);
   int64_t fewest = 0;
   for (OpId id : graph.op_ids()) {
     const Op& op = graph.op(id);
-    if (op.phase != Phase::kForward || op.def->name != "linear" ||
+    if (op.phase != Phase::kForward || (op.def->name != "linear" && op.def->name != "linear_fp8") ||
         (sum_of(graph, readers, id) == kNone && gather_before(graph, id) == kNone))
       continue;
     const int64_t rows = graph.value(op.outputs.front()).shape[0];

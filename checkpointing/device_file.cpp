@@ -27,6 +27,7 @@ struct Rate {
 constexpr Rate kRates[] = {{"gemm_f32", &DeviceModel::gemm_f32},
                            {"gemm_bf16", &DeviceModel::gemm_bf16},
                            {"gemm_f64", &DeviceModel::gemm_f64},
+                           {"gemm_fp8", &DeviceModel::gemm_fp8},
                            {"attention_f32", &DeviceModel::attention_f32},
                            {"attention_bf16", &DeviceModel::attention_bf16},
                            {"vector_flops", &DeviceModel::vector_flops},
@@ -55,7 +56,7 @@ constexpr int64_t kNewestVersion = 2;
 // Seconds that follow from them, and sums of those, stay finite.
 constexpr ValueRange kRateRange{.low = 1, .high = 1e30}, kTimeRange{.low = 0, .high = 1};
 
-bool may_be_absent(std::string_view key) { return key.starts_with("disk_"); }
+bool may_be_absent(std::string_view key) { return key.starts_with("disk_") || key == "gemm_fp8"; }
 
 bool is_time(std::string_view key) { return key == "link_latency" || key == "launch_overhead"; }
 

@@ -35,7 +35,7 @@ DeviceModel cpu() {
 }
 
 // NVIDIA H200 SXM. Dense bf16 products: 790 TFLOP/s measured at 8192^3 (data sheet: 989); fp16's data sheet
-// is the same. f32 products run outside the tensor cores unless device.tf32 asks for them: 67 TFLOP/s by the
+// is the same; of FP8 it has twice that, taken to be reached as bf16's is. f32 products run outside the tensor cores unless device.tf32 asks for them: 67 TFLOP/s by the
 // data sheet, of which 50 is what a large product leaves after loads and clocks, a guess; in f32 attention a
 // guess too. f64: 67 TFLOP/s, data sheet. Attention in bf16: cuDNN 9.19, causal, sequence 2048, head size
 // 128, 484 forward and 370 backward. Memory: 4.8 TB/s by the data sheet, of which streaming kernels reach
@@ -47,6 +47,7 @@ DeviceModel h200() {
           .gemm_f32 = 50e12,
           .gemm_bf16 = 790e12,
           .gemm_f64 = 67e12,
+          .gemm_fp8 = 1580e12,
           .attention_f32 = 25e12,
           .attention_bf16 = 420e12,
           .vector_flops = 60e12,
@@ -93,12 +94,13 @@ DeviceModel a100() {
 
 // NVIDIA B200 SXM. Data sheet: 2250 TFLOP/s in bf16, 75 in f32 outside the tensor cores, 37 in f64; memory 8 TB/s, NVLink 5
 // 900 GB/s each way, PCIe 5 x16. Products reach a smaller share of it than Hopper's do, at the same power for more units:
-// 0.7 here, a guess, as is that attention in bf16 gains on the H200's what products gain. The rest is the H200's share.
+// 0.7 here, a guess, FP8 again twice bf16; as is that attention in bf16 gains on the H200's what products gain. The rest is the H200's share.
 DeviceModel b200() {
   return {.name = "b200",
           .gemm_f32 = 56e12,
           .gemm_bf16 = 1575e12,
           .gemm_f64 = 37e12,
+          .gemm_fp8 = 3150e12,
           .attention_f32 = 28e12,
           .attention_bf16 = 840e12,
           .vector_flops = 67e12,
@@ -125,9 +127,10 @@ const Preset* preset_called(std::string_view name) {
   return nullptr;
 }
 
-constexpr double DeviceModel::*kArithmetic[] = {&DeviceModel::gemm_f32,       &DeviceModel::gemm_bf16,
-                                                &DeviceModel::gemm_f64,       &DeviceModel::attention_f32,
-                                                &DeviceModel::attention_bf16, &DeviceModel::vector_flops};
+constexpr double DeviceModel::*kArithmetic[] = {&DeviceModel::gemm_f32,      &DeviceModel::gemm_bf16,
+                                                &DeviceModel::gemm_f64,      &DeviceModel::gemm_fp8,
+                                                &DeviceModel::attention_f32, &DeviceModel::attention_bf16,
+                                                &DeviceModel::vector_flops};
 
 void scale(RateCurve& curve, double factor) {
   for (RatePoint& point : curve) point.rate *= factor;
@@ -206,6 +209,9 @@ double gemm_rate(const DeviceModel& device, DType operands) {
     case DType::kF16:
     case DType::kBF16:
       return device.gemm_bf16;
+    case DType::kE4M3:
+    case DType::kE5M2:
+      return device.gemm_fp8 > 0 ? device.gemm_fp8 : device.gemm_bf16;
     default:
       return device.gemm_f32;
   }

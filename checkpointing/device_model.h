@@ -27,6 +27,7 @@ struct DeviceModel {
   std::string name;
   double gemm_f32 = 0, gemm_bf16 = 0,
          gemm_f64 = 0;  // FLOP/s of matrix products, by the dtype of their operands; f16 runs as bf16 does
+  double gemm_fp8 = 0;  // of 8-bit codes; 0: they run as bf16 does
   double attention_f32 = 0,
          attention_bf16 = 0;    // FLOP/s of attention; in f64 it is taken to run as products do
   double vector_flops = 0;      // FLOP/s of everything else

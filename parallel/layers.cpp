@@ -276,16 +276,14 @@ ValueId LayerBuilder::column_linear(const std::string& name, ValueId x, int64_t 
                                     const LinearOptions& options) {
   const ValueId w = weight(options, out, graph_.value(x).shape[1], Parameter::Split::kRows);
   const ValueId entered = enter_parallel(name + "/enter", x);
-  std::vector<ValueId> inputs{entered, w};
-  if (!options.bias.empty()) inputs.push_back(vector_of_part(options, out));
-  const ValueId y = emit(name, "linear", {}, std::move(inputs));
+  const ValueId y = product(name, entered, w, options.bias.empty() ? kNone : vector_of_part(options, out));
   return with_adapters(name, options, {.x = entered, .y = y, .split = Parameter::Split::kRows});
 }
 
 ValueId LayerBuilder::row_linear(const std::string& name, ValueId x, int64_t in, int64_t out,
                                  const LinearOptions& options) {
   const ValueId w = weight(options, out, in, Parameter::Split::kColumns);
-  const ValueId part = emit(name, "linear", {}, {x, w});
+  const ValueId part = product(name, x, w);
   graph_.value(part).placement = part_of_ranks();
   const ValueId adapted =
       with_adapters(name, options, {.x = x, .y = part, .split = Parameter::Split::kColumns});
@@ -348,19 +346,19 @@ std::pair<ValueId, ValueId> LayerBuilder::repeated_projections(const std::string
   keys.blocks = {blocks[1], blocks[2]};
   x = enter_parallel(name + "/enter", x);
   const int64_t width = graph_.value(x).shape[1], shared = blocks[1] + blocks[2];
-  std::vector<ValueId> q{x, weight(queries, blocks[0], width, Parameter::Split::kRows)};
+  const ValueId wq = weight(queries, blocks[0], width, Parameter::Split::kRows);
   parameters_.back().least_rows_beside = std::min(blocks[1], blocks[2]);
-  std::vector<ValueId> kv{x, weight(keys, shared, width, Parameter::Split::kRows, repeats, blocks[0])};
+  const ValueId wkv = weight(keys, shared, width, Parameter::Split::kRows, repeats, blocks[0]);
   parameters_.back().least_rows_beside = blocks[0];
+  ValueId q_bias = kNone, kv_bias = kNone;
   if (!projections.bias.empty()) {
     queries.bias = projections.bias_blocks[0];
     queries.bias_blocks.clear();
     keys.bias_blocks.erase(keys.bias_blocks.begin());
-    q.push_back(vector_of_part(queries, blocks[0]));
-    kv.push_back(vector_of_part(keys, shared, repeats, blocks[0]));
+    q_bias = vector_of_part(queries, blocks[0]);
+    kv_bias = vector_of_part(keys, shared, repeats, blocks[0]);
   }
-  const ValueId own = emit(name + "/q", "linear", {}, std::move(q)),
-                both = emit(name + "/kv", "linear", {}, std::move(kv));
+  const ValueId own = product(name + "/q", x, wq, q_bias), both = product(name + "/kv", x, wkv, kv_bias);
   const Adapted layer{.x = x, .y = own, .split = Parameter::Split::kRows};
   Adapted key_layer = layer;
   key_layer.y = both, key_layer.repeats = repeats;

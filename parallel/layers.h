@@ -93,6 +93,9 @@ class LayerBuilder {
 
   // Before the first layer: which linear layers get adapters. All parameters that are not trained then are frozen.
   void adapt(LoraSettings lora) { lora_ = std::move(lora); }
+  // Likewise: linear modules of attention and MLP multiply 8-bit codes, but for a batch that continues a sequence. Heads,
+  // poolers and adapters do not.
+  void multiply_in_fp8(bool fp8) { fp8_ = fp8; }
 
   // Everything until the next call belongs to this layer; -1 is outside the layers.
   void enter_layer(int layer);
@@ -185,6 +188,14 @@ class LayerBuilder {
   ValueId vector_of_part(const LinearOptions& options, int64_t size, int repeats = 1, int64_t behind = 0);
   ValueId weight(const LinearOptions& options, int64_t out, int64_t in, Parameter::Split split,
                  int repeats = 1, int64_t behind = 0);
+  // x w^T + bias of a linear module.
+  ValueId product(const std::string& name, ValueId x, ValueId weight, ValueId bias = kNone);
+  struct Codes {
+    ValueId rows = kNone, scale = kNone;
+  };
+  Codes quantised(const std::string& name, ValueId x, const std::string& copies);
+  Codes quantised_input(const std::string& name, ValueId x, ValueId weight);
+  bool is_frozen(ValueId weight) const;
   // A linear layer as its adapters see it: x, whole in its columns or of this rank's columns (kColumns), and x w^T.
   struct Adapted {
     ValueId x = kNone, y = kNone;
@@ -231,6 +242,9 @@ class LayerBuilder {
   int64_t site_ = 0;           // random ops of this layer so far
   int64_t adapter_sites_ = 0;  // of its adapters
   LoraSettings lora_;
+  bool fp8_ = false;
+  ValueId quantised_ = kNone;  // the input that was quantised last, and its codes
+  Codes codes_;
   std::vector<Parameter> parameters_, adapters_;
 };
 

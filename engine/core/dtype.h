@@ -1,5 +1,6 @@
 // Element types. bf16 and f16 are storage types: arithmetic happens in float (or double) and is rounded to
-// nearest-even when stored.
+// nearest-even when stored. e4m3 and e5m2 are codes of 8 bits (float8.h), which mean something with a scale alone: they
+// count neither as floating nor as something that can be added up.
 #pragma once
 
 #include <bit>
@@ -9,11 +10,12 @@
 
 namespace recollect {
 
-enum class DType : uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32, kU16, kU8 };
+enum class DType : uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32, kU16, kU8, kE4M3, kE5M2 };
 
 std::size_t size_of(DType dtype);
 std::string_view name_of(DType dtype);  // "f64", "f32", "bf16", ...
 constexpr bool is_floating(DType dtype) { return dtype <= DType::kF16; }
+constexpr bool is_float8(DType dtype) { return dtype == DType::kE4M3 || dtype == DType::kE5M2; }
 
 struct bf16 {
   uint16_t bits = 0;

@@ -77,6 +77,21 @@
 // linear_backward_input     dy [T,out], w                        dx [T,in]              whole_rows (optional)
 // linear_backward_weight    x, dy                                acc dw [out,in],       bias (1: dbias is
 //                                                                acc dbias?             there; else 0)
+// quantise                  x [r,c]                              columns? [c,r],        format: e4m3 or e5m2
+//                                                                rows? [r,c], scale     copies: rows, columns or
+//                                                                [1] S                  both
+//     The codes of x in an 8-bit format, transposed and as it lies; a code times scale is the number again. The largest
+//     number of x becomes the format's largest (float8.h). Where one is not finite, all codes and the scale are NaN.
+// linear_fp8                x [T,in], its scale, w [out,in],     y [T,out]
+//                           its scale, the weight, bias? [out]
+//     y = x w^T + bias of codes; the weight, whose codes w are, is not read: y has its dtype. Its gradient is that of
+//     what was quantised, as if it had not been.
+// linear_fp8_backward_input dy [T,out], its scale, w [in,out],   dx [T,in]
+//                           its scale, the weight
+// linear_fp8_backward_weight
+//                           dy [out,T], its scale, x [in,T],     acc dw [out,in] S
+//                           its scale
+//     As linear_fp8, of codes that are transposed where they must be.
 // attention                 q [T, (heads + 2*kv_heads)*d],       o [T, heads*d],        heads kv_heads
 //                           kv? [T, 2*kv_heads*d],               lse [b*heads, s] S     kv_group head_size
 //                           lengths? [b] i32,                                           sequence_length causal

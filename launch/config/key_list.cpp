@@ -107,6 +107,10 @@ void add_training(std::vector<ConfigKey>& keys) {
       "in place of max_steps: how often the data is gone through, such as 3 or 0.5; 0: max_steps says it");
   add("precision", &S::precision, any(),
       "of activations and products; fp64 with device.backend: reference, fp16 with cuda");
+  add("fp8", &S::fp8, any(),
+      "products of attention's and the MLP's linear modules in FP8 (hybrid): E4M3 forward, E5M2 of "
+      "gradients; every "
+      "tensor is scaled by its largest number");
   add("master_dtype", &S::master_dtype, any(),
       "of what the optimizer updates; bf16: the parameters themselves, rounded by chance, with precision "
       "bf16");

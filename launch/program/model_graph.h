@@ -17,7 +17,7 @@ struct ModelGraph {
   Model model;
   Graph graph;
   std::optional<SavedActivations> saved = {};  // of a differentiated graph: what there is to plan for
-  int64_t pieces = 0;  // as overlap_collectives takes them
+  int64_t pieces = 0;                          // as overlap_collectives takes them
 };
 
 // Forward alone.

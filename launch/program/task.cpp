@@ -48,7 +48,8 @@ TaskSettings task_settings(const Config& config) {
           .problem = model.problem,
           .choices = config.task == Task::kMultipleChoice ? config.data.choices : 1,
           .packed = config.data.packing == Packing::kWithin,
-          .lora = lora_settings(config)};
+          .lora = lora_settings(config),
+          .fp8 = config.training.fp8};
 }
 
 TaskData task_data(const Config& config) {

@@ -123,6 +123,7 @@ bool decides_results(std::string_view key) {
                                         "training.global_batch_size",
                                         "training.gradient_accumulation_steps",
                                         "training.precision",
+                                        "training.fp8",
                                         "device.backend",
                                         "device.isa",
                                         "activation_checkpointing.storage_dtype",

@@ -48,6 +48,7 @@ struct TaskSettings {
   // whose first tokens' numbers in the batch are "first_tokens" [packed sequences], -1 where there are fewer.
   bool packed = false;
   LoraSettings lora = {};  // what of the model is trained, where that is not all of it
+  bool fp8 = false;        // the layers' linear modules multiply 8-bit codes
 
   // Columns of targets that are averaged each by itself.
   int64_t columns() const { return task == Task::kQuestionAnswering ? 2 : 1; }

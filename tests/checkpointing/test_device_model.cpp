@@ -86,14 +86,19 @@ double product_seconds(const DeviceModel& device, DType dtype) {
   OpRegistry registry;
   register_engine_ops(registry);
   Graph graph;
-  std::vector<ValueId> inputs;
-  for (int i = 0; i < 2; ++i)
-    inputs.push_back(graph.add_value({.name = "x",
-                                      .shape = {4096, 4096},
-                                      .dtype = dtype,
-                                      .category = Category::kInput,
-                                      .persistent = true}));
-  const OpId id = graph.add_op({.def = registry.find("linear"), .name = "product", .inputs = inputs});
+  const auto input = [&](Shape shape, DType of) {
+    return graph.add_value(
+        {.name = "x", .shape = shape, .dtype = of, .category = Category::kInput, .persistent = true});
+  };
+  const Shape square{4096, 4096};
+  std::vector<ValueId> inputs{input(square, dtype), input(square, dtype)};
+  if (is_float8(dtype)) {
+    const ValueId scale = input({1}, DType::kF32);
+    inputs = {inputs[0], scale, inputs[1], scale, input(square, DType::kBF16)};
+  }
+  const OpId id = graph.add_op({.def = registry.find(is_float8(dtype) ? "linear_fp8" : "linear"),
+                                .name = "product",
+                                .inputs = inputs});
   return op_seconds(graph, graph.op(id), device);
 }
 
@@ -119,6 +124,15 @@ TEST(DeviceModel, PresetsKeepTheRatiosOfTheDataSheet) {
     EXPECT_GT(product_seconds(device, DType::kF32), 10 * product_seconds(device, DType::kBF16)) << sheet.name;
   }
   EXPECT_EQ(device_preset("h100").gemm_bf16, device_preset("h200").gemm_bf16) << "the same processor";
+  // Of a square product, which takes milliseconds.
+  const double fp8 = product_seconds(device_preset("h100"), DType::kE4M3);
+  EXPECT_NEAR(fp8, product_seconds(device_preset("h100"), DType::kBF16) / 2, 0.02 * fp8);
+  for (const char* name : {"h100", "h200", "b200"})
+    EXPECT_EQ(gemm_rate(device_preset(name), DType::kE5M2), 2 * gemm_rate(device_preset(name), DType::kBF16))
+        << name;
+  for (const char* name : {"a100", "cpu"})  // no units for it
+    EXPECT_EQ(gemm_rate(device_preset(name), DType::kE4M3), gemm_rate(device_preset(name), DType::kBF16))
+        << name;
 }
 
 TEST(DeviceModel, PresetsAreComplete) {

@@ -13,6 +13,7 @@ std::vector<OpCase> op_cases() {
   add_pointwise_cases(cases);
   add_norm_cases(cases);
   add_linear_cases(cases);
+  add_float8_cases(cases);
   add_attention_cases(cases);
   add_generation_cases(cases);
   add_lm_head_cases(cases);

@@ -13,7 +13,7 @@
 namespace recollect::test {
 
 // Which of a run's dtypes a value has: that of activations, that of statistics, or one that never changes.
-enum class Storage { kActivation, kStatistics, kI32, kF32, kF64, kU8 };
+enum class Storage { kActivation, kStatistics, kI32, kF32, kF64, kU8, kE4M3, kE5M2 };
 
 enum class Fill {
   kAbsent,     // an optional input that is not there
@@ -72,6 +72,7 @@ void add_rotary_cases(std::vector<OpCase>& cases);
 void add_pointwise_cases(std::vector<OpCase>& cases);
 void add_norm_cases(std::vector<OpCase>& cases);
 void add_linear_cases(std::vector<OpCase>& cases);
+void add_float8_cases(std::vector<OpCase>& cases);
 void add_attention_cases(std::vector<OpCase>& cases);
 void add_generation_cases(std::vector<OpCase>& cases);  // cached_attention, lm_logits
 void add_lm_head_cases(std::vector<OpCase>& cases);

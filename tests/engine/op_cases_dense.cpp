@@ -197,6 +197,44 @@ void add_linear_cases(std::vector<OpCase>& cases) {
   }
 }
 
+void add_float8_cases(std::vector<OpCase>& cases) {
+  for (const char* format : {"e4m3", "e5m2"})
+    for (const char* copies : {"rows", "columns", "both"})
+      for (const Shape& shape : {Shape{35, 70}, Shape{68, 36}})
+        if (shape[0] % 4 != 0 || copies == std::string("both"))  // of whole groups of four, and not
+          cases.push_back({.name = std::string("quantise_") + format + "_" + copies + "_" +
+                                   std::to_string(shape.elements()),
+                           .kind = "quantise",
+                           .inputs = {activation("x", shape, 3)},
+                           .attributes = {{"format", std::string(format)}, {"copies", std::string(copies)}}});
+  const auto codes = [](const char* name, Shape shape, Storage storage) {
+    return ValueSpec{.name = name, .shape = shape, .storage = storage};
+  };
+  const ValueSpec a_scale = statistic("a_scale", {1}, 0, 0.25), b_scale = statistic("b_scale", {1}, 0, 3);
+  struct Product {
+    const char* name;
+    int64_t m, n, k;
+  };
+  for (const auto& [name, m, n, k] : {Product{"small", 16, 32, 48}, Product{"wide", 48, 160, 112}}) {
+    const ValueSpec weight = activation("weight", {n, k}), bias = statistic("bias", {n});
+    const ValueSpec b = codes("b", {n, k}, Storage::kE4M3), x = codes("x", {m, k}, Storage::kE4M3),
+                    dy = codes("dy", {m, k}, Storage::kE5M2);
+    const std::string suffix = std::string("_") + name;
+    cases.push_back(
+        {.name = "linear_fp8" + suffix, .kind = "linear_fp8", .inputs = {x, a_scale, b, b_scale, weight}});
+    cases.push_back({.name = "linear_fp8_bias" + suffix,
+                     .kind = "linear_fp8",
+                     .inputs = {x, a_scale, b, b_scale, weight, bias}});
+    cases.push_back({.name = "linear_fp8_backward_input" + suffix,
+                     .kind = "linear_fp8_backward_input",
+                     .inputs = {dy, a_scale, b, b_scale, weight}});
+    add_both(cases, {.name = "linear_fp8_backward_weight" + suffix,
+                     .kind = "linear_fp8_backward_weight",
+                     .inputs = {dy, a_scale, b, b_scale},
+                     .accumulators = {{0, statistic("dw", {m, n})}}});
+  }
+}
+
 void add_optimizer_cases(std::vector<OpCase>& cases) {
   const auto number = [](const char* name, double value) {
     return ValueSpec{.name = name, .shape = {1}, .storage = Storage::kF64, .scale = 0, .offset = value};

@@ -11,6 +11,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
+#include "engine/core/float8.h"
 #include "engine/core/philox.h"
 
 namespace recollect::test {
@@ -35,6 +36,10 @@ void with_type(DType dtype, F&& f) {
       return f(int32_t{});
     case DType::kU8:
       return f(uint8_t{});
+    case DType::kE4M3:
+      return f(e4m3{});
+    case DType::kE5M2:
+      return f(e5m2{});
     default:
       FAIL() << "no test stores " << name_of(dtype);
   }
@@ -44,9 +49,9 @@ Numbers rounded(const Numbers& numbers, DType dtype) {
   Numbers result = numbers;
   with_type(dtype, [&](auto type) {
     using T = decltype(type);
-    // 16-bit types are made from float: rounding twice is harmless here, both sides start from the result.
+    // Types of 16 and 8 bits are made from float: rounding twice is harmless here, both sides start from the result.
     for (double& x : result)
-      x = static_cast<double>(T(static_cast<std::conditional_t<sizeof(T) == 2, float, double>>(x)));
+      x = static_cast<double>(T(static_cast<std::conditional_t<sizeof(T) <= 2, float, double>>(x)));
   });
   return result;
 }
@@ -88,6 +93,10 @@ DType dtype_of(Storage storage, Precision precision) {
       return DType::kF64;
     case Storage::kU8:
       return DType::kU8;
+    case Storage::kE4M3:
+      return DType::kE4M3;
+    case Storage::kE5M2:
+      return DType::kE5M2;
   }
   return DType::kF64;
 }
@@ -96,7 +105,7 @@ void write(const Tensor& tensor, const Numbers& numbers) {
   ASSERT_EQ(static_cast<std::size_t>(tensor.elements()), numbers.size());
   with_type(tensor.dtype, [&](auto type) {
     using T = decltype(type);
-    using From = std::conditional_t<sizeof(T) == 2, float, double>;
+    using From = std::conditional_t<sizeof(T) <= 2, float, double>;
     for (std::size_t i = 0; i < numbers.size(); ++i) tensor.as<T>()[i] = T(static_cast<From>(numbers[i]));
   });
 }

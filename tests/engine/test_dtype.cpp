@@ -112,6 +112,9 @@ TEST(DType, KnowsSizesAndNames) {
   EXPECT_EQ(name_of(DType::kBF16), "bf16");
   EXPECT_TRUE(is_floating(DType::kF16));
   EXPECT_FALSE(is_floating(DType::kI64));
+  EXPECT_EQ(size_of(DType::kE4M3), 1u);
+  EXPECT_EQ(name_of(DType::kE5M2), "e5m2");
+  EXPECT_FALSE(is_floating(DType::kE4M3)) << "a code means nothing without its scale";
   EXPECT_THROW(size_of(static_cast<DType>(99)), Error);
 }
 

@@ -217,7 +217,8 @@ TEST(OpTable, HasACaseForEveryOpKind) {
   for (const OpCase& c : differentiable_cases()) differentiated.insert(c.kind);
   for (const OpDef* def : registry.all()) {
     EXPECT_TRUE(covered.contains(def->name)) << def->name << " has no case";
-    if (def->gradient) {
+    // What rounds has no derivative that differences would find: test_float8.cpp has its gradient.
+    if (def->gradient && def->name != "linear_fp8") {
       EXPECT_TRUE(differentiated.contains(def->name)) << def->name << " has a gradient that no case checks";
     }
   }

@@ -10,6 +10,7 @@ struct Operation {
   int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
+  const float *scale_a = nullptr, *scale_b = nullptr;
 };
 
 struct Layout {
@@ -28,6 +29,8 @@ FakeCublas* state(cublasLtHandle_t handle) { return reinterpret_cast<FakeCublas*
 double load(const void* memory, cudaDataType_t type, int64_t index) {
   if (type == CUDA_R_32F) return static_cast<const float*>(memory)[index];
   if (type == CUDA_R_16BF) return static_cast<const bf16*>(memory)[index];
+  if (type == CUDA_R_8F_E4M3) return static_cast<const e4m3*>(memory)[index];
+  if (type == CUDA_R_8F_E5M2) return static_cast<const e5m2*>(memory)[index];
   return static_cast<const f16*>(memory)[index];
 }
 
@@ -37,6 +40,10 @@ void store(void* memory, cudaDataType_t type, int64_t index, double value) {
     static_cast<float*>(memory)[index] = rounded;
   else if (type == CUDA_R_16BF)
     static_cast<bf16*>(memory)[index] = bf16(rounded);
+  else if (type == CUDA_R_8F_E4M3)
+    static_cast<e4m3*>(memory)[index] = e4m3(rounded);
+  else if (type == CUDA_R_8F_E5M2)
+    static_cast<e5m2*>(memory)[index] = e5m2(rounded);
   else
     static_cast<f16*>(memory)[index] = f16(rounded);
 }
@@ -75,6 +82,10 @@ cublasStatus_t set_operation(cublasLtMatmulDesc_t opaque, cublasLtMatmulDescAttr
       return copy(operation->epilogue);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       return copy(operation->bias);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+      return copy(operation->scale_a);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+      return copy(operation->scale_b);
     default:
       return CUBLAS_STATUS_INVALID_VALUE;
   }
@@ -132,13 +143,19 @@ cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t opaque, cons
   const bool ta = operation.transpose_a == CUBLAS_OP_T, tb = operation.transpose_b == CUBLAS_OP_T;
   const auto terms = static_cast<int64_t>(ta ? la.rows : la.columns);
   if (terms != static_cast<int64_t>(tb ? lb.columns : lb.rows)) return CUBLAS_STATUS_INVALID_VALUE;
+  const bool codes = la.type == CUDA_R_8F_E4M3 || la.type == CUDA_R_8F_E5M2;
+  if (codes && (!ta || tb || (la.type == CUDA_R_8F_E5M2 && lb.type == CUDA_R_8F_E5M2) || terms % 16 != 0 ||
+                ld.rows % 16 != 0))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  const double scale =
+      (operation.scale_a ? *operation.scale_a : 1.0) * (operation.scale_b ? *operation.scale_b : 1.0);
   const double noise = number == fake.unsteady ? 1e-2 * static_cast<double>(fake.ran.size()) : 0.0;
   for (int64_t row = 0; row < static_cast<int64_t>(ld.rows); ++row)
     for (int64_t column = 0; column < static_cast<int64_t>(ld.columns); ++column) {
       double sum = noise;
       for (int64_t l = 0; l < terms; ++l) sum += element(a, la, ta, row, l) * element(b, lb, tb, l, column);
       const int64_t at = row + column * ld.leading;
-      sum *= *static_cast<const float*>(alpha);
+      sum *= scale * *static_cast<const float*>(alpha);
       if (*static_cast<const float*>(beta) != 0) sum += load(c, ld.type, at);
       if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += load(operation.bias, ld.type, row);
       store(d, ld.type, at, sum);
@@ -191,6 +208,8 @@ std::unique_ptr<Libraries> FakeCublas::libraries(const std::string& cache, bool 
       store(data,
             dtype == DType::kF32    ? CUDA_R_32F
             : dtype == DType::kBF16 ? CUDA_R_16BF
+            : dtype == DType::kE4M3 ? CUDA_R_8F_E4M3
+            : dtype == DType::kE5M2 ? CUDA_R_8F_E5M2
                                     : CUDA_R_16F,
             i, static_cast<double>(i % 7) - 3);
   };

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/core/float8.h"
 #include "engine/ops/cuda/cublas.h"
 #include "engine/ops/cuda/libraries.h"
 

@@ -97,6 +97,38 @@ TEST(CublasGemm, ComputesInEveryType) {
   compute_every_kind<f16, float>();
 }
 
+// Codes of 8 bits, each operand's with a scale of its own.
+TEST(CublasGemm, MultipliesCodesWithTheirScales) {
+  constexpr int64_t kRows = 32, kColumns = 16, kDepth = 48;
+  FakeCublas fake;
+  const auto libraries = fake.libraries();
+  Gemm gemm({.m = kRows,
+             .n = kColumns,
+             .k = kDepth,
+             .transpose_b = true,
+             .in = DType::kE5M2,
+             .accumulates = true,
+             .second = DType::kE4M3},
+            libraries.get());
+  std::vector<e5m2> a(kRows * kDepth);
+  std::vector<e4m3> b(kColumns * kDepth);
+  std::vector<float> out(kRows * kColumns);
+  std::vector<std::byte> workspace(gemm.workspace_bytes());
+  gemm.prepare(a.data(), b.data(), out.data(), workspace.data(), nullptr);
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = e5m2(static_cast<float>(i * 5 % 7) - 3);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = e4m3(static_cast<float>(i * 3 % 5) - 2);
+  std::fill(out.begin(), out.end(), 5.0f);
+  const float of_a = 0.5f, of_b = 8.0f;
+  gemm.run(a.data(), b.data(), out.data(), nullptr, true, workspace.data(), nullptr,
+           {.a = &of_a, .b = &of_b});
+  for (int64_t i = 0; i < kRows; ++i)
+    for (int64_t j = 0; j < kColumns; ++j) {
+      float sum = 0;
+      for (int64_t d = 0; d < kDepth; ++d) sum += float(a[i * kDepth + d]) * float(b[j * kDepth + d]);
+      EXPECT_EQ(out[i * kColumns + j], 5 + 4 * sum) << i << "," << j;
+    }
+}
+
 const GemmShape kShape{.m = 3, .n = 5, .k = 4};
 
 // Runs a product of `shape` and says which algorithm computed it.

@@ -37,7 +37,9 @@ constexpr Mistake kInTheFile[] = {
      "'fp16' of Transformers is training.precision here; write precision: fp16 and backend: "
      "cuda in section 'device'"},
     {"training: {precision: bfloat16}", "training.precision: for 'bfloat16' write precision: bf16"},
-    {"training: {precision: fp8}", "training.precision: 'fp8' is not supported: fp32, bf16 and fp16 are"},
+    {"training: {precision: fp8}", "training.precision: for 'fp8' write precision: bf16 and fp8: true"},
+    {"training: {precision: int8}", "training.precision: 'int8' is not supported: fp32, bf16 and fp16 are"},
+    {"training: {fp8: hybrid}", "training.fp8: for 'hybrid' write fp8: true"},
     {"training: {mixed_precision: no}",
      "'mixed_precision' of accelerate is training.precision here; write precision: fp32"},
     {"training: {mixed_precision: bf16-mixed}",

@@ -173,6 +173,31 @@ TEST(Layers, AGatedMlpOfRmsNorms) {
   }
 }
 
+TEST(Layers, ProductsOfCodesAreThoseOfQuantisedOperands) {
+  for (const bool sequence_parallel : {false, true}) {
+    Built built({1, 2, sequence_parallel});
+    built.layers.multiply_in_fp8(true);
+    const ValueId y = built.layers.mlp(
+        "mlp", built.x,
+        {.inner = 16, .up = {.weight = "u.weight", .bias = "u.bias"}, .down = {.weight = "d.weight"}});
+    EXPECT_EQ(built.shape(y), built.shape(built.x));
+    const Names want{sequence_parallel ? "all_gather mlp/fc1/enter" : "copy_to_ranks mlp/fc1/enter",
+                     "quantise mlp/fc1/x8",
+                     "quantise mlp/fc1/w8",
+                     "linear_fp8 mlp/fc1",
+                     "bias_gelu mlp/gelu",
+                     "quantise mlp/fc2/x8",
+                     "quantise mlp/fc2/w8",
+                     "linear_fp8 mlp/fc2",
+                     sequence_parallel ? "reduce_scatter mlp/fc2/sum" : "all_reduce mlp/fc2/sum"};
+    EXPECT_EQ(built.ops(), want);
+    const auto copies = [&](int op) { return built.graph.op(op).attributes.text("copies"); };
+    EXPECT_EQ(copies(1), sequence_parallel ? "rows" : "both") << "what is gathered again is quantised again";
+    EXPECT_EQ(copies(2), "rows");
+    EXPECT_EQ(copies(5), "both");
+  }
+}
+
 TEST(Layers, ABiasOfTheHeadIsDividedAsItsTableIs) {
   Built built({1, 2, false});
   const ValueId table = built.layers.vocabulary_table("wte", 61, kWidth, 0.02);

@@ -60,7 +60,7 @@ class Choice {
   void fill() const {
     const GemmTrials& trials = cublas_.trials();
     trials.fill(const_cast<void*>(operands_.a), shape_.in, shape_.m * shape_.k, operands_.stream);
-    trials.fill(const_cast<void*>(operands_.b), shape_.in, shape_.k * shape_.n, operands_.stream);
+    trials.fill(const_cast<void*>(operands_.b), shape_.type_of_b(), shape_.k * shape_.n, operands_.stream);
   }
 
   // Of those that give the same bits twice. The library says that all do; here it is seen.
@@ -98,6 +98,8 @@ class Gemm::Impl {
   Impl(const GemmShape& shape, Libraries* libraries) : shape_(shape), libraries_(libraries) {
     require(shape.m > 0 && shape.n > 0 && shape.k > 0, "a matrix product without elements");
     require(!(shape.biased && shape.accumulates), "a product that accumulates has no bias");
+    require(!is_float8(shape.in) || (is_float8(shape.second) && shape.transpose_b && !shape.transpose_a),
+            "8-bit codes are multiplied with a transposed matrix of such");
   }
 
   // A bias is added as the dtype of out: it is rounded to that first, in the workspace.
@@ -123,13 +125,14 @@ class Gemm::Impl {
   }
 
   void run(const void* a, const void* b, void* out, const void* bias, bool accumulate, void* workspace,
-           void* stream) {
+           void* stream, const GemmScales& scales) {
     require(problem_.has_value(), "a product is run before it is prepared");
     require((bias != nullptr) == shape_.biased && (!accumulate || shape_.accumulates),
             "a product is not run as it was made");
     Cublas& cublas = libraries_->cublas();
     GemmOperands operands = placed(a, b, out, workspace, stream);
     operands.bias = bias;
+    operands.scales = scales;
     if (bias && shape_.out != DType::kF32) {
       operands.bias = bias_place(workspace);
       cublas.trials().round_bias(static_cast<const float*>(bias), shape_.n, bias_place(workspace), shape_.out,
@@ -152,7 +155,7 @@ class Gemm::Impl {
   }
 
   GemmOperands placed(const void* a, const void* b, void* out, void* workspace, void* stream) const {
-    return {a, b, out, nullptr, bias_place(workspace) + bias_bytes(), stream};
+    return {.a = a, .b = b, .out = out, .workspace = bias_place(workspace) + bias_bytes(), .stream = stream};
   }
 
   GemmShape shape_;
@@ -173,8 +176,8 @@ void Gemm::prepare(const void* a, const void* b, void* out, void* workspace, voi
 }
 
 void Gemm::run(const void* a, const void* b, void* out, const void* bias, bool accumulate, void* workspace,
-               void* stream) {
-  impl_->run(a, b, out, bias, accumulate, workspace, stream);
+               void* stream, const GemmScales& scales) {
+  impl_->run(a, b, out, bias, accumulate, workspace, stream, scales);
 }
 
 }  // namespace recollect::cuda

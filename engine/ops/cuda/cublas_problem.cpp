@@ -20,6 +20,10 @@ cudaDataType_t type_of(DType dtype) {
       return CUDA_R_16BF;
     case DType::kF16:
       return CUDA_R_16F;
+    case DType::kE4M3:
+      return CUDA_R_8F_E4M3;
+    case DType::kE5M2:
+      return CUDA_R_8F_E5M2;
     default:
       throw Error(ExitCode::kInternal, "no matrix product of " + std::string(name_of(dtype)) + " on CUDA");
   }
@@ -55,7 +59,7 @@ CublasProblem::CublasProblem(const GemmShape& shape, Cublas& cublas)
     const uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     set_operation(CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue));
   }
-  first_ = layout(layouts.first, shape.in);
+  first_ = layout(layouts.first, shape.type_of_b());
   second_ = layout(layouts.second, shape.in);
   out_ = layout(layouts.out, shape.out);
 }
@@ -91,7 +95,7 @@ std::vector<GemmAlgorithm> CublasProblem::candidates() const {
     cublas_.check(call.set_preference(made, attribute, &value, sizeof(value)), "asking for algorithms");
   };
   const GemmLayout layouts = column_major(shape_);
-  const std::size_t in = size_of(shape_.in), out = size_of(shape_.out);
+  const std::size_t in = size_of(shape_.in), out = size_of(shape_.out);  // b's elements are as large as a's
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kCublasWorkspace});
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, row_alignment(layouts.first, in));
@@ -118,6 +122,10 @@ std::vector<GemmAlgorithm> CublasProblem::candidates() const {
 cublasStatus_t CublasProblem::run(const GemmAlgorithm& algorithm, const GemmOperands& o,
                                   bool accumulate) const {
   if (shape_.biased) set_operation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o.bias, sizeof(o.bias));
+  if (is_float8(shape_.in)) {  // b is the library's first operand
+    set_operation(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &o.scales.b, sizeof(o.scales.b));
+    set_operation(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &o.scales.a, sizeof(o.scales.a));
+  }
   const float alpha = 1.0f, beta = accumulate ? 1.0f : 0.0f;
   const auto chosen = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
   return cublas_.functions().matmul(cublas_.handle(), operation_.get(), &alpha, o.b, first_.get(), o.a,

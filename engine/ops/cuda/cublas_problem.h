@@ -17,6 +17,7 @@ struct GemmOperands {
   const void* bias = nullptr;
   void* workspace = nullptr;  // kCublasWorkspace long
   void* stream = nullptr;
+  GemmScales scales = {};  // null: 1
 };
 
 inline constexpr std::size_t kCublasWorkspace = std::size_t{32} << 20;  // what NVIDIA recommends for Hopper

@@ -2,6 +2,7 @@
 // whether it gives the same bits twice.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <algorithm>
 #include <array>
@@ -59,6 +60,10 @@ void with_type(DType dtype, void* data, Kernel kernel) {
     kernel(static_cast<float*>(data));
   else if (dtype == DType::kBF16)
     kernel(static_cast<__nv_bfloat16*>(data));
+  else if (dtype == DType::kE4M3)
+    kernel(static_cast<__nv_fp8_e4m3*>(data));
+  else if (dtype == DType::kE5M2)
+    kernel(static_cast<__nv_fp8_e5m2*>(data));
   else
     kernel(static_cast<__half*>(data));
   check(cudaGetLastError(), kDoing);

@@ -18,10 +18,19 @@ struct GemmShape {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false;  // a is stored [k, m]
   bool transpose_b = false;  // b is stored [n, k]
-  DType in = DType::kF32;    // of a and b: f32, bf16, f16; products are summed in float
-  DType out = DType::kF32;   // of out: as in, or f32
+  DType in = DType::kF32;    // of a and b: f32, bf16, f16; e4m3 or e5m2 of a; products are summed in float
+  DType out = DType::kF32;   // of out: as in, or f32; of 8-bit codes: f32, bf16, f16
   bool accumulates = false;  // run() may be asked to add into out
   bool biased = false;       // run() is given an f32 [n] that is added to every row
+  DType second =
+      DType::kF32;  // of b, where a is of 8-bit codes; such products are of a and a transposed b alone
+
+  DType type_of_b() const { return is_float8(in) ? second : in; }
+};
+
+// Of 8-bit codes: where the device reads what a code of a, and of b, is to be multiplied by.
+struct GemmScales {
+  const float *a = nullptr, *b = nullptr;
 };
 
 class Gemm {
@@ -39,7 +48,7 @@ class Gemm {
 
   // Addresses may differ from run to run, but by whole rows. `bias` is null unless the shape is biased.
   void run(const void* a, const void* b, void* out, const void* bias, bool accumulate, void* workspace,
-           void* stream);
+           void* stream, const GemmScales& scales = {});
 
  private:
   class Impl;

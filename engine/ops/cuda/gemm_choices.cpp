@@ -30,9 +30,10 @@ GemmAlgorithm algorithm_of(const nlohmann::json& words, const std::string& sourc
 
 std::string gemm_key(const GemmContext& context, const GemmShape& s) {
   const bool f32 = s.in == DType::kF32;
-  return fmt::format("{} x{} cublasLt {} {}x{}x{} {}{} {}->{} {}{}{}", context.device,
+  const std::string second = is_float8(s.in) ? fmt::format("x{}", name_of(s.second)) : "";
+  return fmt::format("{} x{} cublasLt {} {}x{}x{} {}{} {}{}->{} {}{}{}", context.device,
                      context.multiprocessors, context.version, s.m, s.n, s.k, s.transpose_a ? "T" : "N",
-                     s.transpose_b ? "T" : "N", name_of(s.in), name_of(s.out),
+                     s.transpose_b ? "T" : "N", name_of(s.in), second, name_of(s.out),
                      f32 && context.tf32 ? "tf32" : "f32", s.accumulates ? " accumulates" : "",
                      s.biased ? " bias" : "");
 }

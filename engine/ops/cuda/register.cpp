@@ -14,6 +14,7 @@ void register_kernels(KernelTable& table, VocabularyReduction* vocabulary, Libra
   register_dropout(table);
   register_embedding(table);
   register_embedding_backward(table);
+  register_float8(table, libraries);
   register_label_loss(table);
   register_layer_norm(table);
   register_layer_norm_backward(table);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "engine/core/error.h"
+#include "engine/core/float8.h"
 #include "engine/ops/cuda/cudnn.h"
 #include "engine/ops/cuda/gemm.h"
 #include "engine/ops/cuda/gemm_sums.h"
@@ -20,8 +21,12 @@ double element(const void* data, DType dtype, int64_t i) {
       return static_cast<const float*>(data)[i];
     case DType::kBF16:
       return static_cast<const bf16*>(data)[i];
+    case DType::kE4M3:
+      return static_cast<const e4m3*>(data)[i];
+    case DType::kE5M2:
+      return static_cast<const e5m2*>(data)[i];
     default:
-      require(dtype == DType::kF16, "products are of f32, bf16 and f16");
+      require(dtype == DType::kF16, "products are of f32, bf16, f16, e4m3 and e5m2");
       return static_cast<const f16*>(data)[i];
   }
 }
@@ -48,15 +53,20 @@ class Gemm::Impl {
  public:
   explicit Impl(const GemmShape& shape) : shape_(shape) {}
 
-  void run(const void* a, const void* b, void* out, const void* bias, bool accumulate) const {
-    const auto& [m, n, k, transpose_a, transpose_b, in, to, accumulates, biased] = shape_;
+  void run(const void* a, const void* b, void* out, const void* bias, bool accumulate,
+           const GemmScales& scales) const {
+    const auto& [m, n, k, transpose_a, transpose_b, in, to, accumulates, biased, second] = shape_;
     require(!accumulate || accumulates, "this product adds into nothing");
+    require(!is_float8(in) || (scales.a && scales.b && transpose_b && !transpose_a && k % 16 == 0),
+            "codes have scales, and lie as the device multiplies them");
+    const double scale = is_float8(in) ? double{*scales.a} * double{*scales.b} : 1.0;
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < n; ++j) {
-        double sum = bias ? static_cast<const float*>(bias)[j] : 0.0;
+        double sum = 0;
         for (int64_t t = 0; t < k; ++t)
           sum += element(a, in, transpose_a ? t * m + i : i * k + t) *
-                 element(b, in, transpose_b ? j * k + t : t * n + j);
+                 element(b, shape_.type_of_b(), transpose_b ? j * k + t : t * n + j);
+        sum = sum * scale + (bias ? static_cast<const float*>(bias)[j] : 0.0);
         if (accumulate) sum += element(out, to, i * n + j);
         set_element(out, to, i * n + j, sum);
       }
@@ -82,10 +92,10 @@ void Gemm::prepare(const void*, const void*, void* out, void* workspace, void* s
 }
 
 void Gemm::run(const void* a, const void* b, void* out, const void* bias, bool accumulate, void* workspace,
-               void* stream) {
+               void* stream, const GemmScales& scales) {
   enqueue_product(stream, [=, impl = impl_.get(), bytes = workspace_bytes()] {
     std::memset(workspace, 0xFF, bytes);
-    impl->run(a, b, out, bias, accumulate);
+    impl->run(a, b, out, bias, accumulate, scales);
   });
 }
 

@@ -1,0 +1,241 @@
+// 8-bit codes with a scale, and their products, which are cuBLASLt's. The largest number is found in parts of fixed size;
+// a maximum is the same in any order.
+#include "engine/ops/float8.h"
+
+#include <cuda_fp8.h>
+
+#include "engine/ops/cuda/gemm.h"
+#include "engine/ops/cuda/kernels.h"
+#include "engine/runtime/cuda/element.h"
+#include "engine/runtime/cuda/reduce.h"
+
+namespace recollect::cuda {
+
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int64_t kPart = 1 << 14;  // elements of a block that looks for the largest
+constexpr int kTile = 64;           // rows and columns of a block that writes codes
+constexpr int kEach = 4;            // rows and columns of one of its threads
+constexpr int kWords = kTile / kEach;
+constexpr std::size_t kFactorBytes = 64;  // at the beginning of the workspace
+
+struct LargerBits {
+  static __device__ uint32_t combine(uint32_t a, uint32_t b) { return a > b ? a : b; }
+};
+
+template <typename A>
+__global__ void __launch_bounds__(kThreads) find_largest(const A* x, int64_t elements, uint32_t* parts) {
+  constexpr int kN = kVector<A>;
+  const int64_t begin = blockIdx.x * kPart, left = elements - begin, count = left < kPart ? left : kPart;
+  uint32_t most = 0;
+  for (int64_t i = threadIdx.x * kN; i + kN <= count; i += kThreads * kN) {
+    const Floats<kN> some = load<kN>(x + begin + i);
+#pragma unroll
+    for (int e = 0; e < kN; ++e) most = LargerBits::combine(most, magnitude_bits(some[e]));
+  }
+  const int64_t rest = count / kN * kN + threadIdx.x;
+  if (rest < count) most = LargerBits::combine(most, magnitude_bits(load_one(x + begin + rest)));
+  most = reduce_block<LargerBits>(most, uint32_t{0});
+  if (threadIdx.x == 0) parts[blockIdx.x] = most;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    make_scale(const uint32_t* parts, int64_t count, float most, float* factor, float* scale) {
+  uint32_t largest = 0;
+  for (int64_t i = threadIdx.x; i < count; i += kThreads) largest = LargerBits::combine(largest, parts[i]);
+  largest = reduce_block<LargerBits>(largest, uint32_t{0});
+  if (threadIdx.x > 0) return;
+  const Float8Scale made = float8_scale(largest, most);
+  *factor = made.factor;
+  *scale = made.scale;
+}
+
+// Where codes go; null where such a copy is not wanted.
+struct CodeCopies {
+  uint8_t *plain, *transposed;
+  bool e4m3;
+
+  __device__ uint32_t code(float number) const {
+    return __nv_cvt_float_to_fp8(number, __NV_SATFINITE, e4m3 ? __NV_E4M3 : __NV_E5M2);
+  }
+};
+
+// Up to four codes that stand together.
+template <bool kWhole>
+__device__ void store_codes(uint8_t* to, uint32_t codes, int64_t count) {
+  if constexpr (kWhole) {
+    RECOLLECT_WRITES(to, kEach);
+    *reinterpret_cast<uint32_t*>(to) = codes;
+  } else {
+    for (int i = 0; i < kEach && i < count; ++i) {
+      RECOLLECT_WRITES(to + i, 1);
+      to[i] = static_cast<uint8_t>(codes >> (8 * i));
+    }
+  }
+}
+
+// A thread has four columns of four rows. kWhole: rows and columns are multiples of four.
+template <typename A, bool kWhole>
+__global__ void __launch_bounds__(kThreads)
+    write_codes(const A* x, const float* factor, const CodeCopies to, int64_t rows, int64_t columns) {
+  RECOLLECT_SHARED(words, uint32_t[kTile][kWords + 1]);  // of a column: codes of four rows
+  const int across = threadIdx.x % kWords, down = threadIdx.x / kWords;
+  const int64_t first_row = blockIdx.x * int64_t{kTile}, first_column = blockIdx.y * int64_t{kTile};
+  const int64_t column = first_column + across * kEach, left = columns - column;
+  const float times = *factor;
+  uint32_t down_words[kEach] = {};
+  for (int r = 0; r < kEach; ++r) {
+    const int64_t row = first_row + down * kEach + r;
+    if (row >= rows || left <= 0) break;
+    const A* from = x + row * columns + column;
+    uint32_t word = 0;
+    Floats<kEach> numbers{};
+    if constexpr (kWhole) {
+      numbers = load<kEach>(from);
+    } else {
+#pragma unroll
+      for (int c = 0; c < kEach; ++c)
+        if (c < left) numbers[c] = load_one(from + c);
+    }
+#pragma unroll
+    for (int c = 0; c < kEach; ++c) {
+      const uint32_t code = to.code(numbers[c] * times);
+      word |= code << (8 * c);
+      down_words[c] |= code << (8 * r);
+    }
+    if (to.plain) store_codes<kWhole>(to.plain + row * columns + column, word, left);
+  }
+  if (!to.transposed) return;
+#pragma unroll
+  for (int c = 0; c < kEach; ++c) words[across * kEach + c][down] = down_words[c];
+  __syncthreads();
+  for (int turn = 0; turn < kEach; ++turn) {
+    const int inside = turn * kWords + down;
+    const int64_t of = first_column + inside, row = first_row + across * kEach;
+    if (of < columns && row < rows)
+      store_codes<kWhole>(to.transposed + of * rows + row, words[inside][across], rows - row);
+  }
+}
+
+template <typename A>
+class Quantise : public Kernel {
+ public:
+  explicit Quantise(const OpView& view)
+      : rows_(view.in(0).shape[0]),
+        columns_(view.in(0).shape[1]),
+        blocks_(ceil_div(rows_ * columns_, kPart)),
+        e4m3_(view.attributes().text("format") == "e4m3"),
+        plain_(makes_rows(view.attributes().text("copies"))),
+        transposed_(makes_columns(view.attributes().text("copies"))) {}
+
+  std::size_t workspace_bytes() const override { return kFactorBytes + sizeof(uint32_t) * blocks_; }
+
+  void run(const KernelArgs& args) override {
+    const A* x = args.in[0].as<A>();
+    auto* factor = reinterpret_cast<float*>(args.workspace);
+    auto* parts = reinterpret_cast<uint32_t*>(args.workspace + kFactorBytes);
+    launch(find_largest<A>, grid_of(blocks_), dim3(kThreads), 0, args.stream, x, rows_ * columns_, parts);
+    launch(make_scale, dim3(1), dim3(kThreads), 0, args.stream, parts, blocks_,
+           e4m3_ ? float8::E4M3::kMost : float8::E5M2::kMost, factor, args.out.back().template as<float>());
+    const auto bytes_of = [&](std::size_t output) { return static_cast<uint8_t*>(args.out[output].data); };
+    const CodeCopies to{.plain = plain_ ? bytes_of(transposed_ ? 1 : 0) : nullptr,
+                        .transposed = transposed_ ? bytes_of(0) : nullptr,
+                        .e4m3 = e4m3_};
+    const dim3 grid = grid_of(ceil_div(rows_, kTile), ceil_div(columns_, kTile));
+    const bool whole = rows_ % kEach == 0 && columns_ % kEach == 0;
+    launch(whole ? write_codes<A, true> : write_codes<A, false>, grid, dim3(kThreads), 0, args.stream, x,
+           factor, to, rows_, columns_);
+  }
+
+ private:
+  int64_t rows_, columns_, blocks_;
+  bool e4m3_, plain_, transposed_;
+};
+
+__global__ void __launch_bounds__(kThreads)
+    add_bias(const float* bias, float* y, int64_t elements, int64_t columns) {
+  const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
+  if (i < elements) store_one(y + i, load_one(y + i) + load_one(bias + i % columns));
+}
+
+// The library adds no f32 bias: that comes behind.
+class Float8Product : public Kernel {
+ public:
+  Float8Product(const GemmShape& shape, bool adds_bias, Libraries* libraries)
+      : shape_(shape), adds_bias_(adds_bias), gemm_(shape, libraries) {}
+
+  std::size_t workspace_bytes() const override { return gemm_.workspace_bytes(); }
+  bool overwrites_to_prepare() const override { return true; }
+  void prepare(const KernelArgs& args) override {
+    gemm_.prepare(args.in[0].data, args.in[2].data, args.out[0].data, args.workspace, args.stream);
+  }
+
+  void run(const KernelArgs& args) override {
+    const float* bias = args.in.size() > 5 && args.in[5].defined() ? args.in[5].as<float>() : nullptr;
+    gemm_.run(args.in[0].data, args.in[2].data, args.out[0].data, adds_bias_ ? nullptr : bias,
+              args.accumulate, args.workspace, args.stream,
+              {.a = args.in[1].as<float>(), .b = args.in[3].as<float>()});
+    if (!adds_bias_) return;
+    const int64_t elements = shape_.m * shape_.n;
+    launch(add_bias, grid_of(ceil_div(elements, kThreads)), dim3(kThreads), 0, args.stream, bias,
+           args.out[0].as<float>(), elements, shape_.n);
+  }
+
+ private:
+  GemmShape shape_;
+  bool adds_bias_;
+  Gemm gemm_;
+};
+
+GemmShape shape_of_codes(const OpView& view, DType out) {
+  constexpr int64_t kMultiple = 16;
+  const Value &a = view.in(0), &b = view.in(2);
+  for (const int64_t size : {a.shape[0], a.shape[1], b.shape[0]})
+    if (size % kMultiple != 0)
+      throw Error(ExitCode::kConfiguration,
+                  view.op.name + ": a device multiplies FP8 in multiples of 16, and this is " +
+                      a.shape.to_string() + " by " + b.shape.to_string() + " transposed",
+                  "take sizes of the model, and tokens of a micro-batch, that are multiples of 16 on every "
+                  "rank, or training.fp8: false");
+  return {.m = a.shape[0],
+          .n = b.shape[0],
+          .k = a.shape[1],
+          .transpose_b = true,
+          .in = a.dtype,
+          .out = out,
+          .second = b.dtype};
+}
+
+KernelPointer make_linear_fp8(const OpView& view, Libraries* libraries) {
+  return with_activation_type(view.in(4).dtype, "linear_fp8", [&]<typename A>() -> KernelPointer {
+    constexpr DType kOut = kDTypeOf<A>;
+    GemmShape shape = shape_of_codes(view, kOut);
+    const bool bias = view.has_input(5);
+    shape.biased = bias && kOut != DType::kF32;
+    return std::make_unique<Float8Product>(shape, bias && !shape.biased, libraries);
+  });
+}
+
+KernelPointer make_weight_gradient_fp8(const OpView& view, Libraries* libraries) {
+  require(view.in(1).dtype == DType::kF32, "gradients of weights are f32");
+  GemmShape shape = shape_of_codes(view, DType::kF32);
+  shape.accumulates = true;
+  return std::make_unique<Float8Product>(shape, false, libraries);
+}
+
+}  // namespace
+
+void register_float8(KernelTable& table, Libraries* libraries) {
+  table.add("quantise", [](const OpView& view) {
+    return with_activation_type(view.in(0).dtype, "quantise", [&]<typename A>() -> KernelPointer {
+      return std::make_unique<Quantise<A>>(view);
+    });
+  });
+  for (const char* kind : {"linear_fp8", "linear_fp8_backward_input"})
+    table.add(kind, [=](const OpView& view) { return make_linear_fp8(view, libraries); });
+  table.add("linear_fp8_backward_weight",
+            [=](const OpView& view) { return make_weight_gradient_fp8(view, libraries); });
+}
+
+}  // namespace recollect::cuda

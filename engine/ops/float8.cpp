@@ -1,0 +1,156 @@
+// Linear layers whose products are of 8-bit codes. Both operands of a product lie with what is summed over in neighbouring
+// bytes, which is all that Hopper multiplies: what backward needs transposed is made transposed.
+#include "engine/ops/float8.h"
+
+#include "engine/ops/define.h"
+
+namespace recollect::ops {
+
+namespace {
+
+DType format_of(const OpView& v) {
+  const std::string& format = v.attributes().text("format");
+  check(format == "e4m3" || format == "e5m2", v, "the format is e4m3 or e5m2");
+  return format == "e4m3" ? DType::kE4M3 : DType::kE5M2;
+}
+
+std::vector<OutputSpec> infer_quantise(const OpView& v) {
+  const Value& x = v.in(0);
+  check(x.shape.rank() == 2 && is_floating(x.dtype), v, "x is a matrix of floating-point numbers");
+  const DType format = format_of(v);
+  const std::string& copies = v.attributes().text("copies");
+  check(copies == "rows" || copies == "columns" || copies == "both", v, "copies are rows, columns or both");
+  std::vector<OutputSpec> specs;
+  if (makes_columns(copies))
+    specs.push_back(
+        {.shape = {x.shape[1], x.shape[0]}, .dtype = format, .suffix = "columns", .placement = x.placement});
+  if (makes_rows(copies))
+    specs.push_back({.shape = x.shape, .dtype = format, .suffix = "rows", .placement = x.placement});
+  specs.push_back(
+      {.shape = {1}, .dtype = statistics_dtype(x.dtype), .suffix = "scale", .placement = x.placement});
+  return specs;
+}
+
+// Once for the largest number, once for the codes.
+Cost quantise_cost(const OpView& v) {
+  Cost cost = streaming_cost(v, 0);
+  cost.bytes += static_cast<double>(v.in(0).bytes());
+  return cost;
+}
+
+// Codes [m,k] and [n,k], each with its scale.
+void check_codes(const OpView& v) {
+  const Value &a = v.in(0), &b = v.in(2);
+  check(is_float8(a.dtype) && is_float8(b.dtype), v, "what is multiplied are 8-bit codes");
+  check(a.dtype != DType::kE5M2 || b.dtype != DType::kE5M2, v, "no device multiplies e5m2 with e5m2");
+  check(a.shape.rank() == 2 && b.shape.rank() == 2 && a.shape[1] == b.shape[1], v,
+        a.name + " " + a.shape.to_string() + " does not fit " + b.name + " " + b.shape.to_string());
+  for (const int scale : {1, 3}) check_shape(v, v.in(scale), {1});
+}
+
+// The weight itself is not read: it says of what dtype the product is.
+std::vector<OutputSpec> infer_product(const OpView& v) {
+  check_codes(v);
+  const DType dtype = v.in(4).dtype, s = statistics_dtype(dtype);
+  check(v.in(1).dtype == s && v.in(3).dtype == s, v, "scales have the statistics dtype");
+  if (v.has_input(5)) {
+    check_shape(v, v.in(5), {v.in(2).shape[0]});
+    check(v.in(5).dtype == s, v, "the bias has the statistics dtype");
+  }
+  return {{.shape = {v.in(0).shape[0], v.in(2).shape[0]}, .dtype = dtype}};
+}
+
+std::vector<OutputSpec> infer_forward(const OpView& v) {
+  std::vector<OutputSpec> specs = infer_product(v);
+  specs.front().placement = v.in(2).placement;  // as that of linear
+  return specs;
+}
+
+std::vector<OutputSpec> infer_input_gradient(const OpView& v) {
+  std::vector<OutputSpec> specs = infer_product(v);
+  specs.front().placement = v.in(0).placement;
+  return specs;
+}
+
+std::vector<OutputSpec> infer_weight_gradient(const OpView& v) {
+  check_codes(v);
+  return {{.shape = {v.in(0).shape[0], v.in(2).shape[0]}, .dtype = v.in(1).dtype, .suffix = "dweight"}};
+}
+
+Cost codes_cost(const OpView& v) {
+  const Shape &a = v.in(0).shape, &b = v.in(2).shape;
+  return {.flops = 2 * static_cast<double>(a[0]) * static_cast<double>(a[1]) * static_cast<double>(b[0]),
+          .bytes = static_cast<double>(v.in(0).bytes() + v.in(2).bytes() + v.out(0).bytes())};
+}
+
+struct Codes {
+  ValueId columns = kNone, rows = kNone, scale = kNone;
+};
+
+Codes codes_of(const Op& quantise) {
+  const std::string& copies = quantise.attributes.text("copies");
+  Codes codes{.scale = quantise.outputs.back()};
+  if (makes_columns(copies)) codes.columns = quantise.outputs.front();
+  if (makes_rows(copies)) codes.rows = quantise.outputs[makes_columns(copies) ? 1 : 0];
+  return codes;
+}
+
+Codes quantised(GradientBuilder& g, const std::string& suffix, ValueId x, const char* format,
+                const char* copies) {
+  g.emit(suffix, "quantise", {{"format", std::string(format)}, {"copies", std::string(copies)}}, {x});
+  return codes_of(g.graph().ops().back());
+}
+
+// Of what forward has quantised by `op`, which has kept no transposed copy of a weight, nor of what tensor ranks gather
+// again: quantised again it has the same codes.
+Codes with_columns(GradientBuilder& g, const std::string& suffix, const Op& op) {
+  const Codes codes = codes_of(op);
+  return codes.columns != kNone ? codes : quantised(g, suffix, op.inputs[0], "e4m3", "columns");
+}
+
+// Of the values that were quantised, as if they had not been.
+void gradient_past_codes(GradientBuilder& g, OpId id) {
+  const Op op = g.graph().op(id);
+  const auto quantise_of = [&](ValueId codes) { return g.graph().op(g.graph().value(codes).producer); };
+  const Op of_x = quantise_of(op.inputs[0]), of_w = quantise_of(op.inputs[2]);
+  const ValueId x = of_x.inputs[0], w = op.inputs[4], dy = g.upstream(op.outputs[0]);
+  const ValueId dw = g.accumulator(w), dbias = op.inputs.size() > 5 ? g.accumulator(op.inputs[5]) : kNone;
+  const bool wants_x = g.wanted(x), wants_w = dw != kNone;
+  if (dbias != kNone) g.emit("backward_bias", "column_sum", {}, {dy}, {dbias});
+  if (!wants_x && !wants_w) return;
+  const Codes dy8 = quantised(g, "backward/dy8", dy, "e5m2",
+                              !wants_w   ? "rows"
+                              : !wants_x ? "columns"
+                                         : "both");
+  // Products stand together, behind what they multiply: whoever adds up dx over ranks may do so while dw is made.
+  const Codes x8 = wants_w ? with_columns(g, "backward/x8", of_x) : Codes(),
+              w8 = wants_x ? with_columns(g, "backward/w8", of_w) : Codes();
+  if (wants_w)
+    g.emit("backward_weight", "linear_fp8_backward_weight", {},
+           {dy8.columns, dy8.scale, x8.columns, x8.scale}, {dw});
+  if (wants_x)
+    g.contribute(x, g.emit("backward_input", "linear_fp8_backward_input", {},
+                           {dy8.rows, dy8.scale, w8.columns, w8.scale, w}));
+}
+
+}  // namespace
+
+void register_float8(OpRegistry& registry) {
+  registry.add({.name = "quantise", .infer = infer_quantise, .cost = quantise_cost, .passes_on = true});
+  registry.add({.name = "linear_fp8",
+                .infer = infer_forward,
+                .cost = codes_cost,
+                .gradient = gradient_past_codes,
+                .unit = Unit::kGemm,
+                .group = "gemm"});
+  registry.add({.name = "linear_fp8_backward_input",
+                .infer = infer_input_gradient,
+                .cost = codes_cost,
+                .unit = Unit::kGemm});
+  registry.add({.name = "linear_fp8_backward_weight",
+                .infer = infer_weight_gradient,
+                .cost = codes_cost,
+                .unit = Unit::kGemm});
+}
+
+}  // namespace recollect::ops

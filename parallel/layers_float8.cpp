@@ -1,0 +1,41 @@
+// Linear modules of the layers in FP8. Each rank scales what it multiplies by itself: its part of a weight, of a divided
+// input and of a divided gradient by that part's largest number. A layout of ranks has its own roundings, so.
+#include "parallel/layers.h"
+
+namespace recollect {
+
+bool LayerBuilder::is_frozen(ValueId weight) const {
+  for (const Parameter& p : parameters_)
+    if (p.value == weight) return p.frozen;
+  return false;
+}
+
+// Backward reads the transposed codes: they are saved in place of x, but where tensor ranks gather x, of which each saves
+// its part alone and gathers and quantises it again, and where nothing asks for the weight's gradient.
+LayerBuilder::Codes LayerBuilder::quantised_input(const std::string& name, ValueId x, ValueId weight) {
+  if (quantised_ == x) return codes_;
+  const OpId producer = graph_.value(x).producer;
+  const bool gathered = producer != kNone && graph_.op(producer).def->gathers;
+  quantised_ = x;
+  codes_ = quantised(name, x, gathered || is_frozen(weight) ? "rows" : "both");
+  return codes_;
+}
+
+LayerBuilder::Codes LayerBuilder::quantised(const std::string& name, ValueId x, const std::string& copies) {
+  emit(name, "quantise", {{"format", std::string("e4m3")}, {"copies", copies}}, {x});
+  const std::vector<ValueId>& outputs = graph_.ops().back().outputs;
+  return {.rows = outputs[outputs.size() - 2], .scale = outputs.back()};
+}
+
+ValueId LayerBuilder::product(const std::string& name, ValueId x, ValueId weight, ValueId bias) {
+  std::vector<ValueId> inputs{x, weight};
+  const bool fp8 = fp8_ && !continues();
+  if (fp8) {
+    const Codes x8 = quantised_input(name + "/x8", x, weight), w8 = quantised(name + "/w8", weight, "rows");
+    inputs = {x8.rows, x8.scale, w8.rows, w8.scale, weight};
+  }
+  if (bias != kNone) inputs.push_back(bias);
+  return emit(name, fp8 ? "linear_fp8" : "linear", {}, std::move(inputs));
+}
+
+}  // namespace recollect
