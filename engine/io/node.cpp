@@ -16,14 +16,19 @@
 
 #include "engine/core/error.h"
 #include "engine/io/descriptor.h"
+#include "engine/io/system_files.h"
 
 namespace recollect {
 
-int cores_to_use() {
+int cores_to_use(const SystemFiles& files) {
   cpu_set_t allowed;
   const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
-  return std::max(1, known ? CPU_COUNT(&allowed) : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+  double cores = known ? CPU_COUNT(&allowed) : static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
+  if (const std::optional<CoreQuota> quota = core_quota(files)) cores = std::min(cores, quota->cores);
+  return std::max(1, static_cast<int>(cores));
 }
+
+int cores_to_use() { return cores_to_use(SystemFiles()); }
 
 int count_gpus(const char* visible_devices, const std::string& driver) {
   std::error_code none;

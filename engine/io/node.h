@@ -7,7 +7,11 @@
 
 namespace recollect {
 
-// Cores that this process may use.
+class SystemFiles;
+
+// Cores that this process may use: those that it may run on, and no more than its control group may keep busy
+// at once, in whole ones. At least one.
+int cores_to_use(const SystemFiles& files);
 int cores_to_use();
 
 // GPUs that CUDA would show: those the driver lists in `driver`, of them what CUDA_VISIBLE_DEVICES leaves, up

@@ -49,12 +49,18 @@ std::vector<std::string> group_folders(const SystemFiles& files, const std::stri
   return folders;
 }
 
-// The least that any of the groups allows.
+struct GroupLimit {
+  std::string folder;
+  double amount = 0;
+};
+
+// The least that any of the groups allows, and the outermost that does.
 template <typename Read>
-std::optional<double> least(const SystemFiles& files, const std::string& controller, const Read& read) {
-  std::optional<double> found;
+std::optional<GroupLimit> least(const SystemFiles& files, const std::string& controller, const Read& read) {
+  std::optional<GroupLimit> found;
   for (const std::string& folder : group_folders(files, controller))
-    if (const std::optional<double> limit = read(folder); limit && (!found || *limit < *found)) found = limit;
+    if (const std::optional<double> limit = read(folder); limit && (!found || *limit <= found->amount))
+      found = GroupLimit{folder, *limit};
   return found;
 }
 
@@ -73,21 +79,22 @@ bool SystemFiles::exists(const std::string& path) const {
   return std::filesystem::exists(root_ + path, error);
 }
 
-std::optional<double> core_limit(const SystemFiles& files) {
+std::optional<CoreQuota> core_quota(const SystemFiles& files) {
   const auto quota = [&](const std::string& allowed, const std::string& period) -> std::optional<double> {
     const std::optional<double> of = number(allowed), in = number(period);
     if (!of || !in || *of <= 0 || *in <= 0) return std::nullopt;
     return *of / *in;
   };
-  const std::optional<double> second = least(files, "", [&](const std::string& folder) {
+  std::optional<GroupLimit> found = least(files, "", [&](const std::string& folder) {
     const auto [allowed, period] = split(files.read(folder + "/cpu.max").value_or(""), ' ');
     return quota(allowed, period);
   });
-  if (second) return second;
-  return least(files, "cpu", [&](const std::string& folder) {
-    return quota(files.read(folder + "/cpu.cfs_quota_us").value_or(""),
-                 files.read(folder + "/cpu.cfs_period_us").value_or(""));
-  });
+  if (!found)
+    found = least(files, "cpu", [&](const std::string& folder) {
+      return quota(files.read(folder + "/cpu.cfs_quota_us").value_or(""),
+                   files.read(folder + "/cpu.cfs_period_us").value_or(""));
+    });
+  return found ? std::optional(CoreQuota{found->folder, found->amount}) : std::nullopt;
 }
 
 std::optional<uint64_t> memory_limit(const SystemFiles& files) {
@@ -97,9 +104,9 @@ std::optional<uint64_t> memory_limit(const SystemFiles& files) {
       return bytes && *bytes >= 0 && *bytes < kNoLimit ? bytes : std::nullopt;
     };
   };
-  std::optional<double> found = least(files, "", limit("memory.max"));
+  std::optional<GroupLimit> found = least(files, "", limit("memory.max"));
   if (!found) found = least(files, "memory", limit("memory.limit_in_bytes"));
-  return found ? std::optional(static_cast<uint64_t>(*found)) : std::nullopt;
+  return found ? std::optional(static_cast<uint64_t>(found->amount)) : std::nullopt;
 }
 
 std::optional<uint64_t> memory_of_machine(const SystemFiles& files) {
@@ -132,8 +139,8 @@ std::optional<uint64_t> memory_left(const SystemFiles& files) {
           if (const auto [key, bytes] = split(line, ' '); key == name) held -= number(bytes).value_or(0);
       return std::max(0.0, *limit - std::max(0.0, held));
     };
-    if (const std::optional<double> found = least(files, version.controller, left))
-      return static_cast<uint64_t>(*found);
+    if (const std::optional<GroupLimit> found = least(files, version.controller, left))
+      return static_cast<uint64_t>(found->amount);
   }
   return std::nullopt;
 }

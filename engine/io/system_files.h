@@ -20,8 +20,14 @@ class SystemFiles {
   std::string root_;
 };
 
-// Cores that the control group of this process may use at once; nothing where there is no limit.
-std::optional<double> core_limit(const SystemFiles& files);
+// Cores that a control group may use at once, and where its files lie.
+struct CoreQuota {
+  std::string group;
+  double cores = 0;
+};
+// Of the groups around this process the one that allows the fewest, the outermost of several; nothing where
+// there is no limit.
+std::optional<CoreQuota> core_quota(const SystemFiles& files);
 // Bytes that it may hold; likewise.
 std::optional<uint64_t> memory_limit(const SystemFiles& files);
 // Of these, bytes that nobody holds yet; what the system keeps of files, it would give back.

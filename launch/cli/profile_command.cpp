@@ -55,6 +55,7 @@ void profile_rank(Config config, Communicator& world, const Wanted& wanted) {
     check_data_files(config);
     complete_masking(config);
   });
+  agree_on_threads(config, world);
   agree_on_spare_cores(config, world);
   OpenedData data = count_epochs(config, world);
   Session session(config, world, {}, {}, std::move(data));

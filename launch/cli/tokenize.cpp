@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <thread>
 
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
@@ -16,6 +15,7 @@
 #include "engine/data/corpus.h"
 #include "engine/data/find_files.h"
 #include "engine/data/tokenize_corpus.h"
+#include "engine/io/node.h"
 #include "engine/io/output_file.h"
 #include "engine/io/terminal.h"
 
@@ -82,7 +82,7 @@ OptionTable TokenizeOptions::options() {
   namespace po = boost::program_options;
   file.format = "llm.c";
   corpus.key = "text";
-  corpus.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  corpus.threads = cores_to_use();
   OptionTable table;
   table.add_options()("tokenizer", po::value(&tokenizer)->value_name("PATH"),
                       "tokenizer.json, vocab.json with merges.txt, or vocab.txt; or their folder")(

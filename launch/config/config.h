@@ -124,6 +124,8 @@ struct Config {
     std::shared_ptr<const DeviceModel> measured = {};
     // Of no key either, and the same on all ranks: every rank has a core beside those that its threads take.
     bool spare_cores = true;
+    // Of no key: cores of this rank, once the ranks have compared theirs; 0 before.
+    int64_t cores = 0;
   };
 
   struct Training {

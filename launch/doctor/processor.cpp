@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <iterator>
 
 #include <fmt/format.h>
 #include <omp.h>
 
+#include "engine/io/node.h"
 #include "engine/ops/cpu_level.h"
 #include "launch/doctor/check.h"
 
@@ -61,17 +61,16 @@ Check cores(const SystemFiles& files) {
   const long online = ::sysconf(_SC_NPROCESSORS_ONLN);
   cpu_set_t allowed;
   const int bound = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
-  const std::optional<double> limit = core_limit(files);
+  const std::optional<CoreQuota> limit = core_quota(files);
   Check check{.name = "cores", .found = fmt::format("{}", online)};
   if (bound > 0 && bound < online) check.found += fmt::format("; this process is bound to {}", bound);
-  check.found += limit ? fmt::format("; the control group allows {:.2f} at once", *limit)
+  check.found += limit ? fmt::format("; the control group allows {:.2f} at once", limit->cores)
                        : "; no limit from a control group";
-  const double usable = limit ? std::min(*limit, static_cast<double>(online)) : static_cast<double>(online);
-  if (usable < static_cast<double>(online)) {
+  if (const int usable = cores_to_use(files); usable < online)
+    check.found += fmt::format("; ranks have {} together", usable);
+  if (limit && limit->cores < 1) {
     check.status = Status::kWarn;
-    check.fix =
-        fmt::format("threads would wait for each other: set device.threads to {} / ranks on this machine",
-                    std::max(1, static_cast<int>(std::floor(usable))));
+    check.fix = "even one thread is stopped now and then: raise the group's limit (docker run --cpus)";
   }
   return check;
 }

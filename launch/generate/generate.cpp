@@ -175,7 +175,7 @@ std::vector<int32_t> share_ends(const GenerateOptions& options, const TextCodec*
 void generate_rank(const GenerateOptions& options, Communicator& world) {
   Config config = options.config;
   fit_to_ranks(config, world.size());
-  agree_on_threads(world);
+  agree_on_threads(config, world);
   check_options_agree(options, config, world);
   const bool first = world.rank() == 0;
   std::unique_ptr<TextCodec> codec;  // rank 0's

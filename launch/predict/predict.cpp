@@ -159,7 +159,7 @@ void predict_rank(const PredictOptions& options, Communicator& world) {
     fit_to_world(config, world.size());
     check_data_files(config);
   });
-  agree_on_threads(world);
+  agree_on_threads(config, world);
   check_ranks_agree(config, world);
   check_inputs_agree(config, world);
   const OpenedData data = open_data(config, task_data_without_targets(config), config.evaluation.format,

@@ -1,6 +1,5 @@
 #include "launch/ranks/world.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include <fmt/format.h>
@@ -20,6 +20,8 @@
 #include "comm/mpi.h"
 #include "comm/tcp.h"
 #include "engine/core/printable.h"
+#include "engine/io/node.h"
+#include "launch/ranks/cores.h"
 
 namespace recollect {
 
@@ -27,12 +29,22 @@ namespace {
 
 constexpr int kMostThreadsOfCore = 16;
 
-int cores_of_node() { return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)); }
+int share_of_process(int ranks_on_node) { return std::max(1, cores_to_use() / std::max(1, ranks_on_node)); }
 
-// Launchers bind a rank to one core by default, which suits programs without threads. Ours has them: a rank
-// takes every core of the node that its share entitles it to, and the system spreads them.
+// Kernels divide their work, and the plan sizes their workspace, by this count: it must be one that OpenMP
+// keeps.
+int threads_for(const Config& config, int cores, int64_t most) {
+  return static_cast<int>(std::min(config.device.threads > 0 ? config.device.threads : cores, most));
+}
+
+int count_ranks_on_node(int ranks_without_launcher) {
+  const std::optional<RankEnvironment> who = discover_ranks();
+  return who && who->size > 1 ? who->local_size : ranks_without_launcher;
+}
+
+// What this rank takes as long as nothing is known of the others' cores.
 void claim_cores(const Config& config, int ranks_on_node) {
-  const int cores = cores_of_node();
+  const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   const int threads = threads_per_rank(config, ranks_on_node);
   if (threads > kMostThreadsOfCore * cores)
     throw Error(ExitCode::kConfiguration,
@@ -41,13 +53,6 @@ void claim_cores(const Config& config, int ranks_on_node) {
                             threads, cores),
                 fmt::format("{} a rank use every core; {} are the most that are accepted", cores,
                             kMostThreadsOfCore * cores));
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) < threads) {
-    CPU_ZERO(&allowed);
-    for (int core = 0; core < std::min(cores, CPU_SETSIZE); ++core) CPU_SET(core, &allowed);
-    sched_setaffinity(0, sizeof allowed,
-                      &allowed);  // within what the container permits; else it stays as it was
-  }
   omp_set_dynamic(0);
   omp_set_num_threads(threads);
 }
@@ -162,31 +167,37 @@ std::unique_ptr<Communicator> join_world(const Config& config, const RankEnviron
 
 }  // namespace
 
-// Kernels divide their work, and the plan sizes their workspace, by this count: it must be one that OpenMP
-// keeps.
 int threads_per_rank(const Config& config, int ranks_on_node) {
-  const int wanted = config.device.threads > 0 ? static_cast<int>(config.device.threads)
-                                               : std::max(1, cores_of_node() / std::max(1, ranks_on_node));
-  return std::min(wanted, omp_get_thread_limit());
+  return threads_for(config, share_of_process(ranks_on_node), omp_get_thread_limit());
 }
 
 bool has_spare_cores(const Config& config, int ranks) {
-  const std::optional<RankEnvironment> who = discover_ranks();
-  return has_spare_cores_for(config, who && who->size > 1 ? who->local_size : ranks);
+  if (config.device.cores == 0) return has_spare_cores_for(config, count_ranks_on_node(ranks));
+  const auto cores = static_cast<int>(config.device.cores);
+  return threads_for(config, cores, omp_get_thread_limit()) < cores;
 }
 
 bool has_spare_cores_for(const Config& config, int ranks_on_node) {
-  return int64_t{ranks_on_node} * (threads_per_rank(config, ranks_on_node) + 1) <= cores_of_node();
+  return threads_per_rank(config, ranks_on_node) < share_of_process(ranks_on_node);
 }
 
-void agree_on_threads(Communicator& world) {
-  const int64_t mine = omp_get_max_threads();
-  int64_t fewest = -mine;  // there is no minimum among the reductions
-  world.all_reduce({&fewest, {1}, DType::kI64}, ReduceOp::kMax);
-  if (-fewest == mine) return;
-  omp_set_num_threads(static_cast<int>(-fewest));
-  fmt::print(stderr, "recollect: rank {}: {} of its {} threads, as many as every rank has\n", world.rank(),
-             -fewest, mine);
+void agree_on_threads(Config& config, Communicator& world) {
+  CoreClaim claim = core_claim(SystemFiles(), count_ranks_on_node(world.size()));
+  static_assert(std::is_trivially_copyable_v<CoreClaim>);
+  std::vector<CoreClaim> all(static_cast<std::size_t>(world.size()));
+  constexpr auto kBytes = static_cast<int64_t>(sizeof claim);
+  world.all_gather({&claim, {kBytes}, DType::kU8}, {all.data(), {kBytes * world.size()}, DType::kU8});
+  std::vector<int> threads;
+  for (int rank = 0; rank < world.size(); ++rank)
+    threads.push_back(
+        threads_for(config, share_of_cores(all, rank), all[static_cast<std::size_t>(rank)].most_threads));
+  const int mine = threads[static_cast<std::size_t>(world.rank())],
+            fewest = *std::min_element(threads.begin(), threads.end());
+  config.device.cores = share_of_cores(all, world.rank());
+  omp_set_num_threads(fewest);
+  if (fewest < mine)
+    fmt::print(stderr, "recollect: rank {}: {} of its {} threads, as many as every rank has\n", world.rank(),
+               fewest, mine);
 }
 
 void agree_on_spare_cores(Config& config, Communicator& world) {
@@ -206,6 +217,7 @@ std::vector<CommunicatorKind> expected_communicators(const Config& config, int r
 
 void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,
                const std::function<void(Communicator&)>& body) {
+  undo_default_binding();
   const std::optional<RankEnvironment> who = discover_ranks();
   const int64_t wanted =
       config.parallelism.tensor_parallel_size * std::max<int64_t>(1, config.parallelism.data_parallel_size);

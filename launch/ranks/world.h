@@ -25,23 +25,25 @@ void run_ranks(const Config& config, std::unique_ptr<MpiEnvironment>& mpi,
 // starts them: as they do under mpirun, on one node without MPI, and on several without MPI.
 std::vector<CommunicatorKind> expected_communicators(const Config& config, int ranks);
 
-// OpenMP threads of a rank that shares its node with others: device.threads, or an equal share of the cores.
-// Kernels size their workspaces by it, so whoever predicts a run's memory must ask the same question.
+// OpenMP threads of a rank that shares its node with others: device.threads, or an equal share of the cores
+// that this process may use. Kernels size their workspaces by it, so whoever predicts a run's memory must ask
+// the same question.
 int threads_per_rank(const Config& config, int ranks_on_node);
 
-// Whether this rank's node has a core for each thread that computes there and one more for every rank: then
-// what side streams do takes nothing from kernels. `ranks`: of the run, if no launcher counts those of the
-// node.
+// Whether this rank's share of the cores has one for each of its threads and one more: then what side streams
+// do takes nothing from kernels. `ranks`: of the run, if no launcher counts those of the node; they divide the
+// cores unless agree_on_threads() has found out more.
 bool has_spare_cores(const Config& config, int ranks);
 
 // The same of a node with that many ranks, whoever starts them.
 bool has_spare_cores_for(const Config& config, int ranks_on_node);
 
-// Collective. Gives every rank the threads of the one that has fewest: nodes with more cores, or fewer ranks,
-// would have other workspaces.
-void agree_on_threads(Communicator& world);
+// Collective. device.cores: this rank's share of the cores that its process may use, beside the ranks that may
+// use them too. Gives every rank the threads of the one that has fewest: with more cores they would have other
+// workspaces.
+void agree_on_threads(Config& config, Communicator& world);
 
-// Collective. device.spare_cores: whether every rank's node has them.
+// Collective. device.spare_cores: whether every rank has them.
 void agree_on_spare_cores(Config& config, Communicator& world);
 
 }  // namespace recollect

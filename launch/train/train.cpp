@@ -184,7 +184,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     complete_masking(config);
   });
   check_ranks_agree(config, world);
-  agree_on_threads(world);
+  agree_on_threads(config, world);
   agree_on_spare_cores(config, world);
   const std::unique_ptr<BusyCores> cores = watch_cores(config, world);
   check_device_models_agree(read_device_model(config.device.model), world);

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "engine/io/node.h"
 #include "launch/doctor/check.h"
 #include "launch/doctor/child.h"
 #include "tests/launch/process.h"
@@ -181,7 +182,7 @@ TEST(Doctor, NeedsNoFileOfTheSystem) {
   const SystemFiles files(nothing.path());
   for (const Group& group : {doctor::check_processor(files), doctor::check_memory(files)})
     for (const Check& check : group.checks) EXPECT_FALSE(check.found.empty()) << check.name;
-  EXPECT_FALSE(core_limit(files));
+  EXPECT_FALSE(core_quota(files));
   EXPECT_FALSE(memory_limit(files));
   EXPECT_FALSE(memory_left(files));
   EXPECT_FALSE(meminfo("", "MemTotal"));
@@ -239,9 +240,25 @@ TEST(Doctor, ReadsTheLimitsOfControlGroups) {
     const test::TemporaryFolder root;
     for (const auto& [path, text] : tree.files) root.write(path.substr(1), text);
     const SystemFiles files(root.path());
-    EXPECT_EQ(core_limit(files), tree.cores) << tree.name;
+    const std::optional<CoreQuota> quota = core_quota(files);
+    EXPECT_EQ(quota.has_value(), tree.cores.has_value()) << tree.name;
+    if (quota && tree.cores) EXPECT_EQ(quota->cores, *tree.cores) << tree.name;
     EXPECT_EQ(memory_limit(files), tree.memory) << tree.name;
   }
+}
+
+// Which of two that allow the same decides who divides it: the outer one has more ranks.
+TEST(Doctor, TheGroupThatAllowsTheFewestCoresIsKnown) {
+  const test::TemporaryFolder root;
+  root.write("proc/self/cgroup", "0::/pod/box\n");
+  root.write("sys/fs/cgroup/pod/cpu.max", "150000 100000\n");
+  root.write("sys/fs/cgroup/pod/box/cpu.max", "75000 50000\n");
+  const SystemFiles files(root.path());
+  EXPECT_EQ(core_quota(files).value().group, "/sys/fs/cgroup/pod");
+  EXPECT_EQ(cores_to_use(files), 1);
+  root.write("sys/fs/cgroup/pod/box/cpu.max", "25000 50000\n");
+  EXPECT_EQ(core_quota(files).value().group, "/sys/fs/cgroup/pod/box");
+  EXPECT_EQ(cores_to_use(files), 1);
 }
 
 // The least that this group or one around it has left, files that the system could drop not counted.
@@ -284,7 +301,7 @@ TEST(Doctor, ALimitOfCoresOrMemoryIsNamed) {
   const Check cores = doctor::check_processor(files).checks[1];
   EXPECT_EQ(cores.status, Status::kWarn);
   EXPECT_NE(cores.found.find("the control group allows 0.50 at once"), std::string::npos) << cores.found;
-  EXPECT_NE(cores.fix.find("set device.threads to 1 "), std::string::npos) << cores.fix;
+  EXPECT_NE(cores.fix.find("raise the group's limit"), std::string::npos) << cores.fix;
   const Group memory = doctor::check_memory(files);
   EXPECT_EQ(memory.checks[0].status, Status::kWarn);
   EXPECT_NE(memory.checks[0].found.find("200.0 MiB of 1.0 GiB available"), std::string::npos)

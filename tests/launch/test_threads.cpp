@@ -1,14 +1,23 @@
-// A rank's threads decide no bit of its training; its instructions do, and are what was asked for.
+// A rank's threads are as many as the cores that are its own, and decide no bit of its training; its
+// instructions do, and are what was asked for.
 #include <gtest/gtest.h>
 #include <omp.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <stdexcept>
+#include <thread>
 
-#include "comm/communicator.h"
+#include "comm/local.h"
+#include "engine/io/node.h"
 #include "engine/ops/cpu_level.h"
 #include "launch/config/read.h"
 #include "launch/config/validate.h"
+#include "launch/doctor/check.h"
+#include "launch/ranks/cores.h"
+#include "launch/ranks/world.h"
 #include "launch/train/session.h"
 #include "tests/launch/process.h"
 
@@ -55,6 +64,135 @@ TEST(Threads, DecideNoBitOfTraining) {
     for (const int threads : {2, 3})
       EXPECT_TRUE(train(precision, threads) == one) << precision << " on " << threads << " threads";
   }
+}
+
+// A rank of node 1 that may run on these cores.
+CoreClaim claim_of(std::initializer_list<int> cores, int64_t ranks, double quota = 0, uint64_t group = 0) {
+  CoreClaim claim{.node = 1, .group = group, .quota = quota, .ranks = ranks};
+  for (const int core : cores) claim.cores.set(static_cast<std::size_t>(core));
+  return claim;
+}
+
+std::vector<int> shares(const std::vector<CoreClaim>& claims) {
+  std::vector<int> all;
+  for (int rank = 0; rank < static_cast<int>(claims.size()); ++rank)
+    all.push_back(share_of_cores(claims, rank));
+  return all;
+}
+
+using Counts = std::vector<int>;
+
+TEST(Cores, OfOneSetAreDividedAndOwnOnesAreNot) {
+  const CoreClaim six = claim_of({0, 1, 2, 3, 4, 5}, 3), socket = claim_of({4, 5, 6, 7}, 3);
+  EXPECT_EQ(shares({six}), Counts{6});
+  EXPECT_EQ(shares({six, six, six}), (Counts{2, 2, 2}));
+  EXPECT_EQ(shares({claim_of({0, 1, 2}, 2), claim_of({0, 1, 2}, 2)}), (Counts{1, 1}));
+  EXPECT_EQ(shares({claim_of({0}, 3), claim_of({0}, 3), claim_of({0}, 3)}), (Counts{1, 1, 1}));
+  EXPECT_EQ(shares({claim_of({0, 1, 2, 3}, 2), claim_of({4, 5}, 2)}), (Counts{4, 2}));
+  EXPECT_EQ(shares({claim_of({0, 1, 2, 3}, 3), socket, socket}), (Counts{4, 2, 2}));
+  EXPECT_EQ(shares({claim_of({0, 1, 2, 3}, 2), claim_of({3}, 2)}), (Counts{3, 1}));
+  EXPECT_EQ(shares({claim_of({}, 1)}), Counts{1});
+}
+
+TEST(Cores, OfOtherNodesAreNotShared) {
+  CoreClaim here = claim_of({0, 1, 2, 3}, 1), there = here;
+  there.node = 2;
+  EXPECT_EQ(shares({here, there}), (Counts{4, 4}));
+  EXPECT_EQ(shares({here, here}), (Counts{4, 4})) << "the launcher says that each is alone";
+}
+
+TEST(Cores, OfAControlGroupAreDividedByItsRanks) {
+  const CoreClaim inner = claim_of({0, 1, 2, 3, 4, 5, 6, 7}, 2, 3.5, 9);
+  EXPECT_EQ(shares({inner}), Counts{3});
+  EXPECT_EQ(shares({inner, inner}), (Counts{1, 1}));
+  CoreClaim other = inner, free = inner;
+  other.group = 8;
+  free.quota = 0;
+  EXPECT_EQ(shares({inner, other}), (Counts{3, 3}));
+  EXPECT_EQ(shares({inner, free}), (Counts{3, 4}));
+  EXPECT_EQ(shares({claim_of({0, 1}, 1, 0.5, 9)}), Counts{1});
+}
+
+TEST(Cores, ThatNobodyAskedOpenMpiToBindToAreNotKept) {
+  const auto is_default = [](std::map<std::string, std::string> set) {
+    return is_bound_by_default([set = std::move(set)](const char* name) -> const char* {
+      const auto found = set.find(name);
+      return found == set.end() ? nullptr : found->second.c_str();
+    });
+  };
+  const std::string bound = "OMPI_MCA_orte_bound_at_launch";
+  EXPECT_FALSE(is_default({}));
+  EXPECT_TRUE(is_default({{bound, "1"}}));
+  EXPECT_FALSE(is_default({{bound, "1"}, {"OMPI_MCA_hwloc_base_binding_policy", "core"}}));
+  EXPECT_FALSE(is_default({{bound, "1"}, {"OMPI_MCA_rmaps_base_mapping_policy", "slot:PE=1"}}));
+}
+
+// Binds this thread, and what it starts, to the first of its cores.
+class OnOneCore {
+ public:
+  OnOneCore() {
+    if (sched_getaffinity(0, sizeof before_, &before_) != 0) throw std::runtime_error("no affinity");
+    int core = 0;
+    while (!CPU_ISSET(core, &before_)) ++core;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    sched_setaffinity(0, sizeof one, &one);
+  }
+  ~OnOneCore() { sched_setaffinity(0, sizeof before_, &before_); }
+  OnOneCore(const OnOneCore&) = delete;
+  OnOneCore& operator=(const OnOneCore&) = delete;
+
+ private:
+  cpu_set_t before_;
+};
+
+std::string threads_said(const Workplace& place, const Words& starter) {
+  const Words train = {recollect_binary(), "train", "c.yaml", "training.max_steps=1"};
+  const Finished run = Process(starter + train + kCpu, place.folder().path()).wait(Workplace::kBound);
+  EXPECT_EQ(run.status, 0) << run.out << run.err;
+  const std::string report = TemporaryFolder::read(place.file("out/memory.rank0.json"));
+  const std::size_t each = report.find(", each "), of = report.find(" of ", each);
+  return each == std::string::npos ? "" : report.substr(each + 7, of - each - 7);
+}
+
+TEST(Cores, ThatAProcessIsBoundToAreItsThreads) {
+  const bool has_others = cores_to_use() > 1;
+  const Workplace place;
+  const OnOneCore bound;
+  EXPECT_EQ(cores_to_use(), 1);
+  EXPECT_EQ(threads_said(place, {}), "1 thread");
+  const std::string found = doctor::check_processor(SystemFiles()).checks[1].found;
+  if (has_others) EXPECT_NE(found.find("this process is bound to 1"), std::string::npos) << found;
+}
+
+TEST(Cores, OfMpirunsChoiceAreKeptWhereItWasAsked) {
+  const int all = std::min(cores_to_use(), omp_get_thread_limit());
+  const Workplace place;
+  const Words start = {
+      "env", "-u", "OMPI_MCA_hwloc_base_binding_policy", RECOLLECT_MPIRUN, "--allow-run-as-root", "-np", "1"};
+  EXPECT_EQ(threads_said(place, start), all == 1 ? "1 thread" : std::to_string(all) + " threads");
+  EXPECT_EQ(threads_said(place, start + Words{"--bind-to", "hwthread"}), "1 thread");
+}
+
+TEST(Cores, AreComparedByRanks) {
+  const int share = std::max(1, cores_to_use() / 2);
+  LocalGroup group(2, std::chrono::seconds(60));
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.emplace_back([&, rank] {
+      const std::unique_ptr<Communicator> world = group.join(rank);
+      Config config;
+      agree_on_threads(config, *world);
+      EXPECT_EQ(config.device.cores, share);
+      EXPECT_EQ(omp_get_max_threads(), std::min(share, omp_get_thread_limit()));
+      config.device.threads = 1;
+      agree_on_threads(config, *world);
+      EXPECT_EQ(omp_get_max_threads(), 1);
+      agree_on_spare_cores(config, *world);
+      EXPECT_EQ(config.device.spare_cores, share > 1);
+    });
+  for (std::thread& rank : ranks) rank.join();
 }
 
 // Every set of instructions that this processor and this build have.

@@ -1,0 +1,92 @@
+#include "launch/ranks/cores.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <iterator>
+#include <string>
+
+#include <omp.h>
+
+#include "engine/io/node.h"
+
+namespace recollect {
+
+namespace {
+
+static_assert(kMostCores == CPU_SETSIZE);
+
+constexpr double kRounding = 1e-6;  // of thirds that are added up to a core
+
+uint64_t digest(const std::string& text) { return std::hash<std::string>()(text); }
+
+// Names alone may be "localhost" everywhere.
+std::string name_of_node(const SystemFiles& files) {
+  return host_name() + files.read("/proc/sys/kernel/random/boot_id").value_or("");
+}
+
+std::bitset<kMostCores> allowed_cores() {
+  std::bitset<kMostCores> cores;
+  cpu_set_t allowed;
+  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
+  const auto any = static_cast<std::size_t>(cores_to_use());  // of a node with more than can be told apart
+  for (std::size_t core = 0; core < kMostCores; ++core)
+    cores[core] = known ? CPU_ISSET(core, &allowed) != 0 : core < any;
+  return cores;
+}
+
+}  // namespace
+
+CoreClaim core_claim(const SystemFiles& files, int ranks_on_node) {
+  const std::string node = name_of_node(files);
+  CoreClaim claim{.node = digest(node),
+                  .ranks = ranks_on_node,
+                  .most_threads = omp_get_thread_limit(),
+                  .cores = allowed_cores()};
+  if (const std::optional<CoreQuota> quota = core_quota(files)) {
+    claim.group = digest(node + quota->group);
+    claim.quota = quota->cores;
+  }
+  return claim;
+}
+
+int share_of_cores(const std::vector<CoreClaim>& claims, int rank) {
+  const CoreClaim& mine = claims[static_cast<std::size_t>(rank)];
+  std::vector<const CoreClaim*> here;
+  for (const CoreClaim& claim : claims)
+    if (claim.node == mine.node) here.push_back(&claim);
+  const auto sharers = [&](const auto& shares) {
+    const int64_t count = std::count_if(here.begin(), here.end(), shares);
+    return static_cast<double>(std::min(count, std::max<int64_t>(1, mine.ranks)));
+  };
+  double share = 0;
+  for (std::size_t core = 0; core < kMostCores; ++core)
+    if (mine.cores[core]) share += 1 / sharers([&](const CoreClaim* other) { return other->cores[core]; });
+  if (mine.quota > 0)
+    share = std::min(share, mine.quota / sharers([&](const CoreClaim* other) {
+                              return other->quota > 0 && other->group == mine.group;
+                            }));
+  return std::max(1, static_cast<int>(std::floor(share + kRounding)));
+}
+
+bool is_bound_by_default(const EnvironmentLookup& lookup) {
+  constexpr const char* kAskedFor[] = {"OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_hwloc_base_cpu_list",
+                                       "OMPI_MCA_hwloc_base_cpu_set", "OMPI_MCA_rmaps_base_mapping_policy",
+                                       "OMPI_MCA_orte_rankfile"};
+  return lookup("OMPI_MCA_orte_bound_at_launch") &&
+         std::none_of(std::begin(kAskedFor), std::end(kAskedFor),
+                      [&](const char* name) { return lookup(name); });
+}
+
+void undo_default_binding() {
+  if (!is_bound_by_default([](const char* name) -> const char* { return std::getenv(name); })) return;
+  cpu_set_t launchers;  // else it stays as it was: a process in between, or another container
+  if (sched_getaffinity(::getppid(), sizeof launchers, &launchers) == 0)
+    sched_setaffinity(0, sizeof launchers, &launchers);
+}
+
+}  // namespace recollect
