@@ -16,12 +16,12 @@ inline constexpr std::size_t kMostCores = 1024;  // of a node, that the system t
 
 // What a rank tells the others of its cores, as bytes.
 struct CoreClaim {
-  uint64_t node = 0;              // a digest of what tells it from other nodes
-  uint64_t group = 0;             // a digest of the control group that allows the fewest cores
-  double quota = 0;               // cores that it allows at once; 0: any number
-  int64_t ranks = 1;              // of the node, as the launcher counts them
-  int64_t most_threads = 1;       // that OpenMP keeps
-  std::bitset<kMostCores> cores;  // that the process may run on
+  uint64_t node = 0;                   // a digest of what tells it from other nodes
+  uint64_t group = 0;                  // a digest of the control group that allows the fewest cores
+  double quota = 0;                    // cores that it allows at once; 0: any number
+  int64_t ranks = 1;                   // of the node, as the launcher counts them
+  int64_t most_threads = 1;            // that OpenMP keeps
+  std::bitset<kMostCores> cores = {};  // that the process may run on
 };
 
 // Of this thread, whose rank shares its node with so many.
