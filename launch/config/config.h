@@ -114,7 +114,7 @@ struct Config {
   struct Device {
     BackendKind backend = BackendKind::kCpu;
     CpuIsa isa = CpuIsa::kAuto;  // of backend cpu
-    int64_t threads = 0;         // per rank; 0: cores / ranks on this node
+    int64_t threads = 0;         // per rank; 0: its share of the cores
     int64_t memory_limit = 0;    // bytes per rank; 0: none
     CudaGraph cuda_graph = CudaGraph::kAuto;
     PinnedMemory pinned = PinnedMemory::kPreferred;

@@ -83,7 +83,7 @@ void add_device(std::vector<ConfigKey>& keys) {
   add("isa", &S::isa, any(),
       "instructions that the cpu backend's kernels use; auto: the best of this processor");
   add("threads", &S::threads, between(0, 4096),
-      "per rank, whatever OMP_NUM_THREADS is; 0: cores / ranks on the node");
+      "per rank, whatever OMP_NUM_THREADS is; 0: its share of the cores that its process may use");
   add("memory_limit", &S::memory_limit, byte_size(), "per rank, such as 4GiB; 0: none");
   add("cuda_graph", &S::cuda_graph, any(),
       "replay each kind of step as a CUDA graph where it can be captured");

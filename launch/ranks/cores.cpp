@@ -8,8 +8,10 @@
 #include <cstdlib>
 #include <functional>
 #include <iterator>
+#include <sstream>
 #include <string>
 
+#include <fmt/format.h>
 #include <omp.h>
 
 #include "engine/io/node.h"
@@ -82,11 +84,28 @@ bool is_bound_by_default(const EnvironmentLookup& lookup) {
                       [&](const char* name) { return lookup(name); });
 }
 
+// A script, or Python, may stand in between.
+std::optional<int> find_open_mpi(const SystemFiles& files, int process) {
+  while (process > 0) {
+    const std::string text = files.read(fmt::format("/proc/{}/stat", process)).value_or("");
+    const std::size_t open = text.find('('), close = text.rfind(')');  // of "PROCESS (NAME) STATE PARENT ..."
+    if (open == std::string::npos || close == std::string::npos) return std::nullopt;
+    const std::string name = text.substr(open + 1, close - open - 1);
+    for (const char* launcher : {"mpirun", "mpiexec", "orterun", "orted"})
+      if (name.starts_with(launcher)) return process;
+    std::istringstream rest(text.substr(close + 1));
+    std::string state;
+    if (!(rest >> state >> process)) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 void undo_default_binding() {
   if (!is_bound_by_default([](const char* name) -> const char* { return std::getenv(name); })) return;
-  cpu_set_t launchers;  // else it stays as it was: a process in between, or another container
-  if (sched_getaffinity(::getppid(), sizeof launchers, &launchers) == 0)
-    sched_setaffinity(0, sizeof launchers, &launchers);
+  const std::optional<int> launcher = find_open_mpi(SystemFiles(), ::getppid());
+  cpu_set_t cores;
+  if (launcher && sched_getaffinity(*launcher, sizeof cores, &cores) == 0)
+    sched_setaffinity(0, sizeof cores, &cores);
 }
 
 }  // namespace recollect

@@ -5,6 +5,7 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "comm/bootstrap.h"
@@ -36,7 +37,11 @@ int share_of_cores(const std::vector<CoreClaim>& claims, int rank);
 // a socket or a part of its memory, which suits programs without threads.
 bool is_bound_by_default(const EnvironmentLookup& lookup);
 
-// Takes what Open MPI had itself when it bound this process so.
+// The nearest of this process and those around it that is Open MPI's launcher on this node.
+std::optional<int> find_open_mpi(const SystemFiles& files, int process);
+
+// Takes what Open MPI has itself where it has bound this process so; where it is not found, in another
+// container, say, all stays as it was.
 void undo_default_binding();
 
 }  // namespace recollect

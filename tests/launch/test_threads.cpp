@@ -127,6 +127,19 @@ TEST(Cores, ThatNobodyAskedOpenMpiToBindToAreNotKept) {
   EXPECT_FALSE(is_default({{bound, "1"}, {"OMPI_MCA_rmaps_base_mapping_policy", "slot:PE=1"}}));
 }
 
+TEST(Cores, OfOpenMpiAreThoseOfTheProcessAroundUs) {
+  const TemporaryFolder root;
+  root.write("proc/7/stat", "7 (sh (of 1) mpirun) S 5 7 7\n");
+  root.write("proc/5/stat", "5 (orted) S 3 5 5\n");
+  root.write("proc/3/stat", "3 (mpirun) S 0 3 3\n");
+  root.write("proc/8/stat", "8 (sh) S 0 8 8\n");
+  root.write("proc/9/stat", "nothing");
+  const SystemFiles files(root.path());
+  EXPECT_EQ(find_open_mpi(files, 7), 5);
+  EXPECT_EQ(find_open_mpi(files, 3), 3);
+  for (const int none : {0, 8, 9, 10}) EXPECT_FALSE(find_open_mpi(files, none)) << none;
+}
+
 // Binds this thread, and what it starts, to the first of its cores.
 class OnOneCore {
  public:
