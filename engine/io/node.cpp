@@ -20,15 +20,17 @@
 
 namespace recollect {
 
-int cores_to_use(const SystemFiles& files) {
-  cpu_set_t allowed;
-  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
-  double cores = known ? CPU_COUNT(&allowed) : static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
-  if (const std::optional<CoreQuota> quota = core_quota(files)) cores = std::min(cores, quota->cores);
-  return std::max(1, static_cast<int>(cores));
+int within_quota(int cores, const SystemFiles& files) {
+  const std::optional<CoreQuota> quota = core_quota(files);
+  return std::max(1, quota && quota->cores < cores ? static_cast<int>(quota->cores) : cores);
 }
 
-int cores_to_use() { return cores_to_use(SystemFiles()); }
+int cores_to_use() {
+  cpu_set_t allowed;
+  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
+  return within_quota(known ? CPU_COUNT(&allowed) : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)),
+                      SystemFiles());
+}
 
 int count_gpus(const char* visible_devices, const std::string& driver) {
   std::error_code none;

@@ -9,9 +9,10 @@ namespace recollect {
 
 class SystemFiles;
 
-// Cores that this process may use: those that it may run on, and no more than its control group may keep busy
-// at once, in whole ones. At least one.
-int cores_to_use(const SystemFiles& files);
+// Of so many cores, those that the control group of this process may keep busy at once, in whole ones. At least one.
+int within_quota(int cores, const SystemFiles& files);
+
+// Cores that this process may use: those that it may run on, within its quota.
 int cores_to_use();
 
 // GPUs that CUDA would show: those the driver lists in `driver`, of them what CUDA_VISIBLE_DEVICES leaves, up

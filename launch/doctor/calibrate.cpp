@@ -19,7 +19,6 @@
 #include "comm/local.h"
 #include "engine/core/printable.h"
 #include "engine/io/files.h"
-#include "engine/io/node.h"
 #include "engine/io/output_file.h"
 #include "engine/io/standard_output.h"
 #include "engine/ops/cpu_level.h"
@@ -27,6 +26,7 @@
 #include "engine/runtime/executor.h"
 #include "launch/doctor/measure_ops.h"
 #include "launch/program/recorded.h"
+#include "launch/ranks/cores.h"
 
 namespace recollect {
 
@@ -211,7 +211,7 @@ DeviceModel measure_device(const Calibration& calibration) {
   omp_set_num_threads(before);
   DeviceModel device = std::move(measured.back());
   measured.pop_back();
-  device.cores = cores_to_use();
+  device.cores = usable_cores();
   device.fewer_threads = std::move(measured);
   return device;
 }
@@ -259,7 +259,7 @@ void warn_if_busy() {
 
 // "1,4": thread counts in ascending order. Where none are given: one, half of the cores, and all of them.
 std::vector<int> threads_to_measure(const std::string& text) {
-  const int cores = cores_to_use();
+  const int cores = usable_cores();
   std::vector<int> counts;
   if (text.empty()) counts = {1, cores / 2, cores};
   std::istringstream words(text);

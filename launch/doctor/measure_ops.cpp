@@ -17,10 +17,10 @@
 #include <fmt/format.h>
 
 #include "checkpointing/op_time.h"
-#include "engine/io/node.h"
 #include "launch/config/read.h"
 #include "launch/config/validate.h"
 #include "launch/program/estimate.h"
+#include "launch/ranks/cores.h"
 #include "launch/ranks/world.h"
 #include "launch/train/session.h"
 
@@ -184,7 +184,7 @@ double measure_one(const ModelFamily& family, const Sample& sample, const std::s
   Session session(config, *world, {.edit_program = {}, .probe = &clock});
   session.step();
   config.training.max_steps = std::numeric_limits<int32_t>::max();  // for as long as it takes
-  const Neighbours neighbours(config, cores_to_use() / threads - 1);
+  const Neighbours neighbours(config, usable_cores() / threads - 1);
   std::vector<Step> steps;
   while (steps.size() < kLeastSteps || (steps.size() < kMostSteps && spent() < seconds)) {
     std::fill(clock.seconds.begin(), clock.seconds.end(), 0.0);

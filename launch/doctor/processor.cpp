@@ -1,5 +1,4 @@
 // What the processor can do, what this program was compiled for, and how much of the machine is ours.
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "engine/io/node.h"
 #include "engine/ops/cpu_level.h"
 #include "launch/doctor/check.h"
+#include "launch/ranks/cores.h"
 
 namespace recollect::doctor {
 
@@ -59,14 +59,13 @@ Check instructions() {
 
 Check cores(const SystemFiles& files) {
   const long online = ::sysconf(_SC_NPROCESSORS_ONLN);
-  cpu_set_t allowed;
-  const int bound = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
+  const auto bound = static_cast<long>(allowed_cores().count());
   const std::optional<CoreQuota> limit = core_quota(files);
   Check check{.name = "cores", .found = fmt::format("{}", online)};
-  if (bound > 0 && bound < online) check.found += fmt::format("; this process is bound to {}", bound);
+  if (bound < online) check.found += fmt::format("; this process is bound to {}", bound);
   check.found += limit ? fmt::format("; the control group allows {:.2f} at once", limit->cores)
                        : "; no limit from a control group";
-  if (const int usable = cores_to_use(files); usable < online)
+  if (const int usable = within_quota(static_cast<int>(bound), files); usable < online)
     check.found += fmt::format("; ranks have {} together", usable);
   if (limit && limit->cores < 1) {
     check.status = Status::kWarn;

@@ -31,17 +31,25 @@ std::string name_of_node(const SystemFiles& files) {
   return host_name() + files.read("/proc/sys/kernel/random/boot_id").value_or("");
 }
 
+}  // namespace
+
 std::bitset<kMostCores> allowed_cores() {
   std::bitset<kMostCores> cores;
   cpu_set_t allowed;
-  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
-  const auto any = static_cast<std::size_t>(cores_to_use());  // of a node with more than can be told apart
+  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;  // not of a node that has more
+  const auto online = static_cast<std::size_t>(sysconf(_SC_NPROCESSORS_ONLN));
   for (std::size_t core = 0; core < kMostCores; ++core)
-    cores[core] = known ? CPU_ISSET(core, &allowed) != 0 : core < any;
+    cores[core] = known ? CPU_ISSET(core, &allowed) != 0 : core < online;
+  for (int place = 0; place < omp_get_num_places(); ++place) {
+    std::vector<int> ids(static_cast<std::size_t>(omp_get_place_num_procs(place)));
+    omp_get_place_proc_ids(place, ids.data());
+    for (const int id : ids)
+      if (static_cast<std::size_t>(id) < kMostCores) cores.set(static_cast<std::size_t>(id));
+  }
   return cores;
 }
 
-}  // namespace
+int usable_cores() { return within_quota(static_cast<int>(allowed_cores().count()), SystemFiles()); }
 
 CoreClaim core_claim(const SystemFiles& files, int ranks_on_node) {
   const std::string node = name_of_node(files);

@@ -15,6 +15,13 @@ namespace recollect {
 
 inline constexpr std::size_t kMostCores = 1024;  // of a node, that the system tells apart
 
+// Cores that this process may run on. Where OpenMP has bound this thread to one of them, as OMP_PROC_BIND asks,
+// all that it divides among threads.
+std::bitset<kMostCores> allowed_cores();
+
+// How many of them it may use, within its control group's quota.
+int usable_cores();
+
 // What a rank tells the others of its cores, as bytes.
 struct CoreClaim {
   uint64_t node = 0;                   // a digest of what tells it from other nodes

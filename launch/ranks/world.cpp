@@ -20,7 +20,6 @@
 #include "comm/mpi.h"
 #include "comm/tcp.h"
 #include "engine/core/printable.h"
-#include "engine/io/node.h"
 #include "launch/ranks/cores.h"
 
 namespace recollect {
@@ -29,7 +28,7 @@ namespace {
 
 constexpr int kMostThreadsOfCore = 16;
 
-int share_of_process(int ranks_on_node) { return std::max(1, cores_to_use() / std::max(1, ranks_on_node)); }
+int share_of_process(int ranks_on_node) { return std::max(1, usable_cores() / std::max(1, ranks_on_node)); }
 
 // Kernels divide their work, and the plan sizes their workspace, by this count: it must be one that OpenMP
 // keeps.

@@ -250,14 +250,15 @@ TEST(Doctor, ReadsTheLimitsOfControlGroups) {
 TEST(Doctor, TheGroupThatAllowsTheFewestCoresIsKnown) {
   const test::TemporaryFolder root;
   root.write("proc/self/cgroup", "0::/pod/box\n");
-  root.write("sys/fs/cgroup/pod/cpu.max", "150000 100000\n");
-  root.write("sys/fs/cgroup/pod/box/cpu.max", "75000 50000\n");
+  root.write("sys/fs/cgroup/pod/cpu.max", "350000 100000\n");
+  root.write("sys/fs/cgroup/pod/box/cpu.max", "175000 50000\n");
   const SystemFiles files(root.path());
   EXPECT_EQ(core_quota(files).value().group, "/sys/fs/cgroup/pod");
-  EXPECT_EQ(cores_to_use(files), 1);
+  EXPECT_EQ(within_quota(8, files), 3);
+  EXPECT_EQ(within_quota(2, files), 2);
   root.write("sys/fs/cgroup/pod/box/cpu.max", "25000 50000\n");
   EXPECT_EQ(core_quota(files).value().group, "/sys/fs/cgroup/pod/box");
-  EXPECT_EQ(cores_to_use(files), 1);
+  EXPECT_EQ(within_quota(8, files), 1);
 }
 
 // The least that this group or one around it has left, files that the system could drop not counted.

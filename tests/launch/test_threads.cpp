@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "comm/local.h"
-#include "engine/io/node.h"
 #include "engine/ops/cpu_level.h"
 #include "launch/config/read.h"
 #include "launch/config/validate.h"
@@ -170,17 +169,17 @@ std::string threads_said(const Workplace& place, const Words& starter) {
 }
 
 TEST(Cores, ThatAProcessIsBoundToAreItsThreads) {
-  const bool has_others = cores_to_use() > 1;
+  const bool has_others = usable_cores() > 1;
   const Workplace place;
   const OnOneCore bound;
-  EXPECT_EQ(cores_to_use(), 1);
+  EXPECT_EQ(usable_cores(), 1);
   EXPECT_EQ(threads_said(place, {}), "1 thread");
   const std::string found = doctor::check_processor(SystemFiles()).checks[1].found;
   EXPECT_EQ(found.find("this process is bound to 1") != std::string::npos, has_others) << found;
 }
 
 TEST(Cores, OfMpirunsChoiceAreKeptWhereItWasAsked) {
-  const int all = std::min(cores_to_use(), omp_get_thread_limit());
+  const int all = std::min(usable_cores(), omp_get_thread_limit());
   const Workplace place;
   const Words start = {
       "env", "-u", "OMPI_MCA_hwloc_base_binding_policy", RECOLLECT_MPIRUN, "--allow-run-as-root", "-np", "1"};
@@ -189,7 +188,7 @@ TEST(Cores, OfMpirunsChoiceAreKeptWhereItWasAsked) {
 }
 
 TEST(Cores, AreComparedByRanks) {
-  const int share = std::max(1, cores_to_use() / 2);
+  const int share = std::max(1, usable_cores() / 2);
   LocalGroup group(2, std::chrono::seconds(60));
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 2; ++rank)
