@@ -24,7 +24,7 @@ static_assert(kMostCores == CPU_SETSIZE);
 
 constexpr double kRounding = 1e-6;  // of thirds that are added up to a core
 
-uint64_t digest(const std::string& text) { return std::hash<std::string>()(text); }
+uint64_t text_digest(const std::string& text) { return std::hash<std::string>()(text); }
 
 // Names alone may be "localhost" everywhere.
 std::string name_of_node(const SystemFiles& files) {
@@ -53,12 +53,12 @@ int usable_cores() { return within_quota(static_cast<int>(allowed_cores().count(
 
 CoreClaim core_claim(const SystemFiles& files, int ranks_on_node) {
   const std::string node = name_of_node(files);
-  CoreClaim claim{.node = digest(node),
+  CoreClaim claim{.node = text_digest(node),
                   .ranks = ranks_on_node,
                   .most_threads = omp_get_thread_limit(),
                   .cores = allowed_cores()};
   if (const std::optional<CoreQuota> quota = core_quota(files)) {
-    claim.group = digest(node + quota->group);
+    claim.group = text_digest(node + quota->group);
     claim.quota = quota->cores;
   }
   return claim;
