@@ -24,14 +24,14 @@ constexpr std::pair<std::string_view, std::string_view> kExitCodes[] = {
     {"4, 5", "too little device memory; too little host memory, or no more threads"},
     {"6",
      "storage: a disk that is full or fails, a folder that another run has, a file that the system refuses "
-     "to "
-     "read"},
+     "to read"},
     {"7", "a loss, or the trained parameters, are not finite"},
     {"8", "the ranks disagree"},
     {"9", "a peer was lost, or is late"},
     {"10", "integrity: what was recomputed or brought back is not what it was"},
     {"70", "an internal error: a bug"},
     {"75", "preempted, and the state of the last step is saved where the run saves snapshots"},
+    {"130", "stopped by Ctrl-C (SIGINT)"},
 };
 
 // Text that no formatter takes for anything else.

@@ -56,7 +56,8 @@ class Threads : public ::testing::TestWithParam<OpCase> {
   void compare(Precision precision) const {
     const OpCase& c = GetParam();
     const CaseData data = make_data(c, precision);
-    const bool scratch_of_threads = c.kind == "attention" || c.kind == "attention_backward";
+    const bool scratch_of_threads =
+        c.kind == "attention" || c.kind == "attention_backward" || c.kind == "quantise";
     std::vector<Numbers> first;
     std::size_t bytes = 0;
     for (const int threads : kCounts) {

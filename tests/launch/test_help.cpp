@@ -220,7 +220,7 @@ TEST(ManPage, HoldsEveryCommandOptionKeyAndExitCode) {
   for (std::sregex_iterator it(document.begin(), document.end(), row), end; it != end; ++it, ++rows)
     EXPECT_NE(page.find("\\fB" + (*it)[1].str() + "\\fR\n" + plain((*it)[2]) + ".\n"), std::string::npos)
         << (*it)[2];
-  EXPECT_EQ(rows, 11);
+  EXPECT_EQ(rows, 12);
 }
 
 TEST(ManPage, IsWhatFormattersTake) {

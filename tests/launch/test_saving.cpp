@@ -226,7 +226,7 @@ TEST(Saving, HasItsSpaceBeforeTheFirstStep) {
                                place.folder().path())
                            .wait(Workplace::kBound);
   EXPECT_EQ(run.status, 6) << run.err;
-  EXPECT_NE(run.err.find("bytes for out/model.safetensors: File too large"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find(" KiB) for out/model.safetensors: File too large"), std::string::npos) << run.err;
   EXPECT_EQ(run.out.find("step 1/"), std::string::npos) << run.out;
 }
 
