@@ -75,8 +75,9 @@ TEST(Doctor, FindsThatThisMachineTrains) {
                            "nvcc"})
     EXPECT_TRUE(names.contains(name)) << name;
   EXPECT_EQ(check_named(report, "one step on the CPU").at("status"), "ok");
-  if (check_named(report, "CUDA driver").at("status") == "none")
+  if (check_named(report, "CUDA driver").at("status") == "none") {
     EXPECT_NE(check_named(report, "CUDA backend").at("status"), "missing") << "nobody wants it without a GPU";
+  }
   EXPECT_EQ(check_named(report, "instructions").at("status") == "missing", false);
   EXPECT_NE(check_named(report, "MPI library").at("found").get<std::string>().find("MPI"), std::string::npos);
 #ifndef __SANITIZE_THREAD__  // which knows nothing of the MPI library's locks
