@@ -130,9 +130,9 @@ std::string time_text(const Estimate& e, const Estimate& none) {
   constexpr std::size_t kLongest = 5;
   const Simulation& s = e.simulation;
   std::string text =
-      fmt::format("step: {} by {}, of which {} exposed waits; mode none: {}\n", duration_text(s.step_seconds),
-                  rates_of(e.device.name), duration_text(s.total_exposed_seconds()),
-                  duration_text(none.simulation.step_seconds));
+      fmt::format("step: {} by {}, of which {} exposed waits for other streams; mode none: {}\n",
+                  duration_text(s.step_seconds), rates_of(e.device.name),
+                  duration_text(s.total_exposed_seconds()), duration_text(none.simulation.step_seconds));
   text += fmt::format("  rates: {}\n", e.calibration);
   for (int i = 0; i < kStreamCount; ++i)
     if (s.busy_seconds[i] > 0)

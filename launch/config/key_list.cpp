@@ -207,7 +207,7 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
   add("high", &S::high, between(0, kMaxCount), "random: ids are below this; 0: " + model.vocabulary.key);
   add("prefetch", &S::prefetch, between(1, 1024), "batches prepared ahead");
   add("packing", &S::packing, any(),
-      "jsonl of ids: documents share samples, with attention across them or within each");
+      "jsonl: documents share samples, with attention across them or within each");
   add("padding", &S::padding, any(), "of a micro-batch: to sequence_length, its longest, or a few lengths");
   add("pad_to_multiple_of", &S::pad_to_multiple_of, between(0, kLargestMultiple),
       "of lengths; 0: 8, with bucket 64, more where that makes too many lengths");

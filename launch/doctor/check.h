@@ -10,7 +10,8 @@
 
 namespace recollect::doctor {
 
-enum class Status { kOk, kWarn, kMissing };
+// kNone: what only a GPU needs, where there is none.
+enum class Status { kOk, kWarn, kMissing, kNone };
 
 struct Check {
   std::string name;

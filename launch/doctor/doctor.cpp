@@ -19,7 +19,16 @@ using doctor::Check;
 using doctor::Status;
 
 const char* name_of(Status status) {
-  return status == Status::kOk ? "ok" : status == Status::kWarn ? "warn" : "missing";
+  switch (status) {
+    case Status::kOk:
+      return "ok";
+    case Status::kWarn:
+      return "warn";
+    case Status::kNone:
+      return "none";
+    default:
+      return "missing";
+  }
 }
 
 // This program's file; empty where the system does not say.

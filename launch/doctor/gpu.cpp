@@ -73,6 +73,7 @@ std::vector<Check> driver(const SystemFiles& files) {
   Check check{.name = "CUDA driver", .status = Status::kMissing};
   if (ended.in_time && ended.status == 1) {
     const bool device = files.exists("/dev/nvidia0") || files.exists("/dev/nvidiactl");
+    if (!device) check.status = Status::kNone;
     check.found = device ? "there is a device, but no libcuda.so.1" : "no libcuda.so.1";
     check.fix = device ? "start the container with --gpus all, or install NVIDIA's driver"
                        : "for a GPU, install NVIDIA's driver; training on the CPU needs none";
@@ -98,7 +99,7 @@ std::vector<Check> driver(const SystemFiles& files) {
   return checks;
 }
 
-// Whether this program could use a device at all.
+// Whether this program could use a device at all. One that was built without the backend lacks nothing.
 Check backend() {
   Check check{.name = "CUDA backend"};
   const Ended ended = run_apart(
@@ -114,7 +115,7 @@ Check backend() {
       kDriverPatience);
   check.found = ended.in_time && ended.status <= 1 ? first_line(ended.output) : "it fails: " + ended.how();
   if (ended.good()) return check;
-  check.status = Status::kMissing;
+  check.status = cuda::is_built() ? Status::kMissing : Status::kNone;
   const std::size_t end = ended.output.find('\n');
   check.fix =
       ended.status == 1 && end != std::string::npos ? first_line(ended.output.substr(end + 1)) : "see below";
@@ -139,6 +140,8 @@ constexpr Wanted kWanted[] = {
     {"nccl", cuda::nccl_name,
      [](const cuda::Library& l) { return decimal(static_cast<std::size_t>(cuda::nccl_version(l))); }}};
 
+constexpr int kInNoPlace = 3;
+
 // As a run finds it, in a process of its own: two lines, what was found and what to do about it.
 int look_for(const Wanted& wanted) {
   int status = 0;
@@ -149,22 +152,26 @@ int look_for(const Wanted& wanted) {
     std::istringstream lines(error.what());
     std::string text;
     std::getline(lines, text);
-    for (std::string line; std::getline(lines, line);)  // of the places, those that have one
-      if (!line.ends_with(": not there") && line.find("cannot open shared object file") == line.npos)
-        text += line;
+    bool looked = false, lies_somewhere = false;
+    for (std::string line; std::getline(lines, line); looked = true) {  // of the places, those that have one
+      if (line.ends_with(": not there") || line.find("cannot open shared object file") != line.npos) continue;
+      text += line;
+      lies_somewhere = true;
+    }
     fmt::print("{}\nfor a GPU only: {}\n", text, error.hint());
-    status = 1;
+    status = looked && !lies_somewhere ? kInNoPlace : 1;
   }
   std::fflush(stdout);
   ::_exit(status);  // whatever the library's destructors would do
 }
 
-Check library(const Wanted& wanted) {
+Check library(const Wanted& wanted, bool has_gpu) {
   const Ended ended = run_apart([&] { return look_for(wanted); }, kDriverPatience);
   Check check{.name = wanted.name, .found = first_line(ended.output)};
   if (ended.good()) return check;
   check.status = Status::kMissing;
-  if (ended.in_time && ended.status == 1) {
+  if (ended.in_time && (ended.status == 1 || ended.status == kInNoPlace)) {
+    if (ended.status == kInNoPlace && !has_gpu) check.status = Status::kNone;
     check.fix = first_line(ended.output.substr(ended.output.find('\n') + 1));
   } else {
     check.found = fmt::format("{} is there, and loading it fails: {}", wanted.library().soname, ended.how());
@@ -177,8 +184,11 @@ Check library(const Wanted& wanted) {
 
 Group check_gpu(const SystemFiles& files) {
   Group group{"GPU", {backend()}};
-  for (Check& check : driver(files)) group.checks.push_back(std::move(check));
-  for (const Wanted& wanted : kWanted) group.checks.push_back(library(wanted));
+  std::vector<Check> driver_and_devices = driver(files);
+  const bool has_gpu = driver_and_devices.front().status != Status::kNone;
+  if (!has_gpu && group.checks[0].status == Status::kMissing) group.checks[0].status = Status::kNone;
+  for (Check& check : driver_and_devices) group.checks.push_back(std::move(check));
+  for (const Wanted& wanted : kWanted) group.checks.push_back(library(wanted, has_gpu));
   return group;
 }
 

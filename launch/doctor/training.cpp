@@ -24,6 +24,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// What the script of the source tree sets, a program that was installed is told by hand.
+constexpr const char* kAsRoot =
+    "`. launch/setup.sh` (export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1), or use "
+    "`recollect run` instead";
 constexpr auto kTrainingPatience = 60s;  // a machine that does other things is no broken one
 
 std::string tiny_model() {
@@ -120,11 +124,11 @@ Check permissions() {
                   crowd ? "and more ranks than that are allowed" : "more ranks than that are refused");
   if (root && !allowed) {
     check.status = Status::kWarn;
-    check.fix = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1";
+    check.fix = kAsRoot;
   }
   if (!crowd)
-    check.fix += (check.fix.empty() ? "for more ranks: export " : " ") +
-                 std::string("OMPI_MCA_rmaps_base_oversubscribe=1");
+    check.fix += (check.fix.empty() ? "for more ranks: " : "; for more ranks: ") +
+                 std::string("export OMPI_MCA_rmaps_base_oversubscribe=1");
   return check;
 }
 
@@ -185,11 +189,14 @@ Check explain_mpirun(int status, const std::string& output) {
     check.found = "there is no mpirun";
     check.fix = "apt-get install openmpi-bin; without it: parallelism.ranks_per_process";
   } else if (says("as root") || says("allow-run-as-root")) {
+    check.status = Status::kWarn;
     check.found = "it refuses to run as root";
-    check.fix = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1";
+    check.fix = kAsRoot;
   } else if (says("not enough slots")) {
+    check.status = Status::kWarn;
     check.found = "it has fewer slots than two";
-    check.fix = "export OMPI_MCA_rmaps_base_oversubscribe=1";
+    check.fix =
+        "`. launch/setup.sh` (export OMPI_MCA_rmaps_base_oversubscribe=1), or use `recollect run` instead";
   } else if (says("MPI_THREAD_MULTIPLE")) {
     check.found = "this MPI library does not grant MPI_THREAD_MULTIPLE";
     check.fix = "use an Open MPI built with thread support, as Debian's is";

@@ -53,10 +53,12 @@ std::string collectives_text(const StepReport& r) {
   }
   const bool known = std::all_of(r.collectives.begin(), r.collectives.end(),
                                  [](const CollectiveTimes& c) { return c.measured; });
-  return text + fmt::format("a step of {} (mean) = {} {} + {} waiting for peers + {} exposed waits\n",
-                            duration_text(r.mean), duration_text(r.computing()),
-                            known ? "at work" : "at work or in collectives",
-                            duration_text(r.waiting_for_peers()), duration_text(r.measured_exposed.total()));
+  return text +
+         fmt::format(
+             "a step of {} (mean) = {} {} + {} waiting for peers + {} exposed waits for other streams\n",
+             duration_text(r.mean), duration_text(r.computing()),
+             known ? "at work" : "at work or in collectives", duration_text(r.waiting_for_peers()),
+             duration_text(r.measured_exposed.total()));
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ std::string time_line(const TrainResults& r) {
   text += fmt::format(", predicted {} by {}", duration_text(r.step->predicted), rates_of(r.step->device));
   if (!r.step->collectives.empty())
     text += fmt::format("; {} waiting for peers", duration_text(r.step->waiting_for_peers()));
-  return text + fmt::format("; {} exposed waits\n", duration_text(r.step->measured_exposed.total()));
+  return text + fmt::format("; {} exposed waits for other streams\n",
+                            duration_text(r.step->measured_exposed.total()));
 }
 
 std::string peaks_line(const TrainResults& r) {

@@ -153,11 +153,22 @@ TEST_F(ReportInBrowser, TwoRunsAreDrawnOnOneAxis) {
   EXPECT_NE(dom.find("<p class=\"panel-title\">B: mode full"), std::string::npos);
 }
 
+// Of a run that checkpoints nothing: its headline has no second line.
 TEST_F(ReportInBrowser, ForScreenshots) {
   const Workplace place;
-  ASSERT_EQ(place.train(run_words()).status, 0);
+  Words plain = run_words();
+  plain.resize(3);
+  ASSERT_EQ(place.train(plain).status, 0);
   const std::string image = browser_.folder().file("page.png");
-  browser_.run(place.file("out/report.html"), {"--hide-scrollbars", "--screenshot=" + image});
+  const std::string dom =
+      browser_.dom(place.file("out/report.html"), {"--hide-scrollbars", "--screenshot=" + image});
+  const std::string opens = "<p id=\"headline\" class=\"headline\">";
+  const std::size_t begin = dom.find(opens);
+  ASSERT_NE(begin, std::string::npos);
+  const std::string headline =
+      dom.substr(begin + opens.size(), dom.find('<', begin + 1) - begin - opens.size());
+  EXPECT_NE(headline.find(" of memory, "), std::string::npos) << headline;
+  EXPECT_EQ(headline.find("null"), std::string::npos) << headline;
   const std::string png = test::TemporaryFolder::read(image);
   EXPECT_EQ(png.substr(1, 3), "PNG");
   EXPECT_GT(png.size(), 50'000u) << "an empty page is smaller";

@@ -43,15 +43,17 @@ const shortLabels = {communication: "comm.", device_to_host: "→ host", host_to
 const streamLabel = (name) => labels[name] ?? name;
 
 const byId = (id) => document.getElementById(id);
+// A child may be absent; the document would print it as a word, "null".
+const thoseGiven = (children) => children.filter((child) => child !== undefined && child !== null);
 // element("td", {class: "x", "data-bytes": 5}, "text" or children)
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes))
     if (value !== undefined && value !== false) made.setAttribute(name, value);
-  made.append(...children.filter((child) => child !== undefined && child !== null));
+  made.append(...thoseGiven(children));
   return made;
 }
-const replace = (parent, ...children) => parent.replaceChildren(...children);
+const replace = (parent, ...children) => parent.replaceChildren(...thoseGiven(children));
 
 // The colours of style.css, as they are in this light.
 let palette = {};

@@ -105,7 +105,7 @@ function showFigures() {
     bytesFigure("Host memory", (r) => known(r).host_arena, () => "where saved activations wait"),
     bytesFigure("Disk", (r) => known(r).disk, () => "where saved activations wait"),
     timeFigure("Exposed waits", (r) => r.step[times].exposed, (r) =>
-      [`${share(r.step[times].exposed, r.step[times].step)} of a step`, ...predicted(r, "exposed").map((words) => `; ${words}`)]),
+      [`${share(r.step[times].exposed, r.step[times].step)} of a step, for other streams${r.ranks > 1 ? "; collectives of the compute stream are not among them" : ""}`, ...predicted(r, "exposed").map((words) => `; ${words}`)]),
   ].filter(Boolean));
   showAdvice(measured);
 }
