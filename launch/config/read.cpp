@@ -9,6 +9,7 @@
 
 #include "checkpointing/device_file.h"
 #include "engine/core/printable.h"
+#include "engine/data/tokenizer/tokenizer.h"
 #include "engine/io/file_text.h"
 #include "engine/io/yaml_document.h"
 #include "launch/config/check_reports.h"
@@ -225,9 +226,8 @@ class Reader {
     Config::Data& d = config_.data;
     if (!config_.origins.contains("evaluation.format"))
       derive("evaluation.format", config_.evaluation.format, d.format, "data.format");
+    choose_tokenizer();
     if (!reads_texts(config_)) return;
-    if (d.tokenizer.empty() && !config_.model.pretrained.empty())
-      derive("data.tokenizer", d.tokenizer, config_.model.pretrained, "model.pretrained");
     const bool has_labels =
         config_.task == Task::kSequenceClassification || config_.task == Task::kTokenClassification;
     const std::optional<int64_t> labels = known_labels(config_);
@@ -237,6 +237,18 @@ class Reader {
     config_.model.values.set("num_labels", *labels);
     config_.derived["model.num_labels"] = d.labels.empty() ? "data.format" : "data.labels";
     otherwise.model.values.set("num_labels", *labels);
+  }
+
+  // For a text that a language model reads, "bytes" says that there is none, as "" does where it is given.
+  void choose_tokenizer() {
+    std::string& tokenizer = config_.data.tokenizer;
+    const std::string& model = config_.model.pretrained;
+    const bool streams = reads_streams(config_);
+    if (streams && tokenizer == "bytes") tokenizer.clear();
+    if (!tokenizer.empty() || model.empty()) return;
+    const bool has_choice = streams && !config_.origins.contains("data.tokenizer");
+    if (reads_texts(config_) || (has_choice && !parts_of_tokenizer(model).empty()))
+      derive("data.tokenizer", tokenizer, model, "model.pretrained");
   }
 
   // What an open value of the model is completed to follows from the others as they are given.
