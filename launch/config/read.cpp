@@ -104,6 +104,7 @@ class Reader {
     if (d.pad_to_multiple_of == 0 && d.padding != Padding::kMax)
       derive("data.pad_to_multiple_of", d.pad_to_multiple_of, default_multiple(config_), "data.padding");
     if (d.high == 0) derive("data.high", d.high, model.vocabulary.value, "model." + model.vocabulary.key);
+    begin_anew();
     if (!config_.origins.contains("data.seed"))
       derive("data.seed", d.seed, config_.training.seed, "training.seed");
     if (config_.device.model.empty())
@@ -169,6 +170,13 @@ class Reader {
     if (config_.training.epochs > 0 && !config_.origins.contains(steps))
       derive("training.max_steps", config_.training.max_steps, Config::Training::kOpenSteps,
              "training.epochs, when the samples are counted");
+  }
+
+  // A run that may replace another's files does not go on from its snapshots, unless its user says so.
+  void begin_anew() {
+    if (config_.overwrite && config_.saves_snapshots() && config_.training.max_steps > 0 &&
+        !config_.origins.contains("resume"))
+      derive("resume", config_.resume, "never", "overwrite");
   }
 
   std::vector<Finding> find_all(const Config& otherwise, const BuildFeatures& features) const {
