@@ -9,8 +9,11 @@ namespace recollect {
 SequenceMaker::SequenceMaker(const Tokenizer& tokenizer, const SequenceSpec& spec)
     : tokenizer_(tokenizer), spec_(spec) {
   if (static_cast<int64_t>(tokenizer.vocabulary_size()) > spec.vocabulary_size)
-    throw Error(ExitCode::kInput, fmt::format("the tokenizer has {} ids, and the model a vocabulary of {}",
-                                              tokenizer.vocabulary_size(), spec.vocabulary_size));
+    throw Error(ExitCode::kInput,
+                fmt::format("the tokenizer has {} ids, and the model a vocabulary of {}",
+                            tokenizer.vocabulary_size(), spec.vocabulary_size),
+                fmt::format("write model.vocab_size={}, or take a tokenizer of at most {} ids",
+                            tokenizer.vocabulary_size(), spec.vocabulary_size));
 }
 
 std::vector<Token> SequenceMaker::encode(std::string_view first, std::optional<std::string_view> second,

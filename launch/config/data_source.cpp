@@ -13,6 +13,8 @@ namespace recollect {
 
 namespace {
 
+constexpr int64_t kByteValues = 256;
+
 bool needs_columns(const Config& config, DataFormat format) {
   return format == DataFormat::kCsv || format == DataFormat::kTsv ||
          (format == DataFormat::kJsonl && holds_texts(config, format) &&
@@ -72,10 +74,27 @@ std::optional<DataTask> data_task(Task task) {
 bool is_language_model(Task task) { return task == Task::kCausalLm || task == Task::kMaskedLm; }
 
 bool holds_texts(const Config& config, DataFormat format) {
-  const bool may =
-      format == DataFormat::kJsonl || (format == DataFormat::kText && is_language_model(config.task));
-  return holds_texts(format) ||
-         (may && !config.data.tokenizer.empty() && config.origins.contains("data.tokenizer"));
+  if (holds_texts(format)) return true;
+  const bool given = config.origins.contains("data.tokenizer");
+  const bool is_text = format == DataFormat::kText && is_language_model(config.task);
+  return !config.data.tokenizer.empty() &&
+         ((given && format == DataFormat::kJsonl) ||
+          (is_text && (given || config.derived.contains("data.tokenizer"))));
+}
+
+bool reads_streams(const Config& config) {
+  return is_language_model(config.task) && reads(config, DataFormat::kText);
+}
+
+std::string remark_on_bytes(const Config& config) {
+  const ModelFact vocabulary = config.model.facts().vocabulary;
+  if (!reads_streams(config) || vocabulary.value <= kByteValues || !config.data.tokenizer.empty() ||
+      config.origins.contains("data.tokenizer"))
+    return "";
+  return fmt::format(
+      "data.format text without data.tokenizer reads bytes (ids 0-255); model.{} is {}: write "
+      "data.tokenizer=FOLDER, or data.tokenizer=bytes to mean it",
+      vocabulary.key, vocabulary.value);
 }
 
 bool reads(const Config& config, DataFormat format) {

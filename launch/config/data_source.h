@@ -17,9 +17,13 @@ std::optional<DataTask> data_task(Task task);
 // Whether its samples are texts and nothing else.
 bool is_language_model(Task task);
 
-// Whether the file holds texts that data.tokenizer makes samples of: jsonl does where it is given, and so does text
-// where a language model is trained, whose ids are bytes otherwise.
+// Whether the file holds texts that data.tokenizer makes samples of: jsonl does where it is given, and text where a
+// language model has one, given or beside model.pretrained; its ids are bytes otherwise.
 bool holds_texts(const Config& config, DataFormat format);
+// Whether a language model reads texts as one stream, of tokens or of bytes.
+bool reads_streams(const Config& config);
+// Where nobody has said that such a text is read as bytes, and the model has more ids than those; else "".
+std::string remark_on_bytes(const Config& config);
 // Whether one of the files that the run reads is of these; of those that it does not read nobody asks.
 bool reads(const Config& config, DataFormat format);
 bool reads_texts(const Config& config);

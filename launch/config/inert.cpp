@@ -426,6 +426,11 @@ std::vector<Finding> find_inert(const Config& config, const Config& otherwise,
   for_each_inert(config, otherwise, spoken, false,
                  [&](const Rule& rule, const std::string& key, const std::string& why) {
                    Finding finding{{key}, fmt::format("{} has {}", key, why), true};
+                   if (key == "evaluation.path" && !evaluates(config) &&
+                       !config.origins.contains("evaluation.every_steps"))
+                     finding.message =
+                         "evaluation.path has no effect: evaluation.every_steps is not given; write "
+                         "evaluation.every_steps=100";
                    finding.keys.insert(finding.keys.end(), rule.because.begin(), rule.because.end());
                    findings.push_back(std::move(finding));
                  });

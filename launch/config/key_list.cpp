@@ -226,7 +226,8 @@ void add_data(std::vector<ConfigKey>& keys, const ModelFacts& model) {
       "names of the classes, in order; not given: those of the format, or all that the file has, sorted");
   add("tokenizer", &S::tokenizer, any(),
       "folder or file of the tokenizer for formats that hold texts; given with jsonl or text, these are "
-      "tokenized; with tokens, it goes beside the saved model; not given: model.pretrained");
+      "tokenized; with tokens, it goes beside the saved model; not given: model.pretrained, but not for "
+      "jsonl; bytes: text has none");
   add("truncation", &S::truncation, any(), "which text is cut at sequence_length");
   add("stride", &S::stride, between(0, kMostModelSize), "question_answering: tokens that two windows share");
   add("choices", &S::choices, between(1, 1024), "multiple_choice: sequences of a sample");

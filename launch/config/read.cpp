@@ -9,6 +9,7 @@
 
 #include "checkpointing/device_file.h"
 #include "engine/core/printable.h"
+#include "engine/data/tokenizer/tokenizer.h"
 #include "engine/io/file_text.h"
 #include "engine/io/yaml_document.h"
 #include "launch/config/check_reports.h"
@@ -103,6 +104,7 @@ class Reader {
     if (d.pad_to_multiple_of == 0 && d.padding != Padding::kMax)
       derive("data.pad_to_multiple_of", d.pad_to_multiple_of, default_multiple(config_), "data.padding");
     if (d.high == 0) derive("data.high", d.high, model.vocabulary.value, "model." + model.vocabulary.key);
+    begin_anew();
     if (!config_.origins.contains("data.seed"))
       derive("data.seed", d.seed, config_.training.seed, "training.seed");
     if (config_.device.model.empty())
@@ -170,6 +172,13 @@ class Reader {
              "training.epochs, when the samples are counted");
   }
 
+  // A run that may replace another's files does not go on from its snapshots, unless its user says so.
+  void begin_anew() {
+    if (config_.overwrite && config_.saves_snapshots() && config_.training.max_steps > 0 &&
+        !config_.origins.contains("resume"))
+      derive("resume", config_.resume, "never", "overwrite");
+  }
+
   std::vector<Finding> find_all(const Config& otherwise, const BuildFeatures& features) const {
     std::vector<Finding> found = validate(config_, features);
     check_device_model(found);
@@ -225,9 +234,8 @@ class Reader {
     Config::Data& d = config_.data;
     if (!config_.origins.contains("evaluation.format"))
       derive("evaluation.format", config_.evaluation.format, d.format, "data.format");
+    choose_tokenizer();
     if (!reads_texts(config_)) return;
-    if (d.tokenizer.empty() && !config_.model.pretrained.empty())
-      derive("data.tokenizer", d.tokenizer, config_.model.pretrained, "model.pretrained");
     const bool has_labels =
         config_.task == Task::kSequenceClassification || config_.task == Task::kTokenClassification;
     const std::optional<int64_t> labels = known_labels(config_);
@@ -237,6 +245,18 @@ class Reader {
     config_.model.values.set("num_labels", *labels);
     config_.derived["model.num_labels"] = d.labels.empty() ? "data.format" : "data.labels";
     otherwise.model.values.set("num_labels", *labels);
+  }
+
+  // For a text that a language model reads, "bytes" says that there is none, as "" does where it is given.
+  void choose_tokenizer() {
+    std::string& tokenizer = config_.data.tokenizer;
+    const std::string& model = config_.model.pretrained;
+    const bool streams = reads_streams(config_);
+    if (streams && tokenizer == "bytes") tokenizer.clear();
+    if (!tokenizer.empty() || model.empty()) return;
+    const bool has_choice = streams && !config_.origins.contains("data.tokenizer");
+    if (reads_texts(config_) || (has_choice && !parts_of_tokenizer(model).empty()))
+      derive("data.tokenizer", tokenizer, model, "model.pretrained");
   }
 
   // What an open value of the model is completed to follows from the others as they are given.

@@ -133,7 +133,8 @@ void add_top_level(std::vector<ConfigKey>& keys) {
       "auto: from the newest good snapshot where the run saves them; never; or the folder of one"));
   keys.push_back(make_key(
       "", "overwrite", [](auto& config) -> auto& { return config.overwrite; }, any(),
-      "whether the files of another run there may be replaced; --overwrite is the same"));
+      "whether the files of another run there may be replaced; --overwrite is the same; not given, "
+      "resume is never then"));
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ Config read_generate_config(Words words, const std::string& model) {
   if (config.task != Task::kCausalLm)
     refuse_option(fmt::format("task {}: only causal_lm continues a text", name_of(config.task)),
                   "take a causal model, such as those of the families that docs/models.md lists for it");
-  choose_saved_weights(keys, config);
+  if (file || config.lora.rank > 0) choose_saved_weights(keys, config);  // else nobody has named a run
   return config;
 }
 

@@ -15,6 +15,7 @@
 #include "engine/core/printable.h"
 #include "engine/io/standard_output.h"
 #include "launch/config/check_reports.h"
+#include "launch/config/data_source.h"
 #include "launch/config/masking.h"
 #include "launch/config/read.h"
 #include "launch/program/lengths.h"
@@ -250,6 +251,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
            list_some(resumed.ignored_files));
     if (!resumed.changed.empty())
       warn("changed since the snapshot was saved, so that results will be others: {}", resumed.changed);
+    if (const std::string remark = remark_on_bytes(config); !remark.empty()) warn("{}", remark);
     for (const std::string& remark : session.data_remarks()) warn("{}", remark);
     for (const Remark& remark : recorded_elsewhere(config)) warn("{}", remark.sentence);
     if (!session.drawn().empty())

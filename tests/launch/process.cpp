@@ -34,6 +34,7 @@ data: {format: random, sequence_length: 8}
 logging: {progress: off}
 output_dir: out
 overwrite: true
+resume: auto
 )";
 
 bool is_a_launchers(const std::string& entry) {

@@ -49,6 +49,7 @@ logging: {progress: off}
 optimizer: {momentum: 0, learning_rate: 1e-2}
 output_dir: out
 overwrite: true
+resume: auto
 )";
 
 class SnapshotCommand {

@@ -31,7 +31,8 @@ TEST(ConfigEvaluation, RefusesWhatItCannotRead) {
 
 TEST(ConfigEvaluation, KeysWithoutEffectSayWhy) {
   EXPECT_EQ(refusal(kLeast + "evaluation: {path: x}"),
-            "c.yaml:2:20: evaluation.path has no effect with evaluation.every_steps 0: nothing is evaluated");
+            "c.yaml:2:20: evaluation.path has no effect: evaluation.every_steps is not given; write "
+            "evaluation.every_steps=100");
   EXPECT_EQ(
       refusal(kLeast + "evaluation: {format: text, batches: 2}"),
       "c.yaml:2:22: evaluation.format has no effect with evaluation.every_steps 0: nothing is evaluated\n"

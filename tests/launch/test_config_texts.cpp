@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/config/data_source.h"
+#include "tests/engine/temporary_folder.h"
 #include "tests/launch/config_test_support.h"
 
 namespace recollect::test::config_texts_test {
@@ -53,6 +54,32 @@ TEST(Texts, NeedATokenizerAndColumns) {
             "c.yaml:3:39: data.columns.label is missing: data.format tsv has columns of any name");
   EXPECT_EQ(refusal(bert("question_answering", "format: squad, stride: 384, sequence_length: 384")),
             "c.yaml:3:54: data.stride 384 leaves windows of data.sequence_length 384 nothing new");
+}
+
+// A text that a language model reads has the tokenizer beside model.pretrained; "bytes" says that it has none.
+TEST(Texts, OfAModelThatWasThereHaveItsTokenizer) {
+  const TemporaryFolder model;
+  model.write("config.json", R"({"model_type": "gpt2"})");
+  const auto read = [&](const std::string& more) {
+    return accepted("model: {pretrained: " + model.path() + "}\ndata: {format: text, path: x" + more + "}\n");
+  };
+  EXPECT_EQ(
+      remark_on_bytes(read("")),
+      "data.format text without data.tokenizer reads bytes (ids 0-255); model.vocab_size is 50257: write "
+      "data.tokenizer=FOLDER, or data.tokenizer=bytes to mean it");
+  EXPECT_EQ(remark_on_bytes(accepted("model: {vocab_size: 256}\ndata: {format: text, path: x}\n")), "");
+  model.write("tokenizer.json", "{}");
+  const Config own = read("");
+  EXPECT_EQ(own.data.tokenizer, model.path());
+  EXPECT_EQ(own.derived.at("data.tokenizer"), "model.pretrained");
+  EXPECT_TRUE(reads_texts(own));
+  EXPECT_EQ(remark_on_bytes(own), "");
+  for (const char* said : {", tokenizer: bytes", ", tokenizer: ''"}) {
+    const Config bytes = read(said);
+    EXPECT_EQ(bytes.data.tokenizer, "");
+    EXPECT_FALSE(reads_texts(bytes));
+    EXPECT_EQ(remark_on_bytes(bytes), "");
+  }
 }
 
 TEST(Texts, WithoutThemTheirKeysHaveNoEffect) {

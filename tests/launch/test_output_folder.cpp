@@ -39,6 +39,28 @@ TEST(OutputFolder, OfAnotherRunIsRefused) {
   EXPECT_NE(content(place, "out/metrics.jsonl"), metrics);
 }
 
+// Nor does it go on from snapshots that it may replace, unless that is said.
+TEST(OutputFolder, ThatIsReplacedBeginsAnew) {
+  const Workplace place;
+  std::string text = content(place, "c.yaml");
+  text.resize(text.find("overwrite:"));
+  place.folder().write("c.yaml", text);
+  const Words saves = {"snapshot.every_steps=1", "snapshot.keep=9"};
+  ASSERT_EQ(place.train(saves).status, 0);
+  const Finished anew = place.train(saves + Words{"--overwrite", "training.max_steps=1", "training.seed=8"});
+  EXPECT_EQ(anew.status, 0) << anew.err;
+  EXPECT_NE(anew.out.find("trained 1 step"), std::string::npos) << anew.out;
+  EXPECT_NE(
+      anew.err.find("out/snapshots has snapshots of later steps, which the first one of this run replaces"),
+      std::string::npos)
+      << anew.err;
+  EXPECT_FALSE(fs::exists(place.file("out/snapshots/step-00000002")));
+  const Finished on = place.train(saves + Words{"--overwrite", "training.seed=8", "resume=auto"});
+  EXPECT_EQ(on.status, 0) << on.err;
+  EXPECT_NE(on.out.find("resumed from out/snapshots/step-00000001 after step 1"), std::string::npos)
+      << on.out;
+}
+
 TEST(OutputFolder, WithoutFilesOfARunIsFree) {
   const Workplace place;
   fs::create_directory(place.file("out"));

@@ -205,6 +205,7 @@ checkpoint: {save_model: true}
 logging: {progress: off}
 output_dir: out
 overwrite: true
+resume: auto
 )");
   const auto tune = [&](int count, const Words& words) {
     return place.recollect(Words{"train", "tuned.yaml"} + steps(count) + words);
@@ -275,6 +276,7 @@ TEST(ResumedClasses, AreTheSameInTheSameOrder) {
                                  "empty.yaml",
                                  "output_dir=out",
                                  "overwrite=true",
+                                 "resume=auto",
                                  "task=sequence_classification",
                                  "model.type=bert",
                                  "model.vocab_size=8",

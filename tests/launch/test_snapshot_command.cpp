@@ -27,6 +27,7 @@ data: {format: random, sequence_length: 8}
 logging: {progress: off}
 output_dir: out
 overwrite: true
+resume: auto
 )";
 const char* const kBert = R"(
 task: masked_lm
@@ -36,6 +37,7 @@ data: {format: random, sequence_length: 8, mask_token: 3}
 logging: {progress: off}
 output_dir: out
 overwrite: true
+resume: auto
 )";
 
 struct Family {
