@@ -361,7 +361,8 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
                               const Target& target) {
   const CheckpointingSettings& settings = config.activation_checkpointing;
   const SavedActivations& saved = built.saved.value();
-  const uint64_t budget = budgets_of(config, target.taken_over).device;
+  const PlanBudgets budgets = budgets_of(config, target.taken_over);
+  const uint64_t budget = budgets.device;
   Trials trials(config, mesh, built, {.device = budget}, target.taken_over);
   const auto run = [&](const Plan& plan) { return trials.run(placed(plan, built.graph, saved, settings)); };
   const TrainingProgram* none = run(make_plan(built.graph, saved, settings));
@@ -377,7 +378,12 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
                          EvictionHeuristic::kDtrEq, exact_peak);
   };
   const std::optional<DtrResult> found = find(budget);
-  if (!found && target.taken_over.decided) return as_decided(config, mesh, built, target);
+  const auto fits_what_is_reserved = [&] {
+    const MemoryLedger& takes = run(found->plan)->program.predicted();
+    return takes.host_bytes <= budgets.host && takes.disk_bytes <= budgets.disk;
+  };
+  if (target.taken_over.decided && (!found || !fits_what_is_reserved()))
+    return as_decided(config, mesh, built, target);
   if (!found)
     return refused(
         dtr_finds_none(budget, all, find, [&](const Plan& plan) { return run(plan)->program.predicted(); }));

@@ -307,13 +307,13 @@ void check_classes(const Resumed& resumed, const Config& config, const Session& 
 }
 
 void check_base(const Resumed& resumed, const Config& config) {
-  if (!resumed.other_base || !config.lora.merge || !config.checkpoint.save_model) return;
+  if (!resumed.other_base) return;
   throw Error(
       ExitCode::kInput,
       fmt::format("model.pretrained {} is not the model that the adapters of {} are of: its files hold "
                   "something else than they did",
                   printable(config.model.pretrained), resumed.folder),
-      "name the files that the training began with, or leave out lora.merge");
+      "name the files that the training began with, or begin anew with resume=never");
 }
 
 bool has_own_snapshots(const Config& config) {

@@ -81,6 +81,29 @@ TEST(DtrTraining, IsNoFasterThanAutoInASmallBudget) {
   EXPECT_LE(seconds("mode=auto"), seconds("mode=dtr"));
 }
 
+// A shorter length that would be quicker with more of it than any length has been predicted to take has the longest's
+// plan.
+TEST(DtrTraining, EveryLengthKeepsWithinTheHostMemoryThatIsThere) {
+  const TemporaryFolder folder;
+  std::string lines;
+  for (int length = 3; length <= 32; ++length) {
+    std::string ids = "7";
+    for (int i = 1; i < length; ++i) ids += fmt::format(", {}", (length * i) % 200);
+    lines += fmt::format("{{\"input_ids\": [{}]}}\n", ids);
+  }
+  const std::string yaml = R"(
+model: {type: gpt2, vocab_size: 257, n_positions: 32, n_embd: 24, n_layer: 2, n_head: 2}
+device: {backend: cpu, threads: 1}
+training: {micro_batch_size: 2, max_steps: 14, seed: 5}
+data: {format: jsonl, padding: longest, path: )" +
+                           folder.write("lines.jsonl", lines) + "}\n";
+  for (const uint64_t budget : {595000, 599859, 605000, 612000}) {
+    const Words switches = with_budget({ac("cpu_checkpointing=true")}, budget);
+    const Trained trained = train(yaml, switches);
+    EXPECT_LE(trained.measured.front().arena_bytes(), budget);
+  }
+}
+
 TEST(DtrTraining, RefusesKeysWithoutEffect) {
   for (const Words& more : {Words{},
                             {ac("memory_budget=1MiB"), ac("budget_policy=static")},

@@ -191,7 +191,7 @@ TEST(ResumedInputs, NameWhatMakesOtherResults) {
 }
 
 // What adapters were trained with is in the snapshot, and what they are merged into is not.
-TEST(ResumedInputs, MergeNoAdaptersIntoAnotherModel) {
+TEST(ResumedInputs, TrainNoAdaptersOfAnotherModel) {
   const Workplace place;
   const auto begin = place.train({"output_dir=base", "checkpoint.save_model=true", "training.max_steps=1"});
   ASSERT_EQ(begin.status, 0) << begin.err;
@@ -222,9 +222,7 @@ resume: auto
                              "out/snapshots/step-00000002 are of"),
             std::string::npos)
       << refused.err;
-  const Finished alone = tune(3, {"lora.merge=false"});
-  EXPECT_EQ(alone.status, 0) << alone.err;
-  EXPECT_NE(alone.err.find("what is in model.pretrained"), std::string::npos) << alone.err;
+  EXPECT_EQ(tune(3, {"lora.merge=false"}).status, 3);  // its snapshots would be of neither
 }
 
 // A run that died behind its last step's snapshot, before it saved its model.
