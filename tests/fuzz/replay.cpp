@@ -6,6 +6,7 @@
 //
 // A find leaves TARGET.input where it was started.
 #include <fcntl.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,7 +44,7 @@ constexpr Named kTargets[] = {RECOLLECT_FUZZ_TARGETS};
 #undef TARGET
 
 constexpr std::size_t kLongest = 64 << 10;  // bytes of a mutation
-constexpr unsigned kSecondsEach = 10;       // that one input may take
+constexpr time_t kSecondsEach = 10;         // of the processor, that one input may take
 
 // Numbers and marks at which parsers stumble, as text and as bytes.
 constexpr std::string_view kTexts[] = {"0",
@@ -202,13 +203,19 @@ class LastInput {
   int file_;
 };
 
+// Ends the program behind so many seconds of its own, which a busy machine does not take away; 0: never.
+void end_after(time_t seconds) {
+  const itimerval limit{.it_interval = {}, .it_value = {.tv_sec = seconds, .tv_usec = 0}};
+  setitimer(ITIMER_PROF, &limit, nullptr);
+}
+
 bool run(Target target, const std::string& text, const LastInput& last) {
   if (!last.write(text)) return false;
   // In memory of exactly its size, so that a sanitizer sees who reads beyond it.
   const std::vector<unsigned char> bytes(text.begin(), text.end());
-  alarm(kSecondsEach);
+  end_after(kSecondsEach);
   target(bytes.data(), bytes.size());
-  alarm(0);
+  end_after(0);
   return true;
 }
 
