@@ -64,23 +64,17 @@ constexpr float widen(uint8_t code) {
 
 }  // namespace float8
 
-struct e4m3 {
-  using Format = float8::E4M3;
+template <typename F>
+struct Float8 {
+  using Format = F;
   uint8_t bits = 0;
 
-  e4m3() = default;
-  constexpr explicit e4m3(float value) : bits(float8::narrow<Format>(value)) {}
+  Float8() = default;
+  constexpr explicit Float8(float value) : bits(float8::narrow<Format>(value)) {}
   constexpr operator float() const { return float8::widen<Format>(bits); }
 };
-
-struct e5m2 {
-  using Format = float8::E5M2;
-  uint8_t bits = 0;
-
-  e5m2() = default;
-  constexpr explicit e5m2(float value) : bits(float8::narrow<Format>(value)) {}
-  constexpr operator float() const { return float8::widen<Format>(bits); }
-};
+using e4m3 = Float8<float8::E4M3>;
+using e5m2 = Float8<float8::E5M2>;
 
 template <>
 struct DTypeOf<e4m3> {

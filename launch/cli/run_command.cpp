@@ -63,7 +63,8 @@ Outcome attempt_all(Run& run, const std::string& shared_memory) {
   }
 }
 
-// What is wrong with a configuration, and which of its data is not there, is said once, before there are ranks of which each would say it.
+// What is wrong with a configuration, and which of its data is not there, is said once, before there are ranks of which
+// each would say it.
 void check_training(const Words& program) {
   const auto asks = [](const std::string& word) {
     return word == "--help" || word == "-h" || word == "--version";

@@ -378,16 +378,12 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
                          EvictionHeuristic::kDtrEq, exact_peak);
   };
   const std::optional<DtrResult> found = find(budget);
-  const auto fits_what_is_reserved = [&] {
-    const MemoryLedger& takes = run(found->plan)->program.predicted();
-    return takes.host_bytes <= budgets.host && takes.disk_bytes <= budgets.disk;
-  };
-  if (target.taken_over.decided && (!found || !fits_what_is_reserved()))
-    return as_decided(config, mesh, built, target);
+  const MemoryLedger takes = found ? run(found->plan)->program.predicted() : MemoryLedger{};
+  const bool fits = found && takes.host_bytes <= budgets.host && takes.disk_bytes <= budgets.disk;
+  if (target.taken_over.decided && !fits) return as_decided(config, mesh, built, target);
   if (!found)
     return refused(
         dtr_finds_none(budget, all, find, [&](const Plan& plan) { return run(plan)->program.predicted(); }));
-  run(found->plan);
   trials.keep_last();
   TrainingProgram training = trials.take_kept(target);
   training.remarks.push_back(

@@ -43,7 +43,7 @@ Resumed resume_from(const std::vector<std::string>& folders, const Config& confi
 // learned of one class would count for another.
 void check_classes(const Resumed& resumed, const Config& config, const Session& session);
 
-// On rank 0. Error kInput where adapters would be merged into another model than the one that they were trained on.
+// On rank 0. Error kInput where adapters would go on beside another model than the one that they were trained on.
 void check_base(const Resumed& resumed, const Config& config);
 
 // Whether the newest of the snapshots in the run's folder is of a run that wrote to the same output_dir.
