@@ -35,8 +35,8 @@ DeviceModel cpu() {
 }
 
 // NVIDIA H200 SXM. Dense bf16 products: 790 TFLOP/s measured at 8192^3 (data sheet: 989); fp16's data sheet
-// is the same; of FP8 it has twice that, taken to be reached as bf16's is. f32 products run outside the tensor cores unless device.tf32 asks for them: 67 TFLOP/s by the
-// data sheet, of which 50 is what a large product leaves after loads and clocks, a guess; in f32 attention a
+// is the same; of FP8 it has twice that, taken to be reached as bf16's is. f32 products run outside the tensor
+// cores unless device.tf32 asks for them: 67 TFLOP/s by the data sheet, of which 50 is what a large product leaves after loads and clocks, a guess; in f32 attention a
 // guess too. f64: 67 TFLOP/s, data sheet. Attention in bf16: cuDNN 9.19, causal, sequence 2048, head size
 // 128, 484 forward and 370 backward. Memory: 4.8 TB/s by the data sheet, of which streaming kernels reach
 // about 4.0. NVLink 4: 450 GB/s each way by the data sheet; all-gathers on eight ranks reach about 370. PCIe
@@ -94,7 +94,8 @@ DeviceModel a100() {
 
 // NVIDIA B200 SXM. Data sheet: 2250 TFLOP/s in bf16, 75 in f32 outside the tensor cores, 37 in f64; memory 8 TB/s, NVLink 5
 // 900 GB/s each way, PCIe 5 x16. Products reach a smaller share of it than Hopper's do, at the same power for more units:
-// 0.7 here, a guess, FP8 again twice bf16; as is that attention in bf16 gains on the H200's what products gain. The rest is the H200's share.
+// 0.7 here, a guess, as is that attention in bf16 gains on the H200's what products gain; FP8 is again twice bf16. The rest
+// is the H200's share.
 DeviceModel b200() {
   return {.name = "b200",
           .gemm_f32 = 56e12,

@@ -1,6 +1,7 @@
 // The collectives of one rank over a region. Data moves in chunks: every rank writes its chunk into its own
 // slot, all meet, and read each other's slots. What no other rank reads stays out of the slots. Three buffers
-// rotate, so one meeting per chunk keeps writers off the slots that slower ranks still read. Between calls these read the latest chunk's buffer at the most:
+// rotate, so one meeting per chunk keeps writers off the slots that slower ranks still read. Between calls these
+// read the latest chunk's buffer at the most:
 // the other two are free for tensors that two ranks pass.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Linear layers: three matrix products, and the bias gradient's column sums, beside a product or by it. Nothing here is NVIDIA's.
+// Linear layers: three matrix products, and the bias gradient's column sums, beside a product or by it. Nothing here is
+// NVIDIA's.
 #include <algorithm>
 
 #include "engine/core/arena.h"
