@@ -36,8 +36,8 @@ DeviceModel cpu() {
 
 // NVIDIA H200 SXM. Dense bf16 products: 790 TFLOP/s measured at 8192^3 (data sheet: 989); fp16's data sheet
 // is the same; of FP8 it has twice that, taken to be reached as bf16's is. f32 products run outside the tensor
-// cores unless device.tf32 asks for them: 67 TFLOP/s by the data sheet, of which 50 is what a large product leaves after loads and clocks, a guess; in f32 attention a
-// guess too. f64: 67 TFLOP/s, data sheet. Attention in bf16: cuDNN 9.19, causal, sequence 2048, head size
+// cores unless device.tf32 asks for them: 67 TFLOP/s by the data sheet, of which 50 is what a large product
+// leaves after loads and clocks, a guess; in f32 attention a guess too. f64: 67 TFLOP/s, data sheet. Attention in bf16: cuDNN 9.19, causal, sequence 2048, head size
 // 128, 484 forward and 370 backward. Memory: 4.8 TB/s by the data sheet, of which streaming kernels reach
 // about 4.0. NVLink 4: 450 GB/s each way by the data sheet; all-gathers on eight ranks reach about 370. PCIe
 // 5 x16: 63 GB/s in theory, about 55 reached, each way. Disk: one PCIe 5 NVMe drive a GPU, of the order of
