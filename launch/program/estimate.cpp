@@ -150,7 +150,8 @@ TrainingProgram PlannedRank::plan_shorter(const Config& config, const BatchShape
                                           const TrainingProgram& longest,
                                           const MemoryLedger* reserved) const {
   const ThreadCount threads(threads_);
-  return plan_training_program(config, *mesh_, build_training_graph(config, *mesh_, shape),
+  return plan_training_program(config, *mesh_,
+                               build_training_graph(config, *mesh_, shape, &longest.checkpointed),
                                {.disk = longest.disk,
                                 .state_disk = longest.state_disk,
                                 .decided = &longest.checkpointed,

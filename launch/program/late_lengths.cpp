@@ -43,8 +43,8 @@ MemoryLedger plan_lengths(const Config& config, const Mesh& mesh, const std::vec
                           const TrainingProgram& longest, const Layout& layout) {
   std::vector<MemoryLedger> ledgers{layout.ledger};
   for (std::size_t i = 1; i < shapes.size(); ++i) {
-    const ModelGraph built = build_training_graph(config, mesh, shapes[i]);
     const TakenOver taken = taken_over_from(shapes.front(), longest, layout, layout.ledger, shapes[i]);
+    const ModelGraph built = build_training_graph(config, mesh, shapes[i], taken.decided);
     if (taken.decided) {
       ledgers.push_back(plan_memory(config, mesh, built, taken));
       continue;

@@ -440,18 +440,24 @@ TrainingProgram make(const Config& config, const Mesh& mesh, const ModelGraph& b
 
 DeviceModel device_of(const Config& config) { return rank_device(config); }
 
-ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape) {
+ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape,
+                                const Checkpointed* decided) {
   ModelGraph forward = build_model(config, mesh, shape);
   if (config.training.max_steps == 0) return forward;
   ModelGraph built = differentiate_model(std::move(forward), optimizer_settings(config));
-  if (config.parallelism.tensor_parallel_size > 1) decide_pieces(config, described_device(config), built);
+  if (config.parallelism.tensor_parallel_size == 1) return built;
+  if (decided && !plans_each_length(config))
+    built.pieces = decided->pieces;
+  else
+    decide_pieces(config, described_device(config), built);
   return built;
 }
 
 TrainingProgram make_training_program(const Config& config, const Mesh& mesh, const RegisterKernels& kernels,
                                       const BatchShape& shape, const TakenOver& taken_over) {
   TrainingProgram training =
-      make(config, mesh, build_training_graph(config, mesh, shape), {compile, kernels, taken_over});
+      make(config, mesh, build_training_graph(config, mesh, shape, taken_over.decided),
+           {compile, kernels, taken_over});
   if (training.checkpointed.refusal) throw *training.checkpointed.refusal;
   return training;
 }

@@ -36,8 +36,10 @@ struct TrainingProgram {
 // As a rank finds it.
 DeviceModel device_of(const Config& config);
 
-// The first stages: what does not depend on activation_checkpointing.
-ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape);
+// The first stages: what does not depend on activation_checkpointing. `decided` is what a larger shape of the same run
+// has settled, null for the first.
+ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape,
+                                const Checkpointed* decided = nullptr);
 
 // What a program takes over from one that the same run has already. They share the disks. One for longer sequences
 // has decided on checkpointing for this one too.
