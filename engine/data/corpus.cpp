@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
 #include "engine/data/find_files.h"
+#include "engine/io/json.h"
 #include "engine/io/strict_json.h"
 
 namespace recollect {

@@ -7,11 +7,10 @@
 #include <numeric>
 #include <tuple>
 
-#include <nlohmann/json.hpp>
-
 #include "engine/core/error.h"
 #include "engine/data/byte_stream.h"
 #include "engine/data/text_file.h"
+#include "engine/io/json.h"
 #include "engine/io/strict_json.h"
 
 namespace recollect {

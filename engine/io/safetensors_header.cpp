@@ -6,11 +6,11 @@
 #include <array>
 #include <cstring>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "engine/core/error.h"
 #include "engine/io/files.h"
+#include "engine/io/json.h"
 #include "engine/io/strict_json.h"
 
 namespace recollect {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "engine/core/error.h"
+#include "engine/io/json.h"
 #include "engine/io/safetensors_header.h"
 #include "engine/io/strict_json.h"
 

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,16 +15,14 @@
 
 namespace recollect {
 
-inline void put_text(std::FILE* stream, std::string_view text) noexcept {
-  std::fwrite(text.data(), 1, text.size(), stream);
-  std::fflush(stream);
-}
+void put_text(std::FILE* stream, std::string_view text) noexcept;
+
+// A line of a step allocates nothing.
+void say_formatted(fmt::string_view format, fmt::format_args args);
 
 template <typename... Args>
 void say(fmt::format_string<Args...> format, Args&&... args) {
-  fmt::memory_buffer text;  // a line of a step allocates nothing
-  fmt::format_to(std::back_inserter(text), format, std::forward<Args>(args)...);
-  put_text(stdout, {text.data(), text.size()});
+  say_formatted(format, fmt::make_format_args(args...));
 }
 
 // On standard error, behind the program's name. A progress bar on the same line goes: the cursor stands where it begins.

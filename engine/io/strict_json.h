@@ -2,9 +2,10 @@
 // What is accepted means the same to every parser.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include "engine/io/json.h"
 
 namespace recollect {
 

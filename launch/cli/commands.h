@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include <boost/program_options/options_description.hpp>
+
 #include "comm/mpi.h"
 #include "launch/config/words.h"
 

@@ -5,9 +5,9 @@
 
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
-#include <nlohmann/json.hpp>
 
 #include "engine/core/printable.h"
+#include "engine/io/json.h"
 #include "launch/config/import.h"
 #include "launch/config/read.h"
 #include "launch/config/schema.h"

@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "engine/core/duration.h"
+#include "engine/io/json.h"
 #include "launch/program/limits.h"
 
 namespace recollect {

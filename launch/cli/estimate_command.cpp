@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
-#include <nlohmann/json.hpp>
 
 #include "engine/core/byte_count.h"
 #include "engine/core/duration.h"
 #include "engine/io/files.h"
+#include "engine/io/json.h"
 #include "launch/cli/estimate_budgets.h"
 #include "launch/program/compare_budgets.h"
 #include "launch/program/estimate.h"

@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
-#include <nlohmann/json.hpp>
 
 #include "comm/agree.h"
 #include "engine/core/printable.h"
+#include "engine/io/json.h"
 #include "engine/io/output_file.h"
 #include "launch/config/masking.h"
 #include "launch/config/validate.h"

@@ -4,10 +4,10 @@
 #include <array>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "engine/core/printable.h"
 #include "engine/io/file_text.h"
+#include "engine/io/json.h"
 #include "engine/io/yaml_document.h"
 #include "launch/config/lora_keys.h"
 

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "engine/core/error.h"
 #include "engine/core/printable.h"
 #include "engine/io/file_text.h"
 #include "engine/io/files.h"
+#include "engine/io/json.h"
 #include "launch/config/keys.h"
 
 namespace recollect {

@@ -7,11 +7,11 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
 #include "engine/core/printable.h"
 #include "engine/io/file_text.h"
+#include "engine/io/json.h"
 #include "engine/io/strict_json.h"
 #include "launch/config/foreign_answers.h"
 #include "launch/config/foreign_keys.h"

@@ -4,11 +4,11 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
 #include "engine/core/printable.h"
 #include "engine/io/file_text.h"
+#include "engine/io/json.h"
 #include "engine/io/standard_output.h"
 #include "engine/io/yaml_document.h"
 #include "launch/config/hf_config.h"

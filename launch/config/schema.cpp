@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "engine/io/json.h"
 #include "launch/config/foreign_keys.h"
 
 namespace recollect {

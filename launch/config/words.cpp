@@ -94,6 +94,8 @@ Words parse_options(const Words& words, const OptionTable& own) {
   }
 }
 
+Words parse_options(const Words& words) { return parse_options(words, OptionTable()); }
+
 Config read_config_words(const std::string& command, const Words& words) {
   if (words.empty()) throw UsageError(fmt::format("{} needs a configuration file", command));
   Config config = read_config(words.front(), {words.begin() + 1, words.end()});

@@ -4,10 +4,12 @@
 #include <string>
 #include <vector>
 
-#include <boost/program_options/options_description.hpp>
-
 #include "engine/core/error.h"
 #include "launch/config/config.h"
+
+namespace boost::program_options {
+class options_description;
+}
 
 namespace recollect {
 
@@ -27,7 +29,8 @@ OptionTable key_options();
 
 // Stores the command's own options where they say, and returns all other words in order, --set ones last.
 // UsageError for unknown options.
-Words parse_options(const Words& words, const OptionTable& own = OptionTable());
+Words parse_options(const Words& words, const OptionTable& own);
+Words parse_options(const Words& words);
 
 // Reads "CONFIG.yaml section.key=value ...".
 Config read_config_words(const std::string& command, const Words& words);

@@ -8,11 +8,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "comm/agree.h"
 #include "engine/core/duration.h"
 #include "engine/core/printable.h"
+#include "engine/io/json.h"
 #include "engine/io/standard_output.h"
 #include "launch/config/saved_model.h"
 #include "launch/generate/generator.h"

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "engine/data/glue.h"
+#include "engine/io/json.h"
 #include "launch/config/data_source.h"
 #include "launch/program/task.h"
 #include "parallel/tasks/answers.h"

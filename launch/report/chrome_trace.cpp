@@ -4,9 +4,9 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "checkpointing/device_model.h"
+#include "engine/io/json.h"
 
 namespace recollect {
 

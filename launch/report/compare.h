@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "engine/io/json.h"
 #include "launch/report/rank_report.h"
 
 namespace recollect {

@@ -1,6 +1,5 @@
 // What lengths_report.h writes and reads: apart from where it is made, so that a reader needs no program.
-#include <nlohmann/json.hpp>
-
+#include "engine/io/json.h"
 #include "launch/report/lengths_report.h"
 
 namespace recollect {

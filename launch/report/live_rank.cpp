@@ -1,8 +1,7 @@
 #include "launch/report/live_rank.h"
 
-#include <nlohmann/json.hpp>
-
 #include "engine/core/error.h"
+#include "engine/io/json.h"
 #include "launch/report/checked_json.h"
 
 namespace recollect {

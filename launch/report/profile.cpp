@@ -5,7 +5,8 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+
+#include "engine/io/json.h"
 
 namespace recollect {
 

@@ -4,8 +4,7 @@
 
 #include <string>
 
-#include <nlohmann/json.hpp>
-
+#include "engine/io/json.h"
 #include "launch/report/checked_json.h"
 #include "launch/report/rank_report.h"
 

@@ -9,9 +9,9 @@
 #include <map>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "engine/core/printable.h"
+#include "engine/io/json.h"
 #include "engine/io/node.h"
 
 namespace recollect {

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "checkpointing/device_model.h"
 #include "engine/core/duration.h"
+#include "engine/io/json.h"
 
 namespace recollect {
 

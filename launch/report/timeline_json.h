@@ -4,8 +4,7 @@
 // every time is within its run.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include "engine/io/json.h"
 #include "launch/report/checked_json.h"
 #include "launch/report/timeline.h"
 

@@ -10,9 +10,9 @@
 #include <cstdlib>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "engine/io/descriptor.h"
+#include "engine/io/json.h"
 
 namespace recollect {
 

@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
 #include "engine/core/printable.h"
+#include "engine/io/json.h"
 #include "engine/io/safetensors_header.h"
 #include "launch/config/read.h"
 #include "launch/program/units.h"

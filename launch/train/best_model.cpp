@@ -3,11 +3,11 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "engine/io/file_text.h"
 #include "engine/io/files.h"
 #include "engine/io/folders.h"
+#include "engine/io/json.h"
 #include "engine/io/standard_output.h"
 #include "launch/train/save_model.h"
 

@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "engine/io/files.h"
+#include "engine/io/json.h"
 #include "engine/io/node.h"
 #include "engine/io/standard_output.h"
 

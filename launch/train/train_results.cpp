@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "checkpointing/device_model.h"
 #include "engine/core/duration.h"
+#include "engine/io/json.h"
 #include "launch/program/resident_memory.h"
 #include "launch/program/units.h"
 

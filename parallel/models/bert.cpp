@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "engine/io/json.h"
 #include "parallel/models/keys.h"
 #include "parallel/tasks/loss.h"
 

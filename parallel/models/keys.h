@@ -2,8 +2,8 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "engine/io/json.h"
 #include "parallel/models/family.h"
 
 namespace recollect {

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
+#include "engine/io/json.h"
 #include "parallel/models/keys.h"
 #include "parallel/tasks/loss.h"
 

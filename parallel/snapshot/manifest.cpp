@@ -9,10 +9,10 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "engine/core/error.h"
 #include "engine/io/crc32c.h"
+#include "engine/io/json.h"
 #include "engine/io/safetensors_header.h"
 #include "engine/io/strict_json.h"
 #include "parallel/mesh.h"

@@ -21,11 +21,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "comm/local.h"
 #include "comm/tcp.h"
 #include "engine/core/error.h"
+#include "engine/io/json.h"
 
 namespace recollect::bench {
 namespace {

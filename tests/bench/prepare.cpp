@@ -13,12 +13,11 @@
 
 #include <malloc.h>
 
-#include <nlohmann/json.hpp>
-
 #include "engine/core/error.h"
 #include "engine/data/prepare.h"
 #include "engine/data/squad.h"
 #include "engine/io/input_file.h"
+#include "engine/io/json.h"
 
 namespace recollect::bench {
 namespace {

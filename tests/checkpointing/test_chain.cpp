@@ -6,9 +6,8 @@
 #include <fstream>
 #include <optional>
 
-#include <nlohmann/json.hpp>
-
 #include "checkpointing/planner/chain_search.h"
+#include "engine/io/json.h"
 #include "tests/checkpointing/made_chain.h"
 
 namespace recollect::test::chain_test {

@@ -10,9 +10,9 @@
 #include <sstream>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "checkpointing/planner/eviction.h"
+#include "engine/io/json.h"
 
 namespace recollect::test::eviction_test {
 namespace {

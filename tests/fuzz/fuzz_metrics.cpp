@@ -1,7 +1,6 @@
 // Lines of a metrics.jsonl as a page's curves read them, whoever wrote them; and each as a rank's live.rankN.json, which is
 // read while it is written.
-#include <nlohmann/json.hpp>
-
+#include "engine/io/json.h"
 #include "launch/report/live_rank.h"
 #include "launch/report/training_curves.h"
 #include "tests/fuzz/parse.h"

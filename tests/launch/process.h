@@ -7,10 +7,10 @@
 
 #include <chrono>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "engine/io/json.h"
 #include "tests/engine/temporary_folder.h"
 
 namespace recollect::test {

@@ -9,8 +9,8 @@
 #include <fstream>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "engine/io/json.h"
 #include "launch/config/lora_keys.h"
 #include "launch/program/estimate.h"
 #include "launch/train/save_model.h"

@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "engine/io/json.h"
 #include "launch/config/hf_config.h"
 #include "tests/launch/config_test_support.h"
 

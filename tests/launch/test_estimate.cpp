@@ -7,9 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include <nlohmann/json.hpp>
-
 #include "checkpointing/device_file.h"
+#include "engine/io/json.h"
 #include "launch/cli/explain.h"
 #include "launch/config/read.h"
 #include "launch/program/estimate.h"

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
+#include "engine/io/json.h"
 #include "engine/io/safetensors.h"
 #include "launch/config/read.h"
 #include "launch/program/lengths.h"

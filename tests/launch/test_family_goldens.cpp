@@ -9,8 +9,8 @@
 #include <fstream>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "engine/io/json.h"
 #include "launch/config/read.h"
 #include "launch/train/save_model.h"
 #include "tests/launch/process.h"

@@ -4,8 +4,7 @@
 
 #include <filesystem>
 
-#include <nlohmann/json.hpp>
-
+#include "engine/io/json.h"
 #include "tests/launch/process.h"
 
 namespace recollect::test::generate_test {

@@ -7,8 +7,7 @@
 #include <fstream>
 #include <mutex>
 
-#include <nlohmann/json.hpp>
-
+#include "engine/io/json.h"
 #include "engine/io/safetensors.h"
 #include "launch/config/read.h"
 #include "launch/generate/generator.h"

@@ -4,8 +4,8 @@
 
 #include <cmath>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
+#include "engine/io/json.h"
 #include "tests/launch/training_harness.h"
 
 namespace recollect::test::goldens_test {

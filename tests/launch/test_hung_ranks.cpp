@@ -8,9 +8,9 @@
 #include <thread>
 
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "comm/local.h"
+#include "engine/io/json.h"
 #include "launch/config/read.h"
 #include "launch/ranks/world.h"
 #include "launch/train/preemption.h"

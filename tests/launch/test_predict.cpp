@@ -9,8 +9,8 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "engine/io/json.h"
 #include "tests/launch/process.h"
 
 namespace recollect::test::predict_test {

@@ -6,8 +6,7 @@
 #include <map>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
+#include "engine/io/json.h"
 #include "launch/report/profile.h"
 #include "tests/launch/process.h"
 #include "tests/launch/report_harness.h"

@@ -7,8 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "engine/io/json.h"
 #include "launch/generate/sampler.h"
 #include "tests/engine/expect_error.h"
 

@@ -6,8 +6,8 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "engine/io/json.h"
 #include "launch/config/keys.h"
 #include "launch/config/rate_schedule.h"
 #include "tests/launch/config_test_support.h"

@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "engine/io/json.h"
 #include "launch/report/training_curves.h"
 #include "tests/engine/temporary_folder.h"
 

@@ -6,9 +6,8 @@
 #include <optional>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
 #include "comm/collective_ops.h"
+#include "engine/io/json.h"
 #include "engine/ops/ops.h"
 #include "parallel/models/families.h"
 #include "tests/engine/expect_error.h"

@@ -7,9 +7,8 @@
 #include <set>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "engine/core/error.h"
+#include "engine/io/json.h"
 #include "engine/io/strict_json.h"
 
 namespace recollect {

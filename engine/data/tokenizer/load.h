@@ -7,9 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "engine/data/tokenizer/tokenizer.h"
+#include "engine/io/json.h"
 
 namespace recollect {
 
