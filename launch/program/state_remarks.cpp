@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "launch/program/units.h"
+#include "parallel/lora.h"
 #include "parallel/optimizers/eight_bit.h"
 
 namespace recollect {
@@ -29,7 +30,29 @@ uint64_t spared_bytes(const Graph& graph, const Parameter& p) {
   return wide > held ? wide - held : 0;
 }
 
+// "3.3 %", "0.032 %".
+std::string percent_text(int64_t part, int64_t whole) {
+  const double percent = 100 * static_cast<double>(part) / static_cast<double>(whole);
+  return percent < 1 ? fmt::format("{:.2g} %", percent) : fmt::format("{:.1f} %", percent);
+}
+
 }  // namespace
+
+void remark_on_frozen(TrainingProgram& training) {
+  const std::vector<Parameter>& tensors = training.model.parameters;
+  int64_t trained = 0, trained_tensors = 0, all = 0;
+  for (const Parameter& p : tensors) {
+    const int64_t elements = p.rows * p.columns;
+    all += elements;
+    if (p.frozen) continue;
+    trained += elements;
+    ++trained_tensors;
+  }
+  if (trained_tensors == static_cast<int64_t>(tensors.size())) return;
+  training.remarks.push_back({has_adapters(tensors) ? "lora" : "optimizer.groups",
+                              fmt::format("trainable {} of {} parameters ({}), in {} of {} tensors", trained,
+                                          all, percent_text(trained, all), trained_tensors, tensors.size())});
+}
 
 void remark_on_states(const Config& config, const Graph& graph, TrainingProgram& training) {
   int64_t trained = 0, quantised = 0, rounded = 0;

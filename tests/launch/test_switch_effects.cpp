@@ -192,10 +192,13 @@ TEST(ShortRun, IsRemarkedInThePlanToo) {
   const std::string why = "no effect with scheduler.warmup_steps 0 and scheduler.warmup_ratio 0 and ";
   EXPECT_EQ(remark_on("scheduler.name", {"scheduler.name=cosine", "training.max_steps=1"}),
             why + "training.max_steps 1: no step comes after the one with the highest learning rate");
-  EXPECT_EQ(
-      remark_on("optimizer.beta1", {"optimizer.beta1=0.5", "training.max_steps=0", "evaluation.every_steps=1",
-                                    "evaluation.batches=1", "evaluation.format=random"}),
-      "no effect with training.max_steps 0: nothing is trained");
+  Words evaluation = {"optimizer.beta1=0.5", "training.max_steps=0", "evaluation.every_steps=1",
+                      "evaluation.batches=1", "evaluation.format=random"};
+  EXPECT_EQ(remark_on("optimizer.beta1", evaluation),
+            "no effect with training.max_steps 0: nothing is trained");
+  evaluation.emplace_back("mode=full");
+  EXPECT_EQ(remark_on("training.max_steps 0", evaluation),
+            "only evaluates; without effect: activation_checkpointing.mode, optimizer.beta1");
   EXPECT_EQ(remark_on("optimizer.beta1", {"optimizer.beta1=0.5"}), "");
 }
 
