@@ -115,7 +115,7 @@ std::vector<Rule> fixed_rules() {
       {{"parallelism.collective_pieces"},
        {"training.fp8"},
        [](const Config& c) { return c.training.fp8 && c.parallelism.collective_pieces > 1; },
-       "products of FP8 are not cut"},
+       "FP8 matrix products are not cut"},
       {{"evaluation.n_best", "evaluation.max_answer_length", "evaluation.null_threshold"},
        {"task"},
        [](const Config& c) { return evaluates(c) && c.task != Task::kQuestionAnswering; },
@@ -274,7 +274,7 @@ std::vector<Rule> fixed_rules() {
        [](const Config& c) {
          return c.device.backend != BackendKind::kCuda || c.training.precision != Precision::kFP32;
        },
-       "no product is one of fp32 numbers on a CUDA device"},
+       "no matrix product is in fp32 on a CUDA device"},
       {{"snapshot.keep", "snapshot.path", "snapshot.asynchronous"},
        {"snapshot.every_steps", "snapshot.every_minutes"},
        [](const Config& c) { return !c.saves_snapshots(); },

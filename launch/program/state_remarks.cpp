@@ -68,9 +68,10 @@ void remark_on_states(const Config& config, const Graph& graph, TrainingProgram&
   if (config.optimizer.name.ends_with("8bit"))
     training.remarks.push_back(
         {"optimizer.name",
-         fmt::format("states of {} of {} trained parameters are 8 bits a number, {:.2f} MiB less than in 32; "
-                     "those of vectors, and of matrices of less than {} numbers, stay in 32",
-                     quantised, trained, mib_of(spared), kLeastQuantised)});
+         fmt::format(
+             "states of {} of {} trained parameters have 8 bits an element, {:.2f} MiB less than in 32; "
+             "those of vectors, and of matrices of less than {} elements, stay in 32",
+             quantised, trained, mib_of(spared), kLeastQuantised)});
   if (config.training.master_dtype == MasterDType::kBF16)
     training.remarks.push_back(
         {"master_dtype", fmt::format("{} of {} trained parameters are their own master copies, {:.2f} MiB "

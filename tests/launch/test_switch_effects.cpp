@@ -127,11 +127,11 @@ INSTANTIATE_TEST_SUITE_P(
     Keys, PartlyInertSwitch,
     ::testing::Values(
         Case{{"mode=full", "cpu_checkpointing=true"},
-             "cpu_checkpointing: 2 values needed at once and not moved: 1 read behind the layers, 1 read "
+             "cpu_checkpointing: 2 values needed at once and not moved: 1 read after the last layer, 1 read "
              "first by the "
              "last layer (keep_last)"},
         Case{{"mode=full", "cpu_checkpointing=true", "keep_last=3"},
-             "cpu_checkpointing: 4 values needed at once and not moved: 1 read behind the layers, 3 read "
+             "cpu_checkpointing: 4 values needed at once and not moved: 1 read after the last layer, 3 read "
              "first by the "
              "last 3 layers (keep_last)"},
         // Of each layer: qkv, attention and its statistics, fc1, gelu.
