@@ -268,7 +268,8 @@ std::vector<std::string> kinds_without_rates(const Graph& graph, const DeviceMod
     const OpView view{graph, op};
     const double seconds = op_seconds(graph, op, device);
     all += seconds;
-    if (work_of(view, cost_of(view)) <= 0 || op.stream != StreamId::kCompute ||
+    const bool moves = op.def->unit == Unit::kCollective || op.def->unit == Unit::kCopy;
+    if (moves || work_of(view, cost_of(view)) <= 0 || op.stream != StreamId::kCompute ||
         rates_of_kind(op.def->name, view, device))
       continue;
     without[op.def->name] += seconds;

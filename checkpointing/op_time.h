@@ -27,7 +27,8 @@ double gather_seconds(double bytes, const DeviceModel& device);
 double op_seconds(const Graph& graph, const Op& op, const DeviceModel& device);
 
 // The kinds of ops that go by other rates than their own, though the device's kernels were measured, where they
-// take a part of the time that matters: a file that was written before there were such ops, most likely.
+// take a part of the time that matters: a file that was written before there were such ops, most likely. What only moves
+// bytes goes by the rates of links and memory.
 std::vector<std::string> kinds_without_rates(const Graph& graph, const DeviceModel& device);
 
 // By op: seconds that memory takes for its operands, each at the rate of the cache that still holds it: by

@@ -225,7 +225,7 @@ int64_t sharded(const Graph& graph, const SavedActivations& saved, const Plan& p
 
 std::string staying_text(int64_t behind, int64_t last, int64_t keep_last) {
   std::string why;
-  if (behind > 0) why = fmt::format("{} read behind the layers", behind);
+  if (behind > 0) why = fmt::format("{} read after the last layer", behind);
   if (last > 0)
     why += fmt::format("{}{} read first by the last {} (keep_last)", why.empty() ? "" : ", ", last,
                        keep_last == 1 ? "layer" : fmt::format("{} layers", keep_last));

@@ -9,6 +9,7 @@
 #include "comm/store/connection.h"
 #include "comm/tcp/door.h"
 #include "engine/core/error.h"
+#include "engine/io/open_files.h"
 
 namespace recollect {
 namespace {
@@ -22,7 +23,8 @@ using tcp::Clock;
 using namespace std::chrono_literals;
 
 tcp::Socket find_port(const StoreOptions& options) {
-  std::string problem;
+  std::string problem,
+      hint = "MASTER_ADDR must be an address of the node that hosts the store, MASTER_PORT free there";
   const auto addresses = tcp::resolve(options.host, 0, problem);
   const auto deadline = Clock::now() + options.patience;
   while (problem.empty()) {
@@ -34,13 +36,13 @@ tcp::Socket find_port(const StoreOptions& options) {
         if (listener) return listener;
         tried +=
             (tried.empty() ? "" : ", ") + address.with_port(port).to_string() + ": " + tcp::error_text(error);
+        if (const std::string files = open_files_hint(error); !files.empty()) hint = files;
       }
     if (Clock::now() >= deadline) problem = tried;
     std::this_thread::sleep_for(problem.empty() ? 50ms : 0ms);
   }
   throw Error(ExitCode::kConfiguration,
-              "no store can be opened for the ranks on '" + options.host + "': " + problem,
-              "MASTER_ADDR must be an address of the node that hosts the store, MASTER_PORT free there");
+              "no store can be opened for the ranks on '" + options.host + "': " + problem, hint);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ using SpecShape = FieldSpec::Shape;
 constexpr std::size_t kMostSpecs = 64;  // bits of what has been seen
 
 const char* const kMaskHint =
-    "a mask is ones and then zeros: the first tokens of a sequence are attended, and padding stands behind "
+    "a mask is ones and then zeros: the first tokens of a sequence are attended, and padding comes after "
     "them";
 
 std::string quoted_list(const std::vector<std::string>& keys) {
@@ -164,7 +164,7 @@ void LineParser::parse_tokens(const FieldSpec& spec, Field& field) {
       fail_at(here, fmt::format("more than {} tokens", length_),
               "raise data.sequence_length or cut the line: nothing is truncated silently");
     if (spec.is_mask && number == 1 && field.values.size() > first && field.values.back() == 0)
-      fail_at(here, fmt::format("\"{}\" has a 1 behind a 0", spec.key), kMaskHint);
+      fail_at(here, fmt::format("\"{}\" has a 1 after a 0", spec.key), kMaskHint);
     field.values.push_back(number);
   } while (accept(','));
   expect(']', "',' or ']'");

@@ -43,7 +43,7 @@ constexpr Argument kTexts[] = {{"INPUT", "*.txt, *.jsonl, or folders of them"}};
 constexpr Argument kForeignFiles[] = {
     {"FILE", "DeepSpeed's JSON, Transformers' TrainingArguments as JSON, or accelerate's YAML"}};
 constexpr Argument kShells[] = {{"bash|zsh|fish", "the shell that the script is for"}};
-constexpr Argument kBegun[] = {{"WORD", "a word behind recollect; the last is not yet whole"}};
+constexpr Argument kBegun[] = {{"WORD", "a word after recollect; the last is not yet whole"}};
 
 constexpr std::span<const Argument> kNoArguments;
 
@@ -70,7 +70,7 @@ constexpr Command kCommands[] = {
      kOfARun, "", "recollect explain config.yaml activation_checkpointing.mode=full"},
     {"profile", kConfig, "train a few steps and tell where the time of one goes", profile_command,
      profile_options, kOfARun,
-     "training.max_steps=8 profiling.step=8, the step that is told, where neither is given. "
+     "training.max_steps=8 profiling.step=8, the step that is reported, where neither is given. "
      "device.model=FILE of `recollect calibrate` tells what the machine can do. Several ranks: as for train.",
      "recollect profile config.yaml --html profile.html"},
     {"report", "RUN_FOLDER [RUN_FOLDER] [options]", "show again what a run has left, or compare two",
@@ -120,8 +120,8 @@ constexpr Command kCommands[] = {
      "source <(recollect completion bash)"},
     {"completion words", "-- [WORD ...]", "print what the last word may be, a line each: the scripts ask it",
      completion_words_command, nullptr, kBegun,
-     "Behind a tab stands what it means. :files, :folders and :yaml are files of that kind, in whose names "
-     "what stands behind the tab comes first.",
+     "After a tab stands what it means. :files, :folders and :yaml are files of that kind, in whose names "
+     "what stands after the tab comes first.",
      "recollect completion words -- train config.yaml training.pre"},
     {"man", "", "print this program's manual page", man_command, nullptr, kNoArguments, "",
      "recollect man > recollect.1"},

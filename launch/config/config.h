@@ -317,8 +317,8 @@ struct Config {
     return snapshot.path.empty() ? output_dir + "/snapshots" : snapshot.path;
   }
 
-  // Key -> where it was given, for messages; "" -> the file. Not part of the configuration: never compared,
-  // dumped or hashed.
+  // Key -> where it was given, for messages; "" -> the file, "data.path.0" -> an entry of a list. Not part of the
+  // configuration: never compared, dumped or hashed.
   std::map<std::string, Place> origins;
   // Key -> "training.seed": how its value came about, where 0 or nothing had left it open. As `origins`.
   std::map<std::string, std::string> derived;

@@ -33,6 +33,8 @@ constexpr std::string_view
         "not supported: parameters stay in the device's memory; parallelism.zero_stage divides them",
     kNoPipeline =
         "not supported: layers are not divided over ranks; parallelism.tensor_parallel_size divides each",
+    kOneDecay = "not supported: optimizer.weight_decay is the same in all steps",
+    kNoExperts = "not supported: there are no experts",
     kNoHub = "not supported: nothing is sent away; checkpoint.save_model writes files that can be",
     kNoWandb =
         "not supported: logging.report_to has jsonl, tensorboard and mlflow; logging.hook feeds others",
@@ -49,8 +51,7 @@ constexpr std::string_view
     kAddedUp = "leave it out: metrics are added up by batch",
     kNoNames = "write path: FILE in section 'data'; there are no data sets by name",
     kSameBits = "leave it out: two runs of a configuration have the same bits",
-    kStart = "start so many ranks: recollect run --nproc-per-node {} train ...",
-    kExact = "leave it out: recomputation is exact in every mode";
+    kStart = "start so many ranks: recollect run --nproc-per-node {} train ...";
 
 constexpr ForeignKey kForeignKeys[] = {
     // How long.
@@ -99,6 +100,7 @@ constexpr ForeignKey kForeignKeys[] = {
     {"half_precision_backend", "Transformers", "", "leave it out: training.precision is all there is to say"},
     {"downcast_bf16", "accelerate", "", "leave it out: it is of TPUs"},
     {"torch_dtype", "Transformers", "training.precision", ""},
+    {"dtype", "Transformers, torchtitan", "training.precision", ""},
     {"mixed_precision", "accelerate", "training.precision", ""},
     {"mixed_precision_param", "torchtitan", "training.precision", ""},
     {"mixed_precision_reduce", "torchtitan", "", kGradients},
@@ -109,6 +111,8 @@ constexpr ForeignKey kForeignKeys[] = {
     {"fp8_format", "Megatron", "training.fp8", "write fp8: true in section 'training'"},
     {"load_in_8bit", "axolotl", "", kAllWeights},
     {"load_in_4bit", "axolotl", "", kAllWeights},
+    {"compression_training", "DeepSpeed", "", kAllWeights},
+    {"quantize_training", "DeepSpeed", "", kAllWeights},
     {"full_determinism", "Transformers", "", kSameBits},
     {"deterministic", "torchtitan", "", kSameBits},
     {"random_seed", "PyTorch", "training.seed", ""},
@@ -128,6 +132,8 @@ constexpr ForeignKey kForeignKeys[] = {
      "write its keys in section 'optimizer': learning_rate, beta1, beta2, "
      "epsilon, weight_decay"},
     {"betas", "PyTorch", "", "write beta1 and beta2 in section 'optimizer'"},
+    {"start_weight_decay", "Megatron", "", kOneDecay},
+    {"end_weight_decay", "Megatron", "", kOneDecay},
     {"optim_args", "Transformers", "", "not supported: section 'optimizer' has all settings of its rules"},
     {"optim_target_modules", "Transformers", "", "not supported: one rule updates all weights"},
     {"adafactor", "Transformers", "optimizer.name",
@@ -162,6 +168,8 @@ constexpr ForeignKey kForeignKeys[] = {
     {"eval_delay", "Transformers", "", "not supported: evaluations are evaluation.every_steps apart"},
     {"evals_per_epoch", "axolotl", "evaluation.every_steps", kNoEpochs},
     {"saves_per_epoch", "axolotl", "snapshot.every_steps", kNoEpochs},
+    {"evaluation.dataset", "PyTorch", "evaluation.path", "write path: FILE; there are no data sets by name"},
+    {"eval_dataset", "Transformers", "evaluation.path", "write path: FILE in section 'evaluation'"},
     {"val_set_size", "axolotl", "evaluation.path", "not supported: evaluation.path names a file of its own"},
     {"split", "Megatron", "evaluation.path", "not supported: evaluation.path names a file of its own"},
     {"prediction_loss_only", "Transformers", "", "leave it out: the loss is always measured"},
@@ -181,6 +189,11 @@ constexpr ForeignKey kForeignKeys[] = {
     {"save_strategy", "Transformers", "snapshot.every_steps", kStrategy},
     {"save", "Megatron", "snapshot.path", ""},
     {"load", "Megatron", "resume", ""},
+    {"load_checkpoint", "PyTorch", "resume", ""},
+    {"checkpoint.path", "PyTorch", "snapshot.path", ""},
+    {"checkpoint.every_steps", "PyTorch", "snapshot.every_steps", ""},
+    {"keep_last_n", "PyTorch", "snapshot.keep", ""},
+    {"snapshot.keep_last", "PyTorch", "snapshot.keep", ""},
     {"save_safetensors", "Transformers", "", "leave it out: checkpoint.save_model writes model.safetensors"},
     {"save_on_each_node", "Transformers", "", "leave it out: all ranks save to one folder"},
     {"save_only_model", "Transformers", "checkpoint.save_model",
@@ -257,6 +270,7 @@ constexpr ForeignKey kForeignKeys[] = {
     {"hub_private_repo", "Transformers", "", kNoHub},
     {"hub_always_push", "Transformers", "", kNoHub},
     {"hub_revision", "Transformers", "", kNoHub},
+    {"strict", "axolotl", "", "leave it out: an unknown key is always an error"},
     {"debug", "Transformers, accelerate", "",
      "leave it out: numerics.verify_every and activation_checkpointing.verify look for faults"},
 
@@ -296,6 +310,9 @@ constexpr ForeignKey kForeignKeys[] = {
 
     // What it runs on.
     {"device", "PyTorch", "device.backend", ""},
+    {"device.type", "PyTorch", "device.backend", ""},
+    {"device.name", "PyTorch", "device.backend", ""},
+    {"backend", "PyTorch", "device.backend", ""},
     {"no_cuda", "Transformers", "device.backend", ""},
     {"use_cpu", "Transformers, accelerate", "device.backend", ""},
     {"use_mps_device", "Transformers", "", kBackendsOnly},
@@ -305,6 +322,9 @@ constexpr ForeignKey kForeignKeys[] = {
     {"num_gpus", "DeepSpeed", "device.backend",
      "write backend: cuda in section 'device', and start a rank for each: "
      "recollect run --nproc-per-node {} train ..."},
+    {"devices", "Lightning", "",
+     "start a rank for each: recollect run --nproc-per-node {} train ...; with GPUs write backend: cuda in "
+     "section 'device'"},
     {"gpu_ids", "accelerate", "", "set CUDA_VISIBLE_DEVICES"},
     {"num_processes", "accelerate", "parallelism.data_parallel_size", kStart},
     {"world_size", "PyTorch", "parallelism.data_parallel_size", kStart},
@@ -348,6 +368,8 @@ constexpr ForeignKey kForeignKeys[] = {
     {"ddp_timeout", "Transformers", "parallelism.timeout_seconds", ""},
     {"distributed_timeout_minutes", "Megatron", "parallelism.timeout_seconds", "", minutes_to_seconds},
     {"init_timeout_seconds", "torchtitan", "parallelism.timeout_seconds", ""},
+    {"ddp", "PyTorch", "parallelism.data_parallel_size",
+     "leave it out: gradients are reduced where data_parallel_size is more than 1"},
     {"ddp_find_unused_parameters", "Transformers", "", kBuckets},
     {"ddp_broadcast_buffers", "Transformers", "", kBuckets},
     {"ddp_static_graph", "Transformers", "", kBuckets},
@@ -387,6 +409,12 @@ constexpr ForeignKey kForeignKeys[] = {
     {"enable_cpu_offload", "torchtitan", "", kNoParameterOffload},
     {"optimizer_cpu_offload", "Megatron", "optimizer.offload", ""},
     {"optimizer_offload_fraction", "Megatron", "optimizer.offload_ratio", ""},
+    {"offload", "DeepSpeed", "",
+     "write offload in section 'optimizer' for its states, or cpu_checkpointing: true in section "
+     "'activation_checkpointing' for activations"},
+    {"cpu_offload", "FSDP", "",
+     "write offload: host in section 'optimizer' for its states, or cpu_checkpointing: true in section "
+     "'activation_checkpointing' for activations"},
     {"deepspeed", "Transformers, axolotl", "", "recollect config import FILE reads it"},
     {"deepspeed_config", "accelerate", "", "recollect config import FILE reads it"},
     {"accelerator_config", "Transformers", "", "leave it out: it is of accelerate's data loaders"},
@@ -413,71 +441,15 @@ constexpr ForeignKey kForeignKeys[] = {
     {"pipeline_parallel_degree", "torchtitan", "", kNoPipeline},
     {"pipeline", "DeepSpeed", "", kNoPipeline},
     {"pp", "nanotron", "", kNoPipeline},
+    {"pp_size", "accelerate", "", kNoPipeline},
+    {"pipeline_parallel_size", "PyTorch", "", kNoPipeline},
     {"context_parallel_size", "Megatron", "",
      "not supported: parallelism.sequence_parallel divides tokens outside attention"},
     {"context_parallel_degree", "torchtitan", "",
      "not supported: parallelism.sequence_parallel divides tokens outside attention"},
-    {"expert_model_parallel_size", "Megatron", "", "not supported: there are no experts"},
-
-    // The model.
-    {"model", "PyTorch", "model.pretrained", ""},
-    {"num_layers", "Megatron", "", "write it as the model's config.json calls it, in section 'model'"},
-    {"ffn_hidden_size", "Megatron", "model.intermediate_size", ""},
-    {"max_sequence_length", "Megatron", "data.sequence_length", ""},
-    {"flavor", "torchtitan", "model.type", "write type and sizes in section 'model', or pretrained: FOLDER"},
-    {"elasticity", "DeepSpeed", "", "not supported: a resumed run may have other ranks"},
-    {"autotuning", "DeepSpeed", "", "recollect estimate CONFIG.yaml --compare and --max-micro-batch choose"},
-    {"compression_training", "DeepSpeed", "", kAllWeights},
-    {"quantize_training", "DeepSpeed", "", kAllWeights},
-    {"hybrid_engine", "DeepSpeed", "",
-     "not supported: recollect generate continues texts, apart from training"},
-    {"sparse_attention", "DeepSpeed", "", "not supported: attention is whole"},
-    {"progressive_layer_drop", "DeepSpeed", "", "not supported: all layers are trained"},
-
-    // Activations.
-    {"gradient_checkpointing", "Transformers, axolotl", "activation_checkpointing.mode",
-     "write mode: full in section 'activation_checkpointing'"},
-    {"gradient_checkpointing_kwargs", "Transformers", "", kExact},
-    {"activation_checkpointing_kwargs", "Transformers", "", kExact},
-    {"activation_checkpointing", "FSDP, axolotl", "activation_checkpointing.mode", ""},
-    {"enable_activation_checkpointing", "torchtune", "activation_checkpointing.mode", ""},
-    {"activation_checkpoint.mode", "torchtitan", "activation_checkpointing.mode", ""},
-    {"activation_checkpoint", "torchtitan", "activation_checkpointing.mode",
-     "write mode: full in section 'activation_checkpointing'"},
-    {"selective_ac_option", "torchtitan", "activation_checkpointing.k",
-     "a number is mode: every_k and k; op is mode: selective"},
-    {"activation_checkpointing.synchronize_checkpoint_boundary", "DeepSpeed", "",
-     "leave it out: streams wait for what they need, and only for that"},
-    {"activation_checkpointing.profile", "DeepSpeed", "",
-     "leave it out: every run reports what each switch moved and the time it waited"},
-    {"activation_checkpointing.enable", "OSLO", "activation_checkpointing.mode",
-     "write mode: full, or mode: none"},
-    {"activation_checkpointing.enabled", "OSLO", "activation_checkpointing.mode",
-     "write mode: full, or mode: none"},
-    {"activation_offloading", "Transformers", "activation_checkpointing.cpu_checkpointing", ""},
-    {"recompute_activations", "Megatron", "activation_checkpointing.mode",
-     "write mode: selective and recompute: [attention] in section 'activation_checkpointing'"},
-    {"recompute_modules", "Megatron", "activation_checkpointing.recompute",
-     "write mode: selective and recompute, a list: core_attn is attention, layernorm is norm, mlp is mlp "
-     "here"},
-    {"recompute_method", "Megatron", "activation_checkpointing.mode",
-     "uniform is mode: every_k, or mode: full with one layer in each group; block needs a file of decisions, "
-     "plan: FILE"},
-    {"recompute_num_layers", "Megatron", "activation_checkpointing.k",
-     "with recompute_method uniform write mode: every_k and k, of which the last group is not run again, or "
-     "mode: full for 1; with block, plan: FILE"},
-    {"cpu_offloading_num_layers", "Megatron", "activation_checkpointing.keep_last",
-     "it counts the layers whose values leave: write keep_last, which counts those at the end whose values "
-     "stay"},
-    {"cpu_offloading_activations", "Megatron", "activation_checkpointing.cpu_checkpointing", ""},
-    {"cpu_offloading_weights", "Megatron", "", "leave it out: weights stay on the device"},
-    {"fine_grained_activation_offloading", "Megatron", "activation_checkpointing.cpu_checkpointing",
-     "write cpu_checkpointing: true, or decide for every value in a file, plan: FILE"},
-    {"offload_modules", "Megatron", "activation_checkpointing.plan",
-     "decide for every value in a file: plan: FILE"},
-    {"activation_offload_fraction", "Megatron", "activation_checkpointing.keep_last",
-     "write keep_last, the layers at the end whose values stay, or decide for every value in a file: plan: "
-     "FILE"},
+    {"expert_model_parallel_size", "Megatron", "", kNoExperts},
+    {"expert_parallel_size", "PyTorch", "", kNoExperts},
+    {"ep", "PyTorch", "", kNoExperts},
 };
 
 }  // namespace
@@ -485,7 +457,8 @@ constexpr ForeignKey kForeignKeys[] = {
 std::span<const ForeignKey> foreign_keys() {
   static const std::vector<ForeignKey> all = [] {
     std::vector<ForeignKey> rows(std::begin(kForeignKeys), std::end(kForeignKeys));
-    for (const std::span<const ForeignKey> more : {foreign_schedule_keys(), foreign_adapter_keys()})
+    for (const std::span<const ForeignKey> more :
+         {foreign_model_keys(), foreign_activation_keys(), foreign_schedule_keys(), foreign_adapter_keys()})
       rows.insert(rows.end(), more.begin(), more.end());
     return rows;
   }();

@@ -42,8 +42,11 @@ inline constexpr std::string_view kLeaveItOut = "leave it out";
 
 std::span<const ForeignName> foreign_names();
 std::span<const ForeignKey> foreign_keys();
-std::span<const ForeignKey> foreign_schedule_keys();  // the last of them, about the learning rate
-std::span<const ForeignKey> foreign_adapter_keys();   // those of adapters, likewise
+// The last of them, by what they are about.
+std::span<const ForeignKey> foreign_model_keys();
+std::span<const ForeignKey> foreign_activation_keys();
+std::span<const ForeignKey> foreign_schedule_keys();
+std::span<const ForeignKey> foreign_adapter_keys();
 std::span<const ForeignValue> foreign_values();
 
 // What is to be written for a key of theirs.

@@ -66,8 +66,8 @@ void add_parallelism(std::vector<ConfigKey>& keys) {
   add("data_parallel_size", &S::data_parallel_size, between(0, kMaxBatch), "replicas; 0: world / tensor");
   add("sequence_parallel", &S::sequence_parallel, any(), "norms and residuals on 1/tensor of the tokens");
   add("collective_pieces", &S::collective_pieces, between(-1, 64),
-      "of products, beside which tensor ranks' collectives run; 0: they wait; -1: as simulated, 0 without "
-      "spare cores");
+      "into so many pieces matrix products are cut, so that tensor ranks' collectives overlap with them; 0: "
+      "they wait; -1: as simulated, 0 without spare cores");
   add("communicator", &S::communicator, any(), "how ranks talk; auto: by what started them");
   add("ranks_per_process", &S::ranks_per_process, between(1, 1024), "ranks that are threads of one process");
   add("timeout_seconds", &S::timeout_seconds, between(1, kMaxCount), "a peer this late is lost");
@@ -88,9 +88,9 @@ void add_device(std::vector<ConfigKey>& keys) {
   add("cuda_graph", &S::cuda_graph, any(),
       "replay each kind of step as a CUDA graph where it can be captured");
   add("pinned", &S::pinned, any(), "host memory that the device copies from and to at full speed");
-  add("tf32", &S::tf32, any(), "products of fp32 training in TF32: faster, 10 bits of mantissa");
+  add("tf32", &S::tf32, any(), "matrix products of fp32 training in TF32: faster, 10 bits of mantissa");
   add("model", &S::model, any(),
-      "rates that the simulator reckons with: cpu, h200, h100, a100, b200, or a file that calibrate wrote; "
+      "rates that the simulator uses: cpu, h200, h100, a100, b200, or a file that calibrate wrote; "
       "not given: "
       "the backend's");
 }
@@ -106,11 +106,11 @@ void add_training(std::vector<ConfigKey>& keys) {
   add("epochs", &S::epochs, between(0, 1e6),
       "in place of max_steps: how often the data is gone through, such as 3 or 0.5; 0: max_steps says it");
   add("precision", &S::precision, any(),
-      "of activations and products; fp64 with device.backend: reference, fp16 with cuda");
+      "of activations and matrix products; fp64 with device.backend: reference, fp16 with cuda");
   add("fp8", &S::fp8, any(),
-      "products of attention's and the MLP's linear modules in FP8 (hybrid): E4M3 forward, E5M2 of "
+      "matrix products of attention's and the MLP's linear modules in FP8 (hybrid): E4M3 forward, E5M2 of "
       "gradients; every "
-      "tensor is scaled by its largest number");
+      "tensor is scaled by its largest absolute value");
   add("master_dtype", &S::master_dtype, any(),
       "of what the optimizer updates; bf16: the parameters themselves, rounded by chance, with precision "
       "bf16");
@@ -263,7 +263,7 @@ void add_evaluation(std::vector<ConfigKey>& keys) {
                              "by what one model is better than another, with eval_ before it or without"));
   accept_prefix("eval_", keys.back());
   add("early_stopping_patience", &S::early_stopping_patience, between(0, kMaxCount),
-      "the run ends behind so many evaluations in a row that are not better than the best; 0: it does not");
+      "the run ends after so many evaluations in a row that are not better than the best; 0: it does not");
   add("early_stopping_threshold", &S::early_stopping_threshold, at_least(0),
       "by how much an evaluation must be better than the best for patience to begin anew");
 }

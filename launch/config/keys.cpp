@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,6 +20,16 @@ std::string_view outer_of(std::string_view section) {
   return section.substr(0, dot == std::string_view::npos ? 0 : dot);
 }
 std::string_view leaf_of(std::string_view section) { return section.substr(section.rfind('.') + 1); }
+
+// Names that tell nothing without their section: who writes one elsewhere means something else.
+bool is_vague(std::string_view section, std::string_view name) {
+  constexpr std::array kAnywhere{"name", "steps", "weights"}, kInASection{"format", "path", "type"};
+  return std::find(kAnywhere.begin(), kAnywhere.end(), name) != kAnywhere.end() ||
+         (!section.empty() && std::find(kInASection.begin(), kInASection.end(), name) != kInASection.end());
+}
+
+// Who writes so short a name in a section rather means something else than a key of another section that looks like it.
+constexpr std::size_t kTooShortForElsewhere = 7;
 
 }  // namespace
 
@@ -80,12 +91,21 @@ std::vector<const ConfigKey*> KeyTable::named(const std::string& name) const {
   return found;
 }
 
+std::vector<const ConfigKey*> KeyTable::meant(const std::string& section, const std::string& name) const {
+  std::vector<const ConfigKey*> found = named(name), inside;
+  std::copy_if(found.begin(), found.end(), std::back_inserter(inside),
+               [&](const ConfigKey* key) { return !section.empty() && outer_of(key->section) == section; });
+  if (!inside.empty()) return inside;
+  if (is_vague(section, name) || !same_word(section, name).empty()) found.clear();
+  return found;
+}
+
 std::string KeyTable::explain_unknown(const GivenKey& given) const {
   const auto& [section, name, value, is_word] = given;
   const bool is_misplaced_section = !value && is_section("", name);
   if (std::string answer = is_misplaced_section ? "" : answer_foreign_key(given); !answer.empty())
     return answer;
-  if (const auto ours = named(name); is_word && value && !ours.empty()) {
+  if (const auto ours = meant(section, name); is_word && value && !ours.empty()) {
     std::vector<std::string> words;
     for (const ConfigKey* key : ours) words.push_back(fmt::format("{}={}", key->path(), *value));
     return fmt::format("unknown key '{}'; write {}", name, fmt::join(words, " or "));
@@ -111,13 +131,14 @@ std::string KeyTable::suggest(const std::string& section, const std::string& nam
   if (!section.empty() && is_section("", name))
     return fmt::format("'{}' is a section of the top level", name);
   if (!section.empty() && find("", name)) return fmt::format("'{}' belongs at the top level", name);
+  std::vector<std::string> homes;
+  for (const ConfigKey* key : meant(section, name)) homes.push_back(fmt::format("'{}'", key->section));
+  for (const std::string_view home : sections_)
+    if (is_section(home, name)) homes.push_back(fmt::format("'{}'", home));
+  if (!homes.empty()) return fmt::format("'{}' belongs in section {}", name, fmt::join(homes, " or "));
   if (const std::string_view same = same_word(section, name); !same.empty())
     return fmt::format("did you mean '{}'?", same);
-  std::vector<std::string> homes;
-  for (const std::string_view home : sections_) {
-    if (find(std::string(home), name) || is_section(home, name)) homes.push_back(fmt::format("'{}'", home));
-  }
-  if (!homes.empty()) return fmt::format("'{}' belongs in section {}", name, fmt::join(homes, " or "));
+  if (is_vague(section, name)) return "";
 
   std::vector<std::string_view> here;
   std::vector<std::string_view> elsewhere;
@@ -130,6 +151,7 @@ std::string KeyTable::suggest(const std::string& section, const std::string& nam
     if (outer_of(inner) == section) here.push_back(leaf_of(inner));
   if (const std::string near = nearest(name, here); !near.empty())
     return fmt::format("did you mean '{}'?", near);
+  if (!section.empty() && name.size() <= kTooShortForElsewhere) return "";
   const std::string near = nearest(name, elsewhere);
   if (near.empty()) return "";
   if (find("", near)) return fmt::format("did you mean '{}' of the top level?", near);

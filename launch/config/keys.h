@@ -59,6 +59,9 @@ class KeyTable {
  private:
   // The key of the section that is the name but for an "s", or for a word before it: every_steps for steps.
   std::string_view same_word(const std::string& section, const std::string& name) const;
+  // Keys of that name which stand elsewhere: those of a section inside this one alone, where there are any; none where the
+  // name tells too little, or the section has a key that is more like it.
+  std::vector<const ConfigKey*> meant(const std::string& section, const std::string& name) const;
   std::string suggest(const std::string& section, const std::string& name) const;
 
   const ModelFamily* family_;

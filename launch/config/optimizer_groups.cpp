@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "engine/io/spelling.h"
+#include "launch/config/validate.h"
 
 namespace recollect {
 namespace {
@@ -15,8 +16,6 @@ using GroupSetting = Config::Optimizer::Group;
 
 constexpr const char* kGroupsKey = "optimizer.groups";
 constexpr std::array<std::string_view, 4> kGroupKeys = {"match", "learning_rate", "weight_decay", "frozen"};
-
-std::string origin_of_group(std::size_t index) { return fmt::format("{}.{}", kGroupsKey, index); }
 
 std::string read_number(const YamlNode& node, const ValueRange& range, std::optional<double>& out) {
   double value = 0;
@@ -61,7 +60,8 @@ std::string read_groups(Config& config, const YamlNode& node) {
     if (const std::string wrong = read_group(item, groups.emplace_back()); !wrong.empty())
       return fmt::format("group {}: {}", i + 1, wrong);
     const Place whole = config.origins[kGroupsKey];
-    config.origins[origin_of_group(i)] = whole.line > 0 ? item.place : whole;  // of a word the word
+    config.origins[origin_of_entry(kGroupsKey, i)] =
+        whole.line > 0 ? item.place : whole;  // of a word the word
   }
   config.optimizer.groups = std::move(groups);
   return "";
@@ -110,7 +110,7 @@ void check_groups(const Config& config, std::vector<Finding>& found) {
   const std::vector<GroupSetting>& groups = config.optimizer.groups;
   for (std::size_t i = 0; i < groups.size(); ++i)
     if (const std::string wrong = contradiction_of(groups[i]); !wrong.empty())
-      found.push_back({{origin_of_group(i), kGroupsKey},
+      found.push_back({{origin_of_entry(kGroupsKey, i), kGroupsKey},
                        fmt::format("{}: [{}] {}", kGroupsKey, fmt::join(groups[i].match, ", "), wrong)});
 }
 
@@ -121,7 +121,7 @@ std::vector<ParameterGroup> parameter_groups(const Config& config) {
     ParameterGroup group{.match = given.match, .weight_decay = given.weight_decay, .frozen = given.frozen};
     if (given.learning_rate && config.optimizer.learning_rate > 0)
       group.rate_scale = *given.learning_rate / config.optimizer.learning_rate;
-    if (const auto place = config.origins.find(origin_of_group(i)); place != config.origins.end())
+    if (const auto place = config.origins.find(origin_of_entry(kGroupsKey, i)); place != config.origins.end())
       group.where = place->second.text;
     groups.push_back(std::move(group));
   }

@@ -317,12 +317,20 @@ class Reader {
   // `name`: that by which the key was given.
   void assign(const ConfigKey& key, const std::string& name, const YamlNode& value, const Place& place) {
     config_.origins[key.path()] = place;
+    note_entries(key, value, place);
     const bool refused = value.kind == YamlNode::Kind::kRefused;
     const bool is_word = place.line == 0;
     std::string wrong = refused ? "" : answer_foreign_value(key.path(), name, value, is_word);
     if (!refused && wrong.empty()) wrong = key.read(config_, value);
     if (!wrong.empty()) problems_.add(place, fmt::format("{}: {}", key.path(), wrong));
     if (refused || !wrong.empty()) broken_.insert(key.path());
+  }
+
+  void note_entries(const ConfigKey& key, const YamlNode& value, const Place& place) {
+    for (std::size_t i = 0; config_.origins.erase(origin_of_entry(key.path(), i)) > 0;) ++i;
+    if (key.type != "texts" || place.line == 0) return;
+    for (std::size_t i = 0; i < value.items.size(); ++i)
+      config_.origins[origin_of_entry(key.path(), i)] = value.items[i].place;
   }
 
   void check_device_model(std::vector<Finding>& found) const {

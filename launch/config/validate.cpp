@@ -426,6 +426,10 @@ std::vector<Finding> resolve_batch(Config& config) {
   return {};
 }
 
+std::string origin_of_entry(const std::string& key, std::size_t index) {
+  return fmt::format("{}.{}", key, index);
+}
+
 void report(const std::vector<Finding>& findings, const Config& config, const std::set<std::string>& broken,
             Problems& problems) {
   for (const Finding& finding : findings) {

@@ -23,6 +23,9 @@ std::vector<Finding> validate(const Config& config, const BuildFeatures& feature
 // unchanged.
 std::vector<Finding> resolve_batch(Config& config);
 
+// The key of origins for an entry of a list in the file: "data.path.0".
+std::string origin_of_entry(const std::string& key, std::size_t index);
+
 // Adds the findings to the problems, each at the place where the first of its keys was given. Findings about
 // a `broken` key, whose value was refused, would only repeat that.
 void report(const std::vector<Finding>& findings, const Config& config, const std::set<std::string>& broken,

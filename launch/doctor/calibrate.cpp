@@ -5,12 +5,14 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <sstream>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <omp.h>
 #include <boost/program_options.hpp>
 
@@ -27,6 +29,7 @@
 #include "launch/doctor/measure_ops.h"
 #include "launch/program/recorded.h"
 #include "launch/ranks/cores.h"
+#include "launch/train/busy_cores.h"
 
 namespace recollect {
 
@@ -244,6 +247,28 @@ bool measure_disk(const std::string& folder, DeviceModel& device) {
   return disk.direct();
 }
 
+std::string disturbance(const CoreTimes& before, const CoreTimes& after) {
+  const std::optional<CoreContention> found = contention(before, after, 1);
+  if (!found || !found->is_contested()) return "";
+  return fmt::format(
+      "other processes took the cores meanwhile, and this one stood {:.0f} % of its time without one: the "
+      "rates are too low; measure again when the machine is idle",
+      100 * found->waiting);
+}
+
+std::string unmeasured(const DeviceModel& device) {
+  std::vector<std::string> open = {
+      "collectives between processes or machines, since this is one process: an all-reduce between two of "
+      "its "
+      "threads stands for all of them"};
+  if (device.disk_write_bandwidth == 0) open.emplace_back("the disk, since --disk FOLDER is not given");
+  const bool has_bf16 = std::any_of(device.kernels.begin(), device.kernels.end(), [](const auto& kernel) {
+    return kernel.first.find(" bf16") != std::string::npos;
+  });
+  if (!has_bf16) open.emplace_back("bf16, since this processor has no instructions for it");
+  return fmt::format("not measured: {}", fmt::join(open, "; "));
+}
+
 namespace {
 
 // What other programs take is missing from every rate.
@@ -316,7 +341,12 @@ void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   check_output_files({{"--out", out, "a file of rates", "\nmemory_bandwidth: "}});
   if (!out.empty()) const ReplacementFile writable(out);  // or all would be measured for nothing
   warn_if_busy();
+  CoreClock cores;
+  const std::optional<CoreTimes> before = cores.read();
   DeviceModel device = measure_device(calibration);
+  if (const std::optional<CoreTimes> after = cores.read(); before && after)
+    if (const std::string said = disturbance(*before, *after); !said.empty())
+      fmt::print(stderr, "recollect: {}\n", said);
   if (!disk.empty() && !measure_disk(disk, device))
     fmt::print(stderr,
                "recollect: {} takes no direct I/O: what is measured there is the system's page cache\n",
@@ -324,7 +354,7 @@ void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   const std::string text = measured_line() + to_yaml(device);
   if (out.empty()) return put_text(stdout, text);
   write_text_file(out, text);
-  fmt::print("wrote {}\n", printable(out));
+  fmt::print("wrote {}\n{}\n", printable(out), unmeasured(device));
 }
 
 }  // namespace recollect

@@ -3,11 +3,12 @@
 #pragma once
 
 #include <memory>
-
+#include <string>
 #include <vector>
 
 #include "checkpointing/device_model.h"
 #include "comm/mpi.h"
+#include "engine/io/core_times.h"
 #include "launch/config/words.h"
 
 namespace recollect {
@@ -23,6 +24,12 @@ DeviceModel measure_device(const Calibration& calibration);
 // bytes/s that values are written to and read from a file in that folder, into `device`; false where they go
 // through the system's page cache. Error kStorage.
 bool measure_disk(const std::string& folder, DeviceModel& device);
+
+// What is wrong with rates that were measured between two looks at the cores; "" where nothing is.
+std::string disturbance(const CoreTimes& before, const CoreTimes& after);
+
+// "not measured: ...": what the rates leave open, and why.
+std::string unmeasured(const DeviceModel& device);
 
 OptionTable calibrate_options();
 void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>& mpi);

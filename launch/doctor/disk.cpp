@@ -55,7 +55,7 @@ Check kept_values(const std::string& folder) {
                                  : "written and read through the page cache: O_DIRECT is refused";
     if (!store.direct()) {
       check.status = Status::kWarn;
-      check.fix = "disk_checkpointing works here, but the page cache takes memory that nobody has counted";
+      check.fix = "disk_checkpointing works here, but the page cache takes memory that no prediction counts";
     }
   } catch (const Error& error) {
     check.status = Status::kWarn;

@@ -32,9 +32,10 @@ void note_pieces(const Config& config, int64_t pieces, TrainingProgram& training
   if (pieces == kInPlace || config.parallelism.tensor_parallel_size == 1) return;
   const std::string cut =
       pieces == 1 ? "" : fmt::format(", of which those that can be are cut into {} pieces", pieces);
-  training.remarks.push_back({"parallelism.collective_pieces",
-                              fmt::format("tensor ranks' collectives run beside products{} ({})", cut,
-                                          config.parallelism.collective_pieces < 0 ? "simulated" : "given")});
+  training.remarks.push_back(
+      {"parallelism.collective_pieces",
+       fmt::format("tensor ranks' collectives overlap with matrix products{} ({})", cut,
+                   config.parallelism.collective_pieces < 0 ? "simulated" : "given")});
 }
 
 }  // namespace recollect

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "launch/program/units.h"
+#include "parallel/lora.h"
 #include "parallel/optimizers/eight_bit.h"
 
 namespace recollect {
@@ -29,7 +30,29 @@ uint64_t spared_bytes(const Graph& graph, const Parameter& p) {
   return wide > held ? wide - held : 0;
 }
 
+// "3.3 %", "0.032 %".
+std::string percent_text(int64_t part, int64_t whole) {
+  const double percent = 100 * static_cast<double>(part) / static_cast<double>(whole);
+  return percent < 1 ? fmt::format("{:.2g} %", percent) : fmt::format("{:.1f} %", percent);
+}
+
 }  // namespace
+
+void remark_on_frozen(TrainingProgram& training) {
+  const std::vector<Parameter>& tensors = training.model.parameters;
+  int64_t trained = 0, trained_tensors = 0, all = 0;
+  for (const Parameter& p : tensors) {
+    const int64_t elements = p.rows * p.columns;
+    all += elements;
+    if (p.frozen) continue;
+    trained += elements;
+    ++trained_tensors;
+  }
+  if (trained_tensors == static_cast<int64_t>(tensors.size())) return;
+  training.remarks.push_back({has_adapters(tensors) ? "lora" : "optimizer.groups",
+                              fmt::format("trainable {} of {} parameters ({}), in {} of {} tensors", trained,
+                                          all, percent_text(trained, all), trained_tensors, tensors.size())});
+}
 
 void remark_on_states(const Config& config, const Graph& graph, TrainingProgram& training) {
   int64_t trained = 0, quantised = 0, rounded = 0;
@@ -45,9 +68,10 @@ void remark_on_states(const Config& config, const Graph& graph, TrainingProgram&
   if (config.optimizer.name.ends_with("8bit"))
     training.remarks.push_back(
         {"optimizer.name",
-         fmt::format("states of {} of {} trained parameters are 8 bits a number, {:.2f} MiB less than in 32; "
-                     "those of vectors, and of matrices of less than {} numbers, stay in 32",
-                     quantised, trained, mib_of(spared), kLeastQuantised)});
+         fmt::format(
+             "states of {} of {} trained parameters have 8 bits an element, {:.2f} MiB less than in 32; "
+             "those of vectors, and of matrices of less than {} elements, stay in 32",
+             quantised, trained, mib_of(spared), kLeastQuantised)});
   if (config.training.master_dtype == MasterDType::kBF16)
     training.remarks.push_back(
         {"master_dtype", fmt::format("{} of {} trained parameters are their own master copies, {:.2f} MiB "

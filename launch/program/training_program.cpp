@@ -29,30 +29,21 @@
 #include "launch/program/state_offload.h"
 #include "launch/program/state_remarks.h"
 #include "launch/program/units.h"
-#include "parallel/lora.h"
 #include "parallel/state_ops.h"
 
 namespace recollect {
 
 namespace {
 
-// What optimizer.groups, or adapters, leave as it is.
-void count_frozen(const Mesh& mesh, TrainingProgram& training) {
-  const std::vector<Parameter>& all = training.model.parameters;
-  int64_t frozen = 0, elements = 0, of = 0;
-  for (const Parameter& p : all) {
-    const int64_t here = p.local_rows(mesh.tensor_size()) * p.local_columns(mesh.tensor_size());
-    of += here;
-    if (!p.frozen) continue;
-    ++frozen;
-    elements += here;
+// An evaluation alone leaves much of a training's configuration without effect: that is one remark.
+void remark_on_unreached(const Config& config, TrainingProgram& training) {
+  if (config.training.max_steps > 0 || config.unreached.size() < 2) {
+    for (const auto& [key, why] : config.unreached) training.remarks.push_back({key, why});
+    return;
   }
-  if (frozen > 0)
-    training.remarks.push_back(
-        {has_adapters(all) ? "lora" : "optimizer.groups",
-         fmt::format("{} of {} parameters are frozen, {} of this rank's {} numbers: they "
-                     "have no gradients, no master copies and no states",
-                     frozen, all.size(), elements, of)});
+  std::string keys;
+  for (const auto& [key, why] : config.unreached) keys += (keys.empty() ? "" : ", ") + key;
+  training.remarks.push_back({"training.max_steps 0", "only evaluates; without effect: " + keys});
 }
 
 std::string threads_text(const Config& config) {
@@ -114,7 +105,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
   TrainingProgram training;
   training.device = rank_device(config);
   training.threads = threads_text(config);
-  for (const auto& [key, why] : config.unreached) training.remarks.push_back({key, why});
+  remark_on_unreached(config, training);
   training.registry = built.registry;
   training.model = built.model;
   training.vocabulary = vocabulary_of(mesh);
@@ -141,7 +132,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
       training.disk = target.taken_over.disk ? target.taken_over.disk
                                              : std::make_shared<DiskStore>(settings.disk_checkpointing.path);
     training.state_disk = state_store(config, target.taken_over);
-    count_frozen(mesh, training);
+    remark_on_frozen(training);
     reduce_over_data(graph, config, mesh, training);
     training.optimizer = append_optimizer(
         graph, *training.registry, training.model.parameters, training.model.loss, optimizer_settings(config),
@@ -341,17 +332,21 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
   const auto& values = training.checkpointed.plan.values;
   const auto saved =
       std::count_if(values.begin(), values.end(), [](const auto& item) { return item.second.save; });
-  std::string sentence = fmt::format(
-      "saves {} of {} values, chosen of {} plans, of which {} were made programs, and leaves {} "
-      "bytes of the budget",
-      saved, values.size(), chosen.known, chosen.tried, budgets.device - chosen.takes.device);
+  std::string sentence =
+      saved == std::ssize(values)
+          ? fmt::format("saves all {} activations", saved)
+          : fmt::format("saves {} of {} activations and recomputes the others", saved, values.size());
+  sentence += fmt::format(
+      "; the fastest that fits of {} candidate plan{} ({} compiled); {} of the memory budget stay free",
+      chosen.known, chosen.known == 1 ? "" : "s", chosen.tried,
+      byte_count(budgets.device - chosen.takes.device));
   if (chosen.lower_bound > 0)
-    sentence += fmt::format("; no plan takes less than {}, this one {}{}", duration_text(chosen.lower_bound),
-                            duration_text(chosen.takes.seconds),
-                            config.training.gradient_accumulation_steps > 1 ? ", with one micro-batch" : "");
+    sentence += fmt::format("; a step{} takes {} as predicted, and no plan takes less than {}",
+                            config.training.gradient_accumulation_steps > 1 ? " of one micro-batch" : "",
+                            duration_text(chosen.takes.seconds), duration_text(chosen.lower_bound));
   if (chosen.price > 0)
     sentence +=
-        fmt::format("; one MiB more would spare {} a micro-batch at most", duration_text(chosen.price));
+        fmt::format("; one MiB more would save at most {} per micro-batch", duration_text(chosen.price));
   training.remarks.push_back({"mode auto", std::move(sentence)});
   return training;
 }
@@ -455,9 +450,8 @@ ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const Ba
 
 TrainingProgram make_training_program(const Config& config, const Mesh& mesh, const RegisterKernels& kernels,
                                       const BatchShape& shape, const TakenOver& taken_over) {
-  TrainingProgram training =
-      make(config, mesh, build_training_graph(config, mesh, shape, taken_over.decided),
-           {compile, kernels, taken_over});
+  TrainingProgram training = make(config, mesh, build_training_graph(config, mesh, shape, taken_over.decided),
+                                  {compile, kernels, taken_over});
   if (training.checkpointed.refusal) throw *training.checkpointed.refusal;
   return training;
 }

@@ -86,12 +86,12 @@ void check_data_files(const Config& config) {
   std::vector<Finding> missing;
   std::string hint;
   const auto look = [&](const std::string& key, DataFormat format, const std::vector<std::string>& paths) {
-    for (const std::string& path : paths) {
+    for (std::size_t i = 0; i < paths.size(); ++i) {
       try {
-        files_of(format, {path});
+        files_of(format, {paths[i]});
       } catch (const Error& error) {
         if (error.code() != ExitCode::kInput) throw;
-        missing.push_back({{key}, fmt::format("{}: {}", key, error.what())});
+        missing.push_back({{origin_of_entry(key, i), key}, fmt::format("{}: {}", key, error.what())});
         if (hint.empty()) hint = error.hint();
       }
     }

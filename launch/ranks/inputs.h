@@ -15,7 +15,7 @@ namespace recollect {
 std::vector<std::string> files_read(const Config& config);
 
 // Error kInput where files that keys name, of data to train on or to evaluate with or of a tokenizer, are not there; all of
-// them, at the places of the keys.
+// them, at the places of the keys, or of the entries of a list.
 void check_data_files(const Config& config);
 
 // Of the data to train on, its tokenizer and the model that adapters are of, by key, what the files hold in a word. It is

@@ -198,7 +198,7 @@ std::string slow_disk_warning(const ProgramCache& programs, int64_t steps, doubl
   if (!disk || waited <= 0.1 * seconds) return "";
   return fmt::format(
       "the disk is too slow for this step: {} of {} a step are spent waiting for it (it writes {} and reads "
-      "{}); save less on it, or give it more to hide behind",
+      "{}); save less on it, or give the step more compute to overlap with it",
       duration_text(waited / static_cast<double>(steps)), duration_text(seconds / static_cast<double>(steps)),
       rate(disk->written()), rate(disk->read()));
 }

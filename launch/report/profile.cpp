@@ -39,7 +39,7 @@ double share(double part, double whole) { return whole > 0 ? 100 * part / whole 
 
 std::string classes_text(const Profile& profile) {
   std::string text = fmt::format("{:<24}{:>6}{:>12}{:>8}{:>10}{:>9}{:>9}\n", "class", "runs", "ms a step",
-                                 "%", "GFLOP/s", "GB/s", "of roof");
+                                 "%", "GFLOP/s", "GB/s", "roofline");
   for (std::size_t i = 0; i < profile.classes.size(); ++i) {
     const ProfileRow& row = profile.classes[i];
     if (row.runs == 0) continue;
@@ -144,11 +144,12 @@ std::string profile_text(const Timeline& timeline) {
   std::string text =
       timeline.measured ? fmt::format("step {}, measured:\n", timeline.step) : "a step, predicted:\n";
   text += classes_text(profile);
-  text +=
-      roof ? fmt::format("roof: {:.1f} GFLOP/s of products, {:.1f} GB/s of memory; caches give more\n",
-                         1e-9 * timeline.roof.flops, 1e-9 * timeline.roof.bandwidth)
-           : "roof: not measured on this machine; `recollect calibrate --out device.yaml` measures it, for "
-             "device.model=device.yaml\n";
+  text += roof ? fmt::format(
+                     "roofline: {:.1f} GFLOP/s of matrix products, {:.1f} GB/s of memory; caches give more\n",
+                     1e-9 * timeline.roof.flops, 1e-9 * timeline.roof.bandwidth)
+               : "roofline: not measured on this machine; `recollect calibrate --out device.yaml` measures "
+                 "it, for "
+                 "device.model=device.yaml\n";
   std::vector<ProfileRow> most = profile.kinds;
   if (roof)
     std::stable_sort(most.begin(), most.end(),
@@ -156,7 +157,7 @@ std::string profile_text(const Timeline& timeline) {
   most.resize(std::min(most.size(), kShown));
   text += fmt::format("{:<10}{:<26}{:>6}{:>12}{:>12}{:>10}{:>9}{:>9}\n", "phase",
                       roof ? "op, by time lost" : "op, by time", "runs", "ms a step", roof ? "ms lost" : "",
-                      "GFLOP/s", "GB/s", "of roof");
+                      "GFLOP/s", "GB/s", "roofline");
   for (const ProfileRow& row : most)
     text += fmt::format("{:<10}{:<26}{:>6}{:>12.3f}{:>12}{}\n", name_of(row.phase), row.kind, row.runs,
                         1e3 * row.seconds, roof ? fmt::format("{:.3f}", 1e3 * row.lost()) : "", rates(row));

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "engine/core/duration.h"
+#include "engine/io/open_files.h"
 #include "launch/run/processes.h"
 
 namespace recollect::launcher {
@@ -33,9 +34,11 @@ struct Pipe {
 
 Pipe make_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw Error(ExitCode::kHostMemory, "no pipe for a rank: " + std::generic_category().message(errno),
-                "each rank takes two; ulimit -n says how many files a process may open");
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    const int reason = errno;
+    throw Error(ExitCode::kHostMemory, "no pipe for a rank: " + std::generic_category().message(reason),
+                open_files_hint(reason));
+  }
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }

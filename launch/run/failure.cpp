@@ -59,7 +59,7 @@ std::string failure_box(const RankEnd& root, std::span<const RankEnd> ends, cons
   const auto& lines = errors.tail().lines();
   if (lines.empty()) text += "  it wrote nothing to stderr\n";
   if (!lines.empty() && errors.is_shown())
-    text += fmt::format("  what it wrote to stderr stands above, behind {}\n", errors.prefix());
+    text += fmt::format("  what it wrote to stderr stands above, after {}\n", errors.prefix());
   if (!lines.empty() && !errors.is_shown()) {
     text += fmt::format("  its last {} line(s) on stderr:\n", lines.size());
     for (const std::string& line : lines) text += "    " + printable(line) + "\n";

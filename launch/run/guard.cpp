@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "engine/core/error.h"
+#include "engine/io/open_files.h"
 
 namespace recollect::launcher {
 
@@ -37,9 +38,12 @@ namespace {
 
 Guard::Guard(const std::vector<std::string>& files) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0 || (pid_ = ::fork()) < 0)
+  if (::pipe2(ends, O_CLOEXEC) != 0 || (pid_ = ::fork()) < 0) {
+    const int reason = errno;
     throw Error(ExitCode::kHostMemory,
-                "cannot start another process: " + std::generic_category().message(errno));
+                "cannot start another process: " + std::generic_category().message(reason),
+                open_files_hint(reason));
+  }
   Descriptor from_launcher(ends[0]);
   to_guard_ = Descriptor(ends[1]);
   if (pid_ > 0) return;

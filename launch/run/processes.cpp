@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/io/descriptor.h"
+#include "engine/io/open_files.h"
 
 namespace recollect::launcher {
 
@@ -32,7 +33,7 @@ std::vector<char*> pointers(const Words& words) {
 }
 
 [[noreturn]] void fail(ExitCode code, const std::string& what, int reason) {
-  throw Error(code, what + ": " + std::generic_category().message(reason));
+  throw Error(code, what + ": " + std::generic_category().message(reason), open_files_hint(reason));
 }
 
 struct Start {
@@ -74,7 +75,7 @@ void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 pid_t start_process(const Program& program, const Words& environment, int output, int errors,
                     const sigset_t& blocked) {
   int report[2];
-  if (::pipe2(report, O_CLOEXEC) != 0) fail(ExitCode::kHostMemory, "no pipe", errno);
+  if (::pipe2(report, O_CLOEXEC) != 0) fail(ExitCode::kHostMemory, "no pipe for a rank", errno);
   const Descriptor heard(report[0]);
   Descriptor told(report[1]);
   std::vector<char*> words = pointers(program.words), variables = pointers(environment);

@@ -58,7 +58,7 @@ void check_samples(const Manifest& manifest, const std::string& folder) {
   }
   if (manifest.progress.samples % batch != 0)
     throw Error(ExitCode::kInput,
-                fmt::format("{} is behind {} samples, which its batches of {} do not come to", folder,
+                fmt::format("{} was saved after {} samples, which its batches of {} do not come to", folder,
                             manifest.progress.samples, batch));
 }
 

@@ -28,7 +28,7 @@ std::string evaluation_text(const EvaluationResult& result, int64_t step) {
 void make_best_folder(const std::string& folder) {
   std::error_code error;
   if (fs::is_symlink(folder, error))
-    throw Error(ExitCode::kStorage, fmt::format("{} is a link, and no model is saved behind one", folder),
+    throw Error(ExitCode::kStorage, fmt::format("{} is a link, and no model is saved through one", folder),
                 "move it away");
   make_folders(folder);
   remove_stale_temporaries(folder);

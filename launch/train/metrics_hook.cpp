@@ -129,7 +129,8 @@ void MetricsHook::complain(const std::string& what) {
 
 void MetricsHook::give_up() {
   input_.close();
-  const bool ended = ends_before(Clock::now() + kBetweenTries);  // what reads no more is mostly on its way out
+  const bool ended =
+      ends_before(Clock::now() + kBetweenTries);  // what reads no more is mostly on its way out
   complain((ended ? how_it_ended() : "takes no more lines") + "; the run goes on");
 }
 
@@ -163,7 +164,7 @@ MetricsHook::~MetricsHook() {
     if (status_ != 0) complain(how_it_ended());
     return;
   }
-  complain("has not ended behind the last line, and is told to");
+  complain("has not ended after the last line, and is told to");
   for (const int signal : {SIGTERM, SIGKILL}) {
     ::kill(-child_, signal);
     if (ends_before(Clock::now() + patience.told_to)) return;

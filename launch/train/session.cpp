@@ -63,7 +63,7 @@ void check_batch(const Config& config, const Mesh& mesh, const StepBatch& batch)
 }
 
 // The samples of a step by their place in the dataset, of all data ranks. Collective.
-std::string samples_text(const StepBatch& batch, const Mesh& mesh) {
+std::string samples_text(const StepBatch& batch, DataFormat format, const Mesh& mesh) {
   constexpr std::size_t kMost = 16;  // named of a rank
   std::vector<int64_t> mine;
   for (const MicroBatch& micro : batch.micro_batches)
@@ -76,7 +76,8 @@ std::string samples_text(const StepBatch& batch, const Mesh& mesh) {
   std::string joined;
   for (std::size_t rank = 0; rank < all.size(); rank += static_cast<std::size_t>(mesh.tensor_size()))
     joined += (joined.empty() ? "" : "; ") + all[rank];
-  return "samples (from 0, in the order of the files): " + joined;
+  return fmt::format("samples (from 0, in the order {}): {}",
+                     format == DataFormat::kRandom ? "in which they are drawn" : "of the files", joined);
 }
 
 }  // namespace
@@ -131,9 +132,9 @@ void Session::begin_weights(const Restore& restore) {
       throw Error(
           ExitCode::kInput,
           fmt::format(
-              "the snapshot is behind {} samples, which training.global_batch_size {} does not divide",
+              "the snapshot was saved after {} samples, which training.global_batch_size {} does not divide",
               done->samples, batch),
-          "resume with a batch size that does");
+          "resume with a batch size that does, such as the one it was saved with");
     first_batch_ = done->samples / batch;
     if (profiled_step_ > 0) profiled_step_ = std::min(config_.training.max_steps, step_ + profiled_step_);
     return;
@@ -334,12 +335,12 @@ void Session::judge(const StepBatch& batch, const TargetCounts& valid, const Run
   if (good) {
     if (const double z = spikes_.look(result.loss); z > 0)
       result.spike = fmt::format("loss {:.4f} is {:.1f} standard deviations above the last ones; {}",
-                                 result.loss, z, samples_text(batch, mesh_));
+                                 result.loss, z, samples_text(batch, config_.data.format, mesh_));
     if (config_.numerics.on_non_finite == OnNonFinite::kSkip) not_finite_ = 0;
     return;
   }
-  result.not_finite =
-      fmt::format("{}; {}", explain_non_finite(batch, valid, state, result), samples_text(batch, mesh_));
+  result.not_finite = fmt::format("{}; {}", explain_non_finite(batch, valid, state, result),
+                                  samples_text(batch, config_.data.format, mesh_));
   if (config_.numerics.on_non_finite == OnNonFinite::kStop || ++not_finite_ > config_.numerics.max_non_finite)
     throw Error(ExitCode::kNumerics, result.not_finite,
                 "lower optimizer.learning_rate, or look at the data of this step");

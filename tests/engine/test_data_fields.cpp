@@ -53,9 +53,9 @@ TEST(DataFields, LengthsTypesAndMasks) {
        {"{'input_ids': [1], 'attention_mask': [2]}", "39: a mask's 2 is outside 0 and 1"},
        {"{'input_ids': [1], 'attention_mask': [true]}", "39: expected an integer"},
        {"{'input_ids': [1, 2], 'attention_mask': [0, 1]}",
-        "45: `attention_mask` has a 1 behind a 0 | a mask is "
+        "45: `attention_mask` has a 1 after a 0 | a mask is "
         "ones and then zeros"},
-       {"{'input_ids': [1, 2, 3], 'attention_mask': [1, 0, 1]}", "51: `attention_mask` has a 1 behind a 0"},
+       {"{'input_ids': [1, 2, 3], 'attention_mask': [1, 0, 1]}", "51: `attention_mask` has a 1 after a 0"},
        {"{'input_ids': [1, 2], 'attention_mask': [0, 0]}",
         "41: `attention_mask` is all zeros | a mask is ones"},
        {"{'input_ids': [1], 'attention_mask': []}", "38: `attention_mask` is empty"},

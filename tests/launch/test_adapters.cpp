@@ -295,6 +295,18 @@ TEST(Adapters, WhatIsFrozenTakesNothingBesideItself) {
   }
 }
 
+// The numbers of the whole, whatever a rank holds of it.
+TEST(Adapters, TheirShareOfTheModelIsSaid) {
+  for (const Words& layout : {Words{}, ranks(2, 1)}) {
+    Config config = read_config_text("c.yaml", kFourLayers, layout);
+    resolve_planned_world(config);
+    std::string said;
+    for (const Remark& remark : plan_training(config, 0, 0).training.remarks)
+      if (remark.key == "lora") said = remark.sentence;
+    EXPECT_EQ(said, "trainable 1728 of 32424 parameters (5.3 %), in 16 of 68 tensors");
+  }
+}
+
 std::string said_of(const Words& words, const std::string& yaml = kFourLayers) {
   try {
     Config config = read_config_text("c.yaml", yaml, words);

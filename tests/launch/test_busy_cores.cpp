@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "engine/io/core_times.h"
+#include "launch/doctor/calibrate.h"
 #include "launch/train/busy_cores.h"
 #include "tests/launch/process.h"
 
@@ -38,6 +39,16 @@ TEST(BusyCores, AreThoseThatOthersHave) {
   EXPECT_TRUE(found(0.25, 1, 2, 4)->is_contested()) << "and others beside them";
   EXPECT_FALSE(found(0.001, 0.002, 2)) << "too little to say";
   EXPECT_FALSE(found(-1, 0, 2)) << "a thread is gone";
+}
+
+TEST(BusyCores, SpoilACalibration) {
+  CoreTimes after{.running = 6, .waiting = 3, .of_process = 6, .of_machine = 1003};
+  const std::string said = disturbance(kBegin, after);
+  EXPECT_TRUE(
+      said.starts_with("other processes took the cores meanwhile, and this one stood 50 % of its time "))
+      << said;
+  after.waiting = 2;
+  EXPECT_EQ(disturbance(kBegin, after), "");
 }
 
 // Processes that want all cores three times over, until it ends.

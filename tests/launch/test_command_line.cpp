@@ -200,6 +200,15 @@ INSTANTIATE_TEST_SUITE_P(
                           "data: {format: text, path: nothing.txt}\n"
                           "evaluation: {path: none.txt, every_steps: 1}\n"
                           "training: {max_steps: 1}\n"}}},
+        CommandLineCase{"MissingEntryOfAList",
+                        3,
+                        {"train", "e.yaml"},
+                        {"recollect: e.yaml:6:7: data.path: there is no file or folder nothing.txt\n"},
+                        {},
+                        {{"e.yaml",
+                          "model: {n_embd: 8, n_head: 1, n_layer: 1, n_positions: 8, vocab_size: 256}\n"
+                          "data:\n  format: text\n  path:\n    - e.yaml\n    - nothing.txt\n"
+                          "training: {max_steps: 1}\n"}}},
         CommandLineCase{
             "MissingPath", 2, train({"data.format=text", "model.vocab_size=256"}), {"data.path is missing"}},
         CommandLineCase{"OutsideTheVocabulary",

@@ -156,14 +156,15 @@ TEST(ForeignTables, ValuesAreTranslatedToWhatIsReadAndHideNothingOfOurs) {
     const ConfigKey* const ours = key_of(row.key);
     const bool is_theirs = translate_foreign(row.key, std::nullopt).has_value();
     EXPECT_TRUE(ours || is_theirs) << row.key;
+    const bool is_path = ours && ours->path() == row.key;
     std::string_view path = ours ? std::string_view(row.key) : "";
-    if (is_theirs) path = translate_foreign(row.key, std::nullopt)->ours;
+    if (is_theirs && !is_path) path = translate_foreign(row.key, std::nullopt)->ours;
     for (const auto& [target, value] : writes_of(row, path)) {
       const ConfigKey* const key = key_of(target);
       ASSERT_TRUE(key) << row.key << " " << row.value << " writes " << target;
       EXPECT_EQ(reading(*key, value), "") << row.key << " " << row.value;
     }
-    if (ours && ours->path() == row.key && ours->type != "text") {
+    if (is_path && ours->type != "text") {
       EXPECT_NE(reading(*ours, row.value), "") << row.key << " takes " << row.value << " itself";
     }
   }
@@ -214,6 +215,77 @@ TEST(ForeignTables, KnowEveryTrainingArgument) {
   std::istringstream names(kTrainingArguments);
   for (std::string name; names >> name;)
     EXPECT_TRUE(translate_foreign(name, std::nullopt) || !table.named(name).empty()) << name;
+}
+
+// Names that a key of another section has too, or almost, with another meaning.
+constexpr Case kElsewhereToo[] = {
+    {"dtype: float16",
+     "'dtype' of Transformers is training.precision here; write precision: fp16 in section 'training'"},
+    {"training: {dtype: bfloat16}",
+     "'dtype' of Transformers is training.precision here; write precision: bf16"},
+    {"dtype: uint16", "'dtype' of Transformers is data.dtype here; write dtype: uint16 in section 'data'"},
+    {"activation_checkpointing: {dtype: bf16}",
+     "'dtype' of PyTorch is activation_checkpointing.storage_dtype here; write storage_dtype: bf16"},
+    {"activation_checkpointing: {policy: full}",
+     "'policy' of PyTorch is activation_checkpointing.mode here; write mode: full"},
+    {"activation_checkpointing: {offload: true}",
+     "'offload' of FSDP is activation_checkpointing.cpu_checkpointing here; write cpu_checkpointing: true"},
+    {"activation_checkpointing: {path: x}",
+     "unknown key 'path' in section 'activation_checkpointing'; 'path' belongs in section "
+     "'activation_checkpointing.disk_checkpointing'"},
+    {"checkpointing: full",
+     "'checkpointing' of PyTorch is activation_checkpointing.mode here; write mode: full in section "
+     "'activation_checkpointing'"},
+    {"offload: true",
+     "'offload' is a key of DeepSpeed; write offload in section 'optimizer' for its states, or "
+     "cpu_checkpointing: true in section 'activation_checkpointing' for activations"},
+    {"backend: nccl",
+     "'backend' of PyTorch is parallelism.communicator here; write communicator: auto in section "
+     "'parallelism'; with device.backend cuda that is NCCL"},
+    {"device: {type: cuda}", "'type' of PyTorch is device.backend here; write backend: cuda"},
+    {"model: {dropout: 0.1}",
+     "'dropout' is a key of nanoGPT; write the model's, as its config.json calls them, in section 'model'"},
+    {"model: {name: gpt2}",
+     "'name' is a key of torchtitan; write type and sizes in section 'model', or pretrained: FOLDER"},
+    {"model: {d_model: 64}",
+     "'d_model' is a key of PyTorch; write it as the model's config.json calls it, in section 'model'"},
+    {"load_checkpoint: x", "'load_checkpoint' of PyTorch is resume here; write resume: x"},
+    {"snapshot: {keep_last: 4}", "'keep_last' of PyTorch is snapshot.keep here; write keep: 4"},
+    {"evaluation: {dataset: x}",
+     "'dataset' is a key of PyTorch; write path: FILE; there are no data sets by name"},
+    {"data: {format: random, label: y}",
+     "unknown key 'label' in section 'data'; 'label' belongs in section 'data.columns'"},
+    {"data: {format: random, type: jsonl}", "unknown key 'type' in section 'data'"},
+    {"checkpoint: {format: safetensors}", "unknown key 'format' in section 'checkpoint'"},
+    {"parallelism: {ranks: 2}", "unknown key 'ranks' in section 'parallelism'"},
+    {"lora: {layers: [1]}", "unknown key 'layers' in section 'lora'"},
+    {"steps: 10", "unknown key 'steps'"},
+    {"name: x", "unknown key 'name'"},
+};
+constexpr Case kElsewhereTooAsWords[] = {
+    {"dtype=float16", "'dtype' of Transformers is training.precision here; write training.precision=fp16"},
+    {"evaluation.steps=10", "unknown key 'steps' in section 'evaluation'; did you mean 'every_steps'?"},
+    {"profiling.steps=3", "unknown key 'steps' in section 'profiling'; did you mean 'step'?"},
+    {"data.label=y", "unknown key 'label'; write data.columns.label=y"},
+    {"data.type=jsonl", "unknown key 'type' in section 'data'"},
+    {"device.type=cuda", "'device.type' of PyTorch is device.backend here; write device.backend=cuda"},
+};
+
+// A refusal behind its place, in a file or on the command line.
+std::string said_behind(const std::string& place, const std::string& refusal) {
+  EXPECT_TRUE(refusal.starts_with(place)) << refusal;
+  const std::string line = refusal.substr(place.size(), refusal.find('\n') - place.size());
+  return line.substr(line.find(": ") + 2);
+}
+
+TEST(Hints, NameNoKeyOfAnotherMeaning) {
+  for (const auto& [said, answer] : kElsewhereToo) {
+    const std::string text = std::string(said) + "\n";
+    EXPECT_EQ(said_behind("c.yaml:", refusal(text.starts_with("data:") ? text : kLeast + text)), answer)
+        << said;
+  }
+  for (const auto& [said, answer] : kElsewhereTooAsWords)
+    EXPECT_EQ(said_behind("command line: ", refusal(kLeast, {said})), answer) << said;
 }
 
 // No hint takes a word for another that means something else, however few letters differ.

@@ -166,10 +166,11 @@ TEST(InertKeys, OfAShortRunAreRemarked) {
   EXPECT_EQ(unreached("training: {loss_scale: 0, loss_scale_window: 11, max_steps: 10}\n"),
             (Unreached{{"training.loss_scale_window",
                         "no effect with training.max_steps 10: so many updates are never made"}}));
-  EXPECT_EQ(unreached("checkpoint: {save_model: true}\nevaluation: {every_steps: 1, batches: 1}\ntraining: "
-                      "{max_steps: 0}\n")
-                .size(),
-            1u);
+  EXPECT_EQ(
+      unreached("checkpoint: {save_best_model: true}\nevaluation: {every_steps: 1, batches: 1}\ntraining: "
+                "{max_steps: 0}\n")
+          .size(),
+      1u);
   EXPECT_EQ(unreached("scheduler: {name: linear, warmup_steps: 8}\ntraining: {max_steps: 10}\n"),
             Unreached{});
   EXPECT_EQ(unreached("scheduler: {name: linear, warmup_steps: 9}\ntraining: {max_steps: 10}\n").size(), 1u);

@@ -71,7 +71,7 @@ TEST(EightBit, StatesTakeTheBytesOfTheFormula) {
 TEST(EightBit, IsSaid) {
   std::map<std::string, std::string> said;
   for (const Remark& remark : estimate(config_of(runs()[3])).remarks) said[remark.key] = remark.sentence;
-  EXPECT_NE(said["optimizer.name"].find("states of 9 of 28 trained parameters are 8 bits a number"),
+  EXPECT_NE(said["optimizer.name"].find("states of 9 of 28 trained parameters have 8 bits an element"),
             std::string::npos)
       << said["optimizer.name"];
   EXPECT_NE(said["master_dtype"].find("10 of 28 trained parameters are their own master copies"),

@@ -308,7 +308,9 @@ TEST_F(EstimateCommand, ReadsWhatCalibrateWrote) {
   const Words quickly = {"calibrate", "--seconds", "0.1", "--threads", "1"};
   const Finished measured = place_.recollect(quickly + Words{"--disk", ".", "--out", "device.yaml"});
   ASSERT_EQ(measured.status, 0) << measured.err;
-  EXPECT_EQ(measured.out, "wrote device.yaml\n");
+  EXPECT_TRUE(measured.out.starts_with("wrote device.yaml\nnot measured: collectives between processes "))
+      << measured.out;
+  EXPECT_EQ(measured.out.find("the disk"), std::string::npos) << measured.out;
   EXPECT_EQ(place_.folder().count(), 5u) << "two outputs, a device file and two configurations";
   DeviceModel device = read_device_model(place_.file("device.yaml"));
   EXPECT_GT(device.gemm_f32, 1e8);
@@ -329,6 +331,10 @@ TEST_F(EstimateCommand, ReadsWhatCalibrateWrote) {
   EXPECT_NE(seeing.out.find("MiB to the disk"), std::string::npos) << seeing.out;
   EXPECT_NE(seeing.out.find("rates: device.yaml, measured with 1 threads on "), std::string::npos)
       << seeing.out;
+  const Finished two = place_.recollect(
+      {"estimate", "odd.yaml", "device.model=device.yaml", "parallelism.tensor_parallel_size=2"});
+  EXPECT_NE(two.out.find(", 2 ranks share the cores\n"), std::string::npos)
+      << "collectives go by the link: " << two.out;
   device.disk_write_bandwidth = device.disk_read_bandwidth = 0;
   place_.folder().write("without.yaml", to_yaml(device));
   const Finished blind = place_.recollect(disk + Words{"device.model=without.yaml"});

@@ -102,7 +102,8 @@ TEST(LayerChoices, AreSaidOfEveryRank) {
     EXPECT_EQ(times_in(page, sentence), 2) << "of both ranks";
   }
   for (const std::string& out : {text.out, run.out, page})
-    EXPECT_NE(out.find("one MiB more would spare "), std::string::npos) << "the marginal price\n" << out;
+    EXPECT_NE(out.find("one MiB more would save at most "), std::string::npos) << "the marginal price\n"
+                                                                               << out;
 }
 
 TEST(LayerChoices, OfANamedModeGoWithoutSaying) {

@@ -184,6 +184,20 @@ TEST(Limits, TooFewOpenFilesAreSaid) {
     EXPECT_NE(run.err.find(part), std::string::npos) << run.err;
 }
 
+TEST(Limits, TooFewOpenFilesForTheLauncherAreSaid) {
+  const Workplace place;
+  const Finished run =
+      Process(shell("ulimit -n 16; exec " + recollect_binary() + " run --nproc-per-node 4 train c.yaml"),
+              place.folder().path())
+          .wait(Workplace::kBound);
+  EXPECT_EQ(run.status, 5) << run.err;
+  EXPECT_NE(
+      run.err.find(
+          "Too many open files\n  a process may have 16 files open here: raise that first, ulimit -n 1024\n"),
+      std::string::npos)
+      << run.err;
+}
+
 TEST(Limits, MemoryThatEndsWhereNothingMayThrowIsNoBug) {
   const auto end = [] {
     char name[] = "recollect", word[] = "--version";

@@ -96,7 +96,7 @@ TEST(OnNonFinite, EndsTheRunAndNamesTheSamples) {
   const Finished finished = place.train(kDiverges);
   EXPECT_EQ(finished.status, 7) << finished.err;
   EXPECT_NE(finished.err.find("the first value that is not finite is"), std::string::npos) << finished.err;
-  EXPECT_NE(finished.err.find("samples (from 0, in the order of the files): "), std::string::npos)
+  EXPECT_NE(finished.err.find("samples (from 0, in the order in which they are drawn): "), std::string::npos)
       << finished.err;
 }
 

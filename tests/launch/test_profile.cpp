@@ -89,7 +89,8 @@ TEST(Profile, WhatIsLostIsTimeBeyondTheRoof) {
   const std::string text = profile_text(timeline);
   EXPECT_NE(text.find("25 %"), std::string::npos) << text;
   EXPECT_NE(text.find("50 %"), std::string::npos) << text;
-  EXPECT_NE(text.find("roof: 100.0 GFLOP/s of products, 10.0 GB/s of memory"), std::string::npos) << text;
+  EXPECT_NE(text.find("roofline: 100.0 GFLOP/s of matrix products, 10.0 GB/s of memory"), std::string::npos)
+      << text;
   EXPECT_LT(text.find("add  "), text.find("linear  "));
 }
 
@@ -99,7 +100,7 @@ TEST(ProfileCommand, TellsAndLeavesNothing) {
   ASSERT_EQ(told.status, 0) << told.err;
   for (const char* part :
        {"step 8, measured:", "contraction ", "normalisation ", "element-wise ", "attention ", "optimizer ",
-        "between ops ", "op, by time ", "roof: not measured on this machine"})
+        "between ops ", "op, by time ", "roofline: not measured on this machine"})
     EXPECT_NE(told.out.find(part), std::string::npos) << part << " in\n" << told.out;
   EXPECT_FALSE(std::filesystem::exists(place.file("out")));
 

@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Exits7",
              7,
              ranks(2, first("echo the reason >&2; exit 7")),
-             {"rank 0 FAILED: exit code 7", "  what it wrote to stderr stands above, behind [rank0]:\n",
+             {"rank 0 FAILED: exit code 7", "  what it wrote to stderr stands above, after [rank0]:\n",
               "  time   2", "  host   "}},
         Case{"WroteNothing", 1, ranks(1, "exit 1"), {"it wrote nothing to stderr"}},
         Case{"KilledBy9", 137, ranks(3, first("kill -9 $$")), {"rank 0 FAILED: SIGKILL (signal 9)"}},

@@ -127,11 +127,11 @@ INSTANTIATE_TEST_SUITE_P(
     Keys, PartlyInertSwitch,
     ::testing::Values(
         Case{{"mode=full", "cpu_checkpointing=true"},
-             "cpu_checkpointing: 2 values needed at once and not moved: 1 read behind the layers, 1 read "
+             "cpu_checkpointing: 2 values needed at once and not moved: 1 read after the last layer, 1 read "
              "first by the "
              "last layer (keep_last)"},
         Case{{"mode=full", "cpu_checkpointing=true", "keep_last=3"},
-             "cpu_checkpointing: 4 values needed at once and not moved: 1 read behind the layers, 3 read "
+             "cpu_checkpointing: 4 values needed at once and not moved: 1 read after the last layer, 3 read "
              "first by the "
              "last 3 layers (keep_last)"},
         // Of each layer: qkv, attention and its statistics, fc1, gelu.
@@ -192,10 +192,13 @@ TEST(ShortRun, IsRemarkedInThePlanToo) {
   const std::string why = "no effect with scheduler.warmup_steps 0 and scheduler.warmup_ratio 0 and ";
   EXPECT_EQ(remark_on("scheduler.name", {"scheduler.name=cosine", "training.max_steps=1"}),
             why + "training.max_steps 1: no step comes after the one with the highest learning rate");
-  EXPECT_EQ(
-      remark_on("optimizer.beta1", {"optimizer.beta1=0.5", "training.max_steps=0", "evaluation.every_steps=1",
-                                    "evaluation.batches=1", "evaluation.format=random"}),
-      "no effect with training.max_steps 0: nothing is trained");
+  Words evaluation = {"optimizer.beta1=0.5", "training.max_steps=0", "evaluation.every_steps=1",
+                      "evaluation.batches=1", "evaluation.format=random"};
+  EXPECT_EQ(remark_on("optimizer.beta1", evaluation),
+            "no effect with training.max_steps 0: nothing is trained");
+  evaluation.emplace_back("mode=full");
+  EXPECT_EQ(remark_on("training.max_steps 0", evaluation),
+            "only evaluates; without effect: activation_checkpointing.mode, optimizer.beta1");
   EXPECT_EQ(remark_on("optimizer.beta1", {"optimizer.beta1=0.5"}), "");
 }
 

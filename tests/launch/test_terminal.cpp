@@ -267,7 +267,7 @@ TEST(Failure, OfAllRanksIsToldOnce) {
   EXPECT_EQ(small.status, 4) << small.err;
   EXPECT_EQ(times_in(small.err, "device.memory_limit is 1024"), 1) << small.err;
   EXPECT_EQ(times_in(small.err, "arena peak"), 1) << small.err;
-  EXPECT_EQ(times_in(small.err, "what it wrote to stderr stands above, behind [rank0]:"), 1) << small.err;
+  EXPECT_EQ(times_in(small.err, "what it wrote to stderr stands above, after [rank0]:"), 1) << small.err;
 
   Launch mistake(two + Words{"optimizer.name=adamx"});
   const Finished wrong = mistake.finish();

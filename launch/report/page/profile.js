@@ -22,7 +22,7 @@ function predictedByClass(timeline) {
 
 function profileTable(runs) {
   const shown = runs.filter(({rank}) => rank.profile), flag = shown.length > 1;
-  const heads = ["runs", "ms a step", "predicted", "ratio", "of the step", "GFLOP/s", "GB/s", "of the roof"];
+  const heads = ["runs", "ms a step", "predicted", "ratio", "of the step", "GFLOP/s", "GB/s", "of the roofline"];
   const rate = (amount, seconds) => (seconds > 0 ? (1e-9 * amount / seconds).toFixed(1) : "–");
   const line = (label, name, seconds, step, cells, color) =>
     element("tr", {"data-key": `profile/${label}${name}`}, nameCell(name, color), ...(flag ? [element("td", {}, label)] : []),
@@ -111,8 +111,8 @@ function showProfile(runs) {
   const step = runs.length === 1 ? stepOf(timeline, "measured") : undefined, dots = step ? dotsOf(step) : [];
   const roof = timeline?.roof ?? {flops: 0, bandwidth: 0};
   byId("profile-note").textContent = "Of the compute stream, as measured. " + (roof.flops > 0
-    ? `Roof: ${(1e-9 * roof.flops).toFixed(1)} GFLOP/s of products and ${(1e-9 * roof.bandwidth).toFixed(1)} GB/s of memory, as calibrated; what caches hold goes above it.`
-    : "The roof was not measured on this machine: device.model is a preset.");
+    ? `Roofline: ${(1e-9 * roof.flops).toFixed(1)} GFLOP/s of matrix products and ${(1e-9 * roof.bandwidth).toFixed(1)} GB/s of memory, as calibrated; what caches hold goes above it.`
+    : "The roofline was not measured on this machine: device.model is a preset.");
   byId("roofline-box").hidden = dots.length === 0;
   byId("roofline").dataset.dots = dots.length;
   const named = [...new Set(dots.map((dot) => dot.is))];
