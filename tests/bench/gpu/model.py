@@ -113,7 +113,7 @@ PASSES = [
     Pass("biases by products (BGRADB), where faster", 10, 6),  # all but GELU's; the program sees when it runs
     Pass("gradient of GELU by its product (DGELU_BGRAD)", 16, 2),
     Pass("GELU by its product (GELU_AUX_BIAS)", 16, 1),
-    Pass("loss: logits read once", of_logits=2),
+    Pass("loss: logits read once, where faster", of_logits=2),  # as that of biases
 ]
 
 
