@@ -169,7 +169,7 @@ class LmHeadLoss : public Kernel {
   // tells. Not in the name is how many rows a chunk has, on which no bit of theirs depends.
   bool keeps_rows(const KernelArgs& args) {
     if (vocabulary_ || !gradient_ || row_bytes() > kMostKept ||
-        !shares(losses_and_gradients<A, N, true>, row_bytes()))
+        !shares(losses_and_gradients<A, N, true>, kMostKept))  // once for all rows, whatever their size
       return false;
     const std::string name = "losses of rows of " + std::to_string(part_.predicted) + " of " +
                              std::to_string(part_.rows) + " " + std::string(name_of(kDTypeOf<A>)) + ", kept";
