@@ -15,8 +15,8 @@ namespace recollect::cuda {
 
 namespace {
 
-constexpr std::size_t kMostKept = std::size_t{112}
-                                  << 10;  // of a row: two blocks share a multiprocessor of Hopper
+// Bytes of a row, of which two blocks then share a multiprocessor of Hopper.
+constexpr std::size_t kMostKept = std::size_t{112} << 10;
 
 __global__ void __launch_bounds__(kLossThreads) rescale_sums(RowStatistics statistics, int64_t count) {
   const int64_t i = blockIdx.x * int64_t{kLossThreads} + threadIdx.x;
