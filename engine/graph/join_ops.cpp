@@ -1,5 +1,6 @@
 #include "engine/graph/join_ops.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace recollect {
@@ -33,6 +34,37 @@ Op joined(const OpRegistry& registry, Op first, const Op& second) {
   return first;
 }
 
+bool touches(const Op& op, ValueId value) {
+  const auto among = [&](const std::vector<ValueId>& values) {
+    return std::find(values.begin(), values.end(), value) != values.end();
+  };
+  return among(op.inputs) || among(op.outputs);
+}
+
+bool can_take_over(const Graph& graph, const Op& op, const Op& sum) {
+  const Value &of_op = graph.value(op.outputs.front()), &of_sum = graph.value(sum.outputs.front());
+  return sum.outputs.size() == 1 && of_op.placement == of_sum.placement && belong_together(sum, op) &&
+         !any_is_pooled(graph, sum) && !any_is_pooled(graph, op);
+}
+
+// The place among `earlier` ops of the one whose sums `op` can make, or their number.
+std::size_t sum_for(const Graph& graph, const std::vector<Op>& earlier, const Op& op) {
+  const OpDef::SumsToo& too = op.def->sums_too;
+  if (too.kind.empty() || op.attributes.integer(too.attribute) != 0) return earlier.size();
+  const ValueId of = op.inputs.at(too.input);
+  for (std::size_t at = earlier.size(); at-- > 0;) {
+    const Op& sum = earlier[at];
+    const std::vector<ValueId>& made = sum.outputs;
+    if (std::find(made.begin(), made.end(), of) != made.end()) break;  // nobody has read it before
+    if (sum.def->name != too.kind || sum.inputs.front() != of) continue;
+    const auto between = earlier.begin() + static_cast<std::ptrdiff_t>(at) + 1;
+    const bool untouched =
+        std::none_of(between, earlier.end(), [&](const Op& other) { return touches(other, made.front()); });
+    if (untouched && can_take_over(graph, op, sum)) return at;
+  }
+  return earlier.size();
+}
+
 }  // namespace
 
 void join_ops(Graph& graph, const OpRegistry& registry) {
@@ -42,6 +74,22 @@ void join_ops(Graph& graph, const OpRegistry& registry) {
       ops.back() = joined(registry, std::move(ops.back()), op);
     else
       ops.push_back(op);
+  }
+  graph.set_ops(std::move(ops));
+}
+
+void join_sums(Graph& graph) {
+  std::vector<Op> ops;
+  for (Op op : graph.ops()) {
+    const std::size_t at = sum_for(graph, ops, op);
+    if (at < ops.size()) {
+      const Op& sum = ops[at];
+      op.attributes.set(op.def->sums_too.attribute, int64_t{1});
+      op.outputs.push_back(sum.outputs.front());
+      op.after.insert(op.after.end(), sum.after.begin(), sum.after.end());
+      ops.erase(ops.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    ops.push_back(std::move(op));
   }
   graph.set_ops(std::move(ops));
 }

@@ -10,4 +10,10 @@ namespace recollect {
 
 void join_ops(Graph& graph, const OpRegistry& registry);
 
+// An op that can also make the sums that an earlier op makes of a value both read takes them over (OpDef::sums_too), and the
+// earlier op goes. Sums may have other bits then. So this comes right behind differentiate(), where nothing depends on what is
+// saved or recomputed: all plans of a graph have the same ops of gradients. Sums that ranks hold alike stay where they are if
+// the op's own output is a part of each: what a library chooses for parts is no promise that they would stay alike.
+void join_sums(Graph& graph);
+
 }  // namespace recollect

@@ -79,6 +79,13 @@ struct OpDef {
     std::string next = {}, joined = {};
     bool (*fits)(const Op&) = nullptr;
   } joint = {};
+  // What an op of kind `kind` makes of this op's input of number `input`, this op can make too, as its last output, where
+  // `attribute` is 1 (join_sums); "": of none.
+  struct SumsToo {
+    std::string kind = {};
+    std::size_t input = 0;
+    std::string attribute = {};
+  } sums_too = {};
 };
 
 class OpRegistry {

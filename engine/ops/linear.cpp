@@ -106,7 +106,8 @@ void register_linear(OpRegistry& registry) {
   registry.add({.name = "linear_backward_weight",
                 .infer = infer_backward_weight,
                 .cost = weight_cost,
-                .unit = Unit::kGemm});
+                .unit = Unit::kGemm,
+                .sums_too = {.kind = "column_sum", .input = 1, .attribute = "bias"}});
 }
 
 }  // namespace recollect::ops

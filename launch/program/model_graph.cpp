@@ -6,8 +6,10 @@
 #include "checkpointing/verify.h"
 #include "comm/collective_ops.h"
 #include "engine/graph/differentiate.h"
+#include "engine/graph/join_ops.h"
 #include "engine/ops/ops.h"
 #include "launch/config/lora_keys.h"
+#include "launch/program/optimizer_settings.h"
 #include "launch/program/task.h"
 #include "parallel/optimizers/groups.h"
 #include "parallel/state_ops.h"
@@ -38,8 +40,8 @@ ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape&
   return built;
 }
 
-ModelGraph differentiate_model(ModelGraph built, const OptimizerSettings& optimizer) {
-  assign_groups(built.graph, built.model, optimizer);
+ModelGraph differentiate_model(ModelGraph built, const Config& config) {
+  assign_groups(built.graph, built.model, optimizer_settings(config));
   std::vector<ValueId> targets;
   for (const Parameter& p : built.model.parameters)
     if (!p.frozen) targets.push_back(p.value);
@@ -47,6 +49,7 @@ ModelGraph differentiate_model(ModelGraph built, const OptimizerSettings& optimi
       differentiate(built.graph, *built.registry, targets, {{built.model.loss, kNone}});
   for (Parameter& p : built.model.parameters)
     if (!p.frozen) p.gradient = gradients.at(p.value);
+  if (config.device.backend == BackendKind::kCuda) join_sums(built.graph);
   built.saved.emplace(built.graph);
   return built;
 }

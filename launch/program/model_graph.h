@@ -24,6 +24,6 @@ struct ModelGraph {
 ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape& shape);
 
 // Forward and backward: every parameter knows its gradient, and how it is treated. Those that are frozen have none.
-ModelGraph differentiate_model(ModelGraph forward, const OptimizerSettings& optimizer);
+ModelGraph differentiate_model(ModelGraph forward, const Config& config);
 
 }  // namespace recollect

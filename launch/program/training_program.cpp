@@ -439,7 +439,7 @@ ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const Ba
                                 const Checkpointed* decided) {
   ModelGraph forward = build_model(config, mesh, shape);
   if (config.training.max_steps == 0) return forward;
-  ModelGraph built = differentiate_model(std::move(forward), optimizer_settings(config));
+  ModelGraph built = differentiate_model(std::move(forward), config);
   if (config.parallelism.tensor_parallel_size == 1) return built;
   if (decided && !plans_each_length(config))
     built.pieces = decided->pieces;

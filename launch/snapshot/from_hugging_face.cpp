@@ -133,7 +133,7 @@ std::string convert_from_hugging_face(const Conversion& conversion, const Config
     throw Error(ExitCode::kConfiguration, "training.max_steps 0: a run that trains nothing has no state");
   const SnapshotFolder folder = snapshot_place(conversion, 0);
   const Descriptor lock = lock_snapshots(folder.path());
-  ModelGraph built = differentiate_model(model_of_layout(config, ranks), optimizer_settings(config));
+  ModelGraph built = differentiate_model(model_of_layout(config, ranks), config);
   append_optimizer(built.graph, *built.registry, built.model.parameters, built.model.loss,
                    optimizer_settings(config), static_cast<int>(ranks.data), static_cast<int>(ranks.tensor));
   std::vector<Beginning> origins;

@@ -160,5 +160,83 @@ TEST(JoinOps, JoinsWhatStandsTogether) {
   EXPECT_EQ(graph.op(7).def->name, "residual_norm") << "in each phase";
 }
 
+// Column sums of dy, and products that read it behind them, with the ops of a backward pass in between.
+struct Sums {
+  Sums() {
+    register_engine_ops(registry);
+    ops.common().accumulate = Accumulate::kAfterFirstMicroBatch;
+    ops.common().phase = Phase::kBackward;
+    dy = ops.append("dy", "add", {}, {value("x", {6, 8}), value("x", {6, 8})}).outputs[0];
+  }
+
+  ValueId value(const char* name, Shape shape, bool accumulator = false, Placement placement = {}) {
+    return graph.add_value({.name = name,
+                            .shape = shape,
+                            .placement = std::move(placement),
+                            .persistent = true,
+                            .accumulator = accumulator});
+  }
+  ValueId sum(const char* name, ValueId of) {
+    return ops.append(name, "column_sum", {}, {of}, {value(name, {8}, true)}).outputs[0];
+  }
+  void weight(const char* name, ValueId of, Placement placement = {}) {
+    ops.append(name, "linear_backward_weight", {{"bias", int64_t{0}}}, {value("in", {6, 3}), of},
+               {value(name, {8, 3}, true, std::move(placement))});
+  }
+  // Each op's name, and behind it how many outputs it has.
+  std::string joined() {
+    join_sums(graph);
+    std::string list;
+    for (const Op& op : graph.ops()) list += op.name + std::to_string(op.outputs.size()) + " ";
+    return list;
+  }
+
+  OpRegistry registry;
+  Graph graph;
+  OpBuilder ops{graph, registry};
+  ValueId dy = kNone;
+};
+
+TEST(JoinSums, AreMadeByTheProductThatReadsTheSame) {
+  Sums g;
+  const ValueId sum = g.sum("sum", g.dy);
+  g.ops.append("between", "add", {}, {g.dy, g.dy});
+  g.weight("weight", g.dy);
+  g.weight("second", g.dy);
+  EXPECT_EQ(g.joined(), "dy1 between1 weight2 second1 ");
+  const Op& weight = g.graph.op(2);
+  EXPECT_EQ(weight.outputs.back(), sum);
+  EXPECT_EQ(weight.attributes.integer("bias"), 1);
+  EXPECT_EQ(g.graph.value(sum).producer, 2);
+  const std::vector<OutputSpec> specs = weight.def->infer(OpView{g.graph, weight});
+  ASSERT_EQ(specs.size(), 2u);
+  EXPECT_EQ(specs[1].shape, g.graph.value(sum).shape);
+}
+
+TEST(JoinSums, StayWhereAProductCannotTakeThemOver) {
+  Sums g;
+  g.weight("before", g.dy);
+  const ValueId read = g.sum("read", g.dy);
+  g.ops.append("reader", "add", {}, {read, read});
+  g.weight("behind", g.dy);
+  EXPECT_EQ(g.joined(), "dy1 before1 read1 reader1 behind1 ");
+
+  Sums adding;
+  adding.sum("sum", adding.dy);
+  adding.ops.common().accumulate = Accumulate::kAlways;
+  adding.weight("weight", adding.dy);
+  EXPECT_EQ(adding.joined(), "dy1 sum1 weight1 ") << "one adds where the other overwrites";
+
+  Sums divided;  // every tensor rank has all of the bias and a part of the weight
+  divided.sum("sum", divided.dy);
+  divided.weight("weight", divided.dy, Placement::sharded_over(kTensorAxis));
+  EXPECT_EQ(divided.joined(), "dy1 sum1 weight1 ");
+
+  Sums other;
+  other.sum("sum", other.value("other", {6, 8}));
+  other.weight("weight", other.dy);
+  EXPECT_EQ(other.joined(), "dy1 sum1 weight1 ");
+}
+
 }  // namespace
 }  // namespace recollect::test::graph_edit_test

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "engine/ops/cuda/faster.h"
 #include "engine/ops/cuda/gemm_sums.h"
 #include "tests/engine/expect_error.h"
 #include "tests/engine/temporary_folder.h"
@@ -338,6 +339,45 @@ TEST(CublasSums, StayAsTheyWereChosen) {
   ProductWithSums product(second, libraries.get(), 0.01);
   EXPECT_TRUE(product.prepare());
   EXPECT_EQ(product.run(false), 4u);
+}
+
+// Of two ways that take so many milliseconds.
+bool first_is_taken(FakeCublas& fake, Libraries& libraries, double first, double second,
+                    const std::string& name = "a loss") {
+  fake.milliseconds[1] = first;
+  fake.milliseconds[3] = second;
+  return is_faster(
+      &libraries, name, [&] { fake.ran.push_back(1); }, [&] { fake.ran.push_back(3); }, nullptr);
+}
+
+TEST(Faster, IsWhatTakesLessTimeAtFirst) {
+  FakeCublas fake;
+  const auto libraries = fake.libraries();
+  EXPECT_TRUE(first_is_taken(fake, *libraries, 1, 2));
+  EXPECT_TRUE(first_is_taken(fake, *libraries, 2, 1)) << "it stays";
+  EXPECT_EQ(fake.timings, 2);
+  EXPECT_FALSE(first_is_taken(fake, *libraries, 2, 1, "another"));
+  EXPECT_FALSE(first_is_taken(fake, *libraries, 2, 2, "as fast"));
+}
+
+TEST(Faster, IsChosenOnceForLaterRunsAndOtherRanks) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("gemm.json");
+  FakeCublas fake;
+  EXPECT_TRUE(first_is_taken(fake, *fake.libraries(file), 1, 2));
+  const auto later = fake.libraries(file);
+  EXPECT_TRUE(first_is_taken(fake, *later, 2, 1));
+  const std::string learned = later->learned();
+  const auto other = fake.libraries();
+  other->learn(learned);
+  EXPECT_TRUE(first_is_taken(fake, *other, 2, 1));
+  EXPECT_EQ(fake.timings, 2) << "those of the first run";
+}
+
+TEST(Faster, IsNotLookedForWhereNothingIsTimed) {
+  FakeCublas fake;
+  EXPECT_FALSE(first_is_taken(fake, *fake.libraries("", false), 1, 2));
+  EXPECT_EQ(fake.timings, 0);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Bias and GELU, SwiGLU, and tanh: one pass over memory each.
+// Bias and GELU, SwiGLU, and tanh: one pass over memory each. No product makes GELU on the way: it would give other bits than
+// a GELU that is recomputed alone, of what forward has saved.
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/gelu.h"
 #include "engine/ops/cuda/row_kernel.h"

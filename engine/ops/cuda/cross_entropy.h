@@ -1,5 +1,5 @@
 // Cross-entropy of rows of logits, and its gradient in their place: a block has a row, which it reads once
-// for the greatest logit and the sum of exponentials, and again for the gradient.
+// for the greatest logit and the sum of exponentials, and again for the gradient, from shared memory where it has kept the row.
 #pragma once
 
 #include <cmath>
@@ -37,12 +37,14 @@ struct RowNumbers {
   float max, sum;
 };
 
-// The greatest of a row's logits, and the sum of exponentials relative to it.
-template <typename A, int N>
-__device__ RowNumbers row_numbers(const A* logits, int64_t predicted) {
+// The greatest of a row's logits, and the sum of exponentials relative to it. A row is kept as it is read, whole vectors of
+// it, which nobody reads but the thread that has put them there.
+template <typename A, int N, bool kKeeps = false>
+__device__ RowNumbers row_numbers(const A* logits, int64_t predicted, [[maybe_unused]] A* kept = nullptr) {
   float max = kLowest, sum = 0.0f;
   for (int64_t c = threadIdx.x * N; c < predicted; c += blockDim.x * N) {
     Floats<N> x = load<N>(logits + c);
+    if constexpr (kKeeps) store<N>(kept + c, x);
     float greatest = max;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -58,13 +60,13 @@ __device__ RowNumbers row_numbers(const A* logits, int64_t predicted) {
   return {row_max, reduce_block<Sum>(sum * __expf(max - row_max), 0.0f)};
 }
 
-// Overwrites a row's logits: scale * (probability - [is the target]); zero in padding and where nothing is
-// predicted.
+// Overwrites a row's logits, which are read from `kept`: scale * (probability - [is the target]); zero in padding and where
+// nothing is predicted.
 template <typename A, int N>
-__device__ void row_gradient(A* logits, const VocabularyPart& part, int64_t target, float log_sum,
-                             float scale) {
+__device__ void row_gradient(A* logits, const A* kept, const VocabularyPart& part, int64_t target,
+                             float log_sum, float scale) {
   for (int64_t c = threadIdx.x * N; c < part.rows; c += blockDim.x * N) {
-    const Floats<N> x = load<N>(logits + c);
+    const Floats<N> x = load<N>(kept + c);
     Floats<N> out;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -86,18 +88,24 @@ __device__ float target_logit(const A* logits, const VocabularyPart& part, int64
   return target != kNoTarget && at >= 0 && at < part.predicted ? load_one(logits + at) : 0.0f;
 }
 
-// Of a whole vocabulary: everything at once. `losses` and `first_row` are of the chunk.
-template <typename A, int N>
+// Of a whole vocabulary: everything at once. `losses` and `first_row` are of the chunk. With kKeeps a launch has shared memory
+// for a row.
+template <typename A, int N, bool kKeeps>
 __global__ void __launch_bounds__(kLossThreads)
     losses_and_gradients(A* logits, int64_t first_row, Targets targets, VocabularyPart part,
                          const double* scale, float* losses, bool gradient) {
   A* row = logits + blockIdx.x * part.rows;
   const int64_t target = targets.of(first_row + blockIdx.x);
   const float of_target = target_logit(row, part, target);
-  const RowNumbers numbers = row_numbers<A, N>(row, part.predicted);
+  A* kept = row;
+  if constexpr (kKeeps) {
+    RECOLLECT_DYNAMIC_SHARED(shared, A);
+    kept = shared;
+  }
+  const RowNumbers numbers = row_numbers<A, N, kKeeps>(row, part.predicted, kept);
   const float log_sum = numbers.max + logf(numbers.sum);
   if (threadIdx.x == 0) losses[blockIdx.x] = loss_of(target, log_sum, of_target);
-  if (gradient) row_gradient<A, N>(row, part, target, log_sum, static_cast<float>(*scale));
+  if (gradient) row_gradient<A, N>(row, kept, part, target, log_sum, static_cast<float>(*scale));
 }
 
 // Of a divided one, in three steps.
@@ -121,8 +129,8 @@ __global__ void __launch_bounds__(kLossThreads)
   const int64_t target = targets.of(first_row + blockIdx.x);
   const float log_sum = statistics.max[blockIdx.x] + logf(statistics.sum[blockIdx.x]);
   if (threadIdx.x == 0) losses[blockIdx.x] = loss_of(target, log_sum, statistics.target_logit[blockIdx.x]);
-  if (gradient)
-    row_gradient<A, N>(logits + blockIdx.x * part.rows, part, target, log_sum, static_cast<float>(*scale));
+  A* row = logits + blockIdx.x * part.rows;
+  if (gradient) row_gradient<A, N>(row, row, part, target, log_sum, static_cast<float>(*scale));
 }
 
 }  // namespace recollect::cuda

@@ -5,6 +5,7 @@
 #include "engine/core/arena.h"
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/cross_entropy.h"
+#include "engine/ops/cuda/faster.h"
 #include "engine/ops/cuda/gemm.h"
 #include "engine/ops/cuda/kernels.h"
 #include "engine/ops/cuda/loss_sum.h"
@@ -13,6 +14,9 @@
 namespace recollect::cuda {
 
 namespace {
+
+// Bytes of a row, of which two blocks then share a multiprocessor of Hopper.
+constexpr std::size_t kMostKept = std::size_t{112} << 10;
 
 __global__ void __launch_bounds__(kLossThreads) rescale_sums(RowStatistics statistics, int64_t count) {
   const int64_t i = blockIdx.x * int64_t{kLossThreads} + threadIdx.x;
@@ -47,6 +51,7 @@ class LmHeadLoss : public Kernel {
  public:
   LmHeadLoss(const OpView& view, VocabularyReduction* vocabulary, Libraries* libraries)
       : vocabulary_(vocabulary),
+        libraries_(libraries),
         tokens_(view.in(0).shape[0]),
         width_(view.in(0).shape[1]),
         vocabulary_size_(view.attributes().integer("vocabulary_size")),
@@ -87,10 +92,11 @@ class LmHeadLoss : public Kernel {
         products->dw.prepare(logits, args.in[0].data, out(args, gradients_.weight).data, scratch(args),
                              args.stream);
     }
+    if constexpr (N > 1) keeps_ = keeps_rows(args);
   }
 
   void run(const KernelArgs& args) override {
-    float* losses = reinterpret_cast<float*>(args.workspace + logit_bytes() + statistics_bytes());
+    float* losses = losses_at(args);
     for (int64_t first = 0; first < tokens_; first += chunk_)
       chunk(args, first, std::min(chunk_, tokens_ - first), losses + first);
     loss_.run(losses, args.in[2].as<int32_t>(), args.in[3].as<double>(), args.out[0].as<double>(),
@@ -112,6 +118,10 @@ class LmHeadLoss : public Kernel {
   std::size_t logit_bytes() const { return aligned(sizeof(A) * chunk_ * part_.rows); }
   std::size_t statistics_bytes() const { return vocabulary_ ? aligned(4 * sizeof(float) * chunk_) : 0; }
   std::size_t loss_bytes() const { return aligned(sizeof(float) * tokens_); }
+  std::size_t row_bytes() const { return sizeof(A) * part_.rows; }
+  float* losses_at(const KernelArgs& args) const {
+    return reinterpret_cast<float*>(args.workspace + logit_bytes() + statistics_bytes());
+  }
   std::byte* scratch(const KernelArgs& args) const {
     return args.workspace + logit_bytes() + statistics_bytes() + loss_bytes();
   }
@@ -125,12 +135,10 @@ class LmHeadLoss : public Kernel {
     const A* x = args.in[0].as<A>() + first * width_;
     products.logits.run(x, args.in[1].data, logits, bias_ ? args.in[4].data : nullptr, false, scratch(args),
                         args.stream);
-    const double* scale = args.in[3].as<double>();
     if (vocabulary_)
       divided(args, first, count, logits, losses, gradient);
     else
-      launch(losses_and_gradients<A, N>, grid_of(count), dim3(kLossThreads), 0, args.stream, logits, first,
-             targets(args), part_, scale, losses, gradient);
+      whole(args, first, count, logits, losses, gradient);
     if (!gradient) return;
     products.dx.run(logits, args.in[1].data, args.out[1].as<A>() + first * width_, nullptr, false,
                     scratch(args), args.stream);
@@ -141,6 +149,34 @@ class LmHeadLoss : public Kernel {
     if (gradients_.bias != kNone)
       add_columns(logits, count, scratch(args), out(args, gradients_.bias).as<float>(), accumulate,
                   args.stream);
+  }
+
+  // Rows that are only read once need not be kept.
+  void whole(const KernelArgs& args, int64_t first, int64_t count, A* logits, float* losses, bool gradient) {
+    if constexpr (N > 1)
+      if (keeps_ && gradient) return losses_of<true>(args, first, count, logits, losses, true);
+    losses_of<false>(args, first, count, logits, losses, gradient);
+  }
+
+  template <bool kKeeps>
+  void losses_of(const KernelArgs& args, int64_t first, int64_t count, A* logits, float* losses,
+                 bool gradient) {
+    launch(losses_and_gradients<A, N, kKeeps>, grid_of(count), dim3(kLossThreads), kKeeps ? row_bytes() : 0,
+           args.stream, logits, first, targets(args), part_, args.in[3].as<double>(), losses, gradient);
+  }
+
+  // A second reading may come out of a cache that is large enough, and fewer blocks share a multiprocessor with rows: time
+  // tells. Not in the name is how many rows a chunk has, on which no bit of theirs depends.
+  bool keeps_rows(const KernelArgs& args) {
+    if (vocabulary_ || !gradient_ || row_bytes() > kMostKept ||
+        !shares(losses_and_gradients<A, N, true>, kMostKept))  // once for all rows, whatever their size
+      return false;
+    const std::string name = "losses of rows of " + std::to_string(part_.predicted) + " of " +
+                             std::to_string(part_.rows) + " " + std::string(name_of(kDTypeOf<A>)) + ", kept";
+    A* logits = reinterpret_cast<A*>(args.workspace);
+    return is_faster(
+        libraries_, name, [&] { losses_of<true>(args, 0, chunk_, logits, losses_at(args), true); },
+        [&] { losses_of<false>(args, 0, chunk_, logits, losses_at(args), true); }, args.stream);
   }
 
   // The gradient of the bias.
@@ -167,8 +203,9 @@ class LmHeadLoss : public Kernel {
   }
 
   VocabularyReduction* vocabulary_;
+  Libraries* libraries_;
   int64_t tokens_, width_, vocabulary_size_, chunk_;
-  bool gradient_, overwrites_, bias_;
+  bool gradient_, overwrites_, bias_, keeps_ = false;
   HeadGradients gradients_;
   VocabularyPart part_;
   std::unique_ptr<ChunkProducts> whole_, rest_;

@@ -67,4 +67,14 @@ void allow_shared(void (*kernel)(Parameters...), std::size_t bytes) {
         "a kernel's shared memory");
 }
 
+// The same, where a device may have less: whether it has so much.
+template <typename... Parameters>
+bool shares(void (*kernel)(Parameters...), std::size_t bytes) {
+  if (cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                           static_cast<int>(bytes)) == cudaSuccess)
+    return true;
+  cudaGetLastError();  // it is said here
+  return false;
+}
+
 }  // namespace recollect::cuda

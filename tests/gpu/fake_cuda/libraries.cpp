@@ -5,6 +5,7 @@
 #include "engine/core/error.h"
 #include "engine/core/float8.h"
 #include "engine/ops/cuda/cudnn.h"
+#include "engine/ops/cuda/faster.h"
 #include "engine/ops/cuda/gemm.h"
 #include "engine/ops/cuda/gemm_sums.h"
 #include "engine/ops/cuda/libraries.h"
@@ -133,6 +134,15 @@ void GemmWithSums::run(const void* a, const void* b, void* out, float* sums, boo
       sums[i] = static_cast<float>(sum);
     }
   });
+}
+
+// Names are told apart by their letters: tests see both ways, and the same one for a name always. It is tried as on a device.
+bool is_faster(Libraries*, const std::string& name, const std::function<void()>& one,
+               const std::function<void()>&, void*) {
+  one();
+  unsigned letters = 0;
+  for (const char c : name) letters += static_cast<unsigned char>(c);
+  return letters % 3 != 0;
 }
 
 std::string versions() { return "fake CUDA"; }
