@@ -1,4 +1,4 @@
-// Linear layers whose products are of 8-bit codes. Both operands of a product lie with what is summed over in neighbouring
+// 8-bit codes with a scale, and linear layers whose products are of such codes. Both operands of a product lie with what is summed over in neighbouring
 // bytes, which is all that Hopper multiplies: what backward needs transposed is made transposed.
 #include "engine/ops/float8.h"
 
@@ -16,9 +16,10 @@ DType format_of(const OpView& v) {
 
 std::vector<OutputSpec> infer_quantise(const OpView& v) {
   const Value& x = v.in(0);
-  check(x.shape.rank() == 2 && is_floating(x.dtype), v, "x is a matrix of floating-point numbers");
   const DType format = format_of(v);
   const std::string& copies = v.attributes().text("copies");
+  check(x.shape.rank() >= 1 && is_floating(x.dtype), v, "x are floating-point numbers");
+  check(x.shape.rank() == 2 || !makes_columns(copies), v, "what is transposed is a matrix");
   check(copies == "rows" || copies == "columns" || copies == "both", v, "copies are rows, columns or both");
   std::vector<OutputSpec> specs;
   if (makes_columns(copies))
@@ -36,6 +37,18 @@ Cost quantise_cost(const OpView& v) {
   Cost cost = streaming_cost(v, 0);
   cost.bytes += static_cast<double>(v.in(0).bytes());
   return cost;
+}
+
+std::vector<OutputSpec> infer_dequantise(const OpView& v) {
+  const Value &codes = v.in(0), &scale = v.in(1);
+  check(is_float8(codes.dtype), v, "what is widened are 8-bit codes");
+  check_shape(v, scale, {1});
+  const std::string& dtype = v.attributes().text("dtype");
+  check(dtype == "statistics" || dtype == "bf16" || dtype == "f16", v,
+        "the dtype is statistics, bf16 or f16");
+  const DType made = dtype == "statistics" ? scale.dtype : dtype == "bf16" ? DType::kBF16 : DType::kF16;
+  check(scale.dtype == statistics_dtype(made), v, "the scale has the statistics dtype");
+  return {{.shape = codes.shape, .dtype = made, .placement = codes.placement}};
 }
 
 // Codes [m,k] and [n,k], each with its scale.
@@ -137,6 +150,9 @@ void gradient_past_codes(GradientBuilder& g, OpId id) {
 
 void register_float8(OpRegistry& registry) {
   registry.add({.name = "quantise", .infer = infer_quantise, .cost = quantise_cost, .passes_on = true});
+  registry.add({.name = "dequantise", .infer = infer_dequantise, .cost = [](const OpView& v) {
+                  return streaming_cost(v, 1);
+                }});
   registry.add({.name = "linear_fp8",
                 .infer = infer_forward,
                 .cost = codes_cost,

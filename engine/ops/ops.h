@@ -82,6 +82,10 @@
 //                                                                [1] S                  both
 //     The codes of x in an 8-bit format, transposed and as it lies; a code times scale is the number again. The largest
 //     number of x becomes the format's largest (float8.h). Where one is not finite, all codes and the scale are NaN.
+//     Of copies rows, x may have any rank.
+// dequantise                codes, their scale [1] S             numbers, shaped alike  dtype: statistics, bf16
+//                                                                                       or f16
+//     Each code times scale, rounded once to S and then to the dtype.
 // linear_fp8                x [T,in], its scale, w [out,in],     y [T,out]
 //                           its scale, the weight, bias? [out]
 //     y = x w^T + bias of codes; the weight, whose codes w are, is not read: y has its dtype. Its gradient is that of

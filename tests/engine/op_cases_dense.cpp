@@ -207,9 +207,19 @@ void add_float8_cases(std::vector<OpCase>& cases) {
                            .kind = "quantise",
                            .inputs = {activation("x", shape, 3)},
                            .attributes = {{"format", std::string(format)}, {"copies", std::string(copies)}}});
+  cases.push_back({.name = "quantise_e4m3_rows_of_matrices",
+                   .kind = "quantise",
+                   .inputs = {activation("x", {3, 4, 20}, 3)},
+                   .attributes = {{"format", std::string("e4m3")}, {"copies", std::string("rows")}}});
   const auto codes = [](const char* name, Shape shape, Storage storage) {
     return ValueSpec{.name = name, .shape = shape, .storage = storage};
   };
+  for (const auto& [name, storage] : {std::pair{"e4m3", Storage::kE4M3}, {"e5m2", Storage::kE5M2}})
+    for (const Shape& shape : {Shape{35, 71}, Shape{2, 3, 64}})  // of whole vectors, and not
+      cases.push_back({.name = std::string("dequantise_") + name + "_" + std::to_string(shape.elements()),
+                       .kind = "dequantise",
+                       .inputs = {codes("x", shape, storage), statistic("scale", {1}, 0, 0.375)},
+                       .attributes = {{"dtype", std::string("statistics")}}});
   const ValueSpec a_scale = statistic("a_scale", {1}, 0, 0.25), b_scale = statistic("b_scale", {1}, 0, 3);
   struct Product {
     const char* name;

@@ -107,6 +107,52 @@ TEST(Float8, AllBackendsQuantiseToTheSameBits) {
       }
 }
 
+// All codes of a format, and more, as a backend widens them to numbers of that dtype.
+Numbers widened(const KernelTable& kernels, Storage format, const char* dtype) {
+  const OpCase c{
+      .name = "dequantise",
+      .kind = "dequantise",
+      .inputs = {{.name = "codes", .shape = {37, 7}, .storage = format}, statistic("scale", {1}, 0, 0.3)},
+      .attributes = {{"dtype", std::string(dtype)}}};
+  OpRegistry registry;
+  register_engine_ops(registry);
+  const Graph graph = make_graph(c, registry, kFloat);
+  GraphRunner runner(graph, kernels, {});
+  const Tensor codes = runner.tensor(graph.op(0).inputs[0]);
+  for (int64_t i = 0; i < codes.elements(); ++i)
+    static_cast<uint8_t*>(codes.data)[i] = static_cast<uint8_t>(i);
+  write(runner.tensor(graph.op(0).inputs[1]), {0.3});
+  runner.run();
+  runner.expect_intact();
+  Numbers numbers = read(runner.tensor(graph.op(0).outputs[0]));
+  for (double& number : numbers)
+    if (std::isnan(number)) number = 1e300;  // so that it is like itself
+  return numbers;
+}
+
+TEST(Float8, AllBackendsWidenToTheSameNumbers) {
+  KernelTable reference, cpu, cuda;
+  reference::register_kernels(reference);
+  register_cpu_kernels(cpu);
+  emulation::register_kernels(cuda);
+  for (const Storage format : {Storage::kE4M3, Storage::kE5M2}) {
+    const Numbers want = widened(reference, format, "statistics");
+    EXPECT_EQ(want[1],
+              static_cast<double>(static_cast<float>(format == Storage::kE4M3 ? 0x1p-9 : 0x1p-16) * 0.3f));
+    EXPECT_EQ(widened(cpu, format, "statistics"), want);
+    EXPECT_EQ(widened(cuda, format, "statistics"), want);
+    Numbers halves = want;
+    for (double& number : halves)
+      if (number < 1e300) number = bf16(static_cast<float>(number));
+    EXPECT_EQ(widened(cpu, format, "bf16"), halves);
+    EXPECT_EQ(widened(cuda, format, "bf16"), halves);
+    for (std::size_t i = 0; i < want.size(); ++i)
+      halves[i] = want[i] < 1e300 ? double{f16(static_cast<float>(want[i]))} : want[i];
+    EXPECT_EQ(widened(cuda, format, "f16"), halves);
+    EXPECT_THROW(widened(reference, format, "bf16"), Error);
+  }
+}
+
 // Whole numbers up to 7 are numbers of both formats with these scales: nothing is rounded.
 struct LinearLayer {
   static constexpr int64_t kTokens = 5, kIn = 4, kOut = 3;

@@ -30,8 +30,8 @@ class Quantise : public Kernel {
  public:
   explicit Quantise(const OpView& view)
       : threads_(omp_get_max_threads()),
-        rows_(view.in(0).shape[0]),
-        columns_(view.in(0).shape[1]),
+        rows_(view.in(0).shape.elements() / row_length(view.in(0).shape)),
+        columns_(row_length(view.in(0).shape)),
         e4m3_(view.attributes().text("format") == "e4m3"),
         plain_(makes_rows(view.attributes().text("copies"))),
         transposed_(makes_columns(view.attributes().text("copies"))) {}
@@ -88,6 +88,29 @@ class Quantise : public Kernel {
   int threads_;
   int64_t rows_, columns_;
   bool e4m3_, plain_, transposed_;
+};
+
+// A is the dtype of what is made, of which there are 256 numbers.
+template <typename A>
+class Dequantise : public Kernel {
+ public:
+  Dequantise() : threads_(omp_get_max_threads()) {}
+
+  void run(const KernelArgs& args) override {
+    const auto& wide = args.in[0].dtype == DType::kE4M3 ? kWideE4M3 : kWideE5M2;
+    const float scale = args.in[1].as<float>()[0];
+    std::array<A, 256> numbers;
+    for (std::size_t code = 0; code < numbers.size(); ++code)
+      store(&numbers[code], std::bit_cast<float>(uint32_t{wide[code]} << 16) * scale);
+    const auto* codes = static_cast<const uint8_t*>(args.in[0].data);
+    A* y = args.out[0].as<A>();
+    parallel_ranges(threads_, args.in[0].elements(), [&](int64_t first, int64_t last, int) {
+      for (int64_t i = first; i < last; ++i) y[i] = numbers[codes[i]];
+    });
+  }
+
+ private:
+  int threads_;
 };
 
 // a b^T of codes [m,k] and [n,k], in float, without their scales.
@@ -177,6 +200,11 @@ class Float8WeightGradient : public Kernel {
 
 void register_float8(KernelTable& table) {
   add_kernel<Quantise>(table, "quantise");
+  table.add("dequantise", [](const OpView& view) {
+    return with_activation_type(view.out(0).dtype, "dequantise", [&]<typename A>() -> KernelPointer {
+      return std::make_unique<Dequantise<A>>();
+    });
+  });
   add_kernel<Float8Linear>(table, "linear_fp8", 4);
   add_kernel<Float8Linear>(table, "linear_fp8_backward_input", 4);
   table.add("linear_fp8_backward_weight", [](const OpView& view) -> KernelPointer {

@@ -122,8 +122,8 @@ template <typename A>
 class Quantise : public Kernel {
  public:
   explicit Quantise(const OpView& view)
-      : rows_(view.in(0).shape[0]),
-        columns_(view.in(0).shape[1]),
+      : rows_(view.in(0).shape.elements() / row_length(view.in(0).shape)),
+        columns_(row_length(view.in(0).shape)),
         blocks_(ceil_div(rows_ * columns_, kPart)),
         e4m3_(view.attributes().text("format") == "e4m3"),
         plain_(makes_rows(view.attributes().text("copies"))),
@@ -151,6 +151,52 @@ class Quantise : public Kernel {
  private:
   int64_t rows_, columns_, blocks_;
   bool e4m3_, plain_, transposed_;
+};
+
+// A thread has as many codes as it stores at once.
+template <typename A>
+__global__ void __launch_bounds__(kThreads)
+    widen_codes(const uint8_t* codes, const float* scale, A* y, int64_t elements, bool e4m3) {
+  constexpr int kN = kVector<A>;
+  const int64_t begin = (blockIdx.x * int64_t{kThreads} + threadIdx.x) * kN, left = elements - begin;
+  if (left <= 0) return;
+  const __nv_fp8_interpretation_t format = e4m3 ? __NV_E4M3 : __NV_E5M2;
+  const auto widen = [&](uint32_t two, float* to) {
+    Word<f16>::widen(same_bits<uint32_t>(__nv_cvt_fp8x2_to_halfraw2(static_cast<uint16_t>(two), format)), to);
+  };
+  const float times = *scale;
+  Floats<kN> numbers;
+  if (left >= kN) {
+#pragma unroll
+    for (int word = 0; word < kN / 4; ++word) {
+      RECOLLECT_READS(codes + begin + 4 * word, 4);
+      const uint32_t four = reinterpret_cast<const uint32_t*>(codes + begin)[word];
+      widen(four, numbers.at + 4 * word);
+      widen(four >> 16, numbers.at + 4 * word + 2);
+    }
+#pragma unroll
+    for (int i = 0; i < kN; ++i) numbers[i] *= times;
+    store<kN>(y + begin, numbers);
+    return;
+  }
+  for (int i = 0; i < left; ++i) {
+    RECOLLECT_READS(codes + begin + i, 1);
+    float both[2];
+    widen(codes[begin + i], both);
+    store_one(y + begin + i, both[0] * times);
+  }
+}
+
+template <typename A>
+class Dequantise : public Kernel {
+ public:
+  void run(const KernelArgs& args) override {
+    const Tensor& codes = args.in[0];
+    const int64_t threads = ceil_div(codes.elements(), int64_t{kVector<A>});
+    launch(widen_codes<A>, grid_of(ceil_div(threads, kThreads)), dim3(kThreads), 0, args.stream,
+           static_cast<const uint8_t*>(codes.data), args.in[1].as<float>(), args.out[0].as<A>(),
+           codes.elements(), codes.dtype == DType::kE4M3);
+  }
 };
 
 __global__ void __launch_bounds__(kThreads)
@@ -230,6 +276,11 @@ void register_float8(KernelTable& table, Libraries* libraries) {
   table.add("quantise", [](const OpView& view) {
     return with_activation_type(view.in(0).dtype, "quantise", [&]<typename A>() -> KernelPointer {
       return std::make_unique<Quantise<A>>(view);
+    });
+  });
+  table.add("dequantise", [](const OpView& view) {
+    return with_activation_type(view.out(0).dtype, "dequantise", [&]<typename A>() -> KernelPointer {
+      return std::make_unique<Dequantise<A>>();
     });
   });
   for (const char* kind : {"linear_fp8", "linear_fp8_backward_input"})
