@@ -69,7 +69,7 @@ TEST(StorageDType, OfDoublesToo) {
 TEST(StorageDType, OfEightBitsIsTheSameWhereverItIsKept) {
   for (const auto& [format, precision, tensor] :
        {std::tuple{"e4m3", "fp32", 1}, {"e5m2", "bf16", 1}, {"e4m3", "bf16", 2}}) {
-    const Words words = ranks(tensor) + Words{"training.max_steps=3", ac("mode=full"),
+    const Words words = ranks(tensor) + Words{"training.max_steps=2", ac("mode=full"),
                                               std::string("training.precision=") + precision};
     const Words in_codes = words + Words{ac("storage_dtype=") + format};
     const Trained same = train(kYaml, words), codes = train(kYaml, in_codes);
@@ -151,7 +151,7 @@ TEST(StorageDType, IsRefusedWhereItCannotBeMeant) {
   says(done.out, "storage_dtype: bf16, lossy: 4 values stored in 0.00 MiB less");
   const Finished codes =
       place.recollect({"train", "odd.yaml", ac("storage_dtype=e4m3"), ac("mode=full"), "training.max_steps=1",
-                       "training.precision=bf16", "logging.verbose=true"});
+                       "training.precision=bf16", "output_dir=codes", "logging.verbose=true"});
   EXPECT_EQ(codes.status, 0) << codes.err;
   says(codes.out, "storage_dtype: e4m3, lossy: 4 values stored in 0.00 MiB less");
 }
