@@ -77,7 +77,7 @@ struct OpDef {
   // With an op of kind `next` that reads its output first it can be one of kind `joined` (join_ops.h); "": with none.
   struct Joint {
     std::string next = {}, joined = {};
-    bool (*fits)(const Op&) = nullptr;
+    bool (*fits)(const Op&) = nullptr;  // null: whatever its attributes are
   } joint = {};
 };
 

@@ -14,8 +14,7 @@ DType format_of(const OpView& v) {
   return format == "e4m3" ? DType::kE4M3 : DType::kE5M2;
 }
 
-std::vector<OutputSpec> infer_quantise(const OpView& v) {
-  const Value& x = v.in(0);
+std::vector<OutputSpec> specs_of_codes(const OpView& v, const OutputSpec& x) {
   const DType format = format_of(v);
   const std::string& copies = v.attributes().text("copies");
   check(x.shape.rank() >= 1 && is_floating(x.dtype), v, "x are floating-point numbers");
@@ -30,6 +29,34 @@ std::vector<OutputSpec> infer_quantise(const OpView& v) {
   specs.push_back(
       {.shape = {1}, .dtype = statistics_dtype(x.dtype), .suffix = "scale", .placement = x.placement});
   return specs;
+}
+
+std::vector<OutputSpec> infer_quantise(const OpView& v) { return specs_of_codes(v, like(v.in(0))); }
+
+// An activation y, and its codes.
+std::vector<OutputSpec> with_codes(const OpView& v, OutputSpec y) {
+  std::vector<OutputSpec> specs = specs_of_codes(v, y);
+  specs.insert(specs.begin(), std::move(y));
+  return specs;
+}
+
+std::vector<OutputSpec> infer_gelu_quantise(const OpView& v) {
+  check_bias(v, v.in(0), v.in(1));
+  return with_codes(v, like(v.in(0)));
+}
+
+std::vector<OutputSpec> infer_swiglu_quantise(const OpView& v) {
+  OutputSpec y = like(v.in(0));
+  check(y.shape.rank() == 2 && y.shape[1] % 2 == 0, v, "x is [tokens, 2 * width], gate | up");
+  y.shape = {y.shape[0], y.shape[1] / 2};
+  return with_codes(v, std::move(y));
+}
+
+// y is read again for the codes.
+Cost activation_cost(const OpView& v, double flops) {
+  Cost cost = streaming_cost(v, flops);
+  cost.bytes += static_cast<double>(v.out(0).bytes());
+  return cost;
 }
 
 // Once for the largest number, once for the codes.
@@ -150,6 +177,17 @@ void gradient_past_codes(GradientBuilder& g, OpId id) {
 
 void register_float8(OpRegistry& registry) {
   registry.add({.name = "quantise", .infer = infer_quantise, .cost = quantise_cost, .passes_on = true});
+  registry.add({.name = "bias_gelu_quantise",
+                .infer = infer_gelu_quantise,
+                .cost = [](const OpView& v) { return activation_cost(v, 12); },
+                .in_place = {{0, 0}},
+                .group = "activation",
+                .measured_as = "bias_gelu"});
+  registry.add({.name = "swiglu_quantise",
+                .infer = infer_swiglu_quantise,
+                .cost = [](const OpView& v) { return activation_cost(v, 8); },
+                .group = "activation",
+                .measured_as = "bias_gelu"});
   registry.add({.name = "dequantise", .infer = infer_dequantise, .cost = [](const OpView& v) {
                   return streaming_cost(v, 1);
                 }});

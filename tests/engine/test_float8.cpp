@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "engine/graph/differentiate.h"
+#include "engine/graph/join_ops.h"
 #include "engine/graph/op_builder.h"
 #include "tests/engine/cpu_kernels.h"
 #include "tests/engine/op_harness.h"
@@ -151,6 +152,54 @@ TEST(Float8, AllBackendsWidenToTheSameNumbers) {
     EXPECT_EQ(widened(cuda, format, "f16"), halves);
     EXPECT_THROW(widened(reference, format, "bf16"), Error);
   }
+}
+
+// The bytes of an activation, of its codes and of their scale, which two ops make, or one.
+std::vector<std::vector<std::byte>> activated(const KernelTable& kernels, DType dtype,
+                                              const std::string& kind, const Shape& shape, bool joins) {
+  OpRegistry registry;
+  register_engine_ops(registry);
+  Graph graph;
+  OpBuilder ops(graph, registry);
+  std::vector<ValueId> inputs{
+      graph.add_value({.name = "x", .shape = shape, .dtype = dtype, .persistent = true})};
+  if (kind == "bias_gelu")
+    inputs.push_back(graph.add_value({.name = "bias", .shape = {shape[1]}, .persistent = true}));
+  Attributes form;
+  if (kind == "bias_gelu") form.set("form", std::string("erf"));
+  std::vector<ValueId> made = ops.append("y", kind.c_str(), form, inputs).outputs;
+  const std::vector<ValueId> codes =
+      ops.append("y8", "quantise", {{"format", std::string("e4m3")}, {"copies", std::string("both")}},
+                 {made[0]})
+          .outputs;
+  made.insert(made.end(), codes.begin(), codes.end());
+  if (joins) join_ops(graph, registry);
+  EXPECT_EQ(graph.ops().size(), joins ? 1u : 2u);
+  GraphRunner runner(graph, kernels, {});
+  for (const ValueId v : inputs)
+    write(runner.tensor(v), random_numbers({.shape = graph.value(v).shape, .scale = 3}, v));
+  runner.run();
+  runner.expect_intact();
+  std::vector<std::vector<std::byte>> bytes;
+  for (const ValueId v : made) bytes.push_back(runner.bytes(v));
+  return bytes;
+}
+
+TEST(Float8, AnActivationWithItsCodesHasTheBitsOfBoth) {
+  KernelTable reference, cpu, cuda;
+  reference::register_kernels(reference);
+  register_cpu_kernels(cpu);
+  emulation::register_kernels(cuda);
+  for (const char* kind : {"bias_gelu", "swiglu"})
+    for (const Shape& shape : {Shape{37, 70}, Shape{68, 144}})
+      for (const auto& [kernels, dtype] : {std::pair{&reference, DType::kF32},
+                                           {&cpu, DType::kF32},
+                                           {&cpu, DType::kBF16},
+                                           {&cuda, DType::kF32},
+                                           {&cuda, DType::kBF16}})
+        EXPECT_TRUE(activated(*kernels, dtype, kind, shape, true) ==
+                    activated(*kernels, dtype, kind, shape, false))
+            << kind << " " << shape.to_string() << " " << name_of(dtype);
 }
 
 // Whole numbers up to 7 are numbers of both formats with these scales: nothing is rounded.

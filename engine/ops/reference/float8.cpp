@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/ops/reference/kernels.h"
+#include "engine/ops/reference/activation.h"
 
 namespace recollect::reference {
 namespace {
@@ -40,6 +40,16 @@ void quantise(const KernelArgs& args, const Attributes& attributes) {
     quantise_to<e4m3, T>(args, copies);
   else
     quantise_to<e5m2, T>(args, copies);
+}
+
+// kActivate makes y, the first output; the others are its codes.
+template <typename T, void (*kActivate)(const KernelArgs&, const Attributes&)>
+void activate_and_quantise(const KernelArgs& args, const Attributes& attributes) {
+  kActivate(args, attributes);
+  KernelArgs codes = args;
+  codes.in = args.out.first(1);
+  codes.out = args.out.subspan(1);
+  quantise<T>(codes, attributes);
 }
 
 template <typename T>
@@ -85,6 +95,10 @@ void linear_fp8_backward_weight(const KernelArgs& args, const Attributes&) {
 
 void register_float8(KernelTable& table) {
   add_kernel(table, "quantise", quantise<double>, quantise<float>);
+  add_kernel(table, "bias_gelu_quantise", activate_and_quantise<double, bias_gelu<double>>,
+             activate_and_quantise<float, bias_gelu<float>>);
+  add_kernel(table, "swiglu_quantise", activate_and_quantise<double, swiglu<double>>,
+             activate_and_quantise<float, swiglu<float>>);
   add_kernel(table, "dequantise", dequantise<double>, dequantise<float>);
   add_kernel(table, "linear_fp8", linear_fp8<double>, linear_fp8<float>);
   add_kernel(table, "linear_fp8_backward_input", linear_fp8<double>, linear_fp8<float>);

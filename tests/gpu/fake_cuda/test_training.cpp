@@ -74,6 +74,15 @@ TEST_F(FakeTraining, ReplaysOfFusedAttentionToo) {
   EXPECT_LE(test::largest_difference(plain.gradients, fused.gradients), 0.1);
 }
 
+// Codes too, which an activation makes beside itself where it is followed by them (join_ops.h).
+TEST_F(FakeTraining, Float8ComputedAgainHasTheSameBits) {
+  const Words fp8 = {"training.fp8=true",   "training.precision=bf16", "model.n_inner=32",
+                     "model.n_layer=2",     "model.n_positions=16",    "data.sequence_length=16",
+                     "training.max_steps=1"};
+  const Trained none = train_in({}, fp8);
+  expect_same_bits(none, train_in({.order = RunOrder::kLate}, with(kHost, fp8)), "computed again");
+}
+
 TEST_F(FakeTraining, IsNearTheCpu) {
   const Words no_dropout = {"model.resid_pdrop=0", "model.embd_pdrop=0", "model.attn_pdrop=0"};
   const Trained gpu = train_in({}, no_dropout);
