@@ -87,7 +87,8 @@ void register_activation(OpRegistry& registry) {
                 .infer = infer_swiglu_backward,
                 .cost = [](const OpView& v) { return streaming_cost(v, 8); },
                 .in_place = {{0, 1}},
-                .measured_as = "bias_gelu_backward"});
+                .measured_as = "bias_gelu_backward",
+                .joint = {.next = "quantise", .joined = "swiglu_backward_quantise"}});
   registry.add({.name = "tanh",
                 .infer = infer_tanh,
                 .cost = [](const OpView& v) { return streaming_cost(v, 12); },

@@ -52,6 +52,13 @@ std::vector<OutputSpec> infer_swiglu_quantise(const OpView& v) {
   return with_codes(v, std::move(y));
 }
 
+std::vector<OutputSpec> infer_swiglu_backward_quantise(const OpView& v) {
+  const Shape& x = v.in(1).shape;
+  check(x.rank() == 2 && x[1] % 2 == 0, v, "x is [tokens, 2 * width], gate | up");
+  check_shape(v, v.in(0), {x[0], x[1] / 2});
+  return with_codes(v, like(v.in(1)));
+}
+
 // y is read again for the codes.
 Cost activation_cost(const OpView& v, double flops) {
   Cost cost = streaming_cost(v, flops);
@@ -188,6 +195,11 @@ void register_float8(OpRegistry& registry) {
                 .cost = [](const OpView& v) { return activation_cost(v, 8); },
                 .group = "activation",
                 .measured_as = "bias_gelu"});
+  registry.add({.name = "swiglu_backward_quantise",
+                .infer = infer_swiglu_backward_quantise,
+                .cost = [](const OpView& v) { return activation_cost(v, 8); },
+                .in_place = {{0, 1}},
+                .measured_as = "bias_gelu_backward"});
   registry.add({.name = "dequantise", .infer = infer_dequantise, .cost = [](const OpView& v) {
                   return streaming_cost(v, 1);
                 }});

@@ -87,8 +87,10 @@
 //                                                                rows?, scale [1] S     quantise
 // swiglu_quantise           x [T,2*w]                            y [T,w], columns?,     as quantise
 //                                                                rows?, scale [1] S
-//     y of bias_gelu, or of swiglu, and what quantise makes of it, as that is stored. They have no gradients: ops are
-//     joined to them when they have theirs (join_ops.h).
+// swiglu_backward_quantise  dy [T,w], x [T,2*w]                  dx [T,2*w], columns?,  as quantise
+//                                                                rows?, scale [1] S
+//     The output of bias_gelu, of swiglu or of its gradient, and what quantise makes of it, as that is stored. They have no
+//     gradients: ops are joined to them when they have theirs (join_ops.h).
 // dequantise                codes, their scale [1] S             numbers, shaped alike  dtype: statistics, bf16
 //                                                                                       or f16
 //     Each code times scale, rounded once to S and then to the dtype.

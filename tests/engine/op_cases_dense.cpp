@@ -214,7 +214,8 @@ void add_float8_cases(std::vector<OpCase>& cases) {
   // Of one number: no backend's roundings make another code of the largest. test_float8.cpp has what differs.
   for (const auto& [kind, form] : {std::pair{"bias_gelu_quantise", "tanh"},
                                    {"bias_gelu_quantise", "erf"},
-                                   {"swiglu_quantise", "gated"}}) {
+                                   {"swiglu_quantise", "gated"},
+                                   {"swiglu_backward_quantise", "gated"}}) {
     ValueSpec x = activation("x", {35, 72}, 0);
     x.offset = 0.75;
     OpCase c{.name = std::string(kind) + "_" + form,
@@ -222,6 +223,9 @@ void add_float8_cases(std::vector<OpCase>& cases) {
              .inputs = {x, statistic("bias", {72}, 0, 0.25)},
              .attributes = {{"format", std::string("e4m3")}, {"copies", std::string("both")}}};
     form == std::string("gated") ? c.inputs.pop_back() : c.attributes.set("form", std::string(form));
+    if (c.kind == "swiglu_backward_quantise") {
+      c.inputs.insert(c.inputs.begin(), {.name = "dy", .shape = {35, 36}, .scale = 0, .offset = 1.5});
+    }
     cases.push_back(c);
   }
   const auto codes = [](const char* name, Shape shape, Storage storage) {

@@ -47,4 +47,30 @@ class Swiglu : public RowKernel {
   }
 };
 
+template <typename A>
+class SwigluBackward : public RowKernel {
+ public:
+  using RowKernel::RowKernel;
+
+  void run(const KernelArgs& args) override {
+    const A *dy = args.in[0].as<A>(), *x = args.in[1].as<A>();
+    A* dx = args.out[0].as<A>();
+    parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
+      for (int64_t r = first; r < last; ++r) {
+        const A *d = dy + r * width_, *gate = x + 2 * r * width_, *up = gate + width_;
+        A* dgate = dx + 2 * r * width_;
+        const auto of_gate = [&](int64_t c) {
+          const float g = load(gate[c]), s = sigmoid(g);
+          return load(d[c]) * load(up[c]) * (s + g * s * (1.0f - s));
+        };
+        const auto of_up = [&](int64_t c) {
+          const float g = load(gate[c]);
+          return load(d[c]) * (g * sigmoid(g));
+        };
+        write_both(dgate, dgate + width_, width_, of_gate, of_up);
+      }
+    });
+  }
+};
+
 }  // namespace recollect::cpu

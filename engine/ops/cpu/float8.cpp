@@ -237,6 +237,8 @@ void register_float8(KernelTable& table) {
     return erf ? activate_and_quantise<BiasGeluErf>(view) : activate_and_quantise<BiasGeluTanh>(view);
   });
   table.add("swiglu_quantise", [](const OpView& view) { return activate_and_quantise<Swiglu>(view); });
+  table.add("swiglu_backward_quantise",
+            [](const OpView& view) { return activate_and_quantise<SwigluBackward>(view); });
   table.add("dequantise", [](const OpView& view) {
     return with_activation_type(view.out(0).dtype, "dequantise", [&]<typename A>() -> KernelPointer {
       return std::make_unique<Dequantise<A>>();

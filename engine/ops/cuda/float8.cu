@@ -1,6 +1,6 @@
 // 8-bit codes with a scale, and their products, which are cuBLASLt's. The largest number is found in parts of fixed size;
-// a maximum is the same in any order. An activation of which there will be codes finds it when it is made: memory is then
-// read once less.
+// a maximum is the same in any order. An activation of which there will be codes, and SwiGLU's gradient, find it when they
+// are made: memory is then read once less.
 #include "engine/ops/float8.h"
 
 #include <cuda_fp8.h>
@@ -44,6 +44,8 @@ __global__ void __launch_bounds__(kThreads) find_largest(const A* x, int64_t ele
 template <typename A, int N, typename Form>
 struct Gelu {
   using Operands = Floats<N>;
+  static constexpr int kParts = 1,
+                       kAhead = 2;  // runs of `width` that a row of the result has; rows read ahead
   const A* x;
   const float* bias;
   int64_t width;
@@ -52,11 +54,9 @@ struct Gelu {
       : x(args.in[0].as<A>()), bias(args.in[1].as<float>()), width(columns) {}
   __device__ Floats<N> constants(int64_t column) const { return load<N>(bias + column); }
   __device__ Operands read(int64_t row, int64_t column) const { return load<N>(x + row * width + column); }
-  __device__ Floats<N> value(const Operands& in, const Floats<N>& shift) const {
-    Floats<N> out;
+  __device__ void make(const Operands& in, const Floats<N>& shift, Floats<N>* out) const {
 #pragma unroll
-    for (int i = 0; i < N; ++i) out[i] = Form::value(in[i] + shift[i]);
-    return out;
+    for (int i = 0; i < N; ++i) out[0][i] = Form::value(in[i] + shift[i]);
   }
 };
 
@@ -66,6 +66,7 @@ struct GateAndUp {
   struct Operands {
     Floats<N> gate, up;
   };
+  static constexpr int kParts = 1, kAhead = 2;
   const A* x;
   int64_t width;
 
@@ -75,11 +76,36 @@ struct GateAndUp {
     const A* from = x + 2 * row * width + column;
     return {load<N>(from), load<N>(from + width)};
   }
-  __device__ Floats<N> value(const Operands& in, int) const {
-    Floats<N> out;
+  __device__ void make(const Operands& in, int, Floats<N>* out) const {
 #pragma unroll
-    for (int i = 0; i < N; ++i) out[i] = in.gate[i] * sigmoid(in.gate[i]) * in.up[i];
-    return out;
+    for (int i = 0; i < N; ++i) out[0][i] = in.gate[i] * sigmoid(in.gate[i]) * in.up[i];
+  }
+};
+
+// The gradient of that: a row of it is as one of x.
+template <typename A, int N>
+struct GateAndUpBackward {
+  struct Operands {
+    Floats<N> dy, gate, up;
+  };
+  static constexpr int kParts = 2, kAhead = 1;
+  const A *dy, *x;
+  int64_t width;
+
+  GateAndUpBackward(const KernelArgs& args, int64_t columns)
+      : dy(args.in[0].as<A>()), x(args.in[1].as<A>()), width(columns) {}
+  __device__ int constants(int64_t) const { return 0; }
+  __device__ Operands read(int64_t row, int64_t column) const {
+    const A* from = x + 2 * row * width + column;
+    return {load<N>(dy + row * width + column), load<N>(from), load<N>(from + width)};
+  }
+  __device__ void make(const Operands& in, int, Floats<N>* out) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float s = sigmoid(in.gate[i]), silu = in.gate[i] * s;
+      out[0][i] = in.dy[i] * in.up[i] * (s + silu * (1.0f - s));
+      out[1][i] = in.dy[i] * silu;
+    }
   }
 };
 
@@ -88,17 +114,22 @@ struct GateAndUp {
 template <typename A, int N, typename From>
 __global__ void __launch_bounds__(kThreads)
     activate(const From from, A* y, int64_t rows, int64_t units, uint32_t* parts) {
-  constexpr int kAhead = 2;
+  constexpr int kParts = From::kParts, kAhead = From::kAhead;
   const int64_t unit = blockIdx.y * int64_t{kWarp} + threadIdx.x % kWarp, column = unit * N;
   const int64_t step = gridDim.x * int64_t{ColumnWalk::kRows};
   uint32_t most = 0;
   if (unit < units) {
     const auto constants = from.constants(column);
     const auto put = [&](int64_t row, const typename From::Operands& in) {
-      const Floats<N> stored = as_stored<A>(from.value(in, constants));
-      store<N>(y + row * from.width + column, stored);
+      Floats<N> made[kParts];
+      from.make(in, constants, made);
 #pragma unroll
-      for (int i = 0; i < N; ++i) most = LargerBits::combine(most, magnitude_bits(stored[i]));
+      for (int part = 0; part < kParts; ++part) {
+        const Floats<N> stored = as_stored<A>(made[part]);
+        store<N>(y + (row * kParts + part) * from.width + column, stored);
+#pragma unroll
+        for (int i = 0; i < N; ++i) most = LargerBits::combine(most, magnitude_bits(stored[i]));
+      }
     };
     int64_t row = blockIdx.x * int64_t{ColumnWalk::kRows} + threadIdx.x / kWarp;
     for (; row + (kAhead - 1) * step < rows; row += kAhead * step) {
@@ -252,7 +283,7 @@ template <typename A, int N, typename From>
 class ActivateAndQuantise : public CodeWriter<A> {
  public:
   explicit ActivateAndQuantise(const OpView& view)
-      : ActivateAndQuantise(view, {view.out(0).shape[0], view.out(0).shape[1], N}) {}
+      : ActivateAndQuantise(view, {view.out(0).shape[0], view.out(0).shape[1] / From::kParts, N}) {}
 
   void run(const KernelArgs& args) override {
     A* y = args.out[0].as<A>();
@@ -277,10 +308,12 @@ KernelPointer make_gelu_quantise(const OpView& view) {
                           });
 }
 
-KernelPointer make_swiglu_quantise(const OpView& view) {
-  return with_row_vectors(view.in(0).dtype, view.out(0).shape[1], "swiglu_quantise",
+// Rows of `width` are those of what is not gate | up.
+template <template <typename, int> class From>
+KernelPointer make_swiglu_quantise(const OpView& view, int64_t width) {
+  return with_row_vectors(view.in(0).dtype, width, "swiglu_quantise",
                           [&]<typename A, int N>() -> KernelPointer {
-                            return std::make_unique<ActivateAndQuantise<A, N, GateAndUp<A, N>>>(view);
+                            return std::make_unique<ActivateAndQuantise<A, N, From<A, N>>>(view);
                           });
 }
 
@@ -410,7 +443,11 @@ void register_float8(KernelTable& table, Libraries* libraries) {
     });
   });
   table.add("bias_gelu_quantise", make_gelu_quantise);
-  table.add("swiglu_quantise", make_swiglu_quantise);
+  table.add("swiglu_quantise",
+            [](const OpView& view) { return make_swiglu_quantise<GateAndUp>(view, view.out(0).shape[1]); });
+  table.add("swiglu_backward_quantise", [](const OpView& view) {
+    return make_swiglu_quantise<GateAndUpBackward>(view, view.in(0).shape[1]);
+  });
   table.add("dequantise", [](const OpView& view) {
     return with_activation_type(view.out(0).dtype, "dequantise", [&]<typename A>() -> KernelPointer {
       return std::make_unique<Dequantise<A>>();

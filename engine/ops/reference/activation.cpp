@@ -26,21 +26,6 @@ void bias_gelu_backward(const KernelArgs& args, const Attributes& attributes) {
 }
 
 template <typename T>
-void swiglu_backward(const KernelArgs& args, const Attributes&) {
-  const T* dy = args.in[0].as<T>();
-  const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1];
-  for (int64_t t = 0; t < tokens; ++t) {
-    const T* x = args.in[1].as<T>() + t * 2 * width;
-    T* dx = args.out[0].as<T>() + t * 2 * width;
-    for (int64_t c = 0; c < width; ++c) {
-      const double gate = x[c], up = x[width + c], s = sigmoid(gate), d = dy[t * width + c];
-      dx[c] = static_cast<T>(d * up * s * (1 + gate * (1 - s)));
-      dx[width + c] = static_cast<T>(d * gate * s);
-    }
-  }
-}
-
-template <typename T>
 void hyperbolic_tangent(const KernelArgs& args, const Attributes&) {
   const T* x = args.in[0].as<T>();
   T* y = args.out[0].as<T>();

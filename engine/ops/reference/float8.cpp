@@ -99,6 +99,8 @@ void register_float8(KernelTable& table) {
              activate_and_quantise<float, bias_gelu<float>>);
   add_kernel(table, "swiglu_quantise", activate_and_quantise<double, swiglu<double>>,
              activate_and_quantise<float, swiglu<float>>);
+  add_kernel(table, "swiglu_backward_quantise", activate_and_quantise<double, swiglu_backward<double>>,
+             activate_and_quantise<float, swiglu_backward<float>>);
   add_kernel(table, "dequantise", dequantise<double>, dequantise<float>);
   add_kernel(table, "linear_fp8", linear_fp8<double>, linear_fp8<float>);
   add_kernel(table, "linear_fp8_backward_input", linear_fp8<double>, linear_fp8<float>);
