@@ -1,5 +1,5 @@
-// 8-bit codes with a scale, and linear layers whose products are of such codes. Both operands of a product lie with what is summed over in neighbouring
-// bytes, which is all that Hopper multiplies: what backward needs transposed is made transposed.
+// 8-bit codes with a scale, and linear layers whose products are of such codes. Both operands of a product lie with what is
+// summed over in neighbouring bytes, which is all that Hopper multiplies: what backward needs transposed is made transposed.
 #include "engine/ops/float8.h"
 
 #include "engine/ops/define.h"
