@@ -19,7 +19,7 @@ ResidencySettings decide_moves(const Graph& graph, const OpRegistry& registry, c
                                 .keep_last = c.keep_last,
                                 .pooled = !c.contiguous_checkpointing,
                                 .prefetch = c.prefetch,
-                                .bf16 = c.storage_dtype == StorageDType::kBF16};
+                                .storage = c.storage_dtype};
   return rules.least ? least_residency(asked)
                      : choose_residency(graph, registry, saved, plan, asked, rules.device);
 }

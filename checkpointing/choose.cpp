@@ -52,7 +52,7 @@ ResidencySettings choose_residency(const Graph& graph, const OpRegistry& registr
   const auto one_more = [&](int64_t ResidencySettings::*layers) {
     if (settings.*layers != kOpen || chosen.*layers == kMostLayers) return false;
     // Which values are rounded must not depend on what is fast.
-    if (settings.bf16 && layers == &ResidencySettings::keep_last) return false;
+    if (settings.storage != StorageDType::kSame && layers == &ResidencySettings::keep_last) return false;
     ResidencySettings more = chosen;
     ++(more.*layers);
     const Trial trial = try_out(more);

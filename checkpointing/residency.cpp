@@ -5,6 +5,7 @@
 #include <set>
 
 #include "checkpointing/residency_ops.h"
+#include "engine/core/statistics_dtype.h"
 #include "engine/graph/graph_edit.h"
 #include "engine/graph/op_builder.h"
 #include "engine/runtime/disk_ring.h"
@@ -61,7 +62,8 @@ class Residency {
     carry_out(all_soon ? buffered : decision);
     for (const auto& [layer, readers] : uses) {
       const ValueId from = soon(layer) && decision.host ? stored.in_host : stored.last;
-      const ValueId again = fetch(v, from, soon(layer) ? buffered : decision, layer, readers.front());
+      const ValueId again =
+          fetch(v, from, stored.scale, soon(layer) ? buffered : decision, layer, readers.front());
       for (OpId reader : readers) edit_.replace_input(reader, v, again);
     }
     return stored.last;
@@ -119,6 +121,7 @@ class Residency {
   struct Stored {
     ValueId in_host = kNone;  // on its way
     ValueId last = kNone;
+    ValueId scale = kNone;  // of codes
   };
 
   Stored store(ValueId v, const Decision& decision) {
@@ -126,17 +129,22 @@ class Residency {
     const OpId producer = graph_.value(v).producer;
     const int layer = graph_.op(producer).layer;
     const auto bytes = [this](ValueId value) { return graph_.value(value).bytes(); };
-    ValueId stored = v, in_host = kNone;
+    ValueId stored = v, in_host = kNone, scale = kNone;
     const auto send = [&](const char* to, const char* kind, StreamId stream, Attributes attributes,
                           std::vector<ValueId> inputs) {
       Op op = make(to + name, kind, stream, Phase::kForward, std::move(attributes), std::move(inputs));
       stored = op.outputs.front();
+      if (op.outputs.size() > 1) scale = op.outputs.back();
       edit_.insert_after(producer, std::move(op));
     };
     if (packs(v)) {
-      send("packed/", "checkpoint_pack", StreamId::kCompute, {}, {v});
+      if (settings_.storage == StorageDType::kBF16)
+        send("packed/", "checkpoint_pack", StreamId::kCompute, {}, {v});
+      else
+        send("packed/", "quantise", StreamId::kCompute,
+             {{"format", std::string(name_of(settings_.storage))}, {"copies", std::string("rows")}}, {v});
       ++report_.packed_values;
-      report_.packed_saved_bytes += bytes(v) - bytes(stored);
+      report_.packed_saved_bytes += bytes(v) - bytes(stored) - (scale == kNone ? 0 : bytes(scale));
     }
     if (decision.partition) {
       const uint64_t whole = bytes(stored);
@@ -159,7 +167,7 @@ class Residency {
       report_.to_disk_bytes += bytes(stored);
       hold_back(layer + (decision.host ? kLayersInHost : kLayersInFlight), stored);
     }
-    return {in_host, stored};
+    return {in_host, stored, scale};
   }
 
   // Forward of that layer waits until the value is out, which is what frees the place from which it goes.
@@ -175,7 +183,8 @@ class Residency {
                                                                      : first_backward_.begin()->second;
   }
 
-  ValueId fetch(ValueId v, ValueId stored, const Decision& decision, int layer, OpId first_use) {
+  ValueId fetch(ValueId v, ValueId stored, ValueId scale, const Decision& decision, int layer,
+                OpId first_use) {
     const std::string name = "fetched/layer" + std::to_string(layer) + "/" + graph_.value(v).name;
     const std::string whole = packs(v) ? name + "/packed" : name,
                       part = decision.partition ? whole + "/part" : whole;
@@ -203,9 +212,13 @@ class Residency {
             gather_attributes(graph_.value(v), settings_.tensor_size), {stored});
       report_.gathered_bytes += graph_.value(stored).bytes();
     }
-    if (packs(v))
-      bring(first_use, name, "checkpoint_unpack", StreamId::kCompute,
-            {{"dtype", std::string(name_of(graph_.value(v).dtype))}}, {stored});
+    const std::string dtype(name_of(graph_.value(v).dtype));
+    if (scale != kNone)
+      bring(first_use, name, "dequantise", StreamId::kCompute,
+            {{"dtype", graph_.value(scale).dtype == graph_.value(v).dtype ? "statistics" : dtype}},
+            {stored, scale});
+    else if (packs(v))
+      bring(first_use, name, "checkpoint_unpack", StreamId::kCompute, {{"dtype", dtype}}, {stored});
     report_.returned.push_back({v, stored});
     report_.prefetch_that_matters = std::max<int64_t>(report_.prefetch_that_matters, layers_ - layer);
     return stored;
@@ -213,8 +226,12 @@ class Residency {
 
   bool packs(ValueId v) const {
     const Value& value = graph_.value(v);
-    return settings_.bf16 && is_floating(value.dtype) && size_of(value.dtype) > size_of(DType::kBF16) &&
-           !saved_.is_statistic(v);
+    if (settings_.storage == StorageDType::kSame || !is_floating(value.dtype) || saved_.is_statistic(v))
+      return false;
+    const std::size_t size = size_of(value.dtype);
+    if (settings_.storage == StorageDType::kBF16) return size > size_of(DType::kBF16);
+    const auto elements = static_cast<std::size_t>(value.shape.elements());
+    return size * elements > elements + size_of(statistics_dtype(value.dtype));
   }
 
   // The buffer of all requests to the disk.

@@ -6,7 +6,7 @@
 //
 // What is needed at once never leaves: values first read by the ops behind the layers or by the last
 // `keep_last` layers. All others may be stored in fewer bits, wherever they are kept: the one thing here that
-// changes what backward reads.
+// changes what backward reads. Those of 8 bits have a scale each (engine/ops/float8.h), which stays on the device.
 #pragma once
 
 #include <array>
@@ -16,6 +16,7 @@
 
 #include "checkpointing/plan.h"
 #include "checkpointing/saved_activations.h"
+#include "checkpointing/settings.h"
 #include "engine/graph/op_def.h"
 
 namespace recollect {
@@ -25,7 +26,7 @@ struct ResidencySettings {
   int64_t keep_last = 1;
   bool pooled = false;   // saved and fetched values in a best-fit pool instead of the planned arena
   int64_t prefetch = 1;  // a fetch begins with the backward of the layer so many layers ahead
-  bool bf16 = false;     // floats of more bits are stored as bf16, statistics excepted
+  StorageDType storage = StorageDType::kSame;  // of floats of more bits, statistics excepted
 };
 
 // Values that the plan lets leave and that stay, by what they were to do.

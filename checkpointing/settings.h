@@ -29,9 +29,9 @@ inline constexpr std::array<std::string_view, 9> kSpellings<CheckpointingMode> =
 inline constexpr std::span<const std::string_view> kNamedModes =
     std::span(kSpellings<CheckpointingMode>).first(7);
 
-enum class StorageDType { kSame, kBF16 };
+enum class StorageDType { kSame, kBF16, kE4M3, kE5M2 };
 template <>
-inline constexpr std::array<std::string_view, 2> kSpellings<StorageDType> = {"same", "bf16"};
+inline constexpr std::array<std::string_view, 4> kSpellings<StorageDType> = {"same", "bf16", "e4m3", "e5m2"};
 
 // auto: whose plans there are. dynamic: one for each length of sequences; static: the longest's for all lengths;
 // fixed: the layers that the user names; full, none: those of the modes.
@@ -62,7 +62,7 @@ struct CheckpointingSettings {
     int64_t limit = 0;      // bytes per rank; 0: none
   } disk_checkpointing = {};
   bool contiguous_checkpointing = true;              // false: saved activations in a best-fit pool
-  StorageDType storage_dtype = StorageDType::kSame;  // of saved activations; bf16 is lossy
+  StorageDType storage_dtype = StorageDType::kSame;  // of saved activations; all but the same are lossy
   int64_t keep_last = -1;                            // -1: chosen by the simulator
   int64_t prefetch = -1;                             // layers ahead; -1: chosen by the simulator
   int64_t number_checkpoints = 0;  // layer inputs that the mode must save; 0: however many it saves

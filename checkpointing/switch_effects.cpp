@@ -34,14 +34,18 @@ void check_storage_dtype(const Keys& c, const CheckpointedRun& run, Findings& fo
   if (c.verify) {
     found.push_back(
         {{"activation_checkpointing.storage_dtype", "activation_checkpointing.verify"},
-         "activation_checkpointing.verify compares bits, and activation_checkpointing.storage_dtype bf16 "
-         "changes them: give one of the two"});
+         fmt::format(
+             "activation_checkpointing.verify compares bits, and activation_checkpointing.storage_dtype {} "
+             "changes them: give one of the two",
+             name_of(c.storage_dtype))});
   }
-  if (run.dtype == DType::kBF16) {
+  if (c.storage_dtype == StorageDType::kBF16 && size_of(run.dtype) <= size_of(DType::kBF16)) {
     found.push_back(
         {{"activation_checkpointing.storage_dtype", "training.precision"},
-         "activation_checkpointing.storage_dtype bf16 has no effect with training.precision bf16: saved "
-         "activations have that type already"});
+         fmt::format("activation_checkpointing.storage_dtype bf16 has no effect with training.precision {}: "
+                     "saved activations have {} already",
+                     run.dtype == DType::kBF16 ? "bf16" : "fp16",
+                     run.dtype == DType::kBF16 ? "that type" : "as few bits")});
   }
 }
 

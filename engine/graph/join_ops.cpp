@@ -20,14 +20,14 @@ bool any_is_pooled(const Graph& graph, const Op& op) {
 
 bool can_join(const Graph& graph, const Op& first, const Op& second) {
   const OpDef::Joint& joint = first.def->joint;
-  return !joint.next.empty() && second.def->name == joint.next && joint.fits(first) &&
+  return !joint.next.empty() && second.def->name == joint.next && (!joint.fits || joint.fits(first)) &&
          first.outputs.size() == 1 && second.inputs.front() == first.outputs.front() &&
          belong_together(first, second) && !any_is_pooled(graph, first) && !any_is_pooled(graph, second);
 }
 
 Op joined(const OpRegistry& registry, Op first, const Op& second) {
   first.def = registry.find(first.def->joint.joined);
-  first.attributes = second.attributes;
+  for (const auto& [name, value] : second.attributes.items()) first.attributes.set(name, value);
   first.inputs.insert(first.inputs.end(), second.inputs.begin() + 1, second.inputs.end());
   first.outputs.insert(first.outputs.end(), second.outputs.begin(), second.outputs.end());
   first.after.insert(first.after.end(), second.after.begin(), second.after.end());

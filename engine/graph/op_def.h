@@ -77,7 +77,7 @@ struct OpDef {
   // With an op of kind `next` that reads its output first it can be one of kind `joined` (join_ops.h); "": with none.
   struct Joint {
     std::string next = {}, joined = {};
-    bool (*fits)(const Op&) = nullptr;
+    bool (*fits)(const Op&) = nullptr;  // null: whatever its attributes are
   } joint = {};
   // What an op of kind `kind` makes of this op's input of number `input`, this op can make too, as its last output, where
   // `attribute` is 1 (join_sums); "": of none.

@@ -70,7 +70,8 @@ void register_activation(OpRegistry& registry) {
                 .cost = [](const OpView& v) { return streaming_cost(v, 12); },
                 .gradient = bias_gelu_gradient,
                 .in_place = {{0, 0}},
-                .group = "activation"});
+                .group = "activation",
+                .joint = {.next = "quantise", .joined = "bias_gelu_quantise"}});
   registry.add({.name = "bias_gelu_backward",
                 .infer = infer_bias_gelu_backward,
                 .cost = [](const OpView& v) { return streaming_cost(v, 20); },
@@ -80,12 +81,14 @@ void register_activation(OpRegistry& registry) {
                 .cost = [](const OpView& v) { return streaming_cost(v, 8); },
                 .gradient = swiglu_gradient,
                 .group = "activation",
-                .measured_as = "bias_gelu"});
+                .measured_as = "bias_gelu",
+                .joint = {.next = "quantise", .joined = "swiglu_quantise"}});
   registry.add({.name = "swiglu_backward",
                 .infer = infer_swiglu_backward,
                 .cost = [](const OpView& v) { return streaming_cost(v, 8); },
                 .in_place = {{0, 1}},
-                .measured_as = "bias_gelu_backward"});
+                .measured_as = "bias_gelu_backward",
+                .joint = {.next = "quantise", .joined = "swiglu_backward_quantise"}});
   registry.add({.name = "tanh",
                 .infer = infer_tanh,
                 .cost = [](const OpView& v) { return streaming_cost(v, 12); },

@@ -1,5 +1,5 @@
-// Linear layers whose products are of 8-bit codes. Both operands of a product lie with what is summed over in neighbouring
-// bytes, which is all that Hopper multiplies: what backward needs transposed is made transposed.
+// 8-bit codes with a scale, and linear layers whose products are of such codes. Both operands of a product lie with what is
+// summed over in neighbouring bytes, which is all that Hopper multiplies: what backward needs transposed is made transposed.
 #include "engine/ops/float8.h"
 
 #include "engine/ops/define.h"
@@ -14,11 +14,11 @@ DType format_of(const OpView& v) {
   return format == "e4m3" ? DType::kE4M3 : DType::kE5M2;
 }
 
-std::vector<OutputSpec> infer_quantise(const OpView& v) {
-  const Value& x = v.in(0);
-  check(x.shape.rank() == 2 && is_floating(x.dtype), v, "x is a matrix of floating-point numbers");
+std::vector<OutputSpec> specs_of_codes(const OpView& v, const OutputSpec& x) {
   const DType format = format_of(v);
   const std::string& copies = v.attributes().text("copies");
+  check(x.shape.rank() >= 1 && is_floating(x.dtype), v, "x are floating-point numbers");
+  check(x.shape.rank() == 2 || !makes_columns(copies), v, "what is transposed is a matrix");
   check(copies == "rows" || copies == "columns" || copies == "both", v, "copies are rows, columns or both");
   std::vector<OutputSpec> specs;
   if (makes_columns(copies))
@@ -31,11 +31,58 @@ std::vector<OutputSpec> infer_quantise(const OpView& v) {
   return specs;
 }
 
+std::vector<OutputSpec> infer_quantise(const OpView& v) { return specs_of_codes(v, like(v.in(0))); }
+
+// An activation y, and its codes.
+std::vector<OutputSpec> with_codes(const OpView& v, OutputSpec y) {
+  std::vector<OutputSpec> specs = specs_of_codes(v, y);
+  specs.insert(specs.begin(), std::move(y));
+  return specs;
+}
+
+std::vector<OutputSpec> infer_gelu_quantise(const OpView& v) {
+  check_bias(v, v.in(0), v.in(1));
+  return with_codes(v, like(v.in(0)));
+}
+
+std::vector<OutputSpec> infer_swiglu_quantise(const OpView& v) {
+  OutputSpec y = like(v.in(0));
+  check(y.shape.rank() == 2 && y.shape[1] % 2 == 0, v, "x is [tokens, 2 * width], gate | up");
+  y.shape = {y.shape[0], y.shape[1] / 2};
+  return with_codes(v, std::move(y));
+}
+
+std::vector<OutputSpec> infer_swiglu_backward_quantise(const OpView& v) {
+  const Shape& x = v.in(1).shape;
+  check(x.rank() == 2 && x[1] % 2 == 0, v, "x is [tokens, 2 * width], gate | up");
+  check_shape(v, v.in(0), {x[0], x[1] / 2});
+  return with_codes(v, like(v.in(1)));
+}
+
+// y is read again for the codes.
+Cost activation_cost(const OpView& v, double flops) {
+  Cost cost = streaming_cost(v, flops);
+  cost.bytes += static_cast<double>(v.out(0).bytes());
+  return cost;
+}
+
 // Once for the largest number, once for the codes.
 Cost quantise_cost(const OpView& v) {
   Cost cost = streaming_cost(v, 0);
   cost.bytes += static_cast<double>(v.in(0).bytes());
   return cost;
+}
+
+std::vector<OutputSpec> infer_dequantise(const OpView& v) {
+  const Value &codes = v.in(0), &scale = v.in(1);
+  check(is_float8(codes.dtype), v, "what is widened are 8-bit codes");
+  check_shape(v, scale, {1});
+  const std::string& dtype = v.attributes().text("dtype");
+  check(dtype == "statistics" || dtype == "bf16" || dtype == "f16", v,
+        "the dtype is statistics, bf16 or f16");
+  const DType made = dtype == "statistics" ? scale.dtype : dtype == "bf16" ? DType::kBF16 : DType::kF16;
+  check(scale.dtype == statistics_dtype(made), v, "the scale has the statistics dtype");
+  return {{.shape = codes.shape, .dtype = made, .placement = codes.placement}};
 }
 
 // Codes [m,k] and [n,k], each with its scale.
@@ -137,6 +184,25 @@ void gradient_past_codes(GradientBuilder& g, OpId id) {
 
 void register_float8(OpRegistry& registry) {
   registry.add({.name = "quantise", .infer = infer_quantise, .cost = quantise_cost, .passes_on = true});
+  registry.add({.name = "bias_gelu_quantise",
+                .infer = infer_gelu_quantise,
+                .cost = [](const OpView& v) { return activation_cost(v, 12); },
+                .in_place = {{0, 0}},
+                .group = "activation",
+                .measured_as = "bias_gelu"});
+  registry.add({.name = "swiglu_quantise",
+                .infer = infer_swiglu_quantise,
+                .cost = [](const OpView& v) { return activation_cost(v, 8); },
+                .group = "activation",
+                .measured_as = "bias_gelu"});
+  registry.add({.name = "swiglu_backward_quantise",
+                .infer = infer_swiglu_backward_quantise,
+                .cost = [](const OpView& v) { return activation_cost(v, 8); },
+                .in_place = {{0, 1}},
+                .measured_as = "bias_gelu_backward"});
+  registry.add({.name = "dequantise", .infer = infer_dequantise, .cost = [](const OpView& v) {
+                  return streaming_cost(v, 1);
+                }});
   registry.add({.name = "linear_fp8",
                 .infer = infer_forward,
                 .cost = codes_cost,

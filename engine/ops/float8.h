@@ -12,6 +12,7 @@
 
 #include "engine/core/float8.h"
 #include "engine/core/host_device.h"
+#include "engine/core/tensor.h"
 
 namespace recollect {
 
@@ -37,5 +38,8 @@ RECOLLECT_HOST_DEVICE constexpr Float8Scale float8_scale(uint32_t largest, float
 // Which copies quantise makes: as x lies, transposed, or both.
 inline bool makes_rows(const std::string& copies) { return copies != "columns"; }
 inline bool makes_columns(const std::string& copies) { return copies != "rows"; }
+
+// Rows alone are made of tensors of any rank: of those of their innermost dimension.
+inline int64_t row_length(const Shape& shape) { return shape[shape.rank() - 1]; }
 
 }  // namespace recollect

@@ -82,6 +82,18 @@
 //                                                                [1] S                  both
 //     The codes of x in an 8-bit format, transposed and as it lies; a code times scale is the number again. The largest
 //     number of x becomes the format's largest (float8.h). Where one is not finite, all codes and the scale are NaN.
+//     Of copies rows, x may have any rank.
+// bias_gelu_quantise        x [T,w], bias [w]                    y [T,w], columns?,     form, and those of
+//                                                                rows?, scale [1] S     quantise
+// swiglu_quantise           x [T,2*w]                            y [T,w], columns?,     as quantise
+//                                                                rows?, scale [1] S
+// swiglu_backward_quantise  dy [T,w], x [T,2*w]                  dx [T,2*w], columns?,  as quantise
+//                                                                rows?, scale [1] S
+//     The output of bias_gelu, of swiglu or of its gradient, and what quantise makes of it, as that is stored. They have no
+//     gradients: ops are joined to them when they have theirs (join_ops.h).
+// dequantise                codes, their scale [1] S             numbers, shaped alike  dtype: statistics, bf16
+//                                                                                       or f16
+//     Each code times scale, rounded once to S and then to the dtype.
 // linear_fp8                x [T,in], its scale, w [out,in],     y [T,out]
 //                           its scale, the weight, bias? [out]
 //     y = x w^T + bias of codes; the weight, whose codes w are, is not read: y has its dtype. Its gradient is that of

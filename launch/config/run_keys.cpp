@@ -46,8 +46,10 @@ void add_checkpointing(std::vector<ConfigKey>& keys) {
   checkpointing(
       "verify", &AC::verify, any(),
       "hash every value that is recomputed, gathered or brought back; the first difference ends the run");
-  checkpointing("storage_dtype", &AC::storage_dtype, any(),
-                "of saved activations that are not needed at once; bf16 halves fp32, and is lossy");
+  checkpointing(
+      "storage_dtype", &AC::storage_dtype, any(),
+      "of saved activations that are not needed at once; lossy: bf16 halves fp32; e4m3 and e5m2 have a "
+      "byte a number and a scale each");
   const auto disk = [](auto& config) -> auto& { return config.activation_checkpointing.disk_checkpointing; };
   const std::string disk_section = "activation_checkpointing.disk_checkpointing";
   keys.push_back(make_key(

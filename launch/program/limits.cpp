@@ -116,11 +116,12 @@ void check_limits(const Config& config, const MemoryLedger& predicted, const std
                 "training.micro_batch_size, or use more tensor-parallel ranks");
   const CheckpointingSettings::Disk& disk = config.activation_checkpointing.disk_checkpointing;
   if (over(predicted.disk_bytes, disk.limit))
-    throw Error(ExitCode::kStorage,
-                fmt::format("the run needs {} of disk on this rank; "
-                            "activation_checkpointing.disk_checkpointing.limit is {}",
-                            byte_count(predicted.disk_bytes), byte_count(static_cast<uint64_t>(disk.limit))),
-                "raise the limit, or save less: another mode, a larger keep_last, storage_dtype: bf16");
+    throw Error(
+        ExitCode::kStorage,
+        fmt::format("the run needs {} of disk on this rank; "
+                    "activation_checkpointing.disk_checkpointing.limit is {}",
+                    byte_count(predicted.disk_bytes), byte_count(static_cast<uint64_t>(disk.limit))),
+        "raise the limit, or save less: another mode, a larger keep_last, storage_dtype: bf16 or e4m3");
 }
 
 }  // namespace recollect

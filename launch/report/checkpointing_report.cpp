@@ -157,8 +157,9 @@ std::vector<SwitchSentence> checkpointing_report(const Config& config, const Mea
             exposed(StreamId::kDisk), cost({StreamId::kDisk}),
             mib(executor.program().predicted().disk_bytes)));
   if (r.packed_values > 0)
-    report.emplace_back("storage_dtype", fmt::format("bf16, lossy: {} values stored in {} less",
-                                                     r.packed_values, mib(r.packed_saved_bytes)));
+    report.emplace_back("storage_dtype",
+                        fmt::format("{}, lossy: {} values stored in {} less", name_of(c.storage_dtype),
+                                    r.packed_values, mib(r.packed_saved_bytes)));
   if (measured.training().optimizer.offload.values > 0 && step.steps > 0)
     report.emplace_back("optimizer.offload", offload_text(measured, step.steps));
   if (!c.contiguous_checkpointing) {

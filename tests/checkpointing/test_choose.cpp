@@ -53,7 +53,8 @@ TEST(Choose, WhatIsGivenStays) {
 
 // Which values are rounded must not depend on what is fast.
 TEST(Choose, WhatIsRoundedKeepsTheLeast) {
-  EXPECT_EQ(chosen(0.8, {.keep_last = kOpen, .prefetch = kOpen, .bf16 = true}).keep_last, 1);
+  EXPECT_EQ(chosen(0.8, {.keep_last = kOpen, .prefetch = kOpen, .storage = StorageDType::kBF16}).keep_last,
+            1);
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ TEST(Residency, AValueGoesItsWayInSteps) {
   LayeredGraph g(5);
   move_inputs(
       g, {.partition_activations = true, .cpu_checkpointing = true, .disk_checkpointing = {.path = "/disk"}},
-      {.tensor_size = 2, .bf16 = true});
+      {.tensor_size = 2, .storage = StorageDType::kBF16});
   EXPECT_EQ(text_of(g.graph).substr(0, text_of(g.graph).find("\na0")), R"(
 e(x)
 packed/e(e)
@@ -99,6 +99,31 @@ fetched/layer0/e/packed(fetched/layer0/e/packed/part) on gather after ga2
 fetched/layer0/e(fetched/layer0/e/packed)
 )");
   EXPECT_EQ(g.graph.value(g.graph.find("packed/e")).dtype, DType::kBF16);
+}
+
+// Of codes the scale stays on the device.
+TEST(Residency, CodesGoTheirWayWithoutTheirScale) {
+  LayeredGraph g(3);
+  const ResidencyReport report = move_inputs(g, {.partition_activations = true, .cpu_checkpointing = true},
+                                             {.tensor_size = 2, .storage = StorageDType::kE4M3});
+  EXPECT_EQ(text_of(g.graph).substr(0, text_of(g.graph).find("\na0")), R"(
+e(x)
+packed/e(e)
+kept/e(packed/e/rows)
+host/e(kept/e) on device_to_host)");
+  std::string back;
+  for (const Op& op : g.graph.ops())
+    if (op.name.find("fetched/layer0") == 0) back += text_of(g.graph, op) + "\n";
+  EXPECT_EQ(back, R"(fetched/layer0/e/packed/part(host/e) on host_to_device after ga2
+fetched/layer0/e/packed(fetched/layer0/e/packed/part) on gather after ga2
+fetched/layer0/e(fetched/layer0/e/packed packed/e/scale)
+)");
+  const auto value = [&](const char* name) -> const Value& { return g.graph.value(g.graph.find(name)); };
+  EXPECT_EQ(value("packed/e/rows").dtype, DType::kE4M3);
+  EXPECT_EQ(value("packed/e/scale").space, MemorySpace::kDevice);
+  EXPECT_EQ(value("fetched/layer0/e").dtype, DType::kF32);
+  EXPECT_EQ(value("host/e").bytes(), 4u * 6 / 2) << "half of the codes";
+  EXPECT_EQ(report.packed_saved_bytes, 2 * (4u * 6 * 3 - 4)) << "of e and b0";
 }
 
 // Of five layers the last stays; the two before it are still in the buffer when they are wanted.
@@ -165,8 +190,8 @@ TEST(Residency, StatisticsAreNotPacked) {
   g.enter(Phase::kBackward, 0);
   for (ValueId v : norm.outputs) g.op("reads " + g.graph.value(v).name, {v});
   const SavedActivations saved(g.graph);
-  const ResidencyReport report =
-      place_saved_activations(g.graph, g.registry, saved, make_plan(g.graph, saved, {}), {.bf16 = true});
+  const ResidencyReport report = place_saved_activations(
+      g.graph, g.registry, saved, make_plan(g.graph, saved, {}), {.storage = StorageDType::kBF16});
   EXPECT_EQ(report.packed_values, 1);
   EXPECT_NE(g.graph.find("packed/norm"), kNone);
   EXPECT_EQ(g.graph.find("packed/norm/mean"), kNone);

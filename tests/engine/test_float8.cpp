@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "engine/graph/differentiate.h"
+#include "engine/graph/join_ops.h"
 #include "engine/graph/op_builder.h"
 #include "tests/engine/cpu_kernels.h"
 #include "tests/engine/op_harness.h"
@@ -105,6 +106,103 @@ TEST(Float8, AllBackendsQuantiseToTheSameBits) {
           ASSERT_EQ(finite, (std::to_integer<int>(code) & 0x7f) != float8::kNan)
               << "an overflow is not hidden";
       }
+}
+
+// All codes of a format, and more, as a backend widens them to numbers of that dtype.
+Numbers widened(const KernelTable& kernels, Storage format, const char* dtype) {
+  const OpCase c{
+      .name = "dequantise",
+      .kind = "dequantise",
+      .inputs = {{.name = "codes", .shape = {37, 7}, .storage = format}, statistic("scale", {1}, 0, 0.3)},
+      .attributes = {{"dtype", std::string(dtype)}}};
+  OpRegistry registry;
+  register_engine_ops(registry);
+  const Graph graph = make_graph(c, registry, kFloat);
+  GraphRunner runner(graph, kernels, {});
+  const Tensor codes = runner.tensor(graph.op(0).inputs[0]);
+  for (int64_t i = 0; i < codes.elements(); ++i)
+    static_cast<uint8_t*>(codes.data)[i] = static_cast<uint8_t>(i);
+  write(runner.tensor(graph.op(0).inputs[1]), {0.3});
+  runner.run();
+  runner.expect_intact();
+  Numbers numbers = read(runner.tensor(graph.op(0).outputs[0]));
+  for (double& number : numbers)
+    if (std::isnan(number)) number = 1e300;  // so that it is like itself
+  return numbers;
+}
+
+TEST(Float8, AllBackendsWidenToTheSameNumbers) {
+  KernelTable reference, cpu, cuda;
+  reference::register_kernels(reference);
+  register_cpu_kernels(cpu);
+  emulation::register_kernels(cuda);
+  for (const Storage format : {Storage::kE4M3, Storage::kE5M2}) {
+    const Numbers want = widened(reference, format, "statistics");
+    EXPECT_EQ(want[1],
+              static_cast<double>(static_cast<float>(format == Storage::kE4M3 ? 0x1p-9 : 0x1p-16) * 0.3f));
+    EXPECT_EQ(widened(cpu, format, "statistics"), want);
+    EXPECT_EQ(widened(cuda, format, "statistics"), want);
+    Numbers halves = want;
+    for (double& number : halves)
+      if (number < 1e300) number = bf16(static_cast<float>(number));
+    EXPECT_EQ(widened(cpu, format, "bf16"), halves);
+    EXPECT_EQ(widened(cuda, format, "bf16"), halves);
+    for (std::size_t i = 0; i < want.size(); ++i)
+      halves[i] = want[i] < 1e300 ? double{f16(static_cast<float>(want[i]))} : want[i];
+    EXPECT_EQ(widened(cuda, format, "f16"), halves);
+    EXPECT_THROW(widened(reference, format, "bf16"), Error);
+  }
+}
+
+// The bytes of an activation, of its codes and of their scale, which two ops make, or one.
+std::vector<std::vector<std::byte>> activated(const KernelTable& kernels, DType dtype,
+                                              const std::string& kind, const Shape& shape, bool joins) {
+  OpRegistry registry;
+  register_engine_ops(registry);
+  Graph graph;
+  OpBuilder ops(graph, registry);
+  std::vector<ValueId> inputs{
+      graph.add_value({.name = "x", .shape = shape, .dtype = dtype, .persistent = true})};
+  if (kind == "swiglu_backward")
+    inputs.insert(inputs.begin(),
+                  graph.add_value(
+                      {.name = "dy", .shape = {shape[0], shape[1] / 2}, .dtype = dtype, .persistent = true}));
+  if (kind == "bias_gelu")
+    inputs.push_back(graph.add_value({.name = "bias", .shape = {shape[1]}, .persistent = true}));
+  Attributes form;
+  if (kind == "bias_gelu") form.set("form", std::string("erf"));
+  std::vector<ValueId> made = ops.append("y", kind.c_str(), form, inputs).outputs;
+  const std::vector<ValueId> codes =
+      ops.append("y8", "quantise", {{"format", std::string("e4m3")}, {"copies", std::string("both")}},
+                 {made[0]})
+          .outputs;
+  made.insert(made.end(), codes.begin(), codes.end());
+  if (joins) join_ops(graph, registry);
+  EXPECT_EQ(graph.ops().size(), joins ? 1u : 2u);
+  GraphRunner runner(graph, kernels, {});
+  for (const ValueId v : inputs)
+    write(runner.tensor(v), random_numbers({.shape = graph.value(v).shape, .scale = 3}, v));
+  runner.run();
+  runner.expect_intact();
+  std::vector<std::vector<std::byte>> bytes;
+  for (const ValueId v : made) bytes.push_back(runner.bytes(v));
+  return bytes;
+}
+
+TEST(Float8, AnActivationWithItsCodesHasTheBitsOfBoth) {
+  KernelTable reference, cpu, cuda;
+  reference::register_kernels(reference);
+  register_cpu_kernels(cpu);
+  emulation::register_kernels(cuda);
+  for (const char* kind : {"bias_gelu", "swiglu", "swiglu_backward"})
+    for (const auto& [kernels, dtype] : {std::pair{&reference, DType::kF32},
+                                         {&cpu, DType::kF32},
+                                         {&cpu, DType::kBF16},
+                                         {&cuda, DType::kF32},
+                                         {&cuda, DType::kBF16}})
+      EXPECT_TRUE(activated(*kernels, dtype, kind, {20, 144}, true) ==
+                  activated(*kernels, dtype, kind, {20, 144}, false))
+          << kind << " " << name_of(dtype);
 }
 
 // Whole numbers up to 7 are numbers of both formats with these scales: nothing is rounded.

@@ -57,7 +57,7 @@ class Threads : public ::testing::TestWithParam<OpCase> {
     const OpCase& c = GetParam();
     const CaseData data = make_data(c, precision);
     const bool scratch_of_threads =
-        c.kind == "attention" || c.kind == "attention_backward" || c.kind == "quantise";
+        c.kind == "attention" || c.kind == "attention_backward" || c.kind.ends_with("quantise");
     std::vector<Numbers> first;
     std::size_t bytes = 0;
     for (const int threads : kCounts) {

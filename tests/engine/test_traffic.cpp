@@ -186,6 +186,30 @@ TEST(Traffic, CountsEveryPass) {
   EXPECT_EQ(traffic.elsewhere(), before);
 }
 
+// Its largest number is found when it is made.
+TEST(Traffic, OfAnActivationIsOneReadingForItsCodes) {
+  const OpCase c{
+      .name = "bias_gelu_quantise",
+      .kind = "bias_gelu_quantise",
+      .inputs = {activation("x", {kTokens, 64}), statistic("bias", {64})},
+      .attributes = {
+          {"form", std::string("tanh")}, {"format", std::string("e4m3")}, {"copies", std::string("both")}}};
+  OpRegistry registry;
+  register_engine_ops(registry);
+  KernelTable kernels;
+  emulation::register_kernels(kernels);
+  const Graph graph = make_graph(c, registry, kBfloat16);
+  GraphRunner runner(graph, kernels, c.state);
+  const ValueId y = graph.op(0).outputs[0];
+  const auto bytes = static_cast<int64_t>(graph.value(y).bytes());
+  emulation::Traffic traffic;
+  traffic.watch(runner.data(y), graph.value(y).bytes(), 0);
+  runner.run_op(0, false);
+  EXPECT_EQ(traffic.written(0), bytes);
+  EXPECT_EQ(traffic.read(0), bytes);
+  EXPECT_EQ(traffic.launches(), 3) << "the activation, the scale, the codes";
+}
+
 INSTANTIATE_TEST_SUITE_P(Ops, Passes, ::testing::ValuesIn(pass_cases()),
                          [](const auto& info) { return info.param.op.name; });
 

@@ -84,7 +84,9 @@ std::vector<Case> cases() {
           {4, "fp32", {mode("none"), partition, host, disk, ac("contiguous_checkpointing=false")}},
           {1, "fp32", {mode("full"), packed}},
           {2, "fp32", {mode("none"), partition, packed, ac("contiguous_checkpointing=false")}},
-          {2, "fp32", {mode("recursive"), partition, host, disk, packed}}};
+          {2, "fp32", {mode("recursive"), partition, host, disk, packed}},
+          {2, "bf16", {mode("none"), partition, host, ac("storage_dtype=e4m3")}},
+          {1, "fp32", {mode("selective"), ac("storage_dtype=e5m2"), ac("contiguous_checkpointing=false")}}};
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Predicted, ::testing::ValuesIn(cases()));
@@ -155,7 +157,7 @@ Kept kept_inputs(const std::vector<std::string>& words, const std::string& preci
       const std::string &name = graph.value(v).name, &of = graph.value(input).name;
       if (name == of) kept.whole += graph.value(v).bytes();
       if (name == "kept/" + of) kept.parts += graph.value(v).bytes();
-      if (name == "packed/" + of) kept.packed += graph.value(v).bytes();
+      if (name == "packed/" + of || name == "packed/" + of + "/rows") kept.packed += graph.value(v).bytes();
       if (name == "host/" + of) kept.host += graph.value(v).bytes();
       if (name == "disk/" + of) kept.disk += graph.value(v).bytes();
     }
@@ -182,6 +184,9 @@ TEST(Counting, KeptBytesAreTheClosedFormulas) {
   const Kept packed = kept_inputs({ac("storage_dtype=bf16")}, "fp32");
   EXPECT_EQ(packed.whole, 2 * kOne);  // of the last layer only, and of four bytes
   EXPECT_EQ(packed.packed, kAway * kOne);
+  const Kept codes = kept_inputs({ac("storage_dtype=e4m3")});
+  EXPECT_EQ(codes.whole, kOne);
+  EXPECT_EQ(codes.packed, kAway * kOne / 2);
   const std::string disk = ac("disk_checkpointing.path=/nowhere");
   for (const auto& words : {std::vector{disk}, {disk, host}}) {
     const Kept away = kept_inputs(words);

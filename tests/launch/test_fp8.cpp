@@ -2,6 +2,7 @@
 // learns what it learns without.
 #include <gtest/gtest.h>
 
+#include "engine/graph/join_ops.h"
 #include "launch/config/read.h"
 #include "launch/program/estimate.h"
 #include "tests/launch/process.h"
@@ -86,6 +87,14 @@ TEST(Fp8, SavesCodesForBackward) {
     }
     EXPECT_EQ(codes, sequence_parallel ? 2 * 3 : 4 * 3);  // in a layer: two inputs are gathered
     EXPECT_EQ(numbers, sequence_parallel ? 2 * 3 : 0);
+    // What a GPU does at once, in each layer.
+    Graph joined = graph;
+    join_ops(joined, *planned.training.registry);
+    std::map<std::string, int> kinds;
+    for (const Op& op : joined.ops()) ++kinds[op.def->name];
+    EXPECT_EQ(kinds["swiglu_quantise"], 3);
+    EXPECT_EQ(kinds["swiglu_backward_quantise"], 3);
+    EXPECT_EQ(kinds["swiglu"] + kinds["swiglu_backward"], 0);
   }
 }
 

@@ -1,5 +1,5 @@
-// storage_dtype: bf16 is the one lossy choice: it halves what is kept, exactly; where the halves are kept
-// changes no bit; and whoever cannot mean it is told.
+// storage_dtype is the one lossy choice: bf16 halves what is kept, exactly, and codes of 8 bits quarter it; where that is
+// kept changes no bit; and whoever cannot mean it is told.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -65,6 +65,25 @@ TEST(StorageDType, OfDoublesToo) {
   expect_same_bits(packed, train(kYaml, words + Words{kPacked, kOnHost}), "host");
 }
 
+// Codes and their scales are functions of what is stored: the same again, and wherever they wait.
+TEST(StorageDType, OfEightBitsIsTheSameWhereverItIsKept) {
+  for (const auto& [format, precision, tensor] :
+       {std::tuple{"e4m3", "fp32", 1}, {"e5m2", "bf16", 1}, {"e4m3", "bf16", 2}}) {
+    const Words words = ranks(tensor) + Words{"training.max_steps=2", ac("mode=full"),
+                                              std::string("training.precision=") + precision};
+    const Words in_codes = words + Words{ac("storage_dtype=") + format};
+    const Trained same = train(kYaml, words), codes = train(kYaml, in_codes);
+    EXPECT_EQ(codes.predicted, codes.measured);
+    EXPECT_EQ(same.steps[0].loss, codes.steps[0].loss) << "forward is not touched";
+    EXPECT_FALSE(same.gradients == codes.gradients);
+    EXPECT_NEAR(same.steps.back().loss, codes.steps.back().loss, 0.02 * same.steps.back().loss);
+    expect_same_bits(codes, train(kYaml, in_codes), "again");
+    Words away = in_codes + Words{kOnHost, kDisk};
+    if (tensor > 1) away.push_back(kPartition);
+    expect_same_bits(codes, train(kYaml, away), format);
+  }
+}
+
 ResidencyReport residency(const Words& words) {
   Config config = read_config_text("test.yaml", kYaml, words);
   resolve_planned_world(config);
@@ -84,6 +103,11 @@ TEST(StorageDType, HalvesExactlyWhatIsKept) {
     EXPECT_EQ(2 * packed.gathered_bytes, same.gathered_bytes);
     EXPECT_EQ(packed.packed_values, 4);
     EXPECT_EQ(packed.packed_saved_bytes, 4u * (2 * 8 * 20) * 2);
+    const ResidencyReport codes = residency(words + Words{ac("storage_dtype=e4m3")});
+    EXPECT_EQ(4 * codes.to_host_bytes, same.to_host_bytes);
+    EXPECT_EQ(4 * codes.from_disk_bytes, same.from_disk_bytes);
+    EXPECT_EQ(4 * codes.gathered_bytes, same.gathered_bytes);
+    EXPECT_EQ(codes.packed_saved_bytes, 4u * ((2 * 8 * 20) * 3 - 4)) << "a scale of each stays";
   }
 }
 
@@ -116,6 +140,8 @@ TEST(StorageDType, IsRefusedWhereItCannotBeMeant) {
   says(refusal({ac("mode=full"), ac("verify=true")}),
        "verify compares bits, and activation_checkpointing.storage_dtype");
   says(refusal({ac("mode=full"), "training.precision=bf16"}), "no effect with training.precision bf16");
+  says(refusal({ac("storage_dtype=e4m3"), ac("mode=full"), ac("verify=true")}),
+       "activation_checkpointing.storage_dtype e4m3 changes them");
   says(refusal({ac("mode=full"), "model.n_layer=1"}), "storage_dtype has no effect");
   says(refusal({ac("mode=full"), ac("keep_last=5")}),
        "keep_last 5 leaves the saved activations of all 5 layers");
@@ -123,6 +149,11 @@ TEST(StorageDType, IsRefusedWhereItCannotBeMeant) {
       {"train", "odd.yaml", kPacked, ac("mode=full"), "training.max_steps=1", "logging.verbose=true"});
   EXPECT_EQ(done.status, 0) << done.err;
   says(done.out, "storage_dtype: bf16, lossy: 4 values stored in 0.00 MiB less");
+  const Finished codes =
+      place.recollect({"train", "odd.yaml", ac("storage_dtype=e4m3"), ac("mode=full"), "training.max_steps=1",
+                       "training.precision=bf16", "output_dir=codes", "logging.verbose=true"});
+  EXPECT_EQ(codes.status, 0) << codes.err;
+  says(codes.out, "storage_dtype: e4m3, lossy: 4 values stored in 0.00 MiB less");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/collective_ops.h"
+#include "engine/graph/join_ops.h"
 #include "engine/ops/ops.h"
 #include "parallel/layers.h"
 #include "parallel/optimizers/eight_bit.h"
@@ -195,6 +196,9 @@ TEST(Layers, ProductsOfCodesAreThoseOfQuantisedOperands) {
     EXPECT_EQ(copies(1), sequence_parallel ? "rows" : "both") << "what is gathered again is quantised again";
     EXPECT_EQ(copies(2), "rows");
     EXPECT_EQ(copies(5), "both");
+    join_ops(built.graph, built.registry);
+    EXPECT_EQ(built.ops()[4], "bias_gelu_quantise mlp/gelu");
+    EXPECT_EQ(built.ops()[5], want[6]);
   }
 }
 

@@ -6,8 +6,8 @@
 
 #include <array>
 
+#include "engine/ops/cpu/activation.h"
 #include "engine/ops/cpu/gemm.h"
-#include "engine/ops/cpu/kernels.h"
 
 namespace recollect::cpu {
 
@@ -28,10 +28,12 @@ constexpr std::array<uint16_t, 256> kWideE4M3 = widened_codes<float8::E4M3>(),
 template <typename A>
 class Quantise : public Kernel {
  public:
-  explicit Quantise(const OpView& view)
+  explicit Quantise(const OpView& view) : Quantise(view, view.in(0).shape) {}
+  // Of a value of that shape.
+  Quantise(const OpView& view, const Shape& shape)
       : threads_(omp_get_max_threads()),
-        rows_(view.in(0).shape[0]),
-        columns_(view.in(0).shape[1]),
+        rows_(shape.elements() / row_length(shape)),
+        columns_(row_length(shape)),
         e4m3_(view.attributes().text("format") == "e4m3"),
         plain_(makes_rows(view.attributes().text("copies"))),
         transposed_(makes_columns(view.attributes().text("copies"))) {}
@@ -88,6 +90,59 @@ class Quantise : public Kernel {
   int threads_;
   int64_t rows_, columns_;
   bool e4m3_, plain_, transposed_;
+};
+
+// What Activate<A> makes is the first output; the others are its codes.
+template <typename A, template <typename> class Activate>
+class ActivateAndQuantise : public Quantise<A> {
+ public:
+  explicit ActivateAndQuantise(const OpView& view) : Quantise<A>(view, view.out(0).shape), activate_(view) {}
+
+  void run(const KernelArgs& args) override {
+    activate_.run(args);
+    KernelArgs codes = args;
+    codes.in = args.out.first(1);
+    codes.out = args.out.subspan(1);
+    Quantise<A>::run(codes);
+  }
+
+ private:
+  Activate<A> activate_;
+};
+
+template <typename A>
+using BiasGeluTanh = BiasGelu<A, GeluTanh>;
+template <typename A>
+using BiasGeluErf = BiasGelu<A, GeluErf>;
+
+template <template <typename> class Activate>
+KernelPointer activate_and_quantise(const OpView& view) {
+  return with_activation_type(view.in(0).dtype, view.op.def->name, [&]<typename A>() -> KernelPointer {
+    return std::make_unique<ActivateAndQuantise<A, Activate>>(view);
+  });
+}
+
+// A is the dtype of what is made, of which there are 256 numbers.
+template <typename A>
+class Dequantise : public Kernel {
+ public:
+  Dequantise() : threads_(omp_get_max_threads()) {}
+
+  void run(const KernelArgs& args) override {
+    const auto& wide = args.in[0].dtype == DType::kE4M3 ? kWideE4M3 : kWideE5M2;
+    const float scale = args.in[1].as<float>()[0];
+    std::array<A, 256> numbers;
+    for (std::size_t code = 0; code < numbers.size(); ++code)
+      store(&numbers[code], std::bit_cast<float>(uint32_t{wide[code]} << 16) * scale);
+    const auto* codes = static_cast<const uint8_t*>(args.in[0].data);
+    A* y = args.out[0].as<A>();
+    parallel_ranges(threads_, args.in[0].elements(), [&](int64_t first, int64_t last, int) {
+      for (int64_t i = first; i < last; ++i) y[i] = numbers[codes[i]];
+    });
+  }
+
+ private:
+  int threads_;
 };
 
 // a b^T of codes [m,k] and [n,k], in float, without their scales.
@@ -177,6 +232,18 @@ class Float8WeightGradient : public Kernel {
 
 void register_float8(KernelTable& table) {
   add_kernel<Quantise>(table, "quantise");
+  table.add("bias_gelu_quantise", [](const OpView& view) {
+    const bool erf = view.attributes().text("form") == "erf";
+    return erf ? activate_and_quantise<BiasGeluErf>(view) : activate_and_quantise<BiasGeluTanh>(view);
+  });
+  table.add("swiglu_quantise", [](const OpView& view) { return activate_and_quantise<Swiglu>(view); });
+  table.add("swiglu_backward_quantise",
+            [](const OpView& view) { return activate_and_quantise<SwigluBackward>(view); });
+  table.add("dequantise", [](const OpView& view) {
+    return with_activation_type(view.out(0).dtype, "dequantise", [&]<typename A>() -> KernelPointer {
+      return std::make_unique<Dequantise<A>>();
+    });
+  });
   add_kernel<Float8Linear>(table, "linear_fp8", 4);
   add_kernel<Float8Linear>(table, "linear_fp8_backward_input", 4);
   table.add("linear_fp8_backward_weight", [](const OpView& view) -> KernelPointer {

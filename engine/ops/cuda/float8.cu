@@ -1,13 +1,13 @@
 // 8-bit codes with a scale, and their products, which are cuBLASLt's. The largest number is found in parts of fixed size;
-// a maximum is the same in any order.
+// a maximum is the same in any order. An activation of which there will be codes, and SwiGLU's gradient, find it when they
+// are made: memory is then read once less.
 #include "engine/ops/float8.h"
 
 #include <cuda_fp8.h>
 
+#include "engine/ops/cuda/columns.h"
+#include "engine/ops/cuda/gelu.h"
 #include "engine/ops/cuda/gemm.h"
-#include "engine/ops/cuda/kernels.h"
-#include "engine/runtime/cuda/element.h"
-#include "engine/runtime/cuda/reduce.h"
 
 namespace recollect::cuda {
 
@@ -38,6 +38,111 @@ __global__ void __launch_bounds__(kThreads) find_largest(const A* x, int64_t ele
   if (rest < count) most = LargerBits::combine(most, magnitude_bits(load_one(x + begin + rest)));
   most = reduce_block<LargerBits>(most, uint32_t{0});
   if (threadIdx.x == 0) parts[blockIdx.x] = most;
+}
+
+// Bias and GELU.
+template <typename A, int N, typename Form>
+struct Gelu {
+  using Operands = Floats<N>;
+  static constexpr int kParts = 1,
+                       kAhead = 2;  // runs of `width` that a row of the result has; rows read ahead
+  const A* x;
+  const float* bias;
+  int64_t width;
+
+  Gelu(const KernelArgs& args, int64_t columns)
+      : x(args.in[0].as<A>()), bias(args.in[1].as<float>()), width(columns) {}
+  __device__ Floats<N> constants(int64_t column) const { return load<N>(bias + column); }
+  __device__ Operands read(int64_t row, int64_t column) const { return load<N>(x + row * width + column); }
+  __device__ void make(const Operands& in, const Floats<N>& shift, Floats<N>* out) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) out[0][i] = Form::value(in[i] + shift[i]);
+  }
+};
+
+// A row of x is gate | up, each of `width`.
+template <typename A, int N>
+struct GateAndUp {
+  struct Operands {
+    Floats<N> gate, up;
+  };
+  static constexpr int kParts = 1, kAhead = 2;
+  const A* x;
+  int64_t width;
+
+  GateAndUp(const KernelArgs& args, int64_t columns) : x(args.in[0].as<A>()), width(columns) {}
+  __device__ int constants(int64_t) const { return 0; }
+  __device__ Operands read(int64_t row, int64_t column) const {
+    const A* from = x + 2 * row * width + column;
+    return {load<N>(from), load<N>(from + width)};
+  }
+  __device__ void make(const Operands& in, int, Floats<N>* out) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) out[0][i] = in.gate[i] * sigmoid(in.gate[i]) * in.up[i];
+  }
+};
+
+// The gradient of that: a row of it is as one of x.
+template <typename A, int N>
+struct GateAndUpBackward {
+  struct Operands {
+    Floats<N> dy, gate, up;
+  };
+  static constexpr int kParts = 2, kAhead = 1;
+  const A *dy, *x;
+  int64_t width;
+
+  GateAndUpBackward(const KernelArgs& args, int64_t columns)
+      : dy(args.in[0].as<A>()), x(args.in[1].as<A>()), width(columns) {}
+  __device__ int constants(int64_t) const { return 0; }
+  __device__ Operands read(int64_t row, int64_t column) const {
+    const A* from = x + 2 * row * width + column;
+    return {load<N>(dy + row * width + column), load<N>(from), load<N>(from + width)};
+  }
+  __device__ void make(const Operands& in, int, Floats<N>* out) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float s = sigmoid(in.gate[i]), silu = in.gate[i] * s;
+      out[0][i] = in.dy[i] * in.up[i] * (s + silu * (1.0f - s));
+      out[1][i] = in.dy[i] * silu;
+    }
+  }
+};
+
+// Stores what `from` makes, in the walk of ColumnWalk, which is a block of one dim here, and finds the largest of what is
+// stored.
+template <typename A, int N, typename From>
+__global__ void __launch_bounds__(kThreads)
+    activate(const From from, A* y, int64_t rows, int64_t units, uint32_t* parts) {
+  constexpr int kParts = From::kParts, kAhead = From::kAhead;
+  const int64_t unit = blockIdx.y * int64_t{kWarp} + threadIdx.x % kWarp, column = unit * N;
+  const int64_t step = gridDim.x * int64_t{ColumnWalk::kRows};
+  uint32_t most = 0;
+  if (unit < units) {
+    const auto constants = from.constants(column);
+    const auto put = [&](int64_t row, const typename From::Operands& in) {
+      Floats<N> made[kParts];
+      from.make(in, constants, made);
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        const Floats<N> stored = as_stored<A>(made[part]);
+        store<N>(y + (row * kParts + part) * from.width + column, stored);
+#pragma unroll
+        for (int i = 0; i < N; ++i) most = LargerBits::combine(most, magnitude_bits(stored[i]));
+      }
+    };
+    int64_t row = blockIdx.x * int64_t{ColumnWalk::kRows} + threadIdx.x / kWarp;
+    for (; row + (kAhead - 1) * step < rows; row += kAhead * step) {
+      typename From::Operands operands[kAhead];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) operands[i] = from.read(row + i * step, column);
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) put(row + i * step, operands[i]);
+    }
+    for (; row < rows; row += step) put(row, from.read(row, column));
+  }
+  most = reduce_block<LargerBits>(most, uint32_t{0});
+  if (threadIdx.x == 0) parts[blockIdx.y * int64_t{gridDim.x} + blockIdx.x] = most;
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -118,27 +223,33 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Of values of that shape whose largest number is known in `parts`, the result of its blocks.
 template <typename A>
-class Quantise : public Kernel {
+class CodeWriter : public Kernel {
  public:
-  explicit Quantise(const OpView& view)
-      : rows_(view.in(0).shape[0]),
-        columns_(view.in(0).shape[1]),
-        blocks_(ceil_div(rows_ * columns_, kPart)),
+  CodeWriter(const OpView& view, const Shape& shape, int64_t parts)
+      : rows_(shape.elements() / row_length(shape)),
+        columns_(row_length(shape)),
+        parts_(parts),
         e4m3_(view.attributes().text("format") == "e4m3"),
         plain_(makes_rows(view.attributes().text("copies"))),
         transposed_(makes_columns(view.attributes().text("copies"))) {}
 
-  std::size_t workspace_bytes() const override { return kFactorBytes + sizeof(uint32_t) * blocks_; }
+  std::size_t workspace_bytes() const override { return kFactorBytes + sizeof(uint32_t) * parts_; }
 
-  void run(const KernelArgs& args) override {
-    const A* x = args.in[0].as<A>();
+ protected:
+  static uint32_t* parts(const KernelArgs& args) {
+    return reinterpret_cast<uint32_t*>(args.workspace + kFactorBytes);
+  }
+
+  // The outputs from `first` on are the codes of x.
+  void write(const KernelArgs& args, const A* x, std::size_t first) const {
     auto* factor = reinterpret_cast<float*>(args.workspace);
-    auto* parts = reinterpret_cast<uint32_t*>(args.workspace + kFactorBytes);
-    launch(find_largest<A>, grid_of(blocks_), dim3(kThreads), 0, args.stream, x, rows_ * columns_, parts);
-    launch(make_scale, dim3(1), dim3(kThreads), 0, args.stream, parts, blocks_,
+    launch(make_scale, dim3(1), dim3(kThreads), 0, args.stream, parts(args), parts_,
            e4m3_ ? float8::E4M3::kMost : float8::E5M2::kMost, factor, args.out.back().template as<float>());
-    const auto bytes_of = [&](std::size_t output) { return static_cast<uint8_t*>(args.out[output].data); };
+    const auto bytes_of = [&](std::size_t output) {
+      return static_cast<uint8_t*>(args.out[first + output].data);
+    };
     const CodeCopies to{.plain = plain_ ? bytes_of(transposed_ ? 1 : 0) : nullptr,
                         .transposed = transposed_ ? bytes_of(0) : nullptr,
                         .e4m3 = e4m3_};
@@ -148,9 +259,108 @@ class Quantise : public Kernel {
            factor, to, rows_, columns_);
   }
 
+  int64_t rows_, columns_, parts_;
+
  private:
-  int64_t rows_, columns_, blocks_;
   bool e4m3_, plain_, transposed_;
+};
+
+template <typename A>
+class Quantise : public CodeWriter<A> {
+ public:
+  explicit Quantise(const OpView& view)
+      : CodeWriter<A>(view, view.in(0).shape, ceil_div(view.in(0).shape.elements(), kPart)) {}
+
+  void run(const KernelArgs& args) override {
+    const A* x = args.in[0].as<A>();
+    launch(find_largest<A>, grid_of(this->parts_), dim3(kThreads), 0, args.stream, x,
+           this->rows_ * this->columns_, this->parts(args));
+    this->write(args, x, 0);
+  }
+};
+
+template <typename A, int N, typename From>
+class ActivateAndQuantise : public CodeWriter<A> {
+ public:
+  explicit ActivateAndQuantise(const OpView& view)
+      : ActivateAndQuantise(view, {view.out(0).shape[0], view.out(0).shape[1] / From::kParts, N}) {}
+
+  void run(const KernelArgs& args) override {
+    A* y = args.out[0].as<A>();
+    launch(activate<A, N, From>, walk_.grid(), dim3(kThreads), 0, args.stream, From(args, walk_.width), y,
+           this->rows_, walk_.units, this->parts(args));
+    this->write(args, y, 1);
+  }
+
+ private:
+  ActivateAndQuantise(const OpView& view, const ColumnWalk& walk)
+      : CodeWriter<A>(view, view.out(0).shape, walk.blocks * walk.tiles), walk_(walk) {}
+
+  ColumnWalk walk_;
+};
+
+KernelPointer make_gelu_quantise(const OpView& view) {
+  return with_row_vectors(view.in(0).dtype, view.out(0).shape[1], "bias_gelu_quantise",
+                          [&]<typename A, int N>() -> KernelPointer {
+                            if (view.attributes().text("form") == "erf")
+                              return std::make_unique<ActivateAndQuantise<A, N, Gelu<A, N, GeluErf>>>(view);
+                            return std::make_unique<ActivateAndQuantise<A, N, Gelu<A, N, GeluTanh>>>(view);
+                          });
+}
+
+// Rows of `width` are those of what is not gate | up.
+template <template <typename, int> class From>
+KernelPointer make_swiglu_quantise(const OpView& view, int64_t width) {
+  return with_row_vectors(view.in(0).dtype, width, "swiglu_quantise",
+                          [&]<typename A, int N>() -> KernelPointer {
+                            return std::make_unique<ActivateAndQuantise<A, N, From<A, N>>>(view);
+                          });
+}
+
+// A thread has as many codes as it stores at once.
+template <typename A>
+__global__ void __launch_bounds__(kThreads)
+    widen_codes(const uint8_t* codes, const float* scale, A* y, int64_t elements, bool e4m3) {
+  constexpr int kN = kVector<A>;
+  const int64_t begin = (blockIdx.x * int64_t{kThreads} + threadIdx.x) * kN, left = elements - begin;
+  if (left <= 0) return;
+  const __nv_fp8_interpretation_t format = e4m3 ? __NV_E4M3 : __NV_E5M2;
+  const auto widen = [&](uint32_t two, float* to) {
+    Word<f16>::widen(same_bits<uint32_t>(__nv_cvt_fp8x2_to_halfraw2(static_cast<uint16_t>(two), format)), to);
+  };
+  const float times = *scale;
+  Floats<kN> numbers;
+  if (left >= kN) {
+#pragma unroll
+    for (int word = 0; word < kN / 4; ++word) {
+      RECOLLECT_READS(codes + begin + 4 * word, 4);
+      const uint32_t four = reinterpret_cast<const uint32_t*>(codes + begin)[word];
+      widen(four, numbers.at + 4 * word);
+      widen(four >> 16, numbers.at + 4 * word + 2);
+    }
+#pragma unroll
+    for (int i = 0; i < kN; ++i) numbers[i] *= times;
+    store<kN>(y + begin, numbers);
+    return;
+  }
+  for (int i = 0; i < left; ++i) {
+    RECOLLECT_READS(codes + begin + i, 1);
+    float both[2];
+    widen(codes[begin + i], both);
+    store_one(y + begin + i, both[0] * times);
+  }
+}
+
+template <typename A>
+class Dequantise : public Kernel {
+ public:
+  void run(const KernelArgs& args) override {
+    const Tensor& codes = args.in[0];
+    const int64_t threads = ceil_div(codes.elements(), int64_t{kVector<A>});
+    launch(widen_codes<A>, grid_of(ceil_div(threads, kThreads)), dim3(kThreads), 0, args.stream,
+           static_cast<const uint8_t*>(codes.data), args.in[1].as<float>(), args.out[0].as<A>(),
+           codes.elements(), codes.dtype == DType::kE4M3);
+  }
 };
 
 __global__ void __launch_bounds__(kThreads)
@@ -230,6 +440,17 @@ void register_float8(KernelTable& table, Libraries* libraries) {
   table.add("quantise", [](const OpView& view) {
     return with_activation_type(view.in(0).dtype, "quantise", [&]<typename A>() -> KernelPointer {
       return std::make_unique<Quantise<A>>(view);
+    });
+  });
+  table.add("bias_gelu_quantise", make_gelu_quantise);
+  table.add("swiglu_quantise",
+            [](const OpView& view) { return make_swiglu_quantise<GateAndUp>(view, view.out(0).shape[1]); });
+  table.add("swiglu_backward_quantise", [](const OpView& view) {
+    return make_swiglu_quantise<GateAndUpBackward>(view, view.in(0).shape[1]);
+  });
+  table.add("dequantise", [](const OpView& view) {
+    return with_activation_type(view.out(0).dtype, "dequantise", [&]<typename A>() -> KernelPointer {
+      return std::make_unique<Dequantise<A>>();
     });
   });
   for (const char* kind : {"linear_fp8", "linear_fp8_backward_input"})

@@ -1,49 +1,8 @@
 // Bias + GELU, both of its common forms; SwiGLU; tanh.
-#include <cmath>
-#include <numbers>
-
-#include "engine/ops/reference/kernels.h"
+#include "engine/ops/reference/activation.h"
 
 namespace recollect::reference {
 namespace {
-
-// gelu(u) = u * gate(u). The erf form's gate is the normal distribution; the tanh form approximates it.
-struct Gate {
-  double value, derivative;
-};
-
-Gate tanh_gate(double u) {
-  const double a = std::sqrt(2 / std::numbers::pi), b = 0.044715;
-  const double t = std::tanh(a * (u + b * u * u * u));
-  return {0.5 * (1 + t), 0.5 * (1 - t * t) * a * (1 + 3 * b * u * u)};
-}
-
-Gate erf_gate(double u) {
-  const double density = std::exp(-0.5 * u * u) / std::sqrt(2 * std::numbers::pi);
-  return {0.5 * std::erfc(-u / std::numbers::sqrt2), density};
-}
-
-using GateFunction = Gate (*)(double);
-
-GateFunction gate_of(const Attributes& attributes) {
-  const std::string& form = attributes.text("form");
-  if (form == "tanh") return tanh_gate;
-  require(form == "erf", "bias_gelu has the forms tanh and erf");
-  return erf_gate;
-}
-
-template <typename T>
-void bias_gelu(const KernelArgs& args, const Attributes& attributes) {
-  const T* x = args.in[0].as<T>();
-  const T* bias = args.in[1].as<T>();
-  T* y = args.out[0].as<T>();
-  const int64_t width = args.in[0].shape[1];
-  const GateFunction gate = gate_of(attributes);
-  for (int64_t i = 0; i < args.in[0].elements(); ++i) {
-    const double u = double(x[i]) + bias[i % width];
-    y[i] = static_cast<T>(u * gate(u).value);
-  }
-}
 
 template <typename T>
 void bias_gelu_backward(const KernelArgs& args, const Attributes& attributes) {
@@ -63,34 +22,6 @@ void bias_gelu_backward(const KernelArgs& args, const Attributes& attributes) {
       dx[i] = static_cast<T>(gradient);
     }
     store(args.out[1].as<T>()[c], dbias, args.accumulate);
-  }
-}
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
-template <typename T>
-void swiglu(const KernelArgs& args, const Attributes&) {
-  T* y = args.out[0].as<T>();
-  const int64_t tokens = args.out[0].shape[0], width = args.out[0].shape[1];
-  for (int64_t t = 0; t < tokens; ++t) {
-    const T* gate = args.in[0].as<T>() + t * 2 * width;
-    for (int64_t c = 0; c < width; ++c)
-      y[t * width + c] = static_cast<T>(gate[c] * sigmoid(gate[c]) * gate[width + c]);
-  }
-}
-
-template <typename T>
-void swiglu_backward(const KernelArgs& args, const Attributes&) {
-  const T* dy = args.in[0].as<T>();
-  const int64_t tokens = args.in[0].shape[0], width = args.in[0].shape[1];
-  for (int64_t t = 0; t < tokens; ++t) {
-    const T* x = args.in[1].as<T>() + t * 2 * width;
-    T* dx = args.out[0].as<T>() + t * 2 * width;
-    for (int64_t c = 0; c < width; ++c) {
-      const double gate = x[c], up = x[width + c], s = sigmoid(gate), d = dy[t * width + c];
-      dx[c] = static_cast<T>(d * up * s * (1 + gate * (1 - s)));
-      dx[width + c] = static_cast<T>(d * gate * s);
-    }
   }
 }
 

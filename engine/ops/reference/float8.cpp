@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/ops/reference/kernels.h"
+#include "engine/ops/reference/activation.h"
 
 namespace recollect::reference {
 namespace {
@@ -16,7 +16,7 @@ double number(const Tensor& codes, int64_t i) {
 template <typename Code, typename T>
 void quantise_to(const KernelArgs& args, const std::string& copies) {
   const T* x = args.in[0].as<T>();
-  const int64_t rows = args.in[0].shape[0], columns = args.in[0].shape[1];
+  const int64_t columns = row_length(args.in[0].shape), rows = args.in[0].elements() / columns;
   uint32_t largest = 0;
   for (int64_t i = 0; i < rows * columns; ++i)
     largest = std::max(largest, magnitude_bits(static_cast<float>(x[i])));
@@ -40,6 +40,24 @@ void quantise(const KernelArgs& args, const Attributes& attributes) {
     quantise_to<e4m3, T>(args, copies);
   else
     quantise_to<e5m2, T>(args, copies);
+}
+
+// kActivate makes y, the first output; the others are its codes.
+template <typename T, void (*kActivate)(const KernelArgs&, const Attributes&)>
+void activate_and_quantise(const KernelArgs& args, const Attributes& attributes) {
+  kActivate(args, attributes);
+  KernelArgs codes = args;
+  codes.in = args.out.first(1);
+  codes.out = args.out.subspan(1);
+  quantise<T>(codes, attributes);
+}
+
+template <typename T>
+void dequantise(const KernelArgs& args, const Attributes&) {
+  const Tensor &codes = args.in[0], &y = args.out[0];
+  require(y.dtype == kDTypeOf<T>, "the reference backend has no numbers of 16 bits");
+  const double scale = args.in[1].as<T>()[0];
+  for (int64_t i = 0; i < codes.elements(); ++i) y.as<T>()[i] = static_cast<T>(number(codes, i) * scale);
 }
 
 // put(i, the sum): element i of a b^T, with both scales.
@@ -77,6 +95,13 @@ void linear_fp8_backward_weight(const KernelArgs& args, const Attributes&) {
 
 void register_float8(KernelTable& table) {
   add_kernel(table, "quantise", quantise<double>, quantise<float>);
+  add_kernel(table, "bias_gelu_quantise", activate_and_quantise<double, bias_gelu<double>>,
+             activate_and_quantise<float, bias_gelu<float>>);
+  add_kernel(table, "swiglu_quantise", activate_and_quantise<double, swiglu<double>>,
+             activate_and_quantise<float, swiglu<float>>);
+  add_kernel(table, "swiglu_backward_quantise", activate_and_quantise<double, swiglu_backward<double>>,
+             activate_and_quantise<float, swiglu_backward<float>>);
+  add_kernel(table, "dequantise", dequantise<double>, dequantise<float>);
   add_kernel(table, "linear_fp8", linear_fp8<double>, linear_fp8<float>);
   add_kernel(table, "linear_fp8_backward_input", linear_fp8<double>, linear_fp8<float>);
   add_kernel(table, "linear_fp8_backward_weight", linear_fp8_backward_weight<double>,

@@ -47,7 +47,7 @@ TEST_F(FakeTraining, ReplaysGiveTheBitsOfLaunches) {
       {{"training.precision=bf16", "training.gradient_accumulation_steps=2"}, 2 * 3},
       {{"training.precision=fp16", "training.loss_scale=1024", "training.gradient_accumulation_steps=3"},
        2 * 4},
-      {with(kHost, {"training.precision=bf16"}), 2 * 2},
+      {with(kHost, {"training.precision=bf16", "activation_checkpointing.storage_dtype=e4m3"}), 2 * 2},
   };
   for (const auto& [layout, replays] : layouts) {
     const Words words = with(layout, {"training.max_steps=3"});
@@ -72,6 +72,15 @@ TEST_F(FakeTraining, ReplaysOfFusedAttentionToo) {
   EXPECT_NE(fused.steps[0].loss, launched.steps[0].loss) << "the mask is none";
   EXPECT_NEAR(fused.steps[0].loss, plain.steps[0].loss, 1e-2 * plain.steps[0].loss);
   EXPECT_LE(test::largest_difference(plain.gradients, fused.gradients), 0.1);
+}
+
+// Codes too, which an activation makes beside itself where it is followed by them (join_ops.h).
+TEST_F(FakeTraining, Float8ComputedAgainHasTheSameBits) {
+  const Words fp8 = {"training.fp8=true",   "training.precision=bf16", "model.n_inner=32",
+                     "model.n_layer=2",     "model.n_positions=16",    "data.sequence_length=16",
+                     "training.max_steps=1"};
+  const Trained none = train_in({}, fp8);
+  expect_same_bits(none, train_in({.order = RunOrder::kLate}, with(kHost, fp8)), "computed again");
 }
 
 TEST_F(FakeTraining, IsNearTheCpu) {
