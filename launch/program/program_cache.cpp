@@ -68,7 +68,8 @@ ReadyProgram ProgramCache::make(const BatchShape& shape, const TakenOver& taken_
 // They meet a shape together, and their collectives must be the same. Data ranks may have other lengths.
 void ProgramCache::check_tensor_ranks_agree(const Checkpointed& checkpointed) const {
   if (mesh_.tensor_size() > 1)
-    check_plans_agree(checkpointed.plan, checkpointed.moves, mesh_.host_communicator(kTensorAxis));
+    check_plans_agree(checkpointed.plan, checkpointed.moves, mesh_.host_communicator(kTensorAxis),
+                      checkpointed.attention.in_order);
 }
 
 void ProgramCache::check_limits_of(const Program& first) {
@@ -155,7 +156,7 @@ Replanned ProgramCache::replan() {
   std::optional<ReadyProgram> again = plan_again();
   result.changed = again && seconds(again->training.program) < result.seconds_before;
   const Checkpointed& decided = result.changed ? again->training.checkpointed : first.training.checkpointed;
-  check_plans_agree(decided.plan, decided.moves, mesh_.world());
+  check_plans_agree(decided.plan, decided.moves, mesh_.world(), decided.attention.in_order);
   for (auto& [shape, ready] : programs_)
     if (result.changed || shape != first_) retired_.push_back(std::move(ready));
   std::erase_if(programs_, [&](const auto& one) { return one.first != first_; });
