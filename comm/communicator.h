@@ -73,6 +73,8 @@ class Communicator {
 
   // Collective. The ranks that give the same colour form a new group, in the order of their ranks here.
   virtual std::unique_ptr<Communicator> split(int color) = 0;
+  // The same, for calls that run beside matrix products: on a GPU they take few of its multiprocessors.
+  virtual std::unique_ptr<Communicator> split_beside_products(int color) { return split(color); }
   // Makes the peers' pending and future calls fail with kPeerLost. Called by a rank that is about to stop on
   // an error; must not wait for anybody.
   virtual void abort(const std::string& why) noexcept = 0;

@@ -8,6 +8,7 @@
 #include "comm/device/device_self.h"
 #include "comm/device/places.h"
 #include "engine/core/hash.h"
+#include "engine/nvidia/multiprocessors.h"
 
 namespace recollect::nccl {
 namespace {
@@ -204,8 +205,17 @@ void NcclCommunicator::barrier() {
   host_.barrier();
 }
 
+std::unique_ptr<Communicator> NcclCommunicator::split(int color) { return split(color, Config()); }
+
+// NCCL_MAX_CTAS, where it is set, has the last word.
+std::unique_ptr<Communicator> NcclCommunicator::split_beside_products(int color) {
+  Config config;
+  config.max_ctas = cuda::kMultiprocessorsOfCollectives;
+  return split(color, config);
+}
+
 // NCCL's colours are not negative: the number of the first rank of that colour is as good.
-std::unique_ptr<Communicator> NcclCommunicator::split(int color) {
+std::unique_ptr<Communicator> NcclCommunicator::split(int color, Config config) {
   session_->watchdog().throw_if_failed();
   std::vector<int> colors(static_cast<std::size_t>(size())), ranks;
   device::gather_records(host_, &color, colors.data(), sizeof color);
@@ -215,7 +225,6 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color) {
   const auto first = static_cast<int>(std::find(colors.begin(), colors.end(), color) - colors.begin());
   const MemoryMeter meter(session_->runtime());
   Handle& made = session_->make_handle();
-  Config config;
   const auto begin = [&](Comm parent) {
     return made.with([&](Comm& child) {
       return api().comm_split(parent, alone ? kNoColor : first, rank_, &child, &config);

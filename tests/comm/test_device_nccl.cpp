@@ -4,6 +4,7 @@
 #include <array>
 
 #include "comm/device/places.h"
+#include "engine/nvidia/multiprocessors.h"
 #include "tests/comm/device_checks.h"
 #include "tests/comm/device_nccl.h"
 #include "tests/comm/ranks.h"
@@ -112,6 +113,19 @@ TEST(NcclGroups, AreMadeWithoutBlockingAndGivenBack) {
   EXPECT_EQ(behaviour->finalizes, 4);
   EXPECT_EQ(behaviour->destroys, 4);
   EXPECT_EQ(behaviour->aborts, 0);
+}
+
+TEST(NcclGroups, BesideProductsTakeFewMultiprocessors) {
+  Behaviour behaviour;
+  expect_fine(run_as_threads(2, [&](Communicator& world) {
+    const auto c = join(world);
+    const auto plain = c->split(0);
+    EXPECT_EQ(behaviour->last_max_ctas, nccl::kUndefined);
+    world.barrier();
+    const auto beside = c->split_beside_products(0);
+    EXPECT_EQ(behaviour->last_max_ctas, cuda::kMultiprocessorsOfCollectives);
+    check_on_stream(*beside, {61});
+  }));
 }
 
 TEST(NcclGroups, TellWhatTheyTakeOfTheDevice) {

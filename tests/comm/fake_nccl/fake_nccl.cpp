@@ -103,6 +103,7 @@ Comm connect(const std::string& name, int rank, int size, int world_rank, const 
   state->config = config;
   state->connecting = true;
   control().last_blocking = config.blocking;
+  control().last_max_ctas = config.max_ctas;
   if (state->meeting->joined.fetch_add(1) + 1 == size) ::shm_unlink(name.c_str());
   return reinterpret_cast<Comm>(new Handle{state});
 }
