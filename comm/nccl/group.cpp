@@ -6,8 +6,11 @@
 #include "engine/core/hash.h"
 
 namespace recollect::nccl {
-Group::Group(Session& session, Handle& handle, uint64_t key, std::vector<int> ranks, std::size_t device_bytes)
-    : NumberedCalls(session, handle, key, std::move(ranks)), made_of_bytes_(device_bytes) {}
+Group::Group(Session& session, Handle& handle, uint64_t key, std::vector<int> ranks, std::size_t device_bytes,
+             int most_ctas)
+    : NumberedCalls(session, handle, key, std::move(ranks)),
+      made_of_bytes_(device_bytes),
+      most_ctas_(most_ctas) {}
 
 NumberedCalls& Group::pair(int from, int to) {
   std::shared_ptr<NumberedCalls>& calls = pairs_[{from, to}];
@@ -39,6 +42,7 @@ bool Group::shares(const void* data, std::size_t bytes) const {
 bool Group::open_window(void* base, std::size_t bytes) {
   Config config;
   config.cta_policy = kZeroCtaPolicy;
+  config.max_ctas = most_ctas_;
   const int rank =
       static_cast<int>(std::find(ranks().begin(), ranks().end(), session_.world().rank()) - ranks().begin());
   Handle& made = session_.make_handle();

@@ -14,8 +14,9 @@ namespace recollect::nccl {
 
 class Group final : public NumberedCalls {
  public:
-  // `ranks` are those of the world. `device_bytes`: what making the handle took.
-  Group(Session& session, Handle& handle, uint64_t key, std::vector<int> ranks, std::size_t device_bytes);
+  // `ranks` are those of the world. `device_bytes`: what making the handle took. `most_ctas`: of its calls, as in Config.
+  Group(Session& session, Handle& handle, uint64_t key, std::vector<int> ranks, std::size_t device_bytes,
+        int most_ctas = kUndefined);
 
   // Enqueues a call on a stream. enqueue(Comm) -> Result.
   template <typename Enqueue>
@@ -46,6 +47,14 @@ class Group final : public NumberedCalls {
     has_gathered_ = true;
     carry_out(enqueue);
     end(state, stream);
+  }
+  // The same for a sum in such memory, by a kernel that reads what the other ranks hold and writes what they are to hold,
+  // where they are linked so that NCCL can, and else as outside of a window. It is one of the handle's kernels, which the
+  // gathers above go by.
+  template <typename Enqueue>
+  void launch_sum_in_window(const CollectiveCall& call, void* stream, Enqueue enqueue) {
+    kernel_in_ = session_.runtime().capture_of(stream);
+    launch_on(*window_handle_, call, stream, enqueue);
   }
   // The tensors from one rank of the group to another one. Made, and watched, when first asked for.
   NumberedCalls& pair(int from, int to);
@@ -85,6 +94,7 @@ class Group final : public NumberedCalls {
   uint64_t kernel_in_ = ~uint64_t{0};  // the capture that they were last launched in; at first in none
   bool has_gathered_ = false;          // through the window
   const std::size_t made_of_bytes_;
+  const int most_ctas_;
   std::map<std::pair<int, int>, std::shared_ptr<NumberedCalls>> pairs_;  // from, to
 };
 

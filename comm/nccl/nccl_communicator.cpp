@@ -117,16 +117,21 @@ void NcclCommunicator::unshare_memory() noexcept {
 }
 
 std::string NcclCommunicator::name() const {
-  return "nccl " + version_text(api().version) + (group_->has_window() ? ", gathers through a window" : "");
+  return "nccl " + version_text(api().version) + (group_->has_window() ? ", through a window" : "");
 }
 
 void NcclCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void* stream) {
   const CollectiveCall call = all_reduce_call(tensor, op);
   if (call.bytes == 0) return;
-  group_->launch(call, stream, [&](Comm comm) {
+  const auto enqueue = [&](Comm comm) {
     return api().all_reduce(tensor.data, tensor.data, static_cast<std::size_t>(tensor.elements()),
                             type_of(tensor.dtype), op_of(op), comm, stream);
-  });
+  };
+  if (group_->shares(tensor.data, tensor.bytes())) {
+    group_->launch_sum_in_window(call, stream, enqueue);
+  } else {
+    group_->launch(call, stream, enqueue);
+  }
 }
 
 void NcclCommunicator::all_gather(const Tensor& in, const Tensor& out, void* stream) {
@@ -240,7 +245,7 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, Config config) 
   session_->settle(made, made.status(), doing);
   const auto place = static_cast<int>(std::count(colors.begin(), colors.begin() + rank_, color));
   auto group = std::make_shared<Group>(*session_, made, hash_bytes(pedigree, sizeof pedigree) | 2,
-                                       std::move(ranks), meter.taken());
+                                       std::move(ranks), meter.taken(), config.max_ctas);
   Communicator& host_of_group = *host;
   return std::make_unique<NcclCommunicator>(session_, std::move(group), place, host_of_group,
                                             std::move(host));

@@ -154,7 +154,7 @@ TEST(NcclWindow, TakesTheGathersOfSharedMemory) {
     const std::unique_ptr<std::byte, void (*)(void*)> arena(
         static_cast<std::byte*>(std::aligned_alloc(4096, kArena)), std::free);
     ASSERT_TRUE(c->share_memory(arena.get(), kArena));
-    EXPECT_EQ(c->name(), "nccl 2.30.7, gathers through a window");
+    EXPECT_EQ(c->name(), "nccl 2.30.7, through a window");
     auto* in = reinterpret_cast<int64_t*>(arena.get());
     int64_t* out = in + 100;
     std::fill_n(in, 100, c->rank());
@@ -213,6 +213,52 @@ TEST(NcclWindow, HasAKernelInEachCaptureAndNoSingleGatherBeforeThem) {
       EXPECT_EQ(behaviour->kernels_beside, 2 * kernels) << capture;
     }
     gpu->capture = 0;
+  }));
+}
+
+// So does every sum of what lies in it, with no more thread blocks than the group has; it counts as one of the kernels
+// that gathers need in each capture. Other sums are made outside.
+TEST(NcclWindow, TakesTheSumsOfSharedMemory) {
+  Behaviour behaviour;
+  expect_fine(run_as_threads(2, [&](Communicator& world) {
+    const auto gpu = gpu_of(world);
+    gpu->shareable = true;
+    const auto all = join(world, gpu), c = all->split_beside_products(0);
+    constexpr std::size_t kArena = 1 << 16;
+    const std::unique_ptr<std::byte, void (*)(void*)> arena(
+        static_cast<std::byte*>(std::aligned_alloc(4096, kArena)), std::free);
+    ASSERT_TRUE(c->share_memory(arena.get(), kArena));
+    EXPECT_EQ(behaviour->last_max_ctas, cuda::kMultiprocessorsOfCollectives);
+    auto* in = reinterpret_cast<int64_t*>(arena.get());
+    WorkerStream stream(1);
+    const auto sum = [&](uint64_t capture) {
+      world.barrier();
+      gpu->capture = behaviour->capture = capture;
+      world.barrier();
+      std::fill_n(in, 100, c->rank() + 1);
+      c->all_reduce({in, {100}, DType::kI64}, ReduceOp::kSum, &stream);
+      stream.synchronize();
+      for (int i = 0; i < 100; ++i) EXPECT_EQ(in[i], 3);
+    };
+    sum(0);
+    world.barrier();
+    EXPECT_EQ(behaviour->kernels_beside, 2);
+    check_on_stream(*c, {61});
+    world.barrier();
+    EXPECT_EQ(behaviour->kernels_beside, 2);
+    sum(7);
+    c->all_gather({in, {50}, DType::kI64}, {in + 50, {100}, DType::kI64}, &stream);
+    stream.synchronize();
+    world.barrier();
+    EXPECT_EQ(behaviour->kernels_beside, 4);
+    gpu->capture = 0;
+    behaviour->capture = 0;
+    world.barrier();
+    c->all_gather({in, {50}, DType::kI64}, {in + 50, {100}, DType::kI64},
+                  &stream);  // a kernel of its own first
+    stream.synchronize();
+    world.barrier();
+    EXPECT_EQ(behaviour->kernels_beside, 6);
   }));
 }
 
