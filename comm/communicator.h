@@ -31,6 +31,8 @@ struct Parcel {
 
 enum class ReduceOp { kSum, kMax };
 
+enum class Shared { kGathers, kSums };
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -91,9 +93,9 @@ class Communicator {
   // When all work that was given to the streams is done, at the same places on every rank: throws the Error
   // that this work could not throw. A communicator and those split from it answer for each other.
   virtual void check() {}
-  // Collective. Tensors of later calls may lie in this memory, at the same offsets on every rank: true where
-  // it can therefore move them without staging. False changes nothing.
-  virtual bool share_memory(void*, std::size_t) { return false; }
+  // Collective. Tensors of later calls of a kind may lie in this memory, at the same offsets on every rank: true where
+  // it can therefore move them without staging. False changes nothing. Sums have other bits then.
+  virtual bool share_memory(void*, std::size_t, Shared) { return false; }
   // Before the shared memory goes, if it does so before the communicator. On every rank.
   virtual void unshare_memory() noexcept {}
 

@@ -49,11 +49,9 @@ class Group final : public NumberedCalls {
     end(state, stream);
   }
   // The same for a sum in such memory, by a kernel that reads what the other ranks hold and writes what they are to hold,
-  // where they are linked so that NCCL can, and else as outside of a window. It is one of the handle's kernels, which the
-  // gathers above go by.
+  // where they are linked so that NCCL can, and else as outside of a window.
   template <typename Enqueue>
   void launch_sum_in_window(const CollectiveCall& call, void* stream, Enqueue enqueue) {
-    kernel_in_ = session_.runtime().capture_of(stream);
     launch_on(*window_handle_, call, stream, enqueue);
   }
   // The tensors from one rank of the group to another one. Made, and watched, when first asked for.
@@ -61,11 +59,12 @@ class Group final : public NumberedCalls {
   // The watchdog sees no more of the group.
   void unwatch();
 
-  bool shares(const void* data, std::size_t bytes) const;
+  // Whether calls of this kind are made through a window, and it has these bytes.
+  bool shares(Shared what, const void* data, std::size_t bytes) const;
   bool has_window() const { return window_ != nullptr; }
   // A second handle, with a window on this memory; false where that does not work here, which costs nothing
   // later.
-  bool open_window(void* base, std::size_t bytes);
+  bool open_window(void* base, std::size_t bytes, Shared what);
   void close_window();
   bool leave_window();  // as take_leave(), of that handle alone
 
@@ -88,6 +87,7 @@ class Group final : public NumberedCalls {
 
   Handle* window_handle_ = nullptr;
   Window window_ = nullptr;
+  Shared window_for_ = Shared::kGathers;
   std::byte* window_base_ = nullptr;
   std::size_t window_bytes_ = 0;
   uint32_t* unread_ = nullptr;         // what the window's own kernels add up

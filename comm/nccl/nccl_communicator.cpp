@@ -127,7 +127,7 @@ void NcclCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void* strea
     return api().all_reduce(tensor.data, tensor.data, static_cast<std::size_t>(tensor.elements()),
                             type_of(tensor.dtype), op_of(op), comm, stream);
   };
-  if (group_->shares(tensor.data, tensor.bytes())) {
+  if (group_->shares(Shared::kSums, tensor.data, tensor.bytes())) {
     group_->launch_sum_in_window(call, stream, enqueue);
   } else {
     group_->launch(call, stream, enqueue);
@@ -140,7 +140,8 @@ void NcclCommunicator::all_gather(const Tensor& in, const Tensor& out, void* str
   const auto enqueue = [&](Comm comm) {
     return api().all_gather(in.data, out.data, in.bytes(), DataType::kUint8, comm, stream);
   };
-  if (group_->shares(in.data, in.bytes()) && group_->shares(out.data, out.bytes())) {
+  if (group_->shares(Shared::kGathers, in.data, in.bytes()) &&
+      group_->shares(Shared::kGathers, out.data, out.bytes())) {
     group_->launch_in_window(call, stream, enqueue);
   } else {
     group_->launch(call, stream, enqueue);
@@ -265,7 +266,7 @@ void NcclCommunicator::check() {
 }
 
 // All ranks have a window or none has: each says what it found, before and after it tried.
-bool NcclCommunicator::share_memory(void* base, std::size_t bytes) {
+bool NcclCommunicator::share_memory(void* base, std::size_t bytes, Shared what) {
   const auto all_say = [this](bool yes) {
     int64_t lacking = yes ? 0 : 1;
     host_.all_reduce({&lacking, {1}, DType::kI64}, ReduceOp::kMax);
@@ -277,7 +278,7 @@ bool NcclCommunicator::share_memory(void* base, std::size_t bytes) {
   session_->watchdog().throw_if_failed();
   require(!group_->has_window(), "one piece of memory is shared with a group");
   if (!all_say(!off && aligned && bytes > 0 && session_->runtime().is_shareable(base))) return false;
-  if (all_say(group_->open_window(base, bytes))) return true;
+  if (all_say(group_->open_window(base, bytes, what))) return true;
   group_->close_window();
   return false;
 }

@@ -41,7 +41,7 @@ class NcclCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split_beside_products(int color) override;
   void abort(const std::string& why) noexcept override;
   void check() override;
-  bool share_memory(void* base, std::size_t bytes) override;
+  bool share_memory(void* base, std::size_t bytes, Shared what) override;
   void unshare_memory() noexcept override;
 
  private:

@@ -220,19 +220,20 @@ void ProgramCache::share_memory(ReadyProgram& ready) {
   require(alike || windows_.empty(),
           "tensor ranks have their values at the same places, in every program or in none");
   const Arena& arena = memory_->arena(MemorySpace::kDevice);
-  const auto open = [&](StreamId stream) {
+  const auto open = [&](StreamId stream, Shared what) {
     Communicator& group = mesh_.communicator(kTensorAxis, stream);
-    const bool opened = alike && group.share_memory(arena.at(0), arena.bytes());
+    const bool opened = alike && group.share_memory(arena.at(0), arena.bytes(), what);
     if (opened) windows_.push_back(&group);
     return opened;
   };
   if (!std::exchange(sums_tried_, true)) {
-    const bool computing = open(StreamId::kCompute), communicating = open(StreamId::kCommunication);
+    const bool computing = open(StreamId::kCompute, Shared::kSums),
+               communicating = open(StreamId::kCommunication, Shared::kSums);
     sums_in_windows_ = computing && communicating;
   }
   const Checkpointed& c = ready.training.checkpointed;
   if (c.residency.gathered_bytes + c.gathered.gathered_bytes > 0 && !std::exchange(gathers_tried_, true))
-    open(StreamId::kGather);
+    open(StreamId::kGather, Shared::kGathers);
   ready.training.remarks.push_back(
       {"parallelism.tensor_parallel_size",
        sums_in_windows_

@@ -153,7 +153,7 @@ TEST(NcclWindow, TakesTheGathersOfSharedMemory) {
     constexpr std::size_t kArena = 1 << 16;
     const std::unique_ptr<std::byte, void (*)(void*)> arena(
         static_cast<std::byte*>(std::aligned_alloc(4096, kArena)), std::free);
-    ASSERT_TRUE(c->share_memory(arena.get(), kArena));
+    ASSERT_TRUE(c->share_memory(arena.get(), kArena, Shared::kGathers));
     EXPECT_EQ(c->name(), "nccl 2.30.7, through a window");
     auto* in = reinterpret_cast<int64_t*>(arena.get());
     int64_t* out = in + 100;
@@ -191,7 +191,7 @@ TEST(NcclWindow, HasAKernelInEachCaptureAndNoSingleGatherBeforeThem) {
     constexpr std::size_t kArena = 1 << 16;
     const std::unique_ptr<std::byte, void (*)(void*)> arena(
         static_cast<std::byte*>(std::aligned_alloc(4096, kArena)), std::free);
-    ASSERT_TRUE(c->share_memory(arena.get(), kArena));
+    ASSERT_TRUE(c->share_memory(arena.get(), kArena, Shared::kGathers));
     auto* in = reinterpret_cast<int64_t*>(arena.get());
     int64_t* out = in + 100;
     WorkerStream stream(1);
@@ -216,8 +216,7 @@ TEST(NcclWindow, HasAKernelInEachCaptureAndNoSingleGatherBeforeThem) {
   }));
 }
 
-// So does every sum of what lies in it, with no more thread blocks than the group has; it counts as one of the kernels
-// that gathers need in each capture. Other sums are made outside.
+// Of sums, with no more thread blocks than the group has: those of what lies in it. All else is as it was.
 TEST(NcclWindow, TakesTheSumsOfSharedMemory) {
   Behaviour behaviour;
   expect_fine(run_as_threads(2, [&](Communicator& world) {
@@ -227,39 +226,27 @@ TEST(NcclWindow, TakesTheSumsOfSharedMemory) {
     constexpr std::size_t kArena = 1 << 16;
     const std::unique_ptr<std::byte, void (*)(void*)> arena(
         static_cast<std::byte*>(std::aligned_alloc(4096, kArena)), std::free);
-    ASSERT_TRUE(c->share_memory(arena.get(), kArena));
+    ASSERT_TRUE(c->share_memory(arena.get(), kArena, Shared::kSums));
     EXPECT_EQ(behaviour->last_max_ctas, cuda::kMultiprocessorsOfCollectives);
     auto* in = reinterpret_cast<int64_t*>(arena.get());
+    std::fill_n(in, 100, c->rank() + 1);
     WorkerStream stream(1);
-    const auto sum = [&](uint64_t capture) {
-      world.barrier();
-      gpu->capture = behaviour->capture = capture;
-      world.barrier();
-      std::fill_n(in, 100, c->rank() + 1);
-      c->all_reduce({in, {100}, DType::kI64}, ReduceOp::kSum, &stream);
-      stream.synchronize();
-      for (int i = 0; i < 100; ++i) EXPECT_EQ(in[i], 3);
-    };
-    sum(0);
-    world.barrier();
-    EXPECT_EQ(behaviour->kernels_beside, 2);
+    c->all_reduce({in, {100}, DType::kI64}, ReduceOp::kSum, &stream);
+    c->all_gather({in, {50}, DType::kI64}, {in + 100, {100}, DType::kI64}, &stream);
+    stream.synchronize();
+    for (int i = 0; i < 200; ++i) EXPECT_EQ(in[i], 3);
     check_on_stream(*c, {61});
     world.barrier();
-    EXPECT_EQ(behaviour->kernels_beside, 2);
-    sum(7);
-    c->all_gather({in, {50}, DType::kI64}, {in + 50, {100}, DType::kI64}, &stream);
+    EXPECT_EQ(behaviour->sums_in_windows, 2);
+    EXPECT_EQ(behaviour->gathers_by_copy, 0);
+    world.barrier();
+    c->unshare_memory();
+    c->all_reduce({in, {100}, DType::kI64}, ReduceOp::kSum, &stream);
     stream.synchronize();
-    world.barrier();
-    EXPECT_EQ(behaviour->kernels_beside, 4);
-    gpu->capture = 0;
-    behaviour->capture = 0;
-    world.barrier();
-    c->all_gather({in, {50}, DType::kI64}, {in + 50, {100}, DType::kI64},
-                  &stream);  // a kernel of its own first
-    stream.synchronize();
-    world.barrier();
-    EXPECT_EQ(behaviour->kernels_beside, 6);
+    EXPECT_EQ(in[99], 6);
   }));
+  EXPECT_EQ(behaviour->sums_in_windows, 2);
+  EXPECT_EQ(behaviour->windows, 0);
 }
 
 TEST(NcclWindow, IsDoneWithoutWhereOneRankCannot) {
@@ -269,7 +256,7 @@ TEST(NcclWindow, IsDoneWithoutWhereOneRankCannot) {
     gpu->shareable = world.rank() == 0;
     const auto c = join(world, gpu);
     alignas(4096) static std::byte arena[4096];
-    EXPECT_FALSE(c->share_memory(arena, sizeof arena));
+    EXPECT_FALSE(c->share_memory(arena, sizeof arena, Shared::kGathers));
     EXPECT_EQ(c->name(), "nccl 2.30.7");
     check_on_stream(*c, {61});
   }));
@@ -284,7 +271,7 @@ TEST(NcclWindow, IsDoneWithoutWhereNcclRefuses) {
     gpu->shareable = true;
     const auto c = join(world, gpu);
     alignas(4096) static std::byte arena[4096];
-    EXPECT_FALSE(c->share_memory(arena, sizeof arena));
+    EXPECT_FALSE(c->share_memory(arena, sizeof arena, Shared::kGathers));
     check_on_stream(*c, {61});
   }));
   EXPECT_EQ(behaviour->aborts, 2);  // of what was made for the window
