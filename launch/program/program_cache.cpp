@@ -237,8 +237,8 @@ void ProgramCache::share_memory(ReadyProgram& ready) {
   ready.training.remarks.push_back(
       {"parallelism.tensor_parallel_size",
        sums_in_windows_
-           ? "ranks add up in windows on each other's memory, where NCCL finds them linked for it"
-           : "ranks add up in the ordinary way, without windows on each other's memory"});
+           ? "all-reduces go through windows on each other's memory, where NCCL finds the GPUs linked for it"
+           : "all-reduces go the ordinary way, without windows on each other's memory"});
 }
 
 }  // namespace recollect
