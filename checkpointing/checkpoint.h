@@ -3,6 +3,7 @@
 // reduced after.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -16,6 +17,12 @@
 
 namespace recollect {
 
+// How attention's backward adds up on a GPU (kKeysInOrder), and what it takes of the device then. No plan changes it.
+struct AttentionMemory {
+  bool in_order = false;
+  uint64_t workspace_bytes = 0, instead_of_bytes = 0;
+};
+
 struct Checkpointed {
   std::optional<Error> refusal;  // why the settings cannot stand; nothing else is complete then
   Plan plan;                     // as it is carried out
@@ -25,6 +32,7 @@ struct Checkpointed {
   std::vector<Choice> choices;   // of what was open, where anything moves
   std::vector<Remark> remarks;
   int64_t pieces = 0;  // as overlap_collectives takes them
+  AttentionMemory attention = {};
 };
 
 // What decides beside the settings.

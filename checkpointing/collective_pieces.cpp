@@ -36,6 +36,34 @@ bool sums(const Op& op) {
   return is_collective(op, "reduce_scatter") || (is_collective(op, "all_reduce") && !op.attributes.has("op"));
 }
 
+// A product of which nothing is read before gradients are complete.
+bool makes_gradients(const Graph& graph, OpId id) {
+  const Op& op = graph.op(id);
+  return op.def->unit == Unit::kGemm && op.stream == StreamId::kCompute &&
+         std::all_of(op.outputs.begin(), op.outputs.end(),
+                     [&](ValueId v) { return v == kNone || graph.value(v).accumulator; });
+}
+
+// Whether the products before an op of backward, down to it, may go behind that sum over the ranks.
+bool stands_before(const Op& op, const Op& sum) {
+  const bool leads_there =
+      op.def->unit == Unit::kGemm || op.stream != StreamId::kCompute ||
+      std::find(op.outputs.begin(), op.outputs.end(), sum.inputs.front()) != op.outputs.end();
+  return op.phase == Phase::kBackward && op.layer == sum.layer && leads_there && op.role != Role::kRecompute;
+}
+
+// Of weights' gradients that sums over the ranks may run beside. What is recomputed among them later, by whatever plan,
+// keeps some of them from it: but not from leaving room for a sum, from which their bits may follow.
+void mark_weights(Graph& graph) {
+  for (OpId id : graph.op_ids()) {
+    const Op& sum = graph.op(id);
+    if (sum.phase != Phase::kBackward || !sums(sum)) continue;
+    for (OpId at = id - 1; at >= 0 && stands_before(graph.op(at), sum); --at)
+      if (graph.op(at).def->name == "linear_backward_weight" && makes_gradients(graph, at))
+        graph.op(at).attributes.set("beside_collectives", int64_t{1});
+  }
+}
+
 // The sum over the ranks that alone reads what a product makes; kNone where there is none.
 OpId sum_of(const Graph& graph, const Readers& readers, OpId product) {
   const std::vector<OpId>& by = readers[graph.op(product).outputs.front()];
@@ -187,8 +215,9 @@ class Overlapper {
     OpId product = kNone;
     for (OpId id : readers_[dy])
       if (graph_.op(id).def->name == "linear_backward_input") product = product == kNone ? id : kMany;
-    const bool others_wait = std::all_of(readers_[dy].begin(), readers_[dy].end(),
-                                         [&](OpId id) { return id >= product || makes_gradients(id); });
+    const bool others_wait = std::all_of(readers_[dy].begin(), readers_[dy].end(), [&](OpId id) {
+      return id >= product || makes_gradients(graph_, id);
+    });
     if (pieces < 2 || product == kNone || product == kMany || !others_wait) return;
     for (OpId id : readers_[dy])
       if (id < product) edit_.move_after(id, product);
@@ -199,26 +228,13 @@ class Overlapper {
     std::vector<OpId> weights;
     const ValueId in = graph_.op(sum).inputs.front();
     for (OpId id = sum - 1; id >= 0; --id) {
-      const Op& op = graph_.op(id);
-      const bool leads_here = op.def->unit == Unit::kGemm || op.stream != StreamId::kCompute ||
-                              std::find(op.outputs.begin(), op.outputs.end(), in) != op.outputs.end();
-      if (op.phase != Phase::kBackward || op.layer != graph_.op(sum).layer || !leads_here ||
-          op.role == Role::kRecompute || edit_.place(id) != id)
-        break;
-      if (makes_gradients(id)) weights.push_back(id);
+      if (!stands_before(graph_.op(id), graph_.op(sum)) || edit_.place(id) != id) break;
+      if (makes_gradients(graph_, id)) weights.push_back(id);
     }
     if (weights.empty()) return;
     for (auto id = weights.rbegin(); id != weights.rend(); ++id) edit_.move_after(*id, sum);
     edit_.op(sum).stream = StreamId::kCommunication;
     sum_in_place(in, graph_.op(sum).outputs.front());
-  }
-
-  // A product of which nothing is read before gradients are complete.
-  bool makes_gradients(OpId id) const {
-    const Op& op = graph_.op(id);
-    return op.def->unit == Unit::kGemm && op.stream == StreamId::kCompute &&
-           std::all_of(op.outputs.begin(), op.outputs.end(),
-                       [&](ValueId v) { return v == kNone || graph_.value(v).accumulator; });
   }
 
   // As the layout has it on the compute stream.
@@ -324,6 +340,7 @@ double seconds_with(Graph graph, const OpRegistry& registry, const DeviceModel& 
 }  // namespace
 
 void mark_pieces(Graph& graph, int64_t pieces) {
+  if (pieces != kInPlace) mark_weights(graph);
   if (pieces < 2) return;
   const Readers readers = find_readers(graph);
   for (OpId id : graph.op_ids()) {

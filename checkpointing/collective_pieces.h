@@ -10,6 +10,9 @@
 // has and sums are in rank order: on the CPU. On a GPU each number of pieces has bits of its own: its library chooses an
 // algorithm for the shape of a piece, and NCCL sums in an order that follows from a call's size.
 //
+// A GPU's products leave multiprocessors to what runs beside them (engine/nvidia/multiprocessors.h): pieces do, and the
+// weights' gradients that are marked before anything is recomputed.
+//
 // Pieces lie in the memory of their whole, which an op that runs nothing makes one value again.
 #pragma once
 
@@ -25,7 +28,7 @@ inline constexpr int64_t kInPlace = 0;            // pieces: collectives stay on
 inline constexpr int64_t kLeastRowsOfPiece = 64;  // tokens, of pieces that are chosen
 
 // To be called on a differentiated graph before anything is recomputed: writes down which products are cut, into that
-// many pieces or as many as they have rows for.
+// many pieces or as many as they have rows for, and beside which weights' gradients collectives may run.
 void mark_pieces(Graph& graph, int64_t pieces);
 
 // Carries it out, where recomputation and moves are in the graph already and before gradients are reduced. With 1 piece

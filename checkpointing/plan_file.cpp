@@ -181,10 +181,12 @@ Plan read_plan_text(const std::string& name, std::string_view text, const Graph&
   return plan;
 }
 
-void check_plans_agree(const Plan& plan, const ResidencySettings& moves, Communicator& communicator) {
+void check_plans_agree(const Plan& plan, const ResidencySettings& moves, Communicator& communicator,
+                       bool keys_in_order) {
   std::map<std::string, std::string> texts{{"replay", std::string(name_of(plan.replay))},
                                            {"keep_last", fmt::format("{}", moves.keep_last)},
-                                           {"prefetch", fmt::format("{}", moves.prefetch)}};
+                                           {"prefetch", fmt::format("{}", moves.prefetch)},
+                                           {"keys_in_order", fmt::format("{}", keys_in_order)}};
   for (const auto& [name, decision] : plan.values) texts["values." + name] = word_of(decision);
   check_texts_agree(texts, "checkpointing plans",
                     "start every rank with the same activation_checkpointing.plan", communicator);

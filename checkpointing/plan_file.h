@@ -29,7 +29,8 @@ Plan read_plan_text(const std::string& name, std::string_view text, const Graph&
                     const SavedActivations& saved, int tensor_size, int64_t* divided_already = nullptr);
 
 // Collective. Error kRanksDisagree, naming the values, where the ranks hold different plans or would move
-// values at different times.
-void check_plans_agree(const Plan& plan, const ResidencySettings& moves, Communicator& communicator);
+// values at different times; or where attention's backward adds up in the order of keys on some alone.
+void check_plans_agree(const Plan& plan, const ResidencySettings& moves, Communicator& communicator,
+                       bool keys_in_order = false);
 
 }  // namespace recollect

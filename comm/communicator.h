@@ -31,6 +31,8 @@ struct Parcel {
 
 enum class ReduceOp { kSum, kMax };
 
+enum class Shared { kGathers, kSums };
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -73,6 +75,8 @@ class Communicator {
 
   // Collective. The ranks that give the same colour form a new group, in the order of their ranks here.
   virtual std::unique_ptr<Communicator> split(int color) = 0;
+  // The same, for calls that run beside matrix products: on a GPU they take few of its multiprocessors.
+  virtual std::unique_ptr<Communicator> split_beside_products(int color) { return split(color); }
   // Makes the peers' pending and future calls fail with kPeerLost. Called by a rank that is about to stop on
   // an error; must not wait for anybody.
   virtual void abort(const std::string& why) noexcept = 0;
@@ -89,9 +93,9 @@ class Communicator {
   // When all work that was given to the streams is done, at the same places on every rank: throws the Error
   // that this work could not throw. A communicator and those split from it answer for each other.
   virtual void check() {}
-  // Collective. Tensors of later calls may lie in this memory, at the same offsets on every rank: true where
-  // it can therefore move them without staging. False changes nothing.
-  virtual bool share_memory(void*, std::size_t) { return false; }
+  // Collective. Tensors of later calls of a kind may lie in this memory, at the same offsets on every rank: true where
+  // it can therefore move them without staging. False changes nothing. Sums have other bits then.
+  virtual bool share_memory(void*, std::size_t, Shared) { return false; }
   // Before the shared memory goes, if it does so before the communicator. On every rank.
   virtual void unshare_memory() noexcept {}
 

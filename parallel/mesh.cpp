@@ -48,15 +48,19 @@ Mesh::Mesh(Communicator& world, std::vector<MeshAxis> axes, Communicator* device
     : world_(world), axes_(std::move(axes)), communicators_(axes_.size()) {
   check_axes();
   Communicator& values = device_world ? *device_world : world_;
-  connect([&](std::size_t axis) { return values.split(colour(axis)); },
-          device_world ? [&](std::size_t axis) { return world_.split(colour(axis)); } : Join());
+  const Join split = [&](std::size_t axis, StreamId stream) {
+    const bool beside = axes_[axis].name == kTensorAxis && stream == StreamId::kCommunication;
+    return beside ? values.split_beside_products(colour(axis)) : values.split(colour(axis));
+  };
+  const Join split_host = [&](std::size_t axis, StreamId) { return world_.split(colour(axis)); };
+  connect(split, device_world ? split_host : Join());
 }
 
 Mesh::Mesh(std::unique_ptr<Communicator> planned, std::vector<MeshAxis> axes, const StagingRule& staging,
            bool on_device)
     : planned_(std::move(planned)), world_(*planned_), axes_(std::move(axes)), communicators_(axes_.size()) {
   check_axes();
-  const Join join = [&](std::size_t axis) {
+  const Join join = [&](std::size_t axis, StreamId) {
     return make_planned_communicator(rank_along(axis), axes_[axis].size, staging(axes_[axis].size));
   };
   connect(join, on_device ? join : Join());
@@ -86,8 +90,9 @@ void Mesh::check_axes() const {
 void Mesh::connect(const Join& join_values, const Join& join_host) {
   for (std::size_t axis = axes_.size(); axis-- > 0;)
     for (const StreamId stream : axes_[axis].streams)
-      communicators_[axis].by_stream[stream] = join_values(axis);
-  for (std::size_t axis = axes_.size(); axis-- > 0 && join_host;) communicators_[axis].host = join_host(axis);
+      communicators_[axis].by_stream[stream] = join_values(axis, stream);
+  for (std::size_t axis = axes_.size(); axis-- > 0 && join_host;)
+    communicators_[axis].host = join_host(axis, StreamId::kCompute);
 }
 
 int Mesh::stride(std::size_t axis) const { return product_of_sizes(std::span(axes_).subspan(axis + 1)); }

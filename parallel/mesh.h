@@ -76,7 +76,7 @@ class Mesh {
     std::map<StreamId, std::unique_ptr<Communicator>> by_stream;
     std::unique_ptr<Communicator> host;  // null where that of the compute stream can do it
   };
-  using Join = std::function<std::unique_ptr<Communicator>(std::size_t axis)>;
+  using Join = std::function<std::unique_ptr<Communicator>(std::size_t axis, StreamId stream)>;
 
   Mesh(std::unique_ptr<Communicator> planned, std::vector<MeshAxis> axes, const StagingRule& staging,
        bool on_device);

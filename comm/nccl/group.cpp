@@ -6,8 +6,11 @@
 #include "engine/core/hash.h"
 
 namespace recollect::nccl {
-Group::Group(Session& session, Handle& handle, uint64_t key, std::vector<int> ranks, std::size_t device_bytes)
-    : NumberedCalls(session, handle, key, std::move(ranks)), made_of_bytes_(device_bytes) {}
+Group::Group(Session& session, Handle& handle, uint64_t key, std::vector<int> ranks, std::size_t device_bytes,
+             int most_ctas)
+    : NumberedCalls(session, handle, key, std::move(ranks)),
+      made_of_bytes_(device_bytes),
+      most_ctas_(most_ctas) {}
 
 NumberedCalls& Group::pair(int from, int to) {
   std::shared_ptr<NumberedCalls>& calls = pairs_[{from, to}];
@@ -31,14 +34,16 @@ std::size_t Group::device_bytes() {
   return told > 0 ? told : made_of_bytes_;
 }
 
-bool Group::shares(const void* data, std::size_t bytes) const {
+bool Group::shares(Shared what, const void* data, std::size_t bytes) const {
   const auto* begin = static_cast<const std::byte*>(data);
-  return has_window() && begin >= window_base_ && begin + bytes <= window_base_ + window_bytes_;
+  return has_window() && window_for_ == what && begin >= window_base_ &&
+         begin + bytes <= window_base_ + window_bytes_;
 }
 
-bool Group::open_window(void* base, std::size_t bytes) {
+bool Group::open_window(void* base, std::size_t bytes, Shared what) {
   Config config;
-  config.cta_policy = kZeroCtaPolicy;
+  if (what == Shared::kGathers) config.cta_policy = kZeroCtaPolicy;
+  config.max_ctas = most_ctas_;
   const int rank =
       static_cast<int>(std::find(ranks().begin(), ranks().end(), session_.world().rank()) - ranks().begin());
   Handle& made = session_.make_handle();
@@ -54,6 +59,7 @@ bool Group::open_window(void* base, std::size_t bytes) {
   };
   const bool ready =
       session_.settles(made, made.status()) && session_.settles(made, session_.begun(made, made.with(enter)));
+  window_for_ = what;
   unread_ = session_.take_word();
   kernel_in_ = ~uint64_t{0};
   has_gathered_ = false;

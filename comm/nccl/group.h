@@ -14,8 +14,9 @@ namespace recollect::nccl {
 
 class Group final : public NumberedCalls {
  public:
-  // `ranks` are those of the world. `device_bytes`: what making the handle took.
-  Group(Session& session, Handle& handle, uint64_t key, std::vector<int> ranks, std::size_t device_bytes);
+  // `ranks` are those of the world. `device_bytes`: what making the handle took. `most_ctas`: of its calls, as in Config.
+  Group(Session& session, Handle& handle, uint64_t key, std::vector<int> ranks, std::size_t device_bytes,
+        int most_ctas = kUndefined);
 
   // Enqueues a call on a stream. enqueue(Comm) -> Result.
   template <typename Enqueue>
@@ -47,16 +48,23 @@ class Group final : public NumberedCalls {
     carry_out(enqueue);
     end(state, stream);
   }
+  // The same for a sum in such memory, by a kernel that reads what the other ranks hold and writes what they are to hold,
+  // where they are linked so that NCCL can, and else as outside of a window.
+  template <typename Enqueue>
+  void launch_sum_in_window(const CollectiveCall& call, void* stream, Enqueue enqueue) {
+    launch_on(*window_handle_, call, stream, enqueue);
+  }
   // The tensors from one rank of the group to another one. Made, and watched, when first asked for.
   NumberedCalls& pair(int from, int to);
   // The watchdog sees no more of the group.
   void unwatch();
 
-  bool shares(const void* data, std::size_t bytes) const;
+  // Whether calls of this kind are made through a window, and it has these bytes.
+  bool shares(Shared what, const void* data, std::size_t bytes) const;
   bool has_window() const { return window_ != nullptr; }
   // A second handle, with a window on this memory; false where that does not work here, which costs nothing
   // later.
-  bool open_window(void* base, std::size_t bytes);
+  bool open_window(void* base, std::size_t bytes, Shared what);
   void close_window();
   bool leave_window();  // as take_leave(), of that handle alone
 
@@ -79,12 +87,14 @@ class Group final : public NumberedCalls {
 
   Handle* window_handle_ = nullptr;
   Window window_ = nullptr;
+  Shared window_for_ = Shared::kGathers;
   std::byte* window_base_ = nullptr;
   std::size_t window_bytes_ = 0;
   uint32_t* unread_ = nullptr;         // what the window's own kernels add up
   uint64_t kernel_in_ = ~uint64_t{0};  // the capture that they were last launched in; at first in none
   bool has_gathered_ = false;          // through the window
   const std::size_t made_of_bytes_;
+  const int most_ctas_;
   std::map<std::pair<int, int>, std::shared_ptr<NumberedCalls>> pairs_;  // from, to
 };
 

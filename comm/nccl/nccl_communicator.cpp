@@ -8,6 +8,7 @@
 #include "comm/device/device_self.h"
 #include "comm/device/places.h"
 #include "engine/core/hash.h"
+#include "engine/nvidia/multiprocessors.h"
 
 namespace recollect::nccl {
 namespace {
@@ -116,16 +117,21 @@ void NcclCommunicator::unshare_memory() noexcept {
 }
 
 std::string NcclCommunicator::name() const {
-  return "nccl " + version_text(api().version) + (group_->has_window() ? ", gathers through a window" : "");
+  return "nccl " + version_text(api().version) + (group_->has_window() ? ", through a window" : "");
 }
 
 void NcclCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void* stream) {
   const CollectiveCall call = all_reduce_call(tensor, op);
   if (call.bytes == 0) return;
-  group_->launch(call, stream, [&](Comm comm) {
+  const auto enqueue = [&](Comm comm) {
     return api().all_reduce(tensor.data, tensor.data, static_cast<std::size_t>(tensor.elements()),
                             type_of(tensor.dtype), op_of(op), comm, stream);
-  });
+  };
+  if (group_->shares(Shared::kSums, tensor.data, tensor.bytes())) {
+    group_->launch_sum_in_window(call, stream, enqueue);
+  } else {
+    group_->launch(call, stream, enqueue);
+  }
 }
 
 void NcclCommunicator::all_gather(const Tensor& in, const Tensor& out, void* stream) {
@@ -134,7 +140,8 @@ void NcclCommunicator::all_gather(const Tensor& in, const Tensor& out, void* str
   const auto enqueue = [&](Comm comm) {
     return api().all_gather(in.data, out.data, in.bytes(), DataType::kUint8, comm, stream);
   };
-  if (group_->shares(in.data, in.bytes()) && group_->shares(out.data, out.bytes())) {
+  if (group_->shares(Shared::kGathers, in.data, in.bytes()) &&
+      group_->shares(Shared::kGathers, out.data, out.bytes())) {
     group_->launch_in_window(call, stream, enqueue);
   } else {
     group_->launch(call, stream, enqueue);
@@ -204,8 +211,17 @@ void NcclCommunicator::barrier() {
   host_.barrier();
 }
 
+std::unique_ptr<Communicator> NcclCommunicator::split(int color) { return split(color, Config()); }
+
+// NCCL_MAX_CTAS, where it is set, has the last word.
+std::unique_ptr<Communicator> NcclCommunicator::split_beside_products(int color) {
+  Config config;
+  config.max_ctas = cuda::kMultiprocessorsOfCollectives;
+  return split(color, config);
+}
+
 // NCCL's colours are not negative: the number of the first rank of that colour is as good.
-std::unique_ptr<Communicator> NcclCommunicator::split(int color) {
+std::unique_ptr<Communicator> NcclCommunicator::split(int color, Config config) {
   session_->watchdog().throw_if_failed();
   std::vector<int> colors(static_cast<std::size_t>(size())), ranks;
   device::gather_records(host_, &color, colors.data(), sizeof color);
@@ -215,7 +231,6 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color) {
   const auto first = static_cast<int>(std::find(colors.begin(), colors.end(), color) - colors.begin());
   const MemoryMeter meter(session_->runtime());
   Handle& made = session_->make_handle();
-  Config config;
   const auto begin = [&](Comm parent) {
     return made.with([&](Comm& child) {
       return api().comm_split(parent, alone ? kNoColor : first, rank_, &child, &config);
@@ -231,7 +246,7 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color) {
   session_->settle(made, made.status(), doing);
   const auto place = static_cast<int>(std::count(colors.begin(), colors.begin() + rank_, color));
   auto group = std::make_shared<Group>(*session_, made, hash_bytes(pedigree, sizeof pedigree) | 2,
-                                       std::move(ranks), meter.taken());
+                                       std::move(ranks), meter.taken(), config.max_ctas);
   Communicator& host_of_group = *host;
   return std::make_unique<NcclCommunicator>(session_, std::move(group), place, host_of_group,
                                             std::move(host));
@@ -251,7 +266,7 @@ void NcclCommunicator::check() {
 }
 
 // All ranks have a window or none has: each says what it found, before and after it tried.
-bool NcclCommunicator::share_memory(void* base, std::size_t bytes) {
+bool NcclCommunicator::share_memory(void* base, std::size_t bytes, Shared what) {
   const auto all_say = [this](bool yes) {
     int64_t lacking = yes ? 0 : 1;
     host_.all_reduce({&lacking, {1}, DType::kI64}, ReduceOp::kMax);
@@ -263,7 +278,7 @@ bool NcclCommunicator::share_memory(void* base, std::size_t bytes) {
   session_->watchdog().throw_if_failed();
   require(!group_->has_window(), "one piece of memory is shared with a group");
   if (!all_say(!off && aligned && bytes > 0 && session_->runtime().is_shareable(base))) return false;
-  if (all_say(group_->open_window(base, bytes))) return true;
+  if (all_say(group_->open_window(base, bytes, what))) return true;
   group_->close_window();
   return false;
 }

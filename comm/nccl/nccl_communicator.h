@@ -38,14 +38,16 @@ class NcclCommunicator final : public Communicator {
   // The sides' threads meet on the host first: so both know that they pass the same.
   void pass(const Parcel& out, const Parcel& in, void* stream) override;
   std::unique_ptr<Communicator> split(int color) override;
+  std::unique_ptr<Communicator> split_beside_products(int color) override;
   void abort(const std::string& why) noexcept override;
   void check() override;
-  bool share_memory(void* base, std::size_t bytes) override;
+  bool share_memory(void* base, std::size_t bytes, Shared what) override;
   void unshare_memory() noexcept override;
 
  private:
   const Api& api() const { return session_->api(); }
   bool has_failed() const;
+  std::unique_ptr<Communicator> split(int color, Config config);
   void meet(const CollectiveCall& send, int to, const CollectiveCall& receive, int from);
 
   std::shared_ptr<Session> session_;

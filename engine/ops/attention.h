@@ -23,6 +23,10 @@ struct AttentionInputs {
 };
 inline constexpr AttentionInputs kAttentionInputs{0, 1, 2, 3}, kAttentionBackwardInputs{1, 4, 5, 6};
 
+// An attribute of either op, and of both or neither of a pair: backward is to take little memory, and more time
+// (cuda/attention_chunks.h). It is a matter of a program, not of a plan: the bits of gradients differ with it.
+inline constexpr const char* kKeysInOrder = "keys_in_order";
+
 // Tokens of a sample that follow each other and are attended by none but themselves: all of them, or a
 // sequence of several. Queries and keys are numbered from its first token on.
 struct AttentionSegment {

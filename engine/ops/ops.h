@@ -77,6 +77,8 @@
 // linear_backward_input     dy [T,out], w                        dx [T,in]              whole_rows (optional)
 // linear_backward_weight    x, dy                                acc dw [out,in],       bias (1: dbias is
 //                                                                acc dbias?             there; else 0)
+//                                                                                       beside_collectives
+//                                                                                       (optional)
 // quantise                  x [r,c]                              columns? [c,r],        format: e4m3 or e5m2
 //                                                                rows? [r,c], scale     copies: rows, columns or
 //                                                                [1] S                  both
@@ -109,6 +111,8 @@
 //                           lengths? [b] i32,                                           sequence_length causal
 //                           positions? [b,s] i32                                        first_head all_heads
 //                                                                                       p layer site
+//                                                                                       keys_in_order
+//                                                                                       (optional)
 //     A row of q is q | k | v, each of its heads x d, or q alone where kv is there, whose rows are k | v.
 //     Query head h of this rank is number first_head + h of all_heads; kv_group consecutive ones of all share
 //     a key/value head, which for h is number (first_head + h) / kv_group - first_head / kv_group here.

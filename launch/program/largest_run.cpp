@@ -125,6 +125,12 @@ bool plans(const CheckpointingSettings& c) {
          (c.budget_policy == BudgetPolicy::kDynamic || c.budget_policy == BudgetPolicy::kStatic);
 }
 
+// Attention's workspace on a GPU follows from the limit, and not from a budget (attention_memory.h).
+bool is_limit(uint64_t budget, const Config& config) {
+  return config.device.backend != BackendKind::kCuda ||
+         budget == static_cast<uint64_t>(config.device.memory_limit);
+}
+
 // What mode auto tries too, and what takes little: where this fits, a plan does.
 Config with_full(const Config& config) {
   Config full = config;
@@ -271,7 +277,8 @@ LargestRun largest_run(const Config& config, RunSize size) {
   if (size != RunSize::kMicroBatch) stop_at_most_lengths(config, growth);
   Search search(config, growth);
   const CheckpointingSettings& c = config.activation_checkpointing;
-  const bool tries_full = c.mode == CheckpointingMode::kAuto && plans(c);
+  const bool tries_full =
+      c.mode == CheckpointingMode::kAuto && plans(c) && is_limit(budget_of(config), config);
   const int64_t units = search.at_all_lengths(search.largest(tries_full ? fits_in_full(config, growth) : 0));
   LargestRun run{.value = units * growth.unit, .smallest = search.smallest() * growth.unit};
   Config changed = config;

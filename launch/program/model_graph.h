@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "checkpointing/checkpoint.h"
 #include "checkpointing/saved_activations.h"
 #include "engine/graph/op_def.h"
 #include "launch/config/config.h"
@@ -18,6 +19,7 @@ struct ModelGraph {
   Graph graph;
   std::optional<SavedActivations> saved = {};  // of a differentiated graph: what there is to plan for
   int64_t pieces = 0;                          // as overlap_collectives takes them
+  AttentionMemory attention = {};              // as the graph's ops have it
 };
 
 // Forward alone.

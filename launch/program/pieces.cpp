@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "checkpointing/collective_pieces.h"
+#include "engine/nvidia/multiprocessors.h"
 
 namespace recollect {
 
@@ -32,9 +33,13 @@ void note_pieces(const Config& config, int64_t pieces, TrainingProgram& training
   if (pieces == kInPlace || config.parallelism.tensor_parallel_size == 1) return;
   const std::string cut =
       pieces == 1 ? "" : fmt::format(", of which those that can be are cut into {} pieces", pieces);
+  const std::string room =
+      config.device.backend == BackendKind::kCuda
+          ? fmt::format(", which leave them {} multiprocessors", cuda::kMultiprocessorsOfCollectives)
+          : "";
   training.remarks.push_back(
       {"parallelism.collective_pieces",
-       fmt::format("tensor ranks' collectives overlap with matrix products{} ({})", cut,
+       fmt::format("tensor ranks' collectives overlap with matrix products{}{} ({})", cut, room,
                    config.parallelism.collective_pieces < 0 ? "simulated" : "given")});
 }
 

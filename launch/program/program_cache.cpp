@@ -7,6 +7,7 @@
 #include "checkpointing/simulator.h"
 #include "comm/agree.h"
 #include "engine/core/error.h"
+#include "engine/core/hash.h"
 #include "launch/program/late_lengths.h"
 #include "launch/program/limits.h"
 #include "launch/program/phase_table.h"
@@ -18,6 +19,20 @@ namespace {
 
 uint64_t arena_bytes_of(const ReadyProgram& ready) {
   return ready.executor->program().predicted().arena_bytes();
+}
+
+// Whether all ranks have the program's values and workspaces at the same places.
+bool places_agree(const Program& program, Communicator& ranks) {
+  const auto hash = [](const std::vector<uint64_t>& numbers) {
+    return hash_bytes(numbers.data(), numbers.size() * sizeof(uint64_t));
+  };
+  const auto mine =
+      static_cast<int64_t>(hash({hash(program.layout.value_offsets), hash(program.layout.workspace_offsets),
+                                 hash(program.workspaces)}) >>
+                           1);
+  int64_t extremes[] = {mine, -mine};
+  ranks.all_reduce({extremes, {2}, DType::kI64}, ReduceOp::kMax);
+  return extremes[0] == -extremes[1];
 }
 
 }  // namespace
@@ -49,13 +64,13 @@ ProgramCache::ProgramCache(const Config& config, const Mesh& mesh, const Backend
   if (DiskStore* disk = first.disk.get()) disk->open(needs_.disk_bytes);
   if (DiskStore* states = first.state_disk.get()) states->open(needs_.disk_state_bytes);
   backend_.choose_alike(mesh_.world(), [&] { reserve(std::move(planned)); });
-  for (const auto& [shape, ready] : programs_) share_memory(ready.training.checkpointed);
+  for (auto& [shape, ready] : programs_) share_memory(ready);
 }
 
 ProgramCache::~ProgramCache() {
   retired_.clear();
   programs_.clear();  // streams, and all that they recorded; then the memory may go
-  if (gathers_) gathers_->unshare_memory();
+  for (Communicator* window : windows_) window->unshare_memory();
 }
 
 ReadyProgram ProgramCache::make(const BatchShape& shape, const TakenOver& taken_over) const {
@@ -68,7 +83,8 @@ ReadyProgram ProgramCache::make(const BatchShape& shape, const TakenOver& taken_
 // They meet a shape together, and their collectives must be the same. Data ranks may have other lengths.
 void ProgramCache::check_tensor_ranks_agree(const Checkpointed& checkpointed) const {
   if (mesh_.tensor_size() > 1)
-    check_plans_agree(checkpointed.plan, checkpointed.moves, mesh_.host_communicator(kTensorAxis));
+    check_plans_agree(checkpointed.plan, checkpointed.moves, mesh_.host_communicator(kTensorAxis),
+                      checkpointed.attention.in_order);
 }
 
 void ProgramCache::check_limits_of(const Program& first) {
@@ -114,7 +130,7 @@ ReadyProgram& ProgramCache::at(const BatchShape& shape) {
   memory_->check_fits(planned.training.program);  // before the ranks choose together
   ReadyProgram* ready = nullptr;
   backend_.choose_alike(mesh_.world(), [&] { ready = &add(shape, std::move(planned)); });
-  share_memory(ready->training.checkpointed);
+  share_memory(*ready);
   return *ready;
 }
 
@@ -155,7 +171,7 @@ Replanned ProgramCache::replan() {
   std::optional<ReadyProgram> again = plan_again();
   result.changed = again && seconds(again->training.program) < result.seconds_before;
   const Checkpointed& decided = result.changed ? again->training.checkpointed : first.training.checkpointed;
-  check_plans_agree(decided.plan, decided.moves, mesh_.world());
+  check_plans_agree(decided.plan, decided.moves, mesh_.world(), decided.attention.in_order);
   for (auto& [shape, ready] : programs_)
     if (result.changed || shape != first_) retired_.push_back(std::move(ready));
   std::erase_if(programs_, [&](const auto& one) { return one.first != first_; });
@@ -165,7 +181,7 @@ Replanned ProgramCache::replan() {
   result.seconds_now = seconds(again->training.program);
   result.saved_now = saved(*again);
   backend_.choose_alike(mesh_.world(), [&] { add(first_, std::move(*again)); });
-  share_memory(first.training.checkpointed);
+  share_memory(programs_.at(first_));
   return result;
 }
 
@@ -194,12 +210,35 @@ std::optional<MemorySoFar> ProgramCache::memory_so_far() const {
   return MemorySoFar{most_of(predicted), most_of(measured)};
 }
 
-// With the other ranks' devices, where a program gathers from it.
-void ProgramCache::share_memory(const Checkpointed& checkpointed) {
-  if (gathers_ || checkpointed.residency.gathered_bytes + checkpointed.gathered.gathered_bytes == 0) return;
-  Communicator& gathers = mesh_.communicator(kTensorAxis, StreamId::kGather);
+// With the other tensor ranks' devices. What a rank writes there lies at the same place in its own memory, so their layouts
+// must be the same: they are, unless kernels want other workspaces, which is looked for once. For sums whether anything is
+// checkpointed is no matter: in a window they have bits of their own.
+void ProgramCache::share_memory(ReadyProgram& ready) {
+  if (mesh_.tensor_size() == 1 || config_.device.backend != BackendKind::kCuda) return;
+  const Program& program = ready.executor->program();
+  const bool alike = places_agree(program, mesh_.host_communicator(kTensorAxis));
+  require(alike || windows_.empty(),
+          "tensor ranks have their values at the same places, in every program or in none");
   const Arena& arena = memory_->arena(MemorySpace::kDevice);
-  if (gathers.share_memory(arena.at(0), arena.bytes())) gathers_ = &gathers;
+  const auto open = [&](StreamId stream, Shared what) {
+    Communicator& group = mesh_.communicator(kTensorAxis, stream);
+    const bool opened = alike && group.share_memory(arena.at(0), arena.bytes(), what);
+    if (opened) windows_.push_back(&group);
+    return opened;
+  };
+  if (!std::exchange(sums_tried_, true)) {
+    const bool computing = open(StreamId::kCompute, Shared::kSums),
+               communicating = open(StreamId::kCommunication, Shared::kSums);
+    sums_in_windows_ = computing && communicating;
+  }
+  const Checkpointed& c = ready.training.checkpointed;
+  if (c.residency.gathered_bytes + c.gathered.gathered_bytes > 0 && !std::exchange(gathers_tried_, true))
+    open(StreamId::kGather, Shared::kGathers);
+  ready.training.remarks.push_back(
+      {"parallelism.tensor_parallel_size",
+       sums_in_windows_
+           ? "all-reduces go through windows on each other's memory, where NCCL finds the GPUs linked for it"
+           : "all-reduces go the ordinary way, without windows on each other's memory"});
 }
 
 }  // namespace recollect

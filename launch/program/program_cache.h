@@ -88,7 +88,7 @@ class ProgramCache {
   // The first shape's; nothing where none fits what is reserved.
   std::optional<ReadyProgram> plan_again() const;
   ReadyProgram& add(const BatchShape& shape, ReadyProgram planned);
-  void share_memory(const Checkpointed& checkpointed);
+  void share_memory(ReadyProgram& ready);
 
   const Config& config_;
   const Mesh& mesh_;
@@ -101,7 +101,9 @@ class ProgramCache {
   ResidentMemory resident_;
   std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<ProgramMemory> memory_;
-  Communicator* gathers_ = nullptr;  // from the memory, where they do so directly
+  // Of the tensor ranks, those that read and write the other ranks' memory directly; of sums first once they have tried.
+  std::vector<Communicator*> windows_;
+  bool sums_tried_ = false, sums_in_windows_ = false, gathers_tried_ = false;
   std::map<BatchShape, ReadyProgram> programs_;
   std::vector<ReadyProgram> retired_;
 };

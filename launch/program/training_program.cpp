@@ -21,6 +21,7 @@
 #include "engine/graph/join_ops.h"
 #include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
+#include "launch/program/attention_memory.h"
 #include "launch/program/data_axis.h"
 #include "launch/program/optimizer_settings.h"
 #include "launch/program/over_budget.h"
@@ -125,6 +126,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
                                         .decided = decided});
     if (training.checkpointed.refusal) return training;
     note_pieces(config, pieces, training);
+    note_attention_memory(built, training);
     overlap_collectives(graph, *training.registry, pieces);
     if (config.device.backend == BackendKind::kCuda) join_ops(graph, *training.registry);
     for (const Remark& remark : training.checkpointed.remarks) training.remarks.push_back(remark);
@@ -440,6 +442,7 @@ ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const Ba
   ModelGraph forward = build_model(config, mesh, shape);
   if (config.training.max_steps == 0) return forward;
   ModelGraph built = differentiate_model(std::move(forward), config);
+  decide_attention_memory(config, decided, built);
   if (config.parallelism.tensor_parallel_size == 1) return built;
   if (decided && !plans_each_length(config))
     built.pieces = decided->pieces;

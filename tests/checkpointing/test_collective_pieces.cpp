@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpointing/recompute.h"
+#include "engine/graph/graph_edit.h"
 #include "tests/checkpointing/small_graph.h"
 
 namespace recollect::test::collective_pieces_test {
@@ -127,7 +128,35 @@ dw(x dy)
 end(sum)
 )");
     EXPECT_EQ(g.named("dx").part_of, g.graph.find("sum"));
+    for (const Op& op : g.graph.ops())
+      EXPECT_EQ(op.attributes.has("beside_collectives"), op.name == "dw") << op.name;
   }
+}
+
+// A recomputed op keeps the weights' gradient where it was, but not from what it was marked for before: its bits are those
+// of a run in which nothing is recomputed.
+TEST(CollectivePieces, WeightsAreMarkedWhateverIsRecomputedBehindThem) {
+  Ranks g;
+  const ValueId x = g.input("x"), dy = g.input("dy");
+  g.enter(Phase::kBackward, 0);
+  g.weight_gradient("dw", x, dy);
+  g.op("end", {g.collective("sum", "all_reduce", g.input_gradient("dx", dy))});
+  mark_pieces(g.graph, 1);
+  const ValueId again = g.graph.add_value({.name = "again", .shape = {4, 6}});
+  Op recomputed = g.graph.op(1);
+  recomputed.name = "again", recomputed.role = Role::kRecompute, recomputed.outputs = {again};
+  GraphEdit edit(g.graph);
+  edit.insert_after(0, std::move(recomputed));
+  edit.commit();
+  overlap_collectives(g.graph, g.registry, 1);
+  EXPECT_EQ(text_of(g.graph), R"(
+dw(x dy)
+again(dy w)
+dx(dy w)
+sum(dx)
+end(sum)
+)");
+  EXPECT_TRUE(g.graph.op(0).attributes.has("beside_collectives"));
 }
 
 TEST(CollectivePieces, GatheredGradientsAreMultipliedPieceByPiece) {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "comm/device/places.h"
+#include "engine/nvidia/multiprocessors.h"
 #include "tests/comm/device_checks.h"
 #include "tests/comm/device_nccl.h"
 #include "tests/comm/ranks.h"
@@ -114,6 +115,19 @@ TEST(NcclGroups, AreMadeWithoutBlockingAndGivenBack) {
   EXPECT_EQ(behaviour->aborts, 0);
 }
 
+TEST(NcclGroups, BesideProductsTakeFewMultiprocessors) {
+  Behaviour behaviour;
+  expect_fine(run_as_threads(2, [&](Communicator& world) {
+    const auto c = join(world);
+    const auto plain = c->split(0);
+    EXPECT_EQ(behaviour->last_max_ctas, nccl::kUndefined);
+    world.barrier();
+    const auto beside = c->split_beside_products(0);
+    EXPECT_EQ(behaviour->last_max_ctas, cuda::kMultiprocessorsOfCollectives);
+    check_on_stream(*beside, {61});
+  }));
+}
+
 TEST(NcclGroups, TellWhatTheyTakeOfTheDevice) {
   Behaviour behaviour;
   const auto staging = [](std::array<std::size_t, 2>& bytes) {
@@ -139,8 +153,8 @@ TEST(NcclWindow, TakesTheGathersOfSharedMemory) {
     constexpr std::size_t kArena = 1 << 16;
     const std::unique_ptr<std::byte, void (*)(void*)> arena(
         static_cast<std::byte*>(std::aligned_alloc(4096, kArena)), std::free);
-    ASSERT_TRUE(c->share_memory(arena.get(), kArena));
-    EXPECT_EQ(c->name(), "nccl 2.30.7, gathers through a window");
+    ASSERT_TRUE(c->share_memory(arena.get(), kArena, Shared::kGathers));
+    EXPECT_EQ(c->name(), "nccl 2.30.7, through a window");
     auto* in = reinterpret_cast<int64_t*>(arena.get());
     int64_t* out = in + 100;
     std::fill_n(in, 100, c->rank());
@@ -177,7 +191,7 @@ TEST(NcclWindow, HasAKernelInEachCaptureAndNoSingleGatherBeforeThem) {
     constexpr std::size_t kArena = 1 << 16;
     const std::unique_ptr<std::byte, void (*)(void*)> arena(
         static_cast<std::byte*>(std::aligned_alloc(4096, kArena)), std::free);
-    ASSERT_TRUE(c->share_memory(arena.get(), kArena));
+    ASSERT_TRUE(c->share_memory(arena.get(), kArena, Shared::kGathers));
     auto* in = reinterpret_cast<int64_t*>(arena.get());
     int64_t* out = in + 100;
     WorkerStream stream(1);
@@ -202,6 +216,39 @@ TEST(NcclWindow, HasAKernelInEachCaptureAndNoSingleGatherBeforeThem) {
   }));
 }
 
+// Of sums, with no more thread blocks than the group has: those of what lies in it. All else is as it was.
+TEST(NcclWindow, TakesTheSumsOfSharedMemory) {
+  Behaviour behaviour;
+  expect_fine(run_as_threads(2, [&](Communicator& world) {
+    const auto gpu = gpu_of(world);
+    gpu->shareable = true;
+    const auto all = join(world, gpu), c = all->split_beside_products(0);
+    constexpr std::size_t kArena = 1 << 16;
+    const std::unique_ptr<std::byte, void (*)(void*)> arena(
+        static_cast<std::byte*>(std::aligned_alloc(4096, kArena)), std::free);
+    ASSERT_TRUE(c->share_memory(arena.get(), kArena, Shared::kSums));
+    EXPECT_EQ(behaviour->last_max_ctas, cuda::kMultiprocessorsOfCollectives);
+    auto* in = reinterpret_cast<int64_t*>(arena.get());
+    std::fill_n(in, 100, c->rank() + 1);
+    WorkerStream stream(1);
+    c->all_reduce({in, {100}, DType::kI64}, ReduceOp::kSum, &stream);
+    c->all_gather({in, {50}, DType::kI64}, {in + 100, {100}, DType::kI64}, &stream);
+    stream.synchronize();
+    for (int i = 0; i < 200; ++i) EXPECT_EQ(in[i], 3);
+    check_on_stream(*c, {61});
+    world.barrier();
+    EXPECT_EQ(behaviour->sums_in_windows, 2);
+    EXPECT_EQ(behaviour->gathers_by_copy, 0);
+    world.barrier();
+    c->unshare_memory();
+    c->all_reduce({in, {100}, DType::kI64}, ReduceOp::kSum, &stream);
+    stream.synchronize();
+    EXPECT_EQ(in[99], 6);
+  }));
+  EXPECT_EQ(behaviour->sums_in_windows, 2);
+  EXPECT_EQ(behaviour->windows, 0);
+}
+
 TEST(NcclWindow, IsDoneWithoutWhereOneRankCannot) {
   Behaviour behaviour;
   expect_fine(run_as_threads(2, [&](Communicator& world) {
@@ -209,7 +256,7 @@ TEST(NcclWindow, IsDoneWithoutWhereOneRankCannot) {
     gpu->shareable = world.rank() == 0;
     const auto c = join(world, gpu);
     alignas(4096) static std::byte arena[4096];
-    EXPECT_FALSE(c->share_memory(arena, sizeof arena));
+    EXPECT_FALSE(c->share_memory(arena, sizeof arena, Shared::kGathers));
     EXPECT_EQ(c->name(), "nccl 2.30.7");
     check_on_stream(*c, {61});
   }));
@@ -224,7 +271,7 @@ TEST(NcclWindow, IsDoneWithoutWhereNcclRefuses) {
     gpu->shareable = true;
     const auto c = join(world, gpu);
     alignas(4096) static std::byte arena[4096];
-    EXPECT_FALSE(c->share_memory(arena, sizeof arena));
+    EXPECT_FALSE(c->share_memory(arena, sizeof arena, Shared::kGathers));
     check_on_stream(*c, {61});
   }));
   EXPECT_EQ(behaviour->aborts, 2);  // of what was made for the window

@@ -86,6 +86,20 @@ TEST(AttentionChunks, RoomIsPredicted) {
   }
 }
 
+// What cuDNN 9.26 asks for where it adds up in the order of keys, read off in the same way.
+TEST(AttentionChunks, RoomInOrderIsPredicted) {
+  const std::vector<std::array<int64_t, 6>> asked = {
+      {16, 12, 1, 1024, 64, 51142912}, {1, 2, 1, 8192, 128, 8456448}, {1, 1, 1, 32768, 128, 16912640},
+      {4, 16, 1, 512, 64, 8524032},    {1, 8, 4, 1000, 80, 5153280},  {1, 8, 4, 4096, 128, 33689856},
+      {2, 4, 4, 2048, 128, 16845056},  {2, 3, 1, 70, 40, 69264}};
+  for (const auto& [samples, heads, group, length, head_size, bytes] : asked) {
+    const std::size_t predicted =
+        samples * heads * attention_unit_bytes(length, head_size, group, true) + kAttentionOtherBytes;
+    EXPECT_GE(predicted, static_cast<std::size_t>(bytes));
+    EXPECT_LE(predicted, static_cast<std::size_t>(2 * bytes) + kAttentionOtherBytes);
+  }
+}
+
 TEST(AttentionSeeds, DifferAndRepeat) {
   std::set<uint64_t> seeds;
   std::size_t made = 0;

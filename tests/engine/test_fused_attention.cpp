@@ -43,7 +43,8 @@ AttentionGraph::~AttentionGraph() = default;
 
 std::size_t AttentionGraph::workspace_bytes() const {
   const AttentionProblem& p = impl_->problem;
-  const int64_t scores = 2 * rounded_up(p.length, 64) * rounded_up(p.length, 128);
+  const int64_t scores = p.in_order ? 4 * p.length * p.head_size + 8 * divided_up(p.length, 64)
+                                    : 2 * rounded_up(p.length, 64) * rounded_up(p.length, 128);
   return 256 + too_much + (p.backward ? p.samples * p.heads * (scores + 4 * p.length) : 0);
 }
 
@@ -82,7 +83,7 @@ struct Case {
   int64_t samples, heads, length, head_size;
   double dropout = 0;
   int64_t kv_heads = 0;  // 0: as many as heads
-  bool causal = true, lengths = false, own_kv = false;
+  bool causal = true, lengths = false, own_kv = false, in_order = false;
 };
 
 std::byte* address(uint64_t number) { return reinterpret_cast<std::byte*>(number << 40); }
@@ -110,17 +111,18 @@ class FusedAttentionTest : public ::testing::Test {
     const ValueId kv = c.own_kv ? value("kv", kv_shape, dtype) : kNone;
     const ValueId dkv = c.own_kv ? value("dkv", kv_shape, dtype) : kNone;
     const ValueId lengths = c.lengths ? value("lengths", {c.samples}, DType::kI32) : kNone;
-    const Attributes attributes{{"heads", c.heads},
-                                {"kv_heads", c.kv_heads},
-                                {"kv_group", c.heads / c.kv_heads},
-                                {"head_size", c.head_size},
-                                {"sequence_length", c.length},
-                                {"causal", int64_t{c.causal}},
-                                {"first_head", first_head},
-                                {"all_heads", c.heads + first_head},
-                                {"p", c.dropout},
-                                {"layer", int64_t{3}},
-                                {"site", int64_t{1}}};
+    Attributes attributes{{"heads", c.heads},
+                          {"kv_heads", c.kv_heads},
+                          {"kv_group", c.heads / c.kv_heads},
+                          {"head_size", c.head_size},
+                          {"sequence_length", c.length},
+                          {"causal", int64_t{c.causal}},
+                          {"first_head", first_head},
+                          {"all_heads", c.heads + first_head},
+                          {"p", c.dropout},
+                          {"layer", int64_t{3}},
+                          {"site", int64_t{1}}};
+    if (c.in_order) attributes.set(kKeysInOrder, int64_t{1});
     ops_.push_back(
         {.name = "attention", .attributes = attributes, .inputs = {q, kv, lengths}, .outputs = {o, lse}});
     ops_.push_back({.name = "backward",
@@ -323,6 +325,26 @@ TEST_F(FusedAttentionTest, ItsWorkspaceIsPredictedWithoutADevice) {
   EXPECT_LE(kernel(false, nullptr)->workspace_bytes(), 1u << 20);
   Libraries libraries(nullptr);
   EXPECT_EQ(kernel(true, &libraries)->workspace_bytes(), backward);
+}
+
+// Adding up in order takes about as much as q does, so that less is cut; forward draws the masks of those pieces.
+TEST_F(FusedAttentionTest, InOrderItTakesLittle) {
+  Case c{16, 25, 1024, 64, 0.1};
+  make(c);
+  const std::size_t scores = kernel(true, nullptr)->workspace_bytes();
+  c.in_order = true;
+  make(c);
+  EXPECT_LT(3 * kernel(true, nullptr)->workspace_bytes(), scores);
+  for (bool backward : {false, true}) {
+    const std::vector<Piece> pieces = run(backward);
+    expect_complete(pieces);
+    expect_room(pieces);
+    ASSERT_EQ(pieces.size(), 1u);
+    EXPECT_EQ(pieces[0].problem.in_order, backward);
+  }
+  make({1, 1, 32768, 128, 0, 1, true, false, false, true});
+  expect_room(run(true));
+  EXPECT_LE(kernel(true, nullptr)->workspace_bytes(), 18u << 20);
 }
 
 TEST_F(FusedAttentionTest, AskingForMoreIsAnErrorWithBothNumbers) {

@@ -57,6 +57,7 @@ TEST(GemmKey, DiffersWhereverTheAlgorithmMay) {
   with([](auto&, auto& s) { s.out = DType::kF32; });
   with([](auto&, auto& s) { s.accumulates = true; });
   with([](auto&, auto& s) { s.biased = true; });
+  with([](auto&, auto& s) { s.beside_collectives = true; });
   with([](auto&, auto& s) { s.in = s.second = DType::kE4M3; });
   with([](auto&, auto& s) { s.in = DType::kE5M2, s.second = DType::kE4M3; });
   with([](auto&, auto& s) { s.in = DType::kE4M3, s.second = DType::kE5M2; });

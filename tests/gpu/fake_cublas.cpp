@@ -11,6 +11,7 @@ struct Operation {
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
   const float *scale_a = nullptr, *scale_b = nullptr;
+  int32_t multiprocessors = 0;
 };
 
 struct Layout {
@@ -86,6 +87,8 @@ cublasStatus_t set_operation(cublasLtMatmulDesc_t opaque, cublasLtMatmulDescAttr
       return copy(operation->scale_a);
     case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
       return copy(operation->scale_b);
+    case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET:
+      return copy(operation->multiprocessors);
     default:
       return CUBLAS_STATUS_INVALID_VALUE;
   }
@@ -116,6 +119,7 @@ cublasStatus_t heuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation
   // Sums in an order that may change, or of rounded parts, must have been ruled out.
   if (preference->reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) return CUBLAS_STATUS_INVALID_VALUE;
   ++state(handle)->heuristics;
+  state(handle)->targets_proposed.push_back(reinterpret_cast<Operation*>(operation)->multiprocessors);
   *found = 0;
   if (makes_sums(operation) && !state(handle)->sums) return CUBLAS_STATUS_NOT_SUPPORTED;
   for (uint64_t number : state(handle)->proposals) {
@@ -137,6 +141,7 @@ cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t opaque, cons
   if (number % 2 != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   fake.ran.push_back(number + (makes_sums(opaque) ? FakeCublas::kSums : 0));
   const auto& operation = *reinterpret_cast<Operation*>(opaque);
+  fake.targets.push_back(operation.multiprocessors);
   const auto& la = *reinterpret_cast<Layout*>(a_opaque);
   const auto& lb = *reinterpret_cast<Layout*>(b_opaque);
   const auto& ld = *reinterpret_cast<Layout*>(d_opaque);
@@ -228,7 +233,7 @@ std::unique_ptr<Libraries> FakeCublas::libraries(const std::string& cache, bool 
     for (int64_t i = 0; i < elements; ++i)
       store(out, dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_16F, i, bias[i]);
   };
-  const GemmContext context{.device = "Fake", .multiprocessors = 1, .version = 0, .tf32 = tf32};
+  const GemmContext context{.device = "Fake", .multiprocessors = multiprocessors, .version = 0, .tf32 = tf32};
   return std::make_unique<Libraries>(
       std::make_unique<Cublas>(functions(), context, cache, timed, std::move(trials)));
 }

@@ -20,12 +20,16 @@ struct FakeCublas {
   std::map<uint64_t, double> milliseconds;  // of an algorithm; 1 where it is not given
   uint64_t unsteady = 0;                    // the algorithm whose results change from run to run
   std::size_t version = 130100;
+  int multiprocessors = 1;
   bool sums = true;                        // whether products make sums of an operand
   static constexpr uint64_t kSums = 1000;  // more is the number of an algorithm that does
 
   // What has been asked for.
   int heuristics = 0, timings = 0, fills = 0;
   std::vector<uint64_t> ran;
+  std::vector<int32_t>
+      targets;  // on how many multiprocessors that was to be, 0: all; and the same when it was proposed
+  std::vector<int32_t> targets_proposed;
 
   // `this` must outlive what is returned; one at a time.
   std::unique_ptr<Libraries> libraries(const std::string& cache = "", bool timed = true, bool tf32 = false);

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "engine/nvidia/multiprocessors.h"
 #include "engine/ops/cuda/faster.h"
 #include "engine/ops/cuda/gemm_sums.h"
 #include "tests/engine/expect_error.h"
@@ -179,6 +180,34 @@ TEST(CublasGemm, LaterRunsTakeTheSame) {
   EXPECT_EQ(algorithm_of(other, *other.libraries(file)), 6u);
   EXPECT_EQ(algorithm_of(second, *second.libraries(file), {.m = 4, .n = 5, .k = 4}), 6u);
   EXPECT_EQ(algorithm_of(second, *second.libraries(file, true, true)), 6u);
+}
+
+// Their algorithms are chosen for what collectives leave, and so is every run; the second one, as where the first is
+// recomputed, has the first one's. The same shape elsewhere has a choice of its own, for the whole device.
+TEST(CublasGemm, ProductsBesideCollectivesLeaveThemMultiprocessors) {
+  FakeCublas fake;
+  fake.multiprocessors = 132;
+  const auto libraries = fake.libraries();
+  GemmShape shape{.m = 3, .n = 5, .k = 4};
+  const auto compute = [&](bool beside, std::map<uint64_t, double> milliseconds) {
+    fake.milliseconds = std::move(milliseconds);
+    fake.ran.clear(), fake.targets.clear(), fake.targets_proposed.clear();
+    shape.beside_collectives = beside;
+    Product<float, float> product(shape, libraries.get());
+    product.prepare();
+    product.run();
+    return fake.ran.back();
+  };
+  EXPECT_EQ(compute(true, {{4, 0.5}}), 4u);
+  EXPECT_EQ(fake.targets_proposed, std::vector<int32_t>{116});
+  EXPECT_EQ(fake.targets, std::vector<int32_t>(fake.targets.size(), 116));
+  EXPECT_EQ(compute(false, {{6, 0.5}}), 6u);
+  EXPECT_EQ(fake.targets_proposed, std::vector<int32_t>{0});
+  EXPECT_EQ(fake.targets, std::vector<int32_t>(fake.targets.size(), 0));
+  EXPECT_EQ(compute(true, {{2, 0.5}}), 4u);
+  EXPECT_TRUE(fake.targets_proposed.empty());
+  EXPECT_EQ(fake.targets, std::vector<int32_t>{116});
+  EXPECT_EQ(multiprocessors_beside_collectives(40), 0);
 }
 
 TEST(CublasGemm, AChoiceThatIsRefusedIsMadeAgain) {

@@ -210,6 +210,9 @@ TEST_F(Choices, RanksWithOtherDevicesOrOtherChoicesStop) {
   const std::string plans =
       complaint([&](Communicator& world) { check_plans_agree({}, {.keep_last = 1 + world.rank()}, world); });
   EXPECT_NE(plans.find("keep_last: 1 on rank 0; 2 on rank 1"), std::string::npos) << plans;
+  const std::string attention =
+      complaint([&](Communicator& world) { check_plans_agree({}, {}, world, world.rank() == 1); });
+  EXPECT_NE(attention.find("keys_in_order: false on rank 0; true on rank 1"), std::string::npos) << attention;
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // How the fused attention is cut over samples and heads. Its backward, to give the same bits every time,
 // stores the gradients of all scores of a piece: s * s numbers a head, which only a piece at a time may take.
+// Or, where it is told to, it adds up the gradient of q in float, block by block of keys in their order: as
+// many numbers as q has, and slower, because a block waits for the one before it. The two round differently.
 // Dropout masks are drawn piece by piece, so forward is cut alike where there is dropout.
 #pragma once
 
@@ -26,10 +28,13 @@ constexpr int64_t divided_up(int64_t n, int64_t by) { return (n + by - 1) / by; 
 
 // A query head of a sample. cuDNN 9.19 and 9.26 ask on Hopper for 2 * rounded_up(s, 64) * rounded_up(s, 128)
 // + 4 * s, whatever the head size, and for 256 bytes beside; the rest here is room for other versions. Heads
-// that share a key/value head make gradients of it each before they are added up.
-constexpr std::size_t attention_unit_bytes(int64_t length, int64_t head_size = 0, int64_t group = 1) {
+// that share a key/value head make gradients of it each before they are added up. In order, cuDNN 9.26 asks for
+// 4 * s * head_size + 4 * s, and for 8 bytes for each 64 tokens.
+constexpr std::size_t attention_unit_bytes(int64_t length, int64_t head_size = 0, int64_t group = 1,
+                                           bool in_order = false) {
   const int64_t rows = rounded_up(length, 128);
-  return static_cast<std::size_t>(2 * rows * rows + 4 * rows + (group > 1 ? 8 * rows * head_size : 0));
+  const int64_t gradients = in_order ? 4 * rows * head_size + rows / 8 : 2 * rows * rows;
+  return static_cast<std::size_t>(gradients + 4 * rows + (group > 1 ? 8 * rows * head_size : 0));
 }
 inline constexpr std::size_t kAttentionOtherBytes = std::size_t{64} << 10;  // all that forward takes
 

@@ -33,6 +33,7 @@ class FusedAttention : public Kernel {
         shape_(view, at),
         group_(shape_.heads / shape_.kv_heads),
         padded_(view.has_input(at.lengths)),
+        in_order_(view.attributes().has(kKeysInOrder)),
         dropout_(view.attributes().real("p")),
         site_{view.attributes().integer("layer"), view.attributes().integer("site"), shape_.first_head},
         chunks_(attention_chunks(shape_.samples, shape_.heads, group_, unit_bytes())) {}
@@ -53,7 +54,9 @@ class FusedAttention : public Kernel {
     return padded_ ? static_cast<std::size_t>(rounded_up(4 * shape_.samples, kAlignment)) : 0;
   }
 
-  std::size_t unit_bytes() const { return attention_unit_bytes(shape_.length, shape_.head_size, group_); }
+  std::size_t unit_bytes() const {
+    return attention_unit_bytes(shape_.length, shape_.head_size, group_, in_order_);
+  }
 
   AttentionProblem problem(const AttentionChunk& chunk, double dropout, bool backward) const {
     return {.backward = backward,
@@ -68,7 +71,8 @@ class FusedAttention : public Kernel {
             .o_row = shape_.out_row,
             .causal = shape_.causal,
             .padded = padded_,
-            .dropout = dropout};
+            .dropout = dropout,
+            .in_order = backward && in_order_};
   }
 
   // The graph of a chunk, planned; what it asks for must fit what was predicted.
@@ -129,7 +133,7 @@ class FusedAttention : public Kernel {
   AttentionInputs inputs_;
   AttentionShape shape_;
   int64_t group_;  // query heads that share a key/value head
-  bool padded_;
+  bool padded_, in_order_;
   double dropout_;
   AttentionSite site_;
   std::vector<AttentionChunk> chunks_;

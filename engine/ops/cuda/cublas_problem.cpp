@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "engine/nvidia/multiprocessors.h"
 #include "engine/ops/cuda/gemm_layout.h"
 
 namespace recollect::cuda {
@@ -59,6 +60,9 @@ CublasProblem::CublasProblem(const GemmShape& shape, Cublas& cublas)
     const uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     set_operation(CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue));
   }
+  const int32_t target =
+      shape.beside_collectives ? multiprocessors_beside_collectives(cublas.context().multiprocessors) : 0;
+  if (target > 0) set_operation(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &target, sizeof(target));
   first_ = layout(layouts.first, shape.type_of_b());
   second_ = layout(layouts.second, shape.in);
   out_ = layout(layouts.out, shape.out);

@@ -1,15 +1,20 @@
 // The only file that sees cudnn-frontend. It finds every function by name while the program runs, and asks
-// two questions of its surroundings: dlopen and dlsym. Both are answered here: cuDNN is the library that
-// Cudnn has opened, the CUDA runtime is the one linked into this program (a second one of its own choosing
-// would have to be found as well), and the driver is the system's.
+// three questions of its surroundings: dlopen, dlsym and getenv. They are answered here: cuDNN is the library
+// that Cudnn has opened, the CUDA runtime is the one linked into this program (a second one of its own choosing
+// would have to be found as well), and the driver is the system's. By a variable of the environment it is told
+// how backward may add up; that is a matter of the problem here, whatever the user's environment says, because
+// bits and bytes follow from it.
 #include "engine/ops/cuda/cudnn_attention.h"
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <string_view>
+#include <unordered_map>
 
 #include "engine/core/error.h"
 #include "engine/ops/cuda/cudnn.h"
@@ -21,6 +26,7 @@ namespace {
 
 void* frontend_library(const char* name, int flags);
 void* frontend_symbol(void* library, const char* name);
+const char* frontend_variable(const char* name);
 
 }  // namespace
 
@@ -28,7 +34,11 @@ void* frontend_symbol(void* library, const char* name);
 
 #define dlopen(name, flags) ::recollect::cuda::frontend_library(name, flags)
 #define dlsym(library, name) ::recollect::cuda::frontend_symbol(library, name)
+#include <cudnn.h>
+#include <cudnn_frontend_shim.h>
+#define get_environment(name) ::recollect::cuda::frontend_variable(name)  // instead of the shim's
 #include <cudnn_frontend.h>
+#undef get_environment
 #undef dlopen
 #undef dlsym
 
@@ -76,6 +86,24 @@ void* frontend_symbol(void* library, const char* name) {
   for (const RuntimeFunction& function : kRuntime)
     if (function.name == name) return function.address;
   return nullptr;
+}
+
+// While one lives its thread plans a problem. cudnn-frontend hands nothing through to where it asks.
+class PlannedInOrder {
+ public:
+  explicit PlannedInOrder(bool in_order) { here() = in_order; }
+  ~PlannedInOrder() { here() = false; }
+  PlannedInOrder(const PlannedInOrder&) = delete;
+  static bool& here() {
+    static thread_local bool in_order = false;
+    return in_order;
+  }
+};
+
+// "0": the gradients of all scores are stored for no shape.
+const char* frontend_variable(const char* name) {
+  if (std::string_view(name) != "CUDNN_FRONTEND_ATTN_DP_WORKSPACE_LIMIT") return std::getenv(name);
+  return PlannedInOrder::here() ? "0" : nullptr;
 }
 
 // Names of tensors in calls. cuDNN's own get the numbers after these.
@@ -223,6 +251,16 @@ void carry_out(const AttentionProblem& problem, ExitCode code, const char* doing
                                        : "");
 }
 
+// It would go another way without a word.
+void check_order(const AttentionProblem& problem, const Cudnn& cudnn, int32_t capability) {
+  if (!problem.in_order || (capability / 10 == 9 && cudnn.version() >= kOldestInOrder)) return;
+  throw Error(ExitCode::kConfiguration,
+              "device.memory_limit leaves too little for the workspace of " + described(problem) +
+                  ", and without it cuDNN computes that on Hopper alone, from version 9.25 on (" +
+                  cudnn.path() + ", compute capability " + std::to_string(capability) + ")",
+              "take a newer cuDNN, raise device.memory_limit, or name another GPU with device.model");
+}
+
 int32_t compute_capability() {
   int device = 0, major = 0, minor = 0;
   check(cudaGetDevice(&device), "asking for the thread's device");
@@ -246,8 +284,11 @@ class AttentionGraph::Impl {
   Impl(const AttentionProblem& problem, const Cudnn& cudnn)
       : problem_(problem), handle_(static_cast<cudnnHandle_t>(cudnn.handle())) {
     const auto step = [&](auto what) { carry_out(problem, ExitCode::kConfiguration, "planning", what); };
+    const int32_t capability = compute_capability();
+    check_order(problem, cudnn, capability);
+    const PlannedInOrder planned(problem.in_order);
     step([&] {
-      graph_ = Builder(problem, compute_capability()).make();
+      graph_ = Builder(problem, capability).make();
       return graph_->validate();
     });
     step([&] { return graph_->build_operation_graph(handle_); });
@@ -295,6 +336,7 @@ void AttentionGraph::run(const AttentionOperands& operands, void* workspace, voi
 PlannedAttention planned_attention(const AttentionProblem& problem, const Library& library,
                                    const DescribedDevice& device) {
   use_cudnn(library.handle());
+  const PlannedInOrder order(problem.in_order);
   PlannedAttention planned;
   std::shared_ptr<fe::graph::Graph> graph;
   const auto step = [&](auto what) { carry_out(problem, ExitCode::kConfiguration, "planning", what); };

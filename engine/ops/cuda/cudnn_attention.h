@@ -20,11 +20,14 @@ struct AttentionProblem {
   int64_t samples = 0, heads = 0, kv_heads = 0, length = 0, head_size = 0;
   int64_t q_row = 0, kv_row = 0, o_row = 0;  // from one token to the next; rows may have more heads
   bool causal = true;
-  bool padded = false;  // of sample i only the first lengths[i] keys count; all queries do
-  double dropout = 0;   // 0: no mask is drawn
+  bool padded = false;    // of sample i only the first lengths[i] keys count; all queries do
+  double dropout = 0;     // 0: no mask is drawn
+  bool in_order = false;  // backward adds up dq in the order of keys, without the gradients of all scores
 
   auto operator<=>(const AttentionProblem&) const = default;
 };
+
+inline constexpr std::size_t kOldestInOrder = 92500;  // the cuDNN that can do that, and on Hopper alone
 
 // Whether this build has cuDNN's attention at all.
 bool has_fused_attention();
@@ -44,7 +47,7 @@ class Library;
 
 class AttentionGraph {
  public:
-  // Error kConfiguration where cuDNN has no kernel for it.
+  // Error kConfiguration where cuDNN has no kernel for it, or cannot go in order on this device.
   AttentionGraph(const AttentionProblem& problem, const Cudnn& cudnn);
   ~AttentionGraph();
 

@@ -24,6 +24,7 @@ struct GemmShape {
   bool biased = false;       // run() is given an f32 [n] that is added to every row
   DType second =
       DType::kF32;  // of b, where a is of 8-bit codes; such products are of a and a transposed b alone
+  bool beside_collectives = false;  // leaves them multiprocessors (engine/nvidia/multiprocessors.h)
 
   DType type_of_b() const { return is_float8(in) ? second : in; }
 };

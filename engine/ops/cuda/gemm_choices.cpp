@@ -4,6 +4,7 @@
 
 #include "engine/core/error.h"
 #include "engine/io/strict_json.h"
+#include "engine/nvidia/multiprocessors.h"
 
 namespace recollect::cuda {
 
@@ -31,11 +32,13 @@ GemmAlgorithm algorithm_of(const nlohmann::json& words, const std::string& sourc
 std::string gemm_key(const GemmContext& context, const GemmShape& s) {
   const bool f32 = s.in == DType::kF32;
   const std::string second = is_float8(s.in) ? fmt::format("x{}", name_of(s.second)) : "";
-  return fmt::format("{} x{} cublasLt {} {}x{}x{} {}{} {}{}->{} {}{}{}", context.device,
+  const int target = s.beside_collectives ? multiprocessors_beside_collectives(context.multiprocessors) : 0;
+  const std::string on = target > 0 ? fmt::format(" on {}", target) : "";
+  return fmt::format("{} x{} cublasLt {} {}x{}x{} {}{} {}{}->{} {}{}{}{}", context.device,
                      context.multiprocessors, context.version, s.m, s.n, s.k, s.transpose_a ? "T" : "N",
                      s.transpose_b ? "T" : "N", name_of(s.in), second, name_of(s.out),
                      f32 && context.tf32 ? "tf32" : "f32", s.accumulates ? " accumulates" : "",
-                     s.biased ? " bias" : "");
+                     s.biased ? " bias" : "", on);
 }
 
 std::optional<GemmAlgorithm> GemmChoices::find(const std::string& key) const {

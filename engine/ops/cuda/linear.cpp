@@ -166,22 +166,33 @@ KernelPointer make_linear_rows(const OpView& view, Libraries* libraries) {
                         .transpose_b = true,
                         .in = dtype,
                         .out = dtype,
-                        .biased = view.has_input(2)};
+                        .biased = view.has_input(2),
+                        .beside_collectives = true};
   return std::make_unique<ProductOfRows>(shape, view.attributes(), libraries);
 }
 
 KernelPointer make_linear_backward_input(const OpView& view, Libraries* libraries) {
   const DType dtype = checked_type(view);
   const Shape dy = view.in(0).shape, w = view.in(1).shape;
-  const GemmShape shape{.m = dy[0], .n = w[1], .k = w[0], .in = dtype, .out = dtype};
+  const GemmShape shape{.m = dy[0],
+                        .n = w[1],
+                        .k = w[0],
+                        .in = dtype,
+                        .out = dtype,
+                        .beside_collectives = view.attributes().has("whole_rows")};  // of a piece
   return std::make_unique<Product>(shape, libraries);
 }
 
 KernelPointer make_linear_backward_weight(const OpView& view, Libraries* libraries) {
   const DType dtype = checked_type(view);
   const Shape x = view.in(0).shape, dy = view.in(1).shape;
-  const GemmShape shape{
-      .m = dy[1], .n = x[1], .k = x[0], .transpose_a = true, .in = dtype, .accumulates = true};
+  const GemmShape shape{.m = dy[1],
+                        .n = x[1],
+                        .k = x[0],
+                        .transpose_a = true,
+                        .in = dtype,
+                        .accumulates = true,
+                        .beside_collectives = view.attributes().has("beside_collectives")};
   if (view.attributes().integer("bias") == 0) return std::make_unique<WeightGradient>(shape, libraries);
   Op of_dy = view.op;
   of_dy.inputs = {view.op.inputs[1]};

@@ -21,8 +21,10 @@ struct FakeNcclControl {
   // What happened.
   std::atomic<int> aborts{0}, destroys{0}, finalizes{0};
   std::atomic<int> windows{0};          // registered now
+  std::atomic<int> sums_in_windows{0};  // of tensors that lie in the window of their communicator
   std::atomic<int> gathers_by_copy{0};  // all-gathers of a communicator that prefers copy engines
   std::atomic<int> kernels_beside{0};   // all its other collectives
   std::atomic<int> last_blocking{-1};   // of the latest configuration
+  std::atomic<int> last_max_ctas{0};    // and as it was given, kUndefined where it was not
   std::atomic<uint64_t> memory{0};      // what ncclCommMemStats says of every communicator
 };

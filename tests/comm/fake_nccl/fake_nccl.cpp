@@ -66,6 +66,7 @@ struct State {
   uint64_t kernel_in = ~uint64_t{0};  // the capture of its latest kernel
   int uncaptured_gathers = 0;         // by copy engines, before any that was captured
   bool has_captured = false;
+  const std::byte *window = nullptr, *window_end = nullptr;
   // What goes on in the background: connecting, or a split whose result is still to be delivered.
   bool connecting = false, finalizing = false;
   int split = -1;
@@ -103,6 +104,7 @@ Comm connect(const std::string& name, int rank, int size, int world_rank, const 
   state->config = config;
   state->connecting = true;
   control().last_blocking = config.blocking;
+  control().last_max_ctas = config.max_ctas;
   if (state->meeting->joined.fetch_add(1) + 1 == size) ::shm_unlink(name.c_str());
   return reinterpret_cast<Comm>(new Handle{state});
 }
@@ -404,8 +406,12 @@ const char* ncclGetLastError(Comm) {
 
 Result ncclAllReduce(const void* in, void* out, std::size_t count, DataType type, RedOp op, Comm comm,
                      void* stream) {
+  const State& state = of(comm);
   if (const Result result = note_launch(of(comm), false); result != Result::kSuccess) return result;
-  return enqueue(comm, stream, in, count * recollect::size_of(dtype_of(type)),
+  const std::size_t bytes = count * recollect::size_of(dtype_of(type));
+  const auto* from = static_cast<const std::byte*>(in);
+  if (from >= state.window && from + bytes <= state.window_end) ++control().sums_in_windows;
+  return enqueue(comm, stream, in, bytes,
                  [=](const std::vector<const std::byte*>& parts) { reduce(type, op, parts, 0, out, count); });
 }
 
@@ -463,13 +469,15 @@ Result ncclGroupEnd() {
   return state.polls > 0 ? Result::kInProgress : Result::kSuccess;
 }
 
-Result ncclCommWindowRegister(Comm comm, void* memory, std::size_t, Window* window, int flags) {
+Result ncclCommWindowRegister(Comm comm, void* memory, std::size_t bytes, Window* window, int flags) {
   if (flags != kSymmetricWindow) return Result::kInvalidArgument;
   State& state = of(comm);
   state.pending = static_cast<Result>(control().window_result.load());
   state.polls = 2;
   if (state.pending == Result::kSuccess) {
     *window = static_cast<Window>(memory);
+    state.window = static_cast<const std::byte*>(memory);
+    state.window_end = state.window + bytes;
     ++control().windows;
   }
   return Result::kInProgress;

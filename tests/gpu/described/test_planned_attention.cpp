@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 #include <optional>
 #include <vector>
 
@@ -56,7 +57,7 @@ class PlannedAttentionTest : public ::testing::Test {
     const PlannedAttention planned = planned_attention(p, *library_, kH200);
     EXPECT_NE(planned.kernel, "");
     const std::size_t units = p.backward ? static_cast<std::size_t>(p.samples * p.heads) : 0;
-    const std::size_t unit = attention_unit_bytes(p.length, p.head_size, p.heads / p.kv_heads);
+    const std::size_t unit = attention_unit_bytes(p.length, p.head_size, p.heads / p.kv_heads, p.in_order);
     const std::size_t predicted = units * unit + kAttentionOtherBytes;
     ASSERT_TRUE(planned.workspace_bytes);
     EXPECT_LE(*planned.workspace_bytes, predicted) << p.samples << " " << p.heads << " " << p.length;
@@ -103,6 +104,25 @@ TEST_F(PlannedAttentionTest, HopperHasKernelsForSharedKeys) {
   apart.kv_row = 2 * 128;
   apart.padded = true;
   expect_both(apart);
+}
+
+// Whatever the user's environment says of it.
+TEST_F(PlannedAttentionTest, BackwardGoesInOrderWhereItIsToldTo) {
+  if (cudnn_version(*library_) < kOldestInOrder) GTEST_SKIP() << "from cuDNN 9.25 on";
+  AttentionProblem problem = joined(1, 8, 2, 4096, 128);
+  problem.backward = true;
+  const std::size_t least_of_scores = std::size_t{2} * 8 * 4096 * 4096;
+  ::setenv("CUDNN_FRONTEND_ATTN_DP_WORKSPACE_LIMIT", "0", 1);
+  const PlannedAttention scores = planned_attention(problem, *library_, kH200);
+  ::setenv("CUDNN_FRONTEND_ATTN_DP_WORKSPACE_LIMIT", "-1", 1);
+  problem.in_order = true;
+  const PlannedAttention order = planned_attention(problem, *library_, kH200);
+  ::unsetenv("CUDNN_FRONTEND_ATTN_DP_WORKSPACE_LIMIT");
+  ASSERT_TRUE(scores.workspace_bytes && order.workspace_bytes);
+  EXPECT_GE(*scores.workspace_bytes, least_of_scores);
+  EXPECT_LT(4 * *order.workspace_bytes, least_of_scores);
+  EXPECT_NE(order.kernel, scores.kernel);
+  expect_planned(problem);
 }
 
 TEST_F(PlannedAttentionTest, WhatCudnnDoesNotDoIsSaidByName) {

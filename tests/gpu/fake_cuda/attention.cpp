@@ -140,7 +140,8 @@ class AttentionGraph::Impl {
   std::size_t workspace_bytes() const {
     const AttentionProblem& p = problem_;
     const auto units = static_cast<std::size_t>(p.samples * p.heads);
-    const std::size_t scores = 2 * rounded_up(p.length, 64) * rounded_up(p.length, 128);
+    const std::size_t scores = p.in_order ? 4 * p.length * p.head_size + 8 * divided_up(p.length, 64)
+                                          : 2 * rounded_up(p.length, 64) * rounded_up(p.length, 128);
     return 256 + (p.backward ? units * (scores + 4 * p.length) : 0);
   }
 

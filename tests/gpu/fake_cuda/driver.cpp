@@ -40,6 +40,8 @@ CUresult create(CUmemGenericAllocationHandle* handle, std::size_t bytes, const C
                 unsigned long long) {
   return result_of(call([&](World& w, World::Lock&) {
     const int device = kind->location.id;
+    if (kind->type != CU_MEM_ALLOCATION_TYPE_PINNED || kind->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+      return cudaErrorInvalidValue;
     if (bytes == 0 || bytes % kGranularity != 0 || device < 0 || device >= w.settings().devices)
       return cudaErrorInvalidValue;
     if (bytes > w.settings().memory - w.memory().used(device)) return cudaErrorMemoryAllocation;
@@ -78,9 +80,8 @@ CUresult unmap_memory(CUdeviceptr address, std::size_t bytes) {
 CUresult set_access(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access,
                     std::size_t count) {
   return driver([&](World& w, World::Lock&) {
-    const Piece* piece = w.memory().find(at(address));
-    return count == 1 && piece && piece->mapped && piece->bytes == bytes &&
-           access->location.id == piece->device;
+    return count == 1 && access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
+           w.memory().give_access(at(address), bytes, access->location.id);
   });
 }
 

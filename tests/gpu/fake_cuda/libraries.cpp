@@ -56,7 +56,7 @@ class Gemm::Impl {
 
   void run(const void* a, const void* b, void* out, const void* bias, bool accumulate,
            const GemmScales& scales) const {
-    const auto& [m, n, k, transpose_a, transpose_b, in, to, accumulates, biased, second] = shape_;
+    const auto& [m, n, k, transpose_a, transpose_b, in, to, accumulates, biased, second, beside] = shape_;
     require(!accumulate || accumulates, "this product adds into nothing");
     require(!is_float8(in) || (scales.a && scales.b && transpose_b && !transpose_a && k % 16 == 0),
             "codes have scales, and lie as the device multiplies them");

@@ -88,10 +88,24 @@ bool Memory::map(std::byte* base, std::size_t bytes, int device) {
   if (found == addresses_.end() || found->second != bytes || pieces_.contains(number(base))) return false;
   mprotect(base, bytes, PROT_READ | PROT_WRITE);
   std::memset(base, kNoNumber, bytes);
-  const Piece piece{
-      .bytes = bytes, .pages = bytes, .place = Place::kDevice, .device = device, .mapped = true};
+  const Piece piece{.bytes = bytes,
+                    .pages = bytes,
+                    .place = Place::kDevice,
+                    .device = device,
+                    .mapped = true,
+                    .accessible = false};
   pieces_[number(base)] = piece;
-  if (opened_ == 0) protect(number(base), piece);
+  protect(number(base), piece);
+  return true;
+}
+
+bool Memory::give_access(std::byte* base, std::size_t bytes, int device) {
+  const auto found = pieces_.find(number(base));
+  if (found == pieces_.end() || !found->second.mapped || found->second.bytes != bytes ||
+      found->second.device != device)
+    return false;
+  found->second.accessible = true;
+  protect(number(base), found->second);
   return true;
 }
 
@@ -118,7 +132,7 @@ const Piece* Memory::find(const void* address) const {
 std::optional<Place> Memory::place_of(const void* address, std::size_t bytes) const {
   const auto found = containing(address);
   if (found != pieces_.end()) {
-    if (number(address) + bytes > found->first + found->second.bytes) return {};
+    if (!found->second.accessible || number(address) + bytes > found->first + found->second.bytes) return {};
     return found->second.place;
   }
   const auto next = pieces_.lower_bound(number(address));
@@ -135,7 +149,8 @@ std::size_t Memory::used(int device) const {
 
 void Memory::protect(std::uintptr_t base, const Piece& piece) const {
   if (piece.place != Place::kDevice) return;
-  mprotect(at(page_of(base)), piece.pages, opened_ > 0 ? PROT_READ | PROT_WRITE : PROT_NONE);
+  const bool open = opened_ > 0 && piece.accessible;
+  mprotect(at(page_of(base)), piece.pages, open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 void Memory::open() {

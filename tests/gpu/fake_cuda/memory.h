@@ -18,7 +18,8 @@ struct Piece {
   std::size_t bytes = 0, pages = 0;  // `pages` from the address on, without the guards
   Place place = Place::kPageable;
   int device = 0;
-  bool mapped = false;  // by the driver, from a handle
+  bool mapped = false;     // by the driver, from a handle
+  bool accessible = true;  // a mapped one is not before somebody is given access
 };
 
 class Memory {
@@ -37,11 +38,13 @@ class Memory {
   std::byte* reserve_addresses(std::size_t bytes);
   bool free_addresses(std::byte* base, std::size_t bytes);
   bool map(std::byte* base, std::size_t bytes, int device);
+  bool give_access(std::byte* base, std::size_t bytes, int device);
   bool unmap(std::byte* base, std::size_t bytes);
 
   // The piece that an address lies in.
   const Piece* find(const void* address) const;
-  // Where so many bytes lie. Nothing where they begin in a piece and end outside of it, or it holds none of them.
+  // Where so many bytes lie. Nothing where they begin in a piece and end outside of it, or it holds none of them, or is
+  // not accessible.
   std::optional<Place> place_of(const void* address, std::size_t bytes) const;
   std::size_t used(int device) const;
   std::size_t pieces() const { return pieces_.size(); }

@@ -1,5 +1,6 @@
 // The fake CUDA's streams, events, memory and errors: what is legal comes out right in every order, a wait that is
 // missing is seen, and each thing that CUDA refuses is refused.
+#include "engine/runtime/cuda/driver.h"
 #include "tests/gpu/fake_cuda/cuda.h"
 #include "tests/gpu/fake_cuda/fixture.h"
 
@@ -250,6 +251,55 @@ TEST_F(FakeMemory, WhatIsForgottenIsCounted) {
   EXPECT_EQ(world().what_is_left(), "1 streams, 1 pieces of memory");
   check(cudaStreamDestroy(stream), "");
   check(cudaFree(memory), "");
+}
+
+// As an arena is that other processes' devices may map: addresses, then memory behind them, then access to it. The driver
+// has a handle of such memory alone.
+TEST_F(FakeMemory, WhatTheDriverMapsIsForThoseWithAccess) {
+  restart({.devices = 2, .memory = std::size_t{8} << 20});
+  constexpr std::size_t kBytes = std::size_t{4} << 20;
+  const Stream stream;
+  CUmemAllocationProp kind{};
+  kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  kind.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  CUdeviceptr address = 0;
+  CUmemGenericAllocationHandle memory = 0, found = 0;
+  const auto create = cuda::driver_function<PFN_cuMemCreate_v10020>("cuMemCreate", 10020);
+  const auto map = cuda::driver_function<PFN_cuMemMap_v10020>("cuMemMap", 10020);
+  const auto set_access = cuda::driver_function<PFN_cuMemSetAccess_v10020>("cuMemSetAccess", 10020);
+  const auto retain =
+      cuda::driver_function<PFN_cuMemRetainAllocationHandle_v11000>("cuMemRetainAllocationHandle", 11000);
+  const auto unmap = cuda::driver_function<PFN_cuMemUnmap_v10020>("cuMemUnmap", 10020);
+  const auto give_back = cuda::driver_function<PFN_cuMemAddressFree_v10020>("cuMemAddressFree", 10020);
+  EXPECT_EQ(create(&memory, kBytes + 1, &kind, 0), CUDA_ERROR_INVALID_VALUE) << "whole pieces";
+  EXPECT_EQ(create(&memory, 3 * kBytes, &kind, 0), CUDA_ERROR_OUT_OF_MEMORY);
+  ASSERT_EQ(create(&memory, kBytes, &kind, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuda::driver_function<PFN_cuMemAddressReserve_v10020>("cuMemAddressReserve", 10020)(
+                &address, kBytes, 0, 0, 0),
+            CUDA_SUCCESS);
+  void* const base = reinterpret_cast<void*>(address);
+  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  EXPECT_EQ(set_access(address, kBytes, &access, 1), CUDA_ERROR_INVALID_VALUE) << "of what is not mapped";
+  ASSERT_EQ(map(address, kBytes, 0, memory, 0), CUDA_SUCCESS);
+  EXPECT_EQ(map(address, kBytes, 0, memory, 0), CUDA_ERROR_INVALID_VALUE) << "twice";
+  EXPECT_EQ(cudaMemsetAsync(base, 0, 64, stream.get()), cudaErrorInvalidValue) << "before there is access";
+  access.location.id = 1;
+  EXPECT_EQ(set_access(address, kBytes, &access, 1), CUDA_ERROR_INVALID_VALUE)
+      << "for a device that is not linked";
+  access.location.id = 0;
+  ASSERT_EQ(set_access(address, kBytes, &access, 1), CUDA_SUCCESS);
+  check(cudaMemsetAsync(base, 0, kBytes, stream.get()), "");
+  check(cudaStreamSynchronize(stream.get()), "");
+  EXPECT_EQ(retain(&found, base), CUDA_SUCCESS);
+  EXPECT_EQ(found, memory);
+  EXPECT_EQ(give_back(address, kBytes), CUDA_ERROR_INVALID_VALUE) << "while they are mapped";
+  EXPECT_EQ(unmap(address, kBytes / 2), CUDA_ERROR_INVALID_VALUE) << "in part";
+  ASSERT_EQ(unmap(address, kBytes), CUDA_SUCCESS);
+  EXPECT_EQ(give_back(address, kBytes), CUDA_SUCCESS);
+  void* plain = nullptr;
+  check(cudaMalloc(&plain, 64), "");
+  EXPECT_EQ(retain(&found, plain), CUDA_ERROR_INVALID_VALUE);
+  check(cudaFree(plain), "");
 }
 
 #if !defined(__SANITIZE_THREAD__)

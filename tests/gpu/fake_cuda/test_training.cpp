@@ -83,6 +83,18 @@ TEST_F(FakeTraining, Float8ComputedAgainHasTheSameBits) {
   expect_same_bits(none, train_in({.order = RunOrder::kLate}, with(kHost, fp8)), "computed again");
 }
 
+// The limit says so, and not what is checkpointed: in every mode it is the same way, in the bytes that were predicted.
+TEST_F(FakeTraining, FusedAttentionAddsUpInOrderWhereTheLimitIsSmall) {
+  const Settings fused{.fused_attention = true};
+  const Words bf16 = {"training.precision=bf16", "model.attn_pdrop=0.3"},
+              limited = with(bf16, {"device.memory_limit=1536KiB"});
+  const Trained roomy = train_in(fused, bf16), small = train_in(fused, limited);
+  EXPECT_LT(small.measured[0].arena_bytes(), roomy.measured[0].arena_bytes());
+  const Trained again = train_in(fused, with(limited, kHost));
+  EXPECT_LT(again.measured[0].arena_bytes(), train_in(fused, with(bf16, kHost)).measured[0].arena_bytes());
+  expect_same_bits(small, again, "computed again");
+}
+
 TEST_F(FakeTraining, IsNearTheCpu) {
   const Words no_dropout = {"model.resid_pdrop=0", "model.embd_pdrop=0", "model.attn_pdrop=0"};
   const Trained gpu = train_in({}, no_dropout);

@@ -1,0 +1,74 @@
+#include "launch/program/attention_memory.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "engine/ops/attention.h"
+#include "launch/program/units.h"
+
+namespace recollect {
+
+namespace {
+
+constexpr int64_t kLargestShare = 16;  // more than one in so many bytes of the limit is too much
+
+// The kernel is Hopper's.
+bool may_go_in_order(const Config& config) {
+  const Config::Device& d = config.device;
+  return d.backend == BackendKind::kCuda && d.memory_limit > 0 && (d.model == "h100" || d.model == "h200");
+}
+
+bool is_attention(const Op& op) {
+  return op.def->name == "attention" || op.def->name == "attention_backward";
+}
+
+Graph in_order(Graph graph) {
+  for (OpId id : graph.op_ids())
+    if (is_attention(graph.op(id))) graph.op(id).attributes.set(kKeysInOrder, int64_t{1});
+  return graph;
+}
+
+// What the neediest backward takes; no vocabulary is reduced in it.
+uint64_t workspace_of_backward(const Config& config, const Graph& graph) {
+  KernelTable kernels;
+  kernels_of(config.device.backend, config.device.isa)(kernels, nullptr);
+  uint64_t most = 0;
+  for (OpId id : graph.op_ids())
+    if (graph.op(id).def->name == "attention_backward")
+      most = std::max<uint64_t>(most, kernels.make({graph, graph.op(id)})->workspace_bytes());
+  return most;
+}
+
+}  // namespace
+
+void decide_attention_memory(const Config& config, const Checkpointed* decided, ModelGraph& built) {
+  if (decided) {
+    built.attention = decided->attention;
+    if (built.attention.in_order) built.graph = in_order(std::move(built.graph));
+    return;
+  }
+  if (!may_go_in_order(config)) return;
+  const uint64_t most = static_cast<uint64_t>(config.device.memory_limit / kLargestShare);
+  const uint64_t scores = workspace_of_backward(config, built.graph);
+  if (scores <= most) return;
+  Graph graph = in_order(built.graph);
+  const uint64_t rows = workspace_of_backward(config, graph);
+  if (rows >= scores) return;  // as where the kernel is our own
+  built.graph = std::move(graph);
+  built.attention = {.in_order = true, .workspace_bytes = rows, .instead_of_bytes = scores};
+}
+
+void note_attention_memory(const ModelGraph& built, TrainingProgram& training) {
+  training.checkpointed.attention = built.attention;
+  if (!built.attention.in_order) return;
+  training.remarks.push_back(
+      {"device.memory_limit",
+       fmt::format("attention's backward adds up in the order of keys, in {} of workspace in place of {}, "
+                   "which are more "
+                   "than a {}th of it: slower, and gradients are rounded otherwise than without the limit",
+                   bytes_text(built.attention.workspace_bytes), bytes_text(built.attention.instead_of_bytes),
+                   kLargestShare)});
+}
+
+}  // namespace recollect
