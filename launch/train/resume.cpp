@@ -111,8 +111,9 @@ std::map<std::string, std::string> keys_of(const std::string& dumped) {
 }
 
 bool decides_results(std::string_view key) {
-  if (key == "data.labels") return false;                  // check_classes looks at them
-  if (key.starts_with("optimizer.offload")) return false;  // it changes no bit
+  if (key == "data.labels") return false;  // check_classes looks at them
+  if (key == "optimizer.offload" || key == "optimizer.offload_path" || key == "optimizer.offload_ratio")
+    return false;  // where states are changes no bit; which processor updates them does
   constexpr std::string_view kSections[] = {"model.", "optimizer.", "scheduler.", "data."};
   constexpr std::string_view kKeys[] = {"task",
                                         "parallelism.tensor_parallel_size",
