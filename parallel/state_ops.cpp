@@ -106,34 +106,14 @@ class HostUpdate final : public Kernel {
  private:
   void update() noexcept {
     try {
-      if (std::isnan(*in_[1].as<double>()))
-        copy_master();
+      if (std::isnan(
+              *in_[1].as<double>()))  // left out: what lies in the parameter's place is another chunk's
+        convert(out_.front(), out_.back(), nullptr);
       else
         rule_->run({.in = in_, .out = out_});
     } catch (...) {
       error_ = std::current_exception();
     }
-  }
-
-  // Where the update is left out. What lies in the parameter's place is another one's.
-  void copy_master() const {
-    switch (out_.back().dtype) {
-      case DType::kBF16:
-        return copy_master_to<bf16>();
-      case DType::kF16:
-        return copy_master_to<f16>();
-      case DType::kF32:
-        return copy_master_to<float>();
-      default:
-        throw Error(ExitCode::kInternal, "a parameter of no floating type");
-    }
-  }
-
-  template <typename T>
-  void copy_master_to() const {
-    const float* const master = out_.front().as<float>();
-    T* const parameter = out_.back().as<T>();
-    for (int64_t i = 0; i < out_.back().elements(); ++i) parameter[i] = T(master[i]);
   }
 
   std::unique_ptr<Kernel> rule_;

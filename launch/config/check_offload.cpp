@@ -24,6 +24,11 @@ void check_offloaded_states(const Config& config, std::vector<Finding>& found) {
                      fmt::format("optimizer.offload_update host sends gradients and parameters in place of "
                                  "states, and those of optimizer.name {} are smaller: write device",
                                  o.name)});
+  if (o.offload_update == OffloadUpdate::kHost && config.training.precision == Precision::kFP16)
+    found.push_back(
+        {{"optimizer.offload_update", "training.precision"},
+         "optimizer.offload_update host updates with the kernels of the cpu backend, which has none in "
+         "training.precision fp16: write device"});
   if (o.offload != OffloadTo::kDisk) return;
   if (o.offload_path.empty())
     found.push_back({{"optimizer.offload"},
