@@ -141,6 +141,19 @@ TEST_F(FakeTraining, StatesUpdatedByTheHostAreNearTheDevices) {
   }
 }
 
+// Each rank's host updates its part, and what other ranks gather of it is what came back.
+TEST_F(FakeTraining, StatesUpdatedByTheHostCanBeDivided) {
+  const Words two = {"parallelism.data_parallel_size=2", "parallelism.ranks_per_process=2",
+                     "optimizer.max_grad_norm=0",        "training.precision=bf16",
+                     "optimizer.offload=host",           "optimizer.offload_update=host"};
+  const Trained whole = train_in({}, two);
+  for (const char* stage : {"1", "3"})
+    expect_same_bits(
+        whole,
+        train_in({.order = RunOrder::kLate}, with(two, {std::string("parallelism.zero_stage=") + stage})),
+        std::string("stage ") + stage);
+}
+
 // It is another program for the device; training does not notice.
 TEST_F(FakeTraining, AnEvaluationIsReplayedToo) {
   const Words evaluate = {"evaluation.every_steps=1", "evaluation.batches=2"};
