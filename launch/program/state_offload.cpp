@@ -32,8 +32,7 @@ std::string times_of_host(const Graph& graph, const OffloadReport& o, const Devi
                here = std::max(updates, copies);
   return fmt::format(
       "; by the device model the host's processor updates them in {}, beside copies of {}; with "
-      "offload_update device "
-      "{:.2f} MiB would travel each way, in {}{}",
+      "offload_update device {:.2f} MiB would travel each way, in {}{}",
       duration_text(updates), duration_text(copies), in_mib(o.stayed_bytes), duration_text(states),
       here > states ? ", which is less" : "");
 }
