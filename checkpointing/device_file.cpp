@@ -37,6 +37,7 @@ constexpr Rate kRates[] = {{"gemm_f32", &DeviceModel::gemm_f32},
                            {"to_host_bandwidth", &DeviceModel::to_host_bandwidth},
                            {"to_device_bandwidth", &DeviceModel::to_device_bandwidth},
                            {"launch_overhead", &DeviceModel::launch_overhead},
+                           {"host_memory_bandwidth", &DeviceModel::host_memory_bandwidth},
                            {"disk_write_bandwidth", &DeviceModel::disk_write_bandwidth},
                            {"disk_read_bandwidth", &DeviceModel::disk_read_bandwidth}};
 
@@ -56,7 +57,9 @@ constexpr int64_t kNewestVersion = 2;
 // Seconds that follow from them, and sums of those, stay finite.
 constexpr ValueRange kRateRange{.low = 1, .high = 1e30}, kTimeRange{.low = 0, .high = 1};
 
-bool may_be_absent(std::string_view key) { return key.starts_with("disk_") || key == "gemm_fp8"; }
+bool may_be_absent(std::string_view key) {
+  return key.starts_with("disk_") || key == "gemm_fp8" || key == "host_memory_bandwidth";
+}
 
 bool is_time(std::string_view key) { return key == "link_latency" || key == "launch_overhead"; }
 

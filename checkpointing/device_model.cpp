@@ -40,8 +40,9 @@ DeviceModel cpu() {
 // leaves after loads and clocks, a guess; in f32 attention a guess too. f64: 67 TFLOP/s, data sheet. Attention in bf16: cuDNN 9.19, causal, sequence 2048, head size
 // 128, 484 forward and 370 backward. Memory: 4.8 TB/s by the data sheet, of which streaming kernels reach
 // about 4.0. NVLink 4: 450 GB/s each way by the data sheet; all-gathers on eight ranks reach about 370. PCIe
-// 5 x16: 63 GB/s in theory, about 55 reached, each way. Disk: one PCIe 5 NVMe drive a GPU, of the order of
-// data sheets. Launches: a few microseconds, hidden in a captured graph.
+// 5 x16: 63 GB/s in theory, about 55 reached, each way. The host's memory: two sockets of eight channels of DDR5-4800, 614
+// GB/s by the data sheet, shared by eight ranks, of which three quarters are taken to be reached. Disk: one PCIe 5 NVMe drive a
+// GPU, of the order of data sheets. Launches: a few microseconds, hidden in a captured graph.
 DeviceModel h200() {
   return {.name = "h200",
           .gemm_f32 = 50e12,
@@ -56,6 +57,7 @@ DeviceModel h200() {
           .link_latency = 10e-6,
           .to_host_bandwidth = 55e9,
           .to_device_bandwidth = 55e9,
+          .host_memory_bandwidth = 55e9,
           .disk_write_bandwidth = 5e9,
           .disk_read_bandwidth = 10e9,
           .launch_overhead = 2e-6};
@@ -73,7 +75,8 @@ DeviceModel h100() {
 // NVIDIA A100 SXM, 80 GB. Data sheet: 312 TFLOP/s in bf16, 19.5 in f32 outside the tensor cores, 19.5 in f64; memory
 // 2.04 TB/s, NVLink 3 300 GB/s each way, PCIe 4 x16 32 GB/s. What is reached of the first four is the H200's share of
 // its own, of the links 235 and 25 GB/s. Attention in bf16: FlashAttention 2's figures, causal, sequence 2048, head
-// size 128, 165 forward and 140 backward. Disk: one PCIe 4 NVMe drive.
+// size 128, 165 forward and 140 backward. The host's memory: two sockets of eight channels of DDR4-3200, 410 GB/s. Disk: one
+// PCIe 4 NVMe drive.
 DeviceModel a100() {
   return {.name = "a100",
           .gemm_f32 = 14.5e12,
@@ -87,6 +90,7 @@ DeviceModel a100() {
           .link_latency = 10e-6,
           .to_host_bandwidth = 25e9,
           .to_device_bandwidth = 25e9,
+          .host_memory_bandwidth = 38e9,
           .disk_write_bandwidth = 3e9,
           .disk_read_bandwidth = 6e9,
           .launch_overhead = 2e-6};
@@ -94,8 +98,8 @@ DeviceModel a100() {
 
 // NVIDIA B200 SXM. Data sheet: 2250 TFLOP/s in bf16, 75 in f32 outside the tensor cores, 37 in f64; memory 8 TB/s, NVLink 5
 // 900 GB/s each way, PCIe 5 x16. Products reach a smaller share of it than Hopper's do, at the same power for more units:
-// 0.7 here, a guess, as is that attention in bf16 gains on the H200's what products gain; FP8 is again twice bf16. The rest
-// is the H200's share.
+// 0.7 here, a guess, as is that attention in bf16 gains on the H200's what products gain; FP8 is again twice bf16. The host's
+// memory: two sockets of eight channels of DDR5-5600, 717 GB/s. The rest is the H200's share.
 DeviceModel b200() {
   return {.name = "b200",
           .gemm_f32 = 56e12,
@@ -110,6 +114,7 @@ DeviceModel b200() {
           .link_latency = 10e-6,
           .to_host_bandwidth = 55e9,
           .to_device_bandwidth = 55e9,
+          .host_memory_bandwidth = 67e9,
           .disk_write_bandwidth = 5e9,
           .disk_read_bandwidth = 10e9,
           .launch_overhead = 2e-6};

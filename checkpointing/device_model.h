@@ -35,6 +35,7 @@ struct DeviceModel {
   double link_bandwidth = 0;    // bytes/s that a rank sends to its peers
   double link_latency = 0;      // seconds a collective takes whatever its size
   double to_host_bandwidth = 0, to_device_bandwidth = 0;
+  double host_memory_bandwidth = 0;  // a rank's share of it, of a device with memory of its own; else 0
   double disk_write_bandwidth = 0, disk_read_bandwidth = 0;  // of a rank; 0: not known
   double launch_overhead = 0;                                // seconds that every op costs its stream
 

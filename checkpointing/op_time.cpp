@@ -28,6 +28,11 @@ double arithmetic_rate(const OpView& view, const DeviceModel& device) {
   return multiplies(view) ? product_rate(view, device) : device.vector_flops;
 }
 
+double memory_rate(const OpView& view, const DeviceModel& device) {
+  const bool of_host = view.op.def->unit == Unit::kHost && device.host_memory_bandwidth > 0;
+  return of_host ? device.host_memory_bandwidth : device.memory_bandwidth;
+}
+
 double transfer_seconds(double bytes, const RateCurve& measured, double otherwise) {
   return bytes / (measured.empty() ? otherwise : rate_at(measured, bytes));
 }
@@ -196,7 +201,7 @@ double op_seconds(const Graph& graph, const Op& op, const DeviceModel& device) {
   const RateCurve* rates = work > 0 ? measured_rates(view, device) : nullptr;
   const double here =
       rates ? work / rate_at(*rates, work / cost.pieces)
-            : std::max(cost.flops / arithmetic_rate(view, device), cost.bytes / device.memory_bandwidth);
+            : std::max(cost.flops / arithmetic_rate(view, device), cost.bytes / memory_rate(view, device));
   return device.launch_overhead +
          measured_multiple(view, device) * (std::max(here, link_seconds(view, cost.link_bytes, device)) +
                                             cost.exchanges * device.link_latency);

@@ -69,6 +69,17 @@ MemorySpace space_of(OffloadTo to) {
   throw Error(ExitCode::kInternal, "states are kept nowhere");
 }
 
+ValueId chunk_of(Graph& graph, ValueId whole, const Shape& shape, int64_t first, const std::string& suffix) {
+  Value part = graph.value(whole);
+  part.shape = shape;
+  part.name += suffix;
+  part.accumulator = true;
+  part.producer = kNone;
+  part.part_of = whole;
+  part.part_offset = static_cast<uint64_t>(first) * size_of(part.dtype);
+  return graph.add_value(std::move(part));
+}
+
 OffloadedStates::OffloadedStates(Graph& graph, const OpRegistry& registry, const StateOffload& settings,
                                  bool whole_rows, ValueId before)
     : graph_(graph),
@@ -87,23 +98,15 @@ std::vector<ElementRange> OffloadedStates::cut(const Shape& parameter) const {
 // vector.
 ValueId OffloadedStates::part_of(ValueId whole, const Shape& parameter, const ElementRange& range,
                                  const std::string& suffix) {
-  Value part = graph_.value(whole);
-  int64_t first = range.first;
+  const Value& value = graph_.value(whole);
   if (whole_rows_) {
-    const int64_t columns = part.shape[1];
-    first = range.first / parameter[1] * columns;
-    part.shape = {range.count / parameter[1], columns};
-  } else {
-    require(part.shape.elements() == parameter.elements(),
-            part.name + " cannot be cut: it has no number for each element");
-    part.shape = {range.count};
+    const int64_t columns = value.shape[1];
+    return chunk_of(graph_, whole, {range.count / parameter[1], columns},
+                    range.first / parameter[1] * columns, suffix);
   }
-  part.name += suffix;
-  part.accumulator = true;
-  part.producer = kNone;
-  part.part_of = whole;
-  part.part_offset = static_cast<uint64_t>(first) * size_of(part.dtype);
-  return graph_.add_value(std::move(part));
+  require(value.shape.elements() == parameter.elements(),
+          value.name + " cannot be cut: it has no number for each element");
+  return chunk_of(graph_, whole, {range.count}, range.first, suffix);
 }
 
 // The chunk's part of a master or a state; what lies elsewhere is for fetch() to fill in.
@@ -113,7 +116,8 @@ ValueId OffloadedStates::take(ValueId state, const Shape& parameter, const Eleme
   const ValueId part = part_of(state, parameter, range, suffix);
   if (!travels) return part;
   chunk.moves.push_back({part, place});
-  report_.moved_bytes += graph_.value(part).bytes();
+  report_.fetched_bytes += graph_.value(part).bytes();
+  report_.stored_bytes += graph_.value(part).bytes();
   return kNone;
 }
 

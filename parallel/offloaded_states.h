@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "engine/graph/op_builder.h"
@@ -36,6 +37,9 @@ std::vector<char> choose_offloaded(const std::vector<uint64_t>& bytes, const std
 
 // Where states are kept, as values have it.
 MemorySpace space_of(OffloadTo to);
+
+// What a value has from element `first` on, in `shape`, where it lies.
+ValueId chunk_of(Graph& graph, ValueId whole, const Shape& shape, int64_t first, const std::string& suffix);
 
 class OffloadedStates {
  public:

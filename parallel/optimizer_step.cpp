@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/graph/op_builder.h"
+#include "parallel/host_updates.h"
 #include "parallel/mesh.h"
 #include "parallel/model_files.h"
 #include "parallel/offloaded_states.h"
@@ -102,6 +103,15 @@ std::map<const Parameter*, MemorySpace> places_of_states(const Graph& graph,
   return places;
 }
 
+bool updates_on_host(const OptimizerSettings& settings) {
+  if (settings.offload.update == OffloadUpdate::kDevice) return false;
+  const OptimizerEntry& entry = optimizer_entry(settings.name);
+  require(settings.offload.to == OffloadTo::kHost && !entry.of_whole_rows && !entry.of_whole_matrices &&
+              !settings.bf16_masters,
+          "the host updates states in its memory, by rules that treat each element by itself");
+  return true;
+}
+
 // Where the rows that a rank updates lie in the whole of parameter number `place`, for chances that no layout changes.
 Attributes rounding_of(const Parameter& p, uint64_t place, const RankPlace& rank, int tensor_size) {
   const int64_t all = p.local_rows(tensor_size), first = p.part_rows * rank.data,
@@ -122,6 +132,7 @@ Attributes rounding_of(const Parameter& p, uint64_t place, const RankPlace& rank
 struct Held {
   Parameter part = {};
   MemorySpace space = MemorySpace::kDevice;  // of its master and states
+  bool on_host = false;                      // they are updated in the host's memory
   Attributes rounding = {};                  // of one that is its own master, in bf16
 };
 
@@ -210,11 +221,12 @@ class Builder {
     return op.outputs[1];
   }
 
-  // Master and states of a parameter. What has no number for each element stays on the device.
+  // Master and states of a parameter. What has no number for each element stays on the device; what the host updates has a
+  // master there.
   void declare(Parameter& p, const OptimizerRule& rule, Held& held) {
     Parameter& part = held.part = held_part(p);
     const Value gradient = graph_.value(part.gradient);
-    const bool cast = held.rounding.items().empty() && has_master(graph_, p);
+    const bool cast = held.rounding.items().empty() && (held.on_host || has_master(graph_, p));
     part.master = cast ? state(p, state_like("master", gradient), held.space) : part.value;
     graph_.value(p.value).accumulator = true;
     for (const OptimizerState& wanted : rule.states(part, gradient)) {
@@ -224,6 +236,15 @@ class Builder {
     }
     p.master = cast ? part.master : p.value;
     p.states = part.states;
+  }
+
+  // The ops of an update, where on the host behind `after`.
+  void update(const OptimizerRule& rule, const ParameterUpdate& update, std::vector<ValueId> after = {}) {
+    ops_.common().stream = update.on_host ? StreamId::kHost : StreamId::kCompute;
+    ops_.common().after = std::move(after);
+    rule.emit(ops_, update);
+    ops_.common().stream = StreamId::kCompute;
+    ops_.common().after.clear();
   }
 
   // `after`: what updates of chunks make of the parameters.
@@ -268,8 +289,10 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
   const std::vector<UpdateBucket> order = update_order(graph, parameters);
   const auto places = places_of_states(graph, order, *handles.rule, settings.offload);
   const std::vector<uint64_t> drawn = drawn_places(parameters);
+  const bool on_host = updates_on_host(settings);
   OffloadedStates offloaded(graph, registry, settings.offload, optimizer_entry(settings.name).of_whole_rows,
                             before);
+  HostUpdates host(graph, registry, settings.offload.chunk_elements, handles.schedule, factor);
   std::map<const Parameter*, Held> held;
   for (const UpdateBucket& bucket : order)
     for (Parameter* p : bucket.parameters) {
@@ -278,30 +301,40 @@ OptimizerHandles append_optimizer(Graph& graph, const OpRegistry& registry,
         mine.rounding =
             rounding_of(*p, drawn[static_cast<std::size_t>(p - parameters.data())], rank, tensor_size);
       mine.space = places.at(p);
+      mine.on_host = on_host && mine.space != MemorySpace::kDevice;
       b.declare(*p, *handles.rule, mine);
-      if (mine.space != MemorySpace::kDevice) offloaded.add(mine.part);
+      if (mine.on_host)
+        host.add(mine.part);
+      else if (mine.space != MemorySpace::kDevice)
+        offloaded.add(mine.part);
     }
-  const auto update = [&](const Parameter& piece, Attributes rounding) {
+  const UpdatePlace here{.schedule = handles.schedule, .factor = factor};
+  const auto update = [&](const Parameter& piece, const UpdatePlace& at, const Attributes& rounding = {}) {
     const double decay = piece.decayed() || settings.decay_all ? settings.weight_decay : 0.0;
-    handles.rule->emit(b.ops(), {.parameter = piece,
-                                 .schedule = handles.schedule,
-                                 .factor = factor,
-                                 .weight_decay = piece.weight_decay.value_or(decay),
-                                 .tensor_size = tensor_size,
-                                 .dtype = graph.value(piece.gradient).dtype,
-                                 .rounding = std::move(rounding)});
+    b.update(*handles.rule,
+             {.parameter = piece,
+              .schedule = at.schedule,
+              .factor = at.factor,
+              .weight_decay = piece.weight_decay.value_or(decay),
+              .tensor_size = tensor_size,
+              .dtype = graph.value(piece.gradient).dtype,
+              .rounding = rounding,
+              .on_host = at.on_host},
+             at.after);
   };
+  const auto update_here = [&](const Parameter& chunk) { update(chunk, here); };
   for (const UpdateBucket& bucket : order) {
     std::vector<ValueId> chunks;
     for (const Parameter* p : bucket.parameters)
       if (const Held& mine = held.at(p); mine.space == MemorySpace::kDevice)
-        update(mine.part, mine.rounding);
+        update(mine.part, here, mine.rounding);
       else
-        chunks.push_back(offloaded.update_next([&](const Parameter& chunk) { update(chunk, {}); }));
+        chunks.push_back(mine.on_host ? host.update_next(update) : offloaded.update_next(update_here));
     if (is_divided(parameters) && bucket.parameters.front()->whole == kNone)
       b.gather("gather/" + bucket.name, bucket.parameters, data_size, std::move(chunks));
   }
-  handles.offload = offloaded.report();
+  host.finish();
+  handles.offload = on_host ? host.report() : offloaded.report();
   return handles;
 }
 

@@ -1,7 +1,10 @@
 #include "parallel/state_ops.h"
 
+#include <cmath>
+#include <exception>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/runtime/enqueue.h"
 
@@ -27,6 +30,27 @@ std::vector<OutputSpec> infer_store(const OpView& v) {
 Cost move_cost(const OpView& v) {
   const auto bytes = static_cast<double>(v.in(0).bytes());
   return {.bytes = 2 * bytes, .link_bytes = bytes};
+}
+
+std::vector<OutputSpec> infer_host_update(const OpView& v) {
+  v.attributes().text("rule");  // throws where it is missing
+  const Value& gradient = v.in(2);
+  std::vector<OutputSpec> specs;
+  for (int i = 0; i < static_cast<int>(v.op.outputs.size()); ++i) {
+    require(v.out(i).space == MemorySpace::kHost, v.op.name + ": what the host updates is in its memory");
+    specs.push_back({.shape = gradient.shape, .dtype = v.out(i).dtype, .space = MemorySpace::kHost});
+  }
+  require(gradient.space == MemorySpace::kHost && specs.size() >= 3,
+          v.op.name + ": the host updates a master, states and a parameter by a gradient in its memory");
+  return specs;
+}
+
+// Memory alone: the gradient is read, the master and the states are read and written, the parameter is written.
+Cost host_update_cost(const OpView& v) {
+  const int last = static_cast<int>(v.op.outputs.size()) - 1;
+  auto bytes = static_cast<double>(v.in(2).bytes() + v.out(last).bytes());
+  for (int i = 0; i < last; ++i) bytes += 2 * static_cast<double>(v.out(i).bytes());
+  return {.bytes = bytes};
 }
 
 class StateInHost final : public Kernel {
@@ -58,6 +82,53 @@ class StateOnDisk final : public Kernel {
   bool stores_;
 };
 
+// What the rule's kernel does, when all earlier work of the stream is done. It cannot throw there.
+class HostUpdate final : public Kernel {
+ public:
+  explicit HostUpdate(std::unique_ptr<Kernel> rule) : rule_(std::move(rule)) {
+    require(rule_->workspace_bytes() == 0, "an update on the host has no workspace");
+  }
+
+  void prepare(const KernelArgs& args) override {
+    in_.assign(args.in.begin(), args.in.end());
+    out_.assign(args.out.begin(), args.out.end());
+  }
+
+  void run(const KernelArgs& args) override {
+    call_on_host([](void* self) { static_cast<HostUpdate*>(self)->update(); }, this, args.stream);
+    if (!args.stream) check(*args.state);
+  }
+
+  void check(const RunState&) override {
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
+ private:
+  void update() noexcept {
+    try {
+      if (std::isnan(
+              *in_[1].as<double>()))  // left out: what lies in the parameter's place is another chunk's
+        convert(out_.front(), out_.back(), nullptr);
+      else
+        rule_->run({.in = in_, .out = out_});
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  }
+
+  std::unique_ptr<Kernel> rule_;
+  std::vector<Tensor> in_, out_;
+  std::exception_ptr error_;
+};
+
+// The rule's op in place of this one has the same operands and attributes.
+std::unique_ptr<Kernel> make_host_update(const OpView& view, const KernelTable& host) {
+  OpDef rule{.name = view.attributes().text("rule")};
+  Op op = view.op;
+  op.def = &rule;
+  return std::make_unique<HostUpdate>(host.make({view.graph, op}));
+}
+
 void add_kernel(KernelTable& table, const char* kind, bool stores, DiskStore* disk) {
   table.add(kind, [disk, stores](const OpView& view) -> std::unique_ptr<Kernel> {
     const Value& kept = stores ? view.out(0) : view.in(0);
@@ -72,11 +143,21 @@ void add_kernel(KernelTable& table, const char* kind, bool stores, DiskStore* di
 void register_state_ops(OpRegistry& registry) {
   registry.add({.name = "fetch_state", .infer = infer_fetch, .cost = move_cost, .unit = Unit::kCopy});
   registry.add({.name = "store_state", .infer = infer_store, .cost = move_cost, .unit = Unit::kCopy});
+  registry.add(
+      {.name = "host_update", .infer = infer_host_update, .cost = host_update_cost, .unit = Unit::kHost});
+  registry.add({.name = "await_updates",
+                .infer = [](const OpView&) { return std::vector<OutputSpec>{}; },
+                .names_alone = true});
 }
 
-void register_state_kernels(KernelTable& table, DiskStore* disk) {
+void register_state_kernels(KernelTable& table, DiskStore* disk, std::shared_ptr<const KernelTable> host) {
   add_kernel(table, "fetch_state", false, disk);
   add_kernel(table, "store_state", true, disk);
+  table.add("host_update", [host = std::move(host)](const OpView& view) -> std::unique_ptr<Kernel> {
+    require(host != nullptr, view.op.name + ": there are no kernels of the host's processor");
+    return make_host_update(view, *host);
+  });
+  table.add("await_updates", [](const KernelArgs&, const Attributes&) {});
 }
 
 }  // namespace recollect

@@ -24,8 +24,8 @@ std::string_view name_of(MemorySpace space) {
 }
 
 std::string_view name_of(StreamId stream) {
-  constexpr std::string_view names[] = {"compute",        "communication",  "gather",
-                                        "device_to_host", "host_to_device", "disk"};
+  constexpr std::string_view names[] = {"compute",        "communication", "gather", "device_to_host",
+                                        "host_to_device", "disk",          "host"};
   return names[static_cast<int>(stream)];
 }
 

@@ -94,8 +94,16 @@ enum class Role : uint8_t {
   kVerify,     // it compares such an activation, or one that was fetched, with what forward made
 };
 
-enum class StreamId : uint8_t { kCompute, kCommunication, kGather, kDeviceToHost, kHostToDevice, kDisk };
-inline constexpr int kStreamCount = 6;
+enum class StreamId : uint8_t {
+  kCompute,
+  kCommunication,
+  kGather,
+  kDeviceToHost,
+  kHostToDevice,
+  kDisk,
+  kHost,  // what the host's processor computes for a device
+};
+inline constexpr int kStreamCount = 7;
 std::string_view name_of(StreamId stream);
 
 struct OpDef;

@@ -42,6 +42,7 @@ enum class Unit : uint8_t {
   kAttention,   // matrix products around a softmax
   kCopy,        // the way between the memory spaces of a rank
   kCollective,  // the link between ranks
+  kHost,        // the processor and the memory of a device's host
 };
 
 struct Cost {

@@ -19,6 +19,16 @@ void check_offloaded_states(const Config& config, std::vector<Finding>& found) {
          fmt::format("optimizer.offload {} updates parameters in chunks, and training.master_dtype "
                      "bf16 rounds whole rows",
                      name_of(o.offload))});
+  if (o.offload_update == OffloadUpdate::kHost && rule.of_whole_rows)
+    found.push_back({{"optimizer.offload_update", "optimizer.name"},
+                     fmt::format("optimizer.offload_update host sends gradients and parameters in place of "
+                                 "states, and those of optimizer.name {} are smaller: write device",
+                                 o.name)});
+  if (o.offload_update == OffloadUpdate::kHost && config.training.precision == Precision::kFP16)
+    found.push_back(
+        {{"optimizer.offload_update", "training.precision"},
+         "optimizer.offload_update host updates with the kernels of the cpu backend, which has none in "
+         "training.precision fp16: write device"});
   if (o.offload != OffloadTo::kDisk) return;
   if (o.offload_path.empty())
     found.push_back({{"optimizer.offload"},
@@ -43,7 +53,11 @@ std::vector<InertRule> inert_offload_rules() {
           {{"optimizer.offload_ratio"},
            {"optimizer.offload"},
            [](const Config& c) { return c.optimizer.offload == OffloadTo::kNone; },
-           "states stay where parameters are"}};
+           "states stay where parameters are"},
+          {{"optimizer.offload_update"},
+           {"optimizer.offload"},
+           [](const Config& c) { return c.optimizer.offload != OffloadTo::kHost; },
+           "no state is kept in a host's memory apart from the processor that updates it"}};
 }
 
 }  // namespace recollect

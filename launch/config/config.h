@@ -172,9 +172,10 @@ struct Config {
       bool frozen = false;
     };
     std::vector<Group> groups = {};
-    OffloadTo offload = OffloadTo::kNone;  // where states and masters are kept
-    std::string offload_path = {};         // a folder, of the disk
-    double offload_ratio = 1;              // of their bytes
+    OffloadTo offload = OffloadTo::kNone;                   // where states and masters are kept
+    std::string offload_path = {};                          // a folder, of the disk
+    double offload_ratio = 1;                               // of their bytes
+    OffloadUpdate offload_update = OffloadUpdate::kDevice;  // of those in the host's memory
   };
 
   struct Scheduler {

@@ -158,6 +158,9 @@ void add_optimizer(std::vector<ConfigKey>& keys) {
       "folder on the disk where they are kept; each rank has a file there without a name");
   add("offload_ratio", &S::offload_ratio, ValueRange{.low = 0, .high = 1, .low_open = true},
       "share of their bytes that is kept there, those of the largest parameters first");
+  add("offload_update", &S::offload_update, any(),
+      "what updates states in the host's memory: the device, to which they travel, or the host's processor, "
+      "to which gradients do");
 }
 
 void add_scheduler(std::vector<ConfigKey>& keys) {

@@ -25,7 +25,7 @@ OptimizerSettings optimizer_settings(const Config& config) {
           .bf16_masters = config.training.master_dtype == MasterDType::kBF16,
           .loss_scaled = config.training.scales_loss(),
           .layer_decay = o.layer_decay,
-          .offload = {.to = o.offload, .ratio = o.offload_ratio},
+          .offload = {.to = o.offload, .update = o.offload_update, .ratio = o.offload_ratio},
           .groups = parameter_groups(config)};
 }
 

@@ -11,7 +11,8 @@ namespace recollect {
 // yet.
 std::shared_ptr<DiskStore> state_store(const Config& config, const TakenOver& taken_over);
 
-// Says what is kept elsewhere, where the optimizer is part of the program.
-void remark_on_offload(const Config& config, TrainingProgram& training);
+// Says what is kept elsewhere, where the optimizer is part of `graph`; and where the host updates it, how long that takes by the
+// device model, beside the other way.
+void remark_on_offload(const Config& config, const Graph& graph, TrainingProgram& training);
 
 }  // namespace recollect

@@ -60,6 +60,13 @@ std::unique_ptr<VocabularyReduction> vocabulary_of(const Mesh& mesh) {
       mesh.communicator(kTensorAxis, StreamId::kCompute));
 }
 
+// Of the processor whose memory a device's states may be kept in.
+std::shared_ptr<const KernelTable> kernels_of_host() {
+  auto table = std::make_shared<KernelTable>();
+  cpu_level().register_kernels(*table, nullptr);
+  return table;
+}
+
 KernelTable all_kernels(const RegisterKernels& of_backend, const Mesh& mesh, VocabularyReduction* vocabulary,
                         DiskStore* disk, DiskStore* state_disk) {
   KernelTable table;
@@ -70,7 +77,7 @@ KernelTable all_kernels(const RegisterKernels& of_backend, const Mesh& mesh, Voc
   register_comm_kernels(table, lookup);
   register_checkpointing_kernels(table, lookup, disk);
   register_verify_kernels(table, mesh.world().rank());
-  register_state_kernels(table, state_disk);
+  register_state_kernels(table, state_disk, kernels_of_host());
   return table;
 }
 
@@ -140,7 +147,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
         graph, *training.registry, training.model.parameters, training.model.loss, optimizer_settings(config),
         mesh.data_size(), mesh.tensor_size(), {.data = mesh.data_rank(), .tensor = mesh.tensor_rank()});
     remark_on_states(config, graph, training);
-    remark_on_offload(config, training);
+    remark_on_offload(config, graph, training);
     gather_over_data(graph, mesh, training, least);
   } else {
     for (Parameter& p : training.model.parameters) p.master = p.value;

@@ -28,7 +28,7 @@ double sum_over(const ProgramCache& programs, const Of& of) {
   return sum;
 }
 
-// What the updates of fetched states waited for. They wait for nothing else.
+// What the updates of fetched states waited for, which wait for nothing else, and what was waited for those of the host.
 double waits_of_updates(const Executor& executor) {
   const Graph& graph = executor.program().graph;
   const auto is_fetched = [&](ValueId v) {
@@ -37,8 +37,9 @@ double waits_of_updates(const Executor& executor) {
   };
   double sum = 0;
   for (const OpId id : graph.op_ids())
-    if (const Op& op = graph.op(id); op.stream == StreamId::kCompute && op.phase == Phase::kOptimizer &&
-                                     std::any_of(op.outputs.begin(), op.outputs.end(), is_fetched))
+    if (const Op& op = graph.op(id);
+        op.stream == StreamId::kCompute && op.phase == Phase::kOptimizer &&
+        (op.def->name == "await_updates" || std::any_of(op.outputs.begin(), op.outputs.end(), is_fetched)))
       sum += executor.waits().by_op()[static_cast<std::size_t>(id)];
   return sum;
 }

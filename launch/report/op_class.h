@@ -22,6 +22,7 @@ inline OpClass class_of(const Op& op) {
       return OpClass::kCollective;
     case Unit::kCopy:
       return OpClass::kCopy;
+    case Unit::kHost:
     case Unit::kVector:
       break;
   }

@@ -149,8 +149,12 @@ StepReport read_step(const JsonPlace& json) {
   const auto read_times = [](const JsonPlace& place, double& step, ExposedWaits& exposed) {
     step = place.at("step").amount();
     const JsonPlace waits = place.at("exposed_for");
-    for (int s = 1; s < kStreamCount; ++s)
-      exposed.by_stream[s] = waits.at(std::string(name_of(static_cast<StreamId>(s)))).amount();
+    for (int s = 1; s < kStreamCount; ++s) {
+      const auto stream = static_cast<StreamId>(s);
+      const std::string name(name_of(stream));
+      if (stream != StreamId::kHost || waits.find(name))  // which reports of former versions have not
+        exposed.by_stream[s] = waits.at(name).amount();
+    }
     exposed.joined = waits.at("others_to_finish").amount();
   };
   StepReport report{.device = json.at("device_model").text(), .steps = json.at("steps").integer()};

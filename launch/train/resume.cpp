@@ -111,8 +111,9 @@ std::map<std::string, std::string> keys_of(const std::string& dumped) {
 }
 
 bool decides_results(std::string_view key) {
-  if (key == "data.labels") return false;                  // check_classes looks at them
-  if (key.starts_with("optimizer.offload")) return false;  // it changes no bit
+  if (key == "data.labels") return false;  // check_classes looks at them
+  if (key == "optimizer.offload" || key == "optimizer.offload_path" || key == "optimizer.offload_ratio")
+    return false;  // where states are changes no bit; which processor updates them does
   constexpr std::string_view kSections[] = {"model.", "optimizer.", "scheduler.", "data."};
   constexpr std::string_view kKeys[] = {"task",
                                         "parallelism.tensor_parallel_size",
@@ -165,12 +166,15 @@ std::vector<std::string> changed_contents(const std::map<std::string, std::strin
 }
 
 std::string changed_keys(const std::string& before, const std::string& now) {
-  const std::map<std::string, std::string> old = keys_of(before);
+  const std::map<std::string, std::string> old = keys_of(before), current = keys_of(now);
   std::string changed;
-  const bool longer = rate_follows_length(keys_of(before)) || rate_follows_length(keys_of(now));
-  for (const auto& [key, value] : keys_of(now))
+  const bool longer = rate_follows_length(old) || rate_follows_length(current);
+  const auto update = current.find("optimizer.offload_update");
+  const bool by_host = update != current.end() && update->second == name_of(OffloadUpdate::kHost);
+  for (const auto& [key, value] : current)
     if (const auto was = old.find(key); was != old.end() && was->second != value &&
-                                        (decides_results(key) || (longer && key == "training.max_steps")))
+                                        (decides_results(key) || (longer && key == "training.max_steps") ||
+                                         (by_host && key == "optimizer.offload_ratio")))
       changed += fmt::format("{}{} {} -> {}", changed.empty() ? "" : ", ", key, was->second, value);
   return changed;
 }

@@ -17,8 +17,9 @@ void emit_update(OpBuilder& ops, const ParameterUpdate& update, std::string_view
   std::vector<ValueId> outputs{p.master};
   for (const Parameter::State& state : p.states) outputs.push_back(state.value);
   if (cast) outputs.push_back(p.value);
-  ops.append("update/" + p.name, kind, std::move(attributes), {update.schedule, update.factor, p.gradient},
-             std::move(outputs));
+  if (update.on_host) attributes.set("rule", std::string(kind));
+  ops.append("update/" + p.name, update.on_host ? "host_update" : kind, std::move(attributes),
+             {update.schedule, update.factor, p.gradient}, std::move(outputs));
 }
 
 }  // namespace recollect

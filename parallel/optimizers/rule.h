@@ -39,8 +39,15 @@ enum class OffloadTo { kNone, kHost, kDisk };
 template <>
 inline constexpr std::array<std::string_view, 3> kSpellings<OffloadTo> = {"none", "host", "disk"};
 
+// Where states that are kept in the host's memory are updated: on the device, to which they travel, or where they are, by the
+// host's processor.
+enum class OffloadUpdate { kDevice, kHost };
+template <>
+inline constexpr std::array<std::string_view, 2> kSpellings<OffloadUpdate> = {"device", "host"};
+
 struct StateOffload {
   OffloadTo to = OffloadTo::kNone;
+  OffloadUpdate update = OffloadUpdate::kDevice;
   double ratio = 1;                           // the share of their bytes that is kept there
   int64_t chunk_elements = int64_t{1} << 20;  // of a parameter, which are updated together
 };
@@ -48,8 +55,9 @@ struct StateOffload {
 // What that does on this rank.
 struct OffloadReport {
   int64_t parameters = 0, values = 0, chunks = 0;
-  uint64_t saved_bytes = 0;  // of the device, between two updates
-  uint64_t moved_bytes = 0;  // a step, in each direction
+  uint64_t saved_bytes = 0;                      // of the device, between two updates
+  uint64_t fetched_bytes = 0, stored_bytes = 0;  // a step, to the device and from it
+  uint64_t stayed_bytes = 0;  // that would travel in each direction if the host did not update them
 };
 
 // What may be said of rules; each reads what concerns it.
@@ -89,6 +97,7 @@ struct ParameterUpdate {
   int tensor_size = 1;        // ranks that may hold parts of it
   DType dtype = DType::kF32;  // of its gradient
   Attributes rounding = {};   // of a master that is rounded by chance
+  bool on_host = false;       // by the host's processor, in its memory, where all of the above is then
 };
 
 class OptimizerRule {
@@ -111,7 +120,7 @@ class OptimizerRule {
 OptimizerState state_like(std::string name, const Value& gradient);
 
 // A rule that is one op: it reads the numbers, the factor and the gradient, and writes the master, the states
-// and, where that is another value, the parameter. `attributes` are the rule's own.
+// and, where that is another value, the parameter. `attributes` are the rule's own. On the host it is a host_update.
 void emit_update(OpBuilder& ops, const ParameterUpdate& update, std::string_view kind, Attributes attributes);
 
 }  // namespace recollect

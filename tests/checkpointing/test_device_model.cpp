@@ -145,6 +145,7 @@ TEST(DeviceModel, PresetsAreComplete) {
                         d.vector_flops, d.memory_bandwidth, d.link_bandwidth, d.to_host_bandwidth,
                         d.to_device_bandwidth, d.disk_write_bandwidth, d.disk_read_bandwidth})
       EXPECT_GT(rate, 0) << name;
+    EXPECT_EQ(d.host_memory_bandwidth > 0, name != "cpu") << "a device has the host's beside its own";
   }
   EXPECT_THROW(device_preset("abacus"), Error);
 }

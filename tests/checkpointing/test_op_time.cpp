@@ -56,6 +56,20 @@ TEST(OpTime, AnOpTakesTheLongerOfArithmeticMemoryAndLink) {
   EXPECT_DOUBLE_EQ(seconds("add", {a, a}, device), 1 + 3 * 800 / 10.0);
 }
 
+TEST(OpTime, WhatTheHostDoesGoesByItsMemory) {
+  const OpDef def{.name = "of_host",
+                  .infer = [](const OpView&) { return std::vector<OutputSpec>{}; },
+                  .cost = [](const OpView&) { return Cost{.bytes = 600}; },
+                  .unit = Unit::kHost};
+  Graph graph;
+  const OpId id = graph.add_op({.def = &def, .name = "of_host", .stream = StreamId::kHost});
+  DeviceModel device{
+      .name = "by hand", .vector_flops = 1, .memory_bandwidth = 200, .host_memory_bandwidth = 100};
+  EXPECT_DOUBLE_EQ(op_seconds(graph, graph.op(id), device), 6);
+  device.host_memory_bandwidth = 0;  // there is one memory
+  EXPECT_DOUBLE_EQ(op_seconds(graph, graph.op(id), device), 3);
+}
+
 TEST(OpTime, AttentionHasARateOfItsOwn) {
   OpRegistry registry;
   register_engine_ops(registry);

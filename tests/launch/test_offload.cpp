@@ -192,6 +192,19 @@ TEST(Offload, IsRefusedWhereItCannotBe) {
   const std::string on_cuda =
       refusal(kLeast + "device: {backend: cuda}\n" + disk + "}\n", {}, {.cuda = true});
   EXPECT_NE(on_cuda.find("optimizer.offload disk is for CPUs"), std::string::npos) << on_cuda;
+  for (const char* update : {"optimizer: {offload_update: host}\n",
+                             "optimizer: {offload: disk, offload_path: x, offload_update: host}\n"})
+    says(update, "no state is kept in a host's memory apart from the processor that updates it");
+  const std::string small = refusal(
+      kLeast + "device: {backend: cuda}\noptimizer: {name: adamw8bit, offload: host, offload_update: host}\n",
+      {}, {.cuda = true});
+  EXPECT_NE(small.find("those of optimizer.name adamw8bit are smaller: write device"), std::string::npos)
+      << small;
+  const std::string half = refusal(kLeast +
+                                       "device: {backend: cuda}\noptimizer: {offload: host, offload_update: "
+                                       "host}\ntraining: {precision: fp16}\n",
+                                   {}, {.cuda = true});
+  EXPECT_NE(half.find("has none in training.precision fp16: write device"), std::string::npos) << half;
 }
 
 TEST(Offload, IsImportedFromDeepSpeed) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -102,7 +103,9 @@ class Updates {
     handles_ = append_optimizer(graph_, registry_, parameters_, loss_, settings, 1, 1);
     KernelTable table;
     register_cpu_kernels(table);
-    register_state_kernels(table, &disk_);
+    const auto of_host = std::make_shared<KernelTable>();
+    register_cpu_kernels(*of_host);
+    register_state_kernels(table, &disk_, of_host);
     Program program = compile(graph_, table);
     disk_.open(program.predicted().disk_state_bytes);
     const bool on_disk = program.predicted().disk_state_bytes > 0;
@@ -119,6 +122,13 @@ class Updates {
       executor_->write(handles_.schedule, numbers.data());
       executor_->run_optimizer({.step = step});
     }
+  }
+
+  // Gradients of which one is no number.
+  void spoil() const {
+    const SharedTensor kept = memory_->shared("grad/small");
+    const float none = std::numeric_limits<float>::quiet_NaN();
+    memory_->write(kept, &none, 0, sizeof none);
   }
 
   // Of every parameter, master and state.
@@ -238,7 +248,8 @@ TEST(OffloadedStates, TakeTheBytesThatArePredicted) {
                      &here = home.executor().program().predicted();
   const uint64_t large = 97 * 130 * 4, small = 5 * 7 * 4;
   EXPECT_EQ(away.report().values, 6);
-  EXPECT_EQ(away.report().moved_bytes, 3 * (large + small));
+  EXPECT_EQ(away.report().fetched_bytes, 3 * (large + small));
+  EXPECT_EQ(away.report().stored_bytes, 3 * (large + small));
   EXPECT_EQ(away.report().saved_bytes, 3 * (aligned(large) + aligned(small)));
   EXPECT_EQ(here.persistent_bytes - there.persistent_bytes, away.report().saved_bytes);
   EXPECT_EQ(there.disk_state_bytes, 3 * (block_bytes(large, MemorySpace::kDisk) + kDiskBlock));
@@ -275,6 +286,97 @@ TEST(OffloadedStates, AreFetchedAhead) {
                                       "update/large/chunk0", "store/exp_avg/large/chunk0",
                                       "fetch/exp_avg/large/chunk2", "update/large/chunk1",
                                       "store/exp_avg/large/chunk1"}));
+}
+
+constexpr StateOffload kByHost{
+    .to = OffloadTo::kHost, .update = OffloadUpdate::kHost, .chunk_elements = kChunkGrain};
+
+// The same kernels, in another place. In f32 too there is a master there.
+TEST(HostUpdates, GiveTheBitsOfTheirKernels) {
+  const TemporaryFolder folder;
+  for (const char* rule : {"adamw", "adam", "adamw_hf", "sgd", "lion"})
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      SCOPED_TRACE(std::string(rule) + " " + std::string(name_of(dtype)));
+      Updates home(with(rule), dtype, folder.path()), away(with(rule, kByHost), dtype, folder.path());
+      home.run(3);
+      away.run(3);
+      auto there = away.bits();
+      if (dtype == DType::kF32)
+        for (const char* matrix : {"large", "small"}) {
+          const auto master = there.extract(std::string("master/") + matrix);
+          ASSERT_FALSE(master.empty()) << matrix;
+          EXPECT_TRUE(master.mapped() == there.at(matrix)) << matrix;
+        }
+      EXPECT_TRUE(home.bits() == there);
+      EXPECT_EQ(away.executor().measured(), away.executor().program().predicted());
+      EXPECT_EQ(away.report().parameters, 2);
+      EXPECT_EQ(away.report().chunks, 4 + 1);
+      EXPECT_EQ(away.space_of_state(0), MemorySpace::kHost);
+      EXPECT_EQ(away.space_of_state(2), MemorySpace::kDevice) << "a vector stays";
+    }
+}
+
+// What earlier chunks have left where parameters wait for their way back goes nowhere.
+TEST(HostUpdates, AreLeftOutWhereGradientsAreNoNumbers) {
+  const TemporaryFolder folder;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    Updates updates(with("adamw", kByHost), dtype, folder.path());
+    updates.run(1);
+    const auto before = updates.bits();
+    updates.spoil();
+    updates.run(1);
+    EXPECT_TRUE(updates.bits() == before) << name_of(dtype);
+  }
+}
+
+// Gradients and parameters travel, and nothing else; three chunks of each are in the host's memory at a time.
+TEST(HostUpdates, TakeTheBytesThatArePredicted) {
+  const TemporaryFolder folder;
+  const uint64_t large = 97 * 130, small = 5 * 7, elements = large + small;
+  for (const auto& [dtype, wide] : {std::pair(DType::kF32, uint64_t{4}), {DType::kBF16, uint64_t{2}}}) {
+    const Updates away(with("adamw", kByHost), dtype, folder.path()),
+        home(with("adamw"), dtype, folder.path());
+    const MemoryLedger &there = away.executor().program().predicted(),
+                       &here = home.executor().program().predicted();
+    const uint64_t leave = wide == 4 ? 2 : 3;  // of f32 the master is a copy of the parameter
+    EXPECT_EQ(away.report().stored_bytes, 4 * elements);
+    EXPECT_EQ(away.report().fetched_bytes, wide * elements);
+    EXPECT_EQ(away.report().stayed_bytes, leave * 4 * elements);
+    EXPECT_EQ(away.report().values, 6);
+    EXPECT_EQ(away.report().saved_bytes, leave * (aligned(4 * large) + aligned(4 * small)));
+    EXPECT_EQ(here.persistent_bytes - there.persistent_bytes, away.report().saved_bytes);
+    EXPECT_LE(there.transient_bytes, here.transient_bytes);
+    EXPECT_EQ(there.host_bytes, 3 * (aligned(4 * large) + aligned(4 * small)) +
+                                    3 * static_cast<uint64_t>(kChunkGrain) * (4 + wide) + 2 * aligned(1));
+  }
+}
+
+TEST(HostUpdates, RunBesideTheWaysThereAndBack) {
+  const TemporaryFolder folder;
+  const Updates away(with("lion", kByHost), DType::kBF16, folder.path());
+  const Graph& graph = away.graph();
+  std::map<StreamId, std::vector<std::string>> order;
+  for (const Op& op : graph.ops())
+    if (op.name.find("large") != std::string::npos) order[op.stream].push_back(op.name);
+  for (const auto& [stream, first] : {std::pair(StreamId::kDeviceToHost, "store/grad/large/chunk0"),
+                                      {StreamId::kHost, "update/large/chunk0"},
+                                      {StreamId::kHostToDevice, "fetch/large/chunk0"}}) {
+    ASSERT_EQ(order[stream].size(), 4u) << name_of(stream);
+    EXPECT_EQ(order[stream].front(), first);
+  }
+  EXPECT_EQ(order.size(), 3u) << "nothing of it is on the compute stream";
+  // The fourth chunk takes the place of the first, when that has been read.
+  for (const Op& op : graph.ops()) {
+    if (op.name == "store/grad/large/chunk3") {
+      EXPECT_EQ(graph.value(op.after.at(0)).name, "master/large/chunk0");
+    }
+    if (op.name == "update/large/chunk3") {
+      EXPECT_EQ(graph.value(op.after.at(0)).name, "large/chunk0");
+    }
+  }
+  const Op& last = graph.ops().back();
+  EXPECT_EQ(last.def->name, "await_updates");
+  EXPECT_EQ(graph.value(last.after.at(0)).name, "small/chunk0");
 }
 
 TEST(OffloadedStates, AreRefusedWhereNoneCanLeave) {

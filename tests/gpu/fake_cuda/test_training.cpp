@@ -131,6 +131,50 @@ TEST_F(FakeTraining, StatesKeptInTheHostsMemoryHaveTheSameBits) {
   }
 }
 
+// The host's processor updates them. It may round otherwise than the device, but in every order to the same bits.
+TEST_F(FakeTraining, StatesUpdatedByTheHostAreNearTheDevices) {
+  const Words on_host = {"optimizer.offload=host", "optimizer.offload_update=host"},
+              one = {"training.max_steps=1"};
+  const std::pair<Words, double> runs[] = {
+      {{}, 1e-5},
+      {{"training.precision=bf16", "training.gradient_accumulation_steps=2"}, 1e-2},
+      {{"training.loss_scale=0", "training.initial_loss_scale=1e39"}, 0}};  // the first update is left out
+  for (const auto& [run, tolerance] : runs) {
+    std::string said;
+    const auto remember = [&](int) {
+      return ProgramParts{.edit_program =
+                              [&](TrainingProgram& training) {
+                                for (const Remark& remark : training.remarks)
+                                  if (remark.key == "optimizer.offload") said = remark.sentence;
+                              },
+                          .probe = nullptr};
+    };
+    const Trained device = train_in({}, with(with(run, one), {"optimizer.offload=host"})),
+                  near = train_in({}, with(with(run, one), on_host), remember);
+    EXPECT_NE(said.find("MiB of gradients there and fetches"), std::string::npos) << said;
+    EXPECT_NE(said.find("by the device model the host's processor updates them"), std::string::npos) << said;
+    EXPECT_LE(test::largest_difference(device.parameters, near.parameters), tolerance);
+    const Trained launched = train_in({}, with(with(run, kLaunched), on_host));
+    for (const RunOrder order : {RunOrder::kEarly, RunOrder::kLate, RunOrder::kRandom})
+      for (const Words& words : {Words{}, kHost})
+        expect_same_bits(launched, train_in({.order = order, .seed = 5}, with(with(run, words), on_host)),
+                         fmt::format("{} {}", fmt::join(words, " "), static_cast<int>(order)));
+  }
+}
+
+// Each rank's host updates its part, and what other ranks gather of it is what came back.
+TEST_F(FakeTraining, StatesUpdatedByTheHostCanBeDivided) {
+  const Words two = {"parallelism.data_parallel_size=2", "parallelism.ranks_per_process=2",
+                     "optimizer.max_grad_norm=0",        "training.precision=bf16",
+                     "optimizer.offload=host",           "optimizer.offload_update=host"};
+  const Trained whole = train_in({}, two);
+  for (const char* stage : {"1", "3"})
+    expect_same_bits(
+        whole,
+        train_in({.order = RunOrder::kLate}, with(two, {std::string("parallelism.zero_stage=") + stage})),
+        std::string("stage ") + stage);
+}
+
 // It is another program for the device; training does not notice.
 TEST_F(FakeTraining, AnEvaluationIsReplayedToo) {
   const Words evaluate = {"evaluation.every_steps=1", "evaluation.batches=2"};
