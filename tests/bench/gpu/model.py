@@ -111,9 +111,9 @@ class Pass:
 PASSES = [
     Pass("residual and norm in one pass", 4, 2, made_by="residual_norm"),
     Pass("biases by products (BGRADB), where faster", 10, 6),  # all but GELU's; the program sees when it runs
+    Pass("loss: logits read once, where faster", of_logits=2),  # as that of biases
     Pass("gradient of GELU by its product (DGELU_BGRAD)", 16, 2),  # docs/gpus.md says why neither of these two is made
     Pass("GELU by its product (GELU_AUX_BIAS)", 16, 1),
-    Pass("loss: logits read once, where faster", of_logits=2),  # as that of biases
 ]
 
 
