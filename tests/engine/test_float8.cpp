@@ -10,9 +10,9 @@
 #include "engine/graph/differentiate.h"
 #include "engine/graph/join_ops.h"
 #include "engine/graph/op_builder.h"
+#include "tests/engine/all_backends.h"
 #include "tests/engine/cpu_kernels.h"
 #include "tests/engine/op_harness.h"
-#include "tests/gpu/emulation/backend.h"
 
 namespace recollect::test::float8_test {
 namespace {
@@ -80,10 +80,7 @@ std::vector<std::vector<std::byte>> quantised(const KernelTable& kernels, Precis
 }
 
 TEST(Float8, AllBackendsQuantiseToTheSameBits) {
-  KernelTable reference, cpu, cuda;
-  reference::register_kernels(reference);
-  register_cpu_kernels(cpu);
-  emulation::register_kernels(cuda);
+  const AllBackends on;
   for (const Shape& shape : {Shape{37, 70}, Shape{68, 72}})
     for (const char* format : {"e4m3", "e5m2"})
       for (const double odd : {0.0, static_cast<double>(INFINITY), std::nan("")}) {
@@ -96,11 +93,11 @@ TEST(Float8, AllBackendsQuantiseToTheSameBits) {
         for (std::size_t i = 0; i < x.size(); ++i)
           x[i] = static_cast<float>(bf16(static_cast<float>(x[i] * std::exp2(-static_cast<double>(i % 23)))));
         x[7] = odd;
-        const auto want = quantised(reference, kFloat, c, x);
-        EXPECT_EQ(quantised(cpu, kFloat, c, x), want) << format << odd;
-        EXPECT_EQ(quantised(cpu, kBfloat16, c, x), want) << format << odd;
-        EXPECT_EQ(quantised(cuda, kFloat, c, x), want) << format << odd;
-        EXPECT_EQ(quantised(cuda, kBfloat16, c, x), want) << format << odd;
+        const auto want = quantised(on.reference, kFloat, c, x);
+        EXPECT_EQ(quantised(on.cpu, kFloat, c, x), want) << format << odd;
+        EXPECT_EQ(quantised(on.cpu, kBfloat16, c, x), want) << format << odd;
+        EXPECT_EQ(quantised(on.cuda, kFloat, c, x), want) << format << odd;
+        EXPECT_EQ(quantised(on.cuda, kBfloat16, c, x), want) << format << odd;
         const bool finite = std::isfinite(odd);
         for (const std::byte code : want[1])
           ASSERT_EQ(finite, (std::to_integer<int>(code) & 0x7f) != float8::kNan)
@@ -132,25 +129,22 @@ Numbers widened(const KernelTable& kernels, Storage format, const char* dtype) {
 }
 
 TEST(Float8, AllBackendsWidenToTheSameNumbers) {
-  KernelTable reference, cpu, cuda;
-  reference::register_kernels(reference);
-  register_cpu_kernels(cpu);
-  emulation::register_kernels(cuda);
+  const AllBackends on;
   for (const Storage format : {Storage::kE4M3, Storage::kE5M2}) {
-    const Numbers want = widened(reference, format, "statistics");
+    const Numbers want = widened(on.reference, format, "statistics");
     EXPECT_EQ(want[1],
               static_cast<double>(static_cast<float>(format == Storage::kE4M3 ? 0x1p-9 : 0x1p-16) * 0.3f));
-    EXPECT_EQ(widened(cpu, format, "statistics"), want);
-    EXPECT_EQ(widened(cuda, format, "statistics"), want);
+    EXPECT_EQ(widened(on.cpu, format, "statistics"), want);
+    EXPECT_EQ(widened(on.cuda, format, "statistics"), want);
     Numbers halves = want;
     for (double& number : halves)
       if (number < 1e300) number = bf16(static_cast<float>(number));
-    EXPECT_EQ(widened(cpu, format, "bf16"), halves);
-    EXPECT_EQ(widened(cuda, format, "bf16"), halves);
+    EXPECT_EQ(widened(on.cpu, format, "bf16"), halves);
+    EXPECT_EQ(widened(on.cuda, format, "bf16"), halves);
     for (std::size_t i = 0; i < want.size(); ++i)
       halves[i] = want[i] < 1e300 ? double{f16(static_cast<float>(want[i]))} : want[i];
-    EXPECT_EQ(widened(cuda, format, "f16"), halves);
-    EXPECT_THROW(widened(reference, format, "bf16"), Error);
+    EXPECT_EQ(widened(on.cuda, format, "f16"), halves);
+    EXPECT_THROW(widened(on.reference, format, "bf16"), Error);
   }
 }
 
@@ -190,16 +184,13 @@ std::vector<std::vector<std::byte>> activated(const KernelTable& kernels, DType 
 }
 
 TEST(Float8, AnActivationWithItsCodesHasTheBitsOfBoth) {
-  KernelTable reference, cpu, cuda;
-  reference::register_kernels(reference);
-  register_cpu_kernels(cpu);
-  emulation::register_kernels(cuda);
+  const AllBackends on;
   for (const char* kind : {"bias_gelu", "swiglu", "swiglu_backward"})
-    for (const auto& [kernels, dtype] : {std::pair{&reference, DType::kF32},
-                                         {&cpu, DType::kF32},
-                                         {&cpu, DType::kBF16},
-                                         {&cuda, DType::kF32},
-                                         {&cuda, DType::kBF16}})
+    for (const auto& [kernels, dtype] : {std::pair{&on.reference, DType::kF32},
+                                         {&on.cpu, DType::kF32},
+                                         {&on.cpu, DType::kBF16},
+                                         {&on.cuda, DType::kF32},
+                                         {&on.cuda, DType::kBF16}})
       EXPECT_TRUE(activated(*kernels, dtype, kind, {20, 144}, true) ==
                   activated(*kernels, dtype, kind, {20, 144}, false))
           << kind << " " << name_of(dtype);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "tests/engine/all_backends.h"
 #include "tests/engine/cpu_kernels.h"
 #include "tests/engine/op_harness.h"
 #include "tests/gpu/emulation/backend.h"
@@ -186,11 +187,8 @@ TEST(ClipFactor, IsNaNWhereTheNormOrTheLossIsNotFinite) {
                  .kind = "clip_factor",
                  .inputs = {number("sharded"), number("replicated"), absent(), absent(), number("loss")},
                  .attributes = {{"max_norm", 1.0}}};
-  KernelTable reference, cpu, cuda;
-  reference::register_kernels(reference);
-  register_cpu_kernels(cpu);
-  emulation::register_kernels(cuda);
-  for (const KernelTable* kernels : {&reference, &cpu, &cuda})
+  const AllBackends on;
+  for (const KernelTable* kernels : {&on.reference, &on.cpu, &on.cuda})
     for (const double bad : {double{INFINITY}, std::nan("")})
       for (const bool of_norm : {true, false}) {
         CaseData data;

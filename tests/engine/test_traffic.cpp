@@ -2,6 +2,7 @@
 // kernels run on the CPU (tests/gpu/emulation/traffic.h), on values as wide as a small model's.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -109,17 +110,29 @@ std::vector<PassCase> pass_cases() {
   return cases;
 }
 
+// An op on the cuda backend as the emulation has it.
+struct Emulated {
+  explicit Emulated(const OpCase& c) {
+    register_engine_ops(registry);
+    emulation::register_kernels(kernels);
+    graph = make_graph(c, registry, kBfloat16);
+    runner.emplace(graph, kernels, c.state);
+  }
+
+  OpRegistry registry;
+  KernelTable kernels;
+  Graph graph;
+  std::optional<GraphRunner> runner;
+};
+
 class Passes : public ::testing::TestWithParam<PassCase> {};
 
 TEST_P(Passes, MoveEachValueOnce) {
   const OpCase& c = GetParam().op;
-  OpRegistry registry;
-  register_engine_ops(registry);
-  KernelTable kernels;
-  emulation::register_kernels(kernels);
-  const Graph graph = make_graph(c, registry, kBfloat16);
+  Emulated emulated(c);
+  const Graph& graph = emulated.graph;
+  GraphRunner& runner = *emulated.runner;
   const Op& op = graph.op(0);
-  GraphRunner runner(graph, kernels, c.state);
   for (std::size_t i = 0; i < op.inputs.size(); ++i)
     write(runner.tensor(op.inputs[i]), random_numbers(c.inputs[i], i));
 
@@ -156,12 +169,9 @@ TEST(Traffic, CountsEveryPass) {
   const OpCase c{.name = "add",
                  .kind = "add",
                  .inputs = {activation("x", {kTokens, 64}), activation("y", {kTokens, 64})}};
-  OpRegistry registry;
-  register_engine_ops(registry);
-  KernelTable kernels;
-  emulation::register_kernels(kernels);
-  const Graph graph = make_graph(c, registry, kBfloat16);
-  GraphRunner runner(graph, kernels, c.state);
+  Emulated emulated(c);
+  const Graph& graph = emulated.graph;
+  GraphRunner& runner = *emulated.runner;
   const ValueId x = graph.op(0).inputs[0], sum = graph.op(0).outputs[0];
   const auto bytes = static_cast<int64_t>(graph.value(x).bytes());
   emulation::Traffic traffic;
@@ -194,12 +204,9 @@ TEST(Traffic, OfAnActivationIsOneReadingForItsCodes) {
       .inputs = {activation("x", {kTokens, 64}), statistic("bias", {64})},
       .attributes = {
           {"form", std::string("tanh")}, {"format", std::string("e4m3")}, {"copies", std::string("both")}}};
-  OpRegistry registry;
-  register_engine_ops(registry);
-  KernelTable kernels;
-  emulation::register_kernels(kernels);
-  const Graph graph = make_graph(c, registry, kBfloat16);
-  GraphRunner runner(graph, kernels, c.state);
+  Emulated emulated(c);
+  const Graph& graph = emulated.graph;
+  GraphRunner& runner = *emulated.runner;
   const ValueId y = graph.op(0).outputs[0];
   const auto bytes = static_cast<int64_t>(graph.value(y).bytes());
   emulation::Traffic traffic;
