@@ -13,26 +13,26 @@ using namespace test;
 
 constexpr std::size_t kTinyChunk = 4096;  // several chunks already for a few thousand elements
 
-class Ranks : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Local, Ranks, ::testing::Values(1, 2, 3, 4, 7));
+class LocalRanks : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Local, LocalRanks, ::testing::Values(1, 2, 3, 4, 7));
 
-TEST_P(Ranks, ThreadsGetEveryCollectiveRight) {
+TEST_P(LocalRanks, ThreadsGetEveryCollectiveRight) {
   expect_fine(run_as_threads(
       GetParam(), [](Communicator& c) { check(c, kSizes); }, std::chrono::seconds(60), kTinyChunk));
 }
 
-TEST_P(Ranks, ProcessesGetEveryCollectiveRight) {
+TEST_P(LocalRanks, ProcessesGetEveryCollectiveRight) {
   expect_fine(run_as_processes(
       GetParam(), [](Communicator& c) { check(c, kSizes); }, std::chrono::seconds(60), kTinyChunk));
 }
 
-TEST_P(Ranks, ThreadsWithTheDefaultChunk) {
+TEST_P(LocalRanks, ThreadsWithTheDefaultChunk) {
   expect_fine(run_as_threads(GetParam(), [](Communicator& c) {
     for (const std::string& failure : CollectiveChecker(c).run_large(300007)) ADD_FAILURE() << failure;
   }));
 }
 
-TEST_P(Ranks, KnowTheirPlace) {
+TEST_P(LocalRanks, KnowTheirPlace) {
   std::vector<int> seen(GetParam());
   expect_fine(run_as_threads(GetParam(), [&](Communicator& c) {
     seen[c.rank()] = c.size();
@@ -41,19 +41,19 @@ TEST_P(Ranks, KnowTheirPlace) {
   for (const int size : seen) EXPECT_EQ(size, GetParam());
 }
 
-TEST_P(Ranks, ThreadsSplit) {
+TEST_P(LocalRanks, ThreadsSplit) {
   expect_fine(run_as_threads(GetParam(), split_and_check, std::chrono::seconds(60), kTinyChunk));
 }
 
-TEST_P(Ranks, ProcessesSplit) {
+TEST_P(LocalRanks, ProcessesSplit) {
   expect_fine(run_as_processes(GetParam(), split_and_check, std::chrono::seconds(60), kTinyChunk));
 }
 
-TEST_P(Ranks, TwoStreamsOfThreads) {
+TEST_P(LocalRanks, TwoStreamsOfThreads) {
   expect_fine(run_as_threads(GetParam(), use_from_two_threads, std::chrono::seconds(60), kTinyChunk));
 }
 
-TEST_P(Ranks, TwoStreamsOfProcesses) {
+TEST_P(LocalRanks, TwoStreamsOfProcesses) {
   expect_fine(run_as_processes(GetParam(), use_from_two_threads, std::chrono::seconds(60), kTinyChunk));
 }
 

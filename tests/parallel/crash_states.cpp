@@ -29,7 +29,7 @@ void set(std::map<std::string, int>& names, const std::vector<std::pair<std::str
       names[name] = inode;
 }
 
-void write(std::string& content, uint64_t offset, const std::string& data) {
+void write_at(std::string& content, uint64_t offset, const std::string& data) {
   if (content.size() < offset + data.size()) content.resize(offset + data.size());
   content.replace(offset, data.size(), data);
 }
@@ -123,7 +123,7 @@ void CrashStates::apply(const FileCall& call) {
     Inode& inode = inodes_.at(static_cast<std::size_t>(find(call.path)));
     inode.names = current_names(inode);
     inode.changes.clear();
-    for (const Write& w : inode.writes) write(inode.content, w.offset, w.data);
+    for (const Write& w : inode.writes) write_at(inode.content, w.offset, w.data);
     inode.writes.clear();
   } else if (what == "rename" || what == "renameat2") {
     const auto [parent, from] = parent_of(call.path);
@@ -161,10 +161,10 @@ std::vector<std::string> CrashStates::possible_contents(const Inode& inode) cons
       const Write& w = inode.writes[i];
       if (i == subset.back()) {
         std::string half = content;
-        write(half, w.offset, w.data.substr(0, w.data.size() / 2));
+        write_at(half, w.offset, w.data.substr(0, w.data.size() / 2));
         all.insert(std::move(half));
       }
-      write(content, w.offset, w.data);
+      write_at(content, w.offset, w.data);
     }
     all.insert(std::move(content));
   }
@@ -210,7 +210,7 @@ struct CrashStates::Walk {
   }
   static std::string everything(const Inode& inode) {
     std::string content = inode.content;
-    for (const Write& w : inode.writes) write(content, w.offset, w.data);
+    for (const Write& w : inode.writes) write_at(content, w.offset, w.data);
     return content;
   }
 };
