@@ -128,7 +128,8 @@ TEST_F(TwoNodes, NoticeThatTheCableIsCut) {
   const auto finished = ranks_.wait(60s);
   EXPECT_LT(Clock::now() - start, 3s + 2s);
   // Of the other node one rank is missed, or both.
-  const std::regex late("#[0-9]+ of rank [0-9]( \\(\\S+\\))?: ranks? [0-9](, [0-9])* did not come within 3 s");
+  const std::regex late(
+      "#[0-9]+ of rank [0-9]( \\(\\S+\\))?: ranks? [0-9](, [0-9])* did not come within 3 s");
   for (const Finished& rank : finished) {
     EXPECT_EQ(rank.status, 9) << rank.err;
     EXPECT_TRUE(std::regex_search(rank.err, late)) << "the collective and its number: " << rank.err;

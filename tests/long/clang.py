@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """clang reads every C++ source of the libraries and of the program, with the flags that the build has: what GCC alone
-accepts fails here. Usage: test_clang.py BUILD_FOLDER. Exit code 77 where there is no clang++."""
+accepts fails here. Usage: clang.py BUILD_FOLDER. Exit code 77 where there is no clang++."""
 import json
 import pathlib
 import shlex
