@@ -119,9 +119,8 @@ TEST_P(ExactSwitches, TheDiskGivesTheBitsOfNone) {
       }
 }
 
-// With dropout every path but that without it is taken, two ranks take all that four do, and with sequence parallelism
-// a step of one micro-batch takes all that it does without. So most layouts without it, most of four ranks, and two ranks'
-// steps of one micro-batch without sequence parallelism are tests/long's.
+// With dropout every path but that without it is taken, and two ranks take all that four do. Steps of one micro-batch are
+// taken by one rank, and by two with sequence parallelism; without it two ranks take steps of four. The rest is tests/long's.
 bool is_long(const Case& c) {
   if (c.tensor == 4) return c.dropout == "0" || c.accumulation == 1 || c.precision == "fp32";
   if (c.tensor == 2 && c.accumulation == 1 && !c.sequence_parallel) return true;
@@ -174,8 +173,8 @@ int64_t evaluations(const std::string& mode, int layers) {
   const std::unique_ptr<Communicator> world = make_self_communicator();
   resolve_world(config, 1);
   const Mesh mesh(*world, training_axes(1, 1));
-  const TrainingProgram training =
-      make_training_program(config, mesh, kernels_of(config.device.backend, config.device.isa), batch_shape(config));
+  const TrainingProgram training = make_training_program(
+      config, mesh, kernels_of(config.device.backend, config.device.isa), batch_shape(config));
   int64_t count = 0;
   for (const Op& op : training.program.graph.ops())
     count += op.def->name == "layer_norm" && op.layer >= 0 && op.name.ends_with("attn/norm");
