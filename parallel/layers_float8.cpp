@@ -27,8 +27,8 @@ LayerBuilder::Codes LayerBuilder::quantised(const std::string& name, ValueId x, 
   return {.rows = outputs[outputs.size() - 2], .scale = outputs.back()};
 }
 
-// Made once for all micro-batches, they are both forms of the weight, and as lasting as it is. Its values alone say what its
-// codes are, so that it makes no difference when that is.
+// Codes follow from the weight's values alone: those that a step's first micro-batch makes, in both forms, are those that
+// every later one would make, until the optimizer changes the weight.
 LayerBuilder::Codes LayerBuilder::quantised_weight(const std::string& name, ValueId weight) {
   const Codes codes = quantised(name, weight, weights_once_ ? "both" : "rows");
   if (!weights_once_) return codes;
