@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "engine/runtime/kernel.h"
+
 namespace recollect {
 
 namespace {
@@ -28,10 +30,10 @@ class Clocks {
   }
 
   // `times`, if any, is the place for this run in a timeline of the step.
-  void run(OpId begin, OpId end, bool last_micro_batch, StepTimeline::Run* times) {
+  void run(OpId begin, OpId end, const RunState& state, StepTimeline::Run* times) {
     begin_ = begin;
     end_ = end;
-    last_micro_batch_ = last_micro_batch;
+    state_ = state;
     times_ = times;
     run_begin_ = result_.step_seconds;
     for (Queue& queue : queues_) {
@@ -64,7 +66,7 @@ class Clocks {
   };
 
   int64_t nanoseconds(double seconds) const { return in_nanoseconds(run_begin_ + seconds); }
-  bool runs(OpId id) const { return graph_.op(id).when == RunWhen::kAlways || last_micro_batch_; }
+  bool runs(OpId id) const { return state_.runs(graph_.op(id).when); }
 
   bool ready(OpId id, double now) const {
     const std::vector<OpId>& waits = schedule_.waits[id];
@@ -147,7 +149,7 @@ class Clocks {
   std::vector<double> finished_;  // by op
   std::array<Queue, kStreamCount> queues_;
   OpId begin_ = 0, end_ = 0;
-  bool last_micro_batch_ = false;
+  RunState state_;
   StepTimeline::Run* times_ = nullptr;
   double run_begin_ = 0;  // seconds of the step
 };
@@ -169,8 +171,10 @@ Simulation simulate(const Graph& graph, const Schedule& schedule, const std::vec
   if (timeline) *timeline = StepTimeline::blank(graph, micro_batches);
   const auto place_of = [&](int64_t run) { return timeline ? timeline->find(run) : nullptr; };
   Clocks clocks(graph, schedule, durations, cores, result);
-  for (int64_t m = 0; m < micro_batches; ++m) clocks.run(0, optimizer, m + 1 == micro_batches, place_of(m));
-  clocks.run(optimizer, count, true, place_of(StepTimeline::kOptimizer));
+  RunState state{.micro_batches = micro_batches};
+  for (; state.micro_batch < micro_batches; ++state.micro_batch)
+    clocks.run(0, optimizer, state, place_of(state.micro_batch));
+  clocks.run(optimizer, count, state, place_of(StepTimeline::kOptimizer));
   if (timeline) timeline->end = in_nanoseconds(result.step_seconds);
   return result;
 }

@@ -27,11 +27,25 @@ LayerBuilder::Codes LayerBuilder::quantised(const std::string& name, ValueId x, 
   return {.rows = outputs[outputs.size() - 2], .scale = outputs.back()};
 }
 
+// Codes follow from the weight's values alone: those that a step's first micro-batch makes, in both forms, are those that
+// every later one would make, until the optimizer changes the weight.
+LayerBuilder::Codes LayerBuilder::quantised_weight(const std::string& name, ValueId weight) {
+  const Codes codes = quantised(name, weight, weights_once_ ? "both" : "rows");
+  if (!weights_once_) return codes;
+  Op& op = graph_.op(graph_.value(codes.scale).producer);
+  op.when = RunWhen::kFirstMicroBatch;
+  for (const ValueId made : op.outputs) {
+    graph_.value(made).category = Category::kParameter;
+    graph_.value(made).persistent = true;
+  }
+  return codes;
+}
+
 ValueId LayerBuilder::product(const std::string& name, ValueId x, ValueId weight, ValueId bias) {
   std::vector<ValueId> inputs{x, weight};
   const bool fp8 = fp8_ && !continues();
   if (fp8) {
-    const Codes x8 = quantised_input(name + "/x8", x, weight), w8 = quantised(name + "/w8", weight, "rows");
+    const Codes x8 = quantised_input(name + "/x8", x, weight), w8 = quantised_weight(name + "/w8", weight);
     inputs = {x8.rows, x8.scale, w8.rows, w8.scale, weight};
   }
   if (bias != kNone) inputs.push_back(bias);

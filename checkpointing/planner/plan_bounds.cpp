@@ -39,10 +39,10 @@ BoundMaker::BoundMaker(const Graph& graph, const SavedActivations& saved, const 
   for (OpId id : graph.op_ids()) {
     const Op& op = graph.op(id);
     if (op.phase == Phase::kForward && op.layer >= 0) last_of_layers = id;
-    const bool computes = op.stream == StreamId::kCompute;
-    if (computes || op.phase == Phase::kForward) op_seconds_[id] = least.again[id];
-    if (computes) step_seconds_ += least.first[id];
-    if (computes && op.phase == Phase::kForward) forward_seconds_ += least.first[id];
+    const bool computes = op.stream == StreamId::kCompute, always = op.when == RunWhen::kAlways;
+    if (always && (computes || op.phase == Phase::kForward)) op_seconds_[id] = least.again[id];
+    if (always && computes) step_seconds_ += least.first[id];
+    if (always && computes && op.phase == Phase::kForward) forward_seconds_ += least.first[id];
     if (computes && !workspaces.empty()) add(always_, id, id, aligned(workspaces[id]));
     if (op.phase != Phase::kBackward || op.layer < 0) continue;
     if (backward_.at(op.layer) == kNone) backward_[op.layer] = id;

@@ -1,8 +1,8 @@
 // What the program of a plan takes at least, by proof and not by estimate: a search may leave a plan untried for it.
 //
-// Seconds: every op of the compute stream (least_durations in op_time.h), and each op that makes again what the plan does
-// not save, once; where a plan forgets what recomputation passes, the layers that it must pass again, if it does so as
-// seldom as can be (binomial.h).
+// Seconds: every op of the compute stream that runs in all micro-batches (least_durations in op_time.h), and each op that
+// makes again what the plan does not save, once; where a plan forgets what recomputation passes, the layers that it must
+// pass again, if it does so as seldom as can be (binomial.h).
 // What leaves the device is out before forward's last op begins, and comes back when forward is over: each link takes what
 // it takes for that.
 // Device bytes: at every op what it reads, writes and works with, and all that lives across it whatever the plan, and

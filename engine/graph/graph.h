@@ -84,7 +84,11 @@ enum class Accumulate : uint8_t {
   kAlways,                // add
 };
 
-enum class RunWhen : uint8_t { kAlways, kLastMicroBatch };
+enum class RunWhen : uint8_t {
+  kAlways,
+  kFirstMicroBatch,  // of a step or of an evaluation: what it makes persists, and stands for the other micro-batches too
+  kLastMicroBatch,
+};
 
 // Why an op is in the program.
 enum class Role : uint8_t {

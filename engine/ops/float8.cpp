@@ -148,8 +148,8 @@ Codes quantised(GradientBuilder& g, const std::string& suffix, ValueId x, const 
   return codes_of(g.graph().ops().back());
 }
 
-// Of what forward has quantised by `op`, which has kept no transposed copy of a weight, nor of what tensor ranks gather
-// again: quantised again it has the same codes.
+// Of what forward has quantised by `op`, which has kept no transposed copy of a weight that is quantised at each use, nor
+// of what tensor ranks gather again: quantised again it has the same codes.
 Codes with_columns(GradientBuilder& g, const std::string& suffix, const Op& op) {
   const Codes codes = codes_of(op);
   return codes.columns != kNone ? codes : quantised(g, suffix, op.inputs[0], "e4m3", "columns");

@@ -123,7 +123,7 @@ void Executor::run(OpId begin, OpId end, const RunState& state) {
 
 void Executor::run_op(OpId id, KernelArgs args) {
   const Op& op = program_.graph.op(id);
-  if (op.when == RunWhen::kLastMicroBatch && !args.state->last_micro_batch()) return;
+  if (!args.state->runs(op.when)) return;
   if (!args.state->training && !leads_on_[id]) return;
   const BoundOp& bound = bound_[id];
   args.in = bound.in;

@@ -29,6 +29,10 @@ struct RunState {
   bool training = true;  // false in an evaluation: dropout is the identity, and forward makes no gradients
   bool first_micro_batch() const { return micro_batch == 0; }
   bool last_micro_batch() const { return micro_batch + 1 == micro_batches; }
+  bool runs(RunWhen when) const {
+    if (when == RunWhen::kFirstMicroBatch) return first_micro_batch();
+    return when == RunWhen::kAlways || last_micro_batch();
+  }
 };
 
 struct KernelArgs {

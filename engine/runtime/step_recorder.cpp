@@ -93,8 +93,8 @@ void StepRecorder::before_op(const Executor& executor, OpId id) {
   if (StepTimeline::Run* run = run_) {
     OpTime& time = run->ops[static_cast<std::size_t>(id - run->first)];
     const Op& op = executor.program().graph.op(id);
-    const bool last = run->micro_batch < 0 || run->micro_batch + 1 == timeline_.micro_batches;
-    if (op.when == RunWhen::kAlways || last) {
+    const RunState state{.micro_batch = run->micro_batch, .micro_batches = timeline_.micro_batches};
+    if (run->micro_batch == StepTimeline::kOptimizer || state.runs(op.when)) {
       time.waited = waited(id);  // written by the executor on this very thread
       time.begin = now();
     }

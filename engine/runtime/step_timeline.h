@@ -1,6 +1,6 @@
 // When each op of one optimizer step ran: measured by a StepRecorder or predicted by the simulator, in one
 // form. Of a step with many micro-batches it holds the first and the last, which all others are like, so that
-// its size does not grow with them.
+// its size does not grow with them; and the second, where ops run in the first alone.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,8 @@ struct StepTimeline {
   static StepTimeline blank(const Graph& graph, int64_t micro_batches);
   // The run of that micro-batch, or null where it is not kept.
   Run* find(int64_t micro_batch);
-  // How many runs of the step this one stands for: the first micro-batch for all those that are not kept.
+  // How many runs of the step this one stands for: of the micro-batches that are kept, the last but one for all those that
+  // are not.
   int64_t stands_for(const Run& run) const;
   bool operator==(const StepTimeline&) const = default;
 };

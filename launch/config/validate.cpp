@@ -479,6 +479,7 @@ void resolve_world(Config& config, int world_size) {
     check_sequence_parallel(resolved, found);
     Config otherwise = resolved;  // with the number of replicas, more keys may turn out to be without effect
     otherwise.parallelism = {};
+    otherwise.training.fp8_weight_cache = Config::Training().fp8_weight_cache;
     for (Finding& finding : find_inert(resolved, otherwise)) found.push_back(std::move(finding));
   }
   Problems problems;

@@ -79,4 +79,19 @@ void remark_on_states(const Config& config, const Graph& graph, TrainingProgram&
                                      rounded, trained, mib_of(masters))});
 }
 
+void remark_on_weight_codes(const Config& config, const Graph& graph, TrainingProgram& training) {
+  int64_t weights = 0;
+  uint64_t bytes = 0;
+  for (const Op& op : graph.ops()) {
+    if (op.when != RunWhen::kFirstMicroBatch) continue;
+    ++weights;
+    for (const ValueId codes : op.outputs) bytes += graph.room_of(codes);
+  }
+  if (weights == 0) return;
+  training.remarks.push_back(
+      {"fp8_weight_cache",
+       fmt::format("FP8 numbers of {} weights, {:.2f} MiB, are made once for the {} micro-batches of a step",
+                   weights, mib_of(bytes), config.training.gradient_accumulation_steps)});
+}
+
 }  // namespace recollect

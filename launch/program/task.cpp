@@ -39,6 +39,13 @@ Masking masking(const Config& config, int64_t vocabulary) {
   return masking;
 }
 
+// For the other micro-batches of a step. Whole weights that data ranks hold parts of are not there for that long.
+bool keeps_weight_codes(const Config& config) {
+  const Config::Training& t = config.training;
+  return t.fp8 && t.fp8_weight_cache && t.max_steps > 0 && t.gradient_accumulation_steps > 1 &&
+         config.parallelism.zero_stage < 3;
+}
+
 }  // namespace
 
 TaskSettings task_settings(const Config& config) {
@@ -49,7 +56,8 @@ TaskSettings task_settings(const Config& config) {
           .choices = config.task == Task::kMultipleChoice ? config.data.choices : 1,
           .packed = config.data.packing == Packing::kWithin,
           .lora = lora_settings(config),
-          .fp8 = config.training.fp8};
+          .fp8 = config.training.fp8,
+          .fp8_weights_once = keeps_weight_codes(config)};
 }
 
 TaskData task_data(const Config& config) {

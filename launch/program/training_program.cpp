@@ -147,6 +147,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
         graph, *training.registry, training.model.parameters, training.model.loss, optimizer_settings(config),
         mesh.data_size(), mesh.tensor_size(), {.data = mesh.data_rank(), .tensor = mesh.tensor_rank()});
     remark_on_states(config, graph, training);
+    remark_on_weight_codes(config, graph, training);
     remark_on_offload(config, graph, training);
     gather_over_data(graph, mesh, training, least);
   } else {

@@ -199,11 +199,11 @@ StepTimeline::Run read_run(const JsonPlace& json, const std::vector<Timeline::Op
 }
 
 StepTimeline read_times(const JsonPlace& json, const std::vector<Timeline::Op>& ops) {
-  constexpr int64_t kMostRuns = 3, kMostNanoseconds = int64_t{1} << 60;
+  constexpr int64_t kMostRuns = 4, kMostNanoseconds = int64_t{1} << 60;
   StepTimeline times{.micro_batches = json.at("micro_batches").integer(1),
                      .end = json.at("end").integer(0, kMostNanoseconds)};
   const JsonPlace runs = json.at("runs");
-  if (runs.size() > kMostRuns) runs.refuse("three at most");
+  if (runs.size() > kMostRuns) runs.refuse("four at most");
   for (std::size_t i = 0; i < runs.size(); ++i) times.runs.push_back(read_run(runs.at(i), ops, times));
   return times;
 }

@@ -94,6 +94,29 @@ TEST(Simulator, MicroBatchesRepeatAndTheOptimizerDoesNot) {
   EXPECT_DOUBLE_EQ(four.busy_seconds[0] + four.total_exposed_seconds(), four.step_seconds);
 }
 
+// Of such a step the second micro-batch, and not the first, is like those that its timeline leaves out.
+TEST(Simulator, WhatTheFirstMicroBatchMakesTheOthersHave) {
+  Copies copies;
+  copies.add("begin", "add", {copies.used_, copies.used_}, StreamId::kCompute, Phase::kForward,
+             RunWhen::kFirstMicroBatch);
+  const std::vector<double> durations = {1, 2, 1, kCompute, 1, 0.5};
+  EXPECT_DOUBLE_EQ(copies.run(durations, 1).step_seconds, 5 + 0.5);
+  StepTimeline timeline;
+  const Simulation five = simulate(copies.graph_, make_schedule(copies.graph_), durations, 5, &timeline);
+  EXPECT_DOUBLE_EQ(five.step_seconds, 5 * 5 + 0.5);
+  std::vector<int64_t> kept, stand_for;
+  int64_t sum = 0;
+  for (const StepTimeline::Run& run : timeline.runs) {
+    kept.push_back(run.micro_batch);
+    stand_for.push_back(timeline.stands_for(run));
+    sum += stand_for.back() * (run.end - run.begin);
+    EXPECT_EQ(!run.ops.empty() && run.ops.back().ran(), run.micro_batch == 0);
+  }
+  EXPECT_EQ(kept, (std::vector<int64_t>{0, 1, 4, StepTimeline::kOptimizer}));
+  EXPECT_EQ(stand_for, (std::vector<int64_t>{1, 3, 1, 1}));
+  EXPECT_EQ(sum, timeline.end);
+}
+
 // Without a core of its own a copy takes turns with a thread of the kernel, and both take twice as long for
 // as long as they are at it together; what sleeps in the disk does not.
 TEST(Simulator, CopiesWithoutACoreDelayWhatComputes) {

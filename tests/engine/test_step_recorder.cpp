@@ -13,10 +13,10 @@ namespace {
 
 enum : OpId { kMake, kSide, kWork, kUse, kReduce, kUpdate };  // in program order
 
-// Two streams in forward, an op of the last micro-batch only, and an optimizer.
+// Two streams in forward, an op of the last micro-batch only, or of the first, and an optimizer.
 class Step {
  public:
-  Step() {
+  explicit Step(RunWhen when = RunWhen::kLastMicroBatch) {
     register_engine_ops(registry_);
     const ValueId x =
         graph_.add_value({.name = "x", .shape = {1024}, .category = Category::kInput, .persistent = true});
@@ -24,7 +24,7 @@ class Step {
     const ValueId side = add("side", {made, made}, {.stream = StreamId::kGather});
     const ValueId worked = add("work", {x, made});
     const ValueId used = add("use", {side, worked});
-    add("reduce", {used, used}, {.phase = Phase::kBackward, .when = RunWhen::kLastMicroBatch});
+    add("reduce", {used, used}, {.phase = Phase::kBackward, .when = when});
     add("update", {x, x}, {.phase = Phase::kOptimizer});
   }
 
@@ -139,6 +139,25 @@ TEST(StepRecorder, KeepsTheFirstAndTheLastMicroBatchAndTheOptimizer) {
   EXPECT_FALSE(timeline.runs[0].ops[kReduce].ran());
   EXPECT_TRUE(timeline.runs[1].ops[kReduce].ran());
   EXPECT_TRUE(timeline.runs[2].ops[kUpdate - timeline.runs[2].first].ran());
+}
+
+TEST(StepRecorder, KeepsTheSecondMicroBatchTooWhereTheFirstDoesMore) {
+  Step step(RunWhen::kFirstMicroBatch);
+  StepRecorder recorder(step.graph(), 4);
+  const std::unique_ptr<Device> device = make_cpu_device();
+  Program program = step.compile();
+  ProgramMemory memory(*device, {&program});
+  Executor executor(std::move(program), memory, &recorder);
+  recorder.begin_step();
+  run_step(executor, recorder, 4);
+  const StepTimeline& timeline = recorder.timeline();
+  ASSERT_EQ(timeline.runs.size(), 4u);
+  const int64_t micro_batches[] = {0, 1, 3}, alike[] = {1, 2, 1};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(timeline.runs[i].micro_batch, micro_batches[i]);
+    EXPECT_EQ(timeline.stands_for(timeline.runs[i]), alike[i]);
+    EXPECT_EQ(timeline.runs[i].ops[kReduce].ran(), i == 0);
+  }
 }
 
 TEST(StepRecorder, AWaitIsTheOneTheExecutorCounts) {

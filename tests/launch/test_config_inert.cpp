@@ -76,6 +76,14 @@ INSTANTIATE_TEST_SUITE_P(
             "training: {loss_scale: 1}\n",
             "c.yaml:2:24: training.loss_scale has no effect with training.precision fp32: a factor of 1 "
             "changes nothing"},
+        ConfigInertCase{"training: {fp8_weight_cache: false}\n",
+                        "c.yaml:2:30: training.fp8_weight_cache has no effect with training.fp8 false: no "
+                        "number is of FP8"},
+        ConfigInertCase{
+            "training: {precision: bf16, fp8: true, gradient_accumulation_steps: 1, fp8_weight_cache: "
+            "false}\n",
+            "c.yaml:2:90: training.fp8_weight_cache has no effect with training.gradient_accumulation_steps "
+            "1: a step has one micro-batch, and nothing to keep for others"},
         ConfigInertCase{
             "optimizer: {lr: 0, name: sgd, momentum: 0.5}\n",
             "c.yaml:2:41: optimizer.momentum has no effect with optimizer.learning_rate 0: no parameter "

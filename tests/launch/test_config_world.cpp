@@ -68,6 +68,16 @@ TEST(ConfigWorld, RefusesAWorldThatIsNotDataTimesTensor) {
             "has 2");
 }
 
+TEST(ConfigWorld, RefusesWhatTheNumberOfMicroBatchesLeavesWithoutEffect) {
+  const Config two = accepted(kLeast +
+                              "training: {precision: bf16, fp8: true, fp8_weight_cache: false, "
+                              "micro_batch_size: 4, global_batch_size: 8}");
+  EXPECT_EQ(world_refusal(two, 1), "accepted");
+  EXPECT_EQ(world_refusal(two, 2),
+            "c.yaml:2:58: training.fp8_weight_cache has no effect with training.gradient_accumulation_steps "
+            "1: a step has one micro-batch, and nothing to keep for others");
+}
+
 // Each is planned before a run begins.
 TEST(ConfigWorld, RefusesMoreLengthsThanCanBePlanned) {
   const std::string twelve =

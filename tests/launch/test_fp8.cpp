@@ -2,6 +2,7 @@
 // learns what it learns without.
 #include <gtest/gtest.h>
 
+#include "checkpointing/simulator.h"
 #include "engine/graph/join_ops.h"
 #include "launch/config/read.h"
 #include "launch/program/estimate.h"
@@ -20,6 +21,9 @@ training: {micro_batch_size: 2, global_batch_size: 4, max_steps: 2, seed: 3, fp8
 optimizer: {name: adamw, learning_rate: 5e-3}
 data: {format: random, sequence_length: 16}
 )";
+
+const char* const kAtEveryUse = "training.fp8_weight_cache=false";
+const char* const kBf16 = "training.precision=bf16";
 
 Words ranks(int tensor, bool sequence_parallel) {
   const std::string size = std::to_string(tensor);
@@ -42,10 +46,14 @@ TEST_P(Fp8, NoCheckpointingSettingChangesABit) {
       ranks(tensor, sequence_parallel) + Words{std::string("training.precision=") + precision};
   const Trained none = train(kYaml, layout);
   EXPECT_EQ(none.predicted, none.measured);
-  std::vector<Words> settings{{ac("mode=full")}, {ac("mode=selective")}, {ac("cpu_checkpointing=true")}};
+  std::vector<Words> settings{{ac("mode=full")},
+                              {ac("mode=selective")},
+                              {ac("cpu_checkpointing=true")},
+                              {kAtEveryUse},
+                              {kAtEveryUse, ac("mode=full")}};
   if (tensor > 1 && !sequence_parallel)
     settings.push_back({ac("mode=full"), ac("partition_activations=true")});
-  for (const Words& words : settings) expect_same_bits(none, train(kYaml, layout + words), words.front());
+  for (const Words& words : settings) expect_same_bits(none, train(kYaml, layout + words), words.back());
   const Trained without = train(kYaml, layout + Words{"training.fp8=false"});
   EXPECT_NE(none.steps[0].loss, without.steps[0].loss);
   EXPECT_NEAR(none.steps[0].loss, without.steps[0].loss, 0.02 * without.steps[0].loss);
@@ -95,6 +103,92 @@ TEST(Fp8, SavesCodesForBackward) {
     EXPECT_EQ(kinds["swiglu_quantise"], 3);
     EXPECT_EQ(kinds["swiglu_backward_quantise"], 3);
     EXPECT_EQ(kinds["swiglu"] + kinds["swiglu_backward"], 0);
+  }
+}
+
+// How a rank plans to make the codes of weights.
+struct WeightCodes {
+  int once = 0, at_use = 0;       // ops
+  uint64_t bytes = 0, least = 0;  // that persist; two a number and a scale for each weight
+  uint64_t parameters = 0;        // bytes in all, of the category
+  double seconds = 0;             // of a step
+  bool said = false;
+};
+
+WeightCodes weight_codes(const Words& words) {
+  Config config = read_config_text("test.yaml", kYaml, Words{kBf16} + words);
+  resolve_planned_world(config);
+  const PlannedTraining planned = plan_training(config, 0, 0);
+  const Program& program = planned.training.program;
+  const Graph& graph = program.graph;
+  const MemoryLedger::Row& held = program.predicted().at_peak[static_cast<int>(Phase::kBackward)];
+  WeightCodes found{.parameters = held[static_cast<int>(Category::kParameter)]};
+  found.seconds =
+      simulate(graph, program.schedule, planned.training.device, config.training.gradient_accumulation_steps)
+          .step_seconds;
+  for (const Op& op : graph.ops()) {
+    if (op.def->name != "quantise" || graph.value(op.inputs[0]).category != Category::kParameter) continue;
+    const bool once = op.when == RunWhen::kFirstMicroBatch;
+    ++(once ? found.once : found.at_use);
+    for (const ValueId codes : op.outputs)
+      if (graph.value(codes).persistent) found.bytes += aligned(graph.value(codes).bytes());
+    if (once) found.least += 2 * static_cast<uint64_t>(graph.value(op.inputs[0]).shape.elements()) + 64;
+  }
+  for (const Remark& remark : planned.training.remarks) found.said |= remark.key == "fp8_weight_cache";
+  return found;
+}
+
+TEST(Fp8, CodesOfWeightsAreMadeOnceForSeveralMicroBatches) {
+  const Words full{ac("mode=full")};
+  const WeightCodes kept = weight_codes(full), at_use = weight_codes(full + Words{kAtEveryUse});
+  EXPECT_EQ(kept.once, 4 * 3);
+  EXPECT_EQ(kept.at_use, 0);
+  EXPECT_EQ(at_use.once, 0);
+  EXPECT_GT(at_use.at_use, 2 * 4 * 3) << "forward, backward, and what is recomputed";
+  EXPECT_EQ(kept.bytes, kept.least);
+  EXPECT_EQ(kept.parameters - at_use.parameters, kept.bytes);
+  EXPECT_LT(kept.seconds, at_use.seconds);
+  EXPECT_TRUE(kept.said);
+  EXPECT_FALSE(at_use.said);
+}
+
+TEST(Fp8, CodesOfWeightsAreKeptForNobodyWhereThereIsOneMicroBatchOrWeightsAreNotThere) {
+  const Words data{"parallelism.data_parallel_size=2", "parallelism.ranks_per_process=2",
+                   "training.global_batch_size=8"};
+  for (const Words& words :
+       {Words{"training.global_batch_size=2"}, data + Words{"parallelism.zero_stage=3"}}) {
+    const WeightCodes found = weight_codes(words);
+    EXPECT_EQ(found.once, 0) << words.back();
+    EXPECT_EQ(found.at_use, 2 * 4 * 3) << words.back();
+    EXPECT_EQ(found.bytes, 0u) << words.back();
+  }
+  EXPECT_EQ(weight_codes(data + Words{"parallelism.zero_stage=2"}).once, 4 * 3);
+}
+
+// Of every step anew, and of an evaluation between two; whichever program's micro-batch is the first.
+TEST(Fp8, CodesOfWeightsAreThoseOfTheStep) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int sample = 0; sample < 12; ++sample) {
+    text += "{\"input_ids\": [7";
+    for (int i = 1; i < (sample % 6 == 2 || sample % 6 == 3 ? 5 : 13); ++i)
+      text += ", " + std::to_string(20 * sample + i);
+    text += "]}\n";
+  }
+  const Words three{kBf16, "training.global_batch_size=6"},
+      evaluation{"evaluation.every_steps=1", "evaluation.batches=3"},
+      divided{kBf16, "training.global_batch_size=8", "parallelism.data_parallel_size=2",
+              "parallelism.ranks_per_process=2", "parallelism.zero_stage=2"},
+      lengths{"data.format=jsonl", "data.path=" + folder.write("lines.jsonl", text), "data.shuffle=false",
+              "data.padding=longest", "data.pad_to_multiple_of=8"};
+  for (const Words& words : {three + evaluation, three + lengths, three + Words{"lora.rank=2"}, divided}) {
+    const Trained at_use = train(kYaml, words + Words{kAtEveryUse}), kept = train(kYaml, words);
+    EXPECT_EQ(at_use.predicted, at_use.measured) << words.back();
+    expect_same_bits(at_use, kept, words.back());
+    ASSERT_EQ(at_use.evaluations.size(), kept.evaluations.size());
+    for (std::size_t i = 0; i < kept.evaluations.size(); ++i)
+      EXPECT_EQ(at_use.evaluations[i].loss, kept.evaluations[i].loss) << words.back();
+    EXPECT_GT(kept.predicted[0].persistent_bytes, at_use.predicted[0].persistent_bytes) << words.back();
   }
 }
 

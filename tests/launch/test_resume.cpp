@@ -145,6 +145,7 @@ TEST(Resume, EveryOptimizer) {
                                 fmt::format("training.precision={}", precision)},
                                rule);
   expect_same_when_resumed(kYaml, {"training.precision=bf16", "training.master_dtype=bf16"}, "bf16 masters");
+  expect_same_when_resumed(kYaml, {"training.precision=bf16", "training.fp8=true"}, "codes of weights");
   expect_same_when_resumed(kYaml, {"optimizer.name=sgd", "optimizer.momentum=0.9"}, "momentum");
   for (const char* precision : {"training.precision=fp32", "training.precision=bf16"})
     expect_same_when_resumed(

@@ -202,6 +202,28 @@ TEST(Layers, ProductsOfCodesAreThoseOfQuantisedOperands) {
   }
 }
 
+// Both forms of a weight's; those of an activation are of its micro-batch.
+TEST(Layers, CodesOfWeightsMayLastAStep) {
+  Built built;
+  built.layers.multiply_in_fp8(true, true);
+  built.layers.mlp(
+      "mlp", built.x,
+      {.inner = 16, .up = {.weight = "u.weight", .bias = "u.bias"}, .down = {.weight = "d.weight"}});
+  int weights = 0;
+  for (const Op& op : built.graph.ops()) {
+    if (op.def->name != "quantise") continue;
+    const bool of_weight = built.graph.value(op.inputs[0]).category == Category::kParameter;
+    weights += of_weight ? 1 : 0;
+    EXPECT_EQ(op.attributes.text("copies"), "both") << op.name;
+    EXPECT_EQ(op.when, of_weight ? RunWhen::kFirstMicroBatch : RunWhen::kAlways) << op.name;
+    for (const ValueId codes : op.outputs) {
+      EXPECT_EQ(built.graph.value(codes).persistent, of_weight) << op.name;
+      EXPECT_EQ(built.graph.value(codes).category, of_weight ? Category::kParameter : Category::kActivation);
+    }
+  }
+  EXPECT_EQ(weights, 2);
+}
+
 TEST(Layers, ABiasOfTheHeadIsDividedAsItsTableIs) {
   Built built({1, 2, false});
   const ValueId table = built.layers.vocabulary_table("wte", 61, kWidth, 0.02);
