@@ -18,7 +18,7 @@ bool any_is_pooled(const Graph& graph, const Op& op) {
   return false;
 }
 
-// Whether `op` hands what `second` alone reads to the ranks: the same numbers.
+// Whether `op` hands the ranks the only value that `second` reads, number for number what it was.
 bool hands_on(const Op& op, const Op& second) {
   return op.def->passes_on && op.def->unit == Unit::kCopy && second.inputs.size() == 1 &&
          second.inputs.front() == op.outputs.front() && second.after.empty() && belong_together(op, second);
