@@ -18,10 +18,17 @@ bool any_is_pooled(const Graph& graph, const Op& op) {
   return false;
 }
 
-bool can_join(const Graph& graph, const Op& first, const Op& second) {
+// Whether `op` hands the ranks the only value that `second` reads, number for number what it was.
+bool hands_on(const Op& op, const Op& second) {
+  return op.def->passes_on && op.def->unit == Unit::kCopy && second.inputs.size() == 1 &&
+         second.inputs.front() == op.outputs.front() && second.after.empty() && belong_together(op, second);
+}
+
+// `between`: what hands on the first one's output; null where nothing does.
+bool can_join(const Graph& graph, const Op& first, const Op* between, const Op& second) {
   const OpDef::Joint& joint = first.def->joint;
   return !joint.next.empty() && second.def->name == joint.next && (!joint.fits || joint.fits(first)) &&
-         first.outputs.size() == 1 && second.inputs.front() == first.outputs.front() &&
+         (between ? *between : second).inputs.front() == first.outputs.at(joint.output) &&
          belong_together(first, second) && !any_is_pooled(graph, first) && !any_is_pooled(graph, second);
 }
 
@@ -70,8 +77,10 @@ std::size_t sum_for(const Graph& graph, const std::vector<Op>& earlier, const Op
 void join_ops(Graph& graph, const OpRegistry& registry) {
   std::vector<Op> ops;
   for (const Op& op : graph.ops()) {
-    if (!ops.empty() && can_join(graph, ops.back(), op))
-      ops.back() = joined(registry, std::move(ops.back()), op);
+    const Op* between = ops.size() > 1 && hands_on(ops.back(), op) ? &ops.back() : nullptr;
+    Op* first = ops.empty() ? nullptr : &ops[ops.size() - (between ? 2 : 1)];
+    if (first && can_join(graph, *first, between, op))
+      *first = joined(registry, std::move(*first), op);
     else
       ops.push_back(op);
   }

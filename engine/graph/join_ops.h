@@ -1,6 +1,7 @@
 // Two ops that stand behind each other become one that does both in one pass over memory, where op kinds say that there
 // is such a kind (OpDef::joint): its inputs and outputs are those of both, one after the other, without the value in
-// between as an input; its attributes are those of both. Bits, values and what is saved of them stay the same. So this
+// between as an input; its attributes are those of both. What only hands that value to the ranks, who have it already, may
+// stand between the two, and stands behind the one then. Bits, values and what is saved of them stay the same. So this
 // comes behind all passes that look at single ops.
 #pragma once
 

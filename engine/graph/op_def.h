@@ -79,7 +79,10 @@ struct OpDef {
   struct Joint {
     std::string next = {}, joined = {};
     bool (*fits)(const Op&) = nullptr;  // null: whatever its attributes are
+    int output = 0;                     // which of its outputs that is
   } joint = {};
+  // Of what is joined with quantise: the kind that makes all outputs but the codes (add_with_codes).
+  const OpDef* joined_from = nullptr;
   // What an op of kind `kind` makes of this op's input of number `input`, this op can make too, as its last output, where
   // `attribute` is 1 (join_sums); "": of none.
   struct SumsToo {

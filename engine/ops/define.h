@@ -48,6 +48,9 @@ inline OutputSpec bias_gradient(const Value& dy) {
 // Memory traffic of an op that reads its inputs and writes its outputs once, with `flops` per output element.
 Cost streaming_cost(const OpView& view, double flops_per_element);
 
+// Adds the kind that `kind`, which there is already, and quantise are joined to.
+void add_with_codes(OpRegistry& registry, const char* kind);
+
 // One for each file of this folder that defines op kinds, and for the file of the same name in each backend.
 void register_activation(OpRegistry& registry);
 void register_adafactor(OpRegistry& registry);

@@ -33,36 +33,20 @@ std::vector<OutputSpec> specs_of_codes(const OpView& v, const OutputSpec& x) {
 
 std::vector<OutputSpec> infer_quantise(const OpView& v) { return specs_of_codes(v, like(v.in(0))); }
 
-// An activation y, and its codes.
-std::vector<OutputSpec> with_codes(const OpView& v, OutputSpec y) {
-  std::vector<OutputSpec> specs = specs_of_codes(v, y);
-  specs.insert(specs.begin(), std::move(y));
+// The outputs of the kind that it is joined from, and the codes of one of them.
+std::vector<OutputSpec> infer_with_codes(const OpView& v) {
+  const OpDef& first = *v.op.def->joined_from;
+  std::vector<OutputSpec> specs = first.infer(v);
+  const std::vector<OutputSpec> codes = specs_of_codes(v, specs.at(first.joint.output));
+  specs.insert(specs.end(), codes.begin(), codes.end());
   return specs;
 }
 
-std::vector<OutputSpec> infer_gelu_quantise(const OpView& v) {
-  check_bias(v, v.in(0), v.in(1));
-  return with_codes(v, like(v.in(0)));
-}
-
-std::vector<OutputSpec> infer_swiglu_quantise(const OpView& v) {
-  OutputSpec y = like(v.in(0));
-  check(y.shape.rank() == 2 && y.shape[1] % 2 == 0, v, "x is [tokens, 2 * width], gate | up");
-  y.shape = {y.shape[0], y.shape[1] / 2};
-  return with_codes(v, std::move(y));
-}
-
-std::vector<OutputSpec> infer_swiglu_backward_quantise(const OpView& v) {
-  const Shape& x = v.in(1).shape;
-  check(x.rank() == 2 && x[1] % 2 == 0, v, "x is [tokens, 2 * width], gate | up");
-  check_shape(v, v.in(0), {x[0], x[1] / 2});
-  return with_codes(v, like(v.in(1)));
-}
-
-// y is read again for the codes.
-Cost activation_cost(const OpView& v, double flops) {
-  Cost cost = streaming_cost(v, flops);
-  cost.bytes += static_cast<double>(v.out(0).bytes());
+// What the codes are of is read again for them.
+Cost cost_with_codes(const OpView& v) {
+  const OpDef& first = *v.op.def->joined_from;
+  Cost cost = first.cost(v);
+  cost.bytes += static_cast<double>(v.out(first.joint.output).bytes());
   return cost;
 }
 
@@ -182,24 +166,22 @@ void gradient_past_codes(GradientBuilder& g, OpId id) {
 
 }  // namespace
 
+void add_with_codes(OpRegistry& registry, const char* kind) {
+  const OpDef* first = registry.find(kind);
+  OpDef def = *first;
+  def.name = first->joint.joined;
+  def.infer = infer_with_codes;
+  def.cost = cost_with_codes;
+  def.gradient = nullptr;
+  def.joint = OpDef::Joint{};
+  def.joined_from = first;
+  if (def.measured_as.empty()) def.measured_as = first->name;
+  registry.add(std::move(def));
+}
+
 void register_float8(OpRegistry& registry) {
   registry.add({.name = "quantise", .infer = infer_quantise, .cost = quantise_cost, .passes_on = true});
-  registry.add({.name = "bias_gelu_quantise",
-                .infer = infer_gelu_quantise,
-                .cost = [](const OpView& v) { return activation_cost(v, 12); },
-                .in_place = {{0, 0}},
-                .group = "activation",
-                .measured_as = "bias_gelu"});
-  registry.add({.name = "swiglu_quantise",
-                .infer = infer_swiglu_quantise,
-                .cost = [](const OpView& v) { return activation_cost(v, 8); },
-                .group = "activation",
-                .measured_as = "bias_gelu"});
-  registry.add({.name = "swiglu_backward_quantise",
-                .infer = infer_swiglu_backward_quantise,
-                .cost = [](const OpView& v) { return activation_cost(v, 8); },
-                .in_place = {{0, 1}},
-                .measured_as = "bias_gelu_backward"});
+  for (const char* kind : {"bias_gelu", "swiglu", "swiglu_backward"}) add_with_codes(registry, kind);
   registry.add({.name = "dequantise", .infer = infer_dequantise, .cost = [](const OpView& v) {
                   return streaming_cost(v, 1);
                 }});

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -38,6 +39,9 @@ RECOLLECT_HOST_DEVICE constexpr Float8Scale float8_scale(uint32_t largest, float
 // Which copies quantise makes: as x lies, transposed, or both.
 inline bool makes_rows(const std::string& copies) { return copies != "columns"; }
 inline bool makes_columns(const std::string& copies) { return copies != "rows"; }
+
+// The outputs that codes are, with their scale. They are an op's last.
+inline std::size_t code_outputs(const std::string& copies) { return copies == "both" ? 3 : 2; }
 
 // Rows alone are made of tensors of any rank: of those of their innermost dimension.
 inline int64_t row_length(const Shape& shape) { return shape[shape.rank() - 1]; }

@@ -87,7 +87,8 @@ void register_layer_norm(OpRegistry& registry) {
                 .cost = [](const OpView& v) { return streaming_cost(v, 8); },
                 .gradient = gradient,
                 .normalises = true,
-                .group = "norm"});
+                .group = "norm",
+                .joint = {.next = "quantise", .joined = "layer_norm_quantise"}});
   registry.add({.name = "layer_norm_backward",
                 .infer = infer_backward,
                 .cost = [](const OpView& v) { return streaming_cost(v, 16); },
@@ -99,20 +100,23 @@ void register_layer_norm(OpRegistry& registry) {
                 .in_place = {{0, 0}, {1, 2}},
                 .normalises = true,
                 .group = "norm",
-                .measured_as = "layer_norm"});
+                .measured_as = "layer_norm",
+                .joint = {.next = "quantise", .joined = "residual_norm_quantise", .output = 1}});
   registry.add({.name = "rms_norm",
                 .infer = infer_rms,
                 .cost = [](const OpView& v) { return streaming_cost(v, 5); },
                 .gradient = rms_gradient,
                 .normalises = true,
                 .group = "norm",
-                .measured_as = "layer_norm"});
+                .measured_as = "layer_norm",
+                .joint = {.next = "quantise", .joined = "rms_norm_quantise"}});
   registry.add({.name = "rms_norm_backward",
                 .infer = infer_rms_backward,
                 .cost = [](const OpView& v) { return streaming_cost(v, 11); },
                 .in_place = {{0, 0}},
                 .normalises = true,
                 .measured_as = "layer_norm_backward"});
+  for (const char* kind : {"layer_norm", "residual_norm", "rms_norm"}) add_with_codes(registry, kind);
 }
 
 }  // namespace recollect::ops

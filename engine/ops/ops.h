@@ -91,8 +91,16 @@
 //                                                                rows?, scale [1] S
 // swiglu_backward_quantise  dy [T,w], x [T,2*w]                  dx [T,2*w], columns?,  as quantise
 //                                                                rows?, scale [1] S
-//     The output of bias_gelu, of swiglu or of its gradient, and what quantise makes of it, as that is stored. They have no
-//     gradients: ops are joined to them when they have theirs (join_ops.h).
+// layer_norm_quantise       as layer_norm                        y, mean, rstd,         epsilon, and those of
+//                                                                columns?, rows?,       quantise
+//                                                                scale [1] S
+// residual_norm_quantise    as residual_norm                     y, norm, mean, rstd,   as layer_norm_quantise
+//                                                                columns?, rows?,
+//                                                                scale [1] S
+// rms_norm_quantise         as rms_norm                          y, rstd, columns?,     as layer_norm_quantise
+//                                                                rows?, scale [1] S
+//     The output of bias_gelu, of swiglu or of its gradient, or of a norm, and what quantise makes of it, as that is stored;
+//     of residual_norm, of its norm. They have no gradients: ops are joined to them when they have theirs (join_ops.h).
 // dequantise                codes, their scale [1] S             numbers, shaped alike  dtype: statistics, bf16
 //                                                                                       or f16
 //     Each code times scale, rounded once to S and then to the dtype.

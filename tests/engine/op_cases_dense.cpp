@@ -228,6 +228,25 @@ void add_float8_cases(std::vector<OpCase>& cases) {
     }
     cases.push_back(c);
   }
+  const auto alike = [](ValueSpec spec, double value) {
+    spec.scale = 0, spec.offset = value;
+    return spec;
+  };
+  const Shape shape{35, 72}, columns{72};
+  const ValueSpec x = alike(activation("x", shape), 0.75), weight = statistic("weight", columns, 0, 1),
+                  bias = statistic("bias", columns, 0, 0.25);
+  const auto norm = [&](const char* kind, std::vector<ValueSpec> inputs) {
+    cases.push_back(
+        {.name = kind,
+         .kind = kind,
+         .inputs = std::move(inputs),
+         .attributes = {
+             {"epsilon", 1e-5}, {"format", std::string("e4m3")}, {"copies", std::string("both")}}});
+  };
+  norm("layer_norm_quantise", {x, weight, bias});
+  norm("residual_norm_quantise",
+       {x, bias, alike(activation("residual", shape), 0.5), weight, statistic("shift", columns, 0, 0.25)});
+  norm("rms_norm_quantise", {x, weight});
   const auto codes = [](const char* name, Shape shape, Storage storage) {
     return ValueSpec{.name = name, .shape = shape, .storage = storage};
   };

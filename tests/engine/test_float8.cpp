@@ -148,31 +148,46 @@ TEST(Float8, AllBackendsWidenToTheSameNumbers) {
   }
 }
 
-// The bytes of an activation, of its codes and of their scale, which two ops make, or one.
-std::vector<std::vector<std::byte>> activated(const KernelTable& kernels, DType dtype,
-                                              const std::string& kind, const Shape& shape, bool joins) {
+// What an op reads that makes an activation or a norm.
+std::vector<ValueId> operands(Graph& graph, DType dtype, const std::string& kind, const Shape& shape) {
+  std::vector<ValueId> inputs;
+  const auto rows = [&](const char* name, int64_t width) {
+    inputs.push_back(
+        graph.add_value({.name = name, .shape = {shape[0], width}, .dtype = dtype, .persistent = true}));
+  };
+  const auto columns = [&](const char* name) {
+    inputs.push_back(graph.add_value({.name = name, .shape = {shape[1]}, .persistent = true}));
+  };
+  if (kind == "swiglu_backward") rows("dy", shape[1] / 2);
+  rows("x", shape[1]);
+  if (kind == "bias_gelu" || kind == "residual_norm") columns("bias");
+  if (kind == "residual_norm") rows("residual", shape[1]);
+  if (kind.ends_with("norm")) columns("weight");
+  if (kind == "layer_norm" || kind == "residual_norm") columns("shift");
+  return inputs;
+}
+
+// The bytes of all that such an op makes, of codes and of their scale, which two ops make, or one.
+std::vector<std::vector<std::byte>> made_with_codes(const KernelTable& kernels, DType dtype,
+                                                    const std::string& kind, const Shape& shape,
+                                                    const char* copies, bool joins) {
   OpRegistry registry;
   register_engine_ops(registry);
   Graph graph;
   OpBuilder ops(graph, registry);
-  std::vector<ValueId> inputs{
-      graph.add_value({.name = "x", .shape = shape, .dtype = dtype, .persistent = true})};
-  if (kind == "swiglu_backward")
-    inputs.insert(inputs.begin(),
-                  graph.add_value(
-                      {.name = "dy", .shape = {shape[0], shape[1] / 2}, .dtype = dtype, .persistent = true}));
-  if (kind == "bias_gelu")
-    inputs.push_back(graph.add_value({.name = "bias", .shape = {shape[1]}, .persistent = true}));
-  Attributes form;
-  if (kind == "bias_gelu") form.set("form", std::string("erf"));
-  std::vector<ValueId> made = ops.append("y", kind.c_str(), form, inputs).outputs;
+  const std::vector<ValueId> inputs = operands(graph, dtype, kind, shape);
+  Attributes attributes;
+  if (kind == "bias_gelu") attributes.set("form", std::string("erf"));
+  if (kind.ends_with("norm")) attributes.set("epsilon", 1e-5);
+  std::vector<ValueId> made = ops.append("y", kind, attributes, inputs).outputs;
   const std::vector<ValueId> codes =
-      ops.append("y8", "quantise", {{"format", std::string("e4m3")}, {"copies", std::string("both")}},
-                 {made[0]})
+      ops.append("y8", "quantise", {{"format", std::string("e4m3")}, {"copies", std::string(copies)}},
+                 {made[kind == "residual_norm" ? 1 : 0]})
           .outputs;
   made.insert(made.end(), codes.begin(), codes.end());
   if (joins) join_ops(graph, registry);
   EXPECT_EQ(graph.ops().size(), joins ? 1u : 2u);
+  EXPECT_EQ(graph.op(0).def->name, joins ? kind + "_quantise" : kind);
   GraphRunner runner(graph, kernels, {});
   for (const ValueId v : inputs)
     write(runner.tensor(v), random_numbers({.shape = graph.value(v).shape, .scale = 3}, v));
@@ -183,17 +198,31 @@ std::vector<std::vector<std::byte>> activated(const KernelTable& kernels, DType 
   return bytes;
 }
 
+void expect_bits_of_both(const AllBackends& on, const char* kind, const Shape& shape, const char* copies) {
+  for (const auto& [kernels, dtype] : {std::pair{&on.reference, DType::kF32},
+                                       {&on.cpu, DType::kF32},
+                                       {&on.cpu, DType::kBF16},
+                                       {&on.cuda, DType::kF32},
+                                       {&on.cuda, DType::kBF16}})
+    EXPECT_TRUE(made_with_codes(*kernels, dtype, kind, shape, copies, true) ==
+                made_with_codes(*kernels, dtype, kind, shape, copies, false))
+        << kind << " " << shape.to_string() << " " << name_of(dtype);
+}
+
 TEST(Float8, AnActivationWithItsCodesHasTheBitsOfBoth) {
   const AllBackends on;
   for (const char* kind : {"bias_gelu", "swiglu", "swiglu_backward"})
-    for (const auto& [kernels, dtype] : {std::pair{&on.reference, DType::kF32},
-                                         {&on.cpu, DType::kF32},
-                                         {&on.cpu, DType::kBF16},
-                                         {&on.cuda, DType::kF32},
-                                         {&on.cuda, DType::kBF16}})
-      EXPECT_TRUE(activated(*kernels, dtype, kind, {20, 144}, true) ==
-                  activated(*kernels, dtype, kind, {20, 144}, false))
-          << kind << " " << name_of(dtype);
+    expect_bits_of_both(on, kind, {20, 144}, "both");
+}
+
+// Rows of a warp, the last block not full of them, and of a block; of whole vectors, and not.
+TEST(Float8, ANormWithItsCodesHasTheBitsOfBoth) {
+  const AllBackends on;
+  for (const char* kind : {"layer_norm", "residual_norm", "rms_norm"}) {
+    expect_bits_of_both(on, kind, {20, 144}, "both");
+    expect_bits_of_both(on, kind, {11, 7}, "rows");
+    expect_bits_of_both(on, kind, {3, 2072}, "columns");
+  }
 }
 
 // Whole numbers up to 7 are numbers of both formats with these scales: nothing is rounded.

@@ -196,25 +196,41 @@ TEST(Traffic, CountsEveryPass) {
   EXPECT_EQ(traffic.elsewhere(), before);
 }
 
-// Its largest number is found when it is made.
-TEST(Traffic, OfAnActivationIsOneReadingForItsCodes) {
-  const OpCase c{
-      .name = "bias_gelu_quantise",
-      .kind = "bias_gelu_quantise",
-      .inputs = {activation("x", {kTokens, 64}), statistic("bias", {64})},
-      .attributes = {
-          {"form", std::string("tanh")}, {"format", std::string("e4m3")}, {"copies", std::string("both")}}};
+// The largest number of what is quantised is found when that is made.
+void expect_one_reading(const char* kind, std::vector<ValueSpec> inputs, std::size_t quantised = 0) {
+  const OpCase c{.name = kind,
+                 .kind = kind,
+                 .inputs = std::move(inputs),
+                 .attributes = {{"form", std::string("tanh")},
+                                {"epsilon", 1e-5},
+                                {"format", std::string("e4m3")},
+                                {"copies", std::string("both")}}};
   Emulated emulated(c);
   const Graph& graph = emulated.graph;
   GraphRunner& runner = *emulated.runner;
-  const ValueId y = graph.op(0).outputs[0];
-  const auto bytes = static_cast<int64_t>(graph.value(y).bytes());
+  const Op& op = graph.op(0);
+  const ValueId y = op.outputs[quantised];
+  const uint64_t bytes = graph.value(y).bytes();
   emulation::Traffic traffic;
-  traffic.watch(runner.data(y), graph.value(y).bytes(), 0);
+  traffic.watch(runner.data(y), bytes, 0);
   runner.run_op(0, false);
-  EXPECT_EQ(traffic.written(0), bytes);
-  EXPECT_EQ(traffic.read(0), bytes);
-  EXPECT_EQ(traffic.launches(), 3) << "the activation, the scale, the codes";
+  EXPECT_EQ(traffic.written(0), static_cast<int64_t>(bytes)) << kind;
+  EXPECT_EQ(traffic.read(0), static_cast<int64_t>(bytes)) << kind;
+  EXPECT_EQ(traffic.launches(), 3) << kind << ", the scale, the codes";
+  uint64_t defined = bytes;
+  for (const auto& values : {op.inputs, op.outputs})
+    for (const ValueId v : values) defined += graph.value(v).bytes();
+  EXPECT_EQ(op.def->cost(OpView{graph, op}).bytes, static_cast<double>(defined)) << kind;
+}
+
+TEST(Traffic, OfWhatMakesItsCodesIsOneReadingForThem) {
+  const ValueSpec x = activation("x", {kTokens, 64}), weight = statistic("weight", {64}),
+                  bias = statistic("bias", {64});
+  expect_one_reading("bias_gelu_quantise", {x, bias});
+  expect_one_reading("layer_norm_quantise", {x, weight, bias});
+  expect_one_reading("residual_norm_quantise",
+                     {x, bias, activation("residual", {kTokens, 64}), weight, statistic("shift", {64})}, 1);
+  expect_one_reading("rms_norm_quantise", {x, weight});
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, Passes, ::testing::ValuesIn(pass_cases()),

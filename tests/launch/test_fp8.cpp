@@ -103,6 +103,7 @@ TEST(Fp8, SavesCodesForBackward) {
     EXPECT_EQ(kinds["swiglu_quantise"], 3);
     EXPECT_EQ(kinds["swiglu_backward_quantise"], 3);
     EXPECT_EQ(kinds["swiglu"] + kinds["swiglu_backward"], 0);
+    EXPECT_EQ(kinds["rms_norm_quantise"], sequence_parallel ? 0 : 2 * 3) << "the ranks gather no codes";
   }
 }
 

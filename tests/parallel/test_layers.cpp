@@ -179,26 +179,29 @@ TEST(Layers, ProductsOfCodesAreThoseOfQuantisedOperands) {
     Built built({1, 2, sequence_parallel});
     built.layers.multiply_in_fp8(true);
     const ValueId y = built.layers.mlp(
-        "mlp", built.x,
+        "mlp", built.layers.norm("norm", built.x, {.weight = "n.weight", .bias = "n.bias"}),
         {.inner = 16, .up = {.weight = "u.weight", .bias = "u.bias"}, .down = {.weight = "d.weight"}});
     EXPECT_EQ(built.shape(y), built.shape(built.x));
-    const Names want{sequence_parallel ? "all_gather mlp/fc1/enter" : "copy_to_ranks mlp/fc1/enter",
-                     "quantise mlp/fc1/x8",
-                     "quantise mlp/fc1/w8",
-                     "linear_fp8 mlp/fc1",
-                     "bias_gelu mlp/gelu",
-                     "quantise mlp/fc2/x8",
-                     "quantise mlp/fc2/w8",
-                     "linear_fp8 mlp/fc2",
-                     sequence_parallel ? "reduce_scatter mlp/fc2/sum" : "all_reduce mlp/fc2/sum"};
+    const Names want{
+        "layer_norm norm",     sequence_parallel ? "all_gather mlp/fc1/enter" : "copy_to_ranks mlp/fc1/enter",
+        "quantise mlp/fc1/x8", "quantise mlp/fc1/w8",
+        "linear_fp8 mlp/fc1",  "bias_gelu mlp/gelu",
+        "quantise mlp/fc2/x8", "quantise mlp/fc2/w8",
+        "linear_fp8 mlp/fc2",  sequence_parallel ? "reduce_scatter mlp/fc2/sum" : "all_reduce mlp/fc2/sum"};
     EXPECT_EQ(built.ops(), want);
     const auto copies = [&](int op) { return built.graph.op(op).attributes.text("copies"); };
-    EXPECT_EQ(copies(1), sequence_parallel ? "rows" : "both") << "what is gathered again is quantised again";
-    EXPECT_EQ(copies(2), "rows");
-    EXPECT_EQ(copies(5), "both");
+    EXPECT_EQ(copies(2), sequence_parallel ? "rows" : "both") << "what is gathered again is quantised again";
+    EXPECT_EQ(copies(3), "rows");
+    EXPECT_EQ(copies(6), "both");
+    Names joined = want;
+    joined[5] = "bias_gelu_quantise mlp/gelu";
+    joined.erase(joined.begin() + 6);
+    if (!sequence_parallel) {  // each rank has the whole norm
+      joined[0] = "layer_norm_quantise norm";
+      joined.erase(joined.begin() + 2);
+    }
     join_ops(built.graph, built.registry);
-    EXPECT_EQ(built.ops()[4], "bias_gelu_quantise mlp/gelu");
-    EXPECT_EQ(built.ops()[5], want[6]);
+    EXPECT_EQ(built.ops(), joined);
   }
 }
 

@@ -92,35 +92,33 @@ class Quantise : public Kernel {
   bool e4m3_, plain_, transposed_;
 };
 
-// What Activate<A> makes is the first output; the others are its codes.
-template <typename A, template <typename> class Activate>
-class ActivateAndQuantise : public Quantise<A> {
+// `first`, which takes no workspace, makes all outputs but the codes, which are of the output of number `of`.
+template <typename A>
+class WithCodes : public Quantise<A> {
  public:
-  explicit ActivateAndQuantise(const OpView& view) : Quantise<A>(view, view.out(0).shape), activate_(view) {}
+  WithCodes(const OpView& view, int of, KernelPointer first)
+      : Quantise<A>(view, view.out(of).shape),
+        of_(static_cast<std::size_t>(of)),
+        codes_(code_outputs(view.attributes().text("copies"))),
+        first_(std::move(first)) {}
 
   void run(const KernelArgs& args) override {
-    activate_.run(args);
+    first_->run(args);
     KernelArgs codes = args;
-    codes.in = args.out.first(1);
-    codes.out = args.out.subspan(1);
+    codes.in = args.out.subspan(of_, 1);
+    codes.out = args.out.last(codes_);
     Quantise<A>::run(codes);
   }
 
  private:
-  Activate<A> activate_;
+  std::size_t of_, codes_;
+  KernelPointer first_;
 };
 
 template <typename A>
 using BiasGeluTanh = BiasGelu<A, GeluTanh>;
 template <typename A>
 using BiasGeluErf = BiasGelu<A, GeluErf>;
-
-template <template <typename> class Activate>
-KernelPointer activate_and_quantise(const OpView& view) {
-  return with_activation_type(view.in(0).dtype, view.op.def->name, [&]<typename A>() -> KernelPointer {
-    return std::make_unique<ActivateAndQuantise<A, Activate>>(view);
-  });
-}
 
 // A is the dtype of what is made, of which there are 256 numbers.
 template <typename A>
@@ -230,15 +228,23 @@ class Float8WeightGradient : public Kernel {
 
 }  // namespace
 
+KernelPointer with_codes(const OpView& view, KernelPointer first) {
+  const int of = view.op.def->joined_from->joint.output;
+  return with_activation_type(view.out(of).dtype, view.op.def->name, [&]<typename A>() -> KernelPointer {
+    return std::make_unique<WithCodes<A>>(view, of, std::move(first));
+  });
+}
+
 void register_float8(KernelTable& table) {
   add_kernel<Quantise>(table, "quantise");
   table.add("bias_gelu_quantise", [](const OpView& view) {
     const bool erf = view.attributes().text("form") == "erf";
-    return erf ? activate_and_quantise<BiasGeluErf>(view) : activate_and_quantise<BiasGeluTanh>(view);
+    return with_codes(view, erf ? make_kernel<BiasGeluErf>(view) : make_kernel<BiasGeluTanh>(view));
   });
-  table.add("swiglu_quantise", [](const OpView& view) { return activate_and_quantise<Swiglu>(view); });
+  table.add("swiglu_quantise",
+            [](const OpView& view) { return with_codes(view, make_kernel<Swiglu>(view)); });
   table.add("swiglu_backward_quantise",
-            [](const OpView& view) { return activate_and_quantise<SwigluBackward>(view); });
+            [](const OpView& view) { return with_codes(view, make_kernel<SwigluBackward>(view)); });
   table.add("dequantise", [](const OpView& view) {
     return with_activation_type(view.out(0).dtype, "dequantise", [&]<typename A>() -> KernelPointer {
       return std::make_unique<Dequantise<A>>();

@@ -35,13 +35,19 @@ void register_sum(KernelTable& table);
 
 using KernelPointer = std::unique_ptr<Kernel>;
 
-// Adds K<A> as the kernel of an op kind, where A is the dtype of the input of that number.
+// Makes K<A>, where A is the dtype of the input of that number.
+template <template <typename> class K>
+KernelPointer make_kernel(const OpView& view, int input = 0) {
+  return with_activation_type(view.in(input).dtype, view.op.def->name,
+                              [&]<typename A>() -> KernelPointer { return std::make_unique<K<A>>(view); });
+}
+
 template <template <typename> class K>
 void add_kernel(KernelTable& table, const char* kind, int input = 0) {
-  table.add(kind, [kind, input](const OpView& view) {
-    return with_activation_type(view.in(input).dtype, kind,
-                                [&]<typename A>() -> KernelPointer { return std::make_unique<K<A>>(view); });
-  });
+  table.add(kind, [input](const OpView& view) { return make_kernel<K>(view, input); });
 }
+
+// Of an op that add_with_codes has defined: `first` makes all outputs but the codes (float8.cpp).
+KernelPointer with_codes(const OpView& view, KernelPointer first);
 
 }  // namespace recollect::cpu

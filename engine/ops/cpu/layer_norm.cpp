@@ -176,6 +176,12 @@ void register_layer_norm(KernelTable& table) {
   add_kernel<ResidualNorm>(table, "residual_norm");
   add_kernel<RmsNorm>(table, "rms_norm");
   add_kernel<RmsNormBackward>(table, "rms_norm_backward");
+  table.add("layer_norm_quantise",
+            [](const OpView& view) { return with_codes(view, make_kernel<LayerNorm>(view)); });
+  table.add("residual_norm_quantise",
+            [](const OpView& view) { return with_codes(view, make_kernel<ResidualNorm>(view)); });
+  table.add("rms_norm_quantise",
+            [](const OpView& view) { return with_codes(view, make_kernel<RmsNorm>(view)); });
 }
 
 }  // namespace recollect::cpu

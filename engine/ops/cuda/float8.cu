@@ -1,10 +1,9 @@
 // 8-bit codes with a scale, and their products, which are cuBLASLt's. The largest number is found in parts of fixed size;
 // a maximum is the same in any order. An activation of which there will be codes, and SwiGLU's gradient, find it when they
-// are made: memory is then read once less.
-#include "engine/ops/float8.h"
-
+// are made, and so do norms (layer_norm.cu): memory is then read once less.
 #include <cuda_fp8.h>
 
+#include "engine/ops/cuda/codes.h"
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/gelu.h"
 #include "engine/ops/cuda/gemm.h"
@@ -18,22 +17,14 @@ constexpr int64_t kPart = 1 << 14;  // elements of a block that looks for the la
 constexpr int kTile = 64;           // rows and columns of a block that writes codes
 constexpr int kEach = 4;            // rows and columns of one of its threads
 constexpr int kWords = kTile / kEach;
-constexpr std::size_t kFactorBytes = 64;  // at the beginning of the workspace
-
-struct LargerBits {
-  static __device__ uint32_t combine(uint32_t a, uint32_t b) { return a > b ? a : b; }
-};
 
 template <typename A>
 __global__ void __launch_bounds__(kThreads) find_largest(const A* x, int64_t elements, uint32_t* parts) {
   constexpr int kN = kVector<A>;
   const int64_t begin = blockIdx.x * kPart, left = elements - begin, count = left < kPart ? left : kPart;
   uint32_t most = 0;
-  for (int64_t i = threadIdx.x * kN; i + kN <= count; i += kThreads * kN) {
-    const Floats<kN> some = load<kN>(x + begin + i);
-#pragma unroll
-    for (int e = 0; e < kN; ++e) most = LargerBits::combine(most, magnitude_bits(some[e]));
-  }
+  for (int64_t i = threadIdx.x * kN; i + kN <= count; i += kThreads * kN)
+    most = larger_bits(most, load<kN>(x + begin + i));
   const int64_t rest = count / kN * kN + threadIdx.x;
   if (rest < count) most = LargerBits::combine(most, magnitude_bits(load_one(x + begin + rest)));
   most = reduce_block<LargerBits>(most, uint32_t{0});
@@ -127,8 +118,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int part = 0; part < kParts; ++part) {
         const Floats<N> stored = as_stored<A>(made[part]);
         store<N>(y + (row * kParts + part) * from.width + column, stored);
-#pragma unroll
-        for (int i = 0; i < N; ++i) most = LargerBits::combine(most, magnitude_bits(stored[i]));
+        most = larger_bits(most, stored);
       }
     };
     int64_t row = blockIdx.x * int64_t{ColumnWalk::kRows} + threadIdx.x / kWarp;
@@ -148,6 +138,7 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     make_scale(const uint32_t* parts, int64_t count, float most, float* factor, float* scale) {
   uint32_t largest = 0;
+#pragma unroll 8
   for (int64_t i = threadIdx.x; i < count; i += kThreads) largest = LargerBits::combine(largest, parts[i]);
   largest = reduce_block<LargerBits>(largest, uint32_t{0});
   if (threadIdx.x > 0) return;
@@ -223,47 +214,29 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Of values of that shape whose largest number is known in `parts`, the result of its blocks.
+}  // namespace
+
 template <typename A>
-class CodeWriter : public Kernel {
- public:
-  CodeWriter(const OpView& view, const Shape& shape, int64_t parts)
-      : rows_(shape.elements() / row_length(shape)),
-        columns_(row_length(shape)),
-        parts_(parts),
-        e4m3_(view.attributes().text("format") == "e4m3"),
-        plain_(makes_rows(view.attributes().text("copies"))),
-        transposed_(makes_columns(view.attributes().text("copies"))) {}
+void CodeWriter<A>::write(const KernelArgs& args, const A* x) const {
+  auto* factor = reinterpret_cast<float*>(args.workspace);
+  launch(make_scale, dim3(1), dim3(kThreads), 0, args.stream, parts(args), parts_,
+         e4m3_ ? float8::E4M3::kMost : float8::E5M2::kMost, factor, args.out.back().template as<float>());
+  const auto codes = args.out.last(outputs_);
+  const auto bytes_of = [&](std::size_t output) { return static_cast<uint8_t*>(codes[output].data); };
+  const CodeCopies to{.plain = plain_ ? bytes_of(transposed_ ? 1 : 0) : nullptr,
+                      .transposed = transposed_ ? bytes_of(0) : nullptr,
+                      .e4m3 = e4m3_};
+  const dim3 grid = grid_of(ceil_div(rows_, kTile), ceil_div(columns_, kTile));
+  const bool whole = rows_ % kEach == 0 && columns_ % kEach == 0;
+  launch(whole ? write_codes<A, true> : write_codes<A, false>, grid, dim3(kThreads), 0, args.stream, x,
+         factor, to, rows_, columns_);
+}
 
-  std::size_t workspace_bytes() const override { return kFactorBytes + sizeof(uint32_t) * parts_; }
+template void CodeWriter<float>::write(const KernelArgs&, const float*) const;
+template void CodeWriter<bf16>::write(const KernelArgs&, const bf16*) const;
+template void CodeWriter<f16>::write(const KernelArgs&, const f16*) const;
 
- protected:
-  static uint32_t* parts(const KernelArgs& args) {
-    return reinterpret_cast<uint32_t*>(args.workspace + kFactorBytes);
-  }
-
-  // The outputs from `first` on are the codes of x.
-  void write(const KernelArgs& args, const A* x, std::size_t first) const {
-    auto* factor = reinterpret_cast<float*>(args.workspace);
-    launch(make_scale, dim3(1), dim3(kThreads), 0, args.stream, parts(args), parts_,
-           e4m3_ ? float8::E4M3::kMost : float8::E5M2::kMost, factor, args.out.back().template as<float>());
-    const auto bytes_of = [&](std::size_t output) {
-      return static_cast<uint8_t*>(args.out[first + output].data);
-    };
-    const CodeCopies to{.plain = plain_ ? bytes_of(transposed_ ? 1 : 0) : nullptr,
-                        .transposed = transposed_ ? bytes_of(0) : nullptr,
-                        .e4m3 = e4m3_};
-    const dim3 grid = grid_of(ceil_div(rows_, kTile), ceil_div(columns_, kTile));
-    const bool whole = rows_ % kEach == 0 && columns_ % kEach == 0;
-    launch(whole ? write_codes<A, true> : write_codes<A, false>, grid, dim3(kThreads), 0, args.stream, x,
-           factor, to, rows_, columns_);
-  }
-
-  int64_t rows_, columns_, parts_;
-
- private:
-  bool e4m3_, plain_, transposed_;
-};
+namespace {
 
 template <typename A>
 class Quantise : public CodeWriter<A> {
@@ -275,7 +248,7 @@ class Quantise : public CodeWriter<A> {
     const A* x = args.in[0].as<A>();
     launch(find_largest<A>, grid_of(this->parts_), dim3(kThreads), 0, args.stream, x,
            this->rows_ * this->columns_, this->parts(args));
-    this->write(args, x, 0);
+    this->write(args, x);
   }
 };
 
@@ -289,7 +262,7 @@ class ActivateAndQuantise : public CodeWriter<A> {
     A* y = args.out[0].as<A>();
     launch(activate<A, N, From>, walk_.grid(), dim3(kThreads), 0, args.stream, From(args, walk_.width), y,
            this->rows_, walk_.units, this->parts(args));
-    this->write(args, y, 1);
+    this->write(args, y);
   }
 
  private:

@@ -1,7 +1,9 @@
 // Normalisation, forward. A row is read from memory once; its later passes find it in the first-level cache.
 // Narrow rows belong to a warp, wide ones to a block. Layer normalisation is centered; that by the root mean
 // square is not: its mean is zero, and it has no bias. The norm of a sum that is made on the way has the bits of a norm of
-// the sum as it was stored: what could be one instruction or two is written as one.
+// the sum as it was stored: what could be one instruction or two is written as one. Where there will be codes of a norm,
+// each block finds the largest of what it stores.
+#include "engine/ops/cuda/codes.h"
 #include "engine/ops/cuda/row_kernel.h"
 #include "engine/runtime/cuda/reduce.h"
 
@@ -41,13 +43,33 @@ __device__ Floats<N> normalized(Floats<N> x, float mean, float rstd, const Float
   return x;
 }
 
+template <bool kBlockRow>
+__device__ int64_t own_row() {
+  return kBlockRow ? int64_t{blockIdx.x} : blockIdx.x * int64_t{kWarps} + threadIdx.y;
+}
+
+// By all threads of the block.
+template <bool kBlockRow>
+__device__ void store_largest(uint32_t most, uint32_t* parts) {
+  if constexpr (kBlockRow) {
+    most = reduce_block<LargerBits>(most, uint32_t{0});
+  } else {
+    RECOLLECT_SHARED(of_rows, uint32_t[kWarps]);
+    most = reduce_warp<LargerBits>(most);
+    if (threadIdx.x == 0) of_rows[threadIdx.y] = most;
+    __syncthreads();
+    if (threadIdx.y > 0) return;
+    most = reduce_warp<LargerBits>(threadIdx.x < kWarps ? of_rows[threadIdx.x] : 0u);
+  }
+  if (threadIdx.x == 0) parts[blockIdx.x] = most;
+}
+
+// Returns the magnitude_bits of the largest number that the thread stores.
 template <typename A, int N, bool kCentered, bool kBlockRow>
-__global__ void __launch_bounds__(kWarp* kWarps)
-    normalize(const A* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
-              A* __restrict__ y, float* __restrict__ means, float* __restrict__ rstds, int64_t rows,
-              int64_t width, float epsilon) {
-  const int64_t row = kBlockRow ? int64_t{blockIdx.x} : blockIdx.x * int64_t{kWarps} + threadIdx.y;
-  if (row >= rows) return;
+__device__ uint32_t normalize_row(const A* __restrict__ x, const float* __restrict__ weight,
+                                  const float* __restrict__ bias, A* __restrict__ y,
+                                  float* __restrict__ means, float* __restrict__ rstds, int64_t row,
+                                  int64_t width, float epsilon) {
   const A* from = x + row * width;
   const int64_t first = threadIdx.x * N, step = blockDim.x * N;
 
@@ -66,43 +88,63 @@ __global__ void __launch_bounds__(kWarp* kWarps)
   for (int64_t c = first; c < width; c += step) squares = add_squares(squares, load<N>(from + c), mean);
   const float rstd = rstd_of(row_sum<kBlockRow>(squares), width, epsilon);
 
+  uint32_t most = 0;
   for (int64_t c = first; c < width; c += step) {
     const Floats<N> in = load<N>(from + c), scale = load<N>(weight + c);
     const Floats<N> shift = kCentered ? load<N>(bias + c) : Floats<N>{};
-    store<N>(y + row * width + c, normalized(in, mean, rstd, scale, shift));
+    const Floats<N> made = normalized(in, mean, rstd, scale, shift);
+    store<N>(y + row * width + c, made);
+    most = larger_bits(most, as_stored<A>(made));
   }
   if (threadIdx.x == 0) {
     if constexpr (kCentered) means[row] = mean;
     rstds[row] = rstd;
   }
+  return most;
 }
 
+template <typename A, int N, bool kCentered, bool kBlockRow, bool kLargest>
+__global__ void __launch_bounds__(kWarp* kWarps)
+    normalize(const A* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
+              A* __restrict__ y, float* __restrict__ means, float* __restrict__ rstds, int64_t rows,
+              int64_t width, float epsilon, uint32_t* __restrict__ parts) {
+  const int64_t row = own_row<kBlockRow>();
+  uint32_t most = 0;
+  if (row < rows)
+    most = normalize_row<A, N, kCentered, kBlockRow>(x, weight, bias, y, means, rstds, row, width, epsilon);
+  if constexpr (kLargest) store_largest<kBlockRow>(most, parts);
+}
+
+template <int N>
+struct NormRows {
+  explicit NormRows(const OpView& view)
+      : rows(view.in(0).shape[0]),
+        width(view.in(0).shape[1]),
+        epsilon(static_cast<float>(view.attributes().real("epsilon"))),
+        block_rows(width > kWarpVectors * N) {}
+
+  int64_t blocks() const { return block_rows ? rows : ceil_div(rows, kWarps); }
+  dim3 block() const { return block_rows ? dim3(kWarp * kWarps) : dim3(kWarp, kWarps); }
+
+  int64_t rows, width;
+  float epsilon;
+  bool block_rows;  // a row is a block's
+};
+
 template <typename A, int N, bool kCentered>
-class Norm : public Kernel {
- public:
-  explicit Norm(const OpView& view)
-      : rows_(view.in(0).shape[0]),
-        width_(view.in(0).shape[1]),
-        epsilon_(static_cast<float>(view.attributes().real("epsilon"))) {}
+struct Norm : NormRows<N> {
+  static constexpr int kOutput = 0;
+  using NormRows<N>::NormRows;
 
-  void run(const KernelArgs& args) override {
-    if (width_ > kWarpVectors * N)
-      start(normalize<A, N, kCentered, true>, grid_of(rows_), dim3(kWarp * kWarps), args);
-    else
-      start(normalize<A, N, kCentered, false>, grid_of(ceil_div(rows_, kWarps)), dim3(kWarp, kWarps), args);
-  }
-
- private:
-  template <typename F>
-  void start(F* kernel, dim3 grid, dim3 block, const KernelArgs& args) const {
-    launch(kernel, grid, block, 0, args.stream, args.in[0].as<A>(), args.in[1].as<float>(),
+  template <bool kLargest>
+  void run(const KernelArgs& args, uint32_t* parts) const {
+    launch(this->block_rows ? normalize<A, N, kCentered, true, kLargest>
+                            : normalize<A, N, kCentered, false, kLargest>,
+           grid_of(this->blocks()), this->block(), 0, args.stream, args.in[0].as<A>(), args.in[1].as<float>(),
            kCentered ? args.in[2].as<float>() : nullptr, args.out[0].as<A>(),
-           kCentered ? args.out[1].as<float>() : nullptr, args.out[kCentered ? 2 : 1].as<float>(), rows_,
-           width_, epsilon_);
+           kCentered ? args.out[1].as<float>() : nullptr, args.out[kCentered ? 2 : 1].as<float>(), this->rows,
+           this->width, this->epsilon, parts);
   }
-
-  int64_t rows_, width_;
-  float epsilon_;
 };
 
 template <typename A>
@@ -128,12 +170,10 @@ struct ResidualNormOperands {
   }
 };
 
-// As normalize. A thread holds its kHeld vectors of a row in registers; with 0 it reads them again where it has stored
+// As normalize_row. A thread holds its kHeld vectors of a row in registers; with 0 it reads them again where it has stored
 // them.
 template <typename A, int N, int kHeld, bool kBlockRow>
-__global__ void __launch_bounds__(kWarp* kWarps) add_and_normalize(const ResidualNormOperands<A> in) {
-  const int64_t row = kBlockRow ? int64_t{blockIdx.x} : blockIdx.x * int64_t{kWarps} + threadIdx.y;
-  if (row >= in.rows) return;
+__device__ uint32_t add_and_normalize_row(const ResidualNormOperands<A>& in, int64_t row) {
   const int64_t begin = row * in.width, first = threadIdx.x * N, step = blockDim.x * N;
   Floats<N> held[kHeld > 0 ? kHeld : 1];
   const auto each = [&](auto use) {
@@ -162,24 +202,36 @@ __global__ void __launch_bounds__(kWarp* kWarps) add_and_normalize(const Residua
   each([&](const Floats<N>& x, int64_t c) { squares = add_squares(squares, of_sum(x, c), mean); });
   const float rstd = rstd_of(row_sum<kBlockRow>(squares), in.width, in.epsilon);
 
+  uint32_t most = 0;
   each([&](const Floats<N>& x, int64_t c) {
     const Floats<N> scale = load<N>(in.weight + c), shift = load<N>(in.shift + c);
-    store<N>(in.norm + begin + c, normalized(of_sum(x, c), mean, rstd, scale, shift));
+    const Floats<N> made = normalized(of_sum(x, c), mean, rstd, scale, shift);
+    store<N>(in.norm + begin + c, made);
+    most = larger_bits(most, as_stored<A>(made));
   });
-  if (threadIdx.x > 0) return;
-  in.means[row] = mean;
-  in.rstds[row] = rstd;
+  if (threadIdx.x == 0) {
+    in.means[row] = mean;
+    in.rstds[row] = rstd;
+  }
+  return most;
+}
+
+template <typename A, int N, int kHeld, bool kBlockRow, bool kLargest>
+__global__ void __launch_bounds__(kWarp* kWarps)
+    add_and_normalize(const ResidualNormOperands<A> in, uint32_t* parts) {
+  const int64_t row = own_row<kBlockRow>();
+  uint32_t most = 0;
+  if (row < in.rows) most = add_and_normalize_row<A, N, kHeld, kBlockRow>(in, row);
+  if constexpr (kLargest) store_largest<kBlockRow>(most, parts);
 }
 
 template <typename A, int N>
-class ResidualNorm : public Kernel {
- public:
-  explicit ResidualNorm(const OpView& view)
-      : rows_(view.in(0).shape[0]),
-        width_(view.in(0).shape[1]),
-        epsilon_(static_cast<float>(view.attributes().real("epsilon"))) {}
+struct SumNorm : NormRows<N> {
+  static constexpr int kOutput = 1;
+  using NormRows<N>::NormRows;
 
-  void run(const KernelArgs& args) override {
+  template <bool kLargest>
+  void run(const KernelArgs& args, uint32_t* parts) const {
     const ResidualNormOperands<A> in{.x = args.in[0].as<A>(),
                                      .bias = args.in[1].as<float>(),
                                      .residual = args.in[2].as<A>(),
@@ -189,35 +241,64 @@ class ResidualNorm : public Kernel {
                                      .norm = args.out[1].as<A>(),
                                      .means = args.out[2].as<float>(),
                                      .rstds = args.out[3].as<float>(),
-                                     .rows = rows_,
-                                     .width = width_,
-                                     .epsilon = epsilon_};
-    if (width_ > kWarpVectors * N)
-      start<true>(in, grid_of(rows_), dim3(kWarp * kWarps), args.stream);
-    else
-      start<false>(in, grid_of(ceil_div(rows_, kWarps)), dim3(kWarp, kWarps), args.stream);
+                                     .rows = this->rows,
+                                     .width = this->width,
+                                     .epsilon = this->epsilon};
+    launch(this->block_rows ? kernel<true, kLargest>() : kernel<false, kLargest>(), grid_of(this->blocks()),
+           this->block(), 0, args.stream, in, parts);
   }
 
  private:
   static constexpr int kFew = N > 1 ? 4 : 0, kMany = N > 1 ? 8 : 0;  // vectors that a thread holds
 
-  template <bool kBlockRow>
-  void start(const ResidualNormOperands<A>& in, dim3 grid, dim3 block, void* stream) const {
-    const int64_t vectors = ceil_div(width_, int64_t{block.x} * N);
-    auto* kernel = vectors <= kFew    ? add_and_normalize<A, N, kFew, kBlockRow>
-                   : vectors <= kMany ? add_and_normalize<A, N, kMany, kBlockRow>
-                                      : add_and_normalize<A, N, 0, kBlockRow>;
-    launch(kernel, grid, block, 0, stream, in);
+  template <bool kBlockRow, bool kLargest>
+  auto* kernel() const {
+    const int64_t vectors = ceil_div(this->width, int64_t{this->block().x} * N);
+    return vectors <= kFew    ? add_and_normalize<A, N, kFew, kBlockRow, kLargest>
+           : vectors <= kMany ? add_and_normalize<A, N, kMany, kBlockRow, kLargest>
+                              : add_and_normalize<A, N, 0, kBlockRow, kLargest>;
+  }
+};
+
+template <typename Rows>
+class Normalize : public Kernel {
+ public:
+  explicit Normalize(const OpView& view) : rows_(view) {}
+  void run(const KernelArgs& args) override { rows_.template run<false>(args, nullptr); }
+
+ private:
+  Rows rows_;
+};
+
+template <typename A, typename Rows>
+class NormalizeAndQuantise : public CodeWriter<A> {
+ public:
+  explicit NormalizeAndQuantise(const OpView& view) : NormalizeAndQuantise(view, Rows(view)) {}
+
+  void run(const KernelArgs& args) override {
+    normalized_.template run<true>(args, this->parts(args));
+    this->write(args, args.out[Rows::kOutput].template as<A>());
   }
 
-  int64_t rows_, width_;
-  float epsilon_;
+ private:
+  NormalizeAndQuantise(const OpView& view, const Rows& rows)
+      : CodeWriter<A>(view, view.out(Rows::kOutput).shape, rows.blocks()), normalized_(rows) {}
+
+  Rows normalized_;
 };
 
 template <typename A, int N>
-using LayerNorm = Norm<A, N, true>;
+using LayerNorm = Normalize<Norm<A, N, true>>;
 template <typename A, int N>
-using RmsNorm = Norm<A, N, false>;
+using RmsNorm = Normalize<Norm<A, N, false>>;
+template <typename A, int N>
+using ResidualNorm = Normalize<SumNorm<A, N>>;
+template <typename A, int N>
+using LayerNormWithCodes = NormalizeAndQuantise<A, Norm<A, N, true>>;
+template <typename A, int N>
+using RmsNormWithCodes = NormalizeAndQuantise<A, Norm<A, N, false>>;
+template <typename A, int N>
+using ResidualNormWithCodes = NormalizeAndQuantise<A, SumNorm<A, N>>;
 
 }  // namespace
 
@@ -225,6 +306,9 @@ void register_layer_norm(KernelTable& table) {
   add_row_kernel<LayerNorm>(table, "layer_norm");
   add_row_kernel<ResidualNorm>(table, "residual_norm");
   add_row_kernel<RmsNorm>(table, "rms_norm");
+  add_row_kernel<LayerNormWithCodes>(table, "layer_norm_quantise");
+  add_row_kernel<ResidualNormWithCodes>(table, "residual_norm_quantise");
+  add_row_kernel<RmsNormWithCodes>(table, "rms_norm_quantise");
 }
 
 }  // namespace recollect::cuda

@@ -42,16 +42,6 @@ void quantise(const KernelArgs& args, const Attributes& attributes) {
     quantise_to<e5m2, T>(args, copies);
 }
 
-// kActivate makes y, the first output; the others are its codes.
-template <typename T, void (*kActivate)(const KernelArgs&, const Attributes&)>
-void activate_and_quantise(const KernelArgs& args, const Attributes& attributes) {
-  kActivate(args, attributes);
-  KernelArgs codes = args;
-  codes.in = args.out.first(1);
-  codes.out = args.out.subspan(1);
-  quantise<T>(codes, attributes);
-}
-
 template <typename T>
 void dequantise(const KernelArgs& args, const Attributes&) {
   const Tensor &codes = args.in[0], &y = args.out[0];
@@ -93,14 +83,20 @@ void linear_fp8_backward_weight(const KernelArgs& args, const Attributes&) {
 
 }  // namespace
 
+void quantise_output(const KernelArgs& args, const Attributes& attributes, std::size_t of) {
+  KernelArgs codes = args;
+  codes.in = args.out.subspan(of, 1);
+  codes.out = args.out.last(code_outputs(attributes.text("copies")));
+  codes.in[0].dtype == DType::kF64 ? quantise<double>(codes, attributes) : quantise<float>(codes, attributes);
+}
+
 void register_float8(KernelTable& table) {
   add_kernel(table, "quantise", quantise<double>, quantise<float>);
-  add_kernel(table, "bias_gelu_quantise", activate_and_quantise<double, bias_gelu<double>>,
-             activate_and_quantise<float, bias_gelu<float>>);
-  add_kernel(table, "swiglu_quantise", activate_and_quantise<double, swiglu<double>>,
-             activate_and_quantise<float, swiglu<float>>);
-  add_kernel(table, "swiglu_backward_quantise", activate_and_quantise<double, swiglu_backward<double>>,
-             activate_and_quantise<float, swiglu_backward<float>>);
+  add_kernel(table, "bias_gelu_quantise", make_with_codes<bias_gelu<double>>,
+             make_with_codes<bias_gelu<float>>);
+  add_kernel(table, "swiglu_quantise", make_with_codes<swiglu<double>>, make_with_codes<swiglu<float>>);
+  add_kernel(table, "swiglu_backward_quantise", make_with_codes<swiglu_backward<double>>,
+             make_with_codes<swiglu_backward<float>>);
   add_kernel(table, "dequantise", dequantise<double>, dequantise<float>);
   add_kernel(table, "linear_fp8", linear_fp8<double>, linear_fp8<float>);
   add_kernel(table, "linear_fp8_backward_input", linear_fp8<double>, linear_fp8<float>);

@@ -48,6 +48,15 @@ void sum_columns(const Tensor& from, const Tensor& to, bool accumulate) {
   }
 }
 
+// The last outputs become the codes of that of number `of` (float8.cpp).
+void quantise_output(const KernelArgs& args, const Attributes& attributes, std::size_t of);
+// kMake makes all outputs but those.
+template <Function kMake, std::size_t kOf = 0>
+void make_with_codes(const KernelArgs& args, const Attributes& attributes) {
+  kMake(args, attributes);
+  quantise_output(args, attributes, kOf);
+}
+
 // One for each file of this folder, which has the kernels of the op kinds that the file of the same name in
 // engine/ops defines; called in register.cpp.
 void register_activation(KernelTable& table);

@@ -142,6 +142,11 @@ void register_layer_norm(KernelTable& table) {
   add_kernel(table, "residual_norm", residual_norm<double>, residual_norm<float>);
   add_kernel(table, "rms_norm", rms_norm<double>, rms_norm<float>);
   add_kernel(table, "rms_norm_backward", rms_norm_backward<double>, rms_norm_backward<float>);
+  add_kernel(table, "layer_norm_quantise", make_with_codes<layer_norm<double>>,
+             make_with_codes<layer_norm<float>>);
+  add_kernel(table, "residual_norm_quantise", make_with_codes<residual_norm<double>, 1>,
+             make_with_codes<residual_norm<float>, 1>);
+  add_kernel(table, "rms_norm_quantise", make_with_codes<rms_norm<double>>, make_with_codes<rms_norm<float>>);
 }
 
 }  // namespace recollect::reference
