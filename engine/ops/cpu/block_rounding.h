@@ -22,6 +22,14 @@ class BlockRounding {
     if (view.out(0).dtype == DType::kBF16) place_.emplace(view.attributes());
   }
 
+  RoundKeys keys(const RunState& state) const {
+    return RoundKeys(place_ ? place_->key(state.seed, state.step) : RandomKey{});
+  }
+  // How long a piece from that column of that row on should be, to end where a group of random words ends. The parameter is bf16.
+  int64_t piece(int64_t row, int64_t column) const {
+    return kMost - static_cast<int64_t>(place_->element(row, column) % kRandomGroup);
+  }
+
   void read(const Tensor& parameter, int64_t at, int64_t count, float* to) const {
     if (!place_) {
       std::copy_n(parameter.as<float>() + at, count, to);
@@ -32,15 +40,15 @@ class BlockRounding {
     for (int64_t i = 0; i < count; ++i) to[i] = load(from[i]);
   }
 
-  // Which begins at that column of that row, as element `at` of what the op writes.
-  void write(const float* from, const RunState& state, int64_t row, int64_t column, int64_t count,
+  // A piece, which begins at that column of that row, as element `at` of what the op writes.
+  void write(const float* from, const RoundKeys& keys, int64_t row, int64_t column, int64_t count,
              const Tensor& parameter, int64_t at) const {
     if (!place_) {
       std::copy_n(from, count, parameter.as<float>() + at);
       return;
     }
     alignas(64) uint32_t words[kMost];
-    random_words(place_->key(state.seed, state.step), place_->element(row, column), count, words);
+    random_words(keys, place_->element(row, column), count, words);
     bf16* const to = parameter.as<bf16>() + at;
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) to[i] = rounded_by_chance(from[i], words[i]);

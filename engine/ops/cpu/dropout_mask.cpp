@@ -1,93 +1,114 @@
-// The vector form of engine/core/philox.h: lane i is one block of the sixteen of a group.
+// The vector form of engine/core/philox.h. Units multiply 32-bit words in 64-bit lanes, of which products need the lower halves
+// alone: so a lane is one block from the first round to the last, and what gets into its upper half is ignored. Two vectors, of
+// blocks with even numbers and with odd ones, are woven together at the end.
 #include "engine/ops/cpu/dropout_mask.h"
 
-#if defined(__AVX512F__)
+#if defined(__SSE2__)
 #include <immintrin.h>
 #endif
 
 #include <algorithm>
+#include <cstring>
 
 namespace recollect::cpu {
 
 namespace {
 
-constexpr int kLanes = 16;
-constexpr int kGroup = 4 * kLanes;
+constexpr int kGroup = kRandomGroup, kGroupBlocks = kGroup / 4;
 
 #if defined(__AVX512F__)
-
-// Each lane's product with `factor`, as its high and its low word. The unit multiplies even lanes only.
-struct Product {
-  __m512i high, low;
-};
-inline Product multiply(__m512i x, __m512i factor) {
-  const __m512i even = _mm512_maskz_mul_epu32(0xff, x, factor);
-  const __m512i odd = _mm512_maskz_mul_epu32(0xff, _mm512_maskz_srli_epi64(0xff, x, 32), factor);
-  return {_mm512_mask_blend_epi32(0xaaaa, _mm512_maskz_srli_epi64(0xff, even, 32), odd),
-          _mm512_mask_blend_epi32(0xaaaa, even, _mm512_maskz_slli_epi64(0xff, odd, 32))};
-}
-
-inline __m512i exclusive_or(__m512i a, __m512i b, __m512i c) {
-  return _mm512_ternarylogic_epi32(a, b, c, 0x96);
-}
-
-// The words of sixteen blocks from `block` on: words[w][i] is word w of block + i.
-void philox_blocks(const RandomKey& key, uint64_t block, uint32_t (&words)[4][kLanes]) {
-  const auto all = [](uint32_t v) { return _mm512_set1_epi32(static_cast<int>(v)); };
-  const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-  __m512i c0 = _mm512_add_epi32(all(static_cast<uint32_t>(block)), lanes);
-  __m512i c1 = all(static_cast<uint32_t>(block >> 32));
-  __m512i c2 = all((key.layer << 8) | (key.site & 0xffu)), c3 = all(static_cast<uint32_t>(key.step));
-  __m512i k0 = all(static_cast<uint32_t>(key.seed)), k1 = all(static_cast<uint32_t>(key.seed >> 32));
-  for (int round = 0; round < 10; ++round) {
-    const Product p0 = multiply(c0, all(0xD2511F53u)), p1 = multiply(c2, all(0xCD9E8D57u));
-    c0 = exclusive_or(p1.high, c1, k0);
-    c1 = p1.low;
-    c2 = exclusive_or(p0.high, c3, k1);
-    c3 = p0.low;
-    k0 = _mm512_add_epi32(k0, all(0x9E3779B9u));
-    k1 = _mm512_add_epi32(k1, all(0xBB67AE85u));
-  }
-  _mm512_storeu_si512(words[0], c0);
-  _mm512_storeu_si512(words[1], c1);
-  _mm512_storeu_si512(words[2], c2);
-  _mm512_storeu_si512(words[3], c3);
-}
-
+constexpr int kPhiloxBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kPhiloxBytes = 32;
 #else
+constexpr int kPhiloxBytes = 16;
+#endif
+constexpr int kPhiloxLanes = kPhiloxBytes / 8;
+using PhiloxLanes = uint64_t __attribute__((vector_size(kPhiloxBytes)));
 
-void philox_blocks(const RandomKey& key, uint64_t block, uint32_t (&words)[4][kLanes]) {
-  for (int i = 0; i < kLanes; ++i) {
-    const auto all = philox4x32({static_cast<uint32_t>(block) + i, static_cast<uint32_t>(block >> 32),
-                                 (key.layer << 8) | (key.site & 0xffu), static_cast<uint32_t>(key.step)},
-                                static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32));
-    for (int w = 0; w < 4; ++w) words[w][i] = all[w];
-  }
+inline PhiloxLanes in_all_lanes(uint64_t value) { return PhiloxLanes{} + value; }
+
+// Of the lower halves.
+inline PhiloxLanes product(PhiloxLanes a, PhiloxLanes b) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<PhiloxLanes>(
+      _mm512_maskz_mul_epu32(0xff, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<PhiloxLanes>(
+      _mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+#elif defined(__SSE2__)
+  return reinterpret_cast<PhiloxLanes>(
+      _mm_mul_epu32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
+#else
+  return (a & in_all_lanes(0xffffffffu)) * (b & in_all_lanes(0xffffffffu));
+#endif
 }
 
-#endif
+struct PhiloxBlocks {
+  PhiloxLanes c0, c1, c2, c3;
+
+  void round(PhiloxLanes k0, PhiloxLanes k1) {
+    const PhiloxLanes p0 = product(c0, in_all_lanes(0xD2511F53u)),
+                      p1 = product(c2, in_all_lanes(0xCD9E8D57u));
+    c0 = (p1 >> 32) ^ c1 ^ k0;
+    c1 = p1;
+    c2 = (p0 >> 32) ^ c3 ^ k1;
+    c3 = p0;
+  }
+};
+
+inline void weave(PhiloxLanes even, PhiloxLanes odd, uint32_t* out) {
+  const PhiloxLanes words = (even & in_all_lanes(0xffffffffu)) | (odd << 32);
+  std::memcpy(out, &words, sizeof words);
+}
+
+// The words of the elements from 64 * index on.
+void random_group(const RoundKeys& keys, uint64_t index, uint32_t* out) {
+  PhiloxLanes places;
+  for (int i = 0; i < kPhiloxLanes; ++i) places[i] = static_cast<uint64_t>(2 * i);
+  for (int block = 0; block < kGroupBlocks; block += 2 * kPhiloxLanes) {
+    const uint64_t first = index * kGroupBlocks + static_cast<uint64_t>(block);
+    PhiloxBlocks even{places + first, in_all_lanes(first >> 32), in_all_lanes(keys.c2),
+                      in_all_lanes(keys.c3)};
+    PhiloxBlocks odd = even;
+    odd.c0 += 1;
+    for (int round = 0; round < RoundKeys::kRounds; ++round) {
+      const PhiloxLanes k0 = in_all_lanes(keys.k0[round]), k1 = in_all_lanes(keys.k1[round]);
+      even.round(k0, k1);
+      odd.round(k0, k1);
+    }
+    weave(even.c0, odd.c0, out + block);
+    weave(even.c1, odd.c1, out + kGroupBlocks + block);
+    weave(even.c2, odd.c2, out + 2 * kGroupBlocks + block);
+    weave(even.c3, odd.c3, out + 3 * kGroupBlocks + block);
+  }
+}
 
 }  // namespace
 
-void random_words(const RandomKey& key, uint64_t first, int64_t count, uint32_t* out) {
-  alignas(64) uint32_t words[4][kLanes];
+void random_words(const RoundKeys& keys, uint64_t first, int64_t count, uint32_t* out) {
   for (const uint64_t end = first + static_cast<uint64_t>(count); first < end;) {
     const uint64_t skip = first % kGroup, take = std::min<uint64_t>(kGroup - skip, end - first);
-    philox_blocks(key, first / kGroup * kLanes, words);
-    out = std::copy_n(&words[0][0] + skip, take, out);
+    if (take == kGroup) {
+      random_group(keys, first / kGroup, out);
+    } else {
+      alignas(64) uint32_t words[kGroup];
+      random_group(keys, first / kGroup, words);
+      std::copy_n(words + skip, take, out);
+    }
+    out += take;
     first += take;
   }
 }
 
 void DropoutMask::group(uint64_t index, float* out) const {
-  alignas(64) uint32_t words[4][kLanes];
-  philox_blocks(key_, index * kLanes, words);
+  alignas(64) uint32_t words[kGroup];
+  random_group(keys_, index, words);
   // Locals, since the members might be what `out` overwrites.
   const uint32_t threshold = threshold_;
   const float scale = scale_;
-  for (int w = 0; w < 4; ++w)
 #pragma omp simd
-    for (int i = 0; i < kLanes; ++i) out[w * kLanes + i] = words[w][i] < threshold ? 0.0f : scale;
+  for (int i = 0; i < kGroup; ++i) out[i] = words[i] < threshold ? 0.0f : scale;
 }
 
 void DropoutMask::multipliers(uint64_t first, int64_t count, float* out) const {

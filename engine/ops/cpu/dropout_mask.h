@@ -10,14 +10,31 @@
 
 namespace recollect::cpu {
 
+// A key as each round takes it. The lower halves of these numbers are words of Philox; what is above them does not count.
+struct RoundKeys {
+  static constexpr int kRounds = 10;
+
+  explicit RoundKeys(const RandomKey& key) : c2((key.layer << 8) | (key.site & 0xffu)), c3(key.step) {
+    for (uint64_t round = 0; round < kRounds; ++round) {
+      k0[round] = key.seed + round * 0x9E3779B9u;
+      k1[round] = (key.seed >> 32) + round * 0xBB67AE85u;
+    }
+  }
+
+  uint64_t c2, c3;  // of every block's counter
+  uint64_t k0[kRounds], k1[kRounds];
+};
+
+inline constexpr int64_t kRandomGroup = 64;  // elements whose words are made together, from its multiples on
+
 // The words of elements first ... first + count - 1.
-void random_words(const RandomKey& key, uint64_t first, int64_t count, uint32_t* out);
+void random_words(const RoundKeys& keys, uint64_t first, int64_t count, uint32_t* out);
 
 // One run's dropout at one site.
 class DropoutMask {
  public:
   DropoutMask(const RandomKey& key, double p)
-      : key_(key), threshold_(dropout_threshold(p)), scale_(static_cast<float>(1.0 / (1.0 - p))) {}
+      : keys_(key), threshold_(dropout_threshold(p)), scale_(static_cast<float>(1.0 / (1.0 - p))) {}
 
   bool active() const { return threshold_ > 0; }  // or else every multiplier is 1
   // out[i] is the multiplier of element first + i, for i < count.
@@ -26,7 +43,7 @@ class DropoutMask {
  private:
   void group(uint64_t index, float* out) const;  // the 64 elements from 64 * index
 
-  RandomKey key_;
+  RoundKeys keys_;
   uint32_t threshold_;
   float scale_;
 };

@@ -121,14 +121,25 @@ class Muon final : public Kernel {
     float* const w = args.out[0].as<float>() + begin_;
     A* const param = cast_ ? args.out[1].as<A>() + begin_ : nullptr;
     parallel_grains(threads_, args.in[2].elements(), kMuonBlock, [&](int64_t first, int64_t last, int) {
-#pragma omp simd
-      for (int64_t i = first; i < last; ++i) w[i] = muon_moved(w[i], direction[i], decay, rate);
       if (param)
-        for (int64_t i = first; i < last; ++i) store(param + i, w[i]);
+        move<true>(direction + first, last - first, decay, rate, w + first, param + first);
+      else
+        move<false>(direction + first, last - first, decay, rate, w + first, nullptr);
     });
   }
 
  private:
+  template <bool kCast>
+  static void move(const float* direction, int64_t count, float decay, float rate, float* w,
+                   [[maybe_unused]] A* param) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      const float moved = muon_moved(w[i], direction[i], decay, rate);
+      w[i] = moved;
+      if constexpr (kCast) store(param + i, moved);
+    }
+  }
+
   MuonSettings s_;
   int threads_;
   bool cast_;

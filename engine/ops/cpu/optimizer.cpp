@@ -81,17 +81,20 @@ class RoundedUpdate : public Kernel {
     const double clip = *args.in[1].as<double>();
     if (std::isnan(clip)) return;
     const auto numbers = step_numbers<float>(args.in[0].as<double>(), clip, settings_);
+    const RoundKeys keys = rounding_.keys(*args.state);
     const int64_t rows = args.in[2].shape[0], columns = args.in[2].shape[1];
     parallel_ranges(threads_, rows, [&](int64_t first, int64_t last, int) {
       for (int64_t row = first; row < last; ++row)
-        for (int64_t column = 0; column < columns; column += BlockRounding::kMost)
-          update(numbers, args, row, column, std::min(BlockRounding::kMost, columns - column));
+        for (int64_t column = 0, count = 0; column < columns; column += count) {
+          count = std::min(rounding_.piece(row, column), columns - column);
+          update(numbers, keys, args, row, column, count);
+        }
     });
   }
 
  private:
-  void update(const StepNumbers<float> s, const KernelArgs& args, int64_t row, int64_t column,
-              int64_t count) const {
+  void update(const StepNumbers<float> s, const RoundKeys& keys, const KernelArgs& args, int64_t row,
+              int64_t column, int64_t count) const {
     constexpr int kMoments = Rule::kMoments;
     const int64_t at = row * args.in[2].shape[1] + column;
     alignas(64) float w[BlockRounding::kMost];
@@ -106,7 +109,7 @@ class RoundedUpdate : public Kernel {
       else
         Rule::update(s, g[i], w[i], m[i]);
     }
-    rounding_.write(w, *args.state, row, column, count, args.out[0], at);
+    rounding_.write(w, keys, row, column, count, args.out[0], at);
   }
 
   int threads_;

@@ -130,10 +130,11 @@ class QuantisedUpdate : public Kernel {
     const double clip = *args.in[1].as<double>();
     if (std::isnan(clip)) return;
     const auto numbers = step_numbers<float>(args.in[0].as<double>(), clip, settings_);
+    const RoundKeys keys = rounding_.keys(*args.state);
     const int64_t rows = args.in[2].shape[0], blocks = quantised_blocks(args.in[2].shape[1]);
     parallel_grains(threads_, rows * blocks, kBlocksTogether, [&](int64_t first, int64_t last, int) {
       for (int64_t block = first; block < last; ++block)
-        update(numbers, args, block / blocks, block % blocks);
+        update(numbers, keys, args, block / blocks, block % blocks);
     });
   }
 
@@ -153,7 +154,8 @@ class QuantisedUpdate : public Kernel {
     }
   }
 
-  void update(const StepNumbers<float>& numbers, const KernelArgs& args, int64_t row, int64_t of_row) const {
+  void update(const StepNumbers<float>& numbers, const RoundKeys& keys, const KernelArgs& args, int64_t row,
+              int64_t of_row) const {
     const int64_t columns = args.in[2].shape[1], column = of_row * kQuantisedBlock,
                   at = row * columns + column, count = std::min(kQuantisedBlock, columns - column),
                   size = row * quantised_blocks(columns) + of_row;
@@ -166,7 +168,7 @@ class QuantisedUpdate : public Kernel {
     args.out[2].as<float>()[size] = Quantiser<true>::write(b.m, count, args.out[1].as<uint8_t>() + at);
     if constexpr (kMoments > 1)
       args.out[4].as<float>()[size] = Quantiser<false>::write(b.v, count, args.out[3].as<uint8_t>() + at);
-    rounding_.write(b.w, *args.state, row, column, count, args.out[0], at);
+    rounding_.write(b.w, keys, row, column, count, args.out[0], at);
     if (cast_) write_each(args.out[1 + 2 * kMoments].as<A>() + at, count, [&](int64_t i) { return b.w[i]; });
   }
 
