@@ -11,6 +11,7 @@
 #include "engine/core/arena.h"
 #include "engine/core/checked.h"
 #include "engine/graph/op_def.h"
+#include "engine/runtime/disk_ring.h"
 #include "engine/runtime/first_fit.h"
 #include "engine/runtime/lifetime.h"
 
@@ -65,17 +66,14 @@ std::vector<ValueId> share_storage(const Graph& graph, const Use& use) {
 }
 
 // Persistent values of a space by category, inputs last, which alone depend on the batch; there the groups in
-// their order, then all other values in theirs. Of the host's memory the disk's buffer comes first, since the disk
-// wants it aligned.
+// their order, then all other values in theirs. The disk's buffer begins where the disk wants it.
 uint64_t place_persistent(const Graph& graph, MemorySpace space, Layout& layout, MemoryLedger::Row& row) {
   std::vector<ValueId> order;
   for (ValueId v = 0; v < static_cast<ValueId>(graph.values().size()); ++v)
     if (persists(graph.value(v)) && graph.value(v).space == space) order.push_back(v);
   const auto rank = [&](ValueId v) {
     const Value& value = graph.value(v);
-    const bool later = space == MemorySpace::kHost && value.category != Category::kWorkspace;
-    return std::tuple(later, value.category == Category::kInput, value.category, value.group == kNone,
-                      value.group);
+    return std::tuple(value.category == Category::kInput, value.category, value.group == kNone, value.group);
   };
   std::stable_sort(order.begin(), order.end(), [&](ValueId a, ValueId b) { return rank(a) < rank(b); });
   std::vector<uint64_t> begin(graph.values().size(), 0);  // by value that stands for a piece
@@ -83,6 +81,7 @@ uint64_t place_persistent(const Graph& graph, MemorySpace space, Layout& layout,
   for (ValueId v : order) {
     const Piece piece = piece_of(graph, v);
     if (piece.first != v) continue;
+    if (graph.value(v).name == kDiskRing) offset = block_bytes(offset, MemorySpace::kDisk);
     begin[v] = offset;
     row[static_cast<int>(graph.value(v).category)] += piece.bytes;
     offset = checked_sum(offset, piece.bytes, "the size of all persistent values");
@@ -280,10 +279,10 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
   TransientBlocks found = find_blocks(graph, spans, layout.storage, workspaces);
   check_sum(found.blocks, layout.ledger.persistent_bytes);
   Places places = place_all(std::move(found));
-  if (larger && exceeds(places, *larger)) {
-    require(larger->storage.size() == layout.storage.size() &&
-                larger->workspace_offsets.size() == layout.workspace_offsets.size(),
-            "a larger batch has other ops");
+  // Of a few rows there may be fewer ops: into so many pieces a product cannot be cut.
+  const bool same_ops = larger && larger->storage.size() == layout.storage.size() &&
+                        larger->workspace_offsets.size() == layout.workspace_offsets.size();
+  if (same_ops && exceeds(places, *larger)) {
     Places alike = place_as(graph, *larger, find_blocks(graph, spans, larger->storage, workspaces));
     if (are_apart(alike.blocks()) && !exceeds(alike, *larger)) {
       layout.storage = larger->storage;

@@ -67,8 +67,14 @@ void WorkerStreams::run_ops(StreamId stream) {
         fail(std::current_exception());
       }
     if (ops_.after) ops_.after(id);
-    done_[id].store(run_, std::memory_order_release);
-    if (ops_.schedule.waited_for[id]) done_[id].notify_all();
+    if (!ops_.schedule.waited_for[id]) {
+      done_[id].store(run_, std::memory_order_release);
+      continue;
+    }
+    // notify_all() first asks whether anybody sleeps: it must not ask before a sleeper could see the store, which stands
+    // behind all that the op has written.
+    done_[id].store(run_, std::memory_order_seq_cst);
+    done_[id].notify_all();
   }
 }
 

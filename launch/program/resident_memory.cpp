@@ -69,12 +69,20 @@ uint64_t resident_needs(const Config& config, const MemoryLedger& memory) {
 
 uint64_t program_needs(const Config& config, const Program& longest, std::size_t lengths) {
   const Config::Training& training = config.training;
+  const uint64_t others = lengths - 1;
+  const auto met_in = [&](int64_t steps) {
+    return config.evaluation.every_steps > 0
+               ? others
+               : std::min(others, static_cast<uint64_t>(steps) *
+                                      static_cast<uint64_t>(training.gradient_accumulation_steps));
+  };
   const bool lazy = training.compile == CompileTime::kLazy;
-  uint64_t others = lengths - 1;
-  if (lazy && config.evaluation.every_steps == 0)
-    others = std::min(others, static_cast<uint64_t>(training.max_steps) *
-                                  static_cast<uint64_t>(training.gradient_accumulation_steps));
-  return (lazy ? others * host_bytes_of(longest) : 0) + (1 + others) * executor_host_bytes(longest);
+  const int64_t replan = std::min(config.activation_checkpointing.replan_after, training.max_steps);
+  const uint64_t first = lazy ? met_in(replan > 0 ? replan : training.max_steps) : others;
+  // Those that planning again replaces stay for the reports.
+  const uint64_t again = replan > 0 ? 1 + met_in(training.max_steps - replan) : 0;
+  return ((lazy ? first : 0) + again) * host_bytes_of(longest) +
+         (1 + first + again) * executor_host_bytes(longest);
 }
 
 ResidentMemory predict_resident(uint64_t needed, Communicator& world) {

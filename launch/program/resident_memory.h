@@ -37,7 +37,8 @@ uint64_t unread_code_bytes();
 uint64_t resident_needs(const Config& config, const MemoryLedger& memory);
 
 // What the programs of `lengths` lengths take beside those that are there when memory is reserved, one or with
-// training.compile ahead all: those that the run can come to meet, and what runs all of them.
+// training.compile ahead all: those that the run can come to meet, anew where replan_after replaces them, and what runs
+// all of them.
 uint64_t program_needs(const Config& config, const Program& longest, std::size_t lengths);
 
 // Collective over `world`, which has planned. `needed`: this rank's, of resident_needs().

@@ -81,6 +81,16 @@ void expect_nothing_overlaps(const Shapes& made, const Schedule& schedule, const
   }
 }
 
+// A product of a few rows is cut into fewer pieces than one of many.
+TEST(Layout, OfOtherOpsKeepsItsOwnPlaces) {
+  const OpRegistry registry = mixes();
+  const Shapes few = random_ops(registry, 0, 8);
+  const Schedule schedule = make_schedule(few.graph);
+  const Layout other, alone = make_layout(few.graph, schedule, few.workspaces),
+                      layout = make_layout(few.graph, schedule, few.workspaces, &other);
+  EXPECT_EQ(layout.value_offsets, alone.value_offsets);
+}
+
 TEST(Layout, OfSmallerValuesFitsThatOfLarger) {
   const OpRegistry registry = mixes();
   int higher_by_itself = 0;

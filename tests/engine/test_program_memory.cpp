@@ -220,6 +220,20 @@ TEST_F(ProgramMemoryTest, ABufferOfTheDiskIsNobodyElses) {
   EXPECT_EQ(memory.arena(MemorySpace::kHost).bytes(), with_buffer.predicted().host_bytes);
 }
 
+// Plans of lengths differ in whether anything goes to the disk, and states in the host's memory stay where they are.
+TEST_F(ProgramMemoryTest, ABufferOfTheDiskMovesNothingThatIsShared) {
+  const auto states = [](Graph& g) { Model::persistent(g, "states", 100, MemorySpace::kHost); };
+  const Program first = model_.program(8, states), with_buffer = model_.program(8, [&](Graph&g) {
+    g.value(Model::persistent(g, "disk/ring", 1, MemorySpace::kHost)).category = Category::kWorkspace;
+    states(g);
+  });
+  for (const auto& [a, b] : {std::pair(&first, &with_buffer), std::pair(&with_buffer, &first)}) {
+    const ProgramMemory memory(*device_, {a}, with_buffer.predicted());
+    EXPECT_NO_THROW(memory.check_fits(*b));
+  }
+  EXPECT_EQ(with_buffer.layout.value_offsets[with_buffer.graph.find("disk/ring")] % kDiskBlock, 0u);
+}
+
 TEST_F(ProgramMemoryTest, RefusesAProgramThatNeedsMore) {
   expect_refused(model_.program(9), "bytes of device memory; ");
   Program more = model_.program(8);

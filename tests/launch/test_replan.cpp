@@ -10,8 +10,10 @@
 
 #include "checkpointing/device_file.h"
 #include "checkpointing/op_time.h"
+#include "engine/runtime/program_size.h"
 #include "launch/config/read.h"
 #include "launch/program/estimate.h"
+#include "launch/program/resident_memory.h"
 #include "launch/report/rank_report.h"
 #include "tests/engine/expect_error.h"
 #include "tests/launch/training_harness.h"
@@ -179,6 +181,22 @@ TEST(Replan, LengthsThatComeLaterGoByWhatWasMeasured) {
   EXPECT_EQ(adapted.lengths.size(), 2u);
   for (const LengthReport& l : adapted.lengths)
     EXPECT_NEAR(l.predicted, l.measured, 0.3 * l.measured) << l.length;
+}
+
+// What is replaced is there until the run ends.
+TEST(Replan, CountsTheProgramsThatItMakesAsResident) {
+  const auto bytes = [](const Words& more) {
+    Config config = read_config_text(
+        "test.yaml", kGpt2, plus({"training.max_steps=6", ac("mode=auto"), ac("memory_budget=1GiB")}, more));
+    resolve_planned_world(config);
+    const PlannedTraining planned = plan_training(config, 0, 0);
+    const Program& longest = planned.training.program;
+    const uint64_t each = host_bytes_of(longest) + executor_host_bytes(longest);
+    return std::pair(program_needs(config, longest, 3) - executor_host_bytes(longest), each);
+  };
+  const auto [never, program] = bytes({});
+  EXPECT_EQ(never, 2 * program);
+  EXPECT_EQ(bytes({ac("replan_after=1")}).first, 4 * program);  // a length, the longest again, two lengths
 }
 
 TEST(Replan, IsRefusedWhereNothingIsPlanned) {
