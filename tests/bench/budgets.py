@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Trains GPT-2 124M and BERT-base on sequences of SWAG's lengths within memory budgets, and prints one markdown table.
 
-Always true: every row of a model trains on the same samples in the same order, rows in turn, round by round; the device's
-rates are calibrated by this very run, before anything is measured, and nothing measured goes back into a prediction. A step
-has the same shape in every row, so an overhead is the median over steps of a step's time over that of mode none in the same
-round. PyTorch's rows are its own: torch.compile with torch._functorch.config.activation_memory_budget, a share of the saved
+Always true: every row of a model trains on the same samples in the same order, and beside a training of mode none, step by
+step in turn (in_turn.py); the device's rates are calibrated by this very run, before anything is measured, and nothing measured
+goes back into a prediction. An overhead is the median over steps of a step's time over that of the same step of none, which
+came just before or after it. PyTorch's rows are its own, whole runs one behind another: torch.compile with torch._functorch.config.activation_memory_budget, a share of the saved
 activations and no bytes, against torch.compile without. The exit status is 1 if anything is missing, never because of a speed.
 """
 
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from compare import ROOT, Unavailable, processor_name, run_child
+from in_turn import Training, steps_in_turn
 
 MIB = 2.0**20
 LOW, HIGH, MULTIPLE = 40, 142, 8  # SWAG's lengths; micro-batches are padded to multiples
@@ -34,6 +35,7 @@ COLUMNS = [
     "budget, MiB",
     "what",
     "ms/step",
+    "none in turn",
     "overhead over none",
     "predicted overhead",
     "arena measured, MiB",
@@ -55,7 +57,8 @@ class Row:
     share: float | None = None  # of PyTorch's saved activations
     base: Row | None = None  # None: it is one
     steps: list[list[float]] = field(default_factory=list)  # seconds, by round
-    predicted: list[float] = field(default_factory=list)  # seconds of the mean step, by round
+    in_turn: list[list[float]] = field(default_factory=list)  # of the base, beside these
+    predicted: float = 0  # seconds of the mean step
     arena: int = 0
     rss: int = 0
 
@@ -66,13 +69,13 @@ class Row:
     def overhead(self) -> float | None:
         if self.base is None:
             return None
-        pairs = [pair for mine, none in zip(self.steps, self.base.steps) for pair in zip(mine, none)]
+        pairs = [pair for mine, none in zip(self.steps, self.in_turn or self.base.steps) for pair in zip(mine, none)]
         return statistics.median(mine / none for mine, none in pairs) - 1 if pairs else None
 
     def predicted_overhead(self) -> float | None:
         if self.base is None or not self.predicted or not self.base.predicted:
             return None
-        return self.predicted[-1] / self.base.predicted[-1] - 1
+        return self.predicted / self.base.predicted - 1
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -80,7 +83,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--build", type=Path, default=ROOT / "build/cpu")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6, help="timed steps per run")
-    parser.add_argument("--warmup", type=int, default=2, help="untimed steps before them")
+    parser.add_argument("--warmup", type=int, default=2, help="untimed steps before them, one at least")
     parser.add_argument("--samples", type=int, default=8, help="of a micro-batch")
     parser.add_argument("--budgets", type=int, default=5, help="from the smallest that works towards that of mode none")
     parser.add_argument("--shares", type=float, nargs="*", default=[0.5, 0.0], help="of saved activations, for PyTorch")
@@ -162,15 +165,22 @@ class Bench:
             rows += [compiled, *shares]
         return rows
 
-    def measure_ours(self, row: Row) -> None:
-        with tempfile.TemporaryDirectory(dir=self.folder) as output:
-            own = ["memory_report.at=[end]", "memory_report.formats=[json]", "logging.progress=off", f"output_dir={output}"]
-            _, rss = self.recollect("train", *self.run_words(row.model), *own, *row.words)
-            lines = (Path(output) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-            report = json.loads((Path(output) / "memory.rank0.json").read_text(encoding="utf-8"))
-        row.steps.append([json.loads(line)["step_seconds"] for line in lines][self.args.warmup :])
-        row.predicted.append(report["step"]["predicted"]["step"])
-        row.arena, row.rss = report["measured"]["arena"], max(row.rss, rss)
+    def training(self, row: Row, output: str) -> Training:
+        own = ["memory_report.at=[end]", "memory_report.formats=[json]", "logging.progress=off", f"output_dir={output}"]
+        command = [str(self.args.build / "recollect"), "train", *self.run_words(row.model), *own, *row.words]
+        return Training(command, Path(output) / "metrics.jsonl", self.args.threads)
+
+    def measure_ours(self, row: Row, base: Row) -> None:
+        args = self.args
+        with tempfile.TemporaryDirectory(dir=self.folder) as beside, tempfile.TemporaryDirectory(dir=self.folder) as own:
+            trainings = [self.training(base, beside), self.training(row, own)]
+            taken = steps_in_turn(trainings, args.warmup, args.steps, args.timeout)
+            for one, output, what in zip((base, row), (beside, own), taken):
+                report = json.loads((Path(output) / "memory.rank0.json").read_text(encoding="utf-8"))
+                one.predicted, one.arena = report["step"]["predicted"]["step"], report["measured"]["arena"]
+                one.rss = max(one.rss, what.rss)
+                one.steps.append(what.seconds)
+            row.in_turn.append(taken[0].seconds)
 
     def measure_torch(self, row: Row) -> None:
         args, timed = self.args, self.padded()
@@ -186,12 +196,20 @@ class Bench:
 
     def measure(self, row: Row, number: int) -> None:
         try:
-            (self.measure_ours if row.share is None else self.measure_torch)(row)
+            if row.share is not None:
+                self.measure_torch(row)
+            elif row.base is not None:  # which is measured beside it
+                self.measure_ours(row, row.base)
+            else:
+                return
         except Unavailable as why:
             self.missing.append(f"{row.name}, round {number + 1}: {why}")
             row.steps.append([])
+            if row.share is None:
+                row.in_turn.append([])
         seconds = statistics.mean(row.steps[-1]) if row.steps[-1] else float("nan")
-        print(f"round {number + 1} {row.name}: {1e3 * seconds:.0f} ms, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+        beside = f" (none {1e3 * statistics.mean(row.in_turn[-1]):.0f})" if row.in_turn and row.in_turn[-1] else ""
+        print(f"round {number + 1} {row.name}: {1e3 * seconds:.0f} ms{beside}, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
 
 
 def percent(value: float | None) -> str:
@@ -199,9 +217,10 @@ def percent(value: float | None) -> str:
 
 
 def table_row(row: Row) -> str:
-    seconds = [second for steps in row.steps for second in steps]
+    seconds, beside = ([second for steps in rounds for second in steps] for rounds in (row.steps, row.in_turn))
     cells = [row.model, f"{row.budget / MIB:.1f}" if row.budget else "-", row.what]
     cells.append(f"{1e3 * statistics.mean(seconds):.0f}" if seconds else "-")
+    cells.append(f"{1e3 * statistics.mean(beside):.0f}" if beside else "-")
     cells += [percent(row.overhead()), percent(row.predicted_overhead())]
     cells.append(f"{row.arena / MIB:.1f}" if row.arena else "-")
     cells.append(f"{100 * (1 - row.arena / row.budget):.2f} %" if row.budget and row.arena else "-")
