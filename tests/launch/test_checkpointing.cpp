@@ -47,15 +47,19 @@ struct Case {
   std::string precision, dropout;
   int accumulation;
   bool sequence_parallel;
+  int steps;
 };
+
+std::vector<std::string> words_of(const Case& c) {
+  return with(layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel),
+              {"training.max_steps=" + std::to_string(c.steps)});
+}
 
 class Exact : public testing::TestWithParam<Case> {};
 class ExactSwitches : public Exact {};
 
 TEST_P(Exact, EveryModeGivesTheBitsOfNone) {
-  const Case& c = GetParam();
-  const std::vector<std::string> words =
-      layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel);
+  const std::vector<std::string> words = words_of(GetParam());
   const Trained none = train(kOddYaml, words);
   EXPECT_EQ(none.predicted, none.measured);
   for (const std::string_view mode : kModes)
@@ -71,8 +75,7 @@ TEST_P(Exact, EveryModeGivesTheBitsOfNone) {
 
 TEST_P(ExactSwitches, EveryGivesTheBitsOfNone) {
   const Case& c = GetParam();
-  const std::vector<std::string> words =
-      layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel);
+  const std::vector<std::string> words = words_of(c);
   const Trained none = train(kOddYaml, words);
   for (const std::string_view mode : kModes)
     for (int switches = 1; switches < 8; ++switches) {
@@ -99,8 +102,7 @@ std::string quick_folder() {
 // What waits on the disk, straight or through host memory, whole or divided.
 TEST_P(ExactSwitches, TheDiskGivesTheBitsOfNone) {
   const Case& c = GetParam();
-  const std::vector<std::string> words =
-      layout(c.tensor, c.precision, c.dropout, c.accumulation, c.sequence_parallel);
+  const std::vector<std::string> words = words_of(c);
   const Trained none = train(kOddYaml, words);
   for (const std::string_view mode : kModes)
     for (const bool partition : {false, true})
@@ -120,8 +122,9 @@ TEST_P(ExactSwitches, TheDiskGivesTheBitsOfNone) {
 }
 
 // With dropout every path but that without it is taken, and two ranks take all that four do. Steps of one micro-batch are
-// taken by one rank, and by two with sequence parallelism; without it two ranks take steps of four. The rest is tests/long's.
-bool is_long(const Case& c) {
+// taken by one rank, and by two with sequence parallelism; without it two ranks take steps of four. What crosses from a step
+// to the next one has done so after the second. The rest is tests/long's: every case, in many steps.
+bool only_long(const Case& c) {
   if (c.tensor == 4) return c.dropout == "0" || c.accumulation == 1 || c.precision == "fp32";
   if (c.tensor == 2 && c.accumulation == 1 && !c.sequence_parallel) return true;
   return c.dropout == "0" && (c.accumulation > 1 || c.sequence_parallel);
@@ -134,8 +137,8 @@ std::vector<Case> cases(bool long_ones) {
       for (const char* dropout : {"0", "0.1"})
         for (int accumulation : {1, 4})
           for (bool sequence : {false, true}) {
-            const Case c{tensor, precision, dropout, accumulation, sequence};
-            if ((tensor > 1 || !sequence) && is_long(c) == long_ones) all.push_back(c);
+            const Case c{tensor, precision, dropout, accumulation, sequence, long_ones ? 20 : 5};
+            if ((tensor > 1 || !sequence) && (long_ones || !only_long(c))) all.push_back(c);
           }
   return all;
 }
