@@ -416,7 +416,9 @@ TrainingProgram as_decided(const Config& config, const Mesh& mesh, const ModelGr
   if (plans_each_length(config)) {
     Target undecided = target;
     undecided.taken_over = {.disk = target.taken_over.disk, .state_disk = target.taken_over.state_disk};
-    return make_within_budget(config, mesh, built, undecided);
+    Config as_reserved = config;  // finds the plan that memory was reserved for, whatever was measured since
+    as_reserved.device.measured.reset();
+    return make_within_budget(as_reserved, mesh, built, undecided);
   }
   training.checkpointed.refusal = plan_exceeds(budget, config, training.program.predicted());
   return training;
