@@ -27,6 +27,15 @@ struct Where {
 // From now on, for the calling thread's launches.
 enum class Order { kForward, kBackward };
 void set_order(Order order);
+// The calling thread's launches come one behind the other, none of them on a stream: what each thread of a launch ran as may
+// run in the next one too, which saves most of the time where races are watched.
+void keep_stacks(bool keep);
+// Of a launch of the calling thread races are watched in so many blocks, and between these and the others.
+inline constexpr unsigned kAllBlocks = ~0u;
+void watch_blocks(unsigned most);
+// Nor does a block wait at its barrier of this number, counted from 0: what a kernel is that lacks it.
+inline constexpr int kNoBarrier = -1;
+void leave_out_barrier(int number);
 
 // Throws a recollect::Error where threads wait for what never comes: a barrier that not all of a block reach,
 // or not the same one; a warp's exchange that not all its lanes take part in.

@@ -1,0 +1,60 @@
+// Has ThreadSanitizer watch kernels' launches (order.h): of each kernel every shape of launch once, if it has not too many
+// threads, and says which kernels there were, so that a test can tell that none was left out. For launches that are done at
+// once, on the thread that made this.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "tests/gpu/emulation/grid.h"
+
+namespace recollect::emulation {
+
+class KernelWatch {
+ public:
+  // Blocks of launches: the most that there were, and the most that were watched at once.
+  struct Kernel {
+    std::string file, function;  // where it is defined; with all arguments of a template
+    unsigned blocks = 0, watched = 0;
+    std::set<std::tuple<unsigned, unsigned, unsigned, unsigned, std::size_t>> shapes =
+        {};  // that were watched
+  };
+
+  explicit KernelWatch(unsigned most_threads);  // one at a time on a thread
+  ~KernelWatch();
+  KernelWatch(const KernelWatch&) = delete;
+  KernelWatch& operator=(const KernelWatch&) = delete;
+
+  // From now on only kernels of such a function are watched, and go without their barrier of that number; from 0.
+  void leave_out(const std::string& function, int barrier);
+
+  const std::map<const void*, Kernel>& kernels() const { return kernels_; }
+  bool begins(const void* kernel, Dim3 grid, Dim3 block, std::size_t shared);  // whether it is watched
+  int left_out() const { return left_out_; }
+
+ private:
+  unsigned most_threads_;
+  std::string only_;
+  int left_out_ = kNoBarrier;
+  std::map<const void*, Kernel> kernels_;
+};
+
+// Whether `name` is a function, or one of a template, of such a name.
+bool is_function(const std::string& name, const std::string& function);
+
+// Around a launch of the calling thread.
+class WatchedLaunch {
+ public:
+  WatchedLaunch(const void* kernel, Dim3 grid, Dim3 block, std::size_t shared);
+  ~WatchedLaunch();
+  WatchedLaunch(const WatchedLaunch&) = delete;
+  WatchedLaunch& operator=(const WatchedLaunch&) = delete;
+
+ private:
+  bool watched_;
+};
+
+}  // namespace recollect::emulation

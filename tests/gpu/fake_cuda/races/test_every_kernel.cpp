@@ -1,0 +1,232 @@
+// Every kernel of the backend runs while ThreadSanitizer watches: in op cases that are not too large, and in calls of its
+// own where an op has none. What runs is counted against the kernels that the sources define.
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "comm/cuda/reduce_parts.h"
+#include "engine/ops/attention.h"
+#include "engine/ops/cuda/attention_padding.h"
+#include "engine/ops/cuda/cudnn_seeds.h"
+#include "engine/ops/vocabulary_reduction.h"
+#include "engine/runtime/cuda/enqueue.h"
+#include "tests/engine/op_harness.h"
+#include "tests/gpu/emulation/backend.h"
+#include "tests/gpu/emulation/watch.h"
+#include "tests/gpu/fake_cuda/races/expect_race.h"
+
+namespace recollect::test {
+namespace {
+
+using emulation::KernelWatch;
+
+constexpr unsigned kMostThreads = 512;    // that are watched of a launch, but two blocks in any case
+constexpr int64_t kMostElements = 14000;  // of a case's inputs
+
+int64_t elements_of(const OpCase& c) {
+  return std::accumulate(c.inputs.begin(), c.inputs.end(), int64_t{0},
+                         [](int64_t sum, const ValueSpec& input) { return sum + input.shape.elements(); });
+}
+
+void run_once(const OpCase& c, const KernelTable& kernels, Precision precision) {
+  OpRegistry registry;
+  register_engine_ops(registry);
+  const Graph graph = make_graph(c, registry, precision);
+  const CaseData data = make_data(c, precision);
+  GraphRunner runner(graph, kernels, c.state);
+  const Op& op = graph.op(0);
+  for (std::size_t i = 0; i < op.inputs.size(); ++i)
+    if (op.inputs[i] != kNone) write(runner.tensor(op.inputs[i]), data.inputs[i]);
+  for (const auto& [output, spec] : c.accumulators)
+    if (c.accumulate && spec.fill != Fill::kGarbage)
+      write(runner.tensor(op.outputs[output]), data.accumulators.at(output));
+  runner.run_op(0, c.accumulate);
+}
+
+// Of a vocabulary whose other parts are empty.
+class OnePart final : public VocabularyReduction {
+ public:
+  void max(double*, int64_t, void*) override {}
+  void sum(double*, int64_t, void*) override {}
+  void max(float*, int64_t, void*) override {}
+  void sum(float*, int64_t, void*) override {}
+};
+
+void run_ops() {
+  OnePart part;
+  KernelTable kernels, divided;
+  emulation::register_kernels(kernels);
+  emulation::register_kernels(divided, &part);
+  for (const OpCase& c : op_cases()) {
+    if (elements_of(c) > (c.accumulate ? kMostElements / 4 : kMostElements)) continue;
+    for (const Precision precision : {kBfloat16, kFloat}) {
+      run_once(c, kernels, precision);
+      if (c.kind == "lm_head_loss") run_once(c, divided, precision);
+    }
+  }
+}
+
+// Parameters in bf16 that have no copy in more bits, which the table of cases lacks.
+void run_rounded_updates() {
+  const Shape shape{6, 600};
+  KernelTable kernels;
+  emulation::register_kernels(kernels);
+  for (const std::string kind : {"adamw", "adamw_hf", "adam", "sgd", "lion", "adamw8bit", "lion8bit"}) {
+    const bool quantised = kind.ends_with("8bit"), one = kind == "sgd" || kind.starts_with("lion");
+    const auto positive = [](Storage storage, Shape of) {
+      return ValueSpec{
+          .name = "numbers", .shape = of, .storage = storage, .fill = Fill::kPositive, .scale = 0.1};
+    };
+    OpCase c{.name = kind,
+             .kind = kind,
+             .inputs = {positive(Storage::kF64, {3}), positive(Storage::kF64, {1}), statistic("g", shape)},
+             .attributes = {{"rounded_as", int64_t{5}},
+                            {"rounded_columns", int64_t{600}},
+                            {"rounded_first_column", int64_t{0}},
+                            {"rounded_runs", std::string("0 0 ")},
+                            {"cast", int64_t{0}},
+                            {"weight_decay", 0.1},
+                            {"beta1", 0.75},
+                            {"beta2", 0.75},
+                            {"epsilon", 1e-6},
+                            {"momentum", 0.75}},
+             .accumulators = {{0, activation("master", shape)}},
+             .accumulate = true};
+    for (int moment = 0, next = 1; moment < (one ? 1 : 2); ++moment) {
+      c.accumulators[next++] = positive(quantised ? Storage::kU8 : Storage::kStatistics, shape);
+      if (quantised) c.accumulators[next++] = positive(Storage::kF32, {6, 3});
+    }
+    run_once(c, kernels, kBfloat16);
+  }
+}
+
+// What streams do beside ops (engine/runtime/cuda/enqueue.h).
+void run_enqueued() {
+  constexpr int64_t count = 5001;
+  const DType dtypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
+  std::vector<double> one(count), other(count);
+  const auto view = [&](std::vector<double>& memory, DType dtype) {
+    return Tensor{.data = memory.data(), .shape = {count}, .dtype = dtype};
+  };
+  for (const DType from : dtypes)
+    for (const DType to : dtypes)
+      if (from != to) cuda::convert(view(one, from), view(other, to), nullptr);
+  for (const DType dtype : {DType::kF64, DType::kF32})
+    cuda::accumulate(view(one, dtype), view(other, dtype), nullptr);
+  int64_t hash = 0;
+  cuda::hash_bytes(one.data(), one.size() * sizeof(double), &hash, nullptr);
+}
+
+void run_reductions() {
+  constexpr int64_t count = 3001;
+  std::vector<double> parts[3];
+  const void* at[3];
+  for (int i = 0; i < 3; ++i) parts[i].resize(count + 2), at[i] = parts[i].data();
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16, DType::kI64})
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax}) {
+      cuda::reduce_parts(dtype, op, at, 3, parts[1].data(), count, nullptr);  // whole packs, and the rest
+      const void* apart[] = {parts[0].data() + 1, parts[1].data(), parts[2].data()};
+      cuda::reduce_parts(dtype, op, apart, 3, parts[2].data(), count / 2, nullptr);
+    }
+}
+
+// What prepares cuDNN's attention, and what it leaves.
+void run_beside_attention() {
+  std::vector<int32_t> lengths(300, 5);
+  cuda::write_query_lengths(300, 7, lengths.data(), nullptr);
+  const AttentionShape shape({{"heads", int64_t{2}},
+                              {"kv_heads", int64_t{1}},
+                              {"kv_group", int64_t{2}},
+                              {"head_size", int64_t{8}},
+                              {"sequence_length", int64_t{5}},
+                              {"first_head", int64_t{0}},
+                              {"all_heads", int64_t{2}},
+                              {"causal", int64_t{0}}},
+                             15, false);
+  std::vector<uint16_t> gradients(std::size_t(3 * 5) * 16);
+  const std::vector<int32_t> seen{1, 5, 3};
+  cuda::clear_unseen_keys(shape, seen.data(),
+                          {.data = gradients.data(), .shape = {15, 16}, .dtype = DType::kBF16}, nullptr);
+  const RunState state{};
+  std::vector<int64_t> seeds(20);
+  cuda::write_attention_seeds(&state, {}, 10, seeds.data(), nullptr);
+}
+
+// File and name of a function that CUDA launches.
+using Defined = std::pair<std::string, std::string>;
+
+std::string name_behind(const std::string& text, std::size_t at) {
+  const std::string bounds = "__launch_bounds__(";
+  if (const std::size_t found = text.find(bounds, at); found < text.find("void", at) + 12) {
+    at = found + bounds.size();
+    for (int open = 1; open > 0; ++at) open += text[at] == '(' ? 1 : text[at] == ')' ? -1 : 0;
+  } else {
+    at = text.find("void", at) + 4;
+  }
+  const auto space = [](unsigned char c) { return std::isspace(c) != 0; };
+  const auto begin = std::find_if_not(text.begin() + static_cast<std::ptrdiff_t>(at), text.end(), space);
+  return {begin, std::find(begin, text.end(), '(')};
+}
+
+std::set<Defined> kernels_in_sources() {
+  std::set<Defined> result;
+  for (const char* folder : {"engine/ops/cuda", "engine/runtime/cuda", "comm/cuda"}) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::filesystem::path(RECOLLECT_SOURCE_DIR) / folder)) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with("cublas")) continue;  // NVIDIA's library: tests/gpu/fake_cublas.cpp
+      std::ifstream file(entry.path());
+      const std::string text(std::istreambuf_iterator<char>(file), {});
+      for (std::size_t at = text.find("\n__global__"); at != std::string::npos;
+           at = text.find("\n__global__", at + 1))
+        result.insert({name, name_behind(text, at)});
+    }
+  }
+  return result;
+}
+
+TEST(EveryKernel, HasNoRace) {
+  KernelWatch watch(kMostThreads);
+  run_ops();
+  run_rounded_updates();
+  run_enqueued();
+  run_reductions();
+  run_beside_attention();
+
+  std::set<Defined> missing = kernels_in_sources();
+  EXPECT_GT(missing.size(), 40u);
+  for (const auto& [address, kernel] : watch.kernels()) {
+    const std::string file = std::filesystem::path(kernel.file).filename();
+    EXPECT_GE(kernel.watched, std::min(kernel.blocks, 2u))
+        << file << ": " << kernel.function << " is watched in " << kernel.watched << " of " << kernel.blocks
+        << " blocks";
+    std::erase_if(missing, [&](const Defined& one) {
+      return one.first == file && emulation::is_function(kernel.function, one.second);
+    });
+  }
+  for (const auto& [file, name] : missing) ADD_FAILURE() << file << ": " << name << " never runs here";
+}
+
+// The op's cases, in which the kernel lacks one of its barriers.
+void run_without(const std::string& kind, const std::string& kernel, int barrier) {
+  KernelWatch watch(kMostThreads);
+  watch.leave_out(kernel, barrier);
+  KernelTable kernels;
+  emulation::register_kernels(kernels);
+  for (const OpCase& c : op_cases())
+    if (c.kind == kind && elements_of(c) <= kMostElements / 4) run_once(c, kernels, kBfloat16);
+}
+
+TEST(EveryKernel, ABarrierThatOneLacksIsSeen) {
+  EXPECT_RACE(run_without("quantise", "write_codes", 0));
+  EXPECT_RACE(run_without("embedding_backward", "sort_tokens", 0));
+  EXPECT_RACE(run_without("layer_norm_backward", "walk_columns", 1));
+}
+
+}  // namespace
+}  // namespace recollect::test
