@@ -79,6 +79,20 @@ class SlowSide final : public ExecutorProbe {
   std::atomic<int> begun = 0, ended = 0;
 };
 
+// A step, what runs it, and the recorder that watches.
+struct Watched {
+  explicit Watched(int64_t micro_batches, RunWhen when = RunWhen::kLastMicroBatch,
+                   ExecutorProbe* other = nullptr, std::unique_ptr<Device> on = make_cpu_device())
+      : step(when), recorder(step.graph(), micro_batches, other), device(std::move(on)) {}
+
+  Step step;
+  StepRecorder recorder;
+  std::unique_ptr<Device> device;
+  Program program = step.compile();
+  ProgramMemory memory{*device, {&program}};
+  Executor executor{std::move(program), memory, &recorder};
+};
+
 // One step of `micro_batches`, announced to the recorder as a session does.
 void run_step(Executor& executor, StepRecorder& recorder, int64_t micro_batches) {
   RunState state{.micro_batches = micro_batches};
@@ -112,12 +126,9 @@ void expect_possible(const StepTimeline::Run& run, const Program& program) {
 }
 
 TEST(StepRecorder, KeepsTheFirstAndTheLastMicroBatchAndTheOptimizer) {
-  Step step;
-  StepRecorder recorder(step.graph(), 4);
-  const std::unique_ptr<Device> device = make_cpu_device();
-  Program program = step.compile();
-  ProgramMemory memory(*device, {&program});
-  Executor executor(std::move(program), memory, &recorder);
+  Watched watched(4);
+  StepRecorder& recorder = watched.recorder;
+  Executor& executor = watched.executor;
   recorder.begin_step();
   run_step(executor, recorder, 4);
   ASSERT_TRUE(recorder.complete());
@@ -142,12 +153,9 @@ TEST(StepRecorder, KeepsTheFirstAndTheLastMicroBatchAndTheOptimizer) {
 }
 
 TEST(StepRecorder, KeepsTheSecondMicroBatchTooWhereTheFirstDoesMore) {
-  Step step(RunWhen::kFirstMicroBatch);
-  StepRecorder recorder(step.graph(), 4);
-  const std::unique_ptr<Device> device = make_cpu_device();
-  Program program = step.compile();
-  ProgramMemory memory(*device, {&program});
-  Executor executor(std::move(program), memory, &recorder);
+  Watched watched(4, RunWhen::kFirstMicroBatch);
+  StepRecorder& recorder = watched.recorder;
+  Executor& executor = watched.executor;
   recorder.begin_step();
   run_step(executor, recorder, 4);
   const StepTimeline& timeline = recorder.timeline();
@@ -161,13 +169,10 @@ TEST(StepRecorder, KeepsTheSecondMicroBatchTooWhereTheFirstDoesMore) {
 }
 
 TEST(StepRecorder, AWaitIsTheOneTheExecutorCounts) {
-  Step step;
   SlowSide slow;
-  StepRecorder recorder(step.graph(), 1, &slow);
-  const std::unique_ptr<Device> device = make_cpu_device();
-  Program program = step.compile();
-  ProgramMemory memory(*device, {&program});
-  Executor executor(std::move(program), memory, &recorder);
+  Watched watched(1, RunWhen::kLastMicroBatch, &slow);
+  StepRecorder& recorder = watched.recorder;
+  Executor& executor = watched.executor;
   run_step(executor, recorder, 1);  // its waits are not the recorded step's
   EXPECT_FALSE(recorder.complete());
   const double before = executor.waits().by_op()[kUse];
@@ -225,12 +230,9 @@ class LateDevice final : public Device {
 };
 
 TEST(StepRecorder, TakesTheTimesOfADeviceThatRunsOpsLater) {
-  Step step;
-  StepRecorder recorder(step.graph(), 1);
-  LateDevice device;
-  Program program = step.compile();
-  ProgramMemory memory(device, {&program});
-  Executor executor(std::move(program), memory, &recorder);
+  Watched watched(1, RunWhen::kLastMicroBatch, nullptr, std::make_unique<LateDevice>());
+  StepRecorder& recorder = watched.recorder;
+  Executor& executor = watched.executor;
   EXPECT_EQ(executor.times(), nullptr);
   recorder.begin_step();
   run_step(executor, recorder, 1);
@@ -249,12 +251,9 @@ TEST(StepRecorder, TakesTheTimesOfADeviceThatRunsOpsLater) {
 }
 
 TEST(StepRecorder, OutsideOfAStepNothingIsRecordedAndNoMemoryMoves) {
-  Step step;
-  StepRecorder recorder(step.graph(), 2);
-  const std::unique_ptr<Device> device = make_cpu_device();
-  Program program = step.compile();
-  ProgramMemory memory(*device, {&program});
-  Executor executor(std::move(program), memory, &recorder);
+  Watched watched(2);
+  StepRecorder& recorder = watched.recorder;
+  Executor& executor = watched.executor;
   std::vector<const OpTime*> places;
   for (const StepTimeline::Run& run : recorder.timeline().runs) places.push_back(run.ops.data());
   recorder.begin_step();
