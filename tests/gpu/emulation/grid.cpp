@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/core/error.h"
@@ -24,7 +25,6 @@ struct Thread {
   Where where;  // it waits
   std::unique_ptr<Fiber> fiber;
   unsigned exchanges = 0, barriers = 0, meetings = 0;
-  int reached = 0;  // of the barriers, with the one that is left out
 };
 
 struct Warp {
@@ -71,7 +71,7 @@ struct Launch {
 };
 thread_local Launch* launch = nullptr;  // of the calling thread
 thread_local Order order = Order::kForward;
-thread_local int barrier_left_out = kNoBarrier;
+thread_local Where barrier_left_out;
 // Stacks are kept from launch to launch, but where somebody would think that this orders the launches; of those that
 // are watched each is one thread's.
 thread_local std::vector<std::unique_ptr<Fiber>> idle, watched_idle;
@@ -86,6 +86,10 @@ Dim3 at(unsigned index, Dim3 size) {
 }
 
 std::string text(Where where) { return std::string(where.file) + ":" + std::to_string(where.line); }
+
+bool is_left_out(Where where) {
+  return where.line == barrier_left_out.line && std::string_view(where.file).ends_with(barrier_left_out.file);
+}
 
 [[noreturn]] void fail(const std::string& what) {
   block().threads.clear();  // fibers in mid-air, never to be resumed
@@ -195,7 +199,7 @@ void keep_stacks(bool keep) {
   if (can_watch_races()) idle.clear();
 }
 void watch_blocks(unsigned most) { watched_blocks = most; }
-void leave_out_barrier(int number) { barrier_left_out = number; }
+void leave_out_barrier(Where where) { barrier_left_out = where; }
 
 void run_grid(Dim3 grid, Dim3 size, std::size_t dynamic_bytes, const std::function<void()>& thread) {
   require(!launch, "no kernel launches another");
@@ -245,11 +249,12 @@ void* shared_memory(const void* site, std::size_t bytes) {
 }
 
 void wait_for_block(Where where) {
-  if (running().reached++ == barrier_left_out) return;
+  if (is_left_out(where)) return;
   const unsigned turn = running().barriers++;
   wait(Thread::kWaitsForBlock, where, block().meetings.of_block(turn));
 }
 void wait_for_warp(Where where) {
+  if (is_left_out(where)) return;
   const unsigned turn = running().meetings++;
   wait(Thread::kWaitsForWarp, where, block().meetings.of_warp(block().running / kLanes, turn));
 }

@@ -33,9 +33,9 @@ void keep_stacks(bool keep);
 // Of a launch of the calling thread races are watched in so many blocks, and between these and the others.
 inline constexpr unsigned kAllBlocks = ~0u;
 void watch_blocks(unsigned most);
-// Nor does a block wait at its barrier of this number, counted from 0: what a kernel is that lacks it.
-inline constexpr int kNoBarrier = -1;
-void leave_out_barrier(int number);
+// Nor does anybody wait at the barrier of this place, of a block or of a warp: what a kernel is that lacks it. The file's
+// name may be its end alone; Where() is none. The name must outlive the launches.
+void leave_out_barrier(Where where);
 
 // Throws a recollect::Error where threads wait for what never comes: a barrier that not all of a block reach,
 // or not the same one; a warp's exchange that not all its lanes take part in.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "engine/core/error.h"
 #include "tests/gpu/emulation/order.h"
@@ -56,9 +57,9 @@ KernelWatch::~KernelWatch() {
   watch = nullptr;
 }
 
-void KernelWatch::leave_out(const std::string& function, int barrier) {
-  only_ = function;
-  left_out_ = barrier;
+void KernelWatch::leave_out(std::string file, unsigned line) {
+  file_left_out_ = std::move(file);
+  line_left_out_ = line;
 }
 
 bool KernelWatch::begins(const void* kernel, Dim3 grid, Dim3 block, std::size_t shared) {
@@ -67,7 +68,6 @@ bool KernelWatch::begins(const void* kernel, Dim3 grid, Dim3 block, std::size_t 
   if (found == kernels_.end()) found = kernels_.emplace(kernel, named(kernel)).first;
   Kernel& one = found->second;
   one.blocks = std::max(one.blocks, blocks);
-  if (!only_.empty() && !is_function(one.function, only_)) return false;
   if (one.shapes.size() >= kMostShapes && one.watched >= std::min(blocks, 2u)) return false;
   if (!one.shapes.insert({grid.x, grid.y, block.x, block.y, shared}).second) return false;
   const unsigned watched = std::min(blocks, std::max(2u, most_threads_ / threads));
@@ -87,7 +87,7 @@ WatchedLaunch::~WatchedLaunch() {
   if (!watched_) return;
   watch_races(false);
   watch_blocks(kAllBlocks);
-  leave_out_barrier(kNoBarrier);
+  leave_out_barrier({});
 }
 
 }  // namespace recollect::emulation

@@ -28,17 +28,17 @@ class KernelWatch {
   KernelWatch(const KernelWatch&) = delete;
   KernelWatch& operator=(const KernelWatch&) = delete;
 
-  // From now on only kernels of such a function are watched, and go without their barrier of that number; from 0.
-  void leave_out(const std::string& function, int barrier);
+  // From now on what is watched lacks its barrier there (leave_out_barrier).
+  void leave_out(std::string file, unsigned line);
 
   const std::map<const void*, Kernel>& kernels() const { return kernels_; }
   bool begins(const void* kernel, Dim3 grid, Dim3 block, std::size_t shared);  // whether it is watched
-  int left_out() const { return left_out_; }
+  Where left_out() const { return {file_left_out_.c_str(), line_left_out_}; }
 
  private:
   unsigned most_threads_;
-  std::string only_;
-  int left_out_ = kNoBarrier;
+  std::string file_left_out_;
+  unsigned line_left_out_ = 0;
   std::map<const void*, Kernel> kernels_;
 };
 

@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <set>
+#include <sstream>
 #include <vector>
 
 #include "comm/cuda/reduce_parts.h"
@@ -57,13 +59,18 @@ class OnePart final : public VocabularyReduction {
   void sum(float*, int64_t, void*) override {}
 };
 
-void run_ops() {
+// Of all kinds, or of those that are named.
+using Kinds = std::set<std::string>;
+
+void run_ops(const Kinds& kinds = {}, int64_t most_elements = kMostElements) {
   OnePart part;
   KernelTable kernels, divided;
   emulation::register_kernels(kernels);
   emulation::register_kernels(divided, &part);
   for (const OpCase& c : op_cases()) {
-    if (elements_of(c) > (c.accumulate ? kMostElements / 4 : kMostElements)) continue;
+    if (!kinds.empty() && !kinds.contains(c.kind)) continue;
+    if (elements_of(c) > (c.accumulate ? std::min(most_elements, kMostElements / 4) : most_elements))
+      continue;
     for (const Precision precision : {kBfloat16, kFloat}) {
       run_once(c, kernels, precision);
       if (c.kind == "lm_head_loss") run_once(c, divided, precision);
@@ -72,11 +79,12 @@ void run_ops() {
 }
 
 // Parameters in bf16 that have no copy in more bits, which the table of cases lacks.
-void run_rounded_updates() {
+void run_rounded_updates(const Kinds& kinds = {}) {
   const Shape shape{6, 600};
   KernelTable kernels;
   emulation::register_kernels(kernels);
   for (const std::string kind : {"adamw", "adamw_hf", "adam", "sgd", "lion", "adamw8bit", "lion8bit"}) {
+    if (!kinds.empty() && !kinds.contains(kind)) continue;
     const bool quantised = kind.ends_with("8bit"), one = kind == "sgd" || kind.starts_with("lion");
     const auto positive = [](Storage storage, Shape of) {
       return ValueSpec{
@@ -173,20 +181,26 @@ std::string name_behind(const std::string& text, std::size_t at) {
   return {begin, std::find(begin, text.end(), '(')};
 }
 
-std::set<Defined> kernels_in_sources() {
-  std::set<Defined> result;
-  for (const char* folder : {"engine/ops/cuda", "engine/runtime/cuda", "comm/cuda"}) {
+// Texts of the files that kernels are in, by name.
+std::map<std::string, std::string> kernel_sources() {
+  std::map<std::string, std::string> result;
+  for (const char* folder : {"engine/ops/cuda", "engine/runtime/cuda", "comm/cuda"})
     for (const auto& entry :
          std::filesystem::directory_iterator(std::filesystem::path(RECOLLECT_SOURCE_DIR) / folder)) {
       const std::string name = entry.path().filename();
       if (name.starts_with("cublas")) continue;  // NVIDIA's library: tests/gpu/fake_cublas.cpp
       std::ifstream file(entry.path());
-      const std::string text(std::istreambuf_iterator<char>(file), {});
-      for (std::size_t at = text.find("\n__global__"); at != std::string::npos;
-           at = text.find("\n__global__", at + 1))
-        result.insert({name, name_behind(text, at)});
+      result[name] = std::string(std::istreambuf_iterator<char>(file), {});
     }
-  }
+  return result;
+}
+
+std::set<Defined> kernels_in_sources() {
+  std::set<Defined> result;
+  for (const auto& [name, text] : kernel_sources())
+    for (std::size_t at = text.find("\n__global__"); at != std::string::npos;
+         at = text.find("\n__global__", at + 1))
+      result.insert({name, name_behind(text, at)});
   return result;
 }
 
@@ -212,21 +226,60 @@ TEST(EveryKernel, HasNoRace) {
   for (const auto& [file, name] : missing) ADD_FAILURE() << file << ": " << name << " never runs here";
 }
 
-// The op's cases, in which the kernel lacks one of its barriers.
-void run_without(const std::string& kind, const std::string& kernel, int barrier) {
-  KernelWatch watch(kMostThreads);
-  watch.leave_out(kernel, barrier);
-  KernelTable kernels;
-  emulation::register_kernels(kernels);
-  for (const OpCase& c : op_cases())
-    if (c.kind == kind && elements_of(c) <= kMostElements / 4) run_once(c, kernels, kBfloat16);
+// A barrier in the sources, and the kinds of ops whose kernels may reach it.
+struct Barrier {
+  std::string file;
+  unsigned line;
+  Kinds kinds;
+};
+
+void PrintTo(const Barrier& barrier, std::ostream* out) { *out << barrier.file << ":" << barrier.line; }
+
+// Those that the file makes kernels for; of a header, those of the sources that include it.
+Kinds kinds_of(const std::string& file, const std::map<std::string, std::string>& sources) {
+  Kinds result;
+  for (const auto& [name, text] : sources)
+    if (name == file || (file.ends_with(".h") && text.find("/" + file + "\"") != std::string::npos))
+      for (const OpCase& c : op_cases())
+        if (text.find("\"" + c.kind + "\"") != std::string::npos) result.insert(c.kind);
+  return result;
 }
 
-TEST(EveryKernel, ABarrierThatOneLacksIsSeen) {
-  EXPECT_RACE(run_without("quantise", "write_codes", 0));
-  EXPECT_RACE(run_without("embedding_backward", "sort_tokens", 0));
-  EXPECT_RACE(run_without("layer_norm_backward", "walk_columns", 1));
+std::vector<Barrier> barriers_in_sources() {
+  const std::map<std::string, std::string> sources = kernel_sources();
+  std::vector<Barrier> result;
+  for (const auto& [file, text] : sources) {
+    std::istringstream lines(text);
+    unsigned number = 0;
+    for (std::string line; std::getline(lines, line);) {
+      ++number;
+      const std::string code = line.substr(0, line.find("//"));
+      if (code.find("__syncthreads()") != std::string::npos || code.find("__syncwarp()") != std::string::npos)
+        result.push_back({file, number, kinds_of(file, sources)});
+    }
+  }
+  return result;
 }
+
+class EveryBarrier : public testing::TestWithParam<Barrier> {};
+
+TEST_P(EveryBarrier, IsMissedWhereItIsLeftOut) {
+  const Barrier& barrier = GetParam();
+  ASSERT_FALSE(barrier.kinds.empty());
+  EXPECT_RACE({
+    KernelWatch watch(kMostThreads);
+    watch.leave_out("/" + barrier.file, barrier.line);
+    run_rounded_updates(barrier.kinds);
+    run_ops(barrier.kinds, kMostElements / 4);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Sources, EveryBarrier, testing::ValuesIn(barriers_in_sources()),
+                         [](const auto& info) {
+                           std::string name = info.param.file + "_" + std::to_string(info.param.line);
+                           std::replace(name.begin(), name.end(), '.', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace recollect::test
