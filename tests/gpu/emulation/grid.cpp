@@ -185,9 +185,9 @@ void run_block(unsigned threads) {
 void wait(Thread::State state, Where where, const void* meeting) {
   running().state = state;
   running().where = where;
-  tells(meeting);
+  if (meeting) tells(meeting);
   Fiber::yield();
-  hears(meeting);
+  if (meeting) hears(meeting);
 }
 
 }  // namespace
@@ -264,7 +264,7 @@ const uint64_t* exchange(uint64_t mine, Where where) {
   const unsigned turn = running().exchanges++ % 2;
   uint64_t* slots = block().warps[block().running / kLanes].slots[turn];
   slots[lane()] = mine;
-  wait_for_warp(where);
+  wait(Thread::kWaitsForWarp, where, nullptr);  // CUDA promises nothing of the memory that lanes have written
   return slots;
 }
 

@@ -47,7 +47,7 @@ void wait_for_block(Where where);
 void wait_for_warp(Where where);
 unsigned lane();
 // Gives 8 bytes to the other lanes, and returns theirs, in order of lanes; good until the next exchange but
-// one.
+// one. Orders nothing else that lanes read and write, as CUDA's shuffles do not.
 const uint64_t* exchange(uint64_t mine, Where where);
 
 }  // namespace recollect::emulation

@@ -15,14 +15,10 @@ namespace recollect::emulation {
 
 namespace {
 
-// Of a kernel; more only until two blocks are watched.
-constexpr std::size_t kMostShapes = 2;
-
 thread_local KernelWatch* watch = nullptr;
 
-// What the symbols of this program say of a function, which only ThreadSanitizer's build is asked for.
-KernelWatch::Kernel named([[maybe_unused]] const void* kernel) {
-  KernelWatch::Kernel result;
+// What the symbols of this program say of a function, which only ThreadSanitizer's build is asked for: a matter of seconds.
+void name([[maybe_unused]] const void* kernel, [[maybe_unused]] KernelWatch::Kernel& result) {
 #if defined(RECOLLECT_WATCH_RACES)
   const auto describe = [&](const char* what) {
     char text[4096] = {};
@@ -33,7 +29,6 @@ KernelWatch::Kernel named([[maybe_unused]] const void* kernel) {
   result.file = describe("%s");
   result.function = describe("%f");
 #endif
-  return result;
 }
 
 bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
@@ -62,22 +57,27 @@ void KernelWatch::leave_out(std::string file, unsigned line) {
   line_left_out_ = line;
 }
 
-bool KernelWatch::begins(const void* kernel, Dim3 grid, Dim3 block, std::size_t shared) {
+std::map<const void*, KernelWatch::Kernel> KernelWatch::kernels() const {
+  std::map<const void*, Kernel> result = kernels_;
+  for (auto& [kernel, one] : result) name(kernel, one);
+  return result;
+}
+
+bool KernelWatch::begins(const void* kernel, Dim3 grid, Dim3 block) {
   const unsigned blocks = grid.x * grid.y * grid.z, threads = block.x * block.y * block.z;
-  auto found = kernels_.find(kernel);
-  if (found == kernels_.end()) found = kernels_.emplace(kernel, named(kernel)).first;
-  Kernel& one = found->second;
+  Kernel& one = kernels_[kernel];
   one.blocks = std::max(one.blocks, blocks);
-  if (one.shapes.size() >= kMostShapes && one.watched >= std::min(blocks, 2u)) return false;
-  if (!one.shapes.insert({grid.x, grid.y, block.x, block.y, shared}).second) return false;
+  if (one.cases.size() >= 2 && !one.cases.contains(case_) && one.watched >= std::min(blocks, 2u))
+    return false;
+  one.cases.insert(case_);
   const unsigned watched = std::min(blocks, std::max(2u, most_threads_ / threads));
   watch_blocks(watched);
   one.watched = std::max(one.watched, watched);
   return true;
 }
 
-WatchedLaunch::WatchedLaunch(const void* kernel, Dim3 grid, Dim3 block, std::size_t shared)
-    : watched_(watch && watch->begins(kernel, grid, block, shared)) {
+WatchedLaunch::WatchedLaunch(const void* kernel, Dim3 grid, Dim3 block)
+    : watched_(watch && watch->begins(kernel, grid, block)) {
   if (!watched_) return;
   leave_out_barrier(watch->left_out());
   watch_races(true);

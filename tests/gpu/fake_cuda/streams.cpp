@@ -198,7 +198,7 @@ cudaError_t launch(const void* kernel, const cudaLaunchConfig_t& config, std::fu
     return said(cudaErrorInvalidValue);
   if (!config.stream)
     return at_once([&] {
-      const emulation::WatchedLaunch watched(kernel, grid, block, shared);
+      const emulation::WatchedLaunch watched(kernel, grid, block);
       emulation::run_grid(grid, block, shared, thread);
     });
   return call_on(config.stream, [&](World& w, World::Lock&) {
