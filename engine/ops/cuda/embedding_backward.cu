@@ -73,8 +73,7 @@ __global__ void __launch_bounds__(kSortThreads) sort_tokens(const Ids ids, Sorte
     if (row >= 0 && row < low) ++before;
     if (row >= low && row < high) atomicAdd(&next[row - low], 1);
   }
-  const int begin = reduce_block<Sum>(before, 0);
-  __syncthreads();
+  const int begin = reduce_block<Sum>(before, 0);  // which waits for all
   const Prefix place = sum_before(thread < kRange ? next[thread] : 0);
   if (thread < kRange) next[thread] = begin + place.before;
   if (thread == 0 && high == ids.rows) *sorted.count = begin + place.all;

@@ -46,7 +46,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   const double clip = *factor;
   if (isnan(clip)) return;
   RECOLLECT_SHARED(numbers, StepNumbers<float>);
-  if (threadIdx.x == 0) numbers = step_numbers<float>(schedule, clip, settings);
+  if (threadIdx.x == 0) {
+    const StepNumbers<float> made = step_numbers<float>(schedule, clip, settings);
+    numbers = made;
+  }
   __syncthreads();
   const StepNumbers<float> s = numbers;
   const int64_t vectors = p.elements / kVectors, step = int64_t{gridDim.x} * kThreads;
@@ -71,7 +74,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   const double clip = *factor;
   if (isnan(clip)) return;
   RECOLLECT_SHARED(numbers, StepNumbers<float>);
-  if (threadIdx.x == 0) numbers = step_numbers<float>(schedule, clip, settings);
+  if (threadIdx.x == 0) {
+    const StepNumbers<float> made = step_numbers<float>(schedule, clip, settings);
+    numbers = made;
+  }
   __syncthreads();
   const StepNumbers<float> s = numbers;
   const int64_t first = blockIdx.x * int64_t{kThreads} + threadIdx.x, step = int64_t{gridDim.x} * kThreads;

@@ -104,6 +104,7 @@ struct QuantisedMoment {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) largest = fmaxf(largest, fabsf(moment[i]));
     largest = reduce_warp<Max>(largest);
+    __syncwarp();  // all have read the size
     if (threadIdx.x % kWarp == 0) store_one(sizes + block, largest);
     uint32_t words[kEach / 4] = {};
 #pragma unroll

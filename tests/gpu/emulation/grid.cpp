@@ -1,9 +1,11 @@
 #include "tests/gpu/emulation/grid.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/core/error.h"
@@ -34,14 +36,15 @@ struct SharedVariable {
   std::unique_ptr<std::byte[]> memory;
 };
 
-// Places of which whoever watches is told: a block's end, and two by turns for its barriers and for the meetings of
+// Places of which whoever watches is told: a block's begin and end, and two by turns for its barriers and for the meetings of
 // each warp, since what is told at the next one is not for those who are late.
 class Meetings {
  public:
-  explicit Meetings(std::size_t warps) : bytes_(std::make_unique<char[]>(3 + 2 * warps)) {}
-  const void* end() const { return &bytes_[0]; }
-  const void* of_block(unsigned turn) const { return &bytes_[1 + turn % 2]; }
-  const void* of_warp(unsigned warp, unsigned turn) const { return &bytes_[3 + 2 * warp + turn % 2]; }
+  explicit Meetings(std::size_t warps) : bytes_(std::make_unique<char[]>(4 + 2 * warps)) {}
+  const void* begin() const { return &bytes_[0]; }
+  const void* end() const { return &bytes_[1]; }
+  const void* of_block(unsigned turn) const { return &bytes_[2 + turn % 2]; }
+  const void* of_warp(unsigned warp, unsigned turn) const { return &bytes_[4 + 2 * warp + turn % 2]; }
 
  private:
   std::unique_ptr<char[]> bytes_;
@@ -64,12 +67,16 @@ struct Launch {
   // Told of by the launch, and by its blocks: these know nothing of each other.
   std::unique_ptr<char> begin = std::make_unique<char>(), end = std::make_unique<char>();
   Block* block = nullptr;
+  std::vector<std::unique_ptr<Fiber>> used = {};  // by threads that are done, while somebody watches
 };
 thread_local Launch* launch = nullptr;  // of the calling thread
 thread_local Order order = Order::kForward;
+thread_local Where barrier_left_out;
 // Stacks are kept from launch to launch, but where somebody would think that this orders the launches; of those that
 // are watched each is one thread's.
-thread_local std::vector<std::unique_ptr<Fiber>> idle;
+thread_local std::vector<std::unique_ptr<Fiber>> idle, watched_idle;
+thread_local bool keeps_stacks = false;
+thread_local unsigned watched_blocks = kAllBlocks;
 
 Block& block() { return *launch->block; }
 Thread& running() { return block().threads[block().running]; }
@@ -79,6 +86,10 @@ Dim3 at(unsigned index, Dim3 size) {
 }
 
 std::string text(Where where) { return std::string(where.file) + ":" + std::to_string(where.line); }
+
+bool is_left_out(Where where) {
+  return where.line == barrier_left_out.line && std::string_view(where.file).ends_with(barrier_left_out.file);
+}
 
 [[noreturn]] void fail(const std::string& what) {
   block().threads.clear();  // fibers in mid-air, never to be resumed
@@ -96,14 +107,15 @@ void each(unsigned count, F f) {
 }
 
 std::unique_ptr<Fiber> take_fiber() {
-  if (idle.empty()) return std::make_unique<Fiber>(watches_races());
-  std::unique_ptr<Fiber> fiber = std::move(idle.back());
-  idle.pop_back();
+  auto& kept = watches_races() ? watched_idle : idle;
+  if (kept.empty()) return std::make_unique<Fiber>(watches_races());
+  std::unique_ptr<Fiber> fiber = std::move(kept.back());
+  kept.pop_back();
   return fiber;
 }
 
 void run_kernel(void*) {
-  hears(launch->begin.get());
+  hears(block().meetings.begin());
   launch->kernel();
   tells(block().meetings.end());
 }
@@ -119,7 +131,10 @@ void run_thread(unsigned index) {
   thread.fiber->resume();
   if (!thread.fiber->ended()) return;
   thread.state = Thread::kDone;
-  if (!watches_races()) idle.push_back(std::move(thread.fiber));
+  if (!watches_races())
+    idle.push_back(std::move(thread.fiber));
+  else if (keeps_stacks)  // no other block's thread is the same one
+    launch->used.push_back(std::move(thread.fiber));
 }
 
 // Lets go of threads [first, last) if all of them wait as `state` says and at the same place; false if none
@@ -158,6 +173,7 @@ void run_block(unsigned threads) {
   hears(launch->begin.get());
   Block made(threads);
   made.side = side.get();
+  tells(made.meetings.begin());
   launch->block = &made;
   do {
     each(threads / kLanes, run_warp);
@@ -169,14 +185,21 @@ void run_block(unsigned threads) {
 void wait(Thread::State state, Where where, const void* meeting) {
   running().state = state;
   running().where = where;
-  tells(meeting);
+  if (meeting) tells(meeting);
   Fiber::yield();
-  hears(meeting);
+  if (meeting) hears(meeting);
 }
 
 }  // namespace
 
 void set_order(Order wanted) { order = wanted; }
+void keep_stacks(bool keep) {
+  keeps_stacks = keep;
+  watched_idle.clear();
+  if (can_watch_races()) idle.clear();
+}
+void watch_blocks(unsigned most) { watched_blocks = most; }
+void leave_out_barrier(Where where) { barrier_left_out = where; }
 
 void run_grid(Dim3 grid, Dim3 size, std::size_t dynamic_bytes, const std::function<void()>& thread) {
   require(!launch, "no kernel launches another");
@@ -185,16 +208,24 @@ void run_grid(Dim3 grid, Dim3 size, std::size_t dynamic_bytes, const std::functi
   gridDim = grid;
   blockDim = size;
   Launch made{thread, dynamic_bytes};
+  const unsigned blocks = grid.x * grid.y * grid.z;
+  const bool watched = watches_races();
+  if (watched && keeps_stacks)  // now, since blocks know nothing of each other
+    made.used.reserve(std::size_t{std::min(blocks, watched_blocks)} * threads);
   launch = &made;
   const auto leave = [](Launch*) { launch = nullptr; };
   const std::unique_ptr<Launch, decltype(leave)> at_the_end(&made, leave);
   tells(made.begin.get());
-  each(grid.x * grid.y * grid.z, [&](unsigned i) {
+  unsigned done = 0;
+  each(blocks, [&](unsigned i) {
+    if (watched && done++ == watched_blocks) watch_races(false);  // the others are this thread's doing
     blockIdx = at(i, grid);
     run_block(threads);
   });
+  if (watched) watch_races(true);
   hears(made.end.get());
-  if (can_watch_races()) idle.clear();
+  for (auto& fiber : made.used) watched_idle.push_back(std::move(fiber));
+  if (can_watch_races() && !keeps_stacks) idle.clear();
 }
 
 // The memory is the block's own: that a thread was the first to ask for it orders nothing.
@@ -218,10 +249,12 @@ void* shared_memory(const void* site, std::size_t bytes) {
 }
 
 void wait_for_block(Where where) {
+  if (is_left_out(where)) return;
   const unsigned turn = running().barriers++;
   wait(Thread::kWaitsForBlock, where, block().meetings.of_block(turn));
 }
 void wait_for_warp(Where where) {
+  if (is_left_out(where)) return;
   const unsigned turn = running().meetings++;
   wait(Thread::kWaitsForWarp, where, block().meetings.of_warp(block().running / kLanes, turn));
 }
@@ -231,7 +264,7 @@ const uint64_t* exchange(uint64_t mine, Where where) {
   const unsigned turn = running().exchanges++ % 2;
   uint64_t* slots = block().warps[block().running / kLanes].slots[turn];
   slots[lane()] = mine;
-  wait_for_warp(where);
+  wait(Thread::kWaitsForWarp, where, nullptr);  // CUDA promises nothing of the memory that lanes have written
   return slots;
 }
 

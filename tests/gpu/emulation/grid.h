@@ -27,6 +27,15 @@ struct Where {
 // From now on, for the calling thread's launches.
 enum class Order { kForward, kBackward };
 void set_order(Order order);
+// The calling thread's launches come one behind the other, none of them on a stream: what each thread of a launch ran as may
+// run in the next one too, which saves most of the time where races are watched.
+void keep_stacks(bool keep);
+// Of a launch of the calling thread races are watched in so many blocks, and between these and the others.
+inline constexpr unsigned kAllBlocks = ~0u;
+void watch_blocks(unsigned most);
+// Nor does anybody wait at the barrier of this place, of a block or of a warp: what a kernel is that lacks it. The file's
+// name may be its end alone; Where() is none. The name must outlive the launches.
+void leave_out_barrier(Where where);
 
 // Throws a recollect::Error where threads wait for what never comes: a barrier that not all of a block reach,
 // or not the same one; a warp's exchange that not all its lanes take part in.
@@ -38,7 +47,7 @@ void wait_for_block(Where where);
 void wait_for_warp(Where where);
 unsigned lane();
 // Gives 8 bytes to the other lanes, and returns theirs, in order of lanes; good until the next exchange but
-// one.
+// one. Orders nothing else that lanes read and write, as CUDA's shuffles do not.
 const uint64_t* exchange(uint64_t mine, Where where);
 
 }  // namespace recollect::emulation

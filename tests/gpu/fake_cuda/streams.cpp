@@ -1,6 +1,7 @@
 // Streams, what is put on them, and events.
 #include <map>
 
+#include "tests/gpu/emulation/watch.h"
 #include "tests/gpu/fake_cuda/call.h"
 
 using namespace recollect::fake_cuda;
@@ -195,7 +196,11 @@ cudaError_t launch(const void* kernel, const cudaLaunchConfig_t& config, std::fu
   const std::size_t shared = config.dynamicSmemBytes;
   if (shared > most || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
     return said(cudaErrorInvalidValue);
-  if (!config.stream) return at_once([&] { emulation::run_grid(grid, block, shared, thread); });
+  if (!config.stream)
+    return at_once([&] {
+      const emulation::WatchedLaunch watched(kernel, grid, block);
+      emulation::run_grid(grid, block, shared, thread);
+    });
   return call_on(config.stream, [&](World& w, World::Lock&) {
     if (config.stream->device != caller().device) return cudaErrorInvalidResourceHandle;
     const auto order = w.schedule().flip() ? emulation::Order::kForward : emulation::Order::kBackward;
