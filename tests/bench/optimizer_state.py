@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Trains a model on two data ranks with optimizer states divided, on the disk, and of several rules, and prints a markdown table.
 
-Always true: every round runs every row once, in turn, on the same cores, two processes of `recollect run` with half of the
-threads each; a row's cost is the median over rounds of its own median step over that of stage 0 with AdamW in the same round.
-Predicted bytes are those that the run printed before it began. The rate of the update counts what an update reads and what it
+Always true: every row is two processes of `recollect run` with half of the threads each. Once it runs alone, and is asked for
+bytes, exposed time and the rate of its update; in every round it runs beside stage 0 with AdamW, step by step in turn
+(in_turn.py), and its cost is the median over all steps of its time over that of stage 0's, which came just before. Predicted bytes are those that the run printed before it began. The rate of the update counts what an update reads and what it
 writes, as STREAM counts its triad, which this very run measures on all threads; of both ranks together, in the step that each
 recorded. The exit status is 1 if anything is missing or took other bytes than predicted, never because of a speed.
 """
@@ -19,9 +19,10 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from compare import GIB, ROOT, Unavailable, processor_name, run_child
+from in_turn import Training, steps_in_turn
 
 MIB = 2.0**20
 RANKS = 2
@@ -85,12 +86,14 @@ CONTENDERS = [
 
 @dataclass
 class Row:
-    """What all rounds gave; bytes are those of the last one."""
+    """What all rounds gave, and of the run by itself the rest."""
 
-    rounds: dict[int, list[float]] = field(default_factory=dict)  # seconds of the timed steps
-    exposed: list[float] = field(default_factory=list)  # ms a step, of the rank with the most
-    disk_exposed: list[float] = field(default_factory=list)
-    rates: list[float] = field(default_factory=list)  # bytes a second
+    steps: list[float] = field(default_factory=list)  # seconds
+    in_turn: list[float] = field(default_factory=list)  # of stage 0, beside these
+    exposed: float = 0  # ms a step, of the rank with the most
+    disk_exposed: float = 0
+    rate: float | None = None  # bytes a second
+    triad: float | None = None  # just before
     ranks: list[dict[str, Any]] = field(default_factory=list)  # memory reports
 
 
@@ -102,14 +105,14 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=4, help="timed steps per run")
-    parser.add_argument("--warmup", type=int, default=1)
+    parser.add_argument("--warmup", type=int, default=1, help="untimed steps before them, one at least")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of both ranks together")
     parser.add_argument("--only", default="", help="rows whose name contains this, and stage 0")
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds for one run")
     parser.add_argument("words", nargs="*", metavar="section.key=value", help="settings of all rows")
     args = parser.parse_args()
-    if args.rounds < 1 or args.steps < 1 or args.warmup < 0:
-        parser.error("--rounds and --steps must be at least 1, --warmup at least 0")
+    if args.rounds < 1 or args.steps < 1 or args.warmup < 1:
+        parser.error("--rounds, --steps and --warmup must be at least 1")
     return args
 
 
@@ -142,29 +145,40 @@ def update_rate(report: dict[str, Any], precision: str) -> float | None:
     return moved / seconds if seconds > 0 else None
 
 
-def train(args: argparse.Namespace, contender: Contender, row: Row, number: int) -> None:
+def training(args: argparse.Namespace, contender: Contender, folder: str) -> Training:
+    threads = max(1, args.threads // RANKS)
+    command = [str(args.build / "recollect"), "run", "--nproc-per-node", str(RANKS), "train", config_of(args)]
+    command += [f"parallelism.data_parallel_size={RANKS}", f"training.precision={args.precision}"]
+    command += [f"training.max_steps={args.warmup + args.steps}", f"device.threads={threads}"]
+    command += [f"output_dir={folder}/run", "logging.progress=off", *args.words, *contender.words]
+    command += ["optimizer.offload=disk", f"optimizer.offload_path={folder}"] if contender.disk else []
+    return Training(command, Path(folder) / "run/metrics.jsonl", threads)
+
+
+def run_alone(args: argparse.Namespace, contender: Contender, row: Row) -> None:
+    row.triad = measure_triad(args)
     with tempfile.TemporaryDirectory(prefix="recollect-states-", dir=args.folder) as folder:
-        threads = max(1, args.threads // RANKS)
-        command = [str(args.build / "recollect"), "run", "--nproc-per-node", str(RANKS), "train", config_of(args)]
-        command += [f"parallelism.data_parallel_size={RANKS}", f"training.precision={args.precision}"]
-        command += [f"training.max_steps={args.warmup + args.steps}", f"device.threads={threads}"]
-        command += [f"output_dir={folder}/run", "logging.progress=off", *args.words, *contender.words]
-        command += ["optimizer.offload=disk", f"optimizer.offload_path={folder}"] if contender.disk else []
-        run_child(command, threads, args.timeout)
-        output = Path(folder) / "run"
-        lines = (output / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        reports = [(output / f"memory.rank{rank}.json").read_text(encoding="utf-8") for rank in range(RANKS)]
-    steps = [line["step_seconds"] for line in map(json.loads, lines) if "step_seconds" in line]
-    if len(steps) != args.warmup + args.steps:
-        raise Unavailable(f"recollect wrote {len(steps)} steps instead of {args.warmup + args.steps}")
-    row.rounds[number] = steps[args.warmup :]
+        alone = training(args, contender, folder)
+        run_child(alone.command, alone.threads, args.timeout)
+        reports = [(alone.metrics.parent / f"memory.rank{rank}.json").read_text(encoding="utf-8") for rank in range(RANKS)]
     row.ranks = [json.loads(report) for report in reports]
     measured = [report["step"]["measured"] for report in row.ranks]
-    row.exposed.append(1e3 * max(step["exposed"] for step in measured))
-    row.disk_exposed.append(1e3 * max(step["exposed_for"]["disk"] for step in measured))
+    row.exposed = 1e3 * max(step["exposed"] for step in measured)
+    row.disk_exposed = 1e3 * max(step["exposed_for"]["disk"] for step in measured)
     rates = [update_rate(report, args.precision) for report in row.ranks]
-    if all(rate is not None for rate in rates):
-        row.rates.append(sum(rate for rate in rates if rate is not None))
+    row.rate = sum(rate for rate in rates if rate is not None) if None not in rates else None
+
+
+def run_in_turn(args: argparse.Namespace, base: Contender, contender: Contender, of_base: Row, row: Row) -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="recollect-states-", dir=args.folder) as beside,
+        tempfile.TemporaryDirectory(prefix="recollect-states-", dir=args.folder) as own,
+    ):
+        both = [training(args, base, beside), training(args, contender, own)]
+        stage_0, mine = steps_in_turn(both, args.warmup, args.steps, args.timeout)
+    row.in_turn += stage_0.seconds
+    of_base.steps += stage_0.seconds
+    row.steps += mine.seconds
 
 
 def other_bytes(row: Row) -> list[str]:
@@ -178,32 +192,28 @@ def other_bytes(row: Row) -> list[str]:
     return found
 
 
-def cost(row: Row, base: Row) -> float | None:
-    both = [number for number in row.rounds if number in base.rounds]
-    ratios = [statistics.median(row.rounds[n]) / statistics.median(base.rounds[n]) - 1 for n in both]
-    return statistics.median(ratios) if ratios else None
+def cost(row: Row) -> float | None:
+    return statistics.median(mine / base for mine, base in zip(row.steps, row.in_turn)) - 1 if row.steps else None
 
 
-def table_row(contender: Contender, row: Row, base: Row, triad: list[float]) -> str:
+def table_row(contender: Contender, row: Row) -> str:
     cells = [contender.name]
-    if not row.rounds:
+    if not row.ranks or not row.steps:
         return "| " + " | ".join(cells + ["-"] * (len(COLUMNS) - 1)) + " |"
-    steps = [second for seconds in row.rounds.values() for second in seconds]
-    extra = cost(row, base) if row is not base else None
+    steps, extra = row.steps, cost(row) if row.in_turn else None
     reach = f" (reach {100 * contender.reach:.0f} %)" if contender.reach is not None else ""
     cells += [f"{statistics.median(steps):.3f}", f"{min(steps):.3f}-{max(steps):.3f}"]
     cells.append(f"{100 * extra:+.1f} %{reach}" if extra is not None else "-")
-    cells.append(f"{statistics.median(row.exposed):.1f}")
-    cells.append(f"{statistics.median(row.disk_exposed):.1f}" if contender.disk else "-")
+    cells.append(f"{row.exposed:.1f}")
+    cells.append(f"{row.disk_exposed:.1f}" if contender.disk else "-")
     first = max(row.ranks, key=lambda report: report["measured"]["arena"])
     cells += [f"{first[key]['arena'] / MIB:.1f}" for key in ("predicted", "measured")]
     cells.append(f"{first['measured']['optimizer']['optimizer'] / MIB:.1f}")
     cells.append(f"{first['measured']['disk_states'] / MIB:.1f}" if contender.disk else "-")
     for key in ("predicted", "measured"):
         cells.append(f"{sum(report['resident'][key] for report in row.ranks) / GIB:.2f}")
-    rate = statistics.median(row.rates) if row.rates else None
-    cells.append(f"{1e-9 * rate:.1f}" if rate else "-")
-    cells.append(f"{100 * rate / statistics.median(triad):.0f} %" if rate and triad else "-")
+    cells.append(f"{1e-9 * row.rate:.1f}" if row.rate else "-")
+    cells.append(f"{100 * row.rate / row.triad:.0f} %" if row.rate and row.triad else "-")
     return "| " + " | ".join(cells) + " |"
 
 
@@ -220,38 +230,45 @@ def refusal_of_host(args: argparse.Namespace, missing: list[str]) -> str:
     return ""
 
 
+def measure(args: argparse.Namespace, contenders: list[Contender], rows: dict[str, Row]) -> list[str]:
+    """Fills the rows; returns what is missing."""
+    missing: list[str] = []
+    base, others = contenders[0], contenders[1:]
+
+    def attempt(what: str, part: Callable[[], object]) -> None:
+        try:
+            part()
+        except Unavailable as why:
+            missing.append(f"{what}: {why}")
+        print(f"{what}, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+
+    for contender in contenders:
+        attempt(f"{contender.name} alone", lambda: run_alone(args, contender, rows[contender.name]))
+        missing += [f"{contender.name}: {text}" for text in other_bytes(rows[contender.name])]
+    for number in range(args.rounds):
+        for contender in others:
+            both = rows[base.name], rows[contender.name]
+            attempt(f"round {number + 1} {contender.name}", lambda: run_in_turn(args, base, contender, *both))
+    return missing
+
+
 def main() -> int:
     args = parse_arguments()
     args.folder.mkdir(parents=True, exist_ok=True)
     contenders = [c for c in CONTENDERS if c.name == BASE or args.only in c.name]
     rows = {c.name: Row() for c in contenders}
-    triad: list[float] = []
-    missing: list[str] = []
-    for number in range(args.rounds):
-        try:
-            triad.append(measure_triad(args))
-        except Unavailable as why:
-            missing.append(f"STREAM triad, round {number + 1}: {why}")
-        for contender in contenders:
-            row = rows[contender.name]
-            try:
-                train(args, contender, row, number)
-                missing += [f"{contender.name}, round {number + 1}: {text}" for text in other_bytes(row)]
-            except Unavailable as why:
-                missing.append(f"{contender.name}, round {number + 1}: {why}")
-            steps = row.rounds.get(number)
-            shown = f"{statistics.median(steps):.3f} s" if steps else "nothing measured"
-            print(f"round {number + 1} {contender.name}: {shown}, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+    missing = measure(args, contenders, rows)
+    triad = [row.triad for row in rows.values() if row.triad]
     print("| " + " | ".join(COLUMNS) + " |")
     print("|" + "---|" * len(COLUMNS))
     for contender in contenders:
-        print(table_row(contender, rows[contender.name], rows[BASE], triad))
+        print(table_row(contender, rows[contender.name]))
     print(f"\n{args.model}, {args.precision}, two data ranks; {args.rounds} rounds of {args.steps} steps", end=" ")
     print(f"after {args.warmup} to warm up, {args.threads} threads in all; {processor_name()};", end=" ")
     print(f"load average at the end {os.getloadavg()[0]:.1f}.")
     if triad:
         spread = f"{1e-9 * min(triad):.1f}-{1e-9 * max(triad):.1f}"
-        print(f"STREAM triad: {1e-9 * statistics.median(triad):.1f} GB/s (median of rounds; {spread}).")
+        print(f"STREAM triad: {1e-9 * statistics.median(triad):.1f} GB/s (median of {len(triad)}; {spread}).")
     if refused := refusal_of_host(args, missing):
         print(refused)
     for text in missing:
