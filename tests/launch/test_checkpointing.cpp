@@ -20,7 +20,7 @@ const char* const kOddYaml = R"(
 model: {type: gpt2, vocab_size: 37, n_positions: 9, n_embd: 20, n_layer: 5, n_head: 4, n_inner: 36,
         initializer_range: 0.2}
 device: {backend: cpu, threads: 1}
-training: {micro_batch_size: 2, max_steps: 20, seed: 3}
+training: {micro_batch_size: 2, max_steps: 5, seed: 3}
 optimizer: {name: adamw, learning_rate: 1e-2, weight_decay: 0.1}
 data: {format: random, sequence_length: 8}
 )";
