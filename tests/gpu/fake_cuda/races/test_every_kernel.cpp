@@ -1,5 +1,6 @@
 // Every kernel of the backend runs while ThreadSanitizer watches: in op cases that are not too large, and in calls of its
-// own where an op has none. What runs is counted against the kernels that the sources define.
+// own where an op has none. What runs is counted against the kernels that the sources define; and each barrier of the
+// sources is left out once, which must be seen.
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
