@@ -4,8 +4,8 @@
 Always true: every row of a model trains on the same samples in the same order, and beside a training of mode none, step by
 step in turn (in_turn.py); the device's rates are calibrated by this very run, before anything is measured, and nothing measured
 goes back into a prediction. An overhead is the median over steps of a step's time over that of the same step of none, which
-came just before or after it. PyTorch's rows are its own, whole runs one behind another: torch.compile with torch._functorch.config.activation_memory_budget, a share of the saved
-activations and no bytes, against torch.compile without. The exit status is 1 if anything is missing, never because of a speed.
+came just before it. PyTorch's rows are its own, whole runs one behind another: torch.compile with
+torch._functorch.config.activation_memory_budget, a share of the saved activations and no bytes, against torch.compile without. The exit status is 1 if anything is missing, never because of a speed.
 """
 
 from __future__ import annotations
@@ -95,6 +95,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a trial: three layers, two budgets, one round of three steps")
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds for one run")
     args = parser.parse_args()
+    if args.rounds < 1 or args.steps < 1 or args.warmup < 1:
+        parser.error("--rounds, --steps and --warmup must be at least 1")
     if args.quick:
         args.rounds = 1
         args.steps, args.warmup, args.budgets, args.shares, args.samples = 3, 1, 2, args.shares[:1], 4

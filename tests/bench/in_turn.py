@@ -99,12 +99,12 @@ class Running:
             raise Unavailable(f"{Path(self.training.command[0]).name}: exit {self.child.returncode}: {''.join(last)[:300]}")
 
     def until(self, step: int, deadline: float) -> float:
-        """Lets it run until it has taken so many steps, or, for the last one, has ended; returns the seconds to that step."""
+        """Lets it run until it has taken so many steps; returns the seconds to the last of them."""
         begin = time.monotonic()
         self.send(signal.SIGCONT)
         while self.steps() < step:
             self.look()
-            if time.monotonic() > deadline or self.ended:
+            if time.monotonic() > deadline or (self.ended and self.steps() < step):
                 raise Unavailable(f"{' '.join(self.training.command)}: step {step} did not come")
             time.sleep(POLL)
         return time.monotonic() - begin

@@ -3,9 +3,9 @@
 
 Always true: every row is two processes of `recollect run` with half of the threads each. Once it runs alone, and is asked for
 bytes, exposed time and the rate of its update; in every round it runs beside stage 0 with AdamW, step by step in turn
-(in_turn.py), and its cost is the median over all steps of its time over that of stage 0's, which came just before. Predicted bytes are those that the run printed before it began. The rate of the update counts what an update reads and what it
-writes, as STREAM counts its triad, which this very run measures on all threads; of both ranks together, in the step that each
-recorded. The exit status is 1 if anything is missing or took other bytes than predicted, never because of a speed.
+(in_turn.py), and its cost is the median over all steps of its time over that of stage 0's, which came just before. Predicted
+bytes are those that the run printed before it began. The rate of the update counts what an update reads and what it writes, as
+STREAM counts its triad, which is measured just before on all threads; of both ranks together, in the step that each recorded. The exit status is 1 if anything is missing or took other bytes than predicted, never because of a speed.
 """
 
 from __future__ import annotations
