@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Trains GPT-2 124M and BERT-base on sequences of SWAG's lengths within memory budgets, and prints one markdown table.
 
-Always true: every row of a model trains on the same samples in the same order, and beside a training of mode none, step by
-step in turn (in_turn.py); the device's rates are calibrated by this very run, before anything is measured, and nothing measured
-goes back into a prediction. An overhead is the median over steps of a step's time over that of the same step of none, which
-came just before it. PyTorch's rows are its own, whole runs one behind another: torch.compile with
-torch._functorch.config.activation_memory_budget, a share of the saved activations and no bytes, against torch.compile without. The exit status is 1 if anything is missing, never because of a speed.
+Always true: every row of a model trains on the same samples in the same order, and beside a training of its base, step by step
+in turn (in_turn.py); the device's rates are calibrated by this very run, before anything is measured, and nothing measured
+goes back into a prediction. An overhead is the median over steps of a step's time over that of the same step of the base, which
+came just before it. The base is mode none; PyTorch's rows have their own: torch.compile with
+torch._functorch.config.activation_memory_budget, a share of the saved activations and no bytes, against torch.compile without.
+The exit status is 1 if anything is missing, never because of a speed.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ COLUMNS = [
     "budget, MiB",
     "what",
     "ms/step",
-    "none in turn",
-    "overhead over none",
+    "its base in turn",
+    "overhead",
     "predicted overhead",
     "arena measured, MiB",
     "budget unused",
@@ -69,8 +70,8 @@ class Row:
     def overhead(self) -> float | None:
         if self.base is None:
             return None
-        pairs = [pair for mine, none in zip(self.steps, self.in_turn or self.base.steps) for pair in zip(mine, none)]
-        return statistics.median(mine / none for mine, none in pairs) - 1 if pairs else None
+        ratios = [mine / base for steps, beside in zip(self.steps, self.in_turn) for mine, base in zip(steps, beside)]
+        return statistics.median(ratios) - 1 if ratios else None
 
     def predicted_overhead(self) -> float | None:
         if self.base is None or not self.predicted or not self.base.predicted:
@@ -167,51 +168,52 @@ class Bench:
             rows += [compiled, *shares]
         return rows
 
-    def training(self, row: Row, output: str) -> Training:
+    def our_training(self, row: Row, output: str) -> Training:
         own = ["memory_report.at=[end]", "memory_report.formats=[json]", "logging.progress=off", f"output_dir={output}"]
         command = [str(self.args.build / "recollect"), "train", *self.run_words(row.model), *own, *row.words]
         return Training(command, Path(output) / "metrics.jsonl", self.args.threads)
 
-    def measure_ours(self, row: Row, base: Row) -> None:
-        args = self.args
-        with tempfile.TemporaryDirectory(dir=self.folder) as beside, tempfile.TemporaryDirectory(dir=self.folder) as own:
-            trainings = [self.training(base, beside), self.training(row, own)]
-            taken = steps_in_turn(trainings, args.warmup, args.steps, args.timeout)
-            for one, output, what in zip((base, row), (beside, own), taken):
-                report = json.loads((Path(output) / "memory.rank0.json").read_text(encoding="utf-8"))
-                one.predicted, one.arena = report["step"]["predicted"]["step"], report["measured"]["arena"]
-                one.rss = max(one.rss, what.rss)
-                one.steps.append(what.seconds)
-            row.in_turn.append(taken[0].seconds)
-
-    def measure_torch(self, row: Row) -> None:
-        args, timed = self.args, self.padded()
-        known = sorted(set(timed), reverse=True)  # each length once before the clock starts: it may be compiled for
+    def torch_training(self, row: Row, output: str) -> Training:
+        args, lengths = self.args, self.torch_warmup() + self.padded()
+        metrics = Path(output) / "metrics.jsonl"
         command = [sys.executable, str(Path(__file__).with_name("torch_model.py")), str(MODELS[row.model][0])]
         command += [*self.words(row.model), f"training.micro_batch_size={args.samples}", "--compile"]
         command += ["--precision", args.precision, "--threads", str(args.threads), "--memory-budget", str(row.share)]
-        command += ["--steps", str(args.steps), "--warmup", str(len(known))]
-        command += ["--lengths", ",".join(str(length) for length in known + timed)]
-        result = json.loads(run_child(command, args.threads, args.timeout)[0].splitlines()[-1])
-        row.steps.append(result["seconds"])
-        row.rss = max(row.rss, result["steady_peak_rss_bytes"] or result["peak_rss_bytes"])
+        command += ["--steps", str(args.steps), "--warmup", str(len(self.torch_warmup())), "--metrics", str(metrics)]
+        return Training([*command, "--lengths", ",".join(map(str, lengths))], metrics, args.threads)
+
+    def torch_warmup(self) -> list[int]:
+        """Each length once before the clock starts: it may be compiled for."""
+        return sorted(set(self.padded()), reverse=True)
+
+    def measure_pair(self, row: Row, base: Row) -> None:
+        args, torch = self.args, row.share is not None
+        warmup = len(self.torch_warmup()) if torch else args.warmup
+        with tempfile.TemporaryDirectory(dir=self.folder) as beside, tempfile.TemporaryDirectory(dir=self.folder) as own:
+            make = self.torch_training if torch else self.our_training
+            taken = steps_in_turn([make(base, beside), make(row, own)], warmup, args.steps, args.timeout)
+            for one, output, what in zip((base, row), (beside, own), taken):
+                rss = what.rss
+                if torch:
+                    result = json.loads(what.output.splitlines()[-1])
+                    rss = result["steady_peak_rss_bytes"] or result["peak_rss_bytes"]
+                else:
+                    report = json.loads((Path(output) / "memory.rank0.json").read_text(encoding="utf-8"))
+                    one.predicted, one.arena = report["step"]["predicted"]["step"], report["measured"]["arena"]
+                one.rss = max(one.rss, rss)
+                one.steps.append(what.seconds)
+            row.in_turn.append(taken[0].seconds)
 
     def measure(self, row: Row, number: int) -> None:
+        if row.base is None:  # it is measured beside its rows
+            return
         try:
-            if row.share is not None:
-                self.measure_torch(row)
-            elif row.base is not None:  # which is measured beside it
-                self.measure_ours(row, row.base)
-            else:
-                return
+            self.measure_pair(row, row.base)
         except Unavailable as why:
             self.missing.append(f"{row.name}, round {number + 1}: {why}")
-            row.steps.append([])
-            if row.share is None:
-                row.in_turn.append([])
-        seconds = statistics.mean(row.steps[-1]) if row.steps[-1] else float("nan")
-        beside = f" (none {1e3 * statistics.mean(row.in_turn[-1]):.0f})" if row.in_turn and row.in_turn[-1] else ""
-        print(f"round {number + 1} {row.name}: {1e3 * seconds:.0f} ms{beside}, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+            return
+        seconds, beside = (1e3 * statistics.mean(steps[-1]) for steps in (row.steps, row.in_turn))
+        print(f"round {number + 1} {row.name}: {seconds:.0f} ms (base {beside:.0f}), load {os.getloadavg()[0]:.1f}", file=sys.stderr)
 
 
 def percent(value: float | None) -> str:

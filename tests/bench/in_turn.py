@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from compare import ROOT, Unavailable
+from workload import ROOT, Unavailable
 
 POLL = 0.002  # seconds
 
@@ -33,6 +33,7 @@ class Training:
 class Taken:
     seconds: list[float]  # of the timed steps
     rss: int  # bytes, of the largest process
+    output: str  # of the command
 
 
 def descendants(root: int) -> list[int]:
@@ -61,6 +62,7 @@ class Running:
         except OSError as error:
             raise Unavailable(f"{training.command[0]}: {error.strerror}") from error
         self.processes: list[int] = []
+        self.output = ""
         self.size = self.lines = self.rss = 0
         self.ended = False
 
@@ -92,6 +94,8 @@ class Running:
         if pid == 0:
             return
         self.ended, self.rss = True, usage.ru_maxrss * 1024
+        self.out.seek(0)
+        self.output = self.out.read()
         self.child.returncode = os.waitstatus_to_exitcode(status)
         if self.child.returncode != 0:
             self.err.seek(0)
@@ -146,4 +150,4 @@ def steps_in_turn(trainings: list[Training], warmup: int, steps: int, timeout: f
     finally:
         for one in running:
             one.close()
-    return [Taken(taken, one.rss) for taken, one in zip(seconds, running)]
+    return [Taken(taken, one.rss, one.output) for taken, one in zip(seconds, running)]

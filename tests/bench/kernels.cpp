@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 #include <omp.h>
 
-#include <algorithm>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +15,7 @@
 #include "engine/ops/cpu/gemm.h"
 #include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
+#include "tests/bench/rates.h"
 
 namespace recollect::bench {
 namespace {
@@ -35,22 +34,6 @@ void fill(const Tensor& tensor) {
   }
 }
 
-// Seconds of the fastest of the runs that fit into about half a second.
-template <typename F>
-double best_seconds(F run) {
-  using Clock = std::chrono::steady_clock;
-  run();
-  double best = 1e9, spent = 0;
-  for (int runs = 0; runs < 3 || (spent < 0.5 && runs < 2000); ++runs) {
-    const auto start = Clock::now();
-    run();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    best = std::min(best, seconds);
-    spent += seconds;
-  }
-  return best;
-}
-
 double gemm_rate(DType dtype) {
   constexpr int64_t n = 2048;
   cpu::Gemm gemm({.m = n, .n = n, .k = n, .transpose_b = true, .in = dtype, .out = dtype});
@@ -61,22 +44,6 @@ double gemm_rate(DType dtype) {
   const double s =
       best_seconds([&] { gemm.run(a.at(0), b.at(0), c.at(0), nullptr, false, workspace.at(0)); });
   return 2.0 * n * n * n / s;
-}
-
-// Of a = b + c d (McCalpin, STREAM), bytes a second: two arrays read and one written, each larger than caches.
-double triad_rate() {
-  constexpr int64_t n = int64_t{1} << 24;
-  constexpr std::size_t bytes = n * sizeof(double);
-  Arena arena(3 * bytes);
-  double* const a = Tensor{arena.at(0), {n}, DType::kF64}.as<double>();
-  double *const b = a + n, *const c = b + n;
-#pragma omp parallel for simd schedule(static)
-  for (int64_t i = 0; i < n; ++i) a[i] = 1, b[i] = 2, c[i] = 0.5;
-  const double seconds = best_seconds([&] {
-#pragma omp parallel for simd schedule(static)
-    for (int64_t i = 0; i < n; ++i) a[i] = b[i] + 3.0 * c[i];
-  });
-  return 3.0 * bytes / seconds;
 }
 
 struct Input {

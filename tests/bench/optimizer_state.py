@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import statistics
 import sys
 import tempfile
@@ -99,7 +98,7 @@ class Row:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=Path, default=ROOT / "build/cpu", help="holds recollect and bench_kernels")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/cpu", help="holds recollect and bench_rates")
     parser.add_argument("--model", default="gpt2-124m", help="a file of configs/, without its ending")
     parser.add_argument("--folder", type=Path, default=ROOT / "build", help="on the disk that states are kept on")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
@@ -122,12 +121,8 @@ def config_of(args: argparse.Namespace) -> str:
 
 def measure_triad(args: argparse.Namespace) -> float:
     """Bytes a second, of all threads."""
-    command = [str(args.build / "bench_kernels"), "squared_norm", "f32"]
-    output, _ = run_child(command, args.threads, args.timeout)
-    found = re.search(r"STREAM triad at ([0-9.]+) GB/s", output)
-    if not found:
-        raise Unavailable(f"{command[0]} says nothing of a STREAM triad")
-    return 1e9 * float(found[1])
+    output, _ = run_child([str(args.build / "bench_rates")], args.threads, args.timeout)
+    return float(json.loads(output)["triad"])
 
 
 def update_rate(report: dict[str, Any], precision: str) -> float | None:

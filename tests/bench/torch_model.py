@@ -78,6 +78,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=5, help="timed steps")
     parser.add_argument("--warmup", type=int, default=2, help="steps before the timed ones")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--metrics", type=Path, help="one line of JSON as soon as a step is done")
     parser.add_argument("--seed", type=int, default=1234)
     return parser.parse_args()
 
@@ -151,6 +152,10 @@ def main() -> int:
         elapsed = time.perf_counter() - start
         (seconds if step >= args.warmup else warmup_seconds).append(elapsed)
         losses.append(loss)
+        if args.metrics:
+            line = {"step": step + 1, "step_seconds": elapsed, "loss": loss, "tokens": tokens.numel()}
+            with args.metrics.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
 
     steady_peak = memory_status_bytes("VmHWM")
     peak = max(peak_so_far, steady_peak)
@@ -165,7 +170,7 @@ def main() -> int:
         "baseline_rss_bytes": baseline,
         "parameters": sum(p.numel() for p in model.parameters()),
         "tokens_per_step": work.tokens,
-        "settings": vars(args) | {"config": str(args.config)},
+        "settings": vars(args) | {"config": str(args.config), "metrics": str(args.metrics)},
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),

@@ -1,5 +1,8 @@
 // Bits do not depend on when side streams get their turn, nor on what is in memory that nobody lives in.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "tests/launch/modes.h"
 #include "tests/launch/stress_probes.h"
@@ -30,36 +33,51 @@ std::vector<std::string> words(int tensor, std::string_view mode, bool partition
   return list;
 }
 
-class Stress : public testing::TestWithParam<int> {};
+struct StressCase {
+  int tensor;
+  std::string_view mode;
+};
 
-TEST_P(Stress, EveryModeAndSwitchGivesTheBitsOfNone) {
-  const int tensor = GetParam();
+void PrintTo(const StressCase& c, std::ostream* out) { *out << c.tensor << ' ' << c.mode; }
+
+class Stress : public testing::TestWithParam<StressCase> {};
+
+TEST_P(Stress, EverySwitchGivesTheBitsOfNone) {
+  const auto [tensor, mode] = GetParam();
   const Trained none = train(kStressYaml, words(tensor, "none", false, false, true));
   const TemporaryFolder folder;
-  uint64_t seed = 1;
-  for (const std::string_view mode : kModes)
-    for (bool partition : {false, true})
-      for (bool host : {false, true})
-        for (int more : {0, 1, 2}) {  // nothing, the pool, the disk
-          const bool contiguous = more != 1, disk = more == 2;
-          if ((partition && tensor == 1) || (!partition && !host && !contiguous)) continue;
-          std::vector<std::unique_ptr<StressProbe>> probes;
-          for (int rank = 0; rank < tensor; ++rank) probes.push_back(std::make_unique<StressProbe>(++seed));
-          const Trained disturbed = train(
-              kStressYaml, words(tensor, mode, partition, host, contiguous, disk ? folder.file("") : ""),
-              [&](int rank) { return ProgramParts{.probe = probes[rank].get()}; });
-          const std::string what = std::string(mode) + (partition ? "+partition" : "") +
-                                   (host ? "+host" : "") + (disk ? "+disk" : "") +
-                                   (contiguous ? "" : "+pool");
-          expect_same_bits(none, disturbed, what);
-          for (const auto& probe : probes) {
-            EXPECT_GT(probe->poisoned_bytes(), disturbed.measured[0].transient_bytes) << what;
-            EXPECT_EQ(probe->late_ops() > 0, partition || host || disk) << what;
-          }
+  uint64_t seed = static_cast<uint64_t>(std::find(kModes.begin(), kModes.end(), mode) - kModes.begin()) << 8;
+  for (bool partition : {false, true})
+    for (bool host : {false, true})
+      for (int more : {0, 1, 2}) {  // nothing, the pool, the disk
+        const bool contiguous = more != 1, disk = more == 2;
+        if ((partition && tensor == 1) || (!partition && !host && !contiguous)) continue;
+        std::vector<std::unique_ptr<StressProbe>> probes;
+        for (int rank = 0; rank < tensor; ++rank) probes.push_back(std::make_unique<StressProbe>(++seed));
+        const Trained disturbed =
+            train(kStressYaml, words(tensor, mode, partition, host, contiguous, disk ? folder.file("") : ""),
+                  [&](int rank) { return ProgramParts{.probe = probes[rank].get()}; });
+        const std::string what =
+            fmt::format("{}{}{}{}{}", mode, partition ? "+partition" : "", host ? "+host" : "",
+                        disk ? "+disk" : "", contiguous ? "" : "+pool");
+        expect_same_bits(none, disturbed, what);
+        for (const auto& probe : probes) {
+          EXPECT_GT(probe->poisoned_bytes(), disturbed.measured[0].transient_bytes) << what;
+          EXPECT_EQ(probe->late_ops() > 0, partition || host || disk) << what;
         }
+      }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tensor, Stress, testing::Values(1, 2));
+std::vector<StressCase> stress_cases() {
+  std::vector<StressCase> cases;
+  for (const int tensor : {1, 2})
+    for (const std::string_view mode : kModes) cases.push_back({tensor, mode});
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Tensor, Stress, testing::ValuesIn(stress_cases()), [](const auto& info) {
+  return fmt::format("{}_{}", info.param.tensor, info.param.mode);
+});
 
 }  // namespace
 }  // namespace recollect::test::stress_test
