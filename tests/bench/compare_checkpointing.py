@@ -61,7 +61,7 @@ CONTENDERS = [
     Contender("sqrt", ac(mode="sqrt"), "none"),
     Contender("full + host", ac(mode="full", cpu_checkpointing=True), "full", 0.02),
     Contender("2 ranks, none", TWO_RANKS),
-    Contender("2 ranks, full", TWO_RANKS + ac(mode="full"), "2 ranks, none", 0.24),
+    Contender("2 ranks, full", TWO_RANKS + ac(mode="full"), "2 ranks, none", 0.15),
     Contender(
         "2 ranks, full + partition",
         TWO_RANKS + ac(mode="full", partition_activations=True),
