@@ -22,6 +22,7 @@ import tempfile
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Callable
 
 from in_turn import Taken, Training, steps_in_turn
 from workload import ROOT, Unavailable, Workload, read_workload
@@ -147,6 +148,15 @@ def run_child(command: list[str], threads: int, timeout: float) -> tuple[str, in
         return out.read(), usage.ru_maxrss * 1024
 
 
+def attempt(what: str, part: Callable[[], object], missing: list[str]) -> None:
+    """Measures a part, tells who waits, and adds to what is missing where it cannot be measured."""
+    try:
+        part()
+    except Unavailable as why:
+        missing.append(f"{what}: {why}")
+    print(f"{what}, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+
+
 def workload_of(args: argparse.Namespace, model: str) -> Workload:
     name, _, micro_batch = model.partition(":")
     words = [f"training.micro_batch_size={micro_batch}"] if micro_batch else []
@@ -233,7 +243,7 @@ def run_pair(
         try:
             for each in folders:
                 each.mkdir()
-            trainings = [training_of(args, work, *one) for one in zip(pair, [precision] * len(pair), folders)]
+            trainings = [training_of(args, work, one, precision, each) for one, each in zip(pair, folders)]
             taken = steps_in_turn(trainings, args.warmup, args.steps, args.timeout)
             for one in zip(pair, folders, taken, measured):
                 take(args, work, *one)

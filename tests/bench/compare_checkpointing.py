@@ -18,9 +18,8 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Callable
 
-from compare import GIB, ROOT, Unavailable, processor_name, run_child
+from compare import GIB, ROOT, attempt, processor_name, run_child
 from in_turn import Training, steps_in_turn
 
 COLUMNS = [
@@ -182,23 +181,15 @@ def measure(args: argparse.Namespace, contenders: list[Contender], rows: dict[tu
     """Fills the rows; returns what is missing."""
     missing: list[str] = []
     of_name = {contender.name: contender for contender in contenders}
-
-    def attempt(what: str, part: Callable[[], object]) -> None:
-        try:
-            part()
-        except Unavailable as why:
-            missing.append(f"{what}: {why}")
-        print(f"{what}, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
-
     for precision in args.precisions:
         for contender in contenders:
             row = rows[contender.name, precision]
-            attempt(f"{precision} {contender.name} alone", lambda: run_alone(args, contender, precision, row))
+            attempt(f"{precision} {contender.name} alone", lambda: run_alone(args, contender, precision, row), missing)
     for number, precision, contender in itertools.product(range(args.rounds), args.precisions, contenders):
         if contender.base is not None:
             base, both = of_name[contender.base], (rows[contender.base, precision], rows[contender.name, precision])
             what = f"round {number + 1} {precision} {contender.name}"
-            attempt(what, lambda: run_in_turn(args, base, contender, precision, *both))
+            attempt(what, lambda: run_in_turn(args, base, contender, precision, *both), missing)
     return missing
 
 

@@ -18,9 +18,9 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
-from compare import GIB, ROOT, Unavailable, processor_name, run_child
+from compare import GIB, ROOT, Unavailable, attempt, processor_name, run_child
 from in_turn import Training, steps_in_turn
 
 MIB = 2.0**20
@@ -229,21 +229,13 @@ def measure(args: argparse.Namespace, contenders: list[Contender], rows: dict[st
     """Fills the rows; returns what is missing."""
     missing: list[str] = []
     base, others = contenders[0], contenders[1:]
-
-    def attempt(what: str, part: Callable[[], object]) -> None:
-        try:
-            part()
-        except Unavailable as why:
-            missing.append(f"{what}: {why}")
-        print(f"{what}, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
-
     for contender in contenders:
-        attempt(f"{contender.name} alone", lambda: run_alone(args, contender, rows[contender.name]))
+        attempt(f"{contender.name} alone", lambda: run_alone(args, contender, rows[contender.name]), missing)
         missing += [f"{contender.name}: {text}" for text in other_bytes(rows[contender.name])]
     for number in range(args.rounds):
         for contender in others:
             both = rows[base.name], rows[contender.name]
-            attempt(f"round {number + 1} {contender.name}", lambda: run_in_turn(args, base, contender, *both))
+            attempt(f"round {number + 1} {contender.name}", lambda: run_in_turn(args, base, contender, *both), missing)
     return missing
 
 

@@ -11,6 +11,10 @@
 #include "engine/core/arena.h"
 #include "engine/ops/cpu/amx_tile.h"
 
+#ifdef __FMA__
+#include <immintrin.h>
+#endif
+
 namespace recollect::bench {
 
 // Seconds of the fastest of the runs that fit into about half a second.
@@ -57,13 +61,13 @@ double unit_rate(double flops, F rounds) {
   return flops * kRounds * omp_get_max_threads() / seconds;
 }
 
-#if defined(__AVX512F__)
+#ifdef __FMA__
+#ifdef __AVX512F__
 using Floats = __m512;
-#elif defined(__FMA__)
+#else
 using Floats = __m256;
 #endif
 
-#ifdef __FMA__
 // Twelve sums at a time hide what one instruction takes. All numbers are zero: none is too small for f32's normal form.
 #define RECOLLECT_RATE(instruction)                                                                         \
   Floats sums[12] = {}, zero = {};                                                                          \
