@@ -110,11 +110,12 @@ Words ranks(int tensor, int data, const Words& more = {}) {
          more;
 }
 
-// With dropout, whose masks no layout changes. Of four tensor ranks two have the same key/value head of Llama's.
+// With dropout, whose masks no layout changes. Of four tensor ranks two have the same key/value head of Llama's. Steps are short:
+// a long one multiplies the last bits of the first gradient in the second (a hundred times, where the norm grows fourfold).
 TEST_P(AdapterGoldens, AnyLayoutOfRanksGivesTheSameNumbers) {
   const Words steps = {"training.max_steps=2",         "training.micro_batch_size=1",
                        "training.global_batch_size=2", "data.sequence_length=12",
-                       "optimizer.name=sgd",           "optimizer.learning_rate=1e-2",
+                       "optimizer.name=sgd",           "optimizer.learning_rate=1e-3",
                        "optimizer.max_grad_norm=0",    "lora.dropout=0.3"};
   const Trained alone = train(kYaml, words_of(GetParam(), steps));
   for (const Words& layout :
