@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/ops/cpu/attention.h"
+#include "engine/ops/cpu/transpose.h"
 
 namespace recollect::cpu {
 
@@ -44,16 +45,14 @@ class VectorTiles {
 
   // The same transposed into panels of kPanel keys: element (c, key) stands at [key / 64][c][key % 64].
   void load_keys_as_columns(const A* from, int64_t keys, float* to) const {
-    const auto column = [&](int64_t key) {
-      return to + key / kPanel * kPanel * shape_.head_size + key % kPanel;
-    };
-    for (int64_t key = 0; key < keys; ++key) {
-      const A* row = from + key * shape_.kv_row;
-      float* out = column(key);
-      for (int64_t c = 0; c < shape_.head_size; ++c) out[c * kPanel] = load(row[c]);
+    const int64_t d = shape_.head_size;
+    for (int64_t key = 0; key < keys; key += kPanel) {
+      const int64_t wide = std::min(kPanel, keys - key);
+      float* panel = to + key * d;
+      transpose(from + key * shape_.kv_row, shape_.kv_row, wide, d, panel, kPanel);
+      for (int64_t c = 0; c < d && wide < kPanel; ++c)
+        std::fill(panel + c * kPanel + wide, panel + (c + 1) * kPanel, 0.0f);
     }
-    for (int64_t key = keys; key < whole_panels(keys); ++key)
-      for (int64_t c = 0; c < shape_.head_size; ++c) column(key)[c * kPanel] = 0.0f;
   }
 
   // out[rows, 64] = rows_of [rows, d] times the panel of keys from `key` on.

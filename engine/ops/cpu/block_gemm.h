@@ -1,10 +1,11 @@
 // Matrix products block by block, for what a `Product` multiplies blocks with.
 //
 // C is made of blocks of `kBlock` rows and columns. One operand is resident: a group of its lines (rows of A,
-// columns of B), one pass deep, is packed once for all threads and stays in their second-level caches. The
-// other is streamed in strips, a few blocks wide: a thread that is free takes the next strip, packs a slice
-// of its depth for itself and multiplies it with all resident lines. A pass of several slices keeps the
-// strip's sums in the second level in between; between passes the sums are in C, where C is f32.
+// columns of B), one pass deep, is packed once for all threads, some blocks at a time by whoever is free, and
+// stays in their second-level caches. The other is streamed in strips, a few blocks wide: a thread that is free
+// takes the next strip, packs a slice of its depth for itself and multiplies it with all resident lines. A pass
+// of several slices keeps the strip's sums in the second level in between; between passes the sums are in C,
+// where C is f32.
 //
 // The operand resides that is cheaper to keep than to stream: B where its columns are strided in memory,
 // since strips of such would be read a few cache lines at a time; else the one with fewer lines. A pass is as
@@ -42,6 +43,7 @@ class BlockGemm {
                          kBlock * kBlock;
     const int64_t groups = (lines + most - 1) / most;
     group_ = round_up((lines + groups - 1) / groups, kBlock);
+    pack_tasks_ = (group_ / kBlock + kPackedAtOnce - 1) / kPackedAtOnce;
     strips_ = (streamed_lines() + kStrip * kBlock - 1) / (kStrip * kBlock);
     parts_ = std::clamp<int64_t>(threads_ == 1 ? 1 : (4 * threads_ + strips_ - 1) / strips_, 1,
                                  std::max<int64_t>(1, group_ / kBlock / 4));
@@ -61,9 +63,9 @@ class BlockGemm {
                     .accumulate = accumulate,
                     .resident = reinterpret_cast<Packed*>(workspace),
                     .sums = reinterpret_cast<float*>(workspace + resident_bytes())};
-    if (threads_ == 1) return work(call, 0, 1);  // OpenMP would allocate a team of one
+    if (threads_ == 1) return work(call);  // OpenMP would allocate a team of one
 #pragma omp parallel num_threads(threads_)
-    work(call, omp_get_thread_num(), omp_get_num_threads());
+    work(call);
   }
 
  private:
@@ -73,6 +75,7 @@ class BlockGemm {
   static constexpr int64_t kBlock = Product::kBlock;  // rows and columns of C in registers
   static constexpr int64_t kStrip = Product::kStrip, kSlice = Product::kSlice;
   static constexpr int64_t kMostLines = 1024;             // resident at a time
+  static constexpr int64_t kPackedAtOnce = 4;             // resident blocks
   static constexpr int64_t kLine = 64 / sizeof(Element);  // of the caches
   static constexpr int64_t kLarge = 1 << 24;              // bytes of C from which on it is fetched ahead
 
@@ -81,9 +84,10 @@ class BlockGemm {
     void* c = nullptr;
     const float* bias = nullptr;
     bool accumulate = false;
-    Packed* resident = nullptr;             // two groups: one may be packed while the other is in use
-    float* sums = nullptr;                  // of all blocks, between passes
-    mutable std::atomic<int64_t> taken{0};  // parts of strips, of all phases
+    Packed* resident = nullptr;              // two groups: one may be packed while the other is in use
+    float* sums = nullptr;                   // of all blocks, between passes
+    mutable std::atomic<int64_t> packed{0};  // times kPackedAtOnce resident blocks, of all phases
+    mutable std::atomic<int64_t> taken{0};   // parts of strips, likewise
   };
 
   // What a thread has to itself.
@@ -127,11 +131,11 @@ class BlockGemm {
   }
 
   // A phase is one group in one pass.
-  void work(const Call& call, int64_t thread, int64_t threads) const {
+  void work(const Call& call) const {
     Own own;  // NOLINT(cppcoreguidelines-pro-type-member-init): each slice is packed before it is read
     const int64_t tasks = strips_ * parts_;
     [[maybe_unused]] const typename Product::Registers registers;
-    int64_t phase = 0, task = call.taken++;
+    int64_t phase = 0, task = call.taken++, part = call.packed++;
     for (int64_t depth = 0; depth < spec_.k; depth += depth_) {
       for (int64_t line = 0; line < resident_lines(); line += group_, ++phase) {
         const Group group{.line = line,
@@ -139,7 +143,8 @@ class BlockGemm {
                           .from = depth,
                           .to = std::min(spec_.k, depth + depth_),
                           .packed = call.resident + phase % 2 * group_ * depth_};
-        pack_resident(call, group, group.blocks * thread / threads, group.blocks * (thread + 1) / threads);
+        for (; part < (phase + 1) * pack_tasks_; part = call.packed++)
+          pack_resident(call, group, part % pack_tasks_ * kPackedAtOnce);
 #pragma omp barrier
         for (; task < (phase + 1) * tasks; task = call.taken++)
           strip(call, group, task % tasks / parts_, task % parts_, own);
@@ -151,7 +156,8 @@ class BlockGemm {
   bool strided(bool left) const { return left ? spec_.transpose_a : !spec_.transpose_b; }
 
   // Lines that are strided in memory are crossed depth by depth, as they lie there.
-  void pack_resident(const Call& call, const Group& group, int64_t first, int64_t last) const {
+  void pack_resident(const Call& call, const Group& group, int64_t first) const {
+    const int64_t last = std::min(first + kPackedAtOnce, group.blocks);
     const int64_t step = strided(left_resides_) ? Product::kDepthStep : depth_;
     for (int64_t k = group.from; k < group.to; k += step)
       for (int64_t i = first; i < last; ++i)
@@ -273,6 +279,7 @@ class BlockGemm {
   bool left_resides_ = false;
   int64_t depth_ = 0;           // of one pass
   int64_t group_ = 0;           // lines resident at a time
+  int64_t pack_tasks_ = 0;      // of a group
   int64_t strips_ = 0;          // of the streamed operand
   int64_t parts_ = 1;           // of the resident blocks: where strips are few, threads share them
   bool keeps_sums_ = false;     // several passes whose sums cannot stay in C

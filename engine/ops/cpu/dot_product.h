@@ -24,12 +24,13 @@ struct DotProduct {
   static constexpr int64_t kBlock = 48, kDepthStep = 32;
   static constexpr int64_t kStrip = 1;    // blocks side by side in a strip
   static constexpr int64_t kSlice = 512;  // depth of a strip that is packed at a time
-  static constexpr int64_t kShallowest = kSlice, kDeepest = 2048;  // of one pass
+  static constexpr int64_t kShallowest = kSlice, kDeepest = 1024;  // of one pass
   static constexpr int64_t kResidentBytes = 1 << 20;               // in the second-level cache
   static constexpr int64_t kMostSummed = 480;  // resident lines where sums wait for a slice
   static constexpr bool kFetches = true;       // the next slice and sums from memory
 
   static constexpr int kLanes = 16, kRows = 8, kVectors = 3;
+  static constexpr int kRowsFetched = 2;                            // of sums, with each kDepthStep
   static constexpr int64_t kRowStep = kRows, kColumnStep = kLanes;  // of what a block at the edge writes
 
   static void pack(const bf16* from, int64_t stride, bool strided, bool, int64_t lines, int64_t depth,
@@ -103,27 +104,37 @@ struct DotProduct {
   template <int vectors>
   [[gnu::noinline]] static void multiply(const Tile& tile) {
     auto [left, right, pairs, from, from_stride, to, to_stride] = tile;
-    for (int i = 0; i < kRows; ++i)
-      for (int j = 0; j < vectors; ++j) __builtin_prefetch(to + i * to_stride + j * kLanes, 1);
     __m512 sum[kRows][vectors];
-    for (auto& row : sum)
-      for (__m512& s : row) s = _mm512_setzero_ps();
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 3
+      for (int j = 0; j < vectors; ++j) sum[i][j] = _mm512_setzero_ps();
+    const float* sums = to;
+    for (int64_t step = 0; step < pairs; step += kDepthStep / 2) {
+      for (int i = 0; i < kRowsFetched && sums < to + kRows * to_stride; ++i, sums += to_stride)
+        for (int j = 0; j < vectors; ++j) __builtin_prefetch(sums + j * kLanes, 1);
 #pragma GCC unroll 2
-    for (int64_t p = 0; p < pairs; ++p, left += kPair, right += kPair) {
-      __m512bh b[vectors];
-      for (int j = 0; j < vectors; ++j)
-        b[j] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(right + 2 * j * kLanes));
-      for (int i = 0; i < kRows; ++i) {
-        int32_t word;
-        std::memcpy(&word, left + 2 * i, sizeof(word));
-        const auto a = reinterpret_cast<__m512bh>(_mm512_set1_epi32(word));
-        for (int j = 0; j < vectors; ++j) sum[i][j] = _mm512_dpbf16_ps(sum[i][j], a, b[j]);
+      for (int64_t p = 0; p < kDepthStep / 2; ++p, left += kPair, right += kPair) {
+        __m512bh b[vectors];
+#pragma GCC unroll 3
+        for (int j = 0; j < vectors; ++j)
+          b[j] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(right + 2 * j * kLanes));
+#pragma GCC unroll 8
+        for (int i = 0; i < kRows; ++i) {
+          int32_t word;
+          std::memcpy(&word, left + 2 * i, sizeof(word));
+          const auto a = reinterpret_cast<__m512bh>(_mm512_set1_epi32(word));
+#pragma GCC unroll 3
+          for (int j = 0; j < vectors; ++j) sum[i][j] = _mm512_dpbf16_ps(sum[i][j], a, b[j]);
+        }
       }
     }
-    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i, from = from ? from + from_stride : nullptr, to += to_stride)
+#pragma GCC unroll 3
       for (int j = 0; j < vectors; ++j) {
-        if (from) sum[i][j] = _mm512_add_ps(sum[i][j], _mm512_loadu_ps(from + i * from_stride + j * kLanes));
-        _mm512_storeu_ps(to + i * to_stride + j * kLanes, sum[i][j]);
+        if (from) sum[i][j] = _mm512_add_ps(sum[i][j], _mm512_loadu_ps(from + j * kLanes));
+        _mm512_storeu_ps(to + j * kLanes, sum[i][j]);
       }
   }
 };

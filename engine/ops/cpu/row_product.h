@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "engine/ops/cpu/element.h"
+#include "engine/ops/cpu/lanes.h"
 
 namespace recollect::cpu {
 
@@ -25,10 +26,8 @@ class RowProduct {
  private:
   static constexpr int64_t kSmall = 1 << 17;  // numbers that no second thread is woken for
   static constexpr int64_t kGrain = 16;       // rows of w
-  static constexpr int64_t kLanes = 16, kChains = 4, kStep = kLanes * kChains;
+  static constexpr int64_t kChains = kLanes == 16 ? 4 : 8, kStep = kLanes * kChains;
   static constexpr int64_t kAhead = 2048;  // bytes that are fetched before they are wanted
-
-  using Lanes = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
 
   template <typename A>
   static void fetch(const A* line) {
@@ -37,20 +36,20 @@ class RowProduct {
   }
 
   // What whole steps add up, in lanes of their own; returns how far they reach.
-  static int64_t add_steps(const float* x, const float* w, int64_t depth, Lanes (&sums)[kChains]) {
+  static int64_t add_steps(const float* x, const float* w, int64_t depth, Floats (&sums)[kChains]) {
     int64_t i = 0;
     for (; i + kStep <= depth; i += kStep) {
       fetch(w + i);
       for (int64_t chain = 0; chain < kChains; ++chain) {
         const int64_t at = i + chain * kLanes;
-        sums[chain] += *reinterpret_cast<const Lanes*>(x + at) * *reinterpret_cast<const Lanes*>(w + at);
+        sums[chain] += *reinterpret_cast<const Floats*>(x + at) * *reinterpret_cast<const Floats*>(w + at);
       }
     }
     return i;
   }
 
 #ifdef __AVX512BF16__
-  static int64_t add_steps(const bf16* x, const bf16* w, int64_t depth, Lanes (&sums)[kChains]) {
+  static int64_t add_steps(const bf16* x, const bf16* w, int64_t depth, Floats (&sums)[kChains]) {
     constexpr int64_t kPairs = 2 * kLanes;
     const auto line = [](const bf16* from) { return reinterpret_cast<__m512bh>(_mm512_loadu_si512(from)); };
     int64_t i = 0;
@@ -66,19 +65,19 @@ class RowProduct {
     return i;
   }
 #else
-  static void widen(const bf16* from, Lanes& to) {
+  static void widen(const bf16* from, Floats& to) {
     using Halves = uint16_t __attribute__((vector_size(kLanes * sizeof(uint16_t)), aligned(2), may_alias));
     using Words = uint32_t __attribute__((vector_size(kLanes * sizeof(uint32_t))));
     const Words words = __builtin_convertvector(*reinterpret_cast<const Halves*>(from), Words) << 16;
-    to = reinterpret_cast<Lanes>(words);
+    to = reinterpret_cast<Floats>(words);
   }
 
-  static int64_t add_steps(const bf16* x, const bf16* w, int64_t depth, Lanes (&sums)[kChains]) {
+  static int64_t add_steps(const bf16* x, const bf16* w, int64_t depth, Floats (&sums)[kChains]) {
     int64_t i = 0;
     for (; i + kStep <= depth; i += kStep) {
       fetch(w + i);
       for (int64_t chain = 0; chain < kChains; ++chain) {
-        Lanes a, b;
+        Floats a, b;
         widen(x + i + chain * kLanes, a);
         widen(w + i + chain * kLanes, b);
         sums[chain] += a * b;
@@ -90,12 +89,13 @@ class RowProduct {
 
   template <typename A>
   float dot(const A* x, const A* w) const {
-    Lanes sums[kChains] = {};
+    Floats sums[kChains] = {};
     float rest = 0.0f;
     for (int64_t i = add_steps(x, w, depth_, sums); i < depth_; ++i) rest += load(x[i]) * load(w[i]);
-    const Lanes all = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    for (int64_t step = 1; step < kChains; step *= 2)
+      for (int64_t chain = 0; chain < kChains; chain += 2 * step) sums[chain] += sums[chain + step];
     std::array<float, kLanes> lanes;
-    for (int64_t l = 0; l < kLanes; ++l) lanes[static_cast<std::size_t>(l)] = all[l];
+    for (int l = 0; l < kLanes; ++l) lanes[static_cast<std::size_t>(l)] = sums[0][l];
     for (std::size_t half = kLanes / 2; half > 0; half /= 2)
       for (std::size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
     return lanes[0] + rest;

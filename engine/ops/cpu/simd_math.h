@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "engine/ops/cpu/element.h"
+#include "engine/ops/cpu/lanes.h"
 
 namespace recollect::cpu {
 
@@ -35,8 +36,7 @@ inline float fast_exp(float x) {
 // maximum of floats that can be NaN into a vector reduction.
 template <typename A>
 float greatest(const A* x, int64_t n) {
-  constexpr int kLanes = 16, kUnroll = 4, kStep = kLanes * kUnroll;
-  using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
+  constexpr int kUnroll = 4, kStep = kLanes * kUnroll;
   constexpr float kLeast = -std::numeric_limits<float>::infinity();
   const auto update = [x](Floats& best, int64_t at) {
     Floats v;

@@ -1,15 +1,22 @@
-// A square of 16 x 16 words of 32 bits, transposed in registers.
+// Matrices transposed in registers, in squares of as many words of 32 bits as a vector has.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "engine/ops/cpu/element.h"
+#include "engine/ops/cpu/lanes.h"
 
 namespace recollect::cpu {
 
 // One row per vector.
-using Words = uint32_t __attribute__((vector_size(64)));
+using Words = uint32_t __attribute__((vector_size(kLanes * sizeof(uint32_t))));
 
-inline void transpose_words(Words (&rows)[16]) {
+#ifdef __AVX512F__
+
+inline void transpose_words(Words (&rows)[kLanes]) {
   using Pairs = uint64_t __attribute__((vector_size(64)));
   Words r[16], t[16];
   std::copy_n(rows, 16, r);
@@ -37,6 +44,58 @@ inline void transpose_words(Words (&rows)[16]) {
         reinterpret_cast<Words>(__builtin_shufflevector(even01, even23, 2, 3, 6, 7, 10, 11, 14, 15));
     rows[j + 12] = reinterpret_cast<Words>(__builtin_shufflevector(odd01, odd23, 2, 3, 6, 7, 10, 11, 14, 15));
   }
+}
+
+#else
+
+// Of the squares of `step` words: those of `upper` with the bit `step` in their columns, for those of `lower` without it.
+template <int step, int... column>
+void exchange(Words& upper, Words& lower, std::integer_sequence<int, column...>) {
+  const Words above =
+      __builtin_shufflevector(upper, lower, (column & step ? column - step + kLanes : column)...);
+  lower = __builtin_shufflevector(upper, lower, (column & step ? column + kLanes : column + step)...);
+  upper = above;
+}
+
+// Halves are exchanged, then halves of those, down to single words.
+template <int step = kLanes / 2>
+void transpose_words(Words (&rows)[kLanes]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < kLanes; ++i)
+    if (!(i & step)) exchange<step>(rows[i], rows[i + step], std::make_integer_sequence<int, kLanes>());
+  if constexpr (step > 1) transpose_words<step / 2>(rows);
+}
+
+#endif
+
+// One square, from rows `stride` apart to rows `to_stride` apart.
+template <typename A>
+void transpose_square(const A* from, int64_t stride, float* to, int64_t to_stride) {
+  Words rows[kLanes];
+  for (int64_t i = 0; i < kLanes; ++i) {
+    if constexpr (std::is_same_v<A, float>) {
+      rows[i] = reinterpret_cast<Words>(*reinterpret_cast<const Floats*>(from + i * stride));
+    } else {
+      alignas(64) float line[kLanes];
+      for (int64_t c = 0; c < kLanes; ++c) line[c] = load(from[i * stride + c]);
+      rows[i] = reinterpret_cast<Words>(*reinterpret_cast<const Floats*>(line));
+    }
+  }
+  transpose_words(rows);
+  for (int64_t i = 0; i < kLanes; ++i)
+    *reinterpret_cast<Floats*>(to + i * to_stride) = reinterpret_cast<Floats>(rows[i]);
+}
+
+// to[c][i] = from[i][c], in squares as far as they reach.
+template <typename A>
+void transpose(const A* from, int64_t stride, int64_t rows, int64_t columns, float* to, int64_t to_stride) {
+  const int64_t squares_down = rows / kLanes * kLanes, squares_across = columns / kLanes * kLanes;
+  for (int64_t i = 0; i < squares_down; i += kLanes)
+    for (int64_t c = 0; c < squares_across; c += kLanes)
+      transpose_square(from + i * stride + c, stride, to + c * to_stride + i, to_stride);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t c = i < squares_down ? squares_across : 0; c < columns; ++c)
+      to[c * to_stride + i] = load(from[i * stride + c]);
 }
 
 }  // namespace recollect::cpu

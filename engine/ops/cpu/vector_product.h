@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "engine/ops/cpu/element.h"
+#include "engine/ops/cpu/lanes.h"
 #include "engine/ops/cpu/transpose.h"
 
 namespace recollect::cpu {
@@ -32,23 +33,18 @@ struct VectorProduct {
   static constexpr int64_t kMostSummed = 480;  // resident lines where sums wait for a slice
   static constexpr bool kFetches = true;       // the next slice and sums from memory
 
-#if defined(__AVX512F__)
-  static constexpr int kLanes = 16, kRows = 8, kVectors = 3;  // of 32 registers, 24 for sums
-#elif defined(__AVX__)
-  static constexpr int kLanes = 8, kRows = 6, kVectors = 2;  // of 16 registers, 12 for sums
-#else
-  static constexpr int kLanes = 4, kRows = 6, kVectors = 2;
-#endif
+  // Of 32 registers 24 are for sums; of 16, 12.
+  static constexpr int kRows = kLanes == 16 ? 8 : 6, kVectors = kLanes == 16 ? 3 : 2;
   static constexpr int64_t kSteps = 4;
+  static constexpr int kRowsFetched = 2;  // of sums, with each kDepthStep
   static_assert(kBlock % kRows == 0 && kBlock % (kVectors * kLanes) == 0);
   static constexpr int64_t kRowStep = kRows, kColumnStep = kLanes;  // of what a block at the edge writes
-  using Floats = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
 
   static void pack(const A* from, int64_t stride, bool strided, bool left, int64_t lines, int64_t depth,
                    float* to) {
     for (int64_t k = 0; k < depth; k += kDepthStep, to += kBlock * kDepthStep) {
       const int64_t deep = std::min(kDepthStep, depth - k), wide = std::min(kBlock, lines);
-      if (deep < kDepthStep || wide % kSquare || wide % kRows) std::fill_n(to, kBlock * kDepthStep, 0.0f);
+      if (deep < kDepthStep || wide % kLanes || wide % kRows) std::fill_n(to, kBlock * kDepthStep, 0.0f);
       if (strided && left)
         copy_by_tiles(from + k * stride, stride, deep, wide, to);
       else if (strided)
@@ -56,7 +52,7 @@ struct VectorProduct {
       else if (left)
         copy<kDepthStep>(from + k, stride, wide, deep, to);
       else
-        transpose(from + k, stride, wide, deep, to);
+        transpose(from + k, stride, wide, deep, to, kBlock);
     }
   }
 
@@ -98,46 +94,18 @@ struct VectorProduct {
   static void copy_by_tiles(const A* from, int64_t stride, int64_t depth, int64_t lines, float* to) {
     const int64_t in_tiles = lines / kRows * kRows;
     for (int64_t k = 0; k < depth; ++k) {
-      for (int64_t i = 0; i < in_tiles; i += kRows)
-#pragma omp simd
-        for (int64_t r = 0; r < kRows; ++r)
-          to[i * kDepthStep + k * kRows + r] = load(from[k * stride + i + r]);
+      for (int64_t i = 0; i < in_tiles; i += kRows) {
+        const A* lines_of_tile = from + k * stride + i;
+        float* packed = to + i * kDepthStep + k * kRows;
+        if constexpr (std::is_same_v<A, float>)
+          std::copy_n(lines_of_tile, kRows, packed);
+        else
+          for (int64_t r = 0; r < kRows; ++r) packed[r] = load(lines_of_tile[r]);
+      }
       for (int64_t i = in_tiles; i < lines; ++i)
         to[in_tiles * kDepthStep + k * kRows + i - in_tiles] = load(from[k * stride + i]);
     }
   }
-
-  // to[c][i] = from[i][c], in squares as far as they reach.
-  static void transpose(const A* from, int64_t stride, int64_t rows, int64_t columns, float* to) {
-    const int64_t squares_down = rows / kSquare * kSquare, squares_across = columns / kSquare * kSquare;
-    for (int64_t i = 0; i < squares_down; i += kSquare)
-      for (int64_t c = 0; c < squares_across; c += kSquare)
-        transpose_square(from + i * stride + c, stride, to + c * kBlock + i);
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t c = i < squares_down ? squares_across : 0; c < columns; ++c)
-        to[c * kBlock + i] = load(from[i * stride + c]);
-  }
-
-  using Words = uint32_t __attribute__((vector_size(64)));
-  using Line = float __attribute__((vector_size(64), aligned(4), may_alias));
-
-  // One square of 16 x 16.
-  static void transpose_square(const A* from, int64_t stride, float* to) {
-    Words rows[kSquare];
-    for (int64_t i = 0; i < kSquare; ++i) {
-      if constexpr (std::is_same_v<A, float>) {
-        rows[i] = reinterpret_cast<Words>(*reinterpret_cast<const Line*>(from + i * stride));
-      } else {
-        alignas(64) float line[kSquare];
-        for (int64_t c = 0; c < kSquare; ++c) line[c] = load(from[i * stride + c]);
-        rows[i] = reinterpret_cast<Words>(*reinterpret_cast<const Line*>(line));
-      }
-    }
-    transpose_words(rows);
-    for (int64_t i = 0; i < kSquare; ++i)
-      *reinterpret_cast<Line*>(to + i * kBlock) = reinterpret_cast<Line>(rows[i]);
-  }
-  static constexpr int64_t kSquare = 16;
 
   struct Tile {
     const float *left, *right;
@@ -161,27 +129,36 @@ struct VectorProduct {
   template <int line, int step, int vectors>
   [[gnu::noinline]] static void multiply(const Tile& tile) {
     auto [left, right, depth, from, from_stride, to, to_stride] = tile;
+    Floats sum[kRows][vectors];
+#pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i)
-      for (int j = 0; j < vectors; ++j) __builtin_prefetch(to + i * to_stride + j * kLanes, 1);
-    Floats sum[kRows][vectors] = {};
-    for (int64_t chunk = 0; chunk < depth; chunk += kDepthStep) {
+#pragma GCC unroll 3
+      for (int j = 0; j < vectors; ++j) sum[i][j] = Floats{};
+    const float* sums = to;
+    for (int64_t chunk = 0; chunk < depth; chunk += kDepthStep, left += kBlock * kDepthStep) {
+      for (int i = 0; i < kRowsFetched && sums < to + kRows * to_stride; ++i, sums += to_stride)
+        for (int j = 0; j < vectors; ++j) __builtin_prefetch(sums + j * kLanes, 1);
       for (int64_t k = 0; k < kDepthStep; k += kSteps, right += kSteps * kBlock)
 #pragma GCC unroll 4
         for (int64_t s = 0; s < kSteps; ++s) {
           Floats b[vectors];
+#pragma GCC unroll 3
           for (int j = 0; j < vectors; ++j)
             b[j] = *reinterpret_cast<const Floats*>(right + s * kBlock + j * kLanes);
+#pragma GCC unroll 8
           for (int i = 0; i < kRows; ++i) {
             const float a = left[i * line + (k + s) * step];
+#pragma GCC unroll 3
             for (int j = 0; j < vectors; ++j) sum[i][j] += a * b[j];
           }
         }
-      left += kBlock * kDepthStep;
     }
-    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i, from = from ? from + from_stride : nullptr, to += to_stride)
+#pragma GCC unroll 3
       for (int j = 0; j < vectors; ++j) {
-        if (from) sum[i][j] += *reinterpret_cast<const Floats*>(from + i * from_stride + j * kLanes);
-        *reinterpret_cast<Floats*>(to + i * to_stride + j * kLanes) = sum[i][j];
+        if (from) sum[i][j] += *reinterpret_cast<const Floats*>(from + j * kLanes);
+        *reinterpret_cast<Floats*>(to + j * kLanes) = sum[i][j];
       }
   }
 };
