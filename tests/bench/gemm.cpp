@@ -7,14 +7,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <dnnl.hpp>
-#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "engine/core/arena.h"
 #include "engine/ops/cpu/gemm.h"
 
 namespace {
@@ -107,25 +106,24 @@ struct Rates {
 
 Rates rates_of(const GemmSpec& spec) {
   constexpr int kWarm = 2, kRuns = 15;
+  // As a training has it: on huge pages.
   const auto buffer = [&](int64_t elements) {
-    auto* data = static_cast<std::byte*>(
-        std::aligned_alloc(64, (static_cast<std::size_t>(elements) * size_of(spec.in) + 63) / 64 * 64));
-    std::memset(data, 0x3c, static_cast<std::size_t>(elements) * size_of(spec.in));
-    return std::unique_ptr<std::byte, decltype(&std::free)>(data, &std::free);
+    const std::size_t bytes = static_cast<std::size_t>(elements) * size_of(spec.in);
+    recollect::Arena arena(bytes);
+    std::memset(arena.at(0), 0x3c, bytes);
+    return arena;
   };
-  const auto a = buffer(spec.m * spec.k), b = buffer(spec.k * spec.n), c = buffer(spec.m * spec.n);
+  const recollect::Arena a = buffer(spec.m * spec.k), b = buffer(spec.k * spec.n),
+                         c = buffer(spec.m * spec.n);
   GemmSpec wide = spec;
   wide.units = recollect::cpu::Bf16Units::kWidened;
   const Gemm gemm(spec), widened(wide);
-  const std::unique_ptr<std::byte, decltype(&std::free)> workspace(
-      static_cast<std::byte*>(std::aligned_alloc(
-          64, std::max<std::size_t>({64, gemm.workspace_bytes(), widened.workspace_bytes()}))),
-      &std::free);
-  OneDnn onednn(spec, a.get(), b.get(), c.get());
+  const recollect::Arena workspace(std::max(gemm.workspace_bytes(), widened.workspace_bytes()));
+  OneDnn onednn(spec, a.at(0), b.at(0), c.at(0));
   std::vector<double> ours, wides, theirs, ratios;
   for (int run = -kWarm; run < kRuns; ++run) {
     const auto time = [&](const Gemm& g) {
-      return seconds([&] { g.run(a.get(), b.get(), c.get(), nullptr, false, workspace.get()); });
+      return seconds([&] { g.run(a.at(0), b.at(0), c.at(0), nullptr, false, workspace.at(0)); });
     };
     const double wide_time = time(widened), mine = time(gemm);
     const double other = seconds([&] { onednn.run(); });

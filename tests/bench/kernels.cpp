@@ -2,17 +2,18 @@
 // the machine's own rates, of a GEMM and of STREAM's triad. FLOPs and bytes are those that the op definitions
 // state; the best of many runs counts.
 //
-//   bench_kernels [part of a name] [f32|bf16]
+//   bench_kernels [part of a name] [f32|bf16|both] [what device.isa takes]
 #include <fmt/format.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/core/arena.h"
+#include "engine/core/error.h"
 #include "engine/core/philox.h"
-#include "engine/ops/cpu/gemm.h"
 #include "engine/ops/cpu_level.h"
 #include "engine/ops/ops.h"
 #include "tests/bench/rates.h"
@@ -32,18 +33,6 @@ void fill(const Tensor& tensor) {
     if (tensor.dtype == DType::kBF16) tensor.as<bf16>()[i] = bf16(static_cast<float>(u));
     if (tensor.dtype == DType::kI32) tensor.as<int32_t>()[i] = static_cast<int32_t>((u + 0.5) * kVocabulary);
   }
-}
-
-double gemm_rate(DType dtype) {
-  constexpr int64_t n = 2048;
-  cpu::Gemm gemm({.m = n, .n = n, .k = n, .transpose_b = true, .in = dtype, .out = dtype});
-  const std::size_t bytes = n * n * size_of(dtype);
-  Arena a(bytes), b(bytes), c(bytes), workspace(gemm.workspace_bytes());
-  fill({a.at(0), {n, n}, dtype});
-  fill({b.at(0), {n, n}, dtype});
-  const double s =
-      best_seconds([&] { gemm.run(a.at(0), b.at(0), c.at(0), nullptr, false, workspace.at(0)); });
-  return 2.0 * n * n * n / s;
 }
 
 struct Input {
@@ -147,28 +136,49 @@ void add_linear_cases(std::vector<Case>& cases) {
   }
 }
 
+Attributes attention_of(int64_t length, bool causal, double p = 0) {
+  return {{"heads", kHeads},
+          {"kv_heads", kHeads},
+          {"kv_group", int64_t{1}},
+          {"causal", int64_t{causal}},
+          {"head_size", kHidden / kHeads},
+          {"sequence_length", length},
+          {"first_head", int64_t{0}},
+          {"all_heads", kHeads},
+          {"p", p},
+          {"layer", int64_t{0}},
+          {"site", int64_t{0}}};
+}
+
+// Forward and backward; `more` are their last inputs.
+void add_attention(std::vector<Case>& cases, const std::string& name, const std::string& suffix,
+                   int64_t samples, const Attributes& attributes, const std::vector<Input>& more = {}) {
+  const int64_t length = attributes.integer("sequence_length"), tokens = samples * length;
+  const Input qkv{{tokens, 3 * kHidden}, 'a'}, o{{tokens, kHidden}, 'a'},
+      lse{{samples * kHeads, length}, 's'};
+  Case forward{.name = name + suffix, .kind = "attention", .inputs = {qkv}, .attributes = attributes};
+  Case backward{.name = name + " backward" + suffix,
+                .kind = "attention_backward",
+                .inputs = {o, qkv, o, lse},
+                .attributes = attributes};
+  for (Case* c : {&forward, &backward}) {
+    c->inputs.insert(c->inputs.end(), more.begin(), more.end());
+    cases.push_back(*c);
+  }
+}
+
 void add_attention_cases(std::vector<Case>& cases) {
-  const Input qkv{{kTokens, 3 * kHidden}, 'a'}, o{{kTokens, kHidden}, 'a'},
-      lse{{kSamples * kHeads, kLength}, 's'};
-  for (const double p : {0.0, 0.1}) {
-    const std::string suffix = p > 0 ? ", dropout" : "";
-    const Attributes attributes{{"heads", kHeads},
-                                {"kv_heads", kHeads},
-                                {"kv_group", int64_t{1}},
-                                {"causal", int64_t{1}},
-                                {"head_size", kHidden / kHeads},
-                                {"sequence_length", kLength},
-                                {"first_head", int64_t{0}},
-                                {"all_heads", kHeads},
-                                {"p", p},
-                                {"layer", int64_t{0}},
-                                {"site", int64_t{0}}};
-    cases.push_back(
-        {.name = "attention" + suffix, .kind = "attention", .inputs = {qkv}, .attributes = attributes});
-    cases.push_back({.name = "attention backward" + suffix,
-                     .kind = "attention_backward",
-                     .inputs = {o, qkv, o, lse},
-                     .attributes = attributes});
+  add_attention(cases, "attention", "", kSamples, attention_of(kLength, true));
+  add_attention(cases, "attention", ", dropout", kSamples, attention_of(kLength, true, 0.1));
+}
+
+// One sample that looks back, and two that do not, of which one ends at three quarters.
+void add_long_attention_cases(std::vector<Case>& cases) {
+  for (const int32_t length : {512, 1024, 2048, 4096, 8192, 16384}) {
+    const std::string name = "long attention", suffix = " of " + std::to_string(length);
+    add_attention(cases, name, suffix + ", causal", 1, attention_of(length, true));
+    add_attention(cases, name, suffix + ", padded", 2, attention_of(length, false),
+                  {{{}, '-'}, {{2}, 'i', {length, length / 4 * 3}}});
   }
 }
 
@@ -180,42 +190,11 @@ void add_packed_attention_cases(std::vector<Case>& cases) {
   std::vector<int32_t> positions;
   for (const int32_t length : lengths)
     for (int32_t i = 0; i < length; ++i) positions.push_back(i);
-  struct Layout {
-    const char* name;
-    int64_t samples, length;
-    std::vector<Input> say;
-  };
-  for (const auto& [name, samples, length, say] :
-       {Layout{", packed in 512", 1, 512, {{{}, '-'}, {{}, '-'}, {{1, 512}, 'i', positions}}},
-        Layout{", padded to 142", count, 142, {{{}, '-'}, {{count}, 'i', lengths}}},
-        Layout{", padded to 512", count, 512, {{{}, '-'}, {{count}, 'i', lengths}}}}) {
-    const int64_t tokens = samples * length;
-    const Input qkv{{tokens, 3 * kHidden}, 'a'}, o{{tokens, kHidden}, 'a'},
-        lse{{samples * kHeads, length}, 's'};
-    const Attributes attributes{{"heads", kHeads},
-                                {"kv_heads", kHeads},
-                                {"kv_group", int64_t{1}},
-                                {"causal", int64_t{0}},
-                                {"head_size", kHidden / kHeads},
-                                {"sequence_length", length},
-                                {"first_head", int64_t{0}},
-                                {"all_heads", kHeads},
-                                {"p", 0.0},
-                                {"layer", int64_t{0}},
-                                {"site", int64_t{0}}};
-    Case forward{.name = std::string("sequences") + name,
-                 .kind = "attention",
-                 .inputs = {qkv},
-                 .attributes = attributes};
-    Case backward{.name = std::string("sequences backward") + name,
-                  .kind = "attention_backward",
-                  .inputs = {o, qkv, o, lse},
-                  .attributes = attributes};
-    for (Case* c : {&forward, &backward}) {
-      c->inputs.insert(c->inputs.end(), say.begin(), say.end());
-      cases.push_back(*c);
-    }
-  }
+  add_attention(cases, "sequences", ", packed in 512", 1, attention_of(512, false),
+                {{{}, '-'}, {{}, '-'}, {{1, 512}, 'i', positions}});
+  for (const int64_t length : {142, 512})
+    add_attention(cases, "sequences", ", padded to " + std::to_string(length), count,
+                  attention_of(length, false), {{{}, '-'}, {{count}, 'i', lengths}});
 }
 
 void add_head_cases(std::vector<Case>& cases) {
@@ -306,26 +285,45 @@ void add_optimizer_cases(std::vector<Case>& cases, bool cast) {
                             {"weight_decay", 0.01},
                             {"cast", int64_t{cast}}},
              .accumulators = {{0, weights}, {1, weights}, {2, weights}}};
+  Case rounded = adamw;  // bf16 weights that are their own masters
   if (cast) adamw.accumulators.push_back({3, param});
   cases.push_back(adamw);
+  if (cast) {
+    rounded.name += ", rounded by chance";
+    rounded.attributes.set("cast", int64_t{0});
+    rounded.attributes.set("rounded_as", int64_t{0});
+    rounded.attributes.set("rounded_columns", kHidden);
+    rounded.attributes.set("rounded_first_column", int64_t{0});
+    rounded.attributes.set("rounded_runs", std::string("0 0"));
+    rounded.accumulators[0].second = param;
+    cases.push_back(rounded);
+  }
   cases.push_back({.name = "squared_norm", .kind = "squared_norm", .inputs = {weights}});
 }
 
-void run(const std::string& filter, DType dtype) {
+double gemm_rate(const OpRegistry& registry, const KernelTable& kernels, DType dtype) {
+  constexpr int64_t n = 2048;
+  const Case linear{.name = "GEMM", .kind = "linear", .inputs = {{{n, n}, 'a'}, {{n, n}, 'a'}}};
+  OneOp op(linear, registry, kernels, dtype);
+  return 2.0 * n * n * n / best_seconds([&] { op.run(); });
+}
+
+void run(const std::string& filter, DType dtype, const CpuLevel& level) {
   OpRegistry registry;
   register_engine_ops(registry);
   KernelTable kernels;
-  cpu_level().register_kernels(kernels, nullptr);
+  level.register_kernels(kernels, nullptr);
   std::vector<Case> cases;
   add_linear_cases(cases);
   add_attention_cases(cases);
   add_packed_attention_cases(cases);
+  add_long_attention_cases(cases);
   add_head_cases(cases);
   add_streaming_cases(cases);
   add_optimizer_cases(cases, dtype == DType::kBF16);
-  const double rate = gemm_rate(dtype);
-  fmt::print("{} on {} threads: GEMM of 2048 at {:.0f} GFLOP/s, STREAM triad at {:.1f} GB/s\n",
-             name_of(dtype), omp_get_max_threads(), rate / 1e9, triad_rate() / 1e9);
+  const double rate = gemm_rate(registry, kernels, dtype);
+  fmt::print("{} by {} on {} threads: GEMM of 2048 at {:.0f} GFLOP/s, STREAM triad at {:.1f} GB/s\n",
+             name_of(dtype), name_of(level.isa), omp_get_max_threads(), rate / 1e9, triad_rate() / 1e9);
   fmt::print("{:<36}{:>10}{:>10}{:>9}{:>8}{:>15}\n", "kernel", "ms", "GFLOP/s", "of GEMM", "GB/s",
              "workspace MB");
   for (const Case& c : cases) {
@@ -344,7 +342,21 @@ void run(const std::string& filter, DType dtype) {
 }  // namespace recollect::bench
 
 int main(int argc, char** argv) {
-  const std::string filter = argc > 1 ? argv[1] : "", type = argc > 2 ? argv[2] : "";
-  if (type != "bf16") recollect::bench::run(filter, recollect::DType::kF32);
-  if (type != "f32") recollect::bench::run(filter, recollect::DType::kBF16);
+  using namespace recollect;
+  const std::string filter = argc > 1 ? argv[1] : "", type = argc > 2 ? argv[2] : "both",
+                    isa = argc > 3 ? argv[3] : "auto";
+  const auto& names = kSpellings<CpuIsa>;
+  const auto named = std::find(names.begin(), names.end(), isa);
+  if (named == names.end()) {
+    fmt::print(stderr, "bench_kernels: no such set of instructions: {}\n", isa);
+    return 2;
+  }
+  try {
+    const CpuLevel& level = cpu_level(static_cast<CpuIsa>(named - names.begin()));
+    if (type != "bf16") bench::run(filter, DType::kF32, level);
+    if (type != "f32") bench::run(filter, DType::kBF16, level);
+  } catch (const Error& error) {
+    fmt::print(stderr, "bench_kernels: {}\n", error.what());
+    return 2;
+  }
 }
