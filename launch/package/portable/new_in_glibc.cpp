@@ -1,11 +1,13 @@
 // What the C library got after version 2.31 and a program needs that was compiled with a later one, in terms of what it
 // had before. Linked into programs that are to start on older systems too (portable.cmake), and into nothing else; there
 // these functions stand before the C library's own, of whatever version.
+#include <dirent.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -59,6 +61,20 @@ int close_range(unsigned first, unsigned last, int flags) noexcept {
   for (unsigned file = first; file <= last && static_cast<long>(file) < most; ++file)
     ::close(static_cast<int>(file));
   return 0;
+}
+
+// 2.34: of what is open when it is asked for; a file of later is only closed where it was opened to be.
+int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t* actions, int first) noexcept {
+  DIR* const open = ::opendir("/proc/self/fd");
+  if (!open) return errno;
+  int error = 0;
+  while (const dirent* entry = ::readdir(open)) {
+    const int file = ::atoi(entry->d_name);
+    if (error == 0 && file >= first && file != ::dirfd(open))
+      error = ::posix_spawn_file_actions_addclose(actions, file);
+  }
+  ::closedir(open);
+  return error;
 }
 
 // 2.36, with which std::random_device asks for numbers.

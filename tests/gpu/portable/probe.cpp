@@ -1,12 +1,14 @@
 // A small program of what a large one needs of its C library, made portable as the bundle is: constructors, exceptions in
 // several threads, files' facts, random numbers, OpenMP, libraries opened by name, mathematics, shared memory and
-// semaphores. It prints what it found, and ends with 0 where all of it is right.
+// semaphores, commands. It prints what it found, and ends with 0 where all of it is right.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <spawn.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -108,6 +110,26 @@ bool shared_memory() {
   return ::close(file) == 0 && good;
 }
 
+// Of two files the command inherits the one below the first that is to be closed.
+bool inherited_files() {
+  const int kept = ::dup(1), closed = ::fcntl(1, F_DUPFD, kept + 1);
+  const std::string command = "[ -e /proc/self/fd/" + std::to_string(kept) + " ] && ! [ -e /proc/self/fd/" +
+                              std::to_string(closed) + " ]";
+  std::string shell = "sh", option = "-c", text = command;
+  char* words[] = {shell.data(), option.data(), text.data(), nullptr};
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  int status = 1;
+  pid_t child = 0;
+  const bool good = ::posix_spawn_file_actions_addclosefrom_np(&actions, closed) == 0 &&
+                    ::posix_spawnp(&child, "sh", &actions, nullptr, words, environ) == 0 &&
+                    ::waitpid(child, &status, 0) == child && status == 0;
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(kept);
+  ::close(closed);
+  return good;
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -130,6 +152,7 @@ int main(int count, char** words) {
   const char* name = ::sigabbrev_np(SIGWINCH);
   expect(name && std::string(name) == "WINCH" && !::sigabbrev_np(0) && !::sigabbrev_np(99),
          "names of signals");
+  expect(inherited_files(), "files that a command inherits");
   const int copy = ::dup(1);
   expect(::close_range(copy, ~0u, 0) == 0 && ::close(copy) != 0, "files closed at once");
   std::fflush(stdout);
