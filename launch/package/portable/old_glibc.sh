@@ -20,7 +20,7 @@ stub() {
         symbol = $8; sub(/@.*/, "", symbol)
         if (number(version) > number(oldest)) { if ($8 ~ /@@/) moved[symbol] = 1; next }
         if (!(symbol in best) || number(version) > number(best[symbol])) {
-          best[symbol] = version; kind[symbol] = $4; size[symbol] = $3 + 0; place[symbol] = $2
+          best[symbol] = version; kind[symbol] = $4; bind[symbol] = $5; size[symbol] = $3 + 0; place[symbol] = $2
         }
       }
       END {
@@ -34,7 +34,8 @@ stub() {
           nodes[best[symbol]] = nodes[best[symbol]] symbol ";"
           is_object = kind[symbol] == "OBJECT"
           if (!is_object) size[symbol] = 1
-          printf ".globl %s\n.type %s, %s\n", symbol, symbol, is_object ? "@object" : "@function" > source
+          printf ".%s %s\n", bind[symbol] == "WEAK" ? "weak" : "globl", symbol > source
+          printf ".type %s, %s\n", symbol, is_object ? "@object" : "@function" > source
           printf ".size %s, %d\n", symbol, size[symbol] > source
           if (is_object) {
             labels[place[symbol]] = labels[place[symbol]] symbol ":\n"
@@ -43,7 +44,8 @@ stub() {
             printf ".text\n%s: .skip 1\n", symbol > source
           }
         }
-        # Two names of one object have one place here too: a program that has the one for its own has the other.
+        # Two names of one object have one place here too, and the weaker one is weak: by that the linker knows that a program
+        # which has the one (environ) for its own has the other (__environ), which the C library sets.
         for (at in labels) printf ".data\n.balign 16\n%s.skip %d\n", labels[at], room[at] > source
         others = "local: *;"
         for (version in nodes) {

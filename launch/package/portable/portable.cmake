@@ -38,6 +38,7 @@ endfunction()
 function(make_portable target)
   add_old_glibc()
   add_dependencies(${target} recollect_old_glibc_stubs)
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${CMAKE_BINARY_DIR}/old_glibc/libc.so)
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:recollect_old_glibc>)
   target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc -Wl,--wrap=__libc_start_main
                                         -L${CMAKE_BINARY_DIR}/old_glibc)

@@ -135,7 +135,7 @@ bool inherited_files() {
 int main(int count, char** words) {
   expect(built_after_it == "built twice", "constructors ran once, in order");
   expect(count == 2 && std::string(words[1]) == "word", "words of the command line");
-  expect(std::getenv("PATH") != nullptr, "the environment");
+  expect(std::getenv("PATH") != nullptr && environ && *environ, "the environment");
   expect(exceptions_in_threads(), "exceptions in eight threads");
   expect(waiting(), "a condition with a time limit");
   expect(files(), "facts of files");
