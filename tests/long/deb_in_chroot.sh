@@ -9,21 +9,14 @@ suite=${2:-bookworm}
 [ "$(id -u)" -eq 0 ] || { echo "needs root" >&2; exit 2; }
 command -v debootstrap >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends debootstrap; }
 
-# Where this machine's own packages come from.
-mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -oE '^(deb|URIs:) .*' |
-  grep -oE 'https?://[^ ]+/debian/?( |$)' | head -n 1) || true
+. tests/long/clean_system.sh
 system=$(mktemp -d)
 leave() {
   umount "$system/dev/shm" "$system/proc" 2>/dev/null || true
   rm -rf --one-file-system "$system"
 }
 trap leave EXIT
-# shellcheck disable=SC2086
-debootstrap --variant=minbase "$suite" "$system" $mirror >"$system.log" || { tail -n 20 "$system.log"; exit 1; }
-rm "$system.log"
-for file in /etc/apt/apt.conf.d/* /etc/resolv.conf; do  # a proxy, where this machine has one
-  [ ! -f "$file" ] || cp "$file" "$system$file"
-done
+clean_system "$suite" "$system"
 mount -t proc proc "$system/proc"
 mount -t tmpfs shm "$system/dev/shm"
 

@@ -43,7 +43,8 @@ class BlockGemm {
                          kBlock * kBlock;
     const int64_t groups = (lines + most - 1) / most;
     group_ = round_up((lines + groups - 1) / groups, kBlock);
-    pack_tasks_ = (group_ / kBlock + kPackedAtOnce - 1) / kPackedAtOnce;
+    packed_at_once_ = std::clamp<int64_t>(group_ / kBlock / (2 * threads_), 1, kMostPacked);
+    pack_tasks_ = (group_ / kBlock + packed_at_once_ - 1) / packed_at_once_;
     strips_ = (streamed_lines() + kStrip * kBlock - 1) / (kStrip * kBlock);
     parts_ = std::clamp<int64_t>(threads_ == 1 ? 1 : (4 * threads_ + strips_ - 1) / strips_, 1,
                                  std::max<int64_t>(1, group_ / kBlock / 4));
@@ -75,7 +76,7 @@ class BlockGemm {
   static constexpr int64_t kBlock = Product::kBlock;  // rows and columns of C in registers
   static constexpr int64_t kStrip = Product::kStrip, kSlice = Product::kSlice;
   static constexpr int64_t kMostLines = 1024;             // resident at a time
-  static constexpr int64_t kPackedAtOnce = 4;             // resident blocks
+  static constexpr int64_t kMostPacked = 4;               // resident blocks at once
   static constexpr int64_t kLine = 64 / sizeof(Element);  // of the caches
   static constexpr int64_t kLarge = 1 << 24;              // bytes of C from which on it is fetched ahead
 
@@ -86,7 +87,7 @@ class BlockGemm {
     bool accumulate = false;
     Packed* resident = nullptr;              // two groups: one may be packed while the other is in use
     float* sums = nullptr;                   // of all blocks, between passes
-    mutable std::atomic<int64_t> packed{0};  // times kPackedAtOnce resident blocks, of all phases
+    mutable std::atomic<int64_t> packed{0};  // of resident blocks some at a time, of all phases
     mutable std::atomic<int64_t> taken{0};   // parts of strips, likewise
   };
 
@@ -144,7 +145,7 @@ class BlockGemm {
                           .to = std::min(spec_.k, depth + depth_),
                           .packed = call.resident + phase % 2 * group_ * depth_};
         for (; part < (phase + 1) * pack_tasks_; part = call.packed++)
-          pack_resident(call, group, part % pack_tasks_ * kPackedAtOnce);
+          pack_resident(call, group, part % pack_tasks_ * packed_at_once_);
 #pragma omp barrier
         for (; task < (phase + 1) * tasks; task = call.taken++)
           strip(call, group, task % tasks / parts_, task % parts_, own);
@@ -157,7 +158,7 @@ class BlockGemm {
 
   // Lines that are strided in memory are crossed depth by depth, as they lie there.
   void pack_resident(const Call& call, const Group& group, int64_t first) const {
-    const int64_t last = std::min(first + kPackedAtOnce, group.blocks);
+    const int64_t last = std::min(first + packed_at_once_, group.blocks);
     const int64_t step = strided(left_resides_) ? Product::kDepthStep : depth_;
     for (int64_t k = group.from; k < group.to; k += step)
       for (int64_t i = first; i < last; ++i)
@@ -279,6 +280,7 @@ class BlockGemm {
   bool left_resides_ = false;
   int64_t depth_ = 0;           // of one pass
   int64_t group_ = 0;           // lines resident at a time
+  int64_t packed_at_once_ = 1;  // resident blocks by one thread
   int64_t pack_tasks_ = 0;      // of a group
   int64_t strips_ = 0;          // of the streamed operand
   int64_t parts_ = 1;           // of the resident blocks: where strips are few, threads share them
