@@ -70,6 +70,13 @@ bool is_in(const ParameterGroup& group, const Parameter& p, const FileNames& fil
   return !in.empty();
 }
 
+bool finds(const std::string& pattern, const Parameter& p, const FileNames& files) {
+  const auto tensors = p.file_tensors();
+  return matches(pattern, p.name) || std::any_of(tensors.begin(), tensors.end(), [&](const auto& tensor) {
+           return matches(pattern, tensor.name) || matches(pattern, files.in_file(tensor.name));
+         });
+}
+
 std::string some_names(const std::vector<Parameter>& parameters) {
   std::vector<std::string> names;
   for (const Parameter& p : parameters)
@@ -117,9 +124,14 @@ void assign_groups(const Graph& graph, Model& model, const OptimizerSettings& se
       ++fresh;
       assign(group, model.parameters[i]);
     }
-    if (found == 0)
-      refuse(group, "matches no parameter",
-             fmt::format("the model's are {}; * stands for any characters", some_names(model.parameters)));
+    const std::string names =
+        fmt::format("the model's are {}; * stands for any characters", some_names(model.parameters));
+    if (found == 0) refuse(group, "matches no parameter", names);
+    for (const std::string& pattern : group.match) {
+      const auto found_by_it = [&](const Parameter& p) { return finds(pattern, p, model.files); };
+      if (std::none_of(model.parameters.begin(), model.parameters.end(), found_by_it))
+        refuse(group, fmt::format("'{}' in it matches no parameter", printable(pattern)), names);
+    }
     if (fresh == 0)
       refuse(group, "matches only what is in groups before it", "a parameter is in the first that matches");
   }

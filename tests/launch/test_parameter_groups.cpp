@@ -132,6 +132,9 @@ TEST(ParameterGroups, MustFindParameters) {
                 .find("command line: optimizer.groups=[{match: nothing, frozen: true}]: optimizer.groups: "
                       "[nothing] matches no parameter"),
             std::string::npos);
+  EXPECT_NE(refused_by_model(kFourLayers, "[{match: ['*.bias', nothing], weight_decay: 0}]")
+                .find("[*.bias, nothing] 'nothing' in it matches no parameter"),
+            std::string::npos);
   EXPECT_NE(refused_by_model(kFourLayers, "[{match: h.*, weight_decay: 0}, {match: h.0.*, frozen: true}]")
                 .find("[h.0.*] matches only what is in groups before it"),
             std::string::npos);
