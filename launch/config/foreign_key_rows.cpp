@@ -121,6 +121,7 @@ constexpr ForeignKey kForeignKeys[] = {
     {"optimizer", "axolotl, Megatron", "optimizer.name", ""},
     {"optimizer.params.adam_w_mode", "DeepSpeed", "optimizer.name", ""},
     {"optimizer.type", "DeepSpeed", "optimizer.name", ""},
+    {"scheduler.params.warmup_max_lr", "DeepSpeed", "optimizer.learning_rate", ""},
     {"optimizer.params.lr", "DeepSpeed", "optimizer.learning_rate", ""},
     {"optimizer.params.betas.0", "DeepSpeed", "optimizer.beta1", ""},
     {"optimizer.params.betas.1", "DeepSpeed", "optimizer.beta2", ""},

@@ -17,7 +17,6 @@ constexpr ForeignKey kScheduleKeys[] = {
      "decay_shape"},
     {"scheduler.type", "DeepSpeed", "scheduler.name", ""},
     {"scheduler.params.warmup_num_steps", "DeepSpeed", "scheduler.warmup_steps", ""},
-    {"scheduler.params.warmup_max_lr", "DeepSpeed", "optimizer.learning_rate", ""},
     {"scheduler.params.total_num_steps", "DeepSpeed", "training.max_steps", ""},
     {"scheduler.params.warmup_min_lr", "DeepSpeed", "",
      "not supported: the warm-up begins at 0, and scheduler.min_lr is the end"},

@@ -131,6 +131,8 @@ constexpr ForeignValue kForeignValues[] = {
     {"optimizer.name", "momentum", "sgd"},
     {"optimizer.type", "adamw", "adamw"},
     {"optimizer.type", "sgd", "sgd"},
+    {"optimizer.type", "lion", "lion"},
+    {"optimizer.type", "muon", "muon"},
     {"optimizer.type", "adam", "adamw",
      "DeepSpeed's Adam decays weights as adamw does, unless adam_w_mode is false"},
     {"optimizer.params.adam_w_mode", "true", "optimizer.name=adamw"},

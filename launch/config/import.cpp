@@ -21,15 +21,28 @@
 namespace recollect {
 namespace {
 
+// What is so there without being said, and here is not: where the file has `path` with a value that begins so, and no
+// `unless`.
+struct Unsaid {
+  std::string_view path, begins, unless, why;
+};
+
 // Whose files can be read, and what a key is there that is not given, where that is not what it is here.
 struct Trainer {
   std::string_view name, what;
   std::vector<std::pair<std::string_view, std::string_view>> defaults;
+  std::vector<Unsaid> unsaid = {};
 };
 
 std::span<const Trainer> trainers() {
   static const Trainer kTrainers[] = {
-      {"DeepSpeed", "DeepSpeed's configuration", {{"optimizer.max_grad_norm", "0"}}},
+      {"DeepSpeed",
+       "DeepSpeed's configuration",
+       {{"optimizer.max_grad_norm", "0"}},
+       {{"scheduler.type", "Warmup", "scheduler.params.warmup_type",
+         "its rate rises with the logarithm of the step where no warmup_type is given; here it rises evenly"},
+        {"fp16.enabled", "auto", "",
+         "what fp16 says besides is left out: write training.precision: fp16 where it is on"}}},
       {"accelerate", "accelerate's configuration", {}},
       {"Transformers",
        "Transformers' TrainingArguments",
@@ -133,22 +146,28 @@ struct Leaf {
   std::optional<std::string> value;
 };
 
+// What a section says of itself, "" where it says nothing.
+std::string_view enabled(const YamlNode& section) {
+  for (const auto& entry : section.entries)
+    if (entry.key.text == "enabled") return entry.value.text;
+  return "";
+}
+
 // Nothing, an empty text, list or mapping, or a section that says that it is off.
 bool says_nothing(const YamlNode& node) {
   if (node.kind == YamlNode::Kind::kNull) return true;
   if (node.kind == YamlNode::Kind::kScalar) return node.text.empty();
-  return node.items.empty() && (node.entries.empty() ||
-                                std::any_of(node.entries.begin(), node.entries.end(), [](const auto& entry) {
-                                  return entry.key.text == "enabled" && entry.value.text == "false";
-                                }));
+  return node.items.empty() && (node.entries.empty() || enabled(node) == "false");
 }
 
 void add_leaves(const std::string& path, const YamlNode& node, std::vector<Leaf>& leaves) {
   if (says_nothing(node)) return;
   const bool is_root = path.empty(), is_list = is_foreign_section(path) && !node.items.empty();
   if (node.kind == YamlNode::Kind::kMapping && (is_root || is_foreign_section(path))) {
+    const bool undecided = !is_root && enabled(node) == "auto";  // what it holds is for when it is on
     for (const auto& [key, value] : node.entries)
-      add_leaves(is_root ? key.text : fmt::format("{}.{}", path, key.text), value, leaves);
+      if (!undecided || key.text == "enabled")
+        add_leaves(is_root ? key.text : fmt::format("{}.{}", path, key.text), value, leaves);
   } else if (is_list) {  // whose entries have names of their own
     for (std::size_t i = 0; i < node.items.size(); ++i)
       add_leaves(fmt::format("{}.{}", path, i), node.items[i], leaves);
@@ -165,6 +184,7 @@ class Importer {
     const auto order = [](const Leaf& leaf) { return row_number(leaf.path); };
     std::stable_sort(leaves.begin(), leaves.end(),
                      [&](const Leaf& a, const Leaf& b) { return order(a) < order(b); });
+    for (const Unsaid& one : trainer_.unsaid) note(one, leaves);
     for (const Leaf& leaf : leaves) take(leaf);
     for (const auto& [path, value] : trainer_.defaults)
       if (!values_.contains(std::string(path)) && !spoken_of_.contains(path))
@@ -195,6 +215,16 @@ class Importer {
     if (std::find(left_out_.begin(), left_out_.end(), line) == left_out_.end()) left_out_.push_back(line);
   }
 
+  void note(const Unsaid& unsaid, const std::vector<Leaf>& leaves) {
+    const auto find = [&](std::string_view path) {
+      return std::find_if(leaves.begin(), leaves.end(), [&](const Leaf& leaf) { return leaf.path == path; });
+    };
+    const auto leaf = find(unsaid.path);
+    if (leaf != leaves.end() && leaf->value && leaf->value->starts_with(unsaid.begins) &&
+        find(unsaid.unless) == leaves.end())
+      leave_out(fmt::format("{} {}", leaf->path, *leaf->value), std::string(unsaid.why));
+  }
+
   void take(const Leaf& leaf) {
     const std::string from = leaf.value ? fmt::format("{} {}", leaf.path, *leaf.value) : leaf.path;
     const auto found = translate_foreign(leaf.path, leaf.value);
@@ -206,6 +236,8 @@ class Importer {
     const bool off = found->advice == kLeaveItOut || (leaf.value == "false" && found->writes.empty());
     if (whole && found->advice.starts_with("write its keys")) return leave_out(from, "not known here");
     if (!found->advice.empty() && !off) leave_out(whole ? std::string(found->name) : from, found->advice);
+    if (!leaf.value && found->advice.empty() && found->writes.empty())
+      leave_out(from, fmt::format("holds more than a value of {}", found->ours));
   }
 
   // A key that is called as ours: of the same section, or of none.

@@ -79,6 +79,34 @@ TEST(ConfigImport, DeepSpeedsJson) {
     EXPECT_EQ(line_of(imported, silent), std::string("nothing is said of ") + silent);
 }
 
+TEST(ConfigImport, WhatDeepSpeedDoesUnasked) {
+  const Imported imported = import_config_text("ds.json", R"({
+    "optimizer": {"type": "Lion", "params": {"lr": 1e-3}}, "fp16": {"enabled": "auto", "loss_scale": 0},
+    "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 10, "warmup_max_lr": 5e-4}}})");
+  const Config c = read_back(imported);
+  EXPECT_EQ(c.optimizer.name, "lion");
+  EXPECT_EQ(c.optimizer.learning_rate, 5e-4) << "the scheduler sets it";
+  EXPECT_EQ(line_of(imported, "optimizer.params.lr"),
+            "optimizer.params.lr 1e-3: optimizer.learning_rate is 5e-4 already, by "
+            "scheduler.params.warmup_max_lr 5e-4");
+  EXPECT_NE(line_of(imported, "scheduler.type WarmupLR").find("rises with the logarithm"), std::string::npos);
+  EXPECT_NE(line_of(imported, "fp16.enabled auto").find("write training.precision: fp16"), std::string::npos);
+  EXPECT_EQ(imported.yaml.find("loss_scale"), std::string::npos) << imported.yaml;
+  const Imported linear = import_config_text(
+      "ds.json",
+      R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 10, "warmup_type": "linear"}}})");
+  EXPECT_EQ(line_of(linear, "scheduler.type"), "nothing is said of scheduler.type");
+}
+
+TEST(ConfigImport, ValuesOfAnotherKindAreListed) {
+  const Imported imported = import_config_text(
+      "ds.json", R"({"train_batch_size": {"a": 1}, "gradient_clipping": {"x": 2}, "bf16": {"enabled": true},
+                     "zero_optimization": {"stage": {"q": 1}}})");
+  for (const char* key : {"train_batch_size", "gradient_clipping", "zero_optimization.stage"})
+    EXPECT_NE(line_of(imported, key).find("holds more than a value"), std::string::npos)
+        << line_of(imported, key);
+}
+
 TEST(ConfigImport, AdamWithoutDecoupledDecay) {
   const auto rule = [](const char* mode) {
     return read_back(

@@ -13,7 +13,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLUSTER = ROOT / "examples/cluster"
 STAND_INS = {
-    "srun": 'printf "%s\\n" "$MASTER_ADDR $MASTER_PORT $OMP_NUM_THREADS" "$*" >srun.said\nexit "$STATUS"\n',
+    "srun": 'printf "%s\\n" "$MASTER_ADDR $MASTER_PORT" "$*" >srun.said\nexit "$STATUS"\n',
     "scontrol": 'echo "$*" >>scontrol.said\nif [ "$1" = show ]; then printf "node7\\nnode8\\n"; fi\n',
 }
 
@@ -47,7 +47,8 @@ class Slurm(unittest.TestCase):
     def test_trains_on_all_ranks(self):
         status, srun, scontrol = self.run_script(0, "c.yaml", "training.max_steps=5")
         self.assertEqual(status, 0)
-        self.assertEqual(srun, "node7 24567 2\n--mpi=none --kill-on-bad-exit=0 recollect train c.yaml training.max_steps=5\n")
+        self.assertEqual(srun, "node7 24567\n--cpus-per-task=2 --mpi=none --kill-on-bad-exit=0 "
+                               "recollect train c.yaml training.max_steps=5\n")
         self.assertEqual(scontrol, "show hostnames node[7-8]\n")
 
     def test_is_put_into_the_queue_again_where_it_was_preempted_and_only_there(self):
