@@ -74,9 +74,12 @@ void check_training(const Words& program) {
   refuse_configuration_option(*find_command({"train"}).command, words);
   const auto file = std::find_if(words.begin(), words.end(),
                                  [](const std::string& word) { return !word.starts_with('-'); });
-  std::error_code unknown;  // what can be read once, a pipe, is for the ranks
-  if (file != words.end() && std::filesystem::is_regular_file(*file, unknown))
-    check_data_files(read_train_words(words));
+  if (file == words.end()) return;
+  std::error_code unknown;
+  const std::filesystem::file_type kind = std::filesystem::status(*file, unknown).type();
+  const bool is_read_once = kind == std::filesystem::file_type::fifo ||
+                            kind == std::filesystem::file_type::character;  // which is for the ranks
+  if (!is_read_once) check_data_files(read_train_words(words));
 }
 
 int launch(const Words& words) {

@@ -281,6 +281,12 @@ TEST(Failure, OfAllRanksIsToldOnce) {
   EXPECT_EQ(times_in(no_file.err, "data.path: there is no file or folder none.txt"), 1) << no_file.err;
   EXPECT_EQ(no_file.err.find("FAILED"), std::string::npos) << no_file.err;
 
+  Launch nothing(Words{"--nproc-per-node", "2", "train", "none.yaml"});
+  const Finished no_configuration = nothing.finish();
+  EXPECT_EQ(no_configuration.status, 2) << no_configuration.err;
+  EXPECT_EQ(times_in(no_configuration.err, "none.yaml: cannot be read"), 1) << no_configuration.err;
+  EXPECT_EQ(no_configuration.err.find("FAILED"), std::string::npos) << no_configuration.err;
+
   Launch world(Words{"--nproc-per-node", "2", "train", "c.yaml", "parallelism.tensor_parallel_size=1",
                      "training.micro_batch_size=1", "training.global_batch_size=3"});
   const Finished batch = world.finish();
