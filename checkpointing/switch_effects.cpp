@@ -45,7 +45,8 @@ void check_storage_dtype(const Keys& c, const CheckpointedRun& run, Findings& fo
          fmt::format("activation_checkpointing.storage_dtype bf16 has no effect with training.precision {}: "
                      "saved activations have {} already",
                      run.dtype == DType::kBF16 ? "bf16" : "fp16",
-                     run.dtype == DType::kBF16 ? "that type" : "as few bits")});
+                     run.dtype == DType::kBF16 ? "that type" : "as few bits"),
+         true});
   }
 }
 
@@ -54,18 +55,21 @@ void check_recomputation(const Keys& c, Findings& found) {
   if (every_k != (c.k > 0)) {
     found.push_back({{"activation_checkpointing.k", "activation_checkpointing.mode"},
                      every_k ? "activation_checkpointing.mode every_k needs activation_checkpointing.k"
-                             : "activation_checkpointing.k has no effect without mode every_k"});
+                             : "activation_checkpointing.k has no effect without mode every_k",
+                     !every_k});
   }
   if (!c.recompute.empty() && c.mode != CheckpointingMode::kSelective) {
     found.push_back({{"activation_checkpointing.recompute", "activation_checkpointing.mode"},
-                     "activation_checkpointing.recompute has no effect without mode selective"});
+                     "activation_checkpointing.recompute has no effect without mode selective",
+                     true});
   }
   if (!c.plan.empty() &&
       (c.mode != CheckpointingMode::kNone || c.partition_activations || c.cpu_checkpointing)) {
     found.push_back(
         {{"activation_checkpointing.plan", "activation_checkpointing.mode"},
          "activation_checkpointing.plan decides what is recomputed and where the rest lives: mode, "
-         "partition_activations and cpu_checkpointing must not be given with it"});
+         "partition_activations and cpu_checkpointing must not be given with it",
+         true});
   }
 }
 
@@ -102,8 +106,8 @@ void check_residences_and_layers(const Keys& c, const CheckpointedRun& run, bool
 
 void check_budgets(const Keys& c, const CheckpointedRun& run, Findings& found) {
   const std::string section = "activation_checkpointing.", mode = section + "mode";
-  const auto find = [&](const std::string& key, const std::string& what) {
-    found.push_back({{section + key, mode}, section + key + " " + what});
+  const auto find = [&](const std::string& key, const std::string& what, bool gives_way = false) {
+    found.push_back({{section + key, mode}, section + key + " " + what, gives_way});
   };
   const bool automatic = c.mode == CheckpointingMode::kAuto, evicts = c.mode == CheckpointingMode::kDtr;
   if (!automatic) {
@@ -111,8 +115,8 @@ void check_budgets(const Keys& c, const CheckpointedRun& run, Findings& found) {
                                      std::pair{"budget_policy", c.budget_policy != BudgetPolicy::kDynamic},
                                      std::pair{"replan_after", c.replan_after > 0},
                                      std::pair{"recompute_layers", !c.recompute_layers.empty()}})
-      if (given) find(key, "has no effect without mode auto");
-    if (c.memory_budget > 0 && !evicts) find("memory_budget", "has no effect without mode auto or dtr");
+      if (given) find(key, "has no effect without mode auto", true);
+    if (c.memory_budget > 0 && !evicts) find("memory_budget", "has no effect without mode auto or dtr", true);
     if (!evicts) return;
   }
   const std::string with_mode = "with mode " + std::string(name_of(c.mode));
@@ -134,13 +138,15 @@ void check_partition(const Keys& c, const CheckpointedRun& run, Findings& found)
     found.push_back(
         {{"activation_checkpointing.partition_activations", "parallelism.tensor_parallel_size"},
          "activation_checkpointing.partition_activations has no effect with one tensor rank: there is "
-         "nobody to share saved activations with"});
+         "nobody to share saved activations with",
+         true});
   }
   if (c.partition_activations && run.sequence_parallel) {
     found.push_back(
         {{"activation_checkpointing.partition_activations", "parallelism.sequence_parallel"},
          "activation_checkpointing.partition_activations has no effect under sequence parallelism: saved "
-         "activations are divided over the tensor ranks already"});
+         "activations are divided over the tensor ranks already",
+         true});
   }
 }
 

@@ -284,6 +284,26 @@ TEST(Config, SectionsStandInSections) {
   EXPECT_EQ(flatten(accepted(dumped)), flatten(c));
 }
 
+TEST(Config, CheckpointingInTheFileGivesWayToTheCommandLine) {
+  const auto with = [](const std::string& keys, const std::string& word) {
+    return accepted(kLeast + "activation_checkpointing: {" + keys + "}\n", {word}).activation_checkpointing;
+  };
+  const std::string mode = "activation_checkpointing.mode=";
+  EXPECT_EQ(with("mode: every_k, k: 1", mode + "full").k, 0);
+  EXPECT_TRUE(with("mode: selective, recompute: [attention]", mode + "none").recompute.empty());
+  EXPECT_EQ(with("mode: auto, memory_budget: 1GiB", mode + "full").memory_budget, 0);
+  const Config alone = accepted(kLeast +
+                                    "parallelism: {tensor_parallel_size: 2}\n"
+                                    "activation_checkpointing: {mode: full, partition_activations: true}\n",
+                                {"parallelism.tensor_parallel_size=1"});
+  EXPECT_FALSE(alone.activation_checkpointing.partition_activations);
+  ASSERT_EQ(alone.given_way.size(), 1u);
+  EXPECT_NE(alone.given_way.front().find(
+                "nobody to share saved activations with; the command line has the last word"),
+            std::string::npos)
+      << alone.given_way.front();
+}
+
 TEST(Config, WhatTheFileSaysGivesWayToTheCommandLine) {
   const std::string file =
       kLeast + "profiling: {step: 8}\nmemory_report: {at: [step:4, step:9, end]}\noptimizer: {beta1: 0.8}\n";
