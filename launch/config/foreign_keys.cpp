@@ -124,10 +124,12 @@ bool is_foreign_section(std::string_view path) {
 std::optional<Translation> translate_foreign(std::string_view path, const std::optional<std::string>& value) {
   std::string written(path);  // with underscores, as command lines do not always have them
   std::replace(written.begin(), written.end(), '-', '_');
-  std::optional<ForeignKey> key = row_of(written);
-  if (!key) key = row_of(last_of(written));
+  std::optional<ForeignKey> key = row_of(written), around = key ? std::nullopt : row_around(written);
+  const bool within =
+      around && around->name.find('.') != std::string_view::npos;  // more is known than the last name
+  if (!key && !within) key = row_of(last_of(written));
   const bool of_a_section = !key;
-  if (!key) key = row_around(written);
+  if (!key) key = around;
   if (!key) return std::nullopt;
   Translation to{key->name, key->of, key->ours, {}, ""};
   if (value && !of_a_section)

@@ -6,15 +6,23 @@ namespace recollect {
 namespace {
 
 constexpr std::string_view kAsItsConfig = "write it as the model's config.json calls it, in section 'model'",
+                           kDropouts = "write the model's, as its config.json calls them, in section 'model'",
+                           kOfTheType = "each type of model has its own: write type in section 'model'",
                            kSizes = "write type and sizes in section 'model', or pretrained: FOLDER";
 
 constexpr ForeignKey kModelKeys[] = {
     {"model", "PyTorch", "model.pretrained", ""},
     {"num_layers", "Megatron", "", kAsItsConfig},
     {"num_heads", "PyTorch", "", kAsItsConfig},
+    {"kv_channels", "Megatron", "", kAsItsConfig},
+    {"group_query_attention", "Megatron", "", "write num_key_value_heads in section 'model'"},
+    {"swiglu", "Megatron", "model.type", kOfTheType},
+    {"normalization", "Megatron", "model.type", kOfTheType},
+    {"position_embedding_type", "Megatron", "model.type", kOfTheType},
+    {"hidden_dropout", "Megatron", "", kDropouts},
     {"d_model", "PyTorch", "", kAsItsConfig},
     {"model.dim", "torchtitan", "", kAsItsConfig},
-    {"dropout", "nanoGPT", "", "write the model's, as its config.json calls them, in section 'model'"},
+    {"dropout", "nanoGPT", "", kDropouts},
     {"model.name", "torchtitan", "model.type", kSizes},
     {"model.size", "PyTorch", "model.type", kSizes},
     {"model.path", "PyTorch", "model.pretrained", ""},

@@ -130,6 +130,7 @@ constexpr ForeignValue kForeignValues[] = {
     {"optimizer.name", "cpuadam", "adamw"},
     {"optimizer.name", "momentum", "sgd"},
     {"optimizer.type", "adamw", "adamw"},
+    {"model.type", "mixtral", "", "not supported: a router chooses among experts there"},
     {"optimizer.type", "sgd", "sgd"},
     {"optimizer.type", "lion", "lion"},
     {"optimizer.type", "muon", "muon"},
