@@ -87,8 +87,8 @@ TEST(ConfigImport, WhatDeepSpeedDoesUnasked) {
   EXPECT_EQ(c.optimizer.name, "lion");
   EXPECT_EQ(c.optimizer.learning_rate, 5e-4) << "the scheduler sets it";
   EXPECT_EQ(line_of(imported, "optimizer.params.lr"),
-            "optimizer.params.lr 1e-3: optimizer.learning_rate is 5e-4 already, by "
-            "scheduler.params.warmup_max_lr 5e-4");
+            "optimizer.params.lr 0.001: optimizer.learning_rate is 0.0005 already, by "
+            "scheduler.params.warmup_max_lr 0.0005");
   EXPECT_NE(line_of(imported, "scheduler.type WarmupLR").find("rises with the logarithm"), std::string::npos);
   EXPECT_NE(line_of(imported, "fp16.enabled auto").find("write training.precision: fp16"), std::string::npos);
   EXPECT_EQ(imported.yaml.find("loss_scale"), std::string::npos) << imported.yaml;

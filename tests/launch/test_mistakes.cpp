@@ -24,6 +24,15 @@ constexpr Mistake kInTheFile[] = {
     {"load_best_model_at_end: true",
      "'load_best_model_at_end' of Transformers is checkpoint.save_best_model here; write save_best_model: "
      "true in section 'checkpoint'; it is saved beside the last one"},
+    {"rl: dpo", "'rl' is a key of axolotl; not supported: the loss is that of the key task"},
+    {"patience: 3",
+     "'patience' of PyTorch is evaluation.early_stopping_patience here; write early_stopping_patience: 3 in "
+     "section "
+     "'evaluation'"},
+    {"special_tokens: {pad_token: x}",
+     "'special_tokens' is a key of axolotl; the tokenizer's own files say which they are"},
+    {"swiglu: true",
+     "'swiglu' is a key of Megatron; each type of model has its own: write type in section 'model'"},
     {"greater_is_better: false",
      "'greater_is_better' is a key of Transformers; leave it out: it follows from "
      "evaluation.metric_for_best_model"},
