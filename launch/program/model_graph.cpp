@@ -1,16 +1,22 @@
 #include "launch/program/model_graph.h"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "checkpointing/residency_ops.h"
 #include "checkpointing/verify.h"
 #include "comm/collective_ops.h"
+#include "engine/core/error.h"
 #include "engine/graph/differentiate.h"
 #include "engine/graph/join_ops.h"
 #include "engine/ops/ops.h"
 #include "launch/config/lora_keys.h"
 #include "launch/program/optimizer_settings.h"
 #include "launch/program/task.h"
+#include "parallel/optimizers/eight_bit.h"
 #include "parallel/optimizers/groups.h"
 #include "parallel/state_ops.h"
 
@@ -28,6 +34,23 @@ std::shared_ptr<const OpRegistry> all_ops() {
   return registry;
 }
 
+// A rule whose states have 8 bits an element, and a model of which no state has.
+void check_eight_bit(const Config& config, const Model& model) {
+  const std::string& rule = config.optimizer.name;
+  constexpr std::string_view kEnd = "8bit";
+  if (!rule.ends_with(kEnd) || std::any_of(model.parameters.begin(), model.parameters.end(),
+                                           [](const Parameter& p) { return !p.frozen && is_quantised(p); }))
+    return;
+  const auto origin = config.origins.find("optimizer.name");
+  throw Error(
+      ExitCode::kConfiguration,
+      fmt::format(
+          "{}optimizer.name {} has no effect: states of 8 bits are those of matrices of {} elements and "
+          "more, and no such matrix is trained",
+          origin == config.origins.end() ? "" : origin->second.text + ": ", rule, kLeastQuantised),
+      fmt::format("write {}", rule.substr(0, rule.size() - kEnd.size())));
+}
+
 }  // namespace
 
 ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape& shape) {
@@ -42,6 +65,7 @@ ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape&
 
 ModelGraph differentiate_model(ModelGraph built, const Config& config) {
   assign_groups(built.graph, built.model, optimizer_settings(config));
+  check_eight_bit(config, built.model);
   std::vector<ValueId> targets;
   for (const Parameter& p : built.model.parameters)
     if (!p.frozen) targets.push_back(p.value);

@@ -68,6 +68,25 @@ TEST(EightBit, StatesTakeTheBytesOfTheFormula) {
   EXPECT_EQ(optimizer_bytes(own + Words{"optimizer.name=adamw"}), 8 * (quantised + table + vectors));
 }
 
+TEST(EightBit, IsRefusedWhereNoStateHasThem) {
+  const auto refusal_of = [](const Words& words) -> std::string {
+    try {
+      estimate(config_of(words));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kConfiguration);
+      return error.what();
+    }
+    return "accepted";
+  };
+  const Words small{"model.n_embd=16", "model.n_head=2", "optimizer.name=adamw8bit"};
+  EXPECT_NE(refusal_of(small).find(
+                "command line: optimizer.name=adamw8bit: optimizer.name adamw8bit has no effect: states "
+                "of 8 bits are those of matrices of 4096 elements and more, and no such matrix is trained"),
+            std::string::npos)
+      << refusal_of(small);
+  EXPECT_EQ(refusal_of({"optimizer.name=adamw8bit"}), "accepted");
+}
+
 TEST(EightBit, IsSaid) {
   std::map<std::string, std::string> said;
   for (const Remark& remark : estimate(config_of(runs()[3])).remarks) said[remark.key] = remark.sentence;

@@ -137,8 +137,9 @@ void expect_same_when_resumed(const char* yaml, const Words& words, const std::s
 
 TEST(Resume, EveryOptimizer) {
   for (const OptimizerEntry& rule : optimizer_rules())
-    expect_same_when_resumed(kYaml, {"optimizer.name=" + std::string(rule.name)}, std::string(rule.name));
-  for (const char* rule : {"adamw8bit", "lion8bit"})  // of matrices that are large enough
+    if (!rule.name.ends_with("8bit"))
+      expect_same_when_resumed(kYaml, {"optimizer.name=" + std::string(rule.name)}, std::string(rule.name));
+  for (const char* rule : {"adamw8bit", "lion8bit"})  // which want larger matrices
     for (const char* precision : {"fp32", "bf16"})
       expect_same_when_resumed(kYaml,
                                {fmt::format("optimizer.name={}", rule), "model.n_embd=64",
