@@ -134,13 +134,15 @@ bool MetricsFile::read() {
     inode_ = now.st_ino;
   }
   std::string text(1 << 20, '\0');
-  while (true) {
-    const ssize_t bytes = ::pread(file.get(), text.data(), text.size(), read_);
-    if (bytes <= 0) return is_new;
+  while (read_ < now.st_size) {  // and no further: a fast run may write as quickly as it is read
+    const auto most = std::min(text.size(), static_cast<std::size_t>(now.st_size - read_));
+    const ssize_t bytes = ::pread(file.get(), text.data(), most, read_);
+    if (bytes <= 0) break;
     read_ += bytes;
     take(std::string_view(text).substr(0, static_cast<std::size_t>(bytes)));
     is_new = true;
   }
+  return is_new;
 }
 
 void MetricsFile::take(std::string_view text) {
