@@ -31,7 +31,7 @@ class Search {
     if (trial->host > budgets_.host || trial->disk > budgets_.disk) return;
     chosen_.smallest_device = std::min(chosen_.smallest_device, trial->device);
     if (trial->device > budgets_.device) return over_.push_back({trial->seconds, trial->device});
-    const auto rank = [](const PlanTrial& t) { return std::tuple(t.seconds, t.device, t.host, t.disk); };
+    const auto rank = [](const PlanTrial& t) { return std::tuple(t.seconds, t.device, t.disk, t.host); };
     if (found() && rank(chosen_.takes) <= rank(*trial)) return;
     chosen_.plan = std::move(plan);
     chosen_.takes = *trial;

@@ -11,6 +11,7 @@
 
 namespace recollect {
 
+// Of a rank. In host memory and on the disk: for saved activations alone.
 struct PlanBudgets {
   static constexpr uint64_t kAny = ~uint64_t{0};
   uint64_t device = kAny, host = kAny, disk = kAny;
@@ -18,8 +19,9 @@ struct PlanBudgets {
 
 // What a plan's program takes, exactly, and its step by the simulator.
 struct PlanTrial {
-  uint64_t device = 0, host = 0, disk = 0;
-  uint64_t persistent = 0;  // device bytes that are the same whatever the plan
+  uint64_t device = 0;
+  uint64_t host = 0, disk = 0;  // of saved activations
+  uint64_t persistent = 0;      // device bytes that are the same whatever the plan
   double seconds = 0;
   double optimizer =
       0;  // those of them that are no less in any plan, where this one saves everything on the device

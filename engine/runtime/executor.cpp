@@ -191,7 +191,7 @@ MemoryLedger Executor::executed_ledger(const NameSet& held, Places places) const
       if (block_of[piece_of(graph, v).first] < 0 && is_shared(graph.value(v)) &&
           held.contains(graph.value(v).name))
         touch(v, program_.layout.value_offsets[v], {});
-  return ledger_of(graph, std::move(blocks), program_.predicted().persistent_bytes);
+  return ledger_of(graph, std::move(blocks), program_.layout.transient_begin);
 }
 
 void Executor::add_held(NameSet& held) const {

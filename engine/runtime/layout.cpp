@@ -291,6 +291,9 @@ Layout make_layout(const Graph& graph, const Schedule& schedule, const std::vect
   }
   layout.ledger.transient_bytes = places.height(MemorySpace::kDevice);
   layout.ledger.host_bytes = host_persistent + places.height(MemorySpace::kHost);
+  for (const Block& block : places.blocks())
+    if (is_saved_on_host(block))
+      layout.ledger.host_saved_bytes = std::max(layout.ledger.host_saved_bytes, block.offset + block.bytes);
   layout.ledger.disk_bytes = places.height(MemorySpace::kDisk);
   find_peaks(graph, persistent, places.blocks(), layout.ledger);
 

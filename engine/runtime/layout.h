@@ -19,8 +19,8 @@ struct Layout {
   std::vector<uint64_t> value_offsets;      // by value: from the start of the arena of its memory space
   std::vector<uint64_t> workspace_offsets;  // by op
   std::vector<ValueId> storage;             // by value: the value whose bytes it takes over (itself, if none)
-  std::array<uint64_t, kMemorySpaceCount> transient_begin{};  // by space: where what persists ends
-  MemoryLedger ledger;                                        // what this layout predicts
+  TransientBegin transient_begin{};
+  MemoryLedger ledger;  // what this layout predicts
 };
 
 // `workspaces`: bytes that the kernel of each op asks for. `larger`: the layout of the same ops on larger values,

@@ -11,6 +11,9 @@
 
 namespace recollect {
 
+// By memory space: where in its arena what persists ends.
+using TransientBegin = std::array<uint64_t, kMemorySpaceCount>;
+
 struct MemoryLedger {
   using Row = std::array<uint64_t, kCategoryCount>;
 
@@ -21,6 +24,7 @@ struct MemoryLedger {
   uint64_t pooled_bytes = 0;                     // of the transient region: what the run-time allocator takes
   uint64_t pooled_peak = 0;       // the most of it that is in use at once; the rest is fragmentation
   uint64_t host_bytes = 0;        // the arena in host memory
+  uint64_t host_saved_bytes = 0;  // of it, the part that saved activations need
   uint64_t disk_bytes = 0;        // the file on the disk
   uint64_t disk_state_bytes = 0;  // the file of what persists there
   uint64_t arena_bytes() const { return persistent_bytes + transient_bytes; }

@@ -168,15 +168,17 @@ class Merging {
 
 }  // namespace
 
-MemoryLedger ledger_of(const Graph& graph, std::vector<Block> blocks, uint64_t transient_begin) {
+MemoryLedger ledger_of(const Graph& graph, std::vector<Block> blocks, const TransientBegin& transient_begin) {
   MemoryLedger ledger;
   MemoryLedger::Row persistent{};
   std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) { return a.begin < b.begin; });
   Merging transient;
-  uint64_t top = transient_begin;
+  const uint64_t device_begin = transient_begin[static_cast<std::size_t>(MemorySpace::kDevice)],
+                 host_begin = transient_begin[static_cast<std::size_t>(MemorySpace::kHost)];
+  uint64_t top = device_begin;
   for (const Block& block : blocks) {
     const bool device = block.space == MemorySpace::kDevice;
-    if (device && block.offset < transient_begin) {
+    if (device && block.offset < device_begin) {
       persistent[static_cast<int>(block.category)] += block.bytes;
       continue;
     }
@@ -188,10 +190,12 @@ MemoryLedger ledger_of(const Graph& graph, std::vector<Block> blocks, uint64_t t
                        : block.space == MemorySpace::kHost ? ledger.host_bytes
                                                            : ledger.disk_bytes;
     height = std::max(height, block.offset + block.bytes);
+    if (is_saved_on_host(block))
+      ledger.host_saved_bytes = std::max(ledger.host_saved_bytes, block.offset + block.bytes - host_begin);
     transient.add(block);
   }
   ledger.persistent_bytes = MemoryLedger::sum(persistent);
-  ledger.transient_bytes = top - transient_begin;
+  ledger.transient_bytes = top - device_begin;
   find_peaks(graph, persistent, transient.merged(), ledger);
   return ledger;
 }

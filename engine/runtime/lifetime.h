@@ -30,6 +30,10 @@ struct Block {
   bool overlaps_in_time(const Block& other) const { return begin <= other.end && other.begin <= end; }
 };
 
+inline bool is_saved_on_host(const Block& block) {
+  return block.space == MemorySpace::kHost && block.category == Category::kActivation;
+}
+
 // A value that stays from step to step, or that nobody in the graph makes.
 bool persists(const Value& value);
 
@@ -66,9 +70,9 @@ std::vector<MemoryChange> list_changes(const std::vector<Block>& blocks, std::si
 void find_peaks(const Graph& graph, const MemoryLedger::Row& persistent, const std::vector<Block>& blocks,
                 MemoryLedger& ledger);
 
-// The ledger of blocks found in arenas of which the device's holds persistent values below `transient_begin`.
+// The ledger of blocks found in arenas.
 // A block that begins exactly where and when another ends has taken its storage over; any other overlap of
 // two that live at the same time is Error kInternal.
-MemoryLedger ledger_of(const Graph& graph, std::vector<Block> blocks, uint64_t transient_begin);
+MemoryLedger ledger_of(const Graph& graph, std::vector<Block> blocks, const TransientBegin& transient_begin);
 
 }  // namespace recollect

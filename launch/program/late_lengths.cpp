@@ -6,13 +6,15 @@ namespace recollect {
 
 MemoryLedger neediest_of(const std::vector<MemoryLedger>& ledgers) {
   MemoryLedger needs;
-  uint64_t host = 0, disk = 0;
+  uint64_t host = 0, saved = 0, disk = 0;
   for (const MemoryLedger& own : ledgers) {
     if (own.arena_bytes() > needs.arena_bytes()) needs = own;
     host = std::max(host, own.host_bytes);
+    saved = std::max(saved, own.host_saved_bytes);
     disk = std::max(disk, own.disk_bytes);
   }
   needs.host_bytes = host;
+  needs.host_saved_bytes = saved;
   needs.disk_bytes = disk;
   return needs;
 }

@@ -83,7 +83,7 @@ bool fits(const Config& config, const MemoryLedger& predicted) {
   const CheckpointingSettings& c = config.activation_checkpointing;
   const auto within = [](uint64_t bytes, uint64_t limit) { return limit == 0 || bytes <= limit; };
   return within(predicted.arena_bytes(), budget_of(config)) &&
-         within(predicted.host_bytes, static_cast<uint64_t>(c.host_memory_budget)) &&
+         within(predicted.host_saved_bytes, static_cast<uint64_t>(c.host_memory_budget)) &&
          within(predicted.disk_bytes, static_cast<uint64_t>(c.disk_checkpointing.limit));
 }
 

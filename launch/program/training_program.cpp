@@ -235,7 +235,7 @@ bool plans_each_length(const Config& config) {
 PlanBudgets budgets_of(const Config& config, const TakenOver& taken_over) {
   if (taken_over.reserved || taken_over.larger) {
     const MemoryLedger& reserved = taken_over.reserved ? *taken_over.reserved : taken_over.larger->ledger;
-    return {reserved.arena_bytes(), reserved.host_bytes, reserved.disk_bytes};
+    return {reserved.arena_bytes(), reserved.host_saved_bytes, reserved.disk_bytes};
   }
   const CheckpointingSettings& c = config.activation_checkpointing;
   const auto limit = [](int64_t bytes) {
@@ -261,11 +261,12 @@ class Trials {
   const TrainingProgram* run(const Plan& plan, Moves moves = Moves::kChosen) {
     Target target = to_predict_with(config_, disks_);
     target.plan = &plan;
-    last_ = moves == Moves::kLeast ? complete(config_, mesh_, built_, target, true)
-                                   : complete_within(budgets_.device, config_, mesh_, built_, target);
+    last_ = complete(config_, mesh_, built_, target, true);
     if (last_.checkpointed.refusal) return nullptr;
+    if (moves == Moves::kChosen && last_.program.predicted().arena_bytes() <= budgets_.device)
+      move_as_it_pays(target);
     const MemoryLedger& memory = last_.program.predicted();
-    if (memory.host_bytes <= budgets_.host && memory.disk_bytes <= budgets_.disk &&
+    if (memory.host_saved_bytes <= budgets_.host && memory.disk_bytes <= budgets_.disk &&
         (smallest_.arena_bytes() == 0 || memory.arena_bytes() < smallest_.arena_bytes()))
       smallest_ = memory;
     return &last_;
@@ -289,6 +290,13 @@ class Trials {
   const ModelGraph& built_;
   const PlanBudgets budgets_;
   const TakenOver disks_;
+  // What was left open of moves is simulated: that takes longer than to see that even the least is over the budget.
+  void move_as_it_pays(const Target& target) {
+    if (last_.checkpointed.choices.empty()) return;
+    TrainingProgram chosen = complete(config_, mesh_, built_, target, false);
+    if (chosen.program.predicted().arena_bytes() <= budgets_.device) last_ = std::move(chosen);
+  }
+
   TrainingProgram last_, kept_;
   MemoryLedger smallest_;
 };
@@ -329,7 +337,7 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
     const Program& program = tried->program;
     const MemoryLedger& memory = program.predicted();
     return PlanTrial{.device = memory.arena_bytes(),
-                     .host = memory.host_bytes,
+                     .host = memory.host_saved_bytes,
                      .disk = memory.disk_bytes,
                      .persistent = memory.persistent_bytes,
                      .seconds = simulate(program.graph, program.schedule, device, 1).step_seconds,
@@ -384,7 +392,7 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
   };
   const std::optional<DtrResult> found = find(budget);
   const MemoryLedger takes = found ? run(found->plan)->program.predicted() : MemoryLedger{};
-  const bool fits = found && takes.host_bytes <= budgets.host && takes.disk_bytes <= budgets.disk;
+  const bool fits = found && takes.host_saved_bytes <= budgets.host && takes.disk_bytes <= budgets.disk;
   if (target.taken_over.decided && !fits) return as_decided(config, mesh, built, target);
   if (!found)
     return refused(

@@ -94,6 +94,7 @@ Json ledger_json(const MemoryLedger& ledger) {
   json["arena"] = ledger.arena_bytes();
   json["persistent"] = ledger.persistent_bytes;
   json["host_arena"] = ledger.host_bytes;
+  if (ledger.host_saved_bytes > 0) json["host_saved"] = ledger.host_saved_bytes;
   json["disk"] = ledger.disk_bytes;
   if (ledger.disk_state_bytes > 0) json["disk_states"] = ledger.disk_state_bytes;
   json["pool"] = {{"bytes", ledger.pooled_bytes}, {"in_use_at_peak", ledger.pooled_peak}};
@@ -114,6 +115,7 @@ MemoryLedger read_ledger(const JsonPlace& json) {
   must_be("peak", ledger.peak());
   must_be("unused_at_peak", arena - ledger.peak());
   ledger.host_bytes = json.at("host_arena").bytes();
+  if (const auto saved = json.find("host_saved")) ledger.host_saved_bytes = saved->bytes();
   ledger.disk_bytes = json.at("disk").bytes();
   if (const auto states = json.find("disk_states")) ledger.disk_state_bytes = states->bytes();
   ledger.pooled_bytes = json.at("pool").at("bytes").bytes();

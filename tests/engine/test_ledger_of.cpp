@@ -21,7 +21,7 @@ Block block(int64_t begin, int64_t end, uint64_t offset, uint64_t bytes = 64) {
 // The most bytes that are held at once; nothing where an overlap was found.
 std::optional<uint64_t> most_at_once(const std::vector<Block>& blocks) {
   try {
-    return ledger_of(Graph(), blocks, 0).pooled_peak;
+    return ledger_of(Graph(), blocks, {}).pooled_peak;
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kInternal);
     return std::nullopt;
