@@ -26,6 +26,7 @@
 #include "launch/program/optimizer_settings.h"
 #include "launch/program/over_budget.h"
 #include "launch/program/pieces.h"
+#include "launch/program/plan_remarks.h"
 #include "launch/program/recorded.h"
 #include "launch/program/state_offload.h"
 #include "launch/program/state_remarks.h"
@@ -313,8 +314,23 @@ std::vector<uint64_t> workspaces_of(const Config& config, const Mesh& mesh, cons
                                           vocabulary.get(), nullptr, nullptr));
 }
 
-// By trial: the plan that is chosen is the one whose program fits. A shorter sequence for which none is found has
-// the plan of the longest.
+bool within(const PlanBudgets& budgets, const MemoryLedger& takes) {
+  return takes.arena_bytes() <= budgets.device && takes.host_saved_bytes <= budgets.host &&
+         takes.disk_bytes <= budgets.disk;
+}
+
+// Whether the longest's decisions, where there are such, take less time than the plan that was found.
+bool longest_knows_better(const Config& config, const Mesh& mesh, const ModelGraph& built,
+                          const TakenOver& taken_over, const PlanBudgets& budgets, const ChosenPlan& found) {
+  if (!taken_over.decided) return false;
+  if (!found.plan) return true;
+  const Program alike = complete(config, mesh, built, to_predict_with(config, taken_over), false).program;
+  const double seconds = simulate(alike.graph, alike.schedule, rank_device(config), 1).step_seconds;
+  return within(budgets, alike.predicted()) && seconds < found.takes.seconds;
+}
+
+// By trial: the plan that is chosen is the one whose program fits. A shorter sequence for which no better one is found
+// has the plan of the longest.
 TrainingProgram make_planned(const Config& config, const Mesh& mesh, const ModelGraph& built,
                              const Target& target) {
   const PlanBudgets budgets = budgets_of(config, target.taken_over);
@@ -344,28 +360,11 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
                      .optimizer = least_optimizer_seconds(program.graph, device)};
   };
   const ChosenPlan chosen = choose_plan(of, workspaces, budgets, try_plan, [&] { trials.keep_last(); });
-  if (!chosen.plan && target.taken_over.decided) return as_decided(config, mesh, built, target);
+  if (longest_knows_better(config, mesh, built, target.taken_over, budgets, chosen))
+    return as_decided(config, mesh, built, target);
   if (!chosen.plan) return refused(no_plan_fits(budgets.device, chosen.smallest_device, trials.smallest()));
   TrainingProgram training = trials.take_kept(target);
-  const auto& values = training.checkpointed.plan.values;
-  const auto saved =
-      std::count_if(values.begin(), values.end(), [](const auto& item) { return item.second.save; });
-  std::string sentence =
-      saved == std::ssize(values)
-          ? fmt::format("saves all {} activations", saved)
-          : fmt::format("saves {} of {} activations and recomputes the others", saved, values.size());
-  sentence += fmt::format(
-      "; the fastest that fits of {} candidate plan{} ({} compiled); {} of the memory budget stay free",
-      chosen.known, chosen.known == 1 ? "" : "s", chosen.tried,
-      byte_count(budgets.device - chosen.takes.device));
-  if (chosen.lower_bound > 0)
-    sentence += fmt::format("; a step{} takes {} as predicted, and no plan takes less than {}",
-                            config.training.gradient_accumulation_steps > 1 ? " of one micro-batch" : "",
-                            duration_text(chosen.takes.seconds), duration_text(chosen.lower_bound));
-  if (chosen.price > 0)
-    sentence +=
-        fmt::format("; one MiB more would save at most {} per micro-batch", duration_text(chosen.price));
-  training.remarks.push_back({"mode auto", std::move(sentence)});
+  training.remarks.push_back(remark_on_choice(config, chosen, training.checkpointed.plan, budgets.device));
   return training;
 }
 
@@ -392,7 +391,7 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
   };
   const std::optional<DtrResult> found = find(budget);
   const MemoryLedger takes = found ? run(found->plan)->program.predicted() : MemoryLedger{};
-  const bool fits = found && takes.host_saved_bytes <= budgets.host && takes.disk_bytes <= budgets.disk;
+  const bool fits = found && within(budgets, takes);
   if (target.taken_over.decided && !fits) return as_decided(config, mesh, built, target);
   if (!found)
     return refused(

@@ -113,7 +113,8 @@ void train_within(const Layout& layout, const std::vector<int>& percents, Words 
   for (int percent : percents) {
     const uint64_t bytes = all * percent / 100;
     const Words words = words_of(layout) + more + budget(bytes);
-    const Config config = planned(yaml, words);
+    Config config = planned(yaml, words);
+    config.device.spare_cores = true;  // as train() takes them to be, whatever the machine
     if (PlannedRank(config, 0, 0).plan(config).checkpointed.refusal) continue;
     const Trained within = train(yaml, words);
     expect_same_bits(none, within, fmt::format("{} at {} %", layout.name, percent));
@@ -380,6 +381,28 @@ TEST(MemoryBudgets, AreKeptByThePlanOfEveryLength) {
     expect_same_bits(none, within, policy);
     for (const MemoryLedger& memory : within.measured) EXPECT_LE(memory.arena_bytes(), bytes);
   }
+}
+
+// Where the search of a length finds nothing as good, its plan is the longest's. So it is of 14 tokens here.
+TEST(MemoryBudgets, OfALengthGiveNoSlowerPlanThanTheLongests) {
+  const TemporaryFolder folder;
+  const std::string yaml = yaml_of({"gpt2", kGpt2, 1, "fp32"});
+  const Words words{"model.n_layer=3",
+                    "data.format=jsonl",
+                    "data.path=" + folder.write("lines.jsonl", lines_of_all_lengths()),
+                    "data.padding=longest",
+                    "data.pad_to_multiple_of=1",
+                    "training.micro_batch_size=4"};
+  const Config none = planned(yaml, words);
+  const PlannedRank rank(none, 0, 0);
+  const uint64_t bytes = rank.require_plan(none).program.predicted().arena_bytes() * 70 / 100;
+  const Config config = planned(yaml, words + budget(bytes)),
+               fixed = planned(yaml, words + budget(bytes) + Words{ac("budget_policy=static")});
+  const TrainingProgram longest = rank.require_plan(config);
+  for (const BatchShape& shape : all_batch_shapes(config))
+    EXPECT_LE(point_of(rank.plan_shorter(config, shape, longest)).seconds,
+              point_of(rank.plan_shorter(fixed, shape, longest)).seconds)
+        << shape.sequence_length;
 }
 
 // 10 000 micro-batches of 40 to 142 tokens a sequence, each in the program of its length.
