@@ -250,7 +250,7 @@ class Importer {
       if (!key && section.empty() && !home.starts_with("model")) key = table_.find(std::string(home), name);
     if (!key || !leaf.value) return leave_out(from, "not known here");
     if (const ForeignValue* row = find_foreign_value(key->path(), key->name, *leaf.value)) {
-      for (const auto& [path, value] : writes_of(*row, key->path())) write(path, value, from);
+      for (const auto& [path, value] : writes_of(*row, key->path(), *leaf.value)) write(path, value, from);
       if (row->writes.empty() && row->advice != kLeaveItOut) leave_out(from, std::string(row->advice));
       return;
     }

@@ -98,6 +98,13 @@ TEST(ConfigImport, WhatDeepSpeedDoesUnasked) {
   EXPECT_EQ(line_of(linear, "scheduler.type"), "nothing is said of scheduler.type");
 }
 
+// Transformers 5 has one key for both.
+TEST(ConfigImport, APartOfTheStepsIsARatio) {
+  const Imported imported = import_config_text("args.json", R"({"warmup_steps": 0.1, "max_steps": 50})");
+  EXPECT_EQ(read_back(imported).scheduler.warmup_ratio, 0.1) << imported.yaml;
+  EXPECT_TRUE(imported.left_out.empty()) << imported.left_out.front();
+}
+
 TEST(ConfigImport, ValuesOfAnotherKindAreListed) {
   const Imported imported = import_config_text(
       "ds.json", R"({"train_batch_size": {"a": 1}, "gradient_clipping": {"x": 2}, "bf16": {"enabled": true},
