@@ -81,8 +81,9 @@ YamlNode tree_of(const nlohmann::json& value) {
 
 YamlNode parse_foreign(const std::string& name, std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) refuse_file(name, "is empty", kKnown);
   Problems problems;
-  if (first == std::string_view::npos || text[first] != '{') {
+  if (text[first] != '{') {
     YamlNode root = parse_document(name, text, problems);
     problems.raise(kKnown);
     return root;
