@@ -2,6 +2,7 @@
 // the cursor finds its op, and a large run stays light. Skipped where there is no Chromium.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
