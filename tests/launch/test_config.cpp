@@ -306,7 +306,7 @@ TEST(Config, CheckpointingInTheFileGivesWayToTheCommandLine) {
                 .prefetch,
             -1);
   EXPECT_EQ(refusal(kLeast + "activation_checkpointing: {verify: true}\n"),
-            "c.yaml:2:35: activation_checkpointing.verify has no effect: nothing is recomputed, gathered or "
+            "c.yaml:2:36: activation_checkpointing.verify has no effect: nothing is recomputed, gathered or "
             "brought back");
   const Config alone = accepted(kLeast +
                                     "parallelism: {tensor_parallel_size: 2}\n"
