@@ -73,41 +73,49 @@ void check_recomputation(const Keys& c, Findings& found) {
   }
 }
 
-void check_residences_and_layers(const Keys& c, const CheckpointedRun& run, bool chooses,
-                                 const std::function<void(const std::string&, const std::string&)>& find) {
+using Find = std::function<void(const std::string& key, const std::string& what, bool gives_way)>;
+
+void check_residences_and_layers(const Keys& c, const CheckpointedRun& run, bool chooses, const Find& find) {
   if (c.host_memory_budget > 0 && c.cpu_checkpointing)
     find("cpu_checkpointing",
          "has no effect: activation_checkpointing.host_memory_budget says that the planner may "
-         "use host memory, and how much of it");
+         "use host memory, and how much of it",
+         true);
   if (c.partition_activations && chooses)
     find("partition_activations",
-         "has no effect with mode auto: the planner may partition what it saves anyway");
+         "has no effect with mode auto: the planner may partition what it saves anyway", true);
   for (const auto& [key, given] : {std::pair{"host_memory_budget", c.host_memory_budget > 0},
                                    std::pair{"replan_after", c.replan_after > 0}})
     if (given && !chooses)
-      find(key, "has no effect: activation_checkpointing.budget_policy leaves nothing to plan");
+      find(key, "has no effect: activation_checkpointing.budget_policy leaves nothing to plan", true);
   const bool fixed = c.budget_policy == BudgetPolicy::kFixed;
   if (fixed != !c.recompute_layers.empty())
-    find("recompute_layers", fixed ? "must name the layers that budget_policy fixed recomputes"
-                                   : "has no effect without activation_checkpointing.budget_policy fixed");
+    find("recompute_layers",
+         fixed ? "must name the layers that budget_policy fixed recomputes"
+               : "has no effect without activation_checkpointing.budget_policy fixed",
+         !fixed);
   for (std::size_t i = 0; i < c.recompute_layers.size(); ++i) {
     const std::string& layer = c.recompute_layers[i];
     const bool digits =
         !layer.empty() && layer.size() < 7 && layer.find_first_not_of("0123456789") == layer.npos;
     if (!digits || std::stoll(layer) >= run.layers || layer != std::to_string(std::stoll(layer)))
       find("recompute_layers",
-           fmt::format("names layer {}, and those of the model are 0 to {}", layer, run.layers - 1));
+           fmt::format("names layer {}, and those of the model are 0 to {}", layer, run.layers - 1), false);
     else if (std::find(c.recompute_layers.begin(),
                        c.recompute_layers.begin() + static_cast<std::ptrdiff_t>(i),
                        layer) != c.recompute_layers.begin() + static_cast<std::ptrdiff_t>(i))
-      find("recompute_layers", fmt::format("names layer {} twice", layer));
+      find("recompute_layers", fmt::format("names layer {} twice", layer), false);
   }
 }
 
 void check_budgets(const Keys& c, const CheckpointedRun& run, Findings& found) {
-  const std::string section = "activation_checkpointing.", mode = section + "mode";
-  const auto find = [&](const std::string& key, const std::string& what, bool gives_way = false) {
-    found.push_back({{section + key, mode}, section + key + " " + what, gives_way});
+  const std::string section = "activation_checkpointing.";
+  const Find find = [&](const std::string& key, const std::string& what, bool gives_way) {
+    Finding finding{{section + key}, section + key + " " + what, gives_way};
+    for (const char* other : {"mode", "budget_policy", "host_memory_budget"})
+      if (key != other) finding.keys.push_back(section + other);
+    finding.keys.emplace_back("device.memory_limit");
+    found.push_back(std::move(finding));
   };
   const bool automatic = c.mode == CheckpointingMode::kAuto, evicts = c.mode == CheckpointingMode::kDtr;
   if (!automatic) {
@@ -121,15 +129,16 @@ void check_budgets(const Keys& c, const CheckpointedRun& run, Findings& found) {
   }
   const std::string with_mode = "with mode " + std::string(name_of(c.mode));
   if (c.memory_budget == 0 && run.memory_limit == 0)
-    find("memory_budget", "must be given " + with_mode + ", or device.memory_limit");
+    find("memory_budget", "must be given " + with_mode + ", or device.memory_limit", false);
   if (run.memory_limit > 0 && c.memory_budget >= run.memory_limit)
-    find("memory_budget", "has no effect: device.memory_limit allows no more");
+    find("memory_budget", "has no effect: device.memory_limit allows no more", true);
   const bool chooses =
       evicts || c.budget_policy == BudgetPolicy::kDynamic || c.budget_policy == BudgetPolicy::kStatic;
   if (c.number_checkpoints > 0 && chooses)
-    find("number_checkpoints", "cannot be checked " + with_mode + ": the planner decides");
+    find("number_checkpoints", "cannot be checked " + with_mode + ": the planner decides", true);
   if (c.storage_dtype != StorageDType::kSame && chooses)
-    find("storage_dtype", "cannot be given " + with_mode + ": what is rounded would depend on the budget");
+    find("storage_dtype", "cannot be given " + with_mode + ": what is rounded would depend on the budget",
+         true);
   if (automatic) check_residences_and_layers(c, run, chooses, find);
 }
 
@@ -156,14 +165,21 @@ void check_reach(const Keys& c, const CheckpointedRun& run, Findings& found) {
       c.partition_activations || c.cpu_checkpointing || !c.disk_checkpointing.path.empty() ||
       !c.plan.empty() ||
       (c.mode == CheckpointingMode::kAuto && (c.host_memory_budget > 0 || run.tensor_ranks > 1));
-  for (const auto& [key, value] : {std::pair{"keep_last", c.keep_last}, std::pair{"prefetch", c.prefetch}}) {
-    if (value < 0 || leaves || (packs && key == std::string_view("keep_last"))) continue;
-    found.push_back(
-        {{fmt::format("activation_checkpointing.{}", key)},
-         fmt::format("activation_checkpointing.{} has no effect: no saved activation leaves the device "
-                     "(partition_activations, cpu_checkpointing, disk_checkpointing)",
-                     key)});
-  }
+  const auto find = [&](const std::string& key, const std::string& what) {
+    const std::string section = "activation_checkpointing.";
+    Finding finding{{section + key}, section + key + " has no effect: " + what, true};
+    for (const char* other : {"mode", "partition_activations", "cpu_checkpointing", "disk_checkpointing.path",
+                              "storage_dtype", "host_memory_budget", "plan"})
+      finding.keys.push_back(section + other);
+    found.push_back(std::move(finding));
+  };
+  for (const auto& [key, value] : {std::pair{"keep_last", c.keep_last}, std::pair{"prefetch", c.prefetch}})
+    if (value >= 0 && !leaves && !(packs && key == std::string_view("keep_last")))
+      find(key,
+           "no saved activation leaves the device (partition_activations, cpu_checkpointing, "
+           "disk_checkpointing)");
+  if (c.verify && c.mode == CheckpointingMode::kNone && !leaves && !packs)
+    find("verify", "nothing is recomputed, gathered or brought back");
   if ((leaves || packs) && c.keep_last >= run.layers) {
     found.push_back(
         {{"activation_checkpointing.keep_last", run.layers_key},

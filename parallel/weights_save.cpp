@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/agree.h"
 #include "engine/io/write_thread.h"
 #include "parallel/lora.h"
 #include "parallel/model_files.h"
@@ -348,12 +349,17 @@ void Weights::check_finite() const {
   mesh_.world().all_reduce({&worst, {1}, DType::kI64}, ReduceOp::kMax);
   if (worst == 0) return;
   const Parameter& p = model_.parameters[static_cast<std::size_t>(count - worst)];
-  const int64_t columns = p.local_columns(mesh_.tensor_size());
-  throw Error(ExitCode::kNumerics,
-              bad == worst ? fmt::format("parameter {} holds {} in row {}, column {} of this rank's part",
-                                         p.name, value, place / columns, place % columns)
-                           : fmt::format("parameter {} is not finite on another rank", p.name),
-              "the last update made it so: lower optimizer.learning_rate. Nothing was saved");
+  const int64_t columns = p.local_columns(mesh_.tensor_size()), rank = mesh_.world().rank(),
+                ranks = mesh_.world().size();
+  int64_t behind = bad == worst ? ranks - rank : 0;  // the most is that of the first rank that holds it
+  mesh_.world().all_reduce({&behind, {1}, DType::kI64}, ReduceOp::kMax);
+  const int64_t teller = ranks - behind;
+  throw SharedError(
+      ExitCode::kNumerics,
+      bad == worst ? fmt::format("parameter {} holds {} in row {}, column {} of this rank's part", p.name,
+                                 value, place / columns, place % columns)
+                   : fmt::format("parameter {} is not finite on rank {}", p.name, teller),
+      "the last update made it so: lower optimizer.learning_rate. Nothing was saved", rank != teller);
 }
 
 }  // namespace recollect

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -45,7 +46,10 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& sourc
                                  [&rules](int depth, nlohmann::json::parse_event_t event,
                                           nlohmann::json& parsed) { return rules(depth, event, parsed); });
   } catch (const nlohmann::json::parse_error& error) {
-    throw Error(ExitCode::kInput, fmt::format("{}: not valid JSON at byte {}", source, error.byte));
+    const std::string_view before = text.substr(0, error.byte > 0 ? error.byte - 1 : 0);
+    throw Error(ExitCode::kInput, fmt::format("{}: not valid JSON at line {}, column {}", source,
+                                              1 + std::count(before.begin(), before.end(), '\n'),
+                                              before.size() - (before.rfind('\n') + 1) + 1));
   } catch (const nlohmann::json::exception&) {  // a number that fits no double
     throw Error(ExitCode::kInput, fmt::format("{}: a number is out of range", source));
   }

@@ -10,7 +10,7 @@
 namespace recollect {
 
 // Parses one whole document into a tree. `source` names the file in errors.
-// Errors: kInput with the byte offset and, for a duplicate key, the key.
+// Errors: kInput with the line and column and, for a duplicate key, the key.
 nlohmann::json parse_strict_json(std::string_view text, const std::string& source, int max_depth = 32);
 
 // A name from a file as it appears in our messages: in quotes, control characters escaped (a name cannot

@@ -73,7 +73,24 @@ std::string_view called_elsewhere(std::string_view word) {
   return found == std::end(kOthers) ? "" : found->write;
 }
 
+bool is_option(const std::string& word) { return word.starts_with('-'); }
+
+// The file that a command line without a command is about; "" where there is none.
+std::string lonely_configuration(const Words& words) {
+  for (const std::string& word : words) {
+    const std::string file = word.substr(is_option(word) ? word.find('=') + 1 : 0);
+    if (file.ends_with(".yaml") || file.ends_with(".yml")) return file;
+    if (!is_option(word)) return "";
+  }
+  return "";
+}
+
 [[noreturn]] void refuse_command(const Words& words) {
+  if (const std::string file = lonely_configuration(words); !file.empty())
+    throw UsageError(fmt::format("no command given; did you mean recollect train {}?", file));
+  if (is_option(words.front()))
+    throw UsageError(fmt::format("unknown option '{}'{}", words.front(),
+                                 did_you_mean(words.front(), {"--version", "--help"})));
   if (const std::string_view write = called_elsewhere(words.front()); !write.empty())
     throw UsageError(fmt::format("unknown command '{}'; write recollect {}", words.front(), write));
   std::vector<std::string_view> names;

@@ -94,7 +94,7 @@ std::string answer_foreign_value(std::string_view path, std::string_view name, c
   const ForeignValue* row = find_foreign_value(path, name, value.text);
   if (!row) return "";
   const std::string advice(row->advice);
-  const auto writes = writes_of(*row, path);
+  const auto writes = writes_of(*row, path, value.text);
   if (!writes.empty())
     return fmt::format("for '{}' write {}{}", cut_short(value.text),
                        how_to_write(writes, split_path(path).first, is_word), behind(advice));

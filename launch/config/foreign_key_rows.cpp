@@ -21,7 +21,10 @@ std::string power_of_two(const std::string& exponent) {
 
 constexpr std::string_view
     kSameBatches = "leave it out: an evaluation has micro-batches of the training's size",
-    kNoEpochs = "steps are counted, not epochs: so many in one are samples / training.global_batch_size",
+    kEvaluationsPerEpoch =
+        "write every_steps: N in section 'evaluation'; an epoch is N = samples / training.global_batch_size",
+    kSavesPerEpoch =
+        "write every_steps: N in section 'snapshot'; an epoch is N = samples / training.global_batch_size",
     kAllWeights = "not supported: all weights are trained, in the precision of training.precision",
     kAdapters =
         "not supported: weights are in training.precision; rank in section 'lora' trains adapters beside "
@@ -170,8 +173,8 @@ constexpr ForeignKey kForeignKeys[] = {
     {"do_predict", "Transformers", "", "leave it out: recollect predict CONFIG.yaml does"},
     {"eval_on_start", "Transformers", "", "not supported: training.max_steps=0 evaluates the model as it is"},
     {"eval_delay", "Transformers", "", "not supported: evaluations are evaluation.every_steps apart"},
-    {"evals_per_epoch", "axolotl", "evaluation.every_steps", kNoEpochs},
-    {"saves_per_epoch", "axolotl", "snapshot.every_steps", kNoEpochs},
+    {"evals_per_epoch", "axolotl", "evaluation.every_steps", kEvaluationsPerEpoch},
+    {"saves_per_epoch", "axolotl", "snapshot.every_steps", kSavesPerEpoch},
     {"evaluation.dataset", "PyTorch", "evaluation.path", "write path: FILE; there are no data sets by name"},
     {"eval_dataset", "Transformers", "evaluation.path", "write path: FILE in section 'evaluation'"},
     {"val_set_size", "axolotl", "evaluation.path", "not supported: evaluation.path names a file of its own"},
@@ -228,6 +231,14 @@ constexpr ForeignKey kForeignKeys[] = {
     {"log_on_each_node", "Transformers", "", "leave it out: rank 0 speaks"},
     {"disable_tqdm", "Transformers", "logging.progress", ""},
     {"run_name", "Transformers", "output_dir", "not supported: a run is known by its output_dir"},
+    {"output", "PyTorch", "output_dir", ""},
+    {"out", "PyTorch", "output_dir", ""},
+    {"output_path", "PyTorch", "output_dir", ""},
+    {"output_folder", "PyTorch", "output_dir", ""},
+    {"save_dir", "PyTorch", "output_dir", ""},
+    {"results_dir", "PyTorch", "output_dir", ""},
+    {"run_dir", "PyTorch", "output_dir", ""},
+    {"log_dir", "PyTorch", "logging.tensorboard_dir", ""},
     {"project", "Transformers", "", kNoWandb},
     {"trackio_space_id", "Transformers", "", kNoWandb},
     {"trackio_bucket_id", "Transformers", "", kNoWandb},

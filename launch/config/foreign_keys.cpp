@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -42,10 +43,20 @@ std::string plain_value(std::string_view value) {
   return plain;
 }
 
+bool is_part(std::string_view plain) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), value);
+  return error == std::errc() && end == plain.data() + plain.size() && value > 0 && value < 1;
+}
+
 const ForeignValue* value_row(std::string_view key, std::string_view plain) {
   const auto rows = foreign_values();
-  const auto found = std::find_if(rows.begin(), rows.end(),
-                                  [&](const ForeignValue& v) { return v.key == key && v.value == plain; });
+  const auto find = [&](std::string_view value) {
+    return std::find_if(rows.begin(), rows.end(),
+                        [&](const ForeignValue& v) { return v.key == key && v.value == value; });
+  };
+  auto found = find(plain);
+  if (found == rows.end() && is_part(plain)) found = find(kAnyPart);
   return found == rows.end() ? nullptr : &*found;
 }
 
@@ -83,7 +94,7 @@ void translate_value(const ForeignKey& key, const std::string& value, Translatio
   const ForeignValue* row = value_row(key.name, plain_value(value));
   if (!row && key.advice.empty()) row = value_row(key.ours, plain_value(value));
   if (row) {
-    to.writes = writes_of(*row, key.ours);
+    to.writes = writes_of(*row, key.ours, value);
     to.advice = row->advice;
   } else if (!key.advice.empty()) {
     to.advice = with_value(key.advice, value);
@@ -103,11 +114,12 @@ const ForeignValue* find_foreign_value(std::string_view path, std::string_view n
   return row ? row : value_row(path, plain);
 }
 
-std::vector<std::pair<std::string, std::string>> writes_of(const ForeignValue& row, std::string_view path) {
+std::vector<std::pair<std::string, std::string>> writes_of(const ForeignValue& row, std::string_view path,
+                                                           const std::string& given) {
   if (row.writes.empty()) return {};
   if (row.writes.find('=') == std::string_view::npos) return {{std::string(path), std::string(row.writes)}};
   std::vector<std::pair<std::string, std::string>> writes;
-  std::istringstream all{std::string(row.writes)};
+  std::istringstream all{with_value(row.writes, given)};
   for (std::string one; std::getline(all, one, ';');) {
     const std::size_t equals = one.find('=');
     writes.emplace_back(one.substr(0, equals), one.substr(equals + 1));

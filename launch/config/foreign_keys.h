@@ -32,10 +32,14 @@ struct ForeignKey {
 // What to write for a value, of a name in the tables above or of one of our keys, by its path.
 struct ForeignValue {
   std::string_view key;
-  std::string_view value;   // in lower case; of a number behind a colon 0
-  std::string_view writes;  // a value, or "section.key=value;..."; "" where there is none
+  std::string_view value;  // in lower case; of a number behind a colon 0; kAnyPart
+  std::string_view
+      writes;  // a value, or "section.key=value;...", with {} for the one given; "" where there is none
   std::string_view advice = "";
 };
+
+// Stands for every number between 0 and 1.
+inline constexpr std::string_view kAnyPart = "0.5";
 
 // The advice for what asks for how it is here anyway.
 inline constexpr std::string_view kLeaveItOut = "leave it out";
@@ -65,7 +69,8 @@ bool is_foreign_section(std::string_view path);
 // The row of a value of our key `path`, which was given by `name`; null where the value is none of theirs.
 const ForeignValue* find_foreign_value(std::string_view path, std::string_view name,
                                        const std::string& value);
-// What it says to write for our key `path`.
-std::vector<std::pair<std::string, std::string>> writes_of(const ForeignValue& row, std::string_view path);
+// What it says to write for our key `path`, of which `given` is the value.
+std::vector<std::pair<std::string, std::string>> writes_of(const ForeignValue& row, std::string_view path,
+                                                           const std::string& given);
 
 }  // namespace recollect

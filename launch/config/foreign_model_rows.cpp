@@ -5,10 +5,20 @@ namespace recollect {
 
 namespace {
 
-constexpr std::string_view kAsItsConfig = "write it as the model's config.json calls it, in section 'model'",
-                           kDropouts = "write the model's, as its config.json calls them, in section 'model'",
-                           kOfTheType = "each type of model has its own: write type in section 'model'",
-                           kSizes = "write type and sizes in section 'model', or pretrained: FOLDER";
+constexpr std::string_view
+    kAsItsConfig = "write it as the model's config.json calls it, in section 'model'",
+    kDropouts =
+        "write gpt2's resid_pdrop and embd_pdrop, or bert's hidden_dropout_prob, in "
+        "section 'model'; the others have none",
+    kAttentionDropouts =
+        "write gpt2's attn_pdrop, bert's attention_probs_dropout_prob, or the others' "
+        "attention_dropout, in section 'model'",
+    kAllDropouts =
+        "write gpt2's resid_pdrop, embd_pdrop and attn_pdrop, bert's hidden_dropout_prob "
+        "and attention_probs_dropout_prob, or the others' attention_dropout, in section "
+        "'model'",
+    kOfTheType = "each type of model has its own: write type in section 'model'",
+    kSizes = "write type and sizes in section 'model', or pretrained: FOLDER";
 
 constexpr ForeignKey kModelKeys[] = {
     {"model", "PyTorch", "model.pretrained", ""},
@@ -20,9 +30,14 @@ constexpr ForeignKey kModelKeys[] = {
     {"normalization", "Megatron", "model.type", kOfTheType},
     {"position_embedding_type", "Megatron", "model.type", kOfTheType},
     {"hidden_dropout", "Megatron", "", kDropouts},
+    {"resid_dropout", "PyTorch", "", kDropouts},
+    {"embd_dropout", "PyTorch", "", kDropouts},
+    {"embedding_dropout", "PyTorch", "", kDropouts},
+    {"attention_dropout", "Megatron", "", kAttentionDropouts},
+    {"attn_dropout", "PyTorch", "", kAttentionDropouts},
     {"d_model", "PyTorch", "", kAsItsConfig},
     {"model.dim", "torchtitan", "", kAsItsConfig},
-    {"dropout", "nanoGPT", "", kDropouts},
+    {"dropout", "nanoGPT", "", kAllDropouts},
     {"model.name", "torchtitan", "model.type", kSizes},
     {"model.size", "PyTorch", "model.type", kSizes},
     {"model.path", "PyTorch", "model.pretrained", ""},

@@ -20,8 +20,14 @@ constexpr std::string_view kPrecisionsHere = "not supported: fp32, bf16 and fp16
                            kBackendsHere = "not supported: cpu and cuda are",
                            kReportsHere =
                                "not supported: jsonl, tensorboard and mlflow are; logging.hook feeds others",
-                           kStepsHere =
-                               "steps are counted, not epochs: so many in one are samples / "
+                           kEvaluationSteps =
+                               "write every_steps: N in section 'evaluation'; an epoch is N = samples / "
+                               "training.global_batch_size",
+                           kSnapshotSteps =
+                               "write every_steps: N in section 'snapshot'; an epoch is N = samples / "
+                               "training.global_batch_size",
+                           kLoggingSteps =
+                               "write steps: N in section 'logging'; an epoch is N = samples / "
                                "training.global_batch_size",
                            kFormatsHere = "not supported: write the samples as jsonl, csv or text",
                            kModeFull = "activation_checkpointing.mode=full",
@@ -167,6 +173,7 @@ constexpr ForeignValue kForeignValues[] = {
     {"warmup_init", "true", "optimizer.relative_step=warmup"},
     {"warmup_init", "false", "", kLeaveItOut},
 
+    {"scheduler.warmup_steps", kAnyPart, "scheduler.warmup_ratio={}"},
     {"scheduler.name", "constant_with_warmup", "constant"},
     {"scheduler.name", "none", "constant"},
     {"scheduler.name", "warmuplr", "constant"},
@@ -281,22 +288,22 @@ constexpr ForeignValue kForeignValues[] = {
     {"evaluation.metrics", "loss", "", "leave it out: the loss is always measured"},
     {"evaluation.metrics", "bleu", "", "not supported"},
     {"evaluation.metrics", "rouge", "", "not supported"},
-    {"evaluation.every_steps", "epoch", "", kStepsHere},
+    {"evaluation.every_steps", "epoch", "", kEvaluationSteps},
     {"evaluation.every_steps", "no", "0"},
-    {"snapshot.every_steps", "epoch", "", kStepsHere},
+    {"snapshot.every_steps", "epoch", "", kSnapshotSteps},
     {"snapshot.every_steps", "no", "0"},
     {"eval_strategy", "no", "evaluation.every_steps=0"},
     {"eval_strategy", "steps", "", "leave it out: evaluation.every_steps says it"},
-    {"eval_strategy", "epoch", "", kStepsHere},
+    {"eval_strategy", "epoch", "", kEvaluationSteps},
     {"evaluation_strategy", "no", "evaluation.every_steps=0"},
     {"evaluation_strategy", "steps", "", "leave it out: evaluation.every_steps says it"},
-    {"evaluation_strategy", "epoch", "", kStepsHere},
+    {"evaluation_strategy", "epoch", "", kEvaluationSteps},
     {"evaluation.strategy", "no", "evaluation.every_steps=0"},
     {"evaluation.strategy", "steps", "", "leave it out: evaluation.every_steps says it"},
-    {"evaluation.strategy", "epoch", "", kStepsHere},
+    {"evaluation.strategy", "epoch", "", kEvaluationSteps},
     {"save_strategy", "no", "snapshot.every_steps=0"},
     {"save_strategy", "steps", "", "leave it out: snapshot.every_steps says it"},
-    {"save_strategy", "epoch", "", kStepsHere},
+    {"save_strategy", "epoch", "", kSnapshotSteps},
     {"save_strategy", "best", "checkpoint.save_best_model=true", "snapshots are snapshot.every_steps apart"},
     {"do_eval", "false", "", "leave it out: evaluation.every_steps says it"},
     {"save_only_model", "true", "checkpoint.save_model=true", "snapshots hold everything"},
@@ -312,7 +319,7 @@ constexpr ForeignValue kForeignValues[] = {
     {"resume", "none", "never"},
 
     {"logging_strategy", "steps", "", "leave it out: logging.steps says it"},
-    {"logging_strategy", "epoch", "", kStepsHere},
+    {"logging_strategy", "epoch", "", kLoggingSteps},
     {"logging.progress", "true", "on"},
     {"logging.progress", "false", "off"},
     {"logging.progress", "tqdm", "on"},

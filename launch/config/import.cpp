@@ -81,8 +81,9 @@ YamlNode tree_of(const nlohmann::json& value) {
 
 YamlNode parse_foreign(const std::string& name, std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) refuse_file(name, "is empty", kKnown);
   Problems problems;
-  if (first == std::string_view::npos || text[first] != '{') {
+  if (text[first] != '{') {
     YamlNode root = parse_document(name, text, problems);
     problems.raise(kKnown);
     return root;
@@ -250,7 +251,7 @@ class Importer {
       if (!key && section.empty() && !home.starts_with("model")) key = table_.find(std::string(home), name);
     if (!key || !leaf.value) return leave_out(from, "not known here");
     if (const ForeignValue* row = find_foreign_value(key->path(), key->name, *leaf.value)) {
-      for (const auto& [path, value] : writes_of(*row, key->path())) write(path, value, from);
+      for (const auto& [path, value] : writes_of(*row, key->path(), *leaf.value)) write(path, value, from);
       if (row->writes.empty() && row->advice != kLeaveItOut) leave_out(from, std::string(row->advice));
       return;
     }

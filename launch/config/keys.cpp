@@ -105,7 +105,14 @@ std::string KeyTable::explain_unknown(const GivenKey& given) const {
   const bool is_misplaced_section = !value && is_section("", name);
   if (std::string answer = is_misplaced_section ? "" : answer_foreign_key(given); !answer.empty())
     return answer;
-  if (const auto ours = meant(section, name); is_word && value && !ours.empty()) {
+  const auto ours = meant(section, name);
+  if (const ForeignValue* row = ours.size() == 1 && value
+                                    ? find_foreign_value(ours.front()->path(), ours.front()->name, *value)
+                                    : nullptr;
+      row && !row->writes.empty())
+    return fmt::format("unknown key '{}'; write {}", name,
+                       how_to_write(writes_of(*row, ours.front()->path(), *value), section, is_word));
+  if (is_word && value && !ours.empty()) {
     std::vector<std::string> words;
     for (const ConfigKey* key : ours) words.push_back(fmt::format("{}={}", key->path(), *value));
     return fmt::format("unknown key '{}'; write {}", name, fmt::join(words, " or "));

@@ -37,6 +37,7 @@ std::optional<std::string> value_of(const std::string& option, const Words& word
 // What to write for an option that is called as a key; "" where it is not.
 std::string explain_key_option(std::string name, const std::optional<std::string>& value) {
   std::replace(name.begin(), name.end(), '-', '_');
+  if (name == "steps") name = "max_steps";  // a run has so many, before it tells every so manieth of them
   const KeyTable& table = KeyTable::of(model_families().front());
   std::vector<std::string> ways;
   const std::size_t dot = name.rfind('.');

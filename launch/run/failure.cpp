@@ -58,6 +58,8 @@ std::string failure_box(const RankEnd& root, std::span<const RankEnd> ends, cons
     if (!relay->log_path().empty()) text += fmt::format("  log    {}\n", relay->log_path());
   const auto& lines = errors.tail().lines();
   if (lines.empty()) text += "  it wrote nothing to stderr\n";
+  if (root.by_signal() && WTERMSIG(root.wait_status) == SIGKILL)
+    text += "  the system kills so where memory ends: dmesg, or the job's own log, would say so\n";
   if (!lines.empty() && errors.is_shown())
     text += fmt::format("  what it wrote to stderr stands above, after {}\n", errors.prefix());
   if (!lines.empty() && !errors.is_shown()) {

@@ -119,10 +119,11 @@ std::string progress_text(const RunView& run) {
   if (run.max_steps > 0)
     text +=
         fmt::format(" of {} ({} %)", run.max_steps, 100 * std::min(run.step, run.max_steps) / run.max_steps);
-  if (const double tokens = last_of(run, "tokens_per_second"); std::isfinite(tokens))
-    text += fmt::format("   {:.0f} tokens/s", tokens);
   const double seconds = seconds_of_step(run);
   if (!(seconds > 0)) return text;
+  // Of the steps whose time is shown: metrics.jsonl has those of the latest alone.
+  const double tokens = last_of(run, "tokens_per_second") * last_of(run, "step_seconds");
+  if (std::isfinite(tokens)) text += fmt::format("   {:.0f} tokens/s", tokens / seconds);
   text += fmt::format("   {} a step", duration_text(seconds));
   if (run.state == RunStage::kGoesOn && run.max_steps > run.step)
     text += fmt::format("   {} left", duration_text(seconds * static_cast<double>(run.max_steps - run.step)));

@@ -84,16 +84,16 @@ void BestModel::after_evaluation(const EvaluationResult& result) {
   has_companions_ |= !failed_;
 }
 
+std::string BestModel::place() const {
+  return saves_ && !failed_ && session_.best().step > 0 && is_there() ? folder_ : "";
+}
+
 void BestModel::check_saved() const {
-  const BestEvaluation& best = session_.best();
-  if (!saves_ || session_.mesh().world().rank() != 0 || best.step == 0) return;
-  if (failed_)
-    throw Error(ExitCode::kStorage,
-                fmt::format("the run is done, and the best model, that of step {}, could not be saved: {}",
-                            best.step, failed_->what()),
-                "see to the disk that output_dir is on");
-  if (is_there())
-    say("the best model, of step {} with {} {:.4f}, is in {}\n", best.step, best.metric, best.value, folder_);
+  if (!failed_ || session_.mesh().world().rank() != 0) return;
+  throw Error(ExitCode::kStorage,
+              fmt::format("the run is done, and the best model, that of step {}, could not be saved: {}",
+                          session_.best().step, failed_->what()),
+              "see to the disk that output_dir is on");
 }
 
 }  // namespace recollect

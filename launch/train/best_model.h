@@ -20,7 +20,9 @@ class BestModel {
 
   // Collective, behind each evaluation: saves the model where it is the best.
   void after_evaluation(const EvaluationResult& result);
-  // Behind the last step. Rank 0 says where the model is. Error kStorage where the best one could not be saved.
+  // Rank 0: the folder of the best model; "" where it is not there.
+  std::string place() const;
+  // Behind the last step. Error kStorage where the best one could not be saved.
   void check_saved() const;
 
  private:

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "comm/agree.h"
 #include "engine/data/glue.h"
 #include "launch/program/lengths.h"
 #include "launch/program/task.h"
@@ -118,9 +119,9 @@ EvaluationResult Evaluation::run(BatchPrograms& programs, int64_t steps_done) {
   EvaluationResult result{
       .loss = sum / static_cast<double>(counts[1]), .tokens = counts[0], .valid_targets = counts[1]};
   if (!std::isfinite(result.loss))
-    throw Error(ExitCode::kNumerics,
-                fmt::format("evaluation after step {}: loss {}", steps_done, result.loss),
-                "the weights, or what they make of evaluation.path, are not finite");
+    throw SharedError(
+        ExitCode::kNumerics, fmt::format("evaluation after step {}: loss {}", steps_done, result.loss),
+        "the weights, or what they make of evaluation.path, are not finite", mesh_.world().rank() != 0);
   result.metrics = metrics(result.loss);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

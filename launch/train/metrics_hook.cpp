@@ -77,19 +77,14 @@ class Spawning {
 }  // namespace
 
 MetricsHook::MetricsHook(const std::string& command, const std::string& output, bool goes_on)
-    : exceptions_(std::uncaught_exceptions()) {
+    : log_(output, goes_on), exceptions_(std::uncaught_exceptions()) {
   waiting_.reserve(kMostWaiting);
-  start(command, output, goes_on);
+  start(command);
 }
 
-void MetricsHook::start(const std::string& command, const std::string& output, bool goes_on) {
-  const int flags =
-      O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | (goes_on ? 0 : O_TRUNC);
-  Descriptor log{::open(output.c_str(), flags, 0666)};
-  if (log.get() < 0) {
-    complain(fmt::format("{} cannot be written ({}): what it says is lost", output, system_message(errno)));
-    log = Descriptor{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
-  }
+void MetricsHook::start(const std::string& command) {
+  look_at_log();
+  const Descriptor log = log_.take_input();
   int ends[2] = {-1, -1};
   int error = ::pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno;
   const Descriptor theirs{ends[0]};
@@ -102,7 +97,12 @@ void MetricsHook::start(const std::string& command, const std::string& output, b
   complain(fmt::format("cannot be started: {}; the run goes on", system_message(error)));
 }
 
+void MetricsHook::look_at_log() {
+  if (const std::string problem = complained_ ? "" : log_.problem(); !problem.empty()) complain(problem);
+}
+
 void MetricsHook::send(std::string_view lines) {
+  look_at_log();
   if (input_.get() < 0) return;
   if (waiting_.size() - written_ + lines.size() > kMostWaiting) {
     complain("reads too slowly: lines are left out, and the run goes on");
@@ -150,6 +150,12 @@ std::string MetricsHook::how_it_ended() const {
 }
 
 MetricsHook::~MetricsHook() {
+  end();
+  log_.finish();
+  look_at_log();
+}
+
+void MetricsHook::end() {
   const Patience& patience = std::uncaught_exceptions() > exceptions_ ? kOfAFailure : kPatience;
   const auto deadline = Clock::now() + patience.at_end;
   bool takes = input_.get() >= 0;

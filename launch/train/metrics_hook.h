@@ -1,6 +1,6 @@
 // A command of the user's that gets the lines of metrics.jsonl on its standard input as they are written (logging.hook).
 // Training never waits for it and never ends because of it: a line for which there is no room is left out whole, and
-// what goes wrong is said once. The command's own output goes to a file. When the run ends it is given a few seconds to
+// what goes wrong is said once. Of the command's own output the first MiB goes to a file. When the run ends it is given a few seconds to
 // read to the end.
 #pragma once
 
@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "engine/io/descriptor.h"
+#include "launch/train/hook_log.h"
 
 namespace recollect {
 
@@ -28,7 +29,11 @@ class MetricsHook {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void start(const std::string& command, const std::string& output, bool goes_on);
+  void start(const std::string& command);
+  // Until it has ended, of itself or told to.
+  void end();
+  // Complains of what went wrong with what it says.
+  void look_at_log();
   // As much of what waits as the command takes by now. False where it takes nothing any more.
   bool write_waiting();
   // Once, of all that may go wrong.
@@ -42,6 +47,7 @@ class MetricsHook {
   pid_t child_ = 0;  // 0: there is none any more
   int status_ = 0;   // of one that has ended
   Descriptor input_;
+  HookLog log_;
   std::string waiting_;  // keeps its memory
   std::size_t written_ = 0;
   bool complained_ = false;

@@ -123,8 +123,7 @@ void ModelSave::save(const std::optional<Error>& not_there) {
   if (!failed) {
     if (!first) return;
     copy_companions(config_, config_.output_dir);
-    say("saved {0}{1} and {0}{2}\n", config_.output_dir, saved_weights_file(config_),
-        saved_description_file(config_));
+    if (!config_.lora.merge) say("{}\n", saved_text());
     return;
   }
   if (refused) failed = refused;
@@ -171,7 +170,12 @@ void ModelSave::merge() const {
                  SafetensorsSet(config_.model.pretrained), SafetensorsSet(config_.output_dir + kAdapterFile),
                  folder + kModelFile);
   copy_companions(config_, folder);
-  say("merged them into {}\n", folder);
+  say("{}, and merged them into {}\n", saved_text(), folder);
+}
+
+std::string ModelSave::saved_text() const {
+  return fmt::format("saved {0}{1} and {0}{2}", config_.output_dir, saved_weights_file(config_),
+                     saved_description_file(config_));
 }
 
 void ModelSave::check_place() const {

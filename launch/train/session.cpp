@@ -322,11 +322,12 @@ void Session::run_verified(const ReadyProgram& ready, const RunState& state) {
   world.all_gather({&mine, {1}, DType::kI64}, {all.data(), {world.size()}, DType::kI64});
   const auto first = std::min_element(all.begin(), all.end());
   if (*first == std::numeric_limits<int64_t>::max()) return;
-  throw Error(
+  throw SharedError(
       ExitCode::kIntegrity,
       fmt::format("step {}: on rank {} {} gave other bits when it was run again", step_ + 1,
                   first - all.begin(), ready.executor->program().graph.op(static_cast<OpId>(*first)).name),
-      "take that rank's machine out of the run, and go on from a snapshot");
+      "take that rank's machine out of the run, and go on from a snapshot",
+      first - all.begin() != world.rank());
 }
 
 void Session::judge(const StepBatch& batch, const TargetCounts& valid, const RunState& state,
@@ -342,8 +343,9 @@ void Session::judge(const StepBatch& batch, const TargetCounts& valid, const Run
   result.not_finite = fmt::format("{}; {}", explain_non_finite(batch, valid, state, result),
                                   samples_text(batch, config_.data.format, mesh_));
   if (config_.numerics.on_non_finite == OnNonFinite::kStop || ++not_finite_ > config_.numerics.max_non_finite)
-    throw Error(ExitCode::kNumerics, result.not_finite,
-                "lower optimizer.learning_rate, or look at the data of this step");
+    throw SharedError(ExitCode::kNumerics, result.not_finite,
+                      "lower optimizer.learning_rate, or look at the data of this step",
+                      mesh_.world().rank() != 0);
   loss_scale_.raise_to(1);
 }
 
@@ -355,11 +357,12 @@ void Session::go_back_to(const TrainingProgress& progress) {
 
 void Session::check_trained() const {
   if (step_ > 0 && updates_ == 0)
-    throw Error(ExitCode::kNumerics,
-                fmt::format("none of {} steps has updated the model: gradients overflowed in each, at loss "
-                            "scales down to {}",
-                            step_, 2 * loss_scale_.value()),
-                "lower training.initial_loss_scale, or train longer");
+    throw SharedError(
+        ExitCode::kNumerics,
+        fmt::format("none of {} steps has updated the model: gradients overflowed in each, at loss "
+                    "scales down to {}",
+                    step_, 2 * loss_scale_.value()),
+        "lower training.initial_loss_scale, or train longer", mesh_.world().rank() != 0);
   if (step_ > 0) weights_.check_finite();
 }
 
@@ -392,11 +395,16 @@ std::string Session::explain_non_finite(const StepBatch& batch, const TargetCoun
     on_device([&] { found = ready.executor->find_non_finite(state); });
     if (first.empty()) first = found;
   }
+  const std::vector<std::string> of_ranks = gather_texts(first, mesh_.world());
+  const auto named =
+      std::find_if(of_ranks.begin(), of_ranks.end(), [](const auto& of) { return !of.empty(); });
+  first = named == of_ranks.end() ? "not there when the step is run again" : *named;
+  if (named != of_ranks.end() && of_ranks.size() > 1)
+    first += fmt::format(" on rank {}", named - of_ranks.begin());
   const std::string scaled =
       config_.training.scales_loss() ? fmt::format(" at loss scale {}", result.loss_scale) : "";
   return fmt::format("step {}: loss {}, gradient norm {}{}; the first value that is not finite is {}",
-                     result.step, result.loss, result.grad_norm, scaled,
-                     first.empty() ? "on another data-parallel rank" : first);
+                     result.step, result.loss, result.grad_norm, scaled, first);
 }
 
 }  // namespace recollect

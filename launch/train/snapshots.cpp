@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "comm/agree.h"
 #include "engine/core/byte_count.h"
 #include "engine/io/standard_output.h"
 #include "launch/program/recorded.h"
@@ -121,13 +122,13 @@ TrainingProgress Snapshots::go_back() {
   const Resumed back =
       resume_from(first ? own() : std::vector<std::string>(), config_, session_.state(), world);
   if (back.folder.empty())
-    throw Error(
+    throw SharedError(
         ExitCode::kNumerics,
         back.passed_over.empty()
             ? "numerics.on_non_finite is rollback, and no snapshot has been saved yet"
             : fmt::format("numerics.on_non_finite is rollback, and no snapshot can be gone back to:\n  {}",
                           fmt::join(back.passed_over, "\n  ")),
-        "lower optimizer.learning_rate, or save snapshots earlier");
+        "lower optimizer.learning_rate, or save snapshots earlier", !first);
   if (first)
     for (const std::string& wrong : back.passed_over) warn("a newer snapshot is passed over: {}", wrong);
   saved_step_ = back.progress.step;

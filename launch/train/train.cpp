@@ -154,10 +154,11 @@ void say_preempted(const Config& config, const Session& session, const Snapshots
 void say_stopped(const Config& config, const Session& session) {
   const BestEvaluation& best = session.best();
   if (session.stops_early() && session.mesh().world().rank() == 0)
-    say("stopped after step {} of {}: {} evaluations in a row were not better than the best, {} {:.4f} after "
-        "step {}\n",
-        session.progress().step, config.training.max_steps, best.not_better, best.metric, best.value,
-        best.step);
+    say("stopped after step {} of {}: {} not better than the best, {} {:.4f} after step {}\n",
+        session.progress().step, config.training.max_steps,
+        best.not_better == 1 ? "an evaluation was"
+                             : fmt::format("{} evaluations in a row were", best.not_better),
+        best.metric, best.value, best.step);
 }
 
 // What the reports of all ranks are read with; "" where the run leaves none.
@@ -168,11 +169,13 @@ std::string reports_left(const Config& config) {
   return text;
 }
 
-void report_results(const Config& config, const Session& session, TrainResults& results, ReportFiles& files) {
+void report_results(const Config& config, const Session& session, const BestModel& best_model,
+                    TrainResults& results, ReportFiles& files) {
   add_ranks(session, results);
   results.best = session.best();
   results.stopped_early = session.stops_early();
   if (session.mesh().world().rank() != 0 || results.steps == 0) return;
+  results.best_folder = best_model.place();
   files.write(config.output_dir + "/train_results.json", results_json(results));
   say("{}", results_text(results));
 }
@@ -295,7 +298,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
     results.step = report.step;
     results.report = reports_left(config);
   }
-  if (!moved) report_results(config, session, results, files);
+  if (!moved) report_results(config, session, best_model, results, files);
   model.check_place();
   if (saved) saved->check_saved();
   best_model.check_saved();

@@ -58,13 +58,16 @@ std::string peaks_line(const TrainResults& r) {
   return text + "\n";
 }
 
-std::string evaluation_line(const EvaluationResult& evaluated) {
+std::string evaluation_line(const TrainResults& r) {
   constexpr std::string_view kPrefix = "eval_";
-  std::string text = fmt::format("evaluation: loss {:.4f}", evaluated.loss);
-  for (const MetricValue& metric : evaluated.metrics)
+  std::string text = fmt::format("evaluation: loss {:.4f}", r.evaluated->loss);
+  for (const MetricValue& metric : r.evaluated->metrics)
     text +=
         fmt::format(", {} {:.4f}", metric.name.substr(metric.name.starts_with(kPrefix) ? kPrefix.size() : 0),
                     metric.value);
+  if (!r.best_folder.empty())
+    text += fmt::format("; the best model, of step {} with {} {:.4f}, is in {}", r.best.step, r.best.metric,
+                        r.best.value, r.best_folder);
   return text + "\n";
 }
 
@@ -73,15 +76,16 @@ std::string evaluation_line(const EvaluationResult& evaluated) {
 std::string results_text(const TrainResults& r) {
   const double seconds = std::max(r.seconds, 1e-9), steps = static_cast<double>(r.steps);
   std::string text =
-      fmt::format("trained {} {} in {}{}: loss {:.4f} (mean), {} samples/s, {} steps/s\n", r.steps,
+      fmt::format("trained {} {} in {}{}: loss {:.4f} (mean), {} samples/s, {} steps/s", r.steps,
                   r.steps == 1 ? "step" : "steps", duration_text(r.seconds),
                   r.epoch > 0 ? fmt::format(", to epoch {:.3g}", r.epoch) : "", r.loss_sum / steps,
                   rate_text(static_cast<double>(r.samples) / seconds), rate_text(steps / seconds));
-  if (r.evaluated) text += evaluation_line(*r.evaluated);
-  text += peaks_line(r) + time_line(r);
   if (r.snapshots)
-    text += fmt::format("snapshots: {} saved in {}, of which training waited {}\n", r.snapshots->saved,
-                        duration_text(r.snapshots->seconds), duration_text(r.snapshots->copied_seconds));
+    text += fmt::format("; waited {} for {} {}", duration_text(r.snapshots->copied_seconds),
+                        r.snapshots->saved, r.snapshots->saved == 1 ? "snapshot" : "snapshots");
+  text += "\n";
+  if (r.evaluated) text += evaluation_line(r);
+  text += peaks_line(r) + time_line(r);
   text += slow_ranks_text(r.slow);
   return r.report.empty() ? text : text + fmt::format("report: {}\n", r.report);
 }

@@ -28,6 +28,7 @@ struct TrainResults {
   std::optional<EvaluationResult> evaluated = {};
   std::optional<SnapshotTotals> snapshots = {};
   BestEvaluation best = {};
+  std::string best_folder = {};  // of its model; "": none is saved
   bool stopped_early = false;
   SlowRanks slow = {};
   double step_median = 0;               // seconds, of this rank
@@ -40,7 +41,7 @@ struct TrainResults {
 // Collective: the peaks of memory, each that of the fullest rank, and the ranks that were slow.
 void add_ranks(const Session& session, TrainResults& results);
 
-// Eight lines at most, with the one on the saved model. `results` has steps.
+// Six lines at most: with those on the saved model and on the end before the last step they are eight. `results` has steps.
 std::string results_text(const TrainResults& results);
 std::string results_json(const TrainResults& results);
 

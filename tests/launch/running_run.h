@@ -1,4 +1,5 @@
-// A run of two ranks that goes on until it is told to end, for those who look at it from outside.
+// A run of two ranks that goes on until it is told to end, for those who look at it from outside. Its steps have many
+// micro-batches: of one each it would write thousands of lines a second, which busy machines are slow to read.
 #pragma once
 
 #include <signal.h>
@@ -29,7 +30,7 @@ class RunningRun {
   RunningRun()
       : process_(std::make_unique<Process>(
             Words{recollect_binary(), "train", "c.yaml", "training.max_steps=100000",
-                  "training.global_batch_size=2", "parallelism.data_parallel_size=2",
+                  "training.global_batch_size=128", "parallelism.data_parallel_size=2",
                   "parallelism.ranks_per_process=2"},
             place_.folder().path())) {}
 

@@ -139,7 +139,7 @@ TEST(BestModel, IsThatOfTheStepAndTheRunStopsBehindIt) {
   const std::string at = std::to_string(best), stop = std::to_string(end);
   EXPECT_NE(kept.out.find("stopped after step " + stop + " of 16: 3 evaluations in a row"), std::string::npos)
       << kept.out;
-  EXPECT_NE(kept.out.find("the best model, of step " + at + " with loss"), std::string::npos) << kept.out;
+  EXPECT_NE(kept.out.find("; the best model, of step " + at + " with loss"), std::string::npos) << kept.out;
   EXPECT_EQ(evaluations(place, "out").back().first, end);
   EXPECT_TRUE(fs::exists(place.file("out/snapshots/step-000000" + std::string(end < 10 ? "0" : "") + stop)));
   const json results = json::parse(read(place, "out/train_results.json"));

@@ -288,10 +288,26 @@ TEST(Config, CheckpointingInTheFileGivesWayToTheCommandLine) {
   const auto with = [](const std::string& keys, const std::string& word) {
     return accepted(kLeast + "activation_checkpointing: {" + keys + "}\n", {word}).activation_checkpointing;
   };
-  const std::string mode = "activation_checkpointing.mode=";
+  const std::string mode = "activation_checkpointing.mode=", limit = "}\ndevice: {memory_limit: 1GiB";
   EXPECT_EQ(with("mode: every_k, k: 1", mode + "full").k, 0);
   EXPECT_TRUE(with("mode: selective, recompute: [attention]", mode + "none").recompute.empty());
   EXPECT_EQ(with("mode: auto, memory_budget: 1GiB", mode + "full").memory_budget, 0);
+  EXPECT_FALSE(with("mode: full, verify: true", mode + "none").verify);
+  EXPECT_TRUE(with("mode: full, cpu_checkpointing: true, verify: true", mode + "none").verify);
+  EXPECT_EQ(with("mode: full, number_checkpoints: 12" + limit, mode + "auto").number_checkpoints, 0);
+  EXPECT_EQ(with("mode: full, storage_dtype: bf16" + limit, mode + "auto").storage_dtype,
+            StorageDType::kSame);
+  EXPECT_FALSE(with("mode: full, partition_activations: true" + limit, mode + "auto").partition_activations);
+  const CheckpointingSettings planned =
+      with("mode: auto, memory_budget: 1GiB, host_memory_budget: 1GiB, keep_last: 1", mode + "none");
+  EXPECT_EQ(planned.host_memory_budget, 0);
+  EXPECT_EQ(planned.keep_last, -1);
+  EXPECT_EQ(with("cpu_checkpointing: true, prefetch: 2", "activation_checkpointing.cpu_checkpointing=false")
+                .prefetch,
+            -1);
+  EXPECT_EQ(refusal(kLeast + "activation_checkpointing: {verify: true}\n"),
+            "c.yaml:2:36: activation_checkpointing.verify has no effect: nothing is recomputed, gathered or "
+            "brought back");
   const Config alone = accepted(kLeast +
                                     "parallelism: {tensor_parallel_size: 2}\n"
                                     "activation_checkpointing: {mode: full, partition_activations: true}\n",

@@ -159,7 +159,7 @@ TEST(ForeignTables, ValuesAreTranslatedToWhatIsReadAndHideNothingOfOurs) {
     const bool is_path = ours && ours->path() == row.key;
     std::string_view path = ours ? std::string_view(row.key) : "";
     if (is_theirs && !is_path) path = translate_foreign(row.key, std::nullopt)->ours;
-    for (const auto& [target, value] : writes_of(row, path)) {
+    for (const auto& [target, value] : writes_of(row, path, std::string(row.value))) {
       const ConfigKey* const key = key_of(target);
       ASSERT_TRUE(key) << row.key << " " << row.value << " writes " << target;
       EXPECT_EQ(reading(*key, value), "") << row.key << " " << row.value;
@@ -244,7 +244,9 @@ constexpr Case kElsewhereToo[] = {
      "'parallelism'; with device.backend cuda that is NCCL"},
     {"device: {type: cuda}", "'type' of PyTorch is device.backend here; write backend: cuda"},
     {"model: {dropout: 0.1}",
-     "'dropout' is a key of nanoGPT; write the model's, as its config.json calls them, in section 'model'"},
+     "'dropout' is a key of nanoGPT; write gpt2's resid_pdrop, embd_pdrop and attn_pdrop, bert's "
+     "hidden_dropout_prob and attention_probs_dropout_prob, or the others' attention_dropout, in section "
+     "'model'"},
     {"model: {name: gpt2}",
      "'name' is a key of torchtitan; write type and sizes in section 'model', or pretrained: FOLDER"},
     {"model: {d_model: 64}",

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
+#include <thread>
 
 #include "launch/train/metrics_hook.h"
 #include "tests/launch/process.h"
@@ -37,6 +39,32 @@ TEST(MetricsHook, ThatEndsIsSpokenOfOnce) {
   const Finished failed = place.train(kQuick + Words{"logging.hook=cat > /dev/null; exit 7"});
   EXPECT_EQ(failed.status, 0) << failed.err;
   EXPECT_EQ(times_in(failed.err, "logging.hook: ended with exit code 7\n"), 1) << failed.err;
+}
+
+// For ever, and whatever it has started goes on with that behind its end.
+TEST(MetricsHook, ThatSaysTooMuchIsCutShort) {
+  const TemporaryFolder folder;
+  const std::string log = folder.file("log"), read = folder.file("read");
+  const std::string cut = "\n[it has said more than 1 MiB: the rest is left out]\n";
+  using Clock = std::chrono::steady_clock;
+  int sent = 0;
+  testing::internal::CaptureStderr();
+  {
+    MetricsHook hook("yes & cat > " + read, log, false);
+    for (const auto start = Clock::now(); Clock::now() - start < std::chrono::seconds(60); ++sent) {
+      hook.send("line\n");
+      std::error_code none;
+      if (const auto size = std::filesystem::file_size(log, none); !none && size > HookLog::kMost) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    hook.send("line\n");
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "recollect: logging.hook: has said more than 1 MiB: the rest is not in " + log + "\n");
+  EXPECT_EQ(times_in(TemporaryFolder::read(read), "\n"), sent + 2) << "it goes on all the same";
+  const std::string kept = TemporaryFolder::read(log);
+  EXPECT_EQ(kept.size(), HookLog::kMost + cut.size());
+  EXPECT_TRUE(kept.starts_with("y\ny\n") && kept.ends_with(cut));
 }
 
 // More than a pipe and the memory beside it hold.

@@ -65,17 +65,8 @@ constexpr Mistake kInTheFile[] = {
     {"training: {save_steps: 500}",
      "'save_steps' of Transformers is snapshot.every_steps here; write every_steps: 500 in "
      "section 'snapshot'"},
-    {"save_steps: 500",
-     "'save_steps' of Transformers is snapshot.every_steps here; write every_steps: 500 in "
-     "section 'snapshot'"},
-    {"checkpoint: {save_steps: 500}",
-     "'save_steps' of Transformers is snapshot.every_steps here; write every_steps: 500 in "
-     "section 'snapshot'"},
     {"checkpoint: {interval: 500, folder: ckpt}",
      "'interval' of torchtitan is snapshot.every_steps here; write every_steps: 500 in "
-     "section 'snapshot'"},
-    {"evaluation: {save_steps: 500}",
-     "'save_steps' of Transformers is snapshot.every_steps here; write every_steps: 500 in "
      "section 'snapshot'"},
     {"lr_scheduler_type: cosine",
      "'lr_scheduler_type' of Transformers is scheduler.name here; write name: cosine in "
@@ -108,9 +99,6 @@ constexpr Mistake kInTheFile[] = {
      "'strategy' is a key of Transformers; leave it out: evaluation.every_steps says it"},
     {"evaluation: {strategy: \"no\"}",
      "'strategy' of Transformers is evaluation.every_steps here; write every_steps: 0"},
-    {"evaluation_strategy: epoch",
-     "'evaluation_strategy' is a key of Transformers; steps are counted, not epochs: so many in one are "
-     "samples / training.global_batch_size"},
     {"enable_activation_checkpointing: true",
      "'enable_activation_checkpointing' of torchtune is activation_checkpointing.mode here; write mode: full "
      "in section 'activation_checkpointing'"},
@@ -186,11 +174,27 @@ constexpr Mistake kInTheFile[] = {
      "section 'optimizer'"},
     {"training: {max_stps: 10}", "unknown key 'max_stps' in section 'training'; did you mean 'max_steps'?"},
     {"eval_strategy: epoch",
-     "'eval_strategy' is a key of Transformers; steps are counted, not epochs: so many in one "
-     "are samples / training.global_batch_size"},
-    {"evaluation: {every_steps: epoch}",
-     "evaluation.every_steps: 'epoch': steps are counted, not epochs: so many in one are "
+     "'eval_strategy' is a key of Transformers; write every_steps: N in section 'evaluation'; an epoch is N "
+     "= "
      "samples / training.global_batch_size"},
+    {"save_strategy: epoch",
+     "'save_strategy' is a key of Transformers; write every_steps: N in section 'snapshot'; an epoch is N = "
+     "samples / training.global_batch_size"},
+    {"scheduler: {warmup_steps: 0.1}", "scheduler.warmup_steps: for '0.1' write warmup_ratio: 0.1"},
+    {"training: {warmup_steps: 5e-2}",
+     "unknown key 'warmup_steps'; write warmup_ratio: 5e-2 in section 'scheduler'"},
+    {"num_warmup_steps: 0.1",
+     "'num_warmup_steps' of Transformers is scheduler.warmup_ratio here; write warmup_ratio: 0.1 in section "
+     "'scheduler'"},
+    {"scheduler: {warmup: 10}", "'warmup' of PyTorch is scheduler.warmup_steps here; write warmup_steps: 10"},
+    {"model: {attention_dropout: 0.1}",
+     "'attention_dropout' is a key of Megatron; write gpt2's attn_pdrop, bert's "
+     "attention_probs_dropout_prob, "
+     "or the others' attention_dropout, in section 'model'"},
+    {"output: runs/a", "'output' of PyTorch is output_dir here; write output_dir: runs/a"},
+    {"evaluation: {every_steps: epoch}",
+     "evaluation.every_steps: 'epoch': write every_steps: N in section 'evaluation'; an epoch is N = samples "
+     "/ training.global_batch_size"},
     {"save_total_limit: 3",
      "'save_total_limit' of Transformers is snapshot.keep here; write keep: 3 in section "
      "'snapshot'"},
@@ -414,6 +418,11 @@ constexpr Mistake kToTheProgram[] = {
     {"run --num_gpus=4 train c.yaml", "unknown flag --num-gpus | write --nproc-per-node 4"},
     {"run --ntasks 4 train c.yaml", "unknown flag --ntasks | write --nproc-per-node 4"},
     {"trian c.yaml", "unknown command 'trian'; did you mean 'train'?"},
+    {"c.yaml training.max_steps=2", "no command given; did you mean recollect train c.yaml?"},
+    {"--config c.yaml", "no command given; did you mean recollect train c.yaml?"},
+    {"--verison", "unknown option '--verison'; did you mean '--version'?"},
+    {"profile c.yaml --steps 5",
+     "unrecognised option '--steps'; keys stand without dashes: write training.max_steps=5"},
     {"evaluate c.yaml", "unknown command 'evaluate'; write recollect train CONFIG.yaml training.max_steps=0"},
     {"fit c.yaml", "unknown command 'fit'; write recollect train CONFIG.yaml"},
     {"launch train c.yaml",

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <regex>
 
 #include <fmt/format.h>
 
@@ -98,6 +99,24 @@ TEST(OnNonFinite, EndsTheRunAndNamesTheSamples) {
   EXPECT_NE(finished.err.find("the first value that is not finite is"), std::string::npos) << finished.err;
   EXPECT_NE(finished.err.find("samples (from 0, in the order in which they are drawn): "), std::string::npos)
       << finished.err;
+}
+
+// By one rank, that names the one where it is, in place of all in turn.
+TEST(OnNonFinite, IsToldOnceBySeveralRanks) {
+  const Workplace place;
+  const Words words = kDiverges + Words{"parallelism.data_parallel_size=2"};
+  for (const bool ours : {true, false}) {
+    const Finished finished =
+        ours ? place.recollect(Words{"run", "--nproc-per-node", "2", "train", "c.yaml"} + words)
+             : place.train_under_mpirun(2, words);
+    EXPECT_EQ(finished.status, 7) << finished.err;
+    EXPECT_EQ(times_in(finished.err, "the first value that is not finite is"), 1) << finished.err;
+    EXPECT_TRUE(
+        std::regex_search(finished.err, std::regex("not finite is [a-z0-9_/.]+ on rank [01]; samples")))
+        << finished.err;
+    EXPECT_EQ(times_in(finished.err, "lower optimizer.learning_rate"), 1) << finished.err;
+    EXPECT_EQ(finished.err.find("also failed"), std::string::npos) << finished.err;
+  }
 }
 
 TEST(OnNonFinite, SkipsSoManyInARowAndThenEnds) {

@@ -2,6 +2,7 @@
 // the cursor finds its op, and a large run stays light. Skipped where there is no Chromium.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -101,12 +102,29 @@ TEST_F(ReportInBrowser, TheCursorFindsTheOpAndItsBytes) {
     const whole = canvas.toDataURL();
     document.querySelectorAll("#rank-choice button")[1].click();
     const second = document.getElementById("memory-table").dataset.rank;
-    return JSON.stringify({over_memory, legend, colours: colours.size, zooms: zoomed !== whole, second, after_zoom});)");
+    const classes = [...document.querySelectorAll("#profile-table tbody tr")].map((row) => [...row.cells])
+      .filter((cells) => cells[4].innerText.endsWith("×"))
+      .map((cells) => ({measured: +cells[2].innerText, predicted: +cells[3].innerText, off: cells[4].className === "off"}));
+    return JSON.stringify({classes, over_memory, legend, colours: colours.size, zooms: zoomed !== whole, second, after_zoom});)");
   const json probe = json::parse(found);
   const std::string tip = probe.at("over_memory"), legend = probe.at("legend");
   EXPECT_NE(tip.find("device: "), std::string::npos) << tip;
   for (const char* part : {"op", "kind", "phase", "layer", "MiB"})
     EXPECT_NE(tip.find(part), std::string::npos) << part << " in " << tip;
+  // Far from what was predicted, on either side, and more than next to nothing of one of the steps.
+  double step = 0;
+  for (const json& row : probe.at("classes")) step += row.at("measured").get<double>();
+  EXPECT_GT(probe.at("classes").size(), 3u);
+  for (const json& row : probe.at("classes")) {
+    const double measured = row.at("measured"), predicted = row.at("predicted");
+    const bool is_far = measured > 1.6 * predicted || measured < predicted / 1.6;
+    if (is_far && std::max(measured, predicted) > 0.03 * step) {
+      EXPECT_TRUE(row.at("off").get<bool>()) << row;
+    }
+    if (measured < 1.4 * predicted && measured > predicted / 1.4) {
+      EXPECT_FALSE(row.at("off").get<bool>()) << row;
+    }
+  }
   EXPECT_NE(legend.find("activations"), std::string::npos) << legend;
   EXPECT_NE(legend.find("MiB"), std::string::npos) << "the legend has the bytes under the cursor: " << legend;
   EXPECT_GT(probe.at("colours"), 12) << "hardly anything is drawn";

@@ -125,7 +125,7 @@ TEST(ReportOfARun, DamageIsNamed) {
        [](const Workplace& p) {
          p.folder().write("out/memory.rank1.json", read(p, "out/memory.rank1.json").substr(0, 3000));
        },
-       "out/memory.rank1.json: not valid JSON at byte 300"},
+       "out/memory.rank1.json: not valid JSON at line "},
       {"a category changed",
        [](const Workplace& p) { replace(p, "out/memory.rank0.json", "\"workspace\": ", "\"workspace\": 1"); },
        "predicted.forward.total should be"},

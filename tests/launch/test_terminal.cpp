@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "launch/train/progress_bar.h"
+#include "launch/train/train_results.h"
 #include "tests/launch/run_support.h"
 #include "tests/launch/terminal.h"
 
@@ -220,11 +221,54 @@ TEST(DefaultOutput, IsShort) {
   EXPECT_LE(lines.end() - last, 8) << finished.out;
   EXPECT_LE(lines.size(), 32u) << finished.out;
   for (const char* name : {"saved out/model.safetensors", "trained 200 steps in ", "evaluation: loss ",
-                           "memory: arena peak ", "step: ", "snapshots: 2 saved in ", "report: "})
+                           "memory: arena peak ", "step: ", "report: "})
     EXPECT_EQ(
         std::count_if(last, lines.end(), [&](const std::string& line) { return line.starts_with(name); }), 1)
         << name << finished.out;
+  EXPECT_TRUE(
+      std::regex_search(finished.out, std::regex("\ntrained .* steps/s; waited .* for 2 snapshots\n")))
+      << finished.out;
   EXPECT_EQ(finished.err, "");
+}
+
+// With adapters, snapshots, evaluations, a best model and an early end; and of a run whose ranks are not equally fast.
+TEST(DefaultOutput, ClosesWithEightLinesWhateverIsOn) {
+  const Workplace place;
+  const Finished base =
+      place.train({"output_dir=base", "checkpoint.save_model=true", "training.max_steps=1"});
+  ASSERT_EQ(base.status, 0) << base.err;
+  place.folder().write("tuned.yaml", R"(
+model: {pretrained: base}
+lora: {rank: 2, merge: true}
+device: {backend: reference}
+training: {precision: fp64, micro_batch_size: 1, max_steps: 4}
+data: {format: random, sequence_length: 8}
+evaluation: {every_steps: 1, batches: 1, early_stopping_patience: 1, early_stopping_threshold: 100}
+checkpoint: {save_model: true, save_best_model: true}
+snapshot: {every_steps: 1}
+output_dir: out
+)");
+  const Finished finished = place.recollect({"train", "tuned.yaml"});
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  const std::vector<std::string> lines = lines_of(finished.out);
+  const auto stop = std::find_if(lines.begin(), lines.end(),
+                                 [](const std::string& line) { return line.starts_with("stopped after"); });
+  ASSERT_NE(stop, lines.end()) << finished.out;
+  EXPECT_TRUE((stop - 1)->starts_with("step 2/4")) << finished.out;
+  EXPECT_NE(stop->find(": an evaluation was not better than the best, loss "), std::string::npos) << *stop;
+  EXPECT_EQ(lines.end() - stop, 7) << finished.out;
+  EXPECT_TRUE(std::regex_match(
+      *(stop + 2),
+      std::regex("evaluation: loss .*; the best model, of step [12] with loss .*, is in out/best_model")))
+      << finished.out;
+  EXPECT_EQ(
+      lines.back(),
+      "saved out/adapter_model.safetensors and out/adapter_config.json, and merged them into out/merged");
+
+  TrainResults results{.steps = 1, .evaluated = EvaluationResult{}, .snapshots = SnapshotTotals{}};
+  results.best_folder = results.report = "a";
+  results.slow = {.median = 1, .ranks = {{1, 2}, {3, 2}}};
+  EXPECT_EQ(times_in(results_text(results), "\n"), 6) << results_text(results);
 }
 
 TEST(DefaultOutput, HasTheTablesWhereTheyAreAskedFor) {

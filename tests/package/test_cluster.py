@@ -122,6 +122,20 @@ class Images(unittest.TestCase):
             self.assertEqual(checked.returncode, 0, checked.stderr)
         self.assertIn('exec recollect "$@"', sections["runscript"])
 
+    def test_the_definition_does_what_the_dockerfile_does(self):
+        definition = (CLUSTER / "recollect.def").read_text()
+        self.assertTrue(definition.startswith("Bootstrap: "), "Apptainer wants it first")
+        _, sections = sections_of(definition)
+        # A folder that is made, since its name ends with a slash; sources are relative to where apptainer is started.
+        self.assertEqual(sections["files"].split(), ["build/package/recollect_*.deb", "/packages/"])
+        docker = (ROOT / "launch/package/Dockerfile").read_text()
+        image = docker[docker.rindex("\nFROM "):]
+        commands = re.search(r"^RUN ((?:.*\\\n)*.*)$", image, re.M)[1].replace("\\\n", " ").split("&&")
+        plain = [" ".join(line.replace("./packages", "/packages").replace("-rf packages", "-rf /packages").split())
+                 for line in commands]
+        post = [line.strip().replace("DEBIAN_FRONTEND=noninteractive ", "") for line in sections["post"].splitlines()]
+        self.assertEqual([line for line in post if line], plain)
+
     def test_both_images_install_what_build_sh_makes(self):
         for path in (CLUSTER / "recollect.def", ROOT / "launch/package/Dockerfile"):
             self.assertIn("build/package/recollect_*.deb", path.read_text(), path)

@@ -30,11 +30,11 @@ function profileTable(runs) {
             ...cells.predicted, element("td", {}, share(seconds, step)), ...cells.rates);
   const blank = () => element("td", {class: "zero"}, "–");
   const nothing = () => ({runs: blank(), predicted: [blank(), blank()], rates: [blank(), blank(), blank()]});
-  // What is a hundredth of a step is never marked.
+  // What was and was to be next to nothing is never marked.
   const predictedCells = (seconds, predicted, step) => {
     const ratio = ratioOf(seconds, predicted);
     return ratio === null ? [blank(), blank()] : [element("td", {}, (1e3 * predicted).toFixed(3)),
-      element("td", {class: isFarOff(ratio) && seconds > 0.01 * step ? "off" : undefined}, ratioText(ratio))];
+      element("td", {class: isFarOff(ratio) && Math.max(seconds, predicted) > 0.01 * step ? "off" : undefined}, ratioText(ratio))];
   };
   const rows = shown.flatMap(({label, rank: {profile, timeline}}) => [
     ...profile.classes.map((row) => line(label, row.class, row.seconds, profile.step, {
