@@ -58,6 +58,7 @@ class World {
   std::set<cudaGraph_t> graphs;
   std::set<cudaGraphExec_t> ready_graphs;
   std::size_t pinned = 0;
+  int64_t memory_handles = 0;         // of the driver
   int64_t launches = 0, replays = 0;  // of kernels, outside of graphs; of graphs
 
   using Lock = std::unique_lock<std::mutex>;
