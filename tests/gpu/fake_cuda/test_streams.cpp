@@ -140,6 +140,28 @@ TEST_F(FakeStreams, HandlesAreOfTheDeviceThatMadeThem) {
   check(cudaStreamSynchronize(there.get()), "");
 }
 
+// It is gone when the kernel runs, and no device sees it.
+TEST_F(FakeStreams, AKernelIsHandedNothingOfTheStack) {
+  const Stream stream;
+  const Numbers<int> numbers(1);
+  const cudaLaunchConfig_t config{dim3(1), dim3(32), 0, stream.get()};
+  struct Both {
+    int count;
+    const int* from;
+  };
+  const int here = 3;
+  EXPECT_EQ(cudaLaunchKernelEx(
+                &config, +[](const int*) {}, &here),
+            cudaErrorInvalidValue);
+  EXPECT_EQ(cudaLaunchKernelEx(
+                &config, +[](Both) {}, Both{1, &here}),
+            cudaErrorInvalidValue);
+  EXPECT_EQ(cudaLaunchKernelEx(
+                &config, +[](Both) {}, Both{1, numbers.data()}),
+            cudaSuccess);
+  check(cudaStreamSynchronize(stream.get()), "");
+}
+
 TEST_F(FakeStreams, HandlesThatAreGoneAreRefused) {
   cudaStream_t stream = nullptr;
   cudaEvent_t event = nullptr;
