@@ -85,6 +85,14 @@ TEST_F(FakeTraining, Float8ComputedAgainHasTheSameBits) {
   expect_same_bits(none, train_in({.order = RunOrder::kLate}, with(kHost, fp8)), "computed again");
 }
 
+// Of tokens too, of which a device multiplies 16 at a time.
+TEST_F(FakeTraining, Float8RefusesOtherSizesThanDevicesMultiply) {
+  test::expect_error(ExitCode::kConfiguration, {"multiples of 16"}, [] {
+    train_in({}, {"training.fp8=true", "training.precision=bf16", "model.n_inner=32", "model.n_positions=24",
+                  "data.sequence_length=24"});
+  });
+}
+
 // The limit says so, and not what is checkpointed: in every mode it is the same way, in the bytes that were predicted.
 TEST_F(FakeTraining, FusedAttentionAddsUpInOrderWhereTheLimitIsSmall) {
   const Settings fused{.fused_attention = true};
