@@ -76,11 +76,12 @@ TEST(DeviceModel, APresetIsEachRanksOwn) {
 struct DataSheet {
   const char* name;
   double bf16, f32, f64, memory, link, host;
+  double host_memory;  // an eighth of it
 };
-constexpr DataSheet kDataSheets[] = {{"h200", 989e12, 67e12, 67e12, 4.8e12, 450e9, 63e9},
-                                     {"h100", 989e12, 67e12, 67e12, 3.35e12, 450e9, 63e9},
-                                     {"a100", 312e12, 19.5e12, 19.5e12, 2.04e12, 300e9, 32e9},
-                                     {"b200", 2250e12, 75e12, 37e12, 8e12, 900e9, 63e9}};
+constexpr DataSheet kDataSheets[] = {{"h200", 989e12, 67e12, 67e12, 4.8e12, 450e9, 63e9, 614e9 / 8},
+                                     {"h100", 989e12, 67e12, 67e12, 3.35e12, 450e9, 63e9, 614e9 / 8},
+                                     {"a100", 312e12, 19.5e12, 19.5e12, 2.04e12, 300e9, 32e9, 410e9 / 8},
+                                     {"b200", 2250e12, 75e12, 37e12, 8e12, 900e9, 63e9, 717e9 / 8}};
 
 double product_seconds(const DeviceModel& device, DType dtype) {
   OpRegistry registry;
@@ -105,20 +106,29 @@ double product_seconds(const DeviceModel& device, DType dtype) {
 TEST(DeviceModel, PresetsKeepTheRatiosOfTheDataSheet) {
   for (const DataSheet& sheet : kDataSheets) {
     const DeviceModel device = device_preset(sheet.name);
-    const std::pair<double, double> rates[] = {{device.gemm_bf16, sheet.bf16},
-                                               {device.gemm_f32, sheet.f32},
-                                               {device.gemm_f64, sheet.f64},
-                                               {device.attention_bf16, sheet.bf16},
-                                               {device.attention_f32, sheet.f32},
-                                               {device.vector_flops, sheet.f32},
-                                               {device.memory_bandwidth, sheet.memory},
-                                               {device.link_bandwidth, sheet.link},
-                                               {device.to_host_bandwidth, sheet.host},
-                                               {device.to_device_bandwidth, sheet.host}};
-    for (const auto& [reached, promised] : rates) {
+    struct Rate {
+      double reached, promised, share;  // at least so much of what is promised
+    };
+    const Rate rates[] = {{device.gemm_bf16, sheet.bf16, 0.7},
+                          {device.gemm_f32, sheet.f32, 0.74},
+                          {device.gemm_f64, sheet.f64, 1},
+                          {device.attention_bf16, sheet.bf16, 0.37},
+                          {device.attention_f32, sheet.f32, 0.35},
+                          {device.vector_flops, sheet.f32, 0.89},
+                          {device.memory_bandwidth, sheet.memory, 0.82},
+                          {device.link_bandwidth, sheet.link, 0.77},
+                          {device.to_host_bandwidth, sheet.host, 0.78},
+                          {device.to_device_bandwidth, sheet.host, 0.78},
+                          {device.host_memory_bandwidth, sheet.host_memory, 0.7}};
+    for (const auto& [reached, promised, share] : rates) {
       EXPECT_LE(reached, promised) << sheet.name;
-      EXPECT_GE(reached, 0.3 * promised) << sheet.name;
+      EXPECT_GE(reached, share * promised) << sheet.name;
     }
+    // Of no data sheet: microseconds, and what one drive does.
+    EXPECT_NEAR(device.link_latency, 10e-6, 5e-6) << sheet.name;
+    EXPECT_NEAR(device.launch_overhead, 2e-6, 1e-6) << sheet.name;
+    EXPECT_NEAR(device.disk_write_bandwidth, 4e9, 1e9) << sheet.name;
+    EXPECT_EQ(device.disk_read_bandwidth, 2 * device.disk_write_bandwidth) << sheet.name;
     EXPECT_GT(device.gemm_bf16 / device.gemm_f32, sheet.bf16 / sheet.f32 * 0.8) << sheet.name;
     EXPECT_EQ(product_seconds(device, DType::kF16), product_seconds(device, DType::kBF16)) << sheet.name;
     EXPECT_GT(product_seconds(device, DType::kF32), 10 * product_seconds(device, DType::kBF16)) << sheet.name;

@@ -277,6 +277,21 @@ TEST(NcclWindow, IsDoneWithoutWhereNcclRefuses) {
   EXPECT_EQ(behaviour->aborts, 2);  // of what was made for the window
 }
 
+// Those that have opened theirs close it again.
+TEST(NcclWindow, IsDoneWithoutWhereNcclRefusesOneRank) {
+  expect_fine(run_as_processes(2, [](Communicator& world) {
+    Behaviour behaviour;
+    if (world.rank() == 1) behaviour->window_result = static_cast<int>(nccl::Result::kInvalidUsage);
+    const auto gpu = gpu_of(world);
+    gpu->shareable = true;
+    const auto c = join(world, gpu);
+    alignas(4096) static std::byte arena[4096];
+    EXPECT_FALSE(c->share_memory(arena, sizeof arena, Shared::kGathers));
+    EXPECT_EQ(behaviour->aborts, 1);
+    check_on_stream(*c, {61});
+  }));
+}
+
 // A call that was recorded in a graph comes again under its old number, however many others came since.
 TEST(NcclGroups, RememberRecordedCalls) {
   Behaviour behaviour;

@@ -78,6 +78,10 @@ std::vector<PassCase> pass_cases() {
           0.032);
   summing("layer_norm_backward", "layer_norm_backward", {dy, x, weight, mean, rstd}, {{"epsilon", 1e-5}},
           {{1, dweight}, {2, dbias}}, 2, 0.068);
+  cases.push_back(
+      {.op = {.name = "squared_norm", .kind = "squared_norm", .inputs = {statistic("grad", shape)}},
+       .launches = 2,
+       .partial_sums = 0.01});
   // The optimizer's states lie where they were: each is read and written.
   const ValueSpec number{.name = "number", .shape = {3}, .storage = Storage::kF64, .scale = 0, .offset = 0.5};
   ValueSpec factor = number;

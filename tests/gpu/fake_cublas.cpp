@@ -12,6 +12,7 @@ struct Operation {
   const void* bias = nullptr;
   const float *scale_a = nullptr, *scale_b = nullptr;
   int32_t multiprocessors = 0;
+  bool tf32 = false;
 };
 
 struct Layout {
@@ -20,8 +21,10 @@ struct Layout {
   int64_t leading;
 };
 
+// With the library's own values for what nobody says.
 struct Preference {
   uint64_t workspace = 0;
+  uint32_t alignments[4] = {256, 256, 256, 256};  // of a, b, c and d
   uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
 };
 
@@ -47,6 +50,16 @@ void store(void* memory, cudaDataType_t type, int64_t index, double value) {
     static_cast<e5m2*>(memory)[index] = e5m2(rounded);
   else
     static_cast<f16*>(memory)[index] = f16(rounded);
+}
+
+std::size_t size_of(cudaDataType_t type) {
+  return type == CUDA_R_32F ? 4 : type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2 ? 1 : 2;
+}
+
+// Whether rows of the matrix begin on multiples of so many bytes.
+bool is_aligned(cublasLtMatrixLayout_t opaque, uint32_t alignment) {
+  const auto& layout = *reinterpret_cast<Layout*>(opaque);
+  return static_cast<std::size_t>(layout.leading) * size_of(layout.type) % alignment == 0;
 }
 
 double element(const void* memory, const Layout& layout, bool transposed, int64_t row, int64_t column) {
@@ -100,9 +113,15 @@ cublasStatus_t set_preference(cublasLtMatmulPreference_t opaque,
   auto* preference = reinterpret_cast<Preference*>(opaque);
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES && bytes == sizeof(uint64_t))
     std::memcpy(&preference->workspace, value, bytes);
-  else if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK && bytes == sizeof(uint32_t))
-    std::memcpy(&preference->reductions, value, bytes);
   else if (bytes != sizeof(uint32_t))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  else if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+    std::memcpy(&preference->reductions, value, bytes);
+  else if (attribute >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
+           attribute <= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES)
+    std::memcpy(&preference->alignments[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value,
+                bytes);
+  else
     return CUBLAS_STATUS_INVALID_VALUE;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -111,11 +130,15 @@ bool makes_sums(cublasLtMatmulDesc_t operation) {
   return reinterpret_cast<Operation*>(operation)->epilogue == CUBLASLT_EPILOGUE_BGRADB;
 }
 
-cublasStatus_t heuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t,
-                         cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+cublasStatus_t heuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
+                         cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                          cublasLtMatmulPreference_t opaque, int wanted,
                          cublasLtMatmulHeuristicResult_t* results, int* found) {
   const auto* preference = reinterpret_cast<Preference*>(opaque);
+  const uint32_t* const alignments = preference->alignments;
+  if (!is_aligned(a, alignments[0]) || !is_aligned(b, alignments[1]) || !is_aligned(c, alignments[2]) ||
+      !is_aligned(d, alignments[3]))
+    return CUBLAS_STATUS_INVALID_VALUE;
   // Sums in an order that may change, or of rounded parts, must have been ruled out.
   if (preference->reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) return CUBLAS_STATUS_INVALID_VALUE;
   ++state(handle)->heuristics;
@@ -131,12 +154,24 @@ cublasStatus_t heuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation
   return *found > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
+// Whether so many bytes are apart from the workspace.
+bool is_apart(const void* workspace, std::size_t workspace_bytes, const void* data, std::size_t bytes) {
+  const auto *begin = static_cast<const std::byte*>(workspace), *other = static_cast<const std::byte*>(data);
+  return other + bytes <= begin || begin + workspace_bytes <= other;
+}
+
+std::size_t bytes_of(const Layout& layout) {
+  return static_cast<std::size_t>(layout.leading) * layout.columns * size_of(layout.type);
+}
+
 cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t opaque, const void* alpha, const void* a,
                       cublasLtMatrixLayout_t a_opaque, const void* b, cublasLtMatrixLayout_t b_opaque,
                       const void* beta, const void* c, cublasLtMatrixLayout_t, void* d,
-                      cublasLtMatrixLayout_t d_opaque, const cublasLtMatmulAlgo_t* algorithm, void*,
-                      std::size_t, cudaStream_t) {
+                      cublasLtMatrixLayout_t d_opaque, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                      std::size_t workspace_bytes, cudaStream_t stream) {
   FakeCublas& fake = *state(handle);
+  if (stream != FakeCublas::stream() || reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0)
+    return CUBLAS_STATUS_INVALID_VALUE;
   const uint64_t number = algorithm->data[0];
   if (number % 2 != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   fake.ran.push_back(number + (makes_sums(opaque) ? FakeCublas::kSums : 0));
@@ -145,6 +180,16 @@ cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t opaque, cons
   const auto& la = *reinterpret_cast<Layout*>(a_opaque);
   const auto& lb = *reinterpret_cast<Layout*>(b_opaque);
   const auto& ld = *reinterpret_cast<Layout*>(d_opaque);
+  if (operation.tf32 && la.type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  fake.tf32 = operation.tf32;
+  const std::size_t bias_bytes =
+      operation.epilogue == CUBLASLT_EPILOGUE_BIAS ? ld.rows * size_of(ld.type) : 0;
+  for (const auto& [data, bytes] :
+       {std::pair{a, bytes_of(la)}, std::pair{b, bytes_of(lb)},
+        std::pair{const_cast<const void*>(d), bytes_of(ld)}, std::pair{operation.bias, bias_bytes}})
+    if (!is_apart(workspace, workspace_bytes, data, bytes)) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memset(workspace, 0xFF, 1);
+  std::memset(static_cast<std::byte*>(workspace) + workspace_bytes - 1, 0xFF, 1);
   const bool ta = operation.transpose_a == CUBLAS_OP_T, tb = operation.transpose_b == CUBLAS_OP_T;
   const auto terms = static_cast<int64_t>(ta ? la.rows : la.columns);
   if (terms != static_cast<int64_t>(tb ? lb.columns : lb.rows)) return CUBLAS_STATUS_INVALID_VALUE;
@@ -154,10 +199,12 @@ cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t opaque, cons
     return CUBLAS_STATUS_NOT_SUPPORTED;
   const double scale =
       (operation.scale_a ? *operation.scale_a : 1.0) * (operation.scale_b ? *operation.scale_b : 1.0);
-  const double noise = number == fake.unsteady ? 1e-2 * static_cast<double>(fake.ran.size()) : 0.0;
+  const double noise = 1e-2 * static_cast<double>(fake.ran.size());
   for (int64_t row = 0; row < static_cast<int64_t>(ld.rows); ++row)
     for (int64_t column = 0; column < static_cast<int64_t>(ld.columns); ++column) {
-      double sum = noise;
+      const bool is_last =
+          row + 1 == static_cast<int64_t>(ld.rows) && column + 1 == static_cast<int64_t>(ld.columns);
+      double sum = is_last && number == fake.unsteady ? noise : 0.0;
       for (int64_t l = 0; l < terms; ++l) sum += element(a, la, ta, row, l) * element(b, lb, tb, l, column);
       const int64_t at = row + column * ld.leading;
       sum *= scale * *static_cast<const float*>(alpha);
@@ -167,7 +214,8 @@ cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t opaque, cons
     }
   if (makes_sums(opaque))  // over k, of each column of the second operand; in the type of d
     for (int64_t column = 0; column < static_cast<int64_t>(ld.columns); ++column) {
-      double sum = 0;
+      const bool is_last = column + 1 == static_cast<int64_t>(ld.columns);
+      double sum = is_last && number == fake.unsteady_sums ? noise : 0.0;
       for (int64_t l = 0; l < terms; ++l) sum += element(b, lb, tb, l, column);
       store(const_cast<void*>(operation.bias), ld.type, column, sum);
     }
@@ -185,8 +233,9 @@ CublasFunctions functions() {
     return CUBLAS_STATUS_SUCCESS;
   };
   f.destroy = +[](cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; };
-  f.create_operation =
-      +[](cublasLtMatmulDesc_t* out, cublasComputeType_t, cudaDataType_t) { return make(out, Operation()); };
+  f.create_operation = +[](cublasLtMatmulDesc_t* out, cublasComputeType_t compute, cudaDataType_t) {
+    return make(out, Operation{.tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32});
+  };
   f.destroy_operation = destroy<Operation, cublasLtMatmulDescOpaque_t>;
   f.set_operation = set_operation;
   f.create_layout =
@@ -207,7 +256,8 @@ CublasFunctions functions() {
 std::unique_ptr<Libraries> FakeCublas::libraries(const std::string& cache, bool timed, bool tf32) {
   current = this;
   GemmTrials trials;
-  trials.fill = [this](void* data, DType dtype, int64_t elements, void*) {
+  trials.fill = [this](void* data, DType dtype, int64_t elements, void* on) {
+    require(on == stream(), "operands are filled on the product's stream");
     ++fills;
     for (int64_t i = 0; i < elements; ++i)
       store(data,
@@ -218,18 +268,21 @@ std::unique_ptr<Libraries> FakeCublas::libraries(const std::string& cache, bool 
                                     : CUDA_R_16F,
             i, static_cast<double>(i % 7) - 3);
   };
-  trials.time = [this](const std::function<void()>& enqueue, void*) {
+  trials.time = [this](const std::function<void()>& enqueue, void* on) {
+    require(on == stream(), "what is timed is timed on its stream");
     ++timings;
     enqueue();
     const auto given = milliseconds.find(ran.back());
     return given == milliseconds.end() ? 1.0 : given->second;
   };
-  trials.fingerprint = [](const void* data, std::size_t bytes, void*, void*) {
+  trials.fingerprint = [](const void* data, std::size_t bytes, void*, void* on) {
+    require(on == stream(), "a product's bytes are read on its stream");
     uint64_t sum = 0;
     for (std::size_t i = 0; i < bytes; ++i) sum = sum * 31 + static_cast<const uint8_t*>(data)[i];
     return sum;
   };
-  trials.round_bias = [](const float* bias, int64_t elements, void* out, DType dtype, void*) {
+  trials.round_bias = [](const float* bias, int64_t elements, void* out, DType dtype, void* on) {
+    require(on == stream(), "a bias is rounded on the product's stream");
     for (int64_t i = 0; i < elements; ++i)
       store(out, dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_16F, i, bias[i]);
   };

@@ -29,9 +29,11 @@ class Product {
         b_(shape.k * shape.n),
         out_(shape.m * shape.n),
         bias_(shape.n),
-        workspace_(gemm_.workspace_bytes()) {}
+        workspace_(gemm_.workspace_bytes() + 1) {}
 
-  void prepare() { gemm_.prepare(a_.data(), b_.data(), out_.data(), workspace_.data(), nullptr); }
+  void prepare() {
+    gemm_.prepare(a_.data(), b_.data(), out_.data(), workspace_.data(), FakeCublas::stream());
+  }
 
   void run(bool accumulate = false) {
     for (std::size_t i = 0; i < a_.size(); ++i) a_[i] = In(static_cast<float>(i * 5 % 7) - 3);
@@ -39,10 +41,11 @@ class Product {
     for (std::size_t i = 0; i < out_.size(); ++i) out_[i] = Out(static_cast<float>(i % 3));
     for (std::size_t i = 0; i < bias_.size(); ++i) bias_[i] = static_cast<float>(i) - 1;
     gemm_.run(a_.data(), b_.data(), out_.data(), shape_.biased ? bias_.data() : nullptr, accumulate,
-              workspace_.data(), nullptr);
+              workspace_.data(), FakeCublas::stream());
     for (int64_t i = 0; i < shape_.m; ++i)
       for (int64_t j = 0; j < shape_.n; ++j)
         EXPECT_EQ(static_cast<float>(out_[i * shape_.n + j]), expected(i, j, accumulate)) << i << "," << j;
+    EXPECT_EQ(workspace_.back(), std::byte{0}) << "it takes no more than it said";
   }
 
   std::size_t workspace_bytes() const { return workspace_.size(); }
@@ -99,6 +102,22 @@ TEST(CublasGemm, ComputesInEveryType) {
   compute_every_kind<f16, float>();
 }
 
+// Nothing else has tf32.
+TEST(CublasGemm, F32IsExactUnlessTf32IsAskedFor) {
+  for (const bool asked : {false, true}) {
+    FakeCublas fake;
+    const auto libraries = fake.libraries("", true, asked);
+    Product<float, float> single({.m = 3, .n = 5, .k = 4}, libraries.get());
+    single.prepare();
+    single.run();
+    EXPECT_EQ(fake.tf32, asked);
+    Product<bf16, float> half({.m = 3, .n = 5, .k = 4}, libraries.get());
+    half.prepare();
+    half.run();
+    EXPECT_FALSE(fake.tf32);
+  }
+}
+
 // Codes of 8 bits, each operand's with a scale of its own.
 TEST(CublasGemm, MultipliesCodesWithTheirScales) {
   constexpr int64_t kRows = 32, kColumns = 16, kDepth = 48;
@@ -116,12 +135,12 @@ TEST(CublasGemm, MultipliesCodesWithTheirScales) {
   std::vector<e4m3> b(kColumns * kDepth);
   std::vector<float> out(kRows * kColumns);
   std::vector<std::byte> workspace(gemm.workspace_bytes());
-  gemm.prepare(a.data(), b.data(), out.data(), workspace.data(), nullptr);
+  gemm.prepare(a.data(), b.data(), out.data(), workspace.data(), FakeCublas::stream());
   for (std::size_t i = 0; i < a.size(); ++i) a[i] = e5m2(static_cast<float>(i * 5 % 7) - 3);
   for (std::size_t i = 0; i < b.size(); ++i) b[i] = e4m3(static_cast<float>(i * 3 % 5) - 2);
   std::fill(out.begin(), out.end(), 5.0f);
   const float of_a = 0.5f, of_b = 8.0f;
-  gemm.run(a.data(), b.data(), out.data(), nullptr, true, workspace.data(), nullptr,
+  gemm.run(a.data(), b.data(), out.data(), nullptr, true, workspace.data(), FakeCublas::stream(),
            {.a = &of_a, .b = &of_b});
   for (int64_t i = 0; i < kRows; ++i)
     for (int64_t j = 0; j < kColumns; ++j) {
@@ -291,10 +310,11 @@ class ProductWithSums {
         workspace_(gemm_.workspace_bytes()) {}
 
   bool prepare() {
-    return gemm_.prepare(dy_.data(), x_.data(), dw_.data(), sums_.data(), workspace_.data(), nullptr, [&] {
-      fake_.milliseconds[kNumberOfApart] = apart_;
-      fake_.ran.push_back(kNumberOfApart);
-    });
+    return gemm_.prepare(dy_.data(), x_.data(), dw_.data(), sums_.data(), workspace_.data(),
+                         FakeCublas::stream(), [&] {
+                           fake_.milliseconds[kNumberOfApart] = apart_;
+                           fake_.ran.push_back(kNumberOfApart);
+                         });
   }
 
   // Which algorithm.
@@ -303,7 +323,8 @@ class ProductWithSums {
     std::iota(x_.begin(), x_.end(), -7.0f);
     dw_.assign(dw_.size(), 100);
     sums_.assign(sums_.size(), 100);
-    gemm_.run(dy_.data(), x_.data(), dw_.data(), sums_.data(), accumulate, workspace_.data(), nullptr);
+    gemm_.run(dy_.data(), x_.data(), dw_.data(), sums_.data(), accumulate, workspace_.data(),
+              FakeCublas::stream());
     for (int64_t i = 0; i < kM; ++i) {
       float sum = 0;
       for (int64_t t = 0; t < kK; ++t) sum += dy_[t * kM + i];
@@ -333,8 +354,10 @@ class ProductWithSums {
 
 TEST(CublasSums, AreMadeByTheFastestSteadyProduct) {
   FakeCublas fake;
-  fake.milliseconds = {{1002, 0.9}, {1004, 0.1}, {1006, 0.2}};
+  fake.proposals = {2, 4, 6, 8};
+  fake.milliseconds = {{1002, 0.9}, {1004, 0.1}, {1006, 0.2}, {1008, 0.15}};
   fake.unsteady = 4;
+  fake.unsteady_sums = 8;
   const auto libraries = fake.libraries();
   ProductWithSums product(fake, libraries.get(), 0.5);
   ASSERT_TRUE(product.prepare());
@@ -376,7 +399,7 @@ bool first_is_taken(FakeCublas& fake, Libraries& libraries, double first, double
   fake.milliseconds[1] = first;
   fake.milliseconds[3] = second;
   return is_faster(
-      &libraries, name, [&] { fake.ran.push_back(1); }, [&] { fake.ran.push_back(3); }, nullptr);
+      &libraries, name, [&] { fake.ran.push_back(1); }, [&] { fake.ran.push_back(3); }, FakeCublas::stream());
 }
 
 TEST(Faster, IsWhatTakesLessTimeAtFirst) {

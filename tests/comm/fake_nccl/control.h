@@ -20,7 +20,9 @@ struct FakeNcclControl {
 
   // What happened.
   std::atomic<int> aborts{0}, destroys{0}, finalizes{0};
-  std::atomic<int> windows{0};          // registered now
+  std::atomic<int> windows{0};  // registered now
+  std::atomic<int> spoilt_windows{
+      0};  // given back behind their memory, or before what was recorded with them
   std::atomic<int> sums_in_windows{0};  // of tensors that lie in the window of their communicator
   std::atomic<int> gathers_by_copy{0};  // all-gathers of a communicator that prefers copy engines
   std::atomic<int> kernels_beside{0};   // all its other collectives

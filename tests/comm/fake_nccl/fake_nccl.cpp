@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -483,8 +484,11 @@ Result ncclCommWindowRegister(Comm comm, void* memory, std::size_t bytes, Window
   return Result::kInProgress;
 }
 
-Result ncclCommWindowDeregister(Comm, Window) {
+Result ncclCommWindowDeregister(Comm comm, Window window) {
   --control().windows;
+  const bool is_gone = ::msync(window, 1, MS_ASYNC) != 0 && errno == ENOMEM;
+  const bool is_used = share(comm).use_count() > 2;  // by calls that are enqueued or recorded
+  if (is_gone || is_used) ++control().spoilt_windows;
   return Result::kSuccess;
 }
 

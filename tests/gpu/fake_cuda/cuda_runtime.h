@@ -114,8 +114,11 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
 
 namespace recollect::fake_cuda {
 
-// Of a kernel; `thread` is what each of its threads does.
-cudaError_t launch(const void* kernel, const cudaLaunchConfig_t& config, std::function<void()> thread);
+// Of a kernel; `thread` is what each of its threads does. Nothing of the caller's stack may be handed to a device.
+cudaError_t launch(const void* kernel, const cudaLaunchConfig_t& config, std::function<void()> thread,
+                   bool hands_over_stack);
+// Whether a word of an argument is an address of the calling thread's stack.
+bool points_to_stack(const void* argument, std::size_t bytes);
 
 // What a library puts on a stream; done at once where that is null. For the stand-ins of NVIDIA's libraries.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
@@ -126,9 +129,11 @@ cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
+  const std::tuple<std::remove_cv_t<Parameters>...> copies(std::forward<Arguments>(arguments)...);
+  const bool hands_over_stack = std::apply(
+      [](const auto&... each) { return (recollect::fake_cuda::points_to_stack(&each, sizeof each) || ...); },
+      copies);
   return recollect::fake_cuda::launch(
-      reinterpret_cast<const void*>(kernel), *config,
-      [kernel, copies = std::tuple<std::remove_cv_t<Parameters>...>(std::forward<Arguments>(arguments)...)] {
-        std::apply(kernel, copies);
-      });
+      reinterpret_cast<const void*>(kernel), *config, [kernel, copies] { std::apply(kernel, copies); },
+      hands_over_stack);
 }

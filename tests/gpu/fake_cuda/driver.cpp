@@ -33,7 +33,8 @@ CUresult get_granularity(std::size_t* granularity, const CUmemAllocationProp*,
   return CUDA_SUCCESS;
 }
 
-// A handle is the device, and how many pieces of the granularity there are.
+// A handle is the device, and how many pieces of the granularity there are. Who has one, by making it or by asking for it,
+// gives it back.
 constexpr unsigned long long kOfDevice = 1ull << 40;
 
 CUresult create(CUmemGenericAllocationHandle* handle, std::size_t bytes, const CUmemAllocationProp* kind,
@@ -42,15 +43,20 @@ CUresult create(CUmemGenericAllocationHandle* handle, std::size_t bytes, const C
     const int device = kind->location.id;
     if (kind->type != CU_MEM_ALLOCATION_TYPE_PINNED || kind->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
       return cudaErrorInvalidValue;
+    if (kind->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+      return cudaErrorInvalidValue;  // no other process could map it, and plain memory would do
     if (bytes == 0 || bytes % kGranularity != 0 || device < 0 || device >= w.settings().devices)
       return cudaErrorInvalidValue;
     if (bytes > w.settings().memory - w.memory().used(device)) return cudaErrorMemoryAllocation;
     *handle = (static_cast<unsigned long long>(device) + 1) * kOfDevice + bytes / kGranularity;
+    ++w.memory_handles;
     return cudaSuccess;
   }));
 }
 
-CUresult release(CUmemGenericAllocationHandle) { return CUDA_SUCCESS; }
+CUresult release(CUmemGenericAllocationHandle) {
+  return driver([&](World& w, World::Lock&) { return w.memory_handles-- > 0; });
+}
 
 CUresult reserve(CUdeviceptr* address, std::size_t bytes, std::size_t, CUdeviceptr, unsigned long long) {
   return driver([&](World& w, World::Lock&) {
@@ -90,12 +96,15 @@ CUresult retain(CUmemGenericAllocationHandle* handle, void* memory) {
     const Piece* piece = w.memory().find(memory);
     if (!piece || !piece->mapped) return false;
     *handle = (static_cast<unsigned long long>(piece->device) + 1) * kOfDevice + piece->bytes / kGranularity;
+    ++w.memory_handles;
     return true;
   });
 }
 
-CUresult write_value(CUstream stream, CUdeviceptr address, uint32_t value, unsigned) {
+// With a barrier before it: what the word tells of has happened.
+CUresult write_value(CUstream stream, CUdeviceptr address, uint32_t value, unsigned flags) {
   return result_of(call_on(stream, [&](World& w, World::Lock&) {
+    if (flags != CU_STREAM_WRITE_VALUE_DEFAULT) return cudaErrorInvalidValue;
     const auto place = w.memory().place_of(at(address), sizeof value);
     if (!place || *place == Place::kPageable || address % sizeof value != 0) return cudaErrorInvalidValue;
     auto* const word = reinterpret_cast<uint32_t*>(address);

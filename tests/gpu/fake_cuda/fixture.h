@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/runtime/cuda/event.h"
+#include "engine/runtime/executor.h"
 #include "tests/gpu/fake_cuda/world.h"
 
 namespace recollect::fake_cuda {
@@ -19,6 +20,16 @@ training: {micro_batch_size: 1, max_steps: 2, seed: 3, precision: fp32}
 optimizer: {name: adamw, learning_rate: 1e-2, weight_decay: 0.1}
 data: {format: random, sequence_length: 5}
 )";
+
+// Asks in the middle of a run for what no capture allows.
+class Impatient final : public ExecutorProbe {
+ public:
+  void after_op(const Executor&, OpId id) override {
+    if (id == 3) cudaDeviceSynchronize();
+  }
+};
+
+inline constexpr RunOrder kOrders[] = {RunOrder::kLate, RunOrder::kEarly, RunOrder::kRandom};
 
 class FakeCuda : public ::testing::Test {
  protected:

@@ -1,5 +1,7 @@
 // What cuBLASLt does for the cuda backend, in plain loops, enqueued as its products are; and the backend's hold of
 // NVIDIA's libraries, which are none.
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "engine/core/error.h"
@@ -11,10 +13,16 @@
 #include "engine/ops/cuda/libraries.h"
 #include "engine/ops/cuda/versions.h"
 #include "engine/runtime/cuda/check.h"
+#include "tests/gpu/fake_cuda/world.h"
 
 namespace recollect::cuda {
 
 namespace {
+
+// To the 10 bits of tf32's fraction.
+float tf32(float x) {
+  return std::isnan(x) ? x : std::bit_cast<float>((std::bit_cast<uint32_t>(x) + 0x1000u) & ~0x1FFFu);
+}
 
 double element(const void* data, DType dtype, int64_t i) {
   switch (dtype) {
@@ -50,9 +58,16 @@ void enqueue_product(void* stream, Function work) {
 
 }  // namespace
 
+// What a rank has asked of it, and what it will be told.
+class Cublas {
+ public:
+  bool tf32 = false;
+  std::string warning = {};
+};
+
 class Gemm::Impl {
  public:
-  explicit Impl(const GemmShape& shape) : shape_(shape) {}
+  Impl(const GemmShape& shape, bool rounds) : shape_(shape), rounds_(rounds && shape.in == DType::kF32) {}
 
   void run(const void* a, const void* b, void* out, const void* bias, bool accumulate,
            const GemmScales& scales) const {
@@ -65,8 +80,8 @@ class Gemm::Impl {
       for (int64_t j = 0; j < n; ++j) {
         double sum = 0;
         for (int64_t t = 0; t < k; ++t)
-          sum += element(a, in, transpose_a ? t * m + i : i * k + t) *
-                 element(b, shape_.type_of_b(), transpose_b ? j * k + t : t * n + j);
+          sum += operand(a, in, transpose_a ? t * m + i : i * k + t) *
+                 operand(b, shape_.type_of_b(), transpose_b ? j * k + t : t * n + j);
         sum = sum * scale + (bias ? static_cast<const float*>(bias)[j] : 0.0);
         if (accumulate) sum += element(out, to, i * n + j);
         set_element(out, to, i * n + j, sum);
@@ -75,10 +90,17 @@ class Gemm::Impl {
   }
 
  private:
+  double operand(const void* data, DType dtype, int64_t i) const {
+    const double exact = element(data, dtype, i);
+    return rounds_ ? tf32(static_cast<float>(exact)) : exact;
+  }
+
   GemmShape shape_;
+  bool rounds_;
 };
 
-Gemm::Gemm(const GemmShape& shape, Libraries*) : impl_(std::make_unique<Impl>(shape)) {}
+Gemm::Gemm(const GemmShape& shape, Libraries* libraries)
+    : impl_(std::make_unique<Impl>(shape, libraries && libraries->cublas().tf32)) {}
 Gemm::~Gemm() = default;
 Gemm::Gemm(Gemm&&) noexcept = default;
 Gemm& Gemm::operator=(Gemm&&) noexcept = default;
@@ -147,13 +169,20 @@ bool is_faster(Libraries*, const std::string& name, const std::function<void()>&
 
 std::string versions() { return "fake CUDA"; }
 
-class Cublas {};
-
-Libraries::Libraries(LibrariesOptions) {}  // NOLINT(performance-unnecessary-value-param)
+Libraries::Libraries(LibrariesOptions options)  // NOLINT(performance-unnecessary-value-param)
+    : cublas_(std::make_unique<Cublas>(options.tf32, fake_cuda::world().settings().warning)) {}
 Libraries::~Libraries() = default;
 std::string Libraries::learned() const { return "what the first rank chose"; }
-void Libraries::learn(const std::string& text) { require(text == learned(), "choices arrive as they were"); }
-std::vector<std::string> Libraries::take_warnings() { return {}; }
+void Libraries::learn(const std::string& text) {
+  require(text == learned(), "choices arrive as they were");
+  fake_cuda::World& w = fake_cuda::world();
+  const fake_cuda::World::Lock lock = w.lock();
+  ++w.learned;
+}
+std::vector<std::string> Libraries::take_warnings() {
+  const std::string warning = std::exchange(cublas_->warning, "");
+  return warning.empty() ? std::vector<std::string>() : std::vector{warning};
+}
 Cudnn& Libraries::cudnn() {
   if (!cudnn_) cudnn_ = std::make_unique<Cudnn>();
   return *cudnn_;

@@ -103,7 +103,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   });
 }
 
+// A pass over memory as kernels are, where these are counted.
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  RECOLLECT_LAUNCHES();
   if (!stream) return enqueue(nullptr, [=] { std::memset(to, value, bytes); });
   return call_on(stream, [&](World& w, World::Lock&) {
     const auto place = w.memory().place_of(to, bytes);

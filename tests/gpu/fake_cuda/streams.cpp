@@ -1,4 +1,7 @@
 // Streams, what is put on them, and events.
+#include <pthread.h>
+
+#include <cstring>
 #include <map>
 
 #include "tests/gpu/emulation/watch.h"
@@ -189,7 +192,27 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int valu
 
 namespace recollect::fake_cuda {
 
-cudaError_t launch(const void* kernel, const cudaLaunchConfig_t& config, std::function<void()> thread) {
+bool points_to_stack(const void* argument, std::size_t bytes) {
+  static thread_local const std::byte* const top = [] {
+    pthread_attr_t attributes;
+    void* low = nullptr;
+    std::size_t size = 0;
+    pthread_getattr_np(pthread_self(), &attributes);
+    pthread_attr_getstack(&attributes, &low, &size);
+    pthread_attr_destroy(&attributes);
+    return static_cast<const std::byte*>(low) + size;
+  }();
+  const auto* const here = static_cast<const std::byte*>(__builtin_frame_address(0));
+  const std::byte* word = nullptr;
+  for (std::size_t at = 0; at + sizeof word <= bytes; at += sizeof word) {
+    std::memcpy(&word, static_cast<const std::byte*>(argument) + at, sizeof word);
+    if (word >= here && word < top) return true;
+  }
+  return false;
+}
+
+cudaError_t launch(const void* kernel, const cudaLaunchConfig_t& config, std::function<void()> thread,
+                   bool hands_over_stack) {
   const auto allowed = allowed_shared.find(kernel);
   const std::size_t most = allowed == allowed_shared.end() ? kUsualShared : allowed->second;
   const dim3 grid = config.gridDim, block = config.blockDim;
@@ -203,6 +226,7 @@ cudaError_t launch(const void* kernel, const cudaLaunchConfig_t& config, std::fu
     });
   return call_on(config.stream, [&](World& w, World::Lock&) {
     if (config.stream->device != caller().device) return cudaErrorInvalidResourceHandle;
+    if (hands_over_stack) return cudaErrorInvalidValue;
     const auto order = w.schedule().flip() ? emulation::Order::kForward : emulation::Order::kBackward;
     w.put(config.stream, job_of([=] {
             emulation::set_order(order);

@@ -1,14 +1,18 @@
 // Ranks that are processes with a device each, over the fake NCCL: their steps are replayed, and a rank that is lost in
-// the middle of one is named.
+// the middle of one is named. Tensor ranks open windows on each other's memory.
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
 
+#include "comm/cuda/runtime.h"
+#include "engine/runtime/cuda/device.h"
 #include "launch/config/read.h"
 #include "launch/ranks/world.h"
 #include "launch/train/session.h"
+#include "tests/comm/device_nccl.h"
 #include "tests/comm/ranks.h"
 #include "tests/engine/temporary_folder.h"
 #include "tests/gpu/fake_cuda/fixture.h"
@@ -33,13 +37,14 @@ class FakeRanks : public FakeCuda {
 
   // Each rank's losses and gradient norms. `after` is called by each rank after each of its steps.
   static std::vector<double> numbers(Communicator& world, const Words& words, const Settings& settings,
-                                     bool replayed, const std::function<void(int64_t)>& after = {}) {
+                                     bool replayed, const std::function<void(int64_t)>& after = {},
+                                     const ProgramParts& parts = {}) {
     restart(settings);
     Config config = read_config_text("test.yaml", kTinyOnCuda, words);
     resolve_world(config, world.size());
     std::vector<double> all;
     {
-      Session session(config, world);
+      Session session(config, world, parts);
       for (int64_t step = 0; step < config.training.max_steps; ++step) {
         const StepResult result = session.step();
         all.insert(all.end(), {result.loss, result.grad_norm});
@@ -51,7 +56,12 @@ class FakeRanks : public FakeCuda {
     }
     require(replayed == (fake_cuda::world().replays > 0), "steps are replayed where they may be");
     require(fake_cuda::world().what_is_left().empty(), fake_cuda::world().what_is_left());
+    require(nccl().windows == 0 && nccl().spoilt_windows == 0, "windows are closed before their memory goes");
     return all;
+  }
+
+  static FakeNcclControl& nccl() {
+    return *static_cast<FakeNcclControl*>(::dlsym(test::fake_nccl(), "fake_nccl_control"));
   }
 
  private:
@@ -86,6 +96,86 @@ TEST_F(FakeRanks, OneThatIsLostInAReplayedStepIsNamed) {
   EXPECT_EQ(outcomes[0].code, ExitCode::kPeerLost) << outcomes[0].message;
   EXPECT_NE(outcomes[0].message.find("rank 1"), std::string::npos) << outcomes[0].message;
   EXPECT_EQ(static_cast<int>(outcomes[1].code), 128 + SIGKILL);
+}
+
+TEST_F(FakeRanks, OneThatDoesNotComeIsWaitedForAsLongAsTheConfigurationSays) {
+  const Words patient = {"parallelism.tensor_parallel_size=2", "parallelism.timeout_seconds=1"};
+  const std::vector<Outcome> outcomes = test::run_as_processes(2, [&](Communicator& world) {
+    numbers(world, patient, {.devices = 2}, true, [&](int64_t step) {
+      if (step == 0 && world.rank() == 1) world.barrier();
+    });
+  });
+  EXPECT_EQ(outcomes[0].code, ExitCode::kPeerLost);
+  EXPECT_NE(outcomes[0].message.find("rank 1 did not come within 1 s"), std::string::npos)
+      << outcomes[0].message;
+}
+
+// One that went on without a graph would not be in step with the others.
+TEST_F(FakeRanks, AllReplayOrNoneDoes) {
+  const std::vector<Outcome> outcomes = test::run_as_processes(2, [](Communicator& world) {
+    Impatient probe;
+    numbers(world, {"parallelism.tensor_parallel_size=2"}, {.devices = 2}, true, {},
+            {.edit_program = {}, .probe = world.rank() == 1 ? &probe : nullptr});
+  });
+  EXPECT_EQ(outcomes[0].code, ExitCode::kPeerLost) << outcomes[0].message;
+  EXPECT_EQ(outcomes[1].code, ExitCode::kInternal);
+  EXPECT_NE(outcomes[1].message.find("cannot be captured as a CUDA graph"), std::string::npos)
+      << outcomes[1].message;
+}
+
+// For sums on both streams that have some, and for gathers where there are some.
+TEST_F(FakeRanks, OpenWindowsOnEachOthersMemory) {
+  const Words tensor = {"parallelism.tensor_parallel_size=2"},
+              gathering = {"parallelism.tensor_parallel_size=2", "activation_checkpointing.mode=full",
+                           "activation_checkpointing.partition_activations=true"};
+  expect_fine(test::run_as_processes(2, [&](Communicator& world) {
+    const auto windows = [&](int count) {
+      return
+          [count](int64_t) { require(nccl().windows == count, std::to_string(nccl().windows) + " windows"); };
+    };
+    numbers(world, tensor, {.devices = 2}, true, windows(2));
+    require(nccl().sums_in_windows > 0 && nccl().gathers_by_copy == 0, "sums go through windows");
+    numbers(world, gathering, {.devices = 2}, true, windows(3));
+    require(nccl().gathers_by_copy > 0, "gathers go through windows");
+  }));
+}
+
+// What one rank writes in another one's memory is at the same place in its own.
+TEST_F(FakeRanks, OpenNoWindowsOnOtherLayouts) {
+  expect_fine(test::run_as_processes(2, [](Communicator& world) {
+    const auto edit = [&](TrainingProgram& training) {
+      Program& program = training.program;
+      const auto none = std::find(program.workspaces.begin(), program.workspaces.end(), 0u);
+      if (world.rank() == 1)
+        program.layout.workspace_offsets.at(none - program.workspaces.begin()) += kAlignment;
+    };
+    numbers(world, {"parallelism.tensor_parallel_size=2"}, {.devices = 2}, true,
+            [](int64_t) { require(nccl().windows == 0, "there are no windows"); },
+            {.edit_program = edit, .probe = nullptr});
+  }));
+}
+
+// No handle of the memory is left behind, which would keep it.
+TEST_F(FakeRanks, AnArenaCanBeMadeToBeShared) {
+  const auto device = cuda::make_device({.shareable = true}), other = cuda::make_device({});
+  const Arena arena = device->reserve(MemorySpace::kDevice, 64),
+              plain = other->reserve(MemorySpace::kDevice, 64);
+  const auto runtime = cuda::make_device_runtime(0);
+  EXPECT_TRUE(runtime->is_shareable(arena.at(0)));
+  EXPECT_FALSE(runtime->is_shareable(plain.at(0)));
+}
+
+// NCCL takes the device that is current.
+TEST_F(FakeRanks, ARuntimeMakesItsDeviceCurrentAndItsWordsZero) {
+  restart({.devices = 2});
+  cuda::check(cudaSetDevice(0), "");
+  const auto runtime = cuda::make_device_runtime(1);
+  int current = 0;
+  cuda::check(cudaGetDevice(&current), "");
+  EXPECT_EQ(current, 1);
+  const std::shared_ptr<uint32_t> words = runtime->make_words(3);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(words.get()[i], 0u);
+  cuda::check(cudaSetDevice(0), "");
 }
 
 }  // namespace

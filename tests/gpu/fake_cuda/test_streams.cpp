@@ -14,8 +14,6 @@ using cuda::Stream;
 using FakeStreams = FakeCuda;
 using FakeMemory = FakeCuda;
 
-constexpr RunOrder kOrders[] = {RunOrder::kLate, RunOrder::kEarly, RunOrder::kRandom};
-
 // A producer on one stream, a consumer on another one, and then something else in the place of what was made; with the
 // waits that this needs, or without the first or the second.
 std::vector<int> pass_on(RunOrder order, uint32_t seed, bool first_wait, bool second_wait) {
@@ -142,6 +140,28 @@ TEST_F(FakeStreams, HandlesAreOfTheDeviceThatMadeThem) {
   check(cudaStreamSynchronize(there.get()), "");
 }
 
+// It is gone when the kernel runs, and no device sees it.
+TEST_F(FakeStreams, AKernelIsHandedNothingOfTheStack) {
+  const Stream stream;
+  const Numbers<int> numbers(1);
+  const cudaLaunchConfig_t config{dim3(1), dim3(32), 0, stream.get()};
+  struct Both {
+    int count;
+    const int* from;
+  };
+  const int here = 3;
+  EXPECT_EQ(cudaLaunchKernelEx(
+                &config, +[](const int*) {}, &here),
+            cudaErrorInvalidValue);
+  EXPECT_EQ(cudaLaunchKernelEx(
+                &config, +[](Both) {}, Both{1, &here}),
+            cudaErrorInvalidValue);
+  EXPECT_EQ(cudaLaunchKernelEx(
+                &config, +[](Both) {}, Both{1, numbers.data()}),
+            cudaSuccess);
+  check(cudaStreamSynchronize(stream.get()), "");
+}
+
 TEST_F(FakeStreams, HandlesThatAreGoneAreRefused) {
   cudaStream_t stream = nullptr;
   cudaEvent_t event = nullptr;
@@ -262,6 +282,7 @@ TEST_F(FakeMemory, WhatTheDriverMapsIsForThoseWithAccess) {
   CUmemAllocationProp kind{};
   kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   kind.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  kind.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   CUdeviceptr address = 0;
   CUmemGenericAllocationHandle memory = 0, found = 0;
   const auto create = cuda::driver_function<PFN_cuMemCreate_v10020>("cuMemCreate", 10020);
@@ -269,6 +290,7 @@ TEST_F(FakeMemory, WhatTheDriverMapsIsForThoseWithAccess) {
   const auto set_access = cuda::driver_function<PFN_cuMemSetAccess_v10020>("cuMemSetAccess", 10020);
   const auto retain =
       cuda::driver_function<PFN_cuMemRetainAllocationHandle_v11000>("cuMemRetainAllocationHandle", 11000);
+  const auto release = cuda::driver_function<PFN_cuMemRelease_v10020>("cuMemRelease", 10020);
   const auto unmap = cuda::driver_function<PFN_cuMemUnmap_v10020>("cuMemUnmap", 10020);
   const auto give_back = cuda::driver_function<PFN_cuMemAddressFree_v10020>("cuMemAddressFree", 10020);
   EXPECT_EQ(create(&memory, kBytes + 1, &kind, 0), CUDA_ERROR_INVALID_VALUE) << "whole pieces";
@@ -292,6 +314,8 @@ TEST_F(FakeMemory, WhatTheDriverMapsIsForThoseWithAccess) {
   check(cudaStreamSynchronize(stream.get()), "");
   EXPECT_EQ(retain(&found, base), CUDA_SUCCESS);
   EXPECT_EQ(found, memory);
+  EXPECT_NE(world().what_is_left().find("2 handles of memory"), std::string::npos);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(release(memory), CUDA_SUCCESS) << "the mapping keeps the memory";
   EXPECT_EQ(give_back(address, kBytes), CUDA_ERROR_INVALID_VALUE) << "while they are mapped";
   EXPECT_EQ(unmap(address, kBytes / 2), CUDA_ERROR_INVALID_VALUE) << "in part";
   ASSERT_EQ(unmap(address, kBytes), CUDA_SUCCESS);

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "launch/config/read.h"
+#include "tests/engine/expect_error.h"
 #include "tests/gpu/fake_cuda/fixture.h"
 #include "tests/launch/training_harness.h"
 
@@ -34,6 +35,7 @@ class FakeTraining : public FakeCuda {
     restart(settings);
     Trained trained = train(kTinyOnCuda, words, parts);
     EXPECT_EQ(world().what_is_left(), "");
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "libraries would take it for their own";
     return trained;
   }
 
@@ -83,6 +85,14 @@ TEST_F(FakeTraining, Float8ComputedAgainHasTheSameBits) {
   expect_same_bits(none, train_in({.order = RunOrder::kLate}, with(kHost, fp8)), "computed again");
 }
 
+// Of tokens too, of which a device multiplies 16 at a time.
+TEST_F(FakeTraining, Float8RefusesOtherSizesThanDevicesMultiply) {
+  test::expect_error(ExitCode::kConfiguration, {"multiples of 16"}, [] {
+    train_in({}, {"training.fp8=true", "training.precision=bf16", "model.n_inner=32", "model.n_positions=24",
+                  "data.sequence_length=24"});
+  });
+}
+
 // The limit says so, and not what is checkpointed: in every mode it is the same way, in the bytes that were predicted.
 TEST_F(FakeTraining, FusedAttentionAddsUpInOrderWhereTheLimitIsSmall) {
   const Settings fused{.fused_attention = true};
@@ -95,6 +105,25 @@ TEST_F(FakeTraining, FusedAttentionAddsUpInOrderWhereTheLimitIsSmall) {
   expect_same_bits(small, again, "computed again");
 }
 
+// Of the limit, on the GPUs that have a kernel for it.
+TEST_F(FakeTraining, AttentionAddsUpInOrderWhereScoresTakeMoreThanASixteenth) {
+  const auto attention = [](uint64_t limit, const char* gpu) {
+    restart({.fused_attention = true});
+    Config config = read_config_text("test.yaml", kTinyOnCuda,
+                                     {"training.precision=bf16", fmt::format("device.model={}", gpu),
+                                      fmt::format("device.memory_limit={}", limit)});
+    resolve_world(config, 1);
+    const std::unique_ptr<Communicator> alone = make_self_communicator();
+    return Session(config, *alone).training_program().checkpointed.attention;
+  };
+  const uint64_t scores = attention(1536 << 10, "h200").instead_of_bytes;
+  ASSERT_GT(scores, 0u);
+  EXPECT_TRUE(attention(16 * scores - 1, "h200").in_order);
+  EXPECT_TRUE(attention(16 * scores - 1, "h100").in_order);
+  EXPECT_FALSE(attention(16 * scores - 1, "a100").in_order);
+  EXPECT_FALSE(attention(16 * scores, "h200").in_order);
+}
+
 TEST_F(FakeTraining, IsNearTheCpu) {
   const Words no_dropout = {"model.resid_pdrop=0", "model.embd_pdrop=0", "model.attn_pdrop=0"};
   const Trained gpu = train_in({}, no_dropout);
@@ -104,6 +133,18 @@ TEST_F(FakeTraining, IsNearTheCpu) {
   EXPECT_LE(test::largest_difference(cpu.gradients, gpu.gradients), 1e-4);
   // Where a layer is computed again, a sum and its norm may be two ops which were one.
   expect_same_bits(gpu, train_in({}, with(no_dropout, kHost)), "computed again");
+}
+
+TEST_F(FakeTraining, RoundsProductsToTf32WhereThatIsAskedFor) {
+  const double exact = train_in({}, {}).steps[0].loss,
+               rounded = train_in({}, {"device.tf32=true"}).steps[0].loss;
+  EXPECT_NE(rounded, exact);
+  EXPECT_NEAR(rounded, exact, 1e-2 * exact);
+  const auto predicted = [](const Words& words) {
+    return device_of(read_config_text("test.yaml", kTinyOnCuda, with({"device.model=h200"}, words))).gemm_f32;
+  };
+  EXPECT_EQ(predicted({}), device_preset("h200").gemm_f32);
+  EXPECT_EQ(predicted({"device.tf32=true"}), device_preset("h200").gemm_bf16 / 2);
 }
 
 TEST_F(FakeTraining, NoOrderOfTheDeviceChangesABit) {
@@ -192,11 +233,12 @@ TEST_F(FakeTraining, AnEvaluationIsReplayedToo) {
   EXPECT_NE(launched.evaluations[0].loss, launched.evaluations[1].loss);
 }
 
-// Threads that share a device meet in every collective, so nothing of theirs is captured.
+// Threads that share a device meet in every collective, so nothing of theirs is captured. All compute as the first one chose.
 TEST_F(FakeTraining, RanksThatShareADevice) {
   const Words two = {"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"};
   const Trained none = train_in({}, two);
   expect_replays(0);
+  EXPECT_EQ(world().learned, 1);
   for (const RunOrder order : {RunOrder::kLate, RunOrder::kRandom})
     expect_same_bits(none,
                      train_in({.order = order}, with(with(two, kHost), {"activation_checkpointing."
@@ -206,6 +248,23 @@ TEST_F(FakeTraining, RanksThatShareADevice) {
                       "parallelism.ranks_per_process=4"};
   const Trained launched = train_in({}, four);
   expect_same_bits(launched, train_in({.order = RunOrder::kEarly}, with(four, kHost)), "four ranks");
+}
+
+TEST_F(FakeTraining, TensorRanksAgreeOnTheOrderOfAttention) {
+  const Words two = {"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2"};
+  const auto in_order = [](int rank) {
+    const auto edit = [rank](TrainingProgram& training) {
+      training.checkpointed.attention.in_order = rank == 1;
+    };
+    return ProgramParts{.edit_program = edit, .probe = nullptr};
+  };
+  test::expect_error(ExitCode::kRanksDisagree, {"keys_in_order"}, [&] { train_in({}, two, in_order); });
+}
+
+TEST_F(FakeTraining, TellsWhatLibrariesWarnOf) {
+  testing::internal::CaptureStderr();
+  train_in({.warning = "choices are not kept"}, {"training.max_steps=1"});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "recollect: choices are not kept\n");
 }
 
 // Fetches that come as late as they may are waited for, and those that come early are not.
@@ -245,14 +304,6 @@ TEST_F(FakeTraining, WhatADeviceHasNotIsRefused) {
     EXPECT_EQ(error.code(), ExitCode::kConfiguration) << error.what();
   }
 }
-
-// Asks in the middle of a run for what no capture allows.
-class Impatient final : public ExecutorProbe {
- public:
-  void after_op(const Executor&, OpId id) override {
-    if (id == 3) cudaDeviceSynchronize();
-  }
-};
 
 TEST_F(FakeTraining, WhatCannotBeCapturedIsLaunched) {
   Impatient probe;

@@ -106,6 +106,7 @@ std::string World::what_is_left() const {
   say(graphs.size(), "graphs");
   say(ready_graphs.size(), "instantiated graphs");
   say(memory_.pieces(), "pieces of memory");
+  say(static_cast<std::size_t>(memory_handles), "handles of memory");
   say(schedule_.last(-1).size(), "queues with work");
   if (!memory_.damage().empty()) left += (left.empty() ? "" : ", ") + memory_.damage();
   return left;

@@ -39,6 +39,7 @@ struct Settings {
   RunOrder order = RunOrder::kLate;
   uint32_t seed = 0;
   bool fused_attention = false;  // as with cuDNN; otherwise attention is the backend's own in every dtype
+  std::string warning = {};      // of each rank's libraries; empty: none
 };
 
 class World {
@@ -58,7 +59,9 @@ class World {
   std::set<cudaGraph_t> graphs;
   std::set<cudaGraphExec_t> ready_graphs;
   std::size_t pinned = 0;
+  int64_t memory_handles = 0;         // of the driver
   int64_t launches = 0, replays = 0;  // of kernels, outside of graphs; of graphs
+  int64_t learned = 0;                // ranks that took another one's choices
 
   using Lock = std::unique_lock<std::mutex>;
   Lock lock() { return Lock(mutex_); }
