@@ -174,7 +174,9 @@ Simulation simulate(const Graph& graph, const Schedule& schedule, const std::vec
   RunState state{.micro_batches = micro_batches};
   for (; state.micro_batch < micro_batches; ++state.micro_batch)
     clocks.run(0, optimizer, state, place_of(state.micro_batch));
+  const double micro_batches_end = result.step_seconds;
   clocks.run(optimizer, count, state, place_of(StepTimeline::kOptimizer));
+  result.optimizer_seconds = result.step_seconds - micro_batches_end;
   if (timeline) timeline->end = in_nanoseconds(result.step_seconds);
   return result;
 }

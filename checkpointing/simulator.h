@@ -17,6 +17,7 @@ namespace recollect {
 
 struct Simulation {
   double step_seconds = 0;
+  double optimizer_seconds = 0;  // of them, behind the last micro-batch
   std::array<double, kStreamCount> busy_seconds{};
   // By op of the compute stream: how long it stood waiting for other streams.
   std::vector<double> exposed_seconds;

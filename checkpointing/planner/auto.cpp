@@ -27,7 +27,7 @@ class Search {
     Plan plan = plan_of(draft, of_.graph, of_.saved);
     const std::optional<PlanTrial> trial = try_plan_(plan, moves);
     if (!trial) return;
-    if (chosen_.tried == 1) persistent_ = trial->persistent, optimizer_ = trial->optimizer;
+    if (chosen_.tried == 1) persistent_ = trial->persistent, beside_ = trial->beside;
     if (trial->host > budgets_.host || trial->disk > budgets_.disk) return;
     chosen_.smallest_device = std::min(chosen_.smallest_device, trial->device);
     if (trial->device > budgets_.device) return over_.push_back({trial->seconds, trial->device});
@@ -44,7 +44,7 @@ class Search {
         in_order(candidates, [](const PlanBounds& b) { return std::tuple(b.seconds, b.device); });
     chosen_.known = static_cast<int64_t>(order.size());
     for (const Candidate* c : order) {
-      const double seconds = c->bounds.seconds + optimizer_;
+      const double seconds = c->bounds.seconds + beside_;
       if (c->bounds.host > budgets_.host || c->bounds.disk > budgets_.disk) continue;
       if (device_of(*c) > budgets_.device)
         over_.push_back({seconds, device_of(*c)});
@@ -103,7 +103,7 @@ class Search {
     if (of_.residences.host) bytes = add_bytes(bytes, budgets_.host);
     if (of_.residences.disk) bytes = add_bytes(bytes, budgets_.disk);
     const std::optional<double> seconds = floor.seconds(bytes);
-    return seconds ? *seconds + optimizer_ * (1 - kOrderError) : 0;
+    return seconds ? *seconds + beside_ * (1 - kOrderError) : 0;
   }
 
   uint64_t device_of(const Candidate& c) const { return persistent_ + c.bounds.device; }
@@ -121,7 +121,7 @@ class Search {
   ChosenPlan chosen_;
   std::vector<DraftPlan> tried_;
   uint64_t persistent_ = 0;
-  double optimizer_ = 0;
+  double beside_ = 0;
   std::vector<Over> over_;  // the device's budget alone
 };
 

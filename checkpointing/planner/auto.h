@@ -23,8 +23,8 @@ struct PlanTrial {
   uint64_t host = 0, disk = 0;  // of saved activations
   uint64_t persistent = 0;      // device bytes that are the same whatever the plan
   double seconds = 0;
-  double optimizer =
-      0;  // those of them that are no less in any plan, where this one saves everything on the device
+  double beside =
+      0;  // those of them that stand beside PlanBounds in any plan (any_plan.h); of the plan that saves everything
 };
 // What the settings leave open of moves (choose.h): simulated if that fits the device's budget, or as little as can be.
 enum class Moves { kChosen, kLeast };

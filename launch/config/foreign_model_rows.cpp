@@ -8,15 +8,8 @@ namespace {
 constexpr std::string_view
     kAsItsConfig = "write it as the model's config.json calls it, in section 'model'",
     kDropouts =
-        "write gpt2's resid_pdrop and embd_pdrop, or bert's hidden_dropout_prob, in "
-        "section 'model'; the others have none",
-    kAttentionDropouts =
-        "write gpt2's attn_pdrop, bert's attention_probs_dropout_prob, or the others' "
-        "attention_dropout, in section 'model'",
-    kAllDropouts =
-        "write gpt2's resid_pdrop, embd_pdrop and attn_pdrop, bert's hidden_dropout_prob "
-        "and attention_probs_dropout_prob, or the others' attention_dropout, in section "
-        "'model'",
+        "write the model's, as its config.json calls them, in section 'model'; `recollect config reference` "
+        "lists those of each type",
     kOfTheType = "each type of model has its own: write type in section 'model'",
     kSizes = "write type and sizes in section 'model', or pretrained: FOLDER";
 
@@ -33,11 +26,11 @@ constexpr ForeignKey kModelKeys[] = {
     {"resid_dropout", "PyTorch", "", kDropouts},
     {"embd_dropout", "PyTorch", "", kDropouts},
     {"embedding_dropout", "PyTorch", "", kDropouts},
-    {"attention_dropout", "Megatron", "", kAttentionDropouts},
-    {"attn_dropout", "PyTorch", "", kAttentionDropouts},
+    {"attention_dropout", "Megatron", "", kDropouts},
+    {"attn_dropout", "PyTorch", "", kDropouts},
     {"d_model", "PyTorch", "", kAsItsConfig},
     {"model.dim", "torchtitan", "", kAsItsConfig},
-    {"dropout", "nanoGPT", "", kAllDropouts},
+    {"dropout", "nanoGPT", "", kDropouts},
     {"model.name", "torchtitan", "model.type", kSizes},
     {"model.size", "PyTorch", "model.type", kSizes},
     {"model.path", "PyTorch", "model.pretrained", ""},

@@ -39,7 +39,7 @@ constexpr ForeignKey kScheduleKeys[] = {
     {"warm_up_steps", "PyTorch", "scheduler.warmup_steps", ""},
     {"lr_warmup_steps", "Diffusers", "scheduler.warmup_steps", ""},
     {"warmup_fraction", "PyTorch", "scheduler.warmup_ratio", ""},
-    {"warmup_proportion", "BERT", "scheduler.warmup_ratio", ""},
+    {"warmup_proportion", "TensorFlow", "scheduler.warmup_ratio", ""},
     {"warmup_epochs", "timm", "scheduler.warmup_steps",
      "write warmup_steps: N in section 'scheduler'; an epoch is N = samples / training.global_batch_size"},
     {"lr_warmup_samples", "Megatron", "scheduler.warmup_steps",

@@ -7,7 +7,7 @@
 
 #include "checkpointing/collective_pieces.h"
 #include "checkpointing/device_file.h"
-#include "checkpointing/op_time.h"
+#include "checkpointing/planner/any_plan.h"
 #include "checkpointing/planner/auto.h"
 #include "checkpointing/planner/dtr.h"
 #include "checkpointing/policies.h"
@@ -352,12 +352,13 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
     if (!tried) return {};
     const Program& program = tried->program;
     const MemoryLedger& memory = program.predicted();
+    const Simulation step = simulate(program.graph, program.schedule, device, 1);
     return PlanTrial{.device = memory.arena_bytes(),
                      .host = memory.host_saved_bytes,
                      .disk = memory.disk_bytes,
                      .persistent = memory.persistent_bytes,
-                     .seconds = simulate(program.graph, program.schedule, device, 1).step_seconds,
-                     .optimizer = least_optimizer_seconds(program.graph, device)};
+                     .seconds = step.step_seconds,
+                     .beside = seconds_of_any_plan(program.graph, program.schedule, device, step)};
   };
   const ChosenPlan chosen = choose_plan(of, workspaces, budgets, try_plan, [&] { trials.keep_last(); });
   if (longest_knows_better(config, mesh, built, target.taken_over, budgets, chosen))

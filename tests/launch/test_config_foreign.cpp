@@ -244,9 +244,9 @@ constexpr Case kElsewhereToo[] = {
      "'parallelism'; with device.backend cuda that is NCCL"},
     {"device: {type: cuda}", "'type' of PyTorch is device.backend here; write backend: cuda"},
     {"model: {dropout: 0.1}",
-     "'dropout' is a key of nanoGPT; write gpt2's resid_pdrop, embd_pdrop and attn_pdrop, bert's "
-     "hidden_dropout_prob and attention_probs_dropout_prob, or the others' attention_dropout, in section "
-     "'model'"},
+     "'dropout' is a key of nanoGPT; write the model's, as its config.json calls them, in section 'model'; "
+     "`recollect config "
+     "reference` lists those of each type"},
     {"model: {name: gpt2}",
      "'name' is a key of torchtitan; write type and sizes in section 'model', or pretrained: FOLDER"},
     {"model: {d_model: 64}",

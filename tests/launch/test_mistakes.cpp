@@ -188,9 +188,9 @@ constexpr Mistake kInTheFile[] = {
      "'scheduler'"},
     {"scheduler: {warmup: 10}", "'warmup' of PyTorch is scheduler.warmup_steps here; write warmup_steps: 10"},
     {"model: {attention_dropout: 0.1}",
-     "'attention_dropout' is a key of Megatron; write gpt2's attn_pdrop, bert's "
-     "attention_probs_dropout_prob, "
-     "or the others' attention_dropout, in section 'model'"},
+     "'attention_dropout' is a key of Megatron; write the model's, as its config.json calls them, in section "
+     "'model'; `recollect config "
+     "reference` lists those of each type"},
     {"output: runs/a", "'output' of PyTorch is output_dir here; write output_dir: runs/a"},
     {"evaluation: {every_steps: epoch}",
      "evaluation.every_steps: 'epoch': write every_steps: N in section 'evaluation'; an epoch is N = samples "
