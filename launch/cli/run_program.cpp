@@ -87,7 +87,8 @@ std::string lonely_configuration(const Words& words) {
 
 [[noreturn]] void refuse_command(const Words& words) {
   if (const std::string file = lonely_configuration(words); !file.empty())
-    throw UsageError(fmt::format("no command given; did you mean recollect train {}?", file));
+    throw UsageError(fmt::format("no command given; did you mean recollect train {}{}?", file,
+                                 words.size() > 1 && words.front() == file ? " ..." : ""));
   if (is_option(words.front()))
     throw UsageError(fmt::format("unknown option '{}'{}", words.front(),
                                  did_you_mean(words.front(), {"--version", "--help"})));

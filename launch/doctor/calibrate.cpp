@@ -4,6 +4,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <sstream>
@@ -19,6 +20,7 @@
 #include "checkpointing/device_file.h"
 #include "checkpointing/residency_ops.h"
 #include "comm/local.h"
+#include "engine/core/error.h"
 #include "engine/core/printable.h"
 #include "engine/io/files.h"
 #include "engine/io/output_file.h"
@@ -339,6 +341,9 @@ void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   if (!(calibration.seconds > 0 && calibration.seconds <= 3600))
     throw UsageError("--seconds is more than 0 and at most 3600");
   check_output_files({{"--out", out, "a file of rates", "\nmemory_bandwidth: "}});
+  if (!disk.empty() && !std::filesystem::is_directory(disk))
+    throw Error(ExitCode::kStorage, fmt::format("--disk {}: there is no such folder", printable(disk)),
+                "name one on the disk that is to be measured");
   if (!out.empty()) const ReplacementFile writable(out);  // or all would be measured for nothing
   warn_if_busy();
   CoreClock cores;

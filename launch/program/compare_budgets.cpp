@@ -85,14 +85,22 @@ PolicyEstimate policy_estimate(const PlannedRank& rank, const Config& config, Bu
 TrainingProgram plan_in_mode(const PlannedRank& rank, Config config, CheckpointingMode mode,
                              uint64_t budget) {
   CheckpointingSettings& c = config.activation_checkpointing;
-  CheckpointingSettings alone{.mode = mode, .memory_budget = static_cast<int64_t>(budget)};
-  if (mode == CheckpointingMode::kEveryK || mode == CheckpointingMode::kAuto) alone.k = c.k > 0 ? c.k : 2;
-  if (mode == CheckpointingMode::kAuto) {  // what it may use beside the device
-    alone.host_memory_budget = c.host_memory_budget;
-    alone.cpu_checkpointing = c.cpu_checkpointing;
-    alone.disk_checkpointing = c.disk_checkpointing;
+  const int64_t k =
+      mode == CheckpointingMode::kEveryK || mode == CheckpointingMode::kAuto ? (c.k > 0 ? c.k : 2) : 0;
+  if (mode == CheckpointingMode::kAuto ||
+      mode == CheckpointingMode::kDtr) {  // with the switches that a run has
+    c.budget_policy = BudgetPolicy::kDynamic;
+    c.number_checkpoints = c.replan_after = 0;
+    c.recompute_layers.clear();
+    c.plan.clear();
+    c.is_compared = true;
+    if (mode == CheckpointingMode::kDtr) c.host_memory_budget = 0;
+  } else {
+    c = {};
   }
-  c = alone;
+  c.mode = mode;
+  c.k = k;
+  c.memory_budget = static_cast<int64_t>(budget);
   config.device.memory_limit = 0;
   return rank.plan(config);
 }

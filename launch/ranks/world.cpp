@@ -110,7 +110,7 @@ void run_threads(const Config& config, int size, const std::function<void(Commun
 
 std::string launcher_hint(int64_t ranks) {
   return fmt::format(
-      "start it with 'recollect run --nproc-per-node {0} train ...' or 'mpirun -np {0} recollect train ...', "
+      "start it with 'recollect run --nproc-per-node {0} ...' or 'mpirun -np {0} recollect ...', "
       "or let parallelism.ranks_per_process: {0} make the ranks threads of one process",
       ranks);
 }

@@ -403,8 +403,11 @@ std::string Session::explain_non_finite(const StepBatch& batch, const TargetCoun
     first += fmt::format(" on rank {}", named - of_ranks.begin());
   const std::string scaled =
       config_.training.scales_loss() ? fmt::format(" at loss scale {}", result.loss_scale) : "";
+  const auto plain = [](double number) {
+    return std::isnan(number) ? std::fabs(number) : number;
+  };  // no -nan
   return fmt::format("step {}: loss {}, gradient norm {}{}; the first value that is not finite is {}",
-                     result.step, result.loss, result.grad_norm, scaled, first);
+                     result.step, plain(result.loss), plain(result.grad_norm), scaled, first);
 }
 
 }  // namespace recollect

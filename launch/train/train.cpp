@@ -153,12 +153,13 @@ void say_preempted(const Config& config, const Session& session, const Snapshots
 
 void say_stopped(const Config& config, const Session& session) {
   const BestEvaluation& best = session.best();
+  const double threshold = config.evaluation.early_stopping_threshold;
   if (session.stops_early() && session.mesh().world().rank() == 0)
-    say("stopped after step {} of {}: {} not better than the best, {} {:.4f} after step {}\n",
+    say("stopped after step {} of {}: {} not better{} than the best, {} {:.4f} after step {}\n",
         session.progress().step, config.training.max_steps,
         best.not_better == 1 ? "an evaluation was"
                              : fmt::format("{} evaluations in a row were", best.not_better),
-        best.metric, best.value, best.step);
+        threshold > 0 ? fmt::format(" by more than {}", threshold) : "", best.metric, best.value, best.step);
 }
 
 // What the reports of all ranks are read with; "" where the run leaves none.
