@@ -177,6 +177,21 @@ TEST(Budgets, NoModeThatFitsIsFasterThanAPlan) {
   EXPECT_EQ(automatic.points.back().budget, bytes_of({}));
 }
 
+TEST(Budgets, AreMetWithTheSwitchesOfTheRun) {
+  const Words switches{ac("cpu_checkpointing=true"), ac("prefetch=0"), ac("keep_last=0")};
+  const BudgetComparison all = compare_budgets(planned(switches + Words{ac("mode=full")}));
+  for (const BudgetCurve& curve : all.curves) {
+    const BudgetPoint& some = curve.points[curve.points.size() / 2];
+    ASSERT_GT(some.arena_bytes, 0u) << curve.mode;
+    const Config run = planned(budget(some.budget) + switches + Words{ac("mode=" + curve.mode)});
+    const TrainingProgram training = PlannedRank(run, 0, 0).require_plan(run);
+    EXPECT_EQ(training.program.predicted().arena_bytes(), some.arena_bytes) << curve.mode;
+    EXPECT_EQ(simulate(training.program.graph, training.program.schedule, training.device, 1).step_seconds,
+              some.step_seconds)
+        << curve.mode;
+  }
+}
+
 // All of a page's picture is in the page, in colours that the page chooses for light and dark.
 TEST(Budgets, AreDrawnAsTheyArePrinted) {
   const Workplace place;
