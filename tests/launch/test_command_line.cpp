@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
                         2,
                         train({"parallelism.tensor_parallel_size=2"}),
                         {"asks for 2 ranks, but this process is alone",
-                         "recollect run --nproc-per-node 2 train", "mpirun -np 2 recollect train"}},
+                         "recollect run --nproc-per-node 2 ...", "mpirun -np 2 recollect ..."}},
         CommandLineCase{"FarMoreThreadsThanCores",
                         2,
                         train({"device.backend=cpu", "training.precision=fp32", "device.threads=4096"}),

@@ -418,7 +418,7 @@ constexpr Mistake kToTheProgram[] = {
     {"run --num_gpus=4 train c.yaml", "unknown flag --num-gpus | write --nproc-per-node 4"},
     {"run --ntasks 4 train c.yaml", "unknown flag --ntasks | write --nproc-per-node 4"},
     {"trian c.yaml", "unknown command 'trian'; did you mean 'train'?"},
-    {"c.yaml training.max_steps=2", "no command given; did you mean recollect train c.yaml?"},
+    {"c.yaml training.max_steps=2", "no command given; did you mean recollect train c.yaml ...?"},
     {"--config c.yaml", "no command given; did you mean recollect train c.yaml?"},
     {"--verison", "unknown option '--verison'; did you mean '--version'?"},
     {"profile c.yaml --steps 5",

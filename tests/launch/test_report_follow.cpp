@@ -27,6 +27,8 @@ TEST(FollowedReport, IsOfTheRunSoFarAndAtLastOfTheWhole) {
   const json live = page();
   EXPECT_EQ(live.at("runs").at(0).at("ranks").size(), 2u);
   EXPECT_GT(live.at("runs").at(0).at("training").at("step"), 0);
+  const auto lines = [&] { return std::filesystem::file_size(run.place().file("out/metrics.jsonl")); };
+  ASSERT_TRUE(comes_true([&, before = lines()] { return lines() > before; }));  // a step more, at least
   run.end();
   const Finished finished = follower.wait(30s);
   EXPECT_EQ(finished.status, 0) << finished.err;

@@ -255,7 +255,9 @@ output_dir: out
                                  [](const std::string& line) { return line.starts_with("stopped after"); });
   ASSERT_NE(stop, lines.end()) << finished.out;
   EXPECT_TRUE((stop - 1)->starts_with("step 2/4")) << finished.out;
-  EXPECT_NE(stop->find(": an evaluation was not better than the best, loss "), std::string::npos) << *stop;
+  EXPECT_NE(stop->find(": an evaluation was not better by more than 100 than the best, loss "),
+            std::string::npos)
+      << *stop;
   EXPECT_EQ(lines.end() - stop, 7) << finished.out;
   EXPECT_TRUE(std::regex_match(
       *(stop + 2),
