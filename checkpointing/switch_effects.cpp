@@ -63,13 +63,17 @@ void check_recomputation(const Keys& c, Findings& found) {
                      "activation_checkpointing.recompute has no effect without mode selective",
                      true});
   }
-  if (!c.plan.empty() &&
-      (c.mode != CheckpointingMode::kNone || c.partition_activations || c.cpu_checkpointing)) {
-    found.push_back(
-        {{"activation_checkpointing.plan", "activation_checkpointing.mode"},
-         "activation_checkpointing.plan decides what is recomputed and where the rest lives: mode, "
-         "partition_activations and cpu_checkpointing must not be given with it",
-         true});
+  if (c.plan.empty()) return;
+  const std::string plan = "activation_checkpointing.plan";
+  for (const auto& [key, given] : {std::pair{"mode", c.mode != CheckpointingMode::kNone},
+                                   std::pair{"partition_activations", c.partition_activations},
+                                   std::pair{"cpu_checkpointing", c.cpu_checkpointing}}) {
+    if (!given) continue;
+    const std::string other = std::string("activation_checkpointing.") + key;
+    const std::string why =
+        plan + " decides what is recomputed and where the rest lives: " + key + " must not be given with it";
+    found.push_back({{plan, other}, why, true});
+    found.push_back({{other, plan}, why, true});
   }
 }
 

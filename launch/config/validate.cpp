@@ -432,11 +432,13 @@ std::string origin_of_entry(const std::string& key, std::size_t index) {
 
 void report(const std::vector<Finding>& findings, const Config& config, const std::set<std::string>& broken,
             Problems& problems) {
+  std::set<std::string_view> said;  // two keys of which either may give way have the same message
   for (const Finding& finding : findings) {
     const bool unsure = std::any_of(finding.keys.begin(), finding.keys.end(), [&](const std::string& key) {
       return broken.contains(key) || (key.starts_with("model.") && broken.contains("model"));
     });
-    if (!unsure) problems.add(place_of(finding, config), finding.message);
+    if (!unsure && said.insert(finding.message).second)
+      problems.add(place_of(finding, config), finding.message);
   }
 }
 

@@ -320,6 +320,25 @@ TEST(Config, CheckpointingInTheFileGivesWayToTheCommandLine) {
       << alone.given_way.front();
 }
 
+// Of a mode and a plan the one on the command line stands; within the file that is said once.
+TEST(Config, APlanAndAModeGiveWayToEachOther) {
+  const std::string of_mode =
+                        kLeast + "activation_checkpointing: {mode: every_k, k: 2, cpu_checkpointing: true}\n",
+                    of_plan = kLeast + "activation_checkpointing: {plan: p.yaml}\n";
+  const Config planned = accepted(of_mode, {"activation_checkpointing.plan=p.yaml"});
+  EXPECT_EQ(planned.activation_checkpointing.mode, CheckpointingMode::kNone);
+  EXPECT_EQ(planned.activation_checkpointing.k, 0);
+  EXPECT_FALSE(planned.activation_checkpointing.cpu_checkpointing);
+  EXPECT_EQ(planned.given_way.size(), 3u);
+  const Config named = accepted(of_plan, {"activation_checkpointing.mode=full"});
+  EXPECT_EQ(named.activation_checkpointing.plan, "");
+  EXPECT_EQ(named.given_way.size(), 1u);
+  const std::string both = refusal(kLeast + "activation_checkpointing: {mode: full, plan: p.yaml}\n");
+  EXPECT_NE(both.find("mode must not be given with it"), std::string::npos) << both;
+  EXPECT_EQ(both.find("mode must not be given with it"), both.rfind("mode must not be given with it"))
+      << both;
+}
+
 TEST(Config, WhatTheFileSaysGivesWayToTheCommandLine) {
   const std::string file =
       kLeast + "profiling: {step: 8}\nmemory_report: {at: [step:4, step:9, end]}\noptimizer: {beta1: 0.8}\n";
