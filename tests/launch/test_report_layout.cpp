@@ -149,9 +149,11 @@ TEST_F(ReportLayout, IsLaidOutForWideAndNarrowByDayAndByNight) {
     for (const bool dark : {false, true}) frames += frame_of(page, width, dark);
   frames += frame_of(both, 1400, false) + frame_of(both, 400, true);
   const std::string wrapper = browser_.folder().write(
-      "frames.html", "<!doctype html><html><head><title></title></head><body style='margin:0;width:7000px'>" +
-                         frames + "<script>addEventListener('load', () => { document.title = (() => {" +
-                         kLooksAtFrames + "})(); });</script></body></html>");
+      "frames.html",
+      "<!doctype html><html><head><meta charset='utf-8'><title></title></head><body "
+      "style='margin:0;width:7000px'>" +
+          frames + "<script>addEventListener('load', () => { document.title = (() => {" + kLooksAtFrames +
+          "})(); });</script></body></html>");
   const std::string image = browser_.folder().file("frames.png");
   const std::string dom =
       browser_.dom(wrapper, {"--hide-scrollbars", "--window-size=7000,1600", "--screenshot=" + image});
@@ -241,9 +243,11 @@ TEST_F(ReportLayout, TheTipStaysInTheWindowAndHasTheNumbersOfTheCurve) {
   std::string frames;
   for (const int width : {1400, 800, 400}) frames += frame_of(page, width, false);
   const std::string wrapper = browser_.folder().write(
-      "tips.html", "<!doctype html><html><head><title></title></head><body style='margin:0;width:3000px'>" +
-                       frames + "<script>addEventListener('load', () => { document.title = (() => {" +
-                       kMovesTheCursor + "})(); });</script></body></html>");
+      "tips.html",
+      "<!doctype html><html><head><meta charset='utf-8'><title></title></head><body "
+      "style='margin:0;width:3000px'>" +
+          frames + "<script>addEventListener('load', () => { document.title = (() => {" + kMovesTheCursor +
+          "})(); });</script></body></html>");
   const json looked = json::parse(title_of(browser_.dom(wrapper, {"--window-size=3000,1600"})));
   ASSERT_EQ(looked.size(), 3u);
   for (const json& frame : looked) {
