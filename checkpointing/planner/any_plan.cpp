@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "checkpointing/op_time.h"
-#include "engine/core/error.h"
 
 namespace recollect {
 

@@ -1,7 +1,7 @@
 // A command of the user's that gets the lines of metrics.jsonl on its standard input as they are written (logging.hook).
 // Training never waits for it and never ends because of it: a line for which there is no room is left out whole, and
-// what goes wrong is said once. Of the command's own output the first MiB goes to a file. When the run ends it is given a few seconds to
-// read to the end.
+// what goes wrong is said once. Of the command's own output the first MiB goes to a file. When the run ends it is given
+// a few seconds to read to the end.
 #pragma once
 
 #include <sys/types.h>

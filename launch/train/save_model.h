@@ -35,7 +35,8 @@ class ModelSave {
   // Rank 0 claims the space. Error kStorage. Nothing where checkpoint.save_model is off.
   ModelSave(const Config& config, const Session& session);
 
-  // Collective. Says what it has saved, or with lora.merge leaves that to merge(). Where nothing could be saved: Error kStorage. `not_there`: why not in the output folder, on all ranks.
+  // Collective. Says what it has saved, or with lora.merge leaves that to merge(). Where nothing could be saved: Error
+  // kStorage. `not_there`: why not in the output folder, on all ranks.
   void save(const std::optional<Error>& not_there = {});
   // On rank 0, when the others need it no more: lora.merge. Errors: kStorage, kInput.
   void merge() const;

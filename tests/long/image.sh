@@ -20,7 +20,7 @@ buildah commit -q "$base" docker.io/library/debian:12-slim >/dev/null
 git clone -q . "$folder/sources"
 buildah bud --pull-never -f launch/package/Dockerfile -t recollect "$folder/sources"
 image=$(buildah from --pull-never localhost/recollect)
-buildah copy -q "$image" configs /work/configs >/dev/null
-buildah copy -q "$image" examples/text /work/examples/text >/dev/null
+buildah copy -q "$image" configs /srv/try/configs >/dev/null
+buildah copy -q "$image" examples/text /srv/try/examples/text >/dev/null
 buildah run "$image" -- sh -c '
-  cd /work && recollect --version && recollect run --nproc-per-node 2 train configs/gpt2-tiny.yaml training.max_steps=3'
+  cd /srv/try && recollect --version && recollect run --nproc-per-node 2 train configs/gpt2-tiny.yaml training.max_steps=3'
