@@ -103,6 +103,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=5, help="timed steps per run")
+    parser.add_argument("--together", type=int, default=1, help="each of them is the mean of so many, for models whose steps take milliseconds")
     parser.add_argument("--warmup", type=int, default=2, help="untimed steps before them, on both sides, one at least")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--precisions", nargs="+", choices=["fp32", "bf16"], default=["fp32", "bf16"])
@@ -120,8 +121,8 @@ def parse_arguments() -> argparse.Namespace:
     args = parser.parse_args()
     args.models = [word for word in args.words if "=" not in word] or ["gpt2-124m"]
     args.settings = [word for word in args.words if "=" in word]
-    if args.rounds < 1 or args.steps < 1 or args.warmup < 1:
-        parser.error("--rounds, --steps and --warmup must be at least 1")
+    if min(args.rounds, args.steps, args.together, args.warmup) < 1:
+        parser.error("--rounds, --steps, --together and --warmup must be at least 1")
     return args
 
 
@@ -167,10 +168,10 @@ def training_of(args: argparse.Namespace, work: Workload, contender: Contender, 
     if contender.torch:
         command = [sys.executable, str(Path(__file__).with_name("torch_model.py")), str(work.path), *work.words]
         command += ["--precision", precision, "--threads", str(args.threads)]
-        command += ["--steps", str(args.steps), "--warmup", str(args.warmup), *contender.words]
+        command += ["--steps", str(args.steps * args.together), "--warmup", str(args.warmup), *contender.words]
         return Training([*command, "--metrics", str(folder / "metrics.jsonl")], folder / "metrics.jsonl", args.threads)
     command = [str(args.build / "recollect"), "train", str(work.path), f"training.precision={precision}"]
-    command += [f"training.max_steps={args.warmup + args.steps}", f"device.threads={args.threads}"]
+    command += [f"training.max_steps={args.warmup + args.steps * args.together}", f"device.threads={args.threads}"]
     command += [f"output_dir={folder}", "logging.progress=off", *work.words, *contender.words]
     return Training(command, folder / "metrics.jsonl", args.threads)
 
@@ -244,7 +245,7 @@ def run_pair(
             for each in folders:
                 each.mkdir()
             trainings = [training_of(args, work, one, precision, each) for one, each in zip(pair, folders)]
-            taken = steps_in_turn(trainings, args.warmup, args.steps, args.timeout)
+            taken = steps_in_turn(trainings, args.warmup, args.steps, args.timeout, args.together)
             for one in zip(pair, folders, taken, measured):
                 take(args, work, *one)
         except Unavailable as why:

@@ -31,7 +31,7 @@ class Training:
 
 @dataclass
 class Taken:
-    seconds: list[float]  # of the timed steps
+    seconds: list[float]  # a step, of each timed turn
     rss: int  # bytes, of the largest process
     output: str  # of the command
 
@@ -129,20 +129,21 @@ class Running:
         self.err.close()
 
 
-def steps_in_turn(trainings: list[Training], warmup: int, steps: int, timeout: float) -> list[Taken]:
-    """Each takes warmup + steps steps, the first `warmup`, one at least, without being timed, and ends; or Unavailable."""
+def steps_in_turn(trainings: list[Training], warmup: int, turns: int, timeout: float, together: int = 1) -> list[Taken]:
+    """Each takes warmup + turns * together steps, the first `warmup`, one at least, without being timed, and ends; or Unavailable.
+    A turn is `together` steps, more than one where a step is too short to be timed from outside; its seconds are a step's."""
     running: list[Running] = []
     deadline = time.monotonic() + timeout
     seconds: list[list[float]] = [[] for _ in trainings]
-    last = warmup + steps
+    last = warmup + turns * together
     try:
         for training in trainings:
             running.append(Running(training))
             running[-1].until(warmup, deadline)
             running[-1].send(signal.SIGSTOP)
-        for step in range(warmup + 1, last + 1):
+        for step in range(warmup + together, last + 1, together):
             for one, taken in zip(running, seconds):
-                taken.append(one.until(step, deadline))
+                taken.append(one.until(step, deadline) / together)
                 if step == last:
                     one.finish(deadline)
                 else:
