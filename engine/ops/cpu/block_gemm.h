@@ -115,9 +115,7 @@ class BlockGemm {
     const int64_t m = spec.whole_m > 0 ? spec.whole_m : spec.m;
     const int64_t lines = spec.transpose_b && line_bytes(spec.k) * m <= Product::kResidentBytes ? m : spec.n;
     const int64_t fitting = Product::kResidentBytes / (line_bytes(1) * lines) / kSlice * kSlice;
-    const int64_t deepest = spec.out == DType::kF32
-                                ? std::clamp(fitting, Product::kShallowest, Product::kDeepest)
-                                : Product::kDeepest;
+    const int64_t deepest = std::clamp(fitting, Product::kShallowest, Product::kDeepest);
     const int64_t passes = (spec.k + deepest - 1) / deepest;
     return round_up((spec.k + passes - 1) / passes, Product::kDepthStep);
   }
