@@ -1,5 +1,5 @@
 // How fast the cpu backend's kernels are at the shapes of a GPT-2 124M step (1024 tokens as 2 x 512), next to
-// the machine's own rates, of a GEMM and of STREAM's triad. What moves memory and multiplies nothing takes 16384
+// the machine's own rates, of a GEMM and of STREAM's triad. What moves memory and multiplies nothing takes 32768
 // tokens, so that caches hold neither its numbers nor the triad's, which runs just before it. FLOPs and bytes are
 // those that the op definitions state; the best of many runs counts.
 //
@@ -23,7 +23,7 @@ namespace recollect::bench {
 namespace {
 
 constexpr int64_t kSamples = 2, kLength = 512, kTokens = kSamples * kLength, kHidden = 768, kHeads = 12;
-constexpr int64_t kStreamedSamples = 32, kStreamed = kStreamedSamples * kLength;
+constexpr int64_t kStreamedSamples = 64, kStreamed = kStreamedSamples * kLength;
 constexpr int64_t kVocabulary = 50257, kPaddedVocabulary = 50304;
 
 void fill(const Tensor& tensor) {

@@ -59,7 +59,10 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def training(args: argparse.Namespace, precision: str, mode: str, words: list[str], output: Path) -> Training:
-    command = [str(args.build / "recollect"), "train", os.devnull, "model.type=gpt2", *words]
+    output.mkdir()
+    empty = output.with_suffix(".yaml")
+    empty.write_text("{}\n", encoding="utf-8")
+    command = [str(args.build / "recollect"), "train", str(empty), "model.type=gpt2", *words]
     command += [f"model.n_embd={args.width}", f"model.n_head={args.width // 64}", f"model.vocab_size={VOCABULARY}"]
     command += [f"model.n_positions={SEQUENCE}", f"data.sequence_length={SEQUENCE}", "data.format=random"]
     command += [f"training.precision={precision}", f"training.max_steps={args.steps + 2}", f"device.threads={args.threads}"]
@@ -69,7 +72,7 @@ def training(args: argparse.Namespace, precision: str, mode: str, words: list[st
 
 
 def off_the_line(values: tuple[int, ...], seconds: list[float]) -> list[float]:
-    """Of each size, its time over that of the line a + b value for which the sum of their squared relative distances is least."""
+    """Of each size, its time over that of the line for which the sum of the squared relative distances is least."""
     weights = [1 / second**2 for second in seconds]
     total = sum(weights)
     mean = sum(w * v for w, v in zip(weights, values)) / total

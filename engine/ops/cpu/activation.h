@@ -59,15 +59,11 @@ class SwigluBackward : public RowKernel {
       for (int64_t r = first; r < last; ++r) {
         const A *d = dy + r * width_, *gate = x + 2 * r * width_, *up = gate + width_;
         A* dgate = dx + 2 * r * width_;
-        const auto of_gate = [&](int64_t c) {
-          const float g = load(gate[c]), s = sigmoid(g);
-          return load(d[c]) * load(up[c]) * (s + g * s * (1.0f - s));
-        };
-        const auto of_up = [&](int64_t c) {
-          const float g = load(gate[c]);
-          return load(d[c]) * (g * sigmoid(g));
-        };
-        write_both(dgate, dgate + width_, width_, of_gate, of_up);
+        write_both(dgate, dgate + width_, width_, [&](int64_t c, float& of_gate, float& of_up) {
+          const float g = load(gate[c]), s = sigmoid(g), dy_of_c = load(d[c]), up_of_c = load(up[c]);
+          of_gate = dy_of_c * up_of_c * (s + g * s * (1.0f - s));
+          of_up = dy_of_c * (g * s);
+        });
       }
     });
   }

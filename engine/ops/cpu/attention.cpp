@@ -10,16 +10,16 @@ namespace {
 template <typename A>
 class ForwardTiles : public VectorTiles<A> {
   using Base = VectorTiles<A>;
-  using Base::keys_, Base::shape_, Base::size_, Base::strip_row_;
+  using Base::keys_, Base::shape_, Base::size_;
 
  public:
-  ForwardTiles(const AttentionShape& shape, std::byte* start) : Base(shape) {
+  ForwardTiles(const AttentionShape& shape, std::byte* start) : Base(shape), row_(keys_ + kVector) {
     Scratch scratch(start);
     k_ = scratch.take<float>(keys_ * size_);
     v_ = scratch.take<float>(keys_ * size_);
     q_ = scratch.take<float>(Base::kStrip * size_);
     o_ = scratch.take<float>(Base::kStrip * size_);
-    p_ = scratch.take<float>(Base::kStrip * strip_row_);
+    p_ = scratch.take<float>(Base::kStrip * row_);
     this->clear(start, scratch);
   }
 
@@ -30,20 +30,22 @@ class ForwardTiles : public VectorTiles<A> {
   void load_queries(const A* q, int64_t rows) { this->load_rows(q, shape_.q_row, rows, shape_.scale, q_); }
 
   void multiply(const Block& block) {
-    for (int64_t key = 0; key < block.keys; key += kPanel) this->against_panel(block.rows, key, q_, k_, p_);
+    for (int64_t key = 0; key < block.keys; key += kPanel)
+      this->against_panel(block.rows, key, q_, k_, p_ + key, row_);
   }
-  float* scores(int64_t row) { return p_ + row * strip_row_; }
+  float* scores(int64_t row) { return p_ + row * row_; }
   void take_probabilities(const Block& block, int64_t row, int64_t valid) {
     std::fill(scores(row) + whole_vectors(valid), scores(row) + whole_panels(block.keys), 0.0f);
   }
 
   Sums outputs(const Block& block, int64_t) {
-    tile_product(block.rows, size_, whole_panels(block.keys), p_, strip_row_, 1, v_, size_, o_, size_, false);
+    tile_product(block.rows, size_, whole_panels(block.keys), p_, row_, 1, v_, size_, o_, size_, false);
     return {o_, size_};
   }
 
  private:
   float *k_, *v_, *q_, *o_, *p_;
+  int64_t row_;  // from one row of scores to the next
 };
 
 KernelPointer make_attention(const OpView& view) {

@@ -12,7 +12,7 @@ namespace {
 
 class AmxBackwardTiles : public AmxTiles {
  public:
-  static constexpr int64_t kStrip = 128;
+  static constexpr int64_t kStrip = 128, kKeys = kAllKeys;
 
   AmxBackwardTiles(const AttentionShape& shape, std::byte* start) : AmxTiles(shape), row_(keys_ + 32) {
     Scratch scratch(start);
@@ -57,10 +57,11 @@ class AmxBackwardTiles : public AmxTiles {
     ds.clear(end, kPanel);
   }
 
+  void add_query_gradients(const Block&, int64_t, int64_t) {}  // of all keys at once, as they are delivered
   Sums query_gradients(const Block& block, int64_t c) {
     return multiply_parts(ds_.from(block.at * row_), row_, k_by_size_ + c * keys_, blocks(block.keys));
   }
-  void add_key_gradients(int64_t rows, int64_t keys) {
+  void add_key_gradients(int64_t rows, int64_t, int64_t keys) {
     for (int64_t j = 0; j < blocks(keys); ++j) {
       add_products(p_, dout_transposed_, blocks(rows), j, dv_);
       add_products(ds_, q_transposed_, blocks(rows), j, dk_);

@@ -10,14 +10,17 @@ namespace {
 template <typename A>
 class BackwardTiles : public VectorTiles<A> {
   using Base = VectorTiles<A>;
-  using Base::keys_, Base::shape_, Base::size_, Base::strip_row_;
+  using Base::keys_, Base::shape_, Base::size_;
 
  public:
-  BackwardTiles(const AttentionShape& shape, std::byte* start) : Base(shape) {
+  static constexpr int64_t kKeys = 256;  // with what belongs to them in the second-level cache
+
+  BackwardTiles(const AttentionShape& shape, std::byte* start)
+      : Base(shape), row_(std::min(keys_, kKeys) + kVector) {
     Scratch scratch(start);
-    const int64_t head = keys_ * size_, strip = Base::kStrip * size_, scores = Base::kStrip * strip_row_;
-    for (float** of_head : {&kt_, &vt_, &k_, &dk_, &dv_}) *of_head = scratch.take<float>(head);
-    for (float** of_strip : {&q_, &dout_, &dq_}) *of_strip = scratch.take<float>(strip);
+    const int64_t head = keys_ * size_, strip = Base::kStrip * size_, scores = Base::kStrip * row_;
+    for (float** of_head : {&kt_, &vt_, &k_, &dk_, &dv_, &dq_}) *of_head = scratch.take<float>(head);
+    for (float** of_strip : {&q_, &dout_}) *of_strip = scratch.take<float>(strip);
     for (float** of_scores : {&p_, &ds_}) *of_scores = scratch.take<float>(scores);
     this->clear(start, scratch);
   }
@@ -36,25 +39,25 @@ class BackwardTiles : public VectorTiles<A> {
 
   static int64_t whole_rows(int64_t rows) { return rows; }
   void multiply(const Block& block, int64_t key) {
-    this->against_panel(block.rows, key, q_, kt_, p_);
-    this->against_panel(block.rows, key, dout_, vt_, ds_);
+    this->against_panel(block.rows, key, q_, kt_, scores(0, key), row_);
+    this->against_panel(block.rows, key, dout_, vt_, score_gradients(0, key), row_);
   }
-  float* scores(int64_t row, int64_t key) { return p_ + row * strip_row_ + key; }
-  float* score_gradients(int64_t row, int64_t key) { return ds_ + row * strip_row_ + key; }
+  float* scores(int64_t row, int64_t key) { return p_ + row * row_ + key % kKeys; }
+  float* score_gradients(int64_t row, int64_t key) { return ds_ + row * row_ + key % kKeys; }
   void take_row(int64_t row, int64_t key, int64_t valid) {
     for (float* of_panel : {scores(row, key), score_gradients(row, key)})
       std::fill(of_panel + whole_vectors(valid), of_panel + kPanel, 0.0f);
   }
 
-  Sums query_gradients(const Block& block, int64_t) {
-    tile_product(block.rows, size_, whole_panels(block.keys), ds_, strip_row_, 1, k_, size_, dq_, size_,
-                 false);
-    return {dq_, size_};
+  void add_query_gradients(const Block& block, int64_t from, int64_t to) {
+    tile_product(block.rows, size_, whole_panels(to) - from, ds_, row_, 1, k_ + from * size_, size_,
+                 dq_ + block.query * size_, size_, from > 0);
   }
-  void add_key_gradients(int64_t rows, int64_t keys) {
-    const int64_t whole = whole_panels(keys);
-    tile_product(whole, size_, rows, p_, 1, strip_row_, dout_, size_, dv_, size_, true);
-    tile_product(whole, size_, rows, ds_, 1, strip_row_, q_, size_, dk_, size_, true);
+  Sums query_gradients(const Block& block, int64_t) { return {dq_ + block.query * size_, size_}; }
+  void add_key_gradients(int64_t rows, int64_t from, int64_t to) {
+    const int64_t whole = whole_panels(to) - from, at = from * size_;
+    tile_product(whole, size_, rows, p_, 1, row_, dout_, size_, dv_ + at, size_, true);
+    tile_product(whole, size_, rows, ds_, 1, row_, q_, size_, dk_ + at, size_, true);
   }
   void store_key_gradients(A* dk, A* dv, int64_t keys) const {
     store_rows(dk_, keys, dk);
@@ -70,7 +73,8 @@ class BackwardTiles : public VectorTiles<A> {
 
   float *kt_ = nullptr, *vt_ = nullptr;  // transposed, in panels
   float *k_ = nullptr, *dk_ = nullptr, *dv_ = nullptr, *q_ = nullptr, *dout_ = nullptr, *dq_ = nullptr;
-  float *p_ = nullptr, *ds_ = nullptr;  // [kStrip, strip_row_]
+  float *p_ = nullptr, *ds_ = nullptr;  // [kStrip, row_]
+  int64_t row_;                         // from one row of either to the next
 };
 
 KernelPointer make_attention_backward(const OpView& view) {

@@ -1,13 +1,19 @@
-// Attention on CPUs, backward: the loops that attention.h has for forward. Probabilities come again
-// from lse, panel by panel of keys. With D the row sums of do * o (equal to those of the dropped
+// Attention on CPUs, backward: the loops that attention.h has for forward, once for every kKeys keys, so that these
+// and their gradients stay in a cache while all strips of queries meet them, whatever the length. Probabilities come
+// again from lse, panel by panel of keys. With D the row sums of do * o (equal to those of the dropped
 // probabilities' gradients times themselves), dS = P * (dP - D).
 #pragma once
+
+#include <limits>
 
 #include "engine/ops/cpu/attention.h"
 
 namespace recollect::cpu {
 
+inline constexpr int64_t kAllKeys = std::numeric_limits<int64_t>::max() / 2;
+
 // Its tiles also have
+//   kKeys                       that strips meet at a time, a multiple of what a product adds up at once; or kAllKeys
 //   load_keys(k, v, keys)       of one head, the first `keys` rows of either
 //   load_queries(q, dout, rows)
 //                               of one strip
@@ -16,9 +22,11 @@ namespace recollect::cpu {
 //   scores(row, key), score_gradients(row, key)
 //                               a row of either, which is made into dropped probabilities, and into dS
 //   take_row(row, key, valid)   of both, with zeros beyond the valid ones
-//   query_gradients(block, c)   Sums of the block, from column c on
-//   add_key_gradients(rows, keys)
-//                               of one strip to those of its keys
+//   add_query_gradients(block, from, to)
+//                               of the keys [from, to) that the strip sees
+//   query_gradients(block, c)   Sums of the block when it has met all of them, from column c on
+//   add_key_gradients(rows, from, to)
+//                               of one strip to those of its keys [from, to)
 //   store_key_gradients(dk, dv, keys)
 template <typename Tiles>
 class AttentionBackward : public AttentionKernel<Tiles> {
@@ -36,6 +44,11 @@ class AttentionBackward : public AttentionKernel<Tiles> {
     const float* lse;
     A* dq;
     int64_t number, first;  // the query head's number; the segment's first token
+  };
+
+  // Of those that a strip sees, `all`, the ones that it meets now.
+  struct Keys {
+    int64_t from, to, all;
   };
 
   int64_t units_of_segment() const override { return shape_.kv_heads; }
@@ -78,20 +91,22 @@ class AttentionBackward : public AttentionKernel<Tiles> {
   // A function of its own: within the loops above the compiler has too few registers for the rows of scores.
   [[gnu::noinline]] void run_unit(const KernelArgs& args, const Unit& unit, const Segment& segment,
                                   Tiles& tiles) const {
-    const int64_t keys = segment.keys;
-    for (int64_t first = 0; first < segment.tokens; first += Tiles::kStrip) {
-      const int64_t rows = std::min(Tiles::kStrip, segment.tokens - first);
-      const int64_t seen = shape_.seen(first + rows - 1, keys);
-      tiles.load_queries(unit.q + first * shape_.q_row, unit.dout + first * shape_.out_row, rows);
-      for (int64_t at = 0; at < rows; at += Tiles::kBlock)
-        run_block(args, unit, this->block(first + at, std::min(Tiles::kBlock, rows - at), at, keys),
-                  whole_panels(seen), tiles);
-      tiles.add_key_gradients(rows, seen);
-    }
+    for (int64_t from = 0; from < segment.keys; from += Tiles::kKeys)
+      for (int64_t first = 0; first < segment.tokens; first += Tiles::kStrip) {
+        const int64_t rows = std::min(Tiles::kStrip, segment.tokens - first);
+        const int64_t seen = shape_.seen(first + rows - 1, segment.keys);
+        if (seen <= from) continue;
+        const Keys keys{from, std::min(seen, from + Tiles::kKeys), seen};
+        tiles.load_queries(unit.q + first * shape_.q_row, unit.dout + first * shape_.out_row, rows);
+        for (int64_t at = 0; at < rows; at += Tiles::kBlock)
+          run_block(args, unit, this->block(first + at, std::min(Tiles::kBlock, rows - at), at, segment.keys),
+                    keys, tiles);
+        tiles.add_key_gradients(rows, keys.from, keys.to);
+      }
   }
 
-  // `keys`: up to which the strip's rows of probabilities and of dS are filled.
-  void run_block(const KernelArgs& args, const Unit& unit, const Block& block, int64_t keys,
+  // Fills the strip's rows of probabilities and of dS, up to the last panel that any of them sees.
+  void run_block(const KernelArgs& args, const Unit& unit, const Block& block, const Keys& keys,
                  Tiles& tiles) const {
     const DropoutMask mask = dropout_.mask(*args.state);
     struct Row {
@@ -99,14 +114,12 @@ class AttentionBackward : public AttentionKernel<Tiles> {
       int64_t seen;
       uint64_t index;  // of dropout, at key 0
     } rows[Tiles::kBlock];
-    float scales[Tiles::kBlock];
-    std::fill_n(scales, Tiles::kBlock, shape_.scale);
     for (int64_t i = 0; i < block.rows; ++i) {
       const int64_t query = block.query + i, at = query * shape_.out_row;
       rows[i] = {row_dot(unit.dout + at, unit.out + at, shape_.head_size), shape_.seen(query, block.keys),
                  shape_.probability_at(*args.state, unit.number, unit.first + query) + unit.first};
     }
-    for (int64_t key = 0; key < keys; key += kPanel) {
+    for (int64_t key = keys.from; key < whole_panels(keys.to); key += kPanel) {
       if (key < block.keys) tiles.multiply(block, key);
       for (int64_t i = 0; i < Tiles::whole_rows(block.rows); ++i) {
         const int64_t row = block.at + i;
@@ -117,6 +130,10 @@ class AttentionBackward : public AttentionKernel<Tiles> {
         tiles.take_row(row, key, valid);
       }
     }
+    tiles.add_query_gradients(block, keys.from, keys.to);
+    if (keys.to < keys.all) return;
+    float scales[Tiles::kBlock];
+    std::fill_n(scales, Tiles::kBlock, shape_.scale);
     this->deliver(tiles.columns(), block.rows, scales, unit.dq + block.query * shape_.q_row, shape_.q_row,
                   [&](int64_t c) { return tiles.query_gradients(block, c); });
   }

@@ -16,8 +16,7 @@ class VectorTiles {
   explicit VectorTiles(const AttentionShape& shape)
       : shape_(shape),
         size_((shape.head_size + kVector - 1) / kVector * kVector),
-        keys_(whole_panels(shape.length)),
-        strip_row_(keys_ + kVector) {}
+        keys_(whole_panels(shape.length)) {}
 
   std::size_t bytes() const { return bytes_; }
   static constexpr float score_scale() { return 1.0f; }  // queries are scaled as they are loaded
@@ -56,13 +55,14 @@ class VectorTiles {
   }
 
   // out[rows, 64] = rows_of [rows, d] times the panel of keys from `key` on.
-  void against_panel(int64_t rows, int64_t key, const float* rows_of, const float* panels, float* out) const {
+  void against_panel(int64_t rows, int64_t key, const float* rows_of, const float* panels, float* out,
+                     int64_t out_row) const {
     const int64_t d = shape_.head_size;
-    tile_product(rows, kPanel, d, rows_of, size_, 1, panels + key * d, kPanel, out + key, strip_row_, false);
+    tile_product(rows, kPanel, d, rows_of, size_, 1, panels + key * d, kPanel, out, out_row, false);
   }
 
   const AttentionShape& shape_;
-  int64_t size_, keys_, strip_row_;  // head_size and length, padded; from one row of scores to the next
+  int64_t size_, keys_;  // head_size and length, padded
 
  private:
   std::size_t bytes_ = 0;

@@ -50,8 +50,7 @@ class DropoutKernel : public RowKernel {
         for (int64_t c = 0; c < width_; c += kRun) {
           const int64_t at = r * width_ + c, n = std::min(kRun, width_ - c);
           dropout.multipliers(r, c, n, keep);
-#pragma omp simd
-          for (int64_t j = 0; j < n; ++j) store(y + at + j, load(x[at + j]) * keep[j]);
+          write_each(y + at, n, [&](int64_t j) { return load(x[at + j]) * keep[j]; });
         }
     });
   }
@@ -83,9 +82,9 @@ class BiasDropoutAdd : public RowKernel {
         for (int64_t c = 0; c < width_; c += kRun) {
           const int64_t at = r * width_ + c, n = std::min(kRun, width_ - c);
           if (dropout.mask.active()) dropout.multipliers(r, c, n, keep);
-#pragma omp simd
-          for (int64_t j = 0; j < n; ++j)
-            store(y + at + j, load(residual[at + j]) + (load(x[at + j]) + bias[c + j]) * keep[j]);
+          write_each(y + at, n, [&](int64_t j) {
+            return load(residual[at + j]) + (load(x[at + j]) + bias[c + j]) * keep[j];
+          });
         }
       }
     });
@@ -112,12 +111,11 @@ class BiasDropoutAddBackward : public RowKernel {
       for (int64_t c = 0; c < width_; c += kRun) {
         const int64_t at = r * width_ + c, n = std::min(kRun, width_ - c);
         if (dropout.mask.active()) dropout.multipliers(r, c, n, keep);
-#pragma omp simd
-        for (int64_t j = 0; j < n; ++j) {
+        write_each(dx + at, n, [&](int64_t j) {
           const float g = load(dy[at + j]) * keep[j];
-          store(dx + at + j, g);
           sum[c + j] += g;
-        }
+          return g;
+        });
       }
     });
   }

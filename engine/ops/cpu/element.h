@@ -30,8 +30,9 @@ inline void narrow(const float* from, int64_t n, bf16* to) {
     _mm512_storeu_si512(to + i, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
   }
 #endif
+  const int64_t rest = n - i;
 #pragma omp simd
-  for (int64_t j = i; j < n; ++j) store(to + j, from[j]);
+  for (int64_t j = 0; j < rest; ++j) store(to + i + j, from[i + j]);
 }
 
 // to[i] = f(i) for i < n, in order of i by runs. f may read to[i], and is inlined into vector code; bf16 is
@@ -53,22 +54,19 @@ void write_each(A* to, int64_t n, F f) {
   }
 }
 
-// The same for two outputs, which f and g may read too: both are made before either is written. They are two
-// functions and two loops, since the compiler makes no vectors of one that makes a pair.
-template <typename A, typename F, typename G>
-void write_both(A* first, A* second, int64_t n, F f, G g) {
-  constexpr int64_t kRun = 256;
-  alignas(64) float firsts[kRun], seconds[kRun];
-  for (int64_t begin = 0; begin < n; begin += kRun) {
-    const int64_t count = std::min(kRun, n - begin);
+// The same for two outputs: f(i, a, b) says both numbers, and may read what they are written over.
+template <typename A, typename F>
+void write_both(A* first, A* second, int64_t n, F f) {
+  if constexpr (std::is_same_v<A, float>) {
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) firsts[i] = f(begin + i);
+    for (int64_t i = 0; i < n; ++i) f(i, first[i], second[i]);
+  } else {
+    constexpr int64_t kRun = 256;
+    alignas(64) float firsts[kRun], seconds[kRun];
+    for (int64_t begin = 0; begin < n; begin += kRun) {
+      const int64_t count = std::min(kRun, n - begin);
 #pragma omp simd
-    for (int64_t i = 0; i < count; ++i) seconds[i] = g(begin + i);
-    if constexpr (std::is_same_v<A, float>) {
-      std::copy_n(firsts, count, first + begin);
-      std::copy_n(seconds, count, second + begin);
-    } else {
+      for (int64_t i = 0; i < count; ++i) f(begin + i, firsts[i], seconds[i]);
       narrow(firsts, count, first + begin);
       narrow(seconds, count, second + begin);
     }

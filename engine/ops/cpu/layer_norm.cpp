@@ -52,12 +52,10 @@ class Norm : public Kernel {
       squares += d * d;
     }
     const float r = 1.0f / std::sqrt(squares / static_cast<float>(width_) + epsilon_);
-    if constexpr (kCentered) {
-#pragma omp simd
-      for (int64_t c = 0; c < width_; ++c) store(y + c, (load(x[c]) - m) * r * weight[c] + bias[c]);
-    } else {
+    if constexpr (kCentered)
+      write_each(y, width_, [&](int64_t c) { return (load(x[c]) - m) * r * weight[c] + bias[c]; });
+    else
       write_each(y, width_, [&](int64_t c) { return load(x[c]) * r * weight[c]; });
-    }
     *rstd = r;
     return m;
   }
@@ -82,9 +80,8 @@ class ResidualNorm : public Norm<A, true> {
     parallel_ranges(this->threads_, this->rows_, [&](int64_t first, int64_t last, int) {
       for (int64_t r = first; r < last; ++r) {
         const int64_t at = r * width;
-#pragma omp simd
-        for (int64_t c = 0; c < width; ++c)
-          store(y + at + c, load(residual[at + c]) + (load(x[at + c]) + bias[c]));
+        write_each(y + at, width,
+                   [&](int64_t c) { return load(residual[at + c]) + (load(x[at + c]) + bias[c]); });
         mean[r] = this->row(y + at, weight, shift, norm + at, rstd + r);
       }
     });
@@ -142,13 +139,10 @@ class NormBackward : public Kernel {
       const float normal = (load(x[c]) - mean) * rstd;
       return rstd * (load(dy[c]) * weight[c] - mean_g - normal * mean_gx);
     };
-    if (add) {  // NOLINT(bugprone-branch-clone): it does not see the loops behind the pragmas
-#pragma omp simd
-      for (int64_t c = 0; c < width_; ++c) store(dx + c, gradient(c) + load(add[c]));
-    } else {
-#pragma omp simd
-      for (int64_t c = 0; c < width_; ++c) store(dx + c, gradient(c));
-    }
+    if (add)
+      write_each(dx, width_, [&](int64_t c) { return gradient(c) + load(add[c]); });
+    else
+      write_each(dx, width_, gradient);
   }
 
   void deliver(const float* sum, float* out, bool accumulate) const {

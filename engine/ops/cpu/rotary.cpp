@@ -60,24 +60,33 @@ class Rotary : public RowKernel {
       for (int64_t r = first; r < last; ++r) {
         const A* from = x + r * width_;
         A* to = y + r * width_;
-        for (int64_t head = 0; head < rotated_; head += size_)
-          turn(from + head, table + r % length_ * size_, to + head);
+        const float* row = table + r % length_ * size_;
+        // Usual sizes as constants: loops of so few vectors are else mostly their beginnings and ends.
+        if (size_ == 64)
+          turn<32>(from, row, to);
+        else if (size_ == 128)
+          turn<64>(from, row, to);
+        else
+          turn<0>(from, row, to);
         if (x != y) std::copy(from + rotated_, from + width_, to + rotated_);
       }
     });
   }
 
  private:
-  void turn(const A* x, const float* cosines, A* y) const {
-    const int64_t half = size_ / 2;
+  // All heads of a token; `kHalf` is half of a head's size, where it is known.
+  template <int64_t kHalf>
+  void turn(const A* from, const float* cosines, A* to) const {
+    const int64_t half = kHalf > 0 ? kHalf : size_ / 2;
     const float* sines = cosines + half;
-    const auto first = [&](int64_t i) {
-      return load(x[i]) * cosines[i] - load(x[half + i]) * (direction_ * sines[i]);
-    };
-    const auto second = [&](int64_t i) {
-      return load(x[half + i]) * cosines[i] + load(x[i]) * (direction_ * sines[i]);
-    };
-    write_both(y, y + half, half, first, second);
+    for (int64_t head = 0; head < rotated_; head += 2 * half) {
+      const A* x = from + head;
+      write_both(to + head, to + head + half, half, [&](int64_t i, float& first, float& second) {
+        const float a = load(x[i]), b = load(x[half + i]), sine = direction_ * sines[i];
+        first = a * cosines[i] - b * sine;
+        second = b * cosines[i] + a * sine;
+      });
+    }
   }
 
   int64_t length_, size_, rotated_;
