@@ -69,11 +69,11 @@ void Executor::bind() {
   }
 }
 
-// A kernel that tries what it does overwrites operands, and is done with them on return. What other programs
-// left in those that are shared is put back.
+// A kernel that tries what it does overwrites operands, perhaps when it has returned already: on its stream, which is waited
+// for. What other programs left in those that are shared is put back.
 void Executor::prepare(OpId id, bool first_program) {
   const Op& op = program_.graph.op(id);
-  const bool keeps = !first_program && program_.kernels[id]->overwrites_to_prepare();
+  const bool overwrites = program_.kernels[id]->overwrites_to_prepare(), keeps = overwrites && !first_program;
   std::vector<std::pair<Tensor, std::vector<std::byte>>> kept;
   for (const auto* list : {&op.inputs, &op.outputs})
     for (ValueId v : *list) {
@@ -85,6 +85,7 @@ void Executor::prepare(OpId id, bool first_program) {
                                  .out = bound_[id].out,
                                  .workspace = bound_[id].workspace,
                                  .stream = streams_->native(op.stream)});
+  if (overwrites) streams_->finish(op.stream);
   for (const auto& [value, bytes] : kept) memory_.write(value, bytes.data());
 }
 

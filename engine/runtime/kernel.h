@@ -50,8 +50,8 @@ class Kernel {
   virtual ~Kernel() = default;
   virtual std::size_t workspace_bytes() const { return 0; }
   // Once, on the device that will run it and before the first run: may allocate, time and choose. The
-  // operands are those of every run. Where they are overwritten, overwrites_to_prepare() says so: what other
-  // programs left in them is then put back.
+  // operands are those of every run. Where they are overwritten, on the stream or at once, overwrites_to_prepare() says so:
+  // what other programs left in them is then put back.
   virtual void prepare(const KernelArgs&) {}
   virtual bool overwrites_to_prepare() const { return false; }
   // On a device that works behind the caller's back this enqueues on args.stream, and state may be gone

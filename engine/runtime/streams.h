@@ -51,6 +51,8 @@ class Streams {
 
   // The device's own stream of that name, as kernels get it; null where streams are threads.
   virtual void* native(StreamId) { return nullptr; }
+  // Returns when all that was put on that stream between runs is done.
+  virtual void finish(StreamId) {}
 
   const WaitTimes& waits() const { return waits_; }
 

@@ -54,6 +54,10 @@ void DeviceStreams::run(OpId begin, OpId end, const RunState& state) {
   if (timing_) read_times(begin, end);
 }
 
+void DeviceStreams::finish(StreamId stream) {
+  check(cudaStreamSynchronize(stream_of(stream)), "waiting for a stream");
+}
+
 void DeviceStreams::time_ops(bool on) {
   timing_ = on;
   if (!on || !op_begins_.empty()) return;

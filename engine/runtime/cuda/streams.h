@@ -24,6 +24,7 @@ class DeviceStreams final : public Streams {
 
   void run(OpId begin, OpId end, const RunState& state) override;
   void* native(StreamId stream) override { return stream_of(stream); }
+  void finish(StreamId stream) override;
   void time_ops(bool on) override;
   const RunTimes* times() const override { return timing_ ? &times_ : nullptr; }
 

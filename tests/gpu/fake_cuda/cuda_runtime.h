@@ -125,11 +125,14 @@ cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 
 }  // namespace recollect::fake_cuda
 
-// Arguments are copied now, as a launch does.
+// Arguments are copied now, as a launch does. What a structure has between its members is nobody's.
 template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
-  const std::tuple<std::remove_cv_t<Parameters>...> copies(std::forward<Arguments>(arguments)...);
+  std::tuple<std::remove_cv_t<Parameters>...> copies(std::forward<Arguments>(arguments)...);
+#if __has_builtin(__builtin_clear_padding)
+  std::apply([](auto&... each) { (__builtin_clear_padding(&each), ...); }, copies);
+#endif
   const bool hands_over_stack = std::apply(
       [](const auto&... each) { return (recollect::fake_cuda::points_to_stack(&each, sizeof each) || ...); },
       copies);

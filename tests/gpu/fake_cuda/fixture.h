@@ -21,6 +21,17 @@ optimizer: {name: adamw, learning_rate: 1e-2, weight_decay: 0.1}
 data: {format: random, sequence_length: 5}
 )";
 
+// Groups of query heads share keys and values.
+inline constexpr const char* kTinyLlamaOnCuda = R"(
+model: {type: llama, vocab_size: 37, hidden_size: 16, num_hidden_layers: 3, num_attention_heads: 4,
+        num_key_value_heads: 2, head_dim: 8, intermediate_size: 24, max_position_embeddings: 9,
+        attention_dropout: 0.1, initializer_range: 0.2}
+device: {backend: cuda, threads: 1}
+training: {micro_batch_size: 2, max_steps: 3, seed: 3}
+optimizer: {name: adamw, learning_rate: 1e-2, weight_decay: 0.1}
+data: {format: random, sequence_length: 7}
+)";
+
 // Asks in the middle of a run for what no capture allows.
 class Impatient final : public ExecutorProbe {
  public:

@@ -2,71 +2,15 @@
 // the middle of one is named. Tensor ranks open windows on each other's memory.
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
-
-#include <fmt/format.h>
 
 #include "comm/cuda/runtime.h"
 #include "engine/runtime/cuda/device.h"
-#include "launch/config/read.h"
-#include "launch/ranks/world.h"
-#include "launch/train/session.h"
-#include "tests/comm/device_nccl.h"
-#include "tests/comm/ranks.h"
-#include "tests/engine/temporary_folder.h"
-#include "tests/gpu/fake_cuda/fixture.h"
+#include "tests/gpu/fake_cuda/ranks.h"
 
 namespace recollect::fake_cuda {
 namespace {
 
 using test::Outcome;
-using Words = std::vector<std::string>;
-
-class FakeRanks : public FakeCuda {
- protected:
-  void SetUp() override {
-    FakeCuda::SetUp();
-    std::filesystem::create_symlink(RECOLLECT_FAKE_NCCL, folder_.file("libnccl.so.2"));
-    ::setenv("RECOLLECT_NVIDIA_LIBRARIES", folder_.path().c_str(), 1);
-  }
-  void TearDown() override {
-    ::unsetenv("RECOLLECT_NVIDIA_LIBRARIES");
-    FakeCuda::TearDown();
-  }
-
-  // Each rank's losses and gradient norms. `after` is called by each rank after each of its steps.
-  static std::vector<double> numbers(Communicator& world, const Words& words, const Settings& settings,
-                                     bool replayed, const std::function<void(int64_t)>& after = {},
-                                     const ProgramParts& parts = {}) {
-    restart(settings);
-    Config config = read_config_text("test.yaml", kTinyOnCuda, words);
-    resolve_world(config, world.size());
-    std::vector<double> all;
-    {
-      Session session(config, world, parts);
-      for (int64_t step = 0; step < config.training.max_steps; ++step) {
-        const StepResult result = session.step();
-        all.insert(all.end(), {result.loss, result.grad_norm});
-        if (after) after(step);
-      }
-      const MemoryLedger predicted = session.executor().program().predicted();
-      require(predicted == session.executor().measured(), "memory is what was predicted");
-      world.barrier();
-    }
-    require(replayed == (fake_cuda::world().replays > 0), "steps are replayed where they may be");
-    require(fake_cuda::world().what_is_left().empty(), fake_cuda::world().what_is_left());
-    require(nccl().windows == 0 && nccl().spoilt_windows == 0, "windows are closed before their memory goes");
-    return all;
-  }
-
-  static FakeNcclControl& nccl() {
-    return *static_cast<FakeNcclControl*>(::dlsym(test::fake_nccl(), "fake_nccl_control"));
-  }
-
- private:
-  const test::TemporaryFolder folder_;
-};
 
 TEST_F(FakeRanks, ReplayTheirStepsWithTheBitsOfLaunches) {
   const Words tensor = {"parallelism.tensor_parallel_size=2"}, data = {"parallelism.data_parallel_size=2"};
@@ -89,7 +33,7 @@ TEST_F(FakeRanks, ReplayTheirStepsWithTheBitsOfLaunches) {
 TEST_F(FakeRanks, OneThatIsLostInAReplayedStepIsNamed) {
   const std::vector<Outcome> outcomes = test::run_as_processes(2, [](Communicator& world) {
     numbers(world, {"parallelism.tensor_parallel_size=2", "training.max_steps=5"}, {.devices = 2}, true,
-            [&](int64_t step) {
+            [&](int64_t step, Session&) {
               if (step == 2 && world.rank() == 1) ::raise(SIGKILL);
             });
   });
@@ -101,7 +45,7 @@ TEST_F(FakeRanks, OneThatIsLostInAReplayedStepIsNamed) {
 TEST_F(FakeRanks, OneThatDoesNotComeIsWaitedForAsLongAsTheConfigurationSays) {
   const Words patient = {"parallelism.tensor_parallel_size=2", "parallelism.timeout_seconds=1"};
   const std::vector<Outcome> outcomes = test::run_as_processes(2, [&](Communicator& world) {
-    numbers(world, patient, {.devices = 2}, true, [&](int64_t step) {
+    numbers(world, patient, {.devices = 2}, true, [&](int64_t step, Session&) {
       if (step == 0 && world.rank() == 1) world.barrier();
     });
   });
@@ -130,8 +74,9 @@ TEST_F(FakeRanks, OpenWindowsOnEachOthersMemory) {
                            "activation_checkpointing.partition_activations=true"};
   expect_fine(test::run_as_processes(2, [&](Communicator& world) {
     const auto windows = [&](int count) {
-      return
-          [count](int64_t) { require(nccl().windows == count, std::to_string(nccl().windows) + " windows"); };
+      return [count](int64_t, Session&) {
+        require(nccl().windows == count, std::to_string(nccl().windows) + " windows");
+      };
     };
     numbers(world, tensor, {.devices = 2}, true, windows(2));
     require(nccl().sums_in_windows > 0 && nccl().gathers_by_copy == 0, "sums go through windows");
@@ -150,7 +95,7 @@ TEST_F(FakeRanks, OpenNoWindowsOnOtherLayouts) {
         program.layout.workspace_offsets.at(none - program.workspaces.begin()) += kAlignment;
     };
     numbers(world, {"parallelism.tensor_parallel_size=2"}, {.devices = 2}, true,
-            [](int64_t) { require(nccl().windows == 0, "there are no windows"); },
+            [](int64_t, Session&) { require(nccl().windows == 0, "there are no windows"); },
             {.edit_program = edit, .probe = nullptr});
   }));
 }

@@ -7,8 +7,7 @@
 
 #include "launch/config/read.h"
 #include "tests/engine/expect_error.h"
-#include "tests/gpu/fake_cuda/fixture.h"
-#include "tests/launch/training_harness.h"
+#include "tests/gpu/fake_cuda/training.h"
 
 namespace recollect::fake_cuda {
 namespace {
@@ -16,31 +15,6 @@ namespace {
 using test::expect_same_bits;
 using test::train;
 using test::Trained;
-using Words = std::vector<std::string>;
-
-Words with(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-const Words kLaunched = {"device.cuda_graph=off"};
-const Words kHost = {"activation_checkpointing.mode=full", "activation_checkpointing.cpu_checkpointing=true",
-                     "activation_checkpointing.keep_last=0"};
-
-class FakeTraining : public FakeCuda {
- protected:
-  // In a world of its own, to which everything is given back.
-  static Trained train_in(const Settings& settings, const Words& words,
-                          const std::function<ProgramParts(int)>& parts = {}) {
-    restart(settings);
-    Trained trained = train(kTinyOnCuda, words, parts);
-    EXPECT_EQ(world().what_is_left(), "");
-    EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "libraries would take it for their own";
-    return trained;
-  }
-
-  static void expect_replays(int64_t replays) { EXPECT_EQ(world().replays, replays); }
-};
 
 // One graph for each kind of run: micro-batches that are the first, the last, neither or both; and the update.
 TEST_F(FakeTraining, ReplaysGiveTheBitsOfLaunches) {

@@ -1,0 +1,86 @@
+// What a step may compute and keep in few bits, on the fake CUDA, for several steps: replayed as launched, and the same
+// bits with activations that are computed again.
+#include "tests/gpu/fake_cuda/training.h"
+
+namespace recollect::fake_cuda {
+namespace {
+
+using test::expect_same_bits;
+using test::Trained;
+
+class FakePrecisions : public FakeTraining {
+ protected:
+  // Launched, replayed, and replayed with everything computed again. Replays are counted, of either.
+  static Trained train_alike(const std::string& yaml, const Words& words, int64_t replays) {
+    const Trained launched = train_in({.fused_attention = true}, yaml, with(words, kLaunched));
+    expect_same_bits(launched, train_in({.order = RunOrder::kEarly, .fused_attention = true}, yaml, words),
+                     "replayed");
+    expect_replays(replays);
+    expect_same_bits(launched,
+                     train_in({.order = RunOrder::kLate, .fused_attention = true}, yaml, with(words, kHost)),
+                     "computed again");
+    expect_replays(replays);
+    return launched;
+  }
+};
+
+// Codes of weights are made by the first micro-batch of a step for all of them. Gelu, SwiGLU, its gradient and norms make
+// codes beside what they compute.
+TEST_F(FakePrecisions, Float8) {
+  const Words sizes = {"training.precision=bf16", "training.gradient_accumulation_steps=2",
+                       "training.max_steps=3", "data.sequence_length=16"};
+  const Words gpt2 = {"model.n_layer=2", "model.n_positions=16", "model.n_inner=32"},
+              llama = {"model.num_hidden_layers=2", "model.max_position_embeddings=16",
+                       "model.intermediate_size=32", "training.micro_batch_size=1"};
+  for (const auto& [yaml, model] : {std::pair{kTinyOnCuda, gpt2}, std::pair{kTinyLlamaOnCuda, llama}}) {
+    const Words words = with(sizes, model), fp8 = with(words, {"training.fp8=true"});
+    const Trained coded = train_alike(yaml, fp8, 2 * 3),
+                  bf16 = train_in({.fused_attention = true}, yaml, words);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_NE(coded.steps[i].loss, bf16.steps[i].loss);
+      EXPECT_NEAR(coded.steps[i].loss, bf16.steps[i].loss, 0.05 * bf16.steps[i].loss);
+    }
+  }
+}
+
+// The scale doubles after each step without overflow, so that there is one again behind steps that were replayed.
+TEST_F(FakePrecisions, OverflowsInFloat16) {
+  const Words words = {"training.precision=fp16",      "training.gradient_accumulation_steps=2",
+                       "training.max_steps=5",         "training.initial_loss_scale=32768",
+                       "training.loss_scale_window=1", "optimizer.max_grad_norm=0"};
+  const Trained trained = train_alike(kTinyLlamaOnCuda, words, 4 * 3);
+  const auto skipped = [&](std::size_t step) { return trained.steps[step].skipped; };
+  EXPECT_TRUE(!skipped(0) && !skipped(1)) << "the second step is replayed";
+  EXPECT_TRUE(skipped(3) && !skipped(4)) << "the scale goes down and up";
+}
+
+// Each length is a program, and a graph for each place of its micro-batches in a step. The second program is made within the
+// first step, beside gradients that its trials of products must leave alone. States of 8 bits are those of matrices of 4096
+// numbers; parameters that are their own master copies are rounded by chance.
+TEST_F(FakePrecisions, SmallStatesOfChangingLengths) {
+  const test::TemporaryFolder folder;
+  const char* const lines = R"({"input_ids": [4, 99, 1, 30]}
+{"input_ids": [12, 3, 8, 100, 2, 16, 9]}
+{"input_ids": [1, 36, 70, 7, 20, 127, 126]}
+{"input_ids": [25, 24, 23]}
+)";
+  const Words words = {"data.format=jsonl",
+                       "data.path=" + folder.write("lines.jsonl", lines),
+                       "data.shuffle=false",
+                       "data.sequence_length=8",
+                       "data.padding=longest",
+                       "data.pad_to_multiple_of=4",
+                       "model.vocab_size=128",
+                       "model.n_embd=32",
+                       "model.n_inner=128",
+                       "model.n_layer=2",
+                       "training.precision=bf16",
+                       "training.master_dtype=bf16",
+                       "training.gradient_accumulation_steps=2",
+                       "training.max_steps=4",
+                       "optimizer.name=adamw8bit"};
+  train_alike(kTinyOnCuda, words, 3 * 2);
+}
+
+}  // namespace
+}  // namespace recollect::fake_cuda
