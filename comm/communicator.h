@@ -31,7 +31,8 @@ struct Parcel {
 
 enum class ReduceOp { kSum, kMax };
 
-enum class Shared { kGathers, kSums };
+// What is done in memory that ranks share: gathers, by copy engines; or sums, gathers and reduce-scatters, by kernels.
+enum class Shared { kGathers, kCollectives };
 
 class Communicator {
  public:
@@ -93,8 +94,9 @@ class Communicator {
   // When all work that was given to the streams is done, at the same places on every rank: throws the Error
   // that this work could not throw. A communicator and those split from it answer for each other.
   virtual void check() {}
-  // Collective. Tensors of later calls of a kind may lie in this memory, at the same offsets on every rank: true where
-  // it can therefore move them without staging. False changes nothing. Sums have other bits then.
+  // Collective. Tensors of later calls of a kind may lie in this memory: true where it can therefore move them without
+  // staging. What other ranks read of a rank, or write there, is at the same offset in the memory of each: a sum, what is
+  // gathered into, what a reduce-scatter reads. False changes nothing. Sums have other bits then.
   virtual bool share_memory(void*, std::size_t, Shared) { return false; }
   // Before the shared memory goes, if it does so before the communicator. On every rank.
   virtual void unshare_memory() noexcept {}

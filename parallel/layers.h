@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/graph/op_builder.h"
+#include "parallel/fp8.h"
 #include "parallel/lora.h"
 #include "parallel/mesh.h"
 #include "parallel/model.h"
@@ -94,8 +95,8 @@ class LayerBuilder {
   // Before the first layer: which linear layers get adapters. All parameters that are not trained then are frozen.
   void adapt(LoraSettings lora) { lora_ = std::move(lora); }
   // Likewise: linear modules of attention and MLP multiply 8-bit codes, but for a batch that continues a sequence. Heads,
-  // poolers and adapters do not. `weights_once`: the codes of weights are made once a step, for all its micro-batches.
-  void multiply_in_fp8(bool fp8, bool weights_once = false) { fp8_ = fp8, weights_once_ = weights_once; }
+  // poolers and adapters do not.
+  void multiply_in_fp8(Fp8Settings fp8) { fp8_ = fp8; }
 
   // Everything until the next call belongs to this layer; -1 is outside the layers.
   void enter_layer(int layer);
@@ -243,7 +244,7 @@ class LayerBuilder {
   int64_t site_ = 0;           // random ops of this layer so far
   int64_t adapter_sites_ = 0;  // of its adapters
   LoraSettings lora_;
-  bool fp8_ = false, weights_once_ = false;
+  Fp8Settings fp8_;
   ValueId quantised_ = kNone;  // the input that was quantised last, and its codes
   Codes codes_;
   std::vector<Parameter> parameters_, adapters_;

@@ -28,10 +28,11 @@ LayerBuilder::Codes LayerBuilder::quantised(const std::string& name, ValueId x, 
 }
 
 // Codes follow from the weight's values alone: those that a step's first micro-batch makes, in both forms, are those that
-// every later one would make, until the optimizer changes the weight.
+// every later one would make, until the optimizer changes the weight. (Of a frozen weight it never does: model_graph.cpp.)
 LayerBuilder::Codes LayerBuilder::quantised_weight(const std::string& name, ValueId weight) {
-  const Codes codes = quantised(name, weight, weights_once_ ? "both" : "rows");
-  if (!weights_once_) return codes;
+  const bool keeps = is_frozen(weight) ? fp8_.keeps_frozen : fp8_.keeps_trained;
+  const Codes codes = quantised(name, weight, keeps ? "both" : "rows");
+  if (!keeps) return codes;
   Op& op = graph_.op(graph_.value(codes.scale).producer);
   op.when = RunWhen::kFirstMicroBatch;
   for (const ValueId made : op.outputs) {
@@ -43,7 +44,7 @@ LayerBuilder::Codes LayerBuilder::quantised_weight(const std::string& name, Valu
 
 ValueId LayerBuilder::product(const std::string& name, ValueId x, ValueId weight, ValueId bias) {
   std::vector<ValueId> inputs{x, weight};
-  const bool fp8 = fp8_ && !continues();
+  const bool fp8 = fp8_.on && !continues();
   if (fp8) {
     const Codes x8 = quantised_input(name + "/x8", x, weight), w8 = quantised_weight(name + "/w8", weight);
     inputs = {x8.rows, x8.scale, w8.rows, w8.scale, weight};

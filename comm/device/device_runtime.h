@@ -9,6 +9,7 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "comm/device/places.h"
 
 namespace recollect::device {
 
@@ -19,6 +20,7 @@ class DeviceRuntime {
   virtual void make_current() = 0;  // for the calling thread
   // Names the hardware: the same for all who use it, in whatever process, and for nobody else.
   virtual std::string hardware_id() const = 0;
+  virtual uint64_t node() const { return this_node(); }  // that it is in
   virtual std::size_t free_bytes() const = 0;
 
   // An event that nobody has recorded counts as past. A wait is for the latest record that was made before
@@ -39,7 +41,7 @@ class DeviceRuntime {
   virtual void write_word(uint32_t* word, uint32_t value, void* stream) = 0;
   virtual uint64_t capture_of(void* stream) const = 0;  // a number of its own; 0 where nothing is captured
 
-  // Whether other processes' devices could map this memory.
+  // Whether other processes' devices of this node could map this memory.
   virtual bool is_shareable(const void* memory) const = 0;
 };
 

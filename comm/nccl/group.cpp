@@ -34,10 +34,12 @@ std::size_t Group::device_bytes() {
   return told > 0 ? told : made_of_bytes_;
 }
 
-bool Group::shares(Shared what, const void* data, std::size_t bytes) const {
-  const auto* begin = static_cast<const std::byte*>(data);
-  return has_window() && window_for_ == what && begin >= window_base_ &&
-         begin + bytes <= window_base_ + window_bytes_;
+bool Group::shares(Shared what, std::initializer_list<Tensor> tensors) const {
+  const auto within = [this](const Tensor& tensor) {
+    const auto* begin = static_cast<const std::byte*>(tensor.data);
+    return begin >= window_base_ && begin + tensor.bytes() <= window_base_ + window_bytes_;
+  };
+  return has_window() && window_for_ == what && std::all_of(tensors.begin(), tensors.end(), within);
 }
 
 bool Group::open_window(void* base, std::size_t bytes, Shared what) {

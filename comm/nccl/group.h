@@ -2,6 +2,7 @@
 // ranks pass, numbered for each sender and receiver by themselves.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
@@ -34,7 +35,7 @@ class Group final : public NumberedCalls {
   // the even ones after it; where the gather is captured it is 1 and then cleared. A single gather that is not captured
   // leaves a 1 behind, which the first captured one takes for the others' coming. So the first gather is done twice.
   template <typename Enqueue>
-  void launch_in_window(const CollectiveCall& call, void* stream, Enqueue enqueue) {
+  void launch_copies_in_window(const CollectiveCall& call, void* stream, Enqueue enqueue) {
     const uint32_t state = begin(call, stream);
     const auto carry_out = [&](auto what) {
       const Result result = window_handle_->with([&](Comm comm) { return what(comm); });
@@ -48,10 +49,10 @@ class Group final : public NumberedCalls {
     carry_out(enqueue);
     end(state, stream);
   }
-  // The same for a sum in such memory, by a kernel that reads what the other ranks hold and writes what they are to hold,
-  // where they are linked so that NCCL can, and else as outside of a window.
+  // The same for a collective in such memory by a kernel, which reads what the other ranks hold or writes what they are to
+  // hold, where they are linked so that NCCL can, and else as outside of a window.
   template <typename Enqueue>
-  void launch_sum_in_window(const CollectiveCall& call, void* stream, Enqueue enqueue) {
+  void launch_in_window(const CollectiveCall& call, void* stream, Enqueue enqueue) {
     launch_on(*window_handle_, call, stream, enqueue);
   }
   // The tensors from one rank of the group to another one. Made, and watched, when first asked for.
@@ -59,8 +60,8 @@ class Group final : public NumberedCalls {
   // The watchdog sees no more of the group.
   void unwatch();
 
-  // Whether calls of this kind are made through a window, and it has these bytes.
-  bool shares(Shared what, const void* data, std::size_t bytes) const;
+  // Whether calls of this kind are made through a window, and it has these tensors.
+  bool shares(Shared what, std::initializer_list<Tensor> tensors) const;
   bool has_window() const { return window_ != nullptr; }
   // A second handle, with a window on this memory; false where that does not work here, which costs nothing
   // later.

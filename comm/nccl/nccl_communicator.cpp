@@ -120,6 +120,16 @@ std::string NcclCommunicator::name() const {
   return "nccl " + version_text(api().version) + (group_->has_window() ? ", through a window" : "");
 }
 
+template <typename Enqueue>
+void NcclCommunicator::launch(const CollectiveCall& call, std::initializer_list<Tensor> tensors, void* stream,
+                              Enqueue enqueue) {
+  if (group_->shares(Shared::kCollectives, tensors)) {
+    group_->launch_in_window(call, stream, enqueue);
+  } else {
+    group_->launch(call, stream, enqueue);
+  }
+}
+
 void NcclCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void* stream) {
   const CollectiveCall call = all_reduce_call(tensor, op);
   if (call.bytes == 0) return;
@@ -127,11 +137,7 @@ void NcclCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void* strea
     return api().all_reduce(tensor.data, tensor.data, static_cast<std::size_t>(tensor.elements()),
                             type_of(tensor.dtype), op_of(op), comm, stream);
   };
-  if (group_->shares(Shared::kSums, tensor.data, tensor.bytes())) {
-    group_->launch_sum_in_window(call, stream, enqueue);
-  } else {
-    group_->launch(call, stream, enqueue);
-  }
+  launch(call, {tensor}, stream, enqueue);
 }
 
 void NcclCommunicator::all_gather(const Tensor& in, const Tensor& out, void* stream) {
@@ -140,18 +146,17 @@ void NcclCommunicator::all_gather(const Tensor& in, const Tensor& out, void* str
   const auto enqueue = [&](Comm comm) {
     return api().all_gather(in.data, out.data, in.bytes(), DataType::kUint8, comm, stream);
   };
-  if (group_->shares(Shared::kGathers, in.data, in.bytes()) &&
-      group_->shares(Shared::kGathers, out.data, out.bytes())) {
-    group_->launch_in_window(call, stream, enqueue);
+  if (group_->shares(Shared::kGathers, {in, out})) {
+    group_->launch_copies_in_window(call, stream, enqueue);
   } else {
-    group_->launch(call, stream, enqueue);
+    launch(call, {in, out}, stream, enqueue);
   }
 }
 
 void NcclCommunicator::reduce_scatter(const Tensor& in, const Tensor& out, void* stream) {
   const CollectiveCall call = reduce_scatter_call(in, out, size());
   if (call.bytes == 0) return;
-  group_->launch(call, stream, [&](Comm comm) {
+  launch(call, {in, out}, stream, [&](Comm comm) {
     return api().reduce_scatter(in.data, out.data, static_cast<std::size_t>(out.elements()),
                                 type_of(in.dtype), RedOp::kSum, comm, stream);
   });
@@ -265,6 +270,13 @@ void NcclCommunicator::check() {
   session_->watchdog().completed();
 }
 
+bool NcclCommunicator::is_on_one_node() const {
+  const uint64_t mine = session_->runtime().node();
+  std::vector<uint64_t> all(static_cast<std::size_t>(size()));
+  device::gather_records(host_, &mine, all.data(), sizeof mine);
+  return std::all_of(all.begin(), all.end(), [&](uint64_t node) { return node == mine; });
+}
+
 // All ranks have a window or none has: each says what it found, before and after it tried.
 bool NcclCommunicator::share_memory(void* base, std::size_t bytes, Shared what) {
   const auto all_say = [this](bool yes) {
@@ -277,6 +289,7 @@ bool NcclCommunicator::share_memory(void* base, std::size_t bytes, Shared what) 
   const bool aligned = reinterpret_cast<uintptr_t>(base) % kWindowAlignment == 0;
   session_->watchdog().throw_if_failed();
   require(!group_->has_window(), "one piece of memory is shared with a group");
+  if (!is_on_one_node()) return false;
   if (!all_say(!off && aligned && bytes > 0 && session_->runtime().is_shareable(base))) return false;
   if (all_say(group_->open_window(base, bytes, what))) return true;
   group_->close_window();

@@ -2,6 +2,7 @@
 // are made by one thread, in the same order on every rank.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,6 +48,11 @@ class NcclCommunicator final : public Communicator {
  private:
   const Api& api() const { return session_->api(); }
   bool has_failed() const;
+  bool is_on_one_node() const;  // collective
+  // Through the window, where it has all that the call reads and writes.
+  template <typename Enqueue>
+  void launch(const CollectiveCall& call, std::initializer_list<Tensor> tensors, void* stream,
+              Enqueue enqueue);
   std::unique_ptr<Communicator> split(int color, Config config);
   void meet(const CollectiveCall& send, int to, const CollectiveCall& receive, int from);
 

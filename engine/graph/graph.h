@@ -86,6 +86,7 @@ enum class Accumulate : uint8_t {
 
 enum class RunWhen : uint8_t {
   kAlways,
+  kOnce,  // first of all after what persists was written from outside; what it makes persists, for the run
   kFirstMicroBatch,  // of a step or of an evaluation: what it makes persists, and stands for the other micro-batches too
   kLastMicroBatch,
 };

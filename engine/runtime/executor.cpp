@@ -36,6 +36,8 @@ Executor::Executor(Program program, ProgramMemory& memory, ExecutorProbe* probe)
     : program_(std::move(program)), memory_(memory), executed_(program_.graph.ops().size(), 0) {
   const bool first = memory_.admit(program_);
   bind();
+  begins_ = std::any_of(program_.graph.ops().begin(), program_.graph.ops().end(),
+                        [](const Op& op) { return op.when == RunWhen::kOnce; });
   leads_on_ = ops_that_lead_on(program_.graph, forward_end_);
   StreamOps ops{.graph = program_.graph,
                 .schedule = program_.schedule,
@@ -117,7 +119,8 @@ void Executor::run_optimizer(const RunState& state) {
   run(optimizer_begin_, static_cast<OpId>(program_.graph.ops().size()), state);
 }
 
-void Executor::run(OpId begin, OpId end, const RunState& state) {
+void Executor::run(OpId begin, OpId end, RunState state) {
+  state.begins = begin == 0 && begins_ && memory_.take_news();
   streams_->run(begin, end, state);
   for (OpId id = begin; id < end; ++id) program_.kernels[id]->check(state);
 }

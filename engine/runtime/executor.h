@@ -92,13 +92,14 @@ class Executor {
   uint64_t offset_of(ValueId value, const Tensor& operand) const;
   void bind();
   void prepare(OpId id, bool first_program);
-  void run(OpId begin, OpId end, const RunState& state);
+  void run(OpId begin, OpId end, RunState state);
   void run_op(OpId id, KernelArgs args);
   bool finite(ValueId value) const;
 
   Program program_;
   ProgramMemory& memory_;
   OpId forward_end_ = 0, optimizer_begin_ = 0;
+  bool begins_ = false;         // some op runs once
   std::vector<char> leads_on_;  // by op of forward: does it lead to what outlives it?
   std::vector<BoundOp> bound_;  // by op
   std::vector<char> executed_;  // by op: has it ever run?

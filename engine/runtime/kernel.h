@@ -27,9 +27,12 @@ struct RunState {
   // longest sample of the run has, and the same for all batches, whatever their lengths.
   int64_t token_stride = 0;
   bool training = true;  // false in an evaluation: dropout is the identity, and forward makes no gradients
+  bool begins =
+      false;  // what persists was written from outside, and nothing has run since; the executor says so
   bool first_micro_batch() const { return micro_batch == 0; }
   bool last_micro_batch() const { return micro_batch + 1 == micro_batches; }
   bool runs(RunWhen when) const {
+    if (when == RunWhen::kOnce) return begins;
     if (when == RunWhen::kFirstMicroBatch) return first_micro_batch();
     return when == RunWhen::kAlways || last_micro_batch();
   }

@@ -143,6 +143,7 @@ void ProgramMemory::read(void* to, const Tensor& from, std::size_t offset, std::
 void ProgramMemory::write(const SharedTensor& to, const void* from, std::size_t offset,
                           std::size_t bytes) const {
   check_within(to, offset, bytes);
+  news_ = true;
   if (to.space == MemorySpace::kDisk)
     states_->write_piece(to.name, from, bytes, to.offset + offset, ring());
   else

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/core/arena.h"
@@ -63,9 +64,13 @@ class ProgramMemory {
   void write(const Tensor& to, const void* from, std::size_t offset, std::size_t bytes) const;
   void read(void* to, const Tensor& from) const { read(to, from, 0, from.bytes()); }
   void read(void* to, const Tensor& from, std::size_t offset, std::size_t bytes) const;
-  // Likewise, between two runs: of what is on the disk nothing then travels. Error kStorage.
+  // Likewise, between two runs: of what is on the disk nothing then travels. Error kStorage. What follows from such
+  // values, and is made once, is to be made anew after a write.
   void write(const SharedTensor& to, const void* from, std::size_t offset, std::size_t bytes) const;
   void read(void* to, const SharedTensor& from, std::size_t offset, std::size_t bytes) const;
+
+  // Whether such a value was written since the last call, or this is the first one.
+  bool take_news() { return std::exchange(news_, false); }
 
   const Arena& arena(MemorySpace space) const;  // kDevice or kHost
   uint64_t disk_bytes() const { return disk_bytes_; }
@@ -96,6 +101,7 @@ class ProgramMemory {
   DiskStore* states_;
   uint64_t ring_offset_ = 0;  // of the disk's buffer, where states are there
   bool admitted_ = false;
+  mutable bool news_ = true;
 };
 
 }  // namespace recollect

@@ -20,6 +20,7 @@ std::string op_line(const Program& program, OpId id) {
   std::string line = fmt::format("{:>5} {:<9} {:<14} {} {}", id, name_of(op.phase), name_of(op.stream),
                                  op.name, op.def->name);
   if (!op.attributes.items().empty()) line += fmt::format(" ({})", op.attributes.to_string());
+  if (op.when == RunWhen::kOnce) line += " [once]";
   if (op.when == RunWhen::kFirstMicroBatch) line += " [first micro-batch]";
   if (op.when == RunWhen::kLastMicroBatch) line += " [last micro-batch]";
   std::string names;

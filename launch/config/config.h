@@ -136,7 +136,7 @@ struct Config {
     double epochs = 0;                        // 0: max_steps counts. Else only before `complete_steps`
     Precision precision = Precision::kFP32;
     bool fp8 = false;              // products of the layers' linear modules in 8-bit codes
-    bool fp8_weight_cache = true;  // those of weights are made once a step
+    bool fp8_weight_cache = true;  // those of weights are made once a step, of frozen ones once
     MasterDType master_dtype = MasterDType::kFP32;
     double loss_scale = -1;             // -1: dynamic with fp16, else none; 0: dynamic
     double initial_loss_scale = 65536;  // of a dynamic one

@@ -122,7 +122,9 @@ std::vector<Rule> fixed_rules() {
        "no number is of FP8"},
       {{"training.fp8_weight_cache"},
        {"training.gradient_accumulation_steps"},
-       [](const Config& c) { return c.training.fp8 && c.training.gradient_accumulation_steps == 1; },
+       [](const Config& c) {
+         return c.training.fp8 && c.training.gradient_accumulation_steps == 1 && c.lora.rank == 0;
+       },
        "a step has one micro-batch, and nothing to keep for others"},
       {{"training.fp8_weight_cache"},
        {"parallelism.zero_stage"},

@@ -112,8 +112,9 @@ void add_training(std::vector<ConfigKey>& keys) {
       "gradients; every "
       "tensor is scaled by its largest absolute value");
   add("fp8_weight_cache", &S::fp8_weight_cache, any(),
-      "FP8 numbers of weights are made once a step and kept for all its micro-batches, 2 bytes each; false: "
-      "at every use");
+      "FP8 numbers of weights are made once a step and kept for all its micro-batches, and once for all "
+      "steps "
+      "of weights that nothing trains, 2 bytes each; false: at every use");
   add("master_dtype", &S::master_dtype, any(),
       "of what the optimizer updates; bf16: the parameters themselves, rounded by chance, with precision "
       "bf16");

@@ -1,6 +1,7 @@
 #include "launch/program/model_graph.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -51,6 +52,17 @@ void check_eight_bit(const Config& config, const Model& model) {
       fmt::format("write {}", rule.substr(0, rule.size() - kEnd.size())));
 }
 
+// Codes of weights that are kept last until the optimizer changes the weight, and so for ever where it is frozen.
+void make_once(Graph& graph, const std::vector<Parameter>& parameters) {
+  std::set<ValueId> frozen;
+  for (const Parameter& p : parameters)
+    if (p.frozen) frozen.insert(p.value);
+  for (const OpId id : graph.op_ids()) {
+    Op& op = graph.op(id);
+    if (op.when == RunWhen::kFirstMicroBatch && frozen.contains(op.inputs[0])) op.when = RunWhen::kOnce;
+  }
+}
+
 }  // namespace
 
 ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape& shape) {
@@ -66,6 +78,7 @@ ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape&
 ModelGraph differentiate_model(ModelGraph built, const Config& config) {
   assign_groups(built.graph, built.model, optimizer_settings(config));
   check_eight_bit(config, built.model);
+  make_once(built.graph, built.model.parameters);
   std::vector<ValueId> targets;
   for (const Parameter& p : built.model.parameters)
     if (!p.frozen) targets.push_back(p.value);

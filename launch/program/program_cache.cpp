@@ -7,7 +7,6 @@
 #include "checkpointing/simulator.h"
 #include "comm/agree.h"
 #include "engine/core/error.h"
-#include "engine/core/hash.h"
 #include "launch/program/late_lengths.h"
 #include "launch/program/limits.h"
 #include "launch/program/phase_table.h"
@@ -19,20 +18,6 @@ namespace {
 
 uint64_t arena_bytes_of(const ReadyProgram& ready) {
   return ready.executor->program().predicted().arena_bytes();
-}
-
-// Whether all ranks have the program's values and workspaces at the same places.
-bool places_agree(const Program& program, Communicator& ranks) {
-  const auto hash = [](const std::vector<uint64_t>& numbers) {
-    return hash_bytes(numbers.data(), numbers.size() * sizeof(uint64_t));
-  };
-  const auto mine =
-      static_cast<int64_t>(hash({hash(program.layout.value_offsets), hash(program.layout.workspace_offsets),
-                                 hash(program.workspaces)}) >>
-                           1);
-  int64_t extremes[] = {mine, -mine};
-  ranks.all_reduce({extremes, {2}, DType::kI64}, ReduceOp::kMax);
-  return extremes[0] == -extremes[1];
 }
 
 }  // namespace
@@ -64,14 +49,12 @@ ProgramCache::ProgramCache(const Config& config, const Mesh& mesh, const Backend
   if (DiskStore* disk = first.disk.get()) disk->open(needs_.disk_bytes);
   if (DiskStore* states = first.state_disk.get()) states->open(needs_.disk_state_bytes);
   backend_.choose_alike(mesh_.world(), [&] { reserve(std::move(planned)); });
+  if (config_.device.backend == BackendKind::kCuda)
+    windows_ = std::make_unique<RankWindows>(mesh_, shapes_.size() == 1);
   for (auto& [shape, ready] : programs_) share_memory(ready);
 }
 
-ProgramCache::~ProgramCache() {
-  retired_.clear();
-  programs_.clear();  // streams, and all that they recorded; then the memory may go
-  for (Communicator* window : windows_) window->unshare_memory();
-}
+ProgramCache::~ProgramCache() = default;
 
 ReadyProgram ProgramCache::make(const BatchShape& shape, const TakenOver& taken_over) const {
   ReadyProgram ready;
@@ -210,35 +193,13 @@ std::optional<MemorySoFar> ProgramCache::memory_so_far() const {
   return MemorySoFar{most_of(predicted), most_of(measured)};
 }
 
-// With the other tensor ranks' devices. What a rank writes there lies at the same place in its own memory, so their layouts
-// must be the same: they are, unless kernels want other workspaces, which is looked for once. For sums whether anything is
-// checkpointed is no matter: in a window they have bits of their own.
 void ProgramCache::share_memory(ReadyProgram& ready) {
-  if (mesh_.tensor_size() == 1 || config_.device.backend != BackendKind::kCuda) return;
-  const Program& program = ready.executor->program();
-  const bool alike = places_agree(program, mesh_.host_communicator(kTensorAxis));
-  require(alike || windows_.empty(),
-          "tensor ranks have their values at the same places, in every program or in none");
-  const Arena& arena = memory_->arena(MemorySpace::kDevice);
-  const auto open = [&](StreamId stream, Shared what) {
-    Communicator& group = mesh_.communicator(kTensorAxis, stream);
-    const bool opened = alike && group.share_memory(arena.at(0), arena.bytes(), what);
-    if (opened) windows_.push_back(&group);
-    return opened;
-  };
-  if (!std::exchange(sums_tried_, true)) {
-    const bool computing = open(StreamId::kCompute, Shared::kSums),
-               communicating = open(StreamId::kCommunication, Shared::kSums);
-    sums_in_windows_ = computing && communicating;
-  }
+  if (!windows_) return;
   const Checkpointed& c = ready.training.checkpointed;
-  if (c.residency.gathered_bytes + c.gathered.gathered_bytes > 0 && !std::exchange(gathers_tried_, true))
-    open(StreamId::kGather, Shared::kGathers);
-  ready.training.remarks.push_back(
-      {"parallelism.tensor_parallel_size",
-       sums_in_windows_
-           ? "all-reduces go through windows on each other's memory, where NCCL finds the GPUs linked for it"
-           : "all-reduces go the ordinary way, without windows on each other's memory"});
+  const bool gathers = c.residency.gathered_bytes + c.gathered.gathered_bytes > 0;
+  for (Remark& remark :
+       windows_->open(ready.executor->program(), memory_->arena(MemorySpace::kDevice), gathers))
+    ready.training.remarks.push_back(std::move(remark));
 }
 
 }  // namespace recollect

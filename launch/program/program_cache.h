@@ -12,6 +12,7 @@
 #include "engine/runtime/executor.h"
 #include "engine/runtime/step_recorder.h"
 #include "launch/config/config.h"
+#include "launch/program/rank_windows.h"
 #include "launch/program/resident_memory.h"
 #include "launch/program/training_program.h"
 #include "launch/ranks/backend.h"
@@ -101,9 +102,8 @@ class ProgramCache {
   ResidentMemory resident_;
   std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<ProgramMemory> memory_;
-  // Of the tensor ranks, those that read and write the other ranks' memory directly; of sums first once they have tried.
-  std::vector<Communicator*> windows_;
-  bool sums_tried_ = false, sums_in_windows_ = false, gathers_tried_ = false;
+  // In that memory, null where it is no GPU's. What follows goes before them: streams, and all that they recorded.
+  std::unique_ptr<RankWindows> windows_;
   std::map<BatchShape, ReadyProgram> programs_;
   std::vector<ReadyProgram> retired_;
 };

@@ -80,18 +80,22 @@ void remark_on_states(const Config& config, const Graph& graph, TrainingProgram&
 }
 
 void remark_on_weight_codes(const Config& config, const Graph& graph, TrainingProgram& training) {
-  int64_t weights = 0;
-  uint64_t bytes = 0;
-  for (const Op& op : graph.ops()) {
-    if (op.when != RunWhen::kFirstMicroBatch) continue;
-    ++weights;
-    for (const ValueId codes : op.outputs) bytes += graph.room_of(codes);
-  }
-  if (weights == 0) return;
-  training.remarks.push_back(
-      {"fp8_weight_cache",
-       fmt::format("FP8 numbers of {} weights, {:.2f} MiB, are made once for the {} micro-batches of a step",
-                   weights, mib_of(bytes), config.training.gradient_accumulation_steps)});
+  const auto remark = [&](RunWhen when, const std::string& how) {
+    int64_t weights = 0;
+    uint64_t bytes = 0;
+    for (const Op& op : graph.ops()) {
+      if (op.when != when) continue;
+      ++weights;
+      for (const ValueId codes : op.outputs) bytes += graph.room_of(codes);
+    }
+    if (weights > 0)
+      training.remarks.push_back(
+          {"fp8_weight_cache", fmt::format("FP8 numbers of {} weights, {:.2f} MiB, are made once {}", weights,
+                                           mib_of(bytes), how)});
+  };
+  remark(RunWhen::kOnce, "for all steps, since nothing trains the weights");
+  remark(RunWhen::kFirstMicroBatch,
+         fmt::format("for the {} micro-batches of a step", config.training.gradient_accumulation_steps));
 }
 
 }  // namespace recollect

@@ -12,7 +12,7 @@ void remark_on_frozen(TrainingProgram& training);
 // Of a program whose optimizer is in `graph`.
 void remark_on_states(const Config& config, const Graph& graph, TrainingProgram& training);
 
-// Of weights whose codes a step's micro-batches share.
+// Of weights whose codes a step's micro-batches share, or all steps.
 void remark_on_weight_codes(const Config& config, const Graph& graph, TrainingProgram& training);
 
 }  // namespace recollect

@@ -39,11 +39,12 @@ Masking masking(const Config& config, int64_t vocabulary) {
   return masking;
 }
 
-// For the other micro-batches of a step. Whole weights that data ranks hold parts of are not there for that long.
-bool keeps_weight_codes(const Config& config) {
+// Codes of weights are kept for the other micro-batches of a step, and of frozen weights for all steps. Whole weights that
+// data ranks hold parts of are not there for that long.
+Fp8Settings fp8_settings(const Config& config) {
   const Config::Training& t = config.training;
-  return t.fp8 && t.fp8_weight_cache && t.max_steps > 0 && t.gradient_accumulation_steps > 1 &&
-         config.parallelism.zero_stage < 3;
+  const bool keeps = t.fp8 && t.fp8_weight_cache && t.max_steps > 0 && config.parallelism.zero_stage < 3;
+  return {.on = t.fp8, .keeps_trained = keeps && t.gradient_accumulation_steps > 1, .keeps_frozen = keeps};
 }
 
 }  // namespace
@@ -56,8 +57,7 @@ TaskSettings task_settings(const Config& config) {
           .choices = config.task == Task::kMultipleChoice ? config.data.choices : 1,
           .packed = config.data.packing == Packing::kWithin,
           .lora = lora_settings(config),
-          .fp8 = config.training.fp8,
-          .fp8_weights_once = keeps_weight_codes(config)};
+          .fp8 = fp8_settings(config)};
 }
 
 TaskData task_data(const Config& config) {

@@ -44,7 +44,7 @@ Backend::Backend(const Config& config, Communicator& world)
   device_ = cuda::make_device({.ordinal = ordinal,
                                .pinned_required = config.device.pinned == PinnedMemory::kRequired,
                                .graphs = graphs_for(config, world_.get()),
-                               .shareable = world_ && config.parallelism.tensor_parallel_size > 1});
+                               .shareable = world_ != nullptr});
   libraries_.reset(new cuda::Libraries({.tf32 = config.device.tf32}));
   kernels_ = kernels_of(config.device.backend, config.device.isa, libraries_.get());
 }

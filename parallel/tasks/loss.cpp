@@ -32,7 +32,7 @@ int64_t classes(const LayerBuilder& layers, const TaskSettings& task) {
 
 Model begin_model(LayerBuilder& layers, const TaskSettings& task) {
   layers.adapt(task.lora);
-  layers.multiply_in_fp8(task.fp8, task.fp8_weights_once);
+  layers.multiply_in_fp8(task.fp8);
   if (layers.continues())
     return {.inputs = {{"ids", layers.token_input("ids")},
                        {"positions", layers.positions()},

@@ -21,6 +21,7 @@
 
 #include "engine/core/spelled.h"
 #include "engine/data/tasks.h"
+#include "parallel/fp8.h"
 #include "parallel/lora.h"
 
 namespace recollect {
@@ -47,9 +48,8 @@ struct TaskSettings {
   // or -1 for padding, in place of "lengths"; and what is made for each sample above is made for each sequence,
   // whose first tokens' numbers in the batch are "first_tokens" [packed sequences], -1 where there are fewer.
   bool packed = false;
-  LoraSettings lora = {};         // what of the model is trained, where that is not all of it
-  bool fp8 = false;               // the layers' linear modules multiply 8-bit codes
-  bool fp8_weights_once = false;  // those of weights are made once a step
+  LoraSettings lora = {};  // what of the model is trained, where that is not all of it
+  Fp8Settings fp8 = {};    // the layers' linear modules multiply 8-bit codes
 
   // Columns of targets that are averaged each by itself.
   int64_t columns() const { return task == Task::kQuestionAnswering ? 2 : 1; }

@@ -94,6 +94,14 @@ TEST(Simulator, MicroBatchesRepeatAndTheOptimizerDoesNot) {
   EXPECT_DOUBLE_EQ(four.busy_seconds[0] + four.total_exposed_seconds(), four.step_seconds);
 }
 
+// Not in a step like all others.
+TEST(Simulator, WhatIsMadeOnceTakesNothingOfAStep) {
+  Copies copies;
+  copies.add("once", "add", {copies.used_, copies.used_}, StreamId::kCompute, Phase::kForward,
+             RunWhen::kOnce);
+  EXPECT_DOUBLE_EQ(copies.run({1, 2, 1, kCompute, 1, 0.5}, 2).step_seconds, 2 * 5);
+}
+
 // Of such a step the second micro-batch, and not the first, is like those that its timeline leaves out.
 TEST(Simulator, WhatTheFirstMicroBatchMakesTheOthersHave) {
   Copies copies;

@@ -48,9 +48,11 @@ class WorkerRuntime : public device::DeviceRuntime {
   std::atomic<uint64_t> capture =
       0;  // what is enqueued is as if it were captured, where it is done all the same
   std::atomic<bool> shareable = false;
+  std::atomic<uint64_t> in_node = 0;
 
   void make_current() override {}
   std::string hardware_id() const override { return hardware_; }
+  uint64_t node() const override { return in_node; }
   std::size_t free_bytes() const override { return free_bytes_ -= 1000; }
   void* make_event() override;
   void destroy_event(void* event) noexcept override;

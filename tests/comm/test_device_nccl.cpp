@@ -216,9 +216,16 @@ TEST(NcclWindow, HasAKernelInEachCaptureAndNoSingleGatherBeforeThem) {
   }));
 }
 
-// Of sums, with no more thread blocks than the group has: those of what lies in it. All else is as it was.
-TEST(NcclWindow, TakesTheSumsOfSharedMemory) {
+// With no more thread blocks than the group has. What a rank reads of others, or writes there, is at the same place in its
+// own memory, but its part of a sum and its part of what is gathered may be anywhere in it.
+TEST(NcclWindow, TakesTheCollectivesOfSharedMemory) {
   Behaviour behaviour;
+  const auto expect_each = [&](int calls) {
+    EXPECT_EQ(behaviour->symmetric_sums, calls);
+    EXPECT_EQ(behaviour->symmetric_gathers, calls);
+    EXPECT_EQ(behaviour->symmetric_scatters, calls);
+    EXPECT_EQ(behaviour->gathers_by_copy, 0);
+  };
   expect_fine(run_as_threads(2, [&](Communicator& world) {
     const auto gpu = gpu_of(world);
     gpu->shareable = true;
@@ -226,27 +233,51 @@ TEST(NcclWindow, TakesTheSumsOfSharedMemory) {
     constexpr std::size_t kArena = 1 << 16;
     const std::unique_ptr<std::byte, void (*)(void*)> arena(
         static_cast<std::byte*>(std::aligned_alloc(4096, kArena)), std::free);
-    ASSERT_TRUE(c->share_memory(arena.get(), kArena, Shared::kSums));
+    ASSERT_TRUE(c->share_memory(arena.get(), kArena, Shared::kCollectives));
     EXPECT_EQ(behaviour->last_max_ctas, cuda::kMultiprocessorsOfCollectives);
-    auto* in = reinterpret_cast<int64_t*>(arena.get());
-    std::fill_n(in, 100, c->rank() + 1);
+    auto* const x = reinterpret_cast<float*>(arena.get());
+    float *const whole = x + 400, *const part = x + 800 + 200 * c->rank();
+    float outside[100];
     WorkerStream stream(1);
-    c->all_reduce({in, {100}, DType::kI64}, ReduceOp::kSum, &stream);
-    c->all_gather({in, {50}, DType::kI64}, {in + 100, {100}, DType::kI64}, &stream);
+    const auto each = [&](float* of_sum) {
+      std::fill_n(x, 200, 1.0f + static_cast<float>(c->rank()));
+      c->all_reduce({x, {200}, DType::kF32}, ReduceOp::kSum, &stream);
+      c->reduce_scatter({x, {200}, DType::kF32}, {of_sum, {100}, DType::kF32}, &stream);
+      c->all_gather({of_sum, {100}, DType::kF32}, {whole, {200}, DType::kF32}, &stream);
+      stream.synchronize();
+      for (int i = 0; i < 200; ++i) EXPECT_EQ(whole[i], 6);
+    };
+    each(part);
+    c->all_reduce({x, {1}, DType::kF32}, ReduceOp::kMax, &stream);
+    c->all_reduce({x, {1}, DType::kI64}, ReduceOp::kSum, &stream);
     stream.synchronize();
-    for (int i = 0; i < 200; ++i) EXPECT_EQ(in[i], 3);
     check_on_stream(*c, {61});
     world.barrier();
-    EXPECT_EQ(behaviour->sums_in_windows, 2);
-    EXPECT_EQ(behaviour->gathers_by_copy, 0);
+    expect_each(2);
     world.barrier();
-    c->unshare_memory();
-    c->all_reduce({in, {100}, DType::kI64}, ReduceOp::kSum, &stream);
+    c->all_reduce({outside, {100}, DType::kF32}, ReduceOp::kSum, &stream);
+    c->reduce_scatter({x, {200}, DType::kF32}, {outside, {100}, DType::kF32}, &stream);
+    c->all_gather({outside, {100}, DType::kF32}, {whole, {200}, DType::kF32}, &stream);
     stream.synchronize();
-    EXPECT_EQ(in[99], 6);
+    c->unshare_memory();
+    each(part);
   }));
-  EXPECT_EQ(behaviour->sums_in_windows, 2);
+  expect_each(2);
   EXPECT_EQ(behaviour->windows, 0);
+}
+
+TEST(NcclWindow, IsDoneWithoutBetweenNodes) {
+  Behaviour behaviour;
+  expect_fine(run_as_threads(2, [&](Communicator& world) {
+    const auto gpu = gpu_of(world);
+    gpu->shareable = true;
+    gpu->in_node = static_cast<uint64_t>(world.rank());
+    const auto c = join(world, gpu);
+    alignas(4096) static std::byte arena[4096];
+    EXPECT_FALSE(c->share_memory(arena, sizeof arena, Shared::kCollectives));
+    check_on_stream(*c, {61});
+  }));
+  EXPECT_EQ(behaviour->destroys, 2) << "no group was made for a window";
 }
 
 TEST(NcclWindow, IsDoneWithoutWhereOneRankCannot) {

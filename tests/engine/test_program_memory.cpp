@@ -244,5 +244,32 @@ TEST_F(ProgramMemoryTest, RefusesAProgramThatNeedsMore) {
   expect_refused(more, "needs 4096 bytes of disk; 0 were reserved");
 }
 
+// Of several programs by the one that comes first, and again when what persists was written from outside; what a program is
+// given to work on is another thing.
+TEST_F(ProgramMemoryTest, WhatIsMadeOnceIsMadeForAllPrograms) {
+  const auto once = [](Graph& graph) {
+    for (const OpId id : graph.op_ids())
+      if (graph.op(id).name == "total") graph.op(id).when = RunWhen::kOnce;
+  };
+  Program brief = model_.program(2, once), lengthy = model_.program(4, once);
+  ProgramMemory memory(*device_, {&brief, &lengthy});
+  Executor a(std::move(brief), memory), b(std::move(lengthy), memory);
+  const SharedTensor total = memory.shared("total"), early = memory.shared("early");
+  const auto set = [&](const SharedTensor& tensor) {
+    memory.write(tensor, std::vector<float>(tensor.elements(), 0.0f).data(), 0, tensor.bytes());
+  };
+  set(total);
+  run(b);
+  EXPECT_EQ(read(memory, "total")[0], 8);
+  run(b);
+  run(a);
+  EXPECT_EQ(read(memory, "total")[0], 8);
+  set(early);
+  a.run_optimizer({});
+  run(a);
+  run(b);
+  EXPECT_EQ(read(memory, "total")[0], 8 + 4);
+}
+
 }  // namespace
 }  // namespace recollect::test

@@ -76,6 +76,12 @@ TEST(ConfigWorld, RefusesWhatTheNumberOfMicroBatchesLeavesWithoutEffect) {
   EXPECT_EQ(world_refusal(two, 2),
             "c.yaml:2:58: training.fp8_weight_cache has no effect with training.gradient_accumulation_steps "
             "1: a step has one micro-batch, and nothing to keep for others");
+  EXPECT_EQ(
+      world_refusal(accepted(kLeast + "lora: {rank: 2}\n"
+                                      "training: {precision: bf16, fp8: true, fp8_weight_cache: false}"),
+                    1),
+      "accepted")
+      << "frozen weights' codes are kept for all steps";
 }
 
 // Each is planned before a run begins.

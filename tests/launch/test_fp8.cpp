@@ -109,10 +109,10 @@ TEST(Fp8, SavesCodesForBackward) {
 
 // How a rank plans to make the codes of weights.
 struct WeightCodes {
-  int once = 0, at_use = 0;       // ops
-  uint64_t bytes = 0, least = 0;  // that persist; two a number and a scale for each weight
-  uint64_t parameters = 0;        // bytes in all, of the category
-  double seconds = 0;             // of a step
+  int ever = 0, once = 0, at_use = 0;  // ops: of the run, of each step, and where they are used
+  uint64_t bytes = 0, least = 0;       // that persist; two a number and a scale for each weight
+  uint64_t parameters = 0;             // bytes in all, of the category
+  double seconds = 0;                  // of a step
   bool said = false;
 };
 
@@ -129,11 +129,11 @@ WeightCodes weight_codes(const Words& words) {
           .step_seconds;
   for (const Op& op : graph.ops()) {
     if (op.def->name != "quantise" || graph.value(op.inputs[0]).category != Category::kParameter) continue;
-    const bool once = op.when == RunWhen::kFirstMicroBatch;
-    ++(once ? found.once : found.at_use);
+    const bool at_use = op.when == RunWhen::kAlways;
+    ++(at_use ? found.at_use : op.when == RunWhen::kOnce ? found.ever : found.once);
     for (const ValueId codes : op.outputs)
       if (graph.value(codes).persistent) found.bytes += aligned(graph.value(codes).bytes());
-    if (once) found.least += 2 * static_cast<uint64_t>(graph.value(op.inputs[0]).shape.elements()) + 64;
+    if (!at_use) found.least += 2 * static_cast<uint64_t>(graph.value(op.inputs[0]).shape.elements()) + 64;
   }
   for (const Remark& remark : planned.training.remarks) found.said |= remark.key == "fp8_weight_cache";
   return found;
@@ -166,6 +166,64 @@ TEST(Fp8, CodesOfWeightsAreKeptForNobodyWhereThereIsOneMicroBatchOrWeightsAreNot
   EXPECT_EQ(weight_codes(data + Words{"parallelism.zero_stage=2"}).once, 4 * 3);
 }
 
+// Where adapters are trained, or a group says so; with one micro-batch too.
+TEST(Fp8, CodesOfFrozenWeightsAreMadeOnceForAllSteps) {
+  const Words lora{"lora.rank=2"}, one{"training.global_batch_size=2"};
+  for (const Words& words : {lora, lora + one}) {
+    const WeightCodes kept = weight_codes(words), at_use = weight_codes(words + Words{kAtEveryUse});
+    EXPECT_EQ(kept.ever, 4 * 3) << words.back();
+    EXPECT_EQ(kept.once + kept.at_use, 0) << words.back();
+    EXPECT_EQ(at_use.at_use, 2 * 4 * 3 - 1)
+        << words.back() << ": embeddings are frozen, and need no gradient";
+    EXPECT_EQ(kept.bytes, kept.least) << words.back();
+    EXPECT_EQ(kept.parameters - at_use.parameters, kept.bytes) << words.back();
+    EXPECT_LT(kept.seconds, at_use.seconds) << words.back();
+    EXPECT_TRUE(kept.said) << words.back();
+  }
+  const Words group{"optimizer.groups=[{match: [model.layers.0.*], frozen: true}]"};
+  const WeightCodes kept = weight_codes(group);
+  EXPECT_EQ(kept.ever, 4);
+  EXPECT_EQ(kept.once, 4 * 2);
+}
+
+// Counts the runs of the kernels that quantise weights.
+class Counted final : public Kernel {
+ public:
+  Counted(std::unique_ptr<Kernel> kernel, int& runs) : kernel_(std::move(kernel)), runs_(runs) {}
+  std::size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+  void run(const KernelArgs& args) override {
+    ++runs_;
+    kernel_->run(args);
+  }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+  int& runs_;
+};
+
+int runs_for_weights(const Words& words) {
+  int runs = 0;
+  const auto count = [&runs](TrainingProgram& training) {
+    Program& program = training.program;
+    for (const OpId id : program.graph.op_ids()) {
+      const Op& op = program.graph.op(id);
+      if (op.def->name == "quantise" && program.graph.value(op.inputs[0]).category == Category::kParameter)
+        program.kernels[id] = std::make_unique<Counted>(std::move(program.kernels[id]), runs);
+    }
+  };
+  train(kYaml, words, [&](int) { return ProgramParts{.edit_program = count, .probe = nullptr}; });
+  return runs;
+}
+
+// For three steps of two micro-batches, and two evaluations.
+TEST(Fp8, WeightsAreQuantisedAsOftenAsIsPlanned) {
+  const Words words{kBf16, "training.max_steps=3", "evaluation.every_steps=2", "evaluation.batches=2"},
+      lora = words + Words{"lora.rank=2"};
+  EXPECT_EQ(runs_for_weights(lora), 4 * 3);
+  EXPECT_EQ(runs_for_weights(words), 4 * 3 * (3 + 2));
+  EXPECT_EQ(runs_for_weights(lora + Words{kAtEveryUse}), 3 * 2 * (2 * 4 * 3 - 1) + 2 * 2 * 4 * 3);
+}
+
 // Of every step anew, and of an evaluation between two; whichever program's micro-batch is the first.
 TEST(Fp8, CodesOfWeightsAreThoseOfTheStep) {
   const TemporaryFolder folder;
@@ -182,7 +240,9 @@ TEST(Fp8, CodesOfWeightsAreThoseOfTheStep) {
               "parallelism.ranks_per_process=2", "parallelism.zero_stage=2"},
       lengths{"data.format=jsonl", "data.path=" + folder.write("lines.jsonl", text), "data.shuffle=false",
               "data.padding=longest", "data.pad_to_multiple_of=8"};
-  for (const Words& words : {three + evaluation, three + lengths, three + Words{"lora.rank=2"}, divided}) {
+  const Words one{kBf16, "training.global_batch_size=2", "lora.rank=2"}, lora = three + Words{"lora.rank=2"};
+  for (const Words& words : {three + evaluation, three + lengths, lora, lora + evaluation, lora + lengths,
+                             one + ranks(2, true), divided, divided + Words{"lora.rank=2"}}) {
     const Trained at_use = train(kYaml, words + Words{kAtEveryUse}), kept = train(kYaml, words);
     EXPECT_EQ(at_use.predicted, at_use.measured) << words.back();
     expect_same_bits(at_use, kept, words.back());

@@ -147,6 +147,8 @@ TEST(Resume, EveryOptimizer) {
                                rule);
   expect_same_when_resumed(kYaml, {"training.precision=bf16", "training.master_dtype=bf16"}, "bf16 masters");
   expect_same_when_resumed(kYaml, {"training.precision=bf16", "training.fp8=true"}, "codes of weights");
+  expect_same_when_resumed(kYaml, {"training.precision=bf16", "training.fp8=true", "lora.rank=2"},
+                           "codes of frozen weights");
   expect_same_when_resumed(kYaml, {"optimizer.name=sgd", "optimizer.momentum=0.9"}, "momentum");
   for (const char* precision : {"training.precision=fp32", "training.precision=bf16"})
     expect_same_when_resumed(

@@ -177,7 +177,7 @@ TEST(Layers, AGatedMlpOfRmsNorms) {
 TEST(Layers, ProductsOfCodesAreThoseOfQuantisedOperands) {
   for (const bool sequence_parallel : {false, true}) {
     Built built({1, 2, sequence_parallel});
-    built.layers.multiply_in_fp8(true);
+    built.layers.multiply_in_fp8({.on = true});
     const ValueId y = built.layers.mlp(
         "mlp", built.layers.norm("norm", built.x, {.weight = "n.weight", .bias = "n.bias"}),
         {.inner = 16, .up = {.weight = "u.weight", .bias = "u.bias"}, .down = {.weight = "d.weight"}});
@@ -208,7 +208,7 @@ TEST(Layers, ProductsOfCodesAreThoseOfQuantisedOperands) {
 // Both forms of a weight's; those of an activation are of its micro-batch.
 TEST(Layers, CodesOfWeightsMayLastAStep) {
   Built built;
-  built.layers.multiply_in_fp8(true, true);
+  built.layers.multiply_in_fp8({.on = true, .keeps_trained = true});
   built.layers.mlp(
       "mlp", built.x,
       {.inner = 16, .up = {.weight = "u.weight", .bias = "u.bias"}, .down = {.weight = "d.weight"}});
@@ -225,6 +225,20 @@ TEST(Layers, CodesOfWeightsMayLastAStep) {
     }
   }
   EXPECT_EQ(weights, 2);
+}
+
+TEST(Layers, CodesOfWeightsThatAreTrainedAreNoFrozenOnes) {
+  for (const bool adapts : {false, true}) {
+    Built built;
+    if (adapts) built.layers.adapt({.rank = 2, .targets = {"u"}});
+    built.layers.multiply_in_fp8({.on = true, .keeps_frozen = true});
+    built.layers.mlp(
+        "mlp", built.x,
+        {.inner = 16, .up = {.weight = "u.weight", .bias = "u.bias"}, .down = {.weight = "d.weight"}});
+    int kept = 0;
+    for (const Op& op : built.graph.ops()) kept += op.when == RunWhen::kFirstMicroBatch ? 1 : 0;
+    EXPECT_EQ(kept, adapts ? 2 : 0);
+  }
 }
 
 TEST(Layers, ABiasOfTheHeadIsDividedAsItsTableIs) {

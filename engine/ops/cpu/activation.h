@@ -25,7 +25,19 @@ class BiasGelu : public RowKernel {
   }
 };
 
-// A row of x is gate | up.
+// Rows of gate | up are worked on in runs of columns. The processor's own prefetching begins anew wherever either half of a
+// row begins, so it is told what comes some runs later.
+constexpr int64_t kGatedRun = 256;
+
+template <typename A>
+void fetch_later_run(const A* gate, const A* up) {
+  constexpr int64_t kLine = 64 / sizeof(A), kAhead = 2 * kGatedRun;
+  for (int64_t c = 0; c < kGatedRun; c += kLine) {
+    __builtin_prefetch(gate + kAhead + c);
+    __builtin_prefetch(up + kAhead + c);
+  }
+}
+
 template <typename A>
 class Swiglu : public RowKernel {
  public:
@@ -37,11 +49,14 @@ class Swiglu : public RowKernel {
     const int64_t width = width_ / 2;
     parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
       for (int64_t r = first; r < last; ++r) {
-        const A *gate = x + r * width_, *up = gate + width;
-        write_each(y + r * width, width, [&](int64_t c) {
-          const float g = load(gate[c]);
-          return g * sigmoid(g) * load(up[c]);
-        });
+        for (int64_t begin = 0; begin < width; begin += kGatedRun) {
+          const A *gate = x + r * width_ + begin, *up = gate + width;
+          fetch_later_run(gate, up);
+          write_each(y + r * width + begin, std::min(kGatedRun, width - begin), [&](int64_t c) {
+            const float g = load(gate[c]);
+            return g * sigmoid(g) * load(up[c]);
+          });
+        }
       }
     });
   }
@@ -57,13 +72,17 @@ class SwigluBackward : public RowKernel {
     A* dx = args.out[0].as<A>();
     parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
       for (int64_t r = first; r < last; ++r) {
-        const A *d = dy + r * width_, *gate = x + 2 * r * width_, *up = gate + width_;
-        A* dgate = dx + 2 * r * width_;
-        write_both(dgate, dgate + width_, width_, [&](int64_t c, float& of_gate, float& of_up) {
-          const float g = load(gate[c]), s = sigmoid(g), dy_of_c = load(d[c]), up_of_c = load(up[c]);
-          of_gate = dy_of_c * up_of_c * (s + g * s * (1.0f - s));
-          of_up = dy_of_c * (g * s);
-        });
+        for (int64_t begin = 0; begin < width_; begin += kGatedRun) {
+          const A *d = dy + r * width_ + begin, *gate = x + 2 * r * width_ + begin, *up = gate + width_;
+          A* dgate = dx + 2 * r * width_ + begin;
+          fetch_later_run(gate, up);
+          write_both(dgate, dgate + width_, std::min(kGatedRun, width_ - begin),
+                     [&](int64_t c, float& of_gate, float& of_up) {
+                       const float g = load(gate[c]), s = sigmoid(g), of_y = load(d[c]), u = load(up[c]);
+                       of_gate = of_y * u * (s + g * s * (1.0f - s));
+                       of_up = of_y * (g * s);
+                     });
+        }
       }
     });
   }

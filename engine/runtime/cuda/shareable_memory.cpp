@@ -11,6 +11,8 @@ constexpr std::size_t kPiece = std::size_t{2} << 20;  // what drivers hand out; 
 std::size_t whole_pieces(std::size_t bytes) { return (bytes + kPiece - 1) / kPiece * kPiece; }
 
 struct Driver {
+  PFN_cuDeviceGetAttribute_v2000 attribute =
+      driver_function<PFN_cuDeviceGetAttribute_v2000>("cuDeviceGetAttribute", 2000);
   PFN_cuMemGetAllocationGranularity_v10020 granularity =
       driver_function<PFN_cuMemGetAllocationGranularity_v10020>("cuMemGetAllocationGranularity", 10020);
   PFN_cuMemCreate_v10020 create = driver_function<PFN_cuMemCreate_v10020>("cuMemCreate", 10020);
@@ -30,6 +32,14 @@ void give_back(std::byte* base, std::size_t bytes) {
   const auto address = reinterpret_cast<CUdeviceptr>(base);
   driver.unmap(address, whole_pieces(bytes));
   driver.free_address(address, whole_pieces(bytes));
+}
+
+// Where network cards can have memory of this kind, NCCL may let them: then it must say so.
+bool is_for_network_cards(const Driver& driver, int ordinal) {
+  int supported = 0;
+  return driver.attribute(&supported, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, ordinal) ==
+             CUDA_SUCCESS &&
+         supported != 0;
 }
 
 // Physical memory behind the addresses, for this device to read and write. The mapping keeps it.
@@ -56,6 +66,7 @@ std::optional<Arena> reserve_shareable(int ordinal, std::size_t bytes) {
   kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   kind.location.id = ordinal;
   kind.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  kind.allocFlags.gpuDirectRDMACapable = is_for_network_cards(driver, ordinal) ? 1 : 0;
   std::size_t granularity = 0;
   if (driver.granularity(&granularity, &kind, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS ||
       granularity == 0 || kPiece % granularity != 0)

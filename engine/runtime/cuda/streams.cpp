@@ -48,7 +48,8 @@ DeviceStreams::~DeviceStreams() {
 void DeviceStreams::run(OpId begin, OpId end, const RunState& state) {
   *pinned_state_ = state;
   waits_.begin_run();
-  launch({begin, end, state.first_micro_batch(), state.last_micro_batch(), state.training}, state);
+  launch({begin, end, state.begins, state.first_micro_batch(), state.last_micro_batch(), state.training},
+         state);
   check(cudaStreamSynchronize(stream_of(StreamId::kCompute)), "running a step");
   if (state.training) account(begin, end);
   if (timing_) read_times(begin, end);
@@ -109,7 +110,7 @@ void DeviceStreams::capture(const Kind& kind, const RunState& state, Replay& rep
 }
 
 void DeviceStreams::enqueue(const Kind& kind, const RunState& state) {
-  const auto [begin, end, first, last, training] = kind;
+  const auto [begin, end, begins, first, last, training] = kind;
   const auto compute = stream_of(StreamId::kCompute);
   stamp(start_, StreamId::kCompute);
   check(cudaMemcpyAsync(device_state_, pinned_state_, sizeof(RunState), cudaMemcpyHostToDevice, compute),

@@ -30,7 +30,7 @@ class DeviceStreams final : public Streams {
 
  private:
   // Begin, end, first micro-batch, last micro-batch, training.
-  using Kind = std::tuple<OpId, OpId, bool, bool, bool>;
+  using Kind = std::tuple<OpId, OpId, bool, bool, bool, bool>;
   struct Replay {
     int runs = 0;
     cudaGraphExec_t graph = nullptr;

@@ -23,7 +23,9 @@ struct FakeNcclControl {
   std::atomic<int> windows{0};  // registered now
   std::atomic<int> spoilt_windows{
       0};  // given back behind their memory, or before what was recorded with them
-  std::atomic<int> sums_in_windows{0};  // of tensors that lie in the window of their communicator
+  // By symmetric kernels, in the window of their communicator; unless all ranks have them at the same places there, they
+  // fail.
+  std::atomic<int> symmetric_sums{0}, symmetric_gathers{0}, symmetric_scatters{0};
   std::atomic<int> gathers_by_copy{0};  // all-gathers of a communicator that prefers copy engines
   std::atomic<int> kernels_beside{0};   // all its other collectives
   std::atomic<int> last_blocking{-1};   // of the latest configuration

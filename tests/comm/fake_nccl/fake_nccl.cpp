@@ -24,12 +24,14 @@
 #include <vector>
 
 #include "comm/nccl/api.h"
-#include "comm/reduction.h"
 #include "tests/comm/fake_nccl/control.h"
+#include "tests/comm/fake_nccl/numbers.h"
+#include "tests/comm/fake_nccl/windows.h"
 #include "tests/comm/stream_abi.h"
 
 using namespace recollect::nccl;
-using recollect::DType;
+using fake_nccl::bytes_of;
+using fake_nccl::reduce;
 
 extern "C" FakeNcclControl fake_nccl_control;
 FakeNcclControl fake_nccl_control;
@@ -44,6 +46,8 @@ constexpr int kSplits = 64;
 struct RankArea {
   std::atomic<uint64_t> posted, done;    // collectives
   std::atomic<int64_t> splits[kSplits];  // 1 + what the rank wants: (color + 1) << 32 | key, by split
+  uint64_t places
+      [2];  // that a symmetric kernel takes for the other ranks' too; written before `posted`, as the slots
   alignas(64) std::byte slots[2][kSlotBytes];
   // To each rank, piece by piece.
   std::atomic<uint64_t> given[kMostRanks], taken[kMostRanks];
@@ -67,7 +71,7 @@ struct State {
   uint64_t kernel_in = ~uint64_t{0};  // the capture of its latest kernel
   int uncaptured_gathers = 0;         // by copy engines, before any that was captured
   bool has_captured = false;
-  const std::byte *window = nullptr, *window_end = nullptr;
+  fake_nccl::Window window;
   // What goes on in the background: connecting, or a split whose result is still to be delivered.
   bool connecting = false, finalizing = false;
   int split = -1;
@@ -157,8 +161,8 @@ bool all_at(const State& state, std::atomic<uint64_t> RankArea::*what, uint64_t 
 class Collective final : public recollect::test::StreamJob {
  public:
   using Finish = std::function<void(const std::vector<const std::byte*>& parts)>;
-  Collective(std::shared_ptr<State> state, const void* in, std::size_t in_bytes, Finish finish)
-      : state_(std::move(state)), in_(in), in_bytes_(in_bytes), finish_(std::move(finish)) {}
+  Collective(std::shared_ptr<State> state, const fake_nccl::Call& call, uint64_t place, Finish finish)
+      : state_(std::move(state)), call_(call), place_(place), finish_(std::move(finish)) {}
 
   bool step(bool first) override {
     State& state = *state_;
@@ -172,12 +176,19 @@ class Collective final : public recollect::test::StreamJob {
     std::byte* const slot = mine.slots[number_ % 2];
     if (!posted_ && number_ > 2 && !all_at(state, &RankArea::done, number_ - 2)) return false;
     if (!std::exchange(posted_, true)) {
-      std::memcpy(slot, in_, in_bytes_);
+      std::memcpy(slot, call_.in, call_.in_bytes);
+      mine.places[number_ % 2] = place_;
       mine.posted.store(number_);
     }
     if (!all_at(state, &RankArea::posted, number_)) return false;
     std::vector<const std::byte*> parts;
-    for (int r = 0; r < state.size; ++r) parts.push_back(state.meeting->ranks[r].slots[number_ % 2]);
+    for (int r = 0; r < state.size; ++r) {
+      const RankArea& rank = state.meeting->ranks[r];
+      parts.push_back(rank.slots[number_ % 2]);
+      if (rank.places[number_ % 2] != place_)
+        state.async = Result::kInternalError;  // elsewhere in its window
+    }
+    if (state.async != Result::kSuccess) return false;
     finish_(parts);
     mine.done.store(number_);
     return true;
@@ -185,8 +196,8 @@ class Collective final : public recollect::test::StreamJob {
 
  private:
   const std::shared_ptr<State> state_;
-  const void* const in_;
-  const std::size_t in_bytes_;
+  const fake_nccl::Call call_;
+  const uint64_t place_;
   const Finish finish_;
   uint64_t number_ = 0;
   bool posted_ = false;
@@ -197,11 +208,14 @@ void put_on(void* stream, std::unique_ptr<recollect::test::StreamJob> job) {
   on->enqueue_job(on, std::move(job));
 }
 
-Result enqueue(Comm comm, void* stream, const void* in, std::size_t in_bytes, Collective::Finish finish) {
+Result enqueue(Comm comm, void* stream, const fake_nccl::Call& call, Collective::Finish finish) {
   State& state = of(comm);
   if (control().fail_rank == state.world_rank) return static_cast<Result>(control().fail_result.load());
-  if (state.connecting || state.split >= 0 || in_bytes > kSlotBytes) return Result::kInvalidUsage;
-  put_on(stream, std::make_unique<Collective>(share(comm), in, in_bytes, std::move(finish)));
+  if (state.connecting || state.split >= 0 || call.in_bytes > kSlotBytes) return Result::kInvalidUsage;
+  const bool copies = state.config.cta_policy == kZeroCtaPolicy;
+  const uint64_t place = copies ? 0 : symmetric_place(state.window, call);
+  if (place > 0) ++(control().*call.symmetric);
+  put_on(stream, std::make_unique<Collective>(share(comm), call, place, std::move(finish)));
   state.polls = control().polls;
   return state.polls > 0 ? Result::kInProgress : Result::kSuccess;
 }
@@ -280,35 +294,6 @@ Result add_parcel(Comm comm, void* stream, const Parcel& parcel) {
   group.stream = stream;
   group.parcels.push_back(parcel);
   return Result::kSuccess;
-}
-
-DType dtype_of(DataType type) {
-  switch (type) {
-    case DataType::kInt64:
-      return DType::kI64;
-    case DataType::kFloat16:
-      return DType::kF16;
-    case DataType::kFloat32:
-      return DType::kF32;
-    case DataType::kFloat64:
-      return DType::kF64;
-    case DataType::kBfloat16:
-      return DType::kBF16;
-    default:
-      return DType::kU8;
-  }
-}
-
-recollect::ReduceOp op_of(RedOp op) {
-  return op == RedOp::kSum ? recollect::ReduceOp::kSum : recollect::ReduceOp::kMax;
-}
-
-void reduce(DataType type, RedOp op, const std::vector<const std::byte*>& parts, std::size_t offset,
-            void* out, std::size_t count) {
-  std::vector<const void*> from;
-  for (const std::byte* part : parts) from.push_back(part + offset);
-  recollect::reduce_parts(dtype_of(type), op_of(op), from.data(), static_cast<int>(from.size()), out,
-                          static_cast<int64_t>(count));
 }
 
 // Before a call is enqueued: what it is for a communicator that prefers copy engines.
@@ -407,50 +392,51 @@ const char* ncclGetLastError(Comm) {
 
 Result ncclAllReduce(const void* in, void* out, std::size_t count, DataType type, RedOp op, Comm comm,
                      void* stream) {
-  const State& state = of(comm);
   if (const Result result = note_launch(of(comm), false); result != Result::kSuccess) return result;
-  const std::size_t bytes = count * recollect::size_of(dtype_of(type));
-  const auto* from = static_cast<const std::byte*>(in);
-  if (from >= state.window && from + bytes <= state.window_end) ++control().sums_in_windows;
-  return enqueue(comm, stream, in, bytes,
+  const std::size_t bytes = bytes_of(count, type);
+  return enqueue(comm, stream, {&FakeNcclControl::symmetric_sums, in, bytes, out, bytes, type, op},
                  [=](const std::vector<const std::byte*>& parts) { reduce(type, op, parts, 0, out, count); });
 }
 
 Result ncclAllGather(const void* in, void* out, std::size_t count, DataType type, Comm comm, void* stream) {
-  if (const Result result = note_launch(of(comm), true); result != Result::kSuccess) return result;
-  const std::size_t bytes = count * recollect::size_of(dtype_of(type));
-  return enqueue(comm, stream, in, bytes, [=](const std::vector<const std::byte*>& parts) {
-    auto* to = static_cast<std::byte*>(out);
-    for (std::size_t r = 0; r < parts.size(); ++r) std::memcpy(to + r * bytes, parts[r], bytes);
-  });
+  State& state = of(comm);
+  if (const Result result = note_launch(state, true); result != Result::kSuccess) return result;
+  const std::size_t bytes = bytes_of(count, type), all = bytes * static_cast<std::size_t>(state.size);
+  return enqueue(comm, stream, {&FakeNcclControl::symmetric_gathers, in, bytes, out, all, type},
+                 [=](const std::vector<const std::byte*>& parts) {
+                   auto* to = static_cast<std::byte*>(out);
+                   for (std::size_t r = 0; r < parts.size(); ++r)
+                     std::memcpy(to + r * bytes, parts[r], bytes);
+                 });
 }
 
 Result ncclReduceScatter(const void* in, void* out, std::size_t count, DataType type, RedOp op, Comm comm,
                          void* stream) {
   const State& state = of(comm);
-  const std::size_t bytes = count * recollect::size_of(dtype_of(type));
+  const std::size_t bytes = bytes_of(count, type), all = bytes * static_cast<std::size_t>(state.size);
   const std::size_t offset = static_cast<std::size_t>(state.rank) * bytes;
   return enqueue(
-      comm, stream, in, bytes * static_cast<std::size_t>(state.size),
+      comm, stream, {&FakeNcclControl::symmetric_scatters, in, all, out, bytes, type, op},
       [=](const std::vector<const std::byte*>& parts) { reduce(type, op, parts, offset, out, count); });
 }
 
 Result ncclBroadcast(const void* in, void* out, std::size_t count, DataType type, int root, Comm comm,
                      void* stream) {
-  const std::size_t bytes = count * recollect::size_of(dtype_of(type));
-  return enqueue(comm, stream, in, bytes, [=](const std::vector<const std::byte*>& parts) {
-    std::memcpy(out, parts[static_cast<std::size_t>(root)], bytes);
-  });
+  const std::size_t bytes = bytes_of(count, type);
+  return enqueue(comm, stream, {nullptr, in, bytes, out, bytes, type},
+                 [=](const std::vector<const std::byte*>& parts) {
+                   std::memcpy(out, parts[static_cast<std::size_t>(root)], bytes);
+                 });
 }
 
 Result ncclSend(const void* data, std::size_t count, DataType type, int to, Comm comm, void* stream) {
   auto* bytes = static_cast<std::byte*>(const_cast<void*>(data));
-  return add_parcel(comm, stream, {true, bytes, count * recollect::size_of(dtype_of(type)), to});
+  return add_parcel(comm, stream, {true, bytes, bytes_of(count, type), to});
 }
 
 Result ncclRecv(void* data, std::size_t count, DataType type, int from, Comm comm, void* stream) {
   auto* bytes = static_cast<std::byte*>(data);
-  return add_parcel(comm, stream, {false, bytes, count * recollect::size_of(dtype_of(type)), from});
+  return add_parcel(comm, stream, {false, bytes, bytes_of(count, type), from});
 }
 
 Result ncclGroupStart() {
@@ -477,8 +463,8 @@ Result ncclCommWindowRegister(Comm comm, void* memory, std::size_t bytes, Window
   state.polls = 2;
   if (state.pending == Result::kSuccess) {
     *window = static_cast<Window>(memory);
-    state.window = static_cast<const std::byte*>(memory);
-    state.window_end = state.window + bytes;
+    const auto* begin = static_cast<const std::byte*>(memory);
+    state.window = {begin, begin + bytes};
     ++control().windows;
   }
   return Result::kInProgress;

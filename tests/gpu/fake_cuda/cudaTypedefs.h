@@ -5,6 +5,7 @@
 
 using PFN_cuMemGetAllocationGranularity_v10020 = CUresult (*)(std::size_t*, const CUmemAllocationProp*,
                                                               CUmemAllocationGranularity_flags);
+using PFN_cuDeviceGetAttribute_v2000 = CUresult (*)(int*, CUdevice_attribute, CUdevice);
 using PFN_cuMemCreate_v10020 = CUresult (*)(CUmemGenericAllocationHandle*, std::size_t,
                                             const CUmemAllocationProp*, unsigned long long);
 using PFN_cuMemRelease_v10020 = CUresult (*)(CUmemGenericAllocationHandle);

@@ -33,6 +33,11 @@ CUresult get_granularity(std::size_t* granularity, const CUmemAllocationProp*,
   return CUDA_SUCCESS;
 }
 
+CUresult get_attribute(int* value, CUdevice_attribute, CUdevice) {
+  *value = 1;
+  return CUDA_SUCCESS;
+}
+
 // A handle is the device, and how many pieces of the granularity there are. Who has one, by making it or by asking for it,
 // gives it back.
 constexpr unsigned long long kOfDevice = 1ull << 40;
@@ -45,6 +50,8 @@ CUresult create(CUmemGenericAllocationHandle* handle, std::size_t bytes, const C
       return cudaErrorInvalidValue;
     if (kind->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
       return cudaErrorInvalidValue;  // no other process could map it, and plain memory would do
+    if (!kind->allocFlags.gpuDirectRDMACapable)
+      return cudaErrorInvalidValue;  // no network card could read it
     if (bytes == 0 || bytes % kGranularity != 0 || device < 0 || device >= w.settings().devices)
       return cudaErrorInvalidValue;
     if (bytes > w.settings().memory - w.memory().used(device)) return cudaErrorMemoryAllocation;
@@ -123,6 +130,7 @@ void* address_of(Function* function) {
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
                                              cudaDriverEntryPointQueryResult* result) {
   const std::map<std::string, void*> functions = {
+      {"cuDeviceGetAttribute", address_of(get_attribute)},
       {"cuMemGetAllocationGranularity", address_of(get_granularity)},
       {"cuMemCreate", address_of(create)},
       {"cuMemRelease", address_of(release)},

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launch/config/read.h"
@@ -62,6 +63,15 @@ class FakeRanks : public FakeCuda {
                                      bool replayed, const AfterStep& after = {},
                                      const ProgramParts& parts = {}) {
     return numbers(world, kTinyOnCuda, words, settings, replayed, after, parts);
+  }
+
+  // Of the collectives in windows.
+  static std::vector<std::pair<std::string, int>> kernels_so_far() {
+    const FakeNcclControl& c = nccl();
+    return {{"sums", c.symmetric_sums},
+            {"gathers", c.symmetric_gathers},
+            {"scatters", c.symmetric_scatters},
+            {"copies", c.gathers_by_copy}};
   }
 
   static FakeNcclControl& nccl() {

@@ -67,21 +67,72 @@ TEST_F(FakeRanks, AllReplayOrNoneDoes) {
       << outcomes[1].message;
 }
 
-// For sums on both streams that have some, and for gathers where there are some.
+// Of tensor ranks for the collectives of both streams, and for gathers where there are some; of data ranks for those of
+// gradients and parameters. All of them go through the windows.
 TEST_F(FakeRanks, OpenWindowsOnEachOthersMemory) {
-  const Words tensor = {"parallelism.tensor_parallel_size=2"},
-              gathering = {"parallelism.tensor_parallel_size=2", "activation_checkpointing.mode=full",
-                           "activation_checkpointing.partition_activations=true"};
+  const std::string tensor = "tensor_parallel_size", data = "data_parallel_size";
+  struct Case {
+    std::string ranks;
+    Words words;
+    int windows;
+    std::string kernels, said;
+  };
+  const std::string parts = "reduce-scatters and all-gathers";
+  const std::vector<Case> cases = {
+      {tensor, {}, 2, "sums ", "all-reduces"},
+      {tensor,
+       {"activation_checkpointing.mode=full", "activation_checkpointing.partition_activations=true"},
+       3,
+       "sums copies ",
+       "all-reduces"},
+      {tensor,
+       {"parallelism.sequence_parallel=true", "data.sequence_length=6"},
+       3,
+       "sums gathers scatters copies ",
+       "all-reduces, " + parts},
+      {data, {}, 1, "sums ", "all-reduces"},
+      {data, {"parallelism.zero_stage=1"}, 1, "gathers scatters ", parts},
+      {data, {"parallelism.zero_stage=2"}, 1, "gathers scatters ", parts},
+      {data, {"parallelism.zero_stage=3"}, 1, "gathers scatters ", parts}};
   expect_fine(test::run_as_processes(2, [&](Communicator& world) {
-    const auto windows = [&](int count) {
-      return [count](int64_t, Session&) {
-        require(nccl().windows == count, std::to_string(nccl().windows) + " windows");
-      };
-    };
-    numbers(world, tensor, {.devices = 2}, true, windows(2));
-    require(nccl().sums_in_windows > 0 && nccl().gathers_by_copy == 0, "sums go through windows");
-    numbers(world, gathering, {.devices = 2}, true, windows(3));
-    require(nccl().gathers_by_copy > 0, "gathers go through windows");
+    for (const auto& [ranks, words, windows, kernels, said] : cases) {
+      const auto before = kernels_so_far();
+      const std::string key = "parallelism." + ranks, name = words.empty() ? key : words.back();
+      Words all = words;
+      all.push_back(key + "=2");
+      numbers(world, all, {.devices = 2}, true, [&](int64_t, Session& session) {
+        require(nccl().windows == windows, name + ": other windows");
+        for (const Remark& remark : session.training_program().remarks)
+          if (remark.key == key)
+            return require(remark.sentence.starts_with(said + " go through windows"), remark.sentence);
+        require(false, name + ": nothing is said");
+      });
+      std::string seen;
+      const auto now = kernels_so_far();
+      for (std::size_t i = 0; i < now.size(); ++i)
+        if (now[i].second > before[i].second) seen += now[i].first + " ";
+      require(seen == kernels, name + ": " + seen);
+    }
+  }));
+}
+
+// Data ranks whose batches have other lengths run other programs at the same time, as the two do here in every step.
+TEST_F(FakeRanks, OfDataOpenNoWindowsForSeveralLengths) {
+  const test::TemporaryFolder folder;
+  std::string text;
+  for (int step = 0; step < 4; ++step)
+    text += "{\"input_ids\": [1, 2, 3, 4, 5, 6, 7]}\n{\"input_ids\": [3, 2, 1]}\n";
+  const Words words = {"parallelism.data_parallel_size=2",
+                       "parallelism.zero_stage=2",
+                       "data.format=jsonl",
+                       "data.path=" + folder.write("lines.jsonl", text),
+                       "data.shuffle=false",
+                       "data.padding=longest",
+                       "data.pad_to_multiple_of=4",
+                       "data.sequence_length=8"};
+  expect_fine(test::run_as_processes(2, [&](Communicator& world) {
+    numbers(world, words, {.devices = 2}, true,
+            [](int64_t, Session&) { require(nccl().windows == 0, "there are no windows"); });
   }));
 }
 

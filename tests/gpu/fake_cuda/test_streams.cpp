@@ -283,6 +283,7 @@ TEST_F(FakeMemory, WhatTheDriverMapsIsForThoseWithAccess) {
   kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   kind.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   kind.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  kind.allocFlags.gpuDirectRDMACapable = 1;
   CUdeviceptr address = 0;
   CUmemGenericAllocationHandle memory = 0, found = 0;
   const auto create = cuda::driver_function<PFN_cuMemCreate_v10020>("cuMemCreate", 10020);

@@ -59,6 +59,18 @@ TEST_F(FakeTraining, Float8ComputedAgainHasTheSameBits) {
   expect_same_bits(none, train_in({.order = RunOrder::kLate}, with(kHost, fp8)), "computed again");
 }
 
+// The step that makes the codes of frozen weights is one of its own: the others are replayed.
+TEST_F(FakeTraining, Float8OfFrozenWeightsIsMadeBeforeStepsAreReplayed) {
+  const Words fp8 = {
+      "training.fp8=true",    "training.precision=bf16", "model.n_inner=32",     "model.n_layer=2",
+      "model.n_positions=16", "data.sequence_length=16", "training.max_steps=4", "lora.rank=2"};
+  const Trained launched = train_in({}, with(fp8, kLaunched));
+  expect_same_bits(launched, train_in({.order = RunOrder::kLate}, fp8), "replayed");
+  expect_replays(2 + 3);
+  expect_same_bits(launched, train_in({}, with(fp8, {"training.fp8_weight_cache=false"})), "at every use");
+  expect_replays(2 * 3);
+}
+
 // Of tokens too, of which a device multiplies 16 at a time.
 TEST_F(FakeTraining, Float8RefusesOtherSizesThanDevicesMultiply) {
   test::expect_error(ExitCode::kConfiguration, {"multiples of 16"}, [] {
