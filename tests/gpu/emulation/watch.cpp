@@ -57,6 +57,11 @@ void KernelWatch::leave_out(std::string file, unsigned line) {
   line_left_out_ = line;
 }
 
+bool KernelWatch::watches_case() const {
+  return std::any_of(kernels_.begin(), kernels_.end(),
+                     [&](const auto& one) { return one.second.cases.contains(case_); });
+}
+
 std::map<const void*, KernelWatch::Kernel> KernelWatch::kernels() const {
   std::map<const void*, Kernel> result = kernels_;
   for (auto& [kernel, one] : result) name(kernel, one);

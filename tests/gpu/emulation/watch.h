@@ -28,6 +28,7 @@ class KernelWatch {
   KernelWatch& operator=(const KernelWatch&) = delete;
 
   void begin_case() { ++case_; }
+  bool watches_case() const;  // whether any launch of it has been watched
   // From now on what is watched lacks its barrier there (leave_out_barrier).
   void leave_out(std::string file, unsigned line);
 

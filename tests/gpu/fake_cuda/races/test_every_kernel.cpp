@@ -81,8 +81,8 @@ std::vector<OpCase> by_size() {
   return cases;
 }
 
-// Of all kinds, or of those that are named.
-void run_ops(KernelWatch& watch, const Kinds& kinds = {}) {
+// Of all kinds, or of those that are named. Kernels of f16 are made as those of bf16 are, and run where these are watched.
+void run_ops(KernelWatch& watch, const Kinds& kinds = {}, bool f16_too = false) {
   OnePart part;
   KernelTable kernels, divided;
   emulation::register_kernels(kernels);
@@ -90,10 +90,14 @@ void run_ops(KernelWatch& watch, const Kinds& kinds = {}) {
   for (const OpCase& c : by_size()) {
     if (!is_of(c.kind, kinds)) continue;
     watch.begin_case();
-    for (const Precision precision : {kBfloat16, kFloat}) {
+    const bool chooses = c.kind == "lm_head_loss";  // one of two kernels, by the type too
+    const auto run = [&](Precision precision) {
       run_once(c, kernels, precision);
-      if (c.kind == "lm_head_loss") run_once(c, divided, precision);
-    }
+      if (chooses) run_once(c, divided, precision);
+    };
+    run(kBfloat16);
+    if (f16_too && (chooses || watch.watches_case())) run(kFloat16);
+    run(kFloat);
   }
 }
 
@@ -223,9 +227,24 @@ std::set<Defined> kernels_in_sources() {
   return result;
 }
 
+// Of each kernel that is made for bf16, but for those between both and those of masters, which are bf16 or f32.
+void expect_f16(const std::map<const void*, KernelWatch::Kernel>& kernels) {
+  const std::string bf16 = "recollect::bf16", f16 = "recollect::f16";
+  std::set<std::string> functions;
+  for (const auto& [address, kernel] : kernels) functions.insert(kernel.function);
+  for (std::string function : functions) {
+    if (function.find(bf16) == std::string::npos || function.find(f16) != std::string::npos ||
+        function.find(bf16 + ", " + bf16) != std::string::npos)
+      continue;
+    for (std::size_t at; (at = function.find(bf16)) != std::string::npos;)
+      function.replace(at, bf16.size(), f16);
+    EXPECT_TRUE(functions.contains(function)) << function << " never runs here";
+  }
+}
+
 TEST(EveryKernel, HasNoRace) {
   KernelWatch watch(kMostThreads);
-  run_ops(watch);
+  run_ops(watch, {}, true);
   run_rounded_updates();
   run_enqueued();
   run_reductions();
@@ -242,6 +261,7 @@ TEST(EveryKernel, HasNoRace) {
       return one.first == file && emulation::is_function(kernel.function, one.second);
     });
   }
+  expect_f16(watch.kernels());
   for (const auto& [file, name] : missing) ADD_FAILURE() << file << ": " << name << " never runs here";
 }
 
