@@ -84,13 +84,17 @@ void MessageCommunicator::receive_part(void* data, std::size_t bytes, int from) 
   if (bytes > 0) begin_receive(data, bytes, from);
 }
 
-int MessageCommunicator::swap_with_all(const void* mine, void* all, std::size_t bytes) {
+void MessageCommunicator::begin_swap(const void* mine, void* all, std::size_t bytes) {
   auto* to = static_cast<std::byte*>(all);
   for (int r = 0; r < size_; ++r)
     if (r != rank_) receive_part(to + static_cast<std::size_t>(r) * bytes, bytes, r);
   for (int r = 0; r < size_; ++r)
     if (r != rank_) send_part(mine, bytes, r);
   copy_bytes(to + static_cast<std::size_t>(rank_) * bytes, mine, bytes);
+}
+
+int MessageCommunicator::swap_with_all(const void* mine, void* all, std::size_t bytes) {
+  begin_swap(mine, all, bytes);
   return wait_for_all().last;
 }
 
@@ -109,16 +113,29 @@ void MessageCommunicator::agree(Check check) {
   }
 }
 
-void MessageCommunicator::start(CollectiveCall call) {
+void MessageCommunicator::begin_call(CollectiveCall call) {
   check_usable();
   call.sequence = latest_.sequence + 1;
   before_ = latest_;
   latest_ = call_ = call;
   times_.began(call_);
-  const auto came = CallTimes::Clock::now();
-  const int last = swap_with_all(&call_, calls_.data(), sizeof call_);
-  if (last >= 0) times_.waited(last, CallTimes::Clock::now() - came);
+  came_ = CallTimes::Clock::now();
+  all_came_ = false;
+  begin_swap(&call_, calls_.data(), sizeof call_);
+  if (!joins_messages()) meet_all();
+}
+
+void MessageCommunicator::meet_all() {
+  if (all_came_) return;
+  const int last = wait_for_all().last;
+  if (last >= 0) times_.waited(last, CallTimes::Clock::now() - came_);
+  all_came_ = true;
   agree([this] { check_agreement(calls_, names_); });
+}
+
+void MessageCommunicator::start(CollectiveCall call) {
+  begin_call(call);
+  meet_all();
 }
 
 void MessageCommunicator::wait_for_peers() {
@@ -128,6 +145,7 @@ void MessageCommunicator::wait_for_peers() {
 }
 
 void MessageCommunicator::finish_transfer() {
+  meet_all();
   const Ended ended = wait_for_all();
   if (ended.stood >= 0) times_.waited(ended.stood, ended.silence);
 }
@@ -187,7 +205,7 @@ void MessageCommunicator::reduce_small(const Tensor& tensor, ReduceOp op) {
 
 void MessageCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void*) {
   const CallTimer timer(times_);
-  start(all_reduce_call(tensor, op));
+  begin_call(all_reduce_call(tensor, op));
   if (tensor.bytes() <= kSmallBytes) return reduce_small(tensor, op);
   const std::size_t width = size_of(tensor.dtype);
   const auto share = static_cast<int64_t>(share_bytes_ / width);
@@ -214,32 +232,34 @@ void MessageCommunicator::all_reduce(const Tensor& tensor, ReduceOp op, void*) {
 
 void MessageCommunicator::all_gather(const Tensor& in, const Tensor& out, void*) {
   const CallTimer timer(times_);
-  start(all_gather_call(in, out, size_));
+  begin_call(all_gather_call(in, out, size_));
   const std::size_t part = in.bytes();
   const auto* from = static_cast<const std::byte*>(in.data);
   auto* to = static_cast<std::byte*>(out.data);
-  copy_bytes(to + static_cast<std::size_t>(rank_) * part, from, part);
-  const std::byte* mine = to + static_cast<std::size_t>(rank_) * part;
-  for (std::size_t begin = 0; begin < part; begin += kLargestMessage) {
+  std::size_t begin = 0;
+  do {
     const std::size_t bytes = std::min(kLargestMessage, part - begin);
     for (int r = 0; r < size_; ++r)
       if (r != rank_) receive_part(to + static_cast<std::size_t>(r) * part + begin, bytes, r);
     for (int r = 0; r < size_; ++r)
-      if (r != rank_) send_part(mine + begin, bytes, r);
+      if (r != rank_) send_part(from + begin, bytes, r);
     finish_transfer();
-  }
+    begin += bytes;
+  } while (begin < part);
+  copy_bytes(to + static_cast<std::size_t>(rank_) * part, from, part);
 }
 
 void MessageCommunicator::reduce_scatter(const Tensor& in, const Tensor& out, void*) {
   const CallTimer timer(times_);
-  start(reduce_scatter_call(in, out, size_));
+  begin_call(reduce_scatter_call(in, out, size_));
   const std::size_t width = size_of(in.dtype);
   const auto share = static_cast<int64_t>(share_bytes_ / width);
   const auto* from = static_cast<const std::byte*>(in.data);
   const auto piece = [&](int r, int64_t begin) {
     return from + static_cast<std::size_t>(r * out.elements() + begin) * width;
   };
-  for (int64_t begin = 0; begin < out.elements(); begin += share) {
+  int64_t begin = 0;
+  do {
     const int64_t count = std::min(share, out.elements() - begin);
     const std::size_t bytes = static_cast<std::size_t>(count) * width;
     for (int r = 0; r < size_; ++r)
@@ -250,14 +270,16 @@ void MessageCommunicator::reduce_scatter(const Tensor& in, const Tensor& out, vo
     finish_transfer();
     reduce_parts(in.dtype, ReduceOp::kSum, parts_.data(), size_,
                  static_cast<std::byte*>(out.data) + static_cast<std::size_t>(begin) * width, count);
-  }
+    begin += count;
+  } while (begin < out.elements());
 }
 
 void MessageCommunicator::broadcast(const Tensor& tensor, int root, void*) {
   const CallTimer timer(times_);
-  start(broadcast_call(tensor, root, size_));
+  begin_call(broadcast_call(tensor, root, size_));
   auto* data = static_cast<std::byte*>(tensor.data);
-  for (std::size_t begin = 0; begin < tensor.bytes(); begin += kLargestMessage) {
+  std::size_t begin = 0;
+  do {
     const std::size_t bytes = std::min(kLargestMessage, tensor.bytes() - begin);
     if (rank_ != root) {
       receive_part(data + begin, bytes, root);
@@ -266,7 +288,8 @@ void MessageCommunicator::broadcast(const Tensor& tensor, int root, void*) {
         if (r != rank_) send_part(data + begin, bytes, r);
     }
     finish_transfer();
-  }
+    begin += bytes;
+  } while (begin < tensor.bytes());
 }
 
 }  // namespace recollect

@@ -5,8 +5,9 @@
 //
 // Every call first exchanges a small record with all ranks: different calls are kRanksDisagree on all of
 // them, and nobody leaves a call before everybody has come to it. The time of that exchange, in which a short
-// message travels once, counts as waiting for who was the last to send. Two ranks that pass a tensor do the
-// same among themselves: the sender's record goes first, and the receiver's comes back.
+// message travels once, counts as waiting for who was the last to send. Where messages can be joined, the first
+// of a collective's data goes with the record, so that a short call takes one message each way. Two ranks that
+// pass a tensor do the same among themselves: the sender's record goes first, and the receiver's comes back.
 #pragma once
 
 #include <cstddef>
@@ -56,6 +57,9 @@ class MessageCommunicator : public Communicator {
   virtual void begin_send(const void* data, std::size_t bytes, int to) = 0;
   virtual void begin_receive(void* data, std::size_t bytes, int from) = 0;
   virtual Ended wait_for_all() = 0;
+  // Whether a second send and receive per rank may be begun behind the first: a short one goes with it.
+  // wait_for_all waits for the first ones alone, and the second ones take their places.
+  virtual bool joins_messages() const { return false; }
   // Error kPeerLost about the call under way; nothing works afterwards.
   [[noreturn]] virtual void fail(const std::string& what) = 0;
   virtual bool has_failed() const = 0;
@@ -64,6 +68,7 @@ class MessageCommunicator : public Communicator {
   // To all other ranks of the world that listen. Must not wait for anybody.
   virtual void tell(const WaitPost& post) noexcept = 0;
 
+  // All have come to this call.
   void start(CollectiveCall call);
   // Everybody's `bytes` to everybody, in rank order. Returns who was the last to send them.
   int swap_with_all(const void* mine, void* all, std::size_t bytes);
@@ -85,6 +90,11 @@ class MessageCommunicator : public Communicator {
   // Throws what `check` throws, after which nothing works any more.
   template <typename Check>
   void agree(Check check);
+  // The call's record is on its way, with the first messages begun afterwards where they are joined: the others'
+  // records are waited for here or, then, before anything else is.
+  void begin_call(CollectiveCall call);
+  void meet_all();
+  void begin_swap(const void* mine, void* all, std::size_t bytes);
   void meet(const CollectiveCall& send, int to, const CollectiveCall& receive, int from);
   // Until all have come, which is a wait for the last; and until all is transferred, whose silences are waits.
   void wait_for_peers();
@@ -107,6 +117,8 @@ class MessageCommunicator : public Communicator {
   const std::shared_ptr<WaitPosts> posts_;
   const uint32_t slot_;  // of posts_
   CallTimes times_;
+  CallTimes::Clock::time_point came_;  // to the call under way
+  bool all_came_ = true;               // to it, or no collective is
   bool broken_ = false;
 };
 

@@ -38,6 +38,13 @@ Moved move_some(Call call) {
   }
 }
 
+msghdr message_of(std::span<iovec> parts) {
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  return message;
+}
+
 template <typename Byte, typename Some>
 Transfer move_all(const Socket& socket, Byte* data, std::size_t bytes, short events,
                   Clock::time_point deadline, Some some) {
@@ -198,6 +205,16 @@ Moved receive_some(const Socket& socket, void* data, std::size_t bytes) {
   return move_some([&] { return ::recv(socket.descriptor(), data, bytes, MSG_DONTWAIT); });
 }
 
+Moved send_some(const Socket& socket, std::span<iovec> parts) {
+  const msghdr message = message_of(parts);
+  return move_some([&] { return ::sendmsg(socket.descriptor(), &message, MSG_NOSIGNAL | MSG_DONTWAIT); });
+}
+
+Moved receive_some(const Socket& socket, std::span<iovec> parts) {
+  msghdr message = message_of(parts);
+  return move_some([&] { return ::recvmsg(socket.descriptor(), &message, MSG_DONTWAIT); });
+}
+
 bool wait_for(std::span<pollfd> files, Clock::time_point deadline) {
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
@@ -211,11 +228,13 @@ bool wait_for(std::span<pollfd> files, Clock::time_point deadline) {
 }
 
 Transfer send_all(const Socket& socket, const void* data, std::size_t bytes, Clock::time_point deadline) {
-  return move_all(socket, static_cast<const std::byte*>(data), bytes, POLLOUT, deadline, send_some);
+  return move_all(socket, static_cast<const std::byte*>(data), bytes, POLLOUT, deadline,
+                  [](const Socket& s, const void* d, std::size_t n) { return send_some(s, d, n); });
 }
 
 Transfer receive_all(const Socket& socket, void* data, std::size_t bytes, Clock::time_point deadline) {
-  return move_all(socket, static_cast<std::byte*>(data), bytes, POLLIN, deadline, receive_some);
+  return move_all(socket, static_cast<std::byte*>(data), bytes, POLLIN, deadline,
+                  [](const Socket& s, void* d, std::size_t n) { return receive_some(s, d, n); });
 }
 
 std::string error_text(int error) { return std::generic_category().message(error); }

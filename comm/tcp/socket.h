@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <chrono>
 #include <cstddef>
@@ -78,6 +79,9 @@ struct Moved {
 };
 Moved send_some(const Socket& socket, const void* data, std::size_t bytes);
 Moved receive_some(const Socket& socket, void* data, std::size_t bytes);
+// Of several stretches of memory, one behind another.
+Moved send_some(const Socket& socket, std::span<iovec> parts);
+Moved receive_some(const Socket& socket, std::span<iovec> parts);
 
 // poll until something happens or the deadline passes; false for the latter.
 bool wait_for(std::span<pollfd> files, Clock::time_point deadline);

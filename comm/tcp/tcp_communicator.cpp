@@ -8,8 +8,24 @@
 namespace recollect::tcp {
 namespace {
 
+// Of a message that goes with the one before it: all of it or, where it is longer, nothing. The time that sending more
+// takes would pass for waiting for the other ranks; and ranks that send long messages first in part and then the rest
+// take longer than those that begin together.
+constexpr std::size_t kAheadBytes = 256 << 10;
+
+// Of one message, before what has come is looked at: that is best taken while the processor's cache holds it.
+constexpr std::size_t kAtOnceBytes = 512 << 10;
+
 int place_of(int world_rank, const std::vector<int>& members) {
   return static_cast<int>(std::find(members.begin(), members.end(), world_rank) - members.begin());
+}
+
+void drop_front(std::span<iovec> parts, std::size_t bytes) {
+  for (iovec& part : parts) {
+    const std::size_t dropped = std::min(part.iov_len, bytes);
+    part = {static_cast<std::byte*>(part.iov_base) + dropped, part.iov_len - dropped};
+    bytes -= dropped;
+  }
 }
 
 // Of a new group. The first ones belong to the world itself.
@@ -34,25 +50,28 @@ TcpCommunicator::TcpCommunicator(std::shared_ptr<Peers> peers, const std::vector
 }
 
 void TcpCommunicator::begin_send(const void* data, std::size_t bytes, int to) {
-  lanes_[to].out = static_cast<const std::byte*>(data);
-  lanes_[to].out_left = bytes;
+  Lane& lane = lanes_[to];
+  lane.out[lane.sends()] = {const_cast<void*>(data), bytes};  // only read
 }
 
 void TcpCommunicator::begin_receive(void* data, std::size_t bytes, int from) {
-  lanes_[from].in = static_cast<std::byte*>(data);
-  lanes_[from].in_left = bytes;
+  Lane& lane = lanes_[from];
+  lane.in[lane.receives()] = {data, bytes};
 }
 
 // What the sockets take and give without waiting, in bytes.
 std::size_t TcpCommunicator::move(int rank) {
   Lane& lane = lanes_[rank];
   Moved out, in;
-  if (lane.out_left > 0) out = send_some(lane.socket, lane.out, lane.out_left);
-  if (lane.in_left > 0) in = receive_some(lane.socket, lane.in, lane.in_left);
-  lane.out += out.bytes;
-  lane.out_left -= out.bytes;
-  lane.in += in.bytes;
-  lane.in_left -= in.bytes;
+  if (lane.sends()) {
+    auto parts = lane.out;
+    if (parts[0].iov_len > kAtOnceBytes || parts[1].iov_len > kAheadBytes) parts[1].iov_len = 0;
+    parts[0].iov_len = std::min(parts[0].iov_len, kAtOnceBytes);
+    out = send_some(lane.socket, parts);
+  }
+  if (lane.receives()) in = receive_some(lane.socket, lane.in);
+  drop_front(lane.out, out.bytes);
+  drop_front(lane.in, in.bytes);
   if (in.closed || (out.closed && in.bytes == 0)) fail(peers_->why_lost(name_of_rank(rank)));
   return out.bytes + in.bytes;
 }
@@ -68,9 +87,9 @@ MessageCommunicator::Ended TcpCommunicator::wait_for_all() {
     int mover = -1;
     bool busy = false;
     for (int r = 0; r < size(); ++r) {
-      const bool awaited = lanes_[r].in_left > 0;
+      const bool awaited = lanes_[r].receives();
       if (lanes_[r].is_busy() && move(r) > 0) mover = r;
-      if (awaited && lanes_[r].in_left == 0) ended.last = r;
+      if (awaited && !lanes_[r].receives()) ended.last = r;
       busy = busy || lanes_[r].is_busy();
     }
     const auto now = Clock::now();
@@ -84,7 +103,7 @@ MessageCommunicator::Ended TcpCommunicator::wait_for_all() {
       moved_at = now;
       next_post = now + posts().interval();
     }
-    if (!busy) return ended;
+    if (!busy) break;
     if (mover >= 0) continue;
     if (peers_->is_stopped()) fail(peers_->stop_reason());
     const auto deadline = moved_at + peers_->timeout();
@@ -93,12 +112,14 @@ MessageCommunicator::Ended TcpCommunicator::wait_for_all() {
     tell_of_wait(late());
     next_post += posts().interval();
   }
+  for (Lane& lane : lanes_) lane.next();
+  return ended;
 }
 
 bool TcpCommunicator::wait_for_some(Clock::time_point until) {
   for (int r = 0; r < size(); ++r) {
     const Lane& lane = lanes_[r];
-    const int events = (lane.out_left > 0 ? POLLOUT : 0) | (lane.in_left > 0 ? POLLIN : 0);
+    const int events = (lane.sends() ? POLLOUT : 0) | (lane.receives() ? POLLIN : 0);
     files_[r] = {lane.is_busy() ? lane.socket.descriptor() : -1, static_cast<short>(events), 0};
   }
   return wait_for(files_, until);
@@ -119,6 +140,15 @@ void TcpCommunicator::fail(const std::string& what) {
   throw Error(ExitCode::kPeerLost,
               first ? mine + ": " + what : mine + " cannot finish: " + peers_->stop_reason(),
               "look for the first error among the other ranks' messages");
+}
+
+// The others' data that came with their records is not wanted. A socket that is closed with something unread cuts the
+// connection off, and what the other end has still to hear may be lost.
+void TcpCommunicator::note_disagreement() noexcept {
+  std::array<std::byte, 4096> rest;
+  for (const Lane& lane : lanes_)
+    while (lane.socket && receive_some(lane.socket, rest.data(), rest.size()).bytes > 0) {
+    }
 }
 
 // The first rank of every colour names the new group.

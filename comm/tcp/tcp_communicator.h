@@ -2,6 +2,7 @@
 // side by side with all ranks, so no order of large messages can make two ranks wait for each other.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,18 +25,20 @@ class TcpCommunicator final : public MessageCommunicator {
  private:
   struct Lane {
     Socket socket;
-    const std::byte* out = nullptr;
-    std::byte* in = nullptr;
-    std::size_t out_left = 0, in_left = 0;
-    bool is_busy() const { return out_left + in_left > 0; }
+    std::array<iovec, 2> out{}, in{};  // what is left of the message under way, and of the one behind it
+    bool sends() const { return out[0].iov_len > 0; }
+    bool receives() const { return in[0].iov_len > 0; }
+    bool is_busy() const { return sends() || receives(); }
+    void next() { out = {out[1]}, in = {in[1]}; }
   };
 
   void begin_send(const void* data, std::size_t bytes, int to) override;
   void begin_receive(void* data, std::size_t bytes, int from) override;
   Ended wait_for_all() override;
+  bool joins_messages() const override { return true; }
   [[noreturn]] void fail(const std::string& what) override;
   bool has_failed() const override { return peers_->is_stopped(); }
-  void note_disagreement() noexcept override {}
+  void note_disagreement() noexcept override;
   void tell(const WaitPost& post) noexcept override { peers_->tell(post); }
   std::size_t move(int rank);
   bool wait_for_some(Clock::time_point until);

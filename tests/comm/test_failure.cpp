@@ -90,6 +90,25 @@ TEST_P(Failure, DifferentCallsAreToldToAll) {
   }
 }
 
+// Whose data is on its way before they know, and is more than the sockets hold.
+TEST_P(Failure, DifferentCallsOfMuchDataAreToldToAll) {
+  for (const int64_t elements : {3'000, 50'000, 5'000'000}) {
+    const auto outcomes = run(3, [&](Communicator& c) {
+      std::vector<float> part(static_cast<std::size_t>(elements)), whole(3 * part.size());
+      const Tensor one{part.data(), {elements}, DType::kF32}, all{whole.data(), {3 * elements}, DType::kF32};
+      c.barrier();
+      if (c.rank() == 0) c.all_gather(one, all);
+      if (c.rank() == 1) c.reduce_scatter(all, one);
+      if (c.rank() == 2) c.broadcast(all, 2);
+    });
+    for (const Outcome& outcome : outcomes) {
+      EXPECT_EQ(outcome.code, ExitCode::kRanksDisagree) << outcome.message;
+      for (const char* text : {"rank 0: all_gather #2", "rank 1: reduce_scatter #2", "rank 2: broadcast #2"})
+        EXPECT_NE(outcome.message.find(text), std::string::npos) << outcome.message;
+    }
+  }
+}
+
 TEST_P(Failure, ARankThatDoesNotComeIsNamed) {
   const auto outcomes = run(
       4,
