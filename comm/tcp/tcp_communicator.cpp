@@ -13,9 +13,6 @@ namespace {
 // take longer than those that begin together.
 constexpr std::size_t kAheadBytes = 256 << 10;
 
-// Of one message, before what has come is looked at: that is best taken while the processor's cache holds it.
-constexpr std::size_t kAtOnceBytes = 512 << 10;
-
 int place_of(int world_rank, const std::vector<int>& members) {
   return static_cast<int>(std::find(members.begin(), members.end(), world_rank) - members.begin());
 }
@@ -65,8 +62,7 @@ std::size_t TcpCommunicator::move(int rank) {
   Moved out, in;
   if (lane.sends()) {
     auto parts = lane.out;
-    if (parts[0].iov_len > kAtOnceBytes || parts[1].iov_len > kAheadBytes) parts[1].iov_len = 0;
-    parts[0].iov_len = std::min(parts[0].iov_len, kAtOnceBytes);
+    if (parts[1].iov_len > kAheadBytes) parts[1].iov_len = 0;
     out = send_some(lane.socket, parts);
   }
   if (lane.receives()) in = receive_some(lane.socket, lane.in);

@@ -21,7 +21,7 @@ from typing import Callable
 import torch
 import torch.nn.functional as functional
 
-from compare import attempt, processor_name, run_child
+from compare import attempt, close, run_child
 from workload import ROOT, Unavailable
 
 HEADS, HEAD_SIZE = 12, 64
@@ -124,11 +124,8 @@ def main() -> int:
         for name in PASSES:
             shorter = found.get(((row[0], row[1], row[2] // 2), name), [])
             print(table_row(row, name, found[row, name], shorter))
-    print(f"\n{HEADS} heads of {HEAD_SIZE}; {args.rounds} rounds, {args.threads} threads, kernels {args.isa};", end=" ")
-    print(f"{processor_name()}, PyTorch {torch.__version__}; load average at the end {os.getloadavg()[0]:.1f}.")
-    for why in missing:
-        print(f"- missing: {why}")
-    return 1 if missing else 0
+    sides = f"{args.rounds} rounds, {args.threads} threads, kernels {args.isa}, PyTorch {torch.__version__}"
+    return close(f"{HEADS} heads of {HEAD_SIZE}; {sides}", missing)
 
 
 if __name__ == "__main__":

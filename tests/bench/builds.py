@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from compare import ROOT, attempt, processor_name
+from compare import ROOT, attempt, close
 from in_turn import Training, steps_in_turn
 
 
@@ -70,11 +70,7 @@ def main() -> int:
             first, second = (statistics.median(side) for side in zip(*seconds))
             ratio = statistics.median(b / a for a, b in seconds)
             print(f"| {model} | {precision} | {first:.4f} | {second:.4f} | {ratio:.3f} |")
-    print(f"\n{args.rounds} rounds of {args.steps} steps after 2 to warm up, {args.threads} threads;", end=" ")
-    print(f"{processor_name()}; load average at the end {os.getloadavg()[0]:.1f}.")
-    for why in missing:
-        print(f"Not measured: {why}")
-    return 1 if missing else 0
+    return close(f"{args.rounds} rounds of {args.steps} steps after 2 to warm up, {args.threads} threads", missing)
 
 
 if __name__ == "__main__":

@@ -334,6 +334,14 @@ def processor_name() -> str:
     return names[0] if names else platform.machine()
 
 
+def close(text: str, missing: list[str]) -> int:
+    """What stands below a table: `text`, the machine, and what could not be measured. Returns the exit status."""
+    print(f"\n{text}; {processor_name()}; load average at the end {os.getloadavg()[0]:.1f}.")
+    for why in missing:
+        print(f"Not measured: {why}")
+    return 1 if missing else 0
+
+
 def write_json(path: Path, campaign: Campaign) -> None:
     runs = [{"model": m, "precision": p, "what": c, **vars(v)} for (m, p, c), v in campaign.measured.items()]
     everything = {"runs": runs, "gemm_gflops": campaign.gemm, "rates": campaign.rates}

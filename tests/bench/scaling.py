@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does a step's time grow in proportion to layers and to tokens, and do activations stay where they are? Two markdown tables.
+"""Does a step's time grow in proportion to layers and to tokens, and do activations stay where they are? A markdown table.
 
 Always true: all sizes of an axis take their steps in turn (in_turn.py), so that a slow minute meets all of them. "off the
 line" is a size's median step over the straight line through all of the axis' (least squares, each weighed by its own time), 0 %
@@ -19,7 +19,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from compare import ROOT, attempt, processor_name
+from compare import ROOT, attempt, close
 from in_turn import Training, steps_in_turn
 
 LAYERS, SAMPLES = (12, 24, 48, 96), (1, 2, 4, 8, 16)
@@ -108,12 +108,8 @@ def main() -> int:
         for mode in args.modes:
             for axis in AXES:
                 attempt(f"{precision} {mode} {axis.name}", lambda: measure(args, axis, precision, mode), missing)
-    print(f"\nGPT-2, {args.width} wide, sequences of {SEQUENCE}, vocabulary {VOCABULARY};", end=" ")
-    print(f"layers with {SEQUENCE} tokens, tokens with {LAYERS[0]} layers; {args.steps} steps each, {args.threads} threads;", end=" ")
-    print(f"{processor_name()}; load average at the end {os.getloadavg()[0]:.1f}.")
-    for why in missing:
-        print(f"Not measured: {why}")
-    return 1 if missing else 0
+    sizes = f"layers with {SEQUENCE} tokens, tokens with {LAYERS[0]} layers; {args.steps} steps each, {args.threads} threads"
+    return close(f"GPT-2, {args.width} wide, sequences of {SEQUENCE}, vocabulary {VOCABULARY}; {sizes}", missing)
 
 
 if __name__ == "__main__":
