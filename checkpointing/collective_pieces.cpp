@@ -60,7 +60,7 @@ void mark_weights(Graph& graph) {
     if (sum.phase != Phase::kBackward || !sums(sum)) continue;
     for (OpId at = id - 1; at >= 0 && stands_before(graph.op(at), sum); --at)
       if (graph.op(at).def->name == "linear_backward_weight" && makes_gradients(graph, at))
-        graph.op(at).attributes.set("beside_collectives", int64_t{1});
+        graph.op(at).attributes.set(kBesideCollectives, int64_t{1});
   }
 }
 
@@ -74,6 +74,17 @@ OpId sum_of(const Graph& graph, const Readers& readers, OpId product) {
 OpId gather_before(const Graph& graph, OpId product) {
   const OpId producer = graph.value(graph.op(product).inputs.front()).producer;
   return producer != kNone && graph.op(producer).def->name == "all_gather" ? producer : kNone;
+}
+
+// As the layout has it on the compute stream.
+void sum_in_place(Graph& graph, const Readers& readers, ValueId in, ValueId out) {
+  const Value& sum = graph.value(out);
+  Value& summed = graph.value(in);
+  if (readers[in].size() != 1 || summed.bytes() != sum.bytes() || summed.persistent || summed.accumulator ||
+      summed.producer == kNone || summed.part_of != kNone || summed.group != kNone || sum.group != kNone ||
+      summed.pooled || sum.pooled)
+    return;
+  summed.part_of = out;
 }
 
 struct Range {
@@ -234,18 +245,7 @@ class Overlapper {
     if (weights.empty()) return;
     for (auto id = weights.rbegin(); id != weights.rend(); ++id) edit_.move_after(*id, sum);
     edit_.op(sum).stream = StreamId::kCommunication;
-    sum_in_place(in, graph_.op(sum).outputs.front());
-  }
-
-  // As the layout has it on the compute stream.
-  void sum_in_place(ValueId in, ValueId out) {
-    const Value& sum = graph_.value(out);
-    Value& gradient = graph_.value(in);
-    if (readers_[in].size() != 1 || gradient.bytes() != sum.bytes() || gradient.persistent ||
-        gradient.accumulator || gradient.producer == kNone || gradient.part_of != kNone ||
-        gradient.group != kNone || sum.group != kNone || gradient.pooled || sum.pooled)
-      return;
-    gradient.part_of = out;
+    sum_in_place(graph_, readers_, in, graph_.op(sum).outputs.front());
   }
 
   // The rows of a product that stand together in that many blocks, `stride` rows apart.
@@ -356,6 +356,15 @@ void mark_pieces(Graph& graph, int64_t pieces) {
 
 void overlap_collectives(Graph& graph, const OpRegistry& registry, int64_t pieces) {
   if (pieces != kInPlace) Overlapper(graph, registry, pieces).run();
+}
+
+void leave_compute_stream(Graph& graph) {
+  const Readers readers = find_readers(graph);
+  for (OpId id : graph.op_ids()) {
+    Op& op = graph.op(id);
+    if (sums(op)) sum_in_place(graph, readers, op.inputs.front(), op.outputs.front());
+    if (sums(op) || is_collective(op, "all_gather")) op.stream = StreamId::kCommunication;
+  }
 }
 
 void leave_open_what_overlaps(Graph& graph, std::vector<uint64_t>& workspaces, int64_t pieces) {

@@ -24,6 +24,7 @@
 
 namespace recollect {
 
+inline constexpr const char* kBesideCollectives = "beside_collectives";  // an attribute of products
 inline constexpr int64_t kInPlace = 0;            // pieces: collectives stay on the compute stream
 inline constexpr int64_t kLeastRowsOfPiece = 64;  // tokens, of pieces that are chosen
 
@@ -34,6 +35,9 @@ void mark_pieces(Graph& graph, int64_t pieces);
 // Carries it out, where recomputation and moves are in the graph already and before gradients are reduced. With 1 piece
 // nothing is cut, and sums of backward run beside the weights' gradients.
 void overlap_collectives(Graph& graph, const OpRegistry& registry, int64_t pieces);
+
+// All sums and gathers of tensor ranks for which the compute stream waits at once: it waits only where they are read.
+void leave_compute_stream(Graph& graph);
 
 // What a bound on a program may count on: of a graph that is to be cut so, neither the time of its collectives, which leave
 // the compute stream, nor the workspaces, by op, of products that may be cut.

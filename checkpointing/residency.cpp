@@ -265,6 +265,18 @@ class Residency {
 
 }  // namespace
 
+ResidencyReport twice(ResidencyReport half) {
+  for (int64_t* values :
+       {&half.partitioned_values, &half.host_values, &half.disk_values, &half.packed_values})
+    *values *= 2;
+  for (uint64_t* bytes : {&half.partition_saved_bytes, &half.host_saved_bytes, &half.gathered_bytes,
+                          &half.to_host_bytes, &half.to_device_bytes, &half.disk_saved_bytes,
+                          &half.to_disk_bytes, &half.from_disk_bytes, &half.packed_saved_bytes})
+    *bytes *= 2;
+  for (uint64_t& bytes : half.layer_inputs) bytes *= 2;
+  return half;
+}
+
 ResidencyReport place_saved_activations(Graph& graph, const OpRegistry& registry,
                                         const SavedActivations& saved, const Plan& plan,
                                         const ResidencySettings& settings) {

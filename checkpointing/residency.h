@@ -53,6 +53,9 @@ struct ResidencyReport {
   int64_t keep_last_that_matters = 0, prefetch_that_matters = 0;
 };
 
+// Of a micro-batch of which that one is half.
+ResidencyReport twice(ResidencyReport half);
+
 // To be called after recompute().
 ResidencyReport place_saved_activations(Graph& graph, const OpRegistry& registry,
                                         const SavedActivations& saved, const Plan& plan,

@@ -126,6 +126,7 @@ struct Op {
   RunWhen when = RunWhen::kAlways;
   Role role = Role::kStep;
   StreamId stream = StreamId::kCompute;
+  int64_t first_sample = 0;  // of the micro-batch, the sample in row 0
   // Values that must have been made before this op begins, though it does not read them: what keeps a side
   // stream from running too far ahead.
   std::vector<ValueId> after = {};

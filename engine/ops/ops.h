@@ -68,17 +68,17 @@
 //     y = x * rstd * weight, rstd = 1 / sqrt(mean(x^2) + epsilon)
 // rms_norm_backward         dy, x, weight, rstd, add?            dx, acc dweight        epsilon
 //     As layer_norm_backward.
-// linear                    x [T,in], w [out,in], bias? [out]    y [T,out]
+// linear                    x [T,in], w [out,in], bias? [out]    y [T,out]              beside_collectives?
 // linear_rows               x [T,in], w [out,in], bias? [out]    y [blocks*rows,out]    first_row rows blocks
 //                                                                                       stride whole_rows
 //     What linear makes of the rows first_row + b * stride + i of x, i < rows, for b < blocks, in that order: a
 //     piece of the product of whole_rows rows, with the bits that it has there where a backend's bits do not
 //     depend on the number of rows otherwise (cpu, reference). It has no gradient: passes cut products.
-// linear_backward_input     dy [T,out], w                        dx [T,in]              whole_rows (optional)
+// linear_backward_input     dy [T,out], w                        dx [T,in]              whole_rows?
+//                                                                                       beside_collectives?
 // linear_backward_weight    x, dy                                acc dw [out,in],       bias (1: dbias is
 //                                                                acc dbias?             there; else 0)
-//                                                                                       beside_collectives
-//                                                                                       (optional)
+//                                                                                       beside_collectives?
 // quantise                  x [r,c]                              columns? [c,r],        format: e4m3 or e5m2
 //                                                                rows? [r,c], scale     copies: rows, columns or
 //                                                                [1] S                  both

@@ -111,8 +111,10 @@ bool Executor::outlives_forward(ValueId value) const {
   while (last >= 0 && !leads_on_[last]) --last;
   if (last < 0) return false;
   const Op& op = program_.graph.op(last);
-  return op.stream == StreamId::kCompute &&
-         std::find(op.inputs.begin(), op.inputs.end(), value) != op.inputs.end();
+  const ValueId lies_in = piece_of(program_.graph, value).first;
+  return op.stream == StreamId::kCompute && std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) {
+           return v != kNone && piece_of(program_.graph, v).first == lies_in;
+         });
 }
 
 void Executor::run_optimizer(const RunState& state) {
@@ -133,6 +135,8 @@ void Executor::run_op(OpId id, KernelArgs args) {
   args.in = bound.in;
   args.out = bound.out;
   args.workspace = bound.workspace;
+  const RunState shifted = state_of(op, *args.state);
+  if (op.first_sample > 0) args.state = &shifted;
   args.accumulate = op.accumulate == Accumulate::kAlways ||
                     (op.accumulate == Accumulate::kAfterFirstMicroBatch && !args.state->first_micro_batch());
   program_.kernels[id]->run(args);

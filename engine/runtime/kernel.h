@@ -38,6 +38,12 @@ struct RunState {
   }
 };
 
+// As an op sees it whose rows are later samples of the micro-batch.
+inline RunState state_of(const Op& op, RunState state) {
+  state.first_sample += op.first_sample;
+  return state;
+}
+
 struct KernelArgs {
   std::span<const Tensor> in = {};  // an absent optional input is an undefined Tensor
   std::span<const Tensor> out = {};

@@ -107,6 +107,8 @@ struct Config {
     // In which tensor ranks' collectives run beside products; 0: they do not; -1: chosen by the simulator
     // where every rank has a spare core.
     int64_t collective_pieces = -1;
+    // The two halves of a micro-batch take turns, one's collectives beside the other's ops.
+    bool overlap_halves = false;
     // DeepSpeed's: the data axis divides optimizer states (1), gradients too (2), parameters too (3).
     int64_t zero_stage = 0;
   };

@@ -68,6 +68,9 @@ void add_parallelism(std::vector<ConfigKey>& keys) {
   add("collective_pieces", &S::collective_pieces, between(-1, 64),
       "into so many pieces matrix products are cut, so that tensor ranks' collectives overlap with them; 0: "
       "they wait; -1: as simulated, 0 without spare cores");
+  add("overlap_halves", &S::overlap_halves, any(),
+      "the two halves of a micro-batch take turns: tensor ranks' collectives of one overlap with all ops of "
+      "the other");
   add("communicator", &S::communicator, any(), "how ranks talk; auto: by what started them");
   add("ranks_per_process", &S::ranks_per_process, between(1, 1024), "ranks that are threads of one process");
   add("timeout_seconds", &S::timeout_seconds, between(1, kMaxCount), "a peer this late is lost");

@@ -11,8 +11,8 @@ int64_t length_multiple(const Config& config) {
   if (!config.parallelism.sequence_parallel) return given;
   const int64_t choices = config.task == Task::kMultipleChoice ? config.data.choices : 1,
                 samples = config.training.micro_batch_size * choices,
-                ranks = config.parallelism.tensor_parallel_size;
-  return std::lcm(given, ranks / std::gcd(ranks, samples));
+                parts = config.parallelism.tensor_parallel_size * (config.parallelism.overlap_halves ? 2 : 1);
+  return std::lcm(given, parts / std::gcd(parts, samples));
 }
 
 int64_t number_of_lengths(const Config& config) {

@@ -66,7 +66,7 @@ void make_once(Graph& graph, const std::vector<Parameter>& parameters) {
 }  // namespace
 
 ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape& shape) {
-  ModelGraph built{.registry = all_ops(), .model = {}, .graph = {}};
+  ModelGraph built{.registry = all_ops(), .model = {}, .graph = {}, .samples = shape.samples};
   const ParallelLayout layout{mesh.tensor_rank(), mesh.tensor_size(), config.parallelism.sequence_parallel};
   const Config::Model& m = config.model;
   built.model = m.family().build(built.graph, *built.registry, m.values, task_settings(config), shape, layout,

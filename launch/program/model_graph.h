@@ -18,6 +18,7 @@ struct ModelGraph {
   Model model;
   Graph graph;
   std::optional<SavedActivations> saved = {};  // of a differentiated graph: what there is to plan for
+  int64_t samples = 1;                         // of a micro-batch, or of half of it (overlap_halves)
   int64_t pieces = 0;                          // as overlap_collectives takes them
   AttentionMemory attention = {};              // as the graph's ops have it
 };

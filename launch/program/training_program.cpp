@@ -137,6 +137,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
     note_attention_memory(built, training);
     overlap_collectives(graph, *training.registry, pieces);
     if (config.device.backend == BackendKind::kCuda) join_ops(graph, *training.registry);
+    add_second_half(config, built.samples, training, graph);
     for (const Remark& remark : training.checkpointed.remarks) training.remarks.push_back(remark);
     if (!settings.disk_checkpointing.path.empty())
       training.disk = target.taken_over.disk ? target.taken_over.disk
@@ -457,12 +458,14 @@ DeviceModel device_of(const Config& config) { return rank_device(config); }
 
 ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const BatchShape& shape,
                                 const Checkpointed* decided) {
-  ModelGraph forward = build_model(config, mesh, shape);
-  if (config.training.max_steps == 0) return forward;
+  if (config.training.max_steps == 0) return build_model(config, mesh, shape);
+  BatchShape of_graph = shape;
+  if (config.parallelism.overlap_halves) of_graph.samples /= 2;
+  ModelGraph forward = build_model(config, mesh, of_graph);
   ModelGraph built = differentiate_model(std::move(forward), config);
   decide_attention_memory(config, decided, built);
   if (config.parallelism.tensor_parallel_size == 1) return built;
-  if (decided && !plans_each_length(config))
+  if (decided && !plans_each_length(config) && !config.parallelism.overlap_halves)
     built.pieces = decided->pieces;
   else
     decide_pieces(config, described_device(config), built);

@@ -144,6 +144,11 @@ class WeightAndBiasGradient : public Kernel {
   bool together_ = false;
 };
 
+// A piece of a product, or one that passes have marked.
+bool beside_collectives(const OpView& view) {
+  return view.attributes().has("whole_rows") || view.attributes().has("beside_collectives");
+}
+
 KernelPointer make_linear(const OpView& view, Libraries* libraries) {
   const DType dtype = checked_type(view);
   const Shape x = view.in(0).shape, w = view.in(1).shape;
@@ -153,7 +158,8 @@ KernelPointer make_linear(const OpView& view, Libraries* libraries) {
                         .transpose_b = true,
                         .in = dtype,
                         .out = dtype,
-                        .biased = view.has_input(2)};
+                        .biased = view.has_input(2),
+                        .beside_collectives = beside_collectives(view)};
   return std::make_unique<Product>(shape, libraries);
 }
 
@@ -167,7 +173,7 @@ KernelPointer make_linear_rows(const OpView& view, Libraries* libraries) {
                         .in = dtype,
                         .out = dtype,
                         .biased = view.has_input(2),
-                        .beside_collectives = true};
+                        .beside_collectives = beside_collectives(view)};
   return std::make_unique<ProductOfRows>(shape, view.attributes(), libraries);
 }
 
@@ -179,7 +185,7 @@ KernelPointer make_linear_backward_input(const OpView& view, Libraries* librarie
                         .k = w[0],
                         .in = dtype,
                         .out = dtype,
-                        .beside_collectives = view.attributes().has("whole_rows")};  // of a piece
+                        .beside_collectives = beside_collectives(view)};
   return std::make_unique<Product>(shape, libraries);
 }
 
@@ -192,7 +198,7 @@ KernelPointer make_linear_backward_weight(const OpView& view, Libraries* librari
                         .transpose_a = true,
                         .in = dtype,
                         .accumulates = true,
-                        .beside_collectives = view.attributes().has("beside_collectives")};
+                        .beside_collectives = beside_collectives(view)};
   if (view.attributes().integer("bias") == 0) return std::make_unique<WeightGradient>(shape, libraries);
   Op of_dy = view.op;
   of_dy.inputs = {view.op.inputs[1]};

@@ -2,8 +2,9 @@
 
 #include <nvtx3/nvToolsExt.h>
 
+#include <algorithm>
 #include <cstdio>
-#include <new>
+#include <memory>
 
 namespace recollect::cuda {
 
@@ -17,10 +18,14 @@ DeviceStreams::DeviceStreams(StreamOps ops, Graphs graphs)
       start_(cudaEventDefault),
       compute_end_(cudaEventDefault),
       end_(cudaEventDefault) {
-  void* state = nullptr;
-  check(cudaHostAlloc(&state, sizeof(RunState), cudaHostAllocDefault), "reserving the run's state");
-  pinned_state_ = new (state) RunState;
-  check(cudaMalloc(&device_state_, sizeof(RunState)), "reserving the run's state");
+  for (const Op& op : ops_.graph.ops()) first_samples_.push_back(op.first_sample);
+  std::sort(first_samples_.begin(), first_samples_.end());
+  first_samples_.erase(std::unique(first_samples_.begin(), first_samples_.end()), first_samples_.end());
+  void* states = nullptr;
+  check(cudaHostAlloc(&states, states_bytes(), cudaHostAllocDefault), "reserving the run's state");
+  pinned_states_ = static_cast<RunState*>(states);
+  std::uninitialized_default_construct_n(pinned_states_, first_samples_.size());
+  check(cudaMalloc(&device_states_, states_bytes()), "reserving the run's state");
   streams_[static_cast<int>(StreamId::kCompute)].emplace();
   for (OpId id : ops_.graph.op_ids()) {
     const int stream = static_cast<int>(ops_.graph.op(id).stream);
@@ -41,12 +46,20 @@ DeviceStreams::~DeviceStreams() {
     if (stream) cudaStreamSynchronize(stream->get());
   for (auto& [kind, replay] : replays_)
     if (replay.graph) cudaGraphExecDestroy(replay.graph);
-  cudaFree(device_state_);
-  cudaFreeHost(pinned_state_);
+  cudaFree(device_states_);
+  cudaFreeHost(pinned_states_);
+}
+
+RunState* DeviceStreams::device_state_of(const Op& op) const {
+  return device_states_ + (std::lower_bound(first_samples_.begin(), first_samples_.end(), op.first_sample) -
+                           first_samples_.begin());
 }
 
 void DeviceStreams::run(OpId begin, OpId end, const RunState& state) {
-  *pinned_state_ = state;
+  for (std::size_t i = 0; i < first_samples_.size(); ++i) {
+    pinned_states_[i] = state;
+    pinned_states_[i].first_sample += first_samples_[i];
+  }
   waits_.begin_run();
   launch({begin, end, state.begins, state.first_micro_batch(), state.last_micro_batch(), state.training},
          state);
@@ -113,7 +126,7 @@ void DeviceStreams::enqueue(const Kind& kind, const RunState& state) {
   const auto [begin, end, begins, first, last, training] = kind;
   const auto compute = stream_of(StreamId::kCompute);
   stamp(start_, StreamId::kCompute);
-  check(cudaMemcpyAsync(device_state_, pinned_state_, sizeof(RunState), cudaMemcpyHostToDevice, compute),
+  check(cudaMemcpyAsync(device_states_, pinned_states_, states_bytes(), cudaMemcpyHostToDevice, compute),
         "copying the run's state");
   check(cudaEventRecord(forked_.get(), compute), "forking streams");
   for (int s = 1; s < kStreamCount; ++s)
@@ -138,7 +151,7 @@ void DeviceStreams::enqueue_op(OpId id, OpId begin, const RunState& state) {
   if (stamps_[id].began) stamp(stamps_[id].began, op.stream);
   if (timing_) stamp(op_begins_[id], op.stream);
   if (ops_.before) ops_.before(id);
-  ops_.run(id, {.state = &state, .device_state = device_state_, .stream = stream});
+  ops_.run(id, {.state = &state, .device_state = device_state_of(op), .stream = stream});
   if (ops_.after) ops_.after(id);
   if (timing_) stamp(op_ends_[id], op.stream);
   if (done_[id]) {

@@ -40,6 +40,8 @@ class DeviceStreams final : public Streams {
     Event came, began;
   };
 
+  RunState* device_state_of(const Op& op) const;
+  uint64_t states_bytes() const { return first_samples_.size() * sizeof(RunState); }
   cudaStream_t stream_of(StreamId stream) const { return streams_[static_cast<int>(stream)]->get(); }
   void launch(const Kind& kind, const RunState& state);
   void capture(const Kind& kind, const RunState& state, Replay& replay);
@@ -53,8 +55,10 @@ class DeviceStreams final : public Streams {
   Graphs graphs_;
   bool capturing_ = false;
   std::array<std::optional<Stream>, kStreamCount> streams_;
-  RunState* pinned_state_ = nullptr;  // what the next run copies to device_state_
-  RunState* device_state_ = nullptr;
+  // What the next run copies to device_states_: of each place in the micro-batch at which ops begin, in their order.
+  RunState* pinned_states_ = nullptr;
+  RunState* device_states_ = nullptr;
+  std::vector<int64_t> first_samples_;
   Event forked_;                           // all streams begin behind it
   std::array<Event, kStreamCount> ended_;  // of side streams
   std::vector<Event> done_;                // by op that is waited for: orders streams

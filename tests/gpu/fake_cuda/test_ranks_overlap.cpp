@@ -32,6 +32,26 @@ TEST_F(FakeRanks, CollectivesInPiecesHaveTheBitsOfThoseThatAreWaitedFor) {
       }));
 }
 
+// Each half draws the dropout masks of its own samples, as micro-batches of that size do.
+TEST_F(FakeRanks, HalvesThatTakeTurnsHaveTheBitsOfMicroBatchesOfTheirSize) {
+  const Words halves = {"parallelism.overlap_halves=true"},
+              apart = {"training.micro_batch_size=1", "training.global_batch_size=2"},
+              untied = {"training.precision=bf16", "model.tie_word_embeddings=false",
+                        "model.attention_dropout=0.1"};
+  for (const Words& sequence : {Words{}, kSequence})
+    expect_fine(test::run_as_processes(2, [&](Communicator& world) {
+      const auto train = [&](RunOrder order, const Words& more, bool replayed) {
+        return numbers(world, kTinyLlamaOnCuda, with(with(with(kTwo, untied), sequence), more),
+                       {.devices = 2, .order = order, .fused_attention = true}, replayed);
+      };
+      const std::vector<double> launched = train(RunOrder::kEarly, with(halves, kLaunched), false);
+      require(launched == train(RunOrder::kEarly, with(apart, with(kUncut, kLaunched)), false), "apart");
+      require(launched == train(RunOrder::kLate, halves, true), "replayed");
+      require(launched == train(RunOrder::kRandom, with(halves, with(kFull, kVerify)), true),
+              "computed again, and verified");
+    }));
+}
+
 // Their products are not cut.
 TEST_F(FakeRanks, ProductsOfFloat8BesideCollectives) {
   const Words words =
