@@ -10,6 +10,7 @@
 #include "engine/core/error.h"
 #include "engine/io/problems.h"
 #include "engine/ops/cpu_level.h"
+#include "launch/config/check_division.h"
 #include "launch/config/check_offload.h"
 #include "launch/config/check_reports.h"
 #include "launch/config/check_schedule.h"
@@ -83,32 +84,6 @@ void check_parallelism(const Config& config, Findings& found) {
         {{"parallelism.communicator", "parallelism.tensor_parallel_size", "parallelism.data_parallel_size"},
          fmt::format("parallelism.communicator self is a world of one rank, but {} are asked for", ranks)});
   }
-}
-
-void check_sequence_parallel(const Config& config, Findings& found) {
-  const int64_t tensor = config.parallelism.tensor_parallel_size;
-  if (!config.parallelism.sequence_parallel || tensor == 1) return;
-  const int64_t choices = config.task == Task::kMultipleChoice ? config.data.choices : 1,
-                tokens = config.training.micro_batch_size * choices * config.data.sequence_length;
-  const int64_t parts = config.parallelism.overlap_halves ? 2 * tensor : tensor;
-  if (tokens % parts == 0) return;
-  found.push_back(
-      {{"parallelism.sequence_parallel", "parallelism.tensor_parallel_size", "parallelism.overlap_halves",
-        "training.micro_batch_size", "data.sequence_length", path_of(config.model.facts().longest)},
-       fmt::format("sequence parallelism divides the tokens of a micro-batch, {} x {} = {}, by {}"
-                   "parallelism.tensor_parallel_size {}, which does not divide them",
-                   config.training.micro_batch_size, config.data.sequence_length, tokens,
-                   config.parallelism.overlap_halves ? "the 2 of parallelism.overlap_halves times " : "",
-                   tensor)});
-}
-
-void check_halves(const Config& config, Findings& found) {
-  if (!config.parallelism.overlap_halves || config.parallelism.tensor_parallel_size == 1) return;
-  if (config.training.micro_batch_size % 2 != 0)
-    found.push_back({{"parallelism.overlap_halves", "training.micro_batch_size"},
-                     fmt::format("parallelism.overlap_halves divides a micro-batch by 2, and "
-                                 "training.micro_batch_size is {}",
-                                 config.training.micro_batch_size)});
 }
 
 void check_device(const Config& config, const BuildFeatures& features, Findings& found) {
@@ -398,8 +373,7 @@ std::vector<Finding> validate(const Config& config, const BuildFeatures& feature
   Findings found;
   check_model(config, found);
   check_parallelism(config, found);
-  check_sequence_parallel(config, found);
-  check_halves(config, found);
+  check_division(config, found);
   check_divided_states(config, found);
   check_offloaded_states(config, found);
   check_gathered_parameters(config, found);
@@ -491,7 +465,7 @@ void resolve_world(Config& config, int world_size) {
     found = resolve_batch(resolved);
     check_tokens(resolved, found);
     check_lengths(resolved, found);
-    check_sequence_parallel(resolved, found);
+    check_division(resolved, found);
     Config otherwise = resolved;  // with the number of replicas, more keys may turn out to be without effect
     otherwise.parallelism = {};
     otherwise.training.fp8_weight_cache = Config::Training().fp8_weight_cache;
