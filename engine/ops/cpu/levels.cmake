@@ -2,10 +2,12 @@
 # its own, as one object of which nothing is seen from outside but level(): an inline function that was compiled with
 # AVX-512 is not to stand in for everybody's. That is why groups of sections, in which compilers put inline functions for
 # the linker to choose one, are dissolved, and why all other names become local; those that GCC calls unique would not.
-set(avx2_options -march=x86-64-v3)
-set(avx512_options -march=x86-64-v4)
-set(avx512_bf16_options -march=x86-64-v4 -mavx512bf16)
-set(amx_options -march=x86-64-v4 -mavx512bf16 -mamx-tile -mamx-bf16)
+# Sums are fetched ahead to be written (PREFETCHW), which every processor with AVX2 knows or passes over, though no level of
+# x86-64 has it: without it what fetches them leaves them shared.
+set(avx2_options -march=x86-64-v3 -mprfchw)
+set(avx512_options -march=x86-64-v4 -mprfchw)
+set(avx512_bf16_options -march=x86-64-v4 -mprfchw -mavx512bf16)
+set(amx_options -march=x86-64-v4 -mprfchw -mavx512bf16 -mamx-tile -mamx-bf16)
 
 set(levels)
 foreach(isa ${RECOLLECT_LEVELS})
