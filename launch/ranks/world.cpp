@@ -174,8 +174,8 @@ std::unique_ptr<Communicator> join_world(const Config& config, const RankEnviron
     throw Error(
         error.code(),
         fmt::format("{}; parallelism.communicator of rank {} is {}", error.what(), who.rank, name_of(kind)),
-        error.hint() + (error.hint().empty() ? "" : "; ") +
-            "all ranks must have the same parallelism.communicator");
+        "all ranks must have the same parallelism.communicator" +
+            (error.hint().empty() ? "" : "; " + error.hint()));
   }
 }
 

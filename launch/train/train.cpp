@@ -324,8 +324,8 @@ ExitCode train_rank(Config config, Communicator& world, const ReportSignal& sign
     const ExitCode code = train(config, world, signal, preemption, status);
     ranks.remove(status, ExitCode::kOk, "");
     return code;
-  } catch (const SharedError&
-               error) {  // an abort would stop those that still wait for what a third rank has to say
+  } catch (const SharedError& error) {
+    // An abort would stop those that still wait for what a third rank has to say.
     failed(error.code(), error.what(), true);
     throw;
   } catch (const Error& error) {
