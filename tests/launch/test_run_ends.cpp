@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"TheCauseIsSeenLast",
              7,
              ranks(3, "[ $RANK = 2 ] && exec sleep 1000; [ $RANK = 0 ] && exit 9; sleep 0.3; exit 7"),
-             {"rank 1 FAILED: exit code 7", "also failed\n  rank 0 (pid ", " ms earlier\n",
+             {"rank 1 FAILED: exit code 7", "also failed\n  rank 0 (pid ", " earlier\n",
               "told to end\n  rank 2 (pid "}},
         Case{"NoCauseIsSeen", 9, ranks(2, first("exit 9")), {"rank 0 FAILED: exit code 9"}},
         // Told to end, it says something else: nobody's cause.
