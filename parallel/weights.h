@@ -44,8 +44,9 @@ class Weights {
   // Of a model with adapters: what a file of PEFT's holds of it, and the names of these parameters. Error kInput as above.
   std::vector<std::string> load_adapters(const SafetensorsSet& source) const;
 
-  // Collective. Error kNumerics on all ranks, naming the first parameter that holds an infinity or a NaN.
-  void check_finite() const;
+  // Collective. Error kNumerics on all ranks, naming the first parameter that holds an infinity or a NaN; `saved` ends its
+  // hint.
+  void check_finite(const std::string& saved) const;
 
   // The parameters in f64 or f32, those that are frozen in the compute dtype, by their names in files; of a model with
   // adapters these alone, and what is trained with them, as PEFT calls them. A file whose space is claimed and which is

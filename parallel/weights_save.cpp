@@ -323,7 +323,7 @@ void Weights::save_gradients(const std::string& path, double loss_scale) const {
   if (failed && file) throw *failed;
 }
 
-void Weights::check_finite() const {
+void Weights::check_finite(const std::string& saved) const {
   constexpr std::size_t kPiece = 32 << 10;
   alignas(8) std::array<std::byte, kPiece> piece{};
   int64_t bad = 0;  // parameters from the first bad one on: the most over all ranks is the first bad one
@@ -359,7 +359,11 @@ void Weights::check_finite() const {
       bad == worst ? fmt::format("parameter {} holds {} in row {}, column {} of this rank's part", p.name,
                                  value, place / columns, place % columns)
                    : fmt::format("parameter {} is not finite on rank {}", p.name, teller),
-      "the last update made it so: lower optimizer.learning_rate. Nothing was saved", rank != teller);
+      (p.frozen ? "it is frozen, and no update has touched it: it was loaded so, from model.pretrained or a "
+                  "snapshot. "
+                : "lower optimizer.learning_rate: the last update made it so, if it was not loaded so. ") +
+          saved,
+      rank != teller);
 }
 
 }  // namespace recollect

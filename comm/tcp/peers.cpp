@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr uint64_t kControlGroup = 0;
-constexpr char kGoodBye = 'L', kStop = 'A', kWait = 'W';
+constexpr char kGoodBye = 'L', kStop = 'A', kDisagree = 'D', kWait = 'W';
 constexpr std::size_t kLongestText = 1000, kHead = 3;
 static_assert(sizeof(WaitPost) <= kLongestText);
 constexpr auto kPauseBetweenCalls = 20ms;
@@ -46,8 +46,6 @@ std::string message_of(char kind, std::string_view text) {
   return message.append(text.substr(0, length));
 }
 
-std::string stop_message(const std::string& reason) { return message_of(kStop, reason); }
-
 }  // namespace
 
 Peers::Peers(int rank, std::vector<Address> places, Socket listener, std::string secret,
@@ -66,7 +64,10 @@ Peers::Peers(int rank, std::vector<Address> places, Socket listener, std::string
 }
 
 Peers::~Peers() {
-  tell_all(stopped_ ? stop_message(stop_reason()) : std::string(1, kGoodBye));
+  if (stopped_)
+    tell_of_stop();
+  else
+    tell_all(std::string(1, kGoodBye));
   quitting_ = true;
   wake_.raise();
   thread_.join();
@@ -175,7 +176,8 @@ void Peers::attend() {
     try {
       attend_once();
     } catch (const std::exception& error) {
-      note_stop("rank " + std::to_string(rank_) + " cannot attend to the others: " + error.what());
+      note_stop("rank " + std::to_string(rank_) + " cannot attend to the others: " + error.what(),
+                ExitCode::kPeerLost);
       return;
     }
   }
@@ -201,10 +203,10 @@ void Peers::attend_once() {
   door_.serve(files_);
 }
 
-bool Peers::take_message(int rank, Control& control, std::string& stop_because, Presence& presence) {
+bool Peers::take_message(int rank, Control& control, Parting& parting) {
   std::string& heard = control.heard;
   if (!heard.empty() && heard[0] == kGoodBye) {
-    presence = Presence::kLeft;
+    parting.presence = Presence::kLeft;
     return true;
   }
   if (heard.size() < kHead) return false;
@@ -216,8 +218,8 @@ bool Peers::take_message(int rank, Control& control, std::string& stop_because, 
     std::memcpy(&post, heard.data() + kHead, sizeof post);
     if (post.rank == rank) posts_->note(post);
   } else {
-    presence = Presence::kLost;
-    stop_because = heard.substr(kHead, length);
+    parting = {Presence::kLost, heard.substr(kHead, length),
+               heard[0] == kDisagree ? ExitCode::kRanksDisagree : ExitCode::kPeerLost};
   }
   heard.erase(0, kHead + length);
   return true;
@@ -228,28 +230,28 @@ void Peers::hear(int rank, Control& control) {
   const std::string name = "rank " + std::to_string(rank);
   char bytes[kHead + kLongestText];
   const Moved moved = receive_some(control.socket, bytes, sizeof bytes);
-  std::string stop_because;
-  Presence presence = Presence::kHere;
+  Parting parting;
   control.heard.append(bytes, moved.bytes);
-  while (presence == Presence::kHere && take_message(rank, control, stop_because, presence)) {
+  while (parting.presence == Presence::kHere && take_message(rank, control, parting)) {
   }
-  if (moved.closed && presence == Presence::kHere) {
-    presence = Presence::kLost;
+  if (moved.closed && parting.presence == Presence::kHere) {
     const bool broken = moved.error != 0 && moved.error != ECONNRESET;
-    stop_because = broken ? "the connection to " + name + " broke: " + error_text(moved.error)
-                          : "the process of " + name + " has ended";
+    parting = {Presence::kLost, broken ? "the connection to " + name + " broke: " + error_text(moved.error)
+                                       : "the process of " + name + " has ended"};
   }
-  if (presence == Presence::kHere) return;
-  if (!stop_because.empty()) note_stop(stop_because);  // first: who sees the loss asks for the reason
+  if (parting.presence == Presence::kHere) return;
+  // First: who sees the loss asks for the reason.
+  if (!parting.reason.empty()) note_stop(parting.reason, parting.code);
   const std::lock_guard lock(mutex_);
-  control.presence = presence;
+  control.presence = parting.presence;
   news_.notify_all();
 }
 
-void Peers::note_stop(const std::string& reason) noexcept {
+void Peers::note_stop(const std::string& reason, ExitCode code) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
+    code_ = code;
     try {
       reason_ = reason;
     } catch (...) {
@@ -262,9 +264,13 @@ void Peers::note_stop(const std::string& reason) noexcept {
 }
 
 void Peers::stop(const std::string& reason) noexcept {
-  note_stop(reason);
+  note_stop(reason, disagrees_ ? ExitCode::kRanksDisagree : ExitCode::kPeerLost);
+  tell_of_stop();
+}
+
+void Peers::tell_of_stop() noexcept {
   try {
-    tell_all(stop_message(stop_reason()));
+    tell_all(message_of(stop_code() == ExitCode::kRanksDisagree ? kDisagree : kStop, stop_reason()));
   } catch (...) {
     tell_all(std::string(1, kStop));
   }
@@ -288,6 +294,11 @@ void Peers::tell_all(const std::string& message) noexcept {
 std::string Peers::stop_reason() const {
   const std::lock_guard lock(mutex_);
   return reason_.empty() ? "a rank stopped" : reason_;
+}
+
+ExitCode Peers::stop_code() const {
+  const std::lock_guard lock(mutex_);
+  return code_;
 }
 
 std::string Peers::why_lost(int rank) {

@@ -17,6 +17,7 @@
 
 #include "comm/tcp/door.h"
 #include "comm/wait_posts.h"
+#include "engine/core/error.h"
 
 namespace recollect::tcp {
 
@@ -43,10 +44,13 @@ class Peers {
 
   // Makes every wait in this process fail, and in the others too. The first reason counts. Waits for nobody.
   void stop(const std::string& reason) noexcept;
+  // What this rank stops for from now on, if it does, is that ranks disagree: so it is for who hears of it.
+  void note_disagreement() noexcept { disagrees_ = true; }
   bool is_stopped() const { return stopped_; }
   // Readable from the moment on when it has stopped.
   const Socket& stop_event() const { return stop_signal_.file(); }
   std::string stop_reason() const;
+  ExitCode stop_code() const;  // kRanksDisagree or kPeerLost
   void tell(const WaitPost& post) noexcept;
   std::shared_ptr<WaitPosts> posts() const { return posts_; }
   // A connection to that rank has ended: why. Gives the news on the control connection a moment to come.
@@ -59,19 +63,26 @@ class Peers {
     std::string heard;
     Presence presence = Presence::kHere;
   };
+  // What a rank has said of itself at last.
+  struct Parting {
+    Presence presence = Presence::kHere;
+    std::string reason = {};  // of a stop
+    ExitCode code = ExitCode::kPeerLost;
+  };
 
   void attend();
   void attend_once();
   void hear(int rank, Control& control);
   // Takes one message from the front of what was heard; false where there is no whole one.
-  bool take_message(int rank, Control& control, std::string& stop_because, Presence& presence);
+  bool take_message(int rank, Control& control, Parting& parting);
   std::string judge(const std::string& identity) const;
   void let_in(Socket socket, const std::string& identity);
   Socket call(uint64_t group, int rank, std::chrono::milliseconds timeout, Clock::time_point deadline);
   std::vector<int> collect(uint64_t group, const std::vector<int>& members, Clock::time_point deadline,
                            std::vector<Socket>& sockets);
   [[noreturn]] void give_up(const std::string& reason);
-  void note_stop(const std::string& reason) noexcept;
+  void note_stop(const std::string& reason, ExitCode code) noexcept;
+  void tell_of_stop() noexcept;
   void tell_all(const std::string& message) noexcept;
 
   const int rank_;
@@ -85,8 +96,9 @@ class Peers {
   std::vector<Control> controls_;  // by rank; sockets stay open until the end
   std::map<std::pair<uint64_t, int>, Socket> arrived_;
   std::string reason_;
+  ExitCode code_ = ExitCode::kPeerLost;
 
-  std::atomic<bool> stopped_ = false, quitting_ = false;
+  std::atomic<bool> stopped_ = false, quitting_ = false, disagrees_ = false;
   Signal stop_signal_, wake_;
   std::vector<pollfd> files_;  // the thread's
   Door door_;                  // the thread's

@@ -68,7 +68,11 @@ std::size_t TcpCommunicator::move(int rank) {
   if (lane.receives()) in = receive_some(lane.socket, lane.in);
   drop_front(lane.out, out.bytes);
   drop_front(lane.in, in.bytes);
-  if (in.closed || (out.closed && in.bytes == 0)) fail(peers_->why_lost(name_of_rank(rank)));
+  if (in.closed || (out.closed && in.bytes == 0)) {
+    const std::string why = peers_->why_lost(name_of_rank(rank));
+    if (peers_->is_stopped()) fail_as_stopped();
+    fail(why);
+  }
   return out.bytes + in.bytes;
 }
 
@@ -101,7 +105,7 @@ MessageCommunicator::Ended TcpCommunicator::wait_for_all() {
     }
     if (!busy) break;
     if (mover >= 0) continue;
-    if (peers_->is_stopped()) fail(peers_->stop_reason());
+    if (peers_->is_stopped()) fail_as_stopped();
     const auto deadline = moved_at + peers_->timeout();
     if (wait_for_some(std::min(deadline, next_post))) continue;
     if (Clock::now() >= deadline) fail(who_is_late(late(), peers_->timeout()));
@@ -138,9 +142,17 @@ void TcpCommunicator::fail(const std::string& what) {
               "look for the first error among the other ranks' messages");
 }
 
+// In a call. Ranks may have heard of a disagreement from one that knows all their calls before they do.
+void TcpCommunicator::fail_as_stopped() {
+  if (peers_->stop_code() != ExitCode::kRanksDisagree) fail(peers_->stop_reason());
+  throw Error(ExitCode::kRanksDisagree, call_text() + " cannot finish: " + peers_->stop_reason(),
+              "every rank must run the same program on the same shapes; compare the ranks' configurations");
+}
+
 // The others' data that came with their records is not wanted. A socket that is closed with something unread cuts the
 // connection off, and what the other end has still to hear may be lost.
 void TcpCommunicator::note_disagreement() noexcept {
+  peers_->note_disagreement();
   std::array<std::byte, 4096> rest;
   for (const Lane& lane : lanes_)
     while (lane.socket && receive_some(lane.socket, rest.data(), rest.size()).bytes > 0) {

@@ -37,6 +37,7 @@ class TcpCommunicator final : public MessageCommunicator {
   Ended wait_for_all() override;
   bool joins_messages() const override { return true; }
   [[noreturn]] void fail(const std::string& what) override;
+  [[noreturn]] void fail_as_stopped();
   bool has_failed() const override { return peers_->is_stopped(); }
   void note_disagreement() noexcept override;
   void tell(const WaitPost& post) noexcept override { peers_->tell(post); }

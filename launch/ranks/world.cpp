@@ -137,9 +137,8 @@ std::unique_ptr<Communicator> join_tcp(const Config& config, const RankEnvironme
                          .timeout = timeout(config)});
 }
 
-std::unique_ptr<Communicator> join_world(const Config& config, const RankEnvironment& who,
-                                         std::unique_ptr<MpiEnvironment>& mpi) {
-  const CommunicatorKind kind = choose_communicator(config, who);
+std::unique_ptr<Communicator> join_by(CommunicatorKind kind, const Config& config, const RankEnvironment& who,
+                                      std::unique_ptr<MpiEnvironment>& mpi) {
   if (kind == CommunicatorKind::kSelf)
     throw Error(
         ExitCode::kConfiguration,
@@ -162,6 +161,22 @@ std::unique_ptr<Communicator> join_world(const Config& config, const RankEnviron
                             who.rank, who.size, world->size()),
                 "start the ranks with mpirun, or set parallelism.communicator: local (one node) or tcp");
   return world;
+}
+
+// Ranks of different communicators look for each other at different places: each can only say where it has looked.
+std::unique_ptr<Communicator> join_world(const Config& config, const RankEnvironment& who,
+                                         std::unique_ptr<MpiEnvironment>& mpi) {
+  const CommunicatorKind kind = choose_communicator(config, who);
+  try {
+    return join_by(kind, config, who, mpi);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kPeerLost) throw;
+    throw Error(
+        error.code(),
+        fmt::format("{}; parallelism.communicator of rank {} is {}", error.what(), who.rank, name_of(kind)),
+        "all ranks must have the same parallelism.communicator" +
+            (error.hint().empty() ? "" : "; " + error.hint()));
+  }
 }
 
 }  // namespace

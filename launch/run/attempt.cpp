@@ -91,6 +91,7 @@ Outcome Attempt::carry_out() {
     if (tell_at_ && Clock::now() >= *tell_at_)
       tell_groups(SIGTERM, run_.program.ours ? std::min(kToLeave, run_.options.grace) : run_.options.grace);
   }
+  note_the_deaf();
   end_all();
   read_the_rest();
   return judge();
@@ -149,6 +150,18 @@ void Attempt::reap() {
     if (code == static_cast<int>(ExitCode::kPeerLost) && !is_somebody_stopped()) patience = kTimeForTheCause;
     make_earlier(tell_at_, Clock::now() + patience);
   }
+}
+
+// What end_all() kills has not ended by itself.
+void Attempt::note_the_deaf() {
+  reap();
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+    if (ranks_[rank].pid != 0)
+      ends_.push_back({.rank = static_cast<int>(rank),
+                       .pid = ranks_[rank].pid,
+                       .wait_status = W_EXITCODE(0, SIGKILL),
+                       .time = std::chrono::system_clock::now(),
+                       .asked = true});
 }
 
 void Attempt::obey(int signal) {

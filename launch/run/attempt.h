@@ -51,6 +51,7 @@ class Attempt {
   bool goes_on() const;
   void wait();
   void reap();
+  void note_the_deaf();
   void obey(int signal);
   void tell_groups(int signal, std::chrono::milliseconds grace);
   bool is_somebody_stopped() const;

@@ -24,6 +24,23 @@ std::string time_text(std::chrono::system_clock::time_point time) {
                      milliseconds.count());
 }
 
+// A rank that lost the cause of all may be seen to end before it.
+std::string seen(const RankEnd& end, const RankEnd& root) {
+  return end.time < root.time ? duration_text(root.time - end.time) + " earlier"
+                              : duration_text(end.time - root.time) + " later";
+}
+
+// Of the others' ends those that the launcher had asked for, or the rest.
+std::string list_others(const RankEnd& root, std::span<const RankEnd> ends, bool asked) {
+  std::string others;
+  int more = 0;
+  for (const RankEnd& end : ends)
+    if (&end != &root && end.asked == asked && end.status() != 0 && ++more <= kMostOthers)
+      others += fmt::format("  rank {} (pid {}): {}, {}\n", end.rank, end.pid, end.text(), seen(end, root));
+  if (more > kMostOthers) others += fmt::format("  and {} more\n", more - kMostOthers);
+  return others;
+}
+
 }  // namespace
 
 bool RankEnd::by_signal() const { return WIFSIGNALED(wait_status); }
@@ -66,14 +83,9 @@ std::string failure_box(const RankEnd& root, std::span<const RankEnd> ends, cons
     text += fmt::format("  its last {} line(s) on stderr:\n", lines.size());
     for (const std::string& line : lines) text += "    " + printable(line) + "\n";
   }
-  std::string others;
-  int more = 0;
-  for (const RankEnd& end : ends)
-    if (&end != &root && !end.asked && end.status() != 0 && ++more <= kMostOthers)
-      others += fmt::format("  rank {} (pid {}): {}, {} later\n", end.rank, end.pid, end.text(),
-                            duration_text(end.time - root.time));
-  if (more > kMostOthers) others += fmt::format("  and {} more\n", more - kMostOthers);
-  if (!others.empty()) text += rule + "also failed\n" + others;
+  const std::string also = list_others(root, ends, false), told = list_others(root, ends, true);
+  if (!also.empty()) text += rule + "also failed\n" + also;
+  if (!told.empty()) text += rule + "told to end\n" + told;
   return text + border;
 }
 

@@ -28,7 +28,8 @@ struct RankEnd {
 // first. `ends` are in the order in which they were seen; null where none failed.
 const RankEnd* root_cause(std::span<const RankEnd> ends);
 
-// The cause, with the last lines it wrote where nobody has seen them, then the others that failed.
+// The cause, with the last lines it wrote where nobody has seen them, then the others that failed, by themselves or when
+// they were told to end.
 std::string failure_box(const RankEnd& root, std::span<const RankEnd> ends, const Relay& output,
                         const Relay& errors);
 

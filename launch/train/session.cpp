@@ -363,7 +363,10 @@ void Session::check_trained() const {
                     "scales down to {}",
                     step_, 2 * loss_scale_.value()),
         "lower training.initial_loss_scale, or train longer", mesh_.world().rank() != 0);
-  if (step_ > 0) weights_.check_finite();
+  if (step_ > 0)
+    weights_.check_finite(
+        "The trained model is not saved" +
+        (config_.saves_snapshots() ? "; snapshots are in " + config_.snapshot_folder() : ""));
 }
 
 double Session::scalar(const ReadyProgram& ready, ValueId value) const {

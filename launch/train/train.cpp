@@ -315,15 +315,19 @@ ExitCode train_rank(Config config, Communicator& world, const ReportSignal& sign
                     RankWatch& ranks) {
   RankStatus status(world, config.output_dir);
   ranks.add(status);
-  const auto failed = [&](ExitCode code, const std::string& what) {
+  const auto failed = [&](ExitCode code, const std::string& what, bool all_know = false) {
     ranks.remove(status, code, what);
-    world.abort(what.substr(0, what.find('\n')));
+    if (!all_know) world.abort(what.substr(0, what.find('\n')));
     status.write(code, what);
   };
   try {
     const ExitCode code = train(config, world, signal, preemption, status);
     ranks.remove(status, ExitCode::kOk, "");
     return code;
+  } catch (const SharedError& error) {
+    // An abort would stop those that still wait for what a third rank has to say.
+    failed(error.code(), error.what(), true);
+    throw;
   } catch (const Error& error) {
     failed(error.code(), error.what());
     throw;

@@ -166,6 +166,25 @@ TEST_P(Failure, NothingWorksAfterAFailure) {
   for (const Outcome& outcome : outcomes) expect_lost(outcome, {});
 }
 
+// The first that knows stops the others, some of which may still wait for a third one's record of its call.
+TEST_P(Failure, DifferentCallsAreToldToAllThoughOneAbortsAtOnce) {
+  for (int times = 0; times < 12; ++times) {
+    const auto outcomes = run(4, [](Communicator& c) {
+      sum(c);
+      try {
+        c.rank() == 1 ? c.barrier() : sum(c);
+      } catch (const Error& error) {
+        c.abort(error.what());
+        throw;
+      }
+    });
+    for (const Outcome& outcome : outcomes) {
+      EXPECT_EQ(outcome.code, ExitCode::kRanksDisagree) << outcome.message;
+      EXPECT_NE(outcome.message.find("rank 1: barrier #2"), std::string::npos) << outcome.message;
+    }
+  }
+}
+
 TEST_P(ProcessFailure, AKilledRankIsNoticedLongBeforeTheTimeout) {
   const auto start = Clock::now();
   const auto outcomes = GetParam()(

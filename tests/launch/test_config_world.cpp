@@ -1,9 +1,12 @@
 // Fitting a configuration to a number of ranks, and ranks to each other.
+#include <atomic>
 #include <barrier>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
 #include "launch/ranks/same_configuration.h"
+#include "launch/train/train.h"
 #include "tests/launch/config_test_support.h"
 
 namespace recollect::test::config_world_test {
@@ -164,9 +167,9 @@ class Gatherer : public Communicator {
   void barrier() override { shared_.barrier.arrive_and_wait(); }
   void pass(const Parcel&, const Parcel&, void*) override { FAIL(); }
   std::unique_ptr<Communicator> split(int) override { return nullptr; }
-  void abort(const std::string&) noexcept override {}
+  void abort(const std::string&) noexcept override { ++aborts; }
 
-  int gathers = 0;
+  int gathers = 0, aborts = 0;
 
  private:
   Shared& shared_;
@@ -209,6 +212,36 @@ TEST(ConfigAgreement, DifferencesNameKeysValuesAndRanks) {
       "output_dir: another/much/longer/path on rank 1; output on ranks 0, 2-3\n"
       "training.seed: 42 on ranks 0, 2-3; 7 on rank 1";
   EXPECT_EQ(verdicts({base, other, base, base}, 2), std::vector<std::string>(4, expected));
+}
+
+// Ends the process with how many of the ranks have stopped the others, or not found out.
+[[noreturn]] void train_with_different_seeds() {
+  const ReportSignal signal;
+  RankWatch ranks;
+  Preemption preemption(ranks);
+  Gatherer::Shared shared(3);
+  std::atomic<int> wrong = 0;
+  std::vector<std::jthread> threads;
+  for (int r = 0; r < 3; ++r)
+    threads.emplace_back([&, r] {
+      Gatherer world(shared, r);
+      const Config config = accepted(kLeast + "parallelism: {data_parallel_size: 3}",
+                                     {"training.seed=" + std::to_string(r), "training.global_batch_size=3"});
+      try {
+        train_rank(config, world, signal, preemption, ranks);
+        ++wrong;
+      } catch (const Error& error) {
+        if (error.code() != ExitCode::kRanksDisagree || world.aborts > 0) ++wrong;
+      }
+    });
+  threads.clear();
+  std::_Exit(wrong);
+}
+
+// One may still wait for a third one's configuration when the first has all.
+TEST(ConfigAgreement, WhoeverKnowsOfDifferencesLeavesTheOthersToHearOfThem) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(train_with_different_seeds(), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

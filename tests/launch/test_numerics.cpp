@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <regex>
 
@@ -228,8 +229,8 @@ TEST(Spikes, AreNamedWithTheirSamples) {
       << finished.err;
 }
 
-// Makes the embedding of the last position so large that whoever reads it gets no number.
-void poison_last_position(const Workplace& place, const std::string& model) {
+// Makes the embedding of the last position so large that whoever reads it gets no number, or another number.
+void poison_last_position(const Workplace& place, const std::string& model, double number = 1.7e308) {
   std::string bytes = TemporaryFolder::read(place.file(model));
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof(length));
@@ -238,9 +239,8 @@ void poison_last_position(const Workplace& place, const std::string& model) {
       header.contains("wpe.weight") ? header["wpe.weight"] : header.at("transformer.wpe.weight");
   ASSERT_EQ(wpe.at("dtype"), "F64");
   const auto end = sizeof(length) + length + wpe.at("data_offsets")[1].get<uint64_t>();
-  const double huge = 1.7e308;
   for (uint64_t at = end - 24 * sizeof(double); at < end; at += sizeof(double))
-    std::memcpy(bytes.data() + at, &huge, sizeof(double));
+    std::memcpy(bytes.data() + at, &number, sizeof(double));
   place.folder().write(model, bytes);
 }
 
@@ -266,6 +266,25 @@ TEST(OnNonFinite, GoesOnBehindABatchThatIsNoGood) {
     EXPECT_EQ(metrics[i]["step"], i + 1);
     EXPECT_TRUE(metrics[i]["loss"].is_number()) << metrics[i];
   }
+}
+
+// No update has made it so, and what was saved is said.
+TEST(TrainedParameters, AFrozenOneThatWasNeverFiniteIsCalledSo) {
+  const Workplace place;
+  ASSERT_EQ(place.train({"training.max_steps=1", "checkpoint.save_model=true", "output_dir=begun"}).status,
+            0);
+  ASSERT_NO_FATAL_FAILURE(
+      poison_last_position(place, "begun/model.safetensors", std::numeric_limits<double>::infinity()));
+  const Finished finished =
+      place.train({"model.pretrained=begun", "snapshot.every_steps=1", "checkpoint.save_model=true",
+                   "optimizer.groups=[{match: wpe.weight, frozen: true}]"});
+  EXPECT_EQ(finished.status, 7) << finished.out << finished.err;
+  for (const char* text : {"parameter wpe.weight holds inf in row 15, column 0",
+                           "it is frozen, and no update has touched it: it was loaded so",
+                           "The trained model is not saved; snapshots are in out/snapshots\n"})
+    EXPECT_NE(finished.err.find(text), std::string::npos) << text << "\n" << finished.err;
+  EXPECT_TRUE(std::filesystem::exists(place.file("out/snapshots/step-00000002")));
+  EXPECT_FALSE(std::filesystem::exists(place.file("out/model.safetensors")));
 }
 
 }  // namespace

@@ -157,7 +157,35 @@ TEST(RunTrainings, ARankThatIsKilledIsTheCause) {
   const Finished finished = launch.finish(30s);
   EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
   EXPECT_EQ(finished.status, 137) << finished.err;
-  EXPECT_NE(finished.err.find("rank 1 FAILED: SIGKILL (signal 9)"), std::string::npos) << finished.err;
+  for (const char* text : {"rank 1 FAILED: SIGKILL (signal 9)", "\n  rank 0 (pid "})
+    EXPECT_NE(finished.err.find(text), std::string::npos) << text << "\n" << finished.err;
+}
+
+// Each has read its own; whoever knows first leaves the others time to hear what all know.
+TEST(RunTrainings, RanksOfDifferentConfigurationsAllSaySo) {
+  Launch launch(Words{"--nproc-per-node=4"} +
+                shell("exec \"$0\" train c.yaml training.seed=$RANK parallelism.communicator=tcp "
+                      "parallelism.data_parallel_size=4") +
+                Words{recollect_binary()});
+  const Finished finished = launch.finish(Workplace::kBound);
+  EXPECT_EQ(finished.status, 8) << finished.err;
+  EXPECT_EQ(times_in(finished.err, "training.seed: 0 on rank 0; 1 on rank 1; 2 on rank 2; 3 on rank 3"), 1)
+      << finished.err;
+  EXPECT_EQ(times_in(finished.err, "cannot finish"), 0) << finished.err;
+}
+
+// They look for each other at different places.
+TEST(RunTrainings, RanksOfDifferentCommunicatorsNameThem) {
+  Launch launch(Words{"--nproc-per-node=2"} +
+                shell("[ $RANK = 0 ] && kind=local || kind=tcp; exec \"$0\" train c.yaml "
+                      "parallelism.communicator=$kind parallelism.timeout_seconds=1 "
+                      "parallelism.data_parallel_size=2") +
+                Words{recollect_binary()});
+  const Finished finished = launch.finish(Workplace::kBound);
+  EXPECT_EQ(finished.status, 9) << finished.err;
+  for (const char* text :
+       {"parallelism.communicator of rank 0 is local", "parallelism.communicator of rank 1 is tcp"})
+    EXPECT_NE(finished.err.find(text), std::string::npos) << text << "\n" << finished.err;
 }
 
 TEST(RunTrainings, ErrorsKeepTheirExitStatus) {
