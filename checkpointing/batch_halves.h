@@ -6,7 +6,7 @@
 // the first half first; what depends on weights alone is made once. Dropout drops what it drops of the whole batch.
 //
 // The two halves have the ops of two micro-batches of half the size: no plan changes their bits, and where a gradient is
-// the sum of one op's they are those of accumulating two such.
+// the sum of one op's they are those of accumulating two such of the same samples.
 #pragma once
 
 #include <cstdint>

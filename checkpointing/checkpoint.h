@@ -32,6 +32,7 @@ struct Checkpointed {
   std::vector<Choice> choices;   // of what was open, where anything moves
   std::vector<Remark> remarks;
   int64_t pieces = 0;  // as overlap_collectives takes them
+  int64_t halves = 1;  // of a micro-batch; the plan is of one of so many
   AttentionMemory attention = {};
 };
 

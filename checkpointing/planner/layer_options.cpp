@@ -125,6 +125,9 @@ struct LayerOptions::Maker {
       (d.disk ? made.disk : made.host) += d.disk ? block_bytes(part, MemorySpace::kDisk) : d.host ? part : 0;
       made.out += seconds_out(v, d), made.in += seconds_in(v, d);
     }
+    const auto halves = static_cast<uint64_t>(bounds.halves());
+    made.host *= halves, made.disk *= halves;
+    made.out *= static_cast<double>(halves), made.in *= static_cast<double>(halves);
     return made;
   }
 

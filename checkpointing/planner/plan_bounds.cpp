@@ -20,6 +20,24 @@ bool may_take_over(const Op& op, ValueId output) {
   });
 }
 
+// By op: how often it runs in a micro-batch of so many halves. What depends on weights alone runs once.
+std::vector<double> runs_of(const Graph& graph, int64_t halves) {
+  std::vector<double> runs(graph.ops().size(), 1);
+  std::vector<char> of_batch(graph.values().size(), 0);
+  for (ValueId v : graph.value_ids())
+    of_batch[v] = graph.value(v).producer == kNone && graph.value(v).category == Category::kInput;
+  for (OpId id : graph.op_ids()) {
+    const Op& op = graph.op(id);
+    if (std::none_of(op.inputs.begin(), op.inputs.end(),
+                     [&](ValueId v) { return v != kNone && of_batch[v]; }))
+      continue;
+    runs[id] = static_cast<double>(halves);
+    for (ValueId v : op.outputs)
+      if (v != kNone) of_batch[v] = 1;
+  }
+  return runs;
+}
+
 }  // namespace
 
 BoundMaker::BoundMaker(const Graph& graph, const SavedActivations& saved, const DeviceModel& device,
@@ -35,20 +53,22 @@ BoundMaker::BoundMaker(const Graph& graph, const SavedActivations& saved, const 
   std::vector<char> may_leave(graph.values().size(), 0);
   for (ValueId v : saved.values()) may_leave[v] = 1;
   const LeastDurations least = least_durations(graph, may_leave, device);
+  const std::vector<double> runs = runs_of(graph, storage.halves);
   OpId last_of_layers = kNone;
   for (OpId id : graph.op_ids()) {
     const Op& op = graph.op(id);
     if (op.phase == Phase::kForward && op.layer >= 0) last_of_layers = id;
     const bool computes = op.stream == StreamId::kCompute, always = op.when == RunWhen::kAlways;
-    if (always && (computes || op.phase == Phase::kForward)) op_seconds_[id] = least.again[id];
-    if (always && computes) step_seconds_ += least.first[id];
-    if (always && computes && op.phase == Phase::kForward) forward_seconds_ += least.first[id];
+    if (always && (computes || op.phase == Phase::kForward)) op_seconds_[id] = runs[id] * least.again[id];
+    if (always && computes) step_seconds_ += runs[id] * least.first[id];
+    if (always && computes && op.phase == Phase::kForward) forward_seconds_ += runs[id] * least.first[id];
     if (computes && !workspaces.empty()) add(always_, id, id, aligned(workspaces[id]));
     if (op.phase != Phase::kBackward || op.layer < 0) continue;
     if (backward_.at(op.layer) == kNone) backward_[op.layer] = id;
     for (ValueId v : op.inputs)
       if (v != kNone && graph.value(v).producer <= last_of_layers) for_layers_[v] = 1;
   }
+  behind_ = last_of_layers + 1;
   note_values(last_of_layers);
 }
 
@@ -157,6 +177,10 @@ uint64_t BoundMaker::stored_bytes(ValueId v, const Decision& decision) const {
 }
 
 uint64_t BoundMaker::held_bytes(ValueId v, const Decision& decision) const {
+  return static_cast<uint64_t>(storage_.halves) * held_by_one(v, decision);
+}
+
+uint64_t BoundMaker::held_by_one(ValueId v, const Decision& decision) const {
   if (!decision.save || decision.host || decision.disk || !counts(v)) return 0;
   return aligned(stored_bytes(v, decision));
 }
@@ -175,14 +199,21 @@ void BoundMaker::add_waiting(std::size_t place, const Decision& decision, const 
                              const std::vector<char>& read, Changes& changes) const {
   const Waiting& w = waiting_[place];
   if (!counts(w.value)) return;
-  const uint64_t whole = aligned(graph_.value(w.value).bytes()), held = held_bytes(w.value, decision);
+  const uint64_t whole = aligned(graph_.value(w.value).bytes()), held = held_by_one(w.value, decision);
   const bool stays = decision.save && held == whole;
+  // What the other half has of it, until this one's backward is done with it.
+  const auto other = [&](OpId until, uint64_t bytes) {
+    add(changes, std::max(w.forward_end + 1, behind_), until,
+        static_cast<uint64_t>(storage_.halves - 1) * bytes);
+  };
   // Saved for recomputation alone.
   if (w.readers.empty()) {
     const OpId until = w.begins ? backward_[ends[w.layer]] : 0;
-    if (decision.save && read[w.value]) add(changes, w.forward_end + 1, until - 1, held);
-    return;
+    if (!decision.save || !read[w.value]) return;
+    add(changes, w.forward_end + 1, until - 1, held);
+    return other(until - 1, held);
   }
+  other(w.readers.front() - 1, held);
   if (stays) return add(changes, w.forward_end + 1, w.readers.back(), whole);
   add(changes, w.forward_end + 1, w.readers.front() - 1, held);
   for (OpId id : w.readers)
@@ -193,6 +224,13 @@ void BoundMaker::add_waiting(std::size_t place, const Decision& decision, const 
 struct BoundMaker::Moved {
   uint64_t host = 0, disk = 0;
   double to_host = 0, from_host = 0, to_disk = 0, from_disk = 0, gathers = 0;
+
+  Moved of_halves(int64_t halves) const {
+    const auto count = static_cast<double>(halves);
+    const auto all = static_cast<uint64_t>(halves);
+    return {all * host,      all * disk,        count * to_host, count * from_host,
+            count * to_disk, count * from_disk, count * gathers};
+  }
 };
 
 BoundMaker::Moved BoundMaker::moved(const DraftPlan& plan, const std::vector<int>& ends,
@@ -225,7 +263,7 @@ BoundMaker::Moved BoundMaker::moved(const DraftPlan& plan, const std::vector<int
       sum.gathers += device_.launch_overhead + device_.link_latency +
                      gather_seconds(double(bytes) * double(storage_.tensor_size - 1), device_);
   }
-  return sum;
+  return sum.of_halves(storage_.halves);
 }
 
 // Where a plan forgets: each layer's backward runs again what it needs itself, from the layer's input on; and that input, if

@@ -7,6 +7,9 @@
 // it takes for that.
 // Device bytes: at every op what it reads, writes and works with, and all that lives across it whatever the plan, and
 // what the plan keeps on the device. Values may share storage where an op allows it: those do not count twice.
+//
+// Where halves of a batch take turns both of them run every op that depends on the batch, and behind the layers, where what
+// waits is most, both have what the plan keeps.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +26,7 @@ namespace recollect {
 struct Storage {
   int64_t tensor_size = 1;
   int64_t keep_last = -1;  // layers at the end whose values stay; -1: open (choose.h)
+  int64_t halves = 1;      // the graph is that of one of so many, which take turns (batch_halves.h)
 };
 
 struct PlanBounds {
@@ -50,10 +54,11 @@ class BoundMaker {
   // `only_layers`, what lies outside the layers is there.
   double recomputation(const std::vector<char>& is_saved, std::vector<ValueId> wanted, bool only_layers,
                        std::vector<char>* read = nullptr) const;
-  // Device bytes between forward and backward of a value that is saved so.
+  // Device bytes between forward and backward of a value that is saved so, of both halves where there are such.
   uint64_t held_bytes(ValueId v, const Decision& decision) const;
   // Whether an op of a layer's backward reads it.
   bool is_for_layers(ValueId v) const { return for_layers_[v]; }
+  int64_t halves() const { return storage_.halves; }
   // Where all layers' forward is over: what is there beside saved activations.
   uint64_t behind_layers() const { return behind_layers_; }
 
@@ -72,6 +77,7 @@ class BoundMaker {
   bool counts(ValueId v) const;
   bool is_missing(ValueId v, const std::vector<char>& is_saved, bool only_layers) const;
   uint64_t stored_bytes(ValueId v, const Decision& decision) const;
+  uint64_t held_by_one(ValueId v, const Decision& decision) const;  // of the halves
   std::vector<int> ends_of_segments(const DraftPlan& plan) const;
   double forgotten(const DraftPlan& plan, const std::vector<char>& is_saved) const;
   void add_waiting(std::size_t place, const Decision& decision, const std::vector<int>& ends,
@@ -90,6 +96,7 @@ class BoundMaker {
   Changes always_;                 // whatever the plan
   std::vector<OpId> backward_;     // by layer: its first op there
   std::vector<int> input_places_;  // by layer: of its input among the saved activations
+  OpId behind_ = 0;                // the first op behind the layers' forward
   double step_seconds_ = 0, forward_seconds_ = 0;
   uint64_t behind_layers_ = 0;
 };

@@ -346,7 +346,9 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
       .settings = settings,
       .device = device,
       .residences = residences_of(settings, mesh.tensor_size(), config.parallelism.sequence_parallel),
-      .storage = {.tensor_size = mesh.tensor_size(), .keep_last = settings.keep_last}};
+      .storage = {.tensor_size = mesh.tensor_size(),
+                  .keep_last = settings.keep_last,
+                  .halves = config.parallelism.overlap_halves ? 2 : 1}};
   Trials trials(config, mesh, built, budgets, target.taken_over);
   const TryPlan try_plan = [&](const Plan& plan, Moves moves) -> std::optional<PlanTrial> {
     const TrainingProgram* tried = trials.run(plan, moves);
@@ -400,12 +402,13 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
         dtr_finds_none(budget, all, find, [&](const Plan& plan) { return run(plan)->program.predicted(); }));
   trials.keep_last();
   TrainingProgram training = trials.take_kept(target);
+  const double seconds = static_cast<double>(training.checkpointed.halves) * found->seconds;
   training.remarks.push_back(
       {"mode dtr",
        fmt::format(
            "{} evictions were simulated; {} of a micro-batch are recomputation and gathers, and {} of "
            "the budget are left",
-           found->evictions, duration_text(found->seconds),
+           found->evictions, duration_text(seconds),
            byte_count(budget - training.program.predicted().arena_bytes()))});
   return training;
 }

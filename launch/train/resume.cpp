@@ -119,6 +119,7 @@ bool decides_results(std::string_view key) {
                                         "parallelism.tensor_parallel_size",
                                         "parallelism.data_parallel_size",
                                         "parallelism.sequence_parallel",
+                                        "parallelism.overlap_halves",
                                         "parallelism.zero_stage",
                                         "training.micro_batch_size",
                                         "training.global_batch_size",

@@ -182,6 +182,11 @@ TEST(BatchHalves, ThatCannotBeAreRefused) {
   const Words two = {"parallelism.tensor_parallel_size=2"};
   EXPECT_THROW(planned(kGpt2, kHalves), Error);  // nobody to talk to
   EXPECT_THROW(planned(kGpt2, two + kHalves + Words{"training.micro_batch_size=1"}), Error);
+  EXPECT_THROW(
+      planned(kGpt2, two + kHalves +
+                         Words{"training.micro_batch_size=0", "training.gradient_accumulation_steps=2",
+                               "training.global_batch_size=6"}),
+      Error);
   EXPECT_THROW(planned(kGpt2, two + kHalves + Words{"parallelism.collective_pieces=2"}), Error);
   EXPECT_THROW(planned(kGpt2, two + kHalves +
                                   Words{"parallelism.sequence_parallel=true", "data.sequence_length=7",

@@ -2,6 +2,8 @@
 // next larger one does not, whether a mode is named or a planner looks for what fits.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include <fmt/format.h>
 
 #include "launch/config/read.h"
@@ -145,6 +147,21 @@ TEST(LargestRun, KeepsToWhatTheRestAllows) {
   EXPECT_EQ(
       largest_run(planned(kRotary, limited(int64_t{1} << 40, one_by_one)), RunSize::kSequenceLength).bound,
       "data.pad_to_multiple_of 1 allows no more");
+}
+
+// Each size that is answered, one with an odd number of samples in the way, is one that trains.
+TEST(LargestRun, IsEvenWhereHalvesTakeTurns) {
+  const Words halves{"parallelism.tensor_parallel_size=2", "parallelism.overlap_halves=true",
+                     "training.micro_batch_size=4", "training.global_batch_size=4"};
+  std::set<int64_t> values;
+  for (const int64_t kibibytes : {512, 640, 768, 1024}) {
+    const LargestRun run =
+        largest_run(planned(kRotary, limited(kibibytes << 10, halves)), RunSize::kMicroBatch);
+    values.insert(run.value);
+    EXPECT_EQ(run.value % 2, 0) << kibibytes;
+    EXPECT_GT(run.value, 0) << kibibytes;
+  }
+  EXPECT_GT(values.size(), 2u);
 }
 
 // A mode that has no effect in a few layers is not asked of them; the answer is a run of that mode, or none.

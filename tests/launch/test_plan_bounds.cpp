@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "checkpointing/collective_pieces.h"
 #include "checkpointing/planner/any_plan.h"
 #include "checkpointing/planner/auto.h"
 #include "checkpointing/planner/plan_floor.h"
@@ -81,12 +82,15 @@ class Planned {
     std::vector<uint64_t> workspaces;
     for (const Op& op : built.graph.ops()) workspaces.push_back(by_name[op.name]);
     const DeviceModel device = device_of(config_);
-    const Surroundings of{.graph = built.graph,
+    Graph bounded = built.graph;
+    leave_open_what_overlaps(bounded, workspaces, built.pieces);
+    const Surroundings of{.graph = bounded,
                           .saved = built.saved.value(),
                           .settings = config_.activation_checkpointing,
                           .device = device,
                           .residences = residences,
-                          .storage = {.tensor_size = config_.parallelism.tensor_parallel_size}};
+                          .storage = {.tensor_size = config_.parallelism.tensor_parallel_size,
+                                      .halves = config_.parallelism.overlap_halves ? 2 : 1}};
     const BoundMaker bounds(of.graph, of.saved, of.device, of.storage, workspaces);
     const PlanFloor floor(of.graph, of.saved, bounds, residences.partition);
     const auto add_plan = [&](const DraftPlan& plan) {
@@ -188,6 +192,12 @@ Words over_data(int zero_stage) {
           fmt::format("parallelism.zero_stage={}", zero_stage)};
 }
 
+// Halves of a batch that take turns.
+Words halves_of_two() {
+  return {"parallelism.tensor_parallel_size=2", "parallelism.ranks_per_process=2",
+          "parallelism.overlap_halves=true"};
+}
+
 struct Tested {
   const char* model;
   Words words;
@@ -198,7 +208,7 @@ struct Tested {
 TEST(PlanBounds, LoseNoAnswer) {
   for (const auto& [model, words, residences] :
        {Tested{kGpt2, {}, {}}, Tested{kBert, {}, {}}, Tested{kGpt2, {}, {.host = true}},
-        Tested{kGpt2, over_data(3), {}}}) {
+        Tested{kGpt2, over_data(3), {}}, Tested{kGpt2, halves_of_two(), {}}}) {
     SCOPED_TRACE(std::string(model) + (words.empty() ? "" : " " + words.back()) +
                  (residences.host ? " host" : ""));
     const Planned planned(std::string(model) + kRun, words, residences);
@@ -286,7 +296,9 @@ TEST(PlanBounds, HoldForPlansAtRandom) {
         Tested{kGpt2, {}, {.host = true, .disk = true}},
         Tested{kGpt2, {"training.precision=bf16", "model.resid_pdrop=0.1"}, {.disk = true}},
         Tested{kGpt2, sequence, {.host = true}}, Tested{kLlama, over_data(0), {.host = true}},
-        Tested{kGpt2, over_data(2), {}}, Tested{kGpt2, over_data(3), {.host = true}}}) {
+        Tested{kGpt2, over_data(2), {}}, Tested{kGpt2, over_data(3), {.host = true}},
+        Tested{kLlama, halves_of_two(), {.partition = true, .host = true}},
+        Tested{kGpt2, halves_of_two(), {.disk = true}}}) {
     SCOPED_TRACE(std::string(model) + (words.empty() ? "" : " " + words.back()));
     expect_true(Planned(std::string(model) + kRun, words, residences, 15, 50));
     Words levels = words;
