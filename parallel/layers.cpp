@@ -280,6 +280,13 @@ ValueId LayerBuilder::column_linear(const std::string& name, ValueId x, int64_t 
   return with_adapters(name, options, {.x = entered, .y = y, .split = Parameter::Split::kRows});
 }
 
+ValueId LayerBuilder::column_linear_gelu(const std::string& name, ValueId x, int64_t out,
+                                         const LinearOptions& options) {
+  const ValueId w = weight(options, out, graph_.value(x).shape[1], Parameter::Split::kRows);
+  const ValueId entered = enter_parallel(name + "/enter", x);
+  return emit(name, "linear_gelu", {}, {entered, w, vector_of_part(options, out)});
+}
+
 ValueId LayerBuilder::row_linear(const std::string& name, ValueId x, int64_t in, int64_t out,
                                  const LinearOptions& options) {
   const ValueId w = weight(options, out, in, Parameter::Split::kColumns);
@@ -402,6 +409,11 @@ ValueId LayerBuilder::attention(const std::string& name, ValueId q, const Attent
   return emit(name, "attention", std::move(attributes), std::move(inputs));
 }
 
+bool LayerBuilder::makes_gelu_in_product(const MlpOptions& options) const {
+  const bool adapted = lora_.adapts() && lora_.is_target(module_of(options.up.weight));
+  return gelu_in_products_ && options.activation == "tanh" && !fp8_.on && !adapted && !continues();
+}
+
 ValueId LayerBuilder::mlp(const std::string& name, ValueId x, const MlpOptions& options) {
   need_kernel(options.gated || !options.up.bias.empty(), path(name), "an activation without a bias");
   const int64_t width = graph_.value(x).shape[1];
@@ -410,6 +422,10 @@ ValueId LayerBuilder::mlp(const std::string& name, ValueId x, const MlpOptions& 
     up.blocks = {options.inner, options.inner};
     x = column_linear(name + "/fc1", x, 2 * options.inner, up);
     x = emit(name + "/swiglu", "swiglu", {}, {x});
+    return row_linear(name + "/fc2", x, options.inner, width, options.down);
+  }
+  if (makes_gelu_in_product(options)) {
+    x = column_linear_gelu(name + "/fc1", x, options.inner, up);
     return row_linear(name + "/fc2", x, options.inner, width, options.down);
   }
   up.bias.clear();  // it is added together with the activation
