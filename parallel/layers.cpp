@@ -280,13 +280,6 @@ ValueId LayerBuilder::column_linear(const std::string& name, ValueId x, int64_t 
   return with_adapters(name, options, {.x = entered, .y = y, .split = Parameter::Split::kRows});
 }
 
-ValueId LayerBuilder::column_linear_gelu(const std::string& name, ValueId x, int64_t out,
-                                         const LinearOptions& options) {
-  const ValueId w = weight(options, out, graph_.value(x).shape[1], Parameter::Split::kRows);
-  const ValueId entered = enter_parallel(name + "/enter", x);
-  return emit(name, "linear_gelu", {}, {entered, w, vector_of_part(options, out)});
-}
-
 ValueId LayerBuilder::row_linear(const std::string& name, ValueId x, int64_t in, int64_t out,
                                  const LinearOptions& options) {
   const ValueId w = weight(options, out, in, Parameter::Split::kColumns);
@@ -407,11 +400,6 @@ ValueId LayerBuilder::attention(const std::string& name, ValueId q, const Attent
   std::vector<ValueId> inputs{q, options.kv, options.lengths, options.positions};
   while (inputs.back() == kNone) inputs.pop_back();
   return emit(name, "attention", std::move(attributes), std::move(inputs));
-}
-
-bool LayerBuilder::makes_gelu_in_product(const MlpOptions& options) const {
-  const bool adapted = lora_.adapts() && lora_.is_target(module_of(options.up.weight));
-  return gelu_in_products_ && options.activation == "tanh" && !fp8_.on && !adapted && !continues();
 }
 
 ValueId LayerBuilder::mlp(const std::string& name, ValueId x, const MlpOptions& options) {

@@ -32,6 +32,24 @@ TEST_F(FakeRanks, CollectivesInPiecesHaveTheBitsOfThoseThatAreWaitedFor) {
       }));
 }
 
+// Products that end with GELU are not cut, and others are.
+TEST_F(FakeRanks, ProductsWithGeluBesideCollectives) {
+  for (const Words& sequence : {Words{}, kSequence}) {
+    const Words words = with(with(kTwo, sequence),
+                             {"training.precision=bf16", "device.gelu_in_products=true", "model.n_inner=32"});
+    expect_fine(test::run_as_processes(2, [&](Communicator& world) {
+      const auto train = [&](RunOrder order, const Words& more, bool replayed) {
+        return numbers(world, with(words, more), {.devices = 2, .order = order, .fused_attention = true},
+                       replayed);
+      };
+      const std::vector<double> launched = train(RunOrder::kEarly, with(kUncut, kLaunched), false);
+      require(launched == train(RunOrder::kLate, kPieces, true), "in pieces");
+      require(launched == train(RunOrder::kRandom, with(kPieces, with(kFull, kVerify)), true),
+              "computed again, and verified");
+    }));
+  }
+}
+
 // Their products are not cut.
 TEST_F(FakeRanks, ProductsOfFloat8BesideCollectives) {
   const Words words =
