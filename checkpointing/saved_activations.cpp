@@ -16,6 +16,15 @@ bool can_rerun(const Graph& graph, const Op& op) {
                       [&](ValueId v) { return v != kNone && graph.value(v).accumulator; });
 }
 
+// A number a row, or what stands beside an op's first output and is not its like.
+bool is_aside(const Graph& graph, ValueId v) {
+  const Value& value = graph.value(v);
+  const ValueId first = graph.op(value.producer).outputs.front();
+  if (value.shape.rank() == 1) return true;
+  return first != v && (first == kNone || graph.value(first).shape != value.shape ||
+                        graph.value(first).dtype != value.dtype);
+}
+
 // Of nothing, or of whole numbers that came with the batch.
 bool has_no_activations(const Graph& graph, const Op& op) {
   return std::all_of(op.inputs.begin(), op.inputs.end(),
@@ -36,7 +45,7 @@ void SavedActivations::note_facts(const Graph& graph) {
     const Value& value = graph.value(v);
     if (value.producer == kNone) continue;
     const Op& producer = graph.op(value.producer);
-    if (value.shape.rank() == 1 || producer.outputs.front() != v) facts_[v] |= kStatistic;
+    if (is_aside(graph, v)) facts_[v] |= kStatistic;
     if (value.persistent || producer.phase != Phase::kForward) continue;
     facts_[v] |= kForward;
     if (producer.def->gathers) facts_[v] |= kGathered;

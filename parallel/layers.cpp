@@ -412,6 +412,10 @@ ValueId LayerBuilder::mlp(const std::string& name, ValueId x, const MlpOptions& 
     x = emit(name + "/swiglu", "swiglu", {}, {x});
     return row_linear(name + "/fc2", x, options.inner, width, options.down);
   }
+  if (makes_gelu_in_product(options)) {
+    x = column_linear_gelu(name + "/fc1", x, options.inner, up);
+    return row_linear(name + "/fc2", x, options.inner, width, options.down);
+  }
   up.bias.clear();  // it is added together with the activation
   x = column_linear(name + "/fc1", x, options.inner, up);
   const ValueId bias = vector_of_part(options.up, options.inner);

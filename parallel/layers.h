@@ -98,6 +98,10 @@ class LayerBuilder {
   // poolers and adapters do not.
   void multiply_in_fp8(Fp8Settings fp8) { fp8_ = fp8; }
 
+  // Likewise: an MLP's GELU is one op with the product before it, where it has the tanh form and that product has neither codes
+  // nor adapters; again but for a batch that continues a sequence.
+  void make_gelu_in_products(bool on) { gelu_in_products_ = on; }
+
   // Everything until the next call belongs to this layer; -1 is outside the layers.
   void enter_layer(int layer);
   void enter_block(const std::string& block) { ops_.common().block = block; }  // of the layer: Op::block
@@ -139,6 +143,8 @@ class LayerBuilder {
   ValueId norm(const std::string& name, ValueId x, const NormOptions& options);
   // [T, h] whole on every rank -> [T, out/t]. The weight is [out, in].
   ValueId column_linear(const std::string& name, ValueId x, int64_t out, const LinearOptions& options);
+  // GELU of that, in its tanh form.
+  ValueId column_linear_gelu(const std::string& name, ValueId x, int64_t out, const LinearOptions& options);
   // [T, in/t] -> [T, out] (or T/t tokens), summed over ranks, without bias: residual() adds it.
   ValueId row_linear(const std::string& name, ValueId x, int64_t in, int64_t out,
                      const LinearOptions& options);
@@ -194,6 +200,7 @@ class LayerBuilder {
   struct Codes {
     ValueId rows = kNone, scale = kNone;
   };
+  bool makes_gelu_in_product(const MlpOptions& options) const;
   Codes quantised(const std::string& name, ValueId x, const std::string& copies);
   Codes quantised_input(const std::string& name, ValueId x, ValueId weight);
   Codes quantised_weight(const std::string& name, ValueId weight);
@@ -245,6 +252,7 @@ class LayerBuilder {
   int64_t adapter_sites_ = 0;  // of its adapters
   LoraSettings lora_;
   Fp8Settings fp8_;
+  bool gelu_in_products_ = false;
   ValueId quantised_ = kNone;  // the input that was quantised last, and its codes
   Codes codes_;
   std::vector<Parameter> parameters_, adapters_;

@@ -1,4 +1,4 @@
-// Activations, one pass over memory each: GELU with the bias before it, the gated one of SwiGLU (Shazeer,
+// Activations, one pass over memory each: GELU with the bias before it (linear.cpp has the one that ends a product), the gated one of SwiGLU (Shazeer,
 // 2020), and tanh.
 #include "engine/ops/define.h"
 
@@ -24,6 +24,11 @@ void bias_gelu_gradient(GradientBuilder& g, OpId id) {
   g.contribute(op.inputs[0], g.emit("backward", "bias_gelu_backward", op.attributes,
                                     {g.upstream(op.outputs[0]), op.inputs[0], op.inputs[1]},
                                     {kNone, g.accumulator(op.inputs[1])}));
+}
+
+std::vector<OutputSpec> infer_gelu_backward(const OpView& v) {
+  check_shape(v, v.in(0), v.in(1).shape);
+  return {like(v.in(1))};
 }
 
 std::vector<OutputSpec> infer_swiglu(const OpView& v) {
@@ -76,6 +81,11 @@ void register_activation(OpRegistry& registry) {
                 .infer = infer_bias_gelu_backward,
                 .cost = [](const OpView& v) { return streaming_cost(v, 20); },
                 .in_place = {{0, 0}, {0, 1}}});
+  registry.add({.name = "gelu_backward",
+                .infer = infer_gelu_backward,
+                .cost = [](const OpView& v) { return streaming_cost(v, 20); },
+                .in_place = {{0, 0}, {0, 1}},
+                .measured_as = "bias_gelu_backward"});
   registry.add({.name = "swiglu",
                 .infer = infer_swiglu,
                 .cost = [](const OpView& v) { return streaming_cost(v, 8); },

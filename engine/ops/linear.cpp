@@ -1,4 +1,4 @@
-// y = x w^T + bias. Weights are [out, in], as in torch.nn.Linear.
+// y = x w^T + bias, or GELU of it. Weights are [out, in], as in torch.nn.Linear.
 #include "engine/ops/define.h"
 
 namespace recollect::ops {
@@ -16,6 +16,14 @@ std::vector<OutputSpec> infer_linear(const OpView& v) {
   }
   // A divided weight of which x sees all columns makes divided features; a divided x stays divided.
   return {{.shape = {x.shape[0], w.shape[0]}, .dtype = x.dtype, .placement = w.placement}};
+}
+
+std::vector<OutputSpec> infer_linear_gelu(const OpView& v) {
+  check(v.has_input(2), v, "the product has a bias");
+  std::vector<OutputSpec> specs = infer_linear(v);
+  specs.push_back(specs.front());
+  specs.back().suffix = "pre";
+  return specs;
 }
 
 std::vector<OutputSpec> infer_rows(const OpView& v) {
@@ -37,6 +45,12 @@ std::vector<OutputSpec> infer_backward_input(const OpView& v) {
   return {{.shape = {dy.shape[0], w.shape[1]}, .dtype = dy.dtype, .placement = dy.placement}};
 }
 
+std::vector<OutputSpec> infer_backward_input_gelu(const OpView& v) {
+  std::vector<OutputSpec> specs = infer_backward_input(v);
+  check_shape(v, v.in(2), specs.front().shape);
+  return specs;
+}
+
 std::vector<OutputSpec> infer_backward_weight(const OpView& v) {
   const Value &x = v.in(0), &dy = v.in(1);
   check(x.shape[0] == dy.shape[0], v, "x and dy have different numbers of rows");
@@ -47,9 +61,20 @@ std::vector<OutputSpec> infer_backward_weight(const OpView& v) {
   return specs;
 }
 
-void gradient(GradientBuilder& g, OpId id) {
-  const Op op = g.graph().op(id);
-  const ValueId x = op.inputs[0], w = op.inputs[1], dy = g.upstream(op.outputs[0]);
+// What is multiplied may be GELU that another product ends with: the gradient of that product's sums is made at once.
+void input_gradient(GradientBuilder& g, ValueId x, ValueId dy, ValueId w) {
+  if (!g.wanted(x)) return;
+  const OpId producer = g.graph().value(x).producer;
+  const Op* gelu = producer == kNone ? nullptr : &g.graph().op(producer);
+  if (!gelu || gelu->def->name != "linear_gelu" || gelu->outputs[0] != x)
+    return g.contribute(x, g.emit("backward_input", "linear_backward_input", {}, {dy, w}));
+  const ValueId pre = gelu->outputs[1];
+  g.contribute(pre, g.emit("backward_input", "linear_backward_input_gelu", {}, {dy, w, pre}));
+}
+
+// `dy` is the gradient of the product.
+void product_gradient(GradientBuilder& g, const Op& op, ValueId dy) {
+  const ValueId x = op.inputs[0], w = op.inputs[1];
   const ValueId dw = g.accumulator(w), dbias = op.inputs.size() > 2 ? g.accumulator(op.inputs[2]) : kNone;
   if (dw != kNone) {
     const bool bias = dbias != kNone;
@@ -59,7 +84,20 @@ void gradient(GradientBuilder& g, OpId id) {
   } else if (dbias != kNone) {
     g.emit("backward_bias", "column_sum", {}, {dy}, {dbias});
   }
-  if (g.wanted(x)) g.contribute(x, g.emit("backward_input", "linear_backward_input", {}, {dy, w}));
+  input_gradient(g, x, dy, w);
+}
+
+void linear_gradient(GradientBuilder& g, OpId id) {
+  const Op op = g.graph().op(id);
+  product_gradient(g, op, g.upstream(op.outputs[0]));
+}
+
+// Products that multiply y have brought the gradient of the sums already; others bring that of y.
+void linear_gelu_gradient(GradientBuilder& g, OpId id) {
+  const Op op = g.graph().op(id);
+  const ValueId dy = g.upstream(op.outputs[0]), pre = op.outputs[1];
+  if (dy != kNone) g.contribute(pre, g.emit("backward_gelu", "gelu_backward", {}, {dy, pre}));
+  product_gradient(g, op, g.upstream(pre));
 }
 
 // 2 m n k for the product of the first operand, [m, k], with the second, however that is transposed.
@@ -90,9 +128,16 @@ void register_linear(OpRegistry& registry) {
   registry.add({.name = "linear",
                 .infer = infer_linear,
                 .cost = linear_cost,
-                .gradient = gradient,
+                .gradient = linear_gradient,
                 .unit = Unit::kGemm,
                 .group = "gemm"});
+  registry.add({.name = "linear_gelu",
+                .infer = infer_linear_gelu,
+                .cost = linear_cost,
+                .gradient = linear_gelu_gradient,
+                .unit = Unit::kGemm,
+                .group = "gemm",
+                .measured_as = "linear"});
   registry.add({.name = "linear_rows",
                 .infer = infer_rows,
                 .cost = rows_cost,
@@ -103,6 +148,11 @@ void register_linear(OpRegistry& registry) {
                 .infer = infer_backward_input,
                 .cost = linear_cost,
                 .unit = Unit::kGemm});
+  registry.add({.name = "linear_backward_input_gelu",
+                .infer = infer_backward_input_gelu,
+                .cost = linear_cost,
+                .unit = Unit::kGemm,
+                .measured_as = "linear_backward_input"});
   registry.add({.name = "linear_backward_weight",
                 .infer = infer_backward_weight,
                 .cost = weight_cost,

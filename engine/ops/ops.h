@@ -74,8 +74,15 @@
 //     What linear makes of the rows first_row + b * stride + i of x, i < rows, for b < blocks, in that order: a
 //     piece of the product of whole_rows rows, with the bits that it has there where a backend's bits do not
 //     depend on the number of rows otherwise (cpu, reference). It has no gradient: passes cut products.
+// linear_gelu               x [T,in], w [out,in], bias [out]     y, pre [T,out]         beside_collectives?
+//     pre = x w^T + bias; y is GELU of it in the tanh form, made before the sum is rounded to pre or after: which of the two, a
+//     backend settles for each shape. So y has its bits where it is made together with its product, and nowhere else.
 // linear_backward_input     dy [T,out], w                        dx [T,in]              whole_rows?
 //                                                                                       beside_collectives?
+// linear_backward_input_gelu
+//                           dy [T,out], w, pre [T,in]            dx [T,in]              beside_collectives?
+//     dx = (dy w) times the derivative of the tanh form of GELU at pre. The product is rounded before or not, as a backend
+//     settles. It is the gradient of a product of the y that linear_gelu makes, with respect to pre.
 // linear_backward_weight    x, dy                                acc dw [out,in],       bias (1: dbias is
 //                                                                acc dbias?             there; else 0)
 //                                                                                       beside_collectives?
@@ -148,6 +155,8 @@
 //     them and each other; for the rest, which stands for nothing, o is zero.
 // bias_gelu                 x [T,f], bias [f]                    y [T,f]                form: tanh or erf
 // bias_gelu_backward        dy, x, bias                          dx, acc dbias          form
+// gelu_backward             dy [T,f], pre [T,f]                  dx
+//     Of GELU in the tanh form, without a bias.
 // swiglu                    x [T,2f]                             y [T,f]
 //     A row of x is gate | up; y = silu(gate) * up.
 // swiglu_backward           dy [T,f], x                          dx [T,2f]

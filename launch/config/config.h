@@ -120,7 +120,8 @@ struct Config {
     int64_t memory_limit = 0;    // bytes per rank; 0: none
     CudaGraph cuda_graph = CudaGraph::kAuto;
     PinnedMemory pinned = PinnedMemory::kPreferred;
-    bool tf32 = false;  // products of fp32 training in TF32
+    bool tf32 = false;              // products of fp32 training in TF32
+    bool gelu_in_products = false;  // the tanh form is part of the MLP's products
     std::string model;  // preset or file of rates; "" only before `read_config` has made it the backend's
     // Of no key: what the run has measured, in place of the model.
     std::shared_ptr<const DeviceModel> measured = {};

@@ -92,6 +92,10 @@ void add_device(std::vector<ConfigKey>& keys) {
       "replay each kind of step as a CUDA graph where it can be captured");
   add("pinned", &S::pinned, any(), "host memory that the device copies from and to at full speed");
   add("tf32", &S::tf32, any(), "matrix products of fp32 training in TF32: faster, 10 bits of mantissa");
+  add("gelu_in_products", &S::gelu_in_products, any(),
+      "the MLP's GELU, in its tanh form, is part of the products beside it, which may end with it: fewer "
+      "passes over memory, but "
+      "it is recomputed with its product alone");
   add("model", &S::model, any(),
       "rates that the simulator uses: cpu, h200, h100, a100, b200, or a file that calibrate wrote; "
       "not given: "

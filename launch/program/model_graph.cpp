@@ -52,6 +52,20 @@ void check_eight_bit(const Config& config, const Model& model) {
       fmt::format("write {}", rule.substr(0, rule.size() - kEnd.size())));
 }
 
+// Adapters beside the products that GELU would be part of.
+void check_gelu(const Config& config, const Graph& graph) {
+  if (!config.device.gelu_in_products ||
+      std::any_of(graph.ops().begin(), graph.ops().end(),
+                  [](const Op& op) { return op.def->name == "linear_gelu"; }))
+    return;
+  const auto origin = config.origins.find("device.gelu_in_products");
+  throw Error(ExitCode::kConfiguration,
+              fmt::format("{}device.gelu_in_products has no effect: adapters stand between every product and "
+                          "its GELU",
+                          origin == config.origins.end() ? "" : origin->second.text + ": "),
+              "leave it out, or take other modules as lora.targets");
+}
+
 // Codes of weights that are kept last until the optimizer changes the weight, and so for ever where it is frozen.
 void make_once(Graph& graph, const std::vector<Parameter>& parameters) {
   std::set<ValueId> frozen;
@@ -78,6 +92,7 @@ ModelGraph build_model(const Config& config, const Mesh& mesh, const BatchShape&
 ModelGraph differentiate_model(ModelGraph built, const Config& config) {
   assign_groups(built.graph, built.model, optimizer_settings(config));
   check_eight_bit(config, built.model);
+  check_gelu(config, built.graph);
   make_once(built.graph, built.model.parameters);
   std::vector<ValueId> targets;
   for (const Parameter& p : built.model.parameters)

@@ -57,7 +57,8 @@ TaskSettings task_settings(const Config& config) {
           .choices = config.task == Task::kMultipleChoice ? config.data.choices : 1,
           .packed = config.data.packing == Packing::kWithin,
           .lora = lora_settings(config),
-          .fp8 = fp8_settings(config)};
+          .fp8 = fp8_settings(config),
+          .gelu_in_products = config.device.gelu_in_products};
 }
 
 TaskData task_data(const Config& config) {

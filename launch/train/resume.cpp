@@ -128,6 +128,7 @@ bool decides_results(std::string_view key) {
                                         "training.fp8",
                                         "device.backend",
                                         "device.isa",
+                                        "device.gelu_in_products",
                                         "activation_checkpointing.storage_dtype",
                                         "lora.rank",
                                         "lora.alpha",

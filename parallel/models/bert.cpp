@@ -73,7 +73,8 @@ ModelFacts bert_facts(const ModelValues& m) {
           .token_types = m.integer("type_vocab_size"),
           .padding_id = std::max<int64_t>(0, m.integer("pad_token_id")),
           .labels = m.integer("num_labels"),
-          .problem = problem_of(m)};
+          .problem = problem_of(m),
+          .tanh_gelu = is_tanh_gelu(m.text("hidden_act"))};
 }
 
 std::vector<CompletedValue> bert_complete(ModelValues& m) {

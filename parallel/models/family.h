@@ -83,6 +83,7 @@ struct ModelFacts {
   int64_t padding_id = 0;                           // what a sequence is filled with
   int64_t labels = 0;                               // of its classifications
   ProblemType problem = ProblemType::kSingleLabel;  // of its classifications of sequences
+  bool tanh_gelu = false;                           // its MLPs have GELU in the tanh form
 };
 
 // What completes an open value: the key, and how it came about.

@@ -38,7 +38,8 @@ ModelFacts gpt2_facts(const ModelValues& m) {
   return {.vocabulary = fact_of(m, "vocab_size"),
           .longest = fact_of(m, "n_positions"),
           .layers = fact_of(m, "n_layer"),
-          .divided = {fact_of(m, "n_head"), fact_of(m, "n_inner")}};
+          .divided = {fact_of(m, "n_head"), fact_of(m, "n_inner")},
+          .tanh_gelu = is_tanh_gelu(m.text("activation_function"))};
 }
 
 std::vector<CompletedValue> gpt2_complete(ModelValues& m) {

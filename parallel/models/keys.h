@@ -75,7 +75,10 @@ inline void check_unlearnt_token(const ModelValues& m, std::vector<Finding>& fou
 inline ModelFact fact_of(const ModelValues& m, const char* key) { return {key, m.integer(key)}; }
 
 // What LayerBuilder calls Hugging Face's gelu (erf form), gelu_new and gelu_pytorch_tanh (tanh form).
-inline const char* gelu_form(const std::string& activation) { return activation == "gelu" ? "erf" : "tanh"; }
+inline bool is_tanh_gelu(const std::string& activation) { return activation != "gelu"; }
+inline const char* gelu_form(const std::string& activation) {
+  return is_tanh_gelu(activation) ? "tanh" : "erf";
+}
 
 inline void check_heads(const ModelValues& m, const char* width, const char* heads,
                         std::vector<Finding>& found) {

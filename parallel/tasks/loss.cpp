@@ -33,6 +33,7 @@ int64_t classes(const LayerBuilder& layers, const TaskSettings& task) {
 Model begin_model(LayerBuilder& layers, const TaskSettings& task) {
   layers.adapt(task.lora);
   layers.multiply_in_fp8(task.fp8);
+  layers.make_gelu_in_products(task.gelu_in_products);
   if (layers.continues())
     return {.inputs = {{"ids", layers.token_input("ids")},
                        {"positions", layers.positions()},

@@ -48,8 +48,9 @@ struct TaskSettings {
   // or -1 for padding, in place of "lengths"; and what is made for each sample above is made for each sequence,
   // whose first tokens' numbers in the batch are "first_tokens" [packed sequences], -1 where there are fewer.
   bool packed = false;
-  LoraSettings lora = {};  // what of the model is trained, where that is not all of it
-  Fp8Settings fp8 = {};    // the layers' linear modules multiply 8-bit codes
+  LoraSettings lora = {};         // what of the model is trained, where that is not all of it
+  Fp8Settings fp8 = {};           // the layers' linear modules multiply 8-bit codes
+  bool gelu_in_products = false;  // MLPs' GELU in the tanh form is part of the product before it
 
   // Columns of targets that are averaged each by itself.
   int64_t columns() const { return task == Task::kQuestionAnswering ? 2 : 1; }

@@ -292,8 +292,9 @@ TEST(OpTime, UnitsFollowWhatOpsDo) {
   std::map<Unit, std::string> kinds;
   for (const OpDef* def : g.registry.all()) kinds[def->unit] += def->name + " ";
   EXPECT_EQ(kinds[Unit::kGemm],
-            "linear linear_backward_input linear_backward_weight linear_fp8 linear_fp8_backward_input "
-            "linear_fp8_backward_weight linear_rows lm_head_loss lm_logits ");
+            "linear linear_backward_input linear_backward_input_gelu linear_backward_weight linear_fp8 "
+            "linear_fp8_backward_input linear_fp8_backward_weight linear_gelu linear_rows lm_head_loss "
+            "lm_logits ");
   EXPECT_EQ(kinds[Unit::kAttention], "attention attention_backward cached_attention ");
   EXPECT_EQ(kinds[Unit::kCopy],
             "copy_to_device copy_to_host copy_to_ranks read_from_disk take_own_part write_to_disk ");

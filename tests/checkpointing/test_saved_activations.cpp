@@ -56,10 +56,13 @@ TEST(SavedActivations, StatisticsAreWhatStandsBesideAnOpsOutput) {
   SmallGraph g;
   const ValueId x = g.input("x"), weight = g.input("weight", {6}), bias = g.input("bias", {6});
   const Op norm = g.ops.append("norm", "layer_norm", {{"epsilon", 1e-5}}, {x, weight, bias});
+  const Op gelu = g.ops.append("gelu", "linear_gelu", {}, {x, g.input("w", {6, 6}), bias});
   const SavedActivations saved(g.graph);
   EXPECT_FALSE(saved.is_statistic(norm.outputs[0]));
   EXPECT_TRUE(saved.is_statistic(norm.outputs[1]));
   EXPECT_TRUE(saved.is_statistic(norm.outputs[2]));
+  EXPECT_FALSE(saved.is_statistic(gelu.outputs[0]));
+  EXPECT_FALSE(saved.is_statistic(gelu.outputs[1])) << "what GELU is made of is as large";
 }
 
 // Every layer reads the table of positions beside its input; backward reads it too. Where samples are packed, it is

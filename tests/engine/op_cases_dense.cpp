@@ -114,6 +114,9 @@ void add_unary_cases(std::vector<OpCase>& cases, const Size& size) {
   cases.push_back({.name = "swiglu_backward" + suffix,
                    .kind = "swiglu_backward",
                    .inputs = {activation("dy", shape), activation("x", wide, 2)}});
+  cases.push_back({.name = "gelu_backward" + suffix,
+                   .kind = "gelu_backward",
+                   .inputs = {activation("dy", shape), activation("pre", shape, 2)}});
   cases.push_back(
       {.name = "tanh" + suffix, .kind = "tanh", .inputs = {activation("x", shape)}, .differentiable = {0}});
   cases.push_back({.name = "tanh_backward" + suffix,
@@ -147,7 +150,34 @@ void add_pointwise_cases(std::vector<OpCase>& cases) {
   }
 }
 
+namespace {
+
+// Where GELU is a pass over the product it is made of what was rounded, and so is what its derivative is multiplied with.
+void add_linear_gelu_cases(std::vector<OpCase>& cases) {
+  struct Product {
+    const char* name;
+    int64_t tokens, ins, outs;
+  };
+  for (const auto& [name, tokens, ins, outs] :
+       {Product{"small", 5, 7, 3}, Product{"one_token", 1, 7, 3}, Product{"vectors", 6, 8, 16},
+        Product{"large", 65, 96, 304}}) {
+    const ValueSpec w = activation("w", {outs, ins}, 0.5);
+    cases.push_back({.name = std::string("linear_gelu_") + name,
+                     .kind = "linear_gelu",
+                     .inputs = {activation("x", {tokens, ins}), w, statistic("bias", {outs})},
+                     .differentiable = {0, 1, 2},
+                     .bf16_roundings = 3});
+    cases.push_back({.name = std::string("linear_backward_input_gelu_") + name,
+                     .kind = "linear_backward_input_gelu",
+                     .inputs = {activation("dy", {tokens, outs}), w, activation("pre", {tokens, ins}, 2)},
+                     .bf16_roundings = 3});
+  }
+}
+
+}  // namespace
+
 void add_linear_cases(std::vector<OpCase>& cases) {
+  add_linear_gelu_cases(cases);
   struct Product {
     const char* name;
     int64_t tokens, ins, outs;

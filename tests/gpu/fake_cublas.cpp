@@ -1,6 +1,8 @@
 #include "tests/gpu/fake_cublas.h"
 
+#include <cmath>
 #include <cstring>
+#include <numbers>
 
 namespace recollect::cuda {
 
@@ -10,6 +12,8 @@ struct Operation {
   int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
+  void* beside = nullptr;  // GELU's input
+  int64_t beside_leading = 0;
   const float *scale_a = nullptr, *scale_b = nullptr;
   int32_t multiprocessors = 0;
   bool tf32 = false;
@@ -96,6 +100,10 @@ cublasStatus_t set_operation(cublasLtMatmulDesc_t opaque, cublasLtMatmulDescAttr
       return copy(operation->epilogue);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       return copy(operation->bias);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return copy(operation->beside);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return copy(operation->beside_leading);
     case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
       return copy(operation->scale_a);
     case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
@@ -130,6 +138,35 @@ bool makes_sums(cublasLtMatmulDesc_t operation) {
   return reinterpret_cast<Operation*>(operation)->epilogue == CUBLASLT_EPILOGUE_BGRADB;
 }
 
+bool ends_with_gelu(const Operation& operation) {
+  return operation.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+         operation.epilogue == CUBLASLT_EPILOGUE_DGELU;
+}
+
+// More than the number of an algorithm, by what the product ends with.
+uint64_t number_of_ending(cublasLtMatmulDesc_t operation) {
+  if (ends_with_gelu(*reinterpret_cast<Operation*>(operation))) return FakeCublas::kGelu;
+  return makes_sums(operation) ? FakeCublas::kSums : 0;
+}
+
+// What stands beside GELU is of the type of d, as the library has it where nobody says another; what the library's header
+// asks of its rows, and what kernels of 16-byte accesses ask of where it begins.
+bool is_gelu_possible(const Operation& operation, const Layout& d) {
+  return (d.type == CUDA_R_16BF || d.type == CUDA_R_16F) && operation.beside &&
+         reinterpret_cast<std::uintptr_t>(operation.beside) % 16 == 0 && operation.beside_leading % 8 == 0 &&
+         operation.beside_leading >= static_cast<int64_t>(d.rows);
+}
+
+// In the tanh form, as the library's is.
+double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
+
+double gelu_derivative(double x) {
+  const double a = std::sqrt(2 / std::numbers::pi), t = std::tanh(a * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * a * (1 + 3 * 0.044715 * x * x);
+}
+
 cublasStatus_t heuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
                          cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                          cublasLtMatmulPreference_t opaque, int wanted,
@@ -145,6 +182,10 @@ cublasStatus_t heuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation
   state(handle)->targets_proposed.push_back(reinterpret_cast<Operation*>(operation)->multiprocessors);
   *found = 0;
   if (makes_sums(operation) && !state(handle)->sums) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (const auto& o = *reinterpret_cast<Operation*>(operation); ends_with_gelu(o)) {
+    if (!is_gelu_possible(o, *reinterpret_cast<Layout*>(d))) return CUBLAS_STATUS_INVALID_VALUE;
+    if (!state(handle)->gelu) return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
   for (uint64_t number : state(handle)->proposals) {
     if (*found == wanted) break;
     results[*found] = {};
@@ -174,7 +215,7 @@ cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t opaque, cons
     return CUBLAS_STATUS_INVALID_VALUE;
   const uint64_t number = algorithm->data[0];
   if (number % 2 != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
-  fake.ran.push_back(number + (makes_sums(opaque) ? FakeCublas::kSums : 0));
+  fake.ran.push_back(number + number_of_ending(opaque));
   const auto& operation = *reinterpret_cast<Operation*>(opaque);
   fake.targets.push_back(operation.multiprocessors);
   const auto& la = *reinterpret_cast<Layout*>(a_opaque);
@@ -182,8 +223,10 @@ cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t opaque, cons
   const auto& ld = *reinterpret_cast<Layout*>(d_opaque);
   if (operation.tf32 && la.type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
   fake.tf32 = operation.tf32;
-  const std::size_t bias_bytes =
-      operation.epilogue == CUBLASLT_EPILOGUE_BIAS ? ld.rows * size_of(ld.type) : 0;
+  if (ends_with_gelu(operation) && !is_gelu_possible(operation, ld)) return CUBLAS_STATUS_INVALID_VALUE;
+  const bool biased =
+      operation.epilogue == CUBLASLT_EPILOGUE_BIAS || operation.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  const std::size_t bias_bytes = biased ? ld.rows * size_of(ld.type) : 0;
   for (const auto& [data, bytes] :
        {std::pair{a, bytes_of(la)}, std::pair{b, bytes_of(lb)},
         std::pair{const_cast<const void*>(d), bytes_of(ld)}, std::pair{operation.bias, bias_bytes}})
@@ -199,7 +242,7 @@ cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t opaque, cons
     return CUBLAS_STATUS_NOT_SUPPORTED;
   const double scale =
       (operation.scale_a ? *operation.scale_a : 1.0) * (operation.scale_b ? *operation.scale_b : 1.0);
-  const double noise = 1e-2 * static_cast<double>(fake.ran.size());
+  const double noise = 0.5 * static_cast<double>(fake.ran.size());  // of which bf16 shows two
   for (int64_t row = 0; row < static_cast<int64_t>(ld.rows); ++row)
     for (int64_t column = 0; column < static_cast<int64_t>(ld.columns); ++column) {
       const bool is_last =
@@ -209,7 +252,14 @@ cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t opaque, cons
       const int64_t at = row + column * ld.leading;
       sum *= scale * *static_cast<const float*>(alpha);
       if (*static_cast<const float*>(beta) != 0) sum += load(c, ld.type, at);
-      if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS) sum += load(operation.bias, ld.type, row);
+      if (biased) sum += load(operation.bias, ld.type, row);
+      const int64_t beside = row + column * operation.beside_leading;
+      if (operation.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
+        store(operation.beside, ld.type, beside, sum);
+        sum = gelu(sum);
+      }
+      if (operation.epilogue == CUBLASLT_EPILOGUE_DGELU)
+        sum *= gelu_derivative(load(operation.beside, ld.type, beside));
       store(d, ld.type, at, sum);
     }
   if (makes_sums(opaque))  // over k, of each column of the second operand; in the type of d

@@ -23,8 +23,10 @@ struct FakeCublas {
   uint64_t unsteady_sums = 0;  // the same of the sums of an operand
   std::size_t version = 130100;
   int multiprocessors = 1;
-  bool sums = true;                        // whether products make sums of an operand
-  static constexpr uint64_t kSums = 1000;  // more is the number of an algorithm that does
+  bool sums = true;  // whether products make sums of an operand
+  bool gelu = true;  // whether they end with GELU, and with its derivative
+  static constexpr uint64_t kSums = 1000,
+                            kGelu = 2000;  // more is the number of an algorithm that does
 
   static void* stream() { return reinterpret_cast<void*>(0x100); }  // that everything is put on
 

@@ -33,10 +33,10 @@ double roundings(const OpCase& c) {
 }
 
 void round_bias(const OpCase& c, Precision precision, CaseData& data) {
-  const std::size_t bias = c.kind == "linear"         ? 2
-                           : c.kind == "lm_head_loss" ? 4
-                           : c.kind == "linear_fp8"   ? 5
-                                                      : data.inputs.size();
+  const std::size_t bias = c.kind == "linear" || c.kind == "linear_gelu" ? 2
+                           : c.kind == "lm_head_loss"                    ? 4
+                           : c.kind == "linear_fp8"                      ? 5
+                                                                         : data.inputs.size();
   if (bias >= data.inputs.size() || precision.activation == DType::kF32) return;
   for (double& x : data.inputs[bias]) {
     const auto number = static_cast<float>(x);

@@ -72,6 +72,9 @@ INSTANTIATE_TEST_SUITE_P(
             "device: {backend: reference, threads: 2}\n",
             "c.yaml:2:39: device.threads has no effect with device.backend reference: its kernels "
             "have one thread"},
+        ConfigInertCase{"device: {gelu_in_products: true}\n",
+                        "c.yaml:2:28: device.gelu_in_products has no effect with device.backend cpu: only "
+                        "products on CUDA devices end with it"},
         ConfigInertCase{
             "training: {loss_scale: 1}\n",
             "c.yaml:2:24: training.loss_scale has no effect with training.precision fp32: a factor of 1 "

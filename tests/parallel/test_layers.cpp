@@ -357,6 +357,42 @@ TEST(Layers, AnMlpIsThreeOpsAndTheirCollectives) {
   EXPECT_FALSE(up.partial_gradient);
 }
 
+// In the tanh form alone, where nothing stands between the product and GELU. Parameters are those of two ops, in their order.
+TEST(Layers, AnMlpsGeluMayBePartOfItsProduct) {
+  MlpOptions options{
+      .inner = 16, .up = {.weight = "up.weight", .bias = "up.bias"}, .down = {.weight = "down.weight"}};
+  const auto ops = [&](const LoraSettings& lora, const BatchShape& batch = kBatch) {
+    Built built({}, DType::kF32, batch);
+    built.layers.adapt(lora);
+    built.layers.make_gelu_in_products(true);
+    built.layers.mlp("mlp", built.x, options);
+    Names names;
+    for (const std::string& op : built.ops())
+      if (op.find("lora") == std::string::npos) names.push_back(op);
+    return names;
+  };
+  const Names one{"linear_gelu mlp/fc1", "linear mlp/fc2"},
+      two{"linear mlp/fc1", "bias_gelu mlp/gelu", "linear mlp/fc2"};
+  EXPECT_EQ(ops({}), one);
+  EXPECT_EQ(ops({}, {.samples = 2, .sequence_length = 6, .cache_capacity = 9}), two);
+  const auto with_adapters = [&](const char* module) {
+    return ops({.rank = 2, .targets = {module}}).front();
+  };
+  EXPECT_EQ(with_adapters("up"), two.front());
+  EXPECT_EQ(with_adapters("down"), one.front());
+  options.activation = "erf";
+  EXPECT_EQ(ops({}), two);
+
+  Built four({3, 4, true});
+  options.activation = "tanh";
+  four.layers.make_gelu_in_products(true);
+  EXPECT_EQ(four.shape(four.layers.mlp("mlp", four.x, options)), (Shape{kTokens / 4, kWidth}));
+  EXPECT_EQ(four.ops(), (Names{"all_gather mlp/fc1/enter", "linear_gelu mlp/fc1", "linear mlp/fc2",
+                               "reduce_scatter mlp/fc2/sum"}));
+  EXPECT_EQ(four.shape(four.parameter("up.bias").value), (Shape{4}));
+  EXPECT_EQ(four.layers.parameters().at(1).name, "up.bias");
+}
+
 TEST(Layers, WhatIsWholeHasAPartOfItsGradientUnderSequenceParallelism) {
   for (const bool sequence_parallel : {false, true}) {
     Built built({0, 2, sequence_parallel}, DType::kBF16);

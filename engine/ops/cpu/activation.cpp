@@ -82,6 +82,7 @@ void register_activation(KernelTable& table) {
   table.add("bias_gelu", [](const OpView& view) { return make_gelu<BiasGelu>(view, "bias_gelu"); });
   table.add("bias_gelu_backward",
             [](const OpView& view) { return make_gelu<BiasGeluBackward>(view, "bias_gelu_backward"); });
+  add_kernel<GeluBackward>(table, "gelu_backward");
   add_kernel<Swiglu>(table, "swiglu");
   add_kernel<SwigluBackward>(table, "swiglu_backward");
   add_kernel<Tanh>(table, "tanh");

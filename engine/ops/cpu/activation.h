@@ -25,6 +25,42 @@ class BiasGelu : public RowKernel {
   }
 };
 
+// In the tanh form, where nothing is added before.
+template <typename A>
+class Gelu : public RowKernel {
+ public:
+  using RowKernel::RowKernel;
+
+  void run(const KernelArgs& args) override {
+    const A* x = args.in[0].as<A>();
+    A* y = args.out[0].as<A>();
+    parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
+      for (int64_t r = first; r < last; ++r) {
+        const A* from = x + r * width_;
+        write_each(y + r * width_, width_, [&](int64_t c) { return GeluTanh::value(load(from[c])); });
+      }
+    });
+  }
+};
+
+template <typename A>
+class GeluBackward : public RowKernel {
+ public:
+  using RowKernel::RowKernel;
+
+  void run(const KernelArgs& args) override {
+    const A *dy = args.in[0].as<A>(), *x = args.in[1].as<A>();
+    A* dx = args.out[0].as<A>();
+    parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
+      for (int64_t r = first; r < last; ++r) {
+        const A *d = dy + r * width_, *from = x + r * width_;
+        write_each(dx + r * width_, width_,
+                   [&](int64_t c) { return load(d[c]) * GeluTanh::derivative(load(from[c])); });
+      }
+    });
+  }
+};
+
 // Rows of gate | up are worked on in runs of columns. The processor's own prefetching begins anew wherever either half of a
 // row begins, so it is told what comes some runs later.
 constexpr int64_t kGatedRun = 256;

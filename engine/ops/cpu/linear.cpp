@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "engine/ops/cpu/activation.h"
 #include "engine/ops/cpu/column_sums.h"
 #include "engine/ops/cpu/gemm.h"
 #include "engine/ops/cpu/kernels.h"
@@ -51,6 +52,44 @@ class ProductOfRows : public Kernel {
   Gemm gemm_;
   int64_t first_, blocks_, stride_;
   std::size_t row_in_, block_out_;  // bytes
+};
+
+// GELU of a product is a pass behind it.
+template <typename A>
+class ProductAndGelu : public Kernel {
+ public:
+  ProductAndGelu(const GemmSpec& spec, const OpView& of_product) : gemm_(spec), gelu_(of_product) {}
+  std::size_t workspace_bytes() const override { return gemm_.workspace_bytes(); }
+  void run(const KernelArgs& args) override {
+    gemm_.run(args.in[0].data, args.in[1].data, args.out[1].data, args.in[2].as<float>(), false,
+              args.workspace);
+    KernelArgs of_product = args;
+    of_product.in = args.out.subspan(1);
+    gelu_.run(of_product);
+  }
+
+ private:
+  Gemm gemm_;
+  Gelu<A> gelu_;
+};
+
+// And so is its derivative, in place.
+template <typename A>
+class ProductAndGeluGradient : public Kernel {
+ public:
+  ProductAndGeluGradient(const GemmSpec& spec, const OpView& of_product) : gemm_(spec), gelu_(of_product) {}
+  std::size_t workspace_bytes() const override { return gemm_.workspace_bytes(); }
+  void run(const KernelArgs& args) override {
+    gemm_.run(args.in[0].data, args.in[1].data, args.out[0].data, nullptr, false, args.workspace);
+    const Tensor in[] = {args.out[0], args.in[2]};
+    KernelArgs of_product = args;
+    of_product.in = in;
+    gelu_.run(of_product);
+  }
+
+ private:
+  Gemm gemm_;
+  GeluBackward<A> gelu_;
 };
 
 // Of one token: nothing is used twice, so that nothing is worth packing.
@@ -120,6 +159,34 @@ KernelPointer make_linear(const OpView& view) {
                                             .bias = view.has_input(2)});
 }
 
+// The pass over what a product makes.
+Op pass_over(const OpView& view, ValueId product) {
+  Op op = view.op;
+  op.inputs = {product};
+  return op;
+}
+
+KernelPointer make_linear_gelu(const OpView& view) {
+  const DType dtype = checked_type(view);
+  const Shape x = view.in(0).shape, w = view.in(1).shape;
+  const GemmSpec spec{
+      .m = x[0], .n = w[0], .k = w[1], .transpose_b = true, .in = dtype, .out = dtype, .bias = true};
+  const Op gelu = pass_over(view, view.op.outputs[1]);
+  return with_activation_type(dtype, "linear_gelu", [&]<typename A>() -> KernelPointer {
+    return std::make_unique<ProductAndGelu<A>>(spec, OpView{view.graph, gelu});
+  });
+}
+
+KernelPointer make_linear_backward_input_gelu(const OpView& view) {
+  const DType dtype = checked_type(view);
+  const Shape dy = view.in(0).shape, w = view.in(1).shape;
+  const GemmSpec spec{.m = dy[0], .n = w[1], .k = w[0], .in = dtype, .out = dtype};
+  const Op gelu = pass_over(view, view.op.outputs[0]);
+  return with_activation_type(dtype, "linear_backward_input_gelu", [&]<typename A>() -> KernelPointer {
+    return std::make_unique<ProductAndGeluGradient<A>>(spec, OpView{view.graph, gelu});
+  });
+}
+
 KernelPointer make_linear_rows(const OpView& view) {
   const DType dtype = checked_type(view);
   const Shape w = view.in(1).shape;
@@ -161,8 +228,10 @@ KernelPointer make_linear_backward_weight(const OpView& view) {
 
 void register_linear(KernelTable& table) {
   table.add("linear", make_linear);
+  table.add("linear_gelu", make_linear_gelu);
   table.add("linear_rows", make_linear_rows);
   table.add("linear_backward_input", make_linear_backward_input);
+  table.add("linear_backward_input_gelu", make_linear_backward_input_gelu);
   table.add("linear_backward_weight", make_linear_backward_weight);
 }
 

@@ -1,5 +1,5 @@
-// Bias and GELU, SwiGLU, and tanh: one pass over memory each. No product makes GELU on the way: it would give other bits than
-// a GELU that is recomputed alone, of what forward has saved.
+// Bias and GELU, SwiGLU, and tanh: one pass over memory each. Where a product may end with GELU that is an op of its own
+// (linear_gelu): it has other bits than a GELU that is recomputed alone, of what forward has saved.
 #include "engine/ops/cuda/columns.h"
 #include "engine/ops/cuda/gelu.h"
 #include "engine/ops/cuda/row_kernel.h"
@@ -82,6 +82,49 @@ class BiasGeluBackward : public SumKernel {
                  BiasGeluBackwardBody<A, N, Form>{args.in[0].as<A>(), args.in[1].as<A>(),
                                                   args.in[2].as<float>(), args.out[0].as<A>(), walk_.width},
                  args.out[1]);
+  }
+};
+
+// In the tanh form, of what has its bias.
+template <typename A, int N>
+struct GeluBody {
+  using Columns = OneVector<N>;
+  using Operands = Floats<N>;
+  static constexpr int kSums = 0, kRows = 2;
+
+  const A* x;
+  A* y;
+  int64_t width;
+
+  __device__ int constants(int64_t) const { return 0; }
+  __device__ Operands read(int64_t row, int64_t unit) const { return load<N>(x + row * width + unit * N); }
+  __device__ void apply(int64_t row, int64_t unit, int, Operands in, float (*)[N]) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) in[i] = GeluTanh::value(in[i]);
+    store<N>(y + row * width + unit * N, in);
+  }
+};
+
+template <typename A, int N>
+struct GeluBackwardBody {
+  using Columns = OneVector<N>;
+  using Operands = Two<N>;
+  static constexpr int kSums = 0, kRows = 2;
+
+  const A *dy, *x;
+  A* dx;  // may be where dy or x is
+  int64_t width;
+
+  __device__ int constants(int64_t) const { return 0; }
+  __device__ Operands read(int64_t row, int64_t unit) const {
+    const int64_t at = row * width + unit * N;
+    return {load<N>(dy + at), load<N>(x + at)};
+  }
+  __device__ void apply(int64_t row, int64_t unit, int, const Operands& in, float (*)[N]) const {
+    Floats<N> out;
+#pragma unroll
+    for (int i = 0; i < N; ++i) out[i] = in.first[i] * GeluTanh::derivative(in.second[i]);
+    store<N>(dx + row * width + unit * N, out);
   }
 };
 
@@ -202,6 +245,25 @@ class SwigluBackward : public WalkKernel {
 };
 
 template <typename A, int N>
+class Gelu : public WalkKernel {
+ public:
+  explicit Gelu(const OpView& view) : WalkKernel(view, N) {}
+  void run(const KernelArgs& args) override {
+    walk(args, GeluBody<A, N>{args.in[0].as<A>(), args.out[0].as<A>(), walk_.width});
+  }
+};
+
+template <typename A, int N>
+class GeluBackward : public WalkKernel {
+ public:
+  explicit GeluBackward(const OpView& view) : WalkKernel(view, N) {}
+  void run(const KernelArgs& args) override {
+    walk(args,
+         GeluBackwardBody<A, N>{args.in[0].as<A>(), args.in[1].as<A>(), args.out[0].as<A>(), walk_.width});
+  }
+};
+
+template <typename A, int N>
 class Tanh : public WalkKernel {
  public:
   explicit Tanh(const OpView& view) : WalkKernel(view, N) {}
@@ -239,10 +301,16 @@ KernelPointer make_gelu(const OpView& view, const char* kind) {
 
 }  // namespace
 
+KernelPointer make_pass_of_gelu(const OpView& view) { return make_row_kernel<Gelu>(view, "linear_gelu"); }
+KernelPointer make_pass_of_gelu_gradient(const OpView& view) {
+  return make_row_kernel<GeluBackward>(view, "gelu_backward");
+}
+
 void register_activation(KernelTable& table) {
   table.add("bias_gelu", [](const OpView& view) { return make_gelu<BiasGelu>(view, "bias_gelu"); });
   table.add("bias_gelu_backward",
             [](const OpView& view) { return make_gelu<BiasGeluBackward>(view, "bias_gelu_backward"); });
+  table.add("gelu_backward", make_pass_of_gelu_gradient);
   table.add("swiglu", make_swiglu);
   add_row_kernel<SwigluBackward>(table, "swiglu_backward");
   add_row_kernel<Tanh>(table, "tanh");

@@ -10,8 +10,6 @@ namespace recollect::cuda {
 
 namespace {
 
-constexpr std::size_t kWorkspaceAlignment = 256;
-
 std::string name_of(const GemmShape& s) {
   return "a product of [" + std::to_string(s.m) + ", " + std::to_string(s.k) + "] and [" +
          std::to_string(s.k) + ", " + std::to_string(s.n) + "] in " + std::string(recollect::name_of(s.in));
@@ -102,8 +100,7 @@ class Gemm::Impl {
             "8-bit codes are multiplied with a transposed matrix of such");
   }
 
-  // A bias is added as the dtype of out: it is rounded to that first, in the workspace.
-  std::size_t workspace_bytes() const { return kWorkspaceAlignment + bias_bytes() + kCublasWorkspace; }
+  std::size_t workspace_bytes() const { return GemmWorkspace::bytes(shape_); }
 
   void prepare(const void* a, const void* b, void* out, void* workspace, void* stream) {
     require(libraries_, "a product that is only planned is prepared");
@@ -115,11 +112,14 @@ class Gemm::Impl {
       algorithm_ = used->second;
       return;
     }
-    GemmOperands operands = placed(a, b, out, workspace, stream);
-    if (shape_.biased) {
-      operands.bias = bias_place(workspace);
-      cublas.trials().fill(bias_place(workspace), shape_.out, shape_.n, stream);
-    }
+    const GemmWorkspace places(shape_, workspace);
+    const GemmOperands operands{.a = a,
+                                .b = b,
+                                .out = out,
+                                .bias = places.bias(),
+                                .workspace = places.of_library(),
+                                .stream = stream};
+    if (shape_.biased) cublas.trials().fill(places.bias(), shape_.out, shape_.n, stream);
     algorithm_ = Choice(shape_, *problem_, cublas, operands).make();
     cublas.in_use()[key] = algorithm_;
   }
@@ -130,34 +130,18 @@ class Gemm::Impl {
     require((bias != nullptr) == shape_.biased && (!accumulate || shape_.accumulates),
             "a product is not run as it was made");
     Cublas& cublas = libraries_->cublas();
-    GemmOperands operands = placed(a, b, out, workspace, stream);
-    operands.bias = bias;
-    operands.scales = scales;
-    if (bias && shape_.out != DType::kF32) {
-      operands.bias = bias_place(workspace);
-      cublas.trials().round_bias(static_cast<const float*>(bias), shape_.n, bias_place(workspace), shape_.out,
-                                 stream);
-    }
+    const GemmWorkspace places(shape_, workspace);
+    const GemmOperands operands{.a = a,
+                                .b = b,
+                                .out = out,
+                                .bias = places.rounded(bias, cublas, stream),
+                                .workspace = places.of_library(),
+                                .stream = stream,
+                                .scales = scales};
     cublas.check(problem_->run(algorithm_, operands, accumulate), "computing " + name_of(shape_));
   }
 
  private:
-  std::size_t bias_bytes() const {
-    return shape_.biased ? aligned_up(static_cast<std::size_t>(shape_.n) * size_of(shape_.out)) : 0;
-  }
-
-  static std::size_t aligned_up(std::size_t bytes) {
-    return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
-  }
-
-  static std::byte* bias_place(void* workspace) {
-    return reinterpret_cast<std::byte*>(aligned_up(reinterpret_cast<std::uintptr_t>(workspace)));
-  }
-
-  GemmOperands placed(const void* a, const void* b, void* out, void* workspace, void* stream) const {
-    return {.a = a, .b = b, .out = out, .workspace = bias_place(workspace) + bias_bytes(), .stream = stream};
-  }
-
   GemmShape shape_;
   Libraries* libraries_;
   std::optional<CublasProblem> problem_;

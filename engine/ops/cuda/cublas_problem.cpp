@@ -35,7 +35,31 @@ cublasComputeType_t compute_type(const GemmShape& shape, const GemmContext& cont
   return shape.in == DType::kF32 && context.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
+constexpr std::size_t kWorkspaceAlignment = 256;
+
+constexpr std::size_t aligned_up(std::size_t bytes) {
+  return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+}
+
 }  // namespace
+
+GemmWorkspace::GemmWorkspace(const GemmShape& shape, void* workspace)
+    : shape_(shape),
+      begin_(reinterpret_cast<std::byte*>(aligned_up(reinterpret_cast<std::uintptr_t>(workspace)))) {}
+
+std::size_t GemmWorkspace::bias_bytes(const GemmShape& shape) {
+  return shape.biased ? aligned_up(static_cast<std::size_t>(shape.n) * size_of(shape.out)) : 0;
+}
+
+std::size_t GemmWorkspace::bytes(const GemmShape& shape) {
+  return kWorkspaceAlignment + bias_bytes(shape) + kCublasWorkspace;
+}
+
+const void* GemmWorkspace::rounded(const void* bias, Cublas& cublas, void* stream) const {
+  if (!bias || shape_.out == DType::kF32) return bias;
+  cublas.trials().round_bias(static_cast<const float*>(bias), shape_.n, begin_, shape_.out, stream);
+  return begin_;
+}
 
 CublasProblem::CublasProblem(const GemmShape& shape, Cublas& cublas)
     : shape_(shape),
@@ -79,6 +103,15 @@ void CublasProblem::write_sums(float* sums) {
   const uint32_t epilogue = CUBLASLT_EPILOGUE_BGRADB;
   set_operation(CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue));
   set_operation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, &sums, sizeof(sums));
+}
+
+// Its type is that of out, and its rows are as far apart.
+void CublasProblem::end_with_gelu(void* pre) {
+  const uint32_t epilogue = shape_.biased ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_DGELU;
+  const int64_t leading = column_major(shape_).out.leading;
+  set_operation(CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue));
+  set_operation(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &pre, sizeof(pre));
+  set_operation(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &leading, sizeof(leading));
 }
 
 CublasProblem::Owned<cublasLtMatrixLayoutOpaque_t> CublasProblem::layout(const ColumnMajor& matrix,

@@ -22,6 +22,31 @@ struct GemmOperands {
 
 inline constexpr std::size_t kCublasWorkspace = std::size_t{32} << 20;  // what NVIDIA recommends for Hopper
 
+// A workspace of a product: a bias, which is added as the dtype of out and rounded to that first, and the library's own.
+class GemmWorkspace {
+ public:
+  GemmWorkspace(const GemmShape& shape, void* workspace);
+
+  static std::size_t bytes(const GemmShape& shape);
+
+  void* bias() const { return shape_.biased ? begin_ : nullptr; }
+  void* of_library() const { return begin_ + bias_bytes(shape_); }
+  // The bias as the product reads it; null where there is none.
+  const void* rounded(const void* bias, Cublas& cublas, void* stream) const;
+
+ private:
+  static std::size_t bias_bytes(const GemmShape& shape);
+
+  const GemmShape& shape_;
+  std::byte* begin_;
+};
+
+// Whether the library may have products of the shape that end with GELU. Rows of `pre` begin on multiples of 8 numbers, and of 16
+// bytes.
+constexpr bool ends_with_gelu(const GemmShape& shape) {
+  return shape.out != DType::kF32 && shape.in == shape.out && shape.n % 8 == 0;
+}
+
 class CublasProblem {
  public:
   CublasProblem(const GemmShape& shape, Cublas& cublas);
@@ -32,6 +57,10 @@ class CublasProblem {
 
   // From now on the product also writes the sums of op(a)'s rows, f32 [m]. Of a shape without a bias whose output is f32.
   void write_sums(float* sums);
+
+  // From now on the product ends with GELU (gemm_gelu.h): with the values of the sums, which it writes to `pre`, where the shape
+  // has a bias, else with the derivative at `pre`. Of a shape that ends_with_gelu.
+  void end_with_gelu(void* pre);
 
   // Enqueues the product. Anything but success: this algorithm does not compute this product.
   cublasStatus_t run(const GemmAlgorithm& algorithm, const GemmOperands& operands, bool accumulate) const;

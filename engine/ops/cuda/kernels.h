@@ -41,6 +41,9 @@ void register_sum(KernelTable& table);
 using KernelPointer = std::unique_ptr<Kernel>;
 
 KernelPointer make_column_sum(const OpView& view);  // part of linear's gradient as well
+// y = gelu(x) in the tanh form, and dx = dy gelu'(x), where no product ends with them (linear.cpp).
+KernelPointer make_pass_of_gelu(const OpView& view);
+KernelPointer make_pass_of_gelu_gradient(const OpView& view);
 // out[c] (+)= the sum over p < count of partials[p, c].
 void finish_sums(const float* partials, int64_t count, int64_t width, float* out, bool accumulate,
                  void* stream);

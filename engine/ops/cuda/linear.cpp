@@ -1,9 +1,10 @@
-// Linear layers: three matrix products, and the bias gradient's column sums, beside a product or by it. Nothing here is
-// NVIDIA's.
+// Linear layers: three matrix products, the bias gradient's column sums, and GELU and its derivative, each beside a product or by
+// it. Nothing here is NVIDIA's.
 #include <algorithm>
 
 #include "engine/core/arena.h"
 #include "engine/ops/cuda/gemm.h"
+#include "engine/ops/cuda/gemm_gelu.h"
 #include "engine/ops/cuda/gemm_sums.h"
 #include "engine/ops/cuda/kernels.h"
 
@@ -73,6 +74,64 @@ class ProductOfRows : public Kernel {
   Gemm gemm_;
   int64_t first_, blocks_, stride_;
   std::size_t row_in_, block_out_;  // bytes
+};
+
+// GELU of a product, or its derivative times one: by the product, or by a pass over what that makes.
+class ProductAndGelu : public Kernel {
+ public:
+  ProductAndGelu(const GemmShape& shape, KernelPointer pass, Libraries* libraries)
+      : product_(shape, libraries), both_(shape, libraries), pass_(std::move(pass)), forward_(shape.biased) {}
+
+  std::size_t workspace_bytes() const override {
+    return std::max({product_.workspace_bytes(), both_.workspace_bytes(), pass_->workspace_bytes()});
+  }
+
+  bool overwrites_to_prepare() const override { return true; }
+  void prepare(const KernelArgs& args) override {
+    product_.prepare(of_product(args));
+    with_pass(args, [&](const KernelArgs& of_pass) { pass_->prepare(of_pass); });
+    together_ = both_.prepare(args.in[0].data, args.in[1].data, args.out[0].data, pre(args).data,
+                              args.workspace, args.stream, [&] { run_apart(args); });
+  }
+
+  void run(const KernelArgs& args) override {
+    if (!together_) return run_apart(args);
+    both_.run(args.in[0].data, args.in[1].data, args.out[0].data, forward_ ? args.in[2].as<float>() : nullptr,
+              pre(args).data, args.workspace, args.stream);
+  }
+
+ private:
+  const Tensor& pre(const KernelArgs& args) const { return forward_ ? args.out[1] : args.in[2]; }
+
+  KernelArgs of_product(const KernelArgs& args) const {
+    KernelArgs product = args;
+    if (forward_)
+      product.out = args.out.subspan(1);
+    else
+      product.in = args.in.first(2);
+    return product;
+  }
+
+  template <typename F>
+  void with_pass(const KernelArgs& args, F f) const {
+    const Tensor gradient[] = {args.out[0], args.in[2]};
+    KernelArgs pass = args;
+    pass.in = gradient;
+    if (forward_) pass.in = args.out.subspan(1);
+    pass.out = args.out.first(1);
+    f(pass);
+  }
+
+  void run_apart(const KernelArgs& args) {
+    product_.run(of_product(args));
+    with_pass(args, [&](const KernelArgs& of_pass) { pass_->run(of_pass); });
+  }
+
+  Product product_;
+  GemmWithGelu both_;
+  KernelPointer pass_;
+  bool forward_;
+  bool together_ = false;
 };
 
 // dw = dy^T x.
@@ -149,18 +208,39 @@ bool beside_collectives(const OpView& view) {
   return view.attributes().has("whole_rows") || view.attributes().has("beside_collectives");
 }
 
-KernelPointer make_linear(const OpView& view, Libraries* libraries) {
+GemmShape shape_of_linear(const OpView& view) {
   const DType dtype = checked_type(view);
   const Shape x = view.in(0).shape, w = view.in(1).shape;
-  const GemmShape shape{.m = x[0],
-                        .n = w[0],
-                        .k = w[1],
-                        .transpose_b = true,
-                        .in = dtype,
-                        .out = dtype,
-                        .biased = view.has_input(2),
-                        .beside_collectives = beside_collectives(view)};
-  return std::make_unique<Product>(shape, libraries);
+  return {.m = x[0],
+          .n = w[0],
+          .k = w[1],
+          .transpose_b = true,
+          .in = dtype,
+          .out = dtype,
+          .biased = view.has_input(2),
+          .beside_collectives = beside_collectives(view)};
+}
+
+GemmShape shape_of_linear_backward_input(const OpView& view) {
+  const DType dtype = checked_type(view);
+  const Shape dy = view.in(0).shape, w = view.in(1).shape;
+  return {.m = dy[0],
+          .n = w[1],
+          .k = w[0],
+          .in = dtype,
+          .out = dtype,
+          .beside_collectives = beside_collectives(view)};
+}
+
+KernelPointer make_linear(const OpView& view, Libraries* libraries) {
+  return std::make_unique<Product>(shape_of_linear(view), libraries);
+}
+
+KernelPointer make_linear_gelu(const OpView& view, Libraries* libraries) {
+  Op pass = view.op;
+  pass.inputs = {view.op.outputs[1]};
+  return std::make_unique<ProductAndGelu>(shape_of_linear(view), make_pass_of_gelu({view.graph, pass}),
+                                          libraries);
 }
 
 KernelPointer make_linear_rows(const OpView& view, Libraries* libraries) {
@@ -178,15 +258,14 @@ KernelPointer make_linear_rows(const OpView& view, Libraries* libraries) {
 }
 
 KernelPointer make_linear_backward_input(const OpView& view, Libraries* libraries) {
-  const DType dtype = checked_type(view);
-  const Shape dy = view.in(0).shape, w = view.in(1).shape;
-  const GemmShape shape{.m = dy[0],
-                        .n = w[1],
-                        .k = w[0],
-                        .in = dtype,
-                        .out = dtype,
-                        .beside_collectives = beside_collectives(view)};
-  return std::make_unique<Product>(shape, libraries);
+  return std::make_unique<Product>(shape_of_linear_backward_input(view), libraries);
+}
+
+KernelPointer make_linear_backward_input_gelu(const OpView& view, Libraries* libraries) {
+  Op pass = view.op;
+  pass.inputs = {view.op.outputs[0], view.op.inputs[2]};
+  return std::make_unique<ProductAndGelu>(shape_of_linear_backward_input(view),
+                                          make_pass_of_gelu_gradient({view.graph, pass}), libraries);
 }
 
 KernelPointer make_linear_backward_weight(const OpView& view, Libraries* libraries) {
@@ -210,9 +289,12 @@ KernelPointer make_linear_backward_weight(const OpView& view, Libraries* librari
 
 void register_linear(KernelTable& table, Libraries* libraries) {
   table.add("linear", [=](const OpView& view) { return make_linear(view, libraries); });
+  table.add("linear_gelu", [=](const OpView& view) { return make_linear_gelu(view, libraries); });
   table.add("linear_rows", [=](const OpView& view) { return make_linear_rows(view, libraries); });
   table.add("linear_backward_input",
             [=](const OpView& view) { return make_linear_backward_input(view, libraries); });
+  table.add("linear_backward_input_gelu",
+            [=](const OpView& view) { return make_linear_backward_input_gelu(view, libraries); });
   table.add("linear_backward_weight",
             [=](const OpView& view) { return make_linear_backward_weight(view, libraries); });
 }

@@ -26,6 +26,14 @@ void bias_gelu_backward(const KernelArgs& args, const Attributes& attributes) {
 }
 
 template <typename T>
+void gelu_backward(const KernelArgs& args, const Attributes&) {
+  const T *dy = args.in[0].as<T>(), *pre = args.in[1].as<T>();
+  T* dx = args.out[0].as<T>();
+  for (int64_t i = 0; i < args.in[0].elements(); ++i)
+    dx[i] = static_cast<T>(dy[i] * tanh_gelu_derivative(pre[i]));
+}
+
+template <typename T>
 void hyperbolic_tangent(const KernelArgs& args, const Attributes&) {
   const T* x = args.in[0].as<T>();
   T* y = args.out[0].as<T>();
@@ -46,6 +54,7 @@ void tanh_backward(const KernelArgs& args, const Attributes&) {
 void register_activation(KernelTable& table) {
   add_kernel(table, "bias_gelu", bias_gelu<double>, bias_gelu<float>);
   add_kernel(table, "bias_gelu_backward", bias_gelu_backward<double>, bias_gelu_backward<float>);
+  add_kernel(table, "gelu_backward", gelu_backward<double>, gelu_backward<float>);
   add_kernel(table, "swiglu", swiglu<double>, swiglu<float>);
   add_kernel(table, "swiglu_backward", swiglu_backward<double>, swiglu_backward<float>);
   add_kernel(table, "tanh", hyperbolic_tangent<double>, hyperbolic_tangent<float>);

@@ -24,6 +24,13 @@ inline Gate erf_gate(double u) {
   return {0.5 * std::erfc(-u / std::numbers::sqrt2), density};
 }
 
+// GELU in the tanh form, and its derivative.
+inline double tanh_gelu(double u) { return u * tanh_gate(u).value; }
+inline double tanh_gelu_derivative(double u) {
+  const Gate g = tanh_gate(u);
+  return g.value + u * g.derivative;
+}
+
 using GateFunction = Gate (*)(double);
 
 inline GateFunction gate_of(const Attributes& attributes) {

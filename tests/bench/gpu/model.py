@@ -112,12 +112,13 @@ PASSES = [
     Pass("residual and norm in one pass", 4, 2, made_by="residual_norm"),
     Pass("biases by products (BGRADB), where faster", 10, 6),  # all but GELU's; the program sees when it runs
     Pass("loss: logits read once, where faster", of_logits=2),  # as that of biases
-    Pass("gradient of GELU by its product (DGELU_BGRAD)", 16, 2),  # docs/gpus.md says why neither of these two is made
-    Pass("GELU by its product (GELU_AUX_BIAS)", 16, 1),
 ]
+# What is left with device.gelu_in_products, whose traces have GELU (GELU_AUX_BIAS) and its gradient (DGELU) in products. The
+# bias's gradient is then one more of those that products may make.
+PASSES_OF_GELU = [PASSES[0], replace(PASSES[1], bytes=18, launches=8), PASSES[2]]
 
 
-def trace_of(program: str, model: Model) -> list[dict]:
+def trace_of(program: str, model: Model, gelu_in_products: bool) -> list[dict]:
     """Ops of one step with one micro-batch, as the program predicts them."""
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.json"
@@ -130,11 +131,15 @@ def trace_of(program: str, model: Model) -> list[dict]:
             "training.precision=bf16",
             "device.backend=cuda",
             "device.model=h100",
+            f"device.gelu_in_products={str(gelu_in_products).lower()}",
         ]
         command = [program, "estimate", str(ROOT / "configs/gpt2-124m.yaml"), *words, "--trace", str(trace)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=300)
         events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
-    return [event for event in events if event.get("cat") == "op"]
+    ops = [event for event in events if event.get("cat") == "op"]
+    for op in ops:
+        op["biased"] = biased(op["args"]["kind"], op["name"], gelu_in_products)
+    return ops
 
 
 def unit_of(kind: str) -> str:
@@ -150,11 +155,14 @@ def work_of(op: dict, model: Model) -> Work:
         return Work(flops=6.0 * logits * model.hidden, bytes=3 * 2 * logits, launches=4 * model.tokens / 1024)
     unit = unit_of(kind)
     if unit == "products":
-        if not biased(op):
+        if kind == "linear_backward_input_gelu":  # which reads what GELU was made of, 4 times the hidden size
+            return Work(flops=busy * PRODUCTS, bytes=model.tokens * model.hidden * 2 * 4, launches=launches)
+        if not op["biased"]:
             return Work(flops=busy * PRODUCTS, launches=launches)
-        if kind == "linear":  # the bias is rounded first
+        if kind in ("linear", "linear_gelu"):  # the bias is rounded first; what GELU is made of is written as llm.c writes it
             return Work(flops=busy * PRODUCTS, launches=launches + 1)
-        summed = 3 if "/qkv" in op["name"] else 1  # times the hidden size: what a pass for the sums would read
+        # Times the hidden size: what a pass for the sums would read.
+        summed = next((times for part, times in {"/qkv": 3, "/fc1": 4}.items() if part in op["name"]), 1)
         of_bias = model.tokens * model.hidden * 2 * summed
         return Work(flops=busy * PRODUCTS, bytes=of_bias, launches=launches + 2)
     if unit == "attention":
@@ -162,12 +170,13 @@ def work_of(op: dict, model: Model) -> Work:
     return Work(bytes=busy * BANDWIDTH, launches=launches)
 
 
-def biased(op: dict) -> bool:
-    """With GPT-2 that is the projection to queries, keys and values, whose product adds the bias. The gradients of the biases
-    that other ops add behind products are sums of what the gradients of those products' weights read."""
-    if op["args"]["kind"] == "linear_backward_weight":
-        return "/fc1" not in op["name"]
-    return "/qkv" in op["name"] and op["args"]["kind"] == "linear"
+def biased(kind: str, name: str, gelu_in_products: bool) -> bool:
+    """With GPT-2 that is the projection to queries, keys and values, whose product adds the bias, and one that ends with GELU.
+    The gradients of the biases that other ops add behind products are sums of what the gradients of those products' weights
+    read; GELU's, where it is an op of its own, makes that of its bias."""
+    if kind == "linear_backward_weight":
+        return gelu_in_products or "/fc1" not in name
+    return kind == "linear_gelu" or ("/qkv" in name and kind == "linear")
 
 
 def total(ops: Iterable[dict], model: Model) -> Work:
@@ -227,7 +236,7 @@ def layer_row(ops: list[dict], model: Model, middle: int) -> tuple[float, float]
     return work.launches, work.bytes / (model.tokens * model.hidden)
 
 
-def report(model: Model, ops: list[dict]) -> None:
+def report(model: Model, ops: list[dict], with_gelu: list[dict]) -> None:
     step = total(ops, model)
     rates = calibrations(model, llm_c(model, total((op for op in ops if unit_of(op["args"]["kind"]) != "memory"), model)))
     launches, of_layer = layer_row(ops, model, model.layers // 2)
@@ -252,6 +261,14 @@ def report(model: Model, ops: list[dict]) -> None:
         step = saved(step, one, model)
         launches, of_layer = launches - one.launches, of_layer - one.bytes
         row("  + " + one.name)
+    step = total(with_gelu, model)
+    launches, of_layer = layer_row(with_gelu, model, model.layers // 2)
+    row("with device.gelu_in_products")
+    left = [one for one in PASSES_OF_GELU if one.made_by not in kinds]
+    for one in left:
+        step = saved(step, one, model)
+        launches, of_layer = launches - one.launches, of_layer - one.bytes
+    row("  + both of the above")
 
 
 def main() -> int:
@@ -261,7 +278,7 @@ def main() -> int:
     options = parser.parse_args()
     for model in MODELS:
         if options.model in (None, model.name):
-            report(model, trace_of(options.recollect, model))
+            report(model, *(trace_of(options.recollect, model, gelu) for gelu in (False, True)))
     print(f"\na layer's budget in {BUDGET.relative_to(ROOT)}: {budget()} launches, where a product makes its bias's sums and is one")
     return 0
 

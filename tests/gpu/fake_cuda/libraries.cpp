@@ -3,12 +3,14 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 
 #include "engine/core/error.h"
 #include "engine/core/float8.h"
 #include "engine/ops/cuda/cudnn.h"
 #include "engine/ops/cuda/faster.h"
 #include "engine/ops/cuda/gemm.h"
+#include "engine/ops/cuda/gemm_gelu.h"
 #include "engine/ops/cuda/gemm_sums.h"
 #include "engine/ops/cuda/libraries.h"
 #include "engine/ops/cuda/versions.h"
@@ -155,6 +157,65 @@ void GemmWithSums::run(const void* a, const void* b, void* out, float* sums, boo
         sum += element(a, shape.in, shape.transpose_a ? t * shape.m + i : i * shape.k + t);
       sums[i] = static_cast<float>(sum);
     }
+  });
+}
+
+// Values and derivatives of GELU's tanh form are of sums that nothing has rounded. Taken where the library may have such products.
+class GemmWithGelu::Impl {
+ public:
+  explicit Impl(const GemmShape& shape) : shape(shape) {}
+
+  bool is_taken() const { return shape.in != DType::kF32 && shape.n % 8 == 0; }
+
+  void run(const void* a, const void* b, void* out, const float* bias, void* pre) const {
+    for (int64_t i = 0; i < shape.m; ++i)
+      for (int64_t j = 0; j < shape.n; ++j) {
+        const int64_t at = i * shape.n + j;
+        double sum = bias ? double{bias[j]} : 0.0;
+        for (int64_t t = 0; t < shape.k; ++t)
+          sum += element(a, shape.in, i * shape.k + t) *
+                 element(b, shape.in, shape.transpose_b ? j * shape.k + t : t * shape.n + j);
+        if (bias) set_element(pre, shape.out, at, sum);
+        set_element(out, shape.out, at,
+                    bias ? sum * gate(sum).first : sum * derivative(element(pre, shape.out, at)));
+      }
+  }
+
+  GemmShape shape;
+
+ private:
+  // GELU is x times it; and its derivative.
+  static std::pair<double, double> gate(double x) {
+    const double a = std::sqrt(2 / std::numbers::pi), t = std::tanh(a * (x + 0.044715 * x * x * x));
+    return {0.5 * (1 + t), 0.5 * (1 - t * t) * a * (1 + 3 * 0.044715 * x * x)};
+  }
+  static double derivative(double x) {
+    const auto [value, slope] = gate(x);
+    return value + x * slope;
+  }
+};
+
+GemmWithGelu::GemmWithGelu(const GemmShape& shape, Libraries*) : impl_(std::make_unique<Impl>(shape)) {}
+GemmWithGelu::~GemmWithGelu() = default;
+GemmWithGelu::GemmWithGelu(GemmWithGelu&&) noexcept = default;
+GemmWithGelu& GemmWithGelu::operator=(GemmWithGelu&&) noexcept = default;
+std::size_t GemmWithGelu::workspace_bytes() const { return 64; }
+
+bool GemmWithGelu::prepare(const void*, const void*, void* out, void* pre, void* workspace, void* stream,
+                           const std::function<void()>& apart) {
+  apart();
+  enqueue_product(stream, [=, bytes = workspace_bytes()] {
+    for (void* const operand : {out, pre}) std::memset(operand, 0xFF, 1);
+    std::memset(workspace, 0xFF, bytes);
+  });
+  return impl_->is_taken();
+}
+
+void GemmWithGelu::run(const void* a, const void* b, void* out, const float* bias, void* pre, void* workspace,
+                       void* stream) {
+  enqueue_product(stream, [=, impl = impl_.get(), bytes = workspace_bytes()] {
+    std::memset(workspace, 0xFF, bytes);
+    impl->run(a, b, out, bias, pre);
   });
 }
 

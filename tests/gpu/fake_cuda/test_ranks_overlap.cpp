@@ -52,6 +52,25 @@ TEST_F(FakeRanks, HalvesThatTakeTurnsHaveTheBitsOfMicroBatchesOfTheirSize) {
     }));
 }
 
+// Products that end with GELU are not cut, and others are; the halves of a batch have them.
+TEST_F(FakeRanks, ProductsWithGeluBesideCollectives) {
+  const Words halves = {"parallelism.overlap_halves=true", "parallelism.sequence_parallel=true"};
+  for (const auto& [waits, overlaps] : {std::pair{kUncut, kPieces}, std::pair{halves, halves}}) {
+    const Words words =
+        with(kTwo, {"training.precision=bf16", "device.gelu_in_products=true", "model.n_inner=32"});
+    expect_fine(test::run_as_processes(2, [&, waits = waits, overlaps = overlaps](Communicator& world) {
+      const auto train = [&](RunOrder order, const Words& more, bool replayed) {
+        return numbers(world, with(words, more), {.devices = 2, .order = order, .fused_attention = true},
+                       replayed);
+      };
+      const std::vector<double> launched = train(RunOrder::kEarly, with(waits, kLaunched), false);
+      require(launched == train(RunOrder::kLate, overlaps, true), "replayed");
+      require(launched == train(RunOrder::kRandom, with(overlaps, with(kFull, kVerify)), true),
+              "computed again, and verified");
+    }));
+  }
+}
+
 // Their products are not cut.
 TEST_F(FakeRanks, ProductsOfFloat8BesideCollectives) {
   const Words words =

@@ -1,5 +1,6 @@
 // What a step may compute and keep in few bits, on the fake CUDA, for several steps: replayed as launched, and the same
 // bits with activations that are computed again.
+#include "tests/engine/expect_error.h"
 #include "tests/gpu/fake_cuda/training.h"
 
 namespace recollect::fake_cuda {
@@ -80,6 +81,53 @@ TEST_F(FakePrecisions, SmallStatesOfChangingLengths) {
                        "training.max_steps=4",
                        "optimizer.name=adamw8bit"};
   train_alike(kTinyOnCuda, words, 3 * 2);
+}
+
+// Products that end with GELU make it of sums that nothing has rounded, and in fp32 it is a pass behind them: in each case every
+// mode has the same bits, and they are near those of GELU as an op of its own.
+TEST_F(FakePrecisions, GeluInProducts) {
+  const auto mode = [](const char* name) {
+    return Words{std::string("activation_checkpointing.mode=") + name};
+  };
+  const Words steps = {"training.gradient_accumulation_steps=2", "training.max_steps=2",
+                       "evaluation.every_steps=1", "evaluation.batches=1"};
+  for (const auto& [precision, tolerance] :
+       {std::pair{"training.precision=bf16", 1e-2}, {"training.precision=fp32", 1e-5}}) {
+    const Words two_ops = with(steps, {precision}), words = with(two_ops, {"device.gelu_in_products=true"});
+    const Trained launched = train_alike(kTinyOnCuda, words, 3 + 1);
+    const Trained apart = train_in({.fused_attention = true}, two_ops);
+    for (std::size_t i = 0; i < 2; ++i)
+      EXPECT_NEAR(launched.steps[i].loss, apart.steps[i].loss, tolerance * apart.steps[i].loss);
+    EXPECT_TRUE(launched.gradients != apart.gradients) << "it is another op";
+    EXPECT_LE(test::largest_difference(launched.gradients, apart.gradients), 10 * tolerance);
+    if (precision == std::string("training.precision=fp32")) continue;
+    for (const Words& plan : {mode("full"), mode("selective"),
+                              with(mode("selective"), {"activation_checkpointing.recompute=[mlp]"})})
+      expect_same_bits(launched, train_in({.fused_attention = true}, with(words, plan)), plan.back());
+  }
+}
+
+TEST_F(FakePrecisions, GeluInProductsIsRefusedWhereItWouldDoNothing) {
+  const auto refuses = [](const Words& words, const std::string& why) {
+    test::expect_error(ExitCode::kConfiguration, {"device.gelu_in_products has no effect", why},
+                       [&] { train_in({}, with(words, {"device.gelu_in_products=true"})); });
+  };
+  refuses({"training.precision=bf16", "training.fp8=true"}, "FP8 matrix products");
+  refuses({"model.activation_function=gelu"}, "tanh form");
+  refuses({"lora.rank=2", "lora.targets=all-linear"}, "adapters stand between");
+}
+
+// Beside a module with adapters what is multiplied has two readers, of which one brings the gradient of GELU's own output.
+TEST_F(FakePrecisions, GeluInProductsBesideAdapters) {
+  const Words adapters = {"lora.rank=2", "lora.targets=[mlp.c_proj]", "training.precision=bf16",
+                          "training.max_steps=2"},
+              words = with(adapters, {"device.gelu_in_products=true"});
+  Trained launched = train_alike(kTinyOnCuda, words, 2),
+          apart = train_in({.fused_attention = true}, adapters);
+  for (Trained* trained : {&launched, &apart})  // A's gradients are zero while B is
+    std::erase_if(trained->gradients,
+                  [](const auto& g) { return g.first.find("lora_A") != std::string::npos; });
+  EXPECT_LE(test::largest_difference(launched.gradients, apart.gradients), 0.1);
 }
 
 }  // namespace
