@@ -12,7 +12,7 @@ namespace recollect {
 
 namespace {
 
-constexpr const char* kSecond = "/second";
+constexpr std::string_view kSecond = "/second";
 
 class SecondHalf {
  public:
@@ -36,7 +36,7 @@ class SecondHalf {
     return both;
   }
 
-  // To be called when the inputs are divided. Behind forward, `behind_forward`, where it is an op.
+  // To be called when inputs and logits are divided.
   void add_ops(ValueId logits, ValueId both_logits) {
     add_values();
     std::vector<Op> ops;
@@ -123,6 +123,22 @@ class SecondHalf {
 };
 
 }  // namespace
+
+std::vector<char> values_of_batch(const Graph& graph) {
+  std::vector<char> of_batch(graph.values().size(), 0);
+  for (ValueId v : graph.value_ids())
+    of_batch[v] = graph.value(v).producer == kNone && graph.value(v).category == Category::kInput;
+  for (const Op& op : graph.ops())
+    if (std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) { return v != kNone && of_batch[v]; }))
+      for (ValueId v : op.outputs)
+        if (v != kNone) of_batch[v] = 1;
+  return of_batch;
+}
+
+std::string_view name_in_plan(std::string_view name) {
+  if (name.ends_with(kSecond)) name.remove_suffix(kSecond.size());
+  return name;
+}
 
 void mark_products_of_halves(Graph& graph) {
   for (OpId id : graph.op_ids()) {

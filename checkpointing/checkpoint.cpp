@@ -18,6 +18,7 @@ ResidencySettings decide_moves(const Graph& graph, const OpRegistry& registry, c
   const ResidencySettings asked{.tensor_size = rules.tensor_size,
                                 .keep_last = c.keep_last,
                                 .pooled = !c.contiguous_checkpointing,
+                                .halves = rules.halves,
                                 .prefetch = c.prefetch,
                                 .storage = c.storage_dtype};
   return rules.least ? least_residency(asked)

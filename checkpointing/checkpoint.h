@@ -32,13 +32,13 @@ struct Checkpointed {
   std::vector<Choice> choices;   // of what was open, where anything moves
   std::vector<Remark> remarks;
   int64_t pieces = 0;  // as overlap_collectives takes them
-  int64_t halves = 1;  // of a micro-batch; the plan is of one of so many
   AttentionMemory attention = {};
 };
 
 // What decides beside the settings.
 struct CheckpointingRules {
   int64_t tensor_size = 1;
+  int64_t halves = 1;  // of a batch, which take turns: the graph is that of the first
   DeviceModel device = {};
   bool least = false;                     // of what the settings leave open: as little memory as can be
   bool disk_through_host = false;         // the disk is written from the host's memory and read into it

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "checkpointing/batch_halves.h"
 #include "checkpointing/residency_ops.h"
 #include "engine/core/statistics_dtype.h"
 #include "engine/graph/graph_edit.h"
@@ -29,6 +30,7 @@ class Residency {
         saved_(saved),
         settings_(settings),
         readers_(graph.values().size()),
+        of_batch_(values_of_batch(graph)),
         layers_(static_cast<int>(saved.layer_inputs().size())) {
     for (OpId id : graph.op_ids()) {
       const Op& op = graph.op(id);
@@ -71,7 +73,8 @@ class Residency {
 
   void count_layer_input(ValueId waiting) {
     const Value& value = graph_.value(waiting);
-    report_.layer_inputs[static_cast<int>(value.space)] += value.bytes();
+    report_.layer_inputs[static_cast<int>(value.space)] +=
+        static_cast<uint64_t>(settings_.halves) * value.bytes();
   }
 
   ResidencyReport finish() {
@@ -90,6 +93,10 @@ class Residency {
     OpId place = kNone;  // before which it is to stand
     Op op;
   };
+
+  // Of both halves, where halves of a batch take turns.
+  int64_t copies(ValueId v) const { return of_batch_[static_cast<std::size_t>(v)] ? settings_.halves : 1; }
+  uint64_t all(ValueId v, uint64_t bytes) const { return static_cast<uint64_t>(copies(v)) * bytes; }
 
   // `uses` by layer: the first is that of the ops behind the layers, where there are any.
   bool needed_at_once(const Uses& uses, const Decision& decision) {
@@ -143,28 +150,28 @@ class Residency {
       else
         send("packed/", "quantise", StreamId::kCompute,
              {{"format", std::string(name_of(settings_.storage))}, {"copies", std::string("rows")}}, {v});
-      ++report_.packed_values;
-      report_.packed_saved_bytes += bytes(v) - bytes(stored) - (scale == kNone ? 0 : bytes(scale));
+      report_.packed_values += copies(v);
+      report_.packed_saved_bytes += all(v, bytes(v) - bytes(stored) - (scale == kNone ? 0 : bytes(scale)));
     }
     if (decision.partition) {
       const uint64_t whole = bytes(stored);
       send("kept/", "checkpoint_slice", StreamId::kCompute, {{"size", settings_.tensor_size}}, {stored});
-      ++report_.partitioned_values;
-      report_.partition_saved_bytes += whole - bytes(stored);
+      report_.partitioned_values += copies(v);
+      report_.partition_saved_bytes += all(v, whole - bytes(stored));
     }
     if (decision.host) {
       send("host/", "copy_to_host", StreamId::kDeviceToHost, {}, {stored});
-      ++report_.host_values;
-      report_.host_saved_bytes += bytes(stored);
-      report_.to_host_bytes += bytes(stored);
+      report_.host_values += copies(v);
+      report_.host_saved_bytes += all(v, bytes(stored));
+      report_.to_host_bytes += all(v, bytes(stored));
       hold_back(layer + kLayersInFlight, stored);
       in_host = stored;
     }
     if (decision.disk) {
       send("disk/", "write_to_disk", StreamId::kDisk, {}, {stored, ring()});
-      ++report_.disk_values;
-      report_.disk_saved_bytes += bytes(stored);
-      report_.to_disk_bytes += bytes(stored);
+      report_.disk_values += copies(v);
+      report_.disk_saved_bytes += all(v, bytes(stored));
+      report_.to_disk_bytes += all(v, bytes(stored));
       hold_back(layer + (decision.host ? kLayersInHost : kLayersInFlight), stored);
     }
     return {in_host, stored, scale};
@@ -201,16 +208,16 @@ class Residency {
           decision.host ? std::min(backward_ahead(layer, settings_.prefetch + 1), ahead) : ahead;
       bring(earlier, decision.host ? name + "/host" : part, "read_from_disk", StreamId::kDisk,
             {{"to", std::string(decision.host ? "host" : "device")}}, {stored, ring()});
-      report_.from_disk_bytes += graph_.value(stored).bytes();
+      report_.from_disk_bytes += all(v, graph_.value(stored).bytes());
     }
     if (decision.host) {
       bring(ahead, part, "copy_to_device", StreamId::kHostToDevice, {}, {stored});
-      report_.to_device_bytes += graph_.value(stored).bytes();
+      report_.to_device_bytes += all(v, graph_.value(stored).bytes());
     }
     if (decision.partition) {
       bring(ahead, whole, "checkpoint_gather", StreamId::kGather,
             gather_attributes(graph_.value(v), settings_.tensor_size), {stored});
-      report_.gathered_bytes += graph_.value(stored).bytes();
+      report_.gathered_bytes += all(v, graph_.value(stored).bytes());
     }
     const std::string dtype(name_of(graph_.value(v).dtype));
     if (scale != kNone)
@@ -255,6 +262,7 @@ class Residency {
   const SavedActivations& saved_;
   const ResidencySettings& settings_;
   std::vector<std::vector<OpId>> readers_;  // by value: in backward
+  std::vector<char> of_batch_;              // by value
   int layers_;
   std::map<int, OpId> first_forward_, first_backward_;  // by layer
   OpId last_forward_ = 0;
@@ -264,18 +272,6 @@ class Residency {
 };
 
 }  // namespace
-
-ResidencyReport twice(ResidencyReport half) {
-  for (int64_t* values :
-       {&half.partitioned_values, &half.host_values, &half.disk_values, &half.packed_values})
-    *values *= 2;
-  for (uint64_t* bytes : {&half.partition_saved_bytes, &half.host_saved_bytes, &half.gathered_bytes,
-                          &half.to_host_bytes, &half.to_device_bytes, &half.disk_saved_bytes,
-                          &half.to_disk_bytes, &half.from_disk_bytes, &half.packed_saved_bytes})
-    *bytes *= 2;
-  for (uint64_t& bytes : half.layer_inputs) bytes *= 2;
-  return half;
-}
 
 ResidencyReport place_saved_activations(Graph& graph, const OpRegistry& registry,
                                         const SavedActivations& saved, const Plan& plan,

@@ -25,6 +25,7 @@ struct ResidencySettings {
   int64_t tensor_size = 1;
   int64_t keep_last = 1;
   bool pooled = false;   // saved and fetched values in a best-fit pool instead of the planned arena
+  int64_t halves = 1;    // the graph is that of one of so many, which the report counts all (batch_halves.h)
   int64_t prefetch = 1;  // a fetch begins with the backward of the layer so many layers ahead
   StorageDType storage = StorageDType::kSame;  // of floats of more bits, statistics excepted
 };
@@ -52,9 +53,6 @@ struct ResidencyReport {
   // A larger one does no more. keep_last: 0 where it holds nothing back, with keep_last 0 what 1 would do.
   int64_t keep_last_that_matters = 0, prefetch_that_matters = 0;
 };
-
-// Of a micro-batch of which that one is half.
-ResidencyReport twice(ResidencyReport half);
 
 // To be called after recompute().
 ResidencyReport place_saved_activations(Graph& graph, const OpRegistry& registry,

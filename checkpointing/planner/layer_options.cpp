@@ -122,12 +122,13 @@ struct LayerOptions::Maker {
       const uint64_t part = part_bytes(v, d);
       made.arrives += aligned(graph.value(v).bytes()) + (d.partition && (d.host || d.disk) ? part : 0);
       if (d.host || d.disk) made.leaves += part;
-      (d.disk ? made.disk : made.host) += d.disk ? block_bytes(part, MemorySpace::kDisk) : d.host ? part : 0;
-      made.out += seconds_out(v, d), made.in += seconds_in(v, d);
+      const auto copies = static_cast<uint64_t>(bounds.copies(v));
+      (d.disk ? made.disk : made.host) += copies * (d.disk   ? block_bytes(part, MemorySpace::kDisk)
+                                                    : d.host ? part
+                                                             : 0);
+      made.out += static_cast<double>(copies) * seconds_out(v, d);
+      made.in += static_cast<double>(copies) * seconds_in(v, d);
     }
-    const auto halves = static_cast<uint64_t>(bounds.halves());
-    made.host *= halves, made.disk *= halves;
-    made.out *= static_cast<double>(halves), made.in *= static_cast<double>(halves);
     return made;
   }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "checkpointing/batch_halves.h"
 #include "checkpointing/binomial.h"
 #include "checkpointing/choose.h"
 #include "checkpointing/op_time.h"
@@ -20,24 +21,6 @@ bool may_take_over(const Op& op, ValueId output) {
   });
 }
 
-// By op: how often it runs in a micro-batch of so many halves. What depends on weights alone runs once.
-std::vector<double> runs_of(const Graph& graph, int64_t halves) {
-  std::vector<double> runs(graph.ops().size(), 1);
-  std::vector<char> of_batch(graph.values().size(), 0);
-  for (ValueId v : graph.value_ids())
-    of_batch[v] = graph.value(v).producer == kNone && graph.value(v).category == Category::kInput;
-  for (OpId id : graph.op_ids()) {
-    const Op& op = graph.op(id);
-    if (std::none_of(op.inputs.begin(), op.inputs.end(),
-                     [&](ValueId v) { return v != kNone && of_batch[v]; }))
-      continue;
-    runs[id] = static_cast<double>(halves);
-    for (ValueId v : op.outputs)
-      if (v != kNone) of_batch[v] = 1;
-  }
-  return runs;
-}
-
 }  // namespace
 
 BoundMaker::BoundMaker(const Graph& graph, const SavedActivations& saved, const DeviceModel& device,
@@ -49,19 +32,20 @@ BoundMaker::BoundMaker(const Graph& graph, const SavedActivations& saved, const 
       op_seconds_(graph.ops().size(), 0),
       for_layers_(graph.values().size(), 0),
       always_(graph.ops().size() + 1, 0),
-      backward_(saved.layer_inputs().size(), kNone) {
+      backward_(saved.layer_inputs().size(), kNone),
+      of_batch_(values_of_batch(graph)) {
   std::vector<char> may_leave(graph.values().size(), 0);
   for (ValueId v : saved.values()) may_leave[v] = 1;
   const LeastDurations least = least_durations(graph, may_leave, device);
-  const std::vector<double> runs = runs_of(graph, storage.halves);
   OpId last_of_layers = kNone;
   for (OpId id : graph.op_ids()) {
     const Op& op = graph.op(id);
     if (op.phase == Phase::kForward && op.layer >= 0) last_of_layers = id;
     const bool computes = op.stream == StreamId::kCompute, always = op.when == RunWhen::kAlways;
-    if (always && (computes || op.phase == Phase::kForward)) op_seconds_[id] = runs[id] * least.again[id];
-    if (always && computes) step_seconds_ += runs[id] * least.first[id];
-    if (always && computes && op.phase == Phase::kForward) forward_seconds_ += runs[id] * least.first[id];
+    const double runs = runs_of(op);
+    if (always && (computes || op.phase == Phase::kForward)) op_seconds_[id] = runs * least.again[id];
+    if (always && computes) step_seconds_ += runs * least.first[id];
+    if (always && computes && op.phase == Phase::kForward) forward_seconds_ += runs * least.first[id];
     if (computes && !workspaces.empty()) add(always_, id, id, aligned(workspaces[id]));
     if (op.phase != Phase::kBackward || op.layer < 0) continue;
     if (backward_.at(op.layer) == kNone) backward_[op.layer] = id;
@@ -70,6 +54,13 @@ BoundMaker::BoundMaker(const Graph& graph, const SavedActivations& saved, const 
   }
   behind_ = last_of_layers + 1;
   note_values(last_of_layers);
+}
+
+// In a micro-batch.
+double BoundMaker::runs_of(const Op& op) const {
+  const bool of_batch =
+      std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) { return v != kNone && of_batch_[v]; });
+  return of_batch ? static_cast<double>(storage_.halves) : 1;
 }
 
 void BoundMaker::add(Changes& changes, OpId from, OpId to, uint64_t bytes) {
@@ -177,7 +168,7 @@ uint64_t BoundMaker::stored_bytes(ValueId v, const Decision& decision) const {
 }
 
 uint64_t BoundMaker::held_bytes(ValueId v, const Decision& decision) const {
-  return static_cast<uint64_t>(storage_.halves) * held_by_one(v, decision);
+  return static_cast<uint64_t>(copies(v)) * held_by_one(v, decision);
 }
 
 uint64_t BoundMaker::held_by_one(ValueId v, const Decision& decision) const {
@@ -204,7 +195,7 @@ void BoundMaker::add_waiting(std::size_t place, const Decision& decision, const 
   // What the other half has of it, until this one's backward is done with it.
   const auto other = [&](OpId until, uint64_t bytes) {
     add(changes, std::max(w.forward_end + 1, behind_), until,
-        static_cast<uint64_t>(storage_.halves - 1) * bytes);
+        static_cast<uint64_t>(copies(w.value) - 1) * bytes);
   };
   // Saved for recomputation alone.
   if (w.readers.empty()) {
@@ -224,13 +215,6 @@ void BoundMaker::add_waiting(std::size_t place, const Decision& decision, const 
 struct BoundMaker::Moved {
   uint64_t host = 0, disk = 0;
   double to_host = 0, from_host = 0, to_disk = 0, from_disk = 0, gathers = 0;
-
-  Moved of_halves(int64_t halves) const {
-    const auto count = static_cast<double>(halves);
-    const auto all = static_cast<uint64_t>(halves);
-    return {all * host,      all * disk,        count * to_host, count * from_host,
-            count * to_disk, count * from_disk, count * gathers};
-  }
 };
 
 BoundMaker::Moved BoundMaker::moved(const DraftPlan& plan, const std::vector<int>& ends,
@@ -252,18 +236,23 @@ BoundMaker::Moved BoundMaker::moved(const DraftPlan& plan, const std::vector<int
     const bool reads_behind =
         std::any_of(w.readers.begin(), w.readers.end(), [&](OpId id) { return graph_.op(id).layer < 0; });
     if (before_end <= most_stay || reads_behind || (w.readers.empty() && !read[w.value])) continue;
-    const uint64_t bytes = stored_bytes(w.value, d);
-    if (d.host && !d.disk) sum.host += bytes;
-    if (d.host) sum.to_host += copy(kDevice, kHost, bytes), sum.from_host += copy(kHost, kDevice, bytes);
+    const uint64_t bytes = stored_bytes(w.value, d), all = static_cast<uint64_t>(copies(w.value));
+    const auto times = static_cast<double>(all);
+    if (d.host && !d.disk) sum.host += all * bytes;
+    if (d.host) {
+      sum.to_host += times * copy(kDevice, kHost, bytes);
+      sum.from_host += times * copy(kHost, kDevice, bytes);
+    }
     if (d.disk && (!d.host || before_end > most_stay + kLayersFromHost)) {
-      sum.disk += block_bytes(bytes, kDisk);
-      sum.to_disk += copy(kDevice, kDisk, bytes), sum.from_disk += copy(kDisk, kDevice, bytes);
+      sum.disk += all * block_bytes(bytes, kDisk);
+      sum.to_disk += times * copy(kDevice, kDisk, bytes);
+      sum.from_disk += times * copy(kDisk, kDevice, bytes);
     }
     if (d.partition && timed)
-      sum.gathers += device_.launch_overhead + device_.link_latency +
-                     gather_seconds(double(bytes) * double(storage_.tensor_size - 1), device_);
+      sum.gathers += times * (device_.launch_overhead + device_.link_latency +
+                              gather_seconds(double(bytes) * double(storage_.tensor_size - 1), device_));
   }
-  return sum.of_halves(storage_.halves);
+  return sum;
 }
 
 // Where a plan forgets: each layer's backward runs again what it needs itself, from the layer's input on; and that input, if

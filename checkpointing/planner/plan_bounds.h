@@ -58,7 +58,8 @@ class BoundMaker {
   uint64_t held_bytes(ValueId v, const Decision& decision) const;
   // Whether an op of a layer's backward reads it.
   bool is_for_layers(ValueId v) const { return for_layers_[v]; }
-  int64_t halves() const { return storage_.halves; }
+  // Of a value, that wait at a time: of each half one, if it depends on the batch.
+  int64_t copies(ValueId v) const { return of_batch_[static_cast<std::size_t>(v)] ? storage_.halves : 1; }
   // Where all layers' forward is over: what is there beside saved activations.
   uint64_t behind_layers() const { return behind_layers_; }
 
@@ -74,6 +75,7 @@ class BoundMaker {
   using Changes = std::vector<int64_t>;  // by op: bytes more from this one on
 
   void note_values(OpId last_of_layers);
+  double runs_of(const Op& op) const;
   bool counts(ValueId v) const;
   bool is_missing(ValueId v, const std::vector<char>& is_saved, bool only_layers) const;
   uint64_t stored_bytes(ValueId v, const Decision& decision) const;
@@ -95,6 +97,7 @@ class BoundMaker {
   std::vector<Waiting> waiting_;   // by place among the saved activations
   Changes always_;                 // whatever the plan
   std::vector<OpId> backward_;     // by layer: its first op there
+  std::vector<char> of_batch_;     // by value
   std::vector<int> input_places_;  // by layer: of its input among the saved activations
   OpId behind_ = 0;                // the first op behind the layers' forward
   double step_seconds_ = 0, forward_seconds_ = 0;

@@ -302,6 +302,14 @@ std::vector<Rule> fixed_rules() {
        [](const Config& c) { return c.device.backend != BackendKind::kCuda; },
        "only products on CUDA devices end with it"},
       {{"device.gelu_in_products"},
+       {"training.precision"},
+       [](const Config& c) {
+         const Precision precision = c.training.precision;
+         return c.device.backend == BackendKind::kCuda &&
+                (precision == Precision::kFP32 || precision == Precision::kFP64);
+       },
+       "products of 16-bit numbers alone end with it"},
+      {{"device.gelu_in_products"},
        {"training.fp8"},
        [](const Config& c) { return c.training.fp8; },
        "FP8 matrix products do not end with it"},

@@ -46,8 +46,6 @@ void add_second_half(const Config& config, int64_t samples, TrainingProgram& tra
       add_second_half(graph, *training.registry, inputs, model.logits, samples);
   for (auto& [name, value] : model.inputs) value = both.at(value);
   if (model.logits != kNone) model.logits = both.at(model.logits);
-  training.checkpointed.halves = 2;
-  training.checkpointed.residency = twice(std::move(training.checkpointed.residency));
   training.checkpointed.gathered = gathered_again(graph);
 }
 

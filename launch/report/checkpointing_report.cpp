@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "checkpointing/batch_halves.h"
 #include "checkpointing/recompute.h"
 #include "engine/core/duration.h"
 #include "launch/program/layer_choices.h"
@@ -30,14 +31,14 @@ std::string offload_text(const Measurements& measured, int64_t steps) {
 }
 
 // The activations that are not saved, and the ops that make them again.
-SwitchEffect effect_of_mode(const char* name, const Checkpointed& checkpointed, const Graph& graph,
+SwitchEffect effect_of_mode(const char* name, const Plan& plan, const Graph& graph,
                             const Timeline& timeline) {
   SwitchEffect effect{.name = name, .flops = recomputed_flops(graph)};
   for (const Value& value : graph.values()) {
-    const auto decision = checkpointed.plan.values.find(value.name);
-    if (decision == checkpointed.plan.values.end() || decision->second.save) continue;
-    effect.values += checkpointed.halves;
-    effect.saved_bytes += static_cast<uint64_t>(checkpointed.halves) * value.bytes();
+    const auto decision = plan.values.find(std::string(name_in_plan(value.name)));
+    if (decision == plan.values.end() || decision->second.save) continue;
+    ++effect.values;
+    effect.saved_bytes += value.bytes();
   }
   effect.running.predicted = recompute_seconds(timeline.ops, timeline.predicted);
   if (timeline.measured) effect.running.measured = recompute_seconds(timeline.ops, *timeline.measured);
@@ -66,8 +67,8 @@ std::vector<SwitchEffect> effects_of_switches(const Config& config, const Traini
   };
   std::vector<SwitchEffect> effects;
   if (c.mode != CheckpointingMode::kNone || !c.plan.empty())
-    effects.push_back(
-        effect_of_mode(c.plan.empty() ? "mode" : "plan", training.checkpointed, program.graph, timeline));
+    effects.push_back(effect_of_mode(c.plan.empty() ? "mode" : "plan", training.checkpointed.plan,
+                                     program.graph, timeline));
   if (training.checkpointed.gathered.values > 0)
     effects.push_back({.name = "sequence_parallel",
                        .values = training.checkpointed.gathered.values,

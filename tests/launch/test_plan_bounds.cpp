@@ -208,7 +208,8 @@ struct Tested {
 TEST(PlanBounds, LoseNoAnswer) {
   for (const auto& [model, words, residences] :
        {Tested{kGpt2, {}, {}}, Tested{kBert, {}, {}}, Tested{kGpt2, {}, {.host = true}},
-        Tested{kGpt2, over_data(3), {}}, Tested{kGpt2, halves_of_two(), {}}}) {
+        Tested{kGpt2, over_data(3), {}}, Tested{kGpt2, halves_of_two(), {}},
+        Tested{kLlama, halves_of_two(), {}}}) {  // whose table of positions both halves read
     SCOPED_TRACE(std::string(model) + (words.empty() ? "" : " " + words.back()) +
                  (residences.host ? " host" : ""));
     const Planned planned(std::string(model) + kRun, words, residences);
