@@ -124,12 +124,17 @@ class SecondHalf {
 
 }  // namespace
 
+bool reads_any(const Op& op, const std::vector<char>& of_values) {
+  return std::any_of(op.inputs.begin(), op.inputs.end(),
+                     [&](ValueId v) { return v != kNone && of_values[static_cast<std::size_t>(v)]; });
+}
+
 std::vector<char> values_of_batch(const Graph& graph) {
   std::vector<char> of_batch(graph.values().size(), 0);
   for (ValueId v : graph.value_ids())
     of_batch[v] = graph.value(v).producer == kNone && graph.value(v).category == Category::kInput;
   for (const Op& op : graph.ops())
-    if (std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) { return v != kNone && of_batch[v]; }))
+    if (reads_any(op, of_batch))
       for (ValueId v : op.outputs)
         if (v != kNone) of_batch[v] = 1;
   return of_batch;

@@ -22,6 +22,7 @@ namespace recollect {
 
 // By value: whether it depends on what comes with a batch, and so is another one in each half.
 std::vector<char> values_of_batch(const Graph& graph);
+bool reads_any(const Op& op, const std::vector<char>& of_values);
 
 // The name that a value has in the plan, which is of the first half.
 std::string_view name_in_plan(std::string_view name);

@@ -58,9 +58,7 @@ BoundMaker::BoundMaker(const Graph& graph, const SavedActivations& saved, const 
 
 // In a micro-batch.
 double BoundMaker::runs_of(const Op& op) const {
-  const bool of_batch =
-      std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) { return v != kNone && of_batch_[v]; });
-  return of_batch ? static_cast<double>(storage_.halves) : 1;
+  return reads_any(op, of_batch_) ? static_cast<double>(storage_.halves) : 1;
 }
 
 void BoundMaker::add(Changes& changes, OpId from, OpId to, uint64_t bytes) {

@@ -109,6 +109,7 @@ struct Config {
     int64_t collective_pieces = -1;
     // The two halves of a micro-batch take turns, one's collectives beside the other's ops.
     bool overlap_halves = false;
+    int64_t halves() const { return overlap_halves ? 2 : 1; }  // of a micro-batch
     // DeepSpeed's: the data axis divides optimizer states (1), gradients too (2), parameters too (3).
     int64_t zero_stage = 0;
   };

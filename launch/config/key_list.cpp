@@ -93,9 +93,8 @@ void add_device(std::vector<ConfigKey>& keys) {
   add("pinned", &S::pinned, any(), "host memory that the device copies from and to at full speed");
   add("tf32", &S::tf32, any(), "matrix products of fp32 training in TF32: faster, 10 bits of mantissa");
   add("gelu_in_products", &S::gelu_in_products, any(),
-      "the MLP's GELU, in its tanh form, is part of the products beside it, which may end with it: fewer "
-      "passes over memory, but "
-      "it is recomputed with its product alone");
+      "the MLP's GELU, in its tanh form, is part of the matrix products beside it: fewer passes over memory, "
+      "but it can only be recomputed together with its product");
   add("model", &S::model, any(),
       "rates that the simulator uses: cpu, h200, h100, a100, b200, or a file that calibrate wrote; "
       "not given: "

@@ -11,7 +11,7 @@ int64_t length_multiple(const Config& config) {
   if (!config.parallelism.sequence_parallel) return given;
   const int64_t choices = config.task == Task::kMultipleChoice ? config.data.choices : 1,
                 samples = config.training.micro_batch_size * choices,
-                parts = config.parallelism.tensor_parallel_size * (config.parallelism.overlap_halves ? 2 : 1);
+                parts = config.parallelism.tensor_parallel_size * config.parallelism.halves();
   return std::lcm(given, parts / std::gcd(parts, samples));
 }
 

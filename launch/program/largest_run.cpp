@@ -27,18 +27,17 @@ struct Growth {
   std::function<std::string(Config&, int64_t value)> set = {};  // the settings, in words
 };
 
-int64_t halves(const Config& config) { return config.parallelism.overlap_halves ? 2 : 1; }
-
 // Micro-batches or lengths of which sequence parallelism divides the tokens, where there are so many of the other.
 int64_t divisible(const Config& config, int64_t other) {
   if (!config.parallelism.sequence_parallel) return 1;
-  const int64_t parts = config.parallelism.tensor_parallel_size * halves(config);
+  const int64_t parts = config.parallelism.tensor_parallel_size * config.parallelism.halves();
   return parts / std::gcd(parts, other);
 }
 
 Growth micro_batches(const Config& config) {
   const int64_t length = config.data.sequence_length;
-  return {.unit = std::lcm(halves(config), divisible(config, length * task_settings(config).choices)),
+  return {.unit = std::lcm(config.parallelism.halves(),
+                           divisible(config, length * task_settings(config).choices)),
           .given = config.training.micro_batch_size,
           .most = std::max<int64_t>(1, kMostTokens / length),
           .bound = fmt::format("more than {} tokens in a micro-batch are not tried", kMostTokens),

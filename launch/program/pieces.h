@@ -12,9 +12,6 @@ namespace recollect {
 // Of a differentiated graph of several tensor ranks. `device`: as the configuration describes it.
 void decide_pieces(const Config& config, const DeviceModel& device, ModelGraph& built);
 
-// Of a micro-batch, that take turns (parallelism.overlap_halves); 1: it is not divided.
-inline int64_t halves_of(const Config& config) { return config.parallelism.overlap_halves ? 2 : 1; }
-
 // The graph, of half the samples of a micro-batch, becomes that of both halves, and the program's model that of the whole.
 // Nothing changes where the halves do not take turns.
 void add_second_half(const Config& config, int64_t samples, TrainingProgram& training, Graph& graph);

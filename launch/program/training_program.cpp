@@ -127,7 +127,7 @@ TrainingProgram complete(const Config& config, const Mesh& mesh, const ModelGrap
     mark_pieces(graph, pieces);
     training.checkpointed = checkpoint(graph, *training.registry, built.saved.value(), settings,
                                        {.tensor_size = mesh.tensor_size(),
-                                        .halves = halves_of(config),
+                                        .halves = config.parallelism.halves(),
                                         .device = training.device,
                                         .least = least,
                                         .disk_through_host = config.device.backend == BackendKind::kCuda,
@@ -347,8 +347,9 @@ TrainingProgram make_planned(const Config& config, const Mesh& mesh, const Model
       .settings = settings,
       .device = device,
       .residences = residences_of(settings, mesh.tensor_size(), config.parallelism.sequence_parallel),
-      .storage = {
-          .tensor_size = mesh.tensor_size(), .keep_last = settings.keep_last, .halves = halves_of(config)}};
+      .storage = {.tensor_size = mesh.tensor_size(),
+                  .keep_last = settings.keep_last,
+                  .halves = config.parallelism.halves()}};
   Trials trials(config, mesh, built, budgets, target.taken_over);
   const TryPlan try_plan = [&](const Plan& plan, Moves moves) -> std::optional<PlanTrial> {
     const TrainingProgram* tried = trials.run(plan, moves);
@@ -402,7 +403,7 @@ TrainingProgram make_evicting(const Config& config, const Mesh& mesh, const Mode
         dtr_finds_none(budget, all, find, [&](const Plan& plan) { return run(plan)->program.predicted(); }));
   trials.keep_last();
   TrainingProgram training = trials.take_kept(target);
-  const double seconds = static_cast<double>(halves_of(config)) * found->seconds;
+  const double seconds = static_cast<double>(config.parallelism.halves()) * found->seconds;
   training.remarks.push_back(
       {"mode dtr",
        fmt::format(
@@ -463,7 +464,7 @@ ModelGraph build_training_graph(const Config& config, const Mesh& mesh, const Ba
                                 const Checkpointed* decided) {
   if (config.training.max_steps == 0) return build_model(config, mesh, shape);
   BatchShape of_graph = shape;
-  of_graph.samples /= halves_of(config);
+  of_graph.samples /= config.parallelism.halves();
   ModelGraph forward = build_model(config, mesh, of_graph);
   ModelGraph built = differentiate_model(std::move(forward), config);
   decide_attention_memory(config, decided, built);

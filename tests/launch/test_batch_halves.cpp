@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "checkpointing/op_time.h"
-#include "checkpointing/simulator.h"
 #include "launch/program/estimate.h"
 #include "tests/launch/planned.h"
 #include "tests/launch/stress_probes.h"
@@ -134,19 +132,6 @@ TEST(BatchHalves, StayWithinABudget) {
   EXPECT_LE(within.measured[0].arena_bytes(), bytes);
 }
 
-// Of the compute stream: waits for collectives, and those that stand on it.
-double exposed_seconds(const Config& config) {
-  const TrainingProgram training = PlannedRank(config, 0, 0).require_plan(config);
-  const Program& program = training.program;
-  const std::vector<double> durations = op_durations(program.graph, training.device);
-  double exposed = simulate(program.graph, program.schedule, training.device, 1).total_exposed_seconds();
-  for (OpId id : program.graph.op_ids()) {
-    const Op& op = program.graph.op(id);
-    if (op.stream == StreamId::kCompute && op.def->unit == Unit::kCollective) exposed += durations[id];
-  }
-  return exposed;
-}
-
 // On eight H100 the collectives of 1.5B parameters in bf16 take as long as everything else. A product has little to hide
 // them behind; half of a micro-batch has enough, unless sequence parallelism leaves the ranks less to compute.
 TEST(BatchHalves, HideWhatProductsCannot) {
@@ -160,7 +145,8 @@ data: {format: random, sequence_length: 1024}
 )";
   const auto left = [&](const Words& words) {
     const Words uncut = words + Words{"parallelism.collective_pieces=0"};
-    return exposed_seconds(planned(yaml, words + kHalves)) / exposed_seconds(planned(yaml, uncut));
+    return seconds_for_collectives(planned(yaml, words + kHalves)) /
+           seconds_for_collectives(planned(yaml, uncut));
   };
   EXPECT_LE(left({}), 0.1);
   EXPECT_LE(left({ac("mode=full")}), 0.25);

@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "checkpointing/op_time.h"
-#include "checkpointing/simulator.h"
 #include "launch/program/estimate.h"
 #include "tests/launch/planned.h"
 #include "tests/launch/stress_probes.h"
@@ -79,25 +77,13 @@ TEST(CollectivePieces, KeepBitsWhereStreamsAreLateAndFreedMemoryIsPoisoned) {
   }
 }
 
-// Of the compute stream: waits for collectives, and those that stand on it.
-double exposed_seconds(const TrainingProgram& training) {
-  const Program& program = training.program;
-  const std::vector<double> durations = op_durations(program.graph, training.device);
-  double exposed = simulate(program.graph, program.schedule, training.device, 1).total_exposed_seconds();
-  for (OpId id : program.graph.op_ids()) {
-    const Op& op = program.graph.op(id);
-    if (op.stream == StreamId::kCompute && op.def->unit == Unit::kCollective) exposed += durations[id];
-  }
-  return exposed;
-}
-
 // What is exposed with the pieces that the simulator chooses, as a part of what is exposed with none. On a node with
 // cores to spare, whatever this one has.
 double left_exposed(const std::string& yaml, const Words& words) {
   const auto exposed = [&](const char* pieces) {
     Config config = planned(yaml, words + Words{std::string("parallelism.collective_pieces=") + pieces});
     config.device.spare_cores = true;
-    return exposed_seconds(PlannedRank(config, 0, 0).require_plan(config));
+    return seconds_for_collectives(config);
   };
   return exposed("-1") / exposed("0");
 }

@@ -90,7 +90,7 @@ class Planned {
                           .device = device,
                           .residences = residences,
                           .storage = {.tensor_size = config_.parallelism.tensor_parallel_size,
-                                      .halves = config_.parallelism.overlap_halves ? 2 : 1}};
+                                      .halves = config_.parallelism.halves()}};
     const BoundMaker bounds(of.graph, of.saved, of.device, of.storage, workspaces);
     const PlanFloor floor(of.graph, of.saved, bounds, residences.partition);
     const auto add_plan = [&](const DraftPlan& plan) {

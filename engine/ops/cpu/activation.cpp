@@ -31,42 +31,15 @@ class BiasGeluBackward : public RowKernel {
   ColumnSums sums_;
 };
 
-template <typename A>
-class Tanh : public RowKernel {
- public:
-  using RowKernel::RowKernel;
-
-  void run(const KernelArgs& args) override {
-    const A* x = args.in[0].as<A>();
-    A* y = args.out[0].as<A>();
-    parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
-      for (int64_t r = first; r < last; ++r) {
-        const A* from = x + r * width_;
-        write_each(y + r * width_, width_, [&](int64_t c) { return fast_tanh(load(from[c])); });
-      }
-    });
-  }
+// Its derivative is one of y.
+struct OfTanh {
+  static float value(float x) { return fast_tanh(x); }
+  static float derivative(float y) { return (1.0f - y) * (1.0f + y); }
 };
-
 template <typename A>
-class TanhBackward : public RowKernel {
- public:
-  using RowKernel::RowKernel;
-
-  void run(const KernelArgs& args) override {
-    const A *dy = args.in[0].as<A>(), *y = args.in[1].as<A>();
-    A* dx = args.out[0].as<A>();
-    parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
-      for (int64_t r = first; r < last; ++r) {
-        const A *d = dy + r * width_, *of_x = y + r * width_;
-        write_each(dx + r * width_, width_, [&](int64_t c) {
-          const float t = load(of_x[c]);
-          return load(d[c]) * ((1.0f - t) * (1.0f + t));
-        });
-      }
-    });
-  }
-};
+using Tanh = Map<A, OfTanh>;
+template <typename A>
+using TanhBackward = MapBackward<A, OfTanh>;
 
 template <template <typename, typename> class K>
 KernelPointer make_gelu(const OpView& view, const char* kind) {

@@ -25,9 +25,9 @@ class BiasGelu : public RowKernel {
   }
 };
 
-// In the tanh form, where nothing is added before.
-template <typename A>
-class Gelu : public RowKernel {
+// Of each number another one.
+template <typename A, typename Form>
+class Map : public RowKernel {
  public:
   using RowKernel::RowKernel;
 
@@ -37,14 +37,15 @@ class Gelu : public RowKernel {
     parallel_ranges(threads_, rows_, [&](int64_t first, int64_t last, int) {
       for (int64_t r = first; r < last; ++r) {
         const A* from = x + r * width_;
-        write_each(y + r * width_, width_, [&](int64_t c) { return GeluTanh::value(load(from[c])); });
+        write_each(y + r * width_, width_, [&](int64_t c) { return Form::value(load(from[c])); });
       }
     });
   }
 };
 
-template <typename A>
-class GeluBackward : public RowKernel {
+// Its second input is what the form's derivative is one of.
+template <typename A, typename Form>
+class MapBackward : public RowKernel {
  public:
   using RowKernel::RowKernel;
 
@@ -55,11 +56,17 @@ class GeluBackward : public RowKernel {
       for (int64_t r = first; r < last; ++r) {
         const A *d = dy + r * width_, *from = x + r * width_;
         write_each(dx + r * width_, width_,
-                   [&](int64_t c) { return load(d[c]) * GeluTanh::derivative(load(from[c])); });
+                   [&](int64_t c) { return load(d[c]) * Form::derivative(load(from[c])); });
       }
     });
   }
 };
+
+// In the tanh form, where nothing is added before.
+template <typename A>
+using Gelu = Map<A, GeluTanh>;
+template <typename A>
+using GeluBackward = MapBackward<A, GeluTanh>;
 
 // Rows of gate | up are worked on in runs of columns. The processor's own prefetching begins anew wherever either half of a
 // row begins, so it is told what comes some runs later.

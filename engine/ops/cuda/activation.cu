@@ -85,12 +85,24 @@ class BiasGeluBackward : public SumKernel {
   }
 };
 
-// In the tanh form, of what has its bias.
-template <typename A, int N>
-struct GeluBody {
+// Of what has its bias.
+struct OfGelu : GeluTanh {
+  static constexpr int kRows = 2;
+};
+
+// Its derivative is one of y.
+struct OfTanh {
+  static constexpr int kRows = 1;
+  static __device__ float value(float x) { return tanhf(x); }
+  static __device__ float derivative(float y) { return (1.0f - y) * (1.0f + y); }
+};
+
+// Of each number another one. Backward reads what the form's derivative is one of.
+template <typename A, int N, typename Form>
+struct MapBody {
   using Columns = OneVector<N>;
   using Operands = Floats<N>;
-  static constexpr int kSums = 0, kRows = 2;
+  static constexpr int kSums = 0, kRows = Form::kRows;
 
   const A* x;
   A* y;
@@ -100,16 +112,16 @@ struct GeluBody {
   __device__ Operands read(int64_t row, int64_t unit) const { return load<N>(x + row * width + unit * N); }
   __device__ void apply(int64_t row, int64_t unit, int, Operands in, float (*)[N]) const {
 #pragma unroll
-    for (int i = 0; i < N; ++i) in[i] = GeluTanh::value(in[i]);
+    for (int i = 0; i < N; ++i) in[i] = Form::value(in[i]);
     store<N>(y + row * width + unit * N, in);
   }
 };
 
-template <typename A, int N>
-struct GeluBackwardBody {
+template <typename A, int N, typename Form>
+struct MapBackwardBody {
   using Columns = OneVector<N>;
   using Operands = Two<N>;
-  static constexpr int kSums = 0, kRows = 2;
+  static constexpr int kSums = 0, kRows = Form::kRows;
 
   const A *dy, *x;
   A* dx;  // may be where dy or x is
@@ -123,7 +135,7 @@ struct GeluBackwardBody {
   __device__ void apply(int64_t row, int64_t unit, int, const Operands& in, float (*)[N]) const {
     Floats<N> out;
 #pragma unroll
-    for (int i = 0; i < N; ++i) out[i] = in.first[i] * GeluTanh::derivative(in.second[i]);
+    for (int i = 0; i < N; ++i) out[i] = in.first[i] * Form::derivative(in.second[i]);
     store<N>(dx + row * width + unit * N, out);
   }
 };
@@ -184,48 +196,6 @@ struct SwigluBackwardBody {
 };
 
 template <typename A, int N>
-struct TanhBody {
-  using Columns = OneVector<N>;
-  using Operands = Floats<N>;
-  static constexpr int kSums = 0, kRows = 1;
-
-  const A* x;
-  A* y;
-  int64_t width;
-
-  __device__ int constants(int64_t) const { return 0; }
-  __device__ Operands read(int64_t row, int64_t unit) const { return load<N>(x + row * width + unit * N); }
-  __device__ void apply(int64_t row, int64_t unit, int, Operands in, float (*)[N]) const {
-#pragma unroll
-    for (int i = 0; i < N; ++i) in[i] = tanhf(in[i]);
-    store<N>(y + row * width + unit * N, in);
-  }
-};
-
-template <typename A, int N>
-struct TanhBackwardBody {
-  using Columns = OneVector<N>;
-  using Operands = Two<N>;
-  static constexpr int kSums = 0, kRows = 1;
-
-  const A *dy, *y;
-  A* dx;
-  int64_t width;
-
-  __device__ int constants(int64_t) const { return 0; }
-  __device__ Operands read(int64_t row, int64_t unit) const {
-    const int64_t at = row * width + unit * N;
-    return {load<N>(dy + at), load<N>(y + at)};
-  }
-  __device__ void apply(int64_t row, int64_t unit, int, const Operands& in, float (*)[N]) const {
-    Floats<N> out;
-#pragma unroll
-    for (int i = 0; i < N; ++i) out[i] = in.first[i] * ((1.0f - in.second[i]) * (1.0f + in.second[i]));
-    store<N>(dx + row * width + unit * N, out);
-  }
-};
-
-template <typename A, int N>
 class Swiglu : public WalkKernel {
  public:
   explicit Swiglu(const OpView& view) : WalkKernel(view, view.out(0).shape[1], N) {}
@@ -244,43 +214,33 @@ class SwigluBackward : public WalkKernel {
   }
 };
 
-template <typename A, int N>
-class Gelu : public WalkKernel {
+template <typename A, int N, typename Form>
+class Map : public WalkKernel {
  public:
-  explicit Gelu(const OpView& view) : WalkKernel(view, N) {}
+  explicit Map(const OpView& view) : WalkKernel(view, N) {}
   void run(const KernelArgs& args) override {
-    walk(args, GeluBody<A, N>{args.in[0].as<A>(), args.out[0].as<A>(), walk_.width});
+    walk(args, MapBody<A, N, Form>{args.in[0].as<A>(), args.out[0].as<A>(), walk_.width});
+  }
+};
+
+template <typename A, int N, typename Form>
+class MapBackward : public WalkKernel {
+ public:
+  explicit MapBackward(const OpView& view) : WalkKernel(view, N) {}
+  void run(const KernelArgs& args) override {
+    walk(args, MapBackwardBody<A, N, Form>{args.in[0].as<A>(), args.in[1].as<A>(), args.out[0].as<A>(),
+                                           walk_.width});
   }
 };
 
 template <typename A, int N>
-class GeluBackward : public WalkKernel {
- public:
-  explicit GeluBackward(const OpView& view) : WalkKernel(view, N) {}
-  void run(const KernelArgs& args) override {
-    walk(args,
-         GeluBackwardBody<A, N>{args.in[0].as<A>(), args.in[1].as<A>(), args.out[0].as<A>(), walk_.width});
-  }
-};
-
+using Gelu = Map<A, N, OfGelu>;
 template <typename A, int N>
-class Tanh : public WalkKernel {
- public:
-  explicit Tanh(const OpView& view) : WalkKernel(view, N) {}
-  void run(const KernelArgs& args) override {
-    walk(args, TanhBody<A, N>{args.in[0].as<A>(), args.out[0].as<A>(), walk_.width});
-  }
-};
-
+using GeluBackward = MapBackward<A, N, OfGelu>;
 template <typename A, int N>
-class TanhBackward : public WalkKernel {
- public:
-  explicit TanhBackward(const OpView& view) : WalkKernel(view, N) {}
-  void run(const KernelArgs& args) override {
-    walk(args,
-         TanhBackwardBody<A, N>{args.in[0].as<A>(), args.in[1].as<A>(), args.out[0].as<A>(), walk_.width});
-  }
-};
+using Tanh = Map<A, N, OfTanh>;
+template <typename A, int N>
+using TanhBackward = MapBackward<A, N, OfTanh>;
 
 // Vectors must not reach from gate to up: its half decides.
 KernelPointer make_swiglu(const OpView& view) {
