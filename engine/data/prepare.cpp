@@ -13,6 +13,7 @@
 #include "engine/data/prepare_questions.h"
 #include "engine/data/prepare_tags.h"
 #include "engine/data/squad.h"
+#include "engine/io/strict_json.h"
 
 namespace recollect {
 namespace {
