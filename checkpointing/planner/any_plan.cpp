@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "checkpointing/op_time.h"
+#include "engine/runtime/kernel.h"
 
 namespace recollect {
 
