@@ -120,12 +120,81 @@ DeviceModel b200() {
           .launch_overhead = 2e-6};
 }
 
+// NVIDIA V100 SXM2, 32 GB, for estimates alone: it has no bf16, whose rates here are those of fp16. Data sheet: 125 TFLOP/s in
+// fp16, 15.7 in f32, 7.8 in f64; memory 900 GB/s, NVLink 2 150 GB/s each way, PCIe 3 x16 16 GB/s. What is reached is the A100's
+// share; the share of attention is a guess, since FlashAttention 2 and cuDNN's attention begin with Ampere. The host's memory:
+// two sockets of six channels of DDR4-2666, 256 GB/s. Disk: one PCIe 3 NVMe drive.
+DeviceModel v100() {
+  return {.name = "v100",
+          .gemm_f32 = 11.7e12,
+          .gemm_bf16 = 100e12,
+          .gemm_f64 = 7.8e12,
+          .attention_f32 = 5.6e12,
+          .attention_bf16 = 47e12,
+          .vector_flops = 14e12,
+          .memory_bandwidth = 0.79e12,
+          .link_bandwidth = 118e9,
+          .link_latency = 10e-6,
+          .to_host_bandwidth = 12.5e9,
+          .to_device_bandwidth = 12.5e9,
+          .host_memory_bandwidth = 24e9,
+          .disk_write_bandwidth = 3e9,
+          .disk_read_bandwidth = 6e9,
+          .launch_overhead = 2e-6};
+}
+
+// NVIDIA GeForce RTX 3090, 24 GB. Data sheet (GA102 whitepaper): 71 TFLOP/s in bf16 with sums in f32, 35.6 in f32, 0.556 in f64;
+// memory 936 GB/s, PCIe 4 x16, over which ranks talk too: most have no NVLink bridge. What is reached is the A100's share,
+// of attention too. The host's memory: two channels of DDR4-3200, 51 GB/s, of one card. Disk: one PCIe 4 NVMe drive.
+DeviceModel rtx3090() {
+  return {.name = "rtx3090",
+          .gemm_f32 = 26.5e12,
+          .gemm_bf16 = 57e12,
+          .gemm_f64 = 0.556e12,
+          .attention_f32 = 12.8e12,
+          .attention_bf16 = 34e12,
+          .vector_flops = 32e12,
+          .memory_bandwidth = 0.8e12,
+          .link_bandwidth = 25e9,
+          .link_latency = 10e-6,
+          .to_host_bandwidth = 25e9,
+          .to_device_bandwidth = 25e9,
+          .host_memory_bandwidth = 38e9,
+          .disk_write_bandwidth = 3e9,
+          .disk_read_bandwidth = 6e9,
+          .launch_overhead = 2e-6};
+}
+
+// NVIDIA GeForce RTX 4090, 24 GB. Data sheet (Ada whitepaper): 165 TFLOP/s in bf16 and 330 in FP8 with sums in f32, 82.6 in
+// f32, 1.29 in f64; memory 1008 GB/s, PCIe 4 x16, over which ranks talk too: there is no NVLink. What is reached is the
+// A100's share. The host's memory: two channels of DDR5-5600, 90 GB/s, of one card. Disk: one PCIe 4 NVMe drive.
+DeviceModel rtx4090() {
+  return {.name = "rtx4090",
+          .gemm_f32 = 61.5e12,
+          .gemm_bf16 = 132e12,
+          .gemm_f64 = 1.29e12,
+          .gemm_fp8 = 264e12,
+          .attention_f32 = 29.5e12,
+          .attention_bf16 = 79e12,
+          .vector_flops = 74e12,
+          .memory_bandwidth = 0.86e12,
+          .link_bandwidth = 25e9,
+          .link_latency = 10e-6,
+          .to_host_bandwidth = 25e9,
+          .to_device_bandwidth = 25e9,
+          .host_memory_bandwidth = 67e9,
+          .disk_write_bandwidth = 3e9,
+          .disk_read_bandwidth = 6e9,
+          .launch_overhead = 2e-6};
+}
+
 struct Preset {
   std::string_view name;
   DeviceModel (*make)();
 };
 
-constexpr Preset kPresets[] = {{"cpu", cpu}, {"h200", h200}, {"h100", h100}, {"a100", a100}, {"b200", b200}};
+constexpr Preset kPresets[] = {{"cpu", cpu},   {"h200", h200}, {"h100", h100},       {"a100", a100},
+                               {"b200", b200}, {"v100", v100}, {"rtx3090", rtx3090}, {"rtx4090", rtx4090}};
 
 const Preset* preset_called(std::string_view name) {
   for (const Preset& preset : kPresets)

@@ -66,7 +66,7 @@ DeviceModel share_of_rank(const DeviceModel& device, int64_t threads, int64_t ra
 // FLOP/s of matrix products whose operands are of that dtype.
 double gemm_rate(const DeviceModel& device, DType operands);
 
-// "cpu", "h200", "h100", "a100", "b200". Error kConfiguration for any other name.
+// "cpu", "h200", "h100", "a100", "b200", "v100", "rtx3090", "rtx4090". Error kConfiguration for any other name.
 std::vector<std::string_view> device_preset_names();
 DeviceModel device_preset(std::string_view name);
 bool is_preset(const DeviceModel& device);

@@ -96,7 +96,8 @@ void add_device(std::vector<ConfigKey>& keys) {
       "the MLP's GELU, in its tanh form, is part of the matrix products beside it: fewer passes over memory, "
       "but it can only be recomputed together with its product");
   add("model", &S::model, any(),
-      "rates that the simulator uses: cpu, h200, h100, a100, b200, or a file that calibrate wrote; "
+      "rates that the simulator uses: cpu, h200, h100, a100, b200, v100, rtx3090, rtx4090, or a file that "
+      "calibrate wrote; "
       "not given: "
       "the backend's");
 }

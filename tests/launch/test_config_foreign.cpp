@@ -314,10 +314,10 @@ TEST(DeviceModelKey, IsThatOfTheBackendAndIsChecked) {
   EXPECT_EQ(read_config_text("c.yaml", kLeast + "device: {backend: cuda}\n", {}, {.cuda = true}).device.model,
             "h200");
   EXPECT_EQ(accepted(kLeast + "device: {model: h200}\n").device.model, "h200");
-  EXPECT_EQ(
-      refusal(kLeast + "device: {model: abacus}\n"),
-      "c.yaml:2:17: device.model: no device model is called 'abacus'; cpu, h200, h100, a100, b200, or a file "
-      "that `recollect calibrate --out FILE` has written");
+  EXPECT_EQ(refusal(kLeast + "device: {model: abacus}\n"),
+            "c.yaml:2:17: device.model: no device model is called 'abacus'; cpu, h200, h100, a100, b200, "
+            "v100, rtx3090, rtx4090, or a file "
+            "that `recollect calibrate --out FILE` has written");
 }
 
 }  // namespace
