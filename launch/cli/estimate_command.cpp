@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <boost/program_options.hpp>
@@ -75,10 +76,11 @@ std::string buffers_text(const Estimate& e) {
                                             : ", if they are on several nodes without MPI";
   };
   const ByteUnit& unit = unit_for(std::max(e.memory.arena_bytes(), e.memory.host_bytes));  // phase_table's
-  std::string text;
+  std::string text = parameter_bytes_text(e.parameters);
+  bool first = true;
   for (const auto& [communicator, bytes] : e.communication_buffers)
-    text += fmt::format("{:<20}{:>12}   ({}{})\n", text.empty() ? "communicators" : "", unit(bytes),
-                        name_of(communicator), where(communicator));
+    text += fmt::format("{:<20}{:>12}   ({}{})\n", std::exchange(first, false) ? "communicators" : "",
+                        unit(bytes), name_of(communicator), where(communicator));
   if (e.save_buffer > 0)
     text +=
         fmt::format("{:<20}{:>12}   (host memory, for what is saved)\n", "save buffer", unit(e.save_buffer));
@@ -165,6 +167,10 @@ Json estimate_json(const Estimate& e) {
             {"threads_of_a_rank", e.threads},
             {"mathematics", e.mathematics},
             {"memory", ledger_json(e.memory)}};
+  json["bytes_per_parameter"] = {{"weights", e.parameters.weights},
+                                 {"masters", e.parameters.masters},
+                                 {"gradients", e.parameters.gradients},
+                                 {"states", e.parameters.states}};
   json["communicator"] = name_of(e.communication_buffers.front().communicator);
   for (const auto& [communicator, bytes] : e.communication_buffers)
     json["communication_buffers"][std::string(name_of(communicator))] = bytes;

@@ -187,6 +187,7 @@ Estimate estimate_of(const Config& config, const Mesh& mesh, const TrainingProgr
                   .save_buffer = save_buffer_bytes(config),
                   .snapshot_buffer = most_snapshot_buffer_bytes(config, training.model, program.graph, mesh),
                   .resident = {},
+                  .parameters = parameter_bytes(training.model, program.graph, mesh.tensor_size()),
                   .memory = reserved,
                   .residency = training.checkpointed.residency,
                   .gathered = training.checkpointed.gathered,

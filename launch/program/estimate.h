@@ -9,6 +9,7 @@
 #include "checkpointing/simulator.h"
 #include "launch/config/config.h"
 #include "launch/program/layer_choices.h"
+#include "launch/program/parameter_bytes.h"
 #include "launch/program/resident_memory.h"
 #include "launch/program/training_program.h"
 #include "parallel/mesh.h"
@@ -82,6 +83,7 @@ struct Estimate {
   // Of a process with all the ranks that the configuration gives it, had it this one's size at its start; 0
   // where the device has memory of its own.
   ResidentMemory resident;
+  ParameterBytes parameters;
   MemoryLedger memory;        // of every rank: all have the same
   ResidencyReport residency;  // of one micro-batch
   GatheredAgain gathered;     // of one micro-batch, by sequence parallelism

@@ -28,6 +28,7 @@ void append(Line& line, fmt::format_string<Args...> format, Args&&... args) {
 }
 
 void append_value(Line& line, const Metric& metric) {
+  if (metric.digits == Metric::kText) return append(line, "\"{}\"", metric.text);
   if (metric.digits == Metric::kYesOrNo) return append(line, "{}", metric.value != 0);
   if (!std::isfinite(metric.value)) return append(line, "null");  // JSON has no infinity
   if (metric.digits > 0) return append(line, "{:.{}g}", metric.value, metric.digits);
@@ -99,7 +100,8 @@ void MetricsLog::write(int64_t step, std::span<const Metric> metrics) {
   }
   if (!events_ && !mlflow_) return;
   scalars_.clear();
-  for (const Metric& metric : metrics) scalars_.push_back({metric.key, metric.value});
+  for (const Metric& metric : metrics)
+    if (metric.digits != Metric::kText) scalars_.push_back({metric.key, metric.value});
   if (events_ && !events_->write(step, scalars_)) complain(events_->path());
   if (mlflow_ && !mlflow_->write(step, scalars_)) complain(mlflow_->path());
 }

@@ -20,8 +20,9 @@ namespace recollect {
 struct Metric {
   std::string_view key;
   double value = 0;
-  int digits = 0;  // in metrics.jsonl; 0: an integer
-  static constexpr int kYesOrNo = -1;
+  int digits = 0;              // in metrics.jsonl; 0: an integer
+  std::string_view text = {};  // of kText: in metrics.jsonl alone
+  static constexpr int kYesOrNo = -1, kText = -2;
 };
 
 class MetricsLog {

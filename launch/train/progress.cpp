@@ -65,7 +65,7 @@ void Progress::write(FittedLine& line) {
 }
 
 void Progress::report(const StepResult& r) {
-  constexpr std::size_t kAlways = 8;
+  constexpr std::size_t kAlways = 12;
   std::array<Metric, kAlways + 3> metrics{{{"loss", r.loss, kAllDigits},
                                            {"grad_norm", r.grad_norm, kAllDigits},
                                            {"learning_rate", r.learning_rate, kAllDigits},
@@ -73,7 +73,11 @@ void Progress::report(const StepResult& r) {
                                            {"valid_targets", static_cast<double>(r.valid_targets)},
                                            {"tokens_per_second", tokens_per_second(r), kOfAClock},
                                            {"step_seconds", r.seconds, kOfAClock},
-                                           {"device_memory", static_cast<double>(memory_bytes_)}}};
+                                           {"device_memory", static_cast<double>(memory_bytes_)},
+                                           {"samples", static_cast<double>(r.samples)},
+                                           {"sequence_length", static_cast<double>(r.sequence_length)},
+                                           {"memory_peak", static_cast<double>(r.memory_peak)},
+                                           {"memory_peak_phase", 0, Metric::kText, name_of(r.peak_phase)}}};
   std::size_t count = kAlways;
   if (r.epoch > 0) metrics[count++] = {"epoch", r.epoch, kOfAnEpoch};
   if (r.loss_scale != 1 || r.skipped) {

@@ -235,6 +235,7 @@ StepResult Session::step() {
       .loss_scale = loss_scale_.value(),
       .tokens = batch_programs_.tokens(),
       .valid_targets = total(valid)};
+  note_memory(batch, result);
   result.skipped = !std::isfinite(result.grad_norm) || !std::isfinite(result.loss);
   judge(batch, valid, state, result);
   ++step_;
@@ -248,6 +249,20 @@ StepResult Session::step() {
   own_times_.add(result.seconds - result.waited);
   if (adaptation_) adaptation_->end_step(result.seconds);
   return result;
+}
+
+void Session::note_memory(const StepBatch& batch, StepResult& result) {
+  for (const MicroBatch& micro : batch.micro_batches) {
+    const MemoryLedger& used =
+        batch_programs_.of(micro).executor->program().predicted();  // by kernels, to the byte
+    const uint64_t peak = used.peak();
+    if (peak <= result.memory_peak) continue;
+    result.memory_peak = peak;
+    result.samples = config_.training.micro_batch_size;
+    result.sequence_length = micro.length;
+    for (int phase = 0; phase < kPhaseCount; ++phase)
+      if (MemoryLedger::sum(used.at_peak[phase]) == peak) result.peak_phase = static_cast<Phase>(phase);
+  }
 }
 
 // Seconds of the latest step in which this rank waited for others: where its kernels stood in collectives, and where

@@ -39,7 +39,12 @@ struct StepResult {
   bool skipped = false;       // loss or gradients are not finite at that scale: nothing was updated
   int64_t tokens = 0;         // read by all ranks, padding included
   int64_t valid_targets = 0;  // that count in the loss, of all ranks
-  double epoch = 0;           // Session::epoch() behind it
+  double epoch = 0;           // Session::epoch() after it
+  // Of this rank's micro-batch that takes most memory: its samples, the tokens of each, padding included, and the bytes
+  // of the device's arena that its program uses at most, with the phase in which it does.
+  int64_t samples = 0, sequence_length = 0;
+  uint64_t memory_peak = 0;
+  Phase peak_phase = Phase::kForward;
   double seconds = 0;
   double waited = 0;  // of them, for other ranks
   // What is not finite, and which samples the batch has, where the run goes on all the same (numerics.on_non_finite).
@@ -123,6 +128,7 @@ class Session {
   void load(const ReadyProgram& ready, RunState& state, const MicroBatch& micro);
   // One after the other. Returns the program of the last.
   const ReadyProgram& run_micro_batches(const StepBatch& batch, const TargetCounts& valid, RunState& state);
+  void note_memory(const StepBatch& batch, StepResult& result);
   // Before a step: plans again where that is due, and begins to record the step where it is to be.
   void adapt();
   void begin_recording(const MicroBatch& first);

@@ -56,6 +56,33 @@ TEST_P(Predicted, IsWhatEveryRankMeasures) {
   for (uint64_t bytes : run.communication_buffers) EXPECT_EQ(e.communication_buffers[0].bytes, bytes);
 }
 
+// As users count them. ZeRO divides over two data ranks, up to the padding of buckets.
+TEST(BytesOfAParameter, AreThoseOfTextbooks) {
+  struct Counted {
+    Words words;
+    double weights, masters, gradients, states;
+  };
+  const std::string two = "parallelism.data_parallel_size=2", stage = "parallelism.zero_stage=";
+  const Counted counted[] = {
+      {{"training.precision=fp32"}, 4, 0, 4, 8},
+      {{"training.precision=bf16"}, 2, 4, 4, 8},
+      {{"training.precision=bf16", "optimizer.name=sgd"}, 2, 4, 4, 4},
+      {{"training.precision=bf16", two, stage + "1"}, 2, 2, 4, 4},
+      {{"training.precision=bf16", two, stage + "2"}, 2, 2, 2, 4},
+      {{"training.precision=bf16", two, stage + "3"}, 1, 2, 2, 4},
+  };
+  for (const Counted& c : counted) {
+    SCOPED_TRACE(c.words.back());
+    const Words large = {"model.n_embd=128", "model.n_inner=512", "model.vocab_size=2048"};
+    const Estimate e = estimate(planned(read_config_text("test.yaml", kOddYaml, large + c.words)));
+    const double padding = c.words.size() > 1 ? 0.05 : 1e-12;
+    EXPECT_NEAR(e.parameters.weights, c.weights, padding);
+    EXPECT_NEAR(e.parameters.masters, c.masters, padding);
+    EXPECT_NEAR(e.parameters.gradients, c.gradients, padding);
+    EXPECT_NEAR(e.parameters.states, c.states, padding);
+  }
+}
+
 std::vector<Case> cases() {
   const std::string partition = ac("partition_activations=true"), host = ac("cpu_checkpointing=true"),
                     disk = ac("disk_checkpointing.path=" + std::filesystem::temp_directory_path().string()),

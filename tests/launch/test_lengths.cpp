@@ -2,6 +2,8 @@
 // predicted for every length, and with the same bits whatever is checkpointed.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include <cmath>
 #include <filesystem>
 #include <random>
@@ -169,7 +171,13 @@ TEST(Lengths, MemoryOfEachIsPredicted) {
          "training.global_batch_size=2", ac(std::string("mode=") + mode), ac("cpu_checkpointing=true")},
         [](const Config& config, Session& session) {
           const uint64_t longest = session.executor().program().predicted().transient_bytes;
-          for (int i = 0; i < 32; ++i) session.step();
+          const uint64_t persistent = session.executor().program().predicted().persistent_bytes;
+          std::map<int64_t, uint64_t> peaks;  // that steps of a length say of themselves
+          for (int i = 0; i < 32; ++i) {
+            const StepResult step = session.step();
+            EXPECT_EQ(step.samples, config.training.micro_batch_size);
+            peaks[step.sequence_length] = step.memory_peak;
+          }
           const RankReport report = report_of(config, session.measurements());
           EXPECT_GT(report.lengths.size(), 5u);
           int64_t micro_batches = 0;
@@ -178,12 +186,17 @@ TEST(Lengths, MemoryOfEachIsPredicted) {
             EXPECT_EQ(l.measured_bytes, l.predicted_bytes) << l.length;
             EXPECT_LE(l.measured_bytes, longest);
             EXPECT_LE(before, l.measured_bytes) << "more tokens need no less";
+            if (peaks.contains(l.length)) {  // a step is of its neediest micro-batch
+              EXPECT_LE(peaks[l.length], persistent + l.measured_bytes);
+              EXPECT_GT(peaks[l.length], persistent + l.measured_bytes * 9 / 10) << l.length;
+            }
             EXPECT_GT(l.predicted, 0);
             EXPECT_GT(l.measured, 0);
             micro_batches += l.micro_batches;
             before = l.measured_bytes;
           }
           EXPECT_EQ(micro_batches, 32);
+          EXPECT_GT(peaks.size(), 5u);
         });
 }
 

@@ -60,6 +60,10 @@ TEST(Outputs, MetricsHaveTheirKeysAndDigits) {
     EXPECT_EQ(step["step"], i + 1);
     EXPECT_EQ(step["tokens"], 4 * 8);
     EXPECT_GT(step["grad_norm"], 0.0);
+    EXPECT_EQ(step["samples"].get<int64_t>() * step["sequence_length"].get<int64_t>() % 8, 0);
+    EXPECT_GT(step["memory_peak"], 0);
+    EXPECT_LE(step["memory_peak"], step["device_memory"]);
+    EXPECT_EQ(step["memory_peak_phase"], "backward");
     const double rate = step["tokens_per_second"], seconds = step["step_seconds"];
     EXPECT_NEAR(rate * seconds, 32.0, 1e-3);
     EXPECT_EQ(step["learning_rate"], std::vector<double>({0, 0.005, 0.01, 0.005})[i]);
@@ -164,6 +168,8 @@ TEST(Outputs, TheClosingSummaryIsTheMeanOfTheSteps) {
     resident = std::max(resident, memory.at("resident").at("measured").get<uint64_t>());
   }
   EXPECT_EQ(results.at("device_memory_peak"), peak);
+  for (const json& step : place.metrics())
+    EXPECT_EQ(step.at("memory_peak"), peak) << "all steps have one length";
   // What the reports found, or more, as they take memory too; the system counts its peak in larger portions.
   EXPECT_GT(results.at("resident_memory_peak").get<double>(), 0.98 * static_cast<double>(resident));
   EXPECT_LT(results.at("resident_memory_peak").get<double>(), 3.0 * static_cast<double>(resident));
