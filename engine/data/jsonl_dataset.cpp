@@ -1,5 +1,6 @@
 // One JSON object per line, already tokenized, whose keys are those of a task. Every line is parsed and
-// checked once at the start; reading parses it again, straight into the sample.
+// checked once at the start; reading parses it again, straight into the sample. What stays in memory is where lines
+// begin and how many tokens they have, some four bytes a line.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "engine/core/printable.h"
 #include "engine/data/formats.h"
 #include "engine/data/line_parser.h"
+#include "engine/data/number_list.h"
 #include "engine/io/input_file.h"
 
 namespace recollect {
@@ -18,9 +20,10 @@ namespace {
 
 struct JsonlFile {
   InputFile file;
-  std::vector<uint64_t> begins;  // of each line; one more for the end of the last
-  int64_t first_line = 0;        // lines of all files before this one
+  NumberList begins;       // of each line; one more for the end of the last
+  int64_t first_line = 0;  // lines of all files before this one
 
+  std::size_t lines() const { return begins.size() - 1; }
   std::size_t length(std::size_t i) const { return begins[i + 1] - begins[i]; }
   // The line, read into `text`, which is long enough.
   std::string_view line(std::size_t i, std::span<char> text) const {
@@ -40,19 +43,22 @@ class JsonlDataset : public Dataset {
     for (const std::string& path : files) {
       JsonlFile& file = files_.emplace_back(JsonlFile{InputFile(path), {}, size_});
       find_lines(file);
-      for (std::size_t i = 0; i + 1 < file.begins.size(); ++i) {
+      for (std::size_t i = 0; i < file.lines(); ++i) {
         if (file.length(i) > text_.size()) text_.resize(file.length(i));
         sample.clear();
         parse(file, i, sample);
-        lengths_.push_back(static_cast<int32_t>(sample.longest()));
+        lengths_.push_back(sample.longest());
       }
-      size_ += static_cast<int64_t>(file.begins.size()) - 1;
+      size_ += static_cast<int64_t>(file.lines());
     }
   }
 
   int64_t size() const override { return size_; }
   int64_t sequence_length() const override { return length_; }
-  int64_t length(int64_t index) const override { return lengths_.at(static_cast<std::size_t>(index)); }
+  int64_t length(int64_t index) const override {
+    require(index >= 0 && index < size_, "sequence index out of range");
+    return static_cast<int64_t>(lengths_[static_cast<std::size_t>(index)]);
+  }
 
   void read(int64_t index, Fields& sample) const override {
     require(index >= 0 && index < size_, "sequence index out of range");
@@ -88,7 +94,7 @@ class JsonlDataset : public Dataset {
   int64_t length_;
   std::vector<FieldSpec> specs_;
   int64_t size_ = 0;
-  std::vector<int32_t> lengths_;  // of every sample
+  NumberList lengths_;  // of every sample
   std::vector<JsonlFile> files_;
   mutable std::mutex mutex_;
   mutable std::vector<char> text_;  // as long as the longest line; for the line being read

@@ -13,6 +13,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the first bytes of a number are its low ones");
 
+// After which samples go to the next block: their ends are numbers of 32 bits, and no sample has this many bytes.
+constexpr std::size_t kBytesOfABlock = std::size_t{1} << 31;
+
 std::size_t lists_of(const PackedSamples::Part& part) { return std::max<std::size_t>(part.lists, 1); }
 
 }  // namespace
@@ -25,7 +28,7 @@ PackedSamples::PackedSamples(std::vector<Part> parts, int64_t sequence_length)
 }
 
 void PackedSamples::append(const Fields& sample) {
-  if (blocks_.empty()) blocks_.emplace_back();
+  if (blocks_.empty() || blocks_.back().bytes.size() > kBytesOfABlock) blocks_.push_back({.behind = size()});
   Block& block = blocks_.back();
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const Part& part = parts_[i];
@@ -40,8 +43,9 @@ void PackedSamples::append(const Fields& sample) {
       require(part.width == 4 || (value >= 0 && value >> (8 * part.width) == 0), "a number that is too wide");
       std::memcpy(std::exchange(into, into + part.width), &value, part.width);
     }
-    for (const std::size_t end : field->ends) block.ends.push_back(begin + end * part.width);
-    if (part.lists == 0) block.ends.push_back(block.bytes.size());
+    for (const std::size_t end : field->ends)
+      block.ends.push_back(static_cast<uint32_t>(begin + end * part.width));
+    if (part.lists == 0) block.ends.push_back(static_cast<uint32_t>(block.bytes.size()));
     most_numbers_[i] = std::max(most_numbers_[i], field->values.size());
   }
   ++block.behind;

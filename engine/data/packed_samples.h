@@ -42,7 +42,7 @@ class PackedSamples final : public Dataset {
   struct Block {
     int64_t behind = 0;  // samples in it and in those before
     std::vector<std::byte> bytes = {};
-    std::vector<std::size_t> ends = {};  // in bytes, list by list
+    std::vector<uint32_t> ends = {};  // in bytes, list by list
 
     std::size_t begin_of(std::size_t end) const { return end == 0 ? 0 : ends[end - 1]; }
   };

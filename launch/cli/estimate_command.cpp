@@ -13,6 +13,7 @@
 #include "engine/io/files.h"
 #include "engine/io/json.h"
 #include "launch/cli/estimate_budgets.h"
+#include "launch/config/data_source.h"
 #include "launch/program/compare_budgets.h"
 #include "launch/program/estimate.h"
 #include "launch/program/largest_run.h"
@@ -66,9 +67,17 @@ OptionTable EstimateOptions::options() {
 
 std::string mib(uint64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
 
+// What a run holds of its data in memory: an estimate does not open files, and counts none of it.
+std::string unopened_data(const Config& config) {
+  if (reads_texts(config)) return "without the samples that texts are made into: about 2 or 4 bytes a token";
+  if (!reads(config, DataFormat::kJsonl)) return "";
+  return fmt::format("without the index of the data: about {} bytes a line of JSONL",
+                     config.data.packing == Packing::kWithin ? 8 : 4);
+}
+
 // A line for each way in which the ranks may talk; which it is, their launcher decides.
 // What is neither in the device's arena nor in the host's.
-std::string buffers_text(const Estimate& e) {
+std::string buffers_text(const Config& config, const Estimate& e) {
   const auto where = [&](CommunicatorKind kind) {
     if (e.communication_buffers.size() == 1) return "";
     if (kind == CommunicatorKind::kMpi) return ", if mpirun starts the ranks";
@@ -91,6 +100,8 @@ std::string buffers_text(const Estimate& e) {
     text +=
         fmt::format("{:<20}{:>12}   (all of a process, of which {} lie there before the run reserves any)\n",
                     "resident", unit(e.resident.predicted), unit(e.resident.at_start));
+  const std::string data = unopened_data(config);
+  if (e.resident.predicted > 0 && !data.empty()) text += fmt::format("{:<32}   ({})\n", "", data);
   return text;
 }
 
@@ -232,7 +243,7 @@ void print_one(const Config& config, bool json) {
           "memory\n",
           e.threads, e.mathematics);
     fmt::print("{}{}\n{}\n{}{}", phase_table(e.ranks == 1 ? "memory" : "memory of each", e.memory),
-               buffers_text(e), effect_text(e, none), time_text(e, none), lengths_text(e));
+               buffers_text(config, e), effect_text(e, none), time_text(e, none), lengths_text(e));
   }
   check_limits(config, e.memory);
 }

@@ -2,8 +2,8 @@
 // a run has been planned and none of its memory is reserved, and measured when it reports. Ranks that are
 // threads of one process share the number.
 //
-// What lies beside the arenas by itself, the program with its libraries, what planning has left and the
-// buffers of communicators, is measured at that moment (`at_start`). Predicted is that, and the memory of
+// What lies beside the arenas by itself, the program with its libraries, what planning has left, the buffers of
+// communicators and the index of the data, which is open by then, is measured at that moment (`at_start`). Predicted is that, and the memory of
 // which the size is known: arenas, the buffers of the loader and for what is saved, and the program's own
 // code, of which the first step brings in nearly all that is not in memory yet.
 #pragma once

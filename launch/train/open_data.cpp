@@ -174,6 +174,18 @@ OpenedData open_training_data(const Config& config, const TaskData& task) {
   return open_data(config, task, config.data.format, config.data.path, {.shuffled = config.data.shuffle});
 }
 
+RunData open_run_data(const Config& config, OpenedData training) {
+  const GivenBack memory;
+  const TaskData task = task_data(config);
+  RunData data{.training = std::move(training), .evaluation = {}};
+  if (config.training.max_steps > 0 && !data.training.dataset)
+    data.training = open_training_data(config, task);
+  const Config::Evaluation& e = config.evaluation;
+  if (e.every_steps > 0)
+    data.evaluation = open_data(config, task, e.format, e.path, {.labels = data.training.labels});
+  return data;
+}
+
 OpenedData count_epochs(Config& config, Communicator& world) {
   if (config.training.epochs == 0) return {};
   OpenedData data = open_training_data(config, task_data(config));

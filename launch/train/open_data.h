@@ -38,6 +38,14 @@ OpenedData open_data(const Config& config, const TaskData& task, DataFormat form
 // Those that the run trains on.
 OpenedData open_training_data(const Config& config, const TaskData& task);
 
+// All data that a run reads, opened before its memory is predicted: what lies in memory of it (where samples begin, texts that
+// are prepared) is resident by then.
+struct RunData {
+  OpenedData training, evaluation;  // empty where the run does not train, or does not evaluate
+};
+// `training`: of count_epochs().
+RunData open_run_data(const Config& config, OpenedData training = {});
+
 // Collective. Of a run that counts epochs: opens the data to train on, and completes training.max_steps by the number
 // of its samples (launch/config/epochs.h). Of any other run: nothing is opened. Error kRanksDisagree where ranks have other
 // numbers.

@@ -83,8 +83,9 @@ std::string samples_text(const StepBatch& batch, DataFormat format, const Mesh& 
 }  // namespace
 
 Session::Session(const Config& config, Communicator& world, const ProgramParts& parts, const Restore& restore,
-                 OpenedData data)
+                 OpenedData training_data)
     : config_(config),
+      data_(open_run_data(config_, std::move(training_data))),
       backend_(config, world),
       mesh_(world, mesh_axes(config), backend_.world()),
       meter_(mesh_),
@@ -106,15 +107,8 @@ Session::Session(const Config& config, Communicator& world, const ProgramParts& 
       spikes_(config_.numerics.spike_z_score) {
   begin_weights(restore);
   require(config_.training.epochs == 0, "steps of a run that still counts epochs");
-  if (config_.training.max_steps > 0)
-    open_training_data(data.dataset ? std::move(data) : recollect::open_training_data(config_, task_));
-  const Config::Evaluation& e = config_.evaluation;
-  if (e.every_steps == 0) return;
-  OpenedData opened = open_data(config_, task_, e.format, e.path, {.labels = labels_});
-  labels_ = opened.labels;
-  data_remarks_.insert(data_remarks_.end(), opened.remarks.begin(), opened.remarks.end());
-  evaluation_ = std::make_unique<Evaluation>(config_, mesh_, std::move(opened), *task_.collator);
-  if (best_.judges()) evaluation_->check_reports(e.metric_for_best_model);
+  begin_data();
+  if (evaluation_ && best_.judges()) evaluation_->check_reports(config_.evaluation.metric_for_best_model);
 }
 
 void Session::begin_weights(const Restore& restore) {
@@ -159,16 +153,20 @@ double Session::epoch() const {
          static_cast<double>(samples());
 }
 
-void Session::open_training_data(OpenedData opened) {
-  packing_ = std::move(opened.packing);
-  mixture_ = std::move(opened.mixture);
-  dataset_ = std::move(opened.dataset);
-  labels_ = std::move(opened.labels);
-  data_remarks_ = std::move(opened.remarks);
-  const SampleOrder order(dataset_->size(), static_cast<uint64_t>(config_.data.seed), config_.data.shuffle);
-  LoaderOptions options = loader_options(config_, mesh_);
-  options.start_step = first_batch_;
-  loader_ = std::make_unique<Loader>(*dataset_, *task_.collator, order, options);
+void Session::begin_data() {
+  labels_ = data_.training.labels;
+  data_remarks_ = data_.training.remarks;
+  if (const Dataset* const samples = data_.training.dataset.get()) {
+    const SampleOrder order(samples->size(), static_cast<uint64_t>(config_.data.seed), config_.data.shuffle);
+    LoaderOptions options = loader_options(config_, mesh_);
+    options.start_step = first_batch_;
+    loader_ = std::make_unique<Loader>(*samples, *task_.collator, order, options);
+  }
+  if (config_.evaluation.every_steps == 0) return;
+  OpenedData& evaluated = data_.evaluation;
+  labels_ = evaluated.labels;
+  data_remarks_.insert(data_remarks_.end(), evaluated.remarks.begin(), evaluated.remarks.end());
+  evaluation_ = std::make_unique<Evaluation>(config_, mesh_, std::move(evaluated), *task_.collator);
 }
 
 void Session::load(const ReadyProgram& ready, RunState& state, const MicroBatch& micro) {

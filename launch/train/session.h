@@ -59,9 +59,9 @@ class Session {
   // `restore`, where it is given, fills the state, for which nothing is loaded or initialised then; or says that there is
   // nothing to go on from.
   using Restore = std::function<std::optional<TrainingProgress>(const TrainingState&)>;
-  // `data`: of the training set, where it is open already (open_data.h).
+  // `training_data`: where it is open already (open_data.h).
   Session(const Config& config, Communicator& world, const ProgramParts& parts = {},
-          const Restore& restore = {}, OpenedData data = {});
+          const Restore& restore = {}, OpenedData training_data = {});
 
   // Collective, when training is over. Error kNumerics, naming what is wrong, where the last update has left
   // a parameter that is not finite, or no step has updated anything.
@@ -98,13 +98,14 @@ class Session {
   const std::vector<std::string>& data_remarks() const { return data_remarks_; }
   // Of the training data; 0 where it never ends.
   int64_t samples() const {
-    return dataset_ && config_.data.format != DataFormat::kRandom ? dataset_->size() : 0;
+    const Dataset* const samples = data_.training.dataset.get();
+    return samples && config_.data.format != DataFormat::kRandom ? samples->size() : 0;
   }
   // How often the training data has been gone through, in fractions; 0 where it never ends.
   double epoch() const;
   // How full the samples are that documents were packed into; "" where none were.
-  const std::string& packing() const { return packing_; }
-  const std::string& mixture() const { return mixture_; }  // of several sets; "" of one
+  const std::string& packing() const { return data_.training.packing; }
+  const std::string& mixture() const { return data_.training.mixture; }  // of several sets; "" of one
   const Mesh& mesh() const { return mesh_; }
   // Of the latest steps, the median of the seconds in which this rank waited for no other; 0 while they are few.
   double own_seconds() const;
@@ -123,7 +124,7 @@ class Session {
   template <typename Run>
   void on_device(Run run);
   void begin_weights(const Restore& restore);
-  void open_training_data(OpenedData opened);
+  void begin_data();
   // A micro-batch, into the inputs of the program.
   void load(const ReadyProgram& ready, RunState& state, const MicroBatch& micro);
   // One after the other. Returns the program of the last.
@@ -144,6 +145,7 @@ class Session {
                                  const StepResult& result);
 
   Config config_;
+  RunData data_;  // before the programs, which predict memory
   Backend backend_;
   Mesh mesh_;
   CollectiveMeter meter_;
@@ -156,9 +158,7 @@ class Session {
   Weights weights_;
   std::unique_ptr<TrainingState> state_;  // null where nothing is trained
   std::vector<std::string> drawn_, labels_, data_remarks_;
-  std::string packing_, mixture_;
   TaskData task_;
-  std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<Evaluation> evaluation_;
   BestSoFar best_;

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "tests/launch/process.h"
 
 namespace recollect::test::resident_memory_test {
@@ -52,6 +54,9 @@ const ResidentCase kResidentCases[] = {
      {"model.n_layer=8", "model.n_embd=64", "training.micro_batch_size=1", "training.global_batch_size=1",
       "training.max_steps=120", "data.format=jsonl", "data.path=lines.jsonl", "data.padding=longest",
       "data.pad_to_multiple_of=1"}},
+    {"ManyLines",
+     {"model.n_layer=4", "training.micro_batch_size=4", "data.format=jsonl", "data.path=many.jsonl",
+      "data.packing=within"}},
 };
 
 void PrintTo(const ResidentCase& c, std::ostream* out) { *out << c.name; }
@@ -63,6 +68,14 @@ std::string lines_of_all_lengths() {
     for (int i = 1; i < length; ++i) lines += ", 1";
     lines += "]}\n";
   }
+  return lines;
+}
+
+// Of which an index as 64-bit numbers would take a fourth of the model's memory.
+std::string many_lines() {
+  std::string lines;
+  for (int line = 0; line < 250'000; ++line)
+    lines += fmt::format("{{\"input_ids\": [{}, {}, {}]}}\n", line % 2000, line % 7, line % 11);
   return lines;
 }
 
@@ -78,6 +91,7 @@ class Resident : public testing::TestWithParam<ResidentCase> {};
 TEST_P(Resident, IsWithinFivePercentOfWhatWasPredicted) {
   const Workplace place;
   place.folder().write("lines.jsonl", lines_of_all_lengths());
+  if (GetParam().name == std::string("ManyLines")) place.folder().write("many.jsonl", many_lines());
   Words words = {"train",
                  "c.yaml",
                  "device.backend=cpu",
