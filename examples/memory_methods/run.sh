@@ -34,6 +34,9 @@ rows=(
   "a|gradient checkpointing, recursive|4|1|$ac.mode=recursive"
   "c|mixed precision, bf16|4|1|$bf16"
   "|optimizer, SGD with momentum|4|1|optimizer.name=sgd optimizer.momentum=0.9"
+  "|optimizer, Adafactor|4|1|optimizer.name=adafactor"
+  "|optimizer, 8-bit AdamW|4|1|optimizer.name=adamw8bit"
+  "a|optimizer states on the disk|4|1|optimizer.offload=disk optimizer.offload_path=$output"
   "a|offload to host|4|1|$ac.cpu_checkpointing=true"
   "a|offload to disk|4|1|$ac.disk_checkpointing.path=$output"
   "|activations saved as bf16|4|1|$ac.storage_dtype=bf16"
@@ -56,11 +59,11 @@ for row in "${rows[@]}"; do
   awk -v name="${letter:- }  $method" -v runtime="$(number "$results" train_runtime)" \
     -v samples="$(number "$results" train_samples_per_second)" -v steps="$(number "$results" train_steps_per_second)" \
     -v loss="$loss" -v predicted="$(number "$memory" predicted arena)" -v measured="$(number "$memory" measured arena)" \
-    -v host="$(number "$memory" measured host_arena)" -v disk="$(number "$memory" measured disk)" \
+    -v host="$(number "$memory" measured host_arena)" -v disk="$(number "$memory" measured disk)" -v states="$(number "$memory" predicted disk_states)" \
     -v peak="$(number "$results" resident_memory_peak)" 'BEGIN {
       mib = 1048576
       printf "%-37s%10.2f%16.3f%14.3f%9.4f%11.2f%11.2f%10.2f%10.2f%10.2f\n", name, runtime, samples, steps, loss,
-             predicted / mib, measured / mib, host / mib, disk / mib, peak / mib }'
+             predicted / mib, measured / mib, host / mib, (disk + states) / mib, peak / mib }'
   [ -z "$letter" ] || echo "$loss" >>"$output/$letter.losses"
 done
 echo
