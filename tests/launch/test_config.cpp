@@ -445,6 +445,12 @@ TEST(Config, TheRepositorysFilesAreGood) {
   resolve_world(llama, 2);
   EXPECT_EQ(llama.data.sequence_length, 512);
   EXPECT_EQ(llama.training.global_batch_size, 4);
+  Config tensor = read_config(folder + "llama-8b-tensor8.yaml", {}, {.cuda = true});
+  resolve_world(tensor, 8);
+  EXPECT_EQ(tensor.training.global_batch_size, 1);
+  Config zero = read_config(folder + "llama-8b-zero3.yaml", {}, {.cuda = true});
+  resolve_world(zero, 8);
+  EXPECT_EQ(zero.training.global_batch_size, 16);
 }
 
 TEST(ConfigKeys, EveryKeyIsDescribedAndFoundByEachName) {
