@@ -55,7 +55,8 @@ constexpr Curve kCurves[] = {{"memory_levels", &DeviceModel::memory_levels},
 constexpr int64_t kNewestVersion = 2;
 
 // Seconds that follow from them, and sums of those, stay finite.
-constexpr ValueRange kRateRange{.low = 1, .high = 1e30}, kTimeRange{.low = 0, .high = 1};
+constexpr ValueRange kRateRange{.low = 1, .high = 1e30}, kTimeRange{.low = 0, .high = 1},
+    kSpreadRange{.low = 0, .high = 1e6};
 
 bool may_be_absent(std::string_view key) {
   return key.starts_with("disk_") || key == "gemm_fp8" || key == "host_memory_bandwidth";
@@ -157,6 +158,9 @@ DeviceModel read_file(const std::string& path) {
         fmt::format("version {} is newer than this recollect, which reads {}", version, kNewestVersion));
   read_rates(given, path, device);
   device.cores = given.count("cores");
+  if (const YamlNode* node = given.take("spread"))
+    if (!read_value(*node, kSpreadRange, device.spread).empty())
+      throw given.wrong(fmt::format("spread: {} is no share", describe(*node)));
   if (device.cores > 0 && device.threads == 0) throw given.wrong("cores without threads");
   if (const YamlNode* list = given.take("fewer_threads"))
     for (const YamlNode& item : list->items) {
@@ -219,13 +223,16 @@ std::string describe(const DeviceModel& device) {
                        device.name);
   std::string threads;
   for (const DeviceModel& fewer : device.fewer_threads) threads += fmt::format("{} and ", fewer.threads);
-  return fmt::format("{}, measured with {}{} threads on {} cores", device.name, threads, device.threads,
-                     device.cores);
+  const std::string spread =
+      device.spread > 0 ? fmt::format("; two measurements differed by {:.0f} %", 100 * device.spread) : "";
+  return fmt::format("{}, measured with {}{} threads on {} cores{}", device.name, threads, device.threads,
+                     device.cores, spread);
 }
 
 std::string to_yaml(const DeviceModel& device) {
   std::string text = fmt::format("version: {}\nname: {}\n", kNewestVersion, print_text(device.name));
   if (device.cores > 0) text += fmt::format("cores: {}\n", device.cores);
+  if (device.spread > 0) text += fmt::format("spread: {:.3g}\n", device.spread);
   text += rates_yaml(device, "");
   if (!device.fewer_threads.empty()) text += "fewer_threads:\n";
   for (const DeviceModel& fewer : device.fewer_threads) {

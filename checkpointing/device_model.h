@@ -39,6 +39,9 @@ struct DeviceModel {
   double disk_write_bandwidth = 0, disk_read_bandwidth = 0;  // of a rank; 0: not known
   double launch_overhead = 0;                                // seconds that every op costs its stream
 
+  // How far the rates of two measurements lay apart, as a share of the slower (their median); 0: nobody has looked.
+  double spread = 0;
+
   int64_t threads = 0;  // of the rank that reaches these rates; 0: it is no matter of threads
   int64_t cores = 0;    // that the ranks of a node share; 0: every rank has a device of its own
   // Where these are known they say more than the numbers above. Of memory, by the bytes touched until the

@@ -29,6 +29,7 @@
 #include "engine/ops/ops.h"
 #include "engine/runtime/executor.h"
 #include "launch/doctor/measure_ops.h"
+#include "launch/doctor/rounds.h"
 #include "launch/program/recorded.h"
 #include "launch/ranks/cores.h"
 #include "launch/train/busy_cores.h"
@@ -273,6 +274,13 @@ std::string unmeasured(const DeviceModel& device) {
 
 namespace {
 
+// "; load 0.3 on 2 cores", of the last minute; this program's own work is in it.
+std::string load_text() {
+  const std::optional<MachineLoad> load = CoreClock().load();
+  return load ? fmt::format("; load {:.1f} on {} cores", load->average, std::thread::hardware_concurrency())
+              : "";
+}
+
 // What other programs take is missing from every rate.
 void warn_if_busy() {
   double load = 0;
@@ -348,7 +356,9 @@ void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   warn_if_busy();
   CoreClock cores;
   const std::optional<CoreTimes> before = cores.read();
-  DeviceModel device = measure_device(calibration);
+  Spread spread;
+  const Calibration round{calibration.threads, calibration.seconds / 2};
+  DeviceModel device = measure_in_rounds([&] { return measure_device(round); }, spread);
   if (const std::optional<CoreTimes> after = cores.read(); before && after)
     if (const std::string said = disturbance(*before, *after); !said.empty())
       fmt::print(stderr, "recollect: {}\n", said);
@@ -356,10 +366,16 @@ void calibrate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
     fmt::print(stderr,
                "recollect: {} takes no direct I/O: what is measured there is the system's page cache\n",
                disk);
+  if (spread.typical > kUselessSpread)
+    fmt::print(
+        stderr,
+        "recollect: {}: times that are predicted with these rates can be as far off; measure again when "
+        "the machine is idle\n",
+        spread_text(spread));
   const std::string text = measured_line() + to_yaml(device);
   if (out.empty()) return put_text(stdout, text);
   write_text_file(out, text);
-  fmt::print("wrote {}\n{}\n", printable(out), unmeasured(device));
+  fmt::print("wrote {}\n{}{}\n{}\n", printable(out), spread_text(spread), load_text(), unmeasured(device));
 }
 
 }  // namespace recollect
