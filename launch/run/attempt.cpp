@@ -76,8 +76,7 @@ void Attempt::start(int rank, const MeetingPoint& place) {
                Relay(std::move(err.from), rank, Stream::kError, wanted.shown[1], log(Stream::kError))};
   started.pid =
       start_process(run_.program, environment_of_rank(run_.options, run_.identity, number_, place, rank),
-                    out.to.get(), err.to.get(), blocked_in(run_));
-  run_.guard.watch(started.pid);
+                    out.to.get(), err.to.get(), blocked_in(run_), run_.guard.descriptor());
   ranks_.push_back(std::move(started));
 }
 
@@ -99,7 +98,7 @@ Outcome Attempt::carry_out() {
 
 void Attempt::end_all() {
   if (!end_children(run_.spared)) run_.console.say("some processes of the run cannot be killed");
-  run_.guard.watch(0);
+  run_.guard.forget_all();
 }
 
 bool Attempt::goes_on() const {

@@ -57,8 +57,9 @@ Guard::~Guard() {
   ::waitpid(pid_, nullptr, 0);
 }
 
-void Guard::watch(pid_t group) const {
-  [[maybe_unused]] const ssize_t told = ::write(to_guard_.get(), &group, sizeof group);
+void Guard::forget_all() const {
+  const pid_t none = 0;
+  [[maybe_unused]] const ssize_t told = ::write(to_guard_.get(), &none, sizeof none);
 }
 
 }  // namespace recollect::launcher

@@ -22,8 +22,10 @@ class Guard {
   Guard& operator=(const Guard&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Kills the group too. 0 forgets all groups.
-  void watch(pid_t group) const;
+  // Where a process that has become a group's leader writes its number, before it starts others: the guard kills the group
+  // too, also where the launcher dies in that moment.
+  int descriptor() const { return to_guard_.get(); }
+  void forget_all() const;
 
  private:
   Descriptor to_guard_;

@@ -41,7 +41,7 @@ struct Start {
   const char* path;
   char** words;
   char** environment;
-  int output, errors, report;
+  int output, errors, report, guard;
   const sigset_t* blocked;
 };
 
@@ -50,6 +50,8 @@ struct Start {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != start.launcher) ::_exit(0);  // it died before the kernel knew whom to kill
   ::setsid();
+  const pid_t group = ::getpid();
+  [[maybe_unused]] const ssize_t guarded = ::write(start.guard, &group, sizeof group);
   if (::dup2(start.output, STDOUT_FILENO) >= 0 && ::dup2(start.errors, STDERR_FILENO) >= 0) {
     ::sigprocmask(SIG_SETMASK, start.blocked, nullptr);
     ::execve(start.path, start.words, start.environment);
@@ -73,14 +75,15 @@ std::string stat_of(const std::string& process) {
 void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 pid_t start_process(const Program& program, const Words& environment, int output, int errors,
-                    const sigset_t& blocked) {
+                    const sigset_t& blocked, int guard) {
   int report[2];
   if (::pipe2(report, O_CLOEXEC) != 0) fail(ExitCode::kHostMemory, "no pipe for a rank", errno);
   const Descriptor heard(report[0]);
   Descriptor told(report[1]);
   std::vector<char*> words = pointers(program.words), variables = pointers(environment);
   const Start start{
-      ::getpid(), program.path.c_str(), words.data(), variables.data(), output, errors, report[1], &blocked};
+      ::getpid(), program.path.c_str(), words.data(), variables.data(), output, errors, report[1], guard,
+      &blocked};
   const pid_t pid = ::fork();
   if (pid < 0) fail(ExitCode::kHostMemory, "cannot start another process", errno);
   if (pid == 0) become(start);

@@ -15,10 +15,10 @@ namespace recollect::launcher {
 void adopt_orphans();
 
 // Starts the program with these streams; the signals `blocked` stay blocked in it. The kernel kills it when
-// the launcher dies. Returns when it runs. Error kConfiguration where it cannot be executed, kHostMemory
+// the launcher dies, and it tells the guard, which kills what it has started, of itself. Returns when it runs. Error kConfiguration where it cannot be executed, kHostMemory
 // where the machine has no room for it.
 pid_t start_process(const Program& program, const Words& environment, int output, int errors,
-                    const sigset_t& blocked);
+                    const sigset_t& blocked, int guard);
 
 // This process's children, by /proc; none where that shows another world of processes.
 std::vector<pid_t> children();

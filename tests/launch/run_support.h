@@ -26,6 +26,8 @@ class Launch {
   std::vector<pid_t> ranks() const;
 
   void signal(int signal);
+  // By somebody else.
+  void expect_killed() { killed_ = true; }
   // Waits for the end, which must come in time, and looks for what was left.
   Finished finish(std::chrono::seconds bound = std::chrono::seconds(60));
 

@@ -111,9 +111,19 @@ TEST(RunSignals, NoRestartForWhoWasToldToEnd) {
 TEST(RunSignals, NothingSurvivesALauncherThatIsKilled) {
   Launch launch(waiting(4, "trap '' TERM INT; sleep 1000 & (trap '' HUP; sleep 1000 &)"));
   wait_for_ranks(launch, 4);
-  EXPECT_GE(launch.ranks().size(), 12u);
+  // A process has no environment to be found by in the moment in which it becomes another program.
+  EXPECT_TRUE(wait_until([&] { return launch.ranks().size() >= 12; }));
   launch.signal(SIGKILL);
   EXPECT_EQ(launch.finish().status, 137);
+}
+
+// The rank kills it, perhaps before the launcher knows that there is a rank.
+TEST(RunSignals, NothingSurvivesALauncherThatIsKilledAtOnce) {
+  for (int i = 0; i < 8; ++i) {
+    Launch launch(shell("sleep 1000 & kill -KILL $PPID; sleep 1000"));
+    launch.expect_killed();
+    EXPECT_EQ(launch.finish().status, 137);
+  }
 }
 
 // Rank 0 waits in shared memory for a rank 1 that never comes.
