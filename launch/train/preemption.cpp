@@ -75,6 +75,7 @@ Preemption::~Preemption() {
       pthread_kill(thread_.native_handle(), signal);  // so that it sees it now
   thread_.join();
   if (sigismember(&signals_, SIGUSR1) == 1) ::signal(SIGUSR1, SIG_IGN);
+  if (late_ != 0) ::raise(late_);  // of this thread, which lets it through now
   pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
 }
 
@@ -93,8 +94,13 @@ int Preemption::agree(Communicator& world) const {
 
 void Preemption::attend() {
   while (true) {
-    const int signal = ::sigtimedwait(&signals_, nullptr, &kLookInterval);
-    if (quits_) return;
+    siginfo_t sent{};
+    const int signal = ::sigtimedwait(&signals_, &sent, &kLookInterval);
+    if (quits_) {
+      const bool by_destructor = sent.si_code == SI_TKILL && sent.si_pid == ::getpid();
+      if (signal > 0 && !by_destructor) late_ = signal;
+      return;
+    }
     if (signal > 0) take(signal);
     ranks_.look();
   }

@@ -67,6 +67,7 @@ class Preemption {
   mutable std::mutex mutex_;
   std::optional<Run> run_;      // once it trains
   Clock::time_point asked_at_;  // the thread's
+  int late_ = 0;                // likewise: a signal that came when it was told to quit
   std::thread thread_;          // last: it uses all the others
 };
 

@@ -2,7 +2,10 @@
 // a run that was left alone. Over every way in which ranks are started.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -211,6 +214,38 @@ TEST(Preemption, OfTheRanksAloneStartsThemAgain) {
   for (std::size_t i = 0; i < metrics.size(); ++i)
     ASSERT_EQ(metrics[i]["step"], i + 1) << "no gap, no repeated step";
 }
+
+#if !defined(__SANITIZE_THREAD__)
+// SIGTERM comes at any moment while the object goes away, which wakes its thread by signals too.
+TEST(Preemption, LosesNoSignalWhenItEnds) {
+  int lost = 0;
+  for (int i = 0; i < 150; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::signal(SIGTERM, SIG_DFL);
+      std::atomic<bool> ends = false;
+      std::thread sender;
+      {
+        RankWatch ranks;
+        const Preemption preemption(ranks);
+        sender = std::thread([&ends, i] {
+          while (!ends) std::this_thread::yield();
+          std::this_thread::sleep_for(std::chrono::microseconds(i % 50));
+          ::kill(::getpid(), SIGTERM);
+        });
+        ends = true;
+      }
+      sender.join();
+      std::this_thread::sleep_for(1s);
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    lost += WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM ? 0 : 1;
+  }
+  EXPECT_EQ(lost, 0);
+}
+#endif
 
 // The scripts of the page, with stand-ins for Slurm's commands.
 class SlurmScripts : public ::testing::Test {
