@@ -156,6 +156,8 @@ bool is_running(pid_t pid) {
   return !status.name.empty() && status.state != 'Z' && status.state != 'X';
 }
 
+bool is_stopped(pid_t pid) { return status_of(pid).state == 'T'; }
+
 Workplace::Workplace() { folder_.write("c.yaml", kConfiguration); }
 
 Finished Workplace::recollect(const Words& words, const Environment& environment) const {

@@ -48,6 +48,8 @@ class Process {
 std::vector<pid_t> descendants(pid_t ancestor, const std::string& name);
 // Whether it runs; a zombie does not.
 bool is_running(pid_t pid);
+// By SIGSTOP.
+bool is_stopped(pid_t pid);
 
 // A folder with a small configuration, c.yaml, that trains two micro-models' steps in no time.
 class Workplace {

@@ -124,7 +124,10 @@ void TerminalRun::watch(std::chrono::milliseconds time) {
 bool TerminalRun::watch_until_drawn(std::size_t more) {
   const auto until = Clock::now() + Workplace::kBound;
   const std::size_t bars = this->bars().size() + more;
-  while (this->bars().size() < bars && Clock::now() < until && is_running(process_->pid()))
+  const auto is_half = [this] {  // a line has been read
+    return !pieces_.empty() && pieces_.back().bytes.back() != '\r' && pieces_.back().bytes.back() != '\n';
+  };
+  while ((this->bars().size() < bars || is_half()) && Clock::now() < until && is_running(process_->pid()))
     watch(std::chrono::milliseconds(20));
   return this->bars().size() >= bars;
 }
@@ -138,8 +141,12 @@ Finished TerminalRun::finish() {
 }
 
 void TerminalRun::resize(int columns) {
+  signal(SIGSTOP);
+  while (is_running(process_->pid()) && !is_stopped(process_->pid())) watch(std::chrono::milliseconds(1));
+  watch(std::chrono::milliseconds(0));
   set_columns(master_, columns);
   screen_.resize(columns);
+  signal(SIGCONT);
 }
 
 void TerminalRun::signal(int signal) { ::kill(process_->pid(), signal); }
@@ -152,9 +159,12 @@ std::string TerminalRun::bytes() const {
 
 std::vector<TerminalRun::Clock::time_point> TerminalRun::bars() const {
   std::vector<Clock::time_point> times;
+  bool in_bar = false;
   for (const Piece& piece : pieces_)
-    times.insert(times.end(),
-                 static_cast<std::size_t>(std::count(piece.bytes.begin(), piece.bytes.end(), '%')), piece.at);
+    for (const char c : piece.bytes) {
+      if (in_bar && c == '\r') times.push_back(piece.at);
+      in_bar = c == '%' || (in_bar && c != '\r');
+    }
   return times;
 }
 

@@ -63,13 +63,14 @@ class TerminalRun {
   bool watch_until_drawn(std::size_t more);
   // Until its end.
   Finished finish();
+  // When all is read that the program has written; it may be about to write one more line of the former width.
   void resize(int columns);
   void signal(int signal);
 
   const Screen& screen() const { return screen_; }
   const std::vector<Piece>& pieces() const { return pieces_; }
   std::string bytes() const;
-  // When a bar was drawn: whatever else it has, it has one percent sign, and nothing else has.
+  // When a bar was whole: it has one percent sign, which nothing else has, and ends with a carriage return.
   std::vector<Clock::time_point> bars() const;
 
  private:

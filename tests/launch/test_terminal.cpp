@@ -66,20 +66,27 @@ TEST(Bar, DropsTheLeastWhereItIsNarrow) {
 
 TEST(Bar, FollowsTheTerminalAsItIsResized) {
   for (const auto narrowed : {Screen::Narrowed::kBreaksLines, Screen::Narrowed::kCutsLines}) {
-    const Workplace place;
-    TerminalRun run(training(kEndless), place.folder().path(), {}, 120, narrowed);
-    ASSERT_TRUE(run.watch_until_drawn(2)) << run.bytes();
-    EXPECT_GT(run.screen().current().size(), 80u) << run.bytes();
-    const int before = run.screen().too_long();
-    run.resize(60);
-    ASSERT_TRUE(run.watch_until_drawn(2)) << run.bytes();  // one may have been on its way
-    expect_one_bar(run.screen(), run.bytes());
-    EXPECT_LE(run.screen().current().size(), 59u) << run.screen().current();
-    EXPECT_EQ(run.screen().too_long(), before) << run.bytes();
-    run.resize(200);
-    ASSERT_TRUE(run.watch_until_drawn(2)) << run.bytes();
-    expect_one_bar(run.screen(), run.bytes());
-    EXPECT_GT(run.screen().current().size(), 100u) << run.screen().current();
+    bool on_its_way = true;  // a bar of the former width, which no program could take back: then once more
+    for (int i = 0; i < 5 && on_its_way; ++i) {
+      const Workplace place;
+      TerminalRun run(training(kEndless), place.folder().path(), {}, 120, narrowed);
+      ASSERT_TRUE(run.watch_until_drawn(2)) << run.bytes();
+      EXPECT_GT(run.screen().current().size(), 80u) << run.bytes();
+      const int before = run.screen().too_long();
+      run.resize(60);
+      ASSERT_TRUE(run.watch_until_drawn(1)) << run.bytes();
+      on_its_way = run.screen().too_long() != before;
+      if (on_its_way) continue;
+      ASSERT_TRUE(run.watch_until_drawn(1)) << run.bytes();
+      expect_one_bar(run.screen(), run.bytes());
+      EXPECT_LE(run.screen().current().size(), 59u) << run.screen().current();
+      EXPECT_EQ(run.screen().too_long(), before) << run.bytes();
+      run.resize(200);
+      ASSERT_TRUE(run.watch_until_drawn(2)) << run.bytes();
+      expect_one_bar(run.screen(), run.bytes());
+      EXPECT_GT(run.screen().current().size(), 100u) << run.screen().current();
+    }
+    EXPECT_FALSE(on_its_way) << "no bar is drawn in the new width";
   }
 }
 
