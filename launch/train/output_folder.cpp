@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "engine/core/byte_count.h"
 #include "engine/core/error.h"
@@ -28,6 +28,7 @@
 #include "launch/ranks/inputs.h"
 #include "launch/train/launch_attempt.h"
 #include "launch/train/resume.h"
+#include "parallel/snapshot/snapshot_folder.h"
 
 namespace recollect {
 
@@ -42,26 +43,6 @@ constexpr std::size_t kMostLockText = 1024;
 [[noreturn]] void cannot(const std::string& what, const std::string& path, int reason) {
   throw Error(ExitCode::kStorage, fmt::format("cannot {} {}: {}", what, path, system_message(reason)),
               "output_dir must be a folder that can be made and written");
-}
-
-// Whether a run of ours wrote it.
-bool is_a_runs(std::string_view name) {
-  constexpr std::array<std::string_view, 12> kNames = {"adapter_config.json",
-                                                       "adapter_model.safetensors",
-                                                       "best_model",
-                                                       "config.json",
-                                                       "config.resolved.yaml",
-                                                       "hook.log",
-                                                       "merged",
-                                                       "metrics.jsonl",
-                                                       "model.safetensors",
-                                                       "plan.yaml",
-                                                       "report.html",
-                                                       "train_results.json"};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
-         ((name.starts_with("memory.rank") || name.starts_with("trace.rank") ||
-           name.starts_with("live.rank") || name.starts_with("status.")) &&
-          name.ends_with(".json"));
 }
 
 std::string lock_text() {
@@ -89,7 +70,7 @@ void check_gradients_file(const Config& config) {
   if (file.empty()) return;
   check_not_read("debug.dump_gradients", file, files_read(config));
   const std::string name = fs::path(file).filename().string();
-  if ((is_a_runs(name) || name == kLockName) && same_file(config.output_dir + "/" + name, file))
+  if ((is_of_a_run(name) || name == kLockName) && same_file(config.output_dir + "/" + name, file))
     throw Error(ExitCode::kConfiguration,
                 fmt::format("debug.dump_gradients {} is also written by the run itself", file),
                 "name another file");
@@ -99,7 +80,7 @@ void check_gradients_file(const Config& config) {
 bool died_there(const Config& config) {
   std::error_code error;
   if (!fs::exists(config.output_dir + "/" + kLockName, error)) return false;
-  std::ifstream file(config.output_dir + "/config.resolved.yaml");
+  std::ifstream file(config.output_dir + "/" + kResolvedConfig);
   std::string line, text;
   while (std::getline(file, line))
     if (!line.starts_with('#')) text += line + '\n';
@@ -113,10 +94,48 @@ bool goes_on(const Config& config) {
   return goes_on_by_itself(config) && (has_own_snapshots(config) || died_there(config));
 }
 
+std::string list_files(const std::vector<std::string>& found) {
+  const std::size_t named = std::min(found.size(), kMostNamed);
+  const std::string names = fmt::format("{}", fmt::join(found.begin(), found.begin() + named, ", "));
+  return found.size() > named ? fmt::format("{} and {} more", names, found.size() - named) : names;
+}
+
+bool is_within(const fs::path& path, const fs::path& folder) {
+  const fs::path from = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
+  return !from.empty() && *from.begin() != "..";
+}
+
+// A file that the run reads, of those that would move away; "" where there is none. The configuration has been read.
+std::string read_among(const Config& config, const std::vector<std::string>& names) {
+  std::vector<std::string> read = files_read(config);
+  const auto configuration = config.origins.find("");
+  if (configuration != config.origins.end()) std::erase(read, configuration->second.text);
+  if (config.resume != "auto" && config.resume != "never") read.push_back(config.resume);
+  for (const std::string& file : read)
+    for (const std::string& name : names)
+      if (is_within(file, config.output_dir + "/" + name)) return file;
+  return "";
+}
+
+// Why the files of the run before cannot move away: it is none of ours, this one reads them, or would replace snapshots.
+std::string why_they_stay(const Config& config, const std::vector<std::string>& names) {
+  if (std::find(names.begin(), names.end(), kResolvedConfig) == names.end())
+    return fmt::format("{} holds files that a run would replace: {}", config.output_dir, list_files(names));
+  const std::string holds =
+      fmt::format("{} holds the files of another run: {}", config.output_dir, list_files(names));
+  if (const std::string file = read_among(config, names); !file.empty())
+    return fmt::format("{}; and this one reads {}", holds, file);
+  const std::string snapshots = config.snapshot_folder();
+  if (config.saves_snapshots() && !config.snapshot.path.empty() && !SnapshotFolder(snapshots).steps().empty())
+    return fmt::format("{}; and snapshot.path {} holds snapshots already", holds, snapshots);
+  return "";
+}
+
 }  // namespace
 
 OutputFolder::OutputFolder(const Config& config)
-    : path_(config.output_dir),
+    : config_(config),
+      path_(config.output_dir),
       gradients_(config.debug.dump_gradients),
       overwrite_(config.overwrite || goes_on(config)),
       goes_on_by_itself_(goes_on_by_itself(config)) {
@@ -128,10 +147,11 @@ OutputFolder::OutputFolder(const Config& config)
   const bool locked = lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (locked) refuse_locked(lock);
   if (lock >= 0) ::close(lock);
-  check_unused();
+  files_to_move();  // or an error, as early as possible
 }
 
 OutputFolder::~OutputFolder() {
+  earlier_.reset();  // moved back where the run did not begin
   if (LaunchAttempt().name().empty() && !(began_ && goes_on_by_itself_)) leave();
   if (lock_ >= 0) ::close(lock_);
 }
@@ -153,27 +173,26 @@ void OutputFolder::refuse_locked(int lock) const {
 }
 
 // What an earlier attempt of the same launch has left is this run's own.
-void OutputFolder::check_unused() const {
-  if (overwrite_) return;
+bool OutputFolder::may_replace() const {
+  if (overwrite_) return true;
   const LaunchAttempt attempt;
-  if (const int lock = attempt.is_later() ? open_lock(0) : -1; lock >= 0) {
-    const std::string before = read_lock(lock), run = "run ";
-    ::close(lock);
-    if (before.starts_with(run) && attempt.follows(before.substr(run.size(), before.find('\n') - run.size())))
-      return;
-  }
-  std::vector<std::string> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error))
-    if (const std::string name = entry->path().filename().string(); is_a_runs(name)) found.push_back(name);
-  if (error && error != std::errc::no_such_file_or_directory) cannot("read the folder", path_, error.value());
-  if (found.empty()) return check_no_gradients();
-  std::sort(found.begin(), found.end());
-  const std::size_t named = std::min(found.size(), kMostNamed);
-  std::string names = fmt::format("{}", fmt::join(found.begin(), found.begin() + named, ", "));
-  if (found.size() > named) names += fmt::format(" and {} more", found.size() - named);
-  throw Error(ExitCode::kStorage, fmt::format("{} holds the files of another run: {}", path_, names),
-              "name another output_dir, or let them be replaced: overwrite: true, or --overwrite");
+  const int lock = attempt.is_later() ? open_lock(0) : -1;
+  if (lock < 0) return false;
+  const std::string before = read_lock(lock), run = "run ";
+  ::close(lock);
+  return before.starts_with(run) &&
+         attempt.follows(before.substr(run.size(), before.find('\n') - run.size()));
+}
+
+std::vector<std::string> OutputFolder::files_to_move() const {
+  if (may_replace()) return {};
+  check_no_gradients();
+  std::vector<std::string> names = files_of_a_run(path_);
+  if (names.empty()) return names;
+  if (const std::string why = why_they_stay(config_, names); !why.empty())
+    throw Error(ExitCode::kStorage, why,
+                "name another output_dir, or let them be replaced: overwrite: true, or --overwrite");
+  return names;
 }
 
 void OutputFolder::check_no_gradients() const {
@@ -223,18 +242,19 @@ void OutputFolder::take(const std::vector<PlannedFile>& files) {
       break;
     ::close(std::exchange(lock_, -1));  // of a run that was just leaving
   }
-  check_unused();  // somebody may have come and gone meanwhile
+  const std::vector<std::string> before = files_to_move();  // somebody may have come and gone meanwhile
   const std::string text = lock_text();
   const bool written = ::ftruncate(lock_, 0) == 0 &&
                        ::pwrite(lock_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
   if (!written) cannot("write to", path_, errno);
   remove_stale_temporaries(path_);
+  if (!before.empty()) earlier_.emplace(path_, before);
   folder_ = Descriptor{::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
 }
 
 // Where the second file cannot be written the first would refuse the next try as another run's.
 void OutputFolder::begin(const std::string& resolved, const std::string& plan) {
-  const std::string first = path_ + "/config.resolved.yaml";
+  const std::string first = path_ + "/" + kResolvedConfig;
   std::error_code ignored;
   const bool is_new = !fs::exists(first, ignored);
   try {
@@ -245,6 +265,9 @@ void OutputFolder::begin(const std::string& resolved, const std::string& plan) {
     throw;
   }
   began_ = true;
+  if (!earlier_) return;
+  earlier_->keep();
+  say("{} holds the files of the run that was in {} before\n", earlier_->place(), path_);
 }
 
 void OutputFolder::check_place() const {

@@ -43,7 +43,9 @@ SnapshotLock::SnapshotLock(const Config& config, Communicator& world) : config_(
 
 void SnapshotLock::make() {
   on_first_rank(world_, [&] {
-    if (folder_) return;
+    const std::string path = config_.snapshot_folder();
+    struct stat there {};
+    if (folder_ && ::stat(path.c_str(), &there) == 0) return;  // else the output folder has moved it away
     try {
       SnapshotFolder(config_.snapshot_folder()).make();
     } catch (const Error& error) {
@@ -52,7 +54,7 @@ void SnapshotLock::make() {
           "name a folder that all ranks can write, such as one of a file system that the nodes share");
     }
     take();
-    if (const std::string path = config_.snapshot_folder(); !SnapshotFolder(path).steps().empty())
+    if (!SnapshotFolder(path).steps().empty())
       throw Error(ExitCode::kStorage,
                   fmt::format("another run has saved its snapshots in {} meanwhile", path),
                   "start this one again, which then sees them, or name another snapshot.path");

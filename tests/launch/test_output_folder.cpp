@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <map>
 
 #include "launch/config/read.h"
 #include "launch/ranks/world.h"
@@ -20,23 +21,103 @@ std::string content(const Workplace& place, const std::string& name) {
   return TemporaryFolder::read(place.file(name));
 }
 
-TEST(OutputFolder, OfAnotherRunIsRefused) {
+// What somebody does all day: the configuration is edited, and the run started again.
+TEST(OutputFolder, OfTheRunBeforeMovesAway) {
+  const Workplace place;
+  const Words all = kKeep + Words{"checkpoint.save_model=true", "checkpoint.save_best_model=true",
+                                  "evaluation.every_steps=1", "evaluation.batches=1",
+                                  "logging.report_to=[jsonl,tensorboard]"};
+  ASSERT_EQ(place.train(all + Words{"snapshot.every_steps=1"}).status, 0);
+  place.folder().write("out/notes.txt", "mine");
+  std::map<std::string, std::string> before;
+  for (const auto& entry : fs::recursive_directory_iterator(place.file("out")))
+    if (const std::string name = entry.path().lexically_relative(place.file("out"));
+        entry.is_regular_file() && name != "notes.txt")
+      before[name] = TemporaryFolder::read(entry.path());
+  const auto expect_whole = [&](const std::string& folder) {
+    std::size_t files = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(place.file(folder)))
+      files += entry.is_regular_file() ? 1 : 0;
+    EXPECT_EQ(files, before.size());
+    for (const auto& [name, text] : before) EXPECT_TRUE(content(place, folder + "/" + name) == text) << name;
+  };
+  const Finished second = place.train(all + Words{"training.seed=8"});  // which saves no snapshots
+  EXPECT_EQ(second.status, 0) << second.err;
+  EXPECT_NE(second.out.find("out/earlier/1 holds the files of the run that was in out before\n"),
+            std::string::npos)
+      << second.out;
+  expect_whole("out/earlier/1");
+  EXPECT_EQ(content(place, "out/notes.txt"), "mine");
+  EXPECT_FALSE(fs::exists(place.file("out/snapshots")));
+  EXPECT_EQ(place.train(kKeep + Words{"training.seed=9"}).status, 0);
+  EXPECT_TRUE(fs::exists(place.file("out/earlier/2/model.safetensors")));
+  EXPECT_FALSE(fs::exists(place.file("out/model.safetensors")));
+  EXPECT_EQ(place.train(kKeep + Words{"training.max_steps=3"}).status, 0);
+  EXPECT_EQ(place.metrics().size(), 3u);
+  EXPECT_EQ(place.metrics("out/earlier/3").size(), 2u);
+  expect_whole("out/earlier/1");
+}
+
+// What the next run reads, or cannot be told from the user's own files, stays where it is.
+TEST(OutputFolder, ThatARunReadsFromIsRefused) {
+  const Workplace place;
+  const Words saves =
+      kKeep + Words{"checkpoint.save_model=true", "snapshot.every_steps=1", "snapshot.path=elsewhere"};
+  ASSERT_EQ(place.train(saves).status, 0);
+  const std::string model = content(place, "out/model.safetensors");
+  const auto expect_refused = [&](const Words& words, const std::string& said) {
+    const Finished refused = place.train(kKeep + words);
+    EXPECT_EQ(refused.status, 6) << refused.err;
+    for (const std::string& part :
+         {std::string("model.safetensors"), said,
+          std::string("name another output_dir, or let them be replaced: overwrite: true, or --overwrite")})
+      EXPECT_NE(refused.err.find(part), std::string::npos) << refused.err;
+    EXPECT_EQ(content(place, "out/model.safetensors"), model);
+    EXPECT_FALSE(fs::exists(place.file("out/earlier")));
+  };
+  expect_refused({"model.pretrained=out"}, "; and this one reads out/config.json");
+  expect_refused({"activation_checkpointing.plan=./out/plan.yaml"}, "; and this one reads ./out/plan.yaml");
+  expect_refused(saves + Words{"resume=never"}, "; and snapshot.path elsewhere holds snapshots already");
+  fs::remove(place.file("out/config.resolved.yaml"));
+  expect_refused({}, "out holds files that a run would replace: ");
+}
+
+TEST(OutputFolder, OfARefusedRunHasItsFilesAgain) {
+  const Workplace place;
+  ASSERT_EQ(place.train(kKeep + Words{"snapshot.every_steps=1"}).status, 0);
+  const Finished refused =
+      place.train(kKeep + Words{"snapshot.every_steps=1", "resume=never", "snapshot.keep=65536",
+                                "model.n_embd=256", "model.n_layer=4"});
+  EXPECT_EQ(refused.status, 6) << refused.err;
+  EXPECT_NE(refused.err.find("snapshots need "), std::string::npos) << refused.err;
+  for (const char* name : {"config.resolved.yaml", "metrics.jsonl", "snapshots/step-00000002/manifest.json"})
+    EXPECT_TRUE(fs::exists(place.file(std::string("out/") + name))) << name;
+  EXPECT_FALSE(fs::exists(place.file("out/earlier")));
+}
+
+// A run died while it moved the files of the one before.
+TEST(OutputFolder, GoesOnWithAMoveThatWasCutOff) {
   const Workplace place;
   ASSERT_EQ(place.train(kKeep).status, 0);
-  const std::string metrics = content(place, "out/metrics.jsonl"), page = content(place, "out/report.html");
-  const Finished second = place.train(kKeep + Words{"training.seed=8"});
-  EXPECT_EQ(second.status, 6) << second.err;
-  for (const char* part : {"out holds the files of another run: config.resolved.yaml, memory.rank0.json, ",
-                           "report.html and 2 more", "overwrite: true, or --overwrite"})
-    EXPECT_NE(second.err.find(part), std::string::npos) << second.err;
-  EXPECT_EQ(content(place, "out/metrics.jsonl"), metrics);
-  EXPECT_EQ(content(place, "out/report.html"), page);
+  fs::create_directories(place.file("out/earlier/1"));
+  fs::rename(place.file("out/metrics.jsonl"), place.file("out/earlier/1/metrics.jsonl"));
+  ASSERT_EQ(place.train(kKeep + Words{"training.seed=8"}).status, 0);
+  EXPECT_EQ(place.metrics("out/earlier/1").size(), 2u);
+  EXPECT_TRUE(fs::exists(place.file("out/earlier/1/config.resolved.yaml")));
+  EXPECT_FALSE(fs::exists(place.file("out/earlier/2")));
+}
+
+TEST(OutputFolder, IsReplacedWhereThatIsSaid) {
+  const Workplace place;
+  ASSERT_EQ(place.train(kKeep).status, 0);
+  const std::string metrics = content(place, "out/metrics.jsonl");
   std::string text = content(place, "c.yaml");
   text.resize(text.find("overwrite:"));
   place.folder().write("c.yaml", text);
   const Finished third = place.train({"training.seed=8", "--overwrite"});
   EXPECT_EQ(third.status, 0) << third.err;
   EXPECT_NE(content(place, "out/metrics.jsonl"), metrics);
+  EXPECT_FALSE(fs::exists(place.file("out/earlier")));
 }
 
 // Nor does it go on from snapshots that it may replace, unless that is said.
@@ -191,7 +272,8 @@ TEST(OutputFolder, IsTheLaunchsOwnAfterARestart) {
   Workplace place;
   ASSERT_EQ(place.train(Words{"optimizer.learning_rate=1e300", "optimizer.max_grad_norm=0"}).status, 7);
   const Finished other = place.train(kKeep, {{"TORCHELASTIC_RESTART_COUNT", "1"}, {"RECOLLECT_LAUNCH", "x"}});
-  EXPECT_EQ(other.status, 6) << other.err;
+  EXPECT_EQ(other.status, 0) << other.err;
+  EXPECT_TRUE(fs::exists(place.file("out/earlier/1/config.resolved.yaml")));
 }
 
 TEST(OutputFolder, OfAFailedRunHoldsNoLock) {

@@ -246,21 +246,25 @@ TEST_F(ResumedRuns, BeginAgainWhereTheSameRunDiedBeforeItsFirstSnapshot) {
   fs::remove_all(place_.file("out"));
   ASSERT_EQ(place_.train(same).status, 0);
   fs::remove_all(place_.file("out/snapshots"));
-  EXPECT_EQ(place_.train(same).status, 6);  // it is done, and did not die
   place_.folder().write("out/.recollect.lock", "run \nprocess 1 on nowhere\n");
-  const Finished other = place_.train(steps(5) + Words{"overwrite=false"});
-  EXPECT_EQ(other.status, 6) << other.err;
   const Finished finished = place_.train(same);
   EXPECT_EQ(finished.status, 0) << finished.err;
   expect_steps(place_.metrics(), 4);
+  EXPECT_FALSE(fs::exists(place_.file("out/earlier")));
+  fs::remove_all(place_.file("out/snapshots"));
+  place_.folder().write("out/.recollect.lock", "run \nprocess 1 on nowhere\n");
+  const Finished other = place_.train(steps(5) + Words{"overwrite=false"});
+  EXPECT_EQ(other.status, 0) << other.err;
+  EXPECT_EQ(place_.metrics("out/earlier/1").size(), 4u);
 }
 
 TEST_F(ResumedRuns, OtherFilesThereAreStillSafe) {
   // No snapshot, but another run's files: nothing is replaced.
+  const std::string metrics = TemporaryFolder::read(place_.file("out/metrics.jsonl"));
   fs::remove_all(place_.file("out/snapshots"));
   const Finished finished = place_.train(steps(5) + Words{"overwrite=false"});
-  EXPECT_EQ(finished.status, 6) << finished.err;
-  expect_steps(place_.metrics(), 4);
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  EXPECT_EQ(TemporaryFolder::read(place_.file("out/earlier/1/metrics.jsonl")), metrics);
 }
 
 // What the classes are called only the data says; a class that is another one now would be taken for the old one.
