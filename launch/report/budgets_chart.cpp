@@ -12,9 +12,17 @@ namespace recollect {
 
 namespace {
 
-constexpr double kWidth = 1080, kHeight = 440;
-constexpr double kLeft = 70, kRight = 1060, kTop = 46, kBottom = 390;
-constexpr double kOffTheChart = 1.5;  // times the step of mode none: what takes longer is named beneath
+// One picture for each range of screens, which style.css shows: its words are as large as those of the page, not scaled.
+struct Picture {
+  int width;
+  double height;
+  int marks;  // of an axis, about
+};
+constexpr std::array<Picture, 4> kPictures{{{360, 330, 4}, {560, 360, 5}, {780, 390, 6}, {1080, 420, 7}}};
+constexpr double kLeft = 58, kTop = 34, kBelow = 50, kBeside = 20;
+constexpr double kLetter = 7.4;  // wide, about
+// Times the step of mode none, or the slowest plan within a budget: what takes longer is named beneath.
+constexpr double kOffTheChart = 1.5;
 constexpr std::array<const char*, 3> kColours = {"accent", "wait", "communication"};
 
 struct Axis {
@@ -23,13 +31,13 @@ struct Axis {
   double operator()(double value) const { return from + (value - low) / (high - low) * (to - from); }
 };
 
-// With about six marks at round numbers.
-Axis make_axis(double least, double most, double from, double to) {
+// With marks at round numbers.
+Axis make_axis(double least, double most, double from, double to, int marks) {
   const double room = std::max(most - least, 1e-3 * most);
-  const double power = std::pow(10.0, std::floor(std::log10(room / 6)));
+  const double power = std::pow(10.0, std::floor(std::log10(room / (marks - 1))));
   double step = power;
   for (const double times : {2.0, 5.0, 10.0})
-    if (room / step > 7) step = times * power;
+    if (room / step > marks) step = times * power;
   Axis axis{.low = step * std::floor(least / step), .high = step * std::ceil(most / step), .step = step};
   if (axis.high <= axis.low) axis.high = axis.low + step;
   axis.from = from, axis.to = to;
@@ -64,26 +72,53 @@ std::vector<Mark> marks_of(const std::vector<NamedMode>& named) {
 
 class Chart {
  public:
-  explicit Chart(const BudgetComparison& budgets)
-      : curves_(budgets.curves), unit_(unit_for(budgets.curves.front().points.back().budget)) {
-    double none = 0;
+  Chart(const BudgetComparison& budgets, const Picture& picture)
+      : curves_(budgets.curves),
+        unit_(unit_for(budgets.curves.front().points.back().budget)),
+        picture_(picture),
+        right_(picture.width - kBeside),
+        bottom_(picture.height - kBelow) {
+    double none = 0, slowest = 0;
     for (const NamedMode& one : budgets.named)
       if (none == 0 || one.step_seconds < none) none = one.step_seconds;
-    for (const Mark& mark : marks_of(budgets.named))
-      (mark.ms > kOffTheChart * 1e3 * none ? beneath_ : marks_).push_back(mark);
+    for (const BudgetCurve& curve : curves_)
+      for (const BudgetPoint& p : curve.points)
+        if (p.arena_bytes > 0) slowest = std::max(slowest, p.step_seconds);
+    const double most = 1e3 * std::max(kOffTheChart * none, slowest);
+    for (const Mark& mark : marks_of(budgets.named)) (mark.ms > most ? beneath_ : marks_).push_back(mark);
     set_axes();
   }
 
   std::string text() {
     std::string svg = fmt::format(
-        "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"Time of a step against memory budget\" "
-        "font-size=\"12.5\" style=\"display: block; width: 100%; fill: var(--soft)\">\n",
-        kWidth, kHeight);
+        "<svg class=\"w{}\" viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"Time of a step against "
+        "memory "
+        "budget\" font-size=\"12.5\">\n",
+        picture_.width, picture_.width, picture_.height);
     svg += frame();
     for (std::size_t i = 0; i < curves_.size(); ++i) svg += curve(curves_[i], colour(i));
     for (const Mark& mark : marks_) boxes_.push_back({x(mark.bytes) - 5, y_(mark.ms) - 5, 10, 10});
     for (const Mark& mark : marks_) svg += named(mark);
-    return svg + legend() + "</svg>\n" + beneath();
+    return svg + "</svg>\n";
+  }
+  std::string legend() const {
+    std::string keys;
+    const auto key = [&](const char* form, const char* colour, const std::string& words) {
+      keys += fmt::format("<span class=\"key\"><i style=\"{} background: var(--{})\"></i>{}</span>\n", form,
+                          colour, words);
+    };
+    for (std::size_t i = 0; i < curves_.size(); ++i)
+      key("width: 22px; height: 2px; border-radius: 0;", colour(i),
+          fmt::format("mode {} within a budget", curves_[i].mode));
+    key("width: 9px; height: 9px; border-radius: 0;", "ink", "named modes, switches off");
+    return "<div class=\"legend\">\n" + keys + "</div>\n";
+  }
+  std::string beneath() const {
+    std::string text;
+    for (const Mark& mark : beneath_)
+      text += fmt::format("{}{}, {:.2f} {} in {:.1f} ms", text.empty() ? "Off the chart: " : "; ", mark.names,
+                          mark.bytes / unit_.bytes, unit_.name, mark.ms);
+    return text.empty() ? "" : "<p class=\"hint soft\">" + text + ".</p>\n";
   }
 
  private:
@@ -99,8 +134,8 @@ class Chart {
     for (const Mark& mark : marks_) bytes.push_back(mark.bytes), ms.push_back(mark.ms);
     const auto [b0, b1] = std::minmax_element(bytes.begin(), bytes.end());
     const auto [t0, t1] = std::minmax_element(ms.begin(), ms.end());
-    x_ = make_axis(*b0 / unit_.bytes, *b1 / unit_.bytes, kLeft, kRight);
-    y_ = make_axis(*t0, *t1, kBottom, kTop);
+    x_ = make_axis(*b0 / unit_.bytes, *b1 / unit_.bytes, kLeft, right_, picture_.marks);
+    y_ = make_axis(*t0, *t1, bottom_, kTop, picture_.marks);
   }
   double x(double bytes) const { return x_(bytes / unit_.bytes); }
 
@@ -116,15 +151,15 @@ class Chart {
           fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", at, y, anchor, text);
     };
     for (double t = y_.low; t < y_.high + y_.step / 2; t += y_.step) {
-      line(kLeft, y_(t), kRight, y_(t), "line");
+      line(kLeft, y_(t), right_, y_(t), "line");
       words(kLeft - 8, y_(t) + 4, "end", mark_text(y_, t));
     }
     for (double b = x_.low; b < x_.high + x_.step / 2; b += x_.step) {
-      line(x_(b), kBottom, x_(b), kBottom + 5, "soft");
-      words(x_(b), kBottom + 20, "middle", mark_text(x_, b));
+      line(x_(b), bottom_, x_(b), bottom_ + 5, "soft");
+      words(x_(b), bottom_ + 20, "middle", mark_text(x_, b));
     }
-    words(kRight, kHeight - 8, "end", fmt::format("memory budget of a rank, {}", unit_.name));
-    words(kLeft - 8, kTop - 16, "end", "step, ms");
+    words(right_, picture_.height - 8, "end", fmt::format("memory budget of a rank, {}", unit_.name));
+    words(4, kTop - 16, "start", "step, ms");
     return svg;
   }
 
@@ -161,8 +196,10 @@ class Chart {
 
   // Its name stands where it hides nothing, if there is such a place around the mark.
   std::string named(const Mark& mark) {
-    const double at = x(mark.bytes), y = y_(mark.ms), width = 7.0 * static_cast<double>(mark.names.size());
-    Box chosen{at + 9, y - 8, width, 16};
+    const double at = x(mark.bytes), y = y_(mark.ms),
+                 width = kLetter * static_cast<double>(mark.names.size());
+    const double edge = picture_.width - width - 4;
+    Box chosen{std::max(kLeft, at + 9 > edge ? std::min(edge, at - 9 - width) : at + 9), y - 8, width, 16};
     for (const auto& [dx, dy] : {std::pair{9.0, -8.0},
                                  {-width / 2, -26.0},
                                  {9.0, -24.0},
@@ -170,9 +207,13 @@ class Chart {
                                  {-9 - width, 8.0},
                                  {-width / 2, 10.0},
                                  {9.0, 8.0},
-                                 {-9 - width, -24.0}}) {
+                                 {-9 - width, -24.0},
+                                 {9.0, -42.0},
+                                 {-9 - width, 26.0},
+                                 {-9 - width, -42.0},
+                                 {9.0, 26.0}}) {
       const Box box{at + dx, y + dy, width, 16};
-      if (box.x < kLeft || box.x + width > kWidth || box.y < kTop - 10 || box.y + 16 > kBottom) continue;
+      if (box.x < kLeft || box.x > edge || box.y < kTop - 10 || box.y + 16 > bottom_) continue;
       if (std::any_of(boxes_.begin(), boxes_.end(), [&](const Box& b) { return b.meets(box); })) continue;
       chosen = box;
       break;
@@ -186,36 +227,10 @@ class Chart {
         chosen.x, chosen.y + 12.5, mark.names);
   }
 
-  std::string legend() const {
-    std::string svg;
-    double at = kLeft + 20;
-    const auto words = [&](const std::string& text) {
-      svg += fmt::format("<text x=\"{:.1f}\" y=\"20\">{}</text>\n", at + 36, text);
-      at += 60 + 7.0 * static_cast<double>(text.size());
-    };
-    for (std::size_t i = 0; i < curves_.size(); ++i) {
-      svg += fmt::format(
-          "<line x1=\"{:.1f}\" y1=\"16\" x2=\"{:.1f}\" y2=\"16\" style=\"stroke: var(--{}); "
-          "stroke-width: 2\"/>\n",
-          at, at + 28, colour(i));
-      words(fmt::format("mode {} within a budget", curves_[i].mode));
-    }
-    svg += fmt::format(
-        "<rect x=\"{:.1f}\" y=\"11.5\" width=\"9\" height=\"9\" style=\"fill: var(--ink)\"/>\n", at + 19);
-    words("named modes, switches off");
-    return svg;
-  }
-
-  std::string beneath() const {
-    std::string text;
-    for (const Mark& mark : beneath_)
-      text += fmt::format("{}{}, {:.2f} {} in {:.1f} ms", text.empty() ? "Off the chart: " : "; ", mark.names,
-                          mark.bytes / unit_.bytes, unit_.name, mark.ms);
-    return text.empty() ? "" : "<p class=\"hint soft\">" + text + ".</p>\n";
-  }
-
   const std::vector<BudgetCurve>& curves_;
   const ByteUnit& unit_;
+  const Picture& picture_;
+  const double right_, bottom_;
   std::vector<Mark> marks_, beneath_;
   Axis x_, y_;
   std::vector<Box> boxes_;  // that are taken
@@ -224,12 +239,15 @@ class Chart {
 }  // namespace
 
 std::string budgets_chart(const BudgetComparison& budgets) {
+  std::string svgs;
+  for (const Picture& picture : kPictures) svgs += Chart(budgets, picture).text();
+  const Chart words(budgets, kPictures.front());
   return "<section aria-labelledby=\"budgets-heading\">\n"
          "<h2 id=\"budgets-heading\">Time against memory budget</h2>\n"
          "<p class=\"soft\">What a step is predicted to take in the memory that a rank may have of its "
          "device.</p>\n"
-         "<div class=\"wide\" style=\"padding: 10px 12px\">\n" +
-         Chart(budgets).text() + "</div>\n</section>";
+         "<div class=\"wide budgets\" style=\"padding: 10px 12px\">\n" +
+         words.legend() + svgs + words.beneath() + "</div>\n</section>";
 }
 
 }  // namespace recollect

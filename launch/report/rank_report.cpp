@@ -62,8 +62,10 @@ RunDescription describe(const Config& config, const Mesh& mesh, const TrainingPr
                     (training.threads.empty()
                          ? ""
                          : fmt::format(", each {}, {}", training.threads, mathematics_library())),
-          .batch = fmt::format("{} = {} micro-batches of {} on each data rank", sequences_text(config),
-                               config.training.gradient_accumulation_steps, config.training.micro_batch_size),
+          .batch = fmt::format("{} = {} micro-batch{} of {} on each data rank", sequences_text(config),
+                               config.training.gradient_accumulation_steps,
+                               config.training.gradient_accumulation_steps == 1 ? "" : "es",
+                               config.training.micro_batch_size),
           .checkpointing = checkpointing_text(config.activation_checkpointing)};
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "launch/report/budgets_chart.h"
 #include "launch/report/html_page.h"
 #include "launch/report/rank_report_json.h"
 #include "tests/launch/browser.h"
@@ -185,11 +186,41 @@ TEST_F(ReportInBrowser, ForScreenshots) {
   ASSERT_NE(begin, std::string::npos);
   const std::string headline =
       dom.substr(begin + opens.size(), dom.find('<', begin + 1) - begin - opens.size());
-  EXPECT_NE(headline.find(" of memory, "), std::string::npos) << headline;
+  EXPECT_TRUE(headline.starts_with("An arena of ")) << headline;
   EXPECT_EQ(headline.find("null"), std::string::npos) << headline;
   const std::string png = test::TemporaryFolder::read(image);
   EXPECT_EQ(png.substr(1, 3), "PNG");
   EXPECT_GT(png.size(), 50'000u) << "an empty page is smaller";
+}
+
+// Words are as large as elsewhere on the page, and a table that goes on beyond the screen says so.
+TEST_F(ReportInBrowser, IsReadOnAnyScreen) {
+  const BudgetComparison budgets{
+      .curves = {{.mode = "auto", .points = {{4 << 20, 4 << 20, 0.5}, {5 << 20, 5 << 20, 0.25}}}},
+      .named = {{"none", 5 << 20, 0.25}, {"full", 4 << 20, 0.5}}};
+  const std::vector<std::vector<RankReport>> runs{{predicted_report(checkpointed(2, "full", true, true))}};
+  const std::string page =
+      browser_.folder().write("small.html", html_page(runs, {.chart = budgets_chart(budgets)}));
+  for (const char* width : {"500", "800"}) {
+    const json probe = json::parse(browser_.after_script(page, R"(
+      const seen = [...document.querySelectorAll(".budgets svg")].filter((svg) => svg.getBoundingClientRect().width > 0);
+      const boxes = [...document.querySelectorAll(".wide")];
+      const beyond = boxes.filter((box) => box.scrollWidth > box.clientWidth + 2);
+      return JSON.stringify({width: innerWidth, pictures: seen.length, beyond: beyond.length,
+        pixels: 12.5 * seen[0].getBoundingClientRect().width / seen[0].viewBox.baseVal.width,
+        said: beyond.filter((box) => getComputedStyle(box, "::after").content.includes("scroll")).length,
+        marked: boxes.filter((box) => box.classList.contains("cut")).length});)",
+                                                         {std::string("--window-size=") + width + ",2000"}));
+    EXPECT_EQ(probe.at("width").dump(), width);
+    EXPECT_EQ(probe.at("pictures"), 1);
+    EXPECT_GT(probe.at("pixels"), 10);
+    EXPECT_LT(probe.at("pixels"), 16);
+    EXPECT_EQ(probe.at("said"), probe.at("beyond")) << probe;
+    EXPECT_EQ(probe.at("marked"), probe.at("beyond")) << probe;
+    if (std::string_view(width) == "500") {
+      EXPECT_GT(probe.at("beyond"), 0);
+    }
+  }
 }
 
 // A run of 48 layers on 8 ranks, each with times of its own: as large as a page must bear.

@@ -235,6 +235,7 @@ function barLabel(pen, step, op, x0, row, width) {
   let shown = name;
   while (shown && pen.measureText(shown).width > width - 12) shown = shown.slice(0, -1);
   if (shown.length < name.length) shown = shown.length > 4 ? `${shown.slice(0, -1)}…` : "";
-  if (shown) text(pen, shown, x0 + 5, row.y + row.height / 2 + 0.5, "#ffffff");
+  const ink = inkOn(barColor(step, row.stream, op));
+  if (shown) text(pen, shown, x0 + 5, row.y + row.height / 2 + 0.5, ink);
   pen.font = pen.font.replace("11px", "12px");
 }

@@ -55,6 +55,14 @@ function element(tag, attributes = {}, ...children) {
 }
 const replace = (parent, ...children) => parent.replaceChildren(...thoseGiven(children));
 
+// White or black, whichever is read better on a colour "#rrggbb": a contrast of 4.5 at least.
+function inkOn(color) {
+  const part = (at) => parseInt(color.slice(at, at + 2), 16) / 255;
+  const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+  const light = 0.2126 * linear(part(1)) + 0.7152 * linear(part(3)) + 0.0722 * linear(part(5));
+  return 1.05 / (light + 0.05) > (light + 0.05) / 0.05 ? "#ffffff" : "#000000";
+}
+
 // The colours of style.css, as they are in this light.
 let palette = {};
 function readPalette() {

@@ -12,7 +12,7 @@ function change(a, b) {
 }
 function savings(from, to) {
   const words = (key) => percent(from[key], to[key], to[key] > 10 * from[key] ? 0 : 1) ?? "the same";
-  return `${words("peak")} memory, ${words("step")} time`;
+  return `${words("peak")} arena, ${words("step")} time`;
 }
 
 const measuredIn = (list) => list.every((rank) => rank.step.steps > 0);
@@ -29,16 +29,20 @@ function showHeadline() {
   const say = (words, note) => replace(byId("headline"), words, note ? element("small", {}, note) : null);
   if (compared) {
     const [a, b] = ranks.map((rank) => ({peak: known(rank).peak, step: stepSeconds(rank, measured)}));
-    return say(`B against A: ${savings(a, b)}`, `${both(a.peak, b.peak)} of the device at its peak; ` +
+    return say(`B against A: ${savings(a, b)}`, `${both(a.peak, b.peak)} of the arena at its peak; ` +
       `a step ${msText(1e3 * a.step)} → ${msText(1e3 * b.step)}, ${measured ? "measured" : "predicted"}`);
   }
-  const [rank] = ranks, {peak} = known(rank);
+  const [rank] = ranks, {peak} = known(rank), seconds = stepSeconds(rank, measured);
+  const ratio = measured ? ratioOf(seconds, rank.step.predicted.step) : null;
+  if (none && none.peak > 0 && none.step > 0 && isFarOff(ratio))  // what is predicted of its time says nothing
+    return say(`${percent(none.peak, peak, 1) ?? "the same"} arena against mode none`,
+               `${both(none.peak, peak)} of the arena at its peak. Times are not compared: a step took ` +
+               `${msText(1e3 * seconds)}, ${ratioText(ratio)} what ${ratesOf(rank.step)} predicts`);
   if (none && none.peak > 0 && none.step > 0)
     return say(`${savings(none, {peak, step: none.with_step})} against mode none`,
-               `${both(none.peak, peak)} of the device at its peak; a step ${msText(1e3 * none.step)} → ` +
+               `${both(none.peak, peak)} of the arena at its peak; a step ${msText(1e3 * none.step)} → ` +
                `${msText(1e3 * none.with_step)}, both as predicted by ${ratesOf(rank.step)}`);
-  const seconds = stepSeconds(rank, measured);
-  say(`${bytesText(peak)} of memory${seconds > 0 ? `, ${msText(1e3 * seconds)} a step` : ""}${measured ? "" : ", predicted"}`);
+  say(`An arena of ${bytesText(peak)}${seconds > 0 ? `, ${msText(1e3 * seconds)} a step` : ""}${measured ? "" : ", predicted"}`);
 }
 
 function figure(name, number, unit, ...note) {
@@ -69,7 +73,8 @@ function exactness(rank) {
   if (!rank.measured) return "predicted; nothing is allocated yet";
   const off = rank.measured.arena - rank.predicted.arena, unused = rank.measured.unused_at_peak;
   const words = off === 0 ? "predicted to the byte" : `${grouped(off)} bytes from what was predicted`;
-  return unused ? `${words}; ${bytesText(unused)} of the arena not in use then` : words;
+  const process = rank.resident?.measured ? `; all that the process took: ${bytesText(rank.resident.measured)}` : "";
+  return words + (unused ? `; ${bytesText(unused)} of the arena not in use then` : "") + process;
 }
 
 // Of the steps in which the run had found its speed, the middle one.
@@ -101,7 +106,7 @@ function showFigures() {
       ? [`median of ${r.step.steps}; `, ...predicted(r, "step"), ` by ${ratesOf(r.step)}, `,
          ratioMark(r.step.measured.step, r.step.predicted.step)]
       : [`by ${ratesOf(r.step)}`]),
-    bytesFigure("Peak device memory", (r) => known(r).peak, exactness),
+    bytesFigure("Arena, at its peak", (r) => known(r).peak, exactness),
     bytesFigure("Host memory", (r) => known(r).host_arena, () => "where saved activations wait"),
     bytesFigure("Disk", (r) => known(r).disk, () => "where saved activations wait"),
     timeFigure("Exposed waits", (r) => r.step[times].exposed, (r) =>

@@ -43,7 +43,7 @@ function showHead() {
   const began = runs.map((run) => run.ranks[0].began).filter((seconds) => seconds > 0);
   byId("when").textContent = began.map(dateText).join(" and ");
   const line = (parts, name) =>
-    element("p", {}, name ? element("b", {}, `${name}: `) : null, parts.join("; ") || "nothing of its own");
+    parts.length ? element("p", {}, name ? element("b", {}, `${name}: `) : null, parts.join("; ")) : null;
   replace(byId("subtitle"), ...(compared
     ? [line(abouts[0].filter(common)), ...abouts.map((parts, i) => line(parts.filter((part) => !abouts[1 - i].includes(part)), names[i]))]
     : [line(abouts[0].slice(0, 2)), line(abouts[0].slice(2))]));
@@ -140,7 +140,19 @@ function choose(change) {
     showLegend();
     showMultiples();
   }
+  markCut();
 }
+
+// Whether a table goes on beyond its box, and whether there is more of it to the right.
+function markCut() {
+  for (const box of document.querySelectorAll(".wide")) {
+    const beyond = box.scrollWidth - box.clientWidth;
+    box.classList.toggle("scrolls", beyond > 2);
+    box.classList.toggle("cut", beyond - box.scrollLeft > 2);
+  }
+}
+addEventListener("scroll", markCut, {capture: true, passive: true});
+addEventListener("resize", markCut);
 
 readPalette();
 state.rank = drawnRanks[0] ?? runs[0].ranks[0].rank;

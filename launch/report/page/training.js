@@ -18,7 +18,7 @@ const runColor = (i) => palette[i === 0 ? "run-a" : "run-b"];
 function chartsToShow() {
   const others = [...new Set(runs.flatMap((run) => (run.training?.curves ?? []).filter((c) => c.evaluated).map((c) => c.key)))]
     .filter((key) => key !== "eval_loss").slice(0, mostOther)
-    .map((key) => ({key, name: key.replace(/^eval_/, "Evaluation: ").replaceAll("_", " ")}));
+    .map((key) => ({key, name: key.replace(/^eval_/, "Evaluation: ").replaceAll("_", " ").replace(/^./, (c) => c.toUpperCase())}));
   return [...knownCurves, ...others].map((chart) => ({...chart, series: seriesOf(chart)})).filter(({series}) => series.length);
 }
 
@@ -73,7 +73,9 @@ function showTraining() {
   trainingView.first = steps.reduce((a, b) => Math.min(a, b));
   trainingView.last = Math.max(trainingView.first + 1, steps.reduce((a, b) => Math.max(a, b)));
   const key = (color, name) => element("span", {class: "key"}, element("i", {style: `background:${color}`}), name);
-  replace(byId("training-legend"), ...(compared ? names.map((name, i) => key(runColor(i), `${name}: ${runs[i].ranks[0].run.name}`)) : []));
+  const dashes = `repeating-linear-gradient(90deg, ${runColor(1)} 0 4px, transparent 4px 6px)`;
+  replace(byId("training-legend"), ...(compared
+    ? names.map((name, i) => key(i ? dashes : runColor(i), `${name}: ${runs[i].ranks[0].run.name}${i ? " (dashed)" : ""}`)) : []));
   replace(byId("curves"), ...charts.map(({box}) => box));
   drawTraining();
 }
@@ -101,7 +103,12 @@ function showCaption({name, series, caption}) {
           ...shown.map((one) => element("span", {class: "value"}, marked ? dot(one) : null, words(one))));
 }
 
-const seriesColor = (run, curve) => (compared ? runColor(run) : curve.evaluated && curve.key === "eval_loss" ? palette["run-b"] : palette["run-a"]);
+// Evaluations stand beside the training's own curve in the chart of the loss alone.
+function seriesColor(run, curve) {
+  const evaluated = curve.evaluated && curve.key === "eval_loss";
+  if (!compared) return evaluated ? palette["run-b"] : palette["run-a"];
+  return evaluated ? palette[run === 0 ? "evaluated-a" : "evaluated-b"] : runColor(run);
+}
 
 function drawChart(chart) {
   const {canvas, series, log} = chart, height = 190, width = canvas.parentElement.clientWidth;
@@ -125,6 +132,7 @@ function drawChart(chart) {
     text(pen, labels[i], left - 6, at, palette.soft, "right");
   });
   drawSteps(pen, x, left, right, height);
+  text(pen, "step", right, height - 12, palette.soft, "right");
   for (const one of series) drawSeries(pen, one, x, y);
   if (trainingView.step === null) return;
   pen.fillStyle = palette.ink;
@@ -134,10 +142,11 @@ function drawChart(chart) {
 }
 
 function drawSteps(pen, x, left, right, height) {
+  const end = right - pen.measureText("step").width - 8;  // where the axis has its name
   const {first, last} = trainingView, step = Math.max(1, roundStep(last - first, (right - left) / 64));
   for (let at = Math.ceil(first / step) * step; at <= last; at += step) {
     const label = grouped(Math.round(at)), half = pen.measureText(label).width / 2;
-    if (x(at) - half >= left - 4 && x(at) + half <= right + 8) text(pen, label, x(at), height - 12, palette.soft, "center");
+    if (x(at) - half >= left - 4 && x(at) + half <= end) text(pen, label, x(at), height - 12, palette.soft, "center");
   }
 }
 
@@ -172,14 +181,16 @@ function drawSeries(pen, {curve, run, line}, x, y) {
     pen.stroke();
   };
   pen.lineJoin = "round";
+  if (run > 0) pen.setLineDash([6, 5]);  // what lies under it shows, also where both are equal
   stroke(mean, line ? 1 : 1.6, line ? 0.34 : 1);
   if (line) stroke(line, 1.8, 1);
+  pen.setLineDash([]);
   pen.globalAlpha = 1;
   if (curve.evaluated && step.length <= 60 || step.length === 1)
     step.forEach((at, i) => {
       pen.beginPath();
-      pen.arc(x(at), y(mean[i]), 2.6, 0, 2 * Math.PI);
-      pen.fill();
+      pen.arc(x(at), y(mean[i]), run > 0 ? 4 : 2.6, 0, 2 * Math.PI);  // one around the other where they are equal
+      run > 0 ? pen.stroke() : pen.fill();
     });
   pen.lineWidth = 1;
 }
