@@ -48,6 +48,24 @@ std::string three_times(const char* name, const DurationUnit& unit, const double
                      fmt::arg("n", kNameWidth), fmt::arg("w", kCellWidth));
 }
 
+// The latest values, where both runs have them.
+std::string losses_text(const std::vector<TrainingCurves>& curves) {
+  std::string text;
+  if (curves.size() != 2) return text;
+  for (const auto& [key, name] : {std::pair{"loss", "loss"}, {"eval_loss", "evaluation loss"}}) {
+    const Curve *a = curves[0].find(key), *b = curves[1].find(key);
+    if (!a || !b || a->points().empty() || b->points().empty()) continue;
+    if (text.empty())
+      text = fmt::format("{:<{}}{:>{}}{:>{}}{:>{}}\n", "", kNameWidth, "A", kCellWidth, "B", kCellWidth,
+                         "B - A", kCellWidth);
+    text += fmt::format("{:<{n}}{:>{w}.4f}{:>{w}.4f}{:>+{w}.4f}\n", name, a->last(), b->last(),
+                        b->last() - a->last(), fmt::arg("n", kNameWidth), fmt::arg("w", kCellWidth));
+  }
+  if (text.empty()) return text;
+  return text + fmt::format("{:<{n}}{:>{w}}{:>{w}}\n", "of step", curves[0].step(), curves[1].step(),
+                            fmt::arg("n", kNameWidth), fmt::arg("w", kCellWidth));
+}
+
 }  // namespace
 
 const RankReport& fullest(const std::vector<RankReport>& run) {
@@ -56,12 +74,13 @@ const RankReport& fullest(const std::vector<RankReport>& run) {
   });
 }
 
-std::string comparison_text(const std::vector<RankReport>& run_a, const std::vector<RankReport>& run_b) {
+std::string comparison_text(const std::vector<RankReport>& run_a, const std::vector<RankReport>& run_b,
+                            const std::vector<TrainingCurves>& curves) {
   const RankReport &a = fullest(run_a), &b = fullest(run_b);
   const MemoryLedger &of_a = best_known(a), &of_b = best_known(b);
   const ByteUnit& unit =
       unit_for(std::max({of_a.arena_bytes(), of_b.arena_bytes(), of_a.host_bytes, of_b.host_bytes}));
-  std::string text = head_text("A", a) + head_text("B", b);
+  std::string text = head_text("A", a) + head_text("B", b) + losses_text(curves);
   text += fmt::format("{:<{}}", fmt::format("memory, {}", unit.name), kNameWidth);
   for (int p = 0; p < kPhaseCount; ++p)
     text += fmt::format("{:>{}}", name_of(static_cast<Phase>(p)), 3 * kCellWidth);

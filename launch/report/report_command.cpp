@@ -56,8 +56,7 @@ std::vector<TrainingCurves> curves_of(const Words& folders) {
   for (const std::string& folder : folders) {
     curves.push_back(read_curves(folder));
     if (const int64_t lines = curves.back().lines_left_out(); lines > 0)
-      warn("{}/metrics.jsonl: left out of the page, since they are none of a step's: {} lines",
-           printable(folder), lines);
+      warn("{}/metrics.jsonl: left out, since they are none of a step's: {} lines", printable(folder), lines);
   }
   return curves;
 }
@@ -106,13 +105,16 @@ void report_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
   if (follow) return follow_run(folders.front(), followed);
   std::vector<Run> runs;
   for (const std::string& folder : folders) runs.push_back(read_run(folder));
-  if (!html.empty()) write_text_file(html, html_page(runs, {.curves = curves_of(folders)}));
+  const bool compares = folders.size() == 2 && !json;
+  const std::vector<TrainingCurves> curves =
+      compares || !html.empty() ? curves_of(folders) : std::vector<TrainingCurves>();
+  if (!html.empty()) write_text_file(html, html_page(runs, {.curves = curves}));
   if (!trace.empty()) write_text_file(trace, trace_text(runs.front()));
   if (json) {
     fmt::print("{}", runs_json(runs));
     return;
   }
-  fmt::print("{}", runs.size() == 2 ? comparison_text(runs[0], runs[1]) : run_text(runs[0]));
+  fmt::print("{}", runs.size() == 2 ? comparison_text(runs[0], runs[1], curves) : run_text(runs[0]));
   for (const std::string& file : {html, trace})
     if (!file.empty()) fmt::print("wrote {}\n", printable(file));
 }
