@@ -85,7 +85,6 @@ void print_pareto(const BudgetComparison& budgets, bool json) {
   fmt::print("step in {} within a budget; - does not fit\n{:>12}{:>12}", time.name, "budget MiB",
              "takes MiB");
   for (const BudgetCurve& curve : budgets.curves) fmt::print("{:>12}", curve.mode);
-  for (const NamedMode& one : budgets.named) fmt::print("{:>17}", one.mode);
   fmt::print("\n");
   const auto cell = [&](bool fits, double seconds) {
     return fits ? fmt::format("{:.3f}", time(seconds)) : std::string("-");
@@ -95,10 +94,13 @@ void print_pareto(const BudgetComparison& budgets, bool json) {
     fmt::print("{:>12.2f}{:>12.2f}", in_mib(first[i].budget), in_mib(first[i].arena_bytes));
     for (const BudgetCurve& curve : budgets.curves)
       fmt::print("{:>12}", cell(curve.points[i].arena_bytes > 0, curve.points[i].step_seconds));
-    for (const NamedMode& one : budgets.named)
-      fmt::print("{:>17}", cell(one.arena_bytes <= first[i].budget, one.step_seconds));
     fmt::print("\n");
   }
+  // These are the same in every budget that they fit.
+  fmt::print("{:>12}{:>12}  {}\n", "takes MiB", fmt::format("step {}", time.name), "named mode, switches off");
+  for (const NamedMode& one : budgets.named)
+    fmt::print("{:>12}{:>12.3f}  {}\n", fmt::format("{:.2f}", in_mib(one.arena_bytes)),
+               time(one.step_seconds), one.mode);
 }
 
 }  // namespace recollect

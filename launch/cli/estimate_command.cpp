@@ -12,8 +12,10 @@
 #include "engine/core/duration.h"
 #include "engine/io/files.h"
 #include "engine/io/json.h"
+#include "engine/io/standard_output.h"
 #include "launch/cli/estimate_budgets.h"
 #include "launch/config/data_source.h"
+#include "launch/config/machine_memory.h"
 #include "launch/program/compare_budgets.h"
 #include "launch/program/estimate.h"
 #include "launch/program/largest_run.h"
@@ -266,6 +268,8 @@ void write_files(const Config& config, const EstimateOptions& chosen, const std:
 
 void print_comparison(const Config& config, bool json) {
   const std::vector<Variant> variants = compare_variants(config);
+  // What the device holds and what the host holds is one memory there, and only the sum of it says what a run takes.
+  const bool one_memory = config.device.backend != BackendKind::kCuda;
   const bool disk =
       !config.activation_checkpointing.disk_checkpointing.path.empty();  // else it has no columns
   const auto yes = [](bool on) { return on ? "yes" : "-"; };
@@ -274,9 +278,10 @@ void print_comparison(const Config& config, bool json) {
   for (const Variant& v : variants) longest = std::max(longest, v.estimate.simulation.step_seconds);
   const DurationUnit& time = duration_unit_for(longest);
   if (!json)
-    fmt::print("{:<17}{:<11}{:<6}{}{:>12}{:>12}{}{:>12}{:>12}{:>14}\n", "mode", "partition", "host",
-               disk ? "disk  " : "", "device MiB", "host MiB", disk ? "    disk MiB" : "",
-               fmt::format("step {}", time.name), fmt::format("waits {}", time.name), "recomputed");
+    fmt::print("{:<17}{:<11}{:<6}{}{:>12}{:>12}{}{}{:>12}{:>12}{:>14}\n", "mode", "partition", "host",
+               disk ? "disk  " : "", "device MiB", "host MiB", one_memory ? "     sum MiB" : "",
+               disk ? "    disk MiB" : "", fmt::format("step {}", time.name),
+               fmt::format("waits {}", time.name), "recomputed");
   for (const Variant& v : variants) {
     const Estimate& e = v.estimate;
     if (json) {
@@ -288,16 +293,30 @@ void print_comparison(const Config& config, bool json) {
                           {"estimate", estimate_json(e)}});
       continue;
     }
-    fmt::print("{:<17}{:<11}{:<6}{}{:>12}{:>12}{}{:>12.3f}{:>12.3f}{:>12.1f} %{}\n", v.mode, yes(v.partition),
-               yes(v.host), disk ? fmt::format("{:<6}", yes(v.disk)) : "", mib(e.memory.arena_bytes()),
-               mib(e.memory.host_bytes), disk ? fmt::format("{:>12}", mib(e.memory.disk_bytes)) : "",
-               time(e.simulation.step_seconds), time(e.simulation.total_exposed_seconds()),
+    const uint64_t sum = e.memory.arena_bytes() + e.memory.host_bytes;
+    fmt::print("{:<17}{:<11}{:<6}{}{:>12}{:>12}{}{}{:>12.3f}{:>12.3f}{:>12.1f} %{}\n", v.mode,
+               yes(v.partition), yes(v.host), disk ? fmt::format("{:<6}", yes(v.disk)) : "",
+               mib(e.memory.arena_bytes()), mib(e.memory.host_bytes),
+               one_memory ? fmt::format("{:>12}", mib(sum)) : "",
+               disk ? fmt::format("{:>12}", mib(e.memory.disk_bytes)) : "", time(e.simulation.step_seconds),
+               time(e.simulation.total_exposed_seconds()),
                100 * e.recomputed_flops / (e.flops - e.recomputed_flops), v.fits ? "" : "  over a limit");
   }
   if (json)
     fmt::print("{}\n", document.dump(2));
   else if (!variants.empty())
     fmt::print("rates: {}\n", variants.front().estimate.calibration);
+}
+
+// What must fit something fits this machine, where nothing else was said.
+void take_memory_of_machine(const EstimateOptions& chosen, Config& config) {
+  if (const std::string budget = said_of_budget(config); !budget.empty()) warn("{}", budget);
+  const bool largest = std::find(chosen.largest.begin(), chosen.largest.end(), true) != chosen.largest.end();
+  const std::optional<MachineShare> share =
+      largest && budget_of(config) == 0 ? machine_share(config) : std::nullopt;
+  if (!share) return;
+  config.device.memory_limit = share->bytes;
+  warn("device.memory_limit is {}: {}", bytes_text(static_cast<uint64_t>(share->bytes)), share->from);
 }
 
 void print_largest(const Config& config, RunSize size, bool json) {
@@ -330,6 +349,7 @@ void estimate_command(const Words& words, std::unique_ptr<MpiEnvironment>&) {
                 "ask them one by one");
   check_report_files(chosen.html, chosen.trace);
   resolve_planned_world(config);
+  take_memory_of_machine(chosen, config);
   std::optional<BudgetComparison> budgets;
   if (chosen.pareto) budgets = compare_budgets(config);
   write_files(config, chosen, budgets ? budgets_chart(*budgets) : "");

@@ -20,6 +20,7 @@
 #include "launch/config/inert.h"
 #include "launch/config/keys.h"
 #include "launch/config/lora_keys.h"
+#include "launch/config/machine_memory.h"
 #include "launch/config/overrides.h"
 #include "launch/config/padding.h"
 
@@ -105,6 +106,7 @@ class Reader {
       derive("data.pad_to_multiple_of", d.pad_to_multiple_of, default_multiple(config_), "data.padding");
     if (d.high == 0) derive("data.high", d.high, model.vocabulary.value, "model." + model.vocabulary.key);
     begin_anew();
+    take_memory_of_machine();
     if (!config_.origins.contains("data.seed"))
       derive("data.seed", d.seed, config_.training.seed, "training.seed");
     if (config_.device.model.empty())
@@ -177,6 +179,17 @@ class Reader {
     if (config_.overwrite && config_.saves_snapshots() && config_.training.max_steps > 0 &&
         !config_.origins.contains("resume"))
       derive("resume", config_.resume, "never", "overwrite");
+  }
+
+  // A plan by a budget needs one.
+  void take_memory_of_machine() {
+    CheckpointingSettings& c = config_.activation_checkpointing;
+    const bool plans = c.mode == CheckpointingMode::kAuto || c.mode == CheckpointingMode::kDtr;
+    if (!plans || !c.plan.empty() || config_.device.memory_limit > 0 ||
+        config_.origins.contains(std::string(kMemoryBudget)))
+      return;
+    if (const auto share = machine_share(config_))
+      derive(kMemoryBudget, c.memory_budget, share->bytes, share->from);
   }
 
   std::vector<Finding> find_all(const Config& otherwise, const BuildFeatures& features) const {

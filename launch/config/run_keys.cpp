@@ -19,8 +19,10 @@ void add_checkpointing(std::vector<ConfigKey>& keys) {
   checkpointing("k", &AC::k, between(0, 65536), "every_k: layers a segment");
   checkpointing("recompute", &AC::recompute, among(kRecomputeGroups),
                 "selective: groups of ops; none given: norm and activation");
-  checkpointing("memory_budget", &AC::memory_budget, byte_size(),
-                "auto, dtr: all that a rank may take of its device, such as 6GiB; 0: device.memory_limit");
+  checkpointing(
+      "memory_budget", &AC::memory_budget, byte_size(),
+      "auto, dtr: all that a rank may take of its device, such as 6GiB; not given: device.memory_limit, "
+      "or on a CPU nine tenths of the machine for all ranks");
   checkpointing("host_memory_budget", &AC::host_memory_budget, byte_size(),
                 "auto: host memory for saved activations, such as 1GiB; 0: none unless cpu_checkpointing");
   checkpointing(
@@ -135,8 +137,8 @@ void add_top_level(std::vector<ConfigKey>& keys) {
       "auto: from the newest good snapshot where the run saves them; never; or the folder of one"));
   keys.push_back(make_key(
       "", "overwrite", [](auto& config) -> auto& { return config.overwrite; }, any(),
-      "whether the files of another run there may be replaced; --overwrite is the same; not given, "
-      "resume is never then"));
+      "whether the files of the run before are replaced; else they move to output_dir/earlier/N; --overwrite "
+      "is the same; resume, where not given, is never then"));
 }
 
 }  // namespace

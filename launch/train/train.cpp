@@ -16,6 +16,7 @@
 #include "engine/io/standard_output.h"
 #include "launch/config/check_reports.h"
 #include "launch/config/data_source.h"
+#include "launch/config/machine_memory.h"
 #include "launch/config/masking.h"
 #include "launch/config/read.h"
 #include "launch/program/lengths.h"
@@ -237,6 +238,7 @@ ExitCode train(Config config, Communicator& world, const ReportSignal& signal, P
   const std::string memory = memory_line(session);
   if (folder) {
     for (const std::string& sentence : config.given_way) warn("{}", sentence);
+    if (const std::string budget = said_of_budget(config); !budget.empty()) warn("{}", budget);
     say("{}", opening_text(config, session, memory));
     if (const int64_t samples = session.samples(); samples > 0)
       say("data: {} samples; {} steps are {:.3g} epochs\n", samples, config.training.max_steps,

@@ -24,11 +24,13 @@ void add_ranks(const Session& session, TrainResults& results) {
   const std::optional<MemorySoFar> memory = session.programs().memory_so_far();
   int64_t peaks[] = {memory ? static_cast<int64_t>(memory->measured.peak()) : 0,
                      memory ? static_cast<int64_t>(memory->predicted.peak()) : 0,
-                     static_cast<int64_t>(peak_resident_bytes())};
-  session.mesh().world().all_reduce({peaks, {3}, DType::kI64}, ReduceOp::kMax);
+                     static_cast<int64_t>(peak_resident_bytes()),
+                     static_cast<int64_t>(session.programs().needs().arena_bytes())};
+  session.mesh().world().all_reduce({peaks, {4}, DType::kI64}, ReduceOp::kMax);
   results.device_memory_peak = static_cast<uint64_t>(peaks[0]);
   results.device_memory_predicted = static_cast<uint64_t>(peaks[1]);
   results.resident_memory_peak = static_cast<uint64_t>(peaks[2]);
+  results.device_memory_reserved = static_cast<uint64_t>(peaks[3]);
   results.slow = gather_slow_ranks(session.own_seconds(), session.mesh().world());
   results.step_median = session.measurements().times.median();
 }
@@ -51,8 +53,12 @@ std::string time_line(const TrainResults& r) {
 }
 
 std::string peaks_line(const TrainResults& r) {
-  std::string text = fmt::format("memory: arena peak {}, predicted {}", bytes_text(r.device_memory_peak),
-                                 bytes_text(r.device_memory_predicted));
+  const std::string peak = bytes_text(r.device_memory_peak),
+                    predicted = bytes_text(r.device_memory_predicted);
+  std::string text = r.device_memory_reserved > r.device_memory_peak
+                         ? fmt::format("memory: arena {}, of which {} were in use at the peak, predicted {}",
+                                       bytes_text(r.device_memory_reserved), peak, predicted)
+                         : fmt::format("memory: arena peak {}, predicted {}", peak, predicted);
   if (r.resident_memory_peak > 0)
     text += fmt::format("; resident peak {} a process", bytes_text(r.resident_memory_peak));
   return text + "\n";

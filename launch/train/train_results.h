@@ -24,6 +24,8 @@ struct TrainResults {
   double seconds = 0;
   uint64_t device_memory_peak = 0;  // bytes in use on the rank that uses most
   uint64_t device_memory_predicted = 0;
+  uint64_t device_memory_reserved =
+      0;  // the arena: also for programs that have not run, such as those of other lengths
   uint64_t resident_memory_peak = 0;  // of the largest process; 0: the system does not say
   std::optional<EvaluationResult> evaluated = {};
   std::optional<SnapshotTotals> snapshots = {};

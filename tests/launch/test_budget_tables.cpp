@@ -203,19 +203,21 @@ TEST(Budgets, AreDrawnAsTheyArePrinted) {
   const json rows = json::parse(numbers.out);
   ASSERT_GT(rows.size(), 12u);
   const std::string page = TemporaryFolder::read(place.file("budgets.html"));
-  const std::size_t begin = page.find("<svg"), end = page.find("</svg>");
+  const std::size_t begin = page.find("<div class=\"wide budgets\""),
+                    end = page.find("</div>\n</section>", begin);
   ASSERT_NE(end, std::string::npos);
   const std::string svg = page.substr(begin, end - begin);
-  EXPECT_EQ(page.find("<svg", end), std::string::npos);
+  constexpr int kPictures = 4;  // one for each range of screens
+  EXPECT_EQ(times_in(svg, "<svg"), kPictures);
   EXPECT_EQ(svg.find("<script"), std::string::npos);
   EXPECT_EQ(svg.find("http"), std::string::npos);
   EXPECT_EQ(svg.find('#'), std::string::npos) << "a colour that is not the page's";
   for (const char* part :
        {"step, ms", "memory budget of a rank, MiB", "mode auto within a budget", "named modes, switches off"})
     EXPECT_NE(svg.find(part), std::string::npos) << part;
-  std::istringstream lines(text.out.substr(text.out.find("constant_memory\n")));  // behind the head
+  std::istringstream lines(text.out);
   std::string line;
-  std::getline(lines, line);
+  for (int head = 0; head < 2; ++head) std::getline(lines, line);
   for (const json& row : rows) {
     std::getline(lines, line);
     const auto mib = [&](const char* key) {
@@ -227,7 +229,9 @@ TEST(Budgets, AreDrawnAsTheyArePrinted) {
     EXPECT_GE(times_in(svg, fmt::format("auto: {} MiB of {}, {} ms", mib("arena_bytes"), mib("budget"), ms)),
               1);
   }
-  EXPECT_EQ(times_in(svg, "<title>auto: "), static_cast<int>(rows.size()));
+  EXPECT_EQ(times_in(svg, "<title>auto: "), kPictures * static_cast<int>(rows.size()));
+  while (std::getline(lines, line)) EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_NE(text.out.find("  constant_memory\n"), std::string::npos) << text.out;
   for (std::string_view mode : kNamedModes) EXPECT_NE(page.find(mode, begin), std::string::npos) << mode;
   EXPECT_TRUE(rows.back().contains("none"));
   EXPECT_FALSE(rows.front().contains("none"));
@@ -239,8 +243,20 @@ TEST(BudgetsChart, HoldsItsMarksWithinItsFrame) {
   const std::string chart = budgets_chart(one);
   EXPECT_EQ(chart.find("nan"), std::string::npos) << chart;
   EXPECT_EQ(chart.find("inf"), std::string::npos) << chart;
-  EXPECT_EQ(times_in(chart, "none, full"), 2) << "one mark and its name";
+  EXPECT_EQ(times_in(chart, "none, full"), 4 * 2) << "one mark and its name";
   EXPECT_NE(chart.find("Off the chart: slow, 4.00 MiB in 9000.0 ms"), std::string::npos) << chart;
+  EXPECT_EQ(times_in(chart, ">slow</text>"), 0);
+  // Where a plan within a budget takes as long, there is room for the mode too. Its name ends within the picture.
+  one.curves[0].points.insert(one.curves[0].points.begin(), {4 << 20, 4 << 20, 9});
+  const std::string wide = budgets_chart(one);
+  EXPECT_EQ(wide.find("Off the chart"), std::string::npos) << wide;
+  EXPECT_EQ(times_in(wide, ">slow</text>"), 4);
+  for (std::size_t at = wide.find("<svg"); at != std::string::npos; at = wide.find("<svg", at + 1)) {
+    const std::string svg = wide.substr(at, wide.find("</svg>", at) - at);
+    const std::size_t name = svg.rfind("<text x=\"", svg.find(">none, full</text>"));
+    EXPECT_LE(std::stod(svg.substr(name + 9)) + 7 * std::string_view("none, full").size(),
+              std::stod(svg.substr(svg.find("viewBox=\"0 0 ") + 13)));
+  }
 }
 
 }  // namespace

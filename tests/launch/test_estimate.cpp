@@ -428,12 +428,21 @@ TEST_F(EstimateCommand, TheLargestMicroBatchTrainsAndTheNextIsRefused) {
   EXPECT_EQ(beyond.status, 4) << beyond.out;
 }
 
+TEST_F(EstimateCommand, TakesWhatTheMachineHasWhereAPlanNeedsABudget) {
+  for (const char* mode : {"mode=auto", "mode=dtr"}) {
+    const Finished automatic = place_.recollect({"estimate", "odd.yaml", "--json", ac(mode)});
+    EXPECT_EQ(automatic.status, 0) << automatic.err;
+    EXPECT_NE(automatic.err.find("activation_checkpointing.memory_budget is "), std::string::npos)
+        << automatic.err;
+    EXPECT_NE(automatic.err.find(" GiB: nine tenths of this machine's "), std::string::npos) << automatic.err;
+  }
+  EXPECT_EQ(place_.recollect({"estimate", "odd.yaml", ac("mode=auto"), ac("memory_budget=0")}).status, 2);
+}
+
 TEST_F(EstimateCommand, RefusesContradictions) {
   for (const Words& words :
        {Words{"--compare", "--max-micro-batch", "device.memory_limit=1MiB"},
-        Words{"--max-layers", "--max-sequence-length", "device.memory_limit=1MiB"},
-        Words{"--max-micro-batch"}, Words{"--max-sequence-length"}, Words{"--max-layers"},
-        Words{"--policies"},
+        Words{"--max-layers", "--max-sequence-length", "device.memory_limit=1MiB"}, Words{"--policies"},
         Words{"--pareto", "training.max_steps=0", "evaluation.every_steps=1", "evaluation.batches=1"},
         Words{"device.model=abacus"}, Words{ac("partition_activations=true")}}) {
     const Finished refused = place_.recollect(Words{"estimate", "odd.yaml"} + words);
