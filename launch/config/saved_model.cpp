@@ -1,6 +1,7 @@
 #include "launch/config/saved_model.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include "engine/io/yaml_document.h"
 #include "launch/config/hf_config.h"
 #include "launch/config/lora_keys.h"
+#include "parallel/snapshot/snapshot_folder.h"
 
 namespace recollect {
 
@@ -25,18 +27,78 @@ bool holds_weights(const std::string& folder) {
   return false;
 }
 
+// "the best model, of step 50 (eval_loss 0.12, eval_accuracy 1)", as evaluation.json there says.
+std::string description_of_best(const std::string& folder) {
+  constexpr uint64_t kMostText = 64 << 10;
+  std::string text;
+  if (!read_file_text(folder + "/evaluation.json", kMostText, text).empty()) return "the best model";
+  const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("step")) return "the best model";
+  std::string values;
+  for (const auto& [key, value] : json.items())
+    if (key != "step" && value.is_number())
+      values += fmt::format("{}{} {:.4g}", values.empty() ? "" : ", ", printable(key), value.get<double>());
+  return fmt::format("the best model, of step {}{}", json["step"].dump(),
+                     values.empty() ? "" : " (" + values + ")");
+}
+
+// A folder of the run that holds what is sought; "" where none does.
+template <typename Holds>
+std::string folder_of_saved(const std::string& output, WhichModel wanted, const Holds& holds) {
+  const std::string best = output + kBestModelFolder;
+  const bool has_last = holds(output), has_best = holds(best);
+  if (has_best && (wanted == WhichModel::kBest || !has_last)) return best;
+  return has_last ? output : "";
+}
+
+std::string said_of(const std::string& folder, const Config& config) {
+  if (folder == config.output_dir) return "";
+  return fmt::format("{} is {}", printable(folder), description_of_best(folder));
+}
+
+// What makes a model of what the run has left.
+std::string hint_at_weights(const Config& config) {
+  const std::string& output = config.output_dir;
+  const std::string snapshots = config.snapshot.path.empty() ? output + "/snapshots" : config.snapshot.path;
+  const std::string earlier = output + "/earlier";
+  std::error_code error;
+  std::string state;
+  for (std::filesystem::directory_iterator entry(snapshots, error), end; !error && entry != end;
+       entry.increment(error))
+    if (step_of_folder(entry->path().filename().string()) >= 0) state = snapshots;
+  if (!state.empty())
+    return fmt::format(
+        "`recollect snapshot convert {0} {1}/model --to hf` makes a model of the run's newest snapshot, for "
+        "model.pretrained={1}/model; or start the run again with checkpoint.save_model=true, which "
+        "saves the model at its end",
+        state, output);
+  std::filesystem::path newest;
+  error.clear();
+  for (std::filesystem::directory_iterator entry(earlier, error), end; !error && entry != end;
+       entry.increment(error))
+    if (holds_weights(entry->path()) && (newest.empty() || std::atoi(entry->path().filename().c_str()) >
+                                                               std::atoi(newest.filename().c_str())))
+      newest = entry->path();
+  if (!newest.empty())
+    return fmt::format(
+        "a run before has left a model: model.pretrained={}; or train with checkpoint.save_model=true",
+        newest.string());
+  return "train with checkpoint.save_model=true, or name a model's folder: model.pretrained=FOLDER";
+}
+
 // Adapters are of the model that the configuration names.
-void choose_saved_adapters(Config& config) {
+std::string choose_saved_adapters(Config& config, WhichModel wanted) {
   const auto path = config.origins.find("lora.path");
-  if (path != config.origins.end() && path->second.line == 0) return;  // the command line says which
-  if (holds_adapters(config.output_dir)) {
-    config.lora.path = config.output_dir;
-  } else if (config.lora.path.empty()) {
+  if (path != config.origins.end() && path->second.line == 0) return "";  // the command line says which
+  const std::string folder = folder_of_saved(config.output_dir, wanted, holds_adapters);
+  if (folder.empty() && config.lora.path.empty())
     throw Error(ExitCode::kConfiguration,
                 fmt::format("there are no adapters: output_dir {} has no adapter_model.safetensors",
                             config.output_dir),
                 "train with checkpoint.save_model=true, or name their folder in lora.path");
-  }
+  if (folder.empty()) return "";
+  config.lora.path = folder;
+  return said_of(folder, config);
 }
 
 }  // namespace
@@ -78,22 +140,30 @@ std::vector<int32_t> ends_of_text(const std::string& folder) {
   return {};
 }
 
-void choose_saved_weights(const std::vector<std::string>& keys, Config& config) {
-  if (config.lora.rank > 0) return choose_saved_adapters(config);
+std::string choose_saved_weights(const std::vector<std::string>& keys, Config& config, WhichModel wanted) {
+  if (config.lora.rank > 0) return choose_saved_adapters(config, wanted);
+  const std::string folder = folder_of_saved(config.output_dir, wanted, holds_weights);
   if (sets_pretrained(keys)) {
-    if (holds_weights(config.output_dir) && config.model.pretrained != config.output_dir)
+    const std::string& named = config.model.pretrained;
+    std::error_code error;
+    const bool of_the_run =
+        std::filesystem::equivalent(named, config.output_dir, error) ||
+        std::filesystem::equivalent(std::filesystem::path(named).parent_path(), config.output_dir, error);
+    if (!folder.empty() && !of_the_run)
       warn("the weights are those of model.pretrained, {}; the ones that a run has saved in {} are not used",
-           printable(config.model.pretrained), printable(config.output_dir));
-    return;
+           printable(named), printable(folder));
+    return "";
   }
-  if (holds_weights(config.output_dir)) {
-    config.model.pretrained = config.output_dir;
-  } else if (config.model.pretrained.empty()) {
+  if (!folder.empty()) {
+    config.model.pretrained = folder;
+    return said_of(folder, config);
+  }
+  if (config.model.pretrained.empty())
     throw Error(
         ExitCode::kConfiguration,
         fmt::format("there are no weights: output_dir {} has no model.safetensors", config.output_dir),
-        "train with checkpoint.save_model=true, or name a model's folder");
-  }
+        hint_at_weights(config));
+  return "";
 }
 
 }  // namespace recollect

@@ -10,9 +10,15 @@
 
 namespace recollect {
 
-// Makes model.pretrained what `keys`, those of the command line, say; else what the run of this configuration has saved in
-// output_dir, or what it started from. Error kConfiguration where there is nothing.
-void choose_saved_weights(const std::vector<std::string>& keys, Config& config);
+inline constexpr const char* kBestModelFolder = "/best_model";  // in output_dir
+
+// Of a run that has saved both its last model and its best.
+enum class WhichModel { kLast, kBest };
+
+// Makes model.pretrained, or of adapters lora.path, what `keys`, those of the command line, say; else what the run of this
+// configuration has saved in output_dir, or what it started from. Error kConfiguration where there is nothing. Returns what
+// is to be said of the choice; "" where the model is the one in output_dir.
+std::string choose_saved_weights(const std::vector<std::string>& keys, Config& config, WhichModel wanted);
 
 // What the config.json there calls its classes, in order; none where it does not say, or says LABEL_0 and so on.
 std::vector<std::string> saved_label_names(const std::string& folder);

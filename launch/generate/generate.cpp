@@ -113,25 +113,39 @@ std::string continuation_json(const Prompt& prompt, const Continuation& made, co
   return json.dump() + '\n';
 }
 
+// Reads what comes last of a sequence. Where the cache has no room for it, as it has for all that the model takes, the
+// sequence begins anew with the latest tokens that it takes: what nanoGPT crops too.
+void read_last(Generator& generator, const std::vector<int32_t>& sequence, std::size_t count) {
+  const auto capacity = static_cast<std::size_t>(generator.capacity());
+  if (static_cast<std::size_t>(generator.cached()) + count > capacity) {
+    generator.clear();
+    count = std::min(sequence.size(), capacity);
+  }
+  generator.read(std::span(sequence).last(count));
+}
+
 // `shown` after every token.
 Continuation continue_prompt(Generator& generator, Sampler& sampler, const Prompt& prompt, uint64_t number,
                              const std::vector<int32_t>& ends,
                              const std::function<void(const std::vector<int32_t>&)>& shown) {
   Continuation made;
   made.ids.reserve(static_cast<std::size_t>(prompt.new_tokens));
+  std::vector<int32_t> sequence = prompt.ids;
+  sequence.reserve(sequence.size() + made.ids.capacity());
   const auto start = Steady::now();
   Steady::time_point first;
   generator.clear();
-  generator.read(prompt.ids);
+  read_last(generator, sequence, sequence.size());
   while (true) {
-    const auto position = static_cast<int64_t>(prompt.ids.size() + made.ids.size());
+    const auto position = static_cast<int64_t>(sequence.size());
     const int32_t id = sampler.next(generator.logits(), number, position);
     made.ids.push_back(id);
+    sequence.push_back(id);
     if (made.ids.size() == 1) first = Steady::now();
     made.ended = std::find(ends.begin(), ends.end(), id) != ends.end();
     shown(made.ids);
     if (made.ended || static_cast<int64_t>(made.ids.size()) == prompt.new_tokens) break;
-    generator.read({&made.ids.back(), 1});
+    read_last(generator, sequence, 1);
   }
   made.first = seconds_between(start, first);
   made.others = seconds_between(first, Steady::now());
@@ -139,11 +153,25 @@ Continuation continue_prompt(Generator& generator, Sampler& sampler, const Promp
 }
 
 // The last new token is not read any more.
-int64_t cache_for(const std::vector<Prompt>& prompts) {
+int64_t cache_for(const std::vector<Prompt>& prompts, const ModelFact& most) {
   int64_t longest = 1;
   for (const Prompt& prompt : prompts)
     longest = std::max(longest, static_cast<int64_t>(prompt.ids.size()) + prompt.new_tokens - 1);
-  return longest;
+  return std::min(longest, most.value);
+}
+
+// Which weights, and whether all tokens have room.
+void say_before(const GenerateOptions& options, const Config& config, const std::vector<Prompt>& prompts) {
+  if (!options.said.empty()) warn("{}", options.said);
+  const ModelFact most = config.model.facts().longest;
+  if (std::any_of(prompts.begin(), prompts.end(), [&](const Prompt& prompt) {
+        return static_cast<int64_t>(prompt.ids.size()) + prompt.new_tokens > most.value;
+      }))
+    warn(
+        "prompt and new tokens are more than model.{} {}: each token beyond follows the latest {}; --no-crop "
+        "refuses "
+        "them",
+        most.key, most.value, most.value);
 }
 
 void check_options_agree(const GenerateOptions& options, const Config& config, Communicator& world) {
@@ -186,12 +214,17 @@ void generate_rank(const GenerateOptions& options, Communicator& world) {
   }
   share_prompts(prompts, world);
   const std::vector<int32_t> ends = share_ends(options, codec.get(), world);
+  if (first) say_before(options, config, prompts);
   const auto announce = [&](const MemoryLedger& predicted) {
     if (first && options.verbose)
-      put_text(stderr, fmt::format("weights: {}\n{}", printable(config.model.pretrained),
-                                   memory_text(predicted, nullptr)));
+      put_text(
+          stderr,
+          fmt::format("weights: {}\n{}{}", printable(config.model.pretrained),
+                      config.lora.rank > 0 ? fmt::format("adapters: {}\n", printable(config.lora.path)) : "",
+                      memory_text(predicted, nullptr)));
   };
-  Generator generator(config, world, {.capacity = cache_for(prompts)}, announce);
+  Generator generator(config, world, {.capacity = cache_for(prompts, config.model.facts().longest)},
+                      announce);
   if (first && !generator.drawn().empty())
     warn("not in {}, and drawn at random: {}", config.model.pretrained, fmt::join(generator.drawn(), ", "));
   Sampler sampler(options.sampling, config.model.facts().vocabulary.value);

@@ -43,6 +43,7 @@ class Generator {
   // The next read() begins a sequence.
   void clear() { cached_ = 0; }
   int64_t cached() const { return cached_; }  // tokens
+  int64_t capacity() const { return capacity_; }
 
   // Of the program that takes most memory of those that have run; before that of either.
   const MemoryLedger& predicted() const { return fullest().predicted; }

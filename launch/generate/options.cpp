@@ -51,7 +51,7 @@ std::string choose_tokenizer(const std::string& named, const Config& config) {
                 "name one with --tokenizer; bytes is that of models trained with data.format text");
 }
 
-Config read_generate_config(Words words, const std::string& model) {
+Config read_generate_config(Words words, const std::string& model, std::string& said) {
   const bool file = !words.empty() && words.front().find('=') == std::string::npos;
   if (!file && model.empty() && !sets_pretrained(words))
     throw UsageError("generate needs a configuration file, or --model FOLDER");
@@ -62,7 +62,8 @@ Config read_generate_config(Words words, const std::string& model) {
   if (config.task != Task::kCausalLm)
     refuse_option(fmt::format("task {}: only causal_lm continues a text", name_of(config.task)),
                   "take a causal model, such as those of the families that docs/models.md lists for it");
-  if (file || config.lora.rank > 0) choose_saved_weights(keys, config);  // else nobody has named a run
+  if (file || config.lora.rank > 0)  // else nobody has named a run
+    said = choose_saved_weights(keys, config, WhichModel::kLast);
   return config;
 }
 
@@ -89,7 +90,7 @@ OptionTable options_into(GenerateOptions& read, OtherGenerateWords& other) {
       "what is continued")("prompts", po::value(&read.prompts)->value_name("FILE"),
                            "one a line; - is standard input")(
       "max-new-tokens", po::value<int64_t>()->notifier(given(read.max_new_tokens))->value_name("N"),
-      "128, or as many as there is room for")(
+      "128, or as many as the model has room for")(
       "temperature", po::value<double>()->notifier(draws(s.temperature))->value_name("T"),
       "draws; else the most probable is taken")(
       "top-k", po::value<int64_t>()->notifier(draws(s.top_k))->value_name("K"), "draws among the K best")(
@@ -98,6 +99,8 @@ OptionTable options_into(GenerateOptions& read, OtherGenerateWords& other) {
       "seed", po::value<int64_t>()->notifier(given(other.seed))->value_name("S"), "of what is drawn")(
       "tokenizer", po::value(&read.tokenizer)->value_name("PATH|bytes"),
       "the model's own where not given; bytes: as data.format text")(
+      "no-crop", po::bool_switch(&read.refuses_long),
+      "refuses more tokens than the model takes; else each follows the latest that it takes")(
       "json", po::bool_switch(&read.json), "an object for each prompt, with times and memory")(
       "verbose", po::bool_switch(&read.verbose), "times and memory, on standard error");
   return table;
@@ -123,7 +126,7 @@ GenerateOptions read_generate_options(const Words& words) {
     refuse_option("--seed has no effect: the most probable token is taken",
                   "give --temperature, --top-k or --top-p to draw tokens");
   read.sampling.seed = static_cast<uint64_t>(seed.value_or(0));
-  read.config = read_generate_config(rest, model);
+  read.config = read_generate_config(rest, model, read.said);
   read.tokenizer = choose_tokenizer(read.tokenizer, read.config);
   return read;
 }

@@ -20,7 +20,10 @@ struct GenerateOptions {
   Sampling sampling;
   std::string tokenizer;  // a path, or "bytes"
   bool json = false, verbose = false;
-  Config config;  // model.pretrained is where the weights are
+  bool refuses_long =
+      false;         // what the model has no room for; else each token follows the latest that it takes
+  std::string said;  // of the choice of weights; "": they are the run's
+  Config config;     // model.pretrained is where the weights are
 };
 
 inline constexpr int64_t kUsualNewTokens = 128;  // or as many as the model has room for

@@ -39,15 +39,18 @@ std::vector<NamedText> read_texts(const GenerateOptions& options) {
   return texts;
 }
 
-int64_t room_for_new_tokens(const GenerateOptions& options, const std::string& name, int64_t prompt) {
+int64_t new_tokens_of(const GenerateOptions& options, const std::string& name, int64_t prompt) {
   const ModelFact longest = options.config.model.facts().longest;
   const int64_t left = longest.value - prompt,
-                wanted = options.max_new_tokens.value_or(std::clamp<int64_t>(left, 1, kUsualNewTokens));
-  if (wanted > left)
-    throw Error(ExitCode::kInput,
-                fmt::format("{}: {} tokens and {} new ones are more than model.{} {}", name, prompt, wanted,
-                            longest.key, longest.value),
-                "take a shorter prompt, or fewer --max-new-tokens");
+                usual = left > 0 ? std::min(left, kUsualNewTokens) : kUsualNewTokens,
+                wanted = options.max_new_tokens.value_or(usual);
+  if (wanted > left && options.refuses_long)
+    throw Error(
+        ExitCode::kInput,
+        fmt::format("{}: {} tokens and {} new ones are more than model.{} {}", name, prompt, wanted,
+                    longest.key, longest.value),
+        "take a shorter prompt, or fewer --max-new-tokens; without --no-crop each token follows the latest "
+        "that the model takes");
   return wanted;
 }
 
@@ -69,7 +72,7 @@ std::vector<Prompt> read_prompts(const GenerateOptions& options, TextCodec& code
     if (prompt.ids.empty())
       throw Error(ExitCode::kInput, named.name + ": the prompt is empty",
                   "a model continues one token at least");
-    prompt.new_tokens = room_for_new_tokens(options, named.name, static_cast<int64_t>(prompt.ids.size()));
+    prompt.new_tokens = new_tokens_of(options, named.name, static_cast<int64_t>(prompt.ids.size()));
     prompts.push_back(std::move(prompt));
   }
   return prompts;

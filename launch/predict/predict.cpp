@@ -32,6 +32,7 @@ struct PredictOptions {
   PredictionFormat format = PredictionFormat::kJsonl;
   bool verbose = false;
   Config config;
+  std::string said;  // of the choice of weights; "": they are the run's
 };
 
 bool gives(const Words& words, const std::string& key) {
@@ -39,8 +40,12 @@ bool gives(const Words& words, const std::string& key) {
                      [&](const std::string& word) { return word.starts_with(key + "="); });
 }
 
-PredictionFormat format_of(const std::string& word) {
-  if (word.empty()) return PredictionFormat::kJsonl;
+// Where no word says it, by the ending of the file.
+PredictionFormat format_of(const std::string& word, const std::string& output) {
+  if (word.empty())
+    return output.ends_with(".csv")   ? PredictionFormat::kCsv
+           : output.ends_with(".tsv") ? PredictionFormat::kTsv
+                                      : PredictionFormat::kJsonl;
   for (std::size_t i = 0; i < kSpellings<PredictionFormat>.size(); ++i)
     if (kSpellings<PredictionFormat>[i] == word) return static_cast<PredictionFormat>(i);
   throw UsageError(fmt::format("--as {}: it is {}", word, fmt::join(kSpellings<PredictionFormat>, ", ")));
@@ -71,14 +76,14 @@ void check_training_words(const Words& words) {
 }
 
 // A training's configuration as that of a run that looks at one set and trains nothing.
-Config read_predict_config(Words words, const std::string& data) {
+Config read_predict_config(Words words, const std::string& data, std::string& said) {
   if (words.empty()) throw UsageError("predict needs a configuration file");
   check_training_words(words);
   if (!gives(words, "evaluation.every_steps")) words.emplace_back("evaluation.every_steps=1");
   if (!data.empty()) words.push_back("evaluation.path=" + data);
   Config config = read_config_words("predict", words);
   check_task(config);
-  choose_saved_weights({words.begin() + 1, words.end()}, config);
+  said = choose_saved_weights({words.begin() + 1, words.end()}, config, WhichModel::kBest);
   config.training.max_steps = 0;
   config.training.epochs = 0;
   return config;
@@ -117,16 +122,16 @@ OptionTable PredictWords::options() {
                       "of evaluation.format; evaluation.path where not given")(
       "output", po::value(&output)->value_name("FILE"), "standard output where not given")(
       "as", po::value(&as)->value_name(fmt::format("{}", fmt::join(kSpellings<PredictionFormat>, "|"))),
-      "JSON lines, or what GLUE's or SQuAD's evaluation reads")("verbose", po::bool_switch(&verbose),
-                                                                "speed and memory, on standard error");
+      "JSON lines, a table, or what GLUE's or SQuAD's evaluation reads; not given: by the ending of "
+      "--output")("verbose", po::bool_switch(&verbose), "speed and memory, on standard error");
   return table;
 }
 
 PredictOptions read_predict_options(const Words& words) {
   PredictWords given;
   const Words rest = parse_options(words, given.options());
-  PredictOptions read{given.output, format_of(given.as), given.verbose,
-                      read_predict_config(rest, given.data)};
+  PredictOptions read{given.output, format_of(given.as, given.output), given.verbose, {}, {}};
+  read.config = read_predict_config(rest, given.data, read.said);
   check_format(read.config, read.format);
   if (!read.output.empty()) check_output(read);
   return read;
@@ -166,6 +171,7 @@ void predict_rank(const PredictOptions& options, Communicator& world) {
                                     config.evaluation.path, {.labelled = false});
   Predictor predictor(config, world, *data.dataset);
   const bool first = world.rank() == 0;
+  if (first && !options.said.empty()) warn("{}", options.said);
   if (first && !predictor.drawn().empty())
     warn("not in {}, and drawn at random: {}", config.model.pretrained, fmt::join(predictor.drawn(), ", "));
   if (first)

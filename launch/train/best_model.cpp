@@ -9,6 +9,7 @@
 #include "engine/io/folders.h"
 #include "engine/io/json.h"
 #include "engine/io/standard_output.h"
+#include "launch/config/saved_model.h"
 #include "launch/train/save_model.h"
 
 namespace recollect {

@@ -14,7 +14,6 @@ namespace recollect {
 
 inline constexpr const char* kModelFile = "/model.safetensors";
 inline constexpr const char* kMergedFolder = "/merged";         // in output_dir
-inline constexpr const char* kBestModelFolder = "/best_model";  // in output_dir
 
 // What is copied beside the model that is saved, with which Transformers' pipelines take it as it is: the tokenizer of the
 // data, or that of model.pretrained; and how model.pretrained says that its texts are continued.

@@ -2,9 +2,17 @@
 // says of mistakes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <span>
+#include <sstream>
 
 #include "engine/io/json.h"
+#include "launch/config/read.h"
+#include "launch/generate/generator.h"
+#include "launch/generate/options.h"
+#include "launch/ranks/world.h"
 #include "tests/launch/process.h"
 
 namespace recollect::test::generate_test {
@@ -89,9 +97,65 @@ TEST_F(Generate, ContinuesWithWhatItsTrainingHasSaved) {
 TEST_F(Generate, AllowsAsManyTokensAsTheModelHasRoomFor) {
   EXPECT_EQ(made(generate_trained({"--prompt", "The", "--json"})).at(0).at("ids").size(), 13u);
   EXPECT_EQ(made(generate_trained({"--prompt", "The", "--max-new-tokens", "13", "--json"})).size(), 1u);
-  refuses(3, {"--prompt", "The", "--max-new-tokens", "14"},
+  refuses(3, {"--prompt", "The", "--max-new-tokens", "14", "--no-crop"},
           "3 tokens and 14 new ones are more than model.n_positions 16");
-  refuses(3, {"--prompt", "The white whale!"}, "16 tokens and 1 new ones");
+  refuses(3, {"--prompt", "The white whale!", "--no-crop", "--max-new-tokens", "1"},
+          "16 tokens and 1 new ones");
+}
+
+// As nanoGPT crops: what the model says of the latest tokens alone, as many as it takes, whose places count from 0.
+TEST_F(Generate, GoesOnWithTheLatestTokensThatTheModelTakes) {
+  constexpr std::size_t kLongest = 16;
+  for (const std::string prompt : {"The", "The white whale, the whale"}) {
+    const Finished finished = generate_trained({"--prompt", prompt, "--max-new-tokens", "40", "--json"});
+    ASSERT_EQ(finished.status, 0) << finished.err;
+    EXPECT_NE(finished.err.find("each token beyond follows the latest 16; --no-crop refuses them"),
+              std::string::npos)
+        << finished.err;
+    const json one = objects(finished.out).at(0);
+    const std::vector<int32_t> ids = one.at("ids");
+    std::vector<int32_t> sequence = one.at("prompt_ids");
+    ASSERT_EQ(ids.size(), 40u);
+    EXPECT_EQ(one.at("cache_bytes").at("measured"), 2 * 2 * 4 * 6 * kLongest * 8);
+    Config config = read_config_text(
+        "test.yaml", "data: {format: random}\n",
+        {"device.backend=reference", "training.precision=fp64", "model.pretrained=" + place_->file("out")});
+    std::unique_ptr<MpiEnvironment> mpi;
+    run_ranks(config, mpi, [&](Communicator& world) {
+      Config fitted = config;
+      fit_to_ranks(fitted, world.size());
+      Generator generator(fitted, world, {.capacity = kLongest});
+      for (const int32_t id : ids) {
+        generator.clear();
+        generator.read(std::span(sequence).last(std::min(sequence.size(), kLongest)));
+        const std::span<const double> logits = generator.logits();
+        ASSERT_EQ(std::max_element(logits.begin(), logits.end()) - logits.begin(), id) << sequence.size();
+        sequence.push_back(id);
+      }
+    });
+  }
+}
+
+// Beside a snapshot, and beside the model of the run before: the command that the message names works.
+TEST_F(Generate, SaysWhatMakesAModelOfWhatARunHasLeft) {
+  const Words unsaved = Words{"c.yaml"} + model() + Words{"output_dir=unsaved"};
+  ASSERT_EQ(place_->recollect(Words{"train"} + unsaved + Words{"snapshot.every_steps=2"}).status, 0);
+  const Finished refused = generate(unsaved + Words{"--prompt", "The"});
+  EXPECT_EQ(refused.status, 2) << refused.err;
+  EXPECT_NE(refused.err.find("checkpoint.save_model=true"), std::string::npos) << refused.err;
+  const std::size_t begin = refused.err.find("`recollect ") + 11, end = refused.err.find('`', begin);
+  ASSERT_NE(end, std::string::npos) << refused.err;
+  std::istringstream command(refused.err.substr(begin, end - begin));
+  const Finished converted = place_->recollect(
+      Words{std::istream_iterator<std::string>(command), std::istream_iterator<std::string>()});
+  ASSERT_EQ(converted.status, 0) << converted.err;
+  const Words with{"model.pretrained=unsaved/model", "--prompt", "The", "--json"};
+  EXPECT_EQ(made(generate(unsaved + with)).size(), 1u);
+  std::filesystem::remove_all(place_->file("unsaved/snapshots"));
+  std::filesystem::create_directories(place_->file("unsaved/earlier"));
+  std::filesystem::rename(place_->file("unsaved/model"), place_->file("unsaved/earlier/10"));
+  EXPECT_NE(generate(unsaved + Words{"--prompt", "The"}).err.find("model.pretrained=unsaved/earlier/10;"),
+            std::string::npos);
 }
 
 TEST_F(Generate, EndsAtAnEndOfText) {
