@@ -50,6 +50,10 @@ void append(PackedSamples samples, Prepared& prepared) {
     prepared.samples = std::make_unique<PackedSamples>(std::move(samples));
 }
 
+void note_rows(const TextTable& table, std::size_t file, Prepared& prepared) {
+  for (std::size_t row = 0; row < table.rows(); ++row) prepared.rows.push_back({file, table.line(row)});
+}
+
 std::vector<TextTable> read_tables(const PreparationSpec& spec, const TableSpec& table) {
   std::vector<TextTable> tables;
   for (const std::string& path : spec.paths) tables.emplace_back(path, table);
@@ -116,6 +120,8 @@ Prepared prepare_table(const PreparationSpec& spec, const Tokenizer& tokenizer) 
   classify(tables,
            {columns.text, columns.pair, columns.label, prepared.labels, sequence_of(spec), spec.threads},
            tokenizer, prepared);
+  if (!spec.labelled)
+    for (std::size_t file = 0; file < tables.size(); ++file) note_rows(tables[file], file, prepared);
   return prepared;
 }
 
@@ -164,11 +170,13 @@ Prepared prepare_multiple_choice(const PreparationSpec& spec, const Tokenizer& t
   for (std::size_t i = 0; i < count; ++i) prepared.labels.push_back(fmt::to_string(i));
   if (!spec.labels.empty() && spec.labels.size() != count)
     refuse(fmt::format("{} labels, and {} endings", spec.labels.size(), count));
-  for (const TextTable& table : tables) {
+  for (std::size_t file = 0; file < tables.size(); ++file) {
+    const TextTable& table = tables[file];
     if (const std::size_t other = count_choices(table, choices.ending); other != count)
       throw Error(ExitCode::kInput, fmt::format("{}: {} endings, and {} in {}", table.path(), other, count,
                                                 tables.front().path()));
     append(prepare_choices(table, tokenizer, choices), prepared);
+    if (!spec.labelled) note_rows(table, file, prepared);
   }
   return prepared;
 }
@@ -198,7 +206,11 @@ Prepared prepare_token_classification(const PreparationSpec& spec, const Tokeniz
     throw Error(ExitCode::kInput, spec.paths.front() + ": there is not a single tag");
   const TagsSpec tags{spec.labelled ? prepared.labels : std::vector<std::string>(), sequence_of(spec),
                       spec.threads};
-  for (const TaggedWords& words : files) append(prepare_tags(words, tokenizer, tags), prepared);
+  for (std::size_t file = 0; file < files.size(); ++file) {
+    append(prepare_tags(files[file], tokenizer, tags), prepared);
+    for (std::size_t i = 0; !spec.labelled && i < files[file].sentences(); ++i)
+      prepared.rows.push_back({file, files[file].line_of_sentence(i)});
+  }
   return prepared;
 }
 

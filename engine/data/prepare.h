@@ -53,11 +53,18 @@ struct PreparationSpec {
   int threads = 1;
 };
 
+// Where the row of a sample begins: the line of the file, the first of which is 1.
+struct RowPlace {
+  std::size_t file = 0;
+  int64_t line = 0;
+};
+
 struct Prepared {
   std::unique_ptr<PackedSamples> samples = {};  // fields as tasks.h has them
   std::vector<std::string> labels = {};   // of the classes, or choices; none of numbers, and of questions
   std::vector<std::string> metrics = {};  // by which such data is judged
   std::vector<std::string> ids = {};      // of samples, where the file numbers them, as GLUE's do; or none
+  std::vector<RowPlace> rows = {};  // of samples without labels, which are asked about; of csv, tsv and jsonl
   // A sentence for each of GLUE's files that has rows which are cut short; they are left out, as its own readers do.
   std::vector<std::string> remarks = {};
   std::unique_ptr<QuestionAnsweringSet> questions = {};  // of question answering: what evaluation asks about

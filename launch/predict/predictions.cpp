@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "engine/data/glue.h"
 #include "engine/io/json.h"
 #include "launch/config/data_source.h"
+#include "launch/predict/input_rows.h"
 #include "launch/program/task.h"
 #include "parallel/tasks/answers.h"
 
@@ -109,8 +112,11 @@ void for_each_answer(const Config& config, const QuestionAnsweringSet& set, cons
   }
 }
 
-std::string answers_jsonl(const Config& config, const QuestionAnsweringSet& set, const Logits& logits) {
-  std::string text;
+// A sample's, or a question's, one after another.
+using Each = std::function<void(const Json&)>;
+
+void each_answer(const Config& config, const QuestionAnsweringSet& set, const Logits& logits,
+                 const Each& each) {
   for_each_answer(config, set, logits, [&](const auto& example, const ChosenAnswer& answer) {
     Json line{{"id", example.id}, {"answer", answer.text}};
     if (!answer.spans.empty()) {
@@ -118,9 +124,8 @@ std::string answers_jsonl(const Config& config, const QuestionAnsweringSet& set,
       line["score"] = answer.spans[0].score;
       line["none_above_best"] = answer.none_above_best;
     }
-    text += line.dump() + '\n';
+    each(line);
   });
-  return text;
 }
 
 std::string answers_squad(const Config& config, const QuestionAnsweringSet& set, const Logits& logits) {
@@ -147,35 +152,101 @@ std::string glue_lines(const Config& config, const OpenedData& data, const Logit
   return text;
 }
 
-std::string sample_lines(const Config& config, const OpenedData& data, const Logits& logits,
-                         const std::vector<std::string>& labels) {
+Json of_sample(const TaskSettings& task, const OpenedData& data, std::size_t number, Row row,
+               const std::vector<std::string>& labels) {
+  switch (task.task) {
+    case Task::kSequenceClassification:
+      return of_sequence(task, row, labels);
+    case Task::kMultipleChoice:
+      return {{"choice", largest(row)}, {"probabilities", softmax(row)}};
+    case Task::kQuestionAnswering:
+      return of_window(row);
+    default: {
+      Fields sample;
+      data.dataset->read(static_cast<int64_t>(number), sample);
+      return of_tokens(task.labels, row, sample, labels);
+    }
+  }
+}
+
+// The index, the row of the file, and what is predicted, whose names nothing else has.
+void each_sample(const Config& config, const OpenedData& data, const Logits& logits,
+                 const std::vector<std::string>& labels, const Each& each) {
   const TaskSettings task = task_settings(config);
-  std::string text;
-  Fields sample;
+  const InputRows rows(config, data);
   for (std::size_t i = 0; i < logits.ends.size(); ++i) {
+    const Json predicted = of_sample(task, data, i, logits.of(i), labels);
     Json line{{"index", i}};
     if (i < data.ids.size()) line["id"] = data.ids[i];
-    const Row row = logits.of(i);
-    switch (task.task) {
-      case Task::kSequenceClassification:
-        line.update(of_sequence(task, row, labels));
-        break;
-      case Task::kMultipleChoice:
-        line.update(Json{{"choice", largest(row)}, {"probabilities", softmax(row)}});
-        break;
-      case Task::kQuestionAnswering:
-        line.update(of_window(row));
-        break;
-      default: {
-        sample.clear();
-        data.dataset->read(static_cast<int64_t>(i), sample);
-        line.update(of_tokens(task.labels, row, sample, labels));
-      }
-    }
-    text += line.dump() + '\n';
+    const Json row = rows.of(i);
+    for (const auto& [key, value] : row.items())
+      line[line.contains(key) || predicted.contains(key) ? "input_" + key : key] = value;
+    line.update(predicted);
+    each(line);
   }
-  return text;
 }
+
+// Texts as they are, nothing where there is nothing, and lists in JSON.
+std::string cell_of(const Json& value) {
+  if (value.is_null()) return "";
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::string quoted(std::string cell, PredictionFormat format) {
+  if (format == PredictionFormat::kTsv) {  // as it is read here: without quotes
+    for (char& c : cell)
+      if (c == '\t' || c == '\n' || c == '\r') c = ' ';
+    return cell;
+  }
+  if (cell.find_first_of(",\"\r\n") == std::string::npos) return cell;
+  for (std::size_t at = 0; (at = cell.find('"', at)) != std::string::npos; at += 2) cell.insert(at, 1, '"');
+  return '"' + cell + '"';
+}
+
+// Of objects a table, with the columns of all.
+class Table {
+ public:
+  Table(PredictionFormat format, const std::vector<std::string>& labels) : format_(format), labels_(labels) {}
+
+  void add(const Json& line) {
+    std::vector<std::string>& row = rows_.emplace_back();
+    for (const auto& [key, value] : line.items()) {
+      if (key != "probabilities") {
+        set(row, key, cell_of(value));
+        continue;
+      }
+      for (std::size_t i = 0; i < value.size(); ++i)
+        set(row, fmt::format("probability_{}", cell_of(name_of_class(i, labels_))), cell_of(value[i]));
+    }
+  }
+  std::string text() const {
+    std::string text = row_text(columns_);
+    for (const std::vector<std::string>& row : rows_) text += row_text(row);
+    return text;
+  }
+
+ private:
+  void set(std::vector<std::string>& row, const std::string& column, std::string cell) {
+    const auto [at, is_new] = places_.emplace(column, columns_.size());
+    if (is_new) columns_.push_back(column);
+    if (row.size() <= at->second) row.resize(at->second + 1);
+    row[at->second] = std::move(cell);
+  }
+  std::string row_text(const std::vector<std::string>& row) const {
+    std::string text;
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (i > 0) text += format_ == PredictionFormat::kTsv ? '\t' : ',';
+      if (i < row.size()) text += quoted(row[i], format_);
+    }
+    return text + '\n';
+  }
+
+  const PredictionFormat format_;
+  const std::vector<std::string>& labels_;
+  std::vector<std::string> columns_;
+  std::map<std::string, std::size_t> places_;
+  std::vector<std::vector<std::string>> rows_;
+};
 
 }  // namespace
 
@@ -194,8 +265,18 @@ std::string predictions_text(const Config& config, const OpenedData& data, const
                              const std::vector<std::string>& labels, PredictionFormat format) {
   if (format == PredictionFormat::kGlue) return glue_lines(config, data, logits);
   if (format == PredictionFormat::kSquad) return answers_squad(config, *data.questions, logits);
-  if (data.questions) return answers_jsonl(config, *data.questions, logits);
-  return sample_lines(config, data, logits, labels);
+  const auto all = [&](const Each& each) {
+    data.questions ? each_answer(config, *data.questions, logits, each)
+                   : each_sample(config, data, logits, labels, each);
+  };
+  if (format == PredictionFormat::kJsonl) {
+    std::string text;
+    all([&](const Json& line) { text += line.dump() + '\n'; });
+    return text;
+  }
+  Table table(format, labels);
+  all([&](const Json& line) { table.add(line); });
+  return table.text();
 }
 
 }  // namespace recollect

@@ -1,4 +1,5 @@
-// What a model's logits say of each sample, as text: JSON lines, or what GLUE's and SQuAD's own evaluations read.
+// What a model's logits say of each sample, as text: JSON lines, a table, or what GLUE's and SQuAD's own evaluations read.
+// In lines and tables it stands beside what the sample's row has in the file that was read.
 #pragma once
 
 #include <string>
@@ -10,11 +11,12 @@
 
 namespace recollect {
 
-// jsonl: an object a sample, or a question. glue: a line "index<tab>prediction" a sample. squad: one object, of answers by
+// jsonl: an object a sample, or a question. csv, tsv: a row with the same values, a column for each probability. glue: a line "index<tab>prediction" a sample. squad: one object, of answers by
 // question's id.
-enum class PredictionFormat { kJsonl, kGlue, kSquad };
+enum class PredictionFormat { kJsonl, kCsv, kTsv, kGlue, kSquad };
 template <>
-inline constexpr std::array<std::string_view, 3> kSpellings<PredictionFormat> = {"jsonl", "glue", "squad"};
+inline constexpr std::array<std::string_view, 5> kSpellings<PredictionFormat> = {"jsonl", "csv", "tsv",
+                                                                                 "glue", "squad"};
 
 // Error kConfiguration where the task has no such format.
 void check_format(const Config& config, PredictionFormat format);

@@ -165,6 +165,7 @@ OpenedData open_data(const Config& config, const TaskData& task, DataFormat form
           .labels = std::move(prepared.labels),
           .metrics = std::move(prepared.metrics),
           .ids = std::move(prepared.ids),
+          .rows = std::move(prepared.rows),
           .questions = std::move(prepared.questions),
           .remarks = std::move(prepared.remarks)};
 }

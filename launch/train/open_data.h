@@ -19,6 +19,7 @@ struct OpenedData {
   std::vector<std::string> labels = {};   // names of the classes
   std::vector<std::string> metrics = {};  // by which the format is judged
   std::vector<std::string> ids = {};      // of samples, where the file numbers them
+  std::vector<RowPlace> rows = {};        // of samples that are asked about, and not trained on
   std::unique_ptr<QuestionAnsweringSet> questions = {};
   std::vector<std::string> remarks = {};  // on what was left out of files
   std::string packing = {};  // how full the samples are that documents were packed into; "" where none were

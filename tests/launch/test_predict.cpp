@@ -187,6 +187,78 @@ TEST_F(PredictGlue, SaysTheSameOnAnyMesh) {
   expect_same(objects(test_ + divided + Words{"parallelism.ranks_per_process=4"}), "2 x 2");
 }
 
+// What a row is known by stands beside what is predicted of it; of CSV and JSON lines the same.
+TEST_F(Predict, PassesOnWhatTheRowsHave) {
+  place_.folder().write("train.csv", "text,label\nw0,bad\nw1,good\n");
+  save_model("sequence_classification",
+             "format: csv, path: train.csv, columns: {text: text, label: label}, labels: [bad, good]");
+  place_.folder().write(
+      "unseen.csv",
+      "id,text,label,note\n7,w1 w2,?,\"a, \"\"b\"\"\"\n,w3,?,\"two\nlines\"\n0012,w4 w5 w6,good,\n");
+  const std::vector<json> all = objects({"--data", "unseen.csv"});
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].at("id"), "7");
+  EXPECT_EQ(all[0].at("note"), "a, \"b\"");
+  EXPECT_EQ(all[1].at("note"), "two\nlines");
+  EXPECT_EQ(all[2].at("id"), "0012");
+  EXPECT_EQ(all[2].at("input_label"), "good");
+  std::string csv = "index,id,text,input_label,note,label,probability_bad,probability_good\n";
+  const char* const begins[] = {"0,7,w1 w2,?,\"a, \"\"b\"\"\"", "1,,w3,?,\"two\nlines\"",
+                                "2,0012,w4 w5 w6,good,"};
+  for (std::size_t i = 0; i < 3; ++i)
+    csv += fmt::format("{},{},{},{}\n", begins[i], all[i].at("label").get<std::string>(),
+                       all[i].at("probabilities").at(0).dump(), all[i].at("probabilities").at(1).dump());
+  EXPECT_EQ(predict({"--data", "unseen.csv", "--as", "csv"}), csv);
+  const Finished by_name =
+      place_.recollect({"predict", "predict.yaml", "--data", "unseen.csv", "--output", "p.csv"});
+  EXPECT_EQ(by_name.status, 0) << by_name.err;
+  EXPECT_EQ(TemporaryFolder::read(place_.file("p.csv")), csv);
+  EXPECT_EQ(lines_of(predict({"--data", "unseen.csv", "--as", "tsv"})).at(1).substr(0, 19),
+            "0\t7\tw1 w2\t?\ta, \"b\"\t");
+
+  place_.folder().write(
+      "unseen.jsonl",
+      "{\"text\": \"w1 w2\", \"id\": 12345678901234567890, \"nested\": {\"b\": 1, \"a\": null}}\n"
+      "{\"id\": true, \"text\": \"w3\", \"index\": 9}\n{\"text\": \"w4 w5 w6\"}\n");
+  const Words jsonl{"--data", "unseen.jsonl", "evaluation.format=jsonl"};
+  const std::vector<json> again = objects(jsonl);
+  ASSERT_EQ(again.size(), 3u);
+  EXPECT_EQ(again[0].at("id").dump(), "12345678901234567890");
+  EXPECT_EQ(again[0].at("nested").dump(), "{\"a\":null,\"b\":1}");
+  EXPECT_EQ(again[1].at("id"), true);
+  EXPECT_EQ(again[1].at("input_index"), 9);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(again[i].at("probabilities"), all[i].at("probabilities"));
+  const std::vector<std::string> table = lines_of(predict(jsonl + Words{"--as", "csv"}));
+  EXPECT_EQ(table.at(0), "index,text,id,nested,label,probability_bad,probability_good,input_index");
+  EXPECT_TRUE(table.at(1).starts_with("0,w1 w2,12345678901234567890,\"{\"\"b\"\":1,\"\"a\"\":null}\","))
+      << table.at(1);
+  EXPECT_TRUE(table.at(3).ends_with(",")) << table.at(3);
+}
+
+// The model of the best evaluation goes before that of the last step, which a word takes.
+TEST_F(Predict, TakesTheBestModelAndSaysSo) {
+  place_.folder().write("train.csv", "text,label\nw0,bad\nw1,good\n");
+  save_model("sequence_classification",
+             "format: csv, path: train.csv, columns: {text: text, label: label}, labels: [bad, good]");
+  const Words data{"predict", "predict.yaml", "--data", "train.csv"};
+  const Finished last = place_.recollect(data);
+  EXPECT_EQ(last.err, "");
+  const Finished trained = place_.recollect({"train", "predict.yaml", "training.seed=6", "output_dir=other",
+                                             "evaluation.path=train.csv", "evaluation.every_steps=1",
+                                             "checkpoint.save_best_model=true"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  std::filesystem::rename(place_.file("other/best_model"), place_.file("out/best_model"));
+  const Finished best = place_.recollect(data);
+  EXPECT_TRUE(best.err.starts_with("recollect: out/best_model is the best model, of step 1 (eval_loss "))
+      << best.err;
+  EXPECT_NE(best.out, last.out);
+  const Finished named = place_.recollect(data + Words{"model.pretrained=out"});
+  EXPECT_EQ(named.out, last.out);
+  EXPECT_EQ(named.err, "");
+  std::filesystem::remove(place_.file("out/model.safetensors"));
+  EXPECT_EQ(place_.recollect(data).out, best.out);
+}
+
 class PredictSquad : public Predict {
  protected:
   // Questions of which the last has no answer, where `version` is 2.
