@@ -52,7 +52,8 @@ class TokenStream final : public Dataset {
 
 uint32_t end_of(const Tokenizer& tokenizer) {
   if (const std::optional<uint32_t> end = usual_end_of_document(tokenizer)) return *end;
-  throw Error(ExitCode::kInput, "the tokenizer has neither <|endoftext|> nor [SEP] to end documents with",
+  throw Error(ExitCode::kInput,
+              "the tokenizer has no eos_token, and neither <|endoftext|> nor [SEP], to end documents with",
               "'recollect tokenize --end-of-document TOKEN' makes a token file with any other");
 }
 

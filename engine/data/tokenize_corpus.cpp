@@ -147,6 +147,7 @@ class Work {
 }  // namespace
 
 std::optional<uint32_t> usual_end_of_document(const Tokenizer& tokenizer) {
+  if (const auto& end = tokenizer.special().eos) return end;
   for (const char* usual : {"<|endoftext|>", "[SEP]"})
     if (const auto id = tokenizer.find(usual)) return id;
   return std::nullopt;

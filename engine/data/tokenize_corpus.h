@@ -24,7 +24,7 @@ struct CorpusSpec {
   int threads = 1;
 };
 
-// The token that the tokenizers of either kind end a text with: <|endoftext|> or [SEP].
+// The token that ends a text: the tokenizer's eos_token, or else <|endoftext|> or [SEP].
 std::optional<uint32_t> usual_end_of_document(const Tokenizer& tokenizer);
 
 // Takes tokens in their order, from one thread at a time, as TokenWriter::append does.

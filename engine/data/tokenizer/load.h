@@ -1,8 +1,6 @@
 // The pieces of load_tokenizer().
 #pragma once
 
-#include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,20 +24,5 @@ Tokenizer::Parts read_tokenizer_json(const nlohmann::json& json, const std::stri
 PostProcessor read_post_processor(const nlohmann::json& json, std::size_t vocabulary_size,
                                   const std::string& source);
 DecoderOptions read_decoder(const nlohmann::json& json, const std::string& source);
-
-// What transformers reads beside a tokenizer: its tokenizer_config.json and special_tokens_map.json, as far as
-// they are there.
-class ConfigBeside {
- public:
-  explicit ConfigBeside(const std::string& tokenizer_path);
-  bool flag(const char* key, bool otherwise) const;
-  // Fills parts.special, for a tokenizer of all of whose other parts are there.
-  void name_special_tokens(Tokenizer::Parts& parts) const;
-
- private:
-  std::optional<std::string> token(const char* key) const;
-  std::string path_, map_path_;
-  nlohmann::json config_, map_;  // objects
-};
 
 }  // namespace recollect

@@ -1,16 +1,10 @@
-// What goes around a text, and back to one: post_processor and decoder of tokenizer.json, and the names that
-// transformers' files give to special tokens.
-#include <filesystem>
-#include <optional>
-
+// What goes around a text, and back to one: post_processor and decoder of tokenizer.json.
 #include "engine/data/tokenizer/json_fields.h"
 #include "engine/data/tokenizer/load.h"
-#include "engine/io/input_file.h"
 
 namespace recollect {
 namespace {
 
-namespace fs = std::filesystem;
 using OptionsJson = nlohmann::json;
 using Piece = PostProcessor::Piece;
 
@@ -146,27 +140,6 @@ class PostProcessorReader {
   bool has_template_ = false;
 };
 
-// What transformers calls the tokens where no file does, by the kind of tokenizer.
-struct NamedToken {
-  const char* key;
-  std::optional<uint32_t> SpecialIds::*id;
-  const char *bert, *gpt2;
-};
-constexpr const char* kGpt2End = "<|endoftext|>";
-constexpr NamedToken kNamedTokens[] = {
-    {"cls_token", &SpecialIds::cls, "[CLS]", nullptr},  {"sep_token", &SpecialIds::sep, "[SEP]", nullptr},
-    {"pad_token", &SpecialIds::pad, "[PAD]", nullptr},  {"mask_token", &SpecialIds::mask, "[MASK]", nullptr},
-    {"unk_token", &SpecialIds::unk, "[UNK]", kGpt2End}, {"bos_token", &SpecialIds::bos, nullptr, kGpt2End},
-    {"eos_token", &SpecialIds::eos, nullptr, kGpt2End}};
-
-OptionsJson read_object(const fs::path& path) {
-  std::error_code error;
-  if (!fs::exists(path, error)) return OptionsJson::object();
-  OptionsJson json = parse_strict_json(InputFile(path.string()).text(), path.string());
-  if (!json.is_object()) throw Error(ExitCode::kInput, path.string() + ": not an object");
-  return json;
-}
-
 }  // namespace
 
 PostProcessor read_post_processor(const nlohmann::json& json, std::size_t vocabulary_size,
@@ -198,53 +171,6 @@ DecoderOptions read_decoder(const nlohmann::json& json, const std::string& sourc
     options.refused = error.what();
   }
   return options;
-}
-
-ConfigBeside::ConfigBeside(const std::string& tokenizer_path)
-    : path_(fs::path(tokenizer_path).replace_filename("tokenizer_config.json").string()),
-      map_path_(fs::path(tokenizer_path).replace_filename("special_tokens_map.json").string()),
-      config_(read_object(path_)),
-      map_(read_object(map_path_)) {}
-
-bool ConfigBeside::flag(const char* key, bool otherwise) const {
-  const auto at = config_.find(key);
-  if (at == config_.end() || at->is_null()) return otherwise;
-  if (!at->is_boolean())
-    throw Error(ExitCode::kInput, fmt::format("{}: {} is not true or false", path_, key));
-  return at->get<bool>();
-}
-
-// The configuration names a token, or an object with its content; the map of older tokenizers says it anew.
-std::optional<std::string> ConfigBeside::token(const char* key) const {
-  const bool from_map =
-      !config_.contains("added_tokens_decoder") && map_.contains(key) && !map_[key].is_null();
-  const OptionsJson& json = from_map ? map_ : config_;
-  const auto at = json.find(key);
-  if (at == json.end()) return std::nullopt;
-  if (at->is_null()) return std::string();
-  const OptionsJson& name = at->is_object() && at->contains("content") ? (*at)["content"] : *at;
-  if (!name.is_string())
-    throw Error(ExitCode::kInput, fmt::format("{}: {} is no token", from_map ? map_path_ : path_, key));
-  return name.get<std::string>();
-}
-
-void ConfigBeside::name_special_tokens(Tokenizer::Parts& parts) const {
-  const auto class_at = config_.find("tokenizer_class");
-  const std::string of_class =
-      class_at != config_.end() && class_at->is_string() ? class_at->get<std::string>() : "";
-  const bool has_defaults = !of_class.starts_with("PreTrained") && of_class != "TokenizersBackend";
-  for (const NamedToken& one : kNamedTokens) {
-    const std::optional<std::string> said = token(one.key);
-    const char* const usual = !has_defaults ? nullptr : parts.bert ? one.bert : one.gpt2;
-    const std::string name = said ? *said : usual ? usual : "";
-    if (name.empty()) continue;
-    const auto found = std::find(parts.tokens.begin(), parts.tokens.end(), name);
-    if (found != parts.tokens.end())
-      parts.special.*one.id = static_cast<uint32_t>(found - parts.tokens.begin());
-    else if (said)
-      throw Error(ExitCode::kInput, fmt::format("{}: {} is {}, which is no token of {}", path_, one.key,
-                                                escaped_name(name), parts.source));
-  }
 }
 
 }  // namespace recollect

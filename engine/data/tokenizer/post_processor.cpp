@@ -20,7 +20,7 @@ struct Range {
 // What a cut to `most` tokens leaves, and then what it takes away, again and again.
 std::vector<Range> cut(std::size_t size, std::size_t most, const AssembleOptions& options) {
   if (most >= size) return {{0, size}};
-  if (!options.windows) return {{0, most}};
+  if (!options.windows) return {options.from_left ? Range{size - most, size} : Range{0, most}};
   if (most == 0) return {{0, 0}, {0, size}};
   if (options.stride >= most)
     throw Error(ExitCode::kInput,
@@ -28,6 +28,10 @@ std::vector<Range> cut(std::size_t size, std::size_t most, const AssembleOptions
                             options.stride, most),
                 "choose a smaller stride, or a greater length");
   std::vector<Range> ranges;
+  for (std::size_t end = size; options.from_left; end -= most - options.stride) {
+    ranges.push_back({end > most ? end - most : 0, end});
+    if (ranges.back().begin == 0) return ranges;
+  }
   for (std::size_t begin = 0; ranges.empty() || ranges.back().end < size; begin += most - options.stride)
     ranges.push_back({begin, std::min(begin + most, size)});
   return ranges;

@@ -43,6 +43,7 @@ struct AssembleOptions {
   std::size_t max_length = 0;  // special tokens included
   bool windows = false;
   std::size_t stride = 0;  // tokens that two windows one behind the other share
+  bool from_left = false;  // a cut takes away the text's beginning; the tokenizer says it
 };
 
 // Calls trim(tokens) for what each window has of a text, where offsets are to be trimmed.

@@ -42,6 +42,8 @@ Tokenizer::Tokenizer(Parts parts)
       added_normalized_(looked_for(parts.added, true, normalizer_, parts.source)),
       post_processor_(std::move(parts.post_processor)),
       special_(parts.special),
+      habits_(parts.habits),
+      remarks_(std::move(parts.remarks)),
       decoder_(std::move(parts.decoder)),
       left_out_(tokens_.size()) {
   for (const Added& token : parts.added) {

@@ -1,4 +1,4 @@
-// Text to token ids and back, the same as Hugging Face `tokenizers` has them: byte-level BPE as GPT-2 has it, and
+// Text to token ids and back, the same as Transformers' AutoTokenizer has them: byte-level BPE as GPT-2 has it, and
 // WordPiece as BERT has it. Reading the files it is described by is load_tokenizer()'s part.
 #pragma once
 
@@ -34,6 +34,13 @@ struct SpecialIds {
   std::optional<uint32_t> cls = {}, sep = {}, pad = {}, mask = {}, unk = {}, bos = {}, eos = {};
 };
 
+// What Transformers' configuration of a tokenizer says of those who call it.
+struct TokenizerHabits {
+  bool cuts_left = false, pads_left = false;  // truncation_side, padding_side
+  bool gives_types = true;                    // model_input_names; otherwise all types are 0
+  int64_t longest = 0;                        // model_max_length; 0: without end
+};
+
 class Tokenizer {
  public:
   struct Added {
@@ -52,6 +59,8 @@ class Tokenizer {
     PostProcessor post_processor = {};
     DecoderOptions decoder = {};
     SpecialIds special = {};
+    TokenizerHabits habits = {};
+    std::vector<std::string> remarks = {};
   };
 
   explicit Tokenizer(Parts parts);
@@ -61,6 +70,9 @@ class Tokenizer {
   std::size_t vocabulary_size() const { return tokens_.size(); }
   std::optional<uint32_t> find(std::string_view token) const;
   const SpecialIds& special() const { return special_; }
+  const TokenizerHabits& habits() const { return habits_; }
+  // What the user should know of how the files were read.
+  const std::vector<std::string>& remarks() const { return remarks_; }
 
   // Appends the ids of `text`, which is valid UTF-8 here and below, without special tokens around it.
   void encode(std::string_view text, EncodingMemory& memory, std::vector<uint32_t>& ids) const;
@@ -119,6 +131,8 @@ class Tokenizer {
   AddedTokens added_, added_normalized_;
   PostProcessor post_processor_;
   SpecialIds special_;
+  TokenizerHabits habits_;
+  std::vector<std::string> remarks_;
   Decoder decoder_;
   std::vector<std::pair<uint32_t, std::string>> respelled_;  // tokens that decode as normalization left them
   std::vector<bool> left_out_;  // of every token: special, and decoded only where these are wanted
@@ -134,10 +148,9 @@ void Tokenizer::for_each_word(std::string_view text, F word) const {
 }
 
 // `path`: tokenizer.json; vocab.json, with merges.txt beside it (or prefix-vocab.json and prefix-merges.txt);
-// a WordPiece vocab.txt; or a folder that holds one of these, looked for in this order. Special tokens as
-// Transformers has them: from tokenizer_config.json and special_tokens_map.json beside it, otherwise BERT's or
-// GPT-2's. Errors: kInput naming file and place for what is missing, damaged or contradicts itself, and for every
-// setting in tokenizer.json that changes ids and that is not carried out here.
+// a WordPiece vocab.txt; or a folder that holds one of these, looked for in this order. It is the tokenizer that AutoTokenizer
+// of Transformers 5 makes of the folder, with the files that lie beside (as_tokenizer_json.h). Errors: kInput naming file and
+// place for what is missing, damaged or contradicts itself, and for every setting that is not carried out here.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
 
 // The files that are read there, with what a folder must call them to be loaded as the same tokenizer. None where
@@ -146,6 +159,9 @@ struct TokenizerFile {
   std::string path, name;
 };
 std::vector<TokenizerFile> parts_of_tokenizer(const std::string& path);
+
+// Its habits().longest, of which no vocabulary is read; 0 too where nothing can be read.
+int64_t longest_of_tokenizer(const std::string& path);
 
 // Every file that load_tokenizer() might read there.
 std::vector<std::string> files_of_tokenizer(const std::string& path);

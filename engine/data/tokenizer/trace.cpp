@@ -122,8 +122,14 @@ std::vector<std::vector<Token>> Tokenizer::assemble(std::span<const Token> first
                                                     std::optional<std::span<const Token>> second,
                                                     const AssembleOptions& options) const {
   if (!post_processor_.refused.empty()) throw Error(ExitCode::kInput, post_processor_.refused);
-  return assemble_windows(post_processor_, first, second, options,
-                          [this](std::span<Token> tokens) { trim_blanks(tokens); });
+  AssembleOptions sided = options;
+  sided.from_left = habits_.cuts_left;
+  auto windows = assemble_windows(post_processor_, first, second, sided,
+                                  [this](std::span<Token> tokens) { trim_blanks(tokens); });
+  if (!habits_.gives_types)
+    for (std::vector<Token>& window : windows)
+      for (Token& token : window) token.type = 0;
+  return windows;
 }
 
 }  // namespace recollect

@@ -1,0 +1,32 @@
+// Which class AutoTokenizer of Transformers 5 takes for a folder. The class decides whether a tokenizer.json counts as it
+// is, or only its vocabulary, with the rest made anew.
+#pragma once
+
+#include "engine/data/tokenizer/files_beside.h"
+
+namespace recollect {
+
+enum class TokenizerClass {
+  kUnsaid,  // no file says it
+  kAsFile,  // tokenizer.json as it is
+  kGpt2,
+  kBert,
+  kQwen2,
+  kLlama,
+  kOther  // Transformers has it, or a file beside; what it does is not known here
+};
+
+// Of a class by its name without "Fast".
+TokenizerClass tokenizer_class_of(const std::string& name);
+
+// `byte_level`: there is a tokenizer.json that has the word. One thing is not as there: beside a model of type qwen2
+// Transformers 5 takes Qwen2Tokenizer whatever the files say, and here the class that they say counts, as in Transformers 4.
+TokenizerClass choose_tokenizer_class(const FilesBeside& beside, bool byte_level);
+
+// With that exception.
+TokenizerClass class_of_transformers(const FilesBeside& beside, bool byte_level);
+
+// With which Transformers would take it; that of tokenizer.json as it is for all that are not known.
+const char* tokenizer_class_name(TokenizerClass choice);
+
+}  // namespace recollect
