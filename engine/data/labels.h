@@ -6,10 +6,20 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace recollect {
 
-// The class that a label names; a name goes before a number.
+// A whole number as it is usually written: 0, 17, -1, and not 007 or 1.0.
+std::optional<int64_t> label_number(std::string_view label);
+
+// Whole numbers by their size, LABEL_0, LABEL_1 and so on by their numbers, all else as texts.
+void sort_labels(std::vector<std::string>& labels);
+
+// The same but for the case of ASCII letters.
+bool same_letters(std::string_view a, std::string_view b);
+
+// The class that a label names; a name goes before a number. Where all names are numbers, a number is a name.
 std::optional<int32_t> find_class(std::string_view label, std::span<const std::string> names);
 
 // Error kInput at that line: the label names no class.

@@ -8,6 +8,7 @@
 #include "engine/core/error.h"
 #include "engine/core/printable.h"
 #include "engine/data/glue.h"
+#include "engine/data/labels.h"
 #include "engine/data/prepare_choices.h"
 #include "engine/data/prepare_classification.h"
 #include "engine/data/prepare_questions.h"
@@ -60,7 +61,6 @@ std::vector<TextTable> read_tables(const PreparationSpec& spec, const TableSpec&
   return tables;
 }
 
-// As run_classification has them.
 std::vector<std::string> find_labels(const std::vector<TextTable>& tables, const std::string& column) {
   std::set<std::string, std::less<>> labels;
   for (const TextTable& table : tables)
@@ -69,7 +69,9 @@ std::vector<std::string> find_labels(const std::vector<TextTable>& tables, const
         table.fail(row, fmt::format("{} is empty", escaped_name(column)));
       else if (!labels.contains(label))
         labels.emplace(label);
-  return {labels.begin(), labels.end()};
+  std::vector<std::string> sorted(labels.begin(), labels.end());
+  sort_labels(sorted);
+  return sorted;
 }
 
 // How texts and labels of one of the formats for classification are found.
@@ -125,6 +127,20 @@ Prepared prepare_table(const PreparationSpec& spec, const Tokenizer& tokenizer) 
   return prepared;
 }
 
+// The numbers in GLUE's files are those of the task's own names; where others say the order of these names, each number
+// becomes that of its name. Nothing where the names are others.
+std::vector<int32_t> order_of(const std::vector<std::string>& own, const std::vector<std::string>& names) {
+  std::vector<int32_t> order;
+  if (own.size() != names.size()) return order;
+  for (const std::string& name : own) {
+    const auto at = std::find_if(names.begin(), names.end(),
+                                 [&](const std::string& one) { return same_letters(one, name); });
+    if (at == names.end()) return {};
+    order.push_back(static_cast<int32_t>(at - names.begin()));
+  }
+  return order;
+}
+
 Prepared prepare_glue(const PreparationSpec& spec, const GlueTask& task, const Tokenizer& tokenizer) {
   if (task.labels.empty() && !spec.labels.empty())
     refuse(fmt::format("{} has numbers for labels, and no names", task.name));
@@ -135,10 +151,11 @@ Prepared prepare_glue(const PreparationSpec& spec, const GlueTask& task, const T
     const std::vector<std::string> ids = ids_of(table);
     prepared.ids.insert(prepared.ids.end(), ids.begin(), ids.end());
   }
+  const std::vector<int32_t> order = order_of(task.labels, prepared.labels);
   classify(tables,
            {or_else(spec.text, task.text), or_else(spec.pair, task.pair),
-            spec.labelled ? or_else(spec.label, task.label) : "", prepared.labels, sequence_of(spec),
-            spec.threads},
+            spec.labelled ? or_else(spec.label, task.label) : "",
+            order.empty() ? prepared.labels : task.labels, sequence_of(spec), spec.threads, order},
            tokenizer, prepared);
   // Numbers of some samples are of no use.
   if (static_cast<int64_t>(prepared.ids.size()) != prepared.samples->size()) prepared.ids.clear();

@@ -13,6 +13,10 @@ PackedSamples prepare_classification(const TextTable& table, const Tokenizer& to
   const std::size_t pair = spec.pair.empty() ? text : table.column(spec.pair);
   const bool labelled = !spec.label.empty(), numbers = spec.labels.empty();
   const std::size_t label = labelled ? table.column(spec.label) : text;
+  const auto class_of = [&](std::size_t row) {
+    const int32_t named = table.class_at(row, label, spec.labels);
+    return spec.order.empty() ? named : spec.order[static_cast<std::size_t>(named)];
+  };
   const auto make = [&](std::size_t row, EncodingMemory& memory, Fields& sample) {
     std::optional<std::string_view> second;
     if (!spec.pair.empty()) second = table.at(row, pair);
@@ -23,7 +27,7 @@ PackedSamples prepare_classification(const TextTable& table, const Tokenizer& to
     }
     if (labelled)
       sample["labels"].push_back(numbers ? std::bit_cast<int32_t>(table.number_at(row, label))
-                                         : table.class_at(row, label, spec.labels));
+                                         : class_of(row));
   };
   std::vector<PackedSamples::Part> parts = maker.parts();
   if (labelled) parts.push_back({.name = "labels", .dtype = numbers ? DType::kF32 : DType::kI32});

@@ -13,6 +13,7 @@ struct ClassificationSpec {
   std::vector<std::string> labels;  // names of the classes; none: the label is a number
   SequenceSpec sequence;
   int threads = 1;
+  std::vector<int32_t> order = {};  // not empty: the class of each of `labels`
 };
 
 // Errors: kInput, with path:line for a label that is none, a text without tokens, and special tokens that leave no room;

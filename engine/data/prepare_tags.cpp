@@ -10,9 +10,6 @@
 namespace recollect {
 namespace {
 
-// Of two whole numbers as JSON has them, which 64 bits hold.
-bool is_less(const std::string& a, const std::string& b) { return std::stold(a) < std::stold(b); }
-
 // Of each tag of the file; -1 where it names none.
 std::vector<int32_t> classes_of(const TaggedWords& words, std::span<const std::string> labels) {
   std::vector<int32_t> classes;
@@ -24,14 +21,10 @@ std::vector<int32_t> classes_of(const TaggedWords& words, std::span<const std::s
 
 std::vector<std::string> find_tags(std::span<const TaggedWords> files) {
   std::vector<std::string> tags;
-  bool numbers = true;
-  for (const TaggedWords& file : files) {
-    tags.insert(tags.end(), file.tags().begin(), file.tags().end());
-    numbers &= file.tags_are_numbers();
-  }
+  for (const TaggedWords& file : files) tags.insert(tags.end(), file.tags().begin(), file.tags().end());
   std::sort(tags.begin(), tags.end());
   tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
-  if (numbers) std::sort(tags.begin(), tags.end(), is_less);
+  sort_labels(tags);
   return tags;
 }
 

@@ -65,7 +65,6 @@ TaggedWords TaggedWords::read_conll(const std::string& path, bool tagged) {
 TaggedWords TaggedWords::read_jsonl(const std::string& path, const std::string& words,
                                     const std::string& tags) {
   TaggedWords result(path);
-  result.numbers_ = true;
   const std::string whole = read_utf8(path);
   for_each_json_line(whole, path, [&](const nlohmann::json& row, int64_t line) {
     result.read_json_line(row, line, words, tags);
@@ -96,7 +95,6 @@ void TaggedWords::read_json_line(const nlohmann::json& row, int64_t line, const 
     if (name == -100 || name == "")
       fail_at_line(path_, line,
                    fmt::format("{} has {}, which is the tag of no word", escaped_name(tags), name.dump()));
-    numbers_ &= name.is_number_integer();
     add_tag(name.is_string() ? name.get_ref<const std::string&>() : name.dump());
   }
 }

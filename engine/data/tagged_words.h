@@ -36,7 +36,6 @@ class TaggedWords {
   // Tags that there are, in the order in which they were met, and the one of a word among them.
   const std::vector<std::string>& tags() const { return tags_; }
   std::size_t tag(std::size_t word) const { return tag_of_[word]; }
-  bool tags_are_numbers() const { return numbers_; }  // all of them, in JSONL
 
  private:
   explicit TaggedWords(const std::string& path) : path_(path) {}
@@ -55,7 +54,6 @@ class TaggedWords {
   std::vector<std::string> tags_;
   std::unordered_map<std::string, uint32_t> numbers_of_tags_;
   std::vector<uint32_t> tag_of_;
-  bool numbers_ = false;
 };
 
 }  // namespace recollect

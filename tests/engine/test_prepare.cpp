@@ -72,12 +72,27 @@ TEST_F(Preparations, LabelsAreFoundInAllFilesOrGiven) {
   refuses(wanted, "b\tthe\n", {"data.columns.text"}, ExitCode::kConfiguration);
 }
 
+// A number in GLUE's files is that of the task's own names, whatever order others have.
+TEST_F(Preparations, NumbersOfGlueKeepTheirNames) {
+  PreparationSpec wanted = spec(DataFormat::kCola, DataTask::kSequenceClassification);
+  const std::string rows = "gj04\t1\t\tthe\ngj04\t0\t\tthe\n";
+  EXPECT_EQ(all(from(wanted, {rows}), "labels"), (Lists{{1}, {0}}));
+  for (const Names& turned : {Names{"acceptable", "unacceptable"}, Names{"ACCEPTABLE", "UNACCEPTABLE"}}) {
+    wanted.labels = turned;
+    const Prepared prepared = from(wanted, {rows});
+    EXPECT_EQ(all(prepared, "labels"), (Lists{{0}, {1}}));
+    EXPECT_EQ(prepared.labels, turned);
+  }
+  wanted.labels = {"yes", "no"};  // other names: of the numbers 0 and 1
+  EXPECT_EQ(all(from(wanted, {rows}), "labels"), (Lists{{1}, {0}}));
+}
+
 TEST_F(Preparations, TextsOfJsonl) {
   PreparationSpec wanted = spec(DataFormat::kJsonl, DataTask::kSequenceClassification);
   wanted.text = "a";
   wanted.label = "l";
   const Prepared prepared = from(wanted, {"{\"l\": 7, \"a\": \"the\"}\n{\"a\": \"\", \"l\": 10}\n"});
-  EXPECT_EQ(prepared.labels, (Names{"10", "7"}));
+  EXPECT_EQ(prepared.labels, (Names{"7", "10"}));  // as numbers
   EXPECT_EQ(all(prepared, "ids"), (Lists{{2, 158, 3}, {2, 3}}));
   refuses(wanted, "{\"l\": 7, \"a\": \"the\"}\n{\"a\": \"\"}\n", {"file0:2: there is no \"l\""});
   wanted.labelled = false;
@@ -191,7 +206,9 @@ TEST_F(Preparations, TheFirstTokenOfAWordHasItsLabel) {
   PreparationSpec lines = spec(DataFormat::kJsonl, DataTask::kTokenClassification);
   EXPECT_EQ(from(lines, {"{\"tokens\": [\"a\", \"b\"], \"tags\": [10, 9]}\n"}).labels, (Names{"9", "10"}));
   EXPECT_EQ(from(lines, {"{\"tokens\": [\"a\", \"b\"], \"tags\": [10, \"9\"]}\n"}).labels,
-            (Names{"10", "9"}));
+            (Names{"9", "10"}));
+  EXPECT_EQ(from(lines, {"{\"tokens\": [\"a\", \"b\"], \"tags\": [10, \"x9\"]}\n"}).labels,
+            (Names{"10", "x9"}));
   refuses(lines, "{\"tokens\": [\"a\"], \"tags\": [1, 2]}\n", {"file0:1: 1 words, and 2 under \"tags\""});
   refuses(lines, "{\"tokens\": [\"a\"]}\n", {"file0:1: there is no \"tags\""});
   refuses(lines, "{\"tokens\": \"a\", \"tags\": []}\n", {"file0:1: \"tokens\" is no list"});
