@@ -57,7 +57,7 @@ class BesideReader {
       for (const auto& [id, added] : result_.added)
         if (token && token->content == added.content) token = added;
     result_.others = std::move(typed_);
-    for (auto* more : {&plain_, &extra_})
+    for (auto* more : {&plain_, &of_object_, &extra_})
       result_.others.insert(result_.others.end(), more->begin(), more->end());
     return std::move(result_);
   }
@@ -147,7 +147,7 @@ class BesideReader {
     if (list.is_object()) {  // {"image_token": "<image>"}
       for (const auto& [name, value] : list.items())
         if (const auto token = token_of(value, file, fmt::format("{}.{}", key, name), true))
-          plain_.push_back(*token);
+          of_object_.push_back(*token);
       return;
     }
     if (!list.is_array()) refuse(file, fmt::format("{} is neither a list nor an object of tokens", key));
@@ -159,13 +159,18 @@ class BesideReader {
     }
   }
 
-  // The older name counts where the newer one says nothing.
+  // The older name counts where the newer one says nothing, or an object of names.
   void read_lists_of_config() {
     const BesideJson& config = result_.config;
     const auto says = [&](const char* key) { return config.contains(key) && !config[key].empty(); };
-    has_list_ = config.contains("extra_special_tokens") || config.contains("additional_special_tokens");
-    for (const char* key : {"extra_special_tokens", "additional_special_tokens"})
-      if (says(key)) return read_list(config[key], kTokenizerConfig, key, false);
+    const bool named = says("extra_special_tokens") && config["extra_special_tokens"].is_object();
+    has_list_ =
+        !named && (config.contains("extra_special_tokens") || config.contains("additional_special_tokens"));
+    for (const char* key : {"extra_special_tokens", "additional_special_tokens"}) {
+      if (!says(key)) continue;
+      read_list(config[key], kTokenizerConfig, key, false);
+      if (!named) return;
+    }
   }
 
   void read_token_of_config(const std::string& key, const BesideJson& value) {
@@ -199,6 +204,7 @@ class BesideReader {
       if (is_named(key)) {
         result_.named[key] = token_of(value, kTokensMap, key, true);
       } else if (key == "extra_special_tokens" || (key == "additional_special_tokens" && !has_list_)) {
+        if (key == "additional_special_tokens") extra_.clear();  // it takes the place of the other's
         read_list(value, kTokensMap, key.c_str(), true);
         of_map_only_ |= key == "additional_special_tokens";
       } else if (key.ends_with("_token") && (value.is_string() || value.is_object())) {
@@ -239,7 +245,7 @@ class BesideReader {
 
   const BesideJson* tokenizer_json_;
   FilesBeside result_;
-  std::vector<TokenBeside> typed_, plain_, extra_;
+  std::vector<TokenBeside> typed_, plain_, of_object_, extra_;
   bool has_list_ = false, of_map_only_ = false;
 };
 
